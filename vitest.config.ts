@@ -1,0 +1,20 @@
+import { defineConfig } from "vitest/config";
+
+export default defineConfig({
+  test: {
+    pool: "forks",
+    reporters: ["default", "./test/support/count-reporter.ts"],
+    // Real processes on two cores: a limit that only a hang reaches.
+    testTimeout: 30_000,
+    hookTimeout: 30_000,
+    coverage: {
+      provider: "v8",
+      include: ["src/**/*.ts"],
+    },
+    projects: [
+      { extends: true, test: { name: "unit", include: ["test/unit/**/*.test.ts"] } },
+      { extends: true, test: { name: "integration", include: ["test/integration/**/*.test.ts"] } },
+      { extends: true, test: { name: "interop", include: ["test/interop/**/*.test.ts"] } },
+    ],
+  },
+});
