@@ -1,0 +1,93 @@
+/**
+ * The errors of this program. A `SidecarError` is local: it is never serialised as it is. `http/error-response.ts` maps its code to an
+ * HTTP status and a JSON-RPC error, in one table. Codes are stable; messages are written for the person or the model that reads them.
+ */
+export const ERROR_CATALOG = {
+  PARSE_ERROR: { when: "The body is not UTF-8 or not JSON.", action: "Send one JSON-RPC 2.0 message as UTF-8 JSON." },
+  INVALID_REQUEST: {
+    when: "The body is JSON, but not one JSON-RPC 2.0 message with a string or number id, or repeats a member; or the request is not valid HTTP (431 for too large headers).",
+    action: "Correct the message that the error names.",
+  },
+  UNAUTHORIZED: { when: "The bearer token is missing or wrong.", action: "Send `Authorization: Bearer` with the configured token." },
+  METHOD_NOT_ALLOWED: { when: "The endpoint does not offer this HTTP method.", action: "Use a method of the `Allow` header." },
+  NOT_ACCEPTABLE: { when: "`Accept` excludes application/json.", action: "Accept both application/json and text/event-stream." },
+  UNSUPPORTED_MEDIA_TYPE: {
+    when: "The body is not declared as application/json in UTF-8 without content encoding.",
+    action: "Send `Content-Type: application/json`, uncompressed.",
+  },
+  BODY_TOO_LARGE: { when: "The body exceeds MAX_BODY_BYTES.", action: "Send less, or raise CLAW_MCP_STDIO_MAX_BODY_BYTES." },
+  BODY_INCOMPLETE: {
+    when: "The connection ended, or stalled (then HTTP 408), before the whole request had arrived.",
+    action: "Send the request again.",
+  },
+  SESSION_REQUIRED: {
+    when: "A message other than initialize came without `Mcp-Session-Id`.",
+    action: "Call initialize first and send its session id.",
+  },
+  SESSION_NOT_FOUND: { when: "The session was ended, evicted, or never existed.", action: "Call initialize again, without a session id." },
+  UNSUPPORTED_PROTOCOL_VERSION: {
+    when: "`MCP-Protocol-Version` names a revision that is not served here.",
+    action: "Send the revision that initialize answered.",
+  },
+  REQUEST_TIMEOUT: {
+    when: "The MCP server did not answer within REQUEST_TIMEOUT_MS of acceptance. Where it had been sent, the server was told to cancel.",
+    action: "See `sent`: if true, the call may have taken effect. Check before repeating it.",
+  },
+  REQUEST_CANCELLED: {
+    when: "The client ended the session while the request was in flight. The server was told to cancel.",
+    action: "See `sent`: if true, the call may have taken effect.",
+  },
+  UPSTREAM_EXITED: {
+    when: "The MCP server process ended while the request was in flight.",
+    action: "See `retrySafe`: if true, send it again; if false, the call may have taken effect.",
+  },
+  UPSTREAM_NOT_READY: {
+    when: "The MCP server process was not ready within HOLD_TIMEOUT_MS, or too many requests were waiting for it. Nothing was sent.",
+    action: "Retry after `Retry-After` seconds; `/readyz` tells what it waits for.",
+  },
+  UPSTREAM_RESPONSE_TOO_LARGE: {
+    when: "The MCP server's answer exceeds MAX_LINE_BYTES and was discarded. The server lives on.",
+    action: "Ask for less, or raise CLAW_MCP_STDIO_MAX_LINE_BYTES.",
+  },
+  OVERLOADED: {
+    when: "MAX_IN_FLIGHT requests are in flight already, or MAX_QUEUED_BYTES wait to be read by the server. Nothing was sent.",
+    action: "Retry after `Retry-After` seconds.",
+  },
+  SHUTTING_DOWN: { when: "The sidecar is stopping.", action: "See `sent`; retry elsewhere, or once it is back." },
+  NOT_FOUND: { when: "There is nothing at this path.", action: "Use the configured endpoint path, /livez, /readyz or /healthz." },
+  INTERNAL_ERROR: { when: "A defect of the sidecar.", action: "Report it with the log line of the same time." },
+} as const satisfies Record<string, { readonly when: string; readonly action: string }>;
+
+export type SidecarErrorCode = keyof typeof ERROR_CATALOG;
+
+/** What an error tells besides its message. Every field is safe to show to a client. */
+export interface ErrorDetails {
+  /** Whether any part of the request had been handed to the MCP server's stdin. */
+  readonly sent?: boolean;
+  /** Whether sending the same request again cannot repeat a side effect. */
+  readonly retrySafe?: boolean;
+  readonly exitCode?: number;
+  readonly signal?: string;
+  readonly timeoutMs?: number;
+  readonly limitBytes?: number;
+  readonly supported?: readonly string[];
+  /** Also the `Retry-After` header, in whole seconds. */
+  readonly retryAfterSeconds?: number;
+}
+
+export class SidecarError extends Error {
+  override readonly name = "SidecarError";
+  readonly code: SidecarErrorCode;
+  readonly details: ErrorDetails;
+
+  constructor(code: SidecarErrorCode, message: string, details: ErrorDetails = {}) {
+    super(message);
+    this.code = code;
+    this.details = details;
+  }
+}
+
+/** Whatever was thrown, as one line of text for a log or a person. */
+export function describeError(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

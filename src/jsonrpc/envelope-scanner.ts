@@ -1,0 +1,103 @@
+/** No id that is worth giving back is longer. */
+const MAX_TOKEN_LENGTH = 1024;
+
+/**
+ * Reads the envelope of one JSON object that is too long to be kept: it is fed piece by piece and remembers only the top-level `id`
+ * and whether there is a `method`. Works on anything, valid JSON or not; what it says of the latter means nothing, but it ends.
+ */
+export class EnvelopeScanner {
+  /** In UTF-16 units, so far. */
+  length = 0;
+  idText: string | undefined;
+  hasMethod = false;
+
+  #depth = 0;
+  #isInString = false;
+  #isEscaped = false;
+  #isKeyNext = false;
+  /** The key or value being read at depth 1; undefined elsewhere, and once it grew too long. */
+  #token: string | undefined;
+  #key: string | undefined;
+
+  push(chunk: string): void {
+    this.length += chunk.length;
+    let index = 0;
+    while (index < chunk.length) {
+      index = this.#isInString ? this.#scanString(chunk, index) : this.#scanStructure(chunk, index);
+    }
+  }
+
+  #scanString(chunk: string, start: number): number {
+    let index = start;
+    while (index < chunk.length) {
+      const code = chunk.charCodeAt(index);
+      index++;
+      if (this.#isEscaped) this.#isEscaped = false;
+      else if (code === 92) this.#isEscaped = true;
+      else if (code === 34) {
+        this.#isInString = false;
+        break;
+      }
+    }
+    this.#collect(chunk, start, index);
+    return index;
+  }
+
+  #scanStructure(chunk: string, index: number): number {
+    const character = chunk.charAt(index);
+    switch (character) {
+      case '"':
+        this.#isInString = true;
+        if (this.#depth === 1 && this.#isKeyNext) this.#token = "";
+        break;
+      case "{":
+      case "[":
+        this.#depth++;
+        this.#isKeyNext = this.#depth === 1 && character === "{";
+        this.#token = undefined;
+        return index + 1;
+      case "}":
+      case "]":
+        if (this.#depth === 1) this.#endMember();
+        this.#depth--;
+        return index + 1;
+      case ":":
+        if (this.#depth === 1) this.#endKey();
+        return index + 1;
+      case ",":
+        if (this.#depth === 1) this.#endMember();
+        return index + 1;
+    }
+    this.#collect(chunk, index, index + 1);
+    return index + 1;
+  }
+
+  #collect(chunk: string, start: number, end: number): void {
+    if (this.#depth !== 1 || this.#token === undefined) return;
+    this.#token = this.#token.length + end - start > MAX_TOKEN_LENGTH ? undefined : this.#token + chunk.slice(start, end);
+  }
+
+  #endKey(): void {
+    this.#key = unescapeKey(this.#token?.trim());
+    this.#isKeyNext = false;
+    if (this.#key === '"method"') this.hasMethod = true;
+    this.#token = this.#key === '"id"' ? "" : undefined;
+  }
+
+  #endMember(): void {
+    if (this.#key === '"id"') this.idText = this.#token?.trim();
+    this.#key = undefined;
+    this.#token = undefined;
+    this.#isKeyNext = true;
+  }
+}
+
+/** A key may be spelled with escapes; JSON.parse would take it for the same member. */
+function unescapeKey(key: string | undefined): string | undefined {
+  if (key === undefined || !key.includes("\\")) return key;
+  try {
+    return JSON.stringify(JSON.parse(key));
+  } catch {
+    return key;
+  }
+}

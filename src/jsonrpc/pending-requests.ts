@@ -1,0 +1,68 @@
+/** How long, and how many, requests that were given up are remembered, to tell a late answer from a wrong one. */
+const LATE_MEMORY_MS = 5 * 60_000;
+const LATE_MEMORY_ENTRIES = 1000;
+
+interface Abandoned {
+  readonly reason: string;
+  readonly atMs: number;
+}
+
+/**
+ * The requests sent to one peer that await its answer, under ids minted here: integers from 1, never reused (MCP 2025-11-25,
+ * basic/index). Iterates in the order of minting.
+ */
+export class PendingRequests<Entry> {
+  readonly #entries = new Map<number, Entry>();
+  readonly #abandoned = new Map<number, Abandoned>();
+  #lastId = 0;
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  mintId(): number {
+    return ++this.#lastId;
+  }
+
+  add(id: number, entry: Entry): void {
+    this.#entries.set(id, entry);
+  }
+
+  get(id: unknown): Entry | undefined {
+    return typeof id === "number" ? this.#entries.get(id) : undefined;
+  }
+
+  /** Removes and returns the entry, for an answer that has come. */
+  take(id: unknown): Entry | undefined {
+    const entry = this.get(id);
+    if (typeof id === "number") this.#entries.delete(id);
+    return entry;
+  }
+
+  /** Removes an entry whose answer nobody waits for any more. */
+  abandon(id: number, reason: string, nowMs: number): void {
+    if (!this.#entries.delete(id)) return;
+    this.#abandoned.set(id, { reason, atMs: nowMs });
+    for (const [oldId, old] of this.#abandoned) {
+      if (this.#abandoned.size <= LATE_MEMORY_ENTRIES && nowMs - old.atMs <= LATE_MEMORY_MS) break;
+      this.#abandoned.delete(oldId);
+    }
+  }
+
+  /** Why the request of a late answer was given up; asked once, then forgotten. */
+  takeAbandoned(id: unknown): string | undefined {
+    if (typeof id !== "number") return undefined;
+    const abandoned = this.#abandoned.get(id);
+    this.#abandoned.delete(id);
+    return abandoned?.reason;
+  }
+
+  /** Forgets why requests were given up: the peer that might have answered late is gone. */
+  forgetAbandoned(): void {
+    this.#abandoned.clear();
+  }
+
+  values(): MapIterator<Entry> {
+    return this.#entries.values();
+  }
+}

@@ -1,0 +1,96 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { type ClientMessage, readClientMessage } from "../../../src/jsonrpc/client-message.ts";
+import { idText, inAnyOrder, keyText, memberText, objectText, otherMembers, together, valueText } from "../../support/json-text.ts";
+
+function read(text: string): ClientMessage {
+  const message = readClientMessage(text);
+  if ("code" in message) throw new Error(message.reason);
+  return message;
+}
+
+describe("readClientMessage", () => {
+  it("keeps the text as it came, with where its id and params are", () => {
+    const text = ' {"id" : "\\u0061" , "method":"x",\n"params": {"id":1}, "jsonrpc":"2.0"} ';
+    const { message, text: kept, idSpan, paramsSpan } = read(text);
+    expect(message).toEqual({ kind: "request", id: "a", method: "x", params: { id: 1 } });
+    expect(kept).toBe(text);
+    expect(text.slice(idSpan?.start, idSpan?.end)).toBe('"\\u0061"');
+    expect(text.slice(paramsSpan?.start, paramsSpan?.end)).toBe('{"id":1}');
+  });
+
+  it("knows no id and no params where there are none", () => {
+    const message = read('{"jsonrpc":"2.0","method":"notifications/initialized"}');
+    expect([message.idSpan, message.paramsSpan]).toEqual([undefined, undefined]);
+  });
+
+  it.each(["", " ", "{", '{"jsonrpc":"2.0"', "undefined", '{"a":1}{"b":2}', "\u{FEFF}{}", "{'id':1}"])(
+    "refuses %j as no JSON, without an id",
+    (text) => {
+      expect(readClientMessage(text)).toEqual({ code: "PARSE_ERROR", reason: "the body is not JSON", idText: undefined });
+    },
+  );
+
+  it("refuses a body that is JSON but no message, with the id to give back", () => {
+    expect(readClientMessage('{"id":5,"method":"ping"}')).toEqual({
+      code: "INVALID_REQUEST",
+      reason: '"jsonrpc" must be "2.0"',
+      idText: "5",
+    });
+    expect(readClientMessage('[{"jsonrpc":"2.0","id":5,"method":"ping"}]')).toMatchObject({ code: "INVALID_REQUEST", idText: undefined });
+  });
+
+  it.each(["9007199254740993", "1.0", "1e400"])("gives back the id %s of a refused message as it was spelled", (id) => {
+    expect(readClientMessage(`{"jsonrpc":"1.0","id":${id},"method":"ping"}`)).toMatchObject({ code: "INVALID_REQUEST", idText: id });
+  });
+
+  it.each([
+    ['{"jsonrpc":"2.0","id":1,"method":"tools/list","method":"tools/call"}', "method", "1"],
+    ['{"jsonrpc":"2.0","id":1,"params":{},"method":"ping","params":{}}', "params", "1"],
+    ['{"jsonrpc":"2.0","jsonrpc":"2.0","id":1,"method":"ping"}', "jsonrpc", "1"],
+    ['{"jsonrpc":"2.0","method":"a","method":"b"}', "method", undefined],
+    ['{"jsonrpc":"2.0","id":1,"method":"ping","\\u0069d":2}', "id", undefined],
+  ])("refuses %s, which another parser could read as another message", (text, name, givenBack) => {
+    expect(readClientMessage(text)).toEqual({ code: "INVALID_REQUEST", reason: `"${name}" occurs twice`, idText: givenBack });
+  });
+
+  it("gives back no id of a refused message that has two", () => {
+    expect(readClientMessage('{"jsonrpc":"1.0","id":1,"method":"ping","id":2}')).toMatchObject({
+      code: "INVALID_REQUEST",
+      idText: undefined,
+    });
+  });
+
+  it("takes a name that is repeated only below the envelope", () => {
+    const { message } = read('{"jsonrpc":"2.0","id":1,"method":"x","params":{"id":1,"id":2,"params":{"method":"y","method":"z"}}}');
+    expect(message).toMatchObject({ kind: "request", id: 1, method: "x" });
+  });
+
+  it("finds the id of any request, however it is spelled and wherever it stands", () => {
+    const request = idText.chain((id) => {
+      const others = together(
+        memberText(keyText("jsonrpc"), keyText("2.0")),
+        memberText(keyText("method"), keyText("tools/call")),
+        memberText(keyText("params"), objectText(otherMembers())),
+        otherMembers("jsonrpc", "id", "method", "params"),
+      );
+      return fc.record({ id: fc.constant(id), text: objectText(inAnyOrder(others, memberText(keyText("id"), fc.constant(id)))) });
+    });
+    fc.assert(
+      fc.property(request, ({ id, text }) => {
+        const { message, idSpan, paramsSpan } = read(text);
+        expect(message).toMatchObject({ kind: "request", id: JSON.parse(id) as unknown, method: "tools/call" });
+        expect(text.slice(idSpan?.start, idSpan?.end)).toBe(id);
+        expect(JSON.parse(text.slice(paramsSpan?.start, paramsSpan?.end))).toEqual((JSON.parse(text) as { params: unknown }).params);
+      }),
+    );
+  });
+
+  it("never throws, whatever JSON it gets", () => {
+    fc.assert(
+      fc.property(valueText, (text) => {
+        expect(readClientMessage(text)).toMatchObject({ code: "INVALID_REQUEST" });
+      }),
+    );
+  });
+});

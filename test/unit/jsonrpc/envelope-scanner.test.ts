@@ -1,0 +1,99 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { EnvelopeScanner } from "../../../src/jsonrpc/envelope-scanner.ts";
+import {
+  idText,
+  inAnyOrder,
+  inPieces,
+  memberText,
+  objectText,
+  otherMembers,
+  together,
+  valueText,
+  whitespace,
+} from "../../support/json-text.ts";
+
+function scan(...pieces: readonly string[]): EnvelopeScanner {
+  const scanner = new EnvelopeScanner();
+  for (const piece of pieces) scanner.push(piece);
+  return scanner;
+}
+
+/** A member of the envelope, its name spelled as all servers spell it. */
+function member(name: string, value: fc.Arbitrary<string>): fc.Arbitrary<string> {
+  return memberText(fc.constant(`"${name}"`), value);
+}
+
+/** Any object with an id and perhaps a method; more than one id, of which the last counts. */
+const message = fc
+  .tuple(
+    whitespace,
+    objectText(
+      inAnyOrder(
+        together(otherMembers("id", "method"), fc.array(member("method", valueText), { maxLength: 1 })),
+        member("id", idText),
+        fc.array(member("id", valueText), { maxLength: 1 }),
+      ),
+    ),
+    whitespace,
+  )
+  .map((parts) => parts.join(""));
+
+describe("EnvelopeScanner", () => {
+  it("finds the id that JSON.parse finds, wherever it stands and however the text is cut", () => {
+    fc.assert(
+      fc.property(inPieces(message), ({ text, pieces }) => {
+        const parsed = JSON.parse(text) as { id: unknown; method?: unknown };
+        const { idText: found, hasMethod, length } = scan(...pieces);
+        expect(JSON.parse(found ?? "")).toBe(parsed.id);
+        expect(hasMethod).toBe("method" in parsed);
+        expect(length).toBe(text.length);
+      }),
+    );
+  });
+
+  it("finds nothing where the names stand deeper or within strings only", () => {
+    fc.assert(
+      fc.property(inPieces(objectText(otherMembers("id", "method"))), ({ pieces }) => {
+        const { idText: found, hasMethod } = scan(...pieces);
+        expect([found, hasMethod]).toEqual([undefined, false]);
+      }),
+    );
+  });
+
+  it.each([
+    '{"result":{"id":1}}',
+    '{"result":[{"id":1}]}',
+    '{"result":"\\",\\"id\\":1,\\""}',
+    '{"result":"}","x":"\\\\","y":"{\\"id\\":1}"}',
+    '{"x":"id","y":1}',
+    '[{"id":1}]',
+    '["id",1]',
+    '"id"',
+    "{}",
+  ])("finds no id in %s", (text) => {
+    expect(scan(text).idText).toBeUndefined();
+  });
+
+  it("knows a name that is spelled with escapes, as JSON.parse does", () => {
+    expect(scan(String.raw`{"\u0069\u0064":7,"result":{}}`).idText).toBe("7");
+    expect(scan(String.raw`{"id":7,"m\u0065thod":"sampling/createMessage"}`).hasMethod).toBe(true);
+  });
+
+  it("gives back no id that is no string or number in earnest: an object, or one without end", () => {
+    expect(scan('{"id":{"id":1},"result":2}').idText).toBeUndefined();
+    expect(scan('{"id":[1],"result":2}').idText).toBeUndefined();
+    expect(scan(`{"id":"${"x".repeat(5000)}","result":2}`).idText).toBeUndefined();
+  });
+
+  it("ends on anything, valid or not", () => {
+    fc.assert(
+      fc.property(
+        inPieces(fc.string({ unit: fc.constantFrom("{", "}", "[", "]", '"', "\\", ":", ",", "id", '"id"', "1", " ") })),
+        ({ text, pieces }) => {
+          expect(scan(...pieces).length).toBe(text.length);
+        },
+      ),
+    );
+  });
+});

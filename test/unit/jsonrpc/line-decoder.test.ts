@@ -1,0 +1,109 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { LineDecoder, type OverlongLine } from "../../../src/jsonrpc/line-decoder.ts";
+import { inPieces } from "../../support/json-text.ts";
+
+/** Everything that comes out of one stream, in order, the end included. */
+function decode(pieces: readonly string[], maxLineLength: number): (string | OverlongLine)[] {
+  const out: (string | OverlongLine)[] = [];
+  const decoder = new LineDecoder(maxLineLength, { onLine: (line) => out.push(line), onOverlongLine: (line) => out.push(line) });
+  for (const piece of pieces) decoder.push(piece);
+  decoder.end();
+  return out;
+}
+
+describe("LineDecoder", () => {
+  it("delivers a line as soon as its newline has come, and not before", () => {
+    const lines: string[] = [];
+    const decoder = new LineDecoder(100, { onLine: (line) => lines.push(line), onOverlongLine: () => undefined });
+    decoder.push('{"a":1}');
+    expect(lines).toEqual([]);
+    decoder.push('\n{"b"');
+    expect(lines).toEqual(['{"a":1}']);
+    decoder.push(":2}\n");
+    expect(lines).toEqual(['{"a":1}', '{"b":2}']);
+  });
+
+  it("takes CR LF for one line end and skips empty lines", () => {
+    expect(decode(["a\r\n\r\n\nb\rc\r", "\nd\n"], 100)).toEqual(["a", "b\rc", "d"]);
+  });
+
+  it("delivers a last line that has no newline, once", () => {
+    const lines: string[] = [];
+    const decoder = new LineDecoder(100, { onLine: (line) => lines.push(line), onOverlongLine: () => undefined });
+    decoder.push("first\nlast");
+    decoder.end();
+    decoder.end();
+    expect(lines).toEqual(["first", "last"]);
+  });
+
+  it("keeps what Unicode takes for line ends but newline-delimited JSON does not", () => {
+    expect(decode(["a\u2028b\u2029c\u0085d\ve\ff\n"], 100)).toEqual(["a\u2028b\u2029c\u0085d\ve\ff"]);
+  });
+
+  it("delivers the same lines however the stream is cut", () => {
+    const stream = fc.string({
+      unit: fc.oneof(fc.constantFrom("\n", "\r\n", "\r", "é", "😀"), fc.string({ maxLength: 4 })),
+      maxLength: 40,
+    });
+    fc.assert(
+      fc.property(inPieces(stream), ({ text, pieces }) => {
+        const lines = text.split("\n").map((line) => (line.endsWith("\r") ? line.slice(0, -1) : line));
+        expect(decode(pieces, Number.POSITIVE_INFINITY)).toEqual(lines.filter((line) => line !== ""));
+      }),
+    );
+  });
+});
+
+describe("LineDecoder at its limit", () => {
+  it("delivers a line of exactly the limit and discards one that is longer by one", () => {
+    expect(decode(["12345\n123456\n12345"], 5)).toEqual(["12345", { length: 6, idText: undefined, hasMethod: false }, "12345"]);
+  });
+
+  it("skips any overlong line and delivers those around it, however the stream is cut", () => {
+    const limit = 8;
+    const line = fc.string({ unit: fc.constantFrom("a", "{", '"', "\\", ":", "[", "é"), maxLength: 2 * limit, size: "max" });
+    fc.assert(
+      fc.property(inPieces(fc.array(line).map((lines) => lines.join("\n"))), ({ text, pieces }) => {
+        const expected = text
+          .split("\n")
+          .filter((each) => each !== "")
+          .map((each) => (each.length > limit ? each.length : each));
+        const got = decode(pieces, limit).map((each) => (typeof each === "string" ? each : each.length));
+        expect(got).toEqual(expected);
+      }),
+    );
+  });
+
+  it("tells whose answer an overlong line was, with the id in front of the result or behind it", () => {
+    const payload = JSON.stringify({ id: 5, method: "x", text: 'a "id":6 \\" b' });
+    const lines = [`{"jsonrpc":"2.0","id":7,"result":${payload}}`, `{"result":${payload},"jsonrpc":"2.0","id":"seven"}`];
+    expect(decode([lines.join("\n")], 30)).toEqual([
+      { length: lines[0]?.length, idText: "7", hasMethod: false },
+      { length: lines[1]?.length, idText: '"seven"', hasMethod: false },
+    ]);
+  });
+
+  it("tells an overlong request or notification from an answer", () => {
+    const request = '{"jsonrpc":"2.0","id":7,"method":"sampling/createMessage","params":{}}';
+    const notification = '{"jsonrpc":"2.0","method":"notifications/message","params":{"id":7}}';
+    expect(decode([`${request}\n${notification}\n`], 30)).toEqual([
+      { length: request.length, idText: "7", hasMethod: true },
+      { length: notification.length, idText: undefined, hasMethod: true },
+    ]);
+  });
+
+  it("starts afresh behind an overlong line", () => {
+    const unfinished = `{"id":1,"method":"x","filler":"${"y".repeat(50)}`;
+    const next = `{"filler":"${"z".repeat(50)}","id":2}`;
+    expect(decode([unfinished, `\n${next}\nshort`], 30)).toEqual([
+      { length: unfinished.length, idText: "1", hasMethod: true },
+      { length: next.length, idText: "2", hasMethod: false },
+      "short",
+    ]);
+  });
+
+  it("discards an overlong line that the end of the stream cuts off", () => {
+    expect(decode(['{"id":1,"result":"12345678'], 10)).toEqual([{ length: 26, idText: "1", hasMethod: false }]);
+  });
+});

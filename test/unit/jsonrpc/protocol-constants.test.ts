@@ -1,0 +1,44 @@
+import { ErrorCode, LATEST_PROTOCOL_VERSION, SUPPORTED_PROTOCOL_VERSIONS } from "@modelcontextprotocol/sdk/types.js";
+import { describe, expect, it } from "vitest";
+import { JsonRpcErrorCode } from "../../../src/jsonrpc/error-codes.ts";
+import {
+  LEGACY_PROTOCOL_VERSIONS,
+  negotiateProtocolVersion,
+  NEWEST_LEGACY_PROTOCOL_VERSION,
+} from "../../../src/jsonrpc/protocol-versions.ts";
+
+describe("protocol versions", () => {
+  it("are those of the official SDK, newest first", () => {
+    expect(LEGACY_PROTOCOL_VERSIONS).toEqual(SUPPORTED_PROTOCOL_VERSIONS);
+    expect(NEWEST_LEGACY_PROTOCOL_VERSION).toBe(LATEST_PROTOCOL_VERSION);
+    expect(LEGACY_PROTOCOL_VERSIONS[0]).toBe(NEWEST_LEGACY_PROTOCOL_VERSION);
+    expect(LEGACY_PROTOCOL_VERSIONS).toEqual([...LEGACY_PROTOCOL_VERSIONS].sort().toReversed());
+  });
+
+  it("grants a client any revision it knows", () => {
+    for (const version of SUPPORTED_PROTOCOL_VERSIONS) expect(negotiateProtocolVersion(version)).toBe(version);
+  });
+
+  it.each(["2026-07-28", "1999-01-01", "", undefined, null, 20_251_125, ["2025-11-25"]])(
+    "offers the newest where a client asks for %j",
+    (requested) => {
+      expect(negotiateProtocolVersion(requested)).toBe("2025-11-25");
+    },
+  );
+});
+
+describe("error codes", () => {
+  it("are those of the official SDK where it has them", () => {
+    const { ParseError, InvalidRequest, MethodNotFound, InternalError, SessionOrTimeout } = JsonRpcErrorCode;
+    expect(ParseError).toBe(ErrorCode.ParseError);
+    expect(InvalidRequest).toBe(ErrorCode.InvalidRequest);
+    expect(MethodNotFound).toBe(ErrorCode.MethodNotFound);
+    expect(InternalError).toBe(ErrorCode.InternalError);
+    expect(SessionOrTimeout).toBe(ErrorCode.RequestTimeout);
+  });
+
+  it("are otherwise of the range for implementations, outside of what MCP 2026-07-28 reserves", () => {
+    expect(JsonRpcErrorCode.ServerError).toBe(-32000);
+    expect(Object.values(JsonRpcErrorCode).filter((code) => code <= -32_020 && code >= -32_099)).toEqual([]);
+  });
+});

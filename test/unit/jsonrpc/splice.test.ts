@@ -1,0 +1,126 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { applyEdits, findElements, findMembers, findPath, type Span } from "../../../src/jsonrpc/splice.ts";
+import { inAnyOrder, keyText, memberText, inPieces, objectText, otherMembers, valueText, whitespace } from "../../support/json-text.ts";
+
+function cut(text: string, span: Span | undefined): string | undefined {
+  return span === undefined ? undefined : text.slice(span.start, span.end);
+}
+
+describe("findMembers", () => {
+  it("finds members in the order asked for, whatever their order in the text", () => {
+    const text = '{"b":[1,{"a":0}],"a":"x\\"}","c":-1.5e3}';
+    const { spans, duplicate } = findMembers(text, 0, ["a", "c", "b", "d"]);
+    expect(spans.map((span) => cut(text, span))).toEqual(['"x\\"}"', "-1.5e3", '[1,{"a":0}]', undefined]);
+    expect(duplicate).toBeUndefined();
+  });
+
+  it("finds nothing in an empty object, nor behind its end", () => {
+    expect(findMembers("{}", 0, ["id"]).spans).toEqual([undefined]);
+    expect(findMembers(' { \n} , "id" : 1', 0, ["id"]).spans).toEqual([undefined]);
+  });
+
+  it("reads the object that starts where it is told, and no further", () => {
+    const text = '{"params": {"id":1},"id":2}';
+    expect(cut(text, findMembers(text, text.indexOf(" "), ["id"]).spans[0])).toBe("1");
+  });
+
+  it("finds a value that ends in backslashes", () => {
+    const text = String.raw`{"a":"\\","b":"\\\"","c":"\\\\","id":1}`;
+    const { spans } = findMembers(text, 0, ["a", "b", "c", "id"]);
+    expect(spans.map((span) => cut(text, span))).toEqual([String.raw`"\\"`, String.raw`"\\\""`, String.raw`"\\\\"`, "1"]);
+  });
+
+  it("takes the last of a repeated name, as JSON.parse does, and says which one is repeated", () => {
+    const text = '{"id":1,"a":0,"\\u0069\\u0064":2,"a":1,"a":2}';
+    const { spans, duplicate } = findMembers(text, 0, ["a", "id"]);
+    expect(spans.map((span) => cut(text, span))).toEqual(["2", "2"]);
+    expect(duplicate).toBe("id");
+  });
+
+  it("tells names apart of which one begins like the other", () => {
+    const text = '{"idx":1,"i":2,"Id":3,"id ":4}';
+    expect(findMembers(text, 0, ["id"]).spans).toEqual([undefined]);
+  });
+
+  it("finds in any object what JSON.parse finds", () => {
+    const object = objectText(
+      inAnyOrder(
+        otherMembers("wanted"),
+        memberText(keyText("wanted"), valueText),
+        fc.array(memberText(keyText("wanted"), valueText), { maxLength: 2 }),
+      ),
+    );
+    const text = fc.tuple(whitespace, object, whitespace).map((parts) => parts.join(""));
+    fc.assert(
+      fc.property(text, (json) => {
+        const found = cut(json, findMembers(json, 0, ["wanted"]).spans[0]) ?? "";
+        expect(JSON.parse(found)).toEqual((JSON.parse(json) as { wanted: unknown }).wanted);
+        expect(found).toBe(found.trim());
+      }),
+    );
+  });
+
+  it("finds no name that is only within a string or deeper", () => {
+    fc.assert(
+      fc.property(objectText(otherMembers("id")), (json) => {
+        expect(findMembers(json, 0, ["id"]).spans).toEqual([undefined]);
+      }),
+    );
+  });
+});
+
+describe("findPath", () => {
+  it("follows names downwards", () => {
+    const text = '{"a":{"b":1},"params":{"_meta":{"other":{},"progressToken" : "t"}}}';
+    expect(cut(text, findPath(text, 0, ["params", "_meta", "progressToken"]))).toBe('"t"');
+  });
+
+  it.each(['{"a":1}', '{"a":"{\\"b\\":1}"}', '{"a":[{"b":1}]}', '{"a":["b",1]}', '{"a":null}', '{"a":{}}', '{"b":1}', "{}"])(
+    "finds nothing where a level of %s is absent or no object",
+    (text) => {
+      expect(findPath(text, 0, ["a", "b"])).toBeUndefined();
+    },
+  );
+});
+
+describe("findElements", () => {
+  it("finds each element of an array, without the white space around it", () => {
+    const text = ' [ 1.0 ,{"a":[1,2]},"]," , [],\n-0]';
+    expect(findElements(text).map((span) => cut(text, span))).toEqual(["1.0", '{"a":[1,2]}', '"],"', "[]", "-0"]);
+    expect(findElements(" [ ] ")).toEqual([]);
+  });
+
+  it("finds in any array what JSON.parse finds", () => {
+    const element = fc.tuple(whitespace, valueText, whitespace).map((parts) => parts.join(""));
+    fc.assert(
+      fc.property(fc.array(element, { minLength: 1 }), whitespace, (elements, around) => {
+        const text = `${around}[${elements.join(",")}]${around}`;
+        expect(findElements(text).map((span) => cut(text, span))).toEqual(elements.map((each) => each.trim()));
+      }),
+    );
+  });
+});
+
+describe("applyEdits", () => {
+  it("replaces each span in one pass, in whatever order the edits come", () => {
+    const edits = [
+      { span: { start: 4, end: 5 }, text: "long" },
+      { span: { start: 0, end: 2 }, text: "" },
+    ];
+    expect(applyEdits("abcdefg", edits)).toBe("cdlongfg");
+    expect(applyEdits("abcdefg", edits.toReversed())).toBe("cdlongfg");
+  });
+
+  it("changes nothing outside of the spans", () => {
+    fc.assert(
+      fc.property(inPieces(fc.string()), fc.array(fc.string(), { minLength: 13, maxLength: 13 }), ({ text, pieces }, replacements) => {
+        let end = 0;
+        const spans = pieces.map((piece) => ({ start: end, end: (end += piece.length) }));
+        const edits = spans.map((span, index) => ({ span, text: replacements[index] ?? "" })).filter((_edit, index) => index % 2 === 1);
+        const expected = pieces.map((piece, index) => (index % 2 === 1 ? replacements[index] : piece)).join("");
+        expect(applyEdits(text, edits)).toBe(expected);
+      }),
+    );
+  });
+});
