@@ -1,0 +1,13 @@
+export const LOG_LEVELS = ["silent", "error", "warn", "info", "debug"] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+
+/** What a log line may carry besides its message. The names are fixed in `logger.ts`. */
+export type LogFields = Readonly<Record<string, unknown>>;
+
+/** The logger as the rest of the program sees it: fields first, then a constant lower-case message. */
+export interface Log {
+  debug(fields: LogFields, message: string): void;
+  info(fields: LogFields, message: string): void;
+  warn(fields: LogFields, message: string): void;
+  error(fields: LogFields, message: string): void;
+}

@@ -1,0 +1,69 @@
+import { pino, stdTimeFunctions } from "pino";
+import type { Log, LogLevel } from "./log.ts";
+
+/** What is kept while the container's log driver does not read; beyond it, lines are dropped and counted, never waited for. */
+const MAX_BUFFERED_BYTES = 16 * 1024 * 1024;
+/** How long the last lines may take to be read. */
+const CLOSE_TIMEOUT_MS = 500;
+
+/**
+ * The fields of a log line, besides `level`, `time`, `pid` (of the sidecar) and `msg`:
+ * `childPid`, `generation` (which life of the MCP server), `stream` and `isPartial` (its stderr), `stderrTail`, `state`, `exitCode`,
+ * `signal`, `reason`, `pauseMs`, `restarts`, `method`, `requestId` (as sent to the MCP server), `code` (error code), `count`, `line`,
+ * `bytes`, `address`, `path`, `err`.
+ */
+export interface Logger extends Log {
+  /**
+   * Writes out what is buffered, right before the process exits.
+   *
+   * @returns false when nobody reads stdout: a write is stuck then, and even `process.exit` would wait for it.
+   */
+  close(): Promise<boolean>;
+}
+
+/** Pino to stdout: one JSON object a line, or readable lines on a terminal. */
+export async function createLogger(level: LogLevel, stdout: { readonly isTTY?: boolean }): Promise<Logger> {
+  // Asynchronous on purpose: a log driver that stops reading must not stop the messages.
+  const destination = pino.destination({ fd: 1, sync: false, maxLength: MAX_BUFFERED_BYTES });
+  let droppedLines = 0;
+  let closed: Promise<boolean> | undefined;
+  destination.on("drop", () => droppedLines++);
+  // A closed pipe has nobody left to tell; pino turns its destination off then, `end` included.
+  let isReaderGone = false;
+  destination.on("error", () => {
+    isReaderGone = true;
+  });
+  const options = {
+    level,
+    timestamp: stdTimeFunctions.isoTime,
+    base: { pid: process.pid },
+    formatters: { level: (label: string) => ({ level: label }) },
+  };
+  const logger = stdout.isTTY === true ? pino(options, await prettyStream()) : pino(options, destination);
+  destination.on("drain", () => {
+    if (droppedLines === 0) return;
+    const count = droppedLines;
+    droppedLines = 0;
+    logger.warn({ count }, "log lines dropped: stdout was not read");
+  });
+  return {
+    debug: (fields, message) => logger.debug(fields, message),
+    info: (fields, message) => logger.info(fields, message),
+    warn: (fields, message) => logger.warn(fields, message),
+    error: (fields, message) => logger.error(fields, message),
+    close: () =>
+      (closed ??= new Promise((resolve) => {
+        if (isReaderGone) return resolve(true);
+        destination.once("close", () => resolve(true));
+        destination.once("error", () => resolve(true));
+        setTimeout(resolve, CLOSE_TIMEOUT_MS, false);
+        destination.end();
+      })),
+  };
+}
+
+/** Loaded only on a terminal: a container never pays for it. */
+async function prettyStream(): Promise<NodeJS.WritableStream> {
+  const { default: pretty } = await import("pino-pretty");
+  return pretty({ sync: true, ignore: "pid", translateTime: "SYS:HH:MM:ss.l" });
+}

@@ -1,0 +1,74 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { CREDENTIAL_NAME, createRedactor } from "../../../src/observability/redact.ts";
+
+describe("CREDENTIAL_NAME", () => {
+  it.each([
+    "OPENAI_API_KEY",
+    "GITHUB_TOKEN",
+    "client_secret",
+    "DB_PASSWORD",
+    "PGPASSWORD",
+    "MYSQL_PASSWD",
+    "AWS_CREDENTIALS",
+    "BASIC_AUTH",
+    "SSH_PRIVATE",
+    "--api-key",
+  ])("takes %s for the name of a secret", (name) => {
+    expect(CREDENTIAL_NAME.test(name)).toBe(true);
+  });
+
+  it.each(["PATH", "HOME", "PWD", "LANG", "NODE_ENV", "PORT", ""])("takes %j for no name of a secret", (name) => {
+    expect(CREDENTIAL_NAME.test(name)).toBe(false);
+  });
+});
+
+describe("createRedactor", () => {
+  it("masks a secret wherever it occurs, as often as it occurs", () => {
+    const redact = createRedactor({ API_KEY: "abc123xyz", HOME: "/home/user" });
+    expect(redact("key=abc123xyz, in /home/user: xabc123xyzabc123xyz")).toBe("key=***, in /home/user: x******");
+    expect(redact("again abc123xyz")).toBe("again ***");
+  });
+
+  it("takes a secret for what it is, not for a pattern", () => {
+    const redact = createRedactor({ API_KEY: "a.c*(d)[e]|\\$^" });
+    expect(redact("a.c*(d)[e]|\\$^ abc")).toBe("*** abc");
+    expect(redact("aXc*(d)[e]|\\$^")).toBe("aXc*(d)[e]|\\$^");
+  });
+
+  it("masks a secret whole that contains another one", () => {
+    const redact = createRedactor({ USER_TOKEN: "tok-1234", ADMIN_TOKEN: "tok-1234-and-more" });
+    expect(redact("tok-1234-and-more tok-1234")).toBe("*** ***");
+  });
+
+  it("masks each line of a secret that has several, such as a private key, since logs come in lines", () => {
+    const redact = createRedactor({
+      TLS_PRIVATE_KEY: "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBg\nkqhkiG9w0BAQEF\n-----END PRIVATE KEY-----\n",
+    });
+    expect(redact("read MIIEvQIBADANBg")).toBe("read ***");
+    expect(redact("kqhkiG9w0BAQEF")).toBe("***");
+    expect(createRedactor({ API_KEY: "abc123xyz\n" })("key=abc123xyz")).toBe("key=***");
+  });
+
+  it("leaves values alone that are too short to be told from ordinary words, or empty, or absent", () => {
+    const redact = createRedactor({ A_TOKEN: "a", B_TOKEN: "", C_TOKEN: undefined, D_KEY: "1234567" });
+    expect(redact("a 1234567 undefined")).toBe("a 1234567 undefined");
+    expect(createRedactor({ D_KEY: "12345678" })("12345678")).toBe("***");
+  });
+
+  it("changes nothing where there are no secrets", () => {
+    expect(createRedactor({})("any text")).toBe("any text");
+  });
+
+  it("lets no secret through, whatever the text around it", () => {
+    const secret = fc
+      .string({ minLength: 8, maxLength: 16 })
+      .filter((text) => !text.includes("*") && !/[\n\r]/.test(text) && text.trim() === text);
+    fc.assert(
+      fc.property(fc.array(secret, { minLength: 1, maxLength: 3 }), fc.string(), fc.string(), (secrets, before, after) => {
+        const redact = createRedactor(Object.fromEntries(secrets.map((value, index) => [`SECRET_${index}`, value])));
+        for (const value of secrets) expect(redact(`${before}${value}${after}`).includes(value)).toBe(false);
+      }),
+    );
+  });
+});
