@@ -1,0 +1,180 @@
+import { execa } from "execa";
+import { LineDecoder, type LineListener } from "../jsonrpc/line-decoder.ts";
+import type { Outgoing } from "../jsonrpc/outgoing.ts";
+import { signalGroup, waitForGroupEnd } from "./process-group.ts";
+import { StdinWriter } from "./stdin-writer.ts";
+
+/** How long output may still arrive after the exit: a grandchild may hold the pipe open without ever writing again. */
+const OUTPUT_AFTER_EXIT_MS = 500;
+/** SIGKILL cannot be refused; only a process in uninterruptible sleep outlasts this. */
+const KILL_GRACE_MS = 2000;
+
+export interface ChildCommand {
+  readonly command: string;
+  readonly args: readonly string[];
+  /** All of the child's environment: nothing else is inherited. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly cwd: string | undefined;
+}
+
+export interface ChildLimits {
+  readonly maxLineLength: number;
+  /** Between closing stdin and SIGTERM. */
+  readonly stdinGraceMs: number;
+  /** Between SIGTERM and SIGKILL. */
+  readonly termGraceMs: number;
+}
+
+export interface ChildListener extends LineListener {
+  onStderr(chunk: Buffer): void;
+  /** The child closed its stdin or stdout while it lives: nothing more can be carried, it has to be stopped. */
+  onBroken(pipe: "stdin" | "stdout"): void;
+}
+
+export interface ChildExit {
+  readonly exitCode: number | undefined;
+  readonly signal: string | undefined;
+  /** Set when the process could not be started at all, for example ENOENT. */
+  readonly spawnErrorCode: string | undefined;
+}
+
+/** One life of the MCP server process, in a process group of its own. The only user of execa. */
+export class ChildProcess {
+  /** Undefined when it could not be started. */
+  readonly pid: number | undefined;
+  /** Settles when the process has exited and its last output was delivered. Never rejects. */
+  readonly exited: Promise<ChildExit>;
+  /** Settles when, after that, nothing is left of its group. Never rejects. */
+  readonly ended: Promise<ChildExit>;
+  readonly #subprocess;
+  readonly #limits: ChildLimits;
+  readonly #writer: StdinWriter;
+  #hasExited = false;
+
+  constructor(command: ChildCommand, limits: ChildLimits, listener: ChildListener) {
+    this.#limits = limits;
+    this.#subprocess = execa(command.command, [...command.args], {
+      env: command.env,
+      extendEnv: false,
+      ...(command.cwd === undefined ? {} : { cwd: command.cwd }),
+      stdin: "pipe",
+      stdout: "pipe",
+      stderr: "pipe",
+      buffer: false,
+      reject: false,
+      // A process group of its own, signalled as a whole. Execa would not clean up a detached child; the supervisor does.
+      detached: true,
+      cleanup: false,
+      stripFinalNewline: false,
+    });
+    const { stdin, stdout, stderr } = this.#subprocess;
+    this.pid = this.#subprocess.pid;
+    this.#writer = new StdinWriter(stdin);
+    stdin.on("error", () => this.#onBroken(listener, "stdin"));
+
+    const decoder = new LineDecoder(limits.maxLineLength, listener);
+    const outputEnded = new Promise<void>((resolve) => {
+      stdout.setEncoding("utf8");
+      stdout.on("data", (chunk: string) => decoder.push(chunk));
+      stdout.once("error", () => stdout.destroy());
+      stdout.once("close", () => {
+        decoder.end();
+        this.#writer.pause();
+        this.#onBroken(listener, "stdout");
+        resolve();
+      });
+    });
+    stderr.on("data", (chunk: Buffer) => listener.onStderr(chunk));
+    stderr.once("error", () => stderr.destroy());
+    this.exited = this.#waitForExit(outputEnded);
+    this.ended = this.#waitForEnd();
+  }
+
+  /** What waits to be read by the child, in UTF-16 units. */
+  get queuedLength(): number {
+    return this.#writer.queuedLength;
+  }
+
+  send(line: Outgoing): void {
+    this.#writer.send(line);
+  }
+
+  withdraw(line: Outgoing): void {
+    this.#writer.withdraw(line);
+  }
+
+  takeUnwritten(): Outgoing[] {
+    return this.#writer.takeUnwritten();
+  }
+
+  /** Closes stdin, waits; SIGTERM to the group, waits; SIGKILL to the group (MCP 2025-11-25, basic/lifecycle, shutdown). Bounded. */
+  async stop(): Promise<ChildExit> {
+    this.#writer.end();
+    if (await settlesWithin(this.ended, this.#limits.stdinGraceMs)) return this.ended;
+    if (this.pid !== undefined) signalGroup(this.pid, "SIGTERM");
+    if (await settlesWithin(this.ended, this.#limits.termGraceMs)) return this.ended;
+    this.kill();
+    return this.ended;
+  }
+
+  /** SIGKILL to the group, now. */
+  kill(): void {
+    if (this.pid !== undefined) signalGroup(this.pid, "SIGKILL");
+  }
+
+  #onBroken(listener: ChildListener, pipe: "stdin" | "stdout"): void {
+    // The exit is often seen a moment after the end of the pipes: then it is the exit that counts.
+    setTimeout(() => {
+      if (!this.#hasExited) listener.onBroken(pipe);
+    }, OUTPUT_AFTER_EXIT_MS).unref();
+  }
+
+  async #waitForExit(outputEnded: Promise<void>): Promise<ChildExit> {
+    const exit = await this.#waitForProcess();
+    this.#hasExited = true;
+    await settlesWithin(outputEnded, OUTPUT_AFTER_EXIT_MS);
+    return exit;
+  }
+
+  async #waitForProcess(): Promise<ChildExit> {
+    if (this.pid === undefined) {
+      const { code } = await this.#subprocess;
+      return { exitCode: undefined, signal: undefined, spawnErrorCode: code ?? "UNKNOWN" };
+    }
+    return new Promise((resolve) => {
+      this.#subprocess.nodeChildProcess.once("exit", (exitCode, signal) => {
+        resolve({ exitCode: exitCode ?? undefined, signal: signal ?? undefined, spawnErrorCode: undefined });
+      });
+    });
+  }
+
+  async #waitForEnd(): Promise<ChildExit> {
+    const exit = await this.exited;
+    if (this.pid !== undefined) await this.#endGroup(this.pid);
+    this.#subprocess.stdin.destroy();
+    this.#subprocess.stdout.destroy();
+    this.#subprocess.stderr.destroy();
+    return exit;
+  }
+
+  /** Ends what the exited process left behind in its group. */
+  async #endGroup(pid: number): Promise<void> {
+    if (!signalGroup(pid, "SIGTERM")) return;
+    if (await waitForGroupEnd(pid, this.#limits.termGraceMs)) return;
+    signalGroup(pid, "SIGKILL");
+    await waitForGroupEnd(pid, KILL_GRACE_MS);
+  }
+}
+
+/** Whether the promise settled in time. */
+async function settlesWithin(promise: Promise<unknown>, timeoutMs: number): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const timeout = new Promise<boolean>((resolve) => {
+    timer = setTimeout(resolve, timeoutMs, false);
+  });
+  try {
+    return await Promise.race([promise.then(() => true), timeout]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

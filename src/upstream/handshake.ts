@@ -1,0 +1,51 @@
+import { isJsonObject, type Message } from "../jsonrpc/message.ts";
+import { NEWEST_LEGACY_PROTOCOL_VERSION } from "../jsonrpc/protocol-versions.ts";
+import { findPath } from "../jsonrpc/splice.ts";
+
+/** Never minted for a carried request: those count from 1. */
+const INITIALIZE_ID = 0;
+
+export interface ClientInfo {
+  readonly name: string;
+  readonly version: string;
+}
+
+/** What the MCP server said of itself. */
+export interface Handshake {
+  readonly generation: number;
+  /** The text of its `InitializeResult`, byte for byte. */
+  readonly resultText: string;
+  readonly protocolVersion: string;
+}
+
+/** The sidecar's own `initialize`: no client capabilities, since a shared server could not tell whose they are. */
+export function initializeRequest(clientInfo: ClientInfo): string {
+  return JSON.stringify({
+    jsonrpc: "2.0",
+    id: INITIALIZE_ID,
+    method: "initialize",
+    params: { protocolVersion: NEWEST_LEGACY_PROTOCOL_VERSION, capabilities: {}, clientInfo },
+  });
+}
+
+export const INITIALIZED_NOTIFICATION = '{"jsonrpc":"2.0","method":"notifications/initialized"}';
+
+export function isInitializeResponse(message: Message): boolean {
+  return message.kind === "response" && message.id === INITIALIZE_ID;
+}
+
+/**
+ * Reads the server's answer to `initialize` (MCP 2025-11-25, basic/lifecycle).
+ *
+ * @throws Error with a message for the operator when it is a JSON-RPC error or no InitializeResult.
+ */
+export function readHandshake(message: Message, text: string, generation: number): Handshake {
+  if (message.kind !== "response") throw new Error("not a response");
+  if (message.error !== undefined) throw new Error(`the MCP server refused initialize: ${JSON.stringify(message.error).slice(0, 500)}`);
+  const result = message.result;
+  const span = findPath(text, 0, ["result"]);
+  if (!isJsonObject(result) || typeof result["protocolVersion"] !== "string" || span === undefined) {
+    throw new Error("the MCP server answered initialize without a protocolVersion");
+  }
+  return { generation, resultText: text.slice(span.start, span.end), protocolVersion: result["protocolVersion"] };
+}

@@ -1,0 +1,177 @@
+import { describeError } from "../errors.ts";
+import type { OverlongLine } from "../jsonrpc/line-decoder.ts";
+import { classify, type Message } from "../jsonrpc/message.ts";
+import { outgoing, type Outgoing } from "../jsonrpc/outgoing.ts";
+import { findElements } from "../jsonrpc/splice.ts";
+import type { Log } from "../observability/log.ts";
+import type { Redact } from "../observability/redact.ts";
+import { ChildProcess, type ChildCommand, type ChildExit, type ChildLimits } from "./child-process.ts";
+import {
+  type ClientInfo,
+  type Handshake,
+  INITIALIZED_NOTIFICATION,
+  initializeRequest,
+  isInitializeResponse,
+  readHandshake,
+} from "./handshake.ts";
+import { StderrLog } from "./stderr-log.ts";
+import { StdoutNoise } from "./stdout-noise.ts";
+
+export interface LifeOptions {
+  readonly command: ChildCommand;
+  readonly limits: ChildLimits;
+  readonly clientInfo: ClientInfo;
+  /** From the start of the process to the answer to `initialize`. */
+  readonly readyTimeoutMs: number;
+  readonly generation: number;
+  readonly log: Log;
+  readonly redact: Redact;
+  readonly nowMs: () => number;
+}
+
+export interface LifeListener {
+  onMessage(message: Message, text: string): void;
+  onOverlongLine(line: OverlongLine): void;
+}
+
+/** One generation of the MCP server: the process, its handshake, and its output as messages. */
+export class Life {
+  readonly generation: number;
+  /** Rejects when the server refuses, exits first, or takes longer than `readyTimeoutMs`; the caller then stops this life. */
+  readonly handshake: Promise<Handshake>;
+  /** Settles when nothing more can be carried: it has exited, or has closed a pipe and is being stopped. Never rejects. */
+  readonly lost: Promise<ChildExit>;
+  readonly #child: ChildProcess;
+  readonly #stderr: StderrLog;
+  readonly #noise: StdoutNoise;
+  readonly #listener: LifeListener;
+  #onInitializeResponse: ((message: Message, text: string) => void) | undefined;
+  #stopReason: string | undefined;
+  #hasExited = false;
+
+  constructor(options: LifeOptions, listener: LifeListener) {
+    this.generation = options.generation;
+    this.#listener = listener;
+    const broken = Promise.withResolvers<ChildExit>();
+    this.#child = new ChildProcess(options.command, options.limits, {
+      onLine: (line) => this.#onLine(line),
+      onOverlongLine: (line) => listener.onOverlongLine(line),
+      onStderr: (chunk) => this.#stderr.push(chunk),
+      onBroken: (pipe) => {
+        void this.stop(`the server closed its ${pipe}`);
+        broken.resolve({ exitCode: undefined, signal: undefined, spawnErrorCode: undefined });
+      },
+    });
+    this.lost = Promise.race([this.#child.exited, broken.promise]);
+    const fields = { childPid: this.#child.pid, generation: this.generation };
+    this.#stderr = new StderrLog(options.log, fields, options.redact);
+    this.#noise = new StdoutNoise(options.log, fields, options.redact, options.nowMs);
+    if (this.#child.pid !== undefined) options.log.info(fields, "mcp server started");
+    this.handshake = this.#shakeHands(options);
+    void this.exited.then(() => {
+      this.#hasExited = true;
+      this.#stderr.end();
+      this.#noise.reportSuppressed();
+    });
+  }
+
+  get pid(): number | undefined {
+    return this.#child.pid;
+  }
+
+  /** Exit seen and output delivered. */
+  get exited(): Promise<ChildExit> {
+    return this.#child.exited;
+  }
+
+  /** And nothing left of its process group. */
+  get ended(): Promise<ChildExit> {
+    return this.#child.ended;
+  }
+
+  get stderrTail(): readonly string[] {
+    return this.#stderr.tail;
+  }
+
+  get queuedLength(): number {
+    return this.#child.queuedLength;
+  }
+
+  /** Why the sidecar ended it; undefined when it ended by itself. */
+  get stopReason(): string | undefined {
+    return this.#stopReason;
+  }
+
+  send(line: Outgoing): void {
+    this.#child.send(line);
+  }
+
+  withdraw(line: Outgoing): void {
+    this.#child.withdraw(line);
+  }
+
+  takeUnwritten(): Outgoing[] {
+    return this.#child.takeUnwritten();
+  }
+
+  async stop(reason: string): Promise<void> {
+    if (!this.#hasExited) this.#stopReason ??= reason;
+    await this.#child.stop();
+  }
+
+  kill(): void {
+    this.#child.kill();
+  }
+
+  async #shakeHands(options: LifeOptions): Promise<Handshake> {
+    const { clientInfo, readyTimeoutMs, generation } = options;
+    const answered = new Promise<Handshake>((resolve, reject) => {
+      this.#onInitializeResponse = (message, text) => {
+        this.#onInitializeResponse = undefined;
+        try {
+          resolve(readHandshake(message, text, generation));
+        } catch (error) {
+          reject(error instanceof Error ? error : new Error(describeError(error)));
+        }
+      };
+    });
+    let timer: NodeJS.Timeout | undefined;
+    const timedOut = new Promise<never>((_resolve, reject) => {
+      timer = setTimeout(() => reject(new Error(`no answer to initialize within ${readyTimeoutMs} ms`)), readyTimeoutMs);
+    });
+    const exited = this.exited.then((): never => {
+      throw new Error("the MCP server ended before it answered initialize");
+    });
+    this.send(outgoing(initializeRequest(clientInfo)));
+    try {
+      const handshake = await Promise.race([answered, timedOut, exited]);
+      this.send(outgoing(INITIALIZED_NOTIFICATION));
+      return handshake;
+    } finally {
+      clearTimeout(timer);
+      this.#onInitializeResponse = undefined;
+      // It rejects at the end of every life; by then nobody waits for it.
+      exited.catch(() => undefined);
+    }
+  }
+
+  #onLine(line: string): void {
+    let value: unknown;
+    try {
+      value = JSON.parse(line);
+    } catch {
+      this.#noise.report(line, "not JSON");
+      return;
+    }
+    // Only revision 2025-03-26 has batches, but whatever comes was meant to be read.
+    if (Array.isArray(value)) findElements(line).forEach((span, index) => this.#onValue(value[index], line.slice(span.start, span.end)));
+    else this.#onValue(value, line);
+  }
+
+  #onValue(value: unknown, text: string): void {
+    const message = classify(value);
+    if (message.kind === "invalid") this.#noise.report(text, message.reason);
+    else if (this.#onInitializeResponse !== undefined && isInitializeResponse(message)) this.#onInitializeResponse(message, text);
+    else this.#listener.onMessage(message, text);
+  }
+}

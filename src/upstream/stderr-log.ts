@@ -1,0 +1,85 @@
+import { StringDecoder } from "node:string_decoder";
+import type { Log, LogFields } from "../observability/log.ts";
+import type { Redact } from "../observability/redact.ts";
+
+/** Longer lines are logged in pieces; container log drivers cut at the same length. */
+const MAX_PIECE_LENGTH = 16 * 1024;
+/** A longer secret may slip through where it happens to be cut. */
+const MAX_SECRET_LENGTH = 4096;
+const TAIL_LINES = 20;
+const MAX_TAIL_LINE_LENGTH = 512;
+
+/** Carries the MCP server's stderr into the container log, line by line, and keeps its tail to explain an exit. */
+export class StderrLog {
+  readonly #log: Log;
+  readonly #fields: LogFields;
+  readonly #redact: Redact;
+  readonly #decoder = new StringDecoder("utf8");
+  readonly #tail: string[] = [];
+  #partial = "";
+  #isContinued = false;
+
+  constructor(log: Log, fields: LogFields, redact: Redact) {
+    this.#log = log;
+    this.#fields = { ...fields, stream: "stderr" };
+    this.#redact = redact;
+  }
+
+  /** The last lines, oldest first, shortened. */
+  get tail(): readonly string[] {
+    return this.#tail;
+  }
+
+  push(chunk: Buffer): void {
+    this.#partial += this.#decoder.write(chunk);
+    let from = 0;
+    for (;;) {
+      const newline = this.#partial.indexOf("\n", from);
+      if (newline === -1) break;
+      this.#line(this.#partial.slice(from, newline));
+      from = newline + 1;
+    }
+    this.#partial = this.#partial.slice(from);
+    if (this.#partial.length > MAX_PIECE_LENGTH + MAX_SECRET_LENGTH) {
+      // Masked before it is cut; what stays behind is long enough to hold any secret that has only begun.
+      this.#partial = this.#cut(this.#redact(this.#partial), MAX_PIECE_LENGTH + MAX_SECRET_LENGTH);
+    }
+  }
+
+  end(): void {
+    const rest = this.#partial + this.#decoder.end();
+    this.#partial = "";
+    if (rest !== "") this.#line(rest);
+  }
+
+  #line(line: string): void {
+    const rest = this.#cut(this.#redact(line.endsWith("\r") ? line.slice(0, -1) : line), MAX_PIECE_LENGTH);
+    if (rest !== "") this.#piece(rest, this.#isContinued);
+    this.#isContinued = false;
+  }
+
+  /** Logs pieces until no more than `restLength` is left. */
+  #cut(text: string, restLength: number): string {
+    let rest = text;
+    while (rest.length > restLength) {
+      const piece = prefix(rest, MAX_PIECE_LENGTH);
+      this.#piece(piece, true);
+      this.#isContinued = true;
+      rest = rest.slice(piece.length);
+    }
+    return rest;
+  }
+
+  #piece(text: string, isPartial: boolean): void {
+    this.#log.info(isPartial ? { ...this.#fields, isPartial } : this.#fields, text);
+    if (this.#isContinued) return;
+    this.#tail.push(prefix(text, MAX_TAIL_LINE_LENGTH));
+    if (this.#tail.length > TAIL_LINES) this.#tail.shift();
+  }
+}
+
+/** The first characters, none cut in two. */
+function prefix(text: string, maxLength: number): string {
+  const isCutInTwo = text.length > maxLength && text.charCodeAt(maxLength - 1) >> 10 === 0xd800 >> 10;
+  return text.slice(0, isCutInTwo ? maxLength - 1 : maxLength);
+}

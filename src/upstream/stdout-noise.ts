@@ -1,0 +1,38 @@
+import type { Log, LogFields } from "../observability/log.ts";
+import { LogLimiter } from "../observability/log-limiter.ts";
+import type { Redact } from "../observability/redact.ts";
+
+const MAX_SHOWN_LENGTH = 200;
+
+/** Logs what a server prints on stdout besides JSON-RPC: the first lines of each period, shortened; the rest is counted. */
+export class StdoutNoise {
+  readonly #log: Log;
+  readonly #fields: LogFields;
+  readonly #redact: Redact;
+  readonly #limiter: LogLimiter;
+  #suppressed = 0;
+
+  constructor(log: Log, fields: LogFields, redact: Redact, nowMs: () => number) {
+    this.#log = log;
+    this.#fields = fields;
+    this.#redact = redact;
+    this.#limiter = new LogLimiter(nowMs);
+  }
+
+  report(line: string, reason: string): void {
+    if (!this.#limiter.allows()) {
+      this.#suppressed++;
+      return;
+    }
+    this.reportSuppressed();
+    // What begins like JSON was meant as a message, and messages are not logged.
+    const shown = /^\s*[{[]/.test(line) ? { bytes: line.length } : { line: this.#redact(line).slice(0, MAX_SHOWN_LENGTH) };
+    this.#log.warn({ ...this.#fields, reason, ...shown }, "stdout line skipped: not json-rpc");
+  }
+
+  /** Tells how many lines went unshown, if any did. */
+  reportSuppressed(): void {
+    if (this.#suppressed > 0) this.#log.warn({ ...this.#fields, count: this.#suppressed }, "more stdout lines skipped: not json-rpc");
+    this.#suppressed = 0;
+  }
+}

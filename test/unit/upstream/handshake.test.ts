@@ -1,0 +1,69 @@
+import { InitializeRequestSchema, JSONRPCNotificationSchema, LATEST_PROTOCOL_VERSION } from "@modelcontextprotocol/sdk/types.js";
+import { describe, expect, it } from "vitest";
+import { classify, type Message } from "../../../src/jsonrpc/message.ts";
+import { INITIALIZED_NOTIFICATION, initializeRequest, isInitializeResponse, readHandshake } from "../../../src/upstream/handshake.ts";
+
+function parse(text: string): Message {
+  const message = classify(JSON.parse(text));
+  if (message.kind === "invalid") throw new Error(message.reason);
+  return message;
+}
+
+describe("the sidecar's own handshake", () => {
+  it("asks for the newest legacy revision, declares no capabilities, and says who asks", () => {
+    const message = parse(initializeRequest({ name: "claw-mcp-stdio", version: "1.2.3" }));
+    expect(message).toEqual({
+      kind: "request",
+      id: 0,
+      method: "initialize",
+      params: {
+        protocolVersion: LATEST_PROTOCOL_VERSION,
+        capabilities: {},
+        clientInfo: { name: "claw-mcp-stdio", version: "1.2.3" },
+      },
+    });
+    expect(InitializeRequestSchema.safeParse(message).success).toBe(true);
+  });
+
+  it("says that it is initialized in one line of the protocol", () => {
+    expect(parse(INITIALIZED_NOTIFICATION)).toMatchObject({ kind: "notification", method: "notifications/initialized" });
+    expect(JSONRPCNotificationSchema.safeParse(JSON.parse(INITIALIZED_NOTIFICATION)).success).toBe(true);
+  });
+
+  it("knows the answer by its id, never by another message of the server with the same id", () => {
+    expect(isInitializeResponse(parse('{"jsonrpc":"2.0","id":0,"result":{}}'))).toBe(true);
+    expect(isInitializeResponse(parse('{"jsonrpc":"2.0","id":0,"error":{"code":1,"message":"no"}}'))).toBe(true);
+    for (const text of [
+      '{"jsonrpc":"2.0","id":0,"method":"ping"}',
+      '{"jsonrpc":"2.0","id":"0","result":{}}',
+      '{"jsonrpc":"2.0","id":1,"result":{}}',
+      '{"jsonrpc":"2.0","id":null,"error":{}}',
+      '{"jsonrpc":"2.0","method":"notifications/message"}',
+    ])
+      expect(isInitializeResponse(parse(text))).toBe(false);
+  });
+});
+
+describe("readHandshake", () => {
+  it("keeps the text of the result, byte for byte", () => {
+    const result = '{ "capabilities" : {"x":1.0}, "protocolVersion":"2025-\\u00306-18", "big":9007199254740993 }';
+    const text = `{"id":0, "result": ${result} ,"jsonrpc":"2.0"}`;
+    expect(readHandshake(parse(text), text, 4)).toEqual({ generation: 4, resultText: result, protocolVersion: "2025-06-18" });
+  });
+
+  it("says what the server said where it refused", () => {
+    const text = '{"jsonrpc":"2.0","id":0,"error":{"code":-32602,"message":"no key"}}';
+    expect(() => readHandshake(parse(text), text, 1)).toThrow('the MCP server refused initialize: {"code":-32602,"message":"no key"}');
+  });
+
+  it("says no more than 500 characters of what the server said", () => {
+    const error = JSON.stringify({ code: 1, message: "x".repeat(5000) });
+    const text = `{"jsonrpc":"2.0","id":0,"error":${error}}`;
+    expect(() => readHandshake(parse(text), text, 1)).toThrow(new Error(`the MCP server refused initialize: ${error.slice(0, 500)}`));
+  });
+
+  it.each(["null", "[]", '"2025-11-25"', "{}", '{"protocolVersion":20251125}'])("refuses %s for an InitializeResult", (result) => {
+    const text = `{"jsonrpc":"2.0","id":0,"result":${result}}`;
+    expect(() => readHandshake(parse(text), text, 1)).toThrow("the MCP server answered initialize without a protocolVersion");
+  });
+});

@@ -1,0 +1,183 @@
+import { once } from "node:events";
+import { Writable } from "node:stream";
+import { describe, expect, it } from "vitest";
+import { outgoing, type Outgoing } from "../../../src/jsonrpc/outgoing.ts";
+import { StdinWriter } from "../../../src/upstream/stdin-writer.ts";
+
+/** A pipe whose reader takes one write at a time, when it is told to. */
+class SlowPipe extends Writable {
+  readonly writes: string[] = [];
+  #finishWrite: ((error?: Error) => void) | undefined;
+
+  override _write(chunk: Buffer, _encoding: BufferEncoding, callback: (error?: Error | null) => void): void {
+    this.writes.push(chunk.toString());
+    this.#finishWrite = callback;
+    this.emit("written");
+  }
+
+  /** Resolves at the next write. */
+  async nextWrite(): Promise<string | undefined> {
+    await once(this, "written");
+    return this.writes.at(-1);
+  }
+
+  /** The reader has taken, or the pipe has refused, what is being written. */
+  finishWrite(error?: Error): void {
+    this.#finishWrite?.(error);
+  }
+}
+
+function lines(...texts: readonly string[]): Outgoing[] {
+  return texts.map((text) => outgoing(text));
+}
+
+function sendAll(writer: StdinWriter, all: readonly Outgoing[]): void {
+  for (const line of all) writer.send(line);
+}
+
+describe("StdinWriter", () => {
+  it("writes lines that come within one turn of the event loop together, in order", async () => {
+    const pipe = new SlowPipe();
+    const writer = new StdinWriter(pipe);
+    const a = outgoing('{"a":"é"}');
+    const b = outgoing('{"b":2}');
+    sendAll(writer, [a, b]);
+    expect([a.state, b.state]).toEqual(["queued", "queued"]);
+    expect(await pipe.nextWrite()).toBe('{"a":"é"}\n{"b":2}\n');
+    expect([a.state, b.state]).toEqual(["written", "written"]);
+  });
+
+  it("holds lines back while the reader has not taken the last write, then writes them at once", async () => {
+    const pipe = new SlowPipe();
+    const writer = new StdinWriter(pipe);
+    const all = lines("first", "second", "third");
+    sendAll(writer, all.slice(0, 1));
+    await pipe.nextWrite();
+    sendAll(writer, all.slice(1));
+    await new Promise(setImmediate);
+    expect(all.map((line) => line.state)).toEqual(["written", "queued", "queued"]);
+    expect(writer.queuedLength).toBe("second".length + "third".length);
+    const next = pipe.nextWrite();
+    pipe.finishWrite();
+    expect(await next).toBe("second\nthird\n");
+    expect(pipe.writes).toHaveLength(2);
+    expect(writer.queuedLength).toBe(0);
+  });
+
+  it("starts again after it has run dry", async () => {
+    const pipe = new SlowPipe();
+    const writer = new StdinWriter(pipe);
+    for (const text of ["first", "second"]) {
+      writer.send(outgoing(text));
+      expect(await pipe.nextWrite()).toBe(`${text}\n`);
+      pipe.finishWrite();
+    }
+  });
+
+  it("writes big lines one by one, so that those behind are not yet written", async () => {
+    const pipe = new SlowPipe();
+    const writer = new StdinWriter(pipe);
+    const all = lines("a".repeat(300_000), "b".repeat(200_000), "c".repeat(200_000), "d");
+    sendAll(writer, all);
+    expect((await pipe.nextWrite())?.length).toBe(300_001);
+    expect(all.map((line) => line.state)).toEqual(["written", "queued", "queued", "queued"]);
+    for (const length of [200_001, 200_003]) {
+      const next = pipe.nextWrite();
+      pipe.finishWrite();
+      expect((await next)?.length).toBe(length);
+    }
+    expect(all.map((line) => line.state)).toEqual(["written", "written", "written", "written"]);
+  });
+
+  it("writes no line that was withdrawn while it was queued", async () => {
+    const pipe = new SlowPipe();
+    const writer = new StdinWriter(pipe);
+    const all = lines("first", "withdrawn", "withdrawn too", "last");
+    sendAll(writer, all);
+    for (const line of all.slice(1, 3)) writer.withdraw(line);
+    expect(await pipe.nextWrite()).toBe("first\nlast\n");
+    expect(all.map((line) => line.state)).toEqual(["written", "withdrawn", "withdrawn", "written"]);
+    expect(writer.queuedLength).toBe(0);
+  });
+
+  it("goes on behind a turn in which everything was withdrawn", async () => {
+    const pipe = new SlowPipe();
+    const writer = new StdinWriter(pipe);
+    const withdrawn = outgoing("x".repeat(300_000));
+    const last = outgoing("last");
+    sendAll(writer, [withdrawn, last]);
+    writer.withdraw(withdrawn);
+    expect(writer.queuedLength).toBe("last".length);
+    expect(await pipe.nextWrite()).toBe("last\n");
+    pipe.finishWrite();
+    const another = outgoing("withdrawn as well");
+    writer.send(another);
+    writer.withdraw(another);
+    await new Promise(setImmediate);
+    writer.send(outgoing("after"));
+    expect(await pipe.nextWrite()).toBe("after\n");
+  });
+});
+
+describe("StdinWriter at the end", () => {
+  it("still writes what was sent in the same turn, then closes", async () => {
+    const pipe = new SlowPipe();
+    const writer = new StdinWriter(pipe);
+    writer.send(outgoing("last words"));
+    const written = pipe.nextWrite();
+    writer.end();
+    expect(await written).toBe("last words\n");
+    expect(pipe.writableEnded).toBe(true);
+  });
+});
+
+describe("StdinWriter when the server is gone", () => {
+  it("gives back what it cannot have seen, in order, and nothing that was written or withdrawn", async () => {
+    const pipe = new SlowPipe();
+    const writer = new StdinWriter(pipe);
+    const all = lines("written", "second", "withdrawn", "fourth");
+    sendAll(writer, all.slice(0, 1));
+    await pipe.nextWrite();
+    sendAll(writer, all.slice(1));
+    for (const line of all.slice(2, 3)) writer.withdraw(line);
+    await new Promise(setImmediate);
+    expect(writer.takeUnwritten()).toEqual([all[1], all[3]]);
+    expect(writer.takeUnwritten()).toEqual([]);
+    expect(writer.queuedLength).toBe(0);
+    expect(all.map((line) => line.state)).toEqual(["written", "queued", "withdrawn", "queued"]);
+  });
+
+  it("writes nothing more after a write has failed, and leaves the rest to be taken back", async () => {
+    const pipe = new SlowPipe();
+    const writer = new StdinWriter(pipe);
+    const failed = once(pipe, "error");
+    const first = outgoing("first");
+    const second = outgoing("second");
+    const third = outgoing("third");
+    sendAll(writer, [first]);
+    await pipe.nextWrite();
+    writer.send(second);
+    pipe.finishWrite(new Error("EPIPE"));
+    await failed;
+    writer.send(third);
+    await new Promise(setImmediate);
+    expect(pipe.writes).toEqual(["first\n"]);
+    expect(writer.takeUnwritten()).toEqual([second, third]);
+  });
+
+  it("closes the pipe behind what is being written; what is queued stays unwritten", async () => {
+    const pipe = new SlowPipe();
+    const writer = new StdinWriter(pipe);
+    const first = outgoing("first");
+    const second = outgoing("second");
+    writer.send(first);
+    await pipe.nextWrite();
+    writer.send(second);
+    writer.end();
+    const finished = once(pipe, "finish");
+    pipe.finishWrite();
+    await finished;
+    expect(pipe.writes).toEqual(["first\n"]);
+    expect(writer.takeUnwritten()).toEqual([second]);
+  });
+});

@@ -1,0 +1,64 @@
+import { describe, expect, it } from "vitest";
+import { StdoutNoise } from "../../../src/upstream/stdout-noise.ts";
+import { RecordedLog } from "../../support/recorded-log.ts";
+
+const SKIPPED = "stdout line skipped: not json-rpc";
+const MORE_SKIPPED = "more stdout lines skipped: not json-rpc";
+
+function noiseAt(clock: { nowMs: number }): { log: RecordedLog; noise: StdoutNoise } {
+  const log = new RecordedLog();
+  return {
+    log,
+    noise: new StdoutNoise(
+      log,
+      { childPid: 12, generation: 3 },
+      (text) => text.replaceAll("s3cret", "***"),
+      () => clock.nowMs,
+    ),
+  };
+}
+
+describe("StdoutNoise", () => {
+  it("logs a line with why it is none of the protocol and where it comes from, shortened", () => {
+    const { log, noise } = noiseAt({ nowMs: 0 });
+    noise.report("Listening!", "not JSON");
+    noise.report("x".repeat(1000), "not JSON");
+    expect(log.lines).toEqual([
+      { level: "warn", fields: { childPid: 12, generation: 3, reason: "not JSON", line: "Listening!" }, message: SKIPPED },
+      { level: "warn", fields: { childPid: 12, generation: 3, reason: "not JSON", line: "x".repeat(200) }, message: SKIPPED },
+    ]);
+  });
+
+  it("masks secrets, before it shortens", () => {
+    const { log, noise } = noiseAt({ nowMs: 0 });
+    noise.report(`${"x".repeat(197)}s3cret`, "not JSON");
+    expect(log.lines.map(({ fields }) => fields["line"])).toEqual([`${"x".repeat(197)}***`]);
+  });
+
+  it("logs ten lines in ten seconds, then only how many more there were", () => {
+    const clock = { nowMs: 1000 };
+    const { log, noise } = noiseAt(clock);
+    for (let index = 0; index < 25; index++) noise.report(`line ${index}`, "not JSON");
+    clock.nowMs = 10_999;
+    noise.report("line 25", "not JSON");
+    expect(log.lines.map(({ fields }) => fields["line"])).toEqual(Array.from({ length: 10 }, (_, index) => `line ${index}`));
+    clock.nowMs = 11_000;
+    noise.report("line 26", "not JSON");
+    expect(log.lines.slice(10).map(({ message, fields }) => [message, fields["count"], fields["line"]])).toEqual([
+      [MORE_SKIPPED, 16, undefined],
+      [SKIPPED, undefined, "line 26"],
+    ]);
+  });
+
+  it("tells at the end how many lines went unshown, once, and nothing where all were shown", () => {
+    const { log, noise } = noiseAt({ nowMs: 0 });
+    for (let index = 0; index < 10; index++) noise.report("line", "not JSON");
+    const { log: crowdedLog, noise: crowded } = noiseAt({ nowMs: 0 });
+    for (let index = 0; index < 11; index++) crowded.report("line", "not JSON");
+    for (const each of [noise, crowded, noise, crowded]) each.reportSuppressed();
+    expect(log.messages).toEqual(Array.from({ length: 10 }, () => SKIPPED));
+    expect(crowdedLog.lines.slice(10)).toEqual([
+      { level: "warn", fields: { childPid: 12, generation: 3, count: 1 }, message: MORE_SKIPPED },
+    ]);
+  });
+});
