@@ -1,0 +1,135 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { DeadlineSweep } from "../../../src/mux/deadline-sweep.ts";
+
+beforeEach(() => {
+  vi.useFakeTimers({ now: 0 });
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** Sweeps a list of deadlines; keeps when it swept and what was due. */
+class Deadlines {
+  readonly sweptAtMs: number[] = [];
+  readonly metAtMs = new Map<number, number>();
+  readonly sweep = new DeadlineSweep(Date.now, (nowMs) => this.#sweep(nowMs));
+  readonly #open = new Set<number>();
+
+  add(...deadlines: readonly number[]): void {
+    for (const deadlineMs of deadlines) {
+      this.#open.add(deadlineMs);
+      this.sweep.watch(deadlineMs);
+    }
+  }
+
+  /** Met in time: nobody tells the sweep. */
+  settle(deadlineMs: number): void {
+    this.#open.delete(deadlineMs);
+  }
+
+  #sweep(nowMs: number): number {
+    this.sweptAtMs.push(nowMs);
+    for (const deadlineMs of this.#open) {
+      if (deadlineMs > nowMs) continue;
+      this.#open.delete(deadlineMs);
+      this.metAtMs.set(deadlineMs, nowMs);
+    }
+    return Math.min(...this.#open);
+  }
+}
+
+describe("DeadlineSweep", () => {
+  it("sweeps at each deadline, in whatever order they are told, with one timer", () => {
+    const deadlines = new Deadlines();
+    deadlines.add(300, 100, 200, 100);
+    expect(vi.getTimerCount()).toBe(1);
+    vi.advanceTimersByTime(1000);
+    expect(deadlines.sweptAtMs).toEqual([100, 200, 300]);
+    expect([...deadlines.metAtMs]).toEqual([
+      [100, 100],
+      [200, 200],
+      [300, 300],
+    ]);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it("never sweeps before a deadline that is no whole millisecond", () => {
+    const deadlines = new Deadlines();
+    deadlines.add(100.4);
+    vi.advanceTimersByTime(100);
+    expect(deadlines.sweptAtMs).toEqual([]);
+    vi.advanceTimersByTime(1);
+    expect([...deadlines.metAtMs]).toEqual([[100.4, 101]]);
+  });
+
+  it("sweeps once for nothing where the deadline was met in time, and still sees the next one", () => {
+    const deadlines = new Deadlines();
+    deadlines.add(100, 200);
+    deadlines.settle(100);
+    vi.advanceTimersByTime(1000);
+    expect(deadlines.sweptAtMs).toEqual([100, 200]);
+    expect([...deadlines.metAtMs]).toEqual([[200, 200]]);
+  });
+
+  it("starts again when all deadlines are behind it", () => {
+    const deadlines = new Deadlines();
+    deadlines.add(100);
+    vi.advanceTimersByTime(500);
+    deadlines.add(700);
+    vi.advanceTimersByTime(500);
+    expect(deadlines.sweptAtMs).toEqual([100, 700]);
+  });
+
+  it("sweeps at once for a deadline that has passed already", () => {
+    const deadlines = new Deadlines();
+    vi.advanceTimersByTime(500);
+    deadlines.add(100);
+    vi.advanceTimersByTime(1);
+    expect([...deadlines.metAtMs.keys()]).toEqual([100]);
+  });
+
+  it("keeps a deadline that is told while it sweeps", () => {
+    const told: number[] = [];
+    const sweep: DeadlineSweep = new DeadlineSweep(Date.now, (nowMs) => {
+      told.push(nowMs);
+      if (nowMs === 100) sweep.watch(150);
+      return nowMs < 200 ? 200 : Number.POSITIVE_INFINITY;
+    });
+    sweep.watch(100);
+    vi.advanceTimersByTime(1000);
+    expect(told).toEqual([100, 150, 200]);
+  });
+
+  it("sweeps no more once it is closed, whatever it is told", () => {
+    const deadlines = new Deadlines();
+    deadlines.add(100);
+    deadlines.sweep.close();
+    deadlines.add(50, 200);
+    expect(vi.getTimerCount()).toBe(0);
+    vi.advanceTimersByTime(1000);
+    expect(deadlines.sweptAtMs).toEqual([]);
+  });
+
+  it("stays closed when it is closed while it sweeps", () => {
+    const told: number[] = [];
+    const sweep: DeadlineSweep = new DeadlineSweep(Date.now, (nowMs) => {
+      told.push(nowMs);
+      sweep.close();
+      return nowMs + 100;
+    });
+    sweep.watch(100);
+    vi.advanceTimersByTime(1000);
+    expect(told).toEqual([100]);
+  });
+
+  it("does not keep the process alive", () => {
+    vi.useRealTimers();
+    const before = process.getActiveResourcesInfo();
+    const sweep = new DeadlineSweep(Date.now, () => Number.POSITIVE_INFINITY);
+    sweep.watch(Date.now() + 60_000);
+    const after = process.getActiveResourcesInfo();
+    sweep.close();
+    expect(after).toEqual(before);
+  });
+});

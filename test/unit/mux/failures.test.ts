@@ -1,0 +1,139 @@
+import { describe, expect, it } from "vitest";
+import type { SidecarError } from "../../../src/errors.ts";
+import {
+  overloaded,
+  requestTimedOut,
+  responseTooLarge,
+  sessionEnded,
+  shuttingDown,
+  upstreamExited,
+  upstreamNotReady,
+} from "../../../src/mux/failures.ts";
+import type { UpstreamExit, UpstreamStatus } from "../../../src/mux/upstream.ts";
+
+const NOT_SENT = "The request was not sent to it; it is safe to retry.";
+const READS = "The request had been sent, but only reads; it is safe to retry.";
+const TOOK_EFFECT = "The request had been sent and may have taken effect; check before repeating it.";
+
+const EXIT: UpstreamExit = {
+  exitCode: 3,
+  signal: undefined,
+  generation: 2,
+  reason: "exited with code 3",
+  at: new Date(0),
+  stderrLastLine: "secret-free last words",
+};
+
+const STATUS: UpstreamStatus = {
+  state: "backing-off",
+  generation: 2,
+  pid: undefined,
+  restarts: 1,
+  lastExit: EXIT,
+  nextRetryAt: new Date(4200),
+};
+
+function content({ code, message, details }: SidecarError): object {
+  return { code, message, details };
+}
+
+describe("a timeout", () => {
+  it("says for a tool call that was sent that it may have taken effect", () => {
+    expect(content(requestTimedOut("tools/call", 1500, true))).toEqual({
+      code: "REQUEST_TIMEOUT",
+      message: `The MCP server did not answer tools/call within 1.5 s. ${TOOK_EFFECT}`,
+      details: { sent: true, retrySafe: false, timeoutMs: 1500 },
+    });
+  });
+
+  it("says for a read that was sent, and for anything that was not, that it is safe to retry", () => {
+    expect(content(requestTimedOut("tools/list", 60_000, true))).toEqual({
+      code: "REQUEST_TIMEOUT",
+      message: `The MCP server did not answer tools/list within 60 s. ${READS}`,
+      details: { sent: true, retrySafe: true, timeoutMs: 60_000 },
+    });
+    expect(content(requestTimedOut("tools/call", 60_000, false))).toEqual({
+      code: "REQUEST_TIMEOUT",
+      message: `The MCP server did not answer tools/call within 60 s. ${NOT_SENT}`,
+      details: { sent: false, retrySafe: true, timeoutMs: 60_000 },
+    });
+  });
+});
+
+describe("an exit of the server", () => {
+  it("tells the exit code and whether a retry is safe", () => {
+    expect(content(upstreamExited("tools/call", EXIT))).toEqual({
+      code: "UPSTREAM_EXITED",
+      message: `The MCP server stopped during tools/call (exited with code 3). ${TOOK_EFFECT}`,
+      details: { sent: true, retrySafe: false, exitCode: 3 },
+    });
+  });
+
+  it("tells the signal where there is one", () => {
+    const exit = { ...EXIT, exitCode: undefined, signal: "SIGKILL", reason: "ended by SIGKILL" };
+    expect(content(upstreamExited("resources/read", exit))).toEqual({
+      code: "UPSTREAM_EXITED",
+      message: `The MCP server stopped during resources/read (ended by SIGKILL). ${READS}`,
+      details: { sent: true, retrySafe: true, signal: "SIGKILL" },
+    });
+  });
+
+  it("tells an exit code of 0", () => {
+    expect(upstreamExited("ping", { ...EXIT, exitCode: 0 }).details).toEqual({ sent: true, retrySafe: true, exitCode: 0 });
+  });
+});
+
+describe("a server that is not ready", () => {
+  it("tells its state, why it ended and when to come back, in whole seconds rounded up", () => {
+    expect(content(upstreamNotReady(STATUS, 1000))).toEqual({
+      code: "UPSTREAM_NOT_READY",
+      message: `The MCP server is not ready: backing-off (last: exited with code 3). ${NOT_SENT}`,
+      details: { sent: false, retrySafe: true, retryAfterSeconds: 4 },
+    });
+  });
+
+  it("asks for a second's pause where it knows no better", () => {
+    const starting: UpstreamStatus = { ...STATUS, state: "starting", lastExit: undefined, nextRetryAt: undefined };
+    const error = upstreamNotReady(starting, 1000);
+    expect(error.message).toBe(`The MCP server is not ready: starting. ${NOT_SENT}`);
+    expect(error.details.retryAfterSeconds).toBe(1);
+    expect(upstreamNotReady(STATUS, 9000).details.retryAfterSeconds).toBe(1);
+  });
+});
+
+describe("other failures", () => {
+  it("say that an overloaded server was not sent the request", () => {
+    expect(content(overloaded("5 requests are in flight"))).toEqual({
+      code: "OVERLOADED",
+      message: `The MCP server is overloaded: 5 requests are in flight. ${NOT_SENT}`,
+      details: { sent: false, retrySafe: true, retryAfterSeconds: 1 },
+    });
+  });
+
+  it.each([
+    ["tools/call", true, false, TOOK_EFFECT],
+    ["tools/list", true, true, READS],
+    ["tools/call", false, true, NOT_SENT],
+  ])("say at the shutdown, and at the end of a session, what became of %s, sent: %j", (method, sent, retrySafe, outcome) => {
+    expect(content(shuttingDown(method, sent))).toEqual({
+      code: "SHUTTING_DOWN",
+      message: `The sidecar of this MCP server is shutting down. ${outcome}`,
+      details: sent ? { sent, retrySafe } : { sent, retrySafe, retryAfterSeconds: 1 },
+    });
+    expect(content(sessionEnded(method, sent))).toEqual({
+      code: "REQUEST_CANCELLED",
+      message: `The session of ${method} was ended by its client. ${outcome}`,
+      details: { sent, retrySafe },
+    });
+  });
+
+  it("say that an answer was too large, and that a tool call has run nevertheless", () => {
+    expect(content(responseTooLarge("tools/call", 2000, 1000))).toEqual({
+      code: "UPSTREAM_RESPONSE_TOO_LARGE",
+      message:
+        "The MCP server answered tools/call with more than 1000 bytes (2000 characters); the answer was discarded. Ask for less at a time.",
+      details: { sent: true, retrySafe: false, limitBytes: 1000 },
+    });
+    expect(responseTooLarge("tools/list", 2000, 1000).details.retrySafe).toBe(true);
+  });
+});

@@ -1,0 +1,43 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { RequestMessage } from "../../../src/jsonrpc/message.ts";
+import { answerInitialize } from "../../../src/mux/initialize.ts";
+import { idText, inAnyOrder, keyText, memberText, objectText, otherMembers, stringText } from "../../support/json-text.ts";
+
+function initialize(protocolVersion: unknown): RequestMessage {
+  return { kind: "request", id: 1, method: "initialize", params: { protocolVersion, capabilities: {} } };
+}
+
+const RESULT =
+  '{"serverInfo":{"name":"s","protocolVersion":"x"},"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"big":9007199254740993}';
+
+describe("answerInitialize", () => {
+  it("passes the server's own result on, with the revision that the client asked for", () => {
+    const { protocolVersion, body } = answerInitialize({ generation: 1, resultText: RESULT }, initialize("2025-06-18"), "1");
+    expect(protocolVersion).toBe("2025-06-18");
+    expect(body).toBe(`{"jsonrpc":"2.0","id":1,"result":${RESULT.replace("2024-11-05", "2025-06-18")}}`);
+  });
+
+  it.each(["2026-07-28", 1, undefined])("answers the newest legacy revision to a client that asks for %j", (requested) => {
+    const { protocolVersion, body } = answerInitialize({ generation: 1, resultText: RESULT }, initialize(requested), '"a"');
+    expect(protocolVersion).toBe("2025-11-25");
+    expect(JSON.parse(body)).toMatchObject({ id: "a", result: { protocolVersion: "2025-11-25", serverInfo: { protocolVersion: "x" } } });
+  });
+
+  it("answers a client that sent no params", () => {
+    const request: RequestMessage = { kind: "request", id: 1, method: "initialize", params: undefined };
+    expect(answerInitialize({ generation: 1, resultText: RESULT }, request, "1").protocolVersion).toBe("2025-11-25");
+  });
+
+  it("changes nothing else of any result, and gives any id back as it was spelled", () => {
+    const revision = "\u0001";
+    const result = objectText(inAnyOrder(otherMembers("protocolVersion"), memberText(keyText("protocolVersion"), fc.constant(revision))));
+    fc.assert(
+      fc.property(result, stringText, idText, (template, serverRevision, id) => {
+        const resultText = template.replace(revision, () => serverRevision);
+        const { body } = answerInitialize({ generation: 1, resultText }, initialize("2025-03-26"), id);
+        expect(body).toBe(`{"jsonrpc":"2.0","id":${id},"result":${template.replace(revision, '"2025-03-26"')}}`);
+      }),
+    );
+  });
+});
