@@ -1,0 +1,52 @@
+import express, { type ErrorRequestHandler } from "express";
+import type { RequestListener } from "node:http";
+import { describeError, SidecarError } from "../errors.ts";
+import type { Log } from "../observability/log.ts";
+import { createHealthRoutes, type HealthOptions } from "./health-routes.ts";
+import { sendError } from "./json-response.ts";
+import { createMcpRoute, type McpRouteOptions } from "./mcp-route.ts";
+
+export interface AppOptions extends McpRouteOptions, HealthOptions {
+  /** Of the MCP endpoint, for example `/mcp`. */
+  readonly path: string;
+  readonly log: Log;
+}
+
+/**
+ * All of HTTP: the endpoint and, by Express, everything else. The endpoint is looked up before Express, not inside it: routing, and
+ * the prototypes that Express puts on each request, cost a seventh of the calls (docs/decisions/0002-endpoint-before-express.md).
+ */
+export function createApp(options: AppOptions): RequestListener {
+  const { path, log } = options;
+  const mcpRoute = createMcpRoute(options);
+  const app = express()
+    .disable("x-powered-by")
+    .disable("etag")
+    .use(createHealthRoutes(options))
+    .use((request, response) => {
+      sendError(response, new SidecarError("NOT_FOUND", `There is nothing at ${request.path}; the MCP endpoint is ${path}.`));
+    })
+    .use(((error: unknown, _request, response, _next) => {
+      log.error({ err: error, reason: describeError(error) }, "http request failed");
+      sendError(response, new SidecarError("INTERNAL_ERROR", "The request failed by a defect of the sidecar."));
+    }) satisfies ErrorRequestHandler);
+
+  return (request, response) => {
+    if (request.headers.host === undefined && request.httpVersion === "1.1") {
+      // RFC 9112 §3.2. Node would refuse it too, but without a body.
+      sendError(response, new SidecarError("INVALID_REQUEST", "The Host header is missing.", { sent: false }), undefined, {
+        Connection: "close",
+      });
+    } else if (isEndpoint(request.url ?? "", path)) mcpRoute(request, response);
+    else app(request, response);
+  };
+}
+
+/** The path itself, also with a slash or a query behind it, or in the absolute form that proxies use (RFC 9112 §3.2.2). */
+function isEndpoint(url: string, path: string): boolean {
+  if (url === path) return true;
+  if (/^https?:\/\//i.test(url)) return isEndpoint(url.replace(/^[^/]*\/\/[^/?]*/, ""), path);
+  if (!url.startsWith(path)) return false;
+  const rest = url.slice(path.length);
+  return rest.startsWith("?") || rest === "/" || rest.startsWith("/?");
+}

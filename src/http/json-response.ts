@@ -1,0 +1,25 @@
+import type { ServerResponse } from "node:http";
+import type { SidecarError } from "../errors.ts";
+import { errorBody, errorHeaders, errorStatus } from "./error-response.ts";
+
+/** Sends a JSON body and ends the response. Nothing happens when the client is gone or the response has begun. */
+export function sendJson(response: ServerResponse, httpStatus: number, body: string, headers?: Readonly<Record<string, string>>): void {
+  if (response.headersSent || response.destroyed) return;
+  response.writeHead(httpStatus, { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(body), ...headers });
+  response.end(body);
+}
+
+/** 202 without a body: taken, and nothing to say. */
+export function sendAccepted(response: ServerResponse): void {
+  if (response.headersSent || response.destroyed) return;
+  response.writeHead(202, { "Content-Length": 0 }).end();
+}
+
+export function sendError(
+  response: ServerResponse,
+  error: SidecarError,
+  idText?: string,
+  headers?: Readonly<Record<string, string>>,
+): void {
+  sendJson(response, errorStatus(error), errorBody(error, idText), { ...errorHeaders(error), ...headers });
+}

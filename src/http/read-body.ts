@@ -1,0 +1,51 @@
+import type { IncomingMessage } from "node:http";
+import { isUtf8 } from "node:buffer";
+import { SidecarError } from "../errors.ts";
+
+/**
+ * Reads the whole body as text and hands it on; `onBody` is called once, with the text or the error. A plain callback: a promise per
+ * message would cost more than the reading.
+ */
+export function readBody(request: IncomingMessage, maxBytes: number, onBody: (body: string | SidecarError) => void): void {
+  if (Number(request.headers["content-length"]) > maxBytes) {
+    onBody(tooLarge(maxBytes));
+    return;
+  }
+  let first: Buffer | undefined;
+  let rest: Buffer[] | undefined;
+  let length = 0;
+  let isDone = false;
+  const finish = (body: string | SidecarError): void => {
+    if (isDone) return;
+    isDone = true;
+    onBody(body);
+  };
+  request.on("data", (chunk: Buffer) => {
+    length += chunk.length;
+    if (isDone) return;
+    if (length > maxBytes) {
+      first = rest = undefined;
+      finish(tooLarge(maxBytes));
+    } else if (first === undefined) first = chunk;
+    else (rest ??= [first]).push(chunk);
+  });
+  request.on("end", () => {
+    if (isDone) return;
+    const bytes = rest === undefined ? (first ?? Buffer.alloc(0)) : Buffer.concat(rest, length);
+    finish(isUtf8(bytes) ? bytes.toString("utf8") : new SidecarError("PARSE_ERROR", "The body is not valid UTF-8."));
+  });
+  const onEnded = (): void => {
+    // Also after every complete body: an error object is made only where it is needed.
+    if (!isDone) finish(incomplete());
+  };
+  request.on("error", onEnded);
+  request.on("close", onEnded);
+}
+
+function tooLarge(maxBytes: number): SidecarError {
+  return new SidecarError("BODY_TOO_LARGE", `The request body is larger than ${maxBytes} bytes.`, { limitBytes: maxBytes, sent: false });
+}
+
+function incomplete(): SidecarError {
+  return new SidecarError("BODY_INCOMPLETE", "The request body did not arrive completely.", { sent: false });
+}

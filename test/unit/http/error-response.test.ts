@@ -1,0 +1,96 @@
+import { JSONRPCErrorResponseSchema } from "@modelcontextprotocol/sdk/types.js";
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { ERROR_CATALOG, SidecarError, type SidecarErrorCode } from "../../../src/errors.ts";
+import { errorBody, errorHeaders, errorStatus, WIRE_ERRORS } from "../../../src/http/error-response.ts";
+import { idText } from "../../support/json-text.ts";
+
+const CODES = Object.keys(ERROR_CATALOG) as SidecarErrorCode[];
+
+describe("the table of wire errors", () => {
+  it.each([
+    ["PARSE_ERROR", 400, -32_700],
+    ["INVALID_REQUEST", 400, -32_600],
+    ["UNAUTHORIZED", 401, -32_000],
+    ["METHOD_NOT_ALLOWED", 405, -32_000],
+    ["NOT_ACCEPTABLE", 406, -32_000],
+    ["UNSUPPORTED_MEDIA_TYPE", 415, -32_000],
+    ["BODY_TOO_LARGE", 413, -32_000],
+    ["SESSION_REQUIRED", 400, -32_000],
+    ["SESSION_NOT_FOUND", 404, -32_001],
+    ["UNSUPPORTED_PROTOCOL_VERSION", 400, -32_000],
+    ["REQUEST_TIMEOUT", 200, -32_001],
+    ["UPSTREAM_EXITED", 200, -32_603],
+    ["UPSTREAM_RESPONSE_TOO_LARGE", 200, -32_603],
+    ["UPSTREAM_NOT_READY", 503, -32_000],
+    ["OVERLOADED", 503, -32_000],
+    ["BODY_INCOMPLETE", 400, -32_000],
+    ["REQUEST_CANCELLED", 200, -32_000],
+    ["SHUTTING_DOWN", 503, -32_000],
+    ["NOT_FOUND", 404, -32_000],
+    ["INTERNAL_ERROR", 500, -32_603],
+  ] as const)("answers %s with HTTP %i and JSON-RPC %i", (code, httpStatus, jsonRpcCode) => {
+    expect(WIRE_ERRORS[code]).toEqual({ httpStatus, jsonRpcCode });
+  });
+
+  it("answers 404 for a session that is gone and a path that is none, never else: clients then begin a new session", () => {
+    expect(CODES.filter((code) => WIRE_ERRORS[code].httpStatus === 404)).toEqual(["SESSION_NOT_FOUND", "NOT_FOUND"]);
+  });
+
+  it("has a line for each error of the catalog", () => {
+    expect(Object.keys(WIRE_ERRORS).sort()).toEqual([...CODES].sort());
+  });
+});
+
+describe("errorStatus", () => {
+  it.each(CODES)("is that of the table for %s, but 200 once the server may have seen the request", (code) => {
+    expect(errorStatus(new SidecarError(code, "why"))).toBe(WIRE_ERRORS[code].httpStatus);
+    expect(errorStatus(new SidecarError(code, "why", { sent: false }))).toBe(WIRE_ERRORS[code].httpStatus);
+    expect(errorStatus(new SidecarError(code, "why", { sent: true }))).toBe(200);
+  });
+});
+
+describe("errorBody", () => {
+  it("is a JSON-RPC error with the message, the stable code and the details", () => {
+    const error = new SidecarError("UPSTREAM_EXITED", 'It "stopped".\n', { sent: true, retrySafe: false, exitCode: 0 });
+    expect(JSON.parse(errorBody(error, "2"))).toEqual({
+      jsonrpc: "2.0",
+      id: 2,
+      error: {
+        code: -32_603,
+        message: 'It "stopped".\n',
+        data: { code: "UPSTREAM_EXITED", sent: true, retrySafe: false, exitCode: 0 },
+      },
+    });
+  });
+
+  it("has no id at all where there is none to give back", () => {
+    expect(errorBody(new SidecarError("PARSE_ERROR", "no"), undefined)).toBe(
+      '{"jsonrpc":"2.0","error":{"code":-32700,"message":"no","data":{"code":"PARSE_ERROR"}}}',
+    );
+  });
+
+  it("gives any id back as it was spelled", () => {
+    fc.assert(
+      fc.property(idText, (id) => {
+        const body = errorBody(new SidecarError("REQUEST_TIMEOUT", "late"), id);
+        expect(body.startsWith(`{"jsonrpc":"2.0","id":${id},"error":{`)).toBe(true);
+        expect((JSON.parse(body) as { id: unknown }).id).toBe(JSON.parse(id));
+      }),
+    );
+  });
+
+  it.each(CODES)("is what the schema of MCP allows for %s, with and without an id", (code) => {
+    const error = new SidecarError(code, "why", { sent: false, supported: ["2025-11-25"], retryAfterSeconds: 1 });
+    for (const id of ["1", '"a"', undefined]) {
+      expect(JSONRPCErrorResponseSchema.safeParse(JSON.parse(errorBody(error, id))).success).toBe(true);
+    }
+  });
+});
+
+describe("errorHeaders", () => {
+  it("tells when to come back where the error tells it, and nothing else", () => {
+    expect(errorHeaders(new SidecarError("OVERLOADED", "busy", { retryAfterSeconds: 4 }))).toEqual({ "Retry-After": "4" });
+    expect(errorHeaders(new SidecarError("REQUEST_TIMEOUT", "late", { sent: true }))).toEqual({});
+  });
+});
