@@ -1,0 +1,20 @@
+import { get } from "node:http";
+import type { Config } from "../config/load.ts";
+
+const TIMEOUT_MS = 3000;
+
+/** Asks `/healthz` of the sidecar at the configured address. @returns 0 when it is ready, else 1, with a line that says why. */
+export async function healthcheck(config: Pick<Config, "host" | "port">): Promise<{ readonly exitCode: 0 | 1; readonly text: string }> {
+  const host = config.host === undefined || config.host === "0.0.0.0" ? "127.0.0.1" : config.host === "::" ? "::1" : config.host;
+  return new Promise((resolve) => {
+    const request = get(
+      { host, port: config.port, path: "/healthz", signal: AbortSignal.timeout(TIMEOUT_MS), agent: false },
+      (response) => {
+        response.resume();
+        const isReady = response.statusCode === 200;
+        resolve({ exitCode: isReady ? 0 : 1, text: isReady ? "ready" : `not ready (HTTP ${response.statusCode})` });
+      },
+    );
+    request.on("error", (error) => resolve({ exitCode: 1, text: `not reachable at ${host}:${config.port} (${error.message})` }));
+  });
+}

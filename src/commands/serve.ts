@@ -1,0 +1,60 @@
+import type { Config, Environment } from "../config/load.ts";
+import { describeError } from "../errors.ts";
+import { createLogger, type Logger } from "../observability/logger.ts";
+import { type SignalSource, waitForSignal } from "../shutdown.ts";
+import { startSidecar } from "../sidecar.ts";
+
+export interface ServeOptions {
+  readonly config: Config;
+  readonly environment: Environment;
+  readonly unknownVariables: readonly string[];
+  readonly version: string;
+  readonly stdout: { readonly isTTY?: boolean };
+  readonly signals: SignalSource & { on(event: "uncaughtException", listener: (error: Error) => void): unknown };
+  /** Ends the process at once, by force where a stuck log would keep it from exiting. */
+  readonly exit: (exitCode: number, isLogStuck: boolean) => void;
+}
+
+const ExitCode = { ok: 0, failed: 1, notExecutable: 126, notFound: 127 } as const;
+
+/** Serves until it is told to stop or cannot go on, then calls `exit`. */
+export async function serve(options: ServeOptions): Promise<void> {
+  const log = await createLogger(options.config.logLevel, options.stdout);
+  const exitCode = await serveUntilEnd(options, log);
+  const isClosed = await log.close();
+  options.exit(exitCode, !isClosed);
+}
+
+async function serveUntilEnd(options: ServeOptions, log: Logger): Promise<number> {
+  const { config, environment, unknownVariables, version, signals, exit } = options;
+  const kill = new AbortController();
+  try {
+    for (const name of unknownVariables) log.warn({ reason: name }, "unknown variable: most likely misspelled");
+    const endAtOnce = (exitCode: number): void => {
+      kill.abort();
+      void log.close().then((isClosed) => exit(exitCode, !isClosed));
+    };
+    const signalled = waitForSignal(signals, endAtOnce);
+    // Also for rejections that nobody handles. The state is unknown then: end, and let the container start anew.
+    signals.on("uncaughtException", (error) => {
+      log.error({ err: error, reason: describeError(error) }, "uncaught exception: ending");
+      endAtOnce(ExitCode.failed);
+    });
+
+    const sidecar = await startSidecar({ config, environment, version, log, kill: kill.signal });
+    const end = await Promise.race([signalled, sidecar.failed]);
+    if (typeof end === "string") log.info({ signal: end }, "stopping");
+    await sidecar.stop();
+    if (typeof end !== "object") return ExitCode.ok;
+    const isMissing = end.spawnErrorCode === "ENOENT";
+    const reason = isMissing ? "it, or the interpreter it names, does not exist" : "it is not executable";
+    log.error({ reason, code: end.spawnErrorCode, line: config.command }, "the command cannot be started");
+    return isMissing ? ExitCode.notFound : ExitCode.notExecutable;
+  } catch (error) {
+    kill.abort();
+    const code = (error as NodeJS.ErrnoException).code;
+    const message = code === "EADDRINUSE" ? `port ${config.port} is taken` : "cannot start";
+    log.error({ err: error, code, reason: describeError(error) }, message);
+    return ExitCode.failed;
+  }
+}

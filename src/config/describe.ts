@@ -1,0 +1,61 @@
+import { CREDENTIAL_NAME } from "../observability/redact.ts";
+import type { Config } from "./load.ts";
+import { type Option, OPTION_GROUPS, OPTIONS } from "./options.ts";
+
+const MASK = "***";
+export const ALL_OPTIONS: readonly Option<unknown>[] = Object.values(OPTIONS);
+
+export function helpText(): string {
+  const sections = OPTION_GROUPS.map((group) => {
+    const lines = ALL_OPTIONS.filter((option) => option.group === group).map(
+      ({ flag, variable, placeholder, description, defaultText }) => {
+        const name = flag === undefined ? variable : `--${flag} ${placeholder}`;
+        const notes = [flag === undefined ? undefined : variable, defaultText === undefined ? undefined : `default ${defaultText}`];
+        const note = notes.filter((part) => part !== undefined).join(", ");
+        return `  ${name}\n      ${description}${note === "" ? "" : ` [${note}]`}`;
+      },
+    );
+    return `${group}:\n${lines.join("\n")}`;
+  });
+  return `claw-mcp-stdio: puts a stdio MCP server behind Streamable HTTP, supervises it, and leaves no request unanswered.
+
+Usage:
+  claw-mcp-stdio [options] [--] COMMAND [ARG ...]   serve the MCP server that COMMAND starts
+  claw-mcp-stdio [options]                          the same, with COMMAND and ARGS from the environment
+  claw-mcp-stdio healthcheck [options]              exit 0 when the sidecar at the configured address is ready, else 1 (also -healthcheck)
+
+General:
+  -h, --help
+      This text.
+  --version
+      The version.
+  --check-config
+      Print the effective configuration, secrets masked, and exit.
+
+${sections.join("\n\n")}
+
+Flags win over environment variables. Exit codes: 0 stopped as asked, 1 failed (for example the port is taken),
+2 the configuration is wrong, 126 COMMAND is not executable, 127 COMMAND does not exist.
+`;
+}
+
+/** The effective configuration as JSON, secrets masked. */
+export function effectiveConfigText(config: Config): string {
+  const { authToken, args, ...rest } = config;
+  return JSON.stringify({ ...rest, args: maskArgs(args), authToken: authToken === undefined ? undefined : MASK }, undefined, 2);
+}
+
+/** The password of a URL; what follows the scheme of an Authorization header. */
+const EMBEDDED_SECRET = /(:\/\/[^\s/:@]*:)[^\s/@]+(?=@)|(\b(?:bearer|basic) +)\S+/gi;
+
+/** `NAME=value` or a header `Name: value` with such a name, anywhere in an argument. */
+const NAMED_SECRET = new RegExp(`([^=:?&\\s/]*(?:${CREDENTIAL_NAME.source})[^=:?&\\s/]*(?:=|: *))[^&\\s]+`, "gi");
+
+/** Masks what follows a word like `--api-key`, in the same argument or the next, and secrets inside an argument. */
+function maskArgs(args: readonly string[]): string[] {
+  return args.map((arg, index) => {
+    const previous = args[index - 1] ?? "";
+    if (previous.startsWith("-") && !previous.includes("=") && !arg.startsWith("-") && CREDENTIAL_NAME.test(previous)) return MASK;
+    return arg.replace(EMBEDDED_SECRET, `$1$2${MASK}`).replace(NAMED_SECRET, `$1${MASK}`);
+  });
+}

@@ -1,0 +1,136 @@
+import { statSync } from "node:fs";
+import { parseArgs } from "node:util";
+import { type Option, OPTIONS, type OptionKey, type OptionValue, VARIABLE_PREFIX } from "./options.ts";
+
+/** The effective configuration. */
+export interface Config {
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly cwd: string | undefined;
+  readonly readyTimeoutMs: number;
+  readonly host: string | undefined;
+  readonly port: number;
+  readonly path: string;
+  readonly authToken: string | undefined;
+  readonly requestTimeoutMs: number;
+  readonly restartBackoffMs: number;
+  readonly restartMaxMs: number;
+  readonly holdTimeoutMs: number;
+  readonly drainTimeoutMs: number;
+  readonly maxBodyBytes: number;
+  readonly maxLineBytes: number;
+  readonly maxSessions: number;
+  readonly maxInFlight: number;
+  readonly maxHeldRequests: number;
+  readonly maxQueuedBytes: number;
+  readonly logLevel: OptionValue<"logLevel">;
+}
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+export interface CommandLine {
+  /** The flags in front of the command, by name, as given; a flag without a value is undefined. */
+  readonly flags: ReadonlyMap<string, string | undefined>;
+  /** The command and its arguments. */
+  readonly rest: readonly string[];
+}
+
+export interface LoadResult {
+  /** Undefined when there are problems. */
+  readonly config: Config | undefined;
+  /** Each names the option, the value got, and what is allowed. */
+  readonly problems: readonly string[];
+  /** Variables with our prefix that mean nothing: most likely misspelled. */
+  readonly unknownVariables: readonly string[];
+}
+
+const BOOLEAN_FLAGS = ["help", "version", "check-config"];
+
+/** Splits the command line at the first word that is no option, or at `--`: what follows is the server's. */
+export function readCommandLine(argv: readonly string[]): CommandLine {
+  const options: Record<string, { type: "string" | "boolean"; short?: string }> = { help: { type: "boolean", short: "h" } };
+  for (const flag of BOOLEAN_FLAGS) options[flag] ??= { type: "boolean" };
+  for (const { flag } of Object.values(OPTIONS)) if (flag !== undefined) options[flag] = { type: "string" };
+  const { tokens } = parseArgs({ args: [...argv], options, strict: false, allowPositionals: true, tokens: true });
+  const flags = new Map<string, string | undefined>();
+  for (const token of tokens) {
+    if (token.kind === "positional") return { flags, rest: argv.slice(token.index) };
+    if (token.kind === "option-terminator") return { flags, rest: argv.slice(token.index + 1) };
+    // An option that swallowed the next one has no value of its own.
+    const isSwallowed = token.value?.startsWith("-") === true && !token.inlineValue;
+    flags.set(token.name, isSwallowed ? undefined : token.value);
+  }
+  return { flags, rest: [] };
+}
+
+/** Reads all options, flags before environment, and reports every problem at once. */
+export function loadConfig(commandLine: CommandLine, environment: Environment, needsCommand = true): LoadResult {
+  const problems: string[] = [];
+  const { flags, rest } = commandLine;
+  const known = new Set<string>(BOOLEAN_FLAGS);
+  for (const { flag } of Object.values(OPTIONS)) if (flag !== undefined) known.add(flag);
+  for (const name of flags.keys()) if (!known.has(name)) problems.push(`--${name}: no such option; see --help`);
+
+  /** Where an option was given, and as what; an empty variable is one that a compose file passed on without having it. */
+  function given(key: OptionKey): { readonly source: string; readonly text: string } | undefined {
+    const { flag, variable }: Option<unknown> = OPTIONS[key];
+    if (flag !== undefined && flags.has(flag)) return { source: `--${flag}`, text: flags.get(flag) ?? "" };
+    const text = environment[variable] ?? "";
+    return text === "" ? undefined : { source: variable, text };
+  }
+
+  function read<Key extends OptionKey>(key: Key): OptionValue<Key> | undefined {
+    const { variable, defaultText, kind, isSecret }: Option<unknown> = OPTIONS[key];
+    const { source, text } = given(key) ?? { source: variable, text: defaultText };
+    if (text === undefined) return undefined;
+    const value = text === "" ? undefined : kind.parse(text);
+    if (value !== undefined) return value as OptionValue<Key>;
+    const got = text === "" ? "nothing" : isSecret ? "a value (not shown)" : JSON.stringify(text);
+    problems.push(`${source}: got ${got}, allowed is ${kind.allowed}`);
+    return undefined;
+  }
+
+  const values = Object.fromEntries((Object.keys(OPTIONS) as OptionKey[]).map((key) => [key, read(key)])) as {
+    [Key in OptionKey]: OptionValue<Key> | undefined;
+  };
+  const isCommandOnLine = rest.length > 0;
+  const command = isCommandOnLine ? rest[0] : values.command;
+  const args = isCommandOnLine ? rest.slice(1) : (values.args ?? []);
+  if (needsCommand && (command === undefined || command === "")) {
+    problems.push(`${OPTIONS.command.variable}: got nothing, allowed is the executable to run; or give the command behind the options`);
+  }
+  if (values.cwd !== undefined && !isDirectory(values.cwd)) {
+    problems.push(`${given("cwd")?.source}: got ${JSON.stringify(values.cwd)}, allowed is an existing directory`);
+  }
+  const { restartBackoffMs: first = 0, restartMaxMs: longest = 0 } = values;
+  const firstGiven = given("restartBackoffMs");
+  if (firstGiven !== undefined && given("restartMaxMs") !== undefined && longest > 0 && first > longest) {
+    problems.push(`${firstGiven.source}: got ${first}, allowed is at most RESTART_MAX_MS (${longest})`);
+  }
+  const knownVariables = new Set<string>(Object.values(OPTIONS).map(({ variable }) => variable));
+  const unknownVariables = Object.keys(environment).filter((name) => name.startsWith(VARIABLE_PREFIX) && !knownVariables.has(name));
+  if (problems.length > 0) return { config: undefined, problems, unknownVariables };
+  const { addr, port, ...direct } = values as { [Key in OptionKey]: OptionValue<Key> };
+  // ADDR wins over PORT; but a flag wins over any variable, and then the port is the flag's.
+  const isPortFromFlag = flags.has("port") && !flags.has("addr");
+  const isAddressGiven = given("addr") !== undefined;
+  const config: Config = {
+    ...direct,
+    command: command ?? "",
+    args,
+    host: isAddressGiven ? addr.host : undefined,
+    port: isPortFromFlag || !isAddressGiven ? port : addr.port,
+    // Where only one of the two pauses is given, the other's default gives way.
+    restartBackoffMs: firstGiven === undefined ? Math.min(first, longest) : first,
+    restartMaxMs: firstGiven === undefined ? longest : Math.max(first, longest),
+  };
+  return { config, problems, unknownVariables };
+}
+
+function isDirectory(path: string): boolean {
+  try {
+    return statSync(path).isDirectory();
+  } catch {
+    return false;
+  }
+}

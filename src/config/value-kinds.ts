@@ -1,0 +1,81 @@
+/** What the text of an option may be, and what it means. */
+export interface ValueKind<Value> {
+  /** Ends the sentence "allowed is …". */
+  readonly allowed: string;
+  /** The value, or undefined where the text is not allowed. */
+  parse(text: string): Value | undefined;
+}
+
+export interface ListenAddress {
+  /** Undefined for all interfaces. */
+  readonly host: string | undefined;
+  /** 0 for any free port. */
+  readonly port: number;
+}
+
+const MAX_PORT = 65_535;
+
+export function wholeNumber(max: number): ValueKind<number> {
+  return {
+    allowed: `a whole number from 1 to ${max}`,
+    parse: (text) => {
+      const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
+      return value >= 1 && value <= max ? value : undefined;
+    },
+  };
+}
+
+export function oneOf<const Word extends string>(words: readonly Word[]): ValueKind<Word> {
+  return { allowed: `one of ${words.join(", ")}`, parse: (text) => words.find((word) => word === text) };
+}
+
+/** What can stand on a command line: the operating system ends an argument at a NUL. */
+function isArgument(value: unknown): value is string {
+  return typeof value === "string" && !value.includes("\0");
+}
+
+export const anyText: ValueKind<string> = { allowed: "any text without NUL", parse: (text) => (isArgument(text) ? text : undefined) };
+
+const portNumber = wholeNumber(MAX_PORT);
+
+export const port: ValueKind<number> = {
+  allowed: `${portNumber.allowed}, with or without a colon before it`,
+  parse: (text) => portNumber.parse(text.replace(/^:/, "")),
+};
+
+export const listenAddress: ValueKind<ListenAddress> = {
+  allowed: `host:port, [ipv6]:port or :port, with a port up to ${MAX_PORT}`,
+  parse: (text) => {
+    const match = /^(?:\[(?<v6>[\da-f:.]+)\]|(?<name>[^\s:[\]]*)):(?<port>\d{1,5})$/i.exec(text);
+    const number = Number(match?.groups?.["port"]);
+    if (match === null || number > MAX_PORT) return undefined;
+    const host = match.groups?.["v6"] ?? match.groups?.["name"] ?? "";
+    return { host: host === "" ? undefined : host, port: number };
+  },
+};
+
+export const jsonStrings: ValueKind<readonly string[]> = {
+  allowed: 'a JSON array of strings without NUL, for example ["-y","some-mcp"]',
+  parse: (text) => {
+    let value: unknown;
+    try {
+      value = JSON.parse(text);
+    } catch {
+      return undefined;
+    }
+    return Array.isArray(value) && value.every(isArgument) ? value : undefined;
+  },
+};
+
+const RESERVED_PATHS: readonly string[] = ["/livez", "/readyz", "/healthz"];
+
+export const endpointPath: ValueKind<string> = {
+  allowed: `a path that starts with / and has no query, other than ${RESERVED_PATHS.join(", ")}`,
+  parse: (text) => (/^\/[\w\-./~%]*$/.test(text) && !RESERVED_PATHS.includes(text) ? text : undefined),
+};
+
+/** RFC 6750 §2.1 allows less; what can stand in a header without spaces is enough here. */
+export const bearerToken: ValueKind<string> = {
+  allowed: "visible ASCII characters without spaces",
+  parse: (text) => (/^[\x21-\x7e]+$/.test(text) ? text : undefined),
+};

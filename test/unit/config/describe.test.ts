@@ -1,0 +1,137 @@
+import { describe, expect, it } from "vitest";
+import { ALL_OPTIONS, effectiveConfigText, helpText } from "../../../src/config/describe.ts";
+import { loadConfig, readCommandLine } from "../../../src/config/load.ts";
+import { OPTION_GROUPS, OPTIONS } from "../../../src/config/options.ts";
+
+/** What --check-config prints for this command line. */
+function effective(...argv: readonly string[]): Record<string, unknown> {
+  const { config } = loadConfig(readCommandLine(argv), {});
+  if (config === undefined) throw new Error("no configuration");
+  return JSON.parse(effectiveConfigText(config)) as Record<string, unknown>;
+}
+
+describe("helpText", () => {
+  it("lists every option with its flag, its variable, its default and what it is for, in its group", () => {
+    expect(ALL_OPTIONS).toEqual(Object.values(OPTIONS));
+    for (const { group, flag, variable, placeholder, defaultText, description } of ALL_OPTIONS) {
+      const [, section = ""] = helpText().split(`\n${group}:\n`);
+      const notes = [flag === undefined ? "" : variable, defaultText === undefined ? "" : `default ${defaultText}`].filter(
+        (note) => note !== "",
+      );
+      const entry = `  ${flag === undefined ? variable : `--${flag} ${placeholder}`}\n      ${description}${notes.length === 0 ? "" : ` [${notes.join(", ")}]`}\n`;
+      const [ownSection = ""] = section.split("\n\n");
+      expect(`${ownSection}\n`).toContain(entry);
+    }
+  });
+
+  it("shows the groups in order, each once", () => {
+    const headings = helpText()
+      .split("\n")
+      .filter((line) => (OPTION_GROUPS as readonly string[]).includes(line.slice(0, -1)));
+    expect(headings).toEqual(OPTION_GROUPS.map((group) => `${group}:`));
+  });
+
+  it("tells of everything else that the command line takes, and of the exit codes", () => {
+    for (const word of ["-h, --help", "--version", "--check-config", "healthcheck", "-healthcheck", "126", "127"])
+      expect(helpText()).toContain(word);
+  });
+
+  it("fits what the options really do: each default passes its own check", () => {
+    for (const { kind, defaultText, variable } of ALL_OPTIONS) {
+      expect([variable, defaultText === undefined || kind.parse(defaultText) !== undefined]).toEqual([variable, true]);
+    }
+  });
+});
+
+describe("options", () => {
+  it("have a flag that is named like their variable", () => {
+    for (const { flag, variable } of ALL_OPTIONS.filter((option) => option.flag !== undefined)) {
+      expect(variable).toBe(`CLAW_MCP_STDIO_${flag?.toUpperCase().replaceAll("-", "_")}`);
+    }
+    expect(ALL_OPTIONS.filter(({ flag }) => flag === undefined).map(({ variable }) => variable)).toEqual([
+      "CLAW_MCP_STDIO_COMMAND",
+      "CLAW_MCP_STDIO_ARGS",
+    ]);
+  });
+
+  it("have names of their own", () => {
+    expect(new Set(ALL_OPTIONS.map(({ variable }) => variable)).size).toBe(ALL_OPTIONS.length);
+  });
+});
+
+describe("effectiveConfigText", () => {
+  it("is all of the configuration as JSON", () => {
+    expect(effective("--addr", "127.0.0.1:9000", "--log-level", "warn", "--", "npx", "-y", "some-mcp")).toEqual({
+      command: "npx",
+      args: ["-y", "some-mcp"],
+      readyTimeoutMs: 60_000,
+      host: "127.0.0.1",
+      port: 9000,
+      path: "/mcp",
+      requestTimeoutMs: 60_000,
+      restartBackoffMs: 1000,
+      restartMaxMs: 15_000,
+      holdTimeoutMs: 20_000,
+      drainTimeoutMs: 5000,
+      maxBodyBytes: 16_777_216,
+      maxLineBytes: 67_108_864,
+      maxSessions: 10_000,
+      maxInFlight: 1024,
+      maxHeldRequests: 256,
+      maxQueuedBytes: 67_108_864,
+      logLevel: "warn",
+    });
+  });
+
+  it("masks the token, and shows that there is one", () => {
+    const { config } = loadConfig(readCommandLine(["--auth-token", "s3cret-token", "server"]), {});
+    if (config === undefined) throw new Error("no configuration");
+    const text = effectiveConfigText(config);
+    expect(text).toContain('"authToken": "***"');
+    expect(text).not.toContain("s3cret");
+  });
+
+  it.each([
+    [
+      ["--api-key", "s3cret", "--verbose"],
+      ["--api-key", "***", "--verbose"],
+    ],
+    [
+      ["--api-key=s3cret", "dir"],
+      ["--api-key=***", "dir"],
+    ],
+    [["--token=a=b"], ["--token=***"]],
+    [
+      ["-e", "GITHUB_TOKEN=s3cret", "image"],
+      ["-e", "GITHUB_TOKEN=***", "image"],
+    ],
+    [
+      ["--header", "X-API-Key: s3cret"],
+      ["--header", "X-API-Key: ***"],
+    ],
+    [["--header=X-API-Key: s3cret"], ["--header=X-API-Key: ***"]],
+    [["https://example.com/mcp?apiKey=s3cret"], ["https://example.com/mcp?apiKey=***"]],
+    [
+      ["--password", "--user", "me"],
+      ["--password", "--user", "me"],
+    ],
+    [
+      ["--path=/data", "--name", "x", "a=b"],
+      ["--path=/data", "--name", "x", "a=b"],
+    ],
+  ])("masks in the arguments %j what is named like a secret", (given, shown) => {
+    expect(effective("--", "server", ...given)["args"]).toEqual(shown);
+  });
+
+  it("masks the credentials in a header among the arguments", () => {
+    const text = JSON.stringify(effective("--", "mcp-remote", "https://example.com/mcp", "--header", "Authorization: Bearer s3cret"));
+    expect(text).toContain("https://example.com/mcp");
+    expect(text).not.toContain("s3cret");
+  });
+
+  it("masks the password in a URL among the arguments", () => {
+    const text = JSON.stringify(effective("--", "server-postgres", "postgresql://user:s3cret@db:5432/app"));
+    expect(text).toContain("@db:5432/app");
+    expect(text).not.toContain("s3cret");
+  });
+});

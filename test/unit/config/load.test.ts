@@ -1,0 +1,169 @@
+import { tmpdir } from "node:os";
+import { describe, expect, it } from "vitest";
+import { type Config, type Environment, loadConfig, type LoadResult, readCommandLine } from "../../../src/config/load.ts";
+
+function load(argv: readonly string[], environment: Environment = {}): LoadResult {
+  return loadConfig(readCommandLine(argv), environment);
+}
+
+/** The configuration of a command line and an environment without a problem. */
+function config(argv: readonly string[], environment: Environment = {}): Config {
+  const result = load(argv, environment);
+  expect(result.problems).toEqual([]);
+  if (result.config === undefined) throw new Error("no configuration");
+  return result.config;
+}
+
+describe("loadConfig", () => {
+  it("needs nothing but a command; the defaults are those of the pod contract", () => {
+    expect(config([], { CLAW_MCP_STDIO_COMMAND: "server" })).toEqual({
+      command: "server",
+      args: [],
+      cwd: undefined,
+      readyTimeoutMs: 60_000,
+      host: undefined,
+      port: 8080,
+      path: "/mcp",
+      authToken: undefined,
+      requestTimeoutMs: 60_000,
+      restartBackoffMs: 1000,
+      restartMaxMs: 15_000,
+      holdTimeoutMs: 20_000,
+      drainTimeoutMs: 5000,
+      maxBodyBytes: 16_777_216,
+      maxLineBytes: 67_108_864,
+      maxSessions: 10_000,
+      maxInFlight: 1024,
+      maxHeldRequests: 256,
+      maxQueuedBytes: 67_108_864,
+      logLevel: "info",
+    });
+  });
+
+  it("reads every variable", () => {
+    const environment = {
+      CLAW_MCP_STDIO_COMMAND: "npx",
+      CLAW_MCP_STDIO_ARGS: '["-y","some mcp",""]',
+      CLAW_MCP_STDIO_CWD: tmpdir(),
+      CLAW_MCP_STDIO_READY_TIMEOUT_MS: "1",
+      CLAW_MCP_STDIO_ADDR: "127.0.0.1:9001",
+      CLAW_MCP_STDIO_PORT: ":9002",
+      CLAW_MCP_STDIO_PATH: "/other",
+      CLAW_MCP_STDIO_AUTH_TOKEN: "t0ken",
+      CLAW_MCP_STDIO_REQUEST_TIMEOUT_MS: "2",
+      CLAW_MCP_STDIO_RESTART_BACKOFF_MS: "3",
+      CLAW_MCP_STDIO_RESTART_MAX_MS: "4",
+      CLAW_MCP_STDIO_HOLD_TIMEOUT_MS: "5",
+      CLAW_MCP_STDIO_DRAIN_TIMEOUT_MS: "6",
+      CLAW_MCP_STDIO_MAX_BODY_BYTES: "7",
+      CLAW_MCP_STDIO_MAX_LINE_BYTES: "8",
+      CLAW_MCP_STDIO_MAX_SESSIONS: "9",
+      CLAW_MCP_STDIO_MAX_IN_FLIGHT: "10",
+      CLAW_MCP_STDIO_MAX_HELD_REQUESTS: "11",
+      CLAW_MCP_STDIO_MAX_QUEUED_BYTES: "12",
+      CLAW_MCP_STDIO_LOG_LEVEL: "debug",
+    };
+    expect(config([], environment)).toEqual({
+      command: "npx",
+      args: ["-y", "some mcp", ""],
+      cwd: tmpdir(),
+      readyTimeoutMs: 1,
+      host: "127.0.0.1",
+      port: 9001,
+      path: "/other",
+      authToken: "t0ken",
+      requestTimeoutMs: 2,
+      restartBackoffMs: 3,
+      restartMaxMs: 4,
+      holdTimeoutMs: 5,
+      drainTimeoutMs: 6,
+      maxBodyBytes: 7,
+      maxLineBytes: 8,
+      maxSessions: 9,
+      maxInFlight: 10,
+      maxHeldRequests: 11,
+      maxQueuedBytes: 12,
+      logLevel: "debug",
+    });
+  });
+
+  it("takes flags before variables", () => {
+    const environment = {
+      CLAW_MCP_STDIO_PATH: "/from-variable",
+      CLAW_MCP_STDIO_LOG_LEVEL: "debug",
+      CLAW_MCP_STDIO_AUTH_TOKEN: "from-variable",
+      CLAW_MCP_STDIO_MAX_SESSIONS: "1",
+    };
+    const flags = ["--path", "/from-flag", "--auth-token=from-flag", "--max-sessions", "2"];
+    expect(config([...flags, "server"], environment)).toMatchObject({
+      path: "/from-flag",
+      authToken: "from-flag",
+      maxSessions: 2,
+      logLevel: "debug",
+    });
+  });
+
+  it("takes a wrong variable for no problem where a flag wins over it", () => {
+    expect(config(["--max-sessions", "2", "server"], { CLAW_MCP_STDIO_MAX_SESSIONS: "many" }).maxSessions).toBe(2);
+  });
+
+  it("takes the command and all its arguments from the command line, or both from the environment, never mixed", () => {
+    const environment = { CLAW_MCP_STDIO_COMMAND: "npx", CLAW_MCP_STDIO_ARGS: '["-y","other"]' };
+    expect(config(["server"], environment)).toMatchObject({ command: "server", args: [] });
+    expect(config(["--port", "1", "--", "server", "--port", "2"], environment)).toMatchObject({
+      command: "server",
+      args: ["--port", "2"],
+      port: 1,
+    });
+    expect(config(["--port", "1"], environment)).toMatchObject({ command: "npx", args: ["-y", "other"] });
+  });
+
+  it("takes an empty variable for one that is not set", () => {
+    const names = ["ARGS", "CWD", "ADDR", "PORT", "PATH", "AUTH_TOKEN", "REQUEST_TIMEOUT_MS", "MAX_BODY_BYTES", "LOG_LEVEL"];
+    const empty = Object.fromEntries(names.map((name) => [`CLAW_MCP_STDIO_${name}`, ""]));
+    expect(config(["server"], empty)).toEqual(config(["server"]));
+  });
+
+  it.each([
+    [{ RESTART_MAX_MS: "500" }, { restartBackoffMs: 500, restartMaxMs: 500 }],
+    [{ RESTART_BACKOFF_MS: "20000" }, { restartBackoffMs: 20_000, restartMaxMs: 20_000 }],
+    [{ RESTART_MAX_MS: "2000" }, { restartBackoffMs: 1000, restartMaxMs: 2000 }],
+    [{ RESTART_BACKOFF_MS: "2000" }, { restartBackoffMs: 2000, restartMaxMs: 15_000 }],
+  ])("lets, where %j is given, the default of the other pause give way", (variables, expected) => {
+    const environment = Object.fromEntries(Object.entries(variables).map(([name, value]) => [`CLAW_MCP_STDIO_${name}`, value]));
+    expect(config(["server"], environment)).toMatchObject(expected);
+  });
+
+  it("names variables of its prefix that mean nothing, and takes them for no problem", () => {
+    const environment = { CLAW_MCP_STDIO_TIMEOUT: "5", CLAW_MCP_STDIO_PORT: "1", CLAW_MCP: "x", OTHER: "y", claw_mcp_stdio_port: "z" };
+    const { unknownVariables, problems } = load(["server"], environment);
+    expect(unknownVariables).toEqual(["CLAW_MCP_STDIO_TIMEOUT"]);
+    expect(problems).toEqual([]);
+  });
+});
+
+describe("the listen address", () => {
+  const all = { host: undefined, port: 8080 };
+
+  it.each([
+    [[], {}, all],
+    [[], { ADDR: ":9000" }, { host: undefined, port: 9000 }],
+    [[], { ADDR: "127.0.0.1:9000" }, { host: "127.0.0.1", port: 9000 }],
+    [[], { ADDR: "localhost:9000" }, { host: "localhost", port: 9000 }],
+    [[], { ADDR: "[::1]:9000" }, { host: "::1", port: 9000 }],
+    [[], { ADDR: "127.0.0.1:0" }, { host: "127.0.0.1", port: 0 }],
+    [[], { PORT: "9000" }, { host: undefined, port: 9000 }],
+    [[], { PORT: ":9000" }, { host: undefined, port: 9000 }],
+    [[], { ADDR: "", PORT: "9000" }, { host: undefined, port: 9000 }],
+    [[], { ADDR: ":9001", PORT: "9000" }, { host: undefined, port: 9001 }],
+    [["--port", "9002"], { PORT: "9000" }, { host: undefined, port: 9002 }],
+    [["--port", "9002"], { ADDR: "127.0.0.1:9001", PORT: "9000" }, { host: "127.0.0.1", port: 9002 }],
+    [["--addr", "[::]:9003"], { ADDR: "127.0.0.1:9001", PORT: "9000" }, { host: "::", port: 9003 }],
+    [["--addr", ":9003", "--port", "9002"], {}, { host: undefined, port: 9003 }],
+    [["--port", "9002", "--addr", ":9003"], { PORT: "9000" }, { host: undefined, port: 9003 }],
+  ])("is, with %j and %j, %j", (argv, variables, expected) => {
+    const environment = Object.fromEntries(Object.entries(variables).map(([name, value]) => [`CLAW_MCP_STDIO_${name}`, value]));
+    const { host, port } = config([...argv, "server"], environment);
+    expect({ host, port }).toEqual(expected);
+  });
+});

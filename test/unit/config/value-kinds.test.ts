@@ -1,0 +1,158 @@
+import { describe, expect, it } from "vitest";
+import {
+  anyText,
+  bearerToken,
+  endpointPath,
+  jsonStrings,
+  listenAddress,
+  oneOf,
+  port,
+  wholeNumber,
+} from "../../../src/config/value-kinds.ts";
+
+describe("a whole number", () => {
+  const kind = wholeNumber(1000);
+
+  it.each([
+    ["1", 1],
+    ["1000", 1000],
+    ["007", 7],
+  ])("is %s", (text, value) => {
+    expect(kind.parse(text)).toBe(value);
+  });
+
+  it.each([
+    "0",
+    "-1",
+    "+1",
+    "1.0",
+    "1e2",
+    "0x10",
+    "1_000",
+    " 1",
+    "1 ",
+    "1\n",
+    "one",
+    "NaN",
+    "Infinity",
+    "1001",
+    "99999999999999999999",
+    "",
+    "٣",
+  ])("is not %j", (text) => {
+    expect(kind.parse(text)).toBeUndefined();
+  });
+
+  it("says how great it may be", () => {
+    expect(kind.allowed).toBe("a whole number from 1 to 1000");
+  });
+});
+
+describe("a port", () => {
+  it.each([
+    ["8080", 8080],
+    [":8080", 8080],
+    ["1", 1],
+    ["65535", 65_535],
+  ])("is %s", (text, value) => {
+    expect(port.parse(text)).toBe(value);
+  });
+
+  it.each(["0", "65536", "::8080", "8080:", "-1", "localhost:8080", ":", "8080 "])("is not %j", (text) => {
+    expect(port.parse(text)).toBeUndefined();
+  });
+
+  it("says what it may be", () => {
+    expect(port.allowed).toBe("a whole number from 1 to 65535, with or without a colon before it");
+  });
+});
+
+describe("a listen address", () => {
+  it.each([
+    [":8080", { host: undefined, port: 8080 }],
+    ["0.0.0.0:8080", { host: "0.0.0.0", port: 8080 }],
+    ["localhost:65535", { host: "localhost", port: 65_535 }],
+    ["my-host.example:1", { host: "my-host.example", port: 1 }],
+    ["[::1]:8080", { host: "::1", port: 8080 }],
+    ["[::FFFF:127.0.0.1]:8080", { host: "::FFFF:127.0.0.1", port: 8080 }],
+    ["127.0.0.1:0", { host: "127.0.0.1", port: 0 }],
+  ])("is %s", (text, value) => {
+    expect(listenAddress.parse(text)).toEqual(value);
+  });
+
+  it.each([
+    "8080",
+    "localhost",
+    "localhost:",
+    ":",
+    "::1:8080",
+    "[::1]",
+    "[::1:8080",
+    "[]:80",
+    "a b:80",
+    "http://a:80",
+    ":080808",
+    ":65536",
+    ":-1",
+    ":80\n",
+  ])("is not %j", (text) => {
+    expect(listenAddress.parse(text)).toBeUndefined();
+  });
+
+  it("says what it may be", () => {
+    expect(listenAddress.allowed).toBe("host:port, [ipv6]:port or :port, with a port up to 65535");
+  });
+});
+
+describe("a list of arguments", () => {
+  it.each([
+    ["[]", []],
+    ['["-y","some mcp",""]', ["-y", "some mcp", ""]],
+    [' [ "\\u0061$HOME" ] ', ["a$HOME"]],
+  ])("is %s", (text, value) => {
+    expect(jsonStrings.parse(text)).toEqual(value);
+  });
+
+  it.each(["-y", '"-y"', "{}", "[1]", '["-y",null]', '["a\\u0000b"]', '["-y"', "null", '[["-y"]]', "['-y']", ""])("is not %s", (text) => {
+    expect(jsonStrings.parse(text)).toBeUndefined();
+  });
+});
+
+describe("any text", () => {
+  it("is all but what an argument of a process cannot hold", () => {
+    expect(["server", "", " a b\n", "a\0b"].map((text) => anyText.parse(text))).toEqual(["server", "", " a b\n", undefined]);
+  });
+});
+
+describe("an endpoint path", () => {
+  it.each(["/", "/mcp", "/a/b-c_d.e~f", "/%7Eme", "/mcp/", "/healthz/mcp"])("is %s", (text) => {
+    expect(endpointPath.parse(text)).toBe(text);
+  });
+
+  it.each(["", "mcp", "http://a/mcp", "/mcp?x=1", "/mcp#x", "/m cp", "/mcp\n", "/livez", "/readyz", "/healthz"])("is not %j", (text) => {
+    expect(endpointPath.parse(text)).toBeUndefined();
+  });
+});
+
+describe("a token", () => {
+  it.each(["t", "s3cret-token", "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"])("is %s", (text) => {
+    expect(bearerToken.parse(text)).toBe(text);
+  });
+
+  it.each(["", "two words", " t", "t\n", "t\t", "tök", "t\u007f", "t\u0000"])("is not %j", (text) => {
+    expect(bearerToken.parse(text)).toBeUndefined();
+  });
+});
+
+describe("one of several words", () => {
+  const kind = oneOf(["info", "debug"]);
+
+  it("is any of them, exactly as it is written", () => {
+    expect(["info", "debug", "INFO", "inf", "", " info", "0", "length"].map((text) => kind.parse(text))).toEqual([
+      "info",
+      "debug",
+      ...Array.from({ length: 6 }, () => undefined),
+    ]);
+    expect(kind.allowed).toBe("one of info, debug");
+  });
+});
