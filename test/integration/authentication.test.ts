@@ -1,0 +1,117 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { errorReply, readError } from "../support/error-reply.ts";
+import { type HttpReply, JSON_HEADERS, type RawClient, send } from "../support/http-client.ts";
+import { Sidecar } from "../support/sidecar.ts";
+
+const TOKEN = "s3cret-Token.0123456789";
+const AUTHORIZED = { Authorization: `Bearer ${TOKEN}` };
+const UNAUTHORIZED = errorReply(401, -32000, "UNAUTHORIZED");
+const PING = '{"jsonrpc":"2.0","id":7,"method":"ping"}';
+
+describe("authentication", () => {
+  let sidecar: Sidecar;
+  let client: RawClient;
+  beforeAll(async () => {
+    sidecar = await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN }, flags: ["--max-body-bytes", "2048"] });
+    client = await sidecar.client(AUTHORIZED);
+  });
+  afterAll(() => sidecar[Symbol.asyncDispose]());
+
+  function ping(authorization: string | undefined): Promise<HttpReply> {
+    const credentials: Record<string, string> = authorization === undefined ? {} : { Authorization: authorization };
+    return send(sidecar.url, { headers: { ...JSON_HEADERS, "Mcp-Session-Id": client.sessionId, ...credentials }, body: PING });
+  }
+
+  it("serves a client with the token", async () => {
+    expect(await client.toolText("echo", { text: "hello" })).toBe("hello");
+  });
+
+  it.each(["bearer", "BEARER", "BeArEr", "Bearer  "])("takes the scheme in any case: %s", async (scheme) => {
+    expect((await ping(`${scheme} ${TOKEN}`)).body).toBe('{"jsonrpc":"2.0","id":7,"result":{}}');
+  });
+
+  it("challenges a request without credentials with 401", async () => {
+    const reply = await ping(undefined);
+    expect(readError(reply)).toStrictEqual(UNAUTHORIZED);
+    expect(reply.headers["www-authenticate"]).toBe('Bearer realm="mcp"');
+  });
+
+  it.each([
+    ["a wrong token of the same length", `Bearer ${"x".repeat(TOKEN.length)}`],
+    ["a token that differs at the end", `Bearer ${TOKEN.slice(0, -1)}x`],
+    ["a token that differs in case", `Bearer ${TOKEN.toLowerCase()}`],
+    ["a shorter token", `Bearer ${TOKEN.slice(0, -1)}`],
+    ["a longer token", `Bearer ${TOKEN}x`],
+    ["the token twice", `Bearer ${TOKEN} ${TOKEN}`],
+    ["the token in quotes", `Bearer "${TOKEN}"`],
+    ["an empty token", "Bearer "],
+    ["no token", "Bearer"],
+    ["no space", `Bearer${TOKEN}`],
+    ["the token of another scheme's name", `Token ${TOKEN}`],
+    ["the bare token", TOKEN],
+    ["nothing", ""],
+  ])("refuses %s with 401", async (_what, authorization) => {
+    const reply = await ping(authorization);
+    expect(readError(reply)).toStrictEqual(UNAUTHORIZED);
+    expect(reply.headers["www-authenticate"]).toMatch(/^Bearer realm="mcp"/);
+  });
+
+  it("says that a presented token is invalid", async () => {
+    expect((await ping("Bearer wrong")).headers["www-authenticate"]).toBe('Bearer realm="mcp", error="invalid_token"');
+  });
+
+  it.each(["POST", "DELETE", "GET", "PUT", "PATCH", "OPTIONS"])("is asked of %s", async (method) => {
+    const reply = await send(sidecar.url, { method, headers: { "Mcp-Session-Id": client.sessionId } });
+    expect(readError(reply)).toStrictEqual(UNAUTHORIZED);
+    expect(reply.headers).not.toHaveProperty("allow");
+  });
+
+  it("is asked of HEAD", async () => {
+    expect(await send(sidecar.url, { method: "HEAD" })).toMatchObject({
+      status: 401,
+      headers: { "www-authenticate": 'Bearer realm="mcp"' },
+    });
+  });
+
+  it.each(["/mcp/", "/mcp?x", `/mcp?access_token=${TOKEN}`])("is asked at %s too", async (path) => {
+    const headers = { ...JSON_HEADERS, "Mcp-Session-Id": client.sessionId };
+    expect(readError(await send(`${sidecar.origin}${path}`, { headers, body: PING }))).toStrictEqual(UNAUTHORIZED);
+  });
+
+  it.each([
+    ["the session", { "Mcp-Session-Id": "unknown" }, PING],
+    ["the media type", { "Content-Type": "text/plain" }, PING],
+    ["Accept", { Accept: "text/html" }, PING],
+    ["the body's size", {}, " ".repeat(4096)],
+    ["the body's text", {}, "{"],
+    ["the message", {}, "[]"],
+    ["the protocol version", { "MCP-Protocol-Version": "2099-01-01" }, PING],
+  ])("comes before %s", async (_what, headers, body) => {
+    const reply = await send(sidecar.url, { headers: { ...JSON_HEADERS, "Mcp-Session-Id": client.sessionId, ...headers }, body });
+    expect(readError(reply)).toStrictEqual(UNAUTHORIZED);
+  });
+
+  it("keeps what is refused from the server, and from the sessions", async () => {
+    const initialize = '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}';
+    const opened = await send(sidecar.url, { headers: JSON_HEADERS, body: initialize });
+    expect(opened.status).toBe(401);
+    expect(opened.headers).not.toHaveProperty("mcp-session-id");
+    const session = { ...JSON_HEADERS, "Mcp-Session-Id": client.sessionId };
+    const carried = await send(sidecar.url, { headers: session, body: '{"jsonrpc":"2.0","id":1,"method":"x-test/refused"}' });
+    const ended = await send(sidecar.url, { method: "DELETE", headers: session });
+    expect([carried.status, ended.status]).toEqual([401, 401]);
+    expect(JSON.parse(await client.toolText("seen"))).not.toContain("x-test/refused");
+  });
+
+  it.each(["/livez", "/readyz", "/healthz"])("leaves %s open", async (path) => {
+    expect((await send(`${sidecar.origin}${path}`, { method: "GET" })).status).toBe(200);
+  });
+
+  it("lets everybody in where no token is configured, and warns of it", async () => {
+    await using open = await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: "" } });
+    expect(await (await open.client()).request("ping")).toMatchObject({ status: 200 });
+    expect(await (await open.client({ Authorization: "Bearer anything" })).request("ping")).toMatchObject({ status: 200 });
+    await open.waitForLog("no auth token is set: every client that reaches the address may call");
+    expect(sidecar.transcript()).not.toContain("no auth token is set");
+  });
+});

@@ -1,0 +1,143 @@
+import { describe, expect, it } from "vitest";
+import type { HttpReply, JsonRpcReply, RawClient } from "../support/http-client.ts";
+import { readSeen, waitForHanging } from "../support/in-flight.ts";
+import { Sidecar } from "../support/sidecar.ts";
+
+function cancel(client: RawClient, requestId: string | number): Promise<HttpReply> {
+  return client.post({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId } });
+}
+
+async function readCancellations(client: RawClient): Promise<string[]> {
+  return (await readSeen(client)).filter((method) => method.startsWith("notifications/cancelled"));
+}
+
+function texts(replies: readonly JsonRpcReply[]): (string | undefined)[] {
+  return replies.map((reply) => reply.result?.content?.[0]?.text);
+}
+
+describe("cancellation", () => {
+  it("reaches the server when the client goes away, for the right request", async () => {
+    await using sidecar = await Sidecar.start();
+    const client = await sidecar.client();
+    const staying = client.callTool("hang", {}, 2);
+    const [stayingId] = await waitForHanging(client, 1);
+    const leaving = new AbortController();
+    const left = client.callTool("hang", {}, 2, { signal: leaving.signal }).catch((error: unknown) => String(error));
+    const [, leavingId] = await waitForHanging(client, 2);
+    leaving.abort();
+    expect(await left).toContain("aborted");
+    expect(await sidecar.waitForLog("request given up")).toMatchObject({
+      method: "tools/call",
+      requestId: leavingId,
+      reason: "client disconnected",
+    });
+    expect(await readCancellations(client)).toEqual([`notifications/cancelled ${leavingId}`]);
+
+    await client.toolText("release");
+    expect(texts([await staying])).toEqual([`released ${stayingId}`]);
+    expect(await sidecar.waitForLog("late answer dropped")).toMatchObject({
+      requestId: leavingId,
+      reason: "client disconnected",
+      count: 1,
+    });
+  });
+
+  it("of each of many clients that go away at once reaches the server, and nothing is left in flight", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--max-in-flight", "100"] });
+    const client = await sidecar.client();
+    const leaving = new AbortController();
+    const left = Array.from({ length: 90 }, () => client.callTool("hang", {}, 2, { signal: leaving.signal }).catch(String));
+    const wireIds = await waitForHanging(client, 90);
+    leaving.abort();
+    await Promise.all(left);
+    await sidecar.waitFor(
+      () => sidecar.logLines.filter((line) => line.msg === "request given up").length === 90 || undefined,
+      "90 requests given up",
+    );
+    expect(new Set(await readCancellations(client))).toEqual(new Set(wireIds.map((wireId) => `notifications/cancelled ${wireId}`)));
+    const echoes = Array.from({ length: 100 }, (_, index) => client.callTool("echo", { text: `${index}` }));
+    expect(texts(await Promise.all(echoes))).toEqual(Array.from({ length: 100 }, (_, index) => `${index}`));
+  });
+
+  it("asked for by the client carries the server's id and is otherwise as the client sent it", async () => {
+    await using sidecar = await Sidecar.start();
+    const client = await sidecar.client();
+    const hanging = client.post({ jsonrpc: "2.0", id: "my id", method: "tools/call", params: { name: "hang", arguments: {} } });
+    const [wireId] = await waitForHanging(client, 1);
+    const body = (id: string): string =>
+      `{"method":"notifications/cancelled", "params":{"reason":"caf\\u00e9","requestId": ${id} ,"x":1.0},"jsonrpc":"2.0"}`;
+    const reply = await client.post(body(`"my id"`));
+    expect([reply.status, reply.body]).toEqual([202, ""]);
+
+    // MCP 2025-11-25, basic/utilities/cancellation: no response to a request that is cancelled.
+    const cancelled = await hanging;
+    expect([cancelled.status, cancelled.body]).toEqual([202, ""]);
+    expect((JSON.parse(await client.toolText("notifications")) as string[]).at(-1)).toBe(body(String(wireId)));
+    expect(await sidecar.waitForLog("request given up")).toMatchObject({ requestId: wireId, reason: "cancelled by the client" });
+  });
+
+  it("names no request when two of one session have the id: neither is cancelled", async () => {
+    await using sidecar = await Sidecar.start();
+    const client = await sidecar.client();
+    const hanging = [client.callTool("hang", {}, 2), client.callTool("hang", {}, 2)];
+    const wireIds = await waitForHanging(client, 2);
+    expect((await cancel(client, 2)).status).toBe(202);
+    expect(await readCancellations(client)).toEqual([]);
+    await client.toolText("release");
+    expect(new Set(texts(await Promise.all(hanging)))).toEqual(new Set(wireIds.map((wireId) => `released ${wireId}`)));
+  });
+
+  it("names no request by an id of the other type, of nothing, or of the server's own kind", async () => {
+    await using sidecar = await Sidecar.start();
+    const client = await sidecar.client();
+    const hanging = client.callTool("hang", {}, 200);
+    const [wireId = 0] = await waitForHanging(client, 1);
+    for (const requestId of ["200", 201, wireId]) expect((await cancel(client, requestId)).status).toBe(202);
+    for (const params of ["{}", `{"requestId":null}`, `{"requestId":[200]}`]) {
+      expect((await client.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":${params}}`)).status).toBe(202);
+    }
+    expect((await client.post(`{"jsonrpc":"2.0","method":"notifications/cancelled"}`)).status).toBe(202);
+    expect(await readCancellations(client)).toEqual([]);
+    await client.toolText("release");
+    expect(texts([await hanging])).toEqual([`released ${wireId}`]);
+  });
+
+  it("does nothing to a request of another session", async () => {
+    await using sidecar = await Sidecar.start();
+    const [owner, stranger] = await Promise.all([sidecar.client(), sidecar.client()]);
+    const hanging = owner.callTool("hang", {}, 7);
+    const [wireId] = await waitForHanging(owner, 1);
+    expect((await cancel(stranger, 7)).status).toBe(202);
+    expect(await readCancellations(owner)).toEqual([]);
+    await owner.toolText("release");
+    expect(texts([await hanging])).toEqual([`released ${wireId}`]);
+  });
+
+  it("of what is answered already does nothing", async () => {
+    await using sidecar = await Sidecar.start();
+    const client = await sidecar.client();
+    expect(await client.toolText("echo", { text: "done" })).toBe("done");
+    expect((await cancel(client, 2)).status).toBe(202);
+    expect(await readCancellations(client)).toEqual([]);
+  });
+
+  it("reaches the server for all that a session has in flight when the session ends, and for nothing else", async () => {
+    await using sidecar = await Sidecar.start();
+    const [ending, other] = await Promise.all([sidecar.client(), sidecar.client()]);
+    const otherHanging = other.callTool("hang", {}, 2);
+    const [otherId] = await waitForHanging(other, 1);
+    const hanging = [ending.callTool("hang", {}, 2), ending.callTool("hang", {}, 3)];
+    const [, ...endingIds] = await waitForHanging(other, 3);
+    expect((await ending.post("", { method: "DELETE" })).status).toBe(204);
+    for (const { status, error } of await Promise.all(hanging)) {
+      expect(status).toBe(200);
+      expect(error?.data).toEqual({ code: "REQUEST_CANCELLED", sent: true, retrySafe: false });
+      expect(error?.message).toBe(
+        "The session of tools/call was ended by its client. The request had been sent and may have taken effect; check before repeating it.",
+      );
+    }
+    expect(await readCancellations(other)).toEqual(endingIds.map((wireId) => `notifications/cancelled ${wireId}`));
+    await other.toolText("release");
+    expect(texts([await otherHanging])).toEqual([`released ${otherId}`]);
+  });
+});

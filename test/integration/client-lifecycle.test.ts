@@ -1,0 +1,118 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { errorReply, readError } from "../support/error-reply.ts";
+import { RawClient, send } from "../support/http-client.ts";
+import { Sidecar } from "../support/sidecar.ts";
+
+const KNOWN_VERSIONS = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"];
+const SERVER_INFO = { capabilities: { tools: {} }, serverInfo: { name: "fixture", version: "1.0.0" }, instructions: "1.0" };
+
+function initialize(protocolVersion: unknown): object {
+  const params = { protocolVersion, capabilities: {}, clientInfo: { name: "raw", version: "1" } };
+  return { jsonrpc: "2.0", id: "first", method: "initialize", params };
+}
+
+describe("client lifecycle", () => {
+  let sidecar: Sidecar;
+  beforeAll(async () => {
+    sidecar = await Sidecar.start();
+  });
+  afterAll(() => sidecar[Symbol.asyncDispose]());
+
+  describe("initialize", () => {
+    it.each(KNOWN_VERSIONS)("answers revision %s with the same", async (protocolVersion) => {
+      const reply = await new RawClient(sidecar.url).post(initialize(protocolVersion));
+      expect(readError(reply)).toStrictEqual({
+        status: 200,
+        contentType: "application/json",
+        body: { jsonrpc: "2.0", id: "first", result: { protocolVersion, ...SERVER_INFO } },
+      });
+    });
+
+    it.each(["2099-01-01", "1.0", "", "2025-11-25 ", 20251125, null])("answers revision %j with the newest", async (protocolVersion) => {
+      const reply = await new RawClient(sidecar.url).post(initialize(protocolVersion));
+      expect(JSON.parse(reply.body)).toEqual({ jsonrpc: "2.0", id: "first", result: { protocolVersion: "2025-11-25", ...SERVER_INFO } });
+    });
+
+    it("negotiates with each client, whatever revision the server speaks", async () => {
+      await using old = await Sidecar.start({ mode: "old" });
+      for (const protocolVersion of ["2025-11-25", "2024-11-05"]) {
+        const reply = await new RawClient(old.url).post(initialize(protocolVersion));
+        expect(JSON.parse(reply.body)).toEqual({ jsonrpc: "2.0", id: "first", result: { protocolVersion, ...SERVER_INFO } });
+      }
+    });
+
+    it("does not need a known MCP-Protocol-Version header", async () => {
+      const reply = await new RawClient(sidecar.url).post(initialize("2025-06-18"), { headers: { "MCP-Protocol-Version": "2025-06-18" } });
+      expect(reply.status).toBe(200);
+    });
+  });
+
+  it("reaches the server once, however many clients there are", async () => {
+    const clients = await Promise.all([sidecar.client(), sidecar.client(), sidecar.client()]);
+    const [client] = clients;
+    await client.post(initialize("2025-11-25"));
+    await client.post({ jsonrpc: "2.0", method: "notifications/initialized" });
+    const seen = JSON.parse(await client.toolText("seen")) as string[];
+    expect(seen.slice(0, 2)).toEqual(["initialize", "notifications/initialized"]);
+    expect(seen.filter((method) => method === "initialize" || method === "notifications/initialized")).toHaveLength(2);
+  });
+
+  it("answers notifications/initialized with 202 and no body", async () => {
+    const client = await sidecar.client();
+    const reply = await client.post({ jsonrpc: "2.0", method: "notifications/initialized" });
+    expect(reply).toMatchObject({ status: 202, body: "" });
+    expect(reply.headers).not.toHaveProperty("content-type");
+  });
+
+  it("hands other notifications to the server: 202 and no body", async () => {
+    const client = await sidecar.client();
+    const reply = await client.post({ jsonrpc: "2.0", method: "notifications/x-test", params: {} });
+    expect(reply).toMatchObject({ status: 202, body: "" });
+    expect(JSON.parse(await client.toolText("seen"))).toContain("notifications/x-test");
+  });
+
+  it.each([
+    ["a result", { jsonrpc: "2.0", id: 1, result: {} }],
+    ["an error", { jsonrpc: "2.0", id: "x", error: { code: -1, message: "no" } }],
+    ["an error that answers nothing", { jsonrpc: "2.0", id: null, error: { code: -1, message: "no" } }],
+  ])("takes %s of a client with 202, and tells the server nothing", async (_what, response) => {
+    const client = await sidecar.client();
+    expect(await client.post(response)).toMatchObject({ status: 202, body: "" });
+    expect(JSON.parse(await client.toolText("answers"))).toEqual([]);
+  });
+
+  it("answers ping with an empty result", async () => {
+    const client = await sidecar.client();
+    expect((await client.post('{"jsonrpc":"2.0","id":"p","method":"ping"}')).body).toBe('{"jsonrpc":"2.0","id":"p","result":{}}');
+  });
+
+  describe("MCP-Protocol-Version", () => {
+    let client: RawClient;
+    beforeAll(async () => {
+      client = await new RawClient(sidecar.url).open("2025-06-18");
+    });
+
+    it("may be absent", async () => {
+      expect(await client.request("ping")).toMatchObject({ status: 200, result: {} });
+    });
+
+    it.each(KNOWN_VERSIONS)("may be %s, negotiated or not", async (version) => {
+      expect(await client.request("ping", {}, 2, { headers: { "MCP-Protocol-Version": version } })).toMatchObject({
+        status: 200,
+        result: {},
+      });
+    });
+
+    it.each(["2099-01-01", "1.0", "DRAFT-2026", "constructor", "2025-06-18, 2025-11-25"])("may not be %s: 400", async (version) => {
+      const headers = { "MCP-Protocol-Version": version };
+      const refusal = { data: { supported: KNOWN_VERSIONS } };
+      const request = await client.post({ jsonrpc: "2.0", id: 2, method: "ping" }, { headers });
+      expect(readError(request)).toStrictEqual(errorReply(400, -32000, "UNSUPPORTED_PROTOCOL_VERSION", { id: 2, ...refusal }));
+      const notification = await client.post({ jsonrpc: "2.0", method: "notifications/initialized" }, { headers });
+      expect(readError(notification)).toStrictEqual(errorReply(400, -32000, "UNSUPPORTED_PROTOCOL_VERSION", refusal));
+      const end = await send(client.url, { method: "DELETE", headers: { ...headers, "Mcp-Session-Id": client.sessionId } });
+      expect(readError(end)).toStrictEqual(errorReply(400, -32000, "UNSUPPORTED_PROTOCOL_VERSION", refusal));
+      expect(await client.request("ping")).toMatchObject({ status: 200 });
+    });
+  });
+});

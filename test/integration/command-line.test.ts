@@ -1,0 +1,205 @@
+import { readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { runMain } from "../support/sidecar.ts";
+
+/** What pods rely on, with the defaults here, as the help shows it. */
+const POD_OPTIONS = [
+  "  CLAW_MCP_STDIO_COMMAND\n",
+  "  CLAW_MCP_STDIO_ARGS\n",
+  "[default []]\n",
+  "[CLAW_MCP_STDIO_ADDR, default :8080]\n",
+  "[CLAW_MCP_STDIO_PORT, default 8080]\n",
+  "[CLAW_MCP_STDIO_PATH, default /mcp]\n",
+  "[CLAW_MCP_STDIO_AUTH_TOKEN]\n",
+  "[CLAW_MCP_STDIO_REQUEST_TIMEOUT_MS, default 60000]\n",
+  "[CLAW_MCP_STDIO_RESTART_BACKOFF_MS, default 1000]\n",
+  "[CLAW_MCP_STDIO_RESTART_MAX_MS, default 15000]\n",
+  "[CLAW_MCP_STDIO_MAX_BODY_BYTES, default 16777216]\n",
+  "[CLAW_MCP_STDIO_READY_TIMEOUT_MS, default 60000]\n",
+];
+
+const DEFAULTS = {
+  readyTimeoutMs: 60_000,
+  port: 8080,
+  path: "/mcp",
+  requestTimeoutMs: 60_000,
+  restartBackoffMs: 1000,
+  restartMaxMs: 15_000,
+  maxBodyBytes: 16_777_216,
+  logLevel: "info",
+};
+
+async function checkConfig(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Record<string, unknown>> {
+  const { code, stdout, stderr } = await runMain(["--check-config", ...args], env);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  return JSON.parse(stdout) as Record<string, unknown>;
+}
+
+async function problems(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<string[]> {
+  const { code, stdout, stderr } = await runMain(args, env);
+  expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+  const [title, ...lines] = stderr.trimEnd().split("\n");
+  expect(title).toBe("claw-mcp-stdio: invalid configuration:");
+  return lines.map((line) => line.replace(/^ {2}- /, ""));
+}
+
+describe("command line", () => {
+  it.each(["--help", "-h"])("%s shows every option in its group, with its variable and default", async (flag) => {
+    const { code, stdout, stderr } = await runMain([flag]);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    for (const group of ["General", "MCP server", "HTTP", "Supervision", "Limits", "Logs"]) expect(stdout).toContain(`\n${group}:\n`);
+    for (const option of POD_OPTIONS) expect(stdout).toContain(option);
+  });
+
+  it("--help wins over what else is wrong", async () => {
+    expect(await runMain(["--port", "x", "--help"], { CLAW_MCP_STDIO_PORT: "y" })).toMatchObject({ code: 0, stderr: "" });
+  });
+
+  it("--version shows the version of the package", async () => {
+    const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string };
+    expect(await runMain(["--version"])).toEqual({ code: 0, stdout: `${version}\n`, stderr: "" });
+  });
+
+  describe("--check-config", () => {
+    it("shows the effective configuration and starts nothing", async () => {
+      const config = await checkConfig(["--", "/no/such/command", "one", "two words"]);
+      expect(config).toMatchObject({ ...DEFAULTS, command: "/no/such/command", args: ["one", "two words"] });
+      expect(config).not.toHaveProperty("authToken");
+    });
+
+    it("takes everything from the environment", async () => {
+      const config = await checkConfig([], {
+        CLAW_MCP_STDIO_COMMAND: "npx",
+        CLAW_MCP_STDIO_ARGS: '["-y","some-mcp",""]',
+        CLAW_MCP_STDIO_ADDR: "127.0.0.1:9000",
+        CLAW_MCP_STDIO_PATH: "/custom",
+        CLAW_MCP_STDIO_AUTH_TOKEN: "token",
+        CLAW_MCP_STDIO_REQUEST_TIMEOUT_MS: "1",
+        CLAW_MCP_STDIO_RESTART_BACKOFF_MS: "2",
+        CLAW_MCP_STDIO_RESTART_MAX_MS: "3",
+        CLAW_MCP_STDIO_MAX_BODY_BYTES: "4",
+        CLAW_MCP_STDIO_READY_TIMEOUT_MS: "5",
+      });
+      expect(config).toMatchObject({
+        command: "npx",
+        args: ["-y", "some-mcp", ""],
+        host: "127.0.0.1",
+        port: 9000,
+        path: "/custom",
+        authToken: "***",
+        requestTimeoutMs: 1,
+        restartBackoffMs: 2,
+        restartMaxMs: 3,
+        maxBodyBytes: 4,
+        readyTimeoutMs: 5,
+      });
+    });
+
+    it.each([
+      ["behind a flag", ["--api-key", "hunter2hunter2"]],
+      ["in a flag", ["--token=hunter2hunter2"]],
+      ["in an assignment", ["-e", "GITHUB_TOKEN=hunter2hunter2"]],
+      ["in a header of its own", ["--header", "X-Api-Key: hunter2hunter2"]],
+      ["in an Authorization header", ["--header", "Authorization: Bearer hunter2hunter2"]],
+      ["in a URL", ["postgresql://user:hunter2hunter2@db/app"]],
+    ])("masks a secret %s of the server's arguments", async (_where, args) => {
+      const shown = (await checkConfig(["--", "some-mcp", "--verbose", ...args]))["args"];
+      expect(shown).toHaveLength(args.length + 1);
+      expect(JSON.stringify(shown)).toContain('"--verbose"');
+      expect(JSON.stringify(shown)).not.toContain("hunter2");
+    });
+  });
+
+  describe("precedence", () => {
+    it.each([
+      ["a flag over its variable", ["--path", "/flag"], { CLAW_MCP_STDIO_PATH: "/variable" }, { path: "/flag" }],
+      ["a flag over a variable that is wrong", ["--path", "/flag"], { CLAW_MCP_STDIO_PATH: "variable" }, { path: "/flag" }],
+      ["the last of two flags", ["--path", "/one", "--path=/two"], {}, { path: "/two" }],
+      ["ADDR over PORT", [], { CLAW_MCP_STDIO_ADDR: ":1111", CLAW_MCP_STDIO_PORT: "2222" }, { port: 1111 }],
+      [
+        "--port over ADDR, whose host stays",
+        ["--port", "2222"],
+        { CLAW_MCP_STDIO_ADDR: "127.0.0.1:1111" },
+        { host: "127.0.0.1", port: 2222 },
+      ],
+      ["--addr over --port", ["--port", "2222", "--addr", ":1111"], {}, { port: 1111 }],
+      ["--addr over both variables", ["--addr", ":1"], { CLAW_MCP_STDIO_ADDR: ":2", CLAW_MCP_STDIO_PORT: "3" }, { port: 1 }],
+      ["the default over an empty variable", [], { CLAW_MCP_STDIO_ADDR: "", CLAW_MCP_STDIO_PORT: "" }, { port: 8080 }],
+    ])("prefers %s", async (_what, flags, env: Record<string, string>, expected) => {
+      expect(await checkConfig([...flags, "--", "node"], env)).toMatchObject(expected);
+    });
+
+    it("prefers the command on the line, with its own arguments, over COMMAND and ARGS", async () => {
+      const env = { CLAW_MCP_STDIO_COMMAND: "other", CLAW_MCP_STDIO_ARGS: '["other"]' };
+      expect(await checkConfig(["--", "node"], env)).toMatchObject({ command: "node", args: [] });
+      expect(await checkConfig(["node", "server.js", "--port", "9"], env)).toMatchObject({
+        command: "node",
+        args: ["server.js", "--port", "9"],
+        port: 8080,
+      });
+    });
+
+    it.each(["8080", ":8080"])("takes PORT as %s", async (port) => {
+      expect(await checkConfig(["--", "node"], { CLAW_MCP_STDIO_PORT: port })).toMatchObject({ port: 8080 });
+    });
+  });
+
+  describe("problems", () => {
+    it("are reported all at once: option, value got, what is allowed", async () => {
+      const whole = "allowed is a whole number from 1 to 2147483647";
+      expect(
+        await problems(["--log-level", "loud", "--no-such-flag", "--path", "mcp"], {
+          CLAW_MCP_STDIO_ARGS: '{"a":1}',
+          CLAW_MCP_STDIO_ADDR: "nonsense",
+          CLAW_MCP_STDIO_PORT: "65536",
+          CLAW_MCP_STDIO_REQUEST_TIMEOUT_MS: "1.5",
+          CLAW_MCP_STDIO_RESTART_BACKOFF_MS: "-1",
+          CLAW_MCP_STDIO_RESTART_MAX_MS: "0",
+          CLAW_MCP_STDIO_READY_TIMEOUT_MS: "1e3",
+          CLAW_MCP_STDIO_MAX_BODY_BYTES: "1MB",
+          CLAW_MCP_STDIO_CWD: "/no/such/directory",
+        }),
+      ).toEqual([
+        "--no-such-flag: no such option; see --help",
+        'CLAW_MCP_STDIO_ARGS: got "{\\"a\\":1}", allowed is a JSON array of strings without NUL, for example ["-y","some-mcp"]',
+        `CLAW_MCP_STDIO_READY_TIMEOUT_MS: got "1e3", ${whole}`,
+        'CLAW_MCP_STDIO_ADDR: got "nonsense", allowed is host:port, [ipv6]:port or :port, with a port up to 65535',
+        'CLAW_MCP_STDIO_PORT: got "65536", allowed is a whole number from 1 to 65535, with or without a colon before it',
+        '--path: got "mcp", allowed is a path that starts with / and has no query, other than /livez, /readyz, /healthz',
+        `CLAW_MCP_STDIO_REQUEST_TIMEOUT_MS: got "1.5", ${whole}`,
+        `CLAW_MCP_STDIO_RESTART_BACKOFF_MS: got "-1", ${whole}`,
+        `CLAW_MCP_STDIO_RESTART_MAX_MS: got "0", ${whole}`,
+        'CLAW_MCP_STDIO_MAX_BODY_BYTES: got "1MB", allowed is a whole number from 1 to 536869888',
+        '--log-level: got "loud", allowed is one of silent, error, warn, info, debug',
+        "CLAW_MCP_STDIO_COMMAND: got nothing, allowed is the executable to run; or give the command behind the options",
+        'CLAW_MCP_STDIO_CWD: got "/no/such/directory", allowed is an existing directory',
+      ]);
+    });
+
+    it.each([
+      ["no command", [], {}, /^CLAW_MCP_STDIO_COMMAND: got nothing, allowed is the executable to run/],
+      ["an empty command", ["--", ""], {}, /^CLAW_MCP_STDIO_COMMAND: got nothing, allowed is the executable to run/],
+      ["an unknown flag", ["--no-such", "--", "node"], {}, /^--no-such: no such option; see --help$/],
+      ["an unknown short flag", ["-x", "--", "node"], {}, /^-+x: no such option; see --help$/],
+      ["a flag without its value", ["--path=", "--", "node"], {}, /^--path: got nothing, allowed is a path that starts with/],
+      ["arguments that are no JSON", ["--", "node"], { CLAW_MCP_STDIO_ARGS: "-y some-mcp" }, /^CLAW_MCP_STDIO_ARGS: got "-y some-mcp"/],
+      ["arguments that are no strings", ["--", "node"], { CLAW_MCP_STDIO_ARGS: "[1]" }, /^CLAW_MCP_STDIO_ARGS: got "\[1\]"/],
+      [
+        "an argument that holds a NUL",
+        ["--addr", "127.0.0.1:0"],
+        { CLAW_MCP_STDIO_COMMAND: "node", CLAW_MCP_STDIO_ARGS: String.raw`["a\u0000b"]` },
+        /^CLAW_MCP_STDIO_ARGS: got /,
+      ],
+      ["a path that health needs", ["--path", "/healthz", "--", "node"], {}, /^--path: got "\/healthz"/],
+      ["a port 0", ["--port", "0", "--", "node"], {}, /^--port: got "0"/],
+      [
+        "a first pause that is longer than the longest",
+        ["--restart-backoff-ms", "2000", "--restart-max-ms", "1000", "--", "node"],
+        {},
+        /^--restart-backoff-ms: got 2000, allowed is at most RESTART_MAX_MS \(1000\)$/,
+      ],
+    ])("are exit code 2: %s", async (_what, args, env: Record<string, string>, expected) => {
+      expect(await problems(args, env)).toEqual([expect.stringMatching(expected)]);
+    });
+  });
+});

@@ -1,0 +1,95 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { errorReply, readError } from "../support/error-reply.ts";
+import { JSON_HEADERS, RawClient, send } from "../support/http-client.ts";
+import { RawConnection } from "../support/raw-connection.ts";
+import { Sidecar } from "../support/sidecar.ts";
+
+const PING = '{"jsonrpc":"2.0","id":7,"method":"ping"}';
+const PONG = { status: 200, contentType: "application/json", body: { jsonrpc: "2.0", id: 7, result: {} } };
+const NOT_FOUND = errorReply(404, -32000, "NOT_FOUND");
+
+describe("endpoint", () => {
+  let sidecar: Sidecar;
+  let client: RawClient;
+  beforeAll(async () => {
+    sidecar = await Sidecar.start();
+    client = await sidecar.client();
+  });
+  afterAll(() => sidecar[Symbol.asyncDispose]());
+
+  describe("methods", () => {
+    it.each(["GET", "PUT", "PATCH", "OPTIONS", "TRACE", "PROPFIND"])("answers %s with 405 and the methods it offers", async (method) => {
+      const reply = await send(client.url, { method, headers: { Accept: "text/event-stream", "Mcp-Session-Id": client.sessionId } });
+      expect(readError(reply)).toStrictEqual(errorReply(405, -32000, "METHOD_NOT_ALLOWED"));
+      expect(reply.headers.allow).toBe("POST, DELETE");
+    });
+
+    it("answers HEAD with 405, the methods it offers, and no body", async () => {
+      const reply = await send(client.url, { method: "HEAD" });
+      expect(reply).toMatchObject({ status: 405, body: "", headers: { allow: "POST, DELETE", "content-type": "application/json" } });
+    });
+
+    it("answers 405 to a method that comes with a body", async () => {
+      const reply = await send(client.url, { method: "PUT", headers: JSON_HEADERS, body: PING });
+      expect(readError(reply)).toStrictEqual(errorReply(405, -32000, "METHOD_NOT_ALLOWED"));
+    });
+  });
+
+  describe("paths", () => {
+    it.each(["/mcp", "/mcp/", "/mcp?", "/mcp?key=value&key=other", "/mcp/?key=value"])("serves %s", async (path) => {
+      const reply = await new RawClient(`${sidecar.origin}${path}`, { "Mcp-Session-Id": client.sessionId }).post(PING);
+      expect(readError(reply)).toStrictEqual(PONG);
+    });
+
+    it.each(["/", "/mcpx", "/mcp/x", "/mcp//", "/MCP", "/sse", "//mcp", "/%6dcp", "/%", "/%E0%A4%A", "/favicon.ico", "/__proto__"])(
+      "answers %s with 404 in JSON",
+      async (path) => {
+        const reply = await new RawClient(`${sidecar.origin}${path}`, { "Mcp-Session-Id": client.sessionId }).post(PING);
+        expect(readError(reply)).toStrictEqual(NOT_FOUND);
+      },
+    );
+
+    it.each(["GET", "DELETE", "OPTIONS"])("answers %s of an unknown path with 404 in JSON", async (method) => {
+      expect(readError(await send(`${sidecar.origin}/unknown`, { method }))).toStrictEqual(NOT_FOUND);
+    });
+
+    it("reveals nothing of what it is made of", async () => {
+      const replies = await Promise.all(
+        ["/mcp", "/unknown", "/healthz"].map((path) => send(`${sidecar.origin}${path}`, { method: "GET" })),
+      );
+      expect(replies.map(({ headers }) => headers["x-powered-by"] ?? headers["server"])).toEqual([undefined, undefined, undefined]);
+    });
+
+    it("serves the absolute form of the path, as proxies send it", async () => {
+      using connection = await RawConnection.open(sidecar.origin);
+      await connection.write(
+        `POST http://localhost/mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nMcp-Session-Id: ${client.sessionId}\r\n` +
+          `Content-Length: ${PING.length}\r\n\r\n${PING}`,
+      );
+      expect(readError(await connection.reply())).toStrictEqual(PONG);
+    });
+
+    it.each([
+      ["/custom/endpoint.v1", "/mcp"],
+      ["/", "/mcp"],
+    ])("with --path %s serves that path, and %s no more", async (path, otherPath) => {
+      await using other = await Sidecar.start({ flags: ["--path", path] });
+      const otherClient = await new RawClient(`${other.origin}${path}`).open();
+      expect(readError(await otherClient.post(PING))).toStrictEqual(PONG);
+      const reply = await new RawClient(`${other.origin}${otherPath}`, { "Mcp-Session-Id": otherClient.sessionId }).post(PING);
+      expect(readError(reply)).toStrictEqual(NOT_FOUND);
+      expect((await send(`${other.origin}/healthz`, { method: "GET" })).status).toBe(200);
+    });
+  });
+
+  it("asks a client that expects 100-continue to go on", async () => {
+    using connection = await RawConnection.open(sidecar.origin);
+    await connection.write(
+      `POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nMcp-Session-Id: ${client.sessionId}\r\n` +
+        `Content-Length: ${PING.length}\r\nExpect: 100-continue\r\n\r\n`,
+    );
+    expect((await connection.reply()).status).toBe(100);
+    await connection.write(PING);
+    expect(readError(await connection.reply())).toStrictEqual(PONG);
+  });
+});

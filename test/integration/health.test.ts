@@ -1,0 +1,162 @@
+import { describe, expect, it } from "vitest";
+import { Gate } from "../support/gate.ts";
+import { send } from "../support/http-client.ts";
+import { type LogLine, Sidecar } from "../support/sidecar.ts";
+
+/** So long that a restart never comes. */
+const NO_RESTART = ["--restart-backoff-ms", "600000", "--restart-max-ms", "600000"];
+const AT_ONCE = ["--restart-backoff-ms", "1", "--restart-max-ms", "1"];
+const BOTH = ["/readyz", "/healthz"];
+
+interface Health {
+  readonly lastExit: { readonly at: string } | null;
+  readonly nextRetryAt: string | null;
+}
+
+async function health(sidecar: Sidecar, path: string): Promise<{ readonly status: number; readonly body: Health }> {
+  const { status, body, headers } = await send(`${sidecar.origin}${path}`, { method: "GET" });
+  expect(headers["content-type"]).toBe("application/json; charset=utf-8");
+  expect(headers["cache-control"]).toBe("no-store");
+  return { status, body: JSON.parse(body) as Health };
+}
+
+/** Has the server do something that ends it, and waits until that is noted. */
+async function endServer(sidecar: Sidecar, tool: string, args: object): Promise<LogLine> {
+  const client = await sidecar.client();
+  await client.callTool(tool, args);
+  return sidecar.waitForLog("mcp server will be restarted");
+}
+
+describe("health", () => {
+  it("is live but not ready while the server starts, and ready once its handshake is done", async () => {
+    await using gate = await Gate.create();
+    await using sidecar = await Sidecar.start({ mode: "gated", env: gate.env, untilReady: false });
+    await sidecar.waitForLog("mcp server started");
+    const starting = {
+      status: "not-ready",
+      state: "starting",
+      pid: sidecar.childPid,
+      generation: 1,
+      restarts: 0,
+      lastExit: null,
+      nextRetryAt: null,
+    };
+    for (const path of BOTH) expect(await health(sidecar, path)).toEqual({ status: 503, body: starting });
+    expect(await health(sidecar, "/livez")).toEqual({ status: 200, body: { status: "live" } });
+
+    await gate.open();
+    await sidecar.waitForLog("mcp server ready");
+    const ready = { ...starting, status: "ready", state: "ready" };
+    for (const path of BOTH) expect(await health(sidecar, path)).toEqual({ status: 200, body: ready });
+    expect(await health(sidecar, "/livez")).toEqual({ status: 200, body: { status: "live" } });
+  });
+
+  it("tells of an exit: code, the last line of stderr, and when the next start is due", async () => {
+    await using sidecar = await Sidecar.start({ flags: NO_RESTART });
+    const client = await sidecar.client();
+    const before = Date.now();
+    await client.toolText("stderr", { text: "the database is gone", count: 3 });
+    await endServer(sidecar, "exit", { code: 3 });
+    const { status, body } = await health(sidecar, "/healthz");
+    expect({ status, body }).toEqual({
+      status: 503,
+      body: {
+        status: "not-ready",
+        state: "backing-off",
+        pid: null,
+        generation: 1,
+        restarts: 0,
+        lastExit: {
+          generation: 1,
+          exitCode: 3,
+          signal: null,
+          reason: "exited with code 3",
+          at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/) as string,
+          stderrLastLine: "the database is gone",
+        },
+        nextRetryAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/) as string,
+      },
+    });
+    const exitedAt = Date.parse(String(body.lastExit?.at));
+    expect(exitedAt).toBeGreaterThanOrEqual(before);
+    expect(exitedAt).toBeLessThanOrEqual(Date.now());
+    expect(Date.parse(String(body.nextRetryAt))).toBeGreaterThanOrEqual(exitedAt + 600_000);
+    expect(await health(sidecar, "/readyz")).toEqual({ status, body });
+    expect(await health(sidecar, "/livez")).toEqual({ status: 200, body: { status: "live" } });
+  });
+
+  it("tells of an end by a signal", async () => {
+    await using sidecar = await Sidecar.start({ flags: NO_RESTART });
+    await endServer(sidecar, "kill", { signal: "SIGKILL" });
+    expect(await health(sidecar, "/healthz")).toMatchObject({
+      status: 503,
+      body: { state: "backing-off", lastExit: { exitCode: null, signal: "SIGKILL", reason: "ended by SIGKILL", stderrLastLine: null } },
+    });
+  });
+
+  it("tells of a server that ends before its handshake", async () => {
+    await using sidecar = await Sidecar.start({ mode: "exit-at-initialize", flags: NO_RESTART, untilReady: false });
+    await sidecar.waitForLog("mcp server will be restarted");
+    expect(await health(sidecar, "/healthz")).toMatchObject({
+      status: 503,
+      body: { state: "backing-off", pid: null, lastExit: { exitCode: 3, signal: null, stderrLastLine: "cannot open the database" } },
+    });
+  });
+
+  it("is ready again after a restart, and still tells of the last exit", async () => {
+    await using sidecar = await Sidecar.start({ flags: AT_ONCE });
+    await endServer(sidecar, "exit", { code: 1 });
+    await sidecar.waitForLog("mcp server ready", (line) => line["generation"] === 2);
+    expect(await health(sidecar, "/healthz")).toMatchObject({
+      status: 200,
+      body: {
+        status: "ready",
+        state: "ready",
+        pid: sidecar.childPid,
+        generation: 2,
+        restarts: 1,
+        lastExit: { generation: 1, exitCode: 1 },
+        nextRetryAt: null,
+      },
+    });
+  });
+
+  it("answers HEAD with the same status and no body", async () => {
+    await using sidecar = await Sidecar.start({ flags: NO_RESTART });
+    const head = async (path: string): Promise<object> => {
+      const { status, body } = await send(`${sidecar.origin}${path}`, { method: "HEAD" });
+      return { status, body };
+    };
+    for (const path of [...BOTH, "/livez"]) expect(await head(path)).toEqual({ status: 200, body: "" });
+    await endServer(sidecar, "exit", {});
+    for (const path of BOTH) expect(await head(path)).toEqual({ status: 503, body: "" });
+    expect(await head("/livez")).toEqual({ status: 200, body: "" });
+  });
+
+  describe("masks the values of credentials", () => {
+    const secret = "k-0123456789-abcdef";
+
+    it.each(["MY_API_KEY", "TOKEN"])("of %s in the last line of stderr", async (variable) => {
+      await using sidecar = await Sidecar.start({ flags: NO_RESTART, env: { [variable]: secret } });
+      await (await sidecar.client()).toolText("stderr", { text: `login with ${secret} failed: ${secret}` });
+      await endServer(sidecar, "exit", { code: 1 });
+      expect(await health(sidecar, "/healthz")).toMatchObject({
+        body: { lastExit: { stderrLastLine: "login with *** failed: ***" } },
+      });
+      expect(sidecar.transcript()).not.toContain(secret);
+    });
+
+    it("in the error by which the server refuses its handshake", async () => {
+      // The fixture refuses with the words "no license"; here they are a secret.
+      await using sidecar = await Sidecar.start({
+        mode: "refuse",
+        flags: NO_RESTART,
+        env: { MY_PASSWORD: "no license" },
+        untilReady: false,
+      });
+      await sidecar.waitForLog("mcp server will be restarted");
+      expect(JSON.stringify(await health(sidecar, "/healthz"))).not.toContain("no license");
+      expect(sidecar.transcript()).not.toContain("no license");
+    });
+  });
+});

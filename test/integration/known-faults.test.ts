@@ -1,0 +1,220 @@
+import { writeFile } from "node:fs/promises";
+import { describe, expect, it } from "vitest";
+import { crash } from "../support/crash.ts";
+import { errorReply, readError } from "../support/error-reply.ts";
+import { Gate } from "../support/gate.ts";
+import { RawClient, send } from "../support/http-client.ts";
+import { readSeen, readWhere, waitForHanging } from "../support/in-flight.ts";
+import { getBytes, postBytes } from "../support/mcp-request-bytes.ts";
+import { RawConnection } from "../support/raw-connection.ts";
+import { waitForGeneration } from "../support/readiness.ts";
+import { isAlive, Sidecar } from "../support/sidecar.ts";
+import { TempDir } from "../support/temp-dir.ts";
+
+const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
+const INITIALIZE = {
+  jsonrpc: "2.0",
+  id: 1,
+  method: "initialize",
+  params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "raw", version: "1" } },
+};
+
+/** The 17 faults of the program that this one replaces, each by what is done instead. */
+describe("known faults", () => {
+  it("fault 1: a request of the server is answered, and never taken for the response whose id it has", async () => {
+    await using sidecar = await Sidecar.start();
+    const client = await sidecar.client();
+    const hanging = client.callTool("hang");
+    const [wireId = -1] = await waitForHanging(client, 1);
+    expect(JSON.parse(await client.toolText("ask", { id: wireId, method: "roots/list" }))).toMatchObject({
+      id: wireId,
+      error: { code: -32601 },
+    });
+    await client.toolText("release");
+    expect((await hanging).result?.content?.[0]?.text).toBe(`released ${wireId}`);
+  });
+
+  it("fault 2: a stdout line over 4 MB is delivered, and one over the limit fails its own request only", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--max-line-bytes", "5000000"] });
+    const client = await sidecar.client();
+    expect(await client.toolText("big", { length: 4_500_000 })).toHaveLength(4_500_000);
+    expect((await client.callTool("big", { length: 5_500_000 })).error?.data?.["code"]).toBe("UPSTREAM_RESPONSE_TOO_LARGE");
+    expect(await client.toolText("echo", { text: "not wedged" })).toBe("not wedged");
+  });
+
+  it("fault 3: a stderr line over 64 KB does not block the server", async () => {
+    await using sidecar = await Sidecar.start();
+    expect(await (await sidecar.client()).toolText("stderr", { length: 500_000 })).toBe("written");
+  });
+
+  it("fault 4: a server that does not read freezes nothing but its own requests", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--request-timeout-ms", "1000"] });
+    const client = await sidecar.client();
+    await client.toolText("stop_reading");
+    const stuck = [1, 2, 3].map((id) => client.callTool("echo", { padding: "p".repeat(300_000) }, id));
+    const healthz = await send(`${sidecar.origin}/healthz`, { method: "GET" });
+    expect(healthz.status).toBe(200);
+    expect((await new RawClient(sidecar.url).post(INITIALIZE)).status).toBe(200);
+    for (const { error } of await Promise.all(stuck)) expect(error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
+  });
+
+  it("fault 5: what a server writes just before its exit is delivered", async () => {
+    await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
+    const client = await sidecar.client();
+    for (let generation = 1; generation <= 5; generation++) {
+      expect(await client.toolText("answer_and_exit", { lineEnd: "" })).toBe("last words");
+      await sidecar.waitForLog("mcp server exited", (line) => line["generation"] === generation);
+    }
+  });
+
+  it("fault 6: shutdown lets requests in flight finish, and ends all processes of the server", async () => {
+    await using directory = await TempDir.create();
+    await using sidecar = await Sidecar.start({ mode: "grandchild" });
+    const client = await sidecar.client();
+    const { pid, grandchildPid = 0 } = await readWhere(client);
+    const path = directory.file("release");
+    const inFlight = client.toolText("wait_for_file", { path });
+    await sidecar.waitForLog(`waiting for ${path}`);
+    const stopped = sidecar.stop();
+    await sidecar.waitForLog("stopping");
+    await writeFile(path, "");
+    expect(await inFlight).toBe("the file is there");
+    expect(await stopped).toBe(0);
+    expect([isAlive(pid), isAlive(grandchildPid)]).toEqual([false, false]);
+  });
+
+  it("fault 7: a timeout, a disconnect and a client's own cancellation reach the server, with the id it knows", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--request-timeout-ms", "2000"] });
+    const client = await sidecar.client();
+    const leaving = new AbortController();
+    const hang = { method: "tools/call", params: { name: "hang", arguments: {} } };
+    const timedOut = client.callTool("hang", {}, "timeout");
+    await waitForHanging(client, 1);
+    const cancelled = client.post({ jsonrpc: "2.0", id: "cancelled", ...hang });
+    await waitForHanging(client, 2);
+    const left = client.callTool("hang", {}, "disconnected", { signal: leaving.signal }).catch(String);
+    const [timeoutId, cancelledId, disconnectedId] = await waitForHanging(client, 3);
+    await client.post({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: "cancelled" } });
+    leaving.abort();
+    expect(await left).toContain("aborted");
+    expect((await cancelled).status).toBe(202);
+    expect((await timedOut).error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
+    const seen = (await readSeen(client)).filter((method) => method.startsWith("notifications/cancelled"));
+    expect(seen).toEqual([cancelledId, disconnectedId, timeoutId].map((wireId) => `notifications/cancelled ${wireId}`));
+  });
+
+  it("fault 8: the token does not reach the server, and a wrong one of the same length is refused", async () => {
+    await using sidecar = await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: "right-token", FIXTURE_API_KEY: "for the server" } });
+    const client = await sidecar.client({ Authorization: "Bearer right-token" });
+    const environment = JSON.parse(await client.toolText("env")) as Record<string, string>;
+    expect(Object.keys(environment).filter((name) => name.startsWith("CLAW_MCP_STDIO_"))).toEqual([]);
+    expect(environment["FIXTURE_API_KEY"]).toBe("for the server");
+    const refused = await client.post(INITIALIZE, { headers: { Authorization: "Bearer wrong-token" } });
+    expect([refused.status, refused.headers["www-authenticate"]]).toEqual([401, 'Bearer realm="mcp", error="invalid_token"']);
+  });
+
+  it("fault 9: /healthz is 200 only when the server has finished its handshake", async () => {
+    await using gate = await Gate.create();
+    await using sidecar = await Sidecar.start({ mode: "gated", env: gate.env, untilReady: false });
+    expect((await send(`${sidecar.origin}/healthz`, { method: "GET" })).status).toBe(503);
+    await gate.open();
+    await sidecar.waitForLog("mcp server ready");
+    expect((await send(`${sidecar.origin}/healthz`, { method: "GET" })).status).toBe(200);
+  });
+
+  it("fault 10 (streams come later): DELETE ends a session, GET says what is offered, and the server's notifications disturb nothing", async () => {
+    await using sidecar = await Sidecar.start();
+    const client = await sidecar.client();
+    const get = await client.post("", { method: "GET" });
+    expect([get.status, get.headers.allow]).toEqual([405, "POST, DELETE"]);
+    const progress = await client.request("tools/call", { name: "progress", arguments: {}, _meta: { progressToken: 1 } });
+    expect(progress.result?.content?.[0]?.text).toBe("done");
+    expect((await client.post("", { method: "DELETE" })).status).toBe(204);
+    expect((await client.callTool("echo")).status).toBe(404);
+  });
+
+  it("fault 11: sessions are bounded: the one that was longest not used ends", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--max-sessions", "2"] });
+    const [first, second] = [await sidecar.client(), await sidecar.client()];
+    expect(await first.toolText("echo", { text: "used" })).toBe("used");
+    const third = await sidecar.client();
+    expect((await second.callTool("echo")).status).toBe(404);
+    expect([(await first.callTool("echo")).status, (await third.callTool("echo")).status]).toEqual([200, 200]);
+  });
+
+  it("fault 12: a body too large is 413, a missing session 400, a client's response 202", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--max-body-bytes", "1000"] });
+    const client = await sidecar.client();
+    expect((await client.post(" ".repeat(1001))).status).toBe(413);
+    const withoutSession = await new RawClient(sidecar.url).post({ jsonrpc: "2.0", id: 2, method: "ping" });
+    expect(readError(withoutSession)).toEqual(errorReply(400, -32000, "SESSION_REQUIRED", { id: 2 }));
+    expect((await client.post({ jsonrpc: "2.0", id: 1, result: {} })).status).toBe(202);
+  });
+
+  it("fault 13: a request that takes too long is answered at HTTP 200, as a JSON-RPC error", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--request-timeout-ms", "100"] });
+    const { status, error } = await (await sidecar.client()).callTool("hang");
+    expect([status, error?.code]).toEqual([200, -32001]);
+  });
+
+  it("fault 14: initialize waits for no other request, and a client that leaves keeps none of the others waiting", async () => {
+    await using gate = await Gate.create();
+    await using sidecar = await Sidecar.start({ mode: "gated", env: gate.env, untilReady: false });
+    const leaving = await RawConnection.open(sidecar.origin);
+    await leaving.write(getBytes("/livez") + postBytes(INITIALIZE));
+    // The initialize behind it has arrived as well.
+    await leaving.reply();
+    const staying = Array.from({ length: 20 }, () => new RawClient(sidecar.url).post(INITIALIZE));
+    leaving[Symbol.dispose]();
+    await gate.open();
+    expect(new Set((await Promise.all(staying)).map((reply) => reply.headers["mcp-session-id"])).size).toBe(20);
+
+    const client = await sidecar.client();
+    const hanging = client.callTool("hang");
+    await waitForHanging(client, 1);
+    expect((await new RawClient(sidecar.url).post(INITIALIZE)).status).toBe(200);
+    await client.toolText("release");
+    expect((await hanging).status).toBe(200);
+  });
+
+  it("fault 15: initialize is answered whole and right while the server crashes again and again", async () => {
+    await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
+    const expected = JSON.parse((await new RawClient(sidecar.url).post(INITIALIZE)).body) as unknown;
+    for (let generation = 1; generation <= 3; generation++) {
+      const before = Array.from({ length: 10 }, () => new RawClient(sidecar.url).post(INITIALIZE));
+      await crash(sidecar);
+      const after = Array.from({ length: 10 }, () => new RawClient(sidecar.url).post(INITIALIZE));
+      for (const reply of await Promise.all([...before, ...after])) {
+        expect(reply.status).toBe(200);
+        expect(JSON.parse(reply.body)).toEqual(expected);
+      }
+    }
+  });
+
+  it("fault 16: the pause before a restart starts over after a stable run", async () => {
+    const flags = ["--restart-backoff-ms", "10", "--restart-max-ms", "300", "--request-timeout-ms", "500"];
+    await using sidecar = await Sidecar.start({ flags });
+    const client = await sidecar.client();
+    const pauseBefore = async (generation: number): Promise<unknown> => {
+      await waitForGeneration(sidecar, generation - 1);
+      await client.callTool("exit");
+      return (await sidecar.waitForLog("mcp server will be restarted", (line) => line["restarts"] === generation - 1))["pauseMs"];
+    };
+    expect(await pauseBefore(2)).toBe(10);
+    expect(await pauseBefore(3)).toBeGreaterThan(10);
+    await waitForGeneration(sidecar, 3);
+    // A call that times out shows that the run has lasted longer than the longest pause.
+    expect((await client.callTool("hang")).error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
+    expect(await pauseBefore(4)).toBe(10);
+  });
+
+  it("fault 17: the sidecar itself completes the handshake, whatever its clients do, and once only", async () => {
+    await using sidecar = await Sidecar.start();
+    const silent = new RawClient(sidecar.url);
+    const reply = await silent.post(INITIALIZE);
+    silent.sessionId = String(reply.headers["mcp-session-id"]);
+    const usual = await sidecar.client();
+    expect(await silent.toolText("echo", { text: "initialized" })).toBe("initialized");
+    expect(await readSeen(usual)).toEqual(["initialize", "notifications/initialized", "tools/call", "tools/call"]);
+  });
+});

@@ -1,0 +1,123 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { errorReply, readError } from "../support/error-reply.ts";
+import type { RawClient } from "../support/http-client.ts";
+import { waitForHanging } from "../support/in-flight.ts";
+import { postBytes } from "../support/mcp-request-bytes.ts";
+import { RawConnection } from "../support/raw-connection.ts";
+import { Sidecar } from "../support/sidecar.ts";
+
+const BAD_REQUEST = errorReply(400, -32600, "INVALID_REQUEST", { data: { sent: false } });
+const HEADERS_TOO_LARGE = errorReply(431, -32600, "INVALID_REQUEST", { data: { sent: false } });
+const JSON_FIELDS = "Content-Type: application/json\r\nAccept: application/json\r\n";
+
+describe("malformed HTTP", () => {
+  let sidecar: Sidecar;
+  let client: RawClient;
+  beforeAll(async () => {
+    sidecar = await Sidecar.start();
+    client = await sidecar.client();
+  });
+  afterAll(() => sidecar[Symbol.asyncDispose]());
+
+  it.each([
+    ["what is not HTTP", "GARBAGE\r\n\r\n"],
+    ["a TLS handshake", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"],
+    ["another protocol", "GET / FTP/1.1\r\nHost: localhost\r\n\r\n"],
+    ["an unknown method", "BREW /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n"],
+    ["a header without a colon", "GET /mcp HTTP/1.1\r\nHost: localhost\r\nbroken\r\n\r\n"],
+    ["a space in a header name", "GET /mcp HTTP/1.1\r\nHost: localhost\r\nbro ken: x\r\n\r\n"],
+    ["a control character in a header", "GET /mcp HTTP/1.1\r\nHost: localhost\r\nX-Test: a\x01b\r\n\r\n"],
+    ["a length that is no number", `POST /mcp HTTP/1.1\r\nHost: localhost\r\n${JSON_FIELDS}Content-Length: x\r\n\r\n`],
+    ["a negative length", `POST /mcp HTTP/1.1\r\nHost: localhost\r\n${JSON_FIELDS}Content-Length: -1\r\n\r\n`],
+    ["two lengths", `POST /mcp HTTP/1.1\r\nHost: localhost\r\n${JSON_FIELDS}Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}`],
+    [
+      "a length and chunks",
+      `POST /mcp HTTP/1.1\r\nHost: localhost\r\n${JSON_FIELDS}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
+    ],
+    [
+      "a chunk size that is no number",
+      `POST /mcp HTTP/1.1\r\nHost: localhost\r\n${JSON_FIELDS}Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n`,
+    ],
+  ])("answers %s with 400 in JSON and closes the connection", async (_what, bytes) => {
+    using connection = await RawConnection.open(sidecar.origin);
+    await connection.write(Buffer.from(bytes, "latin1"));
+    const reply = await connection.reply();
+    expect(readError(reply)).toStrictEqual(BAD_REQUEST);
+    expect(reply.headers["connection"]).toBe("close");
+    expect(await connection.rest()).toEqual({ text: "", end: "closed" });
+  });
+
+  it.each([
+    ["one huge header", `X-Test: ${"x".repeat(20_000)}\r\n`],
+    ["many headers", Array.from({ length: 2000 }, (_, index) => `X-Test-${index}: value\r\n`).join("")],
+  ])("answers %s with 431 in JSON and closes the connection", async (_what, fields) => {
+    using connection = await RawConnection.open(sidecar.origin);
+    await connection.write(`GET /mcp HTTP/1.1\r\nHost: localhost\r\n${fields}\r\n`);
+    const reply = await connection.reply();
+    expect(readError(reply)).toStrictEqual(HEADERS_TOO_LARGE);
+    expect(reply.headers["connection"]).toBe("close");
+    expect(await connection.rest()).toEqual({ text: "", end: "closed" });
+  });
+
+  it("answers a huge path with 431 in JSON", async () => {
+    using connection = await RawConnection.open(sidecar.origin);
+    await connection.write(`GET /${"x".repeat(20_000)} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
+    expect(readError(await connection.reply())).toStrictEqual(HEADERS_TOO_LARGE);
+  });
+
+  it("answers an HTTP/1.1 request without Host with 400 in JSON, whatever else it holds", async () => {
+    using connection = await RawConnection.open(sidecar.origin);
+    const body = '{"jsonrpc":"2.0","id":7,"method":"ping"}';
+    await connection.write(
+      `POST /mcp HTTP/1.1\r\n${JSON_FIELDS}Mcp-Session-Id: ${client.sessionId}\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+    );
+    expect(readError(await connection.reply())).toStrictEqual(BAD_REQUEST);
+  });
+
+  it("answers an HTTP/1.0 request without Host", async () => {
+    using connection = await RawConnection.open(sidecar.origin);
+    const body = '{"jsonrpc":"2.0","id":7,"method":"ping"}';
+    await connection.write(
+      `POST /mcp HTTP/1.0\r\n${JSON_FIELDS}Mcp-Session-Id: ${client.sessionId}\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+    );
+    expect((await connection.reply()).body).toBe('{"jsonrpc":"2.0","id":7,"result":{}}');
+  });
+
+  it("answers the request in front of a malformed one on the same connection", async () => {
+    using connection = await RawConnection.open(sidecar.origin);
+    const body = '{"jsonrpc":"2.0","id":7,"method":"ping"}';
+    await connection.write(
+      `POST /mcp HTTP/1.1\r\nHost: localhost\r\n${JSON_FIELDS}Mcp-Session-Id: ${client.sessionId}\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+    );
+    expect((await connection.reply()).body).toBe('{"jsonrpc":"2.0","id":7,"result":{}}');
+    await connection.write("GARBAGE\r\n\r\n");
+    expect(readError(await connection.reply())).toStrictEqual(BAD_REQUEST);
+  });
+
+  it("lives on after connections that end in every unfinished state", async () => {
+    const unfinished = [
+      "",
+      "POST",
+      "POST /mcp HTTP/1.1\r\nHost: loc",
+      `POST /mcp HTTP/1.1\r\nHost: localhost\r\n${JSON_FIELDS}Content-Length: 100\r\n\r\n`,
+      `POST /mcp HTTP/1.1\r\nHost: localhost\r\n${JSON_FIELDS}Content-Length: 100\r\n\r\n{"jsonrpc"`,
+      `POST /mcp HTTP/1.1\r\nHost: localhost\r\n${JSON_FIELDS}Transfer-Encoding: chunked\r\n\r\n5\r\n{"j`,
+    ];
+    for (const bytes of unfinished) {
+      using connection = await RawConnection.open(sidecar.origin);
+      await connection.write(bytes);
+      connection.end();
+      await connection.rest();
+    }
+    expect(await client.request("ping")).toEqual({ status: 200, jsonrpc: "2.0", id: 2, result: {} });
+  });
+
+  it("never answers a request that is in flight with the error of what came behind it", async () => {
+    using connection = await RawConnection.open(sidecar.origin);
+    const call = { jsonrpc: "2.0", id: 7, method: "tools/call", params: { name: "hang", arguments: {} } };
+    await connection.write(postBytes(call, client.sessionId));
+    await waitForHanging(client, 1);
+    await connection.write("GARBAGE\r\n\r\n");
+    expect((await connection.rest()).text).toBe("");
+  });
+});

@@ -1,0 +1,142 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { errorReply, readError } from "../support/error-reply.ts";
+import type { RawClient } from "../support/http-client.ts";
+import { Sidecar } from "../support/sidecar.ts";
+
+const PARSE_ERROR = errorReply(400, -32700, "PARSE_ERROR");
+const INVALID_REQUEST = errorReply(400, -32600, "INVALID_REQUEST");
+
+describe("message validation", () => {
+  let sidecar: Sidecar;
+  let client: RawClient;
+  beforeAll(async () => {
+    sidecar = await Sidecar.start();
+    client = await sidecar.client();
+  });
+  afterAll(() => sidecar[Symbol.asyncDispose]());
+
+  it.each([
+    ["an empty body", ""],
+    ["white space", " \r\n\t "],
+    ["a truncated message", '{"jsonrpc":"2.0","id":1,"method":"ping"'],
+    ["a word", "ping"],
+    ["single quotes", "{'jsonrpc':'2.0','id':1,'method':'ping'}"],
+    ["a trailing comma", '{"jsonrpc":"2.0","id":1,"method":"ping",}'],
+    ["two messages", '{"jsonrpc":"2.0","id":1,"method":"ping"}{"jsonrpc":"2.0","id":2,"method":"ping"}'],
+    ["two lines", '{"jsonrpc":"2.0","id":1,"method":"ping"}\n{"jsonrpc":"2.0","id":2,"method":"ping"}'],
+    ["a byte order mark", '\uFEFF{"jsonrpc":"2.0","id":1,"method":"ping"}'],
+    ["a bare control character in a string", '{"jsonrpc":"2.0","id":1,"method":"pi\u0001ng"}'],
+    ["NaN", '{"jsonrpc":"2.0","id":NaN,"method":"ping"}'],
+    ["a NUL", '{"jsonrpc":"2.0","id":1,"method":"ping"}\0'],
+  ])("refuses %s as unparsable", async (_what, body) => {
+    expect(readError(await client.post(body))).toStrictEqual(PARSE_ERROR);
+  });
+
+  it.each([
+    ["a byte that never occurs", [0xff]],
+    ["a lone continuation byte", [0x80]],
+    ["a truncated character", [0xe2, 0x82]],
+    ["an overlong encoding", [0xc0, 0xaf]],
+    ["an encoded surrogate", [0xed, 0xa0, 0x80]],
+  ])("refuses %s as bad UTF-8", async (_what, bytes) => {
+    const body = Buffer.concat([Buffer.from('{"jsonrpc":"2.0","id":1,"method":"'), Buffer.from(bytes), Buffer.from('"}')]);
+    expect(readError(await client.post(body))).toStrictEqual(PARSE_ERROR);
+  });
+
+  it("refuses a notification that has an id: a server might obey it", async () => {
+    const reply = await client.post({ jsonrpc: "2.0", id: 5, method: "notifications/cancelled", params: { requestId: 1 } });
+    expect(readError(reply)).toStrictEqual(errorReply(400, -32600, "INVALID_REQUEST", { id: 5 }));
+  });
+
+  it.each([
+    ["a number", "42"],
+    ["a string", '"ping"'],
+    ["null", "null"],
+    ["a boolean", "true"],
+    ["an empty batch", "[]"],
+    ["a batch", '[{"jsonrpc":"2.0","id":1,"method":"ping"}]'],
+    ["an empty object", "{}"],
+    ["a null id", '{"jsonrpc":"2.0","id":null,"method":"ping"}'],
+    ["a boolean id", '{"jsonrpc":"2.0","id":true,"method":"ping"}'],
+    ["an object as id", '{"jsonrpc":"2.0","id":{"a":1},"method":"ping"}'],
+    ["an array as id", '{"jsonrpc":"2.0","id":[1],"method":"ping"}'],
+    ["two ids", '{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}'],
+    ["two ids, one of them escaped", String.raw`{"jsonrpc":"2.0","id":1,"\u0069d":2,"method":"ping"}`],
+    ["a response with a boolean id", '{"jsonrpc":"2.0","id":false,"result":{}}'],
+  ])("refuses %s, with no id to give back", async (_what, body) => {
+    expect(readError(await client.post(body))).toStrictEqual(INVALID_REQUEST);
+  });
+
+  it.each([
+    ["a missing version", '{"id":7,"method":"ping"}'],
+    ["another version", '{"jsonrpc":"1.0","id":7,"method":"ping"}'],
+    ["a version that is a number", '{"jsonrpc":2.0,"id":7,"method":"ping"}'],
+    ["neither method nor result", '{"jsonrpc":"2.0","id":7}'],
+    ["a method that is no string", '{"jsonrpc":"2.0","id":7,"method":7}'],
+    ["a null method", '{"jsonrpc":"2.0","id":7,"method":null}'],
+    ["params that are an array", '{"jsonrpc":"2.0","id":7,"method":"ping","params":[]}'],
+    ["params that are null", '{"jsonrpc":"2.0","id":7,"method":"ping","params":null}'],
+    ["params that are a string", '{"jsonrpc":"2.0","id":7,"method":"ping","params":"x"}'],
+    ["two versions", '{"jsonrpc":"2.0","jsonrpc":"2.0","id":7,"method":"ping"}'],
+    ["two methods", '{"jsonrpc":"2.0","id":7,"method":"ping","method":"tools/call"}'],
+    ["two methods, one of them escaped", String.raw`{"jsonrpc":"2.0","id":7,"method":"ping","m\u0065thod":"tools/call"}`],
+    ["two params", '{"jsonrpc":"2.0","id":7,"method":"ping","params":{},"params":{}}'],
+  ])("refuses %s, and gives the id back", async (_what, body) => {
+    expect(readError(await client.post(body))).toStrictEqual(errorReply(400, -32600, "INVALID_REQUEST", { id: 7 }));
+  });
+
+  it.each(["9007199254740993", "1.0", "-0", "1e2", '""', '"7"', String.raw`"\u00e9/"`, '"€"'])(
+    "gives the id %s back as it was sent",
+    async (id) => {
+      const reply = await client.post(`{"jsonrpc":"1.0","id":${id},"method":"ping"}`);
+      expect(reply.status).toBe(400);
+      expect(reply.body).toContain(`"id":${id},`);
+    },
+  );
+
+  it("hands nothing that it refused to the server", async () => {
+    const method = "x-test/invalid";
+    for (const body of [
+      `{"jsonrpc":"1.0","id":1,"method":"${method}"}`,
+      `{"jsonrpc":"2.0","id":1,"method":"ping","method":"${method}"}`,
+      `{"jsonrpc":"2.0","id":1,"method":"${method}","params":[]}`,
+      `{"jsonrpc":"2.0","id":null,"method":"${method}"}`,
+      `[{"jsonrpc":"2.0","id":1,"method":"${method}"}]`,
+    ]) {
+      expect(readError(await client.post(body))).toMatchObject({ status: 400, body: { error: { code: -32600 } } });
+    }
+    expect(JSON.parse(await client.toolText("seen"))).not.toContain(method);
+  });
+
+  it("carries a message with white space around and inside it as one line", async () => {
+    const body = '\r\n {\n"jsonrpc" : "2.0",\r\n"id" : 7,\n"method" : "tools/call",\n"params" : {"name":"received","arguments":{}}\n}\n';
+    const reply = await client.post(body);
+    expect(reply.status).toBe(200);
+    const [{ text }] = (JSON.parse(reply.body) as { result: { content: [{ text: string }] } }).result.content;
+    expect(JSON.parse(text)).toMatchObject({ method: "tools/call", params: { name: "received", arguments: {} } });
+  });
+
+  it("carries a hundred thousand nested arrays", async () => {
+    const nested = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
+    const reply = await client.post(
+      `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"received","arguments":{"deep":${nested}}}}`,
+    );
+    expect(reply.status).toBe(200);
+    const [{ text }] = (JSON.parse(reply.body) as { result: { content: [{ text: string }] } }).result.content;
+    expect(text).toContain(`"arguments":{"deep":${nested}}`);
+  });
+
+  it.each([
+    ["a hundred thousand open brackets", "[".repeat(100_000), PARSE_ERROR],
+    ["a hundred thousand open objects", '{"id":'.repeat(100_000), PARSE_ERROR],
+    ["a batch of a hundred thousand nested arrays", `${"[".repeat(100_000)}${"]".repeat(100_000)}`, INVALID_REQUEST],
+    [
+      "an id of a hundred thousand nested arrays",
+      `{"jsonrpc":"2.0","id":${"[".repeat(100_000)}${"]".repeat(100_000)},"method":"ping"}`,
+      INVALID_REQUEST,
+    ],
+  ])("refuses %s and lives on", async (_what, body, expected) => {
+    expect(readError(await client.post(body))).toStrictEqual(expected);
+    expect(await client.request("ping")).toEqual({ status: 200, jsonrpc: "2.0", id: 2, result: {} });
+  });
+});

@@ -1,0 +1,61 @@
+import { describe, expect, it } from "vitest";
+import { readWhere } from "../support/in-flight.ts";
+import { readReadiness, waitForGeneration } from "../support/readiness.ts";
+import { isAlive, isGroupAlive, Sidecar } from "../support/sidecar.ts";
+
+const RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "1000"];
+
+describe("the server's process group", () => {
+  it.each(["grandchild", "grandchild-with-pipes"])("is gone before the next generation starts, in mode %s", async (mode) => {
+    await using sidecar = await Sidecar.start({ mode, flags: RESTART });
+    const client = await sidecar.client();
+    const { pid, grandchildPid = 0 } = await readWhere(client);
+    expect(isAlive(grandchildPid)).toBe(true);
+    await client.callTool("kill");
+    await sidecar.waitForLog("mcp server started", (line) => line["generation"] === 2);
+    expect([isAlive(pid), isAlive(grandchildPid), isGroupAlive(pid)]).toEqual([false, false, false]);
+    expect((await readWhere(client)).grandchildPid).not.toBe(grandchildPid);
+  });
+
+  it.each(["grandchild", "grandchild-with-pipes"])("is gone after a stop, in mode %s", async (mode) => {
+    await using sidecar = await Sidecar.start({ mode });
+    const { pid, grandchildPid = 0 } = await readWhere(await sidecar.client());
+    expect(await sidecar.stop()).toBe(0);
+    expect([isAlive(pid), isAlive(grandchildPid), isGroupAlive(pid)]).toEqual([false, false, false]);
+  });
+
+  it("is killed when it does not end otherwise", async () => {
+    await using sidecar = await Sidecar.start({ mode: "stubborn" });
+    const { childPid } = sidecar;
+    expect(await sidecar.stop()).toBe(0);
+    expect(isGroupAlive(childPid)).toBe(false);
+    expect(await sidecar.waitForLog("mcp server ended")).toMatchObject({ childPid, signal: "SIGKILL", reason: "shutdown" });
+  });
+
+  it("is killed before the next generation starts, and the time that takes does not make the run a stable one", async () => {
+    await using sidecar = await Sidecar.start({ mode: "grandchild-stubborn", flags: RESTART });
+    const client = await sidecar.client();
+    const { grandchildPid = 0 } = await readWhere(client);
+    await client.callTool("kill");
+    await sidecar.waitForLog("mcp server started", (line) => line["generation"] === 2);
+    expect(isAlive(grandchildPid)).toBe(false);
+    await client.callTool("kill");
+    const second = await sidecar.waitForLog("mcp server will be restarted", (line) => line["restarts"] === 2);
+    expect(second["pauseMs"]).toBe(2);
+  });
+
+  it("is led by the server alone, so that its signals never reach the sidecar", async () => {
+    await using sidecar = await Sidecar.start({ flags: RESTART });
+    const client = await sidecar.client();
+    process.kill(-sidecar.childPid, "SIGKILL");
+    await waitForGeneration(sidecar, 2);
+    expect(await client.toolText("echo", { text: "alive" })).toBe("alive");
+  });
+
+  it("keeps the sidecar unready while it is being ended", async () => {
+    await using sidecar = await Sidecar.start({ mode: "grandchild-stubborn", flags: RESTART });
+    await (await sidecar.client()).callTool("kill");
+    await sidecar.waitForLog("mcp server exited");
+    expect(await readReadiness(sidecar)).toMatchObject({ httpStatus: 503, state: "backing-off", generation: 1 });
+  });
+});

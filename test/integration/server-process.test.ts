@@ -1,0 +1,107 @@
+import { spawn } from "node:child_process";
+import { symlink } from "node:fs/promises";
+import { describe, expect, it } from "vitest";
+import { RawClient } from "../support/http-client.ts";
+import { FIXTURE, MAIN, Sidecar } from "../support/sidecar.ts";
+import { TempDir } from "../support/temp-dir.ts";
+
+/** What a shell, or a parser of options, would not leave alone. */
+const AWKWARD_ARGS = [
+  "$HOME",
+  "${PATH}",
+  "`id`",
+  "$(id)",
+  "*",
+  "~",
+  "a  b",
+  "'single'",
+  '"double"',
+  "back\\slash",
+  "line\nbreak",
+  "",
+  " ",
+  "; exit 1",
+  "| cat > /dev/null",
+  "&",
+  "#",
+  "--help",
+  "--port",
+  "-healthcheck",
+  "--",
+  "é€😀",
+];
+
+interface Where {
+  readonly cwd: string;
+  readonly argv: readonly string[];
+}
+
+async function where(client: RawClient): Promise<Where> {
+  return JSON.parse(await client.toolText("where")) as Where;
+}
+
+describe("server process", () => {
+  it("gets the arguments of the command line untouched: no shell reads them", async () => {
+    await using sidecar = await Sidecar.start({ fixtureArgs: AWKWARD_ARGS });
+    expect((await where(await sidecar.client())).argv).toEqual(AWKWARD_ARGS);
+  });
+
+  it("gets the arguments of the environment untouched", async () => {
+    const args = JSON.stringify([FIXTURE, "normal", ...AWKWARD_ARGS]);
+    await using sidecar = await Sidecar.start({
+      command: [],
+      env: { CLAW_MCP_STDIO_COMMAND: process.execPath, CLAW_MCP_STDIO_ARGS: args },
+    });
+    expect((await where(await sidecar.client())).argv).toEqual(AWKWARD_ARGS);
+  });
+
+  it("gets all that follows the command, also without -- in front of it", async () => {
+    await using sidecar = await Sidecar.start({
+      flags: [process.execPath, FIXTURE, "normal", "--path", "/not-mine", "-h"],
+      command: ["after"],
+    });
+    expect((await where(await sidecar.client())).argv).toEqual(["--path", "/not-mine", "-h", "--", "after"]);
+  });
+
+  it("starts from the environment alone, as in a pod", async () => {
+    const env = {
+      ...process.env,
+      CLAW_MCP_STDIO_COMMAND: process.execPath,
+      CLAW_MCP_STDIO_ARGS: JSON.stringify([FIXTURE, "normal", "one", "two words"]),
+      CLAW_MCP_STDIO_ADDR: "127.0.0.1:0",
+      CLAW_MCP_STDIO_PATH: "/tools",
+      CLAW_MCP_STDIO_AUTH_TOKEN: "pod-token",
+    };
+    await using sidecar = new Sidecar(spawn(process.execPath, [MAIN], { env, stdio: ["ignore", "pipe", "pipe"] }));
+    const { address, path } = await sidecar.waitForLog("listening");
+    expect(path).toBe("/tools");
+    const client = await new RawClient(`http://${String(address)}/tools`, { Authorization: "Bearer pod-token" }).open();
+    expect((await where(client)).argv).toEqual(["one", "two words"]);
+  });
+
+  it("is found in the PATH of its own environment", async () => {
+    await using dir = await TempDir.create();
+    await symlink(process.execPath, dir.file("my-runtime"));
+    const PATH = `${dir.path}:${process.env["PATH"] ?? ""}`;
+    await using sidecar = await Sidecar.start({ command: ["my-runtime", FIXTURE, "normal", "found"], env: { PATH } });
+    expect((await where(await sidecar.client())).argv).toEqual(["found"]);
+  });
+
+  it("runs in the sidecar's directory, or in that of --cwd", async () => {
+    await using dir = await TempDir.create();
+    await using here = await Sidecar.start();
+    expect((await where(await here.client())).cwd).toBe(process.cwd());
+    await using there = await Sidecar.start({ flags: ["--cwd", dir.path] });
+    expect((await where(await there.client())).cwd).toBe(dir.path);
+    await using byVariable = await Sidecar.start({ env: { CLAW_MCP_STDIO_CWD: dir.path } });
+    expect((await where(await byVariable.client())).cwd).toBe(dir.path);
+  });
+
+  it("is served, with a warning, when a variable of the sidecar is misspelled", async () => {
+    await using sidecar = await Sidecar.start({ env: { CLAW_MCP_STDIO_REQUST_TIMEOUT_MS: "misspelled-value" } });
+    const line = await sidecar.waitForLog("unknown variable: most likely misspelled");
+    expect(line).toMatchObject({ level: "warn", reason: "CLAW_MCP_STDIO_REQUST_TIMEOUT_MS" });
+    expect(sidecar.transcript()).not.toContain("misspelled-value");
+    expect(await (await sidecar.client()).request("ping")).toMatchObject({ status: 200 });
+  });
+});

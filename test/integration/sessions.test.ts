@@ -1,0 +1,152 @@
+import { writeFile } from "node:fs/promises";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { errorReply, readError } from "../support/error-reply.ts";
+import { type HttpReply, RawClient, send } from "../support/http-client.ts";
+import { Sidecar } from "../support/sidecar.ts";
+import { TempDir } from "../support/temp-dir.ts";
+
+const INITIALIZE = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "raw", version: "1" } };
+const SESSION_REQUIRED = { status: 400, code: -32000, dataCode: "SESSION_REQUIRED" } as const;
+const SESSION_NOT_FOUND = { status: 404, code: -32001, dataCode: "SESSION_NOT_FOUND" } as const;
+
+describe("sessions", () => {
+  let sidecar: Sidecar;
+  beforeAll(async () => {
+    sidecar = await Sidecar.start();
+  });
+  afterAll(() => sidecar[Symbol.asyncDispose]());
+
+  function clientWith(sessionId: string): RawClient {
+    const client = new RawClient(sidecar.url);
+    client.sessionId = sessionId;
+    return client;
+  }
+
+  function refusal({ status, code, dataCode }: typeof SESSION_REQUIRED | typeof SESSION_NOT_FOUND, id?: string | number): object {
+    return errorReply(status, code, dataCode, id === undefined ? {} : { id });
+  }
+
+  function end(client: RawClient): Promise<HttpReply> {
+    return send(client.url, { method: "DELETE", headers: client.sessionId === "" ? {} : { "Mcp-Session-Id": client.sessionId } });
+  }
+
+  describe("ids", () => {
+    it("are visible ASCII, differ, and do not follow from each other", async () => {
+      const clients = await Promise.all(Array.from({ length: 200 }, () => sidecar.client()));
+      const ids = clients.map((client) => client.sessionId).toSorted();
+      for (const id of ids) expect(id).toMatch(/^[\x21-\x7e]{32,}$/);
+      const prefixes = new Set(ids.map((id) => id.slice(0, 12)));
+      const suffixes = new Set(ids.map((id) => id.slice(-12)));
+      expect([prefixes.size, suffixes.size]).toEqual([200, 200]);
+    });
+
+    it("are never chosen by the client: an initialize with an unknown one gets another", async () => {
+      const client = clientWith("chosen-by-the-client");
+      const reply = await client.post({ jsonrpc: "2.0", id: 1, method: "initialize", params: INITIALIZE });
+      expect(reply.status).toBe(200);
+      expect(reply.headers["mcp-session-id"]).toMatch(/^[\x21-\x7e]{32,}$/);
+      expect(readError(await client.post({ jsonrpc: "2.0", id: 2, method: "ping" }))).toStrictEqual(refusal(SESSION_NOT_FOUND, 2));
+    });
+
+    it("are never taken over: an initialize with that of an open session gets another, and both are served", async () => {
+      const first = await sidecar.client();
+      const reply = await first.post({ jsonrpc: "2.0", id: 1, method: "initialize", params: INITIALIZE });
+      const second = clientWith(String(reply.headers["mcp-session-id"]));
+      expect(second.sessionId).toMatch(/^[\x21-\x7e]{32,}$/);
+      expect(second.sessionId).not.toBe(first.sessionId);
+      for (const client of [first, second]) expect(await client.request("ping")).toMatchObject({ status: 200, result: {} });
+    });
+
+    it.each(["constructor", "__proto__", "toString", "hasOwnProperty", "0", "null", "undefined", "%00", "../mcp"])(
+      "are looked up as they are: %s is unknown",
+      async (sessionId) => {
+        const client = clientWith(sessionId);
+        expect(readError(await client.post({ jsonrpc: "2.0", id: "x", method: "ping" }))).toStrictEqual(refusal(SESSION_NOT_FOUND, "x"));
+        expect(readError(await end(client))).toStrictEqual(refusal(SESSION_NOT_FOUND));
+      },
+    );
+
+    it("are compared whole and by case", async () => {
+      const { sessionId } = await sidecar.client();
+      for (const other of [sessionId.slice(0, -1), `${sessionId}0`, sessionId.toUpperCase(), `${sessionId}, ${sessionId}`]) {
+        const reply = await clientWith(other).post({ jsonrpc: "2.0", id: 2, method: "ping" });
+        expect(readError(reply)).toStrictEqual(refusal(SESSION_NOT_FOUND, 2));
+      }
+    });
+  });
+
+  describe("without an id", () => {
+    it.each([
+      ["a request", { jsonrpc: "2.0", id: "a b", method: "tools/list" }, "a b"],
+      ["a request with id 0", { jsonrpc: "2.0", id: 0, method: "ping" }, 0],
+      ["a notification", { jsonrpc: "2.0", method: "notifications/initialized" }, undefined],
+      ["a response", { jsonrpc: "2.0", id: 3, result: {} }, undefined],
+    ])("refuses %s with 400", async (_what, message, id) => {
+      expect(readError(await clientWith("").post(message))).toStrictEqual(refusal(SESSION_REQUIRED, id));
+    });
+
+    it("refuses DELETE with 400", async () => {
+      expect(readError(await end(clientWith("")))).toStrictEqual(refusal(SESSION_REQUIRED));
+    });
+  });
+
+  describe("with an unknown id", () => {
+    it.each([
+      ["a request", { jsonrpc: "2.0", id: 9, method: "tools/list" }, 9],
+      ["a notification", { jsonrpc: "2.0", method: "notifications/initialized" }, undefined],
+      ["a response", { jsonrpc: "2.0", id: 3, result: {} }, undefined],
+    ])("refuses %s with 404", async (_what, message, id) => {
+      expect(readError(await clientWith("unknown").post(message))).toStrictEqual(refusal(SESSION_NOT_FOUND, id));
+    });
+  });
+
+  describe("end", () => {
+    it("on DELETE: 204, and from then on 404", async () => {
+      const client = await sidecar.client();
+      const reply = await end(client);
+      expect(reply).toMatchObject({ status: 204, body: "" });
+      expect(reply.headers).not.toHaveProperty("content-type");
+      expect(readError(await client.post({ jsonrpc: "2.0", id: 2, method: "ping" }))).toStrictEqual(refusal(SESSION_NOT_FOUND, 2));
+      expect(readError(await end(client))).toStrictEqual(refusal(SESSION_NOT_FOUND));
+    });
+
+    it("alone: the others and the server are untouched", async () => {
+      const [first, second] = [await sidecar.client(), await sidecar.client()];
+      const { pid } = JSON.parse(await second.toolText("where")) as { pid: number };
+      expect((await end(first)).status).toBe(204);
+      expect(JSON.parse(await second.toolText("where"))).toMatchObject({ pid });
+    });
+
+    it("with their running calls cancelled, and nobody else's", async () => {
+      await using dir = await TempDir.create();
+      const path = dir.file("go");
+      const [ending, staying] = [await sidecar.client(), await sidecar.client()];
+      const cut = ending.post({
+        jsonrpc: "2.0",
+        id: "mine",
+        method: "tools/call",
+        params: { name: "wait_for_file", arguments: { path: "/cut" } },
+      });
+      await sidecar.waitForLog("waiting for /cut");
+      const kept = staying.callTool("wait_for_file", { path }, "mine");
+      await sidecar.waitForLog(`waiting for ${path}`);
+      expect((await end(ending)).status).toBe(204);
+      const data = { sent: true, retrySafe: false };
+      expect(readError(await cut)).toStrictEqual(errorReply(200, -32000, "REQUEST_CANCELLED", { id: "mine", data }));
+      await writeFile(path, "");
+      expect(await kept).toMatchObject({ id: "mine", result: { content: [{ text: "the file is there" }] } });
+      const seen = JSON.parse(await staying.toolText("seen")) as string[];
+      expect(seen.filter((method) => method.startsWith("notifications/cancelled"))).toHaveLength(1);
+    });
+
+    it("when there are more than --max-sessions: the one that was longest not used", async () => {
+      await using small = await Sidecar.start({ flags: ["--max-sessions", "2"] });
+      const [first, second] = [await small.client(), await small.client()];
+      expect(await first.request("ping")).toMatchObject({ status: 200 });
+      const third = await small.client();
+      expect(readError(await second.post({ jsonrpc: "2.0", id: 2, method: "ping" }))).toStrictEqual(refusal(SESSION_NOT_FOUND, 2));
+      expect(await first.request("ping")).toMatchObject({ status: 200 });
+      expect(await third.request("ping")).toMatchObject({ status: 200 });
+    });
+  });
+});

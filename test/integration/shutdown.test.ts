@@ -1,0 +1,118 @@
+import { spawn } from "node:child_process";
+import { describe, expect, it } from "vitest";
+import { Gate } from "../support/gate.ts";
+import { stopAndReadLog } from "../support/log-end.ts";
+import { getBytes } from "../support/mcp-request-bytes.ts";
+import { groupEnd } from "../support/process-end.ts";
+import { RawConnection } from "../support/raw-connection.ts";
+import { FIXTURE, isGroupAlive, type LogLine, MAIN, Sidecar } from "../support/sidecar.ts";
+
+const NO_RESTART = ["--restart-backoff-ms", "600000", "--restart-max-ms", "600000"];
+
+/** What the log says of the end of the server. */
+function serverEnd(sidecar: Sidecar): LogLine | undefined {
+  return sidecar.logLines.find((line) => line.msg === "mcp server ended");
+}
+
+describe("shutdown", () => {
+  it.each(["SIGTERM", "SIGINT"] as const)("on %s ends the server by closing its stdin, and exits 0", async (signal) => {
+    await using sidecar = await Sidecar.start();
+    const { childPid } = sidecar;
+    expect(isGroupAlive(childPid)).toBe(true);
+    expect(await stopAndReadLog(sidecar, signal)).toBe(0);
+    expect(isGroupAlive(childPid)).toBe(false);
+    expect(sidecar.logLines).toContainEqual(expect.objectContaining({ msg: "stopping", signal }));
+    expect(serverEnd(sidecar)).toMatchObject({ childPid, exitCode: 0, reason: "shutdown" });
+  });
+
+  it("kills a server that ignores the end of its stdin and SIGTERM, and exits 0", async () => {
+    await using sidecar = await Sidecar.start({ mode: "stubborn" });
+    const { childPid } = sidecar;
+    expect(await stopAndReadLog(sidecar)).toBe(0);
+    expect(isGroupAlive(childPid)).toBe(false);
+    expect(serverEnd(sidecar)).toMatchObject({ childPid, signal: "SIGKILL", reason: "shutdown" });
+  });
+
+  it("sends SIGTERM to a server that lives on behind the end of its input", async () => {
+    await using sidecar = await Sidecar.start({ mode: "lingers" });
+    expect(await stopAndReadLog(sidecar)).toBe(0);
+    expect(serverEnd(sidecar)).toMatchObject({ signal: "SIGTERM", reason: "shutdown" });
+  });
+
+  it("exits 0 while the server is starting, and leaves nothing behind", async () => {
+    await using gate = await Gate.create();
+    await using sidecar = await Sidecar.start({ mode: "gated", env: gate.env, untilReady: false });
+    await sidecar.waitForLog("mcp server started");
+    const { childPid } = sidecar;
+    expect(await stopAndReadLog(sidecar)).toBe(0);
+    expect(isGroupAlive(childPid)).toBe(false);
+    expect(sidecar.logLines.map(({ msg }) => msg)).not.toContain("mcp server will be restarted");
+  });
+
+  it.each(["SIGTERM", "SIGINT"] as const)("on %s exits 0 at the very beginning, and leaves nothing behind", async (signal) => {
+    const args = [MAIN, "--addr", "127.0.0.1:0", "--", process.execPath, FIXTURE];
+    await using sidecar = new Sidecar(spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] }));
+    await sidecar.waitForLog("mcp server started");
+    const { childPid } = sidecar;
+    expect(await stopAndReadLog(sidecar, signal)).toBe(0);
+    expect(isGroupAlive(childPid)).toBe(false);
+  });
+
+  it("exits 0 while it pauses before a restart, without waiting for that", async () => {
+    await using sidecar = await Sidecar.start({ mode: "exit-at-initialize", flags: NO_RESTART, untilReady: false });
+    await sidecar.waitForLog("mcp server will be restarted");
+    expect(await stopAndReadLog(sidecar)).toBe(0);
+    expect(sidecar.logLines.filter(({ msg }) => msg === "mcp server started")).toHaveLength(1);
+  });
+
+  it("logs nothing of an exit that it did not expect", async () => {
+    await using sidecar = await Sidecar.start();
+    await stopAndReadLog(sidecar);
+    expect(sidecar.logLines.filter(({ level }) => level === "error" || level === "warn")).toEqual([]);
+    expect(sidecar.stderr).toBe("");
+  });
+
+  it("does not wait for clients that keep idle or half-sent connections", async () => {
+    await using sidecar = await Sidecar.start();
+    using unused = await RawConnection.open(sidecar.origin);
+    using idle = await RawConnection.open(sidecar.origin);
+    await idle.write(getBytes("/livez"));
+    expect((await idle.reply()).status).toBe(200);
+    using halfSent = await RawConnection.open(sidecar.origin);
+    await halfSent.write(`${getBytes("/livez")}POST /mcp HTTP/1.1\r\nHost: local`);
+    expect((await halfSent.reply()).status).toBe(200);
+    expect(await stopAndReadLog(sidecar)).toBe(0);
+    for (const connection of [unused, idle, halfSent]) expect((await connection.rest()).text).toBe("");
+  });
+
+  describe("on a second signal", () => {
+    it.each([
+      ["SIGTERM", 143],
+      ["SIGINT", 130],
+    ] as const)("%s ends at once with %i, and leaves nothing behind of a server that ignores everything", async (signal, exitCode) => {
+      await using sidecar = await Sidecar.start({ mode: "stubborn", flags: ["--drain-timeout-ms", "600000"] });
+      const { childPid } = sidecar;
+      const client = await sidecar.client();
+      const call = client.callTool("wait_for_file", { path: "/never" }).catch((error: unknown) => error);
+      await sidecar.waitForLog("waiting for /never");
+      sidecar.process.kill("SIGTERM");
+      await sidecar.waitForLog("stopping");
+      expect(await stopAndReadLog(sidecar, signal)).toBe(exitCode);
+      await groupEnd(childPid);
+      expect(await call).toBeInstanceOf(Error);
+    });
+
+    it("ends at once while the server is given time to end by itself", async () => {
+      await using sidecar = await Sidecar.start({ mode: "stubborn" });
+      const { childPid } = sidecar;
+      using connection = await RawConnection.open(sidecar.origin);
+      await connection.write(getBytes("/livez"));
+      await connection.reply();
+      sidecar.process.kill("SIGTERM");
+      await connection.rest();
+      expect(await stopAndReadLog(sidecar)).toBe(143);
+      await groupEnd(childPid);
+      expect(serverEnd(sidecar)).toBeUndefined();
+    });
+  });
+});

@@ -1,0 +1,100 @@
+import { once } from "node:events";
+import { chmod, writeFile } from "node:fs/promises";
+import { type AddressInfo, createServer } from "node:net";
+import { describe, expect, it } from "vitest";
+import { FIXTURE, isGroupAlive, type LogLine, runMain } from "../support/sidecar.ts";
+import { TempDir } from "../support/temp-dir.ts";
+
+interface Failure {
+  readonly code: number | null;
+  readonly stderr: string;
+  readonly lines: readonly LogLine[];
+}
+
+async function startAndFail(...args: readonly string[]): Promise<Failure> {
+  const { code, stdout, stderr } = await runMain(args);
+  return {
+    code,
+    stderr,
+    lines: stdout
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line) as LogLine),
+  };
+}
+
+function startCommand(command: string, ...args: readonly string[]): Promise<Failure> {
+  return startAndFail("--addr", "127.0.0.1:0", "--", command, ...args);
+}
+
+/** What has to be said, and that nothing ran. */
+function cannotBeStarted(exitCode: number, command: string, code: string, reason: string): object {
+  return {
+    code: exitCode,
+    stderr: "",
+    said: expect.objectContaining({ level: "error", code, reason, line: command }) as object,
+    started: 0,
+  };
+}
+
+function summary({ code, stderr, lines }: Failure): object {
+  const said = lines.find((line) => line.msg === "the command cannot be started");
+  return { code, stderr, said, started: lines.filter((line) => line.msg === "mcp server started").length };
+}
+
+const MISSING = "it, or the interpreter it names, does not exist";
+const NOT_EXECUTABLE = "it is not executable";
+
+describe("start failure", () => {
+  it.each(["/no/such/command", "no-such-command-in-the-path", "./no-such-command"])("exits 127 when %s does not exist", async (command) => {
+    expect(summary(await startCommand(command, "arg"))).toEqual(cannotBeStarted(127, command, "ENOENT", MISSING));
+  });
+
+  it("exits 127 when the interpreter of a script does not exist", async () => {
+    await using dir = await TempDir.create();
+    const script = dir.file("server");
+    await writeFile(script, "#!/no/such/interpreter\n");
+    await chmod(script, 0o755);
+    expect(summary(await startCommand(script))).toEqual(cannotBeStarted(127, script, "ENOENT", MISSING));
+  });
+
+  it("exits 126 when the command is not executable", async () => {
+    await using dir = await TempDir.create();
+    const script = dir.file("server");
+    await writeFile(script, "#!/bin/sh\n");
+    await chmod(script, 0o644);
+    expect(summary(await startCommand(script))).toEqual(cannotBeStarted(126, script, "EACCES", NOT_EXECUTABLE));
+  });
+
+  it("exits 126 when the command is a directory", async () => {
+    await using dir = await TempDir.create();
+    expect(summary(await startCommand(dir.path))).toEqual(cannotBeStarted(126, dir.path, "EACCES", NOT_EXECUTABLE));
+  });
+
+  it("exits 126 when the path of the command leads through a file", async () => {
+    const command = `${FIXTURE}/server`;
+    expect(summary(await startCommand(command))).toMatchObject({ code: 126, said: { level: "error", code: "ENOTDIR", line: command } });
+  });
+
+  it("exits 1 when the port is taken, says so, and leaves no server behind", async () => {
+    const occupant = createServer().listen(0, "127.0.0.1");
+    await once(occupant, "listening");
+    const { port } = occupant.address() as AddressInfo;
+    const { code, stderr, lines } = await startAndFail("--addr", `127.0.0.1:${port}`, "--", process.execPath, FIXTURE);
+    occupant.close();
+    expect({ code, stderr }).toEqual({ code: 1, stderr: "" });
+    expect(lines).toContainEqual(expect.objectContaining({ level: "error", code: "EADDRINUSE", msg: `port ${port} is taken` }));
+    const started = lines.filter((line) => line.msg === "mcp server started").map((line) => Number(line["childPid"]));
+    expect(started).toHaveLength(1);
+    expect(started.map(isGroupAlive)).toEqual([false]);
+  });
+
+  it("exits 1 when the address is not its own, and leaves no server behind", async () => {
+    const { code, lines } = await startAndFail("--addr", "192.0.2.1:8080", "--", process.execPath, FIXTURE);
+    expect(code).toBe(1);
+    expect(lines).toContainEqual(expect.objectContaining({ level: "error", code: "EADDRNOTAVAIL", msg: "cannot start" }));
+    const started = lines.filter((line) => line.msg === "mcp server started").map((line) => Number(line["childPid"]));
+    expect(started).toHaveLength(1);
+    expect(started.map(isGroupAlive)).toEqual([false]);
+  });
+});

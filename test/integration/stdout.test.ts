@@ -1,0 +1,134 @@
+import { describe, expect, it } from "vitest";
+import { readError } from "../support/error-reply.ts";
+import { readSeen, waitForHanging } from "../support/in-flight.ts";
+import { Sidecar } from "../support/sidecar.ts";
+
+const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
+const SMALL_LINES = ["--max-line-bytes", "10000"];
+const SKIPPED = "stdout line skipped: not json-rpc";
+
+describe("the server's stdout", () => {
+  it("may hold lines that are no JSON-RPC: each is skipped, shown shortened, with what is wrong with it; what begins like a message is not shown", async () => {
+    await using sidecar = await Sidecar.start();
+    const client = await sidecar.client();
+    const cases = [
+      ["Server running on stdio", "not JSON"],
+      ['{"jsonrpc":"2.0","id":1', "not JSON"],
+      ["42", "the message must be a JSON object"],
+      ['{"level":"info","msg":"structured"}', '"jsonrpc" must be "2.0"'],
+      ['{"jsonrpc":"2.0","id":1}', 'the message has neither "method" nor "result" nor "error"'],
+      ["x".repeat(1000), "not JSON"],
+    ] as const;
+    for (const [line] of cases) await client.toolText("noise", { line });
+    for (const [line, reason] of cases) {
+      const isLikeMessage = line.startsWith("{");
+      const shown = await sidecar.waitForLog(SKIPPED, (each) =>
+        isLikeMessage ? each["bytes"] === line.length : each["line"] === line.slice(0, 200),
+      );
+      expect(shown).toMatchObject({ level: "warn", childPid: sidecar.childPid, generation: 1, reason });
+      expect("line" in shown).toBe(!isLikeMessage);
+    }
+  });
+
+  it("may be flooded with such lines: a few are shown, the rest is counted, and every call is answered", async () => {
+    await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
+    const client = await sidecar.client();
+    const [noise, echo] = await Promise.all([
+      client.toolText("noise", { line: "debug: noise", count: 1000 }),
+      client.toolText("echo", { text: "signal" }),
+    ]);
+    expect([noise, echo]).toEqual(["written", "signal"]);
+    await client.callTool("exit");
+    await sidecar.waitForLog("mcp server exited");
+    expect(sidecar.logLines.filter((line) => line.msg === SKIPPED)).toHaveLength(10);
+    const summaries = sidecar.logLines.filter((line) => line.msg === "more stdout lines skipped: not json-rpc");
+    expect(summaries).toEqual([expect.objectContaining({ level: "warn", generation: 1, count: 990 })]);
+  });
+
+  it("may end lines with CR LF and have empty ones between", async () => {
+    await using sidecar = await Sidecar.start();
+    const client = await sidecar.client();
+    const line = `\r\n\n{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"crlf"}]}}\r\n\r`;
+    expect(await client.toolText("raw_line", { line })).toBe("crlf");
+    expect(sidecar.logLines.filter((each) => each.msg === SKIPPED)).toEqual([]);
+  });
+
+  it("holds an answer over MAX_LINE_BYTES: its own request fails, the others are answered by the same process", async () => {
+    await using sidecar = await Sidecar.start({ flags: SMALL_LINES });
+    const client = await sidecar.client();
+    const pid = sidecar.childPid;
+    const hanging = client.callTool("hang", {}, 2);
+    const [wireId] = await waitForHanging(client, 1);
+    const [tooLarge, echo] = await Promise.all([
+      client.post({ jsonrpc: "2.0", id: "big one", method: "tools/call", params: { name: "big", arguments: { length: 2_000_000 } } }),
+      client.toolText("echo", { text: "beside" }),
+    ]);
+    expect(echo).toBe("beside");
+    const { length } = `{"jsonrpc":"2.0","id":${Number(wireId) + 2},"result":{"content":[{"type":"text","text":""}]}}`;
+    expect(readError(tooLarge)).toEqual({
+      status: 200,
+      contentType: "application/json",
+      body: {
+        jsonrpc: "2.0",
+        id: "big one",
+        error: {
+          code: -32603,
+          message: `The MCP server answered tools/call with more than 10000 bytes (${2_000_000 + length} characters); the answer was discarded. Ask for less at a time.`,
+          data: { code: "UPSTREAM_RESPONSE_TOO_LARGE", sent: true, retrySafe: false, limitBytes: 10_000 },
+        },
+      },
+    });
+    await sidecar.waitForLog("stdout line discarded: longer than the limit", (line) => line["bytes"] === 2_000_000 + length);
+    await client.toolText("release");
+    expect((await hanging).result?.content?.[0]?.text).toBe(`released ${wireId}`);
+    expect(sidecar.childPid).toBe(pid);
+    expect(await readSeen(client)).not.toContain(expect.stringContaining("cancelled"));
+  });
+
+  it.each([
+    ["with its id behind the result", `{"result":{"x":"${"x".repeat(20_000)}","id":1},"jsonrpc":"2.0", "id" : $ID }`],
+    ["that is an error", `{"jsonrpc":"2.0","id":$ID,"error":{"code":1,"message":"${"x".repeat(20_000)}"}}`],
+    ["full of quotes and brackets", `{"jsonrpc":"2.0","result":{"x":"${String.raw`\"}]{[\\`.repeat(3000)}"},"id":$ID}`],
+  ])("holds an over-long answer %s: its own request fails", async (_what, line) => {
+    await using sidecar = await Sidecar.start({ flags: [...SMALL_LINES, "--request-timeout-ms", "3000"] });
+    const client = await sidecar.client();
+    const { error } = await client.callTool("raw_line", { line });
+    expect(error?.data?.["code"]).toBe("UPSTREAM_RESPONSE_TOO_LARGE");
+  });
+
+  it("holds an answer of exactly MAX_LINE_BYTES: it is delivered", async () => {
+    await using sidecar = await Sidecar.start({ flags: SMALL_LINES });
+    const client = await sidecar.client();
+    const [start, end] = [`{"jsonrpc":"2.0","id":`, `,"result":{"content":[{"type":"text","text":"`];
+    const around = start.length + "1".length + end.length + `"}]}}`.length;
+    expect(await client.toolText("big", { length: 10_000 - around })).toHaveLength(10_000 - around);
+    expect((await client.callTool("big", { length: 10_001 - around })).error?.data?.["code"]).toBe("UPSTREAM_RESPONSE_TOO_LARGE");
+  });
+
+  it.each([
+    [
+      "request with the id of a request in flight",
+      `{"jsonrpc":"2.0","id":$WIRE,"method":"sampling/createMessage","params":{"x":"${"x".repeat(20_000)}"}}`,
+    ],
+    ["notification", `{"jsonrpc":"2.0","method":"notifications/message","params":{"x":"${"x".repeat(20_000)}"}}`],
+    ["line that is no JSON", "x".repeat(20_000)],
+  ])("holds an over-long %s: nothing that is in flight fails", async (_what, line) => {
+    await using sidecar = await Sidecar.start({ flags: SMALL_LINES });
+    const client = await sidecar.client();
+    const hanging = client.callTool("hang");
+    const [wireId] = await waitForHanging(client, 1);
+    await client.toolText("noise", { line: line.replace("$WIRE", String(wireId)) });
+    await sidecar.waitForLog("stdout line discarded: longer than the limit");
+    await client.toolText("release");
+    expect((await hanging).result?.content?.[0]?.text).toBe(`released ${wireId}`);
+  });
+
+  it("holds a late answer over MAX_LINE_BYTES: it is dropped as any late answer", async () => {
+    await using sidecar = await Sidecar.start({ flags: [...SMALL_LINES, "--request-timeout-ms", "600"] });
+    const client = await sidecar.client();
+    await client.callTool("hang");
+    const [wireId] = await waitForHanging(client, 1);
+    await client.toolText("noise", { line: `{"jsonrpc":"2.0","id":${wireId},"result":{"x":"${"x".repeat(20_000)}"}}` });
+    expect(await sidecar.waitForLog("late answer dropped")).toMatchObject({ requestId: wireId, reason: "timeout", count: 1 });
+  });
+});

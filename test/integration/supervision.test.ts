@@ -1,0 +1,184 @@
+import { rm, writeFile } from "node:fs/promises";
+import { describe, expect, it } from "vitest";
+import { Gate } from "../support/gate.ts";
+import { readSeen, readWhere } from "../support/in-flight.ts";
+import { readReadiness, waitForGeneration } from "../support/readiness.ts";
+import { FIXTURE, Sidecar } from "../support/sidecar.ts";
+import { TempDir } from "../support/temp-dir.ts";
+
+const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
+/** A pause that no test sees the end of. */
+const NO_RESTART = ["--restart-backoff-ms", "600000", "--restart-max-ms", "600000"];
+
+describe("supervision", () => {
+  it.each([
+    { how: "exits with code 0", tool: "exit", args: { code: 0 }, exitCode: 0, signal: null, reason: "exited with code 0" },
+    { how: "exits with code 3", tool: "exit", args: { code: 3 }, exitCode: 3, signal: null, reason: "exited with code 3" },
+    { how: "is killed", tool: "kill", args: { signal: "SIGKILL" }, exitCode: null, signal: "SIGKILL", reason: "ended by SIGKILL" },
+    { how: "aborts", tool: "kill", args: { signal: "SIGABRT" }, exitCode: null, signal: "SIGABRT", reason: "ended by SIGABRT" },
+  ])("restarts a server that $how, and says so", async ({ tool, args, exitCode, signal, reason }) => {
+    await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
+    const client = await sidecar.client();
+    const firstPid = (await readWhere(client)).pid;
+
+    await client.callTool(tool, args);
+    const exited = await sidecar.waitForLog("mcp server exited");
+    expect(exited).toMatchObject({ level: "warn", childPid: firstPid, generation: 1, reason });
+    await waitForGeneration(sidecar, 2);
+
+    const secondPid = (await readWhere(client)).pid;
+    expect(secondPid).not.toBe(firstPid);
+    expect(await readReadiness(sidecar)).toMatchObject({
+      httpStatus: 200,
+      status: "ready",
+      state: "ready",
+      pid: secondPid,
+      generation: 2,
+      restarts: 1,
+      lastExit: { generation: 1, exitCode, signal, reason },
+      nextRetryAt: null,
+    });
+  });
+
+  it("does the handshake itself, in full, with each generation", async () => {
+    await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
+    const client = await sidecar.client();
+    expect((await readSeen(client)).slice(0, 2)).toEqual(["initialize", "notifications/initialized"]);
+    await client.callTool("exit");
+    const seen = await readSeen(client);
+    expect(seen.slice(0, 2)).toEqual(["initialize", "notifications/initialized"]);
+    expect(seen.filter((method) => method.startsWith("initialize"))).toHaveLength(1);
+  });
+
+  it("is starting, and not ready, until the server has answered initialize", async () => {
+    await using gate = await Gate.create();
+    await using sidecar = await Sidecar.start({ mode: "gated", env: gate.env, untilReady: false });
+    const { childPid } = await sidecar.waitForLog("mcp server started");
+    expect(await readReadiness(sidecar)).toEqual({
+      httpStatus: 503,
+      status: "not-ready",
+      state: "starting",
+      pid: childPid,
+      generation: 1,
+      restarts: 0,
+      lastExit: null,
+      nextRetryAt: null,
+    });
+    await gate.open();
+    await sidecar.waitForLog("mcp server ready");
+    expect(await readReadiness(sidecar)).toMatchObject({ httpStatus: 200, status: "ready", state: "ready", generation: 1, restarts: 0 });
+  });
+
+  it("is backing off, and not ready, between two generations, and tells the time of the next start", async () => {
+    await using sidecar = await Sidecar.start({ flags: NO_RESTART });
+    const client = await sidecar.client();
+    const beforeExit = Date.now();
+    await client.callTool("exit", { code: 3 });
+    await sidecar.waitForLog("mcp server will be restarted");
+    const readiness = await readReadiness(sidecar);
+    expect(readiness).toMatchObject({
+      httpStatus: 503,
+      status: "not-ready",
+      state: "backing-off",
+      pid: null,
+      generation: 1,
+      restarts: 0,
+      lastExit: { generation: 1, exitCode: 3, signal: null },
+    });
+    expect(Date.parse(readiness.nextRetryAt ?? "")).toBeGreaterThanOrEqual(beforeExit + 600_000);
+    expect(Date.parse(readiness.lastExit?.at ?? "")).toBeGreaterThanOrEqual(beforeExit);
+  });
+
+  it("stops at once while it is backing off", async () => {
+    await using sidecar = await Sidecar.start({ flags: NO_RESTART });
+    const client = await sidecar.client();
+    await client.callTool("exit");
+    await sidecar.waitForLog("mcp server will be restarted");
+    expect(await sidecar.stop()).toBe(0);
+  });
+
+  it("stops a server that is still starting", async () => {
+    await using sidecar = await Sidecar.start({ mode: "silent", untilReady: false });
+    await sidecar.waitForLog("mcp server started");
+    expect(await sidecar.stop()).toBe(0);
+    await sidecar.waitForLog("mcp server ended");
+  });
+
+  it("restarts a server that does not answer initialize in time, and says why", async () => {
+    await using sidecar = await Sidecar.start({
+      mode: "silent",
+      flags: [...QUICK_RESTART, "--ready-timeout-ms", "50"],
+      untilReady: false,
+    });
+    const { reason } = await sidecar.waitForLog("mcp server exited", (line) => line["generation"] === 2);
+    expect(reason).toBe("no answer to initialize within 50 ms");
+    await sidecar.waitForLog("mcp server started", (line) => line["generation"] === 3);
+    const readiness = await readReadiness(sidecar);
+    expect(readiness.httpStatus).toBe(503);
+    expect(readiness.lastExit?.reason).toBe("no answer to initialize within 50 ms");
+  });
+
+  it("restarts a server that refuses initialize, and says why", async () => {
+    await using sidecar = await Sidecar.start({ mode: "refuse", flags: QUICK_RESTART, untilReady: false });
+    const { reason } = await sidecar.waitForLog("mcp server exited", (line) => line["generation"] === 2);
+    expect(reason).toBe('the MCP server refused initialize: {"code":-32603,"message":"no license"}');
+    await sidecar.waitForLog("mcp server started", (line) => line["generation"] === 3);
+  });
+
+  it("restarts a server that exits at initialize, and shows its last words", async () => {
+    await using sidecar = await Sidecar.start({ mode: "exit-at-initialize", flags: NO_RESTART, untilReady: false });
+    const exited = await sidecar.waitForLog("mcp server exited");
+    expect(exited).toMatchObject({ exitCode: 3, reason: "exited with code 3", stderrTail: ["cannot open the database"] });
+    await sidecar.waitForLog("mcp server will be restarted");
+    expect(await readReadiness(sidecar)).toMatchObject({
+      httpStatus: 503,
+      lastExit: { exitCode: 3, reason: "exited with code 3", stderrLastLine: "cannot open the database" },
+    });
+  });
+
+  it("restarts a server that closes its stdout and lives on", async () => {
+    await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
+    const client = await sidecar.client();
+    const reply = await client.callTool("close_stdout");
+    expect(reply.error?.data).toMatchObject({ code: "UPSTREAM_EXITED", sent: true });
+    expect(reply.error?.message).toContain("the server closed its stdout");
+    const exited = await sidecar.waitForLog("mcp server exited");
+    expect(exited["reason"]).toBe("the server closed its stdout");
+    await waitForGeneration(sidecar, 2);
+    expect(await client.toolText("echo", { text: "back" })).toBe("back");
+  });
+
+  it("goes on trying when the program is gone, until it is there again", async () => {
+    await using directory = await TempDir.create();
+    const command = directory.file("server");
+    const install = (): Promise<void> => writeFile(command, `#!/bin/sh\nexec "${process.execPath}" "${FIXTURE}" normal\n`, { mode: 0o755 });
+    await install();
+    await using sidecar = await Sidecar.start({ command: [command], flags: QUICK_RESTART });
+    const client = await sidecar.client();
+    await rm(command);
+    await client.callTool("exit");
+    const exited = await sidecar.waitForLog("mcp server exited", (line) => line["generation"] === 3);
+    expect(exited["reason"]).toBe("could not be started (ENOENT)");
+    await install();
+    expect(await client.toolText("echo", { text: "back" })).toBe("back");
+    expect((await readReadiness(sidecar)).lastExit?.reason).toBe("could not be started (ENOENT)");
+  });
+
+  it("works with a server of an older revision", async () => {
+    await using sidecar = await Sidecar.start({ mode: "old" });
+    const client = await sidecar.client();
+    expect(await client.toolText("echo", { text: "old" })).toBe("old");
+  });
+
+  it("gets ready although the server greets on stdout first", async () => {
+    await using sidecar = await Sidecar.start({ mode: "noisy-start" });
+    expect(await sidecar.waitForLog("stdout line skipped: not json-rpc")).toMatchObject({
+      level: "warn",
+      childPid: sidecar.childPid,
+      generation: 1,
+      reason: "not JSON",
+      line: "Welcome to the noisy server v1.0",
+    });
+    expect(await (await sidecar.client()).toolText("echo", { text: "ready" })).toBe("ready");
+  });
+});

@@ -1,0 +1,156 @@
+import { describe, expect, it } from "vitest";
+import { readError } from "../support/error-reply.ts";
+import { readSeen, waitForHanging, waitForSeen } from "../support/in-flight.ts";
+import { getBytes, postBytes } from "../support/mcp-request-bytes.ts";
+import { RawConnection } from "../support/raw-connection.ts";
+import { Sidecar } from "../support/sidecar.ts";
+
+const SHORT = ["--request-timeout-ms", "600"];
+
+describe("a request's timeout", () => {
+  it("is answered at HTTP 200 with an error that a model can read", async () => {
+    await using sidecar = await Sidecar.start({ flags: SHORT });
+    const client = await sidecar.client();
+    const reply = await client.post(`{"jsonrpc":"2.0","id":"my id","method":"tools/call","params":{"name":"hang","arguments":{}}}`);
+    expect(readError(reply)).toEqual({
+      status: 200,
+      contentType: "application/json",
+      body: {
+        jsonrpc: "2.0",
+        id: "my id",
+        error: {
+          code: -32001,
+          message:
+            "The MCP server did not answer tools/call within 0.6 s. The request had been sent and may have taken effect; check before repeating it.",
+          data: { code: "REQUEST_TIMEOUT", sent: true, retrySafe: false, timeoutMs: 600 },
+        },
+      },
+    });
+  });
+
+  it("says that a request which only reads is safe to retry", async () => {
+    await using sidecar = await Sidecar.start({ flags: SHORT });
+    const client = await sidecar.client();
+    await client.callTool("mute", { method: "tools/list" });
+    const { status, error } = await client.request("tools/list");
+    expect(status).toBe(200);
+    expect(error).toEqual({
+      code: -32001,
+      message: "The MCP server did not answer tools/list within 0.6 s. The request had been sent, but only reads; it is safe to retry.",
+      data: { code: "REQUEST_TIMEOUT", sent: true, retrySafe: true, timeoutMs: 600 },
+    });
+  });
+
+  it("runs from acceptance, also when the server does not read", async () => {
+    await using sidecar = await Sidecar.start({ flags: SHORT });
+    const client = await sidecar.client();
+    await client.toolText("stop_reading");
+    // The first one to arrive is on its way into a full pipe, the others are not.
+    const padding = "p".repeat(300_000);
+    const replies = await Promise.all([1, 2, 3].map((id) => client.callTool("echo", { padding }, id)));
+    expect(replies.map((reply) => reply.error?.code)).toEqual([-32001, -32001, -32001]);
+    const unsent = replies.filter((reply) => reply.error?.data?.["sent"] === false);
+    expect(unsent).toHaveLength(2);
+    for (const reply of unsent) {
+      expect(reply.error?.message).toBe(
+        "The MCP server did not answer tools/call within 0.6 s. The request was not sent to it; it is safe to retry.",
+      );
+      expect(reply.error?.data).toEqual({ code: "REQUEST_TIMEOUT", sent: false, retrySafe: true, timeoutMs: 600 });
+    }
+  });
+
+  it("cancels the request at the server, by the id it has there", async () => {
+    await using sidecar = await Sidecar.start({ flags: SHORT });
+    const client = await sidecar.client();
+    await client.callTool("hang", {}, "my id");
+    const [wireId] = await waitForHanging(client, 1);
+    expect(await sidecar.waitForLog("request given up")).toMatchObject({
+      level: "info",
+      method: "tools/call",
+      requestId: wireId,
+      reason: "timeout",
+      code: "REQUEST_TIMEOUT",
+    });
+    expect(await readSeen(client)).toContain(`notifications/cancelled ${wireId}`);
+    const notifications = JSON.parse(await client.toolText("notifications")) as string[];
+    expect(JSON.parse(notifications.at(-1) ?? "")).toEqual({
+      jsonrpc: "2.0",
+      method: "notifications/cancelled",
+      params: { requestId: wireId, reason: "timeout" },
+    });
+  });
+
+  it("drops the late answer, counts it and says why it is late", async () => {
+    await using sidecar = await Sidecar.start({ flags: SHORT });
+    const client = await sidecar.client();
+    await Promise.all([client.callTool("hang"), client.callTool("hang")]);
+    const wireIds = await waitForHanging(client, 2);
+    expect(await client.toolText("release")).toBe("released");
+    const second = await sidecar.waitForLog("late answer dropped", (line) => line["count"] === 2);
+    const first = await sidecar.waitForLog("late answer dropped", (line) => line["count"] === 1);
+    expect([first["requestId"], second["requestId"]]).toEqual(wireIds.toReversed());
+    expect([first["reason"], second["reason"]]).toEqual(["timeout", "timeout"]);
+    expect(sidecar.logLines.filter((line) => line.msg === "answer dropped: no such request")).toEqual([]);
+  });
+
+  it("never lets a late answer reach another request with the same id", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--request-timeout-ms", "1000"] });
+    const client = await sidecar.client();
+    await client.callTool("hang", {}, 2);
+    const echoes = Array.from({ length: 20 }, (_, index) => client.toolText("echo", { text: `${index}` }));
+    const released = client.toolText("release");
+    const more = Array.from({ length: 20 }, (_, index) => client.toolText("echo", { text: `more ${index}` }));
+    expect(await Promise.all([...echoes, ...more])).toEqual([
+      ...Array.from({ length: 20 }, (_, index) => `${index}`),
+      ...Array.from({ length: 20 }, (_, index) => `more ${index}`),
+    ]);
+    expect(await released).toBe("released");
+    await sidecar.waitForLog("late answer dropped");
+  });
+
+  it("concerns each request alone: the others of the session are answered", async () => {
+    await using sidecar = await Sidecar.start({ flags: SHORT });
+    const client = await sidecar.client();
+    const hanging = client.callTool("hang");
+    let answered = 0;
+    const pulse = (async (): Promise<void> => {
+      while (sidecar.logLines.every((line) => line.msg !== "request given up")) {
+        expect(await client.toolText("echo", { text: "pulse" })).toBe("pulse");
+        answered++;
+      }
+    })();
+    expect((await hanging).error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
+    await pulse;
+    expect(answered).toBeGreaterThan(0);
+  });
+
+  it("is not prolonged by progress", async () => {
+    await using sidecar = await Sidecar.start({ flags: SHORT });
+    const client = await sidecar.client();
+    const params = { name: "hang", arguments: {}, _meta: { progressToken: "mine" } };
+    const hanging = client.request("tools/call", params);
+    const [wireId] = await waitForHanging(client, 1);
+    const line = JSON.stringify({ jsonrpc: "2.0", method: "notifications/progress", params: { progressToken: wireId, progress: 1 } });
+    await client.callTool("noise", { line, count: 10 });
+    expect((await hanging).error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
+    await waitForSeen(client, `notifications/cancelled ${wireId}`);
+  });
+
+  it("is answered without sending the request, when its body took all of the time", async () => {
+    await using sidecar = await Sidecar.start({ flags: SHORT });
+    const client = await sidecar.client();
+    using connection = await RawConnection.open(sidecar.origin);
+    const bytes = postBytes({ jsonrpc: "2.0", id: "late", method: "x-vendor/late" }, client.sessionId);
+    await connection.write(getBytes("/livez") + bytes.slice(0, -5));
+    expect((await connection.reply()).status).toBe(200);
+    // Accepted after the one above, and so timed out after it.
+    expect((await client.callTool("hang")).error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
+    await connection.write(bytes.slice(-5));
+    const reply = readError(await connection.reply());
+    expect(reply).toMatchObject({
+      status: 200,
+      body: { id: "late", error: { data: { code: "REQUEST_TIMEOUT", sent: false, retrySafe: true } } },
+    });
+    expect(await readSeen(client)).not.toContain("x-vendor/late");
+  });
+});

@@ -1,0 +1,73 @@
+import { describe, expect, it } from "vitest";
+import { RawClient, send } from "../support/http-client.ts";
+import { stopAndReadLog } from "../support/log-end.ts";
+import { runMain, Sidecar } from "../support/sidecar.ts";
+
+const TOKEN = "s3cret-Token.0123456789";
+
+describe("the auth token", () => {
+  it.each([
+    ["variable", { env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN } }],
+    ["flag", { flags: ["--auth-token", TOKEN] }],
+  ])("given as %s shows in no log line, and neither does a wrong one", async (_what, { env = {}, flags = [] }: StartAs) => {
+    await using sidecar = await Sidecar.start({ env, flags: [...flags, "--log-level", "debug"] });
+    const client = await sidecar.client({ Authorization: `Bearer ${TOKEN}` });
+    await client.toolText("echo", { text: "hello" });
+    expect((await new RawClient(sidecar.url, { Authorization: "Bearer wr0ng-token" }).post("{}")).status).toBe(401);
+    await send(client.url, { method: "DELETE", headers: { ...client.headers, "Mcp-Session-Id": client.sessionId } });
+    await stopAndReadLog(sidecar);
+    expect(sidecar.logLines.length).toBeGreaterThan(2);
+    expect(sidecar.transcript()).not.toContain(TOKEN);
+    expect(sidecar.transcript()).not.toContain("wr0ng-token");
+  });
+
+  it("shows in no health body", async () => {
+    await using sidecar = await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN } });
+    for (const path of ["/livez", "/readyz", "/healthz"]) {
+      const { status, body } = await send(`${sidecar.origin}${path}`, { method: "GET" });
+      expect(status).toBe(200);
+      expect(body).not.toContain(TOKEN);
+    }
+  });
+
+  it.each([
+    ["variable", [], { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN }],
+    ["flag", ["--auth-token", TOKEN], {}],
+  ])("given as %s is masked by --check-config", async (_what, flags, env: Record<string, string>) => {
+    const { code, stdout, stderr } = await runMain([...flags, "--check-config", "--", "node"], env);
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({ authToken: "***" });
+    expect(stdout + stderr).not.toContain(TOKEN);
+  });
+
+  it("is not repeated by the complaint that it cannot be one", async () => {
+    const { code, stdout, stderr } = await runMain(["--", "node"], { CLAW_MCP_STDIO_AUTH_TOKEN: `${TOKEN} ${TOKEN}` });
+    expect(code).toBe(2);
+    expect(stderr).toContain("CLAW_MCP_STDIO_AUTH_TOKEN: got a value (not shown), allowed is visible ASCII characters without spaces");
+    expect(stdout + stderr).not.toContain(TOKEN);
+  });
+
+  it("does not reach the server, nor does anything else of the sidecar's own; all other variables do, as they are", async () => {
+    const env = {
+      MY_API_KEY: "key-for-the-server",
+      EMPTY: "",
+      SPECIAL: "a=b\n$HOME \"'` é",
+      claw_mcp_stdio_lower: "kept",
+      NOT_CLAW_MCP_STDIO_X: "kept",
+    };
+    const own = {
+      CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN,
+      CLAW_MCP_STDIO_LOG_LEVEL: "debug",
+      CLAW_MCP_STDIO_MAX_SESSIONS: "5",
+      CLAW_MCP_STDIO_UNKNOWN: "x",
+    };
+    await using sidecar = await Sidecar.start({ env: { ...env, ...own } });
+    const client = await sidecar.client({ Authorization: `Bearer ${TOKEN}` });
+    expect(JSON.parse(await client.toolText("env"))).toEqual({ ...process.env, ...env });
+  });
+});
+
+interface StartAs {
+  readonly env?: Readonly<Record<string, string>>;
+  readonly flags?: readonly string[];
+}

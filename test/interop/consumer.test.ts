@@ -1,0 +1,146 @@
+import { describe, expect, it } from "vitest";
+import { ConsumerClient } from "../support/consumer-client.ts";
+import { send } from "../support/http-client.ts";
+import { EVERYTHING } from "../support/real-servers.ts";
+import { Sidecar } from "../support/sidecar.ts";
+
+/** The least that surrounds a text in a reply to the consumer. */
+const FRAME = '{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":""}]}}';
+const MAX_REPLY_BYTES = 16_384;
+
+async function endSession(sidecar: Sidecar, sessionId: string | undefined): Promise<void> {
+  const { status } = await send(sidecar.url, { method: "DELETE", headers: { "Mcp-Session-Id": sessionId ?? "" } });
+  expect(status).toBe(204);
+}
+
+function echoes(consumer: ConsumerClient, texts: readonly string[]): Promise<unknown> {
+  return Promise.all(texts.map((text) => consumer.call("echo", { text })));
+}
+
+function numbered(prefix: string, count: number): readonly string[] {
+  return Array.from({ length: count }, (_, index) => `${prefix} ${index}`);
+}
+
+function ok(texts: readonly string[]): unknown {
+  return texts.map((text) => ({ ok: true, text }));
+}
+
+describe("the consumer of a pod", () => {
+  it("gets for each of 100 concurrent calls in one session that call's own result", async () => {
+    await using sidecar = await Sidecar.start();
+    using consumer = new ConsumerClient(sidecar.url);
+    await consumer.call("echo", { text: "first" });
+    const texts = numbered("call", 100);
+    expect(await echoes(consumer, texts)).toEqual(ok(texts));
+    expect(consumer.sessionsOpened).toBe(1);
+  });
+
+  it("gets its own results when 100 first calls open a session each", async () => {
+    await using sidecar = await Sidecar.start();
+    using consumer = new ConsumerClient(sidecar.url);
+    const texts = numbered("call", 100);
+    expect(await echoes(consumer, texts)).toEqual(ok(texts));
+    expect(consumer.sessionsOpened).toBe(100);
+  });
+
+  it("calls the tools of a real server", async () => {
+    await using sidecar = await Sidecar.start({ command: EVERYTHING, env: { CLAW_MCP_STDIO_AUTH_TOKEN: "pod-token" } });
+    using consumer = new ConsumerClient(sidecar.url, { token: "pod-token" });
+    expect(await consumer.call("get-sum", { a: 1, b: 2 })).toEqual({ ok: true, text: "The sum of 1 and 2 is 3." });
+  });
+
+  it("recovers by itself when its session was ended", async () => {
+    await using sidecar = await Sidecar.start();
+    using consumer = new ConsumerClient(sidecar.url);
+    await consumer.call("echo", { text: "before" });
+    await endSession(sidecar, consumer.sessionId);
+    expect(await consumer.call("echo", { text: "after" })).toEqual({ ok: true, text: "after" });
+    expect(consumer.sessionsOpened).toBe(2);
+  });
+
+  it("recovers in all of 50 concurrent calls when their session was ended", async () => {
+    await using sidecar = await Sidecar.start();
+    using consumer = new ConsumerClient(sidecar.url);
+    await consumer.call("echo", { text: "before" });
+    await endSession(sidecar, consumer.sessionId);
+    const texts = numbered("after", 50);
+    expect(await echoes(consumer, texts)).toEqual(ok(texts));
+  });
+
+  it("recovers by itself when its session was evicted for another client's", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--max-sessions", "1"] });
+    using consumer = new ConsumerClient(sidecar.url);
+    using other = new ConsumerClient(sidecar.url);
+    for (let round = 1; round <= 3; round++) {
+      expect(await consumer.call("echo", { text: "mine" })).toEqual({ ok: true, text: "mine" });
+      expect(await other.call("echo", { text: "the other's" })).toEqual({ ok: true, text: "the other's" });
+      expect([consumer.sessionsOpened, other.sessionsOpened]).toEqual([round, round]);
+    }
+  });
+
+  it("recovers by itself when the sidecar was replaced", async () => {
+    await using first = await Sidecar.start();
+    const [, port] = first.origin.match(/:(\d+)$/) ?? [];
+    using consumer = new ConsumerClient(first.url);
+    await consumer.call("echo", { text: "before" });
+    await first.stop();
+    await using second = await Sidecar.start({ flags: ["--addr", `127.0.0.1:${port}`] });
+    expect(second.url).toBe(first.url);
+    expect(await consumer.call("echo", { text: "after" })).toEqual({ ok: true, text: "after" });
+    expect(consumer.sessionsOpened).toBe(2);
+  });
+
+  it("reads a result that just fits into what it reads, for nothing is added to it", async () => {
+    await using sidecar = await Sidecar.start();
+    using consumer = new ConsumerClient(sidecar.url);
+    const length = MAX_REPLY_BYTES - Buffer.byteLength(FRAME);
+    expect(await consumer.call("big", { length })).toEqual({ ok: true, text: "x".repeat(length) });
+    expect(await consumer.call("big", { length: length + 1 })).toMatchObject({ ok: false, code: "request_failed" });
+    // Giving up on one body has no effect on the next call.
+    expect(await consumer.call("echo", { text: "next" })).toEqual({ ok: true, text: "next" });
+  });
+
+  it("gets nothing of what the server says beside a result", async () => {
+    await using sidecar = await Sidecar.start();
+    using consumer = new ConsumerClient(sidecar.url);
+    const line = JSON.stringify({ jsonrpc: "2.0", method: "notifications/message", params: { level: "info", data: "d".repeat(100) } });
+    expect(await consumer.call("noise", { line, count: 1000 })).toEqual({ ok: true, text: "written" });
+  });
+
+  it("hands on the failure of a tool with the tool's text", async () => {
+    await using sidecar = await Sidecar.start();
+    using consumer = new ConsumerClient(sidecar.url);
+    const content = [
+      { type: "text", text: "rate limited" },
+      { type: "text", text: "try at noon" },
+    ];
+    expect(await consumer.call("raw_result", { result: JSON.stringify({ content, isError: true }) })).toEqual({
+      ok: false,
+      code: "tool_error",
+      message: "rate limited\ntry at noon",
+    });
+  });
+
+  it("hands on an error of the server with its message and data", async () => {
+    await using sidecar = await Sidecar.start();
+    using consumer = new ConsumerClient(sidecar.url);
+    const line = '{"jsonrpc":"2.0","id":$ID,"error":{"code":-32042,"message":"log in first","data":{"url":"https://x.example"}}}';
+    expect(await consumer.call("raw_line", { line })).toEqual({
+      ok: false,
+      code: "mcp_error",
+      message: "log in first",
+      details: { url: "https://x.example" },
+    });
+  });
+
+  it("is refused with a readable body when its token is wrong", async () => {
+    await using sidecar = await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: "right" } });
+    using consumer = new ConsumerClient(sidecar.url, { token: "wrong" });
+    expect(await consumer.call("echo", { text: "x" })).toEqual({
+      ok: false,
+      code: "http_401",
+      message: "Service returned HTTP 401",
+      details: { jsonrpc: "2.0", error: { code: -32000, message: expect.any(String) as string, data: { code: "UNAUTHORIZED" } } },
+    });
+  });
+});

@@ -1,0 +1,98 @@
+import { describe, expect, it } from "vitest";
+import { DiscoveryClient, type DiscoveryOptions } from "../support/discovery-client.ts";
+import { Gate } from "../support/gate.ts";
+import { EVERYTHING } from "../support/real-servers.ts";
+import { DirectClient } from "../support/sdk-client.ts";
+import { EXAMPLE, FIXTURE, Sidecar } from "../support/sidecar.ts";
+
+const WRAPPER_IMAGE = "ghcr.io/example/claw-mcp-stdio:v1";
+const RFC3339_UTC = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/;
+
+function discovery({ origin }: Sidecar, command: readonly string[], options: Partial<DiscoveryOptions> = {}): DiscoveryClient {
+  const [executable = "", ...args] = command;
+  return new DiscoveryClient({ origin, service: "svc", command: executable, args, wrapperImage: WRAPPER_IMAGE, ...options });
+}
+
+describe("the discovery client of a pod", () => {
+  it("takes a snapshot of the echo example", async () => {
+    const command = [process.execPath, EXAMPLE];
+    await using sidecar = await Sidecar.start({ command });
+    expect(await discovery(sidecar, command).discover()).toEqual({
+      version: 2,
+      description: "svc MCP stdio tools.",
+      mcp: { transport: "streamable_http", path: "/mcp" },
+      tools: [
+        {
+          name: "echo",
+          description: "Returns the text it is given.",
+          inputSchema: { type: "object", properties: { text: { type: "string" } }, required: ["text"] },
+          annotations: { readOnlyHint: true },
+        },
+        {
+          name: "add",
+          description: "Adds two numbers.",
+          inputSchema: { type: "object", properties: { a: { type: "number" }, b: { type: "number" } }, required: ["a", "b"] },
+          annotations: { readOnlyHint: true },
+        },
+      ],
+      "x-claw-discovery": {
+        command: process.execPath,
+        args: [EXAMPLE],
+        wrapper_image: WRAPPER_IMAGE,
+        discovered_at: expect.stringMatching(RFC3339_UTC) as string,
+        mcp_protocol_version: "2025-11-25",
+        tool_count: 2,
+      },
+    });
+  });
+
+  it("takes a snapshot of a real server with every tool, its schema and its annotations", async () => {
+    await using sidecar = await Sidecar.start({ command: EVERYTHING });
+    const snapshot = await discovery(sidecar, EVERYTHING).discover();
+    await using direct = await DirectClient.connect(EVERYTHING);
+    const { tools } = await direct.listTools();
+    expect(snapshot.tools).toEqual(
+      tools.map(({ name, description, inputSchema, annotations }) => ({ name, description, inputSchema, annotations })),
+    );
+    expect(snapshot["x-claw-discovery"]).toMatchObject({ tool_count: tools.length });
+    expect(snapshot.tools.map(({ name }) => name)).toContain("get-sum");
+  });
+
+  it("takes a snapshot with a fresh token at another path", async () => {
+    const command = [process.execPath, EXAMPLE];
+    await using sidecar = await Sidecar.start({ command, flags: ["--path", "/tools/mcp"], env: { CLAW_MCP_STDIO_AUTH_TOKEN: "fresh" } });
+    const snapshot = await discovery(sidecar, command, { path: "/tools/mcp", token: "fresh" }).discover();
+    expect(snapshot.mcp).toEqual({ transport: "streamable_http", path: "/tools/mcp" });
+    expect(snapshot.tools).toHaveLength(2);
+    await expect(discovery(sidecar, command, { path: "/tools/mcp", token: "stale" }).discover()).rejects.toThrow("unexpected status 401");
+  });
+
+  it("is kept waiting by /healthz until a slow server is ready, and then answered at once", async () => {
+    await using gate = await Gate.create();
+    const command = [process.execPath, FIXTURE, "gated"];
+    await using sidecar = await Sidecar.start({ command, env: gate.env, untilReady: false });
+    const client = discovery(sidecar, command);
+    const discovering = client.discover();
+    await client.polled(2);
+    expect(client.healthStatuses).toEqual([503, 503]);
+
+    await gate.open();
+    const { tools } = await discovering;
+    expect(new Set(client.healthStatuses.slice(0, -1))).toEqual(new Set([503]));
+    expect(client.healthStatuses.at(-1)).toBe(200);
+    // The fixture describes none of its tools.
+    expect(tools).toContainEqual({ name: "echo", description: "MCP tool echo.", inputSchema: { type: "object" } });
+  });
+
+  it("is not told ready by a server whose handshake fails", async () => {
+    await using sidecar = await Sidecar.start({ mode: "refuse", flags: ["--restart-backoff-ms", "1"], untilReady: false });
+    const client = discovery(sidecar, []);
+    const operator = new AbortController();
+    const discovering = client.discover(operator.signal);
+    await sidecar.waitForLog("mcp server exited", (line) => line["generation"] === 2);
+    await client.polled(client.healthStatuses.length + 2);
+    operator.abort();
+    await expect(discovering).rejects.toThrow("aborted");
+    expect(new Set(client.healthStatuses)).toEqual(new Set([503]));
+  });
+});

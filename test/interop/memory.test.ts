@@ -1,0 +1,89 @@
+import { readFile } from "node:fs/promises";
+import { describe, expect, it } from "vitest";
+import { crash } from "../support/crash.ts";
+import { MEMORY } from "../support/real-servers.ts";
+import { SdkClient } from "../support/sdk-client.ts";
+import { Sidecar } from "../support/sidecar.ts";
+import { TempDir } from "../support/temp-dir.ts";
+
+const ADA = { name: "Ada", entityType: "person", observations: ["wrote the first program"] };
+const ENGINE = { name: "Engine", entityType: "machine", observations: ["was never built"] };
+const DESIGNED_FOR = { from: "Ada", to: "Engine", relationType: "programs" };
+
+interface Memory extends AsyncDisposable {
+  readonly sidecar: Sidecar;
+  readonly client: SdkClient;
+  readonly graphPath: string;
+}
+
+async function startMemory(): Promise<Memory> {
+  await using stack = new AsyncDisposableStack();
+  const graphPath = stack.use(await TempDir.create()).file("graph.jsonl");
+  const env = { MEMORY_FILE_PATH: graphPath };
+  const sidecar = stack.use(await Sidecar.start({ command: MEMORY, env, flags: ["--restart-backoff-ms", "1"] }));
+  const client = stack.use(await SdkClient.connect(sidecar.url));
+  const owned = stack.move();
+  return { sidecar, client, graphPath, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+async function structured(client: SdkClient, name: string, args: Record<string, unknown> = {}): Promise<unknown> {
+  return (await client.callTool({ name, arguments: args })).structuredContent;
+}
+
+describe("the memory server behind the sidecar", () => {
+  it("changes its graph on the disk", async () => {
+    await using memory = await startMemory();
+    const { client, graphPath } = memory;
+    await client.listTools();
+    expect(await structured(client, "create_entities", { entities: [ADA, ENGINE] })).toEqual({ entities: [ADA, ENGINE] });
+    expect(await structured(client, "create_relations", { relations: [DESIGNED_FOR] })).toEqual({ relations: [DESIGNED_FOR] });
+    const lines = (await readFile(graphPath, "utf8")).split("\n").map((line) => JSON.parse(line) as unknown);
+    expect(lines).toEqual([
+      { type: "entity", ...ADA },
+      { type: "entity", ...ENGINE },
+      { type: "relation", ...DESIGNED_FOR },
+    ]);
+
+    await structured(client, "add_observations", { observations: [{ entityName: "Ada", contents: ["spoke français"] }] });
+    await structured(client, "delete_entities", { entityNames: ["Engine"] });
+    const ada = { ...ADA, observations: [...ADA.observations, "spoke français"] };
+    expect(await structured(client, "read_graph")).toEqual({ entities: [ada], relations: [] });
+    expect(await structured(client, "search_nodes", { query: "français" })).toEqual({ entities: [ada], relations: [] });
+  });
+
+  it("shows one client what another one has stored", async () => {
+    await using memory = await startMemory();
+    await using other = await SdkClient.connect(memory.sidecar.url);
+    await structured(memory.client, "create_entities", { entities: [ADA] });
+    expect(await structured(other, "open_nodes", { names: ["Ada"] })).toEqual({ entities: [ADA], relations: [] });
+    const { contents } = await other.readResource({ uri: "memory://knowledge-graph" });
+    expect(contents).toEqual([
+      {
+        uri: "memory://knowledge-graph",
+        mimeType: "application/json",
+        text: JSON.stringify({ entities: [ADA], relations: [] }, null, 2),
+      },
+    ]);
+  });
+
+  it("passes on what the server reports as failed", async () => {
+    await using memory = await startMemory();
+    const observations = [{ entityName: "Nobody", contents: ["x"] }];
+    expect(await memory.client.callTool({ name: "add_observations", arguments: { observations } })).toEqual({
+      content: [{ type: "text", text: "Entity with name Nobody not found" }],
+      isError: true,
+    });
+  });
+
+  it("still knows its graph after the server was killed", async () => {
+    await using memory = await startMemory();
+    const { client, sidecar } = memory;
+    await structured(client, "create_entities", { entities: [ADA] });
+    await crash(sidecar);
+    expect(await structured(client, "read_graph")).toEqual({ entities: [ADA], relations: [] });
+    await crash(sidecar);
+    await structured(client, "create_entities", { entities: [ENGINE] });
+    expect(await structured(client, "read_graph")).toEqual({ entities: [ADA, ENGINE], relations: [] });
+    expect(client.sent.filter(({ method }) => method === "initialize")).toHaveLength(1);
+  });
+});

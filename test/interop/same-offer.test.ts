@@ -1,0 +1,115 @@
+import type { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { McpError } from "@modelcontextprotocol/sdk/types.js";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { EVERYTHING, filesystem, MEMORY } from "../support/real-servers.ts";
+import { DirectClient, SdkClient } from "../support/sdk-client.ts";
+import { EXAMPLE, Sidecar } from "../support/sidecar.ts";
+import { TempDir } from "../support/temp-dir.ts";
+
+interface RealServer {
+  readonly name: string;
+  readonly command: (directory: string) => readonly string[];
+  readonly env?: (directory: string) => Readonly<Record<string, string>>;
+}
+
+const SERVERS: readonly RealServer[] = [
+  { name: "everything", command: () => EVERYTHING },
+  { name: "filesystem", command: filesystem },
+  { name: "memory", command: () => MEMORY, env: (directory) => ({ MEMORY_FILE_PATH: join(directory, "graph.jsonl") }) },
+  { name: "echo example", command: () => [process.execPath, EXAMPLE] },
+];
+
+/** All that a server says of itself to a client. */
+async function offerOf(client: Client): Promise<object> {
+  const capabilities = client.getServerCapabilities();
+  return {
+    capabilities,
+    server: client.getServerVersion(),
+    instructions: client.getInstructions(),
+    tools: capabilities?.tools && (await client.listTools()),
+    prompts: capabilities?.prompts && (await client.listPrompts()),
+    resources: capabilities?.resources && (await client.listResources()),
+    resourceTemplates: capabilities?.resources && (await client.listResourceTemplates()),
+  };
+}
+
+/** What came of a call: the result, or the error as its client sees it. */
+async function outcomeOf(call: Promise<unknown>): Promise<unknown> {
+  try {
+    return { result: await call };
+  } catch (error) {
+    if (!(error instanceof McpError)) throw error;
+    return { code: error.code, message: error.message, data: error.data };
+  }
+}
+
+const CALLS: readonly [title: string, call: (client: Client) => Promise<unknown>][] = [
+  ["a tool", (client) => client.callTool({ name: "echo", arguments: { message: 'ünï "quoted" \u2028 \\ \n 🦀' } })],
+  ["a tool with structured content", (client) => client.callTool({ name: "get-structured-content", arguments: { location: "Chicago" } })],
+  ["a tool with an image", (client) => client.callTool({ name: "get-tiny-image" })],
+  [
+    "a tool with annotated content",
+    (client) => client.callTool({ name: "get-annotated-message", arguments: { messageType: "error", includeImage: true } }),
+  ],
+  ["a tool with resource links", (client) => client.callTool({ name: "get-resource-links", arguments: { count: 4 } })],
+  ["a tool with wrong arguments", (client) => client.callTool({ name: "get-sum", arguments: { a: "one" } })],
+  ["an unknown tool", (client) => client.callTool({ name: "constructor", arguments: {} })],
+  ["a prompt", (client) => client.getPrompt({ name: "args-prompt", arguments: { city: "Zürich", state: "ZH" } })],
+  ["an unknown prompt", (client) => client.getPrompt({ name: "no-such-prompt" })],
+  ["a prompt without its arguments", (client) => client.getPrompt({ name: "args-prompt", arguments: {} })],
+  ["a resource", (client) => client.readResource({ uri: "demo://resource/static/document/architecture.md" })],
+  ["an unknown resource", (client) => client.readResource({ uri: "demo://no/such/resource" })],
+  [
+    "a completion",
+    (client) =>
+      client.complete({
+        ref: { type: "ref/prompt", name: "completable-prompt" },
+        argument: { name: "name", value: "A" },
+        context: { arguments: { department: "Engineering" } },
+      }),
+  ],
+  [
+    "a completion for an unknown prompt",
+    (client) => client.complete({ ref: { type: "ref/prompt", name: "no-such-prompt" }, argument: { name: "a", value: "" } }),
+  ],
+];
+
+describe("a real server behind the sidecar", () => {
+  it.each(SERVERS)("offers what it offers directly: $name", async ({ command, env }) => {
+    await using directory = await TempDir.create();
+    const environment = env?.(directory.path) ?? {};
+    await using direct = await DirectClient.connect(command(directory.path), environment);
+    await using sidecar = await Sidecar.start({ command: command(directory.path), env: environment });
+    await using client = await SdkClient.connect(sidecar.url);
+
+    const expected = await offerOf(direct);
+    expect(await offerOf(client)).toStrictEqual(expected);
+    expect(expected).toMatchObject({
+      capabilities: { tools: {} },
+      tools: { tools: expect.arrayContaining([expect.anything()]) as unknown[] },
+    });
+  });
+});
+
+describe("the everything server behind the sidecar, asked what it is asked directly", () => {
+  let sidecar: Sidecar;
+  let client: SdkClient;
+  let direct: DirectClient;
+
+  beforeAll(async () => {
+    direct = await DirectClient.connect(EVERYTHING);
+    sidecar = await Sidecar.start({ command: EVERYTHING });
+    client = await SdkClient.connect(sidecar.url);
+  });
+
+  afterAll(async () => {
+    await client.close();
+    await sidecar[Symbol.asyncDispose]();
+    await direct.close();
+  });
+
+  it.each(CALLS)("gives the same answer: %s", async (_title, call) => {
+    expect(await outcomeOf(call(client))).toStrictEqual(await outcomeOf(call(direct)));
+  });
+});

@@ -1,0 +1,95 @@
+import { type IncomingHttpHeaders, request as httpRequest, type RequestOptions } from "node:http";
+
+export interface HttpReply {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+}
+
+export interface HttpCall {
+  readonly method?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string | Buffer;
+  readonly signal?: AbortSignal;
+  readonly agent?: RequestOptions["agent"];
+}
+
+/** One HTTP exchange as it is: nothing added but what is given, nothing hidden. */
+export function send(url: string, { method = "POST", headers = {}, body, signal, agent }: HttpCall = {}): Promise<HttpReply> {
+  return new Promise((resolve, reject) => {
+    const options: RequestOptions = { method, headers };
+    if (signal !== undefined) options.signal = signal;
+    if (agent !== undefined) options.agent = agent;
+    const request = httpRequest(url, options, (response) => {
+      const chunks: Buffer[] = [];
+      response.on("data", (chunk: Buffer) => chunks.push(chunk));
+      response.on("end", () =>
+        resolve({ status: response.statusCode ?? 0, headers: response.headers, body: Buffer.concat(chunks).toString() }),
+      );
+      response.on("error", reject);
+    });
+    request.on("error", reject);
+    request.end(body);
+  });
+}
+
+export const JSON_HEADERS = { "Content-Type": "application/json", Accept: "application/json, text/event-stream" };
+
+export interface JsonRpcReply {
+  readonly jsonrpc: string;
+  readonly id?: string | number;
+  readonly result?: { readonly [key: string]: unknown; readonly content?: readonly { readonly text: string }[] };
+  readonly error?: { readonly code: number; readonly message: string; readonly data?: Readonly<Record<string, unknown>> };
+}
+
+/** A client of the endpoint in the raw: it chooses its own ids and headers, and may send anything. */
+export class RawClient {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  sessionId = "";
+
+  constructor(url: string, headers: Readonly<Record<string, string>> = {}) {
+    this.url = url;
+    this.headers = headers;
+  }
+
+  /** initialize and notifications/initialized. */
+  async open(protocolVersion = "2025-11-25"): Promise<this> {
+    const params = { protocolVersion, capabilities: {}, clientInfo: { name: "raw", version: "1" } };
+    const reply = await this.post({ jsonrpc: "2.0", id: 1, method: "initialize", params });
+    if (reply.status !== 200) throw new Error(`initialize: ${reply.status} ${reply.body}`);
+    this.sessionId = String(reply.headers["mcp-session-id"]);
+    await this.post({ jsonrpc: "2.0", method: "notifications/initialized" });
+    return this;
+  }
+
+  /** Any body: an object is serialised, a text goes out as it is. */
+  post(message: unknown, call: HttpCall = {}): Promise<HttpReply> {
+    const session: Record<string, string> = this.sessionId === "" ? {} : { "Mcp-Session-Id": this.sessionId };
+    const body = typeof message === "string" || Buffer.isBuffer(message) ? message : JSON.stringify(message);
+    return send(this.url, { ...call, body, headers: { ...JSON_HEADERS, ...session, ...this.headers, ...call.headers } });
+  }
+
+  /** A request; the reply's body parsed. */
+  async request(
+    method: string,
+    params: unknown = {},
+    id: string | number = 2,
+    call: HttpCall = {},
+  ): Promise<JsonRpcReply & { status: number }> {
+    const { status, body } = await this.post({ jsonrpc: "2.0", id, method, params }, call);
+    return { ...(JSON.parse(body) as JsonRpcReply), status };
+  }
+
+  callTool(name: string, args: object = {}, id: string | number = 2, call: HttpCall = {}): Promise<JsonRpcReply & { status: number }> {
+    return this.request("tools/call", { name, arguments: args }, id, call);
+  }
+
+  /** The text of a tool's result. */
+  async toolText(name: string, args: object = {}): Promise<string> {
+    const reply = await this.callTool(name, args);
+    const text = reply.result?.content?.[0]?.text;
+    if (text === undefined) throw new Error(`${name}: ${JSON.stringify(reply)}`);
+    return text;
+  }
+}

@@ -1,0 +1,24 @@
+import type { RawClient } from "./http-client.ts";
+
+/** Waits until `count` calls of the fixture's tool `hang` have reached the server. @returns the ids by which it knows them. */
+export async function waitForHanging(client: RawClient, count: number): Promise<number[]> {
+  for (;;) {
+    const wireIds = JSON.parse(await client.toolText("hanging")) as number[];
+    if (wireIds.length >= count) return wireIds;
+  }
+}
+
+/** The methods that this generation of the fixture has received, in order; a cancellation with the id it names. */
+export async function readSeen(client: RawClient): Promise<string[]> {
+  return JSON.parse(await client.toolText("seen")) as string[];
+}
+
+/** Waits until the server has received this method. */
+export async function waitForSeen(client: RawClient, method: string): Promise<void> {
+  while (!(await readSeen(client)).includes(method));
+}
+
+/** The process of the fixture, as it says itself. */
+export async function readWhere(client: RawClient): Promise<{ readonly pid: number; readonly grandchildPid?: number }> {
+  return JSON.parse(await client.toolText("where")) as { pid: number; grandchildPid?: number };
+}

@@ -1,0 +1,67 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
+import { FIXTURE, MAIN, Sidecar } from "./sidecar.ts";
+
+export interface PodOptions {
+  readonly command?: string;
+  readonly args?: readonly string[];
+  /** Of the container, besides COMMAND, ARGS and PORT. */
+  readonly env?: Readonly<Record<string, string>>;
+  readonly untilReady?: boolean;
+}
+
+/** A sidecar started as a pod starts it: by the container's environment alone, without any argument, at a port known before. */
+export class Pod implements AsyncDisposable {
+  readonly sidecar: Sidecar;
+  readonly origin: string;
+  /** All of the container's environment. */
+  readonly env: Readonly<Record<string, string>>;
+
+  private constructor(sidecar: Sidecar, origin: string, env: Readonly<Record<string, string>>) {
+    this.sidecar = sidecar;
+    this.origin = origin;
+    this.env = env;
+  }
+
+  static async start({ command = process.execPath, args = [FIXTURE], env = {}, untilReady = true }: PodOptions = {}): Promise<Pod> {
+    const port = await freePort();
+    const container = containerEnvironment({
+      CLAW_MCP_STDIO_COMMAND: command,
+      CLAW_MCP_STDIO_ARGS: JSON.stringify(args),
+      CLAW_MCP_STDIO_PORT: String(port),
+      ...env,
+    });
+    const sidecar = new Sidecar(spawn(process.execPath, [MAIN], { env: container, stdio: ["ignore", "pipe", "pipe"] }));
+    try {
+      await sidecar.waitForLog("listening");
+      if (untilReady) await sidecar.waitForLog("mcp server ready");
+    } catch (error) {
+      await sidecar[Symbol.asyncDispose]();
+      throw error;
+    }
+    return new Pod(sidecar, `http://127.0.0.1:${port}`, container);
+  }
+
+  get url(): string {
+    return `${this.origin}/mcp`;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.sidecar[Symbol.asyncDispose]();
+  }
+}
+
+/** What a container has besides, and nothing of the test's own environment. */
+export function containerEnvironment(env: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  return { PATH: "/usr/local/bin:/usr/bin:/bin", HOME: "/tmp", ...env };
+}
+
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  return port;
+}

@@ -1,0 +1,82 @@
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import type { HttpReply } from "./http-client.ts";
+
+/** One TCP connection to an HTTP server, for what no HTTP client would send: bytes out, replies in. */
+export class RawConnection implements Disposable {
+  readonly #socket: Socket;
+  readonly #closed: Promise<void>;
+  #received = Buffer.alloc(0);
+  #end: string | undefined;
+  #onChange: (() => void) | undefined;
+
+  private constructor(socket: Socket) {
+    this.#socket = socket;
+    this.#closed = new Promise((resolve) => socket.once("close", () => resolve()));
+    const ended = (why: string): void => {
+      this.#end ??= why;
+      this.#onChange?.();
+    };
+    socket.on("data", (chunk: Buffer) => {
+      this.#received = Buffer.concat([this.#received, chunk]);
+      this.#onChange?.();
+    });
+    socket.once("error", (error) => ended(error.message));
+    socket.once("end", () => ended("closed"));
+    socket.once("close", () => ended("closed"));
+  }
+
+  static async open(origin: string): Promise<RawConnection> {
+    const { hostname, port } = new URL(origin);
+    const socket = connect(Number(port), hostname);
+    await once(socket, "connect");
+    return new RawConnection(socket);
+  }
+
+  /** Resolves when the operating system has taken all of it. */
+  write(bytes: string | Buffer): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#socket.write(bytes, (error) => (error ? reject(error) : resolve()));
+    });
+  }
+
+  /** Nothing more will be written; replies can still be read. */
+  end(): void {
+    this.#socket.end();
+  }
+
+  /** Reads the next reply, to the end that its Content-Length gives; without one it has no body. */
+  async reply(): Promise<HttpReply> {
+    for (;;) {
+      const headEnd = this.#received.indexOf("\r\n\r\n");
+      if (headEnd !== -1) {
+        const [statusLine = "", ...fields] = this.#received.subarray(0, headEnd).toString("latin1").split("\r\n");
+        const headers = Object.fromEntries(fields.map(readField));
+        const bodyStart = headEnd + 4;
+        const bodyEnd = bodyStart + Number(headers["content-length"] ?? 0);
+        if (this.#received.length >= bodyEnd) {
+          const body = this.#received.subarray(bodyStart, bodyEnd).toString();
+          this.#received = this.#received.subarray(bodyEnd);
+          return { status: Number(statusLine.split(" ")[1]), headers, body };
+        }
+      }
+      if (this.#end !== undefined) throw new Error(`connection ended (${this.#end}) after: ${this.#received.toString()}`);
+      await new Promise<void>((resolve) => (this.#onChange = resolve));
+    }
+  }
+
+  /** Waits for the server to end the connection. @returns what has come and was not read as a reply, and how it ended. */
+  async rest(): Promise<{ readonly text: string; readonly end: string | undefined }> {
+    await this.#closed;
+    return { text: this.#received.toString(), end: this.#end };
+  }
+
+  [Symbol.dispose](): void {
+    this.#socket.destroy();
+  }
+}
+
+function readField(field: string): [name: string, value: string] {
+  const colon = field.indexOf(":");
+  return [field.slice(0, colon).toLowerCase(), field.slice(colon + 1).trim()];
+}

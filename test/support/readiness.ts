@@ -1,0 +1,31 @@
+import { send } from "./http-client.ts";
+import type { Sidecar } from "./sidecar.ts";
+
+export interface Readiness {
+  readonly httpStatus: number;
+  readonly status: string;
+  readonly state: string;
+  readonly pid: number | null;
+  readonly generation: number;
+  readonly restarts: number;
+  readonly lastExit: {
+    readonly generation: number;
+    readonly exitCode: number | null;
+    readonly signal: string | null;
+    readonly reason: string;
+    readonly at: string;
+    readonly stderrLastLine: string | null;
+  } | null;
+  readonly nextRetryAt: string | null;
+}
+
+/** What `/readyz` says. */
+export async function readReadiness(sidecar: Sidecar): Promise<Readiness> {
+  const { status, body } = await send(`${sidecar.origin}/readyz`, { method: "GET" });
+  return { httpStatus: status, ...(JSON.parse(body) as Omit<Readiness, "httpStatus">) };
+}
+
+/** Waits until this generation of the server has finished its handshake. */
+export async function waitForGeneration(sidecar: Sidecar, generation: number): Promise<void> {
+  await sidecar.waitForLog("mcp server ready", (line) => line["generation"] === generation);
+}

@@ -1,0 +1,77 @@
+import { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
+import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+
+/** What the client sent over HTTP, and the status it got. */
+export interface SentRequest {
+  readonly httpMethod: string;
+  /** Of the JSON-RPC message in the body. */
+  readonly method: string | undefined;
+  readonly status: number;
+}
+
+export interface SdkClientOptions {
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Takes up a session instead of opening one. */
+  readonly sessionId?: string;
+}
+
+/** The official client over Streamable HTTP, exactly as an application would use it; it only notes what goes over the wire. */
+export class SdkClient extends Client implements AsyncDisposable {
+  readonly http: StreamableHTTPClientTransport;
+  readonly sent: SentRequest[] = [];
+  /** All that `onerror` was called with. */
+  readonly errors: Error[] = [];
+  override readonly onerror = (error: Error): void => void this.errors.push(error);
+  readonly #streamAnswered = Promise.withResolvers<number>();
+
+  constructor(url: string, { headers = {}, sessionId }: SdkClientOptions = {}) {
+    super({ name: "interop", version: "1.0.0" });
+    this.http = new StreamableHTTPClientTransport(new URL(url), {
+      requestInit: { headers: { ...headers } },
+      fetch: (target, init) => this.#fetch(target, init),
+      ...(sessionId === undefined ? {} : { sessionId }),
+    });
+  }
+
+  static async connect(url: string, options?: SdkClientOptions): Promise<SdkClient> {
+    const client = new SdkClient(url, options);
+    await client.connect(client.http);
+    return client;
+  }
+
+  /** The status of the answer to its GET for the stream, which it sends by itself after the handshake. */
+  get streamStatus(): Promise<number> {
+    return this.#streamAnswered.promise;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  async #fetch(target: string | URL, init?: RequestInit): Promise<Response> {
+    const response = await fetch(target, init);
+    const httpMethod = init?.method ?? "GET";
+    const method = typeof init?.body === "string" ? (JSON.parse(init.body) as { method?: string }).method : undefined;
+    this.sent.push({ httpMethod, method, status: response.status });
+    if (httpMethod === "GET") this.#streamAnswered.resolve(response.status);
+    return response;
+  }
+}
+
+/** The official client with the server as its own child: what the sidecar is compared with. */
+export class DirectClient extends Client implements AsyncDisposable {
+  constructor() {
+    super({ name: "interop", version: "1.0.0" });
+  }
+
+  static async connect([file = "", ...args]: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<DirectClient> {
+    const client = new DirectClient();
+    await client.connect(new StdioClientTransport({ command: file, args, env: { ...env }, stderr: "ignore" }));
+    return client;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+}

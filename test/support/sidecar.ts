@@ -1,0 +1,206 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import { readdirSync, readFileSync } from "node:fs";
+import { createInterface } from "node:readline";
+import { setTimeout as delay } from "node:timers/promises";
+import { RawClient } from "./http-client.ts";
+
+const ROOT = fileURLToPath(new URL("../../", import.meta.url));
+export const MAIN = `${ROOT}dist/main.js`;
+export const FIXTURE = `${ROOT}test/fixtures/stdio-server.ts`;
+export const EXAMPLE = `${ROOT}examples/echo-server/server.js`;
+
+/** Only a hang reaches it. */
+const WAIT_TIMEOUT_MS = 20_000;
+const REAP_TIMEOUT_MS = 5000;
+
+export type LogLine = Readonly<Record<string, unknown>> & { readonly msg: string };
+
+export interface StartOptions {
+  /** The fixture's mode and arguments; ignored where a command is given. */
+  readonly mode?: string;
+  readonly fixtureArgs?: readonly string[];
+  readonly command?: readonly string[];
+  readonly flags?: readonly string[];
+  /** Added to the environment of the test. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** false: return as soon as it listens. */
+  readonly untilReady?: boolean;
+}
+
+/** Vitest does not dispose what a test that ran out of time was using. */
+const running = new Set<ChildProcess>();
+process.once("exit", () => {
+  for (const child of running) child.kill("SIGKILL");
+});
+
+/** A real sidecar process with a real MCP server behind it. Use with `await using`: it is ended, and checked to leave nothing behind. */
+export class Sidecar implements AsyncDisposable {
+  readonly process: ChildProcess;
+  readonly exited: Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>;
+  readonly logLines: LogLine[] = [];
+  stderr = "";
+  #address = "";
+  readonly #onLog = new Set<() => void>();
+
+  constructor(child: ChildProcess) {
+    this.process = child;
+    running.add(child);
+    child.once("exit", () => running.delete(child));
+    this.exited = new Promise((resolve) => child.once("exit", (code, signal) => resolve({ code, signal })));
+    if (child.stdout === null || child.stderr === null) throw new Error("pipes expected");
+    createInterface({ input: child.stdout }).on("line", (line) => {
+      this.logLines.push(JSON.parse(line) as LogLine);
+      for (const notify of this.#onLog) notify();
+    });
+    child.stderr.on("data", (chunk: Buffer) => (this.stderr += chunk.toString()));
+  }
+
+  static async start({
+    mode = "normal",
+    fixtureArgs = [],
+    command,
+    flags = [],
+    env = {},
+    untilReady = true,
+  }: StartOptions = {}): Promise<Sidecar> {
+    const sidecar = new Sidecar(
+      spawn(
+        process.execPath,
+        [MAIN, "--addr", "127.0.0.1:0", ...flags, "--", ...(command ?? [process.execPath, FIXTURE, mode, ...fixtureArgs])],
+        {
+          env: { ...process.env, ...env },
+          stdio: ["ignore", "pipe", "pipe"],
+        },
+      ),
+    );
+    try {
+      const { address } = await sidecar.waitForLog("listening");
+      sidecar.#address = String(address);
+      if (untilReady) await sidecar.waitForLog("mcp server ready");
+    } catch (error) {
+      await sidecar[Symbol.asyncDispose]();
+      throw error;
+    }
+    return sidecar;
+  }
+
+  get origin(): string {
+    return `http://${this.#address}`;
+  }
+
+  get url(): string {
+    return `${this.origin}/mcp`;
+  }
+
+  /** The process of the MCP server that was started last. */
+  get childPid(): number {
+    return Number(this.logLines.findLast((line) => line.msg === "mcp server started")?.["childPid"]);
+  }
+
+  /** A client with an open session. */
+  client(headers: Readonly<Record<string, string>> = {}): Promise<RawClient> {
+    return new RawClient(this.url, headers).open();
+  }
+
+  /** The first log line, past or future, with this message that the predicate accepts. */
+  async waitForLog(message: string, accepts: (line: LogLine) => boolean = () => true): Promise<LogLine> {
+    const find = (): LogLine | undefined => this.logLines.find((line) => line.msg === message && accepts(line));
+    return this.waitFor(find, `the log line "${message}"`);
+  }
+
+  /** Looks again at each new log line until there is something. */
+  async waitFor<Found>(find: () => Found | undefined, what: string): Promise<Found> {
+    return new Promise((resolve, reject) => {
+      const settle = (finish: () => void): void => {
+        clearTimeout(timer);
+        this.#onLog.delete(look);
+        finish();
+      };
+      const look = (): void => {
+        const found = find();
+        if (found !== undefined) settle(() => resolve(found));
+      };
+      const fail = (why: string): void => settle(() => reject(new Error(`${why} before ${what}:\n${this.transcript()}`)));
+      const timer = setTimeout(() => fail("timeout"), WAIT_TIMEOUT_MS);
+      this.#onLog.add(look);
+      void this.exited.then(({ code }) => setImmediate(() => (find() === undefined ? fail(`exit ${code}`) : look())));
+      look();
+    });
+  }
+
+  transcript(): string {
+    return `${this.logLines.map((line) => JSON.stringify(line)).join("\n")}\n${this.stderr}`;
+  }
+
+  /** SIGTERM, and the exit code. */
+  async stop(signal: NodeJS.Signals = "SIGTERM"): Promise<number | null> {
+    this.process.kill(signal);
+    return (await this.exited).code;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.process.exitCode === null && this.process.signalCode === null) {
+      const killer = setTimeout(() => this.process.kill("SIGKILL"), WAIT_TIMEOUT_MS);
+      await this.stop();
+      clearTimeout(killer);
+    }
+    const groups = this.logLines.filter((line) => line.msg === "mcp server started");
+    const isLeaked = (line: LogLine): boolean => isGroupAlive(Number(line["childPid"]));
+    // What was killed is still there until PID 1 has reaped it, which nobody is told of.
+    const deadlineMs = performance.now() + REAP_TIMEOUT_MS;
+    while (groups.some(isLeaked) && performance.now() < deadlineMs) await delay(10);
+    const leaked = groups.filter(isLeaked);
+    for (const line of leaked) process.kill(-Number(line["childPid"]), "SIGKILL");
+    if (leaked.length > 0) throw new Error(`leaked processes: ${JSON.stringify(leaked)}`);
+  }
+}
+
+/** Whether the process runs; one that has ended and waits to be reaped does not. */
+export function isAlive(pid: number): boolean {
+  return processes().some((each) => each.pid === pid);
+}
+
+/** Whether anything of the process group runs. */
+export function isGroupAlive(leaderPid: number): boolean {
+  return processes().some((each) => each.group === leaderPid);
+}
+
+/** All that run, by proc(5): pid (name) state ppid pgrp … */
+function processes(): { readonly pid: number; readonly group: number }[] {
+  return readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .map((name) => {
+      const stat = statText(name);
+      const [state, , group] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+      return { pid: Number(name), group: Number(group), isRunning: state !== undefined && state !== "Z" && state !== "X" };
+    })
+    .filter((each) => each.isRunning);
+}
+
+function statText(pid: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/stat`, "latin1");
+  } catch {
+    return "";
+  }
+}
+
+/** Runs the command line to its end, for what does not serve. */
+export async function runMain(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<{ readonly code: number | null; readonly stdout: string; readonly stderr: string }> {
+  const child = spawn(process.execPath, [MAIN, ...args], {
+    env: { ...process.env, ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+    timeout: WAIT_TIMEOUT_MS,
+  });
+  let stdout = "";
+  let stderr = "";
+  child.stdout.on("data", (chunk: Buffer) => (stdout += chunk.toString()));
+  child.stderr.on("data", (chunk: Buffer) => (stderr += chunk.toString()));
+  const [code] = (await once(child, "close")) as [number | null];
+  return { code, stdout, stderr };
+}
