@@ -1,0 +1,133 @@
+// The ceiling the other targets are compared with: the least a Node process can
+// do to carry JSON-RPC between HTTP and one stdio child. It has no auth, no
+// logs, no sessions, no limits and no supervision, and is not for real use.
+
+import { spawn } from "node:child_process";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+
+interface Message {
+  id?: string | number;
+  method?: string;
+}
+
+interface Waiting {
+  id: string | number;
+  response: ServerResponse;
+}
+
+const HANDSHAKE_ID = 0;
+const SESSION_ID = "bare";
+const NEWLINE = 10;
+
+const [port, command, ...commandArgs] = process.argv.slice(2);
+if (port === undefined || command === undefined) {
+  throw new Error("usage: bare-bridge.ts PORT COMMAND [ARGS...]");
+}
+
+const child = spawn(command, commandArgs, { stdio: ["pipe", "pipe", "inherit"] });
+const waitingByInnerId = new Map<number, Waiting>();
+let lastInnerId = HANDSHAKE_ID;
+let handshakeDone = false;
+
+const server = createServer((request, response) => {
+  if (request.method === "POST") readBody(request, (body) => forward(body, response));
+  else if (request.url === "/healthz") endEmpty(response, handshakeDone ? 200 : 503);
+  else endEmpty(response, request.method === "DELETE" ? 200 : 405);
+});
+server.listen(Number(port), "127.0.0.1");
+
+process.on("SIGTERM", () => process.exit(0));
+child.on("exit", () => process.exit(1));
+
+writeToChild({
+  jsonrpc: "2.0",
+  id: HANDSHAKE_ID,
+  method: "initialize",
+  params: {
+    protocolVersion: "2025-11-25",
+    capabilities: {},
+    clientInfo: { name: "bare-bridge", version: "1.0.0" },
+  },
+});
+splitLines((line) => {
+  const message = parseMessage(line);
+  if (message.id === HANDSHAKE_ID) {
+    writeToChild({ jsonrpc: "2.0", method: "notifications/initialized" });
+    handshakeDone = true;
+  } else {
+    deliver(message);
+  }
+});
+
+function readBody(request: IncomingMessage, done: (body: string) => void): void {
+  const chunks: Buffer[] = [];
+  request.on("data", (chunk: Buffer) => chunks.push(chunk));
+  request.on("end", () => {
+    const [first] = chunks;
+    const whole = chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks);
+    done(whole.toString());
+  });
+}
+
+function parseMessage(text: string): Message {
+  const value: unknown = JSON.parse(text);
+  if (!isMessage(value)) throw new Error("not a JSON-RPC message");
+  return value;
+}
+
+function isMessage(value: unknown): value is Message {
+  return typeof value === "object" && value !== null;
+}
+
+function forward(body: string, response: ServerResponse): void {
+  const message = parseMessage(body);
+  if (message.id === undefined) {
+    writeToChild(message);
+    endEmpty(response, 202);
+    return;
+  }
+  lastInnerId += 1;
+  waitingByInnerId.set(lastInnerId, { id: message.id, response });
+  message.id = lastInnerId;
+  writeToChild(message);
+}
+
+function deliver(message: Message): void {
+  const innerId = Number(message.id);
+  const waiting = waitingByInnerId.get(innerId);
+  if (waiting === undefined) return;
+  waitingByInnerId.delete(innerId);
+  message.id = waiting.id;
+  const body = JSON.stringify(message);
+  waiting.response.writeHead(200, {
+    "Content-Type": "application/json",
+    "Content-Length": Buffer.byteLength(body),
+    "Mcp-Session-Id": SESSION_ID,
+  });
+  waiting.response.end(body);
+}
+
+function writeToChild(message: object): void {
+  child.stdin.write(`${JSON.stringify(message)}\n`);
+}
+
+/** Keeps the parts of an unfinished line apart, so that a long line is copied only once. */
+function splitLines(onLine: (line: string) => void): void {
+  let parts: Buffer[] = [];
+  child.stdout.on("data", (chunk: Buffer) => {
+    let start = 0;
+    for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, start)) {
+      const lastPart = chunk.subarray(start, end);
+      const line = parts.length === 0 ? lastPart : Buffer.concat([...parts, lastPart]);
+      parts = [];
+      start = end + 1;
+      onLine(line.toString());
+    }
+    if (start < chunk.length) parts.push(chunk.subarray(start));
+  });
+}
+
+function endEmpty(response: ServerResponse, status: number): void {
+  response.writeHead(status, { "Content-Length": 0 });
+  response.end();
+}

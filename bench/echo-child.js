@@ -1,0 +1,116 @@
+// The stdio MCP server behind every target. It must never be what limits a
+// run, so it has no dependencies, reads many lines per chunk and writes once
+// per event-loop turn.
+
+/** Above this size a result is kept as bytes, so it is not encoded again for every reply. */
+const LARGE_RESULT_BYTES = 16_384;
+
+const TOOLS = [
+  {
+    name: "echo",
+    description: "Returns the text it is given, or a text of the wanted size.",
+    inputSchema: {
+      type: "object",
+      properties: { text: { type: "string" }, bytes: { type: "integer", minimum: 0 } },
+    },
+  },
+];
+
+/** Result JSON by the number of bytes asked for; large ones as bytes. */
+const resultsBySize = new Map();
+/** What is to be written before pendingText. */
+let pieces = [];
+let pendingText = "";
+let flushScheduled = false;
+let partialLine = "";
+
+process.stdin.setEncoding("utf8");
+process.stdin.on("data", (chunk) => {
+  const text = partialLine + chunk;
+  let start = 0;
+  for (let end = text.indexOf("\n"); end !== -1; end = text.indexOf("\n", start)) {
+    if (end > start) answer(JSON.parse(text.slice(start, end)));
+    start = end + 1;
+  }
+  partialLine = text.slice(start);
+});
+process.stdin.on("end", () => {
+  flush();
+  process.exit(0);
+});
+
+function answer(message) {
+  if (message.id === undefined || message.method === undefined) return;
+  switch (message.method) {
+    case "initialize":
+      return reply(message.id, JSON.stringify(initializeResult(message.params)));
+    case "ping":
+      return reply(message.id, "{}");
+    case "tools/list":
+      return reply(message.id, JSON.stringify({ tools: TOOLS }));
+    case "tools/call":
+      return message.params?.name === "echo"
+        ? reply(message.id, echoResult(message.params.arguments ?? {}))
+        : fail(message.id, -32602, "unknown tool");
+    default:
+      return fail(message.id, -32601, "method not found");
+  }
+}
+
+function initializeResult(params) {
+  return {
+    protocolVersion: params?.protocolVersion ?? "2025-11-25",
+    capabilities: { tools: {} },
+    serverInfo: { name: "echo-child", version: "1.0.0" },
+  };
+}
+
+function echoResult({ text, bytes }) {
+  if (text !== undefined) return textResult(text);
+  const size = bytes ?? 0;
+  let result = resultsBySize.get(size);
+  if (result === undefined) {
+    const json = textResult("x".repeat(size));
+    result = size > LARGE_RESULT_BYTES ? Buffer.from(json) : json;
+    resultsBySize.set(size, result);
+  }
+  return result;
+}
+
+function textResult(text) {
+  return JSON.stringify({ content: [{ type: "text", text }] });
+}
+
+function reply(id, result) {
+  pendingText += `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":`;
+  if (typeof result === "string") {
+    pendingText += result;
+  } else {
+    pieces.push(pendingText, result);
+    pendingText = "";
+  }
+  pendingText += "}\n";
+  scheduleFlush();
+}
+
+function fail(id, code, message) {
+  pendingText += `${JSON.stringify({ jsonrpc: "2.0", id, error: { code, message } })}\n`;
+  scheduleFlush();
+}
+
+function scheduleFlush() {
+  if (flushScheduled) return;
+  flushScheduled = true;
+  setImmediate(flush);
+}
+
+function flush() {
+  flushScheduled = false;
+  if (pendingText === "") return;
+  process.stdout.cork();
+  for (const piece of pieces) process.stdout.write(piece);
+  process.stdout.write(pendingText);
+  process.stdout.uncork();
+  pieces = [];
+  pendingText = "";
+}

@@ -1,0 +1,27 @@
+// Runs the load in its own process, so that this one's work does not add to the latencies.
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { parseLoadResult, type LoadConfig, type LoadResult } from "./load-contract.ts";
+
+const LOAD = join(import.meta.dirname, "load.ts");
+const GRACE_MS = 30_000;
+
+export async function runLoad(config: LoadConfig): Promise<LoadResult> {
+  const load = spawn(process.execPath, [LOAD, JSON.stringify(config)], {
+    stdio: ["ignore", "pipe", "pipe"],
+    timeout: config.warmupMs + config.durationMs + GRACE_MS,
+    killSignal: "SIGKILL",
+  });
+  const [output, errorOutput] = await Promise.all([text(load.stdout), text(load.stderr), once(load, "close")]);
+  if (load.signalCode !== null) throw new Error("load did not end in time");
+  if (load.exitCode !== 0) throw new Error(errorLine(errorOutput));
+  return parseLoadResult(output);
+}
+
+/** Of an uncaught error's output, the line that says what went wrong. */
+function errorLine(errorOutput: string): string {
+  return /^\w*Error.*$/m.exec(errorOutput)?.[0] ?? "load failed";
+}

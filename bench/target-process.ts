@@ -1,0 +1,140 @@
+// One started target: ready time, memory and end.
+
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { get } from "node:http";
+import { createServer } from "node:net";
+import { performance } from "node:perf_hooks";
+import { setTimeout as sleep } from "node:timers/promises";
+import { closeLogDrain, openLogDrain } from "./log-drain.ts";
+import { TARGET_ENV, type Target } from "./targets.ts";
+
+const READY_DEADLINE_MS = 20_000;
+const READY_POLL_MS = 2;
+const STOP_DEADLINE_MS = 3000;
+const KEPT_STDERR_CHARS = 2000;
+
+const liveGroups = new Set<number>();
+process.on("exit", () => {
+  for (const groupId of liveGroups) killGroup(groupId);
+});
+
+export class TargetProcess {
+  readonly target: Target;
+  readonly port: number;
+  readonly #child: ChildProcess;
+  readonly #pid: number;
+  #readyMs = Number.NaN;
+  #stderrTail = "";
+
+  private constructor(target: Target, port: number, child: ChildProcess, pid: number) {
+    this.target = target;
+    this.port = port;
+    this.#child = child;
+    this.#pid = pid;
+    child.stderr?.setEncoding("utf8").on("data", (text: string) => {
+      this.#stderrTail = (this.#stderrTail + text).slice(-KEPT_STDERR_CHARS);
+    });
+  }
+
+  /** Resolves when the health URL has answered 200 for the first time. */
+  static async start(target: Target): Promise<TargetProcess> {
+    const port = await findFreePort();
+    const logFd = openLogDrain();
+    const startedAtMs = performance.now();
+    const child = spawn(process.execPath, target.nodeArgs(port), {
+      // Its own process group, so that whatever it leaves behind can be ended too.
+      detached: true,
+      env: { PATH: process.env["PATH"], HOME: process.env["HOME"], ...TARGET_ENV },
+      stdio: ["ignore", logFd, "pipe"],
+    });
+    closeLogDrain(logFd);
+    if (child.pid === undefined) throw new Error(`${target.name} could not be started`);
+    liveGroups.add(child.pid);
+    const started = new TargetProcess(target, port, child, child.pid);
+    try {
+      await started.#waitUntilReady(startedAtMs);
+    } catch (error) {
+      await started.stop();
+      throw error;
+    }
+    return started;
+  }
+
+  /** From the start of the process to the first 200 of its health URL. */
+  get readyMs(): number {
+    return this.#readyMs;
+  }
+
+  rssBytes(): number {
+    return this.#memoryBytes("VmRSS");
+  }
+
+  peakRssBytes(): number {
+    return this.#memoryBytes("VmHWM");
+  }
+
+  async stop(): Promise<void> {
+    if (!this.#hasExited()) {
+      this.#child.kill("SIGTERM");
+      await Promise.race([once(this.#child, "exit"), sleep(STOP_DEADLINE_MS)]);
+    }
+    killGroup(this.#pid);
+    if (!this.#hasExited()) await once(this.#child, "exit");
+    this.#child.stderr?.destroy();
+    liveGroups.delete(this.#pid);
+  }
+
+  async #waitUntilReady(startedAtMs: number): Promise<void> {
+    while (!(await answersOk(this.port, this.target.healthPath))) {
+      if (this.#hasExited()) throw new Error(`exited before it was ready: ${this.#stderrTail}`);
+      if (performance.now() - startedAtMs > READY_DEADLINE_MS) {
+        throw new Error(`not ready after ${READY_DEADLINE_MS} ms: ${this.#stderrTail}`);
+      }
+      await sleep(READY_POLL_MS);
+    }
+    this.#readyMs = performance.now() - startedAtMs;
+  }
+
+  /** Of the target's own process, without its child. */
+  #memoryBytes(field: "VmRSS" | "VmHWM"): number {
+    const status = readFileSync(`/proc/${this.#pid}/status`, "utf8");
+    const kibibytes = new RegExp(`${field}:\\s+(\\d+) kB`).exec(status)?.[1];
+    if (kibibytes === undefined) throw new Error(`no ${field} of ${this.target.name}`);
+    return Number(kibibytes) * 1024;
+  }
+
+  #hasExited(): boolean {
+    return this.#child.exitCode !== null || this.#child.signalCode !== null;
+  }
+}
+
+async function findFreePort(): Promise<number> {
+  const probe = createServer().listen(0, "127.0.0.1");
+  await once(probe, "listening");
+  const address = probe.address();
+  probe.close();
+  await once(probe, "close");
+  if (address === null || typeof address === "string") throw new Error("no free port");
+  return address.port;
+}
+
+async function answersOk(port: number, path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const request = get({ host: "127.0.0.1", port, path, agent: false }, (response) => {
+      response.resume();
+      resolve(response.statusCode === 200);
+    });
+    request.on("error", () => resolve(false));
+    request.setTimeout(1000, () => request.destroy());
+  });
+}
+
+function killGroup(groupId: number): void {
+  try {
+    process.kill(-groupId, "SIGKILL");
+  } catch {
+    // Nothing of the group is left.
+  }
+}

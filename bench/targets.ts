@@ -1,0 +1,97 @@
+// What is compared: how each target is started and where it answers.
+
+import { randomBytes } from "node:crypto";
+import { join } from "node:path";
+
+export interface Target {
+  name: string;
+  /** Peers are what claw is compared with; the ceiling is not a product. */
+  role: "subject" | "peer" | "ceiling";
+  healthPath: string;
+  token: string | null;
+  /** Arguments for the Node binary that also runs this bench. */
+  nodeArgs: (port: number) => string[];
+}
+
+const BENCH_DIR = import.meta.dirname;
+const MAIN = join(BENCH_DIR, "..", "dist", "main.js");
+const BARE_BRIDGE = join(BENCH_DIR, "bare-bridge.ts");
+const SUPERGATEWAY = join(BENCH_DIR, "node_modules", "supergateway", "dist", "index.js");
+const MCP_PROXY = join(BENCH_DIR, "node_modules", "mcp-proxy", "dist", "bin", "mcp-proxy.mjs");
+const CHILD_COMMAND = [process.execPath, join(BENCH_DIR, "echo-child.js")];
+
+const TOKEN = randomBytes(24).toString("hex");
+
+/** Measured when no --targets is given. */
+export const DEFAULT_TARGET_NAMES = ["claw", "supergateway", "mcp-proxy", "bare"];
+
+export const TARGETS: readonly Target[] = [
+  {
+    name: "claw",
+    role: "subject",
+    healthPath: "/healthz",
+    token: TOKEN,
+    nodeArgs: (port) => [MAIN, "--addr", `127.0.0.1:${port}`, "--", ...CHILD_COMMAND],
+  },
+  supergateway("supergateway", []),
+  // Its default log holds every message in full; this shows what that costs.
+  supergateway("supergateway-quiet", ["--logLevel", "none"]),
+  mcpProxy("mcp-proxy", []),
+  // By default it keeps every event for replay; this shows what that costs.
+  mcpProxy("mcp-proxy-no-store", ["--no-eventStore"]),
+  {
+    name: "bare",
+    role: "ceiling",
+    healthPath: "/healthz",
+    token: null,
+    nodeArgs: (port) => [BARE_BRIDGE, String(port), ...CHILD_COMMAND],
+  },
+];
+
+/** The token goes to every target's environment; only claw reads it. */
+export const TARGET_ENV = { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN };
+
+function supergateway(name: string, extraArgs: string[]): Target {
+  // It hands the command to a shell.
+  const stdio = CHILD_COMMAND.map((part) => `"${part}"`).join(" ");
+  return {
+    name,
+    role: "peer",
+    healthPath: "/healthz",
+    token: null,
+    nodeArgs: (port) => [
+      SUPERGATEWAY,
+      "--stdio",
+      stdio,
+      "--outputTransport",
+      "streamableHttp",
+      "--stateful",
+      "--healthEndpoint",
+      "/healthz",
+      "--port",
+      String(port),
+      ...extraArgs,
+    ],
+  };
+}
+
+function mcpProxy(name: string, extraArgs: string[]): Target {
+  return {
+    name,
+    role: "peer",
+    healthPath: "/ping",
+    token: null,
+    nodeArgs: (port) => [
+      MCP_PROXY,
+      "--server",
+      "stream",
+      "--host",
+      "127.0.0.1",
+      "--port",
+      String(port),
+      ...extraArgs,
+      "--",
+      ...CHILD_COMMAND,
+    ],
+  };
+}
