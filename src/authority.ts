@@ -1,0 +1,49 @@
+/** A host, and maybe a port, as URLs and the `Host` header name them. */
+export interface Authority {
+  /** In lower case, without the dot that ends an absolute name; an IPv6 address in its shortest form, in brackets. */
+  readonly host: string;
+  readonly port: number | undefined;
+}
+
+const MAX_PORT = 65_535;
+/** ASCII only, as browsers send it: what `URL` would make of other characters may be a name that somebody allowed. */
+const HOST_AND_PORT = String.raw`(?<host>\[[\da-f:.]+\]|[\w.-]+)(?::(?<port>\d{1,5}))?`;
+const AUTHORITY = new RegExp(`^${HOST_AND_PORT}$`, "i");
+const ORIGIN = new RegExp(String.raw`^(?<scheme>[a-z][a-z\d+.-]*)://${HOST_AND_PORT}$`, "i");
+
+const DEFAULT_PORTS: ReadonlyMap<string, number> = new Map([
+  ["http", 80],
+  ["https", 443],
+]);
+
+export function parseAuthority(text: string): Authority | undefined {
+  const groups = AUTHORITY.exec(text)?.groups;
+  const host = canonicalHost(groups?.["host"] ?? "")?.replace(/\.$/, "");
+  const port = groups?.["port"] === undefined ? undefined : Number(groups["port"]);
+  return host === undefined || host === "" || (port ?? 0) > MAX_PORT ? undefined : { host, port };
+}
+
+/**
+ * @returns the origin as browsers spell it: in lower case, without the default port of its scheme. A dot at the end of the name stays,
+ *   since it makes another origin.
+ */
+export function parseOrigin(text: string): string | undefined {
+  const groups = ORIGIN.exec(text)?.groups;
+  const scheme = (groups?.["scheme"] ?? "").toLowerCase();
+  const written = (groups?.["host"] ?? "").toLowerCase();
+  const defaultPort = DEFAULT_PORTS.get(scheme);
+  // The host of another scheme, for example of a browser extension, is a name and never an address.
+  const host = defaultPort === undefined ? written : canonicalHost(written);
+  const port = Number(groups?.["port"] ?? defaultPort ?? 0);
+  if (host === undefined || host === "" || port > MAX_PORT) return undefined;
+  return `${scheme}://${host}${groups?.["port"] === undefined || port === defaultPort ? "" : `:${port}`}`;
+}
+
+/** Whether the host of an `Authority` is this machine, whatever a DNS server may say. */
+export function isLocalhost(host: string): boolean {
+  return /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\]|\[::ffff:7f[\da-f]{2}:[\da-f]+\])$/.test(host);
+}
+
+function canonicalHost(host: string): string | undefined {
+  return URL.parse(`http://${host}`)?.hostname;
+}

@@ -1,0 +1,69 @@
+import cors from "cors";
+import type { IncomingMessage } from "node:http";
+import { SidecarError } from "../errors.ts";
+import type { Route } from "./mcp-route.ts";
+import { type AllowedOrigins, createHostCheck, createOriginCheck, type HostCheckOptions, targetAuthority } from "./origin-guard.ts";
+import { discardBody, refuse } from "./refuse.ts";
+
+export interface CrossOriginOptions extends HostCheckOptions {
+  readonly allowedOrigins: AllowedOrigins;
+}
+
+/** What the endpoints of MCP offer. */
+const METHODS = ["GET", "POST", "DELETE", "OPTIONS"];
+/** Chromium remembers a preflight no longer. */
+const PREFLIGHT_MAX_AGE_S = 7200;
+
+/** The origin is repeated, never `*`; credentials are not offered, since nothing here reads cookies. */
+const setCorsHeaders = cors({
+  origin: true,
+  methods: METHODS,
+  allowedHeaders: [
+    "Content-Type",
+    "Accept",
+    "Authorization",
+    "Mcp-Session-Id",
+    "MCP-Protocol-Version",
+    "Last-Event-ID",
+    "Mcp-Method",
+    "Mcp-Name",
+  ],
+  exposedHeaders: ["Mcp-Session-Id", "MCP-Protocol-Version", "Retry-After", "WWW-Authenticate"],
+  maxAge: PREFLIGHT_MAX_AGE_S,
+  preflightContinue: true,
+});
+
+/**
+ * Keeps the pages of other sites away from a route, before it sees the request, and lets those of allowed origins read its answers,
+ * errors included. Only browsers send `Origin`: without one there is no page to keep away.
+ */
+export function createCrossOriginGuard(options: CrossOriginOptions): (route: Route) => Route {
+  const isOriginAllowed = createOriginCheck(options.allowedOrigins);
+  const isHostAllowed = createHostCheck(options);
+
+  /** Both names count where the request line has one, too. A request without any is HTTP/1.0, which no browser speaks. */
+  function refusedHost({ headers, url = "" }: IncomingMessage): string | undefined {
+    if (isHostAllowed === undefined) return undefined;
+    return [headers.host, targetAuthority(url)].find((host) => host !== undefined && !isHostAllowed(host));
+  }
+
+  return (route) => (request, response) => {
+    const { origin } = request.headers;
+    if (origin !== undefined) {
+      if (!isOriginAllowed(origin)) return refuse(request, response, notAllowed("ORIGIN_NOT_ALLOWED", origin));
+      setCorsHeaders(request, response, () => undefined);
+    }
+    const host = refusedHost(request);
+    if (host !== undefined) return refuse(request, response, notAllowed("HOST_NOT_ALLOWED", host));
+    if (request.method !== "OPTIONS") return route(request, response);
+    // Browsers ask without a token whether they may send one.
+    response.writeHead(204, { Allow: METHODS.join(", ") }).end();
+    discardBody(request);
+  };
+}
+
+function notAllowed(code: "ORIGIN_NOT_ALLOWED" | "HOST_NOT_ALLOWED", value: string): SidecarError {
+  const [what, variable] = code === "ORIGIN_NOT_ALLOWED" ? ["origin", "ALLOWED_ORIGINS"] : ["host", "ALLOWED_HOSTS"];
+  const message = `The ${what} ${JSON.stringify(value)} is not allowed here; CLAW_MCP_STDIO_${variable} lists those that are.`;
+  return new SidecarError(code, message, { sent: false });
+}

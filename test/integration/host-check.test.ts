@@ -1,0 +1,117 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { errorReply, readError } from "../support/error-reply.ts";
+import { type HttpReply, JSON_HEADERS, RawClient, send } from "../support/http-client.ts";
+import { Pod } from "../support/pod.ts";
+import { RawConnection } from "../support/raw-connection.ts";
+import { Sidecar } from "../support/sidecar.ts";
+
+const TOKEN = "s3cret-Token.0123456789";
+const AUTHORIZED = { Authorization: `Bearer ${TOKEN}` };
+const ORIGIN_NOT_ALLOWED = errorReply(403, -32000, "ORIGIN_NOT_ALLOWED", { data: { sent: false } });
+const HOST_NOT_ALLOWED = errorReply(403, -32000, "HOST_NOT_ALLOWED", { data: { sent: false } });
+const PING = '{"jsonrpc":"2.0","id":7,"method":"ping"}';
+const PONG = { status: 200, contentType: "application/json", body: { jsonrpc: "2.0", id: 7, result: {} } };
+
+function ping(client: RawClient, headers: Readonly<Record<string, string>>): Promise<HttpReply> {
+  return client.post(PING, { headers });
+}
+
+describe("the host of a request", () => {
+  let sidecar: Sidecar;
+  let client: RawClient;
+  beforeAll(async () => {
+    sidecar = await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN } });
+    client = await sidecar.client(AUTHORIZED);
+  });
+  afterAll(() => sidecar[Symbol.asyncDispose]());
+
+  /** A ping with the request line and the host as they are given, which no HTTP client would send. */
+  async function pingRaw(requestLine: string, ...fields: readonly string[]): Promise<HttpReply> {
+    using connection = await RawConnection.open(sidecar.origin);
+    const common = [`Authorization: ${AUTHORIZED.Authorization}`, `Mcp-Session-Id: ${client.sessionId}`, "Content-Type: application/json"];
+    await connection.write([requestLine, ...fields, ...common, `Content-Length: ${PING.length}`, "", PING].join("\r\n"));
+    return await connection.reply();
+  }
+
+  it.each(["localhost", "LOCALHOST:1", "localhost.", "127.0.0.1:8080", "127.0.0.2", "[::1]:8080"])(
+    "may be %s where only loopback is listened on",
+    async (host) => {
+      expect(readError(await ping(client, { Host: host }))).toStrictEqual(PONG);
+    },
+  );
+
+  it.each(["evil.com", "localhost.evil.com", "evil-localhost", "127.0.0.1.evil.com", "localhost@evil.com", "10.0.0.5:8080", "0.0.0.0", ""])(
+    "must not be %j where only loopback is listened on",
+    async (host) => {
+      expect(readError(await pingRaw("POST /mcp HTTP/1.1", `Host: ${host}`))).toStrictEqual(HOST_NOT_ALLOWED);
+    },
+  );
+
+  it.each(["POST", "GET", "DELETE", "OPTIONS", "PUT"])("is checked whatever the method: %s", async (method) => {
+    const headers = { ...AUTHORIZED, "Mcp-Session-Id": client.sessionId, Host: "evil.com" };
+    expect(readError(await send(sidecar.url, { method, headers }))).toStrictEqual(HOST_NOT_ALLOWED);
+    expect(readError(await ping(client, {}))).toStrictEqual(PONG);
+  });
+
+  it("is named in the error, with what to configure", async () => {
+    const { body } = await ping(client, { Host: "evil.com:80" });
+    expect((JSON.parse(body) as { error: { message: string } }).error.message).toBe(
+      'The host "evil.com:80" is not allowed here; CLAW_MCP_STDIO_ALLOWED_HOSTS lists those that are.',
+    );
+  });
+
+  it("is checked before the token", async () => {
+    const reply = await send(sidecar.url, { headers: { ...JSON_HEADERS, Host: "evil.com" }, body: PING });
+    expect(readError(reply)).toStrictEqual(HOST_NOT_ALLOWED);
+    expect(reply.headers).not.toHaveProperty("www-authenticate");
+  });
+
+  it.each([
+    ["http://evil.com/mcp", "localhost"],
+    ["HTTP://evil.com/mcp", "localhost"],
+    ["http://localhost@evil.com/mcp", "localhost"],
+    ["http://localhost/mcp", "evil.com"],
+    ["https://evil.com/mcp?x=/", "evil.com"],
+  ])("is that of the request line %s as well as that of the header, %s", async (target, host) => {
+    expect(readError(await pingRaw(`POST ${target} HTTP/1.1`, `Host: ${host}`))).toStrictEqual(HOST_NOT_ALLOWED);
+  });
+
+  it("need not be named where HTTP does not ask for it", async () => {
+    expect(readError(await pingRaw("POST /mcp HTTP/1.0"))).toStrictEqual(PONG);
+  });
+
+  it("may not be that of a page that made its own name point here (DNS rebinding)", async () => {
+    const rebound = `evil.com:${new URL(sidecar.origin).port}`;
+    expect(readError(await ping(client, { Host: rebound, Origin: `http://${rebound}` }))).toStrictEqual(ORIGIN_NOT_ALLOWED);
+    // A GET to its own origin has no Origin header.
+    const reply = await send(sidecar.url, { method: "GET", headers: { Host: rebound, Accept: "text/event-stream" } });
+    expect(readError(reply)).toStrictEqual(HOST_NOT_ALLOWED);
+  });
+
+  it.each(["/livez", "/readyz", "/healthz"])("does not matter at %s, which a kubelet asks by the address of the pod", async (path) => {
+    expect((await send(`${sidecar.origin}${path}`, { method: "GET", headers: { Host: "10.1.2.3:8080" } })).status).toBe(200);
+  });
+
+  it("may be any for a pod, which listens on all interfaces, but a page must still be of this machine", async () => {
+    await using pod = await Pod.start();
+    const podClient = await new RawClient(`${pod.origin}/mcp`).open();
+    for (const host of ["search.default.svc.cluster.local:8080", "10.1.2.3:8080", "my_service", "localhost"]) {
+      expect(readError(await ping(podClient, { Host: host }))).toStrictEqual(PONG);
+    }
+    const rebound = { Host: "evil.com", Origin: "http://evil.com" };
+    expect(readError(await ping(podClient, rebound))).toStrictEqual(ORIGIN_NOT_ALLOWED);
+    expect(readError(await ping(podClient, { Host: "search:8080", Origin: "http://localhost:5173" }))).toStrictEqual(PONG);
+  });
+
+  it("may be a listed one or one of this machine, wherever it listens", async () => {
+    await using pod = await Pod.start({ env: { CLAW_MCP_STDIO_ALLOWED_HOSTS: "search,Api.Example:8443,[2001:DB8::1]" } });
+    const podClient = await new RawClient(`${pod.origin}/mcp`).open();
+    for (const host of ["search", "SEARCH.:8080", "api.example:8443", "[2001:db8::1]:80", "localhost:8080", "127.0.0.1"]) {
+      expect(readError(await ping(podClient, { Host: host }))).toStrictEqual(PONG);
+    }
+    for (const host of ["api.example", "api.example:8080", "evil.com", "10.1.2.3:8080"]) {
+      expect(readError(await ping(podClient, { Host: host }))).toStrictEqual(HOST_NOT_ALLOWED);
+    }
+    expect((await send(`${pod.origin}/healthz`, { method: "GET", headers: { Host: "10.1.2.3:8080" } })).status).toBe(200);
+  });
+});
