@@ -8,9 +8,20 @@ export const ERROR_CATALOG = {
     when: "The body is JSON, but not one JSON-RPC 2.0 message with a string or number id, or repeats a member; or the request is not valid HTTP (431 for too large headers).",
     action: "Correct the message that the error names.",
   },
+  ORIGIN_NOT_ALLOWED: {
+    when: "The request comes from a web page (it has `Origin`) whose origin is not among ALLOWED_ORIGINS.",
+    action: "Add the origin to CLAW_MCP_STDIO_ALLOWED_ORIGINS if that page is to call.",
+  },
+  HOST_NOT_ALLOWED: {
+    when: "`Host` is not among ALLOWED_HOSTS or, where these are not set and only loopback is listened on, not a name of this machine.",
+    action: "Use an allowed host name, or add this one to CLAW_MCP_STDIO_ALLOWED_HOSTS.",
+  },
   UNAUTHORIZED: { when: "The bearer token is missing or wrong.", action: "Send `Authorization: Bearer` with the configured token." },
   METHOD_NOT_ALLOWED: { when: "The endpoint does not offer this HTTP method.", action: "Use a method of the `Allow` header." },
-  NOT_ACCEPTABLE: { when: "`Accept` excludes application/json.", action: "Accept both application/json and text/event-stream." },
+  NOT_ACCEPTABLE: {
+    when: "`Accept` excludes application/json (POST) or text/event-stream (GET).",
+    action: "Accept both application/json and text/event-stream.",
+  },
   UNSUPPORTED_MEDIA_TYPE: {
     when: "The body is not declared as application/json in UTF-8 without content encoding.",
     action: "Send `Content-Type: application/json`, uncompressed.",
@@ -21,20 +32,23 @@ export const ERROR_CATALOG = {
     action: "Send the request again.",
   },
   SESSION_REQUIRED: {
-    when: "A message other than initialize came without `Mcp-Session-Id`.",
+    when: "A message other than initialize came without `Mcp-Session-Id`; or to `/messages` without the id of a stream, or before initialize.",
     action: "Call initialize first and send its session id.",
   },
-  SESSION_NOT_FOUND: { when: "The session was ended, evicted, or never existed.", action: "Call initialize again, without a session id." },
+  SESSION_NOT_FOUND: {
+    when: "The session, or the stream of `/sse`, was ended, evicted, or never existed.",
+    action: "Call initialize again, without a session id.",
+  },
   UNSUPPORTED_PROTOCOL_VERSION: {
     when: "`MCP-Protocol-Version` names a revision that is not served here.",
     action: "Send the revision that initialize answered.",
   },
   REQUEST_TIMEOUT: {
-    when: "The MCP server did not answer within REQUEST_TIMEOUT_MS of acceptance. Where it had been sent, the server was told to cancel.",
+    when: "The MCP server did not answer within REQUEST_TIMEOUT_MS of acceptance, or of the last progress. Where it had been sent, the server was told to cancel.",
     action: "See `sent`: if true, the call may have taken effect. Check before repeating it.",
   },
   REQUEST_CANCELLED: {
-    when: "The client ended the session while the request was in flight. The server was told to cancel.",
+    when: "The session ended while the request was in flight: by DELETE, or beyond MAX_SESSIONS. The server was told to cancel.",
     action: "See `sent`: if true, the call may have taken effect.",
   },
   UPSTREAM_EXITED: {
@@ -52,6 +66,14 @@ export const ERROR_CATALOG = {
   OVERLOADED: {
     when: "MAX_IN_FLIGHT requests are in flight already, or MAX_QUEUED_BYTES wait to be read by the server. Nothing was sent.",
     action: "Retry after `Retry-After` seconds.",
+  },
+  TOO_MANY_SERVERS: {
+    when: "The client needs a server process of its own, and MAX_PRIVATE_SERVERS are running. Nothing was sent.",
+    action: "Retry after `Retry-After` seconds, end sessions that are not used, or raise CLAW_MCP_STDIO_MAX_PRIVATE_SERVERS.",
+  },
+  EVENT_NOT_FOUND: {
+    when: "`Last-Event-ID` is no event of this session.",
+    action: "Open the stream without it, or send the id that this session's stream gave.",
   },
   SHUTTING_DOWN: { when: "The sidecar is stopping.", action: "See `sent`; retry elsewhere, or once it is back." },
   NOT_FOUND: { when: "There is nothing at this path.", action: "Use the configured endpoint path, /livez, /readyz or /healthz." },

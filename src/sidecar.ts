@@ -1,12 +1,18 @@
 import type { Config, Environment } from "./config/load.ts";
-import { OPTIONS, VARIABLE_PREFIX } from "./config/options.ts";
+import { VARIABLE_PREFIX } from "./config/option.ts";
+import { OPTIONS } from "./config/options.ts";
 import { describeError } from "./errors.ts";
+import { EventLog } from "./mux/event-log.ts";
 import { Lane } from "./mux/lane.ts";
+import { Lanes } from "./mux/lanes.ts";
 import { SessionStore } from "./mux/session-store.ts";
-import type { Log } from "./observability/log.ts";
+import { SharedRules } from "./mux/shared-rules.ts";
+import { type Log, withFields } from "./observability/log.ts";
 import { createRedactor } from "./observability/redact.ts";
+import { createPrivateLane } from "./private-lane.ts";
+import { INITIALIZED_NOTIFICATION, initializeRequest } from "./upstream/handshake.ts";
 import { RestartPolicy } from "./upstream/restart-policy.ts";
-import { Supervisor, type SupervisorFailure } from "./upstream/supervisor.ts";
+import { Supervisor, type SupervisorFailure, type SupervisorOptions } from "./upstream/supervisor.ts";
 
 /** What the MCP server gets between closing its stdin, SIGTERM and SIGKILL. */
 const STDIN_GRACE_MS = 1000;
@@ -42,27 +48,73 @@ function nowMs(): number {
 export async function startSidecar({ config, environment, version, log, kill }: SidecarOptions): Promise<Sidecar> {
   const redact = createRedactor({ ...environment, [OPTIONS.authToken.variable]: config.authToken });
   const { restartBackoffMs: firstPauseMs, restartMaxMs: longestPauseMs } = config;
-  const supervisor = new Supervisor({
+  const supervisorOptions = (handshake: SupervisorOptions["handshake"], laneLog: Log): SupervisorOptions => ({
     command: { command: config.command, args: config.args, env: serverEnvironment(environment), cwd: config.cwd },
     limits: { maxLineLength: config.maxLineBytes, stdinGraceMs: STDIN_GRACE_MS, termGraceMs: TERM_GRACE_MS },
-    clientInfo: { name: "claw-mcp-stdio", version },
+    handshake,
     readyTimeoutMs: config.readyTimeoutMs,
     restartPolicy: new RestartPolicy({ firstPauseMs, longestPauseMs, random: Math.random }),
-    log,
+    log: laneLog,
     redact,
     nowMs,
   });
-  const lane = new Lane({ upstream: supervisor, limits: config, log, nowMs });
-  kill.addEventListener("abort", () => supervisor.kill());
-  const failed = supervisor.run(lane);
+  const ownHandshake = {
+    request: initializeRequest({ name: "claw-mcp-stdio", version }),
+    initializedNotification: () => INITIALIZED_NOTIFICATION,
+  };
+  const supervisor = new Supervisor(supervisorOptions(ownHandshake, log));
+  const shared = new Lane({
+    limits: config,
+    log,
+    nowMs,
+    upstream: supervisor,
+    rules: (access) => new SharedRules(access, config.holdTimeoutMs),
+  });
+  const failed = supervisor.run(shared);
+  const sessions = new SessionStore(config.maxSessions);
+  const eventLog = new EventLog(config, nowMs);
+  let privateLanes = 0;
+  const lanes = new Lanes({
+    shared,
+    createPrivate: (initialize, streams, onSessionEnd) => {
+      const laneLog = withFields(log, { lane: `private-${++privateLanes}` });
+      const laneOptions = { limits: config, log: laneLog, nowMs };
+      return createPrivateLane({ supervisorOptions, laneOptions, initialize, streams, onSessionEnd });
+    },
+    sessions,
+    eventLog,
+    isolation: config.isolation,
+    maxPrivateServers: config.maxPrivateServers,
+    idleTimeoutMs: config.sessionIdleTimeoutMs,
+    log,
+    nowMs,
+  });
+  kill.addEventListener("abort", () => {
+    supervisor.kill();
+    lanes.kill();
+  });
   let isDraining = false;
 
   // The server starts while the rest is still being loaded: the first answer comes sooner.
-  const [{ createApp }, { HttpListener }] = await Promise.all([import("./http/app.ts"), import("./http/listener.ts")]);
+  const [{ createApp }, { LegacySsePairs }, { HttpListener }, { SseConnections }] = await Promise.all([
+    import("./http/app.ts"),
+    import("./http/legacy-sse-pairs.ts"),
+    import("./http/listener.ts"),
+    import("./http/sse-connection.ts"),
+  ]);
+  const connections = new SseConnections(config.keepAliveMs);
+  const { maxSessions, requestTimeoutMs } = config;
+  const legacySse =
+    config.legacySse === "on" ? new LegacySsePairs({ connections, sessions, maxSessions, requestTimeoutMs, nowMs }) : undefined;
   const app = createApp({
-    lane,
-    sessions: new SessionStore(config.maxSessions),
+    lanes,
+    sessions,
+    connections,
+    legacySse,
     authToken: config.authToken,
+    allowedOrigins: config.allowedOrigins,
+    allowedHosts: config.allowedHosts,
+    listenHost: config.host,
     maxBodyBytes: config.maxBodyBytes,
     path: config.path,
     status: () => supervisor.status(),
@@ -85,9 +137,11 @@ export async function startSidecar({ config, environment, version, log, kill }: 
     async stop() {
       isDraining = true;
       const flushed = listener.stopAccepting();
-      await Promise.race([Promise.all([lane.drain(), flushed]), timeout(config.drainTimeoutMs)]);
-      lane.close();
-      await Promise.all([Promise.race([flushed, timeout(FLUSH_TIMEOUT_MS)]), supervisor.stop()]);
+      legacySse?.drain();
+      await Promise.race([Promise.all([lanes.drain(), flushed]), timeout(config.drainTimeoutMs)]);
+      lanes.close();
+      eventLog.close();
+      await Promise.all([Promise.race([flushed, timeout(FLUSH_TIMEOUT_MS)]), supervisor.stop(), lanes.stopPrivate()]);
       listener.close();
       await failed.catch((error: unknown) => log.error({ err: error, reason: describeError(error) }, "supervision failed"));
     },

@@ -1,6 +1,7 @@
 import { CREDENTIAL_NAME } from "../observability/redact.ts";
 import type { Config } from "./load.ts";
-import { type Option, OPTION_GROUPS, OPTIONS } from "./options.ts";
+import { type Option, OPTION_GROUPS } from "./option.ts";
+import { OPTIONS } from "./options.ts";
 
 const MASK = "***";
 export const ALL_OPTIONS: readonly Option<unknown>[] = Object.values(OPTIONS);

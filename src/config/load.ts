@@ -1,6 +1,7 @@
 import { statSync } from "node:fs";
 import { parseArgs } from "node:util";
-import { type Option, OPTIONS, type OptionKey, type OptionValue, VARIABLE_PREFIX } from "./options.ts";
+import { type Option, VARIABLE_PREFIX } from "./option.ts";
+import { OPTIONS, type OptionKey, type OptionValue } from "./options.ts";
 
 /** The effective configuration. */
 export interface Config {
@@ -12,7 +13,15 @@ export interface Config {
   readonly port: number;
   readonly path: string;
   readonly authToken: string | undefined;
+  readonly allowedOrigins: OptionValue<"allowedOrigins"> | undefined;
+  readonly allowedHosts: OptionValue<"allowedHosts"> | undefined;
+  readonly legacySse: OptionValue<"legacySse">;
   readonly requestTimeoutMs: number;
+  readonly streamAfterMs: number;
+  readonly keepAliveMs: number;
+  readonly isolation: OptionValue<"isolation">;
+  readonly maxPrivateServers: number;
+  readonly sessionIdleTimeoutMs: number;
   readonly restartBackoffMs: number;
   readonly restartMaxMs: number;
   readonly holdTimeoutMs: number;
@@ -23,6 +32,9 @@ export interface Config {
   readonly maxInFlight: number;
   readonly maxHeldRequests: number;
   readonly maxQueuedBytes: number;
+  readonly replayMaxBytes: number;
+  readonly replayMaxAgeMs: number;
+  readonly replayMaxEvents: number;
   readonly logLevel: OptionValue<"logLevel">;
 }
 
@@ -43,6 +55,8 @@ export interface LoadResult {
   /** Variables with our prefix that mean nothing: most likely misspelled. */
   readonly unknownVariables: readonly string[];
 }
+
+const LEGACY_SSE_PATHS: readonly string[] = ["/sse", "/messages"];
 
 const BOOLEAN_FLAGS = ["help", "version", "check-config"];
 
@@ -101,6 +115,10 @@ export function loadConfig(commandLine: CommandLine, environment: Environment, n
   }
   if (values.cwd !== undefined && !isDirectory(values.cwd)) {
     problems.push(`${given("cwd")?.source}: got ${JSON.stringify(values.cwd)}, allowed is an existing directory`);
+  }
+  if (values.legacySse === "on" && LEGACY_SSE_PATHS.includes(values.path?.replace(/\/$/, "") ?? "")) {
+    const allowed = `any path but ${LEGACY_SSE_PATHS.join(" and ")}, which LEGACY_SSE has`;
+    problems.push(`${given("path")?.source}: got ${JSON.stringify(values.path)}, allowed is ${allowed}`);
   }
   const { restartBackoffMs: first = 0, restartMaxMs: longest = 0 } = values;
   const firstGiven = given("restartBackoffMs");

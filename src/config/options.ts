@@ -1,57 +1,7 @@
+import { ISOLATION_MODES } from "../isolation.ts";
 import { LOG_LEVELS } from "../observability/log.ts";
-import { anyText, bearerToken, endpointPath, jsonStrings, listenAddress, oneOf, port, type ValueKind, wholeNumber } from "./value-kinds.ts";
-
-export const VARIABLE_PREFIX = "CLAW_MCP_STDIO_";
-
-export const OPTION_GROUPS = ["MCP server", "HTTP", "Supervision", "Limits", "Logs"] as const;
-
-/** One option: a flag, an environment variable, and what they may say. */
-export interface Option<Value> {
-  readonly group: (typeof OPTION_GROUPS)[number];
-  /** Without the dashes; undefined where the command line has another way to say it. */
-  readonly flag: string | undefined;
-  readonly variable: `${typeof VARIABLE_PREFIX}${string}`;
-  /** Stands for the value in the help. */
-  readonly placeholder: string;
-  readonly description: string;
-  /** As a person would write it; undefined where there is none. */
-  readonly defaultText: string | undefined;
-  readonly kind: ValueKind<Value>;
-  readonly isSecret: boolean;
-}
-
-/** setTimeout takes no more. */
-const MAX_MS = 2_147_483_647;
-/** V8 holds no longer string. */
-const MAX_LENGTH_BYTES = 512 * 1024 * 1024 - 1024;
-const MIB = 1024 * 1024;
-
-interface OptionInput<Value> {
-  readonly group: Option<Value>["group"];
-  readonly flag: string | undefined;
-  readonly name: string;
-  readonly placeholder: string;
-  readonly description: string;
-  readonly defaultText?: string;
-  readonly kind: ValueKind<Value>;
-  readonly isSecret?: boolean;
-}
-
-function option<Value>({ name, defaultText, isSecret, ...rest }: OptionInput<Value>): Option<Value> {
-  return { ...rest, variable: `${VARIABLE_PREFIX}${name}`, defaultText, isSecret: isSecret ?? false };
-}
-
-function limit(group: Option<number>["group"], name: string, defaultValue: number, max: number, description: string): Option<number> {
-  return option({
-    group,
-    flag: name.toLowerCase().replaceAll("_", "-"),
-    name,
-    placeholder: name.endsWith("_MS") ? "MS" : name.endsWith("_BYTES") ? "BYTES" : "N",
-    description,
-    defaultText: String(defaultValue),
-    kind: wholeNumber(max),
-  });
-}
+import { limit, MAX_LENGTH_BYTES, MAX_MS, MIB, type Option, option } from "./option.ts";
+import { anyText, bearerToken, endpointPath, hosts, jsonStrings, listenAddress, oneOf, origins, port } from "./value-kinds.ts";
 
 /** All options, in the order in which they are shown. `docs/CONFIGURATION.md` and `--help` are made of this. */
 export const OPTIONS = {
@@ -124,7 +74,80 @@ export const OPTIONS = {
     kind: bearerToken,
     isSecret: true,
   }),
-  requestTimeoutMs: limit("HTTP", "REQUEST_TIMEOUT_MS", 60_000, MAX_MS, "One request's time, from its arrival to the server's answer."),
+  allowedOrigins: option({
+    group: "HTTP",
+    flag: "allowed-origins",
+    name: "ALLOWED_ORIGINS",
+    placeholder: "ORIGINS",
+    description:
+      "Origins whose web pages may call, `https://app.example,http://localhost:5173`, or `*`. Default: those of this machine (localhost, 127.0.0.1, [::1]) at any port.",
+    kind: origins,
+  }),
+  allowedHosts: option({
+    group: "HTTP",
+    flag: "allowed-hosts",
+    name: "ALLOWED_HOSTS",
+    placeholder: "HOSTS",
+    description:
+      "Hosts that requests may name besides those of this machine, `mcp.example,10.0.0.5:8080`; without a port: any. Default: none where only loopback is listened on, else any.",
+    kind: hosts,
+  }),
+  legacySse: option({
+    group: "HTTP",
+    flag: "legacy-sse",
+    name: "LEGACY_SSE",
+    placeholder: "MODE",
+    description:
+      "`on`: the HTTP+SSE transport of MCP 2024-11-05 is offered too, at `/sse` and `/messages`, for clients that speak nothing newer. Deprecated.",
+    defaultText: "off",
+    kind: oneOf(["on", "off"]),
+  }),
+  requestTimeoutMs: limit(
+    "HTTP",
+    "REQUEST_TIMEOUT_MS",
+    60_000,
+    MAX_MS,
+    "One request's time, from its arrival to the server's answer. Progress, and a question to the client, renew it, up to ten times.",
+  ),
+  streamAfterMs: limit(
+    "HTTP",
+    "STREAM_AFTER_MS",
+    10_000,
+    MAX_MS,
+    "After how much silence an answer is begun as an event stream, for a client that reads one; sooner where there is something to send.",
+  ),
+  keepAliveMs: limit(
+    "HTTP",
+    "KEEP_ALIVE_MS",
+    15_000,
+    MAX_MS,
+    "How often an open event stream gets a comment, so that nobody takes it for dead.",
+  ),
+  isolation: option({
+    group: "Sessions",
+    flag: "isolation",
+    name: "ISOLATION",
+    placeholder: "MODE",
+    description:
+      "Who shares a server process. `auto`: a client that declares sampling, elicitation or roots gets its own, all others share one. `shared`: all share one. `session`: each has its own.",
+    defaultText: "auto",
+    kind: oneOf(ISOLATION_MODES),
+  }),
+  maxSessions: limit(
+    "Sessions",
+    "MAX_SESSIONS",
+    10_000,
+    10_000_000,
+    "Sessions kept; beyond it, the one ends that was longest not used and has no stream open.",
+  ),
+  maxPrivateServers: limit("Sessions", "MAX_PRIVATE_SERVERS", 32, 100_000, "Server processes of single clients; beyond it 503."),
+  sessionIdleTimeoutMs: limit(
+    "Sessions",
+    "SESSION_IDLE_TIMEOUT_MS",
+    600_000,
+    MAX_MS,
+    "How long a session with a server process of its own may be unused: no request running, no stream open. Then both end.",
+  ),
   restartBackoffMs: limit(
     "Supervision",
     "RESTART_BACKOFF_MS",
@@ -161,8 +184,7 @@ export const OPTIONS = {
     MAX_LENGTH_BYTES,
     "Longest message of the server, in UTF-16 units; a longer one is answered with an error and skipped.",
   ),
-  maxSessions: limit("Limits", "MAX_SESSIONS", 10_000, 10_000_000, "Sessions kept; beyond it, the one that was longest not used ends."),
-  maxInFlight: limit("Limits", "MAX_IN_FLIGHT", 1024, 1_000_000, "Requests in flight; beyond it 503."),
+  maxInFlight: limit("Limits", "MAX_IN_FLIGHT", 1024, 1_000_000, "Requests in flight at one server; beyond it 503."),
   maxHeldRequests: limit(
     "Limits",
     "MAX_HELD_REQUESTS",
@@ -177,6 +199,15 @@ export const OPTIONS = {
     MAX_LENGTH_BYTES,
     "What may wait for the server to read it, in UTF-16 units; beyond it 503.",
   ),
+  replayMaxBytes: limit(
+    "Limits",
+    "REPLAY_MAX_BYTES",
+    32 * MIB,
+    MAX_LENGTH_BYTES,
+    "Kept of all event streams together, for clients that come back with `Last-Event-ID`, in UTF-16 units; a single stream may take a quarter.",
+  ),
+  replayMaxAgeMs: limit("Limits", "REPLAY_MAX_AGE_MS", 300_000, MAX_MS, "How long an event is kept for that."),
+  replayMaxEvents: limit("Limits", "REPLAY_MAX_EVENTS", 1000, 1_000_000, "Events kept of a single stream."),
   logLevel: option({
     group: "Logs",
     flag: "log-level",

@@ -1,3 +1,5 @@
+import { parseAuthority, parseOrigin } from "../authority.ts";
+
 /** What the text of an option may be, and what it means. */
 export interface ValueKind<Value> {
   /** Ends the sentence "allowed is …". */
@@ -79,3 +81,22 @@ export const bearerToken: ValueKind<string> = {
   allowed: "visible ASCII characters without spaces",
   parse: (text) => (/^[\x21-\x7e]+$/.test(text) ? text : undefined),
 };
+
+export const origins: ValueKind<"*" | readonly string[]> = {
+  allowed: "*, or scheme://host or scheme://host:port, several separated by commas, international names in punycode",
+  parse: (text) => (text.trim() === "*" ? "*" : parseList(text, parseOrigin)),
+};
+
+export const hosts: ValueKind<readonly string[]> = {
+  allowed: "host or host:port, several separated by commas, IPv6 addresses in brackets, international names in punycode",
+  parse: (text) =>
+    parseList(text, (item) => {
+      const authority = parseAuthority(item);
+      return authority?.port === undefined ? authority?.host : `${authority.host}:${authority.port}`;
+    }),
+};
+
+function parseList(text: string, parse: (item: string) => string | undefined): readonly string[] | undefined {
+  const values = text.split(",").map((item) => parse(item.trim()));
+  return values.every((value) => value !== undefined) ? values : undefined;
+}

@@ -1,4 +1,19 @@
 import { timingSafeEqual } from "node:crypto";
+import { SidecarError } from "../errors.ts";
+import type { Route } from "./mcp-route.ts";
+import { refuse } from "./refuse.ts";
+
+/** Keeps everybody from a route who does not have the token. */
+export function createTokenGuard(token: string | undefined): (route: Route) => Route {
+  const isAuthorized = createTokenCheck(token);
+  if (isAuthorized === undefined) return (route) => route;
+  return (route) => (request, response) => {
+    const { authorization } = request.headers;
+    if (isAuthorized(authorization)) return route(request, response);
+    const error = new SidecarError("UNAUTHORIZED", "This endpoint needs a valid bearer token.");
+    refuse(request, response, error, { "WWW-Authenticate": challenge(authorization) });
+  };
+}
 
 /**
  * Makes the check of the `Authorization` header. The comparison takes the same time wherever a wrong token differs; only its length

@@ -2,13 +2,20 @@ import express, { type ErrorRequestHandler } from "express";
 import type { RequestListener } from "node:http";
 import { describeError, SidecarError } from "../errors.ts";
 import type { Log } from "../observability/log.ts";
+import { createTokenGuard } from "./access-guard.ts";
+import { type CrossOriginOptions, createCrossOriginGuard } from "./cross-origin.ts";
 import { createHealthRoutes, type HealthOptions } from "./health-routes.ts";
 import { sendError } from "./json-response.ts";
-import { createMcpRoute, type McpRouteOptions } from "./mcp-route.ts";
+import type { LegacySsePairs } from "./legacy-sse-pairs.ts";
+import { createLegacySseRoutes } from "./legacy-sse-routes.ts";
+import { createMcpRoute, type McpRouteOptions, type Route } from "./mcp-route.ts";
 
-export interface AppOptions extends McpRouteOptions, HealthOptions {
+export interface AppOptions extends McpRouteOptions, HealthOptions, CrossOriginOptions {
   /** Of the MCP endpoint, for example `/mcp`. */
   readonly path: string;
+  readonly authToken: string | undefined;
+  /** Undefined where HTTP+SSE is not offered. */
+  readonly legacySse: LegacySsePairs | undefined;
   readonly log: Log;
 }
 
@@ -17,8 +24,13 @@ export interface AppOptions extends McpRouteOptions, HealthOptions {
  * the prototypes that Express puts on each request, cost a seventh of the calls (docs/decisions/0002-endpoint-before-express.md).
  */
 export function createApp(options: AppOptions): RequestListener {
-  const { path, log } = options;
-  const mcpRoute = createMcpRoute(options);
+  const { path, authToken, legacySse, log } = options;
+  const guardOrigin = createCrossOriginGuard(options);
+  const guardToken = createTokenGuard(authToken);
+  const guarded = (route: Route): Route => guardOrigin(guardToken(route));
+  const mcpRoute = guarded(createMcpRoute(options));
+  const legacyRoutes = legacySse === undefined ? [] : createLegacySseRoutes({ ...options, pairs: legacySse });
+  const otherRoutes = legacyRoutes.map(([otherPath, route]): [string, Route] => [otherPath, guarded(route)]);
   const app = express()
     .disable("x-powered-by")
     .disable("etag")
@@ -37,8 +49,12 @@ export function createApp(options: AppOptions): RequestListener {
       sendError(response, new SidecarError("INVALID_REQUEST", "The Host header is missing.", { sent: false }), undefined, {
         Connection: "close",
       });
-    } else if (isEndpoint(request.url ?? "", path)) mcpRoute(request, response);
-    else app(request, response);
+      return;
+    }
+    const url = request.url ?? "";
+    if (isEndpoint(url, path)) return mcpRoute(request, response);
+    const route = otherRoutes.find(([otherPath]) => isEndpoint(url, otherPath))?.[1] ?? app;
+    route(request, response);
   };
 }
 

@@ -6,6 +6,8 @@ import { parse } from "content-type";
 const USUAL_CONTENT_TYPE = "application/json";
 const USUAL_ACCEPT = "application/json, text/event-stream";
 
+const EVENT_STREAM_TYPE = "text/event-stream";
+
 /** One media type in two spellings, for a client that names the charset, which JSON does not have. */
 const OFFERED_TYPES = [USUAL_CONTENT_TYPE, `${USUAL_CONTENT_TYPE}; charset=utf-8`];
 
@@ -26,4 +28,13 @@ export function hasJsonBody(request: IncomingMessage): boolean {
 /** Whether the client reads JSON; one that sends no `Accept` reads anything. */
 export function acceptsJson(request: IncomingMessage): boolean {
   return request.headers.accept === USUAL_ACCEPT || accepts(request).type(OFFERED_TYPES) !== false;
+}
+
+/** Whether the client says that it reads event streams. A wildcard does not say so: whoever sends one may expect plain JSON. */
+export function acceptsEventStream(request: IncomingMessage): boolean {
+  const { accept } = request.headers;
+  if (accept === USUAL_ACCEPT) return true;
+  if (accept === undefined) return false;
+  const types = accepts(request).types() as string[];
+  return types.some((type) => type.toLowerCase() === EVENT_STREAM_TYPE);
 }

@@ -15,6 +15,8 @@ const { ParseError, InvalidRequest, InternalError, ServerError, SessionOrTimeout
 export const WIRE_ERRORS = {
   PARSE_ERROR: { httpStatus: 400, jsonRpcCode: ParseError },
   INVALID_REQUEST: { httpStatus: 400, jsonRpcCode: InvalidRequest },
+  ORIGIN_NOT_ALLOWED: { httpStatus: 403, jsonRpcCode: ServerError },
+  HOST_NOT_ALLOWED: { httpStatus: 403, jsonRpcCode: ServerError },
   UNAUTHORIZED: { httpStatus: 401, jsonRpcCode: ServerError },
   METHOD_NOT_ALLOWED: { httpStatus: 405, jsonRpcCode: ServerError },
   NOT_ACCEPTABLE: { httpStatus: 406, jsonRpcCode: ServerError },
@@ -30,6 +32,8 @@ export const WIRE_ERRORS = {
   UPSTREAM_NOT_READY: { httpStatus: 503, jsonRpcCode: ServerError },
   UPSTREAM_RESPONSE_TOO_LARGE: { httpStatus: 200, jsonRpcCode: InternalError },
   OVERLOADED: { httpStatus: 503, jsonRpcCode: ServerError },
+  TOO_MANY_SERVERS: { httpStatus: 503, jsonRpcCode: ServerError },
+  EVENT_NOT_FOUND: { httpStatus: 400, jsonRpcCode: ServerError },
   SHUTTING_DOWN: { httpStatus: 503, jsonRpcCode: ServerError },
   NOT_FOUND: { httpStatus: 404, jsonRpcCode: ServerError },
   INTERNAL_ERROR: { httpStatus: 500, jsonRpcCode: InternalError },

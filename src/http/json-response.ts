@@ -1,5 +1,6 @@
 import type { ServerResponse } from "node:http";
-import type { SidecarError } from "../errors.ts";
+import { SidecarError } from "../errors.ts";
+import type { ClientMessageProblem } from "../jsonrpc/client-message.ts";
 import { errorBody, errorHeaders, errorStatus } from "./error-response.ts";
 
 /** Sends a JSON body and ends the response. Nothing happens when the client is gone or the response has begun. */
@@ -22,4 +23,9 @@ export function sendError(
   headers?: Readonly<Record<string, string>>,
 ): void {
   sendJson(response, errorStatus(error), errorBody(error, idText), { ...errorHeaders(error), ...headers });
+}
+
+/** For a body that is no message. */
+export function sendProblem(response: ServerResponse, { code, reason, idText }: ClientMessageProblem): void {
+  sendError(response, new SidecarError(code, `${reason}.`), idText);
 }

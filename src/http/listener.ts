@@ -22,6 +22,7 @@ export class HttpListener {
   /** Those whose last byte has not been handed to the operating system. */
   readonly #openResponses = new Set<ServerResponse>();
   #isClosing = false;
+  #isClosingIdle = false;
   #onFlushed: (() => void) | undefined;
 
   constructor(app: RequestListener) {
@@ -65,9 +66,15 @@ export class HttpListener {
     if (this.#openResponses.size === 0) this.#onFlushed?.();
   }
 
+  /** Once for all that close in one turn: it looks at every connection. */
   #closeIdleConnections(): void {
-    const isFlushing = this.#openResponses.values().some((response) => response.writableEnded && !response.writableFinished);
-    if (!isFlushing) this.#server.closeIdleConnections();
+    if (this.#isClosingIdle) return;
+    this.#isClosingIdle = true;
+    setImmediate(() => {
+      this.#isClosingIdle = false;
+      const isFlushing = this.#openResponses.values().some((response) => response.writableEnded && !response.writableFinished);
+      if (!isFlushing) this.#server.closeIdleConnections();
+    });
   }
 
   #onClientError(error: NodeJS.ErrnoException, socket: Duplex): void {

@@ -1,21 +1,30 @@
 import type { ServerResponse } from "node:http";
 import type { SidecarError } from "../errors.ts";
 import type { Exchange } from "../mux/exchange.ts";
+import { errorBody } from "./error-response.ts";
+import type { OpenStream } from "./event-streams.ts";
 import { sendAccepted, sendError, sendJson } from "./json-response.ts";
 
-/** The exchange of one POST: a JSON body, sent once. */
+/**
+ * The exchange of one POST. A JSON body if the response is the first thing to send; a stream from the first message ahead of it, or
+ * after long silence, where the client reads streams.
+ */
 export class PostExchange implements Exchange {
   readonly idText: string;
   readonly acceptedAtMs: number;
   onDisconnect: (() => void) | undefined;
   readonly #response: ServerResponse;
+  readonly #openStream: (() => OpenStream) | undefined;
+  #open: OpenStream | undefined;
   #headers: Readonly<Record<string, string>> | undefined;
   #isFinished = false;
 
-  constructor(response: ServerResponse, idText: string, acceptedAtMs: number) {
+  /** @param openStream answers with a stream; undefined where the client reads none. */
+  constructor(response: ServerResponse, idText: string, acceptedAtMs: number, openStream?: () => OpenStream) {
     this.#response = response;
     this.idText = idText;
     this.acceptedAtMs = acceptedAtMs;
+    this.#openStream = openStream;
     response.once("close", this.#onClose);
   }
 
@@ -24,20 +33,43 @@ export class PostExchange implements Exchange {
     this.#headers = headers;
   }
 
+  get isListening(): boolean {
+    if (this.#isFinished) return false;
+    return this.#open === undefined ? this.#openStream !== undefined && !this.#response.destroyed : this.#open.stream.isAttached;
+  }
+
+  get isStream(): boolean {
+    return this.#open !== undefined;
+  }
+
+  emit(body: string): boolean {
+    this.keepAlive();
+    if (this.#isFinished || this.#open === undefined) return false;
+    this.#open.stream.emit(body);
+    return true;
+  }
+
+  keepAlive(): void {
+    if (!this.#isFinished && !this.#response.destroyed) this.#open ??= this.#openStream?.();
+  }
+
   respond(body: string): void {
     if (!this.#finish()) return;
-    sendJson(this.#response, 200, body, this.#headers);
+    if (this.#open === undefined) sendJson(this.#response, 200, body, this.#headers);
+    else this.#open.stream.finish(body);
   }
 
   fail(error: SidecarError): void {
     if (!this.#finish()) return;
-    sendError(this.#response, error, this.idText);
+    if (this.#open === undefined) sendError(this.#response, error, this.idText);
+    else this.#open.stream.finish(errorBody(error, this.idText));
   }
 
   /** For a request that its client has cancelled: MCP wants no response to it, and the HTTP exchange has to end. */
   dismiss(): void {
     if (!this.#finish()) return;
-    sendAccepted(this.#response);
+    if (this.#open === undefined) sendAccepted(this.#response);
+    else this.#open.stream.end();
   }
 
   #finish(): boolean {
@@ -46,7 +78,14 @@ export class PostExchange implements Exchange {
     return true;
   }
 
+  /** Where the client has an event id, it can come back for the rest; otherwise nobody can read the response any more. */
   readonly #onClose = (): void => {
+    if (this.#open !== undefined) {
+      const { stream, connection, isPrimed } = this.#open;
+      stream.detach(connection);
+      if (isPrimed || stream.hasBegun) return;
+      stream.end();
+    }
     if (this.#finish()) this.onDisconnect?.();
   };
 }

@@ -1,12 +1,17 @@
 import type { IncomingMessage } from "node:http";
 import { isUtf8 } from "node:buffer";
 import { SidecarError } from "../errors.ts";
+import { hasJsonBody } from "./content-negotiation.ts";
 
 /**
- * Reads the whole body as text and hands it on; `onBody` is called once, with the text or the error. A plain callback: a promise per
+ * Reads the whole body, which has to be JSON by its type, as text and hands it on; `onBody` is called once, with the text or the error. A plain callback: a promise per
  * message would cost more than the reading.
  */
 export function readBody(request: IncomingMessage, maxBytes: number, onBody: (body: string | SidecarError) => void): void {
+  if (!hasJsonBody(request)) {
+    onBody(new SidecarError("UNSUPPORTED_MEDIA_TYPE", "The body must be application/json in UTF-8, uncompressed."));
+    return;
+  }
   if (Number(request.headers["content-length"]) > maxBytes) {
     onBody(tooLarge(maxBytes));
     return;

@@ -44,6 +44,17 @@ export function readClientMessage(text: string): ClientMessage | ClientMessagePr
   };
 }
 
+/** The JSON text of the id, as it is spelled there; empty where there is none. */
+export function idTextOf({ text, idSpan }: ClientMessage): string {
+  return idSpan === undefined ? "" : text.slice(idSpan.start, idSpan.end);
+}
+
+/** A message that was read already, with its spans. */
+export function locate(message: Message, text: string): ClientMessage {
+  const [, idSpan, , paramsSpan] = findMembers(text, 0, ENVELOPE).spans;
+  return { message, text, idSpan, paramsSpan };
+}
+
 /** A server might obey it, and a `notifications/cancelled` that went by unread would name the request of somebody else. */
 function refuseNotificationWithId(message: Message | InvalidMessage): Message | InvalidMessage {
   if (message.kind !== "request" || !message.method.startsWith("notifications/")) return message;

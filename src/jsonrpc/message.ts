@@ -9,13 +9,13 @@ export interface RequestMessage {
   readonly params: JsonObject | undefined;
 }
 
-interface NotificationMessage {
+export interface NotificationMessage {
   readonly kind: "notification";
   readonly method: string;
   readonly params: JsonObject | undefined;
 }
 
-interface ResponseMessage {
+export interface ResponseMessage {
   readonly kind: "response";
   /** Undefined for an error that answers nothing in particular (`id: null`, or no id at all). */
   readonly id: JsonRpcId | undefined;

@@ -7,3 +7,13 @@ export const NEWEST_LEGACY_PROTOCOL_VERSION = "2025-11-25";
 export function negotiateProtocolVersion(requested: unknown): string {
   return typeof requested === "string" && LEGACY_PROTOCOL_VERSIONS.includes(requested) ? requested : NEWEST_LEGACY_PROTOCOL_VERSION;
 }
+
+/** Whether clients of this revision read an event with an id and no data; parsers of older ones choke on it. Revisions sort as text. */
+export function hasPrimedStreams(protocolVersion: string): boolean {
+  return protocolVersion >= "2025-11-25";
+}
+
+/** Whether this revision knows JSON-RPC batches: 2025-06-18 removed them. */
+export function hasBatches(protocolVersion: string): boolean {
+  return protocolVersion < "2025-06-18";
+}

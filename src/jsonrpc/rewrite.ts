@@ -17,6 +17,15 @@ export function rewriteRequest(request: ClientMessage, wireId: number): string {
   return toOneLine(applyEdits(text, edits));
 }
 
+/** The progress token of a request as it is spelled there, where it has one. */
+export function progressTokenText({ message, text, paramsSpan }: ClientMessage): string | undefined {
+  if (message.kind !== "request" || paramsSpan === undefined) return undefined;
+  const meta = message.params?.["_meta"];
+  if (!isJsonObject(meta) || !("progressToken" in meta)) return undefined;
+  const span = findPath(text, paramsSpan.start, ["_meta", "progressToken"]);
+  return span === undefined ? undefined : text.slice(span.start, span.end);
+}
+
 /** The id in a client's `notifications/cancelled`, as it is spelled there. */
 export function cancelledIdText(notification: ClientMessage): string | undefined {
   const span = requestIdSpan(notification);
@@ -27,6 +36,12 @@ export function cancelledIdText(notification: ClientMessage): string | undefined
 export function rewriteCancellation(notification: ClientMessage, wireId: number): string {
   const span = requestIdSpan(notification);
   return toOneLine(span === undefined ? notification.text : applyEdits(notification.text, [{ span, text: String(wireId) }]));
+}
+
+/** A `notifications/progress` with the token that its reader chose. */
+export function rewriteProgressToken({ text, paramsSpan }: ClientMessage, tokenText: string): string {
+  const span = paramsSpan === undefined ? undefined : findPath(text, paramsSpan.start, ["progressToken"]);
+  return toOneLine(span === undefined ? text : applyEdits(text, [{ span, text: tokenText }]));
 }
 
 function requestIdSpan({ text, paramsSpan }: ClientMessage): Span | undefined {

@@ -61,6 +61,31 @@ export function findPath(text: string, start: number, path: readonly string[]): 
   return span;
 }
 
+/** The edits that take the named member out of the object that starts at `start`, however often it occurs there. */
+export function removeMember(text: string, start: number, name: string): Edit[] {
+  const members: (Span & { readonly isKept: boolean })[] = [];
+  let index = skipWhitespace(text, skipWhitespace(text, start) + 1);
+  while (text.charCodeAt(index) === QUOTE) {
+    const keyEnd = skipString(text, index);
+    const end = skipValue(text, skipWhitespace(text, skipWhitespace(text, keyEnd) + 1));
+    members.push({ start: index, end, isKept: matchName(text, index, keyEnd, [name]) === -1 });
+    index = skipWhitespace(text, end);
+    if (text.charCodeAt(index) === COMMA) index = skipWhitespace(text, index + 1);
+  }
+  // One goes with the comma behind it; those at the end go with the comma before them.
+  const lastKept = members.findLastIndex(({ isKept }) => isKept);
+  const edits: Edit[] = [];
+  for (const [position, member] of members.slice(0, lastKept + 1).entries()) {
+    const next = members[position + 1];
+    if (!member.isKept && next !== undefined) edits.push({ span: { start: member.start, end: next.start }, text: "" });
+  }
+  const [firstOfEnd, last] = [members[lastKept + 1], members.at(-1)];
+  if (firstOfEnd !== undefined && last !== undefined) {
+    edits.push({ span: { start: members[lastKept]?.end ?? firstOfEnd.start, end: last.end }, text: "" });
+  }
+  return edits;
+}
+
 /** The spans of the elements of the array that `text` is. */
 export function findElements(text: string): Span[] {
   const spans: Span[] = [];

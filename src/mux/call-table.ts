@@ -22,6 +22,8 @@ export class CallTable {
   readonly #log: Log;
   readonly #nowMs: () => number;
   readonly #pending = new PendingRequests<Call>();
+  /** The sidecar's own requests hold up nobody, and nobody waits for them. */
+  #ofClients = 0;
   #onEmpty: (() => void) | undefined;
 
   constructor({ upstream, held, log, nowMs }: CallTableOptions) {
@@ -31,8 +33,9 @@ export class CallTable {
     this.#nowMs = nowMs;
   }
 
+  /** Those of clients. */
   get size(): number {
-    return this.#pending.size;
+    return this.#ofClients;
   }
 
   mintId(): number {
@@ -41,6 +44,9 @@ export class CallTable {
 
   add(call: Call): void {
     this.#pending.add(call.wireId, call);
+    if (call.session === undefined) return;
+    this.#ofClients++;
+    call.session.callsInFlight++;
   }
 
   /** Calls may be ended while they are iterated. */
@@ -48,11 +54,16 @@ export class CallTable {
     return this.#pending.values();
   }
 
-  /** Removes the call that an answer is for; a call that was never sent cannot have one. */
-  takeAnswered(wireId: unknown): Call | undefined {
+  /** The call that the server knows by this id; one that was never sent it cannot know. */
+  getWritten(wireId: unknown): Call | undefined {
     const call = this.#pending.get(wireId);
-    if (call?.state !== "written") return undefined;
-    this.#remove(call);
+    return call?.state === "written" ? call : undefined;
+  }
+
+  /** Removes the call that an answer is for. */
+  takeAnswered(wireId: unknown, hasResult: boolean): Call | undefined {
+    const call = this.getWritten(wireId);
+    if (call !== undefined) this.#remove(call, hasResult);
     return call;
   }
 
@@ -77,17 +88,39 @@ export class CallTable {
       this.#held.remove(call);
       this.#upstream.withdraw(call);
     }
-    this.#remove(call);
+    this.#remove(call, false);
     this.#log.info({ method: shorten(method), requestId: wireId, reason, code: error?.code }, "request given up");
     if (error !== undefined) call.exchange.fail(error);
   }
 
   /** Ends the calls whose time is up. @returns the next deadline, or Infinity. */
-  expire(nowMs: number, timeoutMs: number): number {
+  expire(nowMs: number): number {
     let nextMs = Number.POSITIVE_INFINITY;
     for (const call of this.#pending.values()) {
       if (call.deadlineMs > nowMs) nextMs = Math.min(nextMs, call.deadlineMs);
-      else this.giveUp(call, "timeout", requestTimedOut(call.method, timeoutMs, call.state === "written"));
+      else this.timeOut(call);
+    }
+    return nextMs;
+  }
+
+  /** Ends a call whose time is up, however often that was renewed. */
+  timeOut(call: Call): void {
+    const takenMs = Math.round(call.deadlineMs - call.exchange.acceptedAtMs);
+    this.giveUp(call, "timeout", requestTimedOut(call.method, takenMs, call.state === "written"));
+  }
+
+  /** Gives the calls that the server has a new time, within the limit of each. */
+  extend(nowMs: number, timeoutMs: number): void {
+    for (const call of this.#pending.values()) if (call.state === "written") extendDeadline(call, nowMs, timeoutMs);
+  }
+
+  /** Begins the answers that are long in coming. @returns when the next one will be, or Infinity. */
+  keepAlive(nowMs: number, silenceMs: number): number {
+    let nextMs = Number.POSITIVE_INFINITY;
+    for (const { exchange } of this.#pending.values()) {
+      const dueAtMs = exchange.acceptedAtMs + silenceMs;
+      if (dueAtMs > nowMs) nextMs = Math.min(nextMs, dueAtMs);
+      else exchange.keepAlive();
     }
     return nextMs;
   }
@@ -98,23 +131,34 @@ export class CallTable {
     for (const call of this.#pending.values()) {
       if (call.state !== "written") continue;
       count++;
-      this.#remove(call);
+      this.#remove(call, false);
       call.exchange.fail(describe(call));
     }
     this.#pending.forgetAbandoned();
     return count;
   }
 
-  #remove(call: Call): void {
+  #remove(call: Call, hasResult: boolean): void {
     this.#pending.take(call.wireId);
-    if (this.#pending.size === 0) this.#onEmpty?.();
+    // Up to now its session was in use, however long ago its client was last heard of.
+    if (call.session !== undefined) {
+      this.#ofClients--;
+      call.session.callsInFlight--;
+      call.session.lastUsedAtMs = this.#nowMs();
+    }
+    call.onSettled?.(hasResult);
+    if (this.#ofClients === 0) this.#onEmpty?.();
   }
 
-  /** Resolves when no call awaits an answer. */
+  /** Resolves when no client awaits an answer. */
   whenEmpty(): Promise<void> {
-    if (this.#pending.size === 0) return Promise.resolve();
+    if (this.#ofClients === 0) return Promise.resolve();
     return new Promise((resolve) => {
       this.#onEmpty = resolve;
     });
   }
+}
+
+export function extendDeadline(call: Call, nowMs: number, timeoutMs: number): void {
+  call.deadlineMs = Math.min(call.lastDeadlineMs, Math.max(call.deadlineMs, nowMs + timeoutMs));
 }

@@ -3,6 +3,8 @@ import { isProtocolRead } from "./retry-safety.ts";
 import type { UpstreamExit, UpstreamStatus } from "./upstream.ts";
 
 const MAX_SHOWN_LENGTH = 100;
+/** A client may end its session long before it is idle for so long that it is ended. */
+const MAX_RETRY_AFTER_SECONDS = 30;
 
 /** The errors of the lane, worded for the person or the model that reads them. */
 
@@ -51,6 +53,14 @@ export function overloaded(what: string): SidecarError {
   });
 }
 
+export function noPrivateServerLeft(limit: number, freeInMs: number): SidecarError {
+  return new SidecarError(
+    "TOO_MANY_SERVERS",
+    `This client needs an MCP server process of its own, and all ${limit} are in use. ${outcome(false, true)}`,
+    { sent: false, retrySafe: true, retryAfterSeconds: Math.min(MAX_RETRY_AFTER_SECONDS, Math.max(1, Math.ceil(freeInMs / 1000))) },
+  );
+}
+
 export function shuttingDown(method: string, sent: boolean): SidecarError {
   const retrySafe = isRetrySafe(method, sent);
   return new SidecarError("SHUTTING_DOWN", `The sidecar of this MCP server is shutting down. ${outcome(sent, retrySafe)}`, {
@@ -62,7 +72,7 @@ export function shuttingDown(method: string, sent: boolean): SidecarError {
 
 export function sessionEnded(method: string, sent: boolean): SidecarError {
   const retrySafe = isRetrySafe(method, sent);
-  return new SidecarError("REQUEST_CANCELLED", `The session of ${shorten(method)} was ended by its client. ${outcome(sent, retrySafe)}`, {
+  return new SidecarError("REQUEST_CANCELLED", `The session of ${shorten(method)} has ended. ${outcome(sent, retrySafe)}`, {
     sent,
     retrySafe,
   });

@@ -1,20 +1,20 @@
 import type { RequestMessage } from "../jsonrpc/message.ts";
 import { negotiateProtocolVersion } from "../jsonrpc/protocol-versions.ts";
-import { applyEdits, findPath } from "../jsonrpc/splice.ts";
+import { applyEdits, type Edit, findPath, removeMember } from "../jsonrpc/splice.ts";
+import type { InitializeAnswer } from "./lane-rules.ts";
 import type { UpstreamHandshake } from "./upstream.ts";
 
 /**
- * Answers a client's `initialize` from the server's handshake with the sidecar. All of the server's result is passed on as it came;
- * only the revision is negotiated with each client, since the sidecar speaks all of them.
+ * Answers a client's `initialize` from a shared server's handshake with the sidecar. All of the server's result is passed on as it came,
+ * but for the revision, which is negotiated with each client since the sidecar speaks all of them, and `tasks.list`, which a server
+ * should not offer that cannot tell its requestors apart (MCP 2025-11-25, basic/utilities/tasks).
  */
-export function answerInitialize(
-  handshake: UpstreamHandshake,
-  request: RequestMessage,
-  idText: string,
-): { readonly protocolVersion: string; readonly body: string } {
-  const { resultText } = handshake;
+export function answerInitialize({ resultText }: UpstreamHandshake, request: RequestMessage, idText: string): InitializeAnswer {
   const protocolVersion = negotiateProtocolVersion(request.params?.["protocolVersion"]);
-  const span = findPath(resultText, 0, ["protocolVersion"]);
-  const result = span === undefined ? resultText : applyEdits(resultText, [{ span, text: JSON.stringify(protocolVersion) }]);
-  return { protocolVersion, body: `{"jsonrpc":"2.0","id":${idText},"result":${result}}` };
+  const edits: Edit[] = [];
+  const versionSpan = findPath(resultText, 0, ["protocolVersion"]);
+  if (versionSpan !== undefined) edits.push({ span: versionSpan, text: JSON.stringify(protocolVersion) });
+  const tasksSpan = findPath(resultText, 0, ["capabilities", "tasks"]);
+  if (tasksSpan !== undefined && resultText[tasksSpan.start] === "{") edits.push(...removeMember(resultText, tasksSpan.start, "list"));
+  return { protocolVersion, body: `{"jsonrpc":"2.0","id":${idText},"result":${applyEdits(resultText, edits)}}` };
 }

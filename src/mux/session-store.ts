@@ -1,13 +1,6 @@
-import { randomUUID } from "node:crypto";
+import type { Session } from "./session.ts";
 
-/** A client's session in the shared lane: it costs an entry in a table and nothing else, so it has no idle timeout. */
-export interface Session {
-  readonly id: string;
-  /** The revision that `initialize` answered. */
-  readonly protocolVersion: string;
-}
-
-/** Sessions by id, bounded: beyond the limit, the one that was longest not used ends. Ids are 122 random bits, never a client's choice. */
+/** Sessions by id, bounded: beyond the limit, the one ends that was longest not used and is not in use. */
 export class SessionStore {
   readonly #sessions = new Map<string, Session>();
   readonly #maxSessions: number;
@@ -20,27 +13,33 @@ export class SessionStore {
     return this.#sessions.size;
   }
 
-  create(protocolVersion: string): Session {
-    const session = { id: randomUUID(), protocolVersion };
+  values(): MapIterator<Session> {
+    return this.#sessions.values();
+  }
+
+  add(session: Session): void {
     this.#sessions.set(session.id, session);
-    if (this.#sessions.size > this.#maxSessions) {
-      const [oldest] = this.#sessions.keys();
-      if (oldest !== undefined) this.#sessions.delete(oldest);
-    }
-    return session;
+    if (this.#sessions.size <= this.#maxSessions) return;
+    const [longestUnused] = this.#sessions.values();
+    const unused = this.#sessions.values().find((each) => each !== session && !each.isInUse) ?? longestUnused;
+    if (unused !== undefined) this.end(unused);
   }
 
   /** The session, now the most recently used one. */
-  use(id: string): Session | undefined {
+  use(id: string, nowMs: number): Session | undefined {
     const session = this.#sessions.get(id);
     if (session !== undefined) {
       this.#sessions.delete(id);
       this.#sessions.set(id, session);
+      session.lastUsedAtMs = nowMs;
     }
     return session;
   }
 
-  end(id: string): boolean {
-    return this.#sessions.delete(id);
+  /** Ends a session: what it still had running is cancelled, its streams end. */
+  end(session: Session): void {
+    if (!this.#sessions.delete(session.id)) return;
+    session.lane.endSession(session);
+    session.streams.close();
   }
 }

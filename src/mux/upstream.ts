@@ -38,11 +38,14 @@ export interface UpstreamHandshake {
   readonly generation: number;
   /** The JSON text of its `InitializeResult`. */
   readonly resultText: string;
+  readonly protocolVersion: string;
 }
 
 /** What the lane is told by its upstream. */
 export interface UpstreamListener {
   onReady(handshake: UpstreamHandshake): void;
+  /** The server has answered `initialize` with an error. It will be started again. */
+  onRefused(text: string): void;
   onMessage(message: Message, text: string): void;
   onOverlongLine(line: OverlongLine): void;
   /** The generation is gone and all it said was delivered. `unwritten` lines never reached it. */

@@ -11,3 +11,13 @@ export interface Log {
   warn(fields: LogFields, message: string): void;
   error(fields: LogFields, message: string): void;
 }
+
+/** A logger whose lines carry these fields as well. */
+export function withFields(log: Log, common: LogFields): Log {
+  return {
+    debug: (fields, message) => log.debug({ ...common, ...fields }, message),
+    info: (fields, message) => log.info({ ...common, ...fields }, message),
+    warn: (fields, message) => log.warn({ ...common, ...fields }, message),
+    error: (fields, message) => log.error({ ...common, ...fields }, message),
+  };
+}

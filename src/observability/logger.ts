@@ -8,7 +8,7 @@ const CLOSE_TIMEOUT_MS = 500;
 
 /**
  * The fields of a log line, besides `level`, `time`, `pid` (of the sidecar) and `msg`:
- * `childPid`, `generation` (which life of the MCP server), `stream` and `isPartial` (its stderr), `stderrTail`, `state`, `exitCode`,
+ * `lane` (`private-N` for the server of a single client, none for the shared one), `childPid`, `generation` (which life of the MCP server), `stream` and `isPartial` (its stderr), `stderrTail`, `state`, `exitCode`,
  * `signal`, `reason`, `pauseMs`, `restarts`, `method`, `requestId` (as sent to the MCP server), `code` (error code), `count`, `line`,
  * `bytes`, `address`, `path`, `err`.
  */
@@ -56,7 +56,8 @@ export async function createLogger(level: LogLevel, stdout: { readonly isTTY?: b
         if (isReaderGone) return resolve(true);
         destination.once("close", () => resolve(true));
         destination.once("error", () => resolve(true));
-        setTimeout(resolve, CLOSE_TIMEOUT_MS, false);
+        // In a busy program the timer may come due together with the write: that one is to be heard first.
+        setTimeout(() => setImmediate(() => setImmediate(resolve, false)), CLOSE_TIMEOUT_MS);
         destination.end();
       })),
   };

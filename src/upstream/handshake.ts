@@ -3,7 +3,7 @@ import { NEWEST_LEGACY_PROTOCOL_VERSION } from "../jsonrpc/protocol-versions.ts"
 import { findPath } from "../jsonrpc/splice.ts";
 
 /** Never minted for a carried request: those count from 1. */
-const INITIALIZE_ID = 0;
+export const INITIALIZE_ID = 0;
 
 export interface ClientInfo {
   readonly name: string;
@@ -29,6 +29,14 @@ export function initializeRequest(clientInfo: ClientInfo): string {
 }
 
 export const INITIALIZED_NOTIFICATION = '{"jsonrpc":"2.0","method":"notifications/initialized"}';
+
+/** Whose handshake it is: the sidecar's own, or the one of a client, as that client worded it. */
+export interface HandshakeScript {
+  /** With the id 0. */
+  readonly request: string;
+  /** Undefined while the client has not sent it: then it is not sent here. */
+  initializedNotification(): string | undefined;
+}
 
 export function isInitializeResponse(message: Message): boolean {
   return message.kind === "response" && message.id === INITIALIZE_ID;

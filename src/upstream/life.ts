@@ -6,21 +6,14 @@ import { findElements } from "../jsonrpc/splice.ts";
 import type { Log } from "../observability/log.ts";
 import type { Redact } from "../observability/redact.ts";
 import { ChildProcess, type ChildCommand, type ChildExit, type ChildLimits } from "./child-process.ts";
-import {
-  type ClientInfo,
-  type Handshake,
-  INITIALIZED_NOTIFICATION,
-  initializeRequest,
-  isInitializeResponse,
-  readHandshake,
-} from "./handshake.ts";
+import { type Handshake, type HandshakeScript, isInitializeResponse, readHandshake } from "./handshake.ts";
 import { StderrLog } from "./stderr-log.ts";
 import { StdoutNoise } from "./stdout-noise.ts";
 
 export interface LifeOptions {
   readonly command: ChildCommand;
   readonly limits: ChildLimits;
-  readonly clientInfo: ClientInfo;
+  readonly handshake: HandshakeScript;
   /** From the start of the process to the answer to `initialize`. */
   readonly readyTimeoutMs: number;
   readonly generation: number;
@@ -31,6 +24,8 @@ export interface LifeOptions {
 
 export interface LifeListener {
   onMessage(message: Message, text: string): void;
+  /** It has answered `initialize` with an error. */
+  onRefused(text: string): void;
   onOverlongLine(line: OverlongLine): void;
 }
 
@@ -124,10 +119,11 @@ export class Life {
   }
 
   async #shakeHands(options: LifeOptions): Promise<Handshake> {
-    const { clientInfo, readyTimeoutMs, generation } = options;
+    const { handshake: script, readyTimeoutMs, generation } = options;
     const answered = new Promise<Handshake>((resolve, reject) => {
       this.#onInitializeResponse = (message, text) => {
         this.#onInitializeResponse = undefined;
+        if (message.kind === "response" && message.error !== undefined) this.#listener.onRefused(text);
         try {
           resolve(readHandshake(message, text, generation));
         } catch (error) {
@@ -142,10 +138,11 @@ export class Life {
     const exited = this.exited.then((): never => {
       throw new Error("the MCP server ended before it answered initialize");
     });
-    this.send(outgoing(initializeRequest(clientInfo)));
+    this.send(outgoing(script.request));
     try {
       const handshake = await Promise.race([answered, timedOut, exited]);
-      this.send(outgoing(INITIALIZED_NOTIFICATION));
+      const initialized = script.initializedNotification();
+      if (initialized !== undefined) this.send(outgoing(initialized));
       return handshake;
     } finally {
       clearTimeout(timer);

@@ -36,8 +36,10 @@ export interface SupervisorListener {
   onReady(handshake: Handshake): void;
   /** Also called before `onReady`, for whatever a server says early. */
   onMessage(message: Message, text: string): void;
+  /** A generation has answered `initialize` with an error; it is ended, and started again. */
+  onRefused(text: string): void;
   onOverlongLine(line: OverlongLine): void;
-  /** The generation is gone, after all its output was delivered. Called once for each that was ready. */
+  /** The generation is gone, after all its output was delivered. Called once for each, also for one that never got ready. */
   onLost(exit: LastExit, unwritten: readonly Outgoing[]): void;
 }
 
@@ -151,8 +153,7 @@ export class Supervisor {
         const exit = await life.life.lost;
         const runMs = this.#options.nowMs() - readyAtMs;
         this.#setState("backing-off");
-        this.#noteExit(life.life, exit);
-        if (this.#lastExit !== undefined) this.#listener?.onLost(this.#lastExit, life.life.takeUnwritten());
+        this.#endGeneration(life.life, exit);
         await life.life.ended;
         await this.#afterLife(runMs);
       }
@@ -162,7 +163,10 @@ export class Supervisor {
       if (this.#isCommandUnusable()) return { spawnErrorCode: this.#lastExit?.spawnErrorCode ?? "UNKNOWN" };
       throw error;
     } finally {
-      await this.#life?.ended;
+      const life = this.#life;
+      const exit = await life?.ended;
+      // One that was stopped while it started has not been seen to end.
+      if (life !== undefined && exit !== undefined) this.#endGeneration(life, exit);
       this.#life = undefined;
     }
   }
@@ -177,7 +181,7 @@ export class Supervisor {
       return { life, handshake: await life.handshake };
     } catch (error) {
       await life.stop(describeError(error));
-      this.#noteExit(life, await life.exited);
+      this.#endGeneration(life, await life.exited);
       throw error;
     }
   }
@@ -187,13 +191,16 @@ export class Supervisor {
     return this.#listener;
   }
 
-  #noteExit(life: Life, exit: ChildExit): void {
+  #endGeneration(life: Life, exit: ChildExit): void {
     const { generation, pid } = life;
+    if (this.#lastExit?.generation === generation) return;
     const reason = this.#options.redact(life.stopReason ?? describeExit(exit));
-    this.#lastExit = { ...exit, generation, reason, at: new Date(), stderrLastLine: life.stderrTail.at(-1) };
+    const lastExit = { ...exit, generation, reason, at: new Date(), stderrLastLine: life.stderrTail.at(-1) };
+    this.#lastExit = lastExit;
     const fields = { childPid: pid, generation, exitCode: exit.exitCode, signal: exit.signal, reason };
     if (this.#stopping.signal.aborted) this.#log.info(fields, "mcp server ended");
     else this.#log.warn({ ...fields, stderrTail: life.stderrTail }, "mcp server exited");
+    this.#listener?.onLost(lastExit, life.takeUnwritten());
   }
 
   /** Between two lives: the pause. */

@@ -1,0 +1,61 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { SidecarError } from "../errors.ts";
+import { hasPrimedStreams } from "../jsonrpc/protocol-versions.ts";
+import { type EventSink, type EventStream, parseEventId } from "../mux/event-stream.ts";
+import type { Session } from "../mux/session.ts";
+import { acceptsEventStream } from "./content-negotiation.ts";
+import { sendError } from "./json-response.ts";
+import type { SseConnections } from "./sse-connection.ts";
+
+/** A stream with the connection that it was opened on. */
+export interface OpenStream {
+  readonly stream: EventStream;
+  readonly connection: EventSink;
+  /** Whether the client got an event id with which it can come back. */
+  readonly isPrimed: boolean;
+}
+
+/** Answers a POST with a stream, for what comes ahead of its response. */
+export function openRequestStream(connections: SseConnections, response: ServerResponse, session: Session): OpenStream {
+  const stream = session.streams.openForRequest();
+  return { stream, ...connect(connections, response, session, stream, 0) };
+}
+
+/**
+ * Answers a GET (MCP 2025-11-25, basic/transports): with a new stream for messages that belong to no request, or with the one that
+ * `Last-Event-ID` names, from there on. A stream that has delivered everything is answered 204, which ends reconnecting in every client.
+ */
+export function openGetStream(connections: SseConnections, request: IncomingMessage, response: ServerResponse, session: Session): void {
+  if (!acceptsEventStream(request)) return sendError(response, new SidecarError("NOT_ACCEPTABLE", "Accept must allow text/event-stream."));
+  const lastEventId = request.headers["last-event-id"];
+  // Clients send an empty one before their first event.
+  if (lastEventId === undefined || lastEventId === "") return attach(session.streams.openStandalone(), 0);
+  const position = parseEventId(String(lastEventId));
+  const found = position === undefined ? "unknown" : session.streams.find(position);
+  if (found === "delivered") response.writeHead(204).end();
+  else if (position === undefined || found === "unknown") {
+    sendError(response, new SidecarError("EVENT_NOT_FOUND", "Last-Event-ID is no event of this session; open the stream without it."));
+  } else attach(found, found.id === position.streamId ? position.sequence : 0);
+
+  function attach(stream: EventStream, sequence: number): void {
+    const { connection } = connect(connections, response, session, stream, sequence);
+    response.once("close", () => stream.detach(connection));
+  }
+}
+
+function connect(
+  connections: SseConnections,
+  response: ServerResponse,
+  session: Session,
+  stream: EventStream,
+  sequence: number,
+): Omit<OpenStream, "stream"> {
+  const connection = connections.open(response, { "Mcp-Session-Id": session.id });
+  const isPrimed = hasPrimedStreams(session.protocolVersion);
+  if (isPrimed) connection.prime(stream.eventId(sequence));
+  connection.replay(() => {
+    stream.attach(connection, sequence);
+    if (stream.isStandalone) session.streams.deliverWaiting();
+  });
+  return { connection, isPrimed };
+}

@@ -1,0 +1,101 @@
+import { randomUUID } from "node:crypto";
+import { type ClientMessage, idTextOf } from "../jsonrpc/client-message.ts";
+import type { RequestMessage } from "../jsonrpc/message.ts";
+import type { EventSink } from "../mux/event-stream.ts";
+import type { Exchange } from "../mux/exchange.ts";
+import type { Lanes } from "../mux/lanes.ts";
+import { SessionStreams } from "../mux/session-streams.ts";
+import type { Session } from "../mux/session.ts";
+import { LegacySseExchange } from "./legacy-sse-exchange.ts";
+import type { SseConnection } from "./sse-connection.ts";
+
+/** Where clients of HTTP+SSE post their messages. */
+export const LEGACY_MESSAGES_PATH = "/messages";
+
+/**
+ * One client of HTTP+SSE (MCP 2024-11-05, basic/transports): the connection on which it reads all that the server says, and its session
+ * once it has one. It cannot come back: nothing is kept for it, and when the connection is gone, all of it is over.
+ */
+export class LegacySsePair implements EventSink {
+  /** In the URL that the client posts to, 122 random bits. Not the session's: that one nobody is told, so it opens nothing elsewhere. */
+  readonly id = randomUUID();
+  readonly openedAtMs: number;
+  readonly #connection: SseConnection;
+  readonly #exchanges = new Set<LegacySseExchange>();
+  #isInitialized = false;
+  #session: Session | undefined;
+  #isEnding = false;
+
+  constructor(connection: SseConnection, nowMs: number) {
+    this.#connection = connection;
+    this.openedAtMs = nowMs;
+    connection.sendWithoutId("endpoint", `${LEGACY_MESSAGES_PATH}?sessionId=${this.id}`);
+  }
+
+  get session(): Session | undefined {
+    return this.#session;
+  }
+
+  /** Whether it has a session, or is getting one. */
+  get isInitialized(): boolean {
+    return this.#isInitialized;
+  }
+
+  /** To be called once; again where no session came of it. */
+  initialize(lanes: Lanes, message: ClientMessage, request: RequestMessage, acceptedAtMs: number): void {
+    const streams = new SessionStreams(undefined);
+    const stream = streams.openStandalone();
+    stream.attach(this);
+    this.#isInitialized = true;
+    const exchange = this.openExchange(idTextOf(message), acceptedAtMs, () => {
+      if (this.#session !== undefined) return;
+      // What a server that is being given up still says is not for the next session.
+      stream.detach(this);
+      this.#isInitialized = false;
+    });
+    const open = (session: Session): void => {
+      this.#session = session;
+    };
+    lanes.initialize(exchange, message, request, open, streams);
+  }
+
+  openExchange(idText: string, acceptedAtMs: number, onFinished?: () => void): Exchange {
+    const exchange = new LegacySseExchange(
+      idText,
+      acceptedAtMs,
+      (text) => this.#send(text),
+      () => {
+        this.#exchanges.delete(exchange);
+        onFinished?.();
+        this.#endWhenAnswered();
+      },
+    );
+    this.#exchanges.add(exchange);
+    return exchange;
+  }
+
+  /** What belongs to no request. */
+  send(_eventId: string, text: string): boolean {
+    return this.#send(text);
+  }
+
+  /** Ends the connection once all requests are answered. */
+  end(): void {
+    this.#isEnding = true;
+    this.#endWhenAnswered();
+  }
+
+  /** The connection is gone: nobody reads an answer any more. */
+  disconnect(): void {
+    for (const exchange of this.#exchanges) exchange.disconnect();
+    this.#exchanges.clear();
+  }
+
+  #send(text: string): boolean {
+    return this.#connection.sendWithoutId("message", text);
+  }
+
+  #endWhenAnswered(): void {
+    if (this.#isEnding && this.#exchanges.size === 0) this.#connection.end();
+  }
+}

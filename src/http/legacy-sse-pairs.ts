@@ -1,0 +1,74 @@
+import type { ServerResponse } from "node:http";
+import { DeadlineSweep } from "../mux/deadline-sweep.ts";
+import type { SessionStore } from "../mux/session-store.ts";
+import { LegacySsePair } from "./legacy-sse-pair.ts";
+import type { SseConnections } from "./sse-connection.ts";
+
+export interface LegacySsePairsOptions {
+  readonly connections: SseConnections;
+  readonly sessions: SessionStore;
+  /** Beyond it, the oldest one ends that was never initialized; the session store bounds the others. */
+  readonly maxSessions: number;
+  /** How long a client may take to `initialize`. */
+  readonly requestTimeoutMs: number;
+  readonly nowMs: () => number;
+}
+
+/** The clients of HTTP+SSE by the id that they post to. */
+export class LegacySsePairs {
+  readonly #options: LegacySsePairsOptions;
+  readonly #pairs = new Map<string, LegacySsePair>();
+  readonly #unused: DeadlineSweep;
+
+  constructor(options: LegacySsePairsOptions) {
+    this.#options = options;
+    this.#unused = new DeadlineSweep(options.nowMs, (nowMs) => this.#endUnused(nowMs));
+  }
+
+  /** Answers with the stream of a new client. */
+  open(response: ServerResponse): void {
+    const { connections, maxSessions, requestTimeoutMs, nowMs } = this.#options;
+    if (this.#pairs.size >= maxSessions) this.#end(this.#pairs.values().find(({ isInitialized }) => !isInitialized));
+    const pair = new LegacySsePair(connections.open(response), nowMs());
+    this.#pairs.set(pair.id, pair);
+    response.once("close", () => this.#onClosed(pair));
+    this.#unused.watch(pair.openedAtMs + requestTimeoutMs);
+  }
+
+  get(id: string): LegacySsePair | undefined {
+    return this.#pairs.get(id);
+  }
+
+  /** Ends each connection as soon as the requests on it are answered. */
+  drain(): void {
+    this.#unused.close();
+    for (const pair of this.#pairs.values()) pair.end();
+  }
+
+  #end(pair: LegacySsePair | undefined): void {
+    if (pair === undefined) return;
+    this.#pairs.delete(pair.id);
+    pair.end();
+  }
+
+  #onClosed(pair: LegacySsePair): void {
+    this.#pairs.delete(pair.id);
+    pair.disconnect();
+    if (pair.session !== undefined) this.#options.sessions.end(pair.session);
+  }
+
+  /** @returns when the next one is due, or Infinity. */
+  #endUnused(nowMs: number): number {
+    const { requestTimeoutMs } = this.#options;
+    let nextMs = Number.POSITIVE_INFINITY;
+    for (const pair of this.#pairs.values()) {
+      if (pair.session !== undefined) continue;
+      const dueAtMs = pair.openedAtMs + requestTimeoutMs;
+      if (dueAtMs > nowMs) nextMs = Math.min(nextMs, dueAtMs);
+      // Its `initialize` is on its way, and has a deadline of its own.
+      else if (pair.isInitialized) nextMs = Math.min(nextMs, nowMs + requestTimeoutMs);
+      else this.#end(pair);
+    }
+    return nextMs;
+  }
+}

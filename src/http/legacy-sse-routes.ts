@@ -1,0 +1,96 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { SidecarError } from "../errors.ts";
+import { type ClientMessage, idTextOf, readClientMessage } from "../jsonrpc/client-message.ts";
+import { shuttingDown } from "../mux/failures.ts";
+import { sendAccepted, sendError, sendProblem } from "./json-response.ts";
+import { LEGACY_MESSAGES_PATH, type LegacySsePair } from "./legacy-sse-pair.ts";
+import type { LegacySsePairs } from "./legacy-sse-pairs.ts";
+import type { McpRouteOptions, Route } from "./mcp-route.ts";
+import { readBody } from "./read-body.ts";
+import { refuse } from "./refuse.ts";
+
+const LEGACY_SSE_PATH = "/sse";
+
+export interface LegacySseRoutesOptions extends McpRouteOptions {
+  readonly pairs: LegacySsePairs;
+}
+
+/** The two endpoints of HTTP+SSE, by their paths (MCP 2024-11-05, basic/transports): deprecated, for clients that speak nothing newer. */
+export function createLegacySseRoutes(options: LegacySseRoutesOptions): [path: string, route: Route][] {
+  const { pairs, lanes, sessions, maxBodyBytes, isDraining, nowMs } = options;
+
+  /** Whatever `Accept` says: there is nothing else here. */
+  function openStream(request: IncomingMessage, response: ServerResponse): void {
+    // Clients that try Streamable HTTP first know by the 405 that it is not offered here.
+    if (request.method !== "GET") return refuseMethod(request, response, "GET");
+    request.resume();
+    if (isDraining()) sendError(response, shuttingDown("GET", false));
+    else pairs.open(response);
+  }
+
+  function post(request: IncomingMessage, response: ServerResponse): void {
+    if (request.method !== "POST") return refuseMethod(request, response, "POST");
+    const acceptedAtMs = nowMs();
+    readBody(request, maxBodyBytes, (body) => {
+      if (body instanceof SidecarError) return refuse(request, response, body);
+      const message = readClientMessage(body);
+      if ("code" in message) sendProblem(response, message);
+      else carry(request, response, message, acceptedAtMs);
+    });
+  }
+
+  function carry(request: IncomingMessage, response: ServerResponse, clientMessage: ClientMessage, acceptedAtMs: number): void {
+    const { message } = clientMessage;
+    const idText = message.kind === "request" ? idTextOf(clientMessage) : undefined;
+    // The stream ends, or has ended, when what was in flight before is answered.
+    if (message.kind === "request" && isDraining()) return sendError(response, shuttingDown(message.method, false), idText);
+    const pair = findPair(pairs, request);
+    if (pair instanceof SidecarError) return sendError(response, pair, idText);
+    if (message.kind === "request" && message.method === "initialize") {
+      if (pair.isInitialized) {
+        const error = new SidecarError("INVALID_REQUEST", "This stream has its session already; open another one for another session.");
+        return sendError(response, error, idText);
+      }
+      sendAccepted(response);
+      return pair.initialize(lanes, clientMessage, message, acceptedAtMs);
+    }
+    if (pair.session === undefined) {
+      return sendError(
+        response,
+        new SidecarError("SESSION_REQUIRED", "There is no session on this stream; call initialize first."),
+        idText,
+      );
+    }
+    const session = sessions.use(pair.session.id, nowMs());
+    if (session === undefined) return sendError(response, streamNotFound(), idText);
+    if (message.kind === "request") {
+      sendAccepted(response);
+      return session.lane.request(session, pair.openExchange(idTextOf(clientMessage), acceptedAtMs), clientMessage, message.method);
+    }
+    const error =
+      message.kind === "notification" ? session.lane.notify(session, clientMessage, message.method) : session.lane.answer(clientMessage);
+    if (error === undefined) sendAccepted(response);
+    else sendError(response, error);
+  }
+
+  return [
+    [LEGACY_SSE_PATH, openStream],
+    [LEGACY_MESSAGES_PATH, post],
+  ];
+}
+
+function findPair(pairs: LegacySsePairs, { url = "" }: IncomingMessage): LegacySsePair | SidecarError {
+  const id = new URLSearchParams(url.slice(url.indexOf("?") + 1)).get("sessionId");
+  if (id === null)
+    return new SidecarError("SESSION_REQUIRED", `The URL has no sessionId; open ${LEGACY_SSE_PATH} and post to the URL it names.`);
+  return pairs.get(id) ?? streamNotFound();
+}
+
+function streamNotFound(): SidecarError {
+  return new SidecarError("SESSION_NOT_FOUND", `This stream does not exist or has ended; open ${LEGACY_SSE_PATH} again.`);
+}
+
+function refuseMethod(request: IncomingMessage, response: ServerResponse, offered: string): void {
+  const error = new SidecarError("METHOD_NOT_ALLOWED", `This endpoint of HTTP+SSE does not offer ${request.method}; use ${offered}.`);
+  refuse(request, response, error, { Allow: `${offered}, OPTIONS` });
+}

@@ -1,0 +1,129 @@
+import type { ServerResponse } from "node:http";
+import { toOneLine } from "../jsonrpc/rewrite.ts";
+import type { EventSink } from "../mux/event-stream.ts";
+
+/** When a client that lost its connection comes back; only sent to those that are known to read it. */
+const RETRY_MS = 1000;
+
+/** What a reader may be behind before it is given up. What it missed stays for replay. */
+const MAX_UNREAD_BYTES = 16 * 1024 * 1024;
+
+const SSE_HEADERS = {
+  "Content-Type": "text/event-stream",
+  "Cache-Control": "no-cache, no-transform",
+  // Proxies such as nginx would hold the events back.
+  "X-Accel-Buffering": "no",
+};
+
+/** An HTTP response that carries server-sent events. */
+export class SseConnection implements EventSink {
+  readonly #response: ServerResponse;
+  #isCorked = false;
+  #isReplaying = false;
+  /** By how much more a reader may be behind until it has read everything: for what came at once, and could not be read so fast. */
+  #allowedBytes = 0;
+
+  constructor(response: ServerResponse, headers?: Readonly<Record<string, string>>) {
+    this.#response = response;
+    // The id to come back with goes out with the headers: a connection that breaks between the two could not be resumed.
+    this.#cork();
+    response.writeHead(200, { ...SSE_HEADERS, ...headers });
+    response.flushHeaders();
+  }
+
+  /** An id without a message, so that the client can come back from the start (MCP 2025-11-25, basic/transports). */
+  prime(eventId: string): void {
+    this.#write(`id: ${eventId}\nretry: ${RETRY_MS}\ndata: \n\n`);
+  }
+
+  send(eventId: string, text: string): boolean {
+    return this.#send(`id: ${eventId}\nevent: message`, text);
+  }
+
+  /** For a reader that cannot come back, and so has no use for an id. @returns as `send`. */
+  sendWithoutId(type: "endpoint" | "message", text: string): boolean {
+    return this.#send(`event: ${type}`, text);
+  }
+
+  /** Keeps proxies and clients from taking silence for a dead connection. */
+  comment(): void {
+    // Behind unread events it would help nobody.
+    if (this.#response.writableLength === 0) this.#write(": keep-alive\n\n");
+  }
+
+  /** Sends what a client has come back for, however much: it cannot be behind with that yet. */
+  replay(send: () => void): void {
+    this.#isReplaying = true;
+    send();
+    this.#isReplaying = false;
+    this.#allowedBytes = this.#response.writableLength;
+  }
+
+  end(isOvertaken = false): void {
+    // Its reader may never read again; the memory and the socket would be held for as long.
+    if (isOvertaken && this.#response.writableLength > 0) this.#response.destroy();
+    else this.#response.end();
+  }
+
+  #send(fields: string, text: string): boolean {
+    const unreadBytes = this.#response.writableLength;
+    if (unreadBytes === 0) this.#allowedBytes = 0;
+    else if (!this.#isReplaying && unreadBytes > MAX_UNREAD_BYTES + this.#allowedBytes) {
+      this.#response.destroy();
+      return false;
+    }
+    this.#write(`${fields}\ndata: ${toOneLine(text)}\n\n`);
+    // A single message may be longer than all that a reader may be behind.
+    this.#allowedBytes = Math.max(this.#allowedBytes, this.#response.writableLength - unreadBytes);
+    return true;
+  }
+
+  #write(text: string): void {
+    // Ended, but not closed yet; Node takes a write for a fault then.
+    if (this.#response.writableEnded) return;
+    this.#cork();
+    this.#response.write(text);
+  }
+
+  /** What is written in one turn goes out together. */
+  #cork(): void {
+    if (this.#isCorked) return;
+    this.#isCorked = true;
+    this.#response.cork();
+    process.nextTick(() => {
+      this.#isCorked = false;
+      this.#response.uncork();
+    });
+  }
+}
+
+/** All open connections with events: one timer keeps them alive. */
+export class SseConnections {
+  readonly #keepAliveMs: number;
+  readonly #open = new Set<SseConnection>();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(keepAliveMs: number) {
+    this.#keepAliveMs = keepAliveMs;
+  }
+
+  /** Answers with a stream; the connection belongs to it until it is closed. */
+  open(response: ServerResponse, headers?: Readonly<Record<string, string>>): SseConnection {
+    const connection = new SseConnection(response, headers);
+    this.#open.add(connection);
+    response.once("close", () => this.#onClosed(connection));
+    this.#timer ??= setInterval(() => this.#keepAlive(), this.#keepAliveMs).unref();
+    return connection;
+  }
+
+  #keepAlive(): void {
+    for (const connection of this.#open) connection.comment();
+  }
+
+  #onClosed(connection: SseConnection): void {
+    this.#open.delete(connection);
+    if (this.#open.size > 0) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+}

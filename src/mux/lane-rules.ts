@@ -1,0 +1,54 @@
+import type { SidecarError } from "../errors.ts";
+import type { ClientMessage } from "../jsonrpc/client-message.ts";
+import type { Message, NotificationMessage, RequestMessage } from "../jsonrpc/message.ts";
+import type { Dispatch } from "./dispatch.ts";
+import type { DropLog } from "./drop-log.ts";
+import type { Session } from "./session.ts";
+import type { UpstreamHandshake } from "./upstream.ts";
+
+/** What a lane lets its rules do. */
+export interface LaneAccess {
+  readonly dispatch: Dispatch;
+  readonly dropped: DropLog;
+  readonly nowMs: () => number;
+  readonly requestTimeoutMs: number;
+}
+
+/** What the rules make of a client's request. */
+export type RequestRule =
+  /** Carry it, and say how it ended. */
+  | { readonly kind: "carry"; readonly onSettled: (hasResult: boolean) => void }
+  /** The sidecar answers: the member behind the id, `"result":…` or `"error":…`. */
+  | { readonly kind: "answer"; readonly outcome: string };
+
+/** The body and the revision that a client's `initialize` is answered with. */
+export interface InitializeAnswer {
+  readonly protocolVersion: string;
+  readonly body: string;
+}
+
+/** Who is meant: all that differs between a server that many clients share and one that a single client has for itself. */
+export interface LaneRules {
+  /** How long an `initialize` waits for the server. */
+  readonly initializeTimeoutMs: number;
+  /** Whether a server that refuses `initialize` answers a client with that. */
+  readonly isRefusalFinal: boolean;
+  answerInitialize(handshake: UpstreamHandshake, request: RequestMessage, idText: string): InitializeAnswer;
+  /** @returns undefined for what is simply carried. */
+  onClientRequest(session: Session, request: Message): RequestRule | undefined;
+  /** @returns the text for the server, or undefined for what it must not hear. */
+  onClientNotification(notification: ClientMessage, method: string): string | undefined;
+  /** @returns why it cannot be taken, if it cannot. */
+  onClientResponse(response: ClientMessage): SidecarError | undefined;
+  /** Everything but progress, which is the lane's. */
+  onServerNotification(notification: NotificationMessage, text: string): void;
+  onServerRequest(request: RequestMessage, text: string): void;
+  onReady(handshake: UpstreamHandshake): void;
+  onLost(): void;
+  onSession(session: Session): void;
+  onSessionEnd(session: Session): void;
+  /** Whether the server waits for a client, and so cannot answer. */
+  readonly isWaitingForClient: boolean;
+  /** @returns the next deadline, or Infinity. */
+  expire(nowMs: number): number;
+}

@@ -1,0 +1,165 @@
+import type { SidecarError } from "../errors.ts";
+import type { ClientMessage } from "../jsonrpc/client-message.ts";
+import { isJsonObject, type RequestMessage } from "../jsonrpc/message.ts";
+import type { Log } from "../observability/log.ts";
+import { DeadlineSweep } from "./deadline-sweep.ts";
+import type { EventLog } from "./event-log.ts";
+import type { Exchange } from "./exchange.ts";
+import { noPrivateServerLeft, shuttingDown } from "./failures.ts";
+import type { Isolation } from "../isolation.ts";
+import type { Lane } from "./lane.ts";
+import { Session } from "./session.ts";
+import type { SessionStore } from "./session-store.ts";
+import { SessionStreams } from "./session-streams.ts";
+
+/** What makes a client one that a server may ask: then it has to be clear who is asked. */
+const ASKABLE_CAPABILITIES = ["sampling", "elicitation", "roots"];
+
+/** A lane of one client, with the server process under it. */
+export interface PrivateLane {
+  readonly lane: Lane;
+  /** Starts the server. Settles when it has ended for good; never rejects. */
+  run(): Promise<void>;
+  stop(): Promise<void>;
+  kill(): void;
+}
+
+export interface LanesOptions {
+  readonly shared: Lane;
+  /** Makes a lane whose server is initialized as this client asks for; `onSessionEnd` is called when its session is over. */
+  readonly createPrivate: (initialize: ClientMessage, streams: SessionStreams, onSessionEnd: () => void) => PrivateLane;
+  readonly sessions: SessionStore;
+  readonly eventLog: EventLog;
+  readonly isolation: Isolation;
+  readonly maxPrivateServers: number;
+  /** After how long without use a session with a server of its own ends. */
+  readonly idleTimeoutMs: number;
+  readonly log: Log;
+  readonly nowMs: () => number;
+}
+
+/** All lanes: the shared one, and one for each client that needs its own. */
+export class Lanes {
+  readonly #options: LanesOptions;
+  /** Also those whose server is still ending: it is a process as long as it lives. */
+  readonly #private = new Map<PrivateLane, Session | undefined>();
+  readonly #ending = new Set<PrivateLane>();
+  readonly #idle: DeadlineSweep;
+  #isDraining = false;
+
+  constructor(options: LanesOptions) {
+    this.#options = options;
+    this.#idle = new DeadlineSweep(options.nowMs, (nowMs) => this.#endIdle(nowMs));
+  }
+
+  /**
+   * @param open is given the session once there is one, before the exchange is answered.
+   * @param streams of the session, where it cannot have those of Streamable HTTP.
+   */
+  initialize(
+    exchange: Exchange,
+    message: ClientMessage,
+    request: RequestMessage,
+    open: (session: Session) => void,
+    streams = new SessionStreams(this.#options.eventLog),
+  ): void {
+    const { shared } = this.#options;
+    if (!this.#needsOwnServer(request)) {
+      shared.initialize(exchange, request, message.text.length, (protocolVersion) =>
+        open(this.#openSession(protocolVersion, shared, streams)),
+      );
+      return;
+    }
+    if (this.#isDraining) return exchange.fail(shuttingDown("initialize", false));
+    if (this.#private.size >= this.#options.maxPrivateServers) return exchange.fail(this.#noServerLeft());
+    const end = (): void => void this.#end(own);
+    const own = this.#options.createPrivate(message, streams, end);
+    const { lane } = own;
+    this.#private.set(own, undefined);
+    void own.run().then(end);
+    const onOpen = (protocolVersion: string): void => {
+      const session = this.#openSession(protocolVersion, lane, streams);
+      this.#private.set(own, session);
+      this.#idle.watch(session.lastUsedAtMs + this.#options.idleTimeoutMs);
+      open(session);
+    };
+    lane.initialize(exchange, request, message.text.length, onOpen, end);
+  }
+
+  /** Refuses new requests, ends GET streams, and resolves when the last request in flight is answered. */
+  async drain(): Promise<void> {
+    this.#isDraining = true;
+    for (const { streams } of this.#options.sessions.values()) streams.endStandalone();
+    await Promise.all(this.#lanes().map((lane) => lane.drain()));
+  }
+
+  /** Answers everything that is still in flight. */
+  close(): void {
+    this.#idle.close();
+    for (const lane of this.#lanes()) lane.close();
+  }
+
+  /** Ends the servers of all private lanes. Bounded. */
+  async stopPrivate(): Promise<void> {
+    await Promise.all([...this.#private.keys()].map((own) => own.stop()));
+  }
+
+  kill(): void {
+    for (const own of this.#private.keys()) own.kill();
+  }
+
+  #needsOwnServer({ params }: RequestMessage): boolean {
+    const { isolation } = this.#options;
+    if (isolation !== "auto") return isolation === "session";
+    const capabilities = params?.["capabilities"];
+    return isJsonObject(capabilities) && ASKABLE_CAPABILITIES.some((name) => capabilities[name] !== undefined);
+  }
+
+  #openSession(protocolVersion: string, lane: Lane, streams: SessionStreams): Session {
+    const session = new Session(protocolVersion, lane, streams, this.#options.nowMs());
+    this.#options.sessions.add(session);
+    lane.addSession(session);
+    return session;
+  }
+
+  async #end(own: PrivateLane): Promise<void> {
+    if (this.#ending.has(own)) return;
+    this.#ending.add(own);
+    const session = this.#private.get(own);
+    // It has one where the server ended by itself; nothing would ever answer in it again.
+    if (session !== undefined) this.#options.sessions.end(session);
+    own.lane.close();
+    await own.stop();
+    this.#private.delete(own);
+    this.#ending.delete(own);
+  }
+
+  #endIdle(nowMs: number): number {
+    let nextMs = Number.POSITIVE_INFINITY;
+    for (const [own, session] of this.#private) {
+      if (session === undefined || this.#ending.has(own)) continue;
+      // A question to a client that is not there does not count: a server that goes on asking would live for ever.
+      if (session.isInUse) session.lastUsedAtMs = nowMs;
+      const dueAtMs = session.lastUsedAtMs + this.#options.idleTimeoutMs;
+      if (dueAtMs > nowMs) nextMs = Math.min(nextMs, dueAtMs);
+      else {
+        this.#options.log.info({ reason: "idle" }, "session ended");
+        this.#options.sessions.end(session);
+      }
+    }
+    return nextMs;
+  }
+
+  #noServerLeft(): SidecarError {
+    const { maxPrivateServers, idleTimeoutMs, nowMs } = this.#options;
+    let freeInMs = this.#ending.size > 0 ? 0 : idleTimeoutMs;
+    for (const session of this.#private.values()) {
+      if (session !== undefined) freeInMs = Math.min(freeInMs, session.lastUsedAtMs + idleTimeoutMs - nowMs());
+    }
+    return noPrivateServerLeft(maxPrivateServers, freeInMs);
+  }
+
+  #lanes(): Lane[] {
+    return [this.#options.shared, ...[...this.#private.keys()].map(({ lane }) => lane)];
+  }
+}

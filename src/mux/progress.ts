@@ -1,0 +1,39 @@
+import { locate } from "../jsonrpc/client-message.ts";
+import type { NotificationMessage } from "../jsonrpc/message.ts";
+import { rewriteProgressToken } from "../jsonrpc/rewrite.ts";
+import type { Call } from "./call.ts";
+import { type CallTable, extendDeadline } from "./call-table.ts";
+import type { Session } from "./session.ts";
+import type { TaskTokens } from "./task-tokens.ts";
+
+/**
+ * Delivers `notifications/progress` to the call that owns the token, under the token that its client chose, and gives the call new time
+ * (MCP 2025-11-25, basic/utilities/progress and basic/lifecycle, timeouts).
+ *
+ * @returns false where nobody is waiting for it.
+ */
+export function deliverProgress(calls: CallTable, message: NotificationMessage, text: string, nowMs: number, timeoutMs: number): boolean {
+  const call = calls.getWritten(message.params?.["progressToken"]);
+  if (call?.progressTokenText === undefined) return false;
+  extendDeadline(call, nowMs, timeoutMs);
+  return call.exchange.emit(rewriteProgressToken(locate(message, text), call.progressTokenText));
+}
+
+/** Who is told of the progress of a task. */
+export interface ProgressOwner {
+  readonly session: Session;
+  /** The JSON text of the token that the client chose. */
+  readonly tokenText: string;
+}
+
+/** To be called for a call that was answered with a task. */
+export function keepTaskProgress(tokens: TaskTokens<ProgressOwner>, { wireId, session, progressTokenText: tokenText }: Call): void {
+  if (session !== undefined && tokenText !== undefined) tokens.keep(wireId, { session, tokenText });
+}
+
+/** As `deliverProgress`, for a task: no request is open any more that the notification would belong to. */
+export function deliverTaskProgress(tokens: TaskTokens<ProgressOwner>, message: NotificationMessage, text: string): boolean {
+  const owner = tokens.get(message.params?.["progressToken"]);
+  owner?.session.streams.emit(rewriteProgressToken(locate(message, text), owner.tokenText));
+  return owner !== undefined;
+}

@@ -1,0 +1,41 @@
+import { randomUUID } from "node:crypto";
+import type { SidecarError } from "../errors.ts";
+import type { ClientMessage } from "../jsonrpc/client-message.ts";
+import type { Exchange } from "./exchange.ts";
+import type { SessionStreams } from "./session-streams.ts";
+
+/** The lane of a session, as its client uses it. */
+export interface SessionLane {
+  /** Carries a request to the server; the exchange is finished with its answer, or with why there is none. */
+  request(session: Session, exchange: Exchange, request: ClientMessage, method: string): void;
+  /** Carries a notification. @returns why it cannot be taken, if it cannot. */
+  notify(session: Session, notification: ClientMessage, method: string): SidecarError | undefined;
+  /** Carries the answer to a request of the server. @returns why it cannot be taken, if it cannot. */
+  answer(response: ClientMessage): SidecarError | undefined;
+  /** What the session still has running is cancelled. */
+  endSession(session: Session): void;
+}
+
+/** One client's session, as `initialize` made it. Its id is 122 random bits, never a client's choice. */
+export class Session {
+  readonly id = randomUUID();
+  /** The revision that `initialize` answered. */
+  readonly protocolVersion: string;
+  readonly lane: SessionLane;
+  readonly streams: SessionStreams;
+  /** When its client was last heard of, a request of it settled, or a stream to it closed. */
+  lastUsedAtMs: number;
+  callsInFlight = 0;
+
+  constructor(protocolVersion: string, lane: SessionLane, streams: SessionStreams, nowMs: number) {
+    this.protocolVersion = protocolVersion;
+    this.lane = lane;
+    this.streams = streams;
+    this.lastUsedAtMs = nowMs;
+  }
+
+  /** Whether its client waits for something: an answer, or whatever comes on a stream. */
+  get isInUse(): boolean {
+    return this.callsInFlight > 0 || this.streams.isAttached;
+  }
+}

@@ -1,0 +1,210 @@
+import type { ClientMessage } from "../jsonrpc/client-message.ts";
+import { JsonRpcErrorCode } from "../jsonrpc/error-codes.ts";
+import type { JsonObject, Message, NotificationMessage, RequestMessage } from "../jsonrpc/message.ts";
+import { toOneLine } from "../jsonrpc/rewrite.ts";
+import type { Call } from "./call.ts";
+import { answerInitialize } from "./initialize.ts";
+import type { InitializeAnswer, LaneAccess, LaneRules, RequestRule } from "./lane-rules.ts";
+import { LogLevels } from "./log-levels.ts";
+import { type OwnRequest, OwnRequests } from "./own-requests.ts";
+import { answerPing, refuseRequest } from "./refused-requests.ts";
+import type { Session } from "./session.ts";
+import { MAX_SUBSCRIPTIONS_PER_SESSION, Subscriptions } from "./subscriptions.ts";
+import type { UpstreamHandshake } from "./upstream.ts";
+
+/** Notifications that a shared server must not hear as one of its clients sent them: they are the sidecar's to send, or mean nothing. */
+const NOT_CARRIED_NOTIFICATIONS: ReadonlySet<string> = new Set([
+  "notifications/initialized",
+  "notifications/progress",
+  "notifications/roots/list_changed",
+]);
+
+const LIST_CHANGED_NOTIFICATIONS: ReadonlySet<string> = new Set([
+  "notifications/tools/list_changed",
+  "notifications/prompts/list_changed",
+  "notifications/resources/list_changed",
+]);
+
+const EMPTY_RESULT: RequestRule = { kind: "answer", outcome: '"result":{}' };
+
+/** The rules of a server that many clients share. What cannot be said to be meant for somebody is dropped or refused, never guessed. */
+export class SharedRules implements LaneRules {
+  readonly initializeTimeoutMs: number;
+  /** The server is started again until it takes the sidecar's own `initialize`. */
+  readonly isRefusalFinal = false;
+  readonly isWaitingForClient = false;
+  readonly #access: LaneAccess;
+  readonly #sessions = new Set<Session>();
+  readonly #levels = new LogLevels();
+  readonly #subscriptions = new Subscriptions();
+  readonly #own: OwnRequests;
+  #isReady = false;
+
+  constructor(access: LaneAccess, initializeTimeoutMs: number) {
+    this.#access = access;
+    this.#own = new OwnRequests((method, params, onSettled) => access.dispatch.ask(method, params, onSettled));
+    this.initializeTimeoutMs = initializeTimeoutMs;
+  }
+
+  answerInitialize(handshake: UpstreamHandshake, request: RequestMessage, idText: string): InitializeAnswer {
+    return answerInitialize(handshake, request, idText);
+  }
+
+  onClientRequest(session: Session, message: Message): RequestRule | undefined {
+    if (message.kind !== "request") return undefined;
+    switch (message.method) {
+      case "logging/setLevel":
+        return this.#setLevel(session, message.params);
+      case "resources/subscribe":
+        return this.#subscribe(session, message.params?.["uri"]);
+      case "resources/unsubscribe":
+        return this.#unsubscribe(session, message.params?.["uri"]);
+      case "tasks/list":
+        // MCP 2025-11-25, basic/utilities/tasks: not where requestors cannot be told apart; one would see the tasks of all.
+        return refuse(JsonRpcErrorCode.MethodNotFound, "tasks/list is not offered by a shared MCP server: it would show everybody's tasks");
+      default:
+        return undefined;
+    }
+  }
+
+  onClientNotification({ text }: ClientMessage, method: string): string | undefined {
+    return NOT_CARRIED_NOTIFICATIONS.has(method) ? undefined : toOneLine(text);
+  }
+
+  onClientResponse(): undefined {
+    // Nothing was asked, so it answers nothing.
+    return undefined;
+  }
+
+  onServerNotification({ method, params }: NotificationMessage, text: string): void {
+    if (LIST_CHANGED_NOTIFICATIONS.has(method)) {
+      for (const { streams } of this.#sessions) streams.emitOnce(text);
+    } else if (method === "notifications/resources/updated") this.#onResourceUpdated(params?.["uri"], text);
+    else if (method === "notifications/message") this.#onLogMessage(params?.["level"], text);
+    else this.#access.dropped.notification(method);
+  }
+
+  onServerRequest(request: RequestMessage, text: string): void {
+    const answer = request.method === "ping" ? answerPing(request, text) : refuseRequest(request, text);
+    if (!this.#access.dispatch.sendOwn(answer)) this.#access.dropped.request(request.method);
+  }
+
+  onReady(): void {
+    this.#isReady = true;
+    this.#levels.forgetTold();
+    this.#tellLevel();
+    for (const uri of this.#subscriptions.restart()) {
+      this.#ask({
+        method: "resources/subscribe",
+        params: { uri },
+        isCurrent: () => this.#subscriptions.has(uri),
+        onSettled: (hasResult) => hasResult && this.#subscriptions.confirm(uri),
+      });
+    }
+  }
+
+  onLost(): void {
+    this.#isReady = false;
+    this.#own.clear();
+  }
+
+  onSession(session: Session): void {
+    this.#sessions.add(session);
+  }
+
+  onSessionEnd(session: Session): void {
+    this.#sessions.delete(session);
+    this.#levels.delete(session);
+    this.#tellLevel();
+    for (const uri of this.#subscriptions.deleteAll(session)) {
+      this.#ask({ method: "resources/unsubscribe", params: { uri }, isCurrent: () => !this.#subscriptions.has(uri) });
+    }
+  }
+
+  expire(): number {
+    return Number.POSITIVE_INFINITY;
+  }
+
+  #setLevel(session: Session, params: JsonObject | undefined): RequestRule | undefined {
+    const level = params?.["level"];
+    const former = this.#levels.levelOf(session);
+    if (!this.#levels.set(session, level)) return undefined;
+    const untold = this.#levels.takeUntold();
+    if (untold !== level) {
+      this.#tell(untold);
+      return EMPTY_RESULT;
+    }
+    return {
+      kind: "carry",
+      onSettled: (hasResult) => {
+        if (hasResult) return;
+        // Unless it was set again meanwhile, it is what it was.
+        if (this.#levels.levelOf(session) === level && !this.#levels.set(session, former)) this.#levels.delete(session);
+        this.#levels.forgetTold();
+      },
+    };
+  }
+
+  #tellLevel(): void {
+    this.#tell(this.#levels.takeUntold());
+  }
+
+  #tell(level: string | undefined): void {
+    // A client's own request does not wait its turn, and may have changed the level meanwhile.
+    const isCurrent = (): boolean => [level, undefined].includes(this.#levels.toldLevel);
+    if (level !== undefined) this.#ask({ method: "logging/setLevel", params: { level }, isCurrent });
+  }
+
+  /** Makes a request of the sidecar's own. While the server is away there is none: the next one is told what is true by then. */
+  #ask(request: OwnRequest): void {
+    if (this.#isReady) this.#own.add(request);
+  }
+
+  #subscribe(session: Session, uri: unknown): RequestRule | undefined {
+    if (typeof uri !== "string") return undefined;
+    if (this.#subscriptions.countOf(session) >= MAX_SUBSCRIPTIONS_PER_SESSION) {
+      return refuse(JsonRpcErrorCode.ServerError, `This session has ${MAX_SUBSCRIPTIONS_PER_SESSION} subscriptions; end some first`);
+    }
+    if (!this.#subscriptions.add(session, uri)) return EMPTY_RESULT;
+    return {
+      kind: "carry",
+      onSettled: (hasResult) => {
+        if (hasResult) this.#subscriptions.confirm(uri);
+        else this.#subscriptions.delete(session, uri);
+      },
+    };
+  }
+
+  #unsubscribe(session: Session, uri: unknown): RequestRule | undefined {
+    return typeof uri === "string" && !this.#subscriptions.delete(session, uri) ? EMPTY_RESULT : undefined;
+  }
+
+  #onResourceUpdated(uri: unknown, text: string): void {
+    const subscribers = typeof uri === "string" ? this.#subscriptions.subscribers(uri) : new Set<Session>();
+    if (subscribers.size === 0) this.#access.dropped.notification("notifications/resources/updated");
+    for (const { streams } of subscribers) streams.emitOnce(text);
+  }
+
+  /**
+   * A log message does not say what it is about. While nothing is in flight it can be nobody's in particular, and is for all who want
+   * it; while the requests of one session are in flight, it is that session's; otherwise it could be of another one's business.
+   */
+  #onLogMessage(level: unknown, text: string): void {
+    if (this.#levels.isEmpty) return this.#access.dropped.notification("notifications/message");
+    let sole: Call | undefined;
+    let count = 0;
+    for (const call of this.#access.dispatch.calls.values()) {
+      if (call.session === undefined || call.state !== "written") continue;
+      if (sole !== undefined && call.session !== sole.session) return this.#access.dropped.notification("notifications/message");
+      sole = call;
+      count++;
+    }
+    if (sole?.session === undefined) {
+      for (const { streams } of this.#levels.wanting(level)) streams.emit(text);
+    } else if (this.#levels.wants(sole.session, level) && !(count === 1 && sole.exchange.emit(text))) sole.session.streams.emit(text);
+  }
+}
+
+function refuse(code: number, message: string): RequestRule {
+  return { kind: "answer", outcome: `"error":${JSON.stringify({ code, message })}` };
+}

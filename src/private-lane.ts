@@ -1,0 +1,60 @@
+import { describeError } from "./errors.ts";
+import type { ClientMessage } from "./jsonrpc/client-message.ts";
+import { rewriteRequest } from "./jsonrpc/rewrite.ts";
+import { Lane, type LaneOptions } from "./mux/lane.ts";
+import type { PrivateLane } from "./mux/lanes.ts";
+import { PrivateRules } from "./mux/private-rules.ts";
+import type { SessionStreams } from "./mux/session-streams.ts";
+import type { Log } from "./observability/log.ts";
+import { INITIALIZE_ID } from "./upstream/handshake.ts";
+import { Supervisor, type SupervisorOptions } from "./upstream/supervisor.ts";
+
+export interface PrivateLaneOptions {
+  /** Makes the options of a server that shakes hands as told. */
+  readonly supervisorOptions: (handshake: SupervisorOptions["handshake"], log: Log) => SupervisorOptions;
+  readonly laneOptions: Omit<LaneOptions, "upstream" | "rules">;
+  readonly initialize: ClientMessage;
+  readonly streams: SessionStreams;
+  readonly onSessionEnd: () => void;
+}
+
+/** A lane of one client: its server hears the client's own `initialize`, at every start. */
+export function createPrivateLane(options: PrivateLaneOptions): PrivateLane {
+  const { laneOptions, streams, onSessionEnd } = options;
+  const { log, limits } = laneOptions;
+  let initialized: string | undefined;
+  const supervisor = new Supervisor(
+    options.supervisorOptions(
+      { request: rewriteRequest(options.initialize, INITIALIZE_ID), initializedNotification: () => initialized },
+      log,
+    ),
+  );
+  const lane = new Lane({
+    ...laneOptions,
+    upstream: supervisor,
+    rules: (access) =>
+      new PrivateRules(access, {
+        streams,
+        onSessionEnd,
+        initializeTimeoutMs: limits.requestTimeoutMs,
+        onInitialized: (text) => {
+          initialized = text;
+        },
+      }),
+  });
+  return {
+    lane,
+    async run() {
+      try {
+        await supervisor.run(lane);
+      } catch (error) {
+        log.error({ err: error, reason: describeError(error) }, "supervision failed");
+      }
+    },
+    async stop() {
+      // What it rejects with is what run() has logged.
+      await supervisor.stop().catch(() => undefined);
+    },
+    kill: () => supervisor.kill(),
+  };
+}
