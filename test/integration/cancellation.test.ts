@@ -133,7 +133,7 @@ describe("cancellation", () => {
       expect(status).toBe(200);
       expect(error?.data).toEqual({ code: "REQUEST_CANCELLED", sent: true, retrySafe: false });
       expect(error?.message).toBe(
-        "The session of tools/call was ended by its client. The request had been sent and may have taken effect; check before repeating it.",
+        "The session of tools/call has ended. The request had been sent and may have taken effect; check before repeating it.",
       );
     }
     expect(await readCancellations(other)).toEqual(endingIds.map((wireId) => `notifications/cancelled ${wireId}`));

@@ -1,11 +1,13 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { errorReply, readError } from "../support/error-reply.ts";
+import { openStream } from "../support/event-stream.ts";
 import { JSON_HEADERS, RawClient, send } from "../support/http-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 const PING = '{"jsonrpc":"2.0","id":7,"method":"ping"}';
 const PONG = { status: 200, contentType: "application/json", body: { jsonrpc: "2.0", id: 7, result: {} } };
+const ALLOW = "POST, GET, DELETE, OPTIONS";
 const NOT_FOUND = errorReply(404, -32000, "NOT_FOUND");
 
 describe("endpoint", () => {
@@ -18,15 +20,28 @@ describe("endpoint", () => {
   afterAll(() => sidecar[Symbol.asyncDispose]());
 
   describe("methods", () => {
-    it.each(["GET", "PUT", "PATCH", "OPTIONS", "TRACE", "PROPFIND"])("answers %s with 405 and the methods it offers", async (method) => {
+    it.each(["PUT", "PATCH", "TRACE", "PROPFIND"])("answers %s with 405 and the methods it offers", async (method) => {
       const reply = await send(client.url, { method, headers: { Accept: "text/event-stream", "Mcp-Session-Id": client.sessionId } });
       expect(readError(reply)).toStrictEqual(errorReply(405, -32000, "METHOD_NOT_ALLOWED"));
-      expect(reply.headers.allow).toBe("POST, DELETE");
+      expect(reply.headers.allow).toBe(ALLOW);
+    });
+
+    it("answers GET with a stream, and without a session with 400", async () => {
+      using stream = await openStream(client);
+      expect([stream.status, stream.headers["content-type"]]).toEqual([200, "text/event-stream"]);
+      const reply = await send(client.url, { method: "GET", headers: { Accept: "text/event-stream" } });
+      expect(readError(reply)).toStrictEqual(errorReply(400, -32000, "SESSION_REQUIRED"));
+    });
+
+    it("answers OPTIONS with the methods it offers", async () => {
+      const reply = await send(client.url, { method: "OPTIONS" });
+      expect(reply).toMatchObject({ status: 204, body: "", headers: { allow: expect.stringMatching(/./) as string } });
+      expect(reply.headers.allow?.split(", ").toSorted()).toEqual(ALLOW.split(", ").toSorted());
     });
 
     it("answers HEAD with 405, the methods it offers, and no body", async () => {
       const reply = await send(client.url, { method: "HEAD" });
-      expect(reply).toMatchObject({ status: 405, body: "", headers: { allow: "POST, DELETE", "content-type": "application/json" } });
+      expect(reply).toMatchObject({ status: 405, body: "", headers: { allow: ALLOW, "content-type": "application/json" } });
     });
 
     it("answers 405 to a method that comes with a body", async () => {

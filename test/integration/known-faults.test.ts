@@ -2,8 +2,10 @@ import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { crash } from "../support/crash.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
+import { openStream } from "../support/event-stream.ts";
 import { Gate } from "../support/gate.ts";
-import { RawClient, send } from "../support/http-client.ts";
+import { answerOf, progressOf, say } from "../support/held-call.ts";
+import { RawClient, readMessages, send } from "../support/http-client.ts";
 import { readSeen, readWhere, waitForHanging } from "../support/in-flight.ts";
 import { getBytes, postBytes } from "../support/mcp-request-bytes.ts";
 import { RawConnection } from "../support/raw-connection.ts";
@@ -122,14 +124,17 @@ describe("known faults", () => {
     expect((await send(`${sidecar.origin}/healthz`, { method: "GET" })).status).toBe(200);
   });
 
-  it("fault 10 (streams come later): DELETE ends a session, GET says what is offered, and the server's notifications disturb nothing", async () => {
+  it("fault 10: GET opens a stream, the server's notifications reach who they are for, and DELETE ends the session", async () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
-    const get = await client.post("", { method: "GET" });
-    expect([get.status, get.headers.allow]).toEqual([405, "POST, DELETE"]);
-    const progress = await client.request("tools/call", { name: "progress", arguments: {}, _meta: { progressToken: 1 } });
-    expect(progress.result?.content?.[0]?.text).toBe("done");
+    using stream = await openStream(client);
+    const params = { name: "progress", arguments: { steps: 1 }, _meta: { progressToken: 1 } };
+    const reply = await client.post({ jsonrpc: "2.0", id: 7, method: "tools/call", params });
+    expect(readMessages(reply).map((text) => JSON.parse(text) as unknown)).toEqual([progressOf(1, 1), answerOf()]);
+    const changed = { jsonrpc: "2.0", method: "notifications/tools/list_changed" };
+    await say(client, JSON.stringify(changed));
     expect((await client.post("", { method: "DELETE" })).status).toBe(204);
+    expect(await stream.rest()).toEqual([changed]);
     expect((await client.callTool("echo")).status).toBe(404);
   });
 

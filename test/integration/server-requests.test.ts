@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { crash } from "../support/crash.ts";
+import { EventSource } from "../support/event-source.ts";
 import type { RawClient } from "../support/http-client.ts";
 import { waitForHanging } from "../support/in-flight.ts";
 import { Sidecar } from "../support/sidecar.ts";
@@ -16,7 +17,7 @@ async function ask(client: RawClient, method: string, id: string | number): Prom
   return JSON.parse(await client.toolText("ask", { method, id }));
 }
 
-describe("a request of the server", () => {
+describe("a request of a shared server", () => {
   let shared: Sidecar;
 
   beforeAll(async () => {
@@ -125,15 +126,19 @@ describe("what the server says otherwise", () => {
   it("is not disturbed by progress, wanted or not, nor by other notifications", async () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
-    const wanted = client.request("tools/call", {
-      name: "progress",
-      arguments: { steps: 1000 },
-      _meta: { progressToken: "mine" },
-    });
+    const params = { name: "progress", arguments: { steps: 1000 }, _meta: { progressToken: "mine" } };
+    const wanted = EventSource.post(client, { jsonrpc: "2.0", id: "my id", method: "tools/call", params });
     const unwanted = client.toolText("progress", { steps: 1000 });
     const notification = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"hello"}}`;
     const other = client.toolText("noise", { line: notification, count: 1000 });
-    expect((await wanted).result).toEqual({ content: [{ type: "text", text: "done" }] });
+    expect(await (await wanted).rest()).toEqual([
+      ...Array.from({ length: 1000 }, (_, index) => ({
+        jsonrpc: "2.0",
+        method: "notifications/progress",
+        params: { progressToken: "mine", progress: index + 1 },
+      })),
+      { jsonrpc: "2.0", id: "my id", result: { content: [{ type: "text", text: "done" }] } },
+    ]);
     expect([await unwanted, await other]).toEqual(["done", "written"]);
   });
 

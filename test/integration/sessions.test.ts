@@ -48,13 +48,24 @@ describe("sessions", () => {
       expect(readError(await client.post({ jsonrpc: "2.0", id: 2, method: "ping" }))).toStrictEqual(refusal(SESSION_NOT_FOUND, 2));
     });
 
-    it("are never taken over: an initialize with that of an open session gets another, and both are served", async () => {
-      const first = await sidecar.client();
-      const reply = await first.post({ jsonrpc: "2.0", id: 1, method: "initialize", params: INITIALIZE });
-      const second = clientWith(String(reply.headers["mcp-session-id"]));
-      expect(second.sessionId).toMatch(/^[\x21-\x7e]{32,}$/);
-      expect(second.sessionId).not.toBe(first.sessionId);
-      for (const client of [first, second]) expect(await client.request("ping")).toMatchObject({ status: 200, result: {} });
+    it("are never taken over: an initialize with that of an open session is refused, and the session is as it was", async () => {
+      const client = await sidecar.client();
+      const reply = await client.post({ jsonrpc: "2.0", id: 1, method: "initialize", params: INITIALIZE });
+      expect(readError(reply)).toStrictEqual(errorReply(400, -32600, "INVALID_REQUEST", { id: 1 }));
+      expect(reply.headers).not.toHaveProperty("mcp-session-id");
+      expect(await client.request("ping")).toMatchObject({ status: 200, result: {} });
+    });
+
+    it("are not used again: an initialize with that of a session that has ended gets another", async () => {
+      const client = await sidecar.client();
+      expect((await end(client)).status).toBe(204);
+      const reply = await client.post({ jsonrpc: "2.0", id: 1, method: "initialize", params: INITIALIZE });
+      expect(reply.status).toBe(200);
+      const next = clientWith(String(reply.headers["mcp-session-id"]));
+      expect(next.sessionId).toMatch(/^[\x21-\x7e]{32,}$/);
+      expect(next.sessionId).not.toBe(client.sessionId);
+      expect(await next.request("ping")).toMatchObject({ status: 200, result: {} });
+      expect(readError(await client.post({ jsonrpc: "2.0", id: 2, method: "ping" }))).toStrictEqual(refusal(SESSION_NOT_FOUND, 2));
     });
 
     it.each(["constructor", "__proto__", "toString", "hasOwnProperty", "0", "null", "undefined", "%00", "../mcp"])(

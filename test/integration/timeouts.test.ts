@@ -1,7 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { readError } from "../support/error-reply.ts";
+import { EventSource } from "../support/event-source.ts";
+import type { RawClient } from "../support/http-client.ts";
 import { readSeen, waitForHanging, waitForSeen } from "../support/in-flight.ts";
 import { getBytes, postBytes } from "../support/mcp-request-bytes.ts";
+import { LaneClient } from "../support/lane-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
@@ -124,18 +127,6 @@ describe("a request's timeout", () => {
     expect(answered).toBeGreaterThan(0);
   });
 
-  it("is not prolonged by progress", async () => {
-    await using sidecar = await Sidecar.start({ flags: SHORT });
-    const client = await sidecar.client();
-    const params = { name: "hang", arguments: {}, _meta: { progressToken: "mine" } };
-    const hanging = client.request("tools/call", params);
-    const [wireId] = await waitForHanging(client, 1);
-    const line = JSON.stringify({ jsonrpc: "2.0", method: "notifications/progress", params: { progressToken: wireId, progress: 1 } });
-    await client.callTool("noise", { line, count: 10 });
-    expect((await hanging).error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
-    await waitForSeen(client, `notifications/cancelled ${wireId}`);
-  });
-
   it("is answered without sending the request, when its body took all of the time", async () => {
     await using sidecar = await Sidecar.start({ flags: SHORT });
     const client = await sidecar.client();
@@ -152,5 +143,96 @@ describe("a request's timeout", () => {
       body: { id: "late", error: { data: { code: "REQUEST_TIMEOUT", sent: false, retrySafe: true } } },
     });
     expect(await readSeen(client)).not.toContain("x-vendor/late");
+  });
+});
+
+/** A call that shows progress every 20 ms, `steps` times, before it answers. */
+function slowCall(client: RawClient, steps: number, meta: object = { progressToken: "mine" }): Promise<EventSource> {
+  const params = { name: "slow_progress", arguments: { steps, intervalMs: 20 }, _meta: meta };
+  return EventSource.post(client, { jsonrpc: "2.0", id: "slow", method: "tools/call", params });
+}
+
+describe("a request's time", () => {
+  it("is renewed by progress: the answer may come when it has long been over", async () => {
+    await using sidecar = await Sidecar.start({ flags: SHORT });
+    const client = await sidecar.client();
+    const startedAtMs = performance.now();
+    using call = await slowCall(client, 100);
+    expect(await call.toolText()).toBe("done");
+    expect(performance.now() - startedAtMs).toBeGreaterThan(1800);
+  });
+
+  it("begins anew with the last progress, and is over when nothing more comes", async () => {
+    await using sidecar = await Sidecar.start({ flags: SHORT });
+    const client = await sidecar.client();
+    const params = { name: "hang", arguments: {}, _meta: { progressToken: "mine" } };
+    const hanging = EventSource.post(client, { jsonrpc: "2.0", id: 2, method: "tools/call", params });
+    const startedAtMs = performance.now();
+    const [wireId] = await waitForHanging(client, 1);
+    const line = JSON.stringify({ jsonrpc: "2.0", method: "notifications/progress", params: { progressToken: wireId, progress: 1 } });
+    while (performance.now() - startedAtMs < 400) await client.callTool("noise", { line });
+    const answer = await (await hanging).answer();
+    expect(performance.now() - startedAtMs).toBeGreaterThanOrEqual(1000);
+    expect(answer.error?.data).toMatchObject({ code: "REQUEST_TIMEOUT", sent: true, retrySafe: false });
+    await waitForSeen(client, `notifications/cancelled ${wireId}`);
+  });
+
+  it("ends after ten times REQUEST_TIMEOUT_MS, however much progress there is", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--request-timeout-ms", "300"] });
+    const client = await sidecar.client();
+    const startedAtMs = performance.now();
+    using call = await slowCall(client, 1_000_000);
+    const { id, error } = await call.answer();
+    expect(performance.now() - startedAtMs).toBeGreaterThanOrEqual(3000);
+    expect(id).toBe("slow");
+    expect(error).toEqual({
+      code: -32001,
+      message:
+        "The MCP server did not answer tools/call within 3 s. The request had been sent and may have taken effect; check before repeating it.",
+      data: { code: "REQUEST_TIMEOUT", sent: true, retrySafe: false, timeoutMs: 3000 },
+    });
+    await sidecar.waitForLog("request given up", (line) => line["reason"] === "timeout");
+  });
+
+  it.each([
+    ["that the client did not ask for", {}],
+    ["of another call", { progressToken: "another" }],
+  ])("is not renewed by progress %s", async (_what, meta) => {
+    await using sidecar = await Sidecar.start({ flags: [...SHORT, "--drain-timeout-ms", "20"] });
+    const client = await sidecar.client();
+    const params = { name: "hang", arguments: {}, _meta: meta };
+    const startedAtMs = performance.now();
+    const hanging = EventSource.post(client, { jsonrpc: "2.0", id: 2, method: "tools/call", params });
+    const [wireId = 0] = await waitForHanging(client, 1);
+    // Its own id, where it has no token; the token as its client spells it, where it has one.
+    const progressToken = "progressToken" in meta ? "another" : wireId;
+    using other = await slowCall(client, 1_000_000, { progressToken });
+    expect((await other.next()).params).toMatchObject({ progressToken });
+    const answer = await (await hanging).answer();
+    expect(answer.error?.data).toMatchObject({ code: "REQUEST_TIMEOUT", timeoutMs: 600 });
+    expect(performance.now() - startedAtMs).toBeLessThan(3000);
+  });
+
+  it("is renewed while the server waits for its client, and anew by the answer", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--request-timeout-ms", "1000"] });
+    const client = await LaneClient.connect(sidecar);
+    const bystander = await sidecar.client();
+    using call = await client.begin("ask", { method: "elicitation/create" });
+    const asked = await call.next();
+    // Calls of others time out one after the other: each shows that the time was over once more.
+    for (let times = 0; times < 2; times++) expect((await bystander.callTool("hang")).error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
+    await client.answer(asked, { action: "accept" });
+    expect(JSON.parse((await call.toolText()) ?? "")).toMatchObject({ result: { action: "accept" } });
+  });
+
+  it("ends after ten times REQUEST_TIMEOUT_MS, although the client never answers", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--request-timeout-ms", "700"] });
+    const client = await LaneClient.connect(sidecar);
+    const startedAtMs = performance.now();
+    using call = await client.begin("ask", { method: "elicitation/create" });
+    await call.next();
+    expect((await call.answer()).error?.data).toEqual({ code: "REQUEST_TIMEOUT", sent: true, retrySafe: false, timeoutMs: 7000 });
+    expect(performance.now() - startedAtMs).toBeGreaterThanOrEqual(7000);
+    expect(await client.toolText("echo", { text: "on" })).toBe("on");
   });
 });

@@ -1,4 +1,5 @@
 import { type IncomingHttpHeaders, request as httpRequest, type RequestOptions } from "node:http";
+import { parseEventStream } from "./event-stream-parser.ts";
 
 export interface HttpReply {
   readonly status: number;
@@ -33,6 +34,12 @@ export function send(url: string, { method = "POST", headers = {}, body, signal,
   });
 }
 
+/** The messages of an answer: all events of a stream, in order, or the one body. */
+export function readMessages({ headers, body }: HttpReply): string[] {
+  if (headers["content-type"] !== "text/event-stream") return [body];
+  return parseEventStream(body).flatMap(({ data = "" }) => (data === "" ? [] : [data]));
+}
+
 export const JSON_HEADERS = { "Content-Type": "application/json", Accept: "application/json, text/event-stream" };
 
 export interface JsonRpcReply {
@@ -47,6 +54,8 @@ export class RawClient {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   sessionId = "";
+  /** As it was negotiated. */
+  protocolVersion = "";
 
   constructor(url: string, headers: Readonly<Record<string, string>> = {}) {
     this.url = url;
@@ -59,6 +68,7 @@ export class RawClient {
     const reply = await this.post({ jsonrpc: "2.0", id: 1, method: "initialize", params });
     if (reply.status !== 200) throw new Error(`initialize: ${reply.status} ${reply.body}`);
     this.sessionId = String(reply.headers["mcp-session-id"]);
+    this.protocolVersion = (JSON.parse(reply.body) as { result: { protocolVersion: string } }).result.protocolVersion;
     await this.post({ jsonrpc: "2.0", method: "notifications/initialized" });
     return this;
   }
@@ -70,15 +80,15 @@ export class RawClient {
     return send(this.url, { ...call, body, headers: { ...JSON_HEADERS, ...session, ...this.headers, ...call.headers } });
   }
 
-  /** A request; the reply's body parsed. */
+  /** A request; its response parsed, from the body or the last event of a stream. */
   async request(
     method: string,
     params: unknown = {},
     id: string | number = 2,
     call: HttpCall = {},
   ): Promise<JsonRpcReply & { status: number }> {
-    const { status, body } = await this.post({ jsonrpc: "2.0", id, method, params }, call);
-    return { ...(JSON.parse(body) as JsonRpcReply), status };
+    const reply = await this.post({ jsonrpc: "2.0", id, method, params }, call);
+    return { ...(JSON.parse(readMessages(reply).at(-1) ?? "") as JsonRpcReply), status: reply.status };
   }
 
   callTool(name: string, args: object = {}, id: string | number = 2, call: HttpCall = {}): Promise<JsonRpcReply & { status: number }> {

@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { ALL_OPTIONS, effectiveConfigText, helpText } from "../../../src/config/describe.ts";
 import { loadConfig, readCommandLine } from "../../../src/config/load.ts";
-import { OPTION_GROUPS, OPTIONS } from "../../../src/config/options.ts";
+import { OPTION_GROUPS } from "../../../src/config/option.ts";
+import { OPTIONS } from "../../../src/config/options.ts";
 
 /** What --check-config prints for this command line. */
 function effective(...argv: readonly string[]): Record<string, unknown> {
@@ -69,16 +70,25 @@ describe("effectiveConfigText", () => {
       port: 9000,
       path: "/mcp",
       requestTimeoutMs: 60_000,
+      streamAfterMs: 10_000,
+      keepAliveMs: 15_000,
+      isolation: "auto",
+      legacySse: "off",
+      maxSessions: 10_000,
+      maxPrivateServers: 32,
+      sessionIdleTimeoutMs: 600_000,
       restartBackoffMs: 1000,
       restartMaxMs: 15_000,
       holdTimeoutMs: 20_000,
       drainTimeoutMs: 5000,
       maxBodyBytes: 16_777_216,
       maxLineBytes: 67_108_864,
-      maxSessions: 10_000,
       maxInFlight: 1024,
       maxHeldRequests: 256,
       maxQueuedBytes: 67_108_864,
+      replayMaxBytes: 33_554_432,
+      replayMaxAgeMs: 300_000,
+      replayMaxEvents: 1000,
       logLevel: "warn",
     });
   });

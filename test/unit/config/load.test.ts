@@ -1,5 +1,6 @@
 import { tmpdir } from "node:os";
 import { describe, expect, it } from "vitest";
+import { ALL_OPTIONS } from "../../../src/config/describe.ts";
 import { type Config, type Environment, loadConfig, type LoadResult, readCommandLine } from "../../../src/config/load.ts";
 
 function load(argv: readonly string[], environment: Environment = {}): LoadResult {
@@ -25,17 +26,28 @@ describe("loadConfig", () => {
       port: 8080,
       path: "/mcp",
       authToken: undefined,
+      allowedOrigins: undefined,
+      allowedHosts: undefined,
       requestTimeoutMs: 60_000,
+      streamAfterMs: 10_000,
+      keepAliveMs: 15_000,
+      isolation: "auto",
+      legacySse: "off",
+      maxSessions: 10_000,
+      maxPrivateServers: 32,
+      sessionIdleTimeoutMs: 600_000,
       restartBackoffMs: 1000,
       restartMaxMs: 15_000,
       holdTimeoutMs: 20_000,
       drainTimeoutMs: 5000,
       maxBodyBytes: 16_777_216,
       maxLineBytes: 67_108_864,
-      maxSessions: 10_000,
       maxInFlight: 1024,
       maxHeldRequests: 256,
       maxQueuedBytes: 67_108_864,
+      replayMaxBytes: 33_554_432,
+      replayMaxAgeMs: 300_000,
+      replayMaxEvents: 1000,
       logLevel: "info",
     });
   });
@@ -50,6 +62,8 @@ describe("loadConfig", () => {
       CLAW_MCP_STDIO_PORT: ":9002",
       CLAW_MCP_STDIO_PATH: "/other",
       CLAW_MCP_STDIO_AUTH_TOKEN: "t0ken",
+      CLAW_MCP_STDIO_ALLOWED_ORIGINS: "https://App.example:443,http://localhost:5173",
+      CLAW_MCP_STDIO_ALLOWED_HOSTS: "Mcp.example,[::1]:8080",
       CLAW_MCP_STDIO_REQUEST_TIMEOUT_MS: "2",
       CLAW_MCP_STDIO_RESTART_BACKOFF_MS: "3",
       CLAW_MCP_STDIO_RESTART_MAX_MS: "4",
@@ -61,8 +75,18 @@ describe("loadConfig", () => {
       CLAW_MCP_STDIO_MAX_IN_FLIGHT: "10",
       CLAW_MCP_STDIO_MAX_HELD_REQUESTS: "11",
       CLAW_MCP_STDIO_MAX_QUEUED_BYTES: "12",
+      CLAW_MCP_STDIO_STREAM_AFTER_MS: "13",
+      CLAW_MCP_STDIO_KEEP_ALIVE_MS: "14",
+      CLAW_MCP_STDIO_ISOLATION: "session",
+      CLAW_MCP_STDIO_LEGACY_SSE: "on",
+      CLAW_MCP_STDIO_MAX_PRIVATE_SERVERS: "15",
+      CLAW_MCP_STDIO_SESSION_IDLE_TIMEOUT_MS: "16",
+      CLAW_MCP_STDIO_REPLAY_MAX_BYTES: "17",
+      CLAW_MCP_STDIO_REPLAY_MAX_AGE_MS: "18",
+      CLAW_MCP_STDIO_REPLAY_MAX_EVENTS: "19",
       CLAW_MCP_STDIO_LOG_LEVEL: "debug",
     };
+    expect(Object.keys(environment).toSorted()).toEqual(ALL_OPTIONS.map(({ variable }) => variable).toSorted());
     expect(config([], environment)).toEqual({
       command: "npx",
       args: ["-y", "some mcp", ""],
@@ -72,6 +96,8 @@ describe("loadConfig", () => {
       port: 9001,
       path: "/other",
       authToken: "t0ken",
+      allowedOrigins: ["https://app.example", "http://localhost:5173"],
+      allowedHosts: ["mcp.example", "[::1]:8080"],
       requestTimeoutMs: 2,
       restartBackoffMs: 3,
       restartMaxMs: 4,
@@ -83,6 +109,15 @@ describe("loadConfig", () => {
       maxInFlight: 10,
       maxHeldRequests: 11,
       maxQueuedBytes: 12,
+      streamAfterMs: 13,
+      keepAliveMs: 14,
+      isolation: "session",
+      legacySse: "on",
+      maxPrivateServers: 15,
+      sessionIdleTimeoutMs: 16,
+      replayMaxBytes: 17,
+      replayMaxAgeMs: 18,
+      replayMaxEvents: 19,
       logLevel: "debug",
     });
   });

@@ -14,6 +14,10 @@ const PORT_ALLOWED = "allowed is a whole number from 1 to 65535, with or without
 const MS_ALLOWED = "allowed is a whole number from 1 to 2147483647";
 const ADDR_ALLOWED = "allowed is host:port, [ipv6]:port or :port, with a port up to 65535";
 const ARGS_ALLOWED = 'allowed is a JSON array of strings without NUL, for example ["-y","some-mcp"]';
+const ORIGINS_ALLOWED =
+  "allowed is *, or scheme://host or scheme://host:port, several separated by commas, international names in punycode";
+const HOSTS_ALLOWED =
+  "allowed is host or host:port, several separated by commas, IPv6 addresses in brackets, international names in punycode";
 const PATH_ALLOWED = "allowed is a path that starts with / and has no query, other than /livez, /readyz, /healthz";
 
 describe("a wrong configuration", () => {
@@ -32,6 +36,31 @@ describe("a wrong configuration", () => {
     ]);
   });
 
+  it("is one origin or host among others that is none", () => {
+    const variables = { ALLOWED_ORIGINS: "https://app.example,null", ALLOWED_HOSTS: "mcp.example,http://mcp.example" };
+    expect(problems(["--port=x"], variables)).toEqual([
+      `--port: got "x", ${PORT_ALLOWED}`,
+      `CLAW_MCP_STDIO_ALLOWED_ORIGINS: got "https://app.example,null", ${ORIGINS_ALLOWED}`,
+      `CLAW_MCP_STDIO_ALLOWED_HOSTS: got "mcp.example,http://mcp.example", ${HOSTS_ALLOWED}`,
+    ]);
+  });
+
+  it.each(["/sse", "/sse/", "/messages", "/messages/"])("is the path %s for the endpoint where HTTP+SSE is offered", (path) => {
+    const allowed = "allowed is any path but /sse and /messages, which LEGACY_SSE has";
+    expect(problems(["--legacy-sse", "on", "--path", path])).toEqual([`--path: got "${path}", ${allowed}`]);
+    expect(problems([], { LEGACY_SSE: "on", PATH: path })).toEqual([`CLAW_MCP_STDIO_PATH: got "${path}", ${allowed}`]);
+    expect(problems([], { LEGACY_SSE: "off", PATH: path })).toEqual([]);
+  });
+
+  it("is an isolation that is none of the three", () => {
+    expect(problems(["--isolation", "private"], { ISOLATION: "auto" })).toEqual([
+      '--isolation: got "private", allowed is one of auto, shared, session',
+    ]);
+    expect(problems([], { ISOLATION: "Session" })).toEqual([
+      'CLAW_MCP_STDIO_ISOLATION: got "Session", allowed is one of auto, shared, session',
+    ]);
+  });
+
   it("is one without a command, unless none is needed", () => {
     const message = "CLAW_MCP_STDIO_COMMAND: got nothing, allowed is the executable to run; or give the command behind the options";
     expect(loadConfig(readCommandLine([]), {}).problems).toEqual([message]);
@@ -45,16 +74,23 @@ describe("a wrong configuration", () => {
     expect(numbers.map(({ variable }) => variable)).toEqual([
       "CLAW_MCP_STDIO_READY_TIMEOUT_MS",
       "CLAW_MCP_STDIO_REQUEST_TIMEOUT_MS",
+      "CLAW_MCP_STDIO_STREAM_AFTER_MS",
+      "CLAW_MCP_STDIO_KEEP_ALIVE_MS",
+      "CLAW_MCP_STDIO_MAX_SESSIONS",
+      "CLAW_MCP_STDIO_MAX_PRIVATE_SERVERS",
+      "CLAW_MCP_STDIO_SESSION_IDLE_TIMEOUT_MS",
       "CLAW_MCP_STDIO_RESTART_BACKOFF_MS",
       "CLAW_MCP_STDIO_RESTART_MAX_MS",
       "CLAW_MCP_STDIO_HOLD_TIMEOUT_MS",
       "CLAW_MCP_STDIO_DRAIN_TIMEOUT_MS",
       "CLAW_MCP_STDIO_MAX_BODY_BYTES",
       "CLAW_MCP_STDIO_MAX_LINE_BYTES",
-      "CLAW_MCP_STDIO_MAX_SESSIONS",
       "CLAW_MCP_STDIO_MAX_IN_FLIGHT",
       "CLAW_MCP_STDIO_MAX_HELD_REQUESTS",
       "CLAW_MCP_STDIO_MAX_QUEUED_BYTES",
+      "CLAW_MCP_STDIO_REPLAY_MAX_BYTES",
+      "CLAW_MCP_STDIO_REPLAY_MAX_AGE_MS",
+      "CLAW_MCP_STDIO_REPLAY_MAX_EVENTS",
     ]);
     const command = readCommandLine(["server"]);
     for (const { variable } of numbers) {

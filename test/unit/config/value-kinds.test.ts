@@ -3,9 +3,11 @@ import {
   anyText,
   bearerToken,
   endpointPath,
+  hosts,
   jsonStrings,
   listenAddress,
   oneOf,
+  origins,
   port,
   wholeNumber,
 } from "../../../src/config/value-kinds.ts";
@@ -131,6 +133,63 @@ describe("an endpoint path", () => {
 
   it.each(["", "mcp", "http://a/mcp", "/mcp?x=1", "/mcp#x", "/m cp", "/mcp\n", "/livez", "/readyz", "/healthz"])("is not %j", (text) => {
     expect(endpointPath.parse(text)).toBeUndefined();
+  });
+});
+
+describe("a list of origins", () => {
+  it.each([
+    ["*", "*"],
+    [" * ", "*"],
+    ["https://app.example", ["https://app.example"]],
+    ["HTTPS://App.Example:443, http://localhost:5173 ,http://[::1]", ["https://app.example", "http://localhost:5173", "http://[::1]"]],
+    ["chrome-extension://abcdefgh,vscode-webview://0d3f", ["chrome-extension://abcdefgh", "vscode-webview://0d3f"]],
+  ])("is %s", (text, value) => {
+    expect(origins.parse(text)).toEqual(value);
+  });
+
+  it.each([
+    "",
+    ",",
+    "https://app.example,",
+    "https://a.example,,https://b.example",
+    "*,https://app.example",
+    "null",
+    "app.example",
+    "https://app.example/",
+    "https://*.example",
+    "https://user@app.example",
+    "https://app.example https://b.example",
+    "https://app.example;https://b.example",
+    "https://app.example:65536",
+    "https://bücher.example",
+  ])("is not %j", (text) => {
+    expect(origins.parse(text)).toBeUndefined();
+  });
+});
+
+describe("a list of hosts", () => {
+  it.each([
+    ["mcp.example", ["mcp.example"]],
+    ["Mcp.Example.:8080, 10.0.0.5 ,[2001:DB8::1]:80", ["mcp.example:8080", "10.0.0.5", "[2001:db8::1]:80"]],
+    ["my_service,xn--bcher-kva.example", ["my_service", "xn--bcher-kva.example"]],
+  ])("is %s", (text, value) => {
+    expect(hosts.parse(text)).toEqual(value);
+  });
+
+  it.each([
+    "",
+    ",",
+    "mcp.example,",
+    "*",
+    "*.example",
+    "http://mcp.example",
+    "mcp.example/mcp",
+    "::1",
+    "mcp.example:",
+    "a b",
+    "bücher.example",
+  ])("is not %j", (text) => {
+    expect(hosts.parse(text)).toBeUndefined();
   });
 });
 

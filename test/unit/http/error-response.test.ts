@@ -11,6 +11,8 @@ describe("the table of wire errors", () => {
   it.each([
     ["PARSE_ERROR", 400, -32_700],
     ["INVALID_REQUEST", 400, -32_600],
+    ["ORIGIN_NOT_ALLOWED", 403, -32_000],
+    ["HOST_NOT_ALLOWED", 403, -32_000],
     ["UNAUTHORIZED", 401, -32_000],
     ["METHOD_NOT_ALLOWED", 405, -32_000],
     ["NOT_ACCEPTABLE", 406, -32_000],

@@ -2,6 +2,8 @@ import { ErrorCode, LATEST_PROTOCOL_VERSION, SUPPORTED_PROTOCOL_VERSIONS } from 
 import { describe, expect, it } from "vitest";
 import { JsonRpcErrorCode } from "../../../src/jsonrpc/error-codes.ts";
 import {
+  hasBatches,
+  hasPrimedStreams,
   LEGACY_PROTOCOL_VERSIONS,
   negotiateProtocolVersion,
   NEWEST_LEGACY_PROTOCOL_VERSION,
@@ -25,6 +27,21 @@ describe("protocol versions", () => {
       expect(negotiateProtocolVersion(requested)).toBe("2025-11-25");
     },
   );
+});
+
+describe("a protocol version", () => {
+  it("has batches until 2025-03-26, and streams that begin with an id alone from 2025-11-25 on", () => {
+    expect(LEGACY_PROTOCOL_VERSIONS.filter(hasBatches)).toEqual(["2025-03-26", "2024-11-05", "2024-10-07"]);
+    expect(LEGACY_PROTOCOL_VERSIONS.filter(hasPrimedStreams)).toEqual(["2025-11-25"]);
+  });
+
+  it("is judged the same where a server of its own answered one that is not known here", () => {
+    expect(["2025-05-01", "2025-06-19", "2026-01-01"].map((version) => [hasBatches(version), hasPrimedStreams(version)])).toEqual([
+      [true, false],
+      [false, false],
+      [false, true],
+    ]);
+  });
 });
 
 describe("error codes", () => {

@@ -1,7 +1,15 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type ClientMessage, readClientMessage } from "../../../src/jsonrpc/client-message.ts";
-import { rewriteCancellation, rewriteRequest, rewriteResponseId, toOneLine } from "../../../src/jsonrpc/rewrite.ts";
+import {
+  cancelledIdText,
+  progressTokenText,
+  rewriteCancellation,
+  rewriteProgressToken,
+  rewriteRequest,
+  rewriteResponseId,
+  toOneLine,
+} from "../../../src/jsonrpc/rewrite.ts";
 import {
   idText,
   inAnyOrder,
@@ -90,6 +98,62 @@ describe("rewriteRequest", () => {
     const text = (id: string): string =>
       `{"method":"tools/call","jsonrpc":"2.0","params":{"arguments":{"id":1,"n":9007199254740993,"x":1.0,"y":1e400,"k":"\\u00e9\\/","k":2}},"id":${id},"extra":{}}`;
     expect(rewriteRequest(read(text("2")), 345)).toBe(text("345"));
+  });
+});
+
+describe("progressTokenText", () => {
+  it("is the token as it is spelled, however the request is", () => {
+    const template = messageWith("tools/call", objectWith("_meta", objectWith("progressToken", fc.constant(TOKEN))), ID);
+    fc.assert(
+      fc.property(template, idText, idText, (around, id, token) => {
+        expect(progressTokenText(read(fill(around, id, token)))).toBe(token);
+      }),
+    );
+  });
+
+  it.each([
+    '{"jsonrpc":"2.0","id":1,"method":"x"}',
+    '{"jsonrpc":"2.0","id":1,"method":"x","params":{}}',
+    '{"jsonrpc":"2.0","id":1,"method":"x","params":{"progressToken":1,"_meta":{}}}',
+    '{"jsonrpc":"2.0","id":1,"method":"x","params":{"_meta":["progressToken"]}}',
+    '{"jsonrpc":"2.0","id":1,"method":"x","_meta":{"progressToken":1},"params":{"arguments":{"_meta":{"progressToken":1}}}}',
+    '{"jsonrpc":"2.0","method":"x","params":{"_meta":{"progressToken":1}}}',
+  ])("is none of %s", (text) => {
+    expect(progressTokenText(read(text))).toBeUndefined();
+  });
+});
+
+describe("rewriteProgressToken", () => {
+  it("replaces the token and not one other byte, however the notification is spelled", () => {
+    const template = messageWith("notifications/progress", objectWith("progressToken", fc.constant(TOKEN)));
+    fc.assert(
+      fc.property(template, idText, idText, (around, token, ownToken) => {
+        const text = rewriteProgressToken(read(fill(around, "", token)), ownToken);
+        expect(text).toBe(onOneLine(fill(around, "", ownToken)));
+        expect(JSON.parse(text)).toMatchObject({ params: { progressToken: JSON.parse(ownToken) as unknown } });
+      }),
+    );
+  });
+
+  it("leaves a notification without a token as it is", () => {
+    const text = '{"jsonrpc":"2.0","method":"notifications/progress","params":{"_meta":{"progressToken":1}}}';
+    expect(rewriteProgressToken(read(text), "7")).toBe(text);
+  });
+});
+
+describe("cancelledIdText", () => {
+  it("is the id as it is spelled, however the notification is", () => {
+    const template = messageWith("notifications/cancelled", objectWith("requestId", fc.constant(ID)));
+    fc.assert(
+      fc.property(template, idText, (around, id) => {
+        expect(cancelledIdText(read(fill(around, id)))).toBe(id);
+      }),
+    );
+  });
+
+  it("is none where no id is named", () => {
+    expect(cancelledIdText(read('{"jsonrpc":"2.0","method":"notifications/cancelled"}'))).toBeUndefined();
+    expect(cancelledIdText(read('{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"id":1}}'))).toBeUndefined();
   });
 });
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { SidecarError } from "../../../src/errors.ts";
 import {
+  noPrivateServerLeft,
   overloaded,
   requestTimedOut,
   responseTooLarge,
@@ -111,6 +112,23 @@ describe("other failures", () => {
   });
 
   it.each([
+    [-5000, 1],
+    [0, 1],
+    [1001, 2],
+    [30_000, 30],
+    [600_000, 30],
+  ])(
+    "say that no server is left for a client, and with %d ms to go until one is idle for too long, to come back in %d s",
+    (freeInMs, seconds) => {
+      expect(content(noPrivateServerLeft(3, freeInMs))).toEqual({
+        code: "TOO_MANY_SERVERS",
+        message: `This client needs an MCP server process of its own, and all 3 are in use. ${NOT_SENT}`,
+        details: { sent: false, retrySafe: true, retryAfterSeconds: seconds },
+      });
+    },
+  );
+
+  it.each([
     ["tools/call", true, false, TOOK_EFFECT],
     ["tools/list", true, true, READS],
     ["tools/call", false, true, NOT_SENT],
@@ -122,7 +140,7 @@ describe("other failures", () => {
     });
     expect(content(sessionEnded(method, sent))).toEqual({
       code: "REQUEST_CANCELLED",
-      message: `The session of ${method} was ended by its client. ${outcome}`,
+      message: `The session of ${method} has ended. ${outcome}`,
       details: { sent, retrySafe },
     });
   });

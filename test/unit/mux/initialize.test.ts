@@ -2,10 +2,15 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { RequestMessage } from "../../../src/jsonrpc/message.ts";
 import { answerInitialize } from "../../../src/mux/initialize.ts";
+import type { UpstreamHandshake } from "../../../src/mux/upstream.ts";
 import { idText, inAnyOrder, keyText, memberText, objectText, otherMembers, stringText } from "../../support/json-text.ts";
 
 function initialize(protocolVersion: unknown): RequestMessage {
   return { kind: "request", id: 1, method: "initialize", params: { protocolVersion, capabilities: {} } };
+}
+
+function handshake(resultText: string): UpstreamHandshake {
+  return { generation: 1, resultText, protocolVersion: "2024-11-05" };
 }
 
 const RESULT =
@@ -13,20 +18,40 @@ const RESULT =
 
 describe("answerInitialize", () => {
   it("passes the server's own result on, with the revision that the client asked for", () => {
-    const { protocolVersion, body } = answerInitialize({ generation: 1, resultText: RESULT }, initialize("2025-06-18"), "1");
+    const { protocolVersion, body } = answerInitialize(handshake(RESULT), initialize("2025-06-18"), "1");
     expect(protocolVersion).toBe("2025-06-18");
     expect(body).toBe(`{"jsonrpc":"2.0","id":1,"result":${RESULT.replace("2024-11-05", "2025-06-18")}}`);
   });
 
   it.each(["2026-07-28", 1, undefined])("answers the newest legacy revision to a client that asks for %j", (requested) => {
-    const { protocolVersion, body } = answerInitialize({ generation: 1, resultText: RESULT }, initialize(requested), '"a"');
+    const { protocolVersion, body } = answerInitialize(handshake(RESULT), initialize(requested), '"a"');
     expect(protocolVersion).toBe("2025-11-25");
     expect(JSON.parse(body)).toMatchObject({ id: "a", result: { protocolVersion: "2025-11-25", serverInfo: { protocolVersion: "x" } } });
   });
 
   it("answers a client that sent no params", () => {
     const request: RequestMessage = { kind: "request", id: 1, method: "initialize", params: undefined };
-    expect(answerInitialize({ generation: 1, resultText: RESULT }, request, "1").protocolVersion).toBe("2025-11-25");
+    expect(answerInitialize(handshake(RESULT), request, "1").protocolVersion).toBe("2025-11-25");
+  });
+
+  it("does not offer tasks/list, which would show everybody's tasks, and offers the rest of tasks and all else as it was", () => {
+    const offered = (tasks: string): string =>
+      `{"capabilities":{"a":1.0,"tasks": ${tasks},"experimental":{"tasks":{"list":{}}}},"tasks":{"list":1},"protocolVersion":"2025-11-25"}`;
+    const tasks = { list: {}, cancel: {}, requests: { tools: { call: {} } } };
+    const { body } = answerInitialize(handshake(offered(JSON.stringify(tasks))), initialize("2025-11-25"), "1");
+    expect(body).toBe(`{"jsonrpc":"2.0","id":1,"result":${offered(JSON.stringify({ ...tasks, list: undefined }))}}`);
+  });
+
+  it.each(['{ "cancel" : {} }', "{}", "null", '["list"]', '"list"'])("passes tasks on as %s, without list in it", (tasks) => {
+    const resultText = `{"protocolVersion":"2025-11-25","capabilities":{"tasks":${tasks}}}`;
+    const { body } = answerInitialize(handshake(resultText), initialize("2025-11-25"), "1");
+    expect(body).toBe(`{"jsonrpc":"2.0","id":1,"result":${resultText}}`);
+  });
+
+  it.each(['{"capabilities":7}', '{"capabilities":null}', "{}"])("passes a result on that has no tasks: %s", (resultText) => {
+    expect(answerInitialize(handshake(resultText), initialize("2025-11-25"), "1").body).toBe(
+      `{"jsonrpc":"2.0","id":1,"result":${resultText}}`,
+    );
   });
 
   it("changes nothing else of any result, and gives any id back as it was spelled", () => {
@@ -35,7 +60,7 @@ describe("answerInitialize", () => {
     fc.assert(
       fc.property(result, stringText, idText, (template, serverRevision, id) => {
         const resultText = template.replace(revision, () => serverRevision);
-        const { body } = answerInitialize({ generation: 1, resultText }, initialize("2025-03-26"), id);
+        const { body } = answerInitialize(handshake(resultText), initialize("2025-03-26"), id);
         expect(body).toBe(`{"jsonrpc":"2.0","id":${id},"result":${template.replace(revision, '"2025-03-26"')}}`);
       }),
     );

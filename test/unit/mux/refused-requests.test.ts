@@ -1,28 +1,28 @@
 import { JSONRPCErrorResponseSchema, JSONRPCResultResponseSchema } from "@modelcontextprotocol/sdk/types.js";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { classify } from "../../../src/jsonrpc/message.ts";
-import { answerServerRequest } from "../../../src/mux/server-requests.ts";
+import { classify, type RequestMessage } from "../../../src/jsonrpc/message.ts";
+import { answerPing, errorAnswer, refuseRequest, requestIdText } from "../../../src/mux/refused-requests.ts";
 import { idText } from "../../support/json-text.ts";
 
-/** The answer to a request of the server in this text. */
-function answer(text: string): string {
+/** The answer of one of the functions to a request of the server in this text. */
+function answer(text: string, by: (request: RequestMessage, text: string) => string): string {
   const message = classify(JSON.parse(text));
   if (message.kind !== "request") throw new Error(`a ${message.kind}`);
-  return answerServerRequest(message, text);
+  return by(message, text);
 }
 
-describe("answerServerRequest", () => {
-  it("answers a ping", () => {
-    const text = answer('{"jsonrpc":"2.0","id":"p-1","method":"ping"}');
+describe("a request of the server", () => {
+  it("is answered where it is a ping", () => {
+    const text = answer('{"jsonrpc":"2.0","id":"p-1","method":"ping"}', answerPing);
     expect(text).toBe('{"jsonrpc":"2.0","id":"p-1","result":{}}');
     expect(JSONRPCResultResponseSchema.safeParse(JSON.parse(text)).success).toBe(true);
   });
 
   it.each(["sampling/createMessage", "elicitation/create", "roots/list", 'x/"odd"\n'])(
-    "refuses %j as a method that no client offers",
+    "is refused where it is %j, as a method that no client of a shared server offers",
     (method) => {
-      const text = answer(JSON.stringify({ jsonrpc: "2.0", id: 5, method, params: {} }));
+      const text = answer(JSON.stringify({ jsonrpc: "2.0", id: 5, method, params: {} }), refuseRequest);
       expect(JSON.parse(text)).toEqual({
         jsonrpc: "2.0",
         id: 5,
@@ -36,13 +36,25 @@ describe("answerServerRequest", () => {
     },
   );
 
-  it("gives any id back as the server spelled it", () => {
+  it("is not repeated to the server that wrote a megabyte of a method", () => {
+    const text = answer(JSON.stringify({ jsonrpc: "2.0", id: 5, method: "x".repeat(1_000_000) }), refuseRequest);
+    expect(text.length).toBeLessThan(300);
+  });
+
+  it("gets any id back as the server spelled it", () => {
     fc.assert(
-      fc.property(idText, fc.constantFrom("ping", "roots/list"), (id, method) => {
-        const text = answer(`{"params":{"id":0},"method":"${method}", "id" : ${id} ,"jsonrpc":"2.0"}`);
+      fc.property(idText, fc.constantFrom(answerPing, refuseRequest), (id, by) => {
+        const text = answer(`{"params":{"id":0},"method":"roots/list", "id" : ${id} ,"jsonrpc":"2.0"}`, by);
         expect(text.startsWith(`{"jsonrpc":"2.0","id":${id},`)).toBe(true);
         expect(classify(JSON.parse(text))).toMatchObject({ kind: "response", id: JSON.parse(id) as unknown });
+        expect(requestIdText({ kind: "request", id: 0, method: "roots/list", params: {} }, `{"id":${id}}`)).toBe(id);
       }),
     );
+  });
+
+  it("can be answered with any error in one line", () => {
+    const text = errorAnswer('"a"', -32_001, 'no "answer"\nin time');
+    expect(JSON.parse(text)).toEqual({ jsonrpc: "2.0", id: "a", error: { code: -32_001, message: 'no "answer"\nin time' } });
+    expect(text).not.toContain("\n");
   });
 });

@@ -1,51 +1,107 @@
 import { describe, expect, it } from "vitest";
+import type { Session } from "../../../src/mux/session.ts";
 import { SessionStore } from "../../../src/mux/session-store.ts";
+import { RecordedSink } from "../support/recorded-sink.ts";
+import { IdleLane, newLog, newSession } from "../support/sessions.ts";
 
-describe("SessionStore", () => {
-  it("gives each session an id of its own, of visible ASCII characters, that nobody can guess", () => {
-    const store = new SessionStore(1000);
-    const ids = Array.from({ length: 1000 }, () => store.create("2025-11-25").id);
+/** A store with so many sessions, in order of their making. */
+function storeWith(count: number, maxSessions: number): { readonly store: SessionStore; readonly sessions: readonly Session[] } {
+  const store = new SessionStore(maxSessions);
+  const sessions = Array.from({ length: count }, () => newSession());
+  for (const session of sessions) store.add(session);
+  return { store, sessions };
+}
+
+/** Connects as a GET does. */
+function listen({ streams }: Session): RecordedSink {
+  const sink = new RecordedSink();
+  streams.openStandalone().attach(sink);
+  return sink;
+}
+
+function areKept(store: SessionStore, sessions: readonly Session[]): boolean[] {
+  const kept = new Set(store.values());
+  return sessions.map((session) => kept.has(session));
+}
+
+describe("a session", () => {
+  it("has an id of its own, of visible ASCII characters, that nobody can guess", () => {
+    const ids = Array.from({ length: 1000 }, () => newSession().id);
     expect(new Set(ids).size).toBe(1000);
     for (const id of ids) expect(id).toMatch(/^[\da-f]{8}-[\da-f]{4}-4[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/);
   });
+});
 
-  it("finds a session with the revision that it was made with", () => {
+describe("SessionStore", () => {
+  it("finds a session with the revision that it was made with, and notes the use", () => {
     const store = new SessionStore(10);
-    const session = store.create("2025-06-18");
-    expect(session.protocolVersion).toBe("2025-06-18");
-    expect(store.use(session.id)).toBe(session);
+    const session = newSession(undefined, "2025-06-18");
+    store.add(session);
+    expect(store.use(session.id, 500)).toBe(session);
+    expect([session.protocolVersion, session.lastUsedAtMs]).toEqual(["2025-06-18", 500]);
   });
 
   it.each(["constructor", "__proto__", "toString", "", "0"])("knows no session %j", (id) => {
-    const store = new SessionStore(10);
-    store.create("2025-11-25");
-    expect(store.use(id)).toBeUndefined();
-    expect(store.end(id)).toBe(false);
+    const { store } = storeWith(1, 10);
+    expect(store.use(id, 0)).toBeUndefined();
     expect(store.size).toBe(1);
   });
 
-  it("ends a session once", () => {
+  it("ends a session once: its lane is told, its connections end, nothing of it is kept", () => {
+    const [lane, log, store] = [new IdleLane(), newLog(), new SessionStore(10)];
+    const session = newSession(lane, undefined, log);
+    store.add(session);
+    const sink = listen(session);
+    session.streams.emit("a");
+    store.end(session);
+    store.end(session);
+    expect([lane.ended, sink.endCount, log.size, store.size]).toEqual([[session], 1, 0, 0]);
+    expect(store.use(session.id, 0)).toBeUndefined();
+  });
+
+  it("has told the lane before the connections end, so that requests in flight still get their answer", () => {
     const store = new SessionStore(10);
-    const { id } = store.create("2025-11-25");
-    expect([store.end(id), store.end(id)]).toEqual([true, false]);
-    expect(store.use(id)).toBeUndefined();
-    expect(store.size).toBe(0);
+    const request = new RecordedSink();
+    const lane = new (class extends IdleLane {
+      override endSession(session: Session): void {
+        super.endSession(session);
+        stream.finish("the session was ended");
+      }
+    })();
+    const session = newSession(lane);
+    const stream = session.streams.openForRequest();
+    stream.attach(request);
+    store.add(session);
+    store.end(session);
+    expect([request.texts, request.endCount]).toEqual([["the session was ended"], 1]);
   });
 
   it("ends the session that was longest not used when there is one too many", () => {
-    const store = new SessionStore(3);
-    const [a, b, c] = [store.create("2025-11-25"), store.create("2025-11-25"), store.create("2025-11-25")];
-    store.use(a.id);
-    store.use(b.id);
-    const d = store.create("2025-11-25");
-    expect(store.size).toBe(3);
-    expect([a, b, c, d].map(({ id }) => store.use(id))).toEqual([a, b, undefined, d]);
+    const { store, sessions } = storeWith(3, 3);
+    for (const { id } of sessions.slice(0, 2)) store.use(id, 1);
+    const added = newSession();
+    store.add(added);
+    expect([store.size, areKept(store, [...sessions, added])]).toEqual([3, [true, true, false, true]]);
+  });
+
+  it("ends no session that is listened to where there is one that is not", () => {
+    const { store, sessions } = storeWith(3, 3);
+    const [a, b] = sessions.map((session, index) => (index < 2 ? listen(session) : undefined));
+    store.add(newSession());
+    expect([areKept(store, sessions), a?.isEnded, b?.isEnded]).toEqual([[true, true, false], false, false]);
+  });
+
+  it("ends the longest unused one where all are listened to, never the new one", () => {
+    const { store, sessions } = storeWith(2, 2);
+    const sinks = sessions.map(listen);
+    const added = newSession();
+    store.add(added);
+    expect(areKept(store, [...sessions, added])).toEqual([false, true, true]);
+    expect(sinks.map(({ isEnded }) => isEnded)).toEqual([true, false]);
   });
 
   it("holds no more than its limit, and always the newest", () => {
-    const store = new SessionStore(1);
-    const sessions = Array.from({ length: 5 }, () => store.create("2025-11-25"));
-    expect(store.size).toBe(1);
-    expect(sessions.map(({ id }) => store.use(id) !== undefined)).toEqual([false, false, false, false, true]);
+    const { store, sessions } = storeWith(5, 1);
+    expect([store.size, areKept(store, sessions)]).toEqual([1, [false, false, false, false, true]]);
   });
 });

@@ -1,0 +1,113 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { openStream, postForStream } from "../support/event-stream.ts";
+import { say } from "../support/held-call.ts";
+import { type RawClient, readMessages } from "../support/http-client.ts";
+import { Sidecar } from "../support/sidecar.ts";
+
+/** What a JSON parser and writer in the middle, or one of event streams, would change. */
+const JSON_TEXTS = [
+  ["an integer over 2^53", "9007199254740993"],
+  ["numbers in odd spellings", "[1.0,1e400,-0,-1.50E+2]"],
+  ["escaped line ends", String.raw`"a\nb\r\nc\rd\u000ae"`],
+  ["what looks like fields of an event", String.raw`"\n\ndata: x\nid: 1\nevent: end\n: comment"`],
+  ["separators that are line ends elsewhere", `"\u2028\u2029\u0085"`],
+  ["an emoji, raw and escaped, and a lone surrogate", String.raw`"😀 \ud83d\ude00 \ud800"`],
+  ["a byte order mark and a leading space", `" \uFEFF x"`],
+  ["an escaped NUL", String.raw`"a\u0000b"`],
+  ["keys out of order, repeated, and empty", `{"b":1,"10":2,"2":3,"a":4,"a":5,"":6}`],
+  ["keys that mean something to JavaScript", `{"__proto__":{"x":1},"constructor":2}`],
+  ["white space between tokens", `{ "a" :\t[ 1 ,2,  3 ] }`],
+] as const;
+
+describe("a stream", () => {
+  let sidecar: Sidecar;
+  let client: RawClient;
+  beforeAll(async () => {
+    // Only a newline cuts this server's input.
+    sidecar = await Sidecar.start({ mode: "newline-only" });
+    client = await sidecar.client();
+  });
+  afterAll(() => sidecar[Symbol.asyncDispose]());
+
+  /** What the client reads when the server answers its call with these lines. */
+  async function answered(lines: readonly string[]): Promise<string[]> {
+    const params = { name: "raw_line", arguments: { line: lines.join("\n") }, _meta: { progressToken: "t" } };
+    return readMessages(await client.post({ jsonrpc: "2.0", id: "my id", method: "tools/call", params }));
+  }
+
+  it.each(JSON_TEXTS)("carries %s as the server sent it, ahead of the response and in it", async (_what, json) => {
+    const progress = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"x":${json},"progressToken":$ID,"progress":1}}`;
+    const response = `{"jsonrpc":"2.0","result":{"x":${json}} ,"id": $ID}`;
+    expect(await answered([progress, response])).toEqual([progress.replace("$ID", `"t"`), response.replace("$ID", `"my id"`)]);
+  });
+
+  it.each(JSON_TEXTS)("by GET carries %s as the server sent it", async (_what, json) => {
+    const own = await sidecar.client();
+    using stream = await openStream(own);
+    const line = `{ "jsonrpc":"2.0" ,"method":"notifications/tools/list_changed","params":{"x":${json}}}`;
+    await say(client, line);
+    expect((await stream.message())?.text).toBe(line);
+    using again = await openStream(own, { lastEventId: "s1-0" });
+    expect((await again.message())?.text).toBe(line);
+  });
+
+  it("makes a space of a carriage return between tokens, since it would end a line there, and changes nothing else", async () => {
+    const progress = `{"jsonrpc":"2.0",\r"method":"notifications/progress",\r\r"params":{"progressToken":$ID,"message":"a\\rb","progress":1}}\r`;
+    const response = `{"jsonrpc":"2.0","id":$ID,\r"result":{"text":"\\r"}}\r`;
+    const [first, last] = await answered([progress, response]);
+    expect(first?.trimEnd()).toBe(progress.trimEnd().replaceAll("\r", " ").replace("$ID", `"t"`));
+    expect(last?.trimEnd()).toBe(response.trimEnd().replaceAll("\r", " ").replace("$ID", `"my id"`));
+  });
+
+  it("carries an error with all it has", async () => {
+    const progress = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$ID,"progress":1}}`;
+    const error = String.raw`{"jsonrpc":"2.0","id":$ID,"error":{"message":"no\u0020such","code":-32602,"data":{"big":9007199254740993},"x":1.0}}`;
+    expect((await answered([progress, error])).at(-1)).toBe(error.replace("$ID", `"my id"`));
+  });
+
+  it.each([
+    ["ASCII", "x", 1_000_000],
+    ["characters of three bytes", "€", 1_000_000],
+    ["characters of four bytes", "😀", 500_000],
+  ])("carries megabytes of %s", async (_what, character, length) => {
+    const text = character.repeat(length);
+    const progress = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$ID,"progress":1,"message":"${text}"}}`;
+    const response = `{"jsonrpc":"2.0","id":$ID,"result":{"text":"${text}"}}`;
+    const messages = await answered([progress, response]);
+    expect(messages.map((message) => message.length)).toEqual([progress.length, response.length + 4]);
+    expect(messages[0] === progress.replace("$ID", `"t"`)).toBe(true);
+    expect(messages[1] === response.replace("$ID", `"my id"`)).toBe(true);
+  });
+
+  it("carries a message that is longer than all that a reader may be behind, and what comes right behind it", async () => {
+    await using roomy = await Sidecar.start({ flags: ["--max-body-bytes", "100000000"] });
+    const own = await roomy.client();
+    const text = "€".repeat(10_000_000);
+    const progress = (step: number, message: string): string =>
+      `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$ID,"progress":${step},"message":"${message}"}}`;
+    const line = [progress(1, text), progress(2, ""), progress(3, ""), `{"jsonrpc":"2.0","id":$ID,"result":{}}`].join("\n");
+    const params = { name: "raw_line", arguments: { line }, _meta: { progressToken: "t" } };
+    using stream = await postForStream(own, { jsonrpc: "2.0", id: 7, method: "tools/call", params });
+    const messages = (await stream.rest()) as { params?: { progress: number; message: string } }[];
+    expect(messages.map((message) => message.params?.progress)).toEqual([1, 2, 3, undefined]);
+    expect(messages[0]?.params?.message === text).toBe(true);
+  });
+
+  it("carries large and small messages of many calls at once, each to its own", async () => {
+    const replies = await Promise.all(
+      Array.from({ length: 20 }, async (_, index) => {
+        const text = String(index % 10).repeat(index % 2 === 0 ? 500_000 : 5);
+        const line = [
+          `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$ID,"progress":${index},"message":"${text}"}}`,
+          `{"jsonrpc":"2.0","id":$ID,"result":{"text":"${text}"}}`,
+        ].join("\n");
+        const params = { name: "raw_line", arguments: { line }, _meta: { progressToken: index } };
+        using stream = await postForStream(client, { jsonrpc: "2.0", id: 1, method: "tools/call", params });
+        return { text, messages: (await stream.rest()) as [{ params: { message: string } }, { result: { text: string } }] };
+      }),
+    );
+    for (const { text, messages } of replies) {
+      expect([messages.length, messages[0].params.message === text, messages[1].result.text === text]).toEqual([2, true, true]);
+    }
+  });
+});

@@ -1,0 +1,116 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { getHeaders, openStream, postForStream } from "../support/event-stream.ts";
+import { answerOf, HeldCall, progressOf } from "../support/held-call.ts";
+import { RawClient, send } from "../support/http-client.ts";
+import { readSeen, waitForHanging, waitForSeen } from "../support/in-flight.ts";
+import { countSockets, waitForSockets } from "../support/open-sockets.ts";
+import { Sidecar } from "../support/sidecar.ts";
+
+const QUIET = ["--stream-after-ms", "1"];
+
+describe("a client that goes away during its call", () => {
+  let sidecar: Sidecar;
+  let control: RawClient;
+  beforeAll(async () => {
+    sidecar = await Sidecar.start({ flags: QUIET });
+    control = await sidecar.client({ Accept: "application/json" });
+  });
+  afterAll(() => sidecar[Symbol.asyncDispose]());
+
+  /** Begins a call whose answer is a stream, without any message, and leaves; returns when the sidecar has seen it. */
+  async function leaveSilentStream(client: RawClient): Promise<{ readonly call: HeldCall; readonly lastEventId: string }> {
+    const call = await HeldCall.start(client, control);
+    const stream = await call.stream;
+    expect(stream.headers["content-type"]).toBe("text/event-stream");
+    if (client.protocolVersion === "2025-11-25") await stream.next();
+    await leave(() => stream.close());
+    return { call, lastEventId: stream.lastEventId };
+  }
+
+  async function leave(act: () => void): Promise<void> {
+    const pid = Number(sidecar.process.pid);
+    const before = countSockets(pid);
+    act();
+    await waitForSockets(pid, before - 1);
+  }
+
+  it.each(["2025-06-18", "2025-03-26", "2024-11-05"])(
+    "and got no event id (%s) can never read the answer: the server is told",
+    async (version) => {
+      const client = await new RawClient(sidecar.url).open(version);
+      const { call } = await leaveSilentStream(client);
+      await waitForSeen(control, `notifications/cancelled ${call.wireId}`);
+      expect(await sidecar.waitForLog("request given up", (line) => line["requestId"] === call.wireId)).toMatchObject({
+        reason: "client disconnected",
+      });
+    },
+  );
+
+  it("and got an id without a message can come back: the server is not told, and the answer is kept", async () => {
+    const client = await sidecar.client();
+    const { call, lastEventId } = await leaveSilentStream(client);
+    await call.answer();
+    expect(await readSeen(control)).not.toContain(`notifications/cancelled ${call.wireId}`);
+    using resumed = await openStream(client, { lastEventId });
+    expect(await resumed.rest()).toEqual([answerOf()]);
+  });
+
+  it("and reads no streams can never read the answer, however long it took: the server is told", async () => {
+    const client = await sidecar.client();
+    const leaving = new AbortController();
+    const accept = { headers: { Accept: "application/json" } };
+    const before = await waitForHanging(control, 0);
+    const left = client.callTool("hang", {}, 7, { ...accept, signal: leaving.signal }).catch(String);
+    const wireIds = await waitForHanging(control, before.length + 1);
+    leaving.abort();
+    expect(await left).toContain("aborted");
+    await waitForSeen(control, `notifications/cancelled ${wireIds.at(-1)}`);
+  });
+
+  it("can still cancel it: what came before is there, and no answer comes", async () => {
+    const client = await sidecar.client();
+    const call = await HeldCall.start(client, control);
+    await call.progress(1, 2);
+    const stream = await call.stream;
+    await stream.messages(1);
+    await leave(() => stream.close());
+    expect((await client.post({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 7 } })).status).toBe(202);
+    await waitForSeen(control, `notifications/cancelled ${call.wireId}`);
+    using resumed = await openStream(client, { lastEventId: stream.lastEventId });
+    expect(await resumed.rest()).toEqual([progressOf(2)]);
+    const headers = getHeaders(client, { lastEventId: resumed.lastEventId });
+    expect((await send(client.url, { method: "GET", headers })).status).toBe(204);
+  });
+
+  it("can still end its session: the server is told", async () => {
+    const client = await sidecar.client();
+    const { call } = await leaveSilentStream(client);
+    expect((await client.post("", { method: "DELETE" })).status).toBe(204);
+    await waitForSeen(control, `notifications/cancelled ${call.wireId}`);
+  });
+
+  it("and goes away again after it has come back loses nothing", async () => {
+    const client = await sidecar.client();
+    const { call, lastEventId } = await leaveSilentStream(client);
+    const resumed = await openStream(client, { lastEventId });
+    await resumed.next();
+    await leave(() => resumed.close());
+    await call.progress(1);
+    await call.answer();
+    using again = await openStream(client, { lastEventId: resumed.lastEventId });
+    expect(await again.rest()).toEqual([progressOf(1), answerOf()]);
+    expect(await readSeen(control)).not.toContain(`notifications/cancelled ${call.wireId}`);
+  });
+
+  it("and never comes back leaves nothing in flight: the call's time is up, as for any other", async () => {
+    await using impatient = await Sidecar.start({ flags: [...QUIET, "--request-timeout-ms", "500", "--max-in-flight", "1"] });
+    const client = await impatient.client();
+    using stream = await postForStream(client, { jsonrpc: "2.0", id: 7, method: "tools/call", params: { name: "hang", arguments: {} } });
+    await stream.next();
+    stream.close();
+    await impatient.waitForLog("request given up", (line) => line["reason"] === "timeout");
+    expect(await client.toolText("echo", { text: "free" })).toBe("free");
+    using resumed = await openStream(client, { lastEventId: stream.lastEventId });
+    expect(await resumed.rest()).toMatchObject([{ id: 7, error: { data: { code: "REQUEST_TIMEOUT", sent: true } } }]);
+  });
+});

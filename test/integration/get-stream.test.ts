@@ -1,0 +1,226 @@
+import { writeFile } from "node:fs/promises";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { crash } from "../support/crash.ts";
+import { errorReply, readError } from "../support/error-reply.ts";
+import { type EventStream, getHeaders, openStream, postForStream } from "../support/event-stream.ts";
+import { answerOf, HeldCall, progressOf, say } from "../support/held-call.ts";
+import { RawClient, send } from "../support/http-client.ts";
+import { countSockets, waitForSockets } from "../support/open-sockets.ts";
+import { Sidecar } from "../support/sidecar.ts";
+import { TempDir } from "../support/temp-dir.ts";
+
+const TOOLS_CHANGED = { jsonrpc: "2.0", method: "notifications/tools/list_changed" };
+const PROMPTS_CHANGED = { jsonrpc: "2.0", method: "notifications/prompts/list_changed" };
+const RESOURCES_CHANGED = { jsonrpc: "2.0", method: "notifications/resources/list_changed", params: { _meta: { n: 1 } } };
+
+function sayAll(client: RawClient, ...messages: readonly object[]): Promise<void> {
+  return say(client, ...messages.map((message) => JSON.stringify(message)));
+}
+
+async function end(client: RawClient): Promise<void> {
+  expect((await client.post("", { method: "DELETE" })).status).toBe(204);
+}
+
+describe("a stream by GET", () => {
+  let sidecar: Sidecar;
+  beforeAll(async () => {
+    sidecar = await Sidecar.start();
+  });
+  afterAll(() => sidecar[Symbol.asyncDispose]());
+
+  it("is open at once, with an id to come back with, and stays open", async () => {
+    const client = await sidecar.client();
+    using stream = await openStream(client);
+    expect(stream.headers).toMatchObject({
+      "content-type": "text/event-stream",
+      "cache-control": "no-cache, no-transform",
+      "x-accel-buffering": "no",
+      "mcp-session-id": client.sessionId,
+    });
+    expect(await stream.next()).toEqual({
+      id: expect.stringMatching(/./) as string,
+      retry: expect.stringMatching(/^\d+$/) as string,
+      data: "",
+    });
+    await sayAll(client, TOOLS_CHANGED);
+    expect(await stream.messages(1)).toEqual([TOOLS_CHANGED]);
+  });
+
+  it.each(["2025-06-18", "2025-03-26", "2024-11-05"])("begins without an event in revision %s", async (version) => {
+    const client = await new RawClient(sidecar.url).open(version);
+    using stream = await openStream(client, { headers: { "MCP-Protocol-Version": "2025-11-25" } });
+    await sayAll(client, TOOLS_CHANGED);
+    const block = await stream.next();
+    expect(block).toEqual({ id: expect.stringMatching(/./) as string, event: "message", data: JSON.stringify(TOOLS_CHANGED) });
+  });
+
+  it("gets comments while nothing happens", async () => {
+    await using quick = await Sidecar.start({ flags: ["--keep-alive-ms", "10"] });
+    using stream = await openStream(await quick.client());
+    await stream.next();
+    for (let count = 0; count < 3; count++) expect(await stream.next()).toEqual({ comment: "keep-alive" });
+  });
+
+  it.each([["*/*"], ["application/json"], ["text/*"], ["text/event-stream;q=0, application/json"], [undefined]])(
+    "is refused with 406 where Accept is %j",
+    async (accept) => {
+      const { sessionId } = await sidecar.client();
+      const headers = { "Mcp-Session-Id": sessionId, ...(accept === undefined ? {} : { Accept: accept }) };
+      expect(readError(await send(sidecar.url, { method: "GET", headers }))).toStrictEqual(errorReply(406, -32000, "NOT_ACCEPTABLE"));
+    },
+  );
+
+  it("is refused without a session, with an unknown one, and with an unknown revision", async () => {
+    const client = await sidecar.client();
+    const get = async (headers: Record<string, string>): Promise<unknown> =>
+      readError(await send(sidecar.url, { method: "GET", headers: { Accept: "text/event-stream", ...headers } }));
+    expect(await get({})).toStrictEqual(errorReply(400, -32000, "SESSION_REQUIRED"));
+    expect(await get({ "Mcp-Session-Id": "unknown" })).toStrictEqual(errorReply(404, -32001, "SESSION_NOT_FOUND"));
+    expect(await get({ "Mcp-Session-Id": client.sessionId, "MCP-Protocol-Version": "1.0" })).toMatchObject({
+      status: 400,
+      body: { error: { data: { code: "UNSUPPORTED_PROTOCOL_VERSION" } } },
+    });
+  });
+
+  it("brings list_changed to every session once: on the newest of its streams, or on the next one it opens", async () => {
+    const [several, single, none, control] = await Promise.all(Array.from({ length: 4 }, () => sidecar.client()));
+    if (several === undefined || single === undefined || none === undefined || control === undefined) throw new Error("four clients");
+    const streams: EventStream[] = [];
+    for (const client of [several, several, several, single]) streams.push(await openStream(client));
+    await sayAll(control, TOOLS_CHANGED, PROMPTS_CHANGED);
+    streams.push(await openStream(none));
+    await sayAll(control, RESOURCES_CHANGED);
+    for (const client of [several, single, none]) await end(client);
+    const all = [TOOLS_CHANGED, PROMPTS_CHANGED, RESOURCES_CHANGED];
+    expect(await Promise.all(streams.map((stream) => stream.rest()))).toEqual([[], [], all, all, all]);
+  });
+
+  it("begins with what has waited for it, in order, each that says the same once, and no other stream gets it again", async () => {
+    const client = await sidecar.client();
+    await sayAll(client, TOOLS_CHANGED, PROMPTS_CHANGED, TOOLS_CHANGED, RESOURCES_CHANGED, PROMPTS_CHANGED);
+    using first = await openStream(client);
+    expect(await first.messages(3)).toEqual([TOOLS_CHANGED, PROMPTS_CHANGED, RESOURCES_CHANGED]);
+    using second = await openStream(client);
+    await sayAll(client, TOOLS_CHANGED, TOOLS_CHANGED);
+    await end(client);
+    expect([await first.rest(), await second.rest()]).toEqual([[], [TOOLS_CHANGED, TOOLS_CHANGED]]);
+  });
+
+  it("takes over from a newer one whose client has gone", async () => {
+    const client = await sidecar.client();
+    const pid = Number(sidecar.process.pid);
+    using older = await openStream(client);
+    const before = countSockets(pid);
+    using newer = await openStream(client);
+    newer.close();
+    await waitForSockets(pid, before);
+    await sayAll(client, TOOLS_CHANGED);
+    expect(await older.messages(1)).toEqual([TOOLS_CHANGED]);
+  });
+
+  it("has nothing of what belongs to a request", async () => {
+    const client = await sidecar.client();
+    using stream = await openStream(client);
+    const call = await HeldCall.start(client, client);
+    await call.progress(1, 2);
+    await call.answer();
+    expect(await (await call.stream).rest()).toEqual([progressOf(1), progressOf(2), answerOf()]);
+    expect(await client.toolText("echo", { text: "json" })).toBe("json");
+    await end(client);
+    expect(await stream.rest()).toEqual([]);
+  });
+
+  it("ends with its session, as all of its streams do", async () => {
+    const [client, other] = [await sidecar.client(), await sidecar.client()];
+    using standalone = await openStream(client);
+    using untouched = await openStream(other);
+    const call = await HeldCall.start(client, other);
+    await call.progress(1);
+    using answer = await call.stream;
+    await end(client);
+    expect(await standalone.rest()).toEqual([]);
+    expect(await answer.rest()).toMatchObject([progressOf(1), { id: 7, error: { data: { code: "REQUEST_CANCELLED", sent: true } } }]);
+    const again = await send(client.url, { method: "GET", headers: getHeaders(client, { lastEventId: answer.lastEventId }) });
+    expect(readError(again)).toStrictEqual(errorReply(404, -32001, "SESSION_NOT_FOUND"));
+    await sayAll(other, TOOLS_CHANGED);
+    expect(await untouched.messages(1)).toEqual([TOOLS_CHANGED]);
+  });
+
+  it("is one of sixteen at most: the next one ends the oldest", async () => {
+    const client = await sidecar.client();
+    const streams: EventStream[] = [];
+    for (let count = 0; count < 17; count++) streams.push(await openStream(client));
+    expect(await streams[0]?.rest()).toEqual([]);
+    await sayAll(client, TOOLS_CHANGED);
+    expect(await streams[16]?.messages(1)).toEqual([TOOLS_CHANGED]);
+    await end(client);
+    for (const stream of streams.slice(1)) expect(await stream.rest()).toEqual([]);
+  });
+
+  it("leaves no socket behind when its client goes away, and what comes then waits", async () => {
+    const clients = await Promise.all(Array.from({ length: 20 }, () => sidecar.client()));
+    const pid = Number(sidecar.process.pid);
+    const before = countSockets(pid);
+    for (let round = 0; round < 3; round++) {
+      const streams = await Promise.all(clients.flatMap((client) => Array.from({ length: 10 }, () => openStream(client))));
+      expect(countSockets(pid)).toBeGreaterThan(before);
+      for (const stream of streams) stream.close();
+      await waitForSockets(pid, before);
+    }
+    const [client] = clients;
+    if (client === undefined) throw new Error("a client");
+    await sayAll(client, TOOLS_CHANGED);
+    using stream = await openStream(client);
+    expect(await stream.messages(1)).toEqual([TOOLS_CHANGED]);
+  });
+
+  it("outlives a crash of the server", async () => {
+    await using crashing = await Sidecar.start({ flags: ["--restart-backoff-ms", "1", "--restart-max-ms", "1"] });
+    const client = await crashing.client();
+    using stream = await openStream(client);
+    await crash(crashing);
+    await sayAll(client, TOOLS_CHANGED);
+    expect(await stream.messages(1)).toEqual([TOOLS_CHANGED]);
+  });
+
+  it("counts as use: its session is not the one that ends when there are too many", async () => {
+    await using small = await Sidecar.start({ flags: ["--max-sessions", "2"] });
+    const listening = await small.client();
+    using stream = await openStream(listening);
+    const idle = await small.client();
+    const third = await small.client();
+    expect((await idle.callTool("echo")).status).toBe(404);
+    await sayAll(third, TOOLS_CHANGED);
+    expect(await stream.messages(1)).toEqual([TOOLS_CHANGED]);
+  });
+
+  it("ends when the sidecar is told to stop, while calls in flight are still answered on theirs", async () => {
+    await using directory = await TempDir.create();
+    await using stopping = await Sidecar.start();
+    const client = await stopping.client();
+    const path = directory.file("go");
+    using standalone = await openStream(client);
+    const params = { name: "wait_for_file", arguments: { path }, _meta: { progressToken: "mine" } };
+    using answer = await postForStream(client, { jsonrpc: "2.0", id: 7, method: "tools/call", params });
+    const stopped = stopping.stop();
+    expect(await standalone.rest()).toEqual([]);
+    await writeFile(path, "");
+    expect(await answer.rest()).toEqual([progressOf(1), answerOf("the file is there")]);
+    expect(await stopped).toBe(0);
+  });
+
+  it("does not delay the stop of the sidecar, nor does a stream whose client has gone", async () => {
+    await using stopping = await Sidecar.start({ flags: ["--drain-timeout-ms", "600000"] });
+    const client = await stopping.client();
+    const streams = await Promise.all(Array.from({ length: 10 }, () => openStream(client)));
+    const call = await HeldCall.start(client, client);
+    await call.progress(1);
+    using left = await call.stream;
+    await left.messages(1);
+    left.close();
+    await call.answer();
+    const stopped = stopping.stop();
+    for (const stream of streams) expect(await stream.rest()).toEqual([]);
+    expect(await stopped).toBe(0);
+  });
+});

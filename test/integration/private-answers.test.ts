@@ -1,0 +1,154 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { crash } from "../support/crash.ts";
+import type { EventSource, WireMessage } from "../support/event-source.ts";
+import { waitForHanging } from "../support/in-flight.ts";
+import { LaneClient } from "../support/lane-client.ts";
+import { waitForGeneration } from "../support/readiness.ts";
+import { Sidecar } from "../support/sidecar.ts";
+
+describe("the answer to a private server's request", () => {
+  let sidecar: Sidecar;
+  let client: LaneClient;
+  let stream: EventSource;
+
+  beforeAll(async () => {
+    sidecar = await Sidecar.start({ mode: "newline-only" });
+  });
+  beforeEach(async () => {
+    client = await LaneClient.connect(sidecar);
+    stream = await client.stream();
+    return async () => void (await client.end());
+  });
+  afterAll(() => sidecar[Symbol.asyncDispose]());
+
+  /** Has the server ask, with this JSON text as its id. */
+  async function ask(idText: string): Promise<WireMessage> {
+    await client.write(`{"jsonrpc":"2.0","id":${idText},"method":"roots/list"}`);
+    return stream.next();
+  }
+
+  it.each([`"ask"`, `""`, `"1"`, String.raw`"\u00e9\/\ud800"`, `0`, `-0`, `1`, `1.0`, `0.5`, `-1.50e-3`, `1e400`, `9007199254740993`])(
+    "comes back with the id %s as the server spelled it, also as an error",
+    async (idText) => {
+      await client.answer(await ask(idText), { roots: [] });
+      const refused = await ask(idText);
+      expect((await client.post(`{"jsonrpc":"2.0","id":${refused.id},"error":{"code":-1,"message":"no","data":{"x":1.0}}}`)).status).toBe(
+        202,
+      );
+      expect(await client.answers()).toEqual([
+        `{"jsonrpc":"2.0","id":${idText},"result":{"roots":[]}}`,
+        `{"jsonrpc":"2.0","id":${idText},"error":{"code":-1,"message":"no","data":{"x":1.0}}}`,
+      ]);
+    },
+  );
+
+  it("is told from the response of a call that has the same id, on either side", async () => {
+    const hanging = client.begin("hang", {}, 1);
+    const [wireId = 0] = await waitForHanging(client, 1);
+    // The server's id is that of the call it has; the client's is that of the call it made.
+    const asking = client.begin("ask", { id: wireId, method: "roots/list" }, 1);
+    const asked = await stream.next();
+    expect(asked.id).toBe(1);
+    await client.answer(asked, { roots: ["mine"] });
+    using call = await asking;
+    expect(JSON.parse((await call.toolText()) ?? "")).toEqual({ jsonrpc: "2.0", id: wireId, result: { roots: ["mine"] } });
+    await client.toolText("release");
+    expect(await (await hanging).toolText()).toBe(`released ${wireId}`);
+  });
+
+  it("may be broken into lines: it is one line for the server", async () => {
+    const { id } = await ask(`"ask"`);
+    await client.post(`{\n"jsonrpc": "2.0",\r\n"id": ${id},\n"result": {}\n}\n`);
+    expect(await client.answers()).toEqual([`{ "jsonrpc": "2.0",  "id": "ask", "result": {} } `]);
+  });
+
+  it("is taken once: 202 for the second one as well, and the server hears nothing of it", async () => {
+    const asked = await ask(`"ask"`);
+    for (const text of ["first", "second"]) expect(await client.answer(asked, { text })).toMatchObject({ status: 202, body: "" });
+    expect(await client.answers()).toEqual([`{"jsonrpc":"2.0","id":"ask","result":{"text":"first"}}`]);
+  });
+
+  it("is dropped with 202 where its id is unknown, of another type, or the server's own", async () => {
+    const { id } = await ask(`"ask"`);
+    for (const idText of [`${Number(id) + 1}`, `"${id}"`, `"ask"`, "null", "-1", "1e400"]) {
+      expect(await client.post(`{"jsonrpc":"2.0","id":${idText},"result":{}}`)).toMatchObject({ status: 202, body: "" });
+    }
+    expect(await client.post(`{"jsonrpc":"2.0","error":{"code":-1,"message":"?"}}`)).toMatchObject({ status: 202, body: "" });
+    expect(await client.answers()).toEqual([]);
+    await client.post({ jsonrpc: "2.0", id, result: { right: true } });
+    expect(await client.answers()).toEqual([`{"jsonrpc":"2.0","id":"ask","result":{"right":true}}`]);
+  });
+
+  it("is dropped after the server has cancelled the request", async () => {
+    const asked = await ask(`"ask"`);
+    await client.write({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: "ask" } });
+    await stream.next();
+    expect((await client.answer(asked, {})).status).toBe(202);
+    expect(await client.answers()).toEqual([]);
+  });
+
+  it("never reaches the next generation, which may have asked under the same id", async () => {
+    await using restarting = await Sidecar.start({ flags: ["--restart-backoff-ms", "1", "--restart-max-ms", "20"] });
+    const own = await LaneClient.connect(restarting);
+    using ownStream = await own.stream();
+    const line = `{"jsonrpc":"2.0","id":"same","method":"roots/list"}`;
+    await own.write(line);
+    const early = await ownStream.next();
+    await crash(restarting);
+    await waitForGeneration(restarting, 2);
+    const params = { requestId: early.id, reason: "the MCP server has stopped" };
+    expect(await ownStream.next()).toEqual({ jsonrpc: "2.0", method: "notifications/cancelled", params });
+    expect((await own.answer(early, { from: "the first" })).status).toBe(202);
+    await own.write(line);
+    const late = await ownStream.next();
+    expect(late.id).not.toBe(early.id);
+    await own.answer(early, { from: "the first" });
+    await own.answer(late, { from: "the second" });
+    expect(await own.answers()).toEqual([`{"jsonrpc":"2.0","id":"same","result":{"from":"the second"}}`]);
+  });
+
+  it("may come in a batch, where the revision has them", async () => {
+    await using older = await Sidecar.start({ mode: "protocol-2025-03-26" });
+    const own = await LaneClient.connect(older, undefined, "2025-03-26");
+    using ownStream = await own.stream();
+    for (const id of [`"a"`, "1.0"]) await own.write(`{"jsonrpc":"2.0","id":${id},"method":"roots/list"}`);
+    const [first, second] = [await ownStream.next(), await ownStream.next()];
+    const batch = `[{"jsonrpc":"2.0","id":${second.id},"result":{"n":2}},\n {"jsonrpc":"2.0","id":999,"result":{}}, {"id":${first.id},"error":{"code":-1,"message":"no"},"jsonrpc":"2.0"}]`;
+    expect(await own.post(batch)).toMatchObject({ status: 202, body: "" });
+    expect(await own.answers()).toEqual([
+      `{"jsonrpc":"2.0","id":1.0,"result":{"n":2}}`,
+      `{"id":"a","error":{"code":-1,"message":"no"},"jsonrpc":"2.0"}`,
+    ]);
+  });
+
+  it("is given by the sidecar where the client gives none in ten times REQUEST_TIMEOUT_MS, and then dropped", async () => {
+    await using impatient = await Sidecar.start({ flags: ["--request-timeout-ms", "700"] });
+    const own = await LaneClient.connect(impatient);
+    using ownStream = await own.stream();
+    const askedAtMs = performance.now();
+    await own.write(`{"jsonrpc":"2.0","id":"ask","method":"elicitation/create"}`);
+    const asked = await ownStream.next();
+    let answers: string[] = [];
+    while (answers.length === 0) answers = await own.answers();
+    expect(performance.now() - askedAtMs).toBeGreaterThanOrEqual(7000);
+    expect(answers.map((line) => JSON.parse(line) as unknown)).toEqual([
+      { jsonrpc: "2.0", id: "ask", error: { code: -32001, message: "The client did not answer elicitation/create in time" } },
+    ]);
+    expect((await own.answer(asked, { action: "accept" })).status).toBe(202);
+    expect(await own.answers()).toHaveLength(1);
+  });
+});
+
+describe("a private server's ping", () => {
+  it.each([`"p"`, `0`, `1e400`])("is answered by the sidecar, with its id %s, and never reaches the client", async (idText) => {
+    await using sidecar = await Sidecar.start();
+    const client = await LaneClient.connect(sidecar);
+    using stream = await client.stream();
+    await client.write(`{"id": ${idText} ,"method":"ping","jsonrpc":"2.0"}`);
+    let answers: string[] = [];
+    while (answers.length === 0) answers = await client.answers();
+    expect(answers).toEqual([`{"jsonrpc":"2.0","id":${idText},"result":{}}`]);
+    await client.end();
+    expect(await stream.rest()).toEqual([]);
+  });
+});

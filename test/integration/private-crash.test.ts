@@ -1,0 +1,118 @@
+import { describe, expect, it } from "vitest";
+import { readSeen, readWhere, waitForHanging } from "../support/in-flight.ts";
+import { LaneClient } from "../support/lane-client.ts";
+import { Gate } from "../support/gate.ts";
+import { Sidecar } from "../support/sidecar.ts";
+
+const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
+/** A pause that no test sees the end of. */
+const NO_RESTART = ["--restart-backoff-ms", "600000", "--restart-max-ms", "600000"];
+
+async function kill(sidecar: Sidecar, client: LaneClient): Promise<void> {
+  process.kill(client.childPid, "SIGKILL");
+  await sidecar.waitForLog("mcp server exited", (line) => line["childPid"] === client.childPid);
+}
+
+describe("the crash of a private server", () => {
+  it("is followed by another start: initialize and initialized are replayed, and the session stays valid", async () => {
+    await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
+    const client = await LaneClient.connect(sidecar);
+    const [initialize, initialized] = await client.lines();
+    for (let times = 0; times < 3; times++) {
+      const before = (await readWhere(client)).pid;
+      process.kill(before, "SIGKILL");
+      await sidecar.waitForLog("mcp server exited", (line) => line["childPid"] === before);
+      expect((await client.lines()).slice(0, 2)).toEqual([initialize, initialized]);
+      expect((await readWhere(client)).pid).not.toBe(before);
+    }
+  });
+
+  it("replays no initialized that the client has not sent, and carries it when it does", async () => {
+    await using gate = await Gate.create();
+    await gate.open();
+    await using sidecar = await Sidecar.start({ mode: "gated", flags: QUICK_RESTART, env: gate.env });
+    const reply = await LaneClient.connectUninitialized(sidecar);
+    expect(await readSeen(reply)).toEqual(["initialize", "tools/call"]);
+    const { pid } = await readWhere(reply);
+    await gate.close();
+    process.kill(pid, "SIGKILL");
+    await sidecar.waitForLog("mcp server started", (line) => line["generation"] === 2);
+    // While the next one is starting, and once more when it runs.
+    expect((await reply.post({ jsonrpc: "2.0", method: "notifications/initialized" })).status).toBe(202);
+    await gate.open();
+    expect(await readSeen(reply)).toEqual(["initialize", "notifications/initialized", "tools/call"]);
+  });
+
+  it("fails its requests in flight, as JSON or on their stream, and leaves the lanes of others alone", async () => {
+    await using sidecar = await Sidecar.start({ flags: NO_RESTART });
+    const [client, other, shared] = [await LaneClient.connect(sidecar), await LaneClient.connect(sidecar), await sidecar.client()];
+    const others = [other.callTool("hang"), shared.callTool("hang")];
+    await Promise.all([waitForHanging(other, 1), waitForHanging(shared, 1)]);
+    const plain = client.callTool("hang", {}, "plain");
+    await waitForHanging(client, 1);
+    using stream = await client.begin("ask", { method: "roots/list" }, "stream");
+    await stream.next();
+    await kill(sidecar, client);
+    for (const { id, error } of [await plain, await stream.answer()]) {
+      expect(["plain", "stream"]).toContain(id);
+      expect(error?.data).toEqual({ code: "UPSTREAM_EXITED", sent: true, retrySafe: false, signal: "SIGKILL" });
+    }
+    await Promise.all([other.toolText("release"), shared.toolText("release")]);
+    for (const { result } of await Promise.all(others)) expect(result?.content?.[0]?.text).toMatch(/^released/);
+    expect([(await readWhere(other)).pid, (await readWhere(shared)).pid]).not.toContain(client.childPid);
+    // Readiness is that of the shared server.
+    expect(sidecar.logLines.filter(({ msg }) => msg === "mcp server exited")).toHaveLength(1);
+  });
+
+  it("holds new requests until the next generation is ready", async () => {
+    await using gate = await Gate.create();
+    await gate.open();
+    await using sidecar = await Sidecar.start({ mode: "gated", flags: QUICK_RESTART, env: gate.env });
+    const client = await LaneClient.connect(sidecar);
+    await gate.close();
+    await kill(sidecar, client);
+    await sidecar.waitForLog("mcp server started", (line) => line["generation"] === 2);
+    const held = [client.toolText("echo", { text: "first" }), client.toolText("echo", { text: "second" })];
+    await gate.open();
+    expect(await Promise.all(held)).toEqual(["first", "second"]);
+  });
+
+  it("keeps the GET stream, and what waits for it", async () => {
+    await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
+    const client = await LaneClient.connect(sidecar);
+    using stream = await client.stream();
+    await kill(sidecar, client);
+    await client.write({ jsonrpc: "2.0", method: "notifications/tools/list_changed" });
+    expect(await stream.next()).toMatchObject({ method: "notifications/tools/list_changed" });
+  });
+
+  it("forgets what it had asked, also where it never got ready: no other generation is given the answer", async () => {
+    await using gate = await Gate.create();
+    await gate.open();
+    await using sidecar = await Sidecar.start({ mode: "asks-and-exits", flags: QUICK_RESTART, env: gate.env });
+    const client = await LaneClient.connect(sidecar);
+    await gate.close();
+    process.kill(client.childPid, "SIGKILL");
+    await sidecar.waitForLog("mcp server exited", (line) => line["generation"] === 3);
+    await gate.open();
+    // The one that gets ready has asked under the same id.
+    await client.toolText("echo", { text: "ready" });
+    using stream = await client.stream();
+    // The first generation asked, those without a handshake, and the last one.
+    const asked: unknown[] = [];
+    const cancelled: unknown[] = [];
+    for (let staying = 0; staying < 2;) {
+      const message = await stream.next();
+      if (message.method === "notifications/cancelled") cancelled.push(message.params?.["requestId"]);
+      else {
+        asked.push(message.id);
+        if (message.params?.["isLast"] === true) staying++;
+        await client.answer(message, { answered: asked.length });
+      }
+    }
+    expect(asked.length).toBeGreaterThan(2);
+    // The client is told that nobody waits for its answers any more.
+    expect(cancelled).toEqual(asked.slice(0, -1));
+    expect(await client.answers()).toEqual([`{"jsonrpc":"2.0","id":"same","result":{"answered":${asked.length}}}`]);
+  });
+});

@@ -1,0 +1,95 @@
+import { describe, expect, it } from "vitest";
+import type { EventSource, WireMessage } from "../support/event-source.ts";
+import { LaneClient } from "../support/lane-client.ts";
+import { isGroupAlive, Sidecar } from "../support/sidecar.ts";
+
+const CALLS = 12;
+
+/** Reads a stream to its end, answers every request on it with who it was asked, and gives back all else. */
+async function converse(client: LaneClient, name: string, stream: EventSource, asked: unknown[]): Promise<WireMessage[]> {
+  const others: WireMessage[] = [];
+  for (const message of stream.isStream ? messagesOf(stream) : [stream.answer()]) {
+    const each = await message;
+    if (each === undefined) break;
+    if (each.method === undefined || each.id === undefined) others.push(each);
+    else {
+      asked.push(each.params?.["of"]);
+      expect((await client.answer(each, { by: name })).status).toBe(202);
+    }
+  }
+  return others;
+}
+
+function* messagesOf(stream: EventSource): Generator<Promise<WireMessage | undefined>> {
+  for (;;) yield stream.nextText().then((text) => (text === undefined ? undefined : (JSON.parse(text) as WireMessage)));
+}
+
+/** Calls of every kind at once, all with the same ids and tokens as those of all other clients. */
+async function useAll(client: LaneClient, name: string): Promise<void> {
+  const asked: unknown[] = [];
+  const calls = Array.from({ length: CALLS }, async (_, index) => {
+    const token = { progressToken: index };
+    using echo = await client.begin("echo", { text: `${name} ${index}` }, index, token);
+    expect(await converse(client, name, echo, asked)).toMatchObject([{ id: index, result: { content: [{ text: `${name} ${index}` }] } }]);
+    using progress = await client.begin("progress", { steps: index }, index, token);
+    const shown = await converse(client, name, progress, asked);
+    expect(shown.pop()).toMatchObject({ id: index, result: { content: [{ text: "done" }] } });
+    expect(shown.map(({ params }) => params)).toEqual(
+      Array.from({ length: index }, (_each, step) => ({ progressToken: index, progress: step + 1 })),
+    );
+    using ask = await client.begin("ask", { id: index, method: "elicitation/create", params: { of: name } }, index, token);
+    const [answer] = await converse(client, name, ask, asked);
+    expect(JSON.parse(answer?.result?.content?.[0]?.text ?? "")).toEqual({ jsonrpc: "2.0", id: index, result: { by: name } });
+  });
+  await Promise.all(calls);
+  // Each was asked what its own server asks, on whichever stream, once.
+  expect(asked).toEqual(Array.from({ length: CALLS }, () => name));
+}
+
+describe("private lanes", () => {
+  it("cross nothing, although all clients use the same ids and tokens at once", async () => {
+    await using sidecar = await Sidecar.start();
+    const clients = await Promise.all(Array.from({ length: 6 }, () => LaneClient.connect(sidecar)));
+    expect(new Set(clients.map(({ childPid }) => childPid)).size).toBe(6);
+    await Promise.all(clients.map((client, index) => useAll(client, `client ${index}`)));
+    // None of it is left for a stream that is opened later.
+    const streams = await Promise.all(clients.map((client) => client.stream()));
+    await Promise.all(clients.map((client) => client.end()));
+    for (const stream of streams) expect(await stream.rest()).toEqual([]);
+  });
+
+  it("leave no call unanswered and no process behind while servers crash, clients leave and sessions end", async () => {
+    await using sidecar = await Sidecar.start({
+      flags: ["--restart-backoff-ms", "1", "--restart-max-ms", "20", "--max-private-servers", "64"],
+    });
+    const outcomes: string[] = [];
+    const lives = Array.from({ length: 8 }, async (_, index) => {
+      for (let round = 0; round < 2; round++) {
+        const client = await LaneClient.connect(sidecar);
+        const stream = await client.stream();
+        const calls = Array.from({ length: 10 }, async (_each, call) => {
+          const name = ["echo", "ask", "kill", "hang", "answer_and_exit"][(index + call) % 5] ?? "";
+          using answer = await client.begin(name, { text: `${index}`, id: call, method: "roots/list" }, call);
+          const { id, result, error } = await answer.answer();
+          expect(id).toBe(call);
+          const text = result?.content?.[0]?.text;
+          // Of another client, it would be another number.
+          outcomes.push(text === `${index}` ? "its own" : (text ?? String(error?.data?.["code"])));
+        });
+        // Some end while all is in flight, the others once something has come back.
+        if (index % 2 === 0) await Promise.race(calls);
+        stream[Symbol.dispose]();
+        expect((await client.end()).status).toBe(204);
+        await Promise.all(calls);
+      }
+    });
+    await Promise.all(lives);
+    expect(outcomes).toHaveLength(160);
+    const known = ["its own", "UPSTREAM_EXITED", "REQUEST_CANCELLED", "SESSION_NOT_FOUND", "last words"];
+    for (const outcome of new Set(outcomes)) expect(known).toContain(outcome);
+    const sharedPid = sidecar.logLines.find(({ msg }) => msg === "mcp server started")?.["childPid"];
+    const others = sidecar.logLines.filter(({ msg, childPid }) => msg === "mcp server started" && childPid !== sharedPid);
+    while (others.some(({ childPid }) => isGroupAlive(Number(childPid)))) await LaneClient.connectShared(sidecar);
+    expect(await (await sidecar.client()).toolText("echo", { text: "on" })).toBe("on");
+  });
+});

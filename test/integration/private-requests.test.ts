@@ -1,0 +1,246 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { EventSource, WireMessage } from "../support/event-source.ts";
+import { waitForHanging } from "../support/in-flight.ts";
+import { LaneClient } from "../support/lane-client.ts";
+import { Sidecar } from "../support/sidecar.ts";
+
+const REQUESTS = [
+  ["sampling/createMessage", { messages: [{ role: "user", content: { type: "text", text: "hi" } }], maxTokens: 10 }],
+  ["elicitation/create", { mode: "form", message: "name?", requestedSchema: { type: "object", properties: { name: { type: "string" } } } }],
+  ["elicitation/create", { mode: "url", message: "sign in", url: "https://x.example/a?b=1", elicitationId: "e-1" }],
+  ["roots/list", undefined],
+  ["x-vendor/anything", { x: 1, _meta: { y: [] } }],
+  ["tools/call", { name: "echo" }],
+] as const;
+
+/** A request that the server writes. */
+function request(id: string | number, method = "roots/list"): string {
+  return JSON.stringify({ jsonrpc: "2.0", id, method });
+}
+
+describe("a request of a private server", () => {
+  let sidecar: Sidecar;
+  let client: LaneClient;
+
+  beforeAll(async () => {
+    sidecar = await Sidecar.start();
+  });
+  beforeEach(async () => {
+    client = await LaneClient.connect(sidecar);
+    return async () => void (await client.end());
+  });
+  afterAll(() => sidecar[Symbol.asyncDispose]());
+
+  /** The messages of a stream up to the end of the session. */
+  async function endAndRead(...streams: EventSource[]): Promise<WireMessage[][]> {
+    expect((await client.end()).status).toBe(204);
+    return Promise.all(streams.map((stream) => stream.rest()));
+  }
+
+  it.each(REQUESTS)("for %s goes out on the stream of the one call in flight, and the answer comes back to it", async (method, params) => {
+    using stream = await client.stream();
+    using call = await client.begin("ask", { method, ...(params === undefined ? {} : { params }) });
+    expect(call.isStream).toBe(true);
+    const asked = await call.next();
+    expect(asked).toEqual({ jsonrpc: "2.0", id: expect.anything() as unknown, method, params: params ?? {} });
+    expect(await client.answer(asked, { done: method })).toMatchObject({ status: 202, body: "" });
+    expect(JSON.parse((await call.toolText()) ?? "")).toEqual({ jsonrpc: "2.0", id: "ask", result: { done: method } });
+    expect(await endAndRead(stream, call)).toEqual([[], []]);
+  });
+
+  it("goes out as the server wrote it, but for the id", async () => {
+    using stream = await client.stream();
+    const line = (id: string): string =>
+      String.raw`{ "x":1.0 ,"params":{"b":9007199254740993,"10":1,"2":-0,"text":"caf\u00e9 \/ \ud800"},"method":"sampling\/createMessage", "id" : ${id} ,"jsonrpc":"2.0"}`;
+    await client.write(line(`"my id"`));
+    const text = (await stream.nextText()) ?? "";
+    const { id } = JSON.parse(text) as { id: number };
+    expect(text).toBe(line(String(id)));
+    // And so does the answer.
+    const answer = (answerId: string): string =>
+      String.raw`{"result" : {"a":1.50,"\u0062":1e400,"id":9},"x":[ ], "id": ${answerId},"jsonrpc":"2.0" }`;
+    expect((await client.post(answer(String(id)))).status).toBe(202);
+    expect(await client.answers()).toEqual([answer(`"my id"`)]);
+  });
+
+  it("goes out on the GET stream where several calls are in flight, and on that alone", async () => {
+    using stream = await client.stream();
+    const hanging = [client.begin("hang", {}, 2), client.begin("hang", {}, 3)];
+    await waitForHanging(client, 2);
+    await client.write(request("ask"));
+    const asked = await stream.next();
+    expect(asked).toMatchObject({ method: "roots/list" });
+    await client.answer(asked, { roots: [] });
+    expect(await client.answers()).toEqual([`{"jsonrpc":"2.0","id":"ask","result":{"roots":[]}}`]);
+    await client.toolText("release");
+    const calls = await Promise.all(hanging);
+    // Nothing came ahead of the responses: they are plain JSON.
+    expect(calls.map((call) => call.isStream)).toEqual([false, false]);
+    expect(await endAndRead(stream)).toEqual([[]]);
+  });
+
+  it("goes out on the stream of the oldest call where several are in flight and no GET stream is open", async () => {
+    const oldest = client.begin("hang", {}, "oldest");
+    await waitForHanging(client, 1);
+    const newer = client.begin("hang", {}, "newer");
+    await waitForHanging(client, 2);
+    await client.write(request("ask"));
+    using call = await oldest;
+    expect(await call.next()).toMatchObject({ method: "roots/list" });
+    await client.toolText("release");
+    expect(await call.rest()).toHaveLength(1);
+    expect((await newer).isStream).toBe(false);
+    using stream = await client.stream();
+    expect(await endAndRead(stream)).toEqual([[]]);
+  });
+
+  it("goes out on the stream of a later call where the oldest one reads no streams", async () => {
+    const plain = client.callTool("hang", {}, "plain");
+    await waitForHanging(client, 1);
+    const reading = client.begin("hang", {}, "reading");
+    await waitForHanging(client, 2);
+    await client.write(request("ask"));
+    using call = await reading;
+    expect(await call.next()).toMatchObject({ method: "roots/list" });
+    await client.toolText("release");
+    expect((await plain).result?.content?.[0]?.text).toMatch(/^released/);
+  });
+
+  it("waits for the GET stream where no stream is open, in order, and goes out once", async () => {
+    for (const id of ["a", 2, "c"]) await client.write(request(id, `x-vendor/${id}`));
+    expect(await client.toolText("echo", { text: "they are waiting" })).toBe("they are waiting");
+    using stream = await client.stream();
+    const asked = [await stream.next(), await stream.next(), await stream.next()];
+    expect(asked.map(({ method }) => method)).toEqual(["x-vendor/a", "x-vendor/2", "x-vendor/c"]);
+    using second = await client.stream();
+    for (const each of asked.toReversed()) await client.answer(each, {});
+    expect((await client.answers()).map((line) => (JSON.parse(line) as WireMessage).id)).toEqual(["c", 2, "a"]);
+    expect(await endAndRead(stream, second)).toEqual([[], []]);
+  });
+
+  it("waits for the GET stream where the one call in flight reads no streams", async () => {
+    const ask = client.callTool("ask", { method: "roots/list" });
+    await client.toolText("echo", { text: "asked" });
+    using stream = await client.stream();
+    await client.answer(await stream.next(), { roots: [] });
+    expect(JSON.parse((await ask).result?.content?.[0]?.text ?? "")).toEqual({ jsonrpc: "2.0", id: "ask", result: { roots: [] } });
+  });
+
+  it("goes out on the newest of several GET streams, and on that alone", async () => {
+    using first = await client.stream();
+    using second = await client.stream();
+    await client.write(request("ask"));
+    expect(await second.next()).toMatchObject({ method: "roots/list" });
+    expect(await endAndRead(first, second)).toEqual([[], []]);
+  });
+
+  it("goes out on the GET stream that is left when the newest one is closed, and none is lost or repeated", async () => {
+    using first = await client.stream();
+    const second = await client.stream();
+    const primer = await second.nextEvent();
+    let count = 0;
+    const onFirst: WireMessage[] = [];
+    const moved = first.next().then((message) => onFirst.push(message));
+    second[Symbol.dispose]();
+    // The sidecar learns of it in its own time.
+    while (onFirst.length === 0) {
+      await client.write(request(count, `x-vendor/${count}`));
+      count++;
+    }
+    await client.toolText("echo", { text: "all are delivered" });
+    await moved;
+    using resumed = await client.stream(primer?.id);
+    const [others, replayed] = await endAndRead(first, resumed);
+    const methods = [...(replayed ?? []), ...onFirst, ...(others ?? [])].map(({ method }) => method);
+    expect(methods).toEqual(Array.from({ length: count }, (_, index) => `x-vendor/${index}`));
+  });
+
+  it("goes out on the stream of a later call where nobody reads that of the oldest one, and none is lost or repeated", async () => {
+    const oldest = await client.begin("ask", { method: "roots/list" }, "oldest");
+    const primer = await oldest.nextEvent();
+    expect(await oldest.next()).toMatchObject({ method: "roots/list" });
+    const newer = client.begin("hang", {}, "newer");
+    await waitForHanging(client, 1);
+    oldest[Symbol.dispose]();
+    const begun: EventSource[] = [];
+    void newer.then((stream) => begun.push(stream));
+    let count = 0;
+    for (; begun.length === 0; count++) await client.write(request(count, `x-vendor/${count}`));
+    using call = await newer;
+    await client.toolText("echo", { text: "all are delivered" });
+    using resumed = await client.stream(primer?.id);
+    const [replayed, others] = await endAndRead(resumed, call);
+    const methods = [...(replayed ?? []), ...(others ?? [])].flatMap(({ method = "" }) => (method.startsWith("x-vendor/") ? [method] : []));
+    expect(methods).toEqual(Array.from({ length: count }, (_, index) => `x-vendor/${index}`));
+  });
+
+  it("reaches its own client only, and is answered by that client only", async () => {
+    const other = await LaneClient.connect(sidecar);
+    using stream = await client.stream();
+    using otherStream = await other.stream();
+    await client.write(request("same"));
+    await other.write(request("same"));
+    const [asked, otherAsked] = [await stream.next(), await otherStream.next()];
+    // Both are the first of their session, and so have equal ids.
+    expect(asked.id).toBe(otherAsked.id);
+    await other.answer(otherAsked, { from: "other" });
+    expect([await client.answers(), await other.answers()]).toEqual([[], [`{"jsonrpc":"2.0","id":"same","result":{"from":"other"}}`]]);
+    await client.answer(asked, { from: "client" });
+    expect(await client.answers()).toEqual([`{"jsonrpc":"2.0","id":"same","result":{"from":"client"}}`]);
+    await other.end();
+    expect(await endAndRead(stream, otherStream)).toEqual([[], []]);
+  });
+
+  it("that was sent before the handshake waits for the GET stream, too", async () => {
+    await using asking = await Sidecar.start({ mode: "asks-at-start" });
+    const early = await LaneClient.connect(asking);
+    using stream = await early.stream();
+    const asked = await stream.next();
+    expect(asked).toMatchObject({ method: "roots/list" });
+    await early.answer(asked, { roots: [] });
+    expect(await early.answers()).toEqual([`{"jsonrpc":"2.0","id":0,"result":{}}`, `{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}`]);
+  });
+
+  it.each(["2024-11-05", "2025-03-26", "2025-06-18"])("reaches clients of revision %s, too, on either kind of stream", async (revision) => {
+    await using older = await Sidecar.start({ mode: `protocol-${revision}` });
+    const own = await LaneClient.connect(older, undefined, revision);
+    using ownStream = await own.stream();
+    await own.write(request("on the GET stream"));
+    await own.answer(await ownStream.next(), {});
+    using call = await own.begin("ask", { method: "sampling/createMessage" });
+    await own.answer(await call.next(), {});
+    expect(JSON.parse((await call.toolText()) ?? "")).toEqual({ jsonrpc: "2.0", id: "ask", result: {} });
+    expect(await own.answers()).toHaveLength(2);
+  });
+
+  it("is one of many: a thousand at once are all answered, each with its own id", async () => {
+    using stream = await client.stream();
+    const ids = Array.from({ length: 1000 }, (_, index) => (index % 2 === 0 ? index : `${index}`));
+    await client.write(ids.map((id) => request(id)).join("\n"));
+    for (const id of ids) {
+      const asked = await stream.next();
+      void client.answer(asked, { for: id });
+    }
+    let answers: string[] = [];
+    while (answers.length < ids.length) answers = await client.answers();
+    const pairs = answers.map((line) => JSON.parse(line) as WireMessage).map(({ id, result }) => [id, result?.["for"]]);
+    expect(new Set(pairs.map(([id]) => id)).size).toBe(1000);
+    for (const [id, answeredFor] of pairs) expect(answeredFor).toBe(id);
+  });
+
+  it("is refused where the client has 1024 to answer already, and taken again once it has answered one", async () => {
+    using stream = await client.stream();
+    const ids = Array.from({ length: 1025 }, (_, index) => index);
+    await client.write(ids.map((id) => request(id)).join("\n"));
+    const first = await stream.next();
+    for (let count = 1; count < 1024; count++) await stream.next();
+    let answers: string[] = [];
+    while (answers.length === 0) answers = await client.answers();
+    expect(answers.map((line) => JSON.parse(line) as unknown)).toEqual([
+      { jsonrpc: "2.0", id: 1024, error: { code: -32000, message: "The client has 1024 requests to answer already" } },
+    ]);
+    await client.answer(first);
+    await client.write(request("next", "x-vendor/next"));
+    expect(await stream.next()).toMatchObject({ method: "x-vendor/next" });
+  });
+});

@@ -1,0 +1,156 @@
+import { writeFile } from "node:fs/promises";
+import { describe, expect, it } from "vitest";
+import type { WireMessage } from "../support/event-source.ts";
+import { Gate } from "../support/gate.ts";
+import { RawClient } from "../support/http-client.ts";
+import { readWhere, waitForHanging } from "../support/in-flight.ts";
+import { exitAndLogEnd, stopAndReadLog } from "../support/log-end.ts";
+import { postBytes } from "../support/mcp-request-bytes.ts";
+import { groupEnd } from "../support/process-end.ts";
+import { initializeRequest, LaneClient } from "../support/lane-client.ts";
+import { RawConnection } from "../support/raw-connection.ts";
+import { isAlive, isGroupAlive, Sidecar } from "../support/sidecar.ts";
+import { TempDir } from "../support/temp-dir.ts";
+
+const SHORT_DRAIN = ["--drain-timeout-ms", "20"];
+const MODES = ["normal", "stubborn", "grandchild", "grandchild-with-pipes", "grandchild-stubborn"];
+
+describe("a private server", () => {
+  it.each(MODES)("ends with its session on DELETE, with all its processes: %s", async (mode) => {
+    await using sidecar = await Sidecar.start({ mode });
+    const [client, other] = [await LaneClient.connect(sidecar), await LaneClient.connect(sidecar)];
+    const { grandchildPid = client.childPid } = await readWhere(client);
+    expect(isAlive(grandchildPid)).toBe(true);
+    const hanging = client.callTool("hang", {}, "mine");
+    await waitForHanging(client, 1);
+    using stream = await client.stream();
+    expect((await client.end()).status).toBe(204);
+    // All that was open is answered at once, however long the processes take.
+    expect(await hanging).toMatchObject({ id: "mine", error: { data: { code: "REQUEST_CANCELLED" } } });
+    expect(await stream.rest()).toEqual([]);
+    expect((await client.callTool("echo")).status).toBe(404);
+    await groupEnd(client.childPid);
+    expect(isAlive(grandchildPid)).toBe(false);
+    expect(await other.toolText("echo", { text: "on" })).toBe("on");
+  });
+
+  it("ends when its client leaves while initialize waits, and gives its place free", async () => {
+    await using gate = await Gate.create();
+    await gate.open();
+    await using sidecar = await Sidecar.start({ mode: "gated", env: gate.env, flags: ["--max-private-servers", "1"] });
+    await gate.close();
+    const { childPid: sharedPid } = sidecar;
+    using connection = await RawConnection.open(sidecar.origin);
+    await connection.write(postBytes(initializeRequest()));
+    await sidecar.waitForLog("mcp server started", (line) => line["childPid"] !== sharedPid);
+    const { childPid } = sidecar;
+    connection[Symbol.dispose]();
+    await groupEnd(childPid);
+    await sidecar.waitForLog("mcp server ended", (line) => line["childPid"] === childPid);
+    await gate.open();
+    expect((await new RawClient(sidecar.url).post(initializeRequest())).status).toBe(200);
+  });
+
+  it("ends when its client leaves while it is being restarted for an initialize that waits", async () => {
+    await using sidecar = await Sidecar.start({ mode: "exit-at-initialize", untilReady: false, flags: ["--restart-backoff-ms", "1"] });
+    await sidecar.waitForLog("mcp server exited");
+    using connection = await RawConnection.open(sidecar.origin);
+    await connection.write(postBytes(initializeRequest()));
+    await sidecar.waitForLog("mcp server exited", (line) => line["generation"] === 5);
+    connection[Symbol.dispose]();
+    expect(await sidecar.stop()).toBe(0);
+  });
+
+  it("ends with a session that is evicted by another one", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--max-sessions", "2"] });
+    const [first, second] = [await LaneClient.connect(sidecar), await LaneClient.connect(sidecar)];
+    await first.request("ping");
+    const shared = await sidecar.client();
+    await groupEnd(second.childPid);
+    expect((await second.request("ping")).status).toBe(404);
+    const third = await LaneClient.connect(sidecar);
+    await groupEnd(first.childPid);
+    expect((await shared.request("ping")).status).toBe(200);
+    expect((await third.request("ping")).status).toBe(200);
+  });
+
+  it.each(MODES)("ends with the sidecar on SIGTERM, with all its processes: %s", async (mode) => {
+    await using sidecar = await Sidecar.start({ mode, flags: SHORT_DRAIN });
+    const clients = [await LaneClient.connect(sidecar), await LaneClient.connect(sidecar), await LaneClient.connect(sidecar)];
+    const pids = [sidecar.childPid];
+    for (const client of clients) pids.push((await readWhere(client)).grandchildPid ?? client.childPid);
+    using stream = await clients[0]?.stream();
+    // One is being ended already, one has something in flight that is answered by the end.
+    await clients[1]?.end();
+    const hanging = clients[2]?.callTool("hang");
+    if (clients[2] !== undefined) await waitForHanging(clients[2], 1);
+    expect(await Promise.all([sidecar.stop(), hanging?.then(({ error }) => error?.data?.["code"])])).toEqual([0, "SHUTTING_DOWN"]);
+    expect(await stream?.rest()).toEqual([]);
+    for (const { childPid } of clients) expect(isGroupAlive(childPid)).toBe(false);
+    for (const pid of pids) expect(isAlive(pid)).toBe(false);
+  });
+
+  it("ends with the sidecar on SIGTERM while it is starting", async () => {
+    await using gate = await Gate.create();
+    await gate.open();
+    await using sidecar = await Sidecar.start({ mode: "gated", env: gate.env, flags: SHORT_DRAIN });
+    await gate.close();
+    const sharedPid = sidecar.childPid;
+    const waiting = new RawClient(sidecar.url).post(initializeRequest());
+    await sidecar.waitForLog("mcp server started", (line) => line["childPid"] !== sharedPid);
+    const { childPid } = sidecar;
+    expect(await stopAndReadLog(sidecar)).toBe(0);
+    expect(isGroupAlive(childPid)).toBe(false);
+    expect(JSON.parse((await waiting).body)).toMatchObject({ error: { data: { code: "SHUTTING_DOWN", sent: false } } });
+  });
+
+  it("finishes what is in flight while the sidecar drains, and no other one is started", async () => {
+    await using directory = await TempDir.create();
+    const path = directory.file("go");
+    await using sidecar = await Sidecar.start();
+    const client = await LaneClient.connect(sidecar);
+    using connection = await RawConnection.open(sidecar.origin);
+    const call = (id: number, name: string): string =>
+      postBytes({ jsonrpc: "2.0", id, method: "tools/call", params: { name, arguments: { path } } }, client.sessionId);
+    await connection.write(call(5, "wait_for_file"));
+    await sidecar.waitForLog(`waiting for ${path}`);
+    sidecar.process.kill("SIGTERM");
+    await sidecar.waitForLog("stopping");
+    // Pipelined behind the call, on a connection that is still served.
+    await connection.write(postBytes(initializeRequest()) + call(6, "echo"));
+    await writeFile(path, "");
+    const replies = [await connection.reply(), await connection.reply(), await connection.reply()];
+    expect(replies.map(({ status, body }) => [status, (JSON.parse(body) as WireMessage).error?.data?.["code"]])).toEqual([
+      [200, undefined],
+      [503, "SHUTTING_DOWN"],
+      [503, "SHUTTING_DOWN"],
+    ]);
+    expect(await exitAndLogEnd(sidecar)).toBe(0);
+    expect(sidecar.logLines.filter(({ msg }) => msg === "mcp server started")).toHaveLength(2);
+  });
+
+  it("is killed with its processes by a second signal", async () => {
+    await using sidecar = await Sidecar.start({ mode: "grandchild-stubborn" });
+    const client = await LaneClient.connect(sidecar);
+    const hanging = client.callTool("hang").catch(String);
+    await waitForHanging(client, 1);
+    sidecar.process.kill("SIGTERM");
+    await sidecar.waitForLog("stopping");
+    expect(await stopAndReadLog(sidecar)).toBe(143);
+    await groupEnd(client.childPid);
+    expect(await hanging).toEqual(expect.any(String));
+  });
+
+  it("ends by the end of its input when the sidecar is killed", async () => {
+    await using sidecar = await Sidecar.start();
+    const clients = await Promise.all(Array.from({ length: 3 }, () => LaneClient.connect(sidecar)));
+    const { childPid: sharedPid } = await sidecar
+      .client()
+      .then(readWhere)
+      .then(({ pid }) => ({ childPid: pid }));
+    sidecar.process.kill("SIGKILL");
+    await sidecar.exited;
+    for (const pid of [sharedPid, ...clients.map(({ childPid }) => childPid)]) await groupEnd(pid);
+    expect(clients.map(({ childPid }) => isGroupAlive(childPid))).toEqual([false, false, false]);
+  });
+});

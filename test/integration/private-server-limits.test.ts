@@ -1,0 +1,140 @@
+import { describe, expect, it } from "vitest";
+import { errorReply, readError } from "../support/error-reply.ts";
+import { type HttpReply, RawClient } from "../support/http-client.ts";
+import { readWhere, waitForHanging } from "../support/in-flight.ts";
+import { groupEnd } from "../support/process-end.ts";
+import { initializeRequest, LaneClient } from "../support/lane-client.ts";
+import { isGroupAlive, Sidecar } from "../support/sidecar.ts";
+
+const IDLE_MS = 1000;
+const IDLE = ["--session-idle-timeout-ms", String(IDLE_MS)];
+
+function initialize(sidecar: Sidecar): Promise<HttpReply> {
+  return new RawClient(sidecar.url).post(initializeRequest());
+}
+
+function started(sidecar: Sidecar): number {
+  return sidecar.logLines.filter(({ msg }) => msg === "mcp server started").length;
+}
+
+/** Waits until that many sessions have ended because nobody used them. */
+async function waitForIdleEnds(sidecar: Sidecar, count: number): Promise<void> {
+  const ends = (): number => sidecar.logLines.filter(({ msg, reason }) => msg === "session ended" && reason === "idle").length;
+  await sidecar.waitFor(() => (ends() >= count ? count : undefined), `${count} idle sessions`);
+}
+
+describe("--max-private-servers", () => {
+  it("refuses one more with 503 and Retry-After, starts nothing, and concerns private servers only", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--max-private-servers", "2"] });
+    const clients = [await LaneClient.connect(sidecar), await LaneClient.connect(sidecar)];
+    const reply = await initialize(sidecar);
+    const data = { sent: false, retrySafe: true, retryAfterSeconds: 30 };
+    expect(readError(reply)).toStrictEqual(errorReply(503, -32000, "TOO_MANY_SERVERS", { id: 1, data }));
+    expect(reply.headers["retry-after"]).toBe("30");
+    expect(reply.headers).not.toHaveProperty("mcp-session-id");
+    expect(started(sidecar)).toBe(3);
+    expect(await (await sidecar.client()).toolText("echo", { text: "shared" })).toBe("shared");
+    for (const client of clients) expect(await client.toolText("echo", { text: "mine" })).toBe("mine");
+  });
+
+  it("has room again once a session was ended", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--max-private-servers", "1"] });
+    for (let times = 0; times < 3; times++) {
+      const client = await LaneClient.connect(sidecar);
+      expect((await client.end()).status).toBe(204);
+      await groupEnd(client.childPid);
+      await sidecar.waitForLog("mcp server ended", (line) => line["childPid"] === client.childPid);
+    }
+  });
+
+  it("counts a server until all of its processes have ended, and says that this will be soon", async () => {
+    await using sidecar = await Sidecar.start({ mode: "stubborn", flags: ["--max-private-servers", "1"] });
+    const client = await LaneClient.connect(sidecar);
+    await client.end();
+    const reply = await initialize(sidecar);
+    expect([reply.status, reply.headers["retry-after"], isGroupAlive(client.childPid)]).toEqual([503, "1", true]);
+    await groupEnd(client.childPid);
+    let { status } = reply;
+    while (status === 503) ({ status } = await initialize(sidecar));
+    expect(status).toBe(200);
+  });
+
+  it("has room again after an initialize that was refused, and after many at once", async () => {
+    await using sidecar = await Sidecar.start({ mode: "refuse-clients", flags: ["--max-private-servers", "2"] });
+    const replies = await Promise.all(Array.from({ length: 10 }, () => initialize(sidecar)));
+    // Those that got a server were relayed its refusal.
+    expect(replies.filter(({ status }) => status === 200)).toHaveLength(2);
+    expect(replies.filter(({ status }) => status === 503)).toHaveLength(8);
+    expect(started(sidecar)).toBe(3);
+    let { status } = await initialize(sidecar);
+    while (status === 503) ({ status } = await initialize(sidecar));
+    expect(status).toBe(200);
+  });
+});
+
+describe("--session-idle-timeout-ms", () => {
+  it("ends a session that is not used, and its process: 404 from then on", async () => {
+    await using sidecar = await Sidecar.start({ flags: IDLE });
+    const client = await LaneClient.connect(sidecar);
+    await waitForIdleEnds(sidecar, 1);
+    await groupEnd(client.childPid);
+    const reply = readError(await client.post({ jsonrpc: "2.0", id: 2, method: "ping" }));
+    expect(reply).toStrictEqual(errorReply(404, -32001, "SESSION_NOT_FOUND", { id: 2 }));
+  });
+
+  it("ends also one whose client never said that it is initialized", async () => {
+    await using sidecar = await Sidecar.start({ flags: IDLE });
+    const { childPid: sharedPid } = sidecar;
+    expect((await initialize(sidecar)).status).toBe(200);
+    const { childPid } = sidecar;
+    await waitForIdleEnds(sidecar, 1);
+    await groupEnd(childPid);
+    expect(isGroupAlive(sharedPid)).toBe(true);
+  });
+
+  it("takes an open stream and a running request for use, but not a question to a client that is gone; a shared server never ends", async () => {
+    await using sidecar = await Sidecar.start({ flags: IDLE });
+    const shared = await sidecar.client();
+    const listening = await LaneClient.connect(sidecar);
+    const stream = await listening.stream();
+    const running = await LaneClient.connect(sidecar);
+    const hanging = running.callTool("hang");
+    await waitForHanging(running, 1);
+    const asking = await LaneClient.connect(sidecar);
+    await asking.write({ jsonrpc: "2.0", id: "ask", method: "roots/list" });
+    // Others come and go meanwhile.
+    for (let count = 1; count <= 2; count++) {
+      await initialize(sidecar);
+      await waitForIdleEnds(sidecar, count + 1);
+    }
+    await groupEnd(asking.childPid);
+    for (const { childPid } of [listening, running]) expect(isGroupAlive(childPid)).toBe(true);
+    await running.toolText("release");
+    expect((await hanging).status).toBe(200);
+    stream[Symbol.dispose]();
+    await waitForIdleEnds(sidecar, 5);
+    await Promise.all([listening, running].map(({ childPid }) => groupEnd(childPid)));
+    expect(await shared.toolText("echo", { text: "still here" })).toBe("still here");
+  });
+
+  it.each(["call", "stream"])("begins to run when the last %s has ended, not when it began", async (what) => {
+    await using sidecar = await Sidecar.start({ flags: IDLE });
+    const client = await LaneClient.connect(sidecar);
+    const use = what === "call" ? client.begin("slow_progress", { steps: 8, intervalMs: 100 }) : client.stream();
+    if (what === "stream") await client.toolText("slow_progress", { steps: 8, intervalMs: 100 });
+    const open = await use;
+    const endedAtMs = performance.now();
+    open[Symbol.dispose]();
+    await waitForIdleEnds(sidecar, 1);
+    // Counted from the beginning, little would have been left of it.
+    expect(performance.now() - endedAtMs).toBeGreaterThan(IDLE_MS / 2);
+  });
+
+  it("says once that it has ended a session, however long the server takes", async () => {
+    await using sidecar = await Sidecar.start({ mode: "stubborn", flags: ["--session-idle-timeout-ms", "300"] });
+    const { pid } = await readWhere(await LaneClient.connectUninitialized(sidecar));
+    await waitForIdleEnds(sidecar, 1);
+    await groupEnd(pid);
+    expect(sidecar.logLines.filter(({ msg }) => msg === "session ended")).toHaveLength(1);
+  });
+});

@@ -1,0 +1,183 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { openStream, postForStream } from "../support/event-stream.ts";
+import { answerOf, HeldCall, progressOf, say } from "../support/held-call.ts";
+import { type RawClient, readMessages } from "../support/http-client.ts";
+import { waitForHanging } from "../support/in-flight.ts";
+import { Sidecar } from "../support/sidecar.ts";
+
+function progressLine(token: string, rest = `"progress":1`): string {
+  return `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":${token},${rest}}}`;
+}
+
+/** Shows progress of a call without end, until it is stopped. */
+class Heartbeat {
+  readonly #running: Promise<void>;
+  #isStopped = false;
+
+  constructor(call: HeldCall) {
+    this.#running = this.#run(call);
+  }
+
+  stop(): Promise<void> {
+    this.#isStopped = true;
+    return this.#running;
+  }
+
+  async #run(call: HeldCall): Promise<void> {
+    for (let step = 1; !this.#isStopped; step++) await call.progress(step);
+  }
+}
+
+describe("progress", () => {
+  let sidecar: Sidecar;
+  let client: RawClient;
+  beforeAll(async () => {
+    sidecar = await Sidecar.start({ flags: ["--log-level", "debug"] });
+    client = await sidecar.client();
+  });
+  afterAll(() => sidecar[Symbol.asyncDispose]());
+
+  /** How many notifications the sidecar has dropped; it logs each of them with the count. */
+  function droppedCount(): number {
+    return Number(sidecar.logLines.findLast(({ msg }) => msg === "server notification dropped")?.["count"] ?? 0);
+  }
+
+  async function waitForDropped(count: number): Promise<void> {
+    await sidecar.waitForLog("server notification dropped", (line) => line["count"] === count);
+  }
+
+  it.each([`"a token"`, `"7"`, `7`, `0`, `-1`, `1.50`, `9007199254740993`, `""`, String.raw`"\u00e9\/\ud83d\ude00"`, `"r1-1"`])(
+    "has the token %s back as its client spelled it",
+    async (token) => {
+      const body = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"_meta":{"progressToken":${token}},"name":"progress","arguments":{"steps":2}}}`;
+      const messages = readMessages(await client.post(body));
+      expect(messages.slice(0, 2)).toEqual([progressLine(token), progressLine(token, `"progress":2`)]);
+      expect(JSON.parse(messages[2] ?? "")).toEqual(answerOf());
+    },
+  );
+
+  it("is otherwise as the server sent it", async () => {
+    const line = `{ "params" : {"total":1.0,"progressToken": $ID ,"progress":9007199254740993,"message":"caf\\u00e9 $","x":{"progressToken":1}},"method":"notifications/progress","jsonrpc":"2.0"}`;
+    const params = {
+      name: "raw_line",
+      arguments: { line: `${line}\n{"jsonrpc":"2.0","id":$ID,"result":{}}` },
+      _meta: { progressToken: "t" },
+    };
+    const messages = readMessages(await client.post({ jsonrpc: "2.0", id: 7, method: "tools/call", params }));
+    expect(messages).toEqual([line.replace("$ID", `"t"`), `{"jsonrpc":"2.0","id":7,"result":{}}`]);
+  });
+
+  it("of clients that chose the same token and the same id goes to each its own", async () => {
+    const clients = await Promise.all(Array.from({ length: 10 }, () => sidecar.client()));
+    const calls: HeldCall[] = [];
+    // Two of each client.
+    for (const each of [...clients, ...clients]) calls.push(await HeldCall.start(each, client, { id: 1, token: 1 }));
+    for (const [index, call] of calls.entries()) await call.progress(index, index + 100);
+    for (const [index, call] of calls.entries()) {
+      await call.answer(`call ${index}`);
+      using stream = await call.stream;
+      expect(await stream.rest()).toEqual([progressOf(index, 1), progressOf(index + 100, 1), answerOf(`call ${index}`, 1)]);
+    }
+  });
+
+  it("of many calls at once is crossed nowhere", async () => {
+    const clients = await Promise.all(Array.from({ length: 10 }, () => sidecar.client()));
+    const replies = await Promise.all(
+      clients.flatMap((each) =>
+        Array.from({ length: 10 }, (_, index) => {
+          const params = { name: "progress", arguments: { steps: 10 + index }, _meta: { progressToken: index } };
+          return each.post({ jsonrpc: "2.0", id: 1, method: "tools/call", params });
+        }),
+      ),
+    );
+    for (const [position, reply] of replies.entries()) {
+      const index = position % 10;
+      const expected = Array.from({ length: 10 + index }, (_, step) => progressOf(step + 1, index));
+      expect(readMessages(reply).map((text) => JSON.parse(text) as unknown)).toEqual([...expected, answerOf("done", 1)]);
+    }
+  });
+
+  it("of a call without a token is dropped, even if the server names the call", async () => {
+    const before = droppedCount();
+    const call = await HeldCall.start(client, client, { token: null });
+    await call.progress(1);
+    await waitForDropped(before + 1);
+    await call.answer();
+    using stream = await call.stream;
+    expect(stream.headers["content-type"]).toBe("application/json");
+  });
+
+  it("under a token that nobody has is dropped: a client's own, one of the wrong type, none", async () => {
+    const before = droppedCount();
+    const call = await HeldCall.start(client, client, { token: "mine" });
+    const tokens = [`"mine"`, `"${call.wireId}"`, String(call.wireId + 1000), "null", `{"a":1}`, `[${call.wireId}]`];
+    for (const token of tokens) await say(client, progressLine(token));
+    await say(client, `{"jsonrpc":"2.0","method":"notifications/progress"}`);
+    await waitForDropped(before + tokens.length + 1);
+    await call.progress(1);
+    await call.answer();
+    using stream = await call.stream;
+    expect(await stream.rest()).toEqual([progressOf(1), answerOf()]);
+  });
+
+  it("after the answer is dropped", async () => {
+    const before = droppedCount();
+    using standalone = await openStream(client);
+    const call = await HeldCall.start(client, client);
+    await call.progress(1);
+    await call.answer();
+    await call.progress(2);
+    await waitForDropped(before + 1);
+    using stream = await call.stream;
+    expect(await stream.rest()).toEqual([progressOf(1), answerOf()]);
+    await say(client, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`);
+    expect(await standalone.messages(1)).toEqual([{ jsonrpc: "2.0", method: "notifications/tools/list_changed" }]);
+  });
+
+  it("after the client's cancellation is dropped", async () => {
+    const before = droppedCount();
+    const call = await HeldCall.start(client, client);
+    await call.progress(1);
+    await client.post({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 7 } });
+    await call.progress(2);
+    await waitForDropped(before + 1);
+    using stream = await call.stream;
+    expect(await stream.rest()).toEqual([progressOf(1)]);
+  });
+
+  it("of a generation that is gone never reaches a call of the next one", async () => {
+    await using crashing = await Sidecar.start({ flags: ["--restart-backoff-ms", "1", "--restart-max-ms", "1"] });
+    const own = await crashing.client();
+    const lost = await HeldCall.start(own, own);
+    await lost.progress(1);
+    using lostStream = await lost.stream;
+    await own.callTool("exit", { code: 1 });
+    expect(await lostStream.rest()).toMatchObject([progressOf(1), { id: 7, error: { data: { code: "UPSTREAM_EXITED" } } }]);
+    const next = await HeldCall.start(own, own, { token: "next" });
+    expect(next.wireId).toBeGreaterThan(lost.wireId);
+    await say(own, progressLine(String(lost.wireId), `"progress":666`));
+    await next.progress(2);
+    await next.answer();
+    using stream = await next.stream;
+    expect(await stream.rest()).toEqual([progressOf(2, "next"), answerOf()]);
+  });
+
+  it("gives its call more time, up to ten times of it", async () => {
+    await using impatient = await Sidecar.start({ flags: ["--request-timeout-ms", "400"] });
+    const own = await impatient.client();
+    const startedAtMs = performance.now();
+    const call = await HeldCall.start(own, own);
+    const other = postForStream(own, { jsonrpc: "2.0", id: 8, method: "tools/call", params: { name: "hang", arguments: {} } });
+    await waitForHanging(own, 2);
+    const beat = new Heartbeat(call);
+    // One of the same age, that shows no progress, runs out of time.
+    using timedOut = await other;
+    expect([timedOut.headers["content-type"], performance.now() - startedAtMs < 4000]).toEqual(["application/json", true]);
+    using stream = await call.stream;
+    const messages = await stream.rest();
+    await beat.stop();
+    expect(messages.length).toBeGreaterThan(3);
+    expect(messages.at(-1)).toMatchObject({ id: 7, error: { data: { code: "REQUEST_TIMEOUT" } } });
+    expect(performance.now() - startedAtMs).toBeGreaterThanOrEqual(4000);
+  });
+});

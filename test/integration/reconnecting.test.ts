@@ -1,0 +1,96 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type EventStream, openStream, postForStream } from "../support/event-stream.ts";
+import { answerOf, progressOf, say } from "../support/held-call.ts";
+import { RawClient } from "../support/http-client.ts";
+import { Sidecar } from "../support/sidecar.ts";
+
+const CLIENTS = 10;
+const BROADCASTS = 200;
+const CALLS = 3;
+
+/** Numbers in [0, limit) that are the same in every run (Lehmer's generator). */
+function createRandom(seed: number): (limit: number) => number {
+  let state = seed;
+  return (limit) => {
+    state = (state * 48_271) % 2_147_483_647;
+    return state % limit;
+  };
+}
+
+function listChanged(number: number): string {
+  return JSON.stringify({ jsonrpc: "2.0", method: "notifications/tools/list_changed", params: { number } });
+}
+
+/** Clients that lose their connections again and again, at random points; half of the connections are closed, half stay half-open. */
+describe("clients that lose their connections again and again", () => {
+  let sidecar: Sidecar;
+  const abandoned: EventStream[] = [];
+  beforeAll(async () => {
+    sidecar = await Sidecar.start({ flags: ["--keep-alive-ms", "3"] });
+  });
+  afterAll(async () => {
+    for (const stream of abandoned) stream.close();
+    await sidecar[Symbol.asyncDispose]();
+  });
+
+  async function openClient(index: number): Promise<RawClient> {
+    return new RawClient(sidecar.url).open(index % 2 === 0 ? "2025-11-25" : "2025-06-18");
+  }
+
+  function lose(stream: EventStream, isHalfOpen: boolean): void {
+    if (isHalfOpen) abandoned.push(stream);
+    else stream.close();
+  }
+
+  /** Listens until the last broadcast has come. @returns the numbers of all that came. */
+  async function listen(client: RawClient, first: EventStream, random: (limit: number) => number): Promise<number[]> {
+    const numbers: number[] = [];
+    let stream = first;
+    for (;;) {
+      // At least one: without priming, a client has no id before its first message.
+      const messages = await stream.messages(Math.min(1 + random(10), BROADCASTS - numbers.length));
+      numbers.push(...messages.map((message) => (message as { params: { number: number } }).params.number));
+      lose(stream, random(2) === 0);
+      if (numbers.length >= BROADCASTS || messages.length === 0) return numbers;
+      stream = await openStream(client, { lastEventId: stream.lastEventId });
+    }
+  }
+
+  /** Makes a call with so many steps of progress. @returns all that came. */
+  async function call(client: RawClient, steps: number, random: (limit: number) => number): Promise<unknown[]> {
+    const params = { name: "progress", arguments: { steps }, _meta: { progressToken: "mine" } };
+    let stream = await postForStream(client, { jsonrpc: "2.0", id: 7, method: "tools/call", params });
+    const messages: unknown[] = [];
+    for (;;) {
+      const part = await stream.messages(Math.min(1 + random(50), steps + 1 - messages.length));
+      messages.push(...part);
+      lose(stream, random(2) === 0);
+      if (messages.length > steps || part.length === 0) return messages;
+      stream = await openStream(client, { lastEventId: stream.lastEventId });
+    }
+  }
+
+  it.each([1, 2, 3])("get every message of theirs, in order, once (seed %i)", async (seed) => {
+    const control = await sidecar.client();
+    const listeners = await Promise.all(
+      Array.from({ length: CLIENTS }, async (_, index) => {
+        const client = await openClient(index);
+        return { client, stream: await openStream(client), random: createRandom(seed * 100 + index) };
+      }),
+    );
+    const listening = listeners.map(({ client, stream, random }) => listen(client, stream, random));
+    const calling = Array.from({ length: CLIENTS }, async (_, index) => {
+      const random = createRandom(seed * 1000 + index);
+      const client = await openClient(index);
+      for (let count = 0; count < CALLS; count++) {
+        const steps = 1 + random(300);
+        const expected = Array.from({ length: steps }, (_each, step) => progressOf(step + 1));
+        expect(await call(client, steps, random)).toEqual([...expected, answerOf()]);
+      }
+    });
+    for (let number = 1; number <= BROADCASTS; number += 2) await say(control, listChanged(number), listChanged(number + 1));
+    await Promise.all(calling);
+    const expected = Array.from({ length: BROADCASTS }, (_, index) => index + 1);
+    for (const numbers of await Promise.all(listening)) expect(numbers).toEqual(expected);
+  });
+});

@@ -1,0 +1,147 @@
+import { describe, expect, it } from "vitest";
+import { type EventStream, getHeaders, openStream } from "../support/event-stream.ts";
+import { answerOf, HeldCall, progressOf, say } from "../support/held-call.ts";
+import { type RawClient, send } from "../support/http-client.ts";
+import { countSockets, waitForSockets } from "../support/open-sockets.ts";
+import { Sidecar } from "../support/sidecar.ts";
+
+const MB = 1_000_000;
+
+function listChanged(index: number, length = 0): object {
+  return { jsonrpc: "2.0", method: "notifications/tools/list_changed", params: { index, padding: "p".repeat(length) } };
+}
+
+/** A message made by `listChanged`, without its padding. */
+function indexOf(message: unknown): unknown {
+  return (message as { params: { index: number } }).params.index;
+}
+
+/** A stream by GET whose client reads only the first id: what comes then counts as missed. */
+async function openUnreadable(client: RawClient): Promise<EventStream> {
+  const stream = await openStream(client);
+  await stream.next();
+  return stream;
+}
+
+/** Goes on with a GET stream. @returns which of the messages come again. */
+async function replayed(client: RawClient, lastEventId: string, control: RawClient): Promise<unknown[]> {
+  using stream = await openStream(client, { lastEventId });
+  // Whatever is replayed comes before what is new.
+  await say(control, JSON.stringify(listChanged(-1)));
+  const indexes: unknown[] = [];
+  while (indexes.at(-1) !== -1) indexes.push(...(await stream.messages(1)).map(indexOf));
+  return indexes.slice(0, -1);
+}
+
+describe("what is kept for a client that comes back", () => {
+  it("is the last --replay-max-events of each stream", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--replay-max-events", "3"] });
+    const [first, second, control] = [await sidecar.client(), await sidecar.client(), await sidecar.client()];
+    using firstStream = await openUnreadable(first);
+    using secondStream = await openUnreadable(second);
+    for (let index = 1; index <= 5; index++) await say(control, JSON.stringify(listChanged(index)));
+    expect(await replayed(first, firstStream.lastEventId, control)).toEqual([3, 4, 5]);
+    expect(await replayed(second, secondStream.lastEventId, control)).toContain(5);
+  });
+
+  it("is what still waits for a first stream, in the same bounds", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--replay-max-events", "3"] });
+    const [client, control] = [await sidecar.client(), await sidecar.client()];
+    for (let index = 1; index <= 5; index++) await say(control, JSON.stringify(listChanged(index)));
+    using stream = await openStream(client);
+    expect((await stream.messages(3)).map(indexOf)).toEqual([3, 4, 5]);
+  });
+
+  it("always has the answer, however much came before, and however long it is", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--replay-max-events", "1", "--replay-max-bytes", "1000"] });
+    const client = await sidecar.client();
+    const call = await HeldCall.start(client, client);
+    await call.progress(1);
+    using lost = await call.stream;
+    await lost.next();
+    await call.progress(2, 3);
+    const text = "t".repeat(MB);
+    await call.answer(text);
+    using resumed = await openStream(client, { lastEventId: lost.lastEventId });
+    const messages = (await resumed.rest()) as [typeof ANSWER];
+    expect(messages).toHaveLength(1);
+    expect(messages[0].result.content[0].text === text).toBe(true);
+  });
+
+  it("is at most --replay-max-bytes of all streams, of which one may take a quarter", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--replay-max-bytes", String(8 * MB)] });
+    const control = await sidecar.client();
+    const clients = await Promise.all(Array.from({ length: 5 }, () => sidecar.client()));
+    const streams = await Promise.all(clients.map(openUnreadable));
+    // Each session gets ten messages of half a megabyte: three and a bit fit into a quarter, and of five times that a part.
+    for (let index = 1; index <= 10; index++) await say(control, JSON.stringify(listChanged(index, 500_000)));
+    const kept: number[] = [];
+    for (const [index, client] of clients.entries()) {
+      const indexes = await replayed(client, streams[index]?.lastEventId ?? "", control);
+      kept.push(indexes.length);
+      expect(indexes).toEqual([8, 9, 10].slice(3 - indexes.length));
+    }
+    expect(Math.max(...kept)).toBe(3);
+    expect(kept.reduce((sum, count) => sum + count) * 500_000).toBeLessThanOrEqual(8 * MB);
+    for (const stream of streams) stream.close();
+  });
+
+  it("is forgotten after --replay-max-age-ms: a stream of which all is gone has nothing more to say", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--replay-max-age-ms", "300"] });
+    const client = await sidecar.client();
+    const call = await HeldCall.start(client, client);
+    await call.progress(1);
+    using lost = await call.stream;
+    await lost.next();
+    lost.close();
+    await call.answer();
+    const { lastEventId } = lost;
+    using resumed = await openStream(client, { lastEventId });
+    expect(await resumed.rest()).toEqual([progressOf(1), answerOf()]);
+    let status = 200;
+    while (status === 200) ({ status } = await send(client.url, { method: "GET", headers: getHeaders(client, { lastEventId }) }));
+    expect(status).toBe(204);
+  });
+
+  it("is all of it, for a client that missed more than a reader may be behind", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--replay-max-bytes", String(400 * MB)] });
+    const [client, control] = [await sidecar.client(), await sidecar.client()];
+    using lost = await openUnreadable(client);
+    for (let index = 1; index <= 40; index++) {
+      await say(control, JSON.stringify(listChanged(index, MB)));
+      // Read, so that the connection lives, but not said to be.
+      await lost.messages(1);
+    }
+    expect(await replayed(client, "s1-0", control)).toEqual(Array.from({ length: 40 }, (_, index) => index + 1));
+  });
+});
+
+describe("a stream by GET of which nothing is kept any more", () => {
+  it("goes on as a new one, from whose first id nothing is lost", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--replay-max-age-ms", "200"] });
+    const [client, control] = [await sidecar.client(), await sidecar.client()];
+    const pid = Number(sidecar.process.pid);
+    const before = countSockets(pid);
+    using old = await openStream(client);
+    for (let index = 1; index <= 3; index++) await say(control, JSON.stringify(listChanged(index)));
+    await old.messages(3);
+    old.close();
+    await waitForSockets(pid, before);
+    let lastEventId = old.lastEventId;
+    // Until the three are forgotten, it is still the old one.
+    while (lastEventId === old.lastEventId) {
+      const renewed = await openStream(client, { lastEventId });
+      await renewed.next();
+      ({ lastEventId } = renewed);
+      if (lastEventId !== old.lastEventId) break;
+      renewed.close();
+      await waitForSockets(pid, before);
+    }
+    await say(control, JSON.stringify(listChanged(4)), JSON.stringify(listChanged(5)));
+    using again = await openStream(client, { lastEventId });
+    await say(control, JSON.stringify(listChanged(6)));
+    expect((await again.messages(3)).map(indexOf)).toEqual([4, 5, 6]);
+  });
+});
+
+const ANSWER = { result: { content: [{ text: "" }] as [{ text: string }] } };

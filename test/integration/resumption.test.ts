@@ -1,0 +1,240 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { errorReply, readError } from "../support/error-reply.ts";
+import { type EventStream, getHeaders, type GetOptions, openStream, postForStream } from "../support/event-stream.ts";
+import { answerOf, HeldCall, progressOf, say } from "../support/held-call.ts";
+import { type HttpReply, RawClient, send } from "../support/http-client.ts";
+import { readSeen } from "../support/in-flight.ts";
+import { countSockets, waitForSockets } from "../support/open-sockets.ts";
+import { Sidecar } from "../support/sidecar.ts";
+
+const TOOLS_CHANGED = { jsonrpc: "2.0", method: "notifications/tools/list_changed" };
+const PROMPTS_CHANGED = { jsonrpc: "2.0", method: "notifications/prompts/list_changed" };
+const EVENT_NOT_FOUND = errorReply(400, -32000, "EVENT_NOT_FOUND");
+
+/** A GET that is not answered with a stream. */
+function refusedGet(client: RawClient, options: GetOptions): Promise<HttpReply> {
+  return send(client.url, { method: "GET", headers: getHeaders(client, options) });
+}
+
+describe("a client that comes back", () => {
+  let sidecar: Sidecar;
+  let client: RawClient;
+  beforeAll(async () => {
+    sidecar = await Sidecar.start();
+    client = await sidecar.client();
+  });
+  afterAll(() => sidecar[Symbol.asyncDispose]());
+
+  /** Goes away, and waits until the sidecar has seen it. */
+  async function leave(stream: EventStream): Promise<void> {
+    const pid = Number(sidecar.process.pid);
+    const before = countSockets(pid);
+    stream.close();
+    await waitForSockets(pid, before - 1);
+  }
+
+  it.each(["2025-11-25", "2025-06-18"])("during the call gets what it missed, then the rest, then the answer (%s)", async (version) => {
+    const own = await new RawClient(sidecar.url).open(version);
+    const call = await HeldCall.start(own, client);
+    await call.progress(1);
+    const first = await call.stream;
+    expect(await first.messages(1)).toEqual([progressOf(1)]);
+    await leave(first);
+    await call.progress(2, 3);
+    using second = await openStream(own, { lastEventId: first.lastEventId });
+    expect(await second.messages(2)).toEqual([progressOf(2), progressOf(3)]);
+    await call.progress(4);
+    await call.answer();
+    expect(await second.rest()).toEqual([progressOf(4), answerOf()]);
+    expect((await readSeen(client)).at(-1)).not.toMatch(/cancelled/);
+  });
+
+  it("after the call is over gets what it missed, and the answer", async () => {
+    const call = await HeldCall.start(client, client);
+    await call.progress(1);
+    const first = await call.stream;
+    await first.messages(1);
+    await leave(first);
+    await call.progress(2);
+    await call.answer();
+    using second = await openStream(client, { lastEventId: first.lastEventId });
+    expect(await second.rest()).toEqual([progressOf(2), answerOf()]);
+  });
+
+  it("with nothing but the first id gets everything", async () => {
+    const call = await HeldCall.start(client, client);
+    await call.progress(1);
+    const first = await call.stream;
+    await first.next();
+    await leave(first);
+    await call.answer();
+    using second = await openStream(client, { lastEventId: first.lastEventId });
+    expect(await second.next()).toEqual({ id: first.lastEventId, retry: expect.stringMatching(/^\d+$/) as string, data: "" });
+    expect(await second.rest()).toEqual([progressOf(1), answerOf()]);
+  });
+
+  it("again and again gets each time what follows the id it names, and nothing once that is the last one", async () => {
+    const call = await HeldCall.start(client, client);
+    await call.progress(1, 2);
+    using first = await call.stream;
+    const ids = [(await first.message())?.eventId, (await first.message())?.eventId];
+    await leave(first);
+    await call.answer();
+    const whole = [progressOf(1), progressOf(2), answerOf()];
+    let last = "";
+    for (const [index, lastEventId = ""] of ids.entries()) {
+      for (let time = 0; time < 2; time++) {
+        using stream = await openStream(client, { lastEventId });
+        expect(await stream.rest()).toEqual(whole.slice(index + 1));
+        last = stream.lastEventId;
+      }
+    }
+    const delivered = await refusedGet(client, { lastEventId: last });
+    expect([delivered.status, delivered.body]).toEqual([204, ""]);
+  });
+
+  it("while its old connection is still open takes the stream over: the old one ends, nothing comes twice", async () => {
+    const call = await HeldCall.start(client, client);
+    await call.progress(1);
+    using first = await call.stream;
+    await first.messages(1);
+    using second = await openStream(client, { lastEventId: first.lastEventId });
+    expect(await first.rest()).toEqual([]);
+    await call.progress(2);
+    expect(await second.messages(1)).toEqual([progressOf(2)]);
+    using third = await openStream(client, { lastEventId: second.lastEventId });
+    expect(await second.rest()).toEqual([]);
+    await call.answer();
+    expect(await third.rest()).toEqual([answerOf()]);
+    expect(await readSeen(client)).not.toContain(`notifications/cancelled ${call.wireId}`);
+  });
+
+  it("gets the messages of the stream it names, and of no other", async () => {
+    const calls: HeldCall[] = [];
+    const lastEventIds: string[] = [];
+    for (let id = 0; id < 10; id++) {
+      const call = await HeldCall.start(client, client, { id, token: `token ${id}` });
+      await call.progress(1);
+      const stream = await call.stream;
+      await stream.messages(1);
+      calls.push(call);
+      lastEventIds.push(stream.lastEventId);
+      stream.close();
+    }
+    for (const call of calls) await call.progress(2);
+    await say(client, JSON.stringify(TOOLS_CHANGED));
+    const streams = await Promise.all(lastEventIds.map((lastEventId) => openStream(client, { lastEventId })));
+    for (const call of calls) await call.answer(`answer ${call.id}`);
+    for (const [id, stream] of streams.entries()) {
+      expect(await stream.rest()).toEqual([progressOf(2, `token ${id}`), answerOf(`answer ${id}`, id)]);
+    }
+    using standalone = await openStream(client);
+    expect(await standalone.messages(1)).toEqual([TOOLS_CHANGED]);
+  });
+
+  it("at any point of a long stream, many times over, loses nothing and gets nothing twice", async () => {
+    const steps = 900;
+    const params = { name: "progress", arguments: { steps }, _meta: { progressToken: "mine" } };
+    let stream = await postForStream(client, { jsonrpc: "2.0", id: 7, method: "tools/call", params });
+    const messages: unknown[] = [];
+    for (let turn = 1; messages.length < steps + 1; turn++) {
+      messages.push(...(await stream.messages((turn * 37) % 101)));
+      stream.close();
+      if (messages.length <= steps) stream = await openStream(client, { lastEventId: stream.lastEventId });
+    }
+    expect(messages).toEqual([...Array.from({ length: steps }, (_, index) => progressOf(index + 1)), answerOf()]);
+  });
+
+  it("to a stream by GET gets what was sent to a connection that was lost, once", async () => {
+    const own = await sidecar.client();
+    using lost = await openStream(own);
+    await lost.next();
+    // Sent to the connection, but its client will say that it has seen none of it.
+    await say(client, JSON.stringify(TOOLS_CHANGED), JSON.stringify(PROMPTS_CHANGED));
+    using resumed = await openStream(own, { lastEventId: lost.lastEventId });
+    expect(await resumed.messages(2)).toEqual([TOOLS_CHANGED, PROMPTS_CHANGED]);
+    await leave(resumed);
+    await say(client, JSON.stringify(PROMPTS_CHANGED));
+    using again = await openStream(own, { lastEventId: resumed.lastEventId });
+    expect(await again.messages(1)).toEqual([PROMPTS_CHANGED]);
+    await own.post("", { method: "DELETE" });
+    expect(await again.rest()).toEqual([]);
+  });
+
+  it("with an empty id, as before its first event, gets a new stream", async () => {
+    using stream = await openStream(await sidecar.client(), { lastEventId: "" });
+    expect(await stream.next()).toMatchObject({ data: "" });
+  });
+
+  it.each([
+    "garbage",
+    "0",
+    "r1",
+    "s-1",
+    "r1-1-1",
+    "r1-x",
+    "R1-1",
+    "r01-1 ",
+    "r0-0",
+    "s0-1",
+    "r999-1",
+    "s999-1",
+    "r1-99999999999999999",
+    "%00",
+    "é",
+  ])("with an id that its session never gave is refused: %j", async (lastEventId) => {
+    const own = await sidecar.client();
+    expect(readError(await refusedGet(own, { lastEventId }))).toStrictEqual(EVENT_NOT_FOUND);
+  });
+
+  it("with an id ahead of all that was sent, or of the other kind of stream, is refused", async () => {
+    const own = await sidecar.client();
+    const call = await HeldCall.start(own, client);
+    await call.progress(1);
+    using stream = await call.stream;
+    const id = (await stream.message())?.eventId ?? "";
+    expect(id).toBe("r1-1");
+    for (const lastEventId of ["r1-2", "s1-1", "r1-100"]) {
+      expect(readError(await refusedGet(own, { lastEventId }))).toStrictEqual(EVENT_NOT_FOUND);
+    }
+    await call.answer();
+    expect(await stream.rest()).toEqual([answerOf()]);
+    expect(readError(await refusedGet(own, { lastEventId: "r1-3" }))).toStrictEqual(EVENT_NOT_FOUND);
+  });
+
+  it("with an id of another session is refused, and never gets what is that one's", async () => {
+    const [owner, stranger] = [await sidecar.client(), await sidecar.client()];
+    const call = await HeldCall.start(owner, client, { token: "secret" });
+    await call.progress(1);
+    using stream = await call.stream;
+    const lastEventId = (await stream.message())?.eventId ?? "";
+    expect(readError(await refusedGet(stranger, { lastEventId }))).toStrictEqual(EVENT_NOT_FOUND);
+    // With a stream of the same name, it gets its own.
+    const own = await HeldCall.start(stranger, client, { id: "own" });
+    await own.progress(1);
+    using ownStream = await own.stream;
+    const ownId = (await ownStream.message())?.eventId ?? "";
+    await call.answer();
+    await own.answer("own");
+    using resumed = await openStream(stranger, { lastEventId: ownId });
+    expect(await resumed.rest()).toEqual([answerOf("own", "own")]);
+  });
+
+  it("has to be allowed to read streams, and to know the token", async () => {
+    await using guarded = await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: "right-token" } });
+    const own = await guarded.client({ Authorization: "Bearer right-token" });
+    const call = await HeldCall.start(own, own);
+    await call.progress(1);
+    using first = await call.stream;
+    await first.messages(1);
+    const { lastEventId } = first;
+    first.close();
+    const { Authorization: _token, ...headers } = getHeaders(own, { lastEventId });
+    expect((await send(own.url, { method: "GET", headers })).status).toBe(401);
+    expect((await refusedGet(own, { lastEventId, headers: { Authorization: "Bearer wrong-token" } })).status).toBe(401);
+    expect((await refusedGet(own, { lastEventId, headers: { Accept: "application/json" } })).status).toBe(406);
+    await call.answer();
+    using resumed = await openStream(own, { lastEventId });
+    expect(await resumed.rest()).toEqual([answerOf()]);
+  });
+});

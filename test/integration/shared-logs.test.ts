@@ -1,0 +1,189 @@
+import { describe, expect, it } from "vitest";
+import { crash } from "../support/crash.ts";
+import type { EventSource } from "../support/event-source.ts";
+import { waitForHanging } from "../support/in-flight.ts";
+import { LaneClient } from "../support/lane-client.ts";
+import { waitForGeneration } from "../support/readiness.ts";
+import { Sidecar } from "../support/sidecar.ts";
+
+const LEVELS = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
+
+function log(level: string, data: string = level): string {
+  return JSON.stringify({ jsonrpc: "2.0", method: "notifications/message", params: { level, data } });
+}
+
+async function setLevel(client: LaneClient, level: string): Promise<unknown> {
+  return (await client.request("logging/setLevel", { level })).result;
+}
+
+/** What the log messages say that came on a stream up to the end of the session. */
+async function endAndRead(client: LaneClient, stream: EventSource): Promise<unknown[]> {
+  await client.end();
+  return (await stream.rest()).map(({ params }) => params?.["data"]);
+}
+
+describe("the log level of a shared server", () => {
+  it("is the most verbose one that any session asked for, and the server hears of no other", async () => {
+    await using sidecar = await Sidecar.start();
+    const [first, second, third] = [
+      await LaneClient.connectShared(sidecar),
+      await LaneClient.connectShared(sidecar),
+      await LaneClient.connectShared(sidecar),
+    ];
+    const carried = (level: string): object => ({ method: "logging/setLevel", params: { level } });
+    expect(await setLevel(first, "warning")).toEqual(carried("warning"));
+    expect(await setLevel(second, "info")).toEqual(carried("info"));
+    // Less verbose, or as verbose: answered by the sidecar.
+    expect([await setLevel(third, "error"), await setLevel(third, "info"), await setLevel(first, "notice")]).toEqual([{}, {}, {}]);
+    expect(await setLevel(first, "debug")).toEqual(carried("debug"));
+    // The most verbose one gets less verbose, or ends: the next one counts.
+    expect(await setLevel(first, "emergency")).toEqual({});
+    await second.end();
+    expect(await setLevel(third, "alert")).toEqual(carried("alert"));
+    await third.end();
+    await first.end();
+    const last = await LaneClient.connectShared(sidecar);
+    expect(await last.received("logging/setLevel")).toEqual(
+      ["warning", "info", "debug", "info", "alert", "emergency"].map((level) => ({ level })),
+    );
+  });
+
+  it("is told to the next generation", async () => {
+    await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
+    const [first, second] = [await LaneClient.connectShared(sidecar), await LaneClient.connectShared(sidecar)];
+    await setLevel(first, "error");
+    await setLevel(second, "notice");
+    await crash(sidecar);
+    await waitForGeneration(sidecar, 2);
+    expect(await first.received("logging/setLevel")).toEqual([{ level: "notice" }]);
+  });
+
+  it("is what remains of a session that ended while the server was away", async () => {
+    await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
+    const [first, second] = [await LaneClient.connectShared(sidecar), await LaneClient.connectShared(sidecar)];
+    await setLevel(first, "error");
+    await setLevel(second, "debug");
+    await crash(sidecar);
+    await second.end();
+    await waitForGeneration(sidecar, 2);
+    const told = await first.received("logging/setLevel");
+    // The restart may have been quicker than the end of the session.
+    expect(told.at(-1)).toEqual({ level: "error" });
+  });
+
+  it.each(["loud", "DEBUG", 3, null])("%j is none: the server says so, and nothing changes", async (level) => {
+    await using sidecar = await Sidecar.start();
+    const client = await LaneClient.connectShared(sidecar);
+    using stream = await client.stream();
+    const reply = await client.request("logging/setLevel", { level });
+    expect(reply.result).toEqual({ method: "logging/setLevel", params: { level } });
+    for (const each of LEVELS) await client.write(log(each));
+    expect(await client.received("logging/setLevel")).toEqual([{ level }]);
+    expect(await endAndRead(client, stream)).toEqual([]);
+  });
+
+  it("that the server refuses is refused to the client, who keeps the one it had", async () => {
+    await using sidecar = await Sidecar.start();
+    const client = await LaneClient.connectShared(sidecar);
+    using stream = await client.stream();
+    await setLevel(client, "error");
+    await client.toolText("refuse", { method: "logging/setLevel" });
+    expect((await client.request("logging/setLevel", { level: "debug" })).error).toEqual({ code: -32602, message: "refused" });
+    await client.toolText("accept", { method: "logging/setLevel" });
+    await client.write(log("debug"));
+    await client.write(log("error"));
+    expect(await stream.nextText()).toBe(log("error"));
+    expect(await endAndRead(client, stream)).toEqual([]);
+  });
+
+  it("that the server refused may be asked for again, by anybody", async () => {
+    await using sidecar = await Sidecar.start();
+    const [first, second] = [await LaneClient.connectShared(sidecar), await LaneClient.connectShared(sidecar)];
+    await first.toolText("refuse", { method: "logging/setLevel" });
+    expect((await first.request("logging/setLevel", { level: "info" })).error?.code).toBe(-32602);
+    await first.toolText("accept", { method: "logging/setLevel" });
+    expect(await setLevel(second, "info")).toEqual({ method: "logging/setLevel", params: { level: "info" } });
+  });
+});
+
+describe("a log message of a shared server", () => {
+  it("goes to the sessions that asked for its level, and never to one that asked for none", async () => {
+    await using sidecar = await Sidecar.start();
+    const clients = [];
+    for (const level of [...LEVELS, undefined]) {
+      const client = await LaneClient.connectShared(sidecar);
+      clients.push({ client, level, stream: await client.stream() });
+      if (level !== undefined) await setLevel(client, level);
+    }
+    for (const level of ["loud", ...LEVELS]) await clients[0]?.client.write(log(level));
+    for (const { level, stream } of clients) {
+      const wanted = level === undefined ? [] : LEVELS.slice(LEVELS.indexOf(level));
+      for (const each of wanted) expect(await stream.nextText()).toBe(log(each));
+    }
+    for (const { client, stream } of clients) expect(await endAndRead(client, stream)).toEqual([]);
+  });
+
+  it("goes on the stream of the call, where it is the only one in flight", async () => {
+    await using sidecar = await Sidecar.start();
+    const [client, other] = [await LaneClient.connectShared(sidecar), await LaneClient.connectShared(sidecar)];
+    for (const each of [client, other]) await setLevel(each, "debug");
+    using stream = await client.stream();
+    using otherStream = await other.stream();
+    using call = await client.begin("raw_line", { line: `${log("info", "mine")}\n{"jsonrpc":"2.0","id":$ID,"result":{}}` });
+    expect(await call.rest()).toEqual([JSON.parse(log("info", "mine")), { jsonrpc: "2.0", id: 2, result: {} }]);
+    expect([await endAndRead(client, stream), await endAndRead(other, otherStream)]).toEqual([[], []]);
+  });
+
+  it("goes on the GET stream of the one session that has calls in flight", async () => {
+    await using sidecar = await Sidecar.start();
+    const [client, other] = [await LaneClient.connectShared(sidecar), await LaneClient.connectShared(sidecar)];
+    for (const each of [client, other]) await setLevel(each, "debug");
+    using stream = await client.stream();
+    using otherStream = await other.stream();
+    const hanging = [client.begin("hang", {}, 2), client.begin("hang", {}, 3)];
+    await waitForHanging(client, 2);
+    await client.write(log("info", "mine"));
+    await client.toolText("release");
+    expect((await Promise.all(hanging)).map(({ isStream }) => isStream)).toEqual([false, false]);
+    expect([await endAndRead(client, stream), await endAndRead(other, otherStream)]).toEqual([["mine"], []]);
+  });
+
+  it("is dropped while the calls of two sessions are in flight: it could be about either", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--log-level", "debug"] });
+    const [client, other] = [await LaneClient.connectShared(sidecar), await LaneClient.connectShared(sidecar)];
+    for (const each of [client, other]) await setLevel(each, "debug");
+    using stream = await client.stream();
+    using otherStream = await other.stream();
+    const hanging = [client.callTool("hang"), other.callTool("hang")];
+    await waitForHanging(client, 2);
+    await client.write(log("emergency", "whose?"));
+    await sidecar.waitForLog("server notification dropped", ({ method }) => method === "notifications/message");
+    await client.toolText("release");
+    await Promise.all(hanging);
+    expect([await endAndRead(client, stream), await endAndRead(other, otherStream)]).toEqual([[], []]);
+  });
+
+  it("goes to nobody while the calls of a session are in flight that did not ask for it", async () => {
+    await using sidecar = await Sidecar.start();
+    const [silent, other] = [await LaneClient.connectShared(sidecar), await LaneClient.connectShared(sidecar)];
+    await setLevel(other, "debug");
+    using stream = await silent.stream();
+    using otherStream = await other.stream();
+    using call = await silent.begin("raw_line", { line: `${log("emergency", "whose?")}\n{"jsonrpc":"2.0","id":$ID,"result":{}}` });
+    expect(call.isStream).toBe(false);
+    expect([await endAndRead(silent, stream), await endAndRead(other, otherStream)]).toEqual([[], []]);
+  });
+
+  it("is told from what a private server logs", async () => {
+    await using sidecar = await Sidecar.start();
+    const [shared, own] = [await LaneClient.connectShared(sidecar), await LaneClient.connect(sidecar)];
+    for (const each of [shared, own]) await setLevel(each, "debug");
+    using sharedStream = await shared.stream();
+    using ownStream = await own.stream();
+    await own.write(log("info", "private"));
+    await shared.write(log("info", "shared"));
+    expect([await ownStream.nextText(), await sharedStream.nextText()]).toEqual([log("info", "private"), log("info", "shared")]);
+    expect([await endAndRead(shared, sharedStream), await endAndRead(own, ownStream)]).toEqual([[], []]);
+  });
+});

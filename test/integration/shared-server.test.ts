@@ -1,0 +1,143 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { crash } from "../support/crash.ts";
+import { type HttpReply, RawClient } from "../support/http-client.ts";
+import { waitForHanging } from "../support/in-flight.ts";
+import { initializeRequest, LaneClient } from "../support/lane-client.ts";
+import { waitForGeneration } from "../support/readiness.ts";
+import { Sidecar } from "../support/sidecar.ts";
+
+function initialize(sidecar: Sidecar): Promise<HttpReply> {
+  return new RawClient(sidecar.url).post(initializeRequest({}));
+}
+
+describe("a shared server", () => {
+  let sidecar: Sidecar;
+  beforeAll(async () => {
+    sidecar = await Sidecar.start();
+  });
+  afterAll(() => sidecar[Symbol.asyncDispose]());
+
+  it.each(["tools", "prompts", "resources"])("tells every session of %s/list_changed, once each, whatever it is doing", async (list) => {
+    const line = JSON.stringify({ jsonrpc: "2.0", method: `notifications/${list}/list_changed` });
+    const clients = await Promise.all(Array.from({ length: 4 }, () => LaneClient.connectShared(sidecar)));
+    const [listening, twice, busy, absent] = clients;
+    if (listening === undefined || twice === undefined || busy === undefined || absent === undefined) throw new Error("four clients");
+    using stream = await listening.stream();
+    using older = await twice.stream();
+    using newer = await twice.stream();
+    using busyStream = await busy.stream();
+    const hanging = busy.begin("hang");
+    await waitForHanging(busy, 1);
+    await listening.write(line);
+    expect([await stream.nextText(), await newer.nextText(), await busyStream.nextText()]).toEqual([line, line, line]);
+    await listening.write(line);
+    expect([await stream.nextText(), await newer.nextText(), await busyStream.nextText()]).toEqual([line, line, line]);
+    await busy.toolText("release");
+    expect((await hanging).isStream).toBe(false);
+    // For the one that was not there, it has waited once.
+    using late = await absent.stream();
+    expect(await late.nextText()).toBe(line);
+    await Promise.all(clients.map((client) => client.end()));
+    for (const each of [stream, older, newer, busyStream, late]) expect(await each.rest()).toEqual([]);
+  });
+
+  it.each([
+    ["notifications/elicitation/complete", { elicitationId: "e-1" }],
+    ["notifications/tasks/status", { taskId: "t-1", status: "completed" }],
+    ["notifications/cancelled", { requestId: 1 }],
+    ["notifications/x-vendor", {}],
+  ])("tells nobody of %s, which may concern any of them", async (method, params) => {
+    await using own = await Sidecar.start({ flags: ["--log-level", "debug"] });
+    const client = await LaneClient.connectShared(own);
+    using stream = await client.stream();
+    await client.write({ jsonrpc: "2.0", method, params });
+    await own.waitForLog("server notification dropped", (line) => line["method"] === method);
+    await client.end();
+    expect(await stream.rest()).toEqual([]);
+  });
+
+  it.each(["notifications/initialized", "notifications/roots/list_changed", "notifications/progress"])(
+    "does not hear a client's %s, which it would take for that of all",
+    async (method) => {
+      await using own = await Sidecar.start();
+      const client = await LaneClient.connectShared(own);
+      const before = (await client.lines()).length;
+      expect(await client.post({ jsonrpc: "2.0", method, params: { progressToken: 1, progress: 1 } })).toMatchObject({
+        status: 202,
+        body: "",
+      });
+      // The two calls for the lines are all that was added.
+      expect(await client.lines()).toHaveLength(before + 1);
+    },
+  );
+
+  it("delivers progress by its token alone, although all clients use the same ones", async () => {
+    const clients = await Promise.all(Array.from({ length: 10 }, () => LaneClient.connectShared(sidecar)));
+    const streams = await Promise.all(clients.map((client) => client.stream()));
+    const calls = clients.flatMap((client, index) =>
+      [0, "0"].map(async (token) => {
+        using call = await client.begin("progress", { steps: 20 + index }, 0, { progressToken: token });
+        return { token, steps: 20 + index, messages: await call.rest() };
+      }),
+    );
+    for (const { token, steps, messages } of await Promise.all(calls)) {
+      expect(messages.pop()).toMatchObject({ id: 0, result: { content: [{ text: "done" }] } });
+      expect(messages.map(({ params }) => params)).toEqual(
+        Array.from({ length: steps }, (_, index) => ({ progressToken: token, progress: index + 1 })),
+      );
+    }
+    await Promise.all(clients.map((client) => client.end()));
+    for (const stream of streams) expect(await stream.rest()).toEqual([]);
+  });
+
+  it("delivers no progress to a call of the next generation, or to one that has ended", async () => {
+    await using own = await Sidecar.start({ flags: ["--restart-backoff-ms", "1", "--restart-max-ms", "20", "--log-level", "debug"] });
+    const client = await LaneClient.connectShared(own);
+    using stream = await client.stream();
+    const lost = client.begin("hang", {}, 2, { progressToken: "t" });
+    const [lostId] = await waitForHanging(client, 1);
+    await crash(own);
+    expect((await (await lost).answer()).error?.data?.["code"]).toBe("UPSTREAM_EXITED");
+    await waitForGeneration(own, 2);
+    const hanging = client.begin("hang", {}, 2, { progressToken: "t" });
+    await waitForHanging(client, 1);
+    await client.write({ jsonrpc: "2.0", method: "notifications/progress", params: { progressToken: lostId, progress: 1 } });
+    await own.waitForLog("server notification dropped", (line) => line["method"] === "notifications/progress");
+    await client.toolText("release");
+    expect((await hanging).isStream).toBe(false);
+    await client.end();
+    expect(await stream.rest()).toEqual([]);
+  });
+
+  describe("with tasks", () => {
+    const result = (list: string): string =>
+      String.raw`{ "serverInfo":{"name":"\u0066ixture","version":1.0} ,"capabilities":{"list":{},"tools":{},"tasks":{"x":9007199254740993,"cancel":{ },${list}"requests":{"list":{},"tools":{"call":{"10":1,"2":1.50}}}},"10":{}},"tasks":{"list":{}},"protocolVersion":"2025-11-25","instructions":"a\/b"}`;
+
+    it.each([`"list":{},`, `"list" : { "a":[1] } , `, `"l\\u0069st":{},"list":null,`])(
+      "does not offer tasks/list to those who share it, and changes nothing else: %s",
+      async (list) => {
+        await using own = await Sidecar.start({ env: { FIXTURE_INITIALIZE_RESULT: result(list) } });
+        expect((await initialize(own)).body).toBe(`{"jsonrpc":"2.0","id":1,"result":${result("")}}`);
+      },
+    );
+
+    it("leaves capabilities without it as they are", async () => {
+      await using own = await Sidecar.start({ env: { FIXTURE_INITIALIZE_RESULT: result("") } });
+      expect((await initialize(own)).body).toBe(`{"jsonrpc":"2.0","id":1,"result":${result("")}}`);
+    });
+
+    it("refuses tasks/list, and carries all else that is about tasks", async () => {
+      const client = await LaneClient.connectShared(sidecar);
+      expect(await client.request("tasks/list", {}, "my id")).toEqual({
+        status: 200,
+        jsonrpc: "2.0",
+        id: "my id",
+        error: { code: -32601, message: "tasks/list is not offered by a shared MCP server: it would show everybody's tasks" },
+      });
+      for (const method of ["tasks/get", "tasks/result", "tasks/cancel"]) {
+        expect((await client.request(method, { taskId: "t" })).result).toEqual({ method, params: { taskId: "t" } });
+      }
+      expect(await client.received("tasks/list")).toEqual([]);
+    });
+  });
+});

@@ -1,0 +1,180 @@
+import { describe, expect, it } from "vitest";
+import { crash } from "../support/crash.ts";
+import type { EventSource } from "../support/event-source.ts";
+import { Gate } from "../support/gate.ts";
+import { LaneClient } from "../support/lane-client.ts";
+import { waitForGeneration } from "../support/readiness.ts";
+import { Sidecar } from "../support/sidecar.ts";
+
+const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
+const SUBSCRIBE = "resources/subscribe";
+const UNSUBSCRIBE = "resources/unsubscribe";
+
+function updated(uri: string): string {
+  return JSON.stringify({ jsonrpc: "2.0", method: "notifications/resources/updated", params: { uri } });
+}
+
+/** What is answered by the sidecar is `{}`, the fixture answers with the request. */
+async function request(client: LaneClient, method: string, uri: string): Promise<"carried" | "answered"> {
+  const { result } = await client.request(method, { uri });
+  expect([{}, { method, params: { uri } }]).toContainEqual(result);
+  return result?.["method"] === method ? "carried" : "answered";
+}
+
+function connect(sidecar: Sidecar, count: number): Promise<LaneClient[]> {
+  return Promise.all(Array.from({ length: count }, () => LaneClient.connectShared(sidecar)));
+}
+
+/** The resources that a stream was told of, up to the end of the session. */
+async function endAndRead(client: LaneClient, stream: EventSource): Promise<unknown[]> {
+  await client.end();
+  return (await stream.rest()).map(({ params }) => params?.["uri"]);
+}
+
+describe("a subscription to a resource of a shared server", () => {
+  it("is asked for by the first session and ended by the last one; the server hears of no other", async () => {
+    await using sidecar = await Sidecar.start();
+    const [first, second, third] = await connect(sidecar, 3);
+    if (first === undefined || second === undefined || third === undefined) throw new Error("three clients");
+    expect(await request(first, SUBSCRIBE, "x://1")).toBe("carried");
+    expect(await request(second, SUBSCRIBE, "x://1")).toBe("answered");
+    expect(await request(first, SUBSCRIBE, "x://1")).toBe("answered");
+    // Of who is not subscribed, it ends nothing.
+    expect(await request(third, UNSUBSCRIBE, "x://1")).toBe("answered");
+    expect(await request(first, UNSUBSCRIBE, "x://1")).toBe("answered");
+    expect(await request(first, UNSUBSCRIBE, "x://1")).toBe("answered");
+    expect(await request(second, UNSUBSCRIBE, "x://1")).toBe("carried");
+    expect(await request(third, SUBSCRIBE, "x://1")).toBe("carried");
+    expect([await third.received(SUBSCRIBE), await third.received(UNSUBSCRIBE)]).toEqual([
+      [{ uri: "x://1" }, { uri: "x://1" }],
+      [{ uri: "x://1" }],
+    ]);
+  });
+
+  it("is delivered to its subscribers only, once each, also for what is below the resource", async () => {
+    await using sidecar = await Sidecar.start();
+    const clients = await connect(sidecar, 4);
+    const streams = await Promise.all(clients.map((client) => client.stream()));
+    const subscribed = [["x://a", "x://a/b"], ["x://a/"], ["x://a/b/c"], []];
+    for (const [index, client] of clients.entries()) for (const uri of subscribed[index] ?? []) await request(client, SUBSCRIBE, uri);
+    const uris = ["x://a", "x://a/b", "x://a/b/c", "x://ab", "x://b", "x://a/b/c"];
+    await clients[0]?.write(uris.map(updated).join("\n"));
+    await clients[0]?.toolText("echo", { text: "all are read" });
+    const told = await Promise.all(clients.map(async (client, index) => endAndRead(client, streams[index] as EventSource)));
+    expect(told).toEqual([
+      ["x://a", "x://a/b", "x://a/b/c", "x://a/b/c"],
+      ["x://a/b", "x://a/b/c", "x://a/b/c"],
+      ["x://a/b/c", "x://a/b/c"],
+      [],
+    ]);
+  });
+
+  it("is delivered as the server wrote it, and waits once for the GET stream", async () => {
+    await using sidecar = await Sidecar.start();
+    const client = await LaneClient.connectShared(sidecar);
+    await request(client, SUBSCRIBE, "x://1");
+    const line = String.raw`{ "params":{"uri":"x:\/\/1","title":"caf\u00e9","x":1.0},"method":"notifications/resources/updated","jsonrpc":"2.0"}`;
+    for (let count = 0; count < 3; count++) await client.write(line);
+    await client.toolText("echo", { text: "all are read" });
+    using stream = await client.stream();
+    expect(await stream.nextText()).toBe(line);
+    expect(await endAndRead(client, stream)).toEqual([]);
+  });
+
+  it("ends with its session, where no other one has it", async () => {
+    await using sidecar = await Sidecar.start();
+    const [ending, staying] = await connect(sidecar, 2);
+    if (ending === undefined || staying === undefined) throw new Error("two clients");
+    for (const uri of ["x://mine", "x://ours"]) await request(ending, SUBSCRIBE, uri);
+    await request(staying, SUBSCRIBE, "x://ours");
+    await ending.end();
+    expect(await staying.received(UNSUBSCRIBE)).toEqual([{ uri: "x://mine" }]);
+    using stream = await staying.stream();
+    await staying.write(`${updated("x://mine")}\n${updated("x://ours")}`);
+    expect(await stream.nextText()).toBe(updated("x://ours"));
+    expect(await endAndRead(staying, stream)).toEqual([]);
+  });
+
+  it("is made again after a restart, each one once, and counts as made", async () => {
+    await using sidecar = await Sidecar.start({ flags: [...QUICK_RESTART, "--max-held-requests", "1"] });
+    const [first, second, late] = await connect(sidecar, 3);
+    if (first === undefined || second === undefined || late === undefined) throw new Error("three clients");
+    const uris = Array.from({ length: 10 }, (_, index) => `x://${index}`);
+    for (const uri of uris) for (const client of [first, second]) await request(client, SUBSCRIBE, uri);
+    await crash(sidecar);
+    await waitForGeneration(sidecar, 2);
+    expect(await first.received(SUBSCRIBE)).toEqual(uris.map((uri) => ({ uri })));
+    expect(await request(late, SUBSCRIBE, "x://7")).toBe("answered");
+    using stream = await first.stream();
+    await first.write(updated("x://3"));
+    expect(await stream.nextText()).toBe(updated("x://3"));
+  });
+
+  it("that ended while the server was away is not made again", async () => {
+    await using gate = await Gate.create();
+    await gate.open();
+    await using sidecar = await Sidecar.start({ mode: "gated", env: gate.env, flags: QUICK_RESTART });
+    const [ending, staying] = await connect(sidecar, 2);
+    if (ending === undefined || staying === undefined) throw new Error("two clients");
+    await request(ending, SUBSCRIBE, "x://1");
+    await request(staying, SUBSCRIBE, "x://2");
+    await gate.close();
+    await crash(sidecar);
+    await ending.end();
+    await gate.open();
+    await waitForGeneration(sidecar, 2);
+    expect(await staying.received(SUBSCRIBE)).toEqual([{ uri: "x://2" }]);
+    expect(await staying.received(UNSUBSCRIBE)).toEqual([]);
+  });
+
+  it("that the server refuses is refused to the client, delivers nothing, and may be asked for again", async () => {
+    await using sidecar = await Sidecar.start();
+    const client = await LaneClient.connectShared(sidecar);
+    using stream = await client.stream();
+    await client.toolText("refuse", { method: SUBSCRIBE });
+    for (let times = 0; times < 2; times++) {
+      expect((await client.request(SUBSCRIBE, { uri: "x://1" })).error).toEqual({ code: -32602, message: "refused" });
+    }
+    await client.write(updated("x://1"));
+    await client.toolText("accept", { method: SUBSCRIBE });
+    expect(await request(client, SUBSCRIBE, "x://1")).toBe("carried");
+    await client.write(updated("x://1"));
+    expect(await stream.nextText()).toBe(updated("x://1"));
+    expect(await endAndRead(client, stream)).toEqual([]);
+  });
+
+  it("that fails for one session is untouched for another that has it", async () => {
+    await using sidecar = await Sidecar.start();
+    const [first, second] = await connect(sidecar, 2);
+    if (first === undefined || second === undefined) throw new Error("two clients");
+    await request(first, SUBSCRIBE, "x://1");
+    await first.toolText("refuse", { method: SUBSCRIBE });
+    expect((await second.request(SUBSCRIBE, { uri: "x://2" })).error?.code).toBe(-32602);
+    expect(await request(second, SUBSCRIBE, "x://1")).toBe("answered");
+    await first.end();
+    expect(await second.received(UNSUBSCRIBE)).toEqual([]);
+  });
+
+  it.each([{ uri: 1 }, {}, undefined])("with the params %j is the server's to judge", async (params) => {
+    await using sidecar = await Sidecar.start();
+    const client = await LaneClient.connectShared(sidecar);
+    for (const method of [SUBSCRIBE, UNSUBSCRIBE]) {
+      const reply = await client.post({ jsonrpc: "2.0", id: 2, method, params });
+      expect(JSON.parse(reply.body)).toEqual({ jsonrpc: "2.0", id: 2, result: { method, ...(params === undefined ? {} : { params }) } });
+    }
+  });
+
+  it("is one of at most 1024 of a session", async () => {
+    await using sidecar = await Sidecar.start();
+    const [client, other] = await connect(sidecar, 2);
+    if (client === undefined || other === undefined) throw new Error("two clients");
+    await Promise.all(Array.from({ length: 1024 }, (_, index) => request(client, SUBSCRIBE, `x://${index}`)));
+    expect((await client.request(SUBSCRIBE, { uri: "x://1024" })).error).toEqual({
+      code: -32000,
+      message: "This session has 1024 subscriptions; end some first",
+    });
+    expect(await request(other, SUBSCRIBE, "x://1024")).toBe("carried");
+    expect(await request(client, UNSUBSCRIBE, "x://0")).toBe("carried");
+    expect(await request(client, SUBSCRIBE, "x://1024")).toBe("answered");
+  });
+});

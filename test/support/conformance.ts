@@ -1,0 +1,81 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readdir, readFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { TempDir } from "./temp-dir.ts";
+
+const require = createRequire(import.meta.url);
+
+/** The command line of each release; the packages declare no other entry point. */
+export const CONFORMANCE_0_1 = require.resolve("conformance-0.1/dist/index.js");
+export const CONFORMANCE_0_2 = require.resolve("conformance-0.2/dist/index.js");
+
+/** A stdio MCP server that offers everything the suites ask for. */
+export const CONFORMANCE_SERVER: readonly string[] = [
+  process.execPath,
+  fileURLToPath(new URL("../fixtures/conformance-server.ts", import.meta.url)),
+];
+
+/** Only a hang reaches it; shorter than the limit of the tests, so that what was found until then is still shown. */
+const RUN_TIMEOUT_MS = 240_000;
+
+/** The tool names a directory for each scenario: server-SCENARIO-TIMESTAMP. */
+const RESULT_DIRECTORY = /^server-(?<scenario>.+)-\d{4}-\d\d-\d\dT[\d-]+Z$/;
+
+interface Check {
+  readonly id: string;
+  readonly status: "SUCCESS" | "FAILURE" | "WARNING" | "SKIPPED" | "INFO";
+  readonly errorMessage?: string;
+}
+
+/** What one run of the tool left in its output directory. */
+export class ConformanceRun {
+  readonly exitCode: number | null;
+  readonly #checks: ReadonlyMap<string, readonly Check[]>;
+
+  constructor(exitCode: number | null, checks: ReadonlyMap<string, readonly Check[]>) {
+    this.exitCode = exitCode;
+    this.#checks = checks;
+  }
+
+  /** All that came to their end. */
+  get scenarios(): readonly string[] {
+    return [...this.#checks.keys()];
+  }
+
+  /** The checks that ended so, in one scenario or in all, each as one line for a person. */
+  checks(status: Check["status"], scenario?: string): readonly string[] {
+    return this.#checks
+      .entries()
+      .filter(([name]) => scenario === undefined || name === scenario)
+      .flatMap(([name, checks]) => checks.filter((check) => check.status === status).map((check) => describeCheck(name, check)))
+      .toArray();
+  }
+}
+
+/** Runs the scenarios that the arguments choose, all in one go, against the server at the URL. */
+export async function runConformance(program: string, url: string, args: readonly string[]): Promise<ConformanceRun> {
+  await using directory = await TempDir.create();
+  const child = spawn(process.execPath, [program, "server", "--url", url, ...args, "-o", directory.path], {
+    stdio: ["ignore", "ignore", "inherit"],
+    timeout: RUN_TIMEOUT_MS,
+  });
+  const [exitCode] = (await once(child, "exit")) as [number | null];
+  return new ConformanceRun(exitCode, await readResults(directory));
+}
+
+async function readResults(directory: TempDir): Promise<ReadonlyMap<string, readonly Check[]>> {
+  const results = new Map<string, readonly Check[]>();
+  for (const name of (await readdir(directory.path)).toSorted()) {
+    const scenario = RESULT_DIRECTORY.exec(name)?.groups?.["scenario"];
+    if (scenario === undefined) throw new Error(`${name} is not named like the results of a scenario`);
+    results.set(scenario, JSON.parse(await readFile(join(directory.file(name), "checks.json"), "utf8")) as readonly Check[]);
+  }
+  return results;
+}
+
+function describeCheck(scenario: string, { id, status, errorMessage = "" }: Check): string {
+  return `${scenario}: ${id}: ${status} ${errorMessage}`.trimEnd();
+}

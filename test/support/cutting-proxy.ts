@@ -1,0 +1,187 @@
+import { once } from "node:events";
+import { createServer, type IncomingMessage, request as httpRequest, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+
+/** One HTTP request that went through, or tried to. */
+export interface ProxiedRequest {
+  readonly httpMethod: string;
+  /** Of the JSON-RPC message in the body; undefined for a response. */
+  readonly method: string | undefined;
+  readonly lastEventId: string | undefined;
+  /** Undefined before there was an answer. */
+  readonly status: number | undefined;
+  readonly isStream: boolean;
+}
+
+interface Passage {
+  readonly httpMethod: string;
+  readonly method: string | undefined;
+  readonly lastEventId: string | undefined;
+  status: number | undefined;
+  isStream: boolean;
+  readonly response: ServerResponse;
+  /** What the client was sent, in latin1: one character is one byte. */
+  sent: string;
+  isCut: boolean;
+}
+
+interface Cut {
+  readonly behind: string;
+  readonly method: string | undefined;
+  readonly isHalfOpen: boolean;
+  readonly done: PromiseWithResolvers<void>;
+}
+
+/** How a connection is cut: for both sides, or so that the sidecar hears nothing of it. */
+export interface CutOptions {
+  readonly isHalfOpen?: boolean;
+}
+
+/**
+ * Stands between clients and a sidecar, notes every request, and cuts connections where it is told to: in the middle of an answer, not
+ * after some time.
+ */
+export class CuttingProxy implements AsyncDisposable {
+  readonly #server: Server;
+  readonly #target: string;
+  readonly #passages: Passage[] = [];
+  readonly #cuts = new Set<Cut>();
+  readonly #onChange = new Set<() => void>();
+  readonly #ending = new AbortController();
+
+  private constructor(target: string) {
+    this.#target = target;
+    this.#server = createServer((request, response) => void this.#pass(request, response));
+  }
+
+  /** @param target the origin of the sidecar. */
+  static async start(target: string): Promise<CuttingProxy> {
+    const proxy = new CuttingProxy(target);
+    proxy.#server.listen(0, "127.0.0.1");
+    await once(proxy.#server, "listening");
+    return proxy;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/mcp`;
+  }
+
+  get requests(): readonly ProxiedRequest[] {
+    return this.#passages;
+  }
+
+  /** How many streams are open here that clients read. */
+  get openStreams(): number {
+    return this.#passages.filter(({ isStream, isCut, response }) => isStream && !isCut && !response.closed).length;
+  }
+
+  /** Cuts the next answer, to any method or to the one given, that has this text in it: right behind the text. Resolves when that is done. */
+  cutBehind(behind: string, { isHalfOpen = false, method }: CutOptions & { readonly method?: string } = {}): Promise<void> {
+    const done = Promise.withResolvers<void>();
+    this.#cuts.add({ behind, isHalfOpen, method, done });
+    return done.promise;
+  }
+
+  /** Cuts all that is open now and that the predicate accepts. */
+  cut(accepts: (request: ProxiedRequest) => boolean, { isHalfOpen = false }: CutOptions = {}): void {
+    for (const passage of this.#passages) {
+      if (passage.isCut || passage.response.closed || !accepts(passage)) continue;
+      // Half-open, the sidecar's side is read on, and nobody is told.
+      passage.isCut = isHalfOpen;
+      passage.response.destroy();
+    }
+  }
+
+  /** Waits for `count` requests that the predicate accepts to be answered, past or future ones. */
+  async waitForRequests(count: number, accepts: (request: ProxiedRequest) => boolean): Promise<void> {
+    await this.#until(() => this.#passages.filter((each) => each.status !== undefined && accepts(each)).length >= count);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#ending.abort();
+    this.#server.closeAllConnections();
+    this.#server.close();
+    await once(this.#server, "close");
+  }
+
+  async #pass(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const chunks = (await request.toArray()) as Buffer[];
+    const body = Buffer.concat(chunks);
+    const passage: Passage = {
+      httpMethod: request.method ?? "",
+      method: readMethod(body.toString()),
+      lastEventId: request.headers["last-event-id"] as string | undefined,
+      status: undefined,
+      isStream: false,
+      response,
+      sent: "",
+      isCut: false,
+    };
+    this.#passages.push(passage);
+    const { connection: _connection, host: _host, "transfer-encoding": _encoding, ...headers } = request.headers;
+    const onward = httpRequest(`${this.#target}${request.url ?? ""}`, {
+      method: passage.httpMethod,
+      headers,
+      agent: false,
+      signal: this.#ending.signal,
+    });
+    response.once("close", () => {
+      if (!passage.isCut) onward.destroy();
+      this.#changed();
+    });
+    onward.on("error", () => response.destroy());
+    onward.on("response", (answer) => this.#answer(passage, answer));
+    onward.end(body);
+  }
+
+  #answer(passage: Passage, answer: IncomingMessage): void {
+    const { response } = passage;
+    const { connection: _connection, "keep-alive": _keepAlive, "transfer-encoding": _encoding, ...headers } = answer.headers;
+    passage.status = answer.statusCode ?? 0;
+    passage.isStream = answer.headers["content-type"] === "text/event-stream";
+    if (!response.destroyed) response.writeHead(passage.status, headers).flushHeaders();
+    this.#changed();
+    answer.on("data", (chunk: Buffer) => this.#forward(passage, chunk, answer));
+    answer.on("end", () => response.end());
+    answer.on("error", () => response.destroy());
+  }
+
+  #forward(passage: Passage, chunk: Buffer, answer: IncomingMessage): void {
+    if (passage.isCut) return;
+    const before = passage.sent.length;
+    passage.sent += chunk.toString("latin1");
+    for (const cut of this.#cuts) {
+      const at = passage.sent.indexOf(cut.behind);
+      if (at === -1 || (cut.method ?? passage.method) !== passage.method) continue;
+      this.#cuts.delete(cut);
+      passage.isCut = true;
+      passage.response.write(chunk.subarray(0, Math.max(0, at + cut.behind.length - before)), () => {
+        passage.response.destroy();
+        if (!cut.isHalfOpen) answer.destroy();
+        cut.done.resolve();
+      });
+      return;
+    }
+    passage.response.write(chunk);
+  }
+
+  async #until(isTrue: () => boolean): Promise<void> {
+    while (!isTrue()) {
+      await new Promise<void>((resolve) => {
+        const changed = (): void => {
+          this.#onChange.delete(changed);
+          resolve();
+        };
+        this.#onChange.add(changed);
+      });
+    }
+  }
+
+  #changed(): void {
+    for (const changed of this.#onChange) changed();
+  }
+}
+
+function readMethod(body: string): string | undefined {
+  return body.startsWith("{") ? (JSON.parse(body) as { readonly method?: string }).method : undefined;
+}

@@ -1,0 +1,67 @@
+import { type EventStream, postForStream } from "./event-stream.ts";
+import type { RawClient } from "./http-client.ts";
+import { waitForHanging } from "./in-flight.ts";
+
+export interface HeldCallOptions {
+  readonly id?: string | number;
+  /** null: without one. */
+  readonly token?: string | number | null;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** A call that the server holds: what it says of it, and when, is up to the test. */
+export class HeldCall {
+  readonly id: string | number;
+  /** As the server knows it. */
+  readonly wireId: number;
+  /** Resolves when its answer begins. */
+  readonly stream: Promise<EventStream>;
+  readonly #control: RawClient;
+
+  private constructor(control: RawClient, id: string | number, wireId: number, stream: Promise<EventStream>) {
+    this.#control = control;
+    this.id = id;
+    this.wireId = wireId;
+    this.stream = stream;
+  }
+
+  /** @param control tells the server what to say; any session on the same server will do. */
+  static async start(client: RawClient, control: RawClient, { id = 7, token = "mine", headers }: HeldCallOptions = {}): Promise<HeldCall> {
+    const before = await waitForHanging(control, 0);
+    const meta = token === null ? {} : { _meta: { progressToken: token } };
+    const message = { jsonrpc: "2.0", id, method: "tools/call", params: { name: "hang", arguments: {}, ...meta } };
+    const stream = postForStream(client, message, headers);
+    // Where it is never answered, nobody need know why.
+    stream.catch(() => undefined);
+    const hanging = await waitForHanging(control, before.length + 1);
+    return new HeldCall(control, id, hanging.at(-1) ?? -1, stream);
+  }
+
+  /** The server shows progress; it has left the server when this resolves. */
+  async progress(...steps: readonly number[]): Promise<void> {
+    const lines = steps.map((progress) =>
+      JSON.stringify({ jsonrpc: "2.0", method: "notifications/progress", params: { progressToken: this.wireId, progress } }),
+    );
+    await say(this.#control, ...lines);
+  }
+
+  /** The server answers. */
+  async answer(text = "done"): Promise<void> {
+    await say(this.#control, JSON.stringify({ jsonrpc: "2.0", id: this.wireId, result: { content: [{ type: "text", text }] } }));
+  }
+}
+
+/** The server writes these lines. They have left it when this resolves. */
+export async function say(control: RawClient, ...lines: readonly string[]): Promise<void> {
+  await control.toolText("noise", { line: lines.join("\n") });
+}
+
+/** Progress, as the client of the call reads it. */
+export function progressOf(progress: number, token: string | number = "mine"): object {
+  return { jsonrpc: "2.0", method: "notifications/progress", params: { progressToken: token, progress } };
+}
+
+/** The answer, as the client of the call reads it. */
+export function answerOf(text = "done", id: string | number = 7): object {
+  return { jsonrpc: "2.0", id, result: { content: [{ type: "text", text }] } };
+}

@@ -1,0 +1,223 @@
+import { Client as ClientV2, StreamableHTTPClientTransport as TransportV2 } from "@modelcontextprotocol/client";
+import { Client as ClientV1 } from "@modelcontextprotocol/sdk/client/index.js";
+import { StreamableHTTPClientTransport as TransportV1 } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+import type { LoggingLevel } from "@modelcontextprotocol/sdk/types.js";
+import { type Answer, answerWithV1, answerWithV2, type Params, type Question } from "./sdk-client-questions.ts";
+
+/** The official clients: the first and the second generation of the SDK. The second one is used as it is by default: with `initialize`. */
+export const SDKS = ["v1", "v2"] as const;
+export type Sdk = (typeof SDKS)[number];
+
+/** Both, each with a server of its own and on the shared one. */
+export const CLIENTS = SDKS.flatMap((sdk) => [
+  { sdk, lane: "private" as const },
+  { sdk, lane: "shared" as const },
+]);
+
+/** What makes a client one that can be asked, and so one with a server of its own. */
+const ASKABLE = { sampling: {}, elicitation: { form: {}, url: {} }, roots: { listChanged: true } };
+const CLIENT_INFO = { name: "interop", version: "1.0.0" };
+
+export interface InteropOptions {
+  /** `private` by default: it declares all that a client can be asked for. */
+  readonly lane?: "private" | "shared";
+  readonly answer?: Answer;
+  /** The only revision of the protocol that the client speaks; the first generation knows no such choice. */
+  readonly revision?: string;
+  /** Whether the second generation goes straight to `initialize`, as by default, or tries the era after it first. */
+  readonly negotiation?: "legacy" | "auto";
+  /** Takes up a session instead of opening one. */
+  readonly sessionId?: string | undefined;
+}
+
+export interface CallOptions {
+  readonly onprogress?: (event: { progress: number; total?: number | undefined }) => void;
+  readonly signal?: AbortSignal;
+  readonly resumptionToken?: string;
+  readonly onresumptiontoken?: (token: string) => void;
+}
+
+export interface HeardNotification {
+  readonly method: string;
+  readonly params: Params;
+}
+
+interface ToolResult {
+  readonly content: readonly { readonly type: string; readonly text?: string }[];
+  readonly isError?: boolean | undefined;
+}
+
+/** One of the official clients over Streamable HTTP, exactly as an application would use it. */
+export class InteropClient implements AsyncDisposable {
+  /** All notifications but progress, in order. */
+  readonly heard: HeardNotification[] = [];
+  /** All that `onerror` was called with. */
+  readonly errors: Error[] = [];
+  /** All that the server has asked, in order. */
+  readonly asked: Question[] = [];
+  readonly #client: ClientV1 | ClientV2;
+  readonly #transport: TransportV1 | TransportV2;
+  readonly #callTool: (name: string, args: Params, options: CallOptions) => Promise<unknown>;
+  readonly #onHeard = new Set<() => void>();
+  #isClosed = false;
+
+  constructor(
+    sdk: Sdk,
+    url: string,
+    { lane = "private", answer = refuse, revision, negotiation = "legacy", sessionId }: InteropOptions = {},
+  ) {
+    const capabilities = lane === "private" ? ASKABLE : {};
+    const target = new URL(url);
+    const transportOptions = sessionId === undefined ? {} : { sessionId };
+    const note = (question: Question): object | Promise<object> => {
+      this.asked.push(question);
+      return answer(question);
+    };
+    if (sdk === "v1") {
+      const client = new ClientV1(CLIENT_INFO, { capabilities });
+      this.#client = client;
+      this.#transport = new TransportV1(target, transportOptions);
+      this.#callTool = (name, args, options) => client.callTool({ name, arguments: args }, undefined, options);
+      if (lane === "private") answerWithV1(client, note);
+    } else {
+      const client = new ClientV2(CLIENT_INFO, {
+        capabilities,
+        versionNegotiation: { mode: negotiation },
+        ...(revision === undefined ? {} : { supportedProtocolVersions: [revision] }),
+      });
+      this.#client = client;
+      this.#transport = new TransportV2(target, transportOptions);
+      this.#callTool = (name, args, options) => client.callTool({ name, arguments: args }, options);
+      if (lane === "private") answerWithV2(client, note);
+    }
+    Object.assign(this.#client, {
+      onerror: (error: Error) => void this.errors.push(error),
+      fallbackNotificationHandler: (notification: HeardNotification) => this.#hear(notification),
+    });
+  }
+
+  static async connect(sdk: Sdk, url: string, options?: InteropOptions): Promise<InteropClient> {
+    const client = new InteropClient(sdk, url, options);
+    await client.#connect();
+    return client;
+  }
+
+  get sessionId(): string | undefined {
+    return this.#transport.sessionId;
+  }
+
+  get protocolVersion(): string | undefined {
+    return this.#transport.protocolVersion;
+  }
+
+  get handshake(): { readonly version: object | undefined; readonly capabilities: object | undefined } {
+    return { version: this.#client.getServerVersion(), capabilities: this.#client.getServerCapabilities() };
+  }
+
+  async ping(): Promise<object> {
+    return this.#client.ping();
+  }
+
+  async tellRootsChanged(): Promise<void> {
+    await this.#client.sendRootsListChanged();
+  }
+
+  async listTools() {
+    return (await this.#client.listTools()).tools;
+  }
+
+  async listPrompts() {
+    return (await this.#client.listPrompts()).prompts;
+  }
+
+  async listResources() {
+    return (await this.#client.listResources()).resources;
+  }
+
+  async listResourceTemplates() {
+    return (await this.#client.listResourceTemplates()).resourceTemplates;
+  }
+
+  async readResource(uri: string) {
+    return (await this.#client.readResource({ uri })).contents;
+  }
+
+  async getPrompt(name: string, args: Readonly<Record<string, string>> = {}) {
+    return (await this.#client.getPrompt({ name, arguments: args })).messages;
+  }
+
+  async completePrompt(name: string, argument: string, value: string): Promise<readonly string[]> {
+    const { completion } = await this.#client.complete({ ref: { type: "ref/prompt", name }, argument: { name: argument, value } });
+    return completion.values;
+  }
+
+  async subscribe(uri: string): Promise<void> {
+    await this.#client.subscribeResource({ uri });
+  }
+
+  async unsubscribe(uri: string): Promise<void> {
+    await this.#client.unsubscribeResource({ uri });
+  }
+
+  async setLevel(level: LoggingLevel): Promise<void> {
+    await this.#client.setLoggingLevel(level);
+  }
+
+  async callTool(name: string, args: Params = {}, options: CallOptions = {}): Promise<ToolResult> {
+    return (await this.#callTool(name, args, options)) as ToolResult;
+  }
+
+  /** The text of a tool's result. */
+  async toolText(name: string, args: Params = {}, options: CallOptions = {}): Promise<string> {
+    const result = await this.callTool(name, args, options);
+    const text = result.content[0]?.text;
+    if (text === undefined || result.isError === true) throw new Error(`${name}: ${JSON.stringify(result)}`);
+    return text;
+  }
+
+  /** Waits until it has heard a notification, past or future, that the predicate accepts. */
+  async waitToHear(method: string, accepts: (params: Params) => boolean = () => true): Promise<Params> {
+    for (;;) {
+      const found = this.heard.find((each) => each.method === method && accepts(each.params));
+      if (found !== undefined) return found.params;
+      await new Promise<void>((resolve) => {
+        const notify = (): void => {
+          this.#onHeard.delete(notify);
+          resolve();
+        };
+        this.#onHeard.add(notify);
+      });
+    }
+  }
+
+  /** Ends the session. */
+  async terminate(): Promise<void> {
+    await this.#transport.terminateSession();
+  }
+
+  /** As applications leave: without ending the session, so that it can be taken up. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#client.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#isClosed) return;
+    await this.terminate();
+    await this.close();
+  }
+
+  #hear({ method, params = {} }: Partial<HeardNotification>): Promise<void> {
+    this.heard.push({ method: String(method), params });
+    for (const notify of this.#onHeard) notify();
+    return Promise.resolve();
+  }
+
+  async #connect(): Promise<void> {
+    await (this.#client as ClientV1).connect(this.#transport);
+  }
+}
+
+function refuse({ method }: Question): never {
+  throw new Error(`nobody is there to answer ${method}`);
+}

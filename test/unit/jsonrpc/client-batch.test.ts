@@ -1,0 +1,94 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { isBatch, readClientBatch } from "../../../src/jsonrpc/client-batch.ts";
+import { type ClientMessage, readClientMessage } from "../../../src/jsonrpc/client-message.ts";
+import {
+  idText,
+  inAnyOrder,
+  keyText,
+  memberText,
+  objectText,
+  otherMembers,
+  together,
+  valueText,
+  whitespace,
+} from "../../support/json-text.ts";
+
+/** The messages of a batch that can be read. */
+function read(text: string): ClientMessage[] {
+  const messages = readClientBatch(text);
+  if (!Array.isArray(messages)) throw new Error(messages.reason);
+  return messages;
+}
+
+function invalid(reason: string): object {
+  return { code: "INVALID_REQUEST", reason, idText: undefined };
+}
+
+const PING = '{"jsonrpc":"2.0","id":1,"method":"ping"}';
+
+/** A message of any kind, however it is spelled. */
+const messageText = fc
+  .tuple(
+    fc.constantFrom("request", "notification", "response"),
+    idText,
+    objectText(otherMembers("jsonrpc", "id", "method", "params", "result", "error")),
+  )
+  .chain(([kind, id, params]) => {
+    const members = together(
+      ...(kind === "notification" ? [] : [memberText(keyText("id"), fc.constant(id))]),
+      ...(kind === "response"
+        ? [memberText(keyText("result"), valueText)]
+        : [memberText(keyText("method"), keyText("x")), memberText(keyText("params"), fc.constant(params))]),
+    );
+    return objectText(inAnyOrder(members, memberText(keyText("jsonrpc"), keyText("2.0"))));
+  });
+
+describe("a batch", () => {
+  it("is what begins with a bracket", () => {
+    for (const text of ["[]", " \t\r\n[", `[${PING}]`]) expect(isBatch(text)).toBe(true);
+    for (const text of ["", " ", PING, '"[]"', "\u{FEFF}[]", "{[", "x[]"]) expect(isBatch(text)).toBe(false);
+  });
+
+  it("is read message by message, each as it would be read alone, with not one byte changed", () => {
+    const spaced = fc.tuple(whitespace, messageText, whitespace);
+    fc.assert(
+      fc.property(fc.array(spaced, { minLength: 1, maxLength: 5 }), whitespace, (items, around) => {
+        const text = `${around}[${items.map((item) => item.join("")).join(",")}]${around}`;
+        expect(isBatch(text)).toBe(true);
+        expect(read(text)).toEqual(items.map(([, message]) => readClientMessage(message)));
+      }),
+    );
+  });
+
+  it("may have requests, notifications and responses mixed, and ids that occur twice", () => {
+    const texts = [PING, PING, '{"jsonrpc":"2.0","method":"notifications/x"}', '{"jsonrpc":"2.0","id":7,"result":{}}'];
+    expect(read(`[${texts.join(",")}]`).map(({ text, message }) => [text, message.kind])).toEqual(
+      texts.map((text, index) => [text, ["request", "request", "notification", "response"][index]]),
+    );
+  });
+
+  it("has as many messages as the official SDK takes, and no more", () => {
+    expect(read(`[${Array.from({ length: 100 }, () => PING).join(",")}]`)).toHaveLength(100);
+    expect(readClientBatch(`[${Array.from({ length: 101 }, () => PING).join(",")}]`)).toEqual(
+      invalid("the batch has 101 messages; 100 are allowed"),
+    );
+  });
+
+  it.each(["[", `[${PING}`, `[${PING},]`, `[${PING}] x`, "[undefined]"])("is refused as %s, which is no JSON", (text) => {
+    expect(readClientBatch(text)).toEqual({ code: "PARSE_ERROR", reason: "the body is not JSON", idText: undefined });
+  });
+
+  it.each([
+    ["[]", "the batch is empty"],
+    [" [ ] ", "the batch is empty"],
+    [`[${PING},1]`, "message 2 of the batch: the message must be a JSON object"],
+    [`[${PING},{"id":2,"method":"ping"}]`, 'message 2 of the batch: "jsonrpc" must be "2.0"'],
+    [`[{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"},${PING}]`, 'message 1 of the batch: "id" occurs twice'],
+    [`[{"jsonrpc":"2.0","id":1,"method":"notifications/cancelled"}]`, "message 1 of the batch: a notification has no id"],
+    [`[[${PING}]]`, "message 1 of the batch: a batch (JSON array) is not accepted; send one message per request"],
+    [`[${PING},{"jsonrpc":"2.0","id":2,"method":"initialize","params":{}}]`, "initialize must not be part of a batch"],
+  ])("is refused whole as %s", (text, reason) => {
+    expect(readClientBatch(text)).toEqual(invalid(reason));
+  });
+});

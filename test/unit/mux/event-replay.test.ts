@@ -1,0 +1,64 @@
+import * as fc from "fast-check";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { EventLog } from "../../../src/mux/event-log.ts";
+import { EventStream } from "../../../src/mux/event-stream.ts";
+import { RecordedSink } from "../support/recorded-sink.ts";
+
+beforeEach(() => {
+  vi.useFakeTimers({ now: 0 });
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** A stream that keeps so many events. */
+function open(maxEvents: number): EventStream {
+  const log = new EventLog({ replayMaxBytes: 10_000, replayMaxAgeMs: 1000, replayMaxEvents: maxEvents }, Date.now);
+  return new EventStream(7, false, log, () => undefined);
+}
+
+describe("replay", () => {
+  it("after any position gives exactly the later kept events, in order, once", () => {
+    const counts = fc.tuple(fc.nat({ max: 12 }), fc.nat({ max: 12 }), fc.integer({ min: 1, max: 12 }));
+    fc.assert(
+      fc.property(counts, fc.nat({ max: 14 }), fc.boolean(), ([before, after, maxEvents], position, isFinished) => {
+        const stream = open(maxEvents);
+        const sink = new RecordedSink();
+        for (let number = 1; number <= before; number++) stream.emit(`event ${number}`);
+        stream.attach(sink, position);
+        for (let number = before + 1; number <= before + after; number++) stream.emit(`event ${number}`);
+        if (isFinished) stream.end();
+        const firstKept = Math.max(1, before - maxEvents + 1);
+        const expected: string[] = [];
+        for (let number = firstKept; number <= before + after; number++) {
+          if (number > position || number > before) expected.push(`event ${number}`);
+        }
+        expect(sink.texts).toEqual(expected);
+        expect(sink.ids).toEqual(expected.map((text) => `r7-${text.slice("event ".length)}`));
+        expect(sink.isEnded).toBe(isFinished);
+      }),
+    );
+  });
+
+  it("over any number of broken connections gives a client that comes back every event, in order, once", () => {
+    fc.assert(
+      fc.property(fc.array(fc.nat({ max: 4 }), { maxLength: 12 }), fc.nat({ max: 3 }), (patience, unread) => {
+        const stream = open(100);
+        const read: string[] = [];
+        let emitted = 0;
+        for (const maxEvents of patience) {
+          const sink = new RecordedSink(maxEvents);
+          stream.attach(sink, read.length);
+          for (let count = 0; count < unread; count++) stream.emit(`event ${++emitted}`);
+          read.push(...sink.texts);
+          stream.detach(sink);
+        }
+        const last = new RecordedSink();
+        stream.attach(last, read.length);
+        read.push(...last.texts);
+        expect(read).toEqual(Array.from({ length: emitted }, (_, index) => `event ${index + 1}`));
+      }),
+    );
+  });
+});

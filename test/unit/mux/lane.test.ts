@@ -1,0 +1,239 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { LaneBench, listen } from "../support/lane-bench.ts";
+
+/** As the limits of the bench are. */
+const REQUEST_TIMEOUT_MS = 1000;
+const HOLD_TIMEOUT_MS = 500;
+const STREAM_AFTER_MS = 200;
+
+beforeEach(() => {
+  vi.useFakeTimers({ now: 0 });
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** A shared lane whose server is ready. */
+function ready(limits?: Parameters<typeof LaneBench.shared>[0]): LaneBench {
+  const bench = LaneBench.shared(limits);
+  bench.start();
+  return bench;
+}
+
+const CALL = { method: "tools/call", params: { name: "x" } };
+
+describe("a request", () => {
+  it("has its answer begun after silence, and again only where it is still awaited", () => {
+    const bench = ready();
+    const session = bench.join();
+    const [first, second] = [bench.request(session, CALL), bench.request(session, CALL)];
+    vi.advanceTimersByTime(STREAM_AFTER_MS - 1);
+    const later = bench.request(session, CALL);
+    expect([first, second, later].map(({ keepAliveCount }) => keepAliveCount)).toEqual([0, 0, 0]);
+    vi.advanceTimersByTime(1);
+    expect([first, second, later].map(({ keepAliveCount }) => keepAliveCount)).toEqual([1, 1, 0]);
+    for (const { id } of bench.heard().slice(0, 2)) bench.say({ id, result: {} });
+    vi.advanceTimersByTime(STREAM_AFTER_MS);
+    expect([first, second, later].map(({ keepAliveCount }) => keepAliveCount > 0)).toEqual([true, true, true]);
+    expect([first.keepAliveCount, second.keepAliveCount]).toEqual([1, 1]);
+  });
+
+  it("goes to the next server where the one that is lost has not read it, with new time to wait for it", () => {
+    const bench = ready();
+    bench.upstream.isReading = false;
+    const session = bench.join();
+    const call = bench.request(session, CALL);
+    bench.notify(session, { method: "notifications/custom" });
+    vi.advanceTimersByTime(HOLD_TIMEOUT_MS - 1);
+    bench.lose();
+    vi.advanceTimersByTime(HOLD_TIMEOUT_MS - 1);
+    expect(call.isFinished).toBe(false);
+    bench.upstream.isReading = true;
+    bench.start();
+    bench.notify(session, { method: "notifications/later" });
+    expect(bench.heard().map(({ method }) => method)).toEqual(["tools/call", "notifications/custom", "notifications/later"]);
+  });
+
+  it("is not waited for longer than it may take, though the notification that came with it is", () => {
+    const bench = ready();
+    bench.upstream.isReading = false;
+    const session = bench.join();
+    const call = bench.request(session, CALL);
+    bench.notify(session, { method: "notifications/custom" });
+    vi.advanceTimersByTime(HOLD_TIMEOUT_MS + 100);
+    bench.lose();
+    vi.advanceTimersByTime(HOLD_TIMEOUT_MS - 1);
+    expect(call.outcome).toBe("REQUEST_TIMEOUT");
+    bench.upstream.isReading = true;
+    bench.start();
+    expect(bench.heard()).toEqual([{ method: "notifications/custom" }]);
+  });
+
+  it("is refused in the end where no server gets ready", () => {
+    const bench = ready();
+    bench.lose();
+    const call = bench.request(bench.join(), CALL);
+    vi.advanceTimersByTime(HOLD_TIMEOUT_MS - 1);
+    expect(call.isFinished).toBe(false);
+    vi.advanceTimersByTime(1);
+    expect([call.outcome, call.error?.details.sent]).toEqual(["UPSTREAM_NOT_READY", false]);
+  });
+
+  it("fails where the server is lost that has read it", () => {
+    const bench = ready();
+    const call = bench.request(bench.join(), CALL);
+    bench.lose();
+    expect(call.outcome).toBe("UPSTREAM_EXITED");
+  });
+
+  it("gets new time by progress, and is told in the end how much it has taken", () => {
+    const bench = ready();
+    const session = bench.join();
+    const call = bench.request(session, { ...CALL, params: { _meta: { progressToken: "t" } } });
+    const [{ id } = {}] = bench.heard();
+    vi.advanceTimersByTime(REQUEST_TIMEOUT_MS - 1);
+    bench.say({ method: "notifications/progress", params: { progressToken: id, progress: 1 } });
+    vi.advanceTimersByTime(REQUEST_TIMEOUT_MS - 1);
+    expect(call.isFinished).toBe(false);
+    vi.advanceTimersByTime(1);
+    expect([call.outcome, call.error?.details.timeoutMs]).toEqual(["REQUEST_TIMEOUT", 2 * REQUEST_TIMEOUT_MS - 1]);
+    expect(bench.heard()).toEqual([{ method: "notifications/cancelled", params: { requestId: id, reason: "timeout" } }]);
+  });
+
+  it("is no more remembered once its server is lost", () => {
+    const bench = ready();
+    bench.request(bench.join(), CALL);
+    const [{ id } = {}] = bench.heard();
+    vi.advanceTimersByTime(REQUEST_TIMEOUT_MS);
+    bench.lose();
+    bench.start();
+    bench.say({ id, result: {} });
+    expect(bench.dropped).toMatchObject({ lateAnswers: 0, unknownAnswers: 1 });
+  });
+
+  it("ends with its own session, not with another one", () => {
+    const bench = ready();
+    const [a, b] = [bench.join(), bench.join()];
+    const calls = [a, b].map((session) => bench.request(session, CALL));
+    bench.lane.endSession(b);
+    expect(calls.map(({ outcome }) => outcome)).toEqual([undefined, "REQUEST_CANCELLED"]);
+  });
+
+  it("is answered late to nobody", () => {
+    const bench = ready();
+    const call = bench.request(bench.join(), CALL);
+    const [{ id } = {}] = bench.heard();
+    vi.advanceTimersByTime(REQUEST_TIMEOUT_MS);
+    bench.say({ id, result: {} });
+    bench.say({ id, result: {} });
+    expect([call.outcome, bench.dropped]).toMatchObject(["REQUEST_TIMEOUT", { lateAnswers: 1, unknownAnswers: 1 }]);
+  });
+});
+
+describe("a client's cancellation", () => {
+  it("ends its own request, and no other session's with the same id", () => {
+    const bench = ready();
+    const [a, b] = [bench.join(), bench.join()];
+    const calls = [a, b].map((session) => bench.request(session, CALL));
+    bench.heard();
+    bench.notify(b, { method: "notifications/cancelled", params: { requestId: 1, reason: "enough" } });
+    expect(calls.map(({ outcome }) => outcome)).toEqual([undefined, "dismissed"]);
+    expect(bench.heard()).toEqual([{ method: "notifications/cancelled", params: { requestId: 2, reason: "enough" } }]);
+  });
+
+  it.each([
+    ["of two with one id", 1],
+    ["with the id in another type", "1"],
+    ["that is none", undefined],
+  ])("ends no request %s", (_, requestId) => {
+    const bench = ready();
+    const session = bench.join();
+    const calls = [bench.request(session, CALL), bench.request(session, CALL)];
+    bench.heard();
+    expect(bench.notify(session, { method: "notifications/cancelled", params: { requestId } })).toBeUndefined();
+    expect([calls.map(({ outcome }) => outcome), bench.heard()]).toEqual([[undefined, undefined], []]);
+  });
+
+  it("reaches a server that has much to read in few words", () => {
+    const bench = ready({ maxQueuedBytes: 300 });
+    const session = bench.join();
+    const call = bench.request(session, CALL);
+    bench.heard();
+    bench.upstream.isReading = false;
+    bench.notify(session, { method: "notifications/custom", params: { text: "x".repeat(100) } });
+    const before = bench.upstream.queuedLength;
+    bench.notify(session, { method: "notifications/cancelled", params: { requestId: 1, reason: "x".repeat(10_000) } });
+    expect(call.outcome).toBe("dismissed");
+    expect(bench.upstream.queuedLength - before).toBeLessThan(200);
+  });
+
+  it("takes back a request that the server has not read, without a word to it", () => {
+    const bench = ready();
+    bench.upstream.isReading = false;
+    const session = bench.join();
+    const call = bench.request(session, CALL);
+    bench.notify(session, { method: "notifications/cancelled", params: { requestId: 1 } });
+    expect([call.outcome, bench.upstream.queuedLength]).toEqual(["dismissed", 0]);
+  });
+});
+
+describe("a request that settles without being sent", () => {
+  it("leaves nothing behind of what it was to change", () => {
+    const bench = ready({ maxHeldRequests: 1 });
+    const session = bench.join();
+    bench.lose();
+    bench.request(session, CALL);
+    const refused = [
+      bench.request(session, { method: "logging/setLevel", params: { level: "info" } }),
+      bench.request(session, { method: "resources/subscribe", params: { uri: "x:1" } }),
+    ];
+    expect(refused.map(({ outcome }) => outcome)).toEqual(["UPSTREAM_NOT_READY", "UPSTREAM_NOT_READY"]);
+    bench.start();
+    expect(bench.heard().map(({ method }) => method)).toEqual(["tools/call"]);
+    bench.say({ method: "notifications/message", params: { level: "error" } });
+    bench.say({ method: "notifications/resources/updated", params: { uri: "x:1" } });
+    expect([listen(session).texts, bench.dropped?.notifications]).toEqual([[], 2]);
+  });
+});
+
+describe("a request of the sidecar's own", () => {
+  it("that fails is logged, and is nobody's answer", () => {
+    const bench = ready();
+    const [a, b] = [bench.join(), bench.join()];
+    for (const [session, level] of [
+      [a, "debug"],
+      [b, "error"],
+    ] as const)
+      bench.request(session, { method: "logging/setLevel", params: { level } });
+    bench.reply("logging/setLevel");
+    bench.lane.endSession(a);
+    vi.advanceTimersByTime(REQUEST_TIMEOUT_MS);
+    expect(bench.log.lines.filter(({ level }) => level === "warn")).toMatchObject([
+      { fields: { method: "logging/setLevel" }, message: "own request failed" },
+    ]);
+  });
+});
+
+describe("a lane that is closed", () => {
+  it("has answered all, and has no timer left, whatever still comes", () => {
+    const bench = ready();
+    const session = bench.join();
+    const running = bench.request(session, CALL);
+    bench.lose();
+    const held = bench.request(session, CALL);
+    bench.lane.close();
+    expect([running.outcome, held.outcome, vi.getTimerCount()]).toEqual(["UPSTREAM_EXITED", "SHUTTING_DOWN", 0]);
+  });
+
+  it("takes no new request while it drains, and is drained with the last one", async () => {
+    const bench = ready();
+    const session = bench.join();
+    const call = bench.request(session, CALL);
+    const drained = bench.lane.drain();
+    expect(bench.request(session, CALL).outcome).toBe("SHUTTING_DOWN");
+    bench.reply("tools/call");
+    await drained;
+    expect(call.outcome).toEqual({});
+  });
+});

@@ -1,0 +1,203 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { listen } from "../support/lane-bench.ts";
+import { type Client, IDLE_TIMEOUT_MS, LanesBench } from "../support/lanes-bench.ts";
+
+beforeEach(() => {
+  vi.useFakeTimers({ now: 0, toFake: ["setTimeout", "clearTimeout", "Date"] });
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** Whether the client got a server of its own. */
+function isPrivate(bench: LanesBench, client: Client): boolean {
+  if (client.session()?.lane === bench.shared.lane) return false;
+  expect(bench.servers).toHaveLength(1);
+  return true;
+}
+
+describe("a client's server", () => {
+  it.each([
+    [{ capabilities: { sampling: {} } }, true],
+    [{ capabilities: { elicitation: { url: {} } } }, true],
+    [{ capabilities: { roots: { listChanged: true } } }, true],
+    [{ capabilities: {} }, false],
+    [{ capabilities: { experimental: { sampling: {} }, tasks: {} } }, false],
+    [{ capabilities: ["sampling"] }, false],
+    [{ capabilities: null }, false],
+    [{ sampling: {} }, false],
+    ["none", false],
+  ] as const)("is its own, in isolation auto and with %j: %j", (params, expected) => {
+    const bench = new LanesBench();
+    expect(isPrivate(bench, bench.connect(params))).toBe(expected);
+  });
+
+  it.each([
+    ["shared", { capabilities: { sampling: {}, roots: {} } }, false],
+    ["session", { capabilities: {} }, true],
+    ["session", {}, true],
+  ] as const)("is, in isolation %s and with %j, its own: %j", (isolation, params, expected) => {
+    const bench = new LanesBench({ isolation });
+    expect(isPrivate(bench, bench.connect(params))).toBe(expected);
+  });
+
+  it("hears the client's own initialize, and answers it itself", () => {
+    const bench = new LanesBench();
+    const client = bench.connect({ capabilities: { roots: {} }, protocolVersion: "2025-03-26" });
+    const [server] = bench.servers;
+    expect(server?.initialize).toBe(
+      '{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"capabilities":{"roots":{}},"protocolVersion":"2025-03-26"}}',
+    );
+    expect([client.session(), client.exchange.isFinished, bench.sessions.size]).toEqual([undefined, false, 0]);
+    server?.bench.start();
+    expect(client.session()).toMatchObject({ protocolVersion: "2025-11-25", lane: server?.lane });
+    expect([client.exchange.response, bench.sessions.size]).toEqual(['{"jsonrpc":"2.0","id":"i","result":{}}', 1]);
+  });
+
+  it("answers, where it is shared, as the one that runs now: a client waits for it while there is none", () => {
+    const bench = new LanesBench();
+    bench.shared.lose();
+    const client = bench.connect({});
+    expect([client.exchange.isFinished, client.session()]).toEqual([false, undefined]);
+    bench.shared.start();
+    expect([client.exchange.outcome, client.session()?.lane]).toEqual([{}, bench.shared.lane]);
+  });
+
+  it("is waited for by no more than there is room for", () => {
+    const bench = new LanesBench();
+    bench.shared.lose();
+    const clients = [1, 2].map((number) => bench.connect({ text: String(number).repeat(6000) }));
+    expect(clients.map(({ exchange }) => exchange.outcome)).toEqual([undefined, "OVERLOADED"]);
+  });
+
+  it("is no other client's: what it says goes to its own session", () => {
+    const bench = new LanesBench();
+    const [a, b] = [bench.connected(), bench.connected()];
+    const streams = [listen(a.session), listen(b.session)];
+    b.server.bench.say({ id: 1, method: "roots/list" });
+    expect(streams.map(({ texts }) => texts.length)).toEqual([0, 1]);
+  });
+});
+
+describe("a private server is ended, and the session with it", () => {
+  it("when the client ends its session", () => {
+    const bench = new LanesBench();
+    const { session, server } = bench.connected();
+    const stream = listen(session);
+    const call = server.bench.request(session, { method: "tools/call" });
+    bench.sessions.end(session);
+    expect([server.stopCount, stream.isEnded, call.outcome, bench.sessions.size]).toEqual([1, true, "REQUEST_CANCELLED", 0]);
+  });
+
+  it("when the session is one too many", () => {
+    const bench = new LanesBench({ maxSessions: 1 });
+    const { server } = bench.connected();
+    bench.connect({ capabilities: {} });
+    expect([server.stopCount, bench.sessions.size]).toEqual([1, 1]);
+  });
+
+  it("when it ends by itself for good: nothing would ever be answered in that session", async () => {
+    const bench = new LanesBench();
+    const { session, server } = bench.connected();
+    const call = server.bench.request(session, { method: "tools/call" });
+    const stream = listen(session);
+    await server.end();
+    expect([bench.sessions.use(session.id, 0), call.outcome, stream.isEnded]).toEqual([undefined, "REQUEST_CANCELLED", true]);
+  });
+
+  it("when it has been idle for too long, to the millisecond from its last use", () => {
+    const bench = new LanesBench();
+    const { session, server } = bench.connected();
+    vi.advanceTimersByTime(IDLE_TIMEOUT_MS - 1);
+    bench.sessions.use(session.id, Date.now());
+    vi.advanceTimersByTime(IDLE_TIMEOUT_MS - 1);
+    expect(server.stopCount).toBe(0);
+    vi.advanceTimersByTime(1);
+    expect([server.stopCount, bench.sessions.size, bench.log.messages]).toEqual([1, 0, ["session ended"]]);
+  });
+
+  it("when it has been idle for too long since its last answer, however long ago that was asked for", () => {
+    const bench = new LanesBench();
+    const { session, server } = bench.connected();
+    server.bench.request(session, { method: "tools/call" });
+    vi.advanceTimersByTime(900);
+    server.bench.reply("tools/call");
+    vi.advanceTimersByTime(IDLE_TIMEOUT_MS - 1);
+    expect(server.stopCount).toBe(0);
+    vi.advanceTimersByTime(1);
+    expect(server.stopCount).toBe(1);
+  });
+
+  it("never while somebody listens or a request runs; a question to a client that is gone keeps nothing alive", () => {
+    const bench = new LanesBench({ maxPrivateServers: 3 });
+    const [listened, busy, asking] = [bench.connected(), bench.connected(), bench.connected()];
+    const stream = listened.session.streams.openStandalone();
+    const [sink] = [listen(listened.session)];
+    for (let time = 0; time < 3 * IDLE_TIMEOUT_MS; time += 500) {
+      // Shorter than a request's time, so that there is always one.
+      busy.server.bench.request(busy.session, { method: "tools/call" });
+      asking.server.bench.say({ id: time, method: "roots/list" });
+      vi.advanceTimersByTime(500);
+    }
+    expect([listened, busy, asking].map(({ server }) => server.stopCount)).toEqual([0, 0, 1]);
+    stream.end();
+    listened.session.streams.endStandalone();
+    expect(sink.isEnded).toBe(true);
+    vi.advanceTimersByTime(3 * IDLE_TIMEOUT_MS);
+    expect([listened, busy, asking].map(({ server }) => server.stopCount)).toEqual([1, 1, 1]);
+  });
+
+  it("once, though it takes long to end while another one is idle for too long", () => {
+    const bench = new LanesBench();
+    const first = bench.connected();
+    vi.advanceTimersByTime(IDLE_TIMEOUT_MS / 2);
+    const second = bench.connected();
+    vi.advanceTimersByTime(IDLE_TIMEOUT_MS);
+    expect([first.server.stopCount, second.server.stopCount]).toEqual([1, 1]);
+    expect(bench.log.messages).toEqual(["session ended", "session ended"]);
+  });
+
+  it("never for idleness where it is shared", () => {
+    const bench = new LanesBench();
+    bench.connect({});
+    vi.advanceTimersByTime(10 * IDLE_TIMEOUT_MS);
+    expect(bench.sessions.size).toBe(1);
+  });
+});
+
+describe("a private server without a session", () => {
+  it("is ended where it refused the client's initialize, and the client is told what it said", () => {
+    const bench = new LanesBench();
+    const client = bench.connect();
+    bench.servers[0]?.lane.onRefused('{"jsonrpc":"2.0","id":0,"error":{"code":-32602,"message":"no"}}');
+    expect(client.exchange.response).toBe('{"jsonrpc":"2.0","id":"i","error":{"code":-32602,"message":"no"}}');
+    expect([client.session(), bench.servers[0]?.stopCount]).toEqual([undefined, 1]);
+  });
+
+  it("is ended where its client has gone away", () => {
+    const bench = new LanesBench();
+    const client = bench.connect();
+    client.exchange.onDisconnect?.();
+    expect(bench.servers[0]?.stopCount).toBe(1);
+    bench.servers[0]?.bench.start();
+    expect([client.session(), bench.sessions.size]).toEqual([undefined, 0]);
+  });
+
+  it("is ended where it was not ready within a request's time", () => {
+    const bench = new LanesBench();
+    const client = bench.connect();
+    vi.advanceTimersByTime(999);
+    expect(client.exchange.isFinished).toBe(false);
+    vi.advanceTimersByTime(1);
+    bench.servers[0]?.lane.onRefused('{"jsonrpc":"2.0","id":0,"error":{"code":1,"message":"too late"}}');
+    expect([client.exchange.outcome, bench.servers[0]?.stopCount]).toEqual(["UPSTREAM_NOT_READY", 1]);
+  });
+
+  it("is over where it could not be started, and its client is told at once", async () => {
+    const bench = new LanesBench();
+    const client = bench.connect();
+    await bench.servers[0]?.end();
+    expect([client.exchange.outcome, bench.sessions.size]).toEqual(["UPSTREAM_NOT_READY", 0]);
+  });
+});

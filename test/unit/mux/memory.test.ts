@@ -1,0 +1,89 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { countAlive } from "../support/garbage.ts";
+import { LaneBench, listen } from "../support/lane-bench.ts";
+import { LanesBench } from "../support/lanes-bench.ts";
+import { RecordedSink } from "../support/recorded-sink.ts";
+
+const COUNT = 20;
+
+beforeEach(() => {
+  vi.useFakeTimers({ now: 0, toFake: ["setTimeout", "clearTimeout", "Date"] });
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** A session of a shared lane that uses all there is, and ends. */
+function useUp(bench: LaneBench, number: number): WeakRef<object>[] {
+  const session = bench.join();
+  listen(session);
+  bench.request(session, { method: "logging/setLevel", params: { level: "debug" } });
+  if (number === 0) bench.reply("logging/setLevel");
+  for (const uri of ["x:all", `x:${number}`]) {
+    bench.request(session, { method: "resources/subscribe", params: { uri } });
+    bench.reply("resources/subscribe");
+  }
+  bench.request(session, { method: "resources/unsubscribe", params: { uri: `x:${number}` } });
+  bench.reply("resources/unsubscribe");
+  const answered = bench.request(session, { method: "tools/call" });
+  bench.reply("tools/call");
+  const request = session.streams.openForRequest();
+  request.attach(new RecordedSink());
+  request.emit("progress");
+  const stream = session.streams.openForRequest();
+  stream.finish("answer");
+  const unanswered = bench.request(session, { method: "tools/call" });
+  bench.say({ method: "notifications/message", params: { level: "info" } });
+  session.streams.endStandalone();
+  bench.say({ method: "notifications/tools/list_changed" });
+  bench.lane.endSession(session);
+  session.streams.close();
+  return [session, session.streams, stream, request, answered, unanswered].map((each) => new WeakRef(each));
+}
+
+describe("nothing is left in memory", () => {
+  it("of sessions of a shared server that have ended, and of their streams and requests", async () => {
+    const bench = LaneBench.shared();
+    bench.start();
+    const refs = Array.from({ length: COUNT }, (_, number) => useUp(bench, number)).flat();
+    bench.heard();
+    expect([bench.eventLog.size, await countAlive(refs)]).toEqual([0, 0]);
+  });
+
+  it("of private servers that have ended, and of their sessions", async () => {
+    const bench = new LanesBench();
+    const refs: WeakRef<object>[] = [];
+    for (let number = 0; number < COUNT; number++) {
+      await (async () => {
+        const { session, server } = bench.connected();
+        listen(session);
+        server.bench.say({ id: number, method: "roots/list" });
+        refs.push(
+          new WeakRef(session),
+          new WeakRef(server),
+          new WeakRef(server.lane),
+          new WeakRef(server.bench.request(session, { method: "x" })),
+        );
+        bench.sessions.end(session);
+        server.bench.say({ method: "notifications/message", params: {} });
+        await server.end();
+        bench.servers.length = 0;
+      })();
+    }
+    expect([bench.sessions.size, bench.eventLog.size, await countAlive(refs)]).toEqual([0, 0, 0]);
+  });
+
+  it("of the streams of requests once their answers are too old to be fetched, while their session goes on", async () => {
+    const bench = new LanesBench();
+    const { session } = bench.connected();
+    const refs = Array.from({ length: COUNT }, () => {
+      const stream = session.streams.openForRequest();
+      stream.finish("answer");
+      return new WeakRef<object>(stream);
+    });
+    expect(await countAlive(refs)).toBe(COUNT);
+    vi.advanceTimersByTime(bench.eventLog.limits.replayMaxAgeMs);
+    expect(await countAlive(refs)).toBe(0);
+  });
+});

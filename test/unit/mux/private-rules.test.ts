@@ -1,0 +1,194 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { listen, messages, PrivateLaneBench } from "../support/lane-bench.ts";
+
+beforeEach(() => {
+  vi.useFakeTimers({ now: 0 });
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** A lane of one client whose server is ready. */
+function ready(): PrivateLaneBench {
+  const bench = new PrivateLaneBench();
+  bench.start();
+  return bench;
+}
+
+const SAMPLING = { id: "s-1", method: "sampling/createMessage", params: { messages: [] } };
+const LOG = { method: "notifications/message", params: { level: "info", data: "x" } };
+const CHANGED = { method: "notifications/tools/list_changed" };
+
+describe("a message of a private server", () => {
+  it.each([SAMPLING, LOG, { method: "notifications/tasks/status", params: {} }, { method: "notifications/custom" }])(
+    "goes, with one request in flight, on the stream of that one: %j",
+    (message) => {
+      const bench = ready();
+      const [stream, call] = [listen(bench.session), bench.request(bench.session, { method: "tools/call" })];
+      bench.say(message);
+      expect([stream.texts, call.emitted.length]).toEqual([[], 1]);
+    },
+  );
+
+  it("goes on a GET stream where several requests are in flight, of which it could be any one's", () => {
+    const bench = ready();
+    const [older, newer] = [listen(bench.session), listen(bench.session)];
+    const calls = [1, 2].map((id) => bench.request(bench.session, { id, method: "tools/call" }));
+    bench.say(SAMPLING);
+    expect([older.texts, newer.texts.length, calls.map(({ emitted }) => emitted)]).toEqual([[], 1, [[], []]]);
+  });
+
+  it("goes to the oldest request in flight that reads a stream where there is no GET stream", () => {
+    const bench = ready();
+    const plain = bench.request(bench.session, { id: 1, method: "tools/call" }, false);
+    const calls = [2, 3].map((id) => bench.request(bench.session, { id, method: "tools/call" }));
+    bench.say(SAMPLING);
+    expect([plain.emitted, calls.map(({ emitted }) => emitted.length)]).toEqual([[], [1, 0]]);
+  });
+
+  it("goes on a GET stream where no request is in flight, or the one that is reads no stream", () => {
+    const bench = ready();
+    const stream = listen(bench.session);
+    bench.say(LOG);
+    bench.request(bench.session, { method: "tools/call" }, false);
+    bench.say(LOG);
+    expect(stream.texts).toHaveLength(2);
+  });
+
+  it("goes to a request whose client is listening, ahead of an older one whose connection is gone", () => {
+    const bench = ready();
+    const [gone, listening] = [1, 2].map((id) => bench.request(bench.session, { id, method: "tools/call" }));
+    if (gone !== undefined) gone.isConnected = false;
+    bench.say(SAMPLING);
+    expect([gone, listening].map((call) => call?.emitted.length)).toEqual([0, 1]);
+  });
+
+  it("goes on a GET stream where the connection of the request is gone, and without one waits for its client", () => {
+    const bench = ready();
+    const call = bench.request(bench.session, { method: "tools/call" });
+    call.isConnected = false;
+    bench.say(LOG);
+    expect(call.emitted).toHaveLength(1);
+    const stream = listen(bench.session);
+    bench.say(LOG);
+    expect([call.emitted.length, stream.texts.length]).toEqual([1, 1]);
+  });
+
+  it("waits for a GET stream where nobody reads one", () => {
+    const bench = ready();
+    const plain = bench.request(bench.session, { method: "tools/call" }, false);
+    bench.say(SAMPLING);
+    bench.say(LOG);
+    expect([plain.emitted, messages(listen(bench.session).texts).map(({ method }) => method)]).toEqual([[], [SAMPLING.method, LOG.method]]);
+  });
+
+  it("does not go to a request that the server has not read yet", () => {
+    const bench = ready();
+    bench.upstream.isReading = false;
+    const call = bench.request(bench.session, { method: "tools/call" });
+    bench.say(LOG);
+    expect([call.emitted, listen(bench.session).texts.length]).toEqual([[], 1]);
+  });
+
+  it.each(["tools/list_changed", "prompts/list_changed", "resources/list_changed", "resources/updated"])(
+    "is no request's where it is %s, and waits once",
+    (name) => {
+      const bench = ready();
+      const call = bench.request(bench.session, { method: "tools/call" });
+      for (let count = 0; count < 3; count++) bench.say({ method: `notifications/${name}`, params: { uri: "x:1" } });
+      expect([call.emitted, listen(bench.session).texts.length]).toEqual([[], 1]);
+    },
+  );
+
+  it("is carried byte for byte", () => {
+    const bench = ready();
+    const stream = listen(bench.session);
+    const text = '{"params":{"data":9007199254740993,"x":1.0 },"method":"notifications/message","jsonrpc":"2.0"}';
+    bench.say(text);
+    expect(stream.texts).toEqual([text]);
+  });
+
+  it("is delivered once, to whatever stream, whatever the client does", () => {
+    const bench = ready();
+    const call = bench.request(bench.session, { method: "tools/call" });
+    bench.say({ ...LOG, params: { level: "info", data: 1 } });
+    bench.request(bench.session, { id: 2, method: "tools/call" }, false);
+    bench.say({ ...LOG, params: { level: "info", data: 2 } });
+    const stream = listen(bench.session);
+    bench.say({ ...LOG, params: { level: "info", data: 3 } });
+    bench.reply("tools/call");
+    bench.say({ ...LOG, params: { level: "info", data: 4 } });
+    const data = (texts: readonly string[]): unknown[] => messages(texts).map(({ params }) => (params as { data: number }).data);
+    expect([data(call.emitted), data(stream.texts)]).toEqual([[1, 2, 4], [3]]);
+  });
+
+  it("leaves nothing behind where it comes after the end of the session", () => {
+    const bench = ready();
+    bench.lane.endSession(bench.session);
+    bench.session.streams.close();
+    for (const message of [SAMPLING, LOG, CHANGED]) bench.say(message);
+    expect([bench.eventLog.size, bench.ended.count]).toEqual([0, 1]);
+  });
+});
+
+describe("what a private client sends", () => {
+  it("is carried to its server, with the id and the token that are minted here", () => {
+    const bench = ready();
+    const call = bench.request(bench.session, {
+      id: "a",
+      method: "tasks/list",
+      params: { _meta: { progressToken: "t" }, task: { ttl: 1 } },
+    });
+    const { id } = bench.heard()[0] ?? {};
+    expect(id).toBe(1);
+    bench.say({ method: "notifications/progress", params: { progressToken: id, progress: 1 } });
+    bench.say({ id, result: { tasks: [] } });
+    expect([messages(call.emitted), call.response]).toEqual([
+      [{ method: "notifications/progress", params: { progressToken: "t", progress: 1 } }],
+      '{"jsonrpc":"2.0","id":"a","result":{"tasks":[]}}',
+    ]);
+  });
+
+  it.each(["logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/list"])("is its server's to answer: %s", (method) => {
+    const bench = ready();
+    const call = bench.request(bench.session, { method, params: { uri: "x:1", level: "info" } });
+    bench.reply(method, { result: { own: true } });
+    expect(call.outcome).toEqual({ own: true });
+  });
+
+  it("is carried as a notification as it is, that of changed roots too", () => {
+    const bench = ready();
+    bench.notify(bench.session, { method: "notifications/roots/list_changed" });
+    bench.notify(bench.session, { method: "notifications/custom", params: { n: 1 } });
+    expect(bench.heard()).toEqual([{ method: "notifications/roots/list_changed" }, { method: "notifications/custom", params: { n: 1 } }]);
+  });
+
+  it("is kept where it is its notifications/initialized, for every server to come, and told to the one that runs", () => {
+    const bench = ready();
+    bench.notify(bench.session, { method: "notifications/initialized", params: { x: 1 } });
+    expect(bench.heard()).toEqual([{ method: "notifications/initialized", params: { x: 1 } }]);
+    expect(bench.initialized).toEqual(['{"jsonrpc":"2.0","method":"notifications/initialized","params":{"x":1}}']);
+  });
+
+  it("is told to no server before it is ready: the handshake of the next one has it", () => {
+    const bench = ready();
+    bench.lose();
+    // The next one is shaking hands.
+    bench.upstream.isRunning = true;
+    bench.notify(bench.session, { method: "notifications/initialized" });
+    bench.start();
+    expect([bench.initialized.length, bench.heard()]).toEqual([1, []]);
+  });
+
+  it("cancels its request at the server, under the id that the server knows", () => {
+    const bench = ready();
+    const call = bench.request(bench.session, { id: "a", method: "tools/call" });
+    bench.heard();
+    bench.notify(bench.session, { method: "notifications/cancelled", params: { requestId: "a", reason: "enough" } });
+    expect([call.outcome, bench.heard()]).toEqual([
+      "dismissed",
+      [{ method: "notifications/cancelled", params: { requestId: 1, reason: "enough" } }],
+    ]);
+  });
+});

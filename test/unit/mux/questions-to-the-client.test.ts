@@ -1,0 +1,220 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { listen, messages, PrivateLaneBench } from "../support/lane-bench.ts";
+
+/** What a request may take in all, as the limits of the bench are. */
+const TIMEOUT_MS = 1000;
+
+beforeEach(() => {
+  vi.useFakeTimers({ now: 0 });
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** A lane of one client whose server is ready. */
+function ready(limits?: ConstructorParameters<typeof PrivateLaneBench>[0]): PrivateLaneBench {
+  const bench = new PrivateLaneBench(limits);
+  bench.start();
+  return bench;
+}
+
+const ROOTS = { id: "r", method: "roots/list" };
+
+describe("a request of a private server", () => {
+  it("is asked under an id that is minted here, and the answer comes back under the server's own", () => {
+    const bench = ready();
+    const stream = listen(bench.session);
+    bench.say(ROOTS);
+    bench.say({ ...ROOTS, id: 7 });
+    expect(messages(stream.texts)).toEqual([
+      { id: 1, method: "roots/list" },
+      { id: 2, method: "roots/list" },
+    ]);
+    for (const id of [2, 1]) expect(bench.answer({ id, result: { roots: [] } })).toBeUndefined();
+    expect(bench.heard()).toEqual([
+      { id: 7, result: { roots: [] } },
+      { id: "r", result: { roots: [] } },
+    ]);
+  });
+
+  it("is answered here where it is a ping, whether the client reads or not", () => {
+    const bench = ready();
+    bench.say({ id: 3, method: "ping" });
+    expect([bench.heard(), listen(bench.session).texts]).toEqual([[{ id: 3, result: {} }], []]);
+  });
+
+  it("gets the first answer only, and none that nobody asked for", () => {
+    const bench = ready();
+    bench.say(ROOTS);
+    for (const id of [5, "r", "1"]) expect(bench.answer({ id, result: {} })).toBeUndefined();
+    bench.answer({ id: 1, error: { code: -1, message: "declined" } });
+    bench.answer({ id: 1, result: {} });
+    expect(bench.heard()).toEqual([{ id: "r", error: { code: -1, message: "declined" } }]);
+  });
+
+  it("is cancelled by the server under the id that the client knows, on a stream that the client reads", () => {
+    const bench = ready();
+    const call = bench.request(bench.session, { method: "tools/call" });
+    bench.say(ROOTS);
+    bench.say({ method: "notifications/cancelled", params: { requestId: "r", reason: "late" } });
+    expect(messages(call.emitted)).toEqual([
+      { id: 1, method: "roots/list" },
+      { method: "notifications/cancelled", params: { requestId: 1, reason: "late" } },
+    ]);
+    bench.heard();
+    bench.answer({ id: 1, result: {} });
+    expect(bench.heard()).toEqual([]);
+  });
+
+  it("is not cancelled by a cancellation that names another one: the client's ids are not the server's", () => {
+    const bench = ready();
+    const call = bench.request(bench.session, { method: "tools/call" });
+    bench.say(ROOTS);
+    bench.say({ method: "notifications/cancelled", params: { requestId: 1 } });
+    expect([call.emitted.length, bench.dropped?.notifications]).toEqual([1, 1]);
+    bench.heard();
+    bench.answer({ id: 1, result: {} });
+    expect(bench.heard()).toEqual([{ id: "r", result: {} }]);
+  });
+
+  it("has the client's progress under the server's own token, and only while it is open", () => {
+    const bench = ready();
+    bench.say({ ...ROOTS, params: { _meta: { progressToken: "t" } } });
+    const progress = { method: "notifications/progress", params: { progressToken: 1, progress: 0.5 } };
+    expect(bench.notify(bench.session, progress)).toBeUndefined();
+    expect(bench.heard()).toEqual([{ method: "notifications/progress", params: { progressToken: "t", progress: 0.5 } }]);
+    bench.answer({ id: 1, result: {} });
+    bench.heard();
+    bench.notify(bench.session, progress);
+    expect(bench.heard()).toEqual([]);
+  });
+
+  it("is refused once too many wait for the client", () => {
+    const bench = ready({ maxQueuedBytes: 1_000_000 });
+    for (let id = 0; id < 1024; id++) bench.say({ ...ROOTS, id });
+    bench.say({ ...ROOTS, id: "one more" });
+    expect(bench.heard()).toMatchObject([{ id: "one more", error: { code: -32_000 } }]);
+    bench.answer({ id: 1, result: {} });
+    bench.say({ ...ROOTS, id: "again" });
+    expect(bench.heard()).toEqual([{ id: 0, result: {} }]);
+  });
+
+  it("is given up after all the time that a request may take, and both sides are told; a late answer goes nowhere", () => {
+    const bench = ready();
+    const stream = listen(bench.session);
+    bench.say(ROOTS);
+    vi.advanceTimersByTime(10 * TIMEOUT_MS - 1);
+    expect([bench.heard(), stream.texts.length]).toEqual([[], 1]);
+    vi.advanceTimersByTime(1);
+    expect(bench.heard()).toMatchObject([{ id: "r", error: { code: -32_001 } }]);
+    expect(stream.texts.at(-1)).toContain('"notifications/cancelled","params":{"requestId":1');
+    expect([bench.answer({ id: 1, result: {} }), bench.heard()]).toEqual([undefined, []]);
+  });
+
+  it("ends with its server: an answer to it never reaches the next one", () => {
+    const bench = ready();
+    bench.say(ROOTS);
+    bench.lose();
+    bench.start();
+    const stream = listen(bench.session);
+    bench.say(ROOTS);
+    bench.answer({ id: 1, result: { from: "the past" } });
+    expect(bench.heard()).toEqual([]);
+    expect(messages(stream.texts)).toEqual([
+      { id: 1, method: "roots/list" },
+      { method: "notifications/cancelled", params: { requestId: 1, reason: "the MCP server has stopped" } },
+      { id: 2, method: "roots/list" },
+    ]);
+    bench.answer({ id: 2, result: {} });
+    expect(bench.heard()).toEqual([{ id: "r", result: {} }]);
+  });
+
+  it("ends with its session", () => {
+    const bench = ready();
+    bench.say(ROOTS);
+    bench.lane.endSession(bench.session);
+    bench.answer({ id: 1, result: {} });
+    vi.advanceTimersByTime(10 * TIMEOUT_MS);
+    expect([bench.heard(), bench.ended.count]).toEqual([[], 1]);
+  });
+
+  it("is refused where it is longer than a message may be: the server would wait for ever", () => {
+    const bench = ready();
+    bench.lane.onOverlongLine({ length: 5000, idText: '"r"', hasMethod: true });
+    expect(bench.heard()).toMatchObject([{ id: "r", error: { code: -32_600 } }]);
+  });
+
+  it.each(['"id":1,"id":2,"method":"roots/list"', '"method":"roots/list","id":1,"\\u006dethod":"ping"'])(
+    "is refused where its client might read another one: {%s}",
+    (members) => {
+      const bench = ready();
+      const stream = listen(bench.session);
+      bench.say(`{"jsonrpc":"2.0",${members.replace("ping", "sampling/createMessage")}}`);
+      expect(stream.texts).toEqual([]);
+      expect(bench.heard()).toMatchObject([{ error: { code: -32_600 } }]);
+    },
+  );
+
+  it("makes the client wait with its answer where the server does not read", () => {
+    const bench = ready({ maxQueuedBytes: 200 });
+    bench.say(ROOTS);
+    bench.upstream.isReading = false;
+    bench.notify(bench.session, { method: "notifications/x", params: { text: "x".repeat(300) } });
+    expect(bench.answer({ id: 1, result: {} })).toBe("OVERLOADED");
+    bench.upstream.stop();
+    bench.upstream.isRunning = true;
+    bench.upstream.isReading = true;
+    expect(bench.answer({ id: 1, result: {} })).toBeUndefined();
+    expect(bench.heard()).toEqual([{ id: "r", result: {} }]);
+  });
+});
+
+describe("the time of a client's request", () => {
+  it("does not run while the server waits for the client", () => {
+    const bench = ready();
+    const call = bench.request(bench.session, { method: "tools/call" });
+    bench.say(ROOTS);
+    vi.advanceTimersByTime(5 * TIMEOUT_MS);
+    expect(call.isFinished).toBe(false);
+    bench.answer({ id: 1, result: {} });
+    vi.advanceTimersByTime(TIMEOUT_MS - 1);
+    expect(call.isFinished).toBe(false);
+    vi.advanceTimersByTime(1);
+    expect(call.outcome).toBe("REQUEST_TIMEOUT");
+  });
+
+  it("starts anew with an answer of the client", () => {
+    const bench = ready();
+    const call = bench.request(bench.session, { method: "tools/call" });
+    bench.say(ROOTS);
+    vi.advanceTimersByTime(TIMEOUT_MS - 1);
+    bench.answer({ id: 1, result: {} });
+    vi.advanceTimersByTime(TIMEOUT_MS - 1);
+    expect(call.isFinished).toBe(false);
+    vi.advanceTimersByTime(1);
+    expect(call.outcome).toBe("REQUEST_TIMEOUT");
+  });
+
+  it("runs out in the end, however often it is renewed", () => {
+    const bench = ready();
+    const call = bench.request(bench.session, { method: "tools/call" });
+    for (let count = 1; count <= 20; count++) {
+      bench.say({ ...ROOTS, id: count });
+      vi.advanceTimersByTime(TIMEOUT_MS / 2);
+    }
+    expect([call.outcome, Date.now()]).toEqual(["REQUEST_TIMEOUT", 10 * TIMEOUT_MS]);
+  });
+
+  it("leaves no timer behind once the lane is closed", () => {
+    const bench = ready();
+    bench.request(bench.session, { method: "tools/call" });
+    bench.say(ROOTS);
+    bench.lane.endSession(bench.session);
+    bench.session.streams.close();
+    bench.lane.close();
+    bench.eventLog.close();
+    bench.say({ ...ROOTS, id: 2 });
+    expect(vi.getTimerCount()).toBe(0);
+  });
+});

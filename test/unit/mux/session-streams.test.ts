@@ -1,0 +1,238 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { EventLog } from "../../../src/mux/event-log.ts";
+import { EventStream, parseEventId } from "../../../src/mux/event-stream.ts";
+import { SessionStreams } from "../../../src/mux/session-streams.ts";
+import { RecordedSink } from "../support/recorded-sink.ts";
+
+const MAX_AGE_MS = 1000;
+const MAX_STANDALONE_STREAMS = 16;
+
+let log: EventLog;
+let streams: SessionStreams;
+
+beforeEach(() => {
+  vi.useFakeTimers({ now: 0 });
+  log = new EventLog({ replayMaxBytes: 10_000, replayMaxAgeMs: MAX_AGE_MS, replayMaxEvents: 100 }, Date.now);
+  streams = new SessionStreams(log);
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** Connects as a GET does: a new stream, then what has waited. */
+function get(sink = new RecordedSink()): { readonly stream: EventStream; readonly sink: RecordedSink } {
+  const stream = streams.openStandalone();
+  stream.attach(sink);
+  streams.deliverWaiting();
+  return { stream, sink };
+}
+
+function find(eventId: string): EventStream | "delivered" | "unknown" {
+  const position = parseEventId(eventId);
+  return position === undefined ? "unknown" : streams.find(position);
+}
+
+/** Connects as a GET with Last-Event-ID does. @returns what is sent, or why there is no stream. */
+function resume(eventId: string, sink = new RecordedSink()): RecordedSink | string {
+  const stream = find(eventId);
+  if (!(stream instanceof EventStream)) return stream;
+  stream.attach(sink, parseEventId(eventId)?.sequence);
+  if (stream.isStandalone) streams.deliverWaiting();
+  return sink;
+}
+
+describe("a message that belongs to no request", () => {
+  it("goes to the newest GET stream, and to no other", () => {
+    const [older, newer, request] = [get(), get(), new RecordedSink()];
+    streams.openForRequest().attach(request);
+    streams.emit("a");
+    expect([older.sink.texts, newer.sink.texts, request.texts]).toEqual([[], ["a"], []]);
+    newer.stream.detach(newer.sink);
+    streams.emit("b");
+    expect([older.sink.texts, newer.sink.texts, request.texts]).toEqual([["b"], ["a"], []]);
+  });
+
+  it("goes to the stream that a client has come back to, though a later one is open", () => {
+    const [first, second] = [get(), get()];
+    second.stream.detach(second.sink);
+    streams.emit("kept by the first");
+    first.stream.detach(first.sink);
+    const third = get();
+    const resumed = resume("s1-1");
+    streams.emit("a");
+    expect([third.sink.texts, (resumed as RecordedSink).texts]).toEqual([[], ["a"]]);
+  });
+
+  it("waits where no GET stream is open, and is delivered once, in order, to the next one", () => {
+    streams.openForRequest().attach(new RecordedSink());
+    for (const text of ["a", "b", "b"]) streams.emit(text);
+    const [first, second] = [get(), get()];
+    streams.emit("c");
+    expect([first.sink.texts, second.sink.texts]).toEqual([["a", "b", "b"], ["c"]]);
+    expect(first.sink.ids).toEqual(["s2-1", "s2-2", "s2-3"]);
+  });
+
+  it("waits again where the connection has gone meanwhile, and comes behind what that one missed", () => {
+    const slow = get(new RecordedSink(1));
+    for (const text of ["a", "b", "c"]) streams.emit(text);
+    expect(slow.sink.texts).toEqual(["a"]);
+    expect((resume("s1-1") as RecordedSink).texts).toEqual(["b", "c"]);
+  });
+
+  it("waits no longer than an event is kept", () => {
+    streams.emit("a");
+    vi.advanceTimersByTime(MAX_AGE_MS);
+    expect([get().sink.texts, log.size]).toEqual([[], 0]);
+  });
+
+  it("stays with a stream whose reader is too slow for all that has waited", () => {
+    for (const text of ["a", "b", "c"]) streams.emit(text);
+    const { sink } = get(new RecordedSink(1));
+    expect([sink.texts, (resume("s1-1") as RecordedSink).texts]).toEqual([["a"], ["b", "c"]]);
+  });
+
+  it("waits once where it says the same however often it is said, and is sent each time where somebody reads", () => {
+    for (const text of ["changed", "other", "changed", "changed"]) streams.emitOnce(text);
+    const { sink } = get();
+    expect(sink.texts).toEqual(["changed", "other"]);
+    streams.emitOnce("changed");
+    streams.emitOnce("changed");
+    expect(sink.texts).toEqual(["changed", "other", "changed", "changed"]);
+  });
+});
+
+describe("an event id of a client that comes back", () => {
+  it("finds the stream of a request, finished or not", () => {
+    const stream = streams.openForRequest();
+    stream.emit("a");
+    expect([find("r1-0"), find("r1-1")]).toEqual([stream, stream]);
+    stream.finish("answer");
+    expect([find("r1-1"), find("r1-2")]).toEqual([stream, "delivered"]);
+  });
+
+  it("says that all is delivered of a request of which nothing is kept any more", () => {
+    streams.openForRequest().finish("answer");
+    streams.openForRequest().end();
+    vi.advanceTimersByTime(MAX_AGE_MS);
+    expect([find("r1-0"), find("r1-1"), find("r2-0")]).toEqual(["delivered", "delivered", "delivered"]);
+  });
+
+  it.each(["r0-0", "r2-0", "s2-0", "r999999999999999-1", "s1-0", "r1-2"])(
+    "is unknown as %s, where there is but one stream, of a request",
+    (id) => {
+      streams.openForRequest().emit("a");
+      expect(find(id)).toBe("unknown");
+    },
+  );
+
+  it("is unknown for a GET stream that is named as one of a request", () => {
+    get();
+    expect(find("r1-0")).toBe("unknown");
+  });
+
+  it("goes on with a new GET stream where nothing of the old one is kept", () => {
+    const { stream, sink } = get();
+    streams.emit("a");
+    stream.detach(sink);
+    streams.emit("b");
+    vi.advanceTimersByTime(MAX_AGE_MS - 1);
+    streams.emit("c");
+    vi.advanceTimersByTime(1);
+    const resumed = resume("s1-1") as RecordedSink;
+    expect(resumed.events).toEqual([{ id: "s2-1", text: "c" }]);
+  });
+
+  it("never makes a session send what is another one's", () => {
+    const other = new SessionStreams(log);
+    other.openForRequest().finish("secret");
+    const own = streams.openForRequest();
+    own.finish("own");
+    expect((resume("r1-0") as RecordedSink).texts).toEqual(["own"]);
+    expect(find("r2-0")).toBe("unknown");
+  });
+});
+
+describe("GET streams", () => {
+  it("end the oldest one that is connected beyond their limit", () => {
+    const opened = Array.from({ length: MAX_STANDALONE_STREAMS }, () => get());
+    expect(opened.filter(({ sink }) => sink.isEnded)).toEqual([]);
+    get();
+    expect(opened.map(({ sink }) => sink.isEnded)).toEqual(opened.map((_, index) => index === 0));
+  });
+
+  it("end the oldest one also for a client that comes back to one, but not for a stream that is connected already", () => {
+    for (let count = 0; count < 3; count++) {
+      const { stream, sink } = get();
+      streams.emit("a");
+      stream.detach(sink);
+    }
+    const opened = Array.from({ length: MAX_STANDALONE_STREAMS - 1 }, () => get());
+    const resumed = resume("s1-0");
+    expect(opened.filter(({ sink }) => sink.isEnded)).toEqual([]);
+    const overtaking = resume("s1-0");
+    expect([(resumed as RecordedSink).isEnded, opened.filter(({ sink }) => sink.isEnded)]).toEqual([true, []]);
+    resume("s2-0");
+    resume("s3-0");
+    expect(opened.map(({ sink }) => sink.isEnded)).toEqual(opened.map((_, index) => index < 2));
+    expect((overtaking as RecordedSink).isEnded).toBe(false);
+  });
+
+  it("end no other for a client that only fetches the rest of one that was ended", () => {
+    const first = get(new RecordedSink(1));
+    streams.emit("a");
+    streams.emit("b");
+    const opened = Array.from({ length: MAX_STANDALONE_STREAMS }, () => get());
+    first.stream.end();
+    const rest = resume("s1-1") as RecordedSink;
+    expect([rest.texts, rest.isEnded, find("s1-2")]).toEqual([["b"], true, "delivered"]);
+    expect(opened.filter(({ sink }) => sink.isEnded)).toEqual([]);
+  });
+
+  it("can be ended all at once, and only they, while requests go on", () => {
+    const [first, second, request] = [get(), get(), new RecordedSink()];
+    streams.openForRequest().attach(request);
+    expect([streams.hasStandalone, streams.isAttached]).toEqual([true, true]);
+    streams.endStandalone();
+    expect([first, second].map(({ sink }) => sink.isEnded)).toEqual([true, true]);
+    expect([streams.hasStandalone, streams.isAttached, request.isEnded]).toEqual([false, true, false]);
+    streams.emit("after");
+    expect([first.sink.texts, second.sink.texts, log.size]).toEqual([[], [], 1]);
+  });
+});
+
+describe("the streams of a client that cannot come back", () => {
+  it("send what comes, and keep nothing of it", () => {
+    streams = new SessionStreams(undefined);
+    streams.emit("before anybody reads");
+    const { sink, stream } = get();
+    const [request, answer] = [streams.openForRequest(), new RecordedSink()];
+    request.attach(answer);
+    streams.emit("a");
+    request.finish("answer");
+    stream.detach(sink);
+    streams.emit("after");
+    expect([sink.texts, answer.texts, answer.isEnded, log.size]).toEqual([["a"], ["answer"], true, 0]);
+    expect([find("r2-0"), get().sink.texts]).toEqual(["delivered", []]);
+  });
+});
+
+describe("a session that is over", () => {
+  it("ends every connection and leaves nothing in the log, nor lets anything in", () => {
+    streams.emit("waiting");
+    const { sink, stream } = get();
+    const request = streams.openForRequest();
+    request.attach(new RecordedSink());
+    request.emit("progress");
+    streams.openForRequest().finish("answer");
+    stream.detach(sink);
+    streams.emit("waiting again");
+    expect(log.size).toBe(4);
+    streams.close();
+    expect([log.size, streams.isAttached]).toEqual([0, false]);
+    request.finish("too late");
+    streams.emit("too late");
+    streams.emitOnce("too late");
+    expect(log.size).toBe(0);
+  });
+});

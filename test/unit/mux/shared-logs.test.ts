@@ -1,0 +1,169 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { LaneBench, listen } from "../support/lane-bench.ts";
+
+beforeEach(() => {
+  vi.useFakeTimers({ now: 0 });
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** A shared lane whose server is ready. */
+function ready(): LaneBench {
+  const bench = LaneBench.shared();
+  bench.start();
+  return bench;
+}
+
+function log(level: string): { readonly method: string; readonly params: object } {
+  return { method: "notifications/message", params: { level, data: "x" } };
+}
+
+function setLevel(level: string): { readonly method: string; readonly params: object } {
+  return { method: "logging/setLevel", params: { level } };
+}
+
+describe("logs of a shared server", () => {
+  it("are dropped while no session asked for any", () => {
+    const bench = ready();
+    const session = bench.join();
+    const stream = listen(session);
+    bench.say(log("emergency"));
+    expect([stream.texts, bench.dropped?.notifications]).toEqual([[], 1]);
+  });
+
+  it("come at the most verbose level that a session asked for; the server hears of changes only", () => {
+    const bench = ready();
+    const [a, b, c] = [bench.join(), bench.join(), bench.join()];
+    const set = bench.request(a, setLevel("warning"));
+    bench.reply("logging/setLevel");
+    expect(set.outcome).toEqual({});
+    expect(bench.request(b, setLevel("error")).outcome).toEqual({});
+    expect(bench.heard()).toEqual([]);
+    bench.request(c, setLevel("debug"));
+    bench.reply("logging/setLevel");
+    bench.lane.endSession(c);
+    expect(bench.heard()).toMatchObject([setLevel("warning")]);
+  });
+
+  it("are told to each new server, at the level that is still wanted", () => {
+    const bench = ready();
+    const [a, b] = [bench.join(), bench.join()];
+    bench.request(a, setLevel("debug"));
+    bench.reply("logging/setLevel");
+    bench.request(b, setLevel("error"));
+    bench.lose();
+    bench.lane.endSession(a);
+    bench.start();
+    expect(bench.heard()).toMatchObject([setLevel("error")]);
+  });
+
+  it("go, while nothing is in flight, to every session that wants so much", () => {
+    const bench = ready();
+    const [a, b, c] = [bench.join(), bench.join(), bench.join()];
+    bench.request(a, setLevel("info"));
+    bench.reply("logging/setLevel");
+    bench.request(b, setLevel("error"));
+    bench.say(log("warning"));
+    bench.say(log("critical"));
+    expect([a, b, c].map((session) => listen(session).texts.length)).toEqual([2, 1, 0]);
+  });
+
+  it("go to the one request that is in flight, on its stream, where its session wants them", () => {
+    const bench = ready();
+    const [a, b] = [bench.join(), bench.join()];
+    for (const session of [a, b]) bench.request(session, setLevel("info"));
+    bench.reply("logging/setLevel");
+    const [streamOfA, streamOfB] = [listen(a), listen(b)];
+    const call = bench.request(a, { method: "tools/call" });
+    bench.say(log("info"));
+    bench.say(log("debug"));
+    expect([call.emitted.length, streamOfA.texts, streamOfB.texts]).toEqual([1, [], []]);
+  });
+
+  it("go to the session on its GET stream where it has several requests in flight, or one that reads no stream", () => {
+    const bench = ready();
+    const session = bench.join();
+    bench.request(session, setLevel("info"));
+    bench.reply("logging/setLevel");
+    const stream = listen(session);
+    const plain = bench.request(session, { method: "tools/call" }, false);
+    bench.say(log("info"));
+    expect(stream.texts).toHaveLength(1);
+    const other = bench.request(session, { method: "tools/call" });
+    bench.say(log("info"));
+    expect([stream.texts.length, plain.emitted, other.emitted]).toEqual([2, [], []]);
+  });
+
+  it("are dropped while requests of several sessions are in flight, whose they could be", () => {
+    const bench = ready();
+    const [a, b] = [bench.join(), bench.join()];
+    bench.request(a, setLevel("info"));
+    bench.reply("logging/setLevel");
+    const calls = [a, b].map((session) => bench.request(session, { method: "tools/call" }));
+    bench.say(log("error"));
+    expect([listen(a).texts, calls.map(({ emitted }) => emitted), bench.dropped?.notifications]).toEqual([[], [[], []], 1]);
+  });
+
+  it("are not the session's whose level the server did not take, or that has ended", () => {
+    const bench = ready();
+    const [a, b] = [bench.join(), bench.join()];
+    const set = bench.request(a, setLevel("info"));
+    bench.reply("logging/setLevel", { error: { code: -32_601, message: "no logging" } });
+    expect(set.outcome).toBe(-32_601);
+    bench.request(b, setLevel("info"));
+    bench.reply("logging/setLevel");
+    bench.lane.endSession(b);
+    bench.say(log("emergency"));
+    expect([listen(a).texts, listen(b).texts, bench.dropped?.notifications]).toEqual([[], [], 1]);
+  });
+
+  it("stay as the session had them where the server does not take a new level", () => {
+    const bench = ready();
+    const session = bench.join();
+    bench.request(session, setLevel("error"));
+    bench.reply("logging/setLevel");
+    bench.request(session, setLevel("debug"));
+    bench.reply("logging/setLevel", { error: { code: -32_603, message: "?" } });
+    bench.say(log("info"));
+    bench.say(log("critical"));
+    expect(listen(session).texts).toHaveLength(1);
+  });
+
+  it("are told again where the server may have another level, at the next wish of anybody", () => {
+    const bench = ready();
+    const [a, b] = [bench.join(), bench.join()];
+    bench.request(a, setLevel("info"));
+    bench.reply("logging/setLevel");
+    bench.request(b, setLevel("debug"));
+    bench.reply("logging/setLevel", { error: { code: -32_603, message: "?" } });
+    expect(bench.request(b, setLevel("error")).outcome).toEqual({});
+    expect(bench.heard()).toMatchObject([setLevel("info")]);
+  });
+
+  it("are left as a client has changed them while the sidecar's own wish still waits", () => {
+    const bench = ready();
+    const [a, b, c] = [bench.join(), bench.join(), bench.join()];
+    bench.request(a, setLevel("info"));
+    bench.request(b, setLevel("error"));
+    for (let number = 0; number < 20; number++) {
+      bench.request(c, { method: "resources/subscribe", params: { uri: `x:${number}` } });
+      bench.reply("resources/subscribe");
+    }
+    bench.lane.endSession(c);
+    bench.lane.endSession(a);
+    expect(bench.request(b, setLevel("debug")).isFinished).toBe(false);
+    const asked = bench.heard();
+    expect(asked.at(-1)).toMatchObject(setLevel("debug"));
+    for (const { id } of asked) bench.say({ id, result: {} });
+    expect(bench.heard().filter(({ method }) => method === "logging/setLevel")).toEqual([]);
+  });
+
+  it("leave it to the server to refuse a level that is none", () => {
+    const bench = ready();
+    const call = bench.request(bench.join(), setLevel("verbose"));
+    bench.reply("logging/setLevel", { error: { code: -32_602, message: "no such level" } });
+    expect(call.outcome).toBe(-32_602);
+  });
+});

@@ -1,0 +1,139 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { LaneBench, listen, messages } from "../support/lane-bench.ts";
+
+beforeEach(() => {
+  vi.useFakeTimers({ now: 0 });
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** A shared lane whose server is ready. */
+function ready(): LaneBench {
+  const bench = LaneBench.shared();
+  bench.start();
+  return bench;
+}
+
+describe("a request of a shared server", () => {
+  it("is answered where it is a ping, and refused at once otherwise, to no client's notice", () => {
+    const bench = ready();
+    const session = bench.join();
+    const [stream, call] = [listen(session), bench.request(session, { method: "tools/call" })];
+    bench.heard();
+    bench.say({ id: "p", method: "ping" });
+    bench.say({ id: 1, method: "sampling/createMessage", params: {} });
+    expect(bench.heard()).toMatchObject([
+      { id: "p", result: {} },
+      { id: 1, error: { code: -32_601 } },
+    ]);
+    expect([stream.texts, call.emitted, call.isFinished]).toEqual([[], [], false]);
+  });
+
+  it("is dropped where the server reads no answers, before they fill the memory", () => {
+    const bench = ready();
+    bench.upstream.isReading = false;
+    for (let id = 0; id < 1000; id++) bench.say({ id, method: "roots/list" });
+    expect(bench.upstream.queuedLength).toBeLessThanOrEqual(10_000);
+    expect(bench.dropped?.requests).toBeGreaterThan(900);
+  });
+});
+
+describe("a client of a shared server", () => {
+  it.each(["notifications/initialized", "notifications/roots/list_changed", "notifications/progress"])(
+    "tells the server nothing by %s, which would be of one client to all",
+    (method) => {
+      const bench = ready();
+      expect([bench.notify(bench.join(), { method, params: { progressToken: 1 } }), bench.heard()]).toEqual([undefined, []]);
+    },
+  );
+
+  it("tells the server all else", () => {
+    const bench = ready();
+    bench.notify(bench.join(), { method: "notifications/custom", params: { x: 1 } });
+    expect(bench.heard()).toEqual([{ method: "notifications/custom", params: { x: 1 } }]);
+  });
+
+  it("is not shown everybody's tasks", () => {
+    const bench = ready();
+    const call = bench.request(bench.join(), { id: "t", method: "tasks/list" });
+    expect([call.outcome, call.response?.startsWith('{"jsonrpc":"2.0","id":"t",'), bench.heard()]).toEqual([-32_601, true, []]);
+  });
+
+  it("has answers taken that answer nothing, since nobody was asked", () => {
+    const bench = ready();
+    expect([bench.answer({ id: 1, result: {} }), bench.heard()]).toEqual([undefined, []]);
+  });
+
+  it("has requests with the same id and token as another one's, and each gets its own answer and progress", () => {
+    const bench = ready();
+    const [a, b] = [bench.join(), bench.join()];
+    const text = '{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"_meta":{"progressToken":0}}}';
+    const [callOfA, callOfB] = [bench.request(a, text), bench.request(b, text)];
+    const [first, second] = bench.heard();
+    for (const request of [second, first]) {
+      // The id is the token, too.
+      const id = request?.["id"];
+      expect(request).toMatchObject({ params: { _meta: { progressToken: id } } });
+      bench.say({ method: "notifications/progress", params: { progressToken: id, progress: id } });
+      bench.say({ id, result: { of: id } });
+    }
+    expect([messages(callOfA.emitted), callOfA.outcome]).toEqual([
+      [{ method: "notifications/progress", params: { progressToken: 0, progress: first?.["id"] } }],
+      { of: first?.["id"] },
+    ]);
+    expect([messages(callOfB.emitted), callOfB.outcome]).toEqual([
+      [{ method: "notifications/progress", params: { progressToken: 0, progress: second?.["id"] } }],
+      { of: second?.["id"] },
+    ]);
+  });
+});
+
+describe("list_changed of a shared server", () => {
+  it.each(["tools", "prompts", "resources"])("of %s reaches every session, on one stream of each", (kind) => {
+    const bench = ready();
+    const [a, b] = [bench.join(), bench.join()];
+    const [older, newer] = [listen(a), listen(a)];
+    const call = bench.request(a, { method: "tools/call" });
+    bench.say({ method: `notifications/${kind}/list_changed` });
+    expect([older.texts, newer.texts.length, call.emitted, listen(b).texts.length]).toEqual([[], 1, [], 1]);
+    bench.lane.endSession(a);
+    bench.say({ method: `notifications/${kind}/list_changed` });
+    expect(newer.texts).toHaveLength(1);
+  });
+
+  it("is said once to a session that reads it later", () => {
+    const bench = ready();
+    const session = bench.join();
+    for (const kind of ["tools", "tools", "prompts", "tools"]) bench.say({ method: `notifications/${kind}/list_changed` });
+    expect(messages(listen(session).texts).map(({ method }) => method)).toEqual([
+      "notifications/tools/list_changed",
+      "notifications/prompts/list_changed",
+    ]);
+  });
+});
+
+describe("a notification of a shared server that could be anybody's", () => {
+  it.each(["notifications/cancelled", "notifications/tasks/status", "notifications/elicitation/complete", "notifications/custom"])(
+    "is dropped and counted where it is %s",
+    (method) => {
+      const bench = ready();
+      const session = bench.join();
+      const [stream, call] = [listen(session), bench.request(session, { method: "tools/call" })];
+      bench.say({ method, params: { requestId: 1, taskId: "t" } });
+      expect([stream.texts, call.emitted, bench.dropped?.notifications]).toEqual([[], [], 1]);
+    },
+  );
+
+  it("is dropped and counted where it is progress that nobody waits for", () => {
+    const bench = ready();
+    const session = bench.join();
+    const [stream, call] = [listen(session), bench.request(session, { method: "tools/call" })];
+    const [asked] = bench.heard();
+    for (const progressToken of [asked?.["id"], 99, "1", undefined]) {
+      bench.say({ method: "notifications/progress", params: { progressToken, progress: 1 } });
+    }
+    expect([stream.texts, call.emitted, bench.dropped?.notifications]).toEqual([[], [], 4]);
+  });
+});

@@ -1,0 +1,232 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { RecordedExchange } from "../support/recorded-exchange.ts";
+import type { Session } from "../../../src/mux/session.ts";
+import { LaneBench, listen } from "../support/lane-bench.ts";
+
+const URI = "file:///notes/today.md";
+
+beforeEach(() => {
+  vi.useFakeTimers({ now: 0 });
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** A shared lane whose server is ready. */
+function ready(limits?: Parameters<typeof LaneBench.shared>[0]): LaneBench {
+  const bench = LaneBench.shared(limits);
+  bench.start();
+  return bench;
+}
+
+function subscribe(bench: LaneBench, session: Session, uri: unknown = URI): RecordedExchange {
+  return bench.request(session, { method: "resources/subscribe", params: { uri } });
+}
+
+/** The session is subscribed: the server has said so. */
+function subscribed(bench: LaneBench, session: Session, uri = URI): void {
+  subscribe(bench, session, uri);
+  bench.reply("resources/subscribe");
+}
+
+function unsubscribe(bench: LaneBench, session: Session, uri = URI): RecordedExchange {
+  return bench.request(session, { method: "resources/unsubscribe", params: { uri } });
+}
+
+function update(bench: LaneBench, uri: unknown = URI): void {
+  bench.say({ method: "notifications/resources/updated", params: { uri } });
+}
+
+const MANY = Array.from({ length: 20 }, (_, number) => `x:${number}`);
+
+/** What the server is asked, in short, while it answers all of it. */
+function askedUntilAnswered(bench: LaneBench): string[] {
+  const all: string[] = [];
+  for (let requests = bench.heard(); requests.length > 0; requests = bench.heard()) {
+    for (const { id, method, params } of requests) {
+      all.push(`${String(method)} ${(params as { uri: string }).uri}`);
+      bench.say({ id, result: {} });
+    }
+  }
+  return all;
+}
+
+/** What the server was asked, in short. */
+function asked(bench: LaneBench): string[] {
+  return bench.heard().map(({ method, params }) => `${String(method)} ${(params as { uri: string }).uri}`);
+}
+
+describe("an update of a resource of a shared server", () => {
+  it("reaches the sessions that are subscribed, on a GET stream, and nobody else", () => {
+    const bench = ready();
+    const [a, b, c] = [bench.join(), bench.join(), bench.join()];
+    for (const session of [a, b]) subscribe(bench, session);
+    bench.reply("resources/subscribe");
+    const call = bench.request(a, { method: "tools/call" });
+    update(bench);
+    expect([a, b, c].map((session) => listen(session).texts.length)).toEqual([1, 1, 0]);
+    expect(call.emitted).toEqual([]);
+  });
+
+  it.each([URI.slice(0, -1), null, 7, "file:///other"])("is dropped and counted where it is of %j, which nobody asked for", (uri) => {
+    const bench = ready();
+    const session = bench.join();
+    subscribed(bench, session);
+    update(bench, uri);
+    expect([listen(session).texts, bench.dropped?.notifications]).toEqual([[], 1]);
+  });
+
+  it("waits once for a session that reads later", () => {
+    const bench = ready();
+    const session = bench.join();
+    subscribed(bench, session);
+    for (let count = 0; count < 10; count++) update(bench);
+    expect(listen(session).texts).toHaveLength(1);
+  });
+});
+
+describe("a subscription at a shared server", () => {
+  it("is made with the first session and ended with the last; the others are answered at once", () => {
+    const bench = ready();
+    const [a, b] = [bench.join(), bench.join()];
+    subscribed(bench, a);
+    expect([subscribe(bench, b).outcome, asked(bench)]).toEqual([{}, []]);
+    expect([unsubscribe(bench, a).outcome, asked(bench)]).toEqual([{}, []]);
+    update(bench);
+    expect([listen(a).texts.length, listen(b).texts.length]).toEqual([0, 1]);
+    const last = unsubscribe(bench, b);
+    bench.reply("resources/unsubscribe");
+    expect(last.outcome).toEqual({});
+    update(bench);
+    expect(bench.dropped?.notifications).toBe(1);
+  });
+
+  it("is none of a session to which the server said no", () => {
+    const bench = ready();
+    const [a, b] = [bench.join(), bench.join()];
+    const refused = subscribe(bench, a);
+    bench.reply("resources/subscribe", { error: { code: -32_002, message: "no such resource" } });
+    expect(refused.outcome).toBe(-32_002);
+    update(bench);
+    expect(listen(a).texts).toEqual([]);
+    subscribe(bench, b);
+    expect(asked(bench)).toEqual([`resources/subscribe ${URI}`]);
+  });
+
+  it("is ended with its session, where nobody else has it", () => {
+    const bench = ready();
+    const [a, b] = [bench.join(), bench.join()];
+    for (const uri of ["x:1", "x:2"]) subscribed(bench, a, uri);
+    subscribe(bench, b, "x:2");
+    bench.lane.endSession(a);
+    expect(asked(bench)).toEqual(["resources/unsubscribe x:1"]);
+    update(bench, "x:1");
+    update(bench, "x:2");
+    expect([listen(b).texts.length, bench.dropped?.notifications]).toEqual([1, 1]);
+  });
+
+  it("is no longer a session's that ended before the server had said yes", () => {
+    const bench = ready();
+    const session = bench.join();
+    subscribe(bench, session);
+    bench.lane.endSession(session);
+    update(bench);
+    expect(bench.dropped?.notifications).toBe(1);
+  });
+
+  it("is limited in number for each session", () => {
+    const bench = ready({ maxInFlight: 10_000, maxQueuedBytes: 1_000_000 });
+    const [greedy, other] = [bench.join(), bench.join()];
+    for (let number = 0; number < 1024; number++) subscribed(bench, greedy, `x:${number}`);
+    expect([subscribe(bench, greedy, "x:one more").outcome, asked(bench)]).toEqual([-32_000, []]);
+    expect(subscribe(bench, other, "x:1").outcome).toEqual({});
+    unsubscribe(bench, greedy, "x:7");
+    subscribe(bench, greedy, "x:one more");
+    expect(asked(bench)).toEqual(["resources/unsubscribe x:7", "resources/subscribe x:one more"]);
+  });
+
+  it("is left to the server to refuse where it names no resource", () => {
+    const bench = ready();
+    const call = subscribe(bench, bench.join(), 7);
+    bench.reply("resources/subscribe", { error: { code: -32_602, message: "no uri" } });
+    expect(call.outcome).toBe(-32_602);
+  });
+
+  it("is made anew at each new server, however many there are, at no client's cost", () => {
+    const bench = ready({ maxHeldRequests: 3 });
+    const session = bench.join();
+    const uris = ["x:1", "x:2", "x:3", "x:4", "x:5"];
+    for (const uri of uris) subscribed(bench, session, uri);
+    bench.lose();
+    const held = [1, 2, 3].map((number) => bench.request(session, { method: "resources/read", params: { uri: `y:${number}` } }));
+    bench.start();
+    expect(asked(bench)).toEqual([
+      ...["y:1", "y:2", "y:3"].map((uri) => `resources/read ${uri}`),
+      ...uris.map((uri) => `resources/subscribe ${uri}`),
+    ]);
+    expect([held.map(({ outcome }) => outcome), bench.log.messages]).toEqual([[undefined, undefined, undefined], []]);
+  });
+
+  it("is confirmed by the new server, as it was by the old one", () => {
+    const bench = ready();
+    const [a, b] = [bench.join(), bench.join()];
+    subscribed(bench, a);
+    bench.lose();
+    bench.start();
+    bench.reply("resources/subscribe");
+    expect([subscribe(bench, b).outcome, asked(bench)]).toEqual([{}, []]);
+  });
+
+  it("is made anew a few at a time, and once, where that server is lost again", () => {
+    const bench = ready();
+    const session = bench.join();
+    for (const uri of MANY) subscribed(bench, session, uri);
+    bench.lose();
+    bench.start();
+    expect(asked(bench)).toEqual(MANY.slice(0, 16).map((uri) => `resources/subscribe ${uri}`));
+    bench.lose();
+    bench.start();
+    expect(askedUntilAnswered(bench)).toEqual(MANY.map((uri) => `resources/subscribe ${uri}`));
+  });
+
+  it("is neither made nor ended where that is not what is wanted any more when its turn comes", () => {
+    const bench = ready();
+    const [a, b] = [bench.join(), bench.join()];
+    for (const uri of MANY) subscribed(bench, a, uri);
+    bench.lose();
+    bench.start();
+    bench.lane.endSession(a);
+    subscribe(bench, b, "x:0");
+    const all = askedUntilAnswered(bench);
+    expect(all.filter((each) => each.startsWith("resources/subscribe")).toSorted()).toEqual(
+      [...MANY.slice(0, 16), "x:0"].map((uri) => `resources/subscribe ${uri}`).toSorted(),
+    );
+    expect(all.filter((each) => each.startsWith("resources/unsubscribe"))).toEqual(
+      MANY.slice(1).map((uri) => `resources/unsubscribe ${uri}`),
+    );
+  });
+
+  it("that ended while the server was away is not made anew, nor ended there, and takes nobody's place in the queue", () => {
+    const bench = ready({ maxHeldRequests: 1 });
+    const [a, b] = [bench.join(), bench.join()];
+    subscribed(bench, a, "x:1");
+    subscribed(bench, b, "x:2");
+    bench.lose();
+    bench.lane.endSession(a);
+    const held = bench.request(b, { method: "resources/read", params: { uri: "y:1" } });
+    expect(held.outcome).toBeUndefined();
+    bench.start();
+    expect(asked(bench)).toEqual(["resources/read y:1", "resources/subscribe x:2"]);
+  });
+
+  it("is not the session's whose request the server was lost with", () => {
+    const bench = ready();
+    const session = bench.join();
+    const call = subscribe(bench, session);
+    bench.lose();
+    expect(call.outcome).toBe("UPSTREAM_EXITED");
+    bench.start();
+    expect(asked(bench)).toEqual([]);
+  });
+});

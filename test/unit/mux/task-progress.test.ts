@@ -1,0 +1,60 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { Session } from "../../../src/mux/session.ts";
+import { LaneBench, listen, messages } from "../support/lane-bench.ts";
+
+beforeEach(() => {
+  vi.useFakeTimers({ now: 0 });
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** A session whose call was answered with a task, and the token that the server knows it by. */
+function withTask(bench: LaneBench): { readonly session: Session; readonly token: unknown } {
+  const session = bench.join();
+  bench.request(session, { method: "tools/call", params: { task: {}, _meta: { progressToken: "own" } } });
+  const token = bench.heard().at(-1)?.["id"];
+  bench.say({ id: token, result: { task: { taskId: "t", status: "working" } } });
+  return { session, token };
+}
+
+function progress(bench: LaneBench, progressToken: unknown): void {
+  bench.say({ method: "notifications/progress", params: { progressToken, progress: 1 } });
+}
+
+describe("the progress of a task", () => {
+  it("reaches the session that began it, under its own token, on a GET stream, and no other session", () => {
+    const bench = LaneBench.shared();
+    bench.start();
+    const [first, second] = [withTask(bench), withTask(bench)];
+    const streams = [first, second].map(({ session }) => listen(session));
+    progress(bench, second.token);
+    expect(streams.map(({ texts }) => messages(texts))).toEqual([
+      [],
+      [{ method: "notifications/progress", params: { progressToken: "own", progress: 1 } }],
+    ]);
+  });
+
+  it("reaches nobody once its session or its server is over", () => {
+    const bench = LaneBench.shared();
+    bench.start();
+    const [ended, lost] = [withTask(bench), withTask(bench)];
+    bench.lane.endSession(ended.session);
+    progress(bench, ended.token);
+    bench.lose();
+    bench.start();
+    progress(bench, lost.token);
+    expect([listen(ended.session).texts, listen(lost.session).texts, bench.dropped?.notifications]).toEqual([[], [], 2]);
+  });
+
+  it("is nobody's where the call was answered with no task", () => {
+    const bench = LaneBench.shared();
+    bench.start();
+    const session = bench.join();
+    bench.request(session, { method: "tools/call", params: { _meta: { progressToken: "own" } } });
+    bench.reply("tools/call", { result: { content: [] } });
+    progress(bench, 1);
+    expect([listen(session).texts, bench.dropped?.notifications]).toEqual([[], 1]);
+  });
+});

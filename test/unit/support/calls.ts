@@ -1,0 +1,60 @@
+import { type Call } from "../../../src/mux/call.ts";
+import { CallTable } from "../../../src/mux/call-table.ts";
+import { HoldQueue } from "../../../src/mux/hold-queue.ts";
+import { RecordedLog } from "../../support/recorded-log.ts";
+import { RecordedExchange } from "./recorded-exchange.ts";
+import { RecordedUpstream } from "./recorded-upstream.ts";
+import { newSession } from "./sessions.ts";
+
+export interface CallInput {
+  readonly method?: string;
+  readonly state?: Call["state"];
+  readonly acceptedAtMs?: number;
+  readonly deadlineMs?: number;
+  readonly lastDeadlineMs?: number;
+  readonly progressTokenText?: string;
+  readonly readsStreams?: boolean;
+  readonly onSettled?: (hasResult: boolean) => void;
+  /** A request of the sidecar's own has none. */
+  readonly session?: "own";
+}
+
+/** A call whose exchange is recorded. */
+export interface RecordedCall extends Call {
+  readonly exchange: RecordedExchange;
+}
+
+/** A call table between a recorded server and recorded exchanges. */
+export class CallBench {
+  readonly upstream = new RecordedUpstream();
+  readonly held = new HoldQueue(10);
+  readonly session = newSession();
+  readonly table = new CallTable({ upstream: this.upstream, held: this.held, log: new RecordedLog(), nowMs: () => 70 });
+
+  constructor() {
+    this.upstream.isRunning = true;
+  }
+
+  /** A call that the server has read, unless said otherwise. */
+  add(input: CallInput = {}): RecordedCall {
+    const { method = "tools/call", state = "written", acceptedAtMs = 0, deadlineMs = 100, lastDeadlineMs = 1000, readsStreams } = input;
+    const call: RecordedCall = {
+      wireId: this.table.mintId(),
+      method,
+      state,
+      session: input.session === "own" ? undefined : this.session,
+      exchange: new RecordedExchange('"own"', acceptedAtMs, readsStreams),
+      text: "{}",
+      length: 2,
+      progressTokenText: input.progressTokenText,
+      deadlineMs,
+      lastDeadlineMs,
+      expiresAtMs: Number.POSITIVE_INFINITY,
+      onSettled: input.onSettled,
+      release: () => undefined,
+      expire: () => undefined,
+    };
+    this.table.add(call);
+    return call;
+  }
+}

@@ -1,0 +1,169 @@
+import { type ClientMessage, readClientMessage } from "../../../src/jsonrpc/client-message.ts";
+import { classify, type JsonObject } from "../../../src/jsonrpc/message.ts";
+import { EventLog } from "../../../src/mux/event-log.ts";
+import { Lane } from "../../../src/mux/lane.ts";
+import type { LaneLimits } from "../../../src/mux/lane-limits.ts";
+import type { LaneAccess, LaneRules } from "../../../src/mux/lane-rules.ts";
+import { PrivateRules } from "../../../src/mux/private-rules.ts";
+import { Session } from "../../../src/mux/session.ts";
+import { SessionStreams } from "../../../src/mux/session-streams.ts";
+import { SharedRules } from "../../../src/mux/shared-rules.ts";
+import type { DropCounters } from "../../../src/mux/drop-log.ts";
+import { RecordedLog } from "../../support/recorded-log.ts";
+import { RecordedExchange } from "./recorded-exchange.ts";
+import { RecordedSink } from "./recorded-sink.ts";
+import { RecordedUpstream } from "./recorded-upstream.ts";
+
+const LIMITS: LaneLimits = {
+  requestTimeoutMs: 1000,
+  holdTimeoutMs: 500,
+  streamAfterMs: 200,
+  maxHeldRequests: 10,
+  maxInFlight: 100,
+  maxQueuedBytes: 10_000,
+  maxLineBytes: 1000,
+};
+
+/** A message as a client sent it. */
+export function fromClient(message: JsonObject | string): ClientMessage {
+  const read = readClientMessage(typeof message === "string" ? message : JSON.stringify({ jsonrpc: "2.0", ...message }));
+  if ("code" in read) throw new Error(read.reason);
+  return read;
+}
+
+/** A real lane between a server that is played here and sessions whose streams are read here. The clock is the fake one of the test. */
+export class LaneBench {
+  readonly upstream = new RecordedUpstream();
+  readonly eventLog = new EventLog({ replayMaxBytes: 100_000, replayMaxAgeMs: 100_000, replayMaxEvents: 100 }, Date.now);
+  readonly log = new RecordedLog();
+  readonly lane: Lane;
+  #dropped: DropCounters | undefined;
+  #generation = 0;
+
+  constructor(rules: (access: LaneAccess, eventLog: EventLog) => LaneRules, limits: Partial<LaneLimits> = {}) {
+    const { upstream, log } = this;
+    this.lane = new Lane({
+      upstream,
+      log,
+      limits: { ...LIMITS, ...limits },
+      nowMs: Date.now,
+      rules: (access) => {
+        this.#dropped = access.dropped.counters;
+        return rules(access, this.eventLog);
+      },
+    });
+  }
+
+  static shared(limits: Partial<LaneLimits> = {}): LaneBench {
+    return new LaneBench((access) => new SharedRules(access, LIMITS.holdTimeoutMs), limits);
+  }
+
+  get dropped(): DropCounters | undefined {
+    return this.#dropped === undefined ? undefined : { ...this.#dropped };
+  }
+
+  /** A session of a shared lane. */
+  join(): Session {
+    const session = new Session("2025-11-25", this.lane, new SessionStreams(this.eventLog), Date.now());
+    this.lane.addSession(session);
+    return session;
+  }
+
+  /** A new generation of the server has shaken hands. */
+  start(): void {
+    this.upstream.isRunning = true;
+    this.lane.onReady({ generation: ++this.#generation, resultText: "{}", protocolVersion: "2025-11-25" });
+  }
+
+  /** The server is gone. */
+  lose(): void {
+    const exit = { exitCode: 1, signal: undefined, generation: this.#generation, reason: "exited with code 1", at: new Date(0) };
+    this.lane.onLost({ ...exit, stderrLastLine: undefined }, this.upstream.stop());
+  }
+
+  /** The server says this. */
+  say(message: JsonObject | string): void {
+    const text = typeof message === "string" ? message : JSON.stringify({ jsonrpc: "2.0", ...message });
+    const read = classify(JSON.parse(text));
+    if (read.kind === "invalid") throw new Error(read.reason);
+    this.lane.onMessage(read, text);
+  }
+
+  /** What the server has read since this was last asked. */
+  heard(): Record<string, unknown>[] {
+    return this.upstream.takeRead().map((line) => {
+      const { jsonrpc, ...message } = JSON.parse(line) as Record<string, unknown>;
+      if (jsonrpc !== "2.0") throw new Error(`no JSON-RPC: ${line}`);
+      return message;
+    });
+  }
+
+  /** The server answers the request of this method that it has read last, all it had read before is passed over. */
+  reply(method: string, answer: JsonObject = { result: {} }): void {
+    const request = this.heard().findLast((message) => message["method"] === method && message["id"] !== undefined);
+    if (request === undefined) throw new Error(`the server was not asked for ${method}`);
+    this.say({ id: request["id"], ...answer });
+  }
+
+  request(session: Session, message: JsonObject | string, readsStreams = true): RecordedExchange {
+    const request = fromClient(typeof message === "string" ? message : { id: 1, ...message });
+    if (request.message.kind !== "request" || request.idSpan === undefined) throw new Error("no request");
+    const idText = request.text.slice(request.idSpan.start, request.idSpan.end);
+    const exchange = new RecordedExchange(idText, Date.now(), readsStreams);
+    this.lane.request(session, exchange, request, request.message.method);
+    return exchange;
+  }
+
+  /** @returns the code of the error, if there is one. */
+  notify(session: Session, message: JsonObject): string | undefined {
+    return this.lane.notify(session, fromClient(message), String(message["method"]))?.code;
+  }
+
+  /** @returns the code of the error, if there is one. */
+  answer(message: JsonObject): string | undefined {
+    return this.lane.answer(fromClient(message))?.code;
+  }
+}
+
+/** A lane of one session, with what the session has told of itself. */
+export class PrivateLaneBench extends LaneBench {
+  readonly session: Session;
+  readonly initialized: string[];
+  readonly ended: { count: number };
+
+  constructor(limits: Partial<LaneLimits> = {}) {
+    const initialized: string[] = [];
+    const ended = { count: 0 };
+    let streams: SessionStreams | undefined;
+    super((access, eventLog) => {
+      streams = new SessionStreams(eventLog);
+      return new PrivateRules(access, {
+        streams,
+        initializeTimeoutMs: LIMITS.requestTimeoutMs,
+        onInitialized: (text) => initialized.push(text),
+        onSessionEnd: () => ended.count++,
+      });
+    }, limits);
+    if (streams === undefined) throw new Error("the lane made no rules");
+    this.session = new Session("2025-11-25", this.lane, streams, Date.now());
+    this.initialized = initialized;
+    this.ended = ended;
+    this.lane.addSession(this.session);
+  }
+}
+
+/** Connects to a session as a GET does. */
+export function listen({ streams }: Session): RecordedSink {
+  const sink = new RecordedSink();
+  streams.openStandalone().attach(sink);
+  streams.deliverWaiting();
+  return sink;
+}
+
+/** What was read on a stream, or emitted to a request, without the envelope. */
+export function messages(texts: readonly string[]): Record<string, unknown>[] {
+  return texts.map((text) => {
+    const { jsonrpc: _, ...message } = JSON.parse(text) as Record<string, unknown>;
+    return message;
+  });
+}

@@ -1,0 +1,122 @@
+import type { JsonObject, RequestMessage } from "../../../src/jsonrpc/message.ts";
+import type { Isolation } from "../../../src/isolation.ts";
+import { EventLog } from "../../../src/mux/event-log.ts";
+import { Lanes, type PrivateLane } from "../../../src/mux/lanes.ts";
+import type { Session } from "../../../src/mux/session.ts";
+import { SessionStore } from "../../../src/mux/session-store.ts";
+import type { SessionStreams } from "../../../src/mux/session-streams.ts";
+import { PrivateRules } from "../../../src/mux/private-rules.ts";
+import { RecordedLog } from "../../support/recorded-log.ts";
+import { fromClient, LaneBench } from "./lane-bench.ts";
+import { RecordedExchange } from "./recorded-exchange.ts";
+
+/** A private server that is played here: it ends when the test says so. */
+export class PrivateServer implements PrivateLane {
+  readonly bench: LaneBench;
+  /** The client's own `initialize`, as it came. */
+  readonly initialize: string;
+  stopCount = 0;
+  killCount = 0;
+  readonly #ended = Promise.withResolvers<void>();
+
+  constructor(bench: LaneBench, initialize: string) {
+    this.bench = bench;
+    this.initialize = initialize;
+  }
+
+  get lane(): LaneBench["lane"] {
+    return this.bench.lane;
+  }
+
+  run(): Promise<void> {
+    return this.#ended.promise;
+  }
+
+  stop(): Promise<void> {
+    this.stopCount++;
+    return this.#ended.promise;
+  }
+
+  kill(): void {
+    this.killCount++;
+  }
+
+  /** The process is gone. */
+  async end(): Promise<void> {
+    this.#ended.resolve();
+    await this.#ended.promise;
+    // What waits for it goes on in the turns that follow.
+    await new Promise((resolve) => process.nextTick(resolve));
+  }
+}
+
+export interface LanesInput {
+  readonly isolation?: Isolation;
+  readonly maxPrivateServers?: number;
+  readonly maxSessions?: number;
+}
+
+export interface Client {
+  readonly exchange: RecordedExchange;
+  /** Undefined until there is one. */
+  readonly session: () => Session | undefined;
+}
+
+export const IDLE_TIMEOUT_MS = 10_000;
+
+/** All lanes, over servers that are played here. */
+export class LanesBench {
+  readonly shared = LaneBench.shared();
+  readonly servers: PrivateServer[] = [];
+  readonly sessions: SessionStore;
+  readonly eventLog = new EventLog({ replayMaxBytes: 100_000, replayMaxAgeMs: 1_000_000, replayMaxEvents: 100 }, Date.now);
+  readonly log = new RecordedLog();
+  readonly lanes: Lanes;
+
+  constructor({ isolation = "auto", maxPrivateServers = 2, maxSessions = 10 }: LanesInput = {}) {
+    this.sessions = new SessionStore(maxSessions);
+    this.lanes = new Lanes({
+      shared: this.shared.lane,
+      createPrivate: ({ text }, streams, onSessionEnd) => this.#createPrivate(text, streams, onSessionEnd),
+      sessions: this.sessions,
+      eventLog: this.eventLog,
+      isolation,
+      maxPrivateServers,
+      idleTimeoutMs: IDLE_TIMEOUT_MS,
+      log: this.log,
+      nowMs: Date.now,
+    });
+    this.shared.start();
+  }
+
+  /** A client calls `initialize`, with params or without. */
+  connect(params: JsonObject | "none" = { capabilities: { sampling: {} } }): Client {
+    const message = fromClient({ id: "i", method: "initialize", ...(params === "none" ? {} : { params }) });
+    const exchange = new RecordedExchange('"i"', Date.now());
+    let session: Session | undefined;
+    this.lanes.initialize(exchange, message, message.message as RequestMessage, (opened) => {
+      if (exchange.isFinished) throw new Error("the session comes behind the answer");
+      session = opened;
+    });
+    return { exchange, session: () => session };
+  }
+
+  /** A client with a server of its own, which is ready. */
+  connected(): { readonly session: Session; readonly server: PrivateServer } {
+    const client = this.connect();
+    const server = this.servers.at(-1);
+    server?.bench.start();
+    const session = client.session();
+    if (server === undefined || session === undefined) throw new Error("there is no session");
+    return { session, server };
+  }
+
+  #createPrivate(initialize: string, streams: SessionStreams, onSessionEnd: () => void): PrivateServer {
+    const bench = new LaneBench(
+      (access) => new PrivateRules(access, { streams, initializeTimeoutMs: 1000, onInitialized: () => undefined, onSessionEnd }),
+    );
+    const server = new PrivateServer(bench, initialize);
+    this.servers.push(server);
+    return server;
+  }
+}

@@ -1,0 +1,65 @@
+import type { SidecarError } from "../../../src/errors.ts";
+import type { Exchange } from "../../../src/mux/exchange.ts";
+
+/** A client's request that keeps what it is answered, and fails a lane that answers it twice. */
+export class RecordedExchange implements Exchange {
+  readonly idText: string;
+  readonly acceptedAtMs: number;
+  onDisconnect: (() => void) | undefined;
+  readonly emitted: string[] = [];
+  keepAliveCount = 0;
+  /** The response as it was written. */
+  response: string | undefined;
+  error: SidecarError | undefined;
+  isFinished = false;
+  /** A connection that is gone may come back for what is emitted. */
+  isConnected = true;
+  readonly #readsStreams: boolean;
+
+  constructor(idText: string, acceptedAtMs: number, readsStreams = true) {
+    this.idText = idText;
+    this.acceptedAtMs = acceptedAtMs;
+    this.#readsStreams = readsStreams;
+  }
+
+  /** How it ended, in a word: the result, or the code of the error. */
+  get outcome(): unknown {
+    if (this.error !== undefined) return this.error.code;
+    if (this.response === undefined) return this.isFinished ? "dismissed" : undefined;
+    const { result, error } = JSON.parse(this.response) as { readonly result?: unknown; readonly error?: { readonly code: number } };
+    return error === undefined ? result : error.code;
+  }
+
+  get isListening(): boolean {
+    return this.#readsStreams && this.isConnected && !this.isFinished;
+  }
+
+  emit(body: string): boolean {
+    if (!this.#readsStreams || this.isFinished) return false;
+    this.emitted.push(body);
+    return true;
+  }
+
+  keepAlive(): void {
+    this.keepAliveCount++;
+  }
+
+  respond(body: string): void {
+    this.#finish();
+    this.response = body;
+  }
+
+  fail(error: SidecarError): void {
+    this.#finish();
+    this.error = error;
+  }
+
+  dismiss(): void {
+    this.#finish();
+  }
+
+  #finish(): void {
+    if (this.isFinished) throw new Error(`the request ${this.idText} is answered twice`);
+    this.isFinished = true;
+  }
+}

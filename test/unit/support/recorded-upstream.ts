@@ -1,0 +1,52 @@
+import type { Outgoing } from "../../../src/jsonrpc/outgoing.ts";
+import type { Upstream, UpstreamStatus } from "../../../src/mux/upstream.ts";
+
+/** The server's side of a lane: keeps the lines that a server would have read, and takes nothing while none runs. */
+export class RecordedUpstream implements Upstream {
+  isRunning = false;
+  /** A server that does not read leaves lines queued. */
+  isReading = true;
+  #lines: Outgoing[] = [];
+
+  get queuedLength(): number {
+    return this.#lines.reduce((sum, { text, state }) => sum + (state === "queued" ? text.length : 0), 0);
+  }
+
+  send(line: Outgoing): void {
+    if (!this.isRunning) return;
+    if (line.text.includes("\n")) throw new Error(`not one line: ${line.text}`);
+    if (this.isReading) line.state = "written";
+    this.#lines.push(line);
+  }
+
+  withdraw(line: Outgoing): void {
+    line.state = "withdrawn";
+    this.#lines = this.#lines.filter((each) => each !== line);
+  }
+
+  /** The lines that were read, once. */
+  takeRead(): string[] {
+    const read = this.#lines.filter(({ state }) => state === "written");
+    this.#lines = this.#lines.filter((line) => !read.includes(line));
+    return read.map(({ text }) => text);
+  }
+
+  /** The server is gone. @returns the lines that it never read. */
+  stop(): Outgoing[] {
+    this.isRunning = false;
+    const unwritten = this.#lines.filter(({ state }) => state === "queued");
+    this.#lines = [];
+    return unwritten;
+  }
+
+  status(): UpstreamStatus {
+    return {
+      state: this.isRunning ? "ready" : "backing-off",
+      generation: 1,
+      pid: undefined,
+      restarts: 0,
+      lastExit: undefined,
+      nextRetryAt: undefined,
+    };
+  }
+}
