@@ -15,6 +15,8 @@ export default defineConfig({
       { extends: true, test: { name: "unit", include: ["test/unit/**/*.test.ts"] } },
       { extends: true, test: { name: "integration", include: ["test/integration/**/*.test.ts"] } },
       { extends: true, test: { name: "interop", include: ["test/interop/**/*.test.ts"] } },
+      // One test is a whole suite of others.
+      { extends: true, test: { name: "conformance", include: ["test/conformance/**/*.test.ts"], testTimeout: 300_000 } },
     ],
   },
 });

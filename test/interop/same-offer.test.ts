@@ -21,8 +21,7 @@ const SERVERS: readonly RealServer[] = [
 ];
 
 /** All that a server says of itself to a client. */
-async function offerOf(client: Client): Promise<object> {
-  const capabilities = client.getServerCapabilities();
+async function offerOf(client: Client, capabilities = client.getServerCapabilities()): Promise<object> {
   return {
     capabilities,
     server: client.getServerVersion(),
@@ -80,11 +79,17 @@ describe("a real server behind the sidecar", () => {
     await using directory = await TempDir.create();
     const environment = env?.(directory.path) ?? {};
     await using direct = await DirectClient.connect(command(directory.path), environment);
-    await using sidecar = await Sidecar.start({ command: command(directory.path), env: environment });
-    await using client = await SdkClient.connect(sidecar.url);
-
+    await using unshared = await Sidecar.start({ command: command(directory.path), env: environment, flags: ["--isolation", "session"] });
+    await using client = await SdkClient.connect(unshared.url);
     const expected = await offerOf(direct);
     expect(await offerOf(client)).toStrictEqual(expected);
+
+    await using shared = await Sidecar.start({ command: command(directory.path), env: environment });
+    await using sharing = await SdkClient.connect(shared.url);
+    // Whoever could list the tasks would see those of all.
+    const { tasks: { list: _list, ...tasks } = {}, ...capabilities } = direct.getServerCapabilities() ?? {};
+    const sharedCapabilities = direct.getServerCapabilities()?.tasks === undefined ? capabilities : { ...capabilities, tasks };
+    expect(await offerOf(sharing)).toStrictEqual(await offerOf(direct, sharedCapabilities));
     expect(expected).toMatchObject({
       capabilities: { tools: {} },
       tools: { tools: expect.arrayContaining([expect.anything()]) as unknown[] },

@@ -25,10 +25,10 @@ describe("a session of the SDK client", () => {
     expect(client.http.sessionId).toMatch(/^[\x21-\x7e]{16,}$/);
   });
 
-  it("does without the stream it asks for, silently", async () => {
+  it("gets the stream it asks for", async () => {
     await using sidecar = await Sidecar.start({ command: EVERYTHING });
     await using client = await SdkClient.connect(sidecar.url);
-    expect(await client.streamStatus).toBe(405);
+    expect(await client.streamStatus).toBe(200);
     await client.ping();
     expect(client.errors).toEqual([]);
   });
@@ -135,7 +135,7 @@ describe("a session of the SDK client", () => {
   it("needs the bearer token where one is configured", async () => {
     await using sidecar = await Sidecar.start({ command: EVERYTHING, env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN } });
     await using client = await SdkClient.connect(sidecar.url, { headers: { Authorization: `Bearer ${TOKEN}` } });
-    expect(await client.streamStatus).toBe(405);
+    expect(await client.streamStatus).toBe(200);
     expect(await client.callTool({ name: "echo", arguments: { message: "in" } })).toEqual(content("Echo: in"));
     expect(client.errors).toEqual([]);
     for (const headers of [{}, { Authorization: "Bearer wrong" }]) {

@@ -1,0 +1,109 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { CONFORMANCE_SERVER } from "../support/conformance.ts";
+import { CuttingProxy } from "../support/cutting-proxy.ts";
+import { CLIENTS, InteropClient } from "../support/sdk-clients.ts";
+import { Sidecar } from "../support/sidecar.ts";
+
+/** What the sidecar asks its clients to wait before they come back. */
+const RETRY_MS = 1000;
+/** Whoever would come back twice has come back. */
+const QUIET_MS = 2.5 * RETRY_MS;
+
+let sidecar: Sidecar;
+
+beforeAll(async () => {
+  sidecar = await Sidecar.start({ command: CONFORMANCE_SERVER });
+});
+
+afterAll(() => sidecar[Symbol.asyncDispose]());
+
+/** What the proxy has seen by GET, with the answers. */
+function gets({ requests }: CuttingProxy): (number | undefined)[] {
+  return requests.filter(({ httpMethod }) => httpMethod === "GET").map(({ status }) => status);
+}
+
+let lastName = 0;
+
+/** Makes a call whose answer has begun to be streamed, and ends it. */
+async function streamedCall(client: InteropClient, end: { readonly answer?: string; readonly error?: string }): Promise<unknown> {
+  const name = `call ${++lastName}`;
+  const answered = client.callTool("test_wait", { name }, { onprogress: () => undefined }).catch((error: unknown) => error);
+  await client.toolText("test_tell", { name, progress: 1 });
+  await client.toolText("test_tell", { name, ...end });
+  return answered;
+}
+
+/** Lets all of them do the same at once, since what they must not do takes time to see. @returns what each of them gets, by its name. */
+async function eachClient(scenario: (client: InteropClient, proxy: CuttingProxy) => Promise<unknown>): Promise<Record<string, unknown>> {
+  const results = CLIENTS.map(async ({ sdk, lane }) => {
+    await using proxy = await CuttingProxy.start(sidecar.origin);
+    await using client = await InteropClient.connect(sdk, proxy.url, { lane });
+    await proxy.waitForRequests(1, ({ httpMethod }) => httpMethod === "GET");
+    return [`${sdk} ${lane}`, await scenario(client, proxy)];
+  });
+  return Object.fromEntries(await Promise.all(results)) as Record<string, unknown>;
+}
+
+function forAll(expected: unknown): Record<string, unknown> {
+  return Object.fromEntries(CLIENTS.map(({ sdk, lane }) => [`${sdk} ${lane}`, expected]));
+}
+
+describe.concurrent("a client comes back only for what it has missed", () => {
+  it("not after answers", async () => {
+    const seen = await eachClient(async (client, proxy) => {
+      await client.listTools();
+      await expect(client.callTool("no_such_tool")).rejects.toThrow("no_such_tool");
+      expect(await streamedCall(client, { answer: "done" })).toEqual({ content: [{ type: "text", text: "done" }] });
+      await delay(QUIET_MS);
+      return { gets: gets(proxy), errors: [...client.errors] };
+    });
+    expect(seen).toEqual(forAll({ gets: [200], errors: [] }));
+  });
+
+  it("at most once after an error at the end of a stream", async () => {
+    const seen = await eachClient(async (client, proxy) => {
+      expect(await streamedCall(client, { error: "out of order" })).toMatchObject({ code: -32603 });
+      await delay(QUIET_MS);
+      return { gets: gets(proxy), errors: [...client.errors] };
+    });
+    // The first generation takes an error for no answer, asks for the rest, and is told that there is none.
+    const v1 = { gets: [200, 204], errors: [] };
+    expect(seen).toEqual({ ...forAll({ gets: [200], errors: [] }), "v1 private": v1, "v1 shared": v1 });
+  });
+
+  it("once after a call that it has cancelled", async () => {
+    const seen = await eachClient(async (client, proxy) => {
+      const name = `call ${++lastName}`;
+      const cancel = new AbortController();
+      const onprogress = (): void => cancel.abort("enough");
+      const cancelled = client.callTool("test_wait", { name }, { signal: cancel.signal, onprogress }).catch(String);
+      await client.toolText("test_tell", { name, progress: 1 });
+      expect(await cancelled).toContain("enough");
+      await delay(QUIET_MS);
+      return { gets: gets(proxy), errors: [...client.errors] };
+    });
+    expect(seen).toEqual(forAll({ gets: [200, 204], errors: [] }));
+  });
+
+  it("never after it has closed", async () => {
+    const seen = await eachClient(async (client, proxy) => {
+      await client.close();
+      const count = proxy.requests.length;
+      await delay(QUIET_MS);
+      return { later: proxy.requests.length - count, openStreams: proxy.openStreams };
+    });
+    expect(seen).toEqual(forAll({ later: 0, openStreams: 0 }));
+  });
+
+  it("twice, in vain, after it has ended its session but not itself", async () => {
+    const seen = await eachClient(async (client, proxy) => {
+      await client.terminate();
+      await delay(QUIET_MS + RETRY_MS);
+      await client.close();
+      return gets(proxy);
+    });
+    // Without a session id, which it has forgotten.
+    expect(seen).toEqual(forAll([200, 400, 400]));
+  });
+});

@@ -1,0 +1,79 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { CONFORMANCE_SERVER } from "../support/conformance.ts";
+import { CuttingProxy, type ProxiedRequest } from "../support/cutting-proxy.ts";
+import { CLIENTS, InteropClient } from "../support/sdk-clients.ts";
+import { Sidecar } from "../support/sidecar.ts";
+
+const WATCHED = "test://watched-resource";
+const UPDATED = "notifications/resources/updated";
+const MESSAGE = "notifications/message";
+const LISTS = ["tools", "prompts", "resources"].map((list) => `notifications/${list}/list_changed`);
+
+let sidecar: Sidecar;
+
+beforeAll(async () => {
+  sidecar = await Sidecar.start({ command: CONFORMANCE_SERVER });
+});
+
+afterAll(() => sidecar[Symbol.asyncDispose]());
+
+function isStream({ httpMethod, isStream: isOpened }: ProxiedRequest): boolean {
+  return httpMethod === "GET" && isOpened;
+}
+
+const CUTS: [title: string, isHalfOpen: boolean][] = [
+  ["for both sides", false],
+  ["unseen by the sidecar", true],
+];
+
+describe.concurrent.each(CLIENTS)("the GET stream of the $sdk client of a $lane server", ({ sdk, lane }) => {
+  it.each(CUTS)("that was cut, %s, is opened again and goes on where it was", async (_title, isHalfOpen) => {
+    // A server of its own for the shared lane, too: everybody hears of its lists.
+    await using own = await Sidecar.start({ command: CONFORMANCE_SERVER });
+    await using proxy = await CuttingProxy.start(own.origin);
+    await using client = await InteropClient.connect(sdk, proxy.url, { lane });
+    await proxy.waitForRequests(1, isStream);
+    await client.subscribe(WATCHED);
+    await client.toolText("test_change_watched_resource");
+    await client.waitToHear(UPDATED);
+
+    proxy.cut(isStream, { isHalfOpen });
+    await client.toolText("test_change_lists");
+    for (const method of LISTS) await client.waitToHear(method);
+    expect(client.heard.map(({ method }) => method)).toEqual([UPDATED, ...LISTS]);
+    await client.toolText("test_change_watched_resource");
+    await client.waitToHear(UPDATED, () => client.heard.length === 5);
+    expect(client.heard.map(({ method }) => method)).toEqual([UPDATED, ...LISTS, UPDATED]);
+    expect(proxy.requests.filter(isStream).map(({ lastEventId }) => lastEventId)).toEqual([undefined, "s1-1"]);
+  });
+
+  it("that is cut in the middle of a message delivers it again, once", async () => {
+    await using proxy = await CuttingProxy.start(sidecar.origin);
+    await using client = await InteropClient.connect(sdk, proxy.url, { lane });
+    await proxy.waitForRequests(1, isStream);
+    await client.subscribe(WATCHED);
+    const cut = proxy.cutBehind("notifications/resources/up");
+    await client.toolText("test_change_watched_resource");
+    await cut;
+    expect(await client.waitToHear(UPDATED)).toEqual({ uri: WATCHED });
+    await client.unsubscribe(WATCHED);
+    await client.setLevel("info");
+    await client.toolText("test_log", { level: "info", data: "the end" });
+    await client.waitToHear(MESSAGE);
+    expect(client.heard.filter(({ method }) => method === UPDATED)).toHaveLength(1);
+  });
+
+  it("comes back after each of several cuts, also where nothing had come on it", async () => {
+    await using proxy = await CuttingProxy.start(sidecar.origin);
+    await using client = await InteropClient.connect(sdk, proxy.url, { lane });
+    await client.subscribe(WATCHED);
+    for (const times of [1, 2, 3]) {
+      await proxy.waitForRequests(times, isStream);
+      proxy.cut(isStream);
+    }
+    await proxy.waitForRequests(4, isStream);
+    await client.toolText("test_change_watched_resource");
+    await client.waitToHear(UPDATED);
+    expect(proxy.openStreams).toBe(1);
+  });
+});

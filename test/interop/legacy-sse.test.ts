@@ -1,0 +1,152 @@
+import { Client as ClientV2, SSEClientTransport as SseTransportV2 } from "@modelcontextprotocol/client";
+import { Client, type ClientOptions } from "@modelcontextprotocol/sdk/client/index.js";
+import { SSEClientTransport } from "@modelcontextprotocol/sdk/client/sse.js";
+import { StreamableHTTPClientTransport, StreamableHTTPError } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+import { CreateMessageRequestSchema } from "@modelcontextprotocol/sdk/types.js";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { CONFORMANCE_SERVER } from "../support/conformance.ts";
+import { isGroupAlive, Sidecar } from "../support/sidecar.ts";
+
+const TOKEN = "s3cret-Token.0123456789";
+const INFO = { name: "interop", version: "1.0.0" };
+const TOKEN_HEADERS = { Authorization: `Bearer ${TOKEN}` };
+const MODEL_ANSWER = { model: "m", role: "assistant", content: { type: "text", text: "forty-two" } } as const;
+
+/** The last of the three comes with the answer, and SDK clients then forget the handler before they call it. */
+const FIRST_PROGRESS = [0, 50].map((progress) => ({ progress, total: 100 }));
+
+/** The official client over HTTP+SSE, exactly as an application would use it; it only notes what it complains about. */
+class SseClient extends Client {
+  readonly errors: Error[] = [];
+  override readonly onerror = (error: Error): void => void this.errors.push(error);
+
+  constructor(options?: ClientOptions) {
+    super(INFO, options);
+  }
+
+  open(url: URL): Promise<void> {
+    return this.connect(new SSEClientTransport(url, { requestInit: { headers: TOKEN_HEADERS } }));
+  }
+}
+
+function content(text: string): object {
+  return { content: [{ type: "text", text }] };
+}
+
+/** As applications do it that know nothing but a URL: Streamable HTTP first, HTTP+SSE where that is refused. */
+async function connectWithFallback(url: URL): Promise<{ readonly client: Client; readonly refused: unknown }> {
+  const requestInit = { headers: TOKEN_HEADERS };
+  try {
+    const client = new Client(INFO);
+    await client.connect(new StreamableHTTPClientTransport(url, { requestInit }));
+    return { client, refused: undefined };
+  } catch (refused) {
+    const client = new Client(INFO);
+    await client.connect(new SSEClientTransport(url, { requestInit }));
+    return { client, refused };
+  }
+}
+
+describe("HTTP+SSE with the official clients", () => {
+  let sidecar: Sidecar;
+  let url: URL;
+  beforeAll(async () => {
+    sidecar = await Sidecar.start({
+      command: CONFORMANCE_SERVER,
+      flags: ["--legacy-sse", "on"],
+      env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN },
+    });
+    url = new URL(`${sidecar.origin}/sse`);
+  });
+  afterAll(() => sidecar[Symbol.asyncDispose]());
+
+  it("serves a client of the SDK: handshake, lists, logs, subscriptions", async () => {
+    const methods: string[] = [];
+    const client = new SseClient();
+    client.fallbackNotificationHandler = async ({ method }) => void methods.push(method);
+    await client.open(url);
+    expect(client.getServerVersion()).toEqual({ name: "conformance-server", version: "1.0.0" });
+    expect((await client.listTools()).tools.map(({ name }) => name)).toContain("test_tool_with_progress");
+    await client.setLoggingLevel("info");
+    await client.callTool({ name: "test_tool_with_logging", arguments: {} });
+    expect(methods).toEqual(Array.from({ length: 3 }, () => "notifications/message"));
+
+    await client.subscribeResource({ uri: "test://watched-resource" });
+    await client.callTool({ name: "test_change_watched_resource", arguments: {} });
+    expect(methods.at(-1)).toBe("notifications/resources/updated");
+    await client.close();
+    expect(client.errors).toEqual([]);
+  });
+
+  it("carries sampling through a server of the client's own, which ends with the client", async () => {
+    const client = new SseClient({ capabilities: { sampling: {} } });
+    const prompts: unknown[] = [];
+    client.setRequestHandler(CreateMessageRequestSchema, ({ params }) => {
+      prompts.push(params.messages);
+      return MODEL_ANSWER;
+    });
+    const before = sidecar.childPid;
+    await client.open(url);
+    const { childPid } = sidecar;
+    expect(childPid).not.toBe(before);
+    expect(await client.callTool({ name: "test_sampling", arguments: { prompt: "what is six by nine" } })).toEqual(
+      content("The model said: forty-two"),
+    );
+    expect(prompts).toEqual([[{ role: "user", content: { type: "text", text: "what is six by nine" } }]]);
+    await client.close();
+    await sidecar.waitForLog("mcp server ended", (line) => line["childPid"] === childPid);
+    expect(isGroupAlive(childPid)).toBe(false);
+  });
+
+  it("serves a client of the SDK's second version", async () => {
+    const client = new ClientV2(INFO, { capabilities: { sampling: {} } });
+    client.setRequestHandler("sampling/createMessage", () => MODEL_ANSWER);
+    await client.connect(new SseTransportV2(url, { requestInit: { headers: TOKEN_HEADERS } }));
+    const progress: unknown[] = [];
+    const onprogress = (each: unknown): unknown => progress.push(each);
+    expect((await client.listTools()).tools.map(({ name }) => name)).toContain("test_tool_with_progress");
+    expect(await client.callTool({ name: "test_tool_with_progress", arguments: {} }, { onprogress })).toMatchObject(
+      content("Reached 100 of 100."),
+    );
+    expect(progress.slice(0, 2)).toEqual(FIRST_PROGRESS);
+    expect(await client.callTool({ name: "test_sampling", arguments: { prompt: "?" } })).toMatchObject(
+      content("The model said: forty-two"),
+    );
+    await client.close();
+  });
+
+  it("is what a client falls back to that has only the URL of the stream", async () => {
+    const { client, refused } = await connectWithFallback(url);
+    expect(refused).toBeInstanceOf(StreamableHTTPError);
+    expect(refused).toMatchObject({ code: 405 });
+    expect(await client.callTool({ name: "test_simple_text", arguments: {} })).toEqual(content("A simple text."));
+    await client.close();
+  });
+
+  it("is not what a client falls back to that has the URL of the endpoint", async () => {
+    const { client, refused } = await connectWithFallback(new URL(sidecar.url));
+    expect(refused).toBeUndefined();
+    expect(await client.callTool({ name: "test_simple_text", arguments: {} })).toEqual(content("A simple text."));
+    await client.close();
+  });
+
+  it("keeps ten clients with the same ids and tokens apart", async () => {
+    const clients = await Promise.all(
+      Array.from({ length: 10 }, async () => {
+        const client = new SseClient();
+        await client.open(url);
+        return client;
+      }),
+    );
+    const shown = await Promise.all(
+      clients.map(async (client) => {
+        const progress: unknown[] = [];
+        const onprogress = (each: unknown): unknown => progress.push(each);
+        const result = await client.callTool({ name: "test_tool_with_progress", arguments: {} }, undefined, { onprogress });
+        return { result, first: progress.slice(0, 2) };
+      }),
+    );
+    expect(shown).toEqual(clients.map(() => ({ result: content("Reached 100 of 100."), first: FIRST_PROGRESS })));
+    await Promise.all(clients.map((client) => client.close()));
+  });
+});

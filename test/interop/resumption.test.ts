@@ -1,0 +1,188 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describeError } from "../../src/errors.ts";
+import { CONFORMANCE_SERVER } from "../support/conformance.ts";
+import { CuttingProxy, type ProxiedRequest } from "../support/cutting-proxy.ts";
+import { CLIENTS, InteropClient, SDKS } from "../support/sdk-clients.ts";
+import { Sidecar } from "../support/sidecar.ts";
+
+let sidecar: Sidecar;
+
+beforeAll(async () => {
+  sidecar = await Sidecar.start({ command: CONFORMANCE_SERVER });
+});
+
+afterAll(() => sidecar[Symbol.asyncDispose]());
+
+function isResumption({ httpMethod, lastEventId }: ProxiedRequest): boolean {
+  return httpMethod === "GET" && lastEventId?.startsWith("r") === true;
+}
+
+const CUTS: [title: string, isHalfOpen: boolean][] = [
+  ["for both sides", false],
+  ["unseen by the sidecar", true],
+];
+
+let lastName = 0;
+
+/** A call of a tool that waits to be told what to do. */
+class WaitingCall {
+  readonly name = `call ${++lastName}`;
+  readonly seen: number[] = [];
+  readonly answer: Promise<string>;
+  readonly #client: InteropClient;
+
+  constructor(client: InteropClient, onresumptiontoken: (token: string) => void = () => undefined) {
+    this.#client = client;
+    const onprogress = ({ progress }: { progress: number }): void => void this.seen.push(progress);
+    this.answer = client.toolText("test_wait", { name: this.name }, { onprogress, onresumptiontoken });
+  }
+
+  async tell(what: { readonly progress?: number; readonly answer?: string }): Promise<void> {
+    await this.#client.toolText("test_tell", { name: this.name, ...what });
+  }
+}
+
+describe.concurrent.each(CLIENTS)("the $sdk client of a $lane server", ({ sdk, lane }) => {
+  it.each(CUTS)("has a call answered whose connection is cut in the middle, %s", async (_title, isHalfOpen) => {
+    await using proxy = await CuttingProxy.start(sidecar.origin);
+    await using client = await InteropClient.connect(sdk, proxy.url, { lane });
+    const call = new WaitingCall(client);
+    for (const progress of [1, 2]) await call.tell({ progress });
+    const cut = proxy.cutBehind('"progress":3', { isHalfOpen });
+    await call.tell({ progress: 3 });
+    await cut;
+    await call.tell({ progress: 4 });
+    await proxy.waitForRequests(1, isResumption);
+    await call.tell({ progress: 5 });
+    await call.tell({ answer: "arrived" });
+    expect(await call.answer).toBe("arrived");
+    expect(call.seen).toEqual([1, 2, 3, 4, 5]);
+    expect(proxy.requests.filter(isResumption)).toHaveLength(1);
+    expect(proxy.requests.filter(({ method }) => method === "tools/call")).toHaveLength(7);
+  });
+
+  it("has a call answered that is cut again while it catches up", async () => {
+    await using proxy = await CuttingProxy.start(sidecar.origin);
+    await using client = await InteropClient.connect(sdk, proxy.url, { lane });
+    const call = new WaitingCall(client);
+    const cut = proxy.cutBehind('"progress":1');
+    await call.tell({ progress: 1 });
+    await cut;
+    const cutAgain = proxy.cutBehind('"progress":3');
+    for (const progress of [2, 3, 4]) await call.tell({ progress });
+    await cutAgain;
+    await call.tell({ answer: "at last" });
+    expect(await call.answer).toBe("at last");
+    expect(call.seen).toEqual([1, 2, 3, 4]);
+    expect(proxy.requests.filter(isResumption)).toHaveLength(2);
+  });
+
+  it.each(CUTS)("gets the answer that was cut short, once, %s", async (_title, isHalfOpen) => {
+    await using proxy = await CuttingProxy.start(sidecar.origin);
+    await using client = await InteropClient.connect(sdk, proxy.url, { lane });
+    const call = new WaitingCall(client);
+    await call.tell({ progress: 1 });
+    const cut = proxy.cutBehind("a long ans", { isHalfOpen });
+    await call.tell({ answer: "a long answer" });
+    await cut;
+    expect(await call.answer).toBe("a long answer");
+    expect(call.seen).toEqual([1]);
+    expect(proxy.requests.filter(isResumption)).toHaveLength(1);
+  });
+
+  it("goes on with a call that another client of the session had begun", async () => {
+    await using proxy = await CuttingProxy.start(sidecar.origin);
+    await using client = await InteropClient.connect(sdk, proxy.url, { lane });
+    let token = "";
+    const call = new WaitingCall(client, (latest) => (token = latest));
+    const left = call.answer.catch(describeError);
+    for (const progress of [1, 2]) await call.tell({ progress });
+    while (call.seen.length < 2) await client.ping();
+    const { sessionId } = client;
+    await client.close();
+    expect(await left).toContain("Connection closed");
+
+    await using heir = await InteropClient.connect(sdk, proxy.url, { lane, sessionId });
+    await heir.toolText("test_tell", { name: call.name, progress: 3 });
+    await heir.toolText("test_tell", { name: call.name, answer: "inherited" });
+    expect(await heir.toolText("test_wait", { name: call.name }, { resumptionToken: token })).toBe("inherited");
+    // It was answered by what the first call has left behind: the server was not asked again.
+    expect(proxy.requests.filter(({ method }) => method === "tools/call")).toHaveLength(5);
+  });
+
+  it("has a call given up by the server that is cut before anything has come", async () => {
+    await using proxy = await CuttingProxy.start(sidecar.origin);
+    await using client = await InteropClient.connect(sdk, proxy.url, { lane });
+    const call = new WaitingCall(client);
+    const lost = call.answer.catch(describeError);
+    await call.tell({});
+    proxy.cut(({ status }) => status === undefined);
+    expect(await lost).toContain("fetch failed");
+    expect(await client.toolText("test_cancellation", { name: call.name })).toBe("client disconnected");
+    expect(proxy.requests.filter(isResumption)).toHaveLength(0);
+  });
+});
+
+describe.concurrent.each(["2025-06-18", "2025-03-26"])("the v2 client that only speaks %s", (revision) => {
+  it("has a call answered that is cut behind its first progress", async () => {
+    await using proxy = await CuttingProxy.start(sidecar.origin);
+    await using client = await InteropClient.connect("v2", proxy.url, { lane: "shared", revision });
+    const call = new WaitingCall(client);
+    await call.tell({ progress: 1 });
+    const cut = proxy.cutBehind('"progress":2');
+    for (const progress of [2, 3]) await call.tell({ progress });
+    await cut;
+    await call.tell({ answer: "arrived" });
+    expect(await call.answer).toBe("arrived");
+    expect(call.seen).toEqual([1, 2, 3]);
+  });
+});
+
+describe("a call that is cut while nothing comes", () => {
+  let silent: Sidecar;
+
+  beforeAll(async () => {
+    silent = await Sidecar.start({ command: CONFORMANCE_SERVER, flags: ["--stream-after-ms", "50", "--keep-alive-ms", "20"] });
+  });
+
+  afterAll(() => silent[Symbol.asyncDispose]());
+
+  it.concurrent.each(CLIENTS)("is answered when its client has come back: $sdk, $lane", async ({ sdk, lane }) => {
+    await using proxy = await CuttingProxy.start(silent.origin);
+    await using client = await InteropClient.connect(sdk, proxy.url, { lane });
+    // An event id with nothing to it is all that comes.
+    const cut = proxy.cutBehind("data: \n\n", { method: "tools/call" });
+    const call = new WaitingCall(client);
+    await cut;
+    await proxy.waitForRequests(1, isResumption);
+    await call.tell({ progress: 1, answer: "after all" });
+    expect(await call.answer).toBe("after all");
+    expect(call.seen).toEqual([1]);
+  });
+
+  it("is given up where its client got nothing to come back with, by the revision that it speaks", async () => {
+    await using proxy = await CuttingProxy.start(silent.origin);
+    await using client = await InteropClient.connect("v2", proxy.url, { lane: "shared", revision: "2025-06-18" });
+    const cut = proxy.cutBehind(": keep-alive\n\n", { method: "tools/call" });
+    const call = new WaitingCall(client);
+    await cut;
+    expect(await client.toolText("test_cancellation", { name: call.name })).toBe("client disconnected");
+    const lost = call.answer.catch(describeError);
+    await client.close();
+    expect(await lost).toContain("Connection closed");
+  });
+});
+
+describe.concurrent.each(SDKS)("the %s client", (sdk) => {
+  it("is asked once by a server whose question was cut short", async () => {
+    await using proxy = await CuttingProxy.start(sidecar.origin);
+    await using client = await InteropClient.connect(sdk, proxy.url, {
+      answer: () => ({ role: "assistant", model: "parrot", content: { type: "text", text: "yes" } }),
+    });
+    const cut = proxy.cutBehind('"sampling/create');
+    const answered = client.toolText("test_sampling", { prompt: "are you there?" });
+    await cut;
+    expect(await answered).toBe("The model said: yes");
+    expect(client.asked).toHaveLength(1);
+  });
+});

@@ -1,0 +1,92 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { CONFORMANCE_SERVER } from "../support/conformance.ts";
+import { CLIENTS, InteropClient, SDKS } from "../support/sdk-clients.ts";
+import { Sidecar } from "../support/sidecar.ts";
+
+let sidecar: Sidecar;
+
+beforeAll(async () => {
+  sidecar = await Sidecar.start({ command: CONFORMANCE_SERVER });
+});
+
+afterAll(() => sidecar[Symbol.asyncDispose]());
+
+function steps(count: number): number[] {
+  return Array.from({ length: count }, (_, index) => index + 1);
+}
+
+describe.each(CLIENTS)("the $sdk client of a $lane server", ({ sdk, lane }) => {
+  it("sees all progress of a call, in order, and then the answer", async () => {
+    await using client = await InteropClient.connect(sdk, sidecar.url, { lane });
+    const seen: unknown[] = [];
+    const text = await client.toolText("test_steps", { steps: 20, text: "arrived" }, { onprogress: (event) => seen.push(event) });
+    expect(text).toBe("arrived");
+    expect(seen).toEqual(steps(20).map((progress) => ({ progress, total: 20 })));
+    expect(client.errors).toEqual([]);
+  });
+
+  it("sees each progress when it happens, not with the answer", async () => {
+    await using client = await InteropClient.connect(sdk, sidecar.url, { lane });
+    const name = `${sdk} ${lane} progress`;
+    const first = Promise.withResolvers<number>();
+    const answered = client.toolText("test_wait", { name }, { onprogress: ({ progress }) => first.resolve(progress) });
+    await client.toolText("test_tell", { name, progress: 0.5 });
+    expect(await first.promise).toBe(0.5);
+    await client.toolText("test_tell", { name, answer: "now" });
+    expect(await answered).toBe("now");
+  });
+
+  it("gives each of many calls at once its own progress and answer", async () => {
+    await using client = await InteropClient.connect(sdk, sidecar.url, { lane });
+    const calls = steps(25).map(async (count) => {
+      const seen: number[] = [];
+      const text = await client.toolText(
+        "test_steps",
+        { steps: count, text: `call ${count}` },
+        { onprogress: (event) => seen.push(event.progress) },
+      );
+      return { text, seen };
+    });
+    expect(await Promise.all(calls)).toEqual(steps(25).map((count) => ({ text: `call ${count}`, seen: steps(count) })));
+    expect(client.errors).toEqual([]);
+  });
+
+  it("has the server give up a call that it cancels, and goes on", async () => {
+    await using client = await InteropClient.connect(sdk, sidecar.url, { lane });
+    const name = `${sdk} ${lane} cancel`;
+    const cancel = new AbortController();
+    const waiting = client.callTool("test_wait", { name }, { signal: cancel.signal, onprogress: () => cancel.abort("no longer needed") });
+    // The call has begun to be answered with a stream, and with nothing else.
+    await Promise.all([client.toolText("test_tell", { name, progress: 1 }), expect(waiting).rejects.toThrow("no longer needed")]);
+    expect(await client.toolText("test_cancellation", { name })).toBe("no longer needed");
+    expect(await client.ping()).toEqual({});
+  });
+
+  it("has the server give up a call of which nothing has come yet", async () => {
+    await using client = await InteropClient.connect(sdk, sidecar.url, { lane });
+    const name = `${sdk} ${lane} early`;
+    const cancel = new AbortController();
+    const waiting = client.callTool("test_wait", { name }, { signal: cancel.signal });
+    await client.toolText("test_tell", { name });
+    cancel.abort("changed my mind");
+    await expect(waiting).rejects.toThrow("changed my mind");
+    expect(await client.toolText("test_cancellation", { name })).toBe("changed my mind");
+    expect(client.errors).toEqual([]);
+  });
+});
+
+describe.each(SDKS)("two %s clients of a shared server", (sdk) => {
+  it("cancel their own call, not the other's with the same id", async () => {
+    await using first = await InteropClient.connect(sdk, sidecar.url, { lane: "shared" });
+    await using second = await InteropClient.connect(sdk, sidecar.url, { lane: "shared" });
+    const cancel = new AbortController();
+    const given = first.callTool("test_wait", { name: `${sdk} first` }, { signal: cancel.signal });
+    const kept = second.toolText("test_wait", { name: `${sdk} second` });
+    for (const name of [`${sdk} first`, `${sdk} second`]) await first.toolText("test_tell", { name });
+    cancel.abort("enough");
+    await expect(given).rejects.toThrow("enough");
+    expect(await second.toolText("test_cancellation", { name: `${sdk} first` })).toBe("enough");
+    await second.toolText("test_tell", { name: `${sdk} second`, answer: "still here" });
+    expect(await kept).toBe("still here");
+  });
+});

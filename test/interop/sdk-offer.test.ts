@@ -1,0 +1,130 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { PNG_BASE64 } from "../fixtures/conformance/samples.ts";
+import { CONFORMANCE_SERVER } from "../support/conformance.ts";
+import { CLIENTS, InteropClient } from "../support/sdk-clients.ts";
+import { Sidecar } from "../support/sidecar.ts";
+
+let sidecar: Sidecar;
+
+beforeAll(async () => {
+  sidecar = await Sidecar.start({ command: CONFORMANCE_SERVER });
+});
+
+afterAll(() => sidecar[Symbol.asyncDispose]());
+
+describe.each(CLIENTS)("the $sdk client of a $lane server", ({ sdk, lane }) => {
+  let client: InteropClient;
+
+  beforeAll(async () => {
+    client = await InteropClient.connect(sdk, sidecar.url, { lane });
+  });
+
+  afterAll(async () => {
+    await client.terminate();
+    await client.close();
+  });
+
+  it("opens a session with the server's own handshake", () => {
+    expect(client.handshake).toEqual({
+      version: { name: "conformance-server", version: "1.0.0" },
+      capabilities: {
+        tools: { listChanged: true },
+        prompts: { listChanged: true },
+        resources: { subscribe: true, listChanged: true },
+        logging: {},
+        completions: {},
+      },
+    });
+    expect(client.protocolVersion).toBe("2025-11-25");
+    expect(client.sessionId).toMatch(/^[\x21-\x7e]{16,}$/);
+  });
+
+  it("gets ping answered", async () => {
+    expect(await client.ping()).toEqual({});
+  });
+
+  it("lists and calls tools", async () => {
+    const tools = await client.listTools();
+    expect(tools.map(({ name }) => name)).toEqual(expect.arrayContaining(["test_simple_text", "json_schema_2020_12_tool", "test_wait"]));
+    expect(tools.find(({ name }) => name === "json_schema_2020_12_tool")?.inputSchema).toMatchObject({
+      $schema: "https://json-schema.org/draft/2020-12/schema",
+      additionalProperties: false,
+    });
+    expect(await client.callTool("test_multiple_content_types")).toEqual({
+      content: [
+        { type: "text", text: "An image and a resource follow." },
+        { type: "image", data: PNG_BASE64, mimeType: "image/png" },
+        { type: "resource", resource: { uri: "test://mixed", mimeType: "text/plain", text: "The resource test://mixed, embedded." } },
+      ],
+    });
+    expect(await client.callTool("test_error_handling")).toEqual({
+      content: [{ type: "text", text: "Error: this tool always fails" }],
+      isError: true,
+    });
+  });
+
+  it("is told by the server that there is no such tool", async () => {
+    await expect(client.callTool("no_such_tool")).rejects.toMatchObject({
+      code: -32602,
+      message: expect.stringContaining("no_such_tool") as string,
+    });
+  });
+
+  it("lists and reads resources", async () => {
+    const resources = await client.listResources();
+    expect(resources.map(({ uri }) => uri)).toEqual(["test://static-text", "test://static-binary", "test://watched-resource"]);
+    expect(await client.readResource("test://static-text")).toEqual([
+      { uri: "test://static-text", mimeType: "text/plain", text: "A static text." },
+    ]);
+    expect(await client.readResource("test://static-binary")).toEqual([
+      { uri: "test://static-binary", mimeType: "image/png", blob: PNG_BASE64 },
+    ]);
+    const templates = await client.listResourceTemplates();
+    expect(templates.map(({ uriTemplate }) => uriTemplate)).toEqual(["test://template/{id}/data"]);
+    expect(await client.readResource("test://template/123/data")).toEqual([
+      { uri: "test://template/123/data", mimeType: "text/plain", text: "The data of 123." },
+    ]);
+    await expect(client.readResource("test://nowhere")).rejects.toMatchObject({
+      message: expect.stringContaining("-32002: there is no resource test://nowhere") as string,
+      data: { uri: "test://nowhere" },
+    });
+  });
+
+  it("lists and gets prompts", async () => {
+    const prompts = await client.listPrompts();
+    expect(prompts.map(({ name }) => name)).toContain("test_prompt_with_arguments");
+    expect(await client.getPrompt("test_prompt_with_arguments", { arg1: "ünï", arg2: "\n" })).toEqual([
+      { role: "user", content: { type: "text", text: "A prompt with 'ünï' and '\n'." } },
+    ]);
+  });
+
+  it("gets an argument completed", async () => {
+    expect(await client.completePrompt("test_prompt_with_arguments", "arg1", "testV")).toEqual(["testValue1", "testValue2"]);
+  });
+
+  it("has nothing to complain about", () => {
+    expect(client.errors).toEqual([]);
+  });
+});
+
+describe.each(["2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"])("the v2 client that only speaks %s", (revision) => {
+  it.each(["private", "shared"] as const)("is served by a %s server in that revision", async (lane) => {
+    await using client = await InteropClient.connect("v2", sidecar.url, { lane, revision });
+    const seen: number[] = [];
+    const onprogress = ({ progress }: { progress: number }): void => void seen.push(progress);
+    expect(client.protocolVersion).toBe(revision);
+    expect(await client.toolText("test_steps", { steps: 3, text: "old" }, { onprogress })).toBe("old");
+    expect(seen).toEqual([1, 2, 3]);
+    expect(await client.toolText("test_simple_text")).toBe("A simple text.");
+    expect(client.errors).toEqual([]);
+  });
+});
+
+describe("the v2 client that tries the next era of the protocol first", () => {
+  it.each(["private", "shared"] as const)("is served by a %s server in this one", async (lane) => {
+    await using client = await InteropClient.connect("v2", sidecar.url, { lane, negotiation: "auto" });
+    expect(client.protocolVersion).toBe("2025-11-25");
+    expect(await client.toolText("test_simple_text")).toBe("A simple text.");
+    expect(client.errors).toEqual([]);
+  });
+});

@@ -1,0 +1,109 @@
+import { InMemoryTaskStore } from "@modelcontextprotocol/sdk/experimental/tasks";
+import { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+import {
+  CallToolResultSchema,
+  type ClientCapabilities,
+  CreateMessageRequestSchema,
+  ElicitRequestSchema,
+} from "@modelcontextprotocol/sdk/types.js";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+import { EVERYTHING } from "../support/real-servers.ts";
+import { Sidecar } from "../support/sidecar.ts";
+
+const TASK_SERVER = [process.execPath, fileURLToPath(new URL("../fixtures/task-server.ts", import.meta.url))];
+const TTL_MS = 60_000;
+
+interface TaskRun {
+  /** Of the messages, each once. */
+  readonly types: readonly string[];
+  readonly progress: readonly number[];
+  readonly text: string;
+}
+
+/** Only the first generation of the SDK has the tasks of 2025-11-25. */
+class TaskClient extends Client implements AsyncDisposable {
+  readonly #http: StreamableHTTPClientTransport;
+
+  constructor(url: string, capabilities: ClientCapabilities) {
+    // With a store for its own tasks it would look there for those of the server.
+    const own = capabilities.tasks === undefined ? {} : { taskStore: new InMemoryTaskStore() };
+    super({ name: "interop", version: "1.0.0" }, { capabilities, ...own });
+    this.#http = new StreamableHTTPClientTransport(new URL(url));
+  }
+
+  async open(): Promise<void> {
+    await this.connect(this.#http);
+  }
+
+  /** Runs a tool as a task, to its end. */
+  async run(name: string, args: Record<string, unknown> = {}): Promise<TaskRun> {
+    const types = new Set<string>();
+    const progress: number[] = [];
+    let text = "";
+    const options = { onprogress: (event: { progress: number }) => void progress.push(event.progress), task: { ttl: TTL_MS } };
+    const stream = this.experimental.tasks.callToolStream({ name, arguments: args }, CallToolResultSchema, options);
+    for await (const message of stream) {
+      types.add(message.type);
+      if (message.type === "error") throw message.error;
+      if (message.type === "result" && message.result.content[0]?.type === "text") ({ text } = message.result.content[0]);
+    }
+    return { types: [...types], progress, text };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+}
+
+const COUNTED: TaskRun = { types: ["taskCreated", "taskStatus", "result"], progress: [1, 2, 3], text: "counted" };
+
+describe.concurrent("tasks of the v1 client", () => {
+  it.each([
+    ["shared", {}],
+    ["private", { roots: {} }],
+  ])("show progress of a call on a %s server to their end, also after its first answer", async (_lane, capabilities) => {
+    await using sidecar = await Sidecar.start({ command: TASK_SERVER });
+    await using client = new TaskClient(sidecar.url, capabilities);
+    await client.open();
+    expect(await client.run("count")).toEqual(COUNTED);
+  });
+
+  it("of several clients on a shared server show each its own progress", async () => {
+    await using sidecar = await Sidecar.start({ command: TASK_SERVER });
+    await using first = new TaskClient(sidecar.url, {});
+    await using second = new TaskClient(sidecar.url, {});
+    await Promise.all([first.open(), second.open()]);
+    const runs = await Promise.all([first.run("count"), second.run("count"), second.run("count")]);
+    expect(runs).toEqual([COUNTED, COUNTED, COUNTED]);
+  });
+
+  it("ask the user while they run", async () => {
+    await using sidecar = await Sidecar.start({ command: EVERYTHING });
+    await using client = new TaskClient(sidecar.url, { elicitation: { form: {} } });
+    client.setRequestHandler(ElicitRequestSchema, ({ params }) => {
+      expect(params.message).toContain('"python"');
+      return { action: "accept", content: { interpretation: "snake" } };
+    });
+    await client.open();
+    const { types, text } = await client.run("simulate-research-query", { topic: "python", ambiguous: true });
+    expect(types).toEqual(["taskCreated", "taskStatus", "result"]);
+    expect(text).toContain("# Research Report: python (snake)");
+  });
+
+  it("are run by the client where the server asks for them", async () => {
+    await using sidecar = await Sidecar.start({ command: EVERYTHING });
+    await using client = new TaskClient(sidecar.url, { sampling: {}, tasks: { requests: { sampling: { createMessage: {} } } } });
+    client.setRequestHandler(CreateMessageRequestSchema, async (_request, { taskStore }) => {
+      if (taskStore === undefined) throw new Error("the client has no store for tasks");
+      const task = await taskStore.createTask({ ttl: TTL_MS });
+      const content = { type: "text", text: "thought it over" };
+      await taskStore.storeTaskResult(task.taskId, "completed", { role: "assistant", model: "thinker", content });
+      return { task };
+    });
+    await client.open();
+    const { content } = await client.callTool({ name: "trigger-sampling-request-async", arguments: { prompt: "think" } });
+    expect(content).toEqual([{ type: "text", text: expect.stringMatching(/^\[COMPLETED\].*thought it over/s) as string }]);
+  });
+});

@@ -1,0 +1,137 @@
+import { describe, expect, it } from "vitest";
+import { CONFORMANCE_SERVER } from "../support/conformance.ts";
+import { CuttingProxy } from "../support/cutting-proxy.ts";
+import { groupEnd } from "../support/process-end.ts";
+import type { Answer } from "../support/sdk-client-questions.ts";
+import { InteropClient, type Sdk } from "../support/sdk-clients.ts";
+import { Sidecar } from "../support/sidecar.ts";
+
+const CALLS = 50;
+const STEPS = 3;
+/** Every so many calls of a client that can be asked, there is one that asks it. */
+const ASKING = 5;
+/** Connections of each client that are cut. */
+const CUTS = 6;
+
+interface Participant {
+  readonly name: string;
+  readonly sdk: Sdk;
+  readonly lane: "private" | "shared";
+}
+
+const PARTICIPANTS = Array.from({ length: 10 }, (_, index): Participant => {
+  const sdk = index < 5 ? "v1" : "v2";
+  const lane = index % 2 === 0 ? "private" : "shared";
+  return { name: `${sdk} ${lane} ${index}`, sdk, lane };
+});
+
+/** A model that says who it is. */
+function sign(name: string): Answer {
+  return ({ params }) => {
+    const [{ content } = {}] = params["messages"] as { content: { text: string } }[];
+    return { role: "assistant", model: name, content: { type: "text", text: `${name} read ${content?.text}` } };
+  };
+}
+
+interface Answered {
+  readonly text: string;
+  readonly seen: number[];
+}
+
+async function callSteps(client: InteropClient, text: string): Promise<Answered> {
+  const seen: number[] = [];
+  const onprogress = ({ progress }: { progress: number }): void => void seen.push(progress);
+  return { text: await client.toolText("test_steps", { steps: STEPS, text }, { onprogress }), seen };
+}
+
+/** All calls of one client at once. Each SDK numbers its requests from 0, and its progress tokens likewise. */
+async function callAll(client: InteropClient, { name, lane }: Participant): Promise<{ steps: Answered[]; said: string[] }> {
+  const steps: Promise<Answered>[] = [];
+  const said: Promise<string>[] = [];
+  for (let index = 0; index < CALLS; index++) {
+    steps.push(callSteps(client, `${name} call ${index}`));
+    if (lane === "private" && index % ASKING === 0) said.push(client.toolText("test_sampling", { prompt: `${name} prompt ${index}` }));
+  }
+  return { steps: await Promise.all(steps), said: await Promise.all(said) };
+}
+
+function expectedOf({ name, lane }: Participant): { steps: Answered[]; said: string[] } {
+  const indexes = Array.from({ length: CALLS }, (_, index) => index);
+  const asking = lane === "private" ? indexes.filter((index) => index % ASKING === 0) : [];
+  return {
+    steps: indexes.map((index) => ({ text: `${name} call ${index}`, seen: Array.from({ length: STEPS }, (_, step) => step + 1) })),
+    said: asking.map((index) => `The model said: ${name} read ${name} prompt ${index}`),
+  };
+}
+
+function privatePids({ logLines }: Sidecar): number[] {
+  return logLines.filter(({ msg, lane }) => msg === "mcp server started" && lane !== undefined).map(({ childPid }) => Number(childPid));
+}
+
+/** Connects all; each may have its own way there. */
+async function connectAll(urlOf: (participant: Participant) => string): Promise<InteropClient[]> {
+  return Promise.all(
+    PARTICIPANTS.map(async (each) => InteropClient.connect(each.sdk, urlOf(each), { lane: each.lane, answer: sign(each.name) })),
+  );
+}
+
+/** @returns what each was answered. */
+async function callFromAll(clients: readonly InteropClient[]): Promise<unknown[]> {
+  return Promise.all(
+    clients.map(async (client, index) => {
+      const participant = PARTICIPANTS[index];
+      if (participant === undefined) throw new Error(`nobody has the number ${index}`);
+      return callAll(client, participant);
+    }),
+  );
+}
+
+describe("ten clients of both kinds at once", () => {
+  it("get each its own answers, progress and questions, and leave no process behind", async () => {
+    await using sidecar = await Sidecar.start({ command: CONFORMANCE_SERVER });
+    const clients = await connectAll(() => sidecar.url);
+    expect(await callFromAll(clients)).toEqual(PARTICIPANTS.map(expectedOf));
+    for (const [index, { asked, errors, heard }] of clients.entries()) {
+      const { name = "", lane } = PARTICIPANTS[index] ?? {};
+      expect(asked).toHaveLength(lane === "private" ? CALLS / ASKING : 0);
+      for (const { params } of asked) expect(JSON.stringify(params)).toContain(`${name} prompt`);
+      expect(errors).toEqual([]);
+      expect(heard).toEqual([]);
+    }
+
+    const pids = privatePids(sidecar);
+    expect(pids).toHaveLength(5);
+    await Promise.all(clients.map((client) => client[Symbol.asyncDispose]()));
+    await Promise.all(pids.map(groupEnd));
+  });
+
+  it("get the same where some of their connections are cut in the middle", async () => {
+    await using sidecar = await Sidecar.start({ command: CONFORMANCE_SERVER });
+    await using stack = new AsyncDisposableStack();
+    const proxies = new Map<Participant, CuttingProxy>();
+    for (const participant of PARTICIPANTS) proxies.set(participant, stack.use(await CuttingProxy.start(sidecar.origin)));
+    const clients = await connectAll((participant) => proxies.get(participant)?.url ?? "");
+    for (const client of clients) stack.use(client);
+    const cuts: Promise<void>[] = [];
+    for (const proxy of proxies.values()) {
+      for (let count = 0; count < CUTS; count++) cuts.push(proxy.cutBehind('"progress":2', { isHalfOpen: count % 2 === 0 }));
+    }
+    expect(await callFromAll(clients)).toEqual(PARTICIPANTS.map(expectedOf));
+    await Promise.all(cuts);
+    for (const [index, { asked, heard }] of clients.entries()) {
+      expect(asked).toHaveLength(PARTICIPANTS[index]?.lane === "private" ? CALLS / ASKING : 0);
+      expect(heard).toEqual([]);
+    }
+  });
+
+  it("that leave without a word have their processes ended when they have been idle", async () => {
+    await using sidecar = await Sidecar.start({ command: CONFORMANCE_SERVER, flags: ["--session-idle-timeout-ms", "500"] });
+    const clients = await connectAll(() => sidecar.url);
+    await Promise.all(clients.map((client) => client.ping()));
+    await Promise.all(clients.map((client) => client.close()));
+    const pids = privatePids(sidecar);
+    expect(pids).toHaveLength(5);
+    await Promise.all(pids.map(groupEnd));
+    expect(sidecar.logLines.filter(({ msg }) => msg === "session ended")).toHaveLength(5);
+  });
+});
