@@ -1,6 +1,6 @@
 import { writeFileSync } from "node:fs";
 import { ALL_OPTIONS } from "../src/config/describe.ts";
-import { OPTION_GROUPS } from "../src/config/options.ts";
+import { OPTION_GROUPS } from "../src/config/option.ts";
 import { ERROR_CATALOG, type SidecarErrorCode } from "../src/errors.ts";
 import { WIRE_ERRORS } from "../src/http/error-response.ts";
 
