@@ -5,7 +5,7 @@
 export const ERROR_CATALOG = {
   PARSE_ERROR: { when: "The body is not UTF-8 or not JSON.", action: "Send one JSON-RPC 2.0 message as UTF-8 JSON." },
   INVALID_REQUEST: {
-    when: "The body is JSON, but not one JSON-RPC 2.0 message with a string or number id, or repeats a member; or the request is not valid HTTP (431 for too large headers).",
+    when: "The body is JSON, but not one JSON-RPC 2.0 message with a string or number id, or repeats a member; a batch where the revision has none, or initialize in a session; or the request is not valid HTTP (431 for too large headers).",
     action: "Correct the message that the error names.",
   },
   ORIGIN_NOT_ALLOWED: {
@@ -44,7 +44,7 @@ export const ERROR_CATALOG = {
     action: "Send the revision that initialize answered.",
   },
   REQUEST_TIMEOUT: {
-    when: "The MCP server did not answer within REQUEST_TIMEOUT_MS of acceptance, or of the last progress. Where it had been sent, the server was told to cancel.",
+    when: "The MCP server did not answer within REQUEST_TIMEOUT_MS of acceptance, or of the last progress, or of the client's answer to the server. Where it had been sent, the server was told to cancel.",
     action: "See `sent`: if true, the call may have taken effect. Check before repeating it.",
   },
   REQUEST_CANCELLED: {
@@ -72,7 +72,7 @@ export const ERROR_CATALOG = {
     action: "Retry after `Retry-After` seconds, end sessions that are not used, or raise CLAW_MCP_STDIO_MAX_PRIVATE_SERVERS.",
   },
   EVENT_NOT_FOUND: {
-    when: "`Last-Event-ID` is no event of this session.",
+    when: "`Last-Event-ID` is no event of this session, or what followed it was forgotten: REPLAY_MAX_BYTES, REPLAY_MAX_AGE_MS.",
     action: "Open the stream without it, or send the id that this session's stream gave.",
   },
   SHUTTING_DOWN: { when: "The sidecar is stopping.", action: "See `sent`; retry elsewhere, or once it is back." },

@@ -138,7 +138,7 @@ export const OPTIONS = {
     "MAX_SESSIONS",
     10_000,
     10_000_000,
-    "Sessions kept; beyond it, the one ends that was longest not used and has no stream open.",
+    "Sessions kept; beyond it, the one ends that was longest not used and has no stream open and no request running.",
   ),
   maxPrivateServers: limit("Sessions", "MAX_PRIVATE_SERVERS", 32, 100_000, "Server processes of single clients; beyond it 503."),
   sessionIdleTimeoutMs: limit(

@@ -34,7 +34,13 @@ export function openGetStream(connections: SseConnections, request: IncomingMess
   const found = position === undefined ? "unknown" : session.streams.find(position);
   if (found === "delivered") response.writeHead(204).end();
   else if (position === undefined || found === "unknown") {
-    sendError(response, new SidecarError("EVENT_NOT_FOUND", "Last-Event-ID is no event of this session; open the stream without it."));
+    sendError(
+      response,
+      new SidecarError(
+        "EVENT_NOT_FOUND",
+        "Last-Event-ID is no event of this session, or what followed it is no longer kept; open the stream without it.",
+      ),
+    );
   } else attach(found, found.id === position.streamId ? position.sequence : 0);
 
   function attach(stream: EventStream, sequence: number): void {

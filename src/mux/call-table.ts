@@ -25,6 +25,8 @@ export class CallTable {
   /** The sidecar's own requests hold up nobody, and nobody waits for them. */
   #ofClients = 0;
   #onEmpty: (() => void) | undefined;
+  /** Told of each call that the server had and that has ended. */
+  onEnded: ((call: Call, isAnswered: boolean) => void) | undefined;
 
   constructor({ upstream, held, log, nowMs }: CallTableOptions) {
     this.#upstream = upstream;
@@ -63,7 +65,9 @@ export class CallTable {
   /** Removes the call that an answer is for. */
   takeAnswered(wireId: unknown, hasResult: boolean): Call | undefined {
     const call = this.getWritten(wireId);
-    if (call !== undefined) this.#remove(call, hasResult);
+    if (call === undefined) return undefined;
+    this.onEnded?.(call, true);
+    this.#remove(call, hasResult);
     return call;
   }
 
@@ -81,6 +85,7 @@ export class CallTable {
   giveUp(call: Call, reason: string, error?: SidecarError, cancellation?: string): void {
     const { wireId, method } = call;
     if (call.state === "written") {
+      this.onEnded?.(call, false);
       this.#pending.abandon(wireId, reason, this.#nowMs());
       const params = { requestId: wireId, reason };
       this.#upstream.send(outgoing(cancellation ?? JSON.stringify({ jsonrpc: "2.0", method: "notifications/cancelled", params })));
@@ -114,11 +119,12 @@ export class CallTable {
     for (const call of this.#pending.values()) if (call.state === "written") extendDeadline(call, nowMs, timeoutMs);
   }
 
-  /** Begins the answers that are long in coming. @returns when the next one will be, or Infinity. */
+  /** Begins the answers of the server that are long in coming. @returns when the next one will be, or Infinity. */
   keepAlive(nowMs: number, silenceMs: number): number {
     let nextMs = Number.POSITIVE_INFINITY;
-    for (const { exchange } of this.#pending.values()) {
-      const dueAtMs = exchange.acceptedAtMs + silenceMs;
+    for (const { exchange, state } of this.#pending.values()) {
+      // One that is held may yet be answered 503, which an answer that has begun cannot be.
+      const dueAtMs = state === "written" ? exchange.acceptedAtMs + silenceMs : nowMs + silenceMs;
       if (dueAtMs > nowMs) nextMs = Math.min(nextMs, dueAtMs);
       else exchange.keepAlive();
     }

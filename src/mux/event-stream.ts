@@ -64,6 +64,11 @@ export class EventStream {
     return this.#kept.lastSequence > 0;
   }
 
+  /** Of the last message there was. */
+  get lastSequence(): number {
+    return this.#kept.lastSequence;
+  }
+
   /** Whether an event of that number was sent, or is the place before the first. */
   hasReached(sequence: number): boolean {
     return sequence <= this.#kept.lastSequence;

@@ -4,6 +4,7 @@ import { KeptEvents } from "./kept-events.ts";
 
 /** Connections by GET that a session may hold; beyond it the oldest ends, since a half-open one never would. */
 const MAX_STANDALONE_STREAMS = 16;
+const MAX_REMEMBERED_ENDS = 1000;
 
 /** The streams of one session, and the messages that wait for one. A message goes to exactly one of them. */
 export class SessionStreams {
@@ -13,6 +14,8 @@ export class SessionStreams {
   readonly #standalone = new Map<number, EventStream>();
   /** Messages that belong to no request and came while no GET stream was open. */
   readonly #waiting: KeptEvents;
+  /** The last number of streams of requests that are over, to tell a client that has had everything from one that comes too late. */
+  readonly #endedAt = new Map<number, number>();
   #lastStreamId = 0;
   #isClosed = false;
 
@@ -47,7 +50,8 @@ export class SessionStreams {
     if (streamId < 1 || streamId > this.#lastStreamId) return "unknown";
     const stream = this.#standalone.get(streamId) ?? this.#ofRequests.get(streamId);
     // A GET stream of which nothing is kept goes on as a new one.
-    if (stream === undefined) return isStandalone ? this.openStandalone() : "delivered";
+    if (stream === undefined && isStandalone) return this.openStandalone();
+    if (stream === undefined) return sequence >= (this.#endedAt.get(streamId) ?? Number.POSITIVE_INFINITY) ? "delivered" : "unknown";
     if (stream.isStandalone !== isStandalone || !stream.hasReached(sequence)) return "unknown";
     if (stream.isDeliveredUpTo(sequence)) return "delivered";
     if (isStandalone && !stream.isFinished) {
@@ -97,9 +101,19 @@ export class SessionStreams {
 
   #open(isStandalone: boolean): EventStream {
     const streams = isStandalone ? this.#standalone : this.#ofRequests;
-    const stream = new EventStream(++this.#lastStreamId, isStandalone, this.#log, ({ id }) => streams.delete(id));
+    const stream = new EventStream(++this.#lastStreamId, isStandalone, this.#log, ({ id, lastSequence }) => {
+      streams.delete(id);
+      if (!isStandalone) this.#rememberEnd(id, lastSequence);
+    });
     streams.set(stream.id, stream);
     return stream;
+  }
+
+  #rememberEnd(id: number, lastSequence: number): void {
+    if (this.#isClosed) return;
+    this.#endedAt.set(id, lastSequence);
+    const [oldest] = this.#endedAt.keys();
+    if (this.#endedAt.size > MAX_REMEMBERED_ENDS && oldest !== undefined) this.#endedAt.delete(oldest);
   }
 
   #makeRoom(): void {

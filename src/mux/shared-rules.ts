@@ -7,6 +7,7 @@ import { answerInitialize } from "./initialize.ts";
 import type { InitializeAnswer, LaneAccess, LaneRules, RequestRule } from "./lane-rules.ts";
 import { LogLevels } from "./log-levels.ts";
 import { type OwnRequest, OwnRequests } from "./own-requests.ts";
+import { RecentOwners } from "./recent-owners.ts";
 import { answerPing, refuseRequest } from "./refused-requests.ts";
 import type { Session } from "./session.ts";
 import { MAX_SUBSCRIPTIONS_PER_SESSION, Subscriptions } from "./subscriptions.ts";
@@ -38,10 +39,15 @@ export class SharedRules implements LaneRules {
   readonly #levels = new LogLevels();
   readonly #subscriptions = new Subscriptions();
   readonly #own: OwnRequests;
+  readonly #recentOwners = new RecentOwners();
   #isReady = false;
 
   constructor(access: LaneAccess, initializeTimeoutMs: number) {
     this.#access = access;
+    access.dispatch.calls.onEnded = (call, isAnswered) => {
+      // Only where somebody wants logs at all, and to ask for them is no work that a server would talk of.
+      if (!this.#levels.isEmpty && call.method !== "logging/setLevel") this.#recentOwners.note(call, isAnswered, access.nowMs());
+    };
     this.#own = new OwnRequests((method, params, onSettled) => access.dispatch.ask(method, params, onSettled));
     this.initializeTimeoutMs = initializeTimeoutMs;
   }
@@ -106,6 +112,7 @@ export class SharedRules implements LaneRules {
   onLost(): void {
     this.#isReady = false;
     this.#own.clear();
+    this.#recentOwners.clear();
   }
 
   onSession(session: Session): void {
@@ -114,6 +121,7 @@ export class SharedRules implements LaneRules {
 
   onSessionEnd(session: Session): void {
     this.#sessions.delete(session);
+    this.#recentOwners.end(session);
     this.#levels.delete(session);
     this.#tellLevel();
     for (const uri of this.#subscriptions.deleteAll(session)) {
@@ -186,22 +194,24 @@ export class SharedRules implements LaneRules {
   }
 
   /**
-   * A log message does not say what it is about. While nothing is in flight it can be nobody's in particular, and is for all who want
-   * it; while the requests of one session are in flight, it is that session's; otherwise it could be of another one's business.
+   * A log message does not say what it is about. It is for a session where it can be about that one's requests only: those in flight,
+   * and those that have just ended. Where it can be about several sessions' it is dropped, and where about none's, it is for all who
+   * want it.
    */
   #onLogMessage(level: unknown, text: string): void {
     if (this.#levels.isEmpty) return this.#access.dropped.notification("notifications/message");
-    let sole: Call | undefined;
-    let count = 0;
+    const inFlight: Call[] = [];
+    const owners = new Set(this.#recentOwners.current(this.#access.nowMs()));
     for (const call of this.#access.dispatch.calls.values()) {
       if (call.session === undefined || call.state !== "written") continue;
-      if (sole !== undefined && call.session !== sole.session) return this.#access.dropped.notification("notifications/message");
-      sole = call;
-      count++;
+      inFlight.push(call);
+      owners.add(call.session);
+      if (owners.size > 1) break;
     }
-    if (sole?.session === undefined) {
-      for (const { streams } of this.#levels.wanting(level)) streams.emit(text);
-    } else if (this.#levels.wants(sole.session, level) && !(count === 1 && sole.exchange.emit(text))) sole.session.streams.emit(text);
+    const [owner] = owners;
+    if (owners.size === 0) for (const { streams } of this.#levels.wanting(level)) streams.emit(text);
+    else if (owners.size > 1 || owner === undefined) this.#access.dropped.notification("notifications/message");
+    else if (this.#levels.wants(owner, level) && !(inFlight.length === 1 && inFlight[0]?.exchange.emit(text))) owner.streams.emit(text);
   }
 }
 

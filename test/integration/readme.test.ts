@@ -26,7 +26,7 @@ describe("README", () => {
   it("names npm scripts that exist, and starts the example that the test above uses", () => {
     expect(readme).toContain("npm ci && npm start\n");
     expect(readme).toContain("npm ci && npm test\n");
-    expect(manifest.scripts["start"]).toContain("node dist/main.js -- node examples/echo-server/server.js");
+    expect(manifest.scripts["start"]).toContain("node dist/main.js --addr 127.0.0.1:8080 -- node examples/echo-server/server.js");
     expect(Object.keys(manifest.scripts)).toEqual(expect.arrayContaining(["start", "test", "build"]));
   });
 

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { readError } from "../support/error-reply.ts";
 import { type EventStream, getHeaders, openStream } from "../support/event-stream.ts";
 import { answerOf, HeldCall, progressOf, say } from "../support/held-call.ts";
 import { type RawClient, send } from "../support/http-client.ts";
@@ -86,7 +87,7 @@ describe("what is kept for a client that comes back", () => {
     for (const stream of streams) stream.close();
   });
 
-  it("is forgotten after --replay-max-age-ms: a stream of which all is gone has nothing more to say", async () => {
+  it("is forgotten after --replay-max-age-ms: who comes back too late is told so, and who has had everything, that there is no more", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--replay-max-age-ms", "300"] });
     const client = await sidecar.client();
     const call = await HeldCall.start(client, client);
@@ -98,9 +99,11 @@ describe("what is kept for a client that comes back", () => {
     const { lastEventId } = lost;
     using resumed = await openStream(client, { lastEventId });
     expect(await resumed.rest()).toEqual([progressOf(1), answerOf()]);
-    let status = 200;
-    while (status === 200) ({ status } = await send(client.url, { method: "GET", headers: getHeaders(client, { lastEventId }) }));
-    expect(status).toBe(204);
+    const comeBack = (eventId: string) => send(client.url, { method: "GET", headers: getHeaders(client, { lastEventId: eventId }) });
+    let reply = await comeBack(lastEventId);
+    while (reply.status === 200) reply = await comeBack(lastEventId);
+    expect(readError(reply)).toMatchObject({ status: 400, body: { error: { data: { code: "EVENT_NOT_FOUND" } } } });
+    expect((await comeBack(resumed.lastEventId)).status).toBe(204);
   });
 
   it("is all of it, for a client that missed more than a reader may be behind", async () => {

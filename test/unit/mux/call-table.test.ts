@@ -122,6 +122,14 @@ describe("answers that are long in coming", () => {
     expect(second.exchange.keepAliveCount).toBe(1);
   });
 
+  it("are none of calls that are held: they may yet be answered 503", () => {
+    const bench = new CallBench();
+    const held = bench.add({ state: "queued" });
+    expect([bench.table.keepAlive(500, 100), held.exchange.keepAliveCount]).toEqual([600, 0]);
+    held.state = "written";
+    expect([bench.table.keepAlive(600, 100), held.exchange.keepAliveCount]).toEqual([Number.POSITIVE_INFINITY, 1]);
+  });
+
   it("are none of calls that were answered", () => {
     const bench = new CallBench();
     const call = bench.add();

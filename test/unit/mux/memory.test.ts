@@ -1,8 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { countAlive } from "../support/garbage.ts";
+import { SessionStreams } from "../../../src/mux/session-streams.ts";
+import { collectGarbage, countAlive } from "../support/garbage.ts";
 import { LaneBench, listen } from "../support/lane-bench.ts";
 import { LanesBench } from "../support/lanes-bench.ts";
 import { RecordedSink } from "../support/recorded-sink.ts";
+import { newLog } from "../support/sessions.ts";
 
 const COUNT = 20;
 
@@ -72,6 +74,18 @@ describe("nothing is left in memory", () => {
       })();
     }
     expect([bench.sessions.size, bench.eventLog.size, await countAlive(refs)]).toEqual([0, 0, 0]);
+  });
+
+  it("of what a message was read together with, while the message is kept", () => {
+    // Longer ones than these are not on the heap.
+    const [log, chunkLength] = [newLog(), 512 * 1024];
+    const streams = new SessionStreams(log);
+    collectGarbage();
+    const before = process.memoryUsage().heapUsed;
+    for (let number = 0; number < 100; number++) streams.emit(Buffer.alloc(chunkLength, `${number},`).toString().slice(100, 200));
+    collectGarbage();
+    expect(process.memoryUsage().heapUsed - before).toBeLessThan(20 * chunkLength);
+    expect(log.size).toBe(100);
   });
 
   it("of the streams of requests once their answers are too old to be fetched, while their session goes on", async () => {

@@ -91,6 +91,13 @@ describe("SessionStore", () => {
     expect([areKept(store, sessions), a?.isEnded, b?.isEnded]).toEqual([[true, true, false], false, false]);
   });
 
+  it("ends no session whose client waits for an answer where there is one that does not", () => {
+    const { store, sessions } = storeWith(3, 3);
+    for (const session of sessions.slice(0, 2)) session.callsInFlight++;
+    store.add(newSession());
+    expect(areKept(store, sessions)).toEqual([true, true, false]);
+  });
+
   it("ends the longest unused one where all are listened to, never the new one", () => {
     const { store, sessions } = storeWith(2, 2);
     const sinks = sessions.map(listen);

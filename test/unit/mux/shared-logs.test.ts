@@ -1,6 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { LaneBench, listen } from "../support/lane-bench.ts";
 
+/** How long the server may still be talking of a request. */
+const AFTER_ANSWER_MS = 1000;
+const AFTER_GIVING_UP_MS = 60_000;
+
 beforeEach(() => {
   vi.useFakeTimers({ now: 0 });
 });
@@ -59,12 +63,13 @@ describe("logs of a shared server", () => {
     expect(bench.heard()).toMatchObject([setLevel("error")]);
   });
 
-  it("go, while nothing is in flight, to every session that wants so much", () => {
+  it("go, while nothing is in flight nor was a moment ago, to every session that wants so much", () => {
     const bench = ready();
     const [a, b, c] = [bench.join(), bench.join(), bench.join()];
     bench.request(a, setLevel("info"));
     bench.reply("logging/setLevel");
     bench.request(b, setLevel("error"));
+    vi.advanceTimersByTime(AFTER_ANSWER_MS);
     bench.say(log("warning"));
     bench.say(log("critical"));
     expect([a, b, c].map((session) => listen(session).texts.length)).toEqual([2, 1, 0]);
@@ -104,6 +109,47 @@ describe("logs of a shared server", () => {
     const calls = [a, b].map((session) => bench.request(session, { method: "tools/call" }));
     bench.say(log("error"));
     expect([listen(a).texts, calls.map(({ emitted }) => emitted), bench.dropped?.notifications]).toEqual([[], [[], []], 1]);
+  });
+
+  it("go to the session whose request was answered a moment ago, and are dropped where another one's is in flight by then", () => {
+    const bench = ready();
+    const [a, b] = [bench.join(), bench.join()];
+    bench.request(a, setLevel("info"));
+    bench.reply("logging/setLevel");
+    bench.request(b, setLevel("info"));
+    bench.request(a, { method: "tools/call" });
+    bench.reply("tools/call");
+    vi.advanceTimersByTime(AFTER_ANSWER_MS - 1);
+    bench.say(log("info"));
+    const streams = [listen(a), listen(b)];
+    expect(streams.map(({ texts }) => texts.length)).toEqual([1, 0]);
+    const call = bench.request(b, { method: "tools/call" });
+    bench.say(log("info"));
+    expect([call.emitted, streams.map(({ texts }) => texts.length), bench.dropped?.notifications]).toEqual([[], [1, 0], 1]);
+    vi.advanceTimersByTime(1);
+    bench.say(log("info"));
+    expect([call.emitted.length, streams.map(({ texts }) => texts.length)]).toEqual([1, [1, 0]]);
+  });
+
+  it.each([
+    ["was answered", true, AFTER_ANSWER_MS],
+    ["was given up, which the server may go on working at,", false, AFTER_GIVING_UP_MS],
+  ])("are no other session's where one has ended whose request %s until that is over", (_, isAnswered, untilMs) => {
+    const bench = ready();
+    const [a, b] = [bench.join(), bench.join()];
+    bench.request(b, setLevel("info"));
+    bench.reply("logging/setLevel");
+    vi.advanceTimersByTime(AFTER_ANSWER_MS);
+    bench.request(a, { method: "tools/call" });
+    if (isAnswered) bench.reply("tools/call");
+    bench.lane.endSession(a);
+    const stream = listen(b);
+    vi.advanceTimersByTime(untilMs - 1);
+    bench.say(log("error"));
+    expect([stream.texts, bench.dropped?.notifications]).toEqual([[], 1]);
+    vi.advanceTimersByTime(1);
+    bench.say(log("error"));
+    expect(stream.texts).toHaveLength(1);
   });
 
   it("are not the session's whose level the server did not take, or that has ended", () => {
