@@ -1,6 +1,7 @@
 // The ceiling the other targets are compared with: the least a Node process can
 // do to carry JSON-RPC between HTTP and one stdio child. It has no auth, no
-// logs, no sessions, no limits and no supervision, and is not for real use.
+// logs, no sessions, no replay, no limits and no supervision, and is not for
+// real use.
 
 import { spawn } from "node:child_process";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -8,10 +9,17 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 interface Message {
   id?: string | number;
   method?: string;
+  params?: Params;
+}
+
+interface Params {
+  progressToken?: unknown;
+  _meta?: { progressToken?: unknown };
 }
 
 interface Waiting {
   id: string | number;
+  progressToken: unknown;
   response: ServerResponse;
 }
 
@@ -26,12 +34,15 @@ if (port === undefined || command === undefined) {
 
 const child = spawn(command, commandArgs, { stdio: ["pipe", "pipe", "inherit"] });
 const waitingByInnerId = new Map<number, Waiting>();
+/** The open GET streams. */
+const listeners = new Set<ServerResponse>();
 let lastInnerId = HANDSHAKE_ID;
 let handshakeDone = false;
 
 const server = createServer((request, response) => {
   if (request.method === "POST") readBody(request, (body) => forward(body, response));
   else if (request.url === "/healthz") endEmpty(response, handshakeDone ? 200 : 503);
+  else if (request.method === "GET") listen(response);
   else endEmpty(response, request.method === "DELETE" ? 200 : 405);
 });
 server.listen(Number(port), "127.0.0.1");
@@ -87,17 +98,33 @@ function forward(body: string, response: ServerResponse): void {
     return;
   }
   lastInnerId += 1;
-  waitingByInnerId.set(lastInnerId, { id: message.id, response });
+  const { _meta: meta }: Params = message.params ?? {};
+  waitingByInnerId.set(lastInnerId, { id: message.id, progressToken: meta?.progressToken, response });
   message.id = lastInnerId;
+  if (meta?.progressToken !== undefined) meta.progressToken = lastInnerId;
   writeToChild(message);
 }
 
+function listen(response: ServerResponse): void {
+  startEvents(response);
+  response.flushHeaders();
+  listeners.add(response);
+  response.on("close", () => listeners.delete(response));
+}
+
 function deliver(message: Message): void {
+  if (message.method === "notifications/progress") return deliverProgress(message);
+  if (message.method !== undefined) return deliverToListeners(message);
   const innerId = Number(message.id);
   const waiting = waitingByInnerId.get(innerId);
   if (waiting === undefined) return;
   waitingByInnerId.delete(innerId);
   message.id = waiting.id;
+  if (waiting.response.headersSent) {
+    sendEvent(waiting.response, JSON.stringify(message));
+    waiting.response.end();
+    return;
+  }
   const body = JSON.stringify(message);
   waiting.response.writeHead(200, {
     "Content-Type": "application/json",
@@ -105,6 +132,33 @@ function deliver(message: Message): void {
     "Mcp-Session-Id": SESSION_ID,
   });
   waiting.response.end(body);
+}
+
+function deliverProgress(message: Message): void {
+  const { params } = message;
+  const waiting = waitingByInnerId.get(Number(params?.progressToken));
+  if (params === undefined || waiting === undefined) return;
+  params.progressToken = waiting.progressToken;
+  if (!waiting.response.headersSent) startEvents(waiting.response);
+  sendEvent(waiting.response, JSON.stringify(message));
+}
+
+function deliverToListeners(message: Message): void {
+  const text = JSON.stringify(message);
+  for (const response of listeners) sendEvent(response, text);
+}
+
+function startEvents(response: ServerResponse): void {
+  response.writeHead(200, { "Content-Type": "text/event-stream", "Mcp-Session-Id": SESSION_ID });
+}
+
+/** The events of one turn go out together. */
+function sendEvent(response: ServerResponse, text: string): void {
+  if (response.writableCorked === 0) {
+    response.cork();
+    process.nextTick(() => response.uncork());
+  }
+  response.write(`event: message\ndata: ${text}\n\n`);
 }
 
 function writeToChild(message: object): void {

@@ -1,9 +1,9 @@
 // The bars claw is held to, and whether it met them.
 
-import type { LoadResult } from "./load-contract.ts";
+import type { CallsResult } from "./load-contract.ts";
 import { LARGE_RESULT_BYTES, SMALL_RESULT_BYTES } from "./measure.ts";
 import type { TargetResult } from "./results.ts";
-import { median } from "./statistics.ts";
+import { median, medianRatio, sum } from "./statistics.ts";
 
 const BYTES_PER_MB = 1e6;
 
@@ -32,6 +32,8 @@ export function computeBars(results: readonly TargetResult[]): Bar[] {
     medianRatio(rateRounds(claw, connections, LARGE_RESULT_BYTES), rateRounds(peers, connections, LARGE_RESULT_BYTES));
   const readyMs = median(claw[0]?.readyMs ?? []);
   const idleRssMb = median(claw[0]?.idleRssBytes ?? []) / BYTES_PER_MB;
+  const progress = claw[0]?.progress ?? [];
+  const lost = progress.length === 0 ? Number.NaN : sum(progress.map(({ lostPerCall }) => lostPerCall));
 
   return [
     bar("calls/s, claw / supergateway, 16 connections, 100 B", overSupergateway, "x", "at least", 6),
@@ -41,6 +43,7 @@ export function computeBars(results: readonly TargetResult[]): Bar[] {
     bar("calls/s, claw / best peer, 16 connections, 1 MB", overBestPeer(16), "x", "at least", 1.5),
     bar("claw, exec to ready", readyMs, " ms", "below", 350),
     bar("claw, idle RSS", idleRssMb, " MB", "below", 100),
+    bar("claw, progress notifications lost", lost, "", "at most", 0),
   ];
 }
 
@@ -51,17 +54,6 @@ function bar(title: string, value: number, unit: string, sense: Sense, limit: nu
 function isMet(value: number, sense: Sense, limit: number): boolean {
   if (sense === "at least") return value >= limit;
   return sense === "at most" ? value <= limit : value < limit;
-}
-
-/**
- * The median of the ratios within each round. On a machine whose speed changes from one minute to the next, what was measured seconds
- * apart can be compared; medians over all rounds cannot.
- */
-function medianRatio(numerators: readonly number[], denominators: readonly number[]): number {
-  const ratios = numerators
-    .map((numerator, round) => numerator / (denominators[round] ?? Number.NaN))
-    .filter((ratio) => !Number.isNaN(ratio));
-  return ratios.length === 0 ? Number.NaN : median(ratios);
 }
 
 /** Of each round, the best rate of these targets. */
@@ -75,7 +67,7 @@ function p50Rounds(result: TargetResult | undefined): number[] {
   return roundsOf(result, 1, SMALL_RESULT_BYTES).map(({ p50Ms }) => p50Ms);
 }
 
-function roundsOf(result: TargetResult | undefined, connections: number, resultBytes: number): readonly LoadResult[] {
+function roundsOf(result: TargetResult | undefined, connections: number, resultBytes: number): readonly CallsResult[] {
   const scenario = result?.scenarios.find((candidate) => candidate.connections === connections && candidate.resultBytes === resultBytes);
   return scenario?.rounds ?? [];
 }

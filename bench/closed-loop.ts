@@ -1,9 +1,9 @@
 // Keeps one request in flight on every connection and times the answers.
 
 import { performance } from "node:perf_hooks";
-import { echoCall, findFault } from "./echo-call.ts";
+import { echoCall, findEchoFault } from "./tool-calls.ts";
 import type { HttpConnection, Outcome } from "./http-connection.ts";
-import type { LoadConfig, LoadResult } from "./load-contract.ts";
+import type { CallsConfig, CallsResult } from "./load-contract.ts";
 import type { McpSession } from "./mcp-session.ts";
 import { percentile } from "./statistics.ts";
 
@@ -11,7 +11,7 @@ import { percentile } from "./statistics.ts";
 const MAX_ERRORS = 1000;
 const DRAIN_MS = 15_000;
 
-export async function runClosedLoop(connections: HttpConnection[], session: McpSession, config: LoadConfig): Promise<LoadResult> {
+export async function runClosedLoop(connections: HttpConnection[], session: McpSession, config: CallsConfig): Promise<CallsResult> {
   const loop = new ClosedLoop(session, config);
   const drainDeadlineMs = config.warmupMs + config.durationMs + DRAIN_MS;
   await Promise.race([
@@ -33,7 +33,7 @@ class ClosedLoop {
   #errors = 0;
   #firstError: string | null = null;
 
-  constructor(session: McpSession, { warmupMs, durationMs, resultBytes }: LoadConfig) {
+  constructor(session: McpSession, { warmupMs, durationMs, resultBytes }: CallsConfig) {
     this.#session = session;
     this.#resultBytes = resultBytes;
     this.#durationMs = durationMs;
@@ -46,7 +46,7 @@ class ClosedLoop {
     return new Promise((resolve) => this.#callNext(connection, resolve));
   }
 
-  result(): LoadResult {
+  result(): CallsResult {
     if (this.#inFlight > 0) {
       this.#countError(`${this.#inFlight} calls without an answer`, this.#inFlight);
     }
@@ -82,7 +82,7 @@ class ClosedLoop {
   }
 
   #record(outcome: Outcome, id: number, sentAtMs: number, nowMs: number): void {
-    const fault = outcome instanceof Error ? outcome.message : findFault(outcome, id, this.#resultBytes);
+    const fault = outcome instanceof Error ? outcome.message : findEchoFault(outcome, id, this.#resultBytes);
     if (fault !== null) {
       this.#countError(fault, 1);
     } else if (nowMs >= this.#measureFromMs && nowMs < this.#measureUntilMs) {

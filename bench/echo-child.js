@@ -14,6 +14,16 @@ const TOOLS = [
       properties: { text: { type: "string" }, bytes: { type: "integer", minimum: 0 } },
     },
   },
+  {
+    name: "progress",
+    description: "Sends so many progress notifications at once, then its result.",
+    inputSchema: { type: "object", properties: { count: { type: "integer", minimum: 0 } } },
+  },
+  {
+    name: "change-list",
+    description: "Says that the list of tools has changed, then its result.",
+    inputSchema: { type: "object" },
+  },
 ];
 
 /** Result JSON by the number of bytes asked for; large ones as bytes. */
@@ -49,18 +59,38 @@ function answer(message) {
     case "tools/list":
       return reply(message.id, JSON.stringify({ tools: TOOLS }));
     case "tools/call":
-      return message.params?.name === "echo"
-        ? reply(message.id, echoResult(message.params.arguments ?? {}))
-        : fail(message.id, -32602, "unknown tool");
+      return callTool(message.id, message.params ?? {});
     default:
       return fail(message.id, -32601, "method not found");
+  }
+}
+
+function callTool(id, { name, arguments: args = {}, _meta: meta = {} }) {
+  switch (name) {
+    case "echo":
+      return reply(id, echoResult(args));
+    case "progress":
+      sendProgress(meta.progressToken, args.count ?? 0);
+      return reply(id, textResult("done"));
+    case "change-list":
+      pendingText += '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n';
+      return reply(id, textResult("done"));
+    default:
+      return fail(id, -32602, "unknown tool");
+  }
+}
+
+function sendProgress(progressToken, count) {
+  const start = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":${JSON.stringify(progressToken)},"progress":`;
+  for (let progress = 1; progress <= count; progress += 1) {
+    pendingText += `${start}${progress},"total":${count},"message":"step ${progress}"}}\n`;
   }
 }
 
 function initializeResult(params) {
   return {
     protocolVersion: params?.protocolVersion ?? "2025-11-25",
-    capabilities: { tools: {} },
+    capabilities: { tools: { listChanged: true } },
     serverInfo: { name: "echo-child", version: "1.0.0" },
   };
 }

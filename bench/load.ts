@@ -1,24 +1,22 @@
 // The load process: one scenario against one target. Takes a LoadConfig as JSON
-// in its only argument and prints a LoadResult as JSON.
+// in its only argument and prints the result as JSON.
 
-import { runClosedLoop } from "./closed-loop.ts";
-import { HttpConnection } from "./http-connection.ts";
-import { parseLoadConfig } from "./load-contract.ts";
-import { McpSession } from "./mcp-session.ts";
+import { runCalls } from "./calls-load.ts";
+import { type LoadConfig, parseLoadConfig } from "./load-contract.ts";
+import { runProgress } from "./progress-load.ts";
+import { runStreams } from "./streams-load.ts";
 
-const config = parseLoadConfig(process.argv[2] ?? "");
-
-const opening = new HttpConnection(config.port);
-const session = await McpSession.open(opening, config);
-opening.close();
-
-const connections = Array.from({ length: config.connections }, () => new HttpConnection(config.port));
-const result = await runClosedLoop(connections, session, config);
-for (const connection of connections) connection.close();
-
-// A new connection: a target may have closed an idle one while the load ran.
-const closing = new HttpConnection(config.port);
-await session.close(closing);
-closing.close();
-
+const result = await run(parseLoadConfig(process.argv[2] ?? ""));
 process.stdout.write(`${JSON.stringify(result)}\n`);
+
+async function run(config: LoadConfig): Promise<object> {
+  switch (config.kind) {
+    case "calls":
+      return runCalls(config);
+    case "progress":
+      return runProgress(config);
+    case "streams":
+      break;
+  }
+  return runStreams(config);
+}

@@ -1,14 +1,9 @@
 // Opens and closes one MCP session and writes the HTTP requests that belong to it.
 
 import type { HttpConnection } from "./http-connection.ts";
+import type { Endpoint } from "./load-contract.ts";
 
 const PROTOCOL_VERSION = "2025-11-25";
-
-export interface Endpoint {
-  port: number;
-  path: string;
-  token: string | null;
-}
 
 export class McpSession {
   readonly #target: string;
@@ -32,6 +27,11 @@ export class McpSession {
       "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n" +
       `Content-Length: ${body.length}\r\n\r\n${body}`
     );
+  }
+
+  /** Opens an event stream. */
+  get(): string {
+    return `GET ${this.#target}${this.#headers}Accept: text/event-stream\r\n\r\n`;
   }
 
   /** Lets targets with a child per session end that child. */

@@ -2,21 +2,30 @@
 // of the machine does not hit only one of them.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Scenario } from "./load-contract.ts";
+import { type Endpoint, isCallsResult, isProgressResult, isStreamsResult, type ProgressResult, type Scenario } from "./load-contract.ts";
 import type { Options } from "./options.ts";
-import type { ScenarioResult, TargetResult } from "./results.ts";
+import type { Results, ScenarioResult, TargetResult } from "./results.ts";
 import { runLoad } from "./run-load.ts";
 import { TargetProcess } from "./target-process.ts";
 import type { Target } from "./targets.ts";
 
 export const SMALL_RESULT_BYTES = 100;
 export const LARGE_RESULT_BYTES = 1_000_000;
+export const NOTIFICATIONS = 10_000;
+export const STREAMS = 1000;
 
 const STARTS = 5;
 const IDLE_MS = 1000;
 const WARMUP_MS = 1000;
 const CONNECTION_COUNTS = [1, 16, 64];
+/** After the other scenarios little is left to warm up. */
+const PROGRESS_WARMUP_MS = 300;
+const BROADCASTS = 20;
+/** Memory differs little from one round to the next. */
+const MAX_STREAM_ROUNDS = 3;
 
+const PROGRESS = `${NOTIFICATIONS} progress notifications`;
+const OPEN_STREAMS = `${STREAMS} open streams`;
 const SCENARIOS: readonly Scenario[] = [SMALL_RESULT_BYTES, LARGE_RESULT_BYTES].flatMap((resultBytes) =>
   CONNECTION_COUNTS.map((connections) => ({ connections, resultBytes })),
 );
@@ -30,7 +39,8 @@ interface LiveEntry extends Entry {
   running: TargetProcess;
 }
 
-export async function measure({ targets, rounds, durationMs }: Options, onProgress: (text: string) => void): Promise<TargetResult[]> {
+export async function measure({ targets, rounds, durationMs }: Options, onProgress: (text: string) => void): Promise<Results> {
+  const childAlone: Results["childAlone"] = [];
   const entries = targets.map((target) => ({ target, result: emptyResult(target) }));
   for (let start = 1; start <= STARTS; start += 1) {
     onProgress(`start ${start} of ${STARTS}`);
@@ -40,9 +50,13 @@ export async function measure({ targets, rounds, durationMs }: Options, onProgre
     // Another target is first in every round.
     const first = (round - 1) % entries.length;
     const ordered = [...entries.slice(first), ...entries.slice(0, first)];
-    await measureRound(ordered, durationMs, (text) => onProgress(`round ${round} of ${rounds}: ${text}`));
+    const onStep = (text: string): void => onProgress(`round ${round} of ${rounds}: ${text}`);
+    await measureRound(ordered, durationMs, onStep);
+    onStep("the child alone");
+    childAlone.push(await runProgress(null, durationMs));
+    if (round <= MAX_STREAM_ROUNDS) await measureStreams(ordered, onStep);
   }
-  return entries.map((entry) => entry.result);
+  return { targets: entries.map((entry) => entry.result), childAlone };
 }
 
 async function measureStart(entry: Entry): Promise<void> {
@@ -75,24 +89,50 @@ async function measureRound(entries: readonly Entry[], durationMs: number, onPro
     for (const entry of live) {
       await recordingFailure(entry, "peak memory", () => entry.result.peakRssBytes.push(entry.running.peakRssBytes()));
     }
+    onProgress(PROGRESS);
+    for (const entry of live) {
+      await recordingFailure(entry, PROGRESS, async () => {
+        entry.result.progress.push(await runProgress(endpointOf(entry.running), durationMs));
+      });
+    }
   } finally {
     await Promise.all(live.map(async ({ running }) => running.stop()));
   }
 }
 
-async function measureLoad({ target, running, result }: LiveEntry, index: number, durationMs: number): Promise<void> {
+async function measureLoad({ running, result }: LiveEntry, index: number, durationMs: number): Promise<void> {
   const scenario = result.scenarios[index];
   if (scenario === undefined) return;
-  const round = await runLoad({
-    connections: scenario.connections,
-    resultBytes: scenario.resultBytes,
-    port: running.port,
-    path: "/mcp",
-    token: target.token,
-    warmupMs: WARMUP_MS,
-    durationMs,
-  });
-  scenario.rounds.push(round);
+  const { connections, resultBytes } = scenario;
+  const config = { kind: "calls", ...endpointOf(running), connections, resultBytes, warmupMs: WARMUP_MS, durationMs } as const;
+  scenario.rounds.push(await runLoad(config, isCallsResult));
+}
+
+async function runProgress(endpoint: Endpoint | null, durationMs: number): Promise<ProgressResult> {
+  const config = { kind: "progress", endpoint, notifications: NOTIFICATIONS, warmupMs: PROGRESS_WARMUP_MS, durationMs } as const;
+  return runLoad(config, isProgressResult);
+}
+
+/** In fresh processes, one at a time: what the other scenarios leave behind would hide what a stream takes. */
+async function measureStreams(entries: readonly Entry[], onProgress: (text: string) => void): Promise<void> {
+  onProgress(OPEN_STREAMS);
+  for (const entry of entries.filter(({ target }) => target.hasOneChild)) {
+    await recordingFailure(entry, OPEN_STREAMS, async () => {
+      const running = await TargetProcess.start(entry.target);
+      try {
+        await sleep(IDLE_MS);
+        const { pid } = running;
+        const config = { kind: "streams", ...endpointOf(running), pid, streams: STREAMS, broadcasts: BROADCASTS } as const;
+        entry.result.streams.push(await runLoad(config, isStreamsResult));
+      } finally {
+        await running.stop();
+      }
+    });
+  }
+}
+
+function endpointOf({ port, target }: TargetProcess): Endpoint {
+  return { port, path: "/mcp", token: target.token };
 }
 
 /** One target's failure is part of the report and does not end the others' measurement. */
@@ -113,6 +153,8 @@ function emptyResult({ name, role }: Target): TargetResult {
     idleRssBytes: [],
     peakRssBytes: [],
     scenarios,
+    progress: [],
+    streams: [],
     failures: [],
   };
 }

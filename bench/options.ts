@@ -14,7 +14,7 @@ export function parseOptions(args: string[]): Options {
     args,
     options: {
       seconds: { type: "string", default: "1" },
-      rounds: { type: "string", default: "7" },
+      rounds: { type: "string", default: "6" },
       targets: { type: "string", default: DEFAULT_TARGET_NAMES.join(",") },
       json: { type: "string" },
     },

@@ -1,16 +1,20 @@
 // Writes results as Markdown tables that can also be read in a terminal.
 
 import type { Bar } from "./bars.ts";
-import { LARGE_RESULT_BYTES, SMALL_RESULT_BYTES } from "./measure.ts";
-import { summarize, type TargetResult } from "./results.ts";
-import { median } from "./statistics.ts";
+import type { ProgressResult } from "./load-contract.ts";
+import { LARGE_RESULT_BYTES, NOTIFICATIONS, SMALL_RESULT_BYTES, STREAMS } from "./measure.ts";
+import { type Results, summarize, type TargetResult } from "./results.ts";
+import { median, medianRatio, sum } from "./statistics.ts";
 
+const BYTES_PER_KB = 1e3;
 const BYTES_PER_MB = 1e6;
 
-export function formatReport(results: readonly TargetResult[], bars: readonly Bar[]): string {
+export function formatReport({ targets: results, childAlone }: Results, bars: readonly Bar[]): string {
   const sections = [
     `### Results of 100 bytes\n\n${loadTable(results, SMALL_RESULT_BYTES)}`,
     `### Results of 1 MB\n\n${loadTable(results, LARGE_RESULT_BYTES)}`,
+    `### ${NOTIFICATIONS} progress notifications in one call\n\n${progressTable(results, childAlone)}`,
+    `### ${STREAMS} open streams\n\n${streamsTable(results)}`,
     `### Start and memory\n\n${processTable(results)}`,
     `### Bars\n\n${barTable(bars)}`,
   ];
@@ -36,6 +40,56 @@ function loadTable(results: readonly TargetResult[], resultBytes: number): strin
       }),
   );
   return table(["target", "connections", "calls/s", "p50 ms", "p99 ms", "errors"], rows);
+}
+
+function progressTable(results: readonly TargetResult[], childAlone: readonly ProgressResult[]): string {
+  const alone = childAlone.map(rateOf);
+  const ceiling = results.find(({ role }) => role === "ceiling")?.progress.map(rateOf) ?? [];
+  const rows = [...results.map(({ name, progress }) => ({ name, progress })), { name: "child alone", progress: childAlone }].map(
+    ({ name, progress }) => {
+      const rates = progress.map(rateOf);
+      return [
+        name,
+        decimals(median(rates), 0),
+        times(medianRatio(rates, ceiling), 2),
+        times(medianRatio(rates, alone), 3),
+        decimals(median(progress.map(({ lostPerCall }) => lostPerCall)), 0),
+        progress.length === 0 ? "-" : String(sum(progress.map(({ errors }) => errors))),
+      ];
+    },
+  );
+  return table(["target", "notifications/s", "of bare", "of child alone", "lost per call", "errors"], rows);
+}
+
+function rateOf({ notificationsPerSecond }: ProgressResult): number {
+  return notificationsPerSecond;
+}
+
+function streamsTable(results: readonly TargetResult[]): string {
+  const ceiling = results.find(({ role }) => role === "ceiling");
+  const rows = results.map((result) => {
+    const { name, streams } = result;
+    const megabytes = (bytes: number[]): string => decimals(median(bytes) / BYTES_PER_MB, 1);
+    return [
+      name,
+      megabytes(streams.map(({ beforeBytes }) => beforeBytes)),
+      megabytes(streams.map(({ openBytes }) => openBytes)),
+      megabytes(streams.map(({ closedBytes }) => closedBytes)),
+      decimals(median(bytesPerStream(result)) / BYTES_PER_KB, 1),
+      times(medianRatio(bytesPerStream(result), ceiling === undefined ? [] : bytesPerStream(ceiling)), 2),
+      decimals(median(broadcastTimes(result)), 1),
+      times(medianRatio(broadcastTimes(result), ceiling === undefined ? [] : broadcastTimes(ceiling)), 2),
+    ];
+  });
+  return table(["target", "RSS MB before", "open", "closed", "KB per stream", "of bare", "broadcast ms", "of bare"], rows);
+}
+
+function bytesPerStream({ streams }: TargetResult): number[] {
+  return streams.map(({ beforeBytes, openBytes }) => (openBytes - beforeBytes) / STREAMS);
+}
+
+function broadcastTimes({ streams }: TargetResult): number[] {
+  return streams.map(({ broadcastMs }) => broadcastMs);
 }
 
 function processTable(results: readonly TargetResult[]): string {
@@ -64,8 +118,11 @@ function verdict(bar: Bar): string {
 }
 
 function formatProblems(results: readonly TargetResult[]): string[] {
-  return results.flatMap(({ name, failures, scenarios }) => [
+  return results.flatMap(({ name, failures, scenarios, progress }) => [
     ...failures.map((failure) => `- ${name}: ${failure}`),
+    ...progress
+      .filter(({ firstError }) => firstError !== null)
+      .map(({ errors, firstError }) => `- ${name}: ${errors} wrong answers (progress), first: ${firstError ?? ""}`),
     ...scenarios.flatMap((scenario) => {
       const { errors, firstError } = summarize(scenario);
       if (errors === 0) return [];
@@ -77,6 +134,10 @@ function formatProblems(results: readonly TargetResult[]): string[] {
 
 function decimals(value: number, digits: number): string {
   return Number.isNaN(value) ? "-" : value.toFixed(digits);
+}
+
+function times(ratio: number, digits: number): string {
+  return Number.isNaN(ratio) ? "-" : `${ratio.toFixed(digits)}x`;
 }
 
 function table(header: string[], rows: string[][]): string {

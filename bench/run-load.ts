@@ -4,21 +4,24 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { parseLoadResult, type LoadConfig, type LoadResult } from "./load-contract.ts";
+import type { LoadConfig } from "./load-contract.ts";
 
 const LOAD = join(import.meta.dirname, "load.ts");
 const GRACE_MS = 30_000;
 
-export async function runLoad(config: LoadConfig): Promise<LoadResult> {
+export async function runLoad<Result>(config: LoadConfig, isResult: (value: unknown) => value is Result): Promise<Result> {
+  const loadMs = config.kind === "streams" ? 0 : config.warmupMs + config.durationMs;
   const load = spawn(process.execPath, [LOAD, JSON.stringify(config)], {
     stdio: ["ignore", "pipe", "pipe"],
-    timeout: config.warmupMs + config.durationMs + GRACE_MS,
+    timeout: loadMs + GRACE_MS,
     killSignal: "SIGKILL",
   });
   const [output, errorOutput] = await Promise.all([text(load.stdout), text(load.stderr), once(load, "close")]);
   if (load.signalCode !== null) throw new Error("load did not end in time");
   if (load.exitCode !== 0) throw new Error(errorLine(errorOutput));
-  return parseLoadResult(output);
+  const result: unknown = JSON.parse(output);
+  if (!isResult(result)) throw new Error("not a load result");
+  return result;
 }
 
 /** Of an uncaught error's output, the line that says what went wrong. */

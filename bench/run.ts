@@ -16,7 +16,7 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) {
 const options = parseOptions(process.argv.slice(2));
 prepare(options.targets);
 const results = await measure(options, (text) => process.stderr.write(`${text}\n`));
-const bars = computeBars(results);
+const bars = computeBars(results.targets);
 
 const machine = {
   node: process.version,
@@ -31,9 +31,9 @@ process.stdout.write(
     `${formatReport(results, bars)}\n`,
 );
 if (jsonFile !== null) {
-  const everything = { machine, durationMs, rounds, targets: results, bars };
+  const everything = { machine, durationMs, rounds, ...results, bars };
   writeFileSync(jsonFile, `${JSON.stringify(everything, null, 2)}\n`);
 }
 
 // A missed bar is a result; a target that could not be measured is not.
-process.exitCode = results.some(({ failures }) => failures.length > 0) ? 1 : 0;
+process.exitCode = results.targets.some(({ failures }) => failures.length > 0) ? 1 : 0;

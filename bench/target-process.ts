@@ -2,12 +2,12 @@
 
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
 import { get } from "node:http";
 import { createServer } from "node:net";
 import { performance } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
 import { closeLogDrain, openLogDrain } from "./log-drain.ts";
+import { memoryBytes } from "./process-memory.ts";
 import { TARGET_ENV, type Target } from "./targets.ts";
 
 const READY_DEADLINE_MS = 20_000;
@@ -23,8 +23,8 @@ process.on("exit", () => {
 export class TargetProcess {
   readonly target: Target;
   readonly port: number;
+  readonly pid: number;
   readonly #child: ChildProcess;
-  readonly #pid: number;
   #readyMs = Number.NaN;
   #stderrTail = "";
 
@@ -32,7 +32,7 @@ export class TargetProcess {
     this.target = target;
     this.port = port;
     this.#child = child;
-    this.#pid = pid;
+    this.pid = pid;
     child.stderr?.setEncoding("utf8").on("data", (text: string) => {
       this.#stderrTail = (this.#stderrTail + text).slice(-KEPT_STDERR_CHARS);
     });
@@ -68,11 +68,11 @@ export class TargetProcess {
   }
 
   rssBytes(): number {
-    return this.#memoryBytes("VmRSS");
+    return memoryBytes(this.pid, "VmRSS");
   }
 
   peakRssBytes(): number {
-    return this.#memoryBytes("VmHWM");
+    return memoryBytes(this.pid, "VmHWM");
   }
 
   async stop(): Promise<void> {
@@ -80,10 +80,10 @@ export class TargetProcess {
       this.#child.kill("SIGTERM");
       await Promise.race([once(this.#child, "exit"), sleep(STOP_DEADLINE_MS)]);
     }
-    killGroup(this.#pid);
+    killGroup(this.pid);
     if (!this.#hasExited()) await once(this.#child, "exit");
     this.#child.stderr?.destroy();
-    liveGroups.delete(this.#pid);
+    liveGroups.delete(this.pid);
   }
 
   async #waitUntilReady(startedAtMs: number): Promise<void> {
@@ -95,14 +95,6 @@ export class TargetProcess {
       await sleep(READY_POLL_MS);
     }
     this.#readyMs = performance.now() - startedAtMs;
-  }
-
-  /** Of the target's own process, without its child. */
-  #memoryBytes(field: "VmRSS" | "VmHWM"): number {
-    const status = readFileSync(`/proc/${this.#pid}/status`, "utf8");
-    const kibibytes = new RegExp(`${field}:\\s+(\\d+) kB`).exec(status)?.[1];
-    if (kibibytes === undefined) throw new Error(`no ${field} of ${this.target.name}`);
-    return Number(kibibytes) * 1024;
   }
 
   #hasExited(): boolean {

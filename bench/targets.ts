@@ -9,6 +9,8 @@ export interface Target {
   role: "subject" | "peer" | "ceiling";
   healthPath: string;
   token: string | null;
+  /** Whether all sessions share one child; otherwise there cannot be very many of them. */
+  hasOneChild: boolean;
   /** Arguments for the Node binary that also runs this bench. */
   nodeArgs: (port: number) => string[];
 }
@@ -31,6 +33,7 @@ export const TARGETS: readonly Target[] = [
     role: "subject",
     healthPath: "/healthz",
     token: TOKEN,
+    hasOneChild: true,
     nodeArgs: (port) => [MAIN, "--addr", `127.0.0.1:${port}`, "--", ...CHILD_COMMAND],
   },
   supergateway("supergateway", []),
@@ -44,6 +47,7 @@ export const TARGETS: readonly Target[] = [
     role: "ceiling",
     healthPath: "/healthz",
     token: null,
+    hasOneChild: true,
     nodeArgs: (port) => [BARE_BRIDGE, String(port), ...CHILD_COMMAND],
   },
 ];
@@ -59,6 +63,7 @@ function supergateway(name: string, extraArgs: string[]): Target {
     role: "peer",
     healthPath: "/healthz",
     token: null,
+    hasOneChild: false,
     nodeArgs: (port) => [
       SUPERGATEWAY,
       "--stdio",
@@ -81,6 +86,7 @@ function mcpProxy(name: string, extraArgs: string[]): Target {
     role: "peer",
     healthPath: "/ping",
     token: null,
+    hasOneChild: true,
     nodeArgs: (port) => [
       MCP_PROXY,
       "--server",

@@ -1,0 +1,22 @@
+// Many small or large answers over some connections that share a session.
+
+import { runClosedLoop } from "./closed-loop.ts";
+import { HttpConnection } from "./http-connection.ts";
+import type { CallsConfig, CallsResult } from "./load-contract.ts";
+import { McpSession } from "./mcp-session.ts";
+
+export async function runCalls(config: CallsConfig): Promise<CallsResult> {
+  const opening = new HttpConnection(config.port);
+  const session = await McpSession.open(opening, config);
+  opening.close();
+
+  const connections = Array.from({ length: config.connections }, () => new HttpConnection(config.port));
+  const result = await runClosedLoop(connections, session, config);
+  for (const connection of connections) connection.close();
+
+  // A new connection: a target may have closed an idle one while the load ran.
+  const closing = new HttpConnection(config.port);
+  await session.close(closing);
+  closing.close();
+  return result;
+}

@@ -1,0 +1,9 @@
+import { readFileSync } from "node:fs";
+
+/** Resident memory of one process without its children, now (`VmRSS`) or at its highest (`VmHWM`). */
+export function memoryBytes(pid: number, field: "VmRSS" | "VmHWM"): number {
+  const status = readFileSync(`/proc/${pid}/status`, "utf8");
+  const kibibytes = new RegExp(`${field}:\\s+(\\d+) kB`).exec(status)?.[1];
+  if (kibibytes === undefined) throw new Error(`no ${field} of process ${pid}`);
+  return Number(kibibytes) * 1024;
+}

@@ -1,0 +1,88 @@
+// The tools of echo-child.js as the load calls them, and the check of their answers.
+
+import type { HttpResponse } from "./http-response-parser.ts";
+
+const TEXT_START = Buffer.from('"text":"');
+const QUOTE = 34;
+const COMMA = 44;
+const CLOSING_BRACE = 125;
+/** More than the answer to anything but echo takes, whatever a target puts around it. */
+const SMALL_ANSWER_BYTES = 400;
+
+export function echoCall(id: number, resultBytes: number): string {
+  return toolCall(id, `"name":"echo","arguments":{"bytes":${resultBytes}}`);
+}
+
+export function progressCall(id: number, count: number): string {
+  return toolCall(id, `"name":"progress","arguments":{"count":${count}},"_meta":{"progressToken":"${progressToken(id)}"}`);
+}
+
+export function changeListCall(id: number): string {
+  return toolCall(id, '"name":"change-list","arguments":{}');
+}
+
+/**
+ * Returns what is wrong with an answer, or null. It looks at the bytes instead of
+ * parsing them, as parsing 1 MB per answer would make the load process the
+ * bottleneck; it works for JSON and for SSE bodies alike.
+ */
+export function findEchoFault(response: HttpResponse, id: number, resultBytes: number): string | null {
+  const { status, body } = response;
+  if (status !== 200) return `status ${status}: ${excerpt(body)}`;
+  const textStart = body.indexOf(TEXT_START) + TEXT_START.length;
+  if (textStart < TEXT_START.length) return `no text result: ${excerpt(body)}`;
+  // The text holds no quotes, so the next one ends it.
+  const textEnd = body.indexOf(QUOTE, textStart);
+  if (textEnd - textStart !== resultBytes) {
+    return `result of ${textEnd - textStart} instead of ${resultBytes} bytes`;
+  }
+  if (!hasId(body.subarray(0, textStart), id) && !hasId(body.subarray(textEnd), id)) {
+    return `answer to another request than ${id}: ${excerpt(body)}`;
+  }
+  return null;
+}
+
+export interface ProgressCheck {
+  arrived: number;
+  fault: string | null;
+}
+
+/** As above, for the progress notifications of a call and its answer. Missing ones are counted; those that arrived must be right and in order. */
+export function checkProgress(body: Buffer, id: number): ProgressCheck {
+  const text = body.toString("latin1");
+  let arrived = 0;
+  let last = 0;
+  for (const [, progress] of text.matchAll(/"progress":(\d+)/g)) {
+    if (Number(progress) <= last) return { arrived, fault: `progress ${progress} behind ${last}` };
+    last = Number(progress);
+    arrived += 1;
+  }
+  const tokens = text.split(`"progressToken":"${progressToken(id)}"`).length - 1;
+  if (tokens !== arrived) return { arrived, fault: `${arrived - tokens} progress notifications with another token` };
+  return { arrived, fault: hasAnswer(body, id) ? null : `no answer to ${id}: ${excerpt(body)}` };
+}
+
+/** Whether the last message of a body is the answer to this request. */
+export function hasAnswer(body: Buffer, id: number): boolean {
+  return hasId(body.subarray(-SMALL_ANSWER_BYTES), id);
+}
+
+function toolCall(id: number, params: string): string {
+  return `{"jsonrpc":"2.0","id":${id},"method":"tools/call","params":{${params}}}`;
+}
+
+function progressToken(id: number): string {
+  return `progress-of-${id}`;
+}
+
+function hasId(part: Buffer, id: number): boolean {
+  const field = `"id":${id}`;
+  const start = part.indexOf(field, 0, "latin1");
+  if (start === -1) return false;
+  const next = part[start + field.length];
+  return next === COMMA || next === CLOSING_BRACE;
+}
+
+function excerpt(body: Buffer): string {
+  return body.toString("utf8", 0, 200);
+}
