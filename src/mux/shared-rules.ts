@@ -194,20 +194,22 @@ export class SharedRules implements LaneRules {
   }
 
   /**
-   * A log message does not say what it is about. It is for a session where it can be about that one's requests only: those in flight,
-   * and those that have just ended. Where it can be about several sessions' it is dropped, and where about none's, it is for all who
-   * want it.
+   * A log message does not say what it is about. It is for a session where it can be about that one's requests only: those in flight or
+   * just given up, or else those just answered. Where it can be about several sessions' it is dropped, and where about none's, it is for
+   * all who want it.
    */
   #onLogMessage(level: unknown, text: string): void {
     if (this.#levels.isEmpty) return this.#access.dropped.notification("notifications/message");
     const inFlight: Call[] = [];
-    const owners = new Set(this.#recentOwners.current(this.#access.nowMs()));
+    const nowMs = this.#access.nowMs();
+    let owners = new Set(this.#recentOwners.givenUp(nowMs));
     for (const call of this.#access.dispatch.calls.values()) {
       if (call.session === undefined || call.state !== "written") continue;
       inFlight.push(call);
       owners.add(call.session);
       if (owners.size > 1) break;
     }
+    if (owners.size === 0) owners = new Set(this.#recentOwners.answered(nowMs));
     const [owner] = owners;
     if (owners.size === 0) for (const { streams } of this.#levels.wanting(level)) streams.emit(text);
     else if (owners.size > 1 || owner === undefined) this.#access.dropped.notification("notifications/message");

@@ -6,7 +6,7 @@ import { RawClient } from "../support/http-client.ts";
 import { readWhere, waitForHanging } from "../support/in-flight.ts";
 import { exitAndLogEnd, stopAndReadLog } from "../support/log-end.ts";
 import { postBytes } from "../support/mcp-request-bytes.ts";
-import { groupEnd } from "../support/process-end.ts";
+import { groupEnd, processEnd } from "../support/process-end.ts";
 import { initializeRequest, LaneClient } from "../support/lane-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { isAlive, isGroupAlive, Sidecar } from "../support/sidecar.ts";
@@ -30,7 +30,7 @@ describe("a private server", () => {
     expect(await stream.rest()).toEqual([]);
     expect((await client.callTool("echo")).status).toBe(404);
     await groupEnd(client.childPid);
-    expect(isAlive(grandchildPid)).toBe(false);
+    await processEnd(grandchildPid);
     expect(await other.toolText("echo", { text: "on" })).toBe("on");
   });
 
@@ -87,7 +87,7 @@ describe("a private server", () => {
     expect(await Promise.all([sidecar.stop(), hanging?.then(({ error }) => error?.data?.["code"])])).toEqual([0, "SHUTTING_DOWN"]);
     expect(await stream?.rest()).toEqual([]);
     for (const { childPid } of clients) expect(isGroupAlive(childPid)).toBe(false);
-    for (const pid of pids) expect(isAlive(pid)).toBe(false);
+    for (const pid of pids) await processEnd(pid);
   });
 
   it("ends with the sidecar on SIGTERM while it is starting", async () => {

@@ -3,7 +3,7 @@ import { LaneBench, listen } from "../support/lane-bench.ts";
 
 /** How long the server may still be talking of a request. */
 const AFTER_ANSWER_MS = 1000;
-const AFTER_GIVING_UP_MS = 60_000;
+const AFTER_GIVING_UP_MS = 5000;
 
 beforeEach(() => {
   vi.useFakeTimers({ now: 0 });
@@ -111,7 +111,7 @@ describe("logs of a shared server", () => {
     expect([listen(a).texts, calls.map(({ emitted }) => emitted), bench.dropped?.notifications]).toEqual([[], [[], []], 1]);
   });
 
-  it("go to the session whose request was answered a moment ago, and are dropped where another one's is in flight by then", () => {
+  it("go to the session whose request was answered a moment ago, or to the one whose is in flight by then", () => {
     const bench = ready();
     const [a, b] = [bench.join(), bench.join()];
     bench.request(a, setLevel("info"));
@@ -124,9 +124,6 @@ describe("logs of a shared server", () => {
     const streams = [listen(a), listen(b)];
     expect(streams.map(({ texts }) => texts.length)).toEqual([1, 0]);
     const call = bench.request(b, { method: "tools/call" });
-    bench.say(log("info"));
-    expect([call.emitted, streams.map(({ texts }) => texts.length), bench.dropped?.notifications]).toEqual([[], [1, 0], 1]);
-    vi.advanceTimersByTime(1);
     bench.say(log("info"));
     expect([call.emitted.length, streams.map(({ texts }) => texts.length)]).toEqual([1, [1, 0]]);
   });
