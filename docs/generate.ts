@@ -43,7 +43,7 @@ function errorsMarkdown(): string {
 
 Every error of the sidecar is a JSON-RPC error whose \`error.data.code\` is one of these stable codes; \`error.message\` is written for the
 person or the model that reads it. Where it applies, \`error.data\` also tells \`sent\` (whether any of the request had been handed to the MCP
-server), \`retrySafe\` (whether sending it again cannot repeat a side effect), \`exitCode\` and \`signal\` of the MCP server, \`timeoutMs\`,
+server), \`retrySafe\` (whether sending it again cannot repeat a side effect), \`exitCode\`, \`signal\` and \`stderrTail\` of the MCP server, \`timeoutMs\`,
 \`limitBytes\`, \`supported\` and \`retryAfterSeconds\` (also the \`Retry-After\` header). With \`sent: true\` the HTTP status
 is always 200, so that nothing on the way repeats the request. An error of the MCP server itself is passed on as it came.
 

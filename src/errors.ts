@@ -5,7 +5,7 @@
 export const ERROR_CATALOG = {
   PARSE_ERROR: { when: "The body is not UTF-8 or not JSON.", action: "Send one JSON-RPC 2.0 message as UTF-8 JSON." },
   INVALID_REQUEST: {
-    when: "The body is JSON, but not one JSON-RPC 2.0 message with a string or number id, or repeats a member; a batch where the revision has none, or initialize in a session; or the request is not valid HTTP (431 for too large headers).",
+    when: "The body is JSON, but not one JSON-RPC 2.0 message with a string or number id, or repeats a member; a batch where the revision has none, or initialize in a session; or the request is not valid HTTP (431 for too large headers, 417 for an `Expect` that is not offered).",
     action: "Correct the message that the error names.",
   },
   ORIGIN_NOT_ALLOWED: {
@@ -36,7 +36,7 @@ export const ERROR_CATALOG = {
     action: "Call initialize first and send its session id.",
   },
   SESSION_NOT_FOUND: {
-    when: "The session, or the stream of `/sse`, was ended, evicted, or never existed.",
+    when: "The session, or the stream of `/sse`, was ended, evicted, or never existed; or the MCP server was started anew and no longer offers what `initialize` was answered with.",
     action: "Call initialize again, without a session id.",
   },
   UNSUPPORTED_PROTOCOL_VERSION: {
@@ -52,20 +52,28 @@ export const ERROR_CATALOG = {
     action: "See `sent`: if true, the call may have taken effect.",
   },
   UPSTREAM_EXITED: {
-    when: "The MCP server process ended while the request was in flight.",
+    when: "The MCP server process ended, or was ended because it hung, while the request was in flight; by RETRY, for what only reads: twice.",
     action: "See `retrySafe`: if true, send it again; if false, the call may have taken effect.",
   },
   UPSTREAM_NOT_READY: {
-    when: "The MCP server process was not ready within HOLD_TIMEOUT_MS, or too many requests were waiting for it. Nothing was sent.",
-    action: "Retry after `Retry-After` seconds; `/readyz` tells what it waits for.",
+    when: "The MCP server process was not ready within HOLD_TIMEOUT_MS, or too many requests were waiting for it. Nothing was sent; or (`sent`, with HTTP 200) a request that only reads was to be sent once more.",
+    action: "Retry after `retryAfterSeconds`; `/readyz` tells what it waits for.",
+  },
+  UPSTREAM_FAILED: {
+    when: "The MCP server process ends again and again (CRASH_LOOP_EXITS within CRASH_LOOP_PERIOD_MS); it is still tried, rarely. Or it was given up: RESTART_LIMIT. As for UPSTREAM_NOT_READY, nothing was sent that could have taken effect.",
+    action: "See the reason in the message, `stderrTail` and `/readyz`; mend the server's command, environment or what it depends on.",
   },
   UPSTREAM_RESPONSE_TOO_LARGE: {
     when: "The MCP server's answer exceeds MAX_LINE_BYTES and was discarded. The server lives on.",
     action: "Ask for less, or raise CLAW_MCP_STDIO_MAX_LINE_BYTES.",
   },
   OVERLOADED: {
-    when: "MAX_IN_FLIGHT requests are in flight already, or MAX_QUEUED_BYTES wait to be read by the server. Nothing was sent.",
+    when: "The server has had MAX_IN_FLIGHT requests for HOLD_TIMEOUT_MS, MAX_HELD_REQUESTS wait already (then the newest of the session with the most goes), or MAX_QUEUED_BYTES wait for their turn or to be read by it. Nothing was sent.",
     action: "Retry after `Retry-After` seconds.",
+  },
+  SESSION_OVERLOADED: {
+    when: "The session has MAX_SESSION_REQUESTS requests in flight or waiting. Nothing was sent.",
+    action: "Wait for some of them to be answered; retry after `Retry-After` seconds.",
   },
   TOO_MANY_SERVERS: {
     when: "The client needs a server process of its own, and MAX_PRIVATE_SERVERS are running. Nothing was sent.",
@@ -76,7 +84,7 @@ export const ERROR_CATALOG = {
     action: "Open the stream without it, or send the id that this session's stream gave.",
   },
   SHUTTING_DOWN: { when: "The sidecar is stopping.", action: "See `sent`; retry elsewhere, or once it is back." },
-  NOT_FOUND: { when: "There is nothing at this path.", action: "Use the configured endpoint path, /livez, /readyz or /healthz." },
+  NOT_FOUND: { when: "There is nothing at this path.", action: "Use the configured endpoint path, /livez, /readyz, /healthz or /status." },
   INTERNAL_ERROR: { when: "A defect of the sidecar.", action: "Report it with the log line of the same time." },
 } as const satisfies Record<string, { readonly when: string; readonly action: string }>;
 
@@ -90,6 +98,8 @@ export interface ErrorDetails {
   readonly retrySafe?: boolean;
   readonly exitCode?: number;
   readonly signal?: string;
+  /** The last lines that the MCP server wrote to stderr, with secrets masked. */
+  readonly stderrTail?: readonly string[];
   readonly timeoutMs?: number;
   readonly limitBytes?: number;
   readonly supported?: readonly string[];

@@ -35,8 +35,9 @@ General:
 
 ${sections.join("\n\n")}
 
-Flags win over environment variables. Exit codes: 0 stopped as asked, 1 failed (for example the port is taken),
-2 the configuration is wrong, 126 COMMAND is not executable, 127 COMMAND does not exist.
+Flags win over environment variables. Exit codes: 0 stopped as asked, 1 failed (the port is taken, RESTART_LIMIT
+is reached), 2 the configuration is wrong, 126 COMMAND is not executable, 127 COMMAND does not exist, 128 + n ended at
+once by a second signal of number n.
 `;
 }
 

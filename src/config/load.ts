@@ -19,6 +19,9 @@ export interface Config {
   readonly requestTimeoutMs: number;
   readonly streamAfterMs: number;
   readonly keepAliveMs: number;
+  readonly headersTimeoutMs: number;
+  readonly bodyTimeoutMs: number;
+  readonly readerTimeoutMs: number;
   readonly isolation: OptionValue<"isolation">;
   readonly maxPrivateServers: number;
   readonly sessionIdleTimeoutMs: number;
@@ -26,10 +29,17 @@ export interface Config {
   readonly restartMaxMs: number;
   readonly holdTimeoutMs: number;
   readonly drainTimeoutMs: number;
+  readonly crashLoopExits: number;
+  readonly crashLoopPeriodMs: number;
+  readonly restartLimit: number | undefined;
+  readonly pingIntervalMs: number | undefined;
+  readonly hungTimeouts: number;
+  readonly retry: OptionValue<"retry">;
   readonly maxBodyBytes: number;
   readonly maxLineBytes: number;
   readonly maxSessions: number;
   readonly maxInFlight: number;
+  readonly maxSessionRequests: number;
   readonly maxHeldRequests: number;
   readonly maxQueuedBytes: number;
   readonly replayMaxBytes: number;
