@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { readFileSync } from "node:fs";
 import { loadConfig, readCommandLine } from "./config/load.ts";
+import { ExitCode } from "./exit-code.ts";
 
 const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as { version: string };
 
@@ -32,7 +33,7 @@ async function main(argv: readonly string[]): Promise<number> {
   if (config === undefined) {
     process.stderr.write(`claw-mcp-stdio: invalid configuration:\n${problems.map((problem) => `  - ${problem}\n`).join("")}`);
     // A container's HEALTHCHECK knows 0 and 1 only.
-    return isHealthcheck ? 1 : 2;
+    return isHealthcheck ? ExitCode.failed : ExitCode.wrongConfiguration;
   }
   if (flags.has("check-config")) {
     const { effectiveConfigText } = await import("./config/describe.ts");

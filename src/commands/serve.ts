@@ -1,5 +1,6 @@
 import type { Config, Environment } from "../config/load.ts";
 import { describeError } from "../errors.ts";
+import { ExitCode } from "../exit-code.ts";
 import { createLogger, type Logger } from "../observability/logger.ts";
 import { type SignalSource, waitForSignal } from "../shutdown.ts";
 import { startSidecar } from "../sidecar.ts";
@@ -14,8 +15,6 @@ export interface ServeOptions {
   /** Ends the process at once, by force where a stuck log would keep it from exiting. */
   readonly exit: (exitCode: number, isLogStuck: boolean) => void;
 }
-
-const ExitCode = { ok: 0, failed: 1, notExecutable: 126, notFound: 127 } as const;
 
 /** Serves until it is told to stop or cannot go on, then calls `exit`. */
 export async function serve(options: ServeOptions): Promise<void> {
@@ -44,8 +43,10 @@ async function serveUntilEnd(options: ServeOptions, log: Logger): Promise<number
     const sidecar = await startSidecar({ config, environment, version, log, kill: kill.signal });
     const end = await Promise.race([signalled, sidecar.failed]);
     if (typeof end === "string") log.info({ signal: end }, "stopping");
+    else if (end?.kind === "restart-limit") log.info({ restarts: end.restarts, reason: "RESTART_LIMIT is reached" }, "stopping");
     await sidecar.stop();
     if (typeof end !== "object") return ExitCode.ok;
+    if (end.kind === "restart-limit") return ExitCode.failed;
     const isMissing = end.spawnErrorCode === "ENOENT";
     const reason = isMissing ? "it, or the interpreter it names, does not exist" : "it is not executable";
     log.error({ reason, code: end.spawnErrorCode, line: config.command }, "the command cannot be started");

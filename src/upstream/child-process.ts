@@ -103,6 +103,11 @@ export class ChildProcess {
     this.#writer.withdraw(line);
   }
 
+  /** Writes nothing more. */
+  pause(): void {
+    this.#writer.pause();
+  }
+
   takeUnwritten(): Outgoing[] {
     return this.#writer.takeUnwritten();
   }

@@ -30,6 +30,17 @@ export function initializeRequest(clientInfo: ClientInfo): string {
 
 export const INITIALIZED_NOTIFICATION = '{"jsonrpc":"2.0","method":"notifications/initialized"}';
 
+/** Why a handshake failed, where the server itself did not end. */
+export class HandshakeError extends Error {
+  override readonly name = "HandshakeError";
+  readonly kind: "handshake-refused" | "handshake-timeout";
+
+  constructor(kind: HandshakeError["kind"], message: string) {
+    super(message);
+    this.kind = kind;
+  }
+}
+
 /** Whose handshake it is: the sidecar's own, or the one of a client, as that client worded it. */
 export interface HandshakeScript {
   /** With the id 0. */
@@ -45,15 +56,19 @@ export function isInitializeResponse(message: Message): boolean {
 /**
  * Reads the server's answer to `initialize` (MCP 2025-11-25, basic/lifecycle).
  *
- * @throws Error with a message for the operator when it is a JSON-RPC error or no InitializeResult.
+ * @throws HandshakeError with a message for the operator when it is a JSON-RPC error or no InitializeResult.
  */
 export function readHandshake(message: Message, text: string, generation: number): Handshake {
   if (message.kind !== "response") throw new Error("not a response");
-  if (message.error !== undefined) throw new Error(`the MCP server refused initialize: ${JSON.stringify(message.error).slice(0, 500)}`);
+  if (message.error !== undefined) throw refused(`the MCP server refused initialize: ${JSON.stringify(message.error).slice(0, 500)}`);
   const result = message.result;
   const span = findPath(text, 0, ["result"]);
   if (!isJsonObject(result) || typeof result["protocolVersion"] !== "string" || span === undefined) {
-    throw new Error("the MCP server answered initialize without a protocolVersion");
+    throw refused("the MCP server answered initialize without a protocolVersion");
   }
   return { generation, resultText: text.slice(span.start, span.end), protocolVersion: result["protocolVersion"] };
+}
+
+function refused(message: string): HandshakeError {
+  return new HandshakeError("handshake-refused", message);
 }

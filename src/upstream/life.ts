@@ -1,3 +1,4 @@
+import type { Counters, ExitKind } from "../counters.ts";
 import { describeError } from "../errors.ts";
 import type { OverlongLine } from "../jsonrpc/line-decoder.ts";
 import { classify, type Message } from "../jsonrpc/message.ts";
@@ -6,7 +7,8 @@ import { findElements } from "../jsonrpc/splice.ts";
 import type { Log } from "../observability/log.ts";
 import type { Redact } from "../observability/redact.ts";
 import { ChildProcess, type ChildCommand, type ChildExit, type ChildLimits } from "./child-process.ts";
-import { type Handshake, type HandshakeScript, isInitializeResponse, readHandshake } from "./handshake.ts";
+import { type Handshake, HandshakeError, type HandshakeScript, isInitializeResponse, readHandshake } from "./handshake.ts";
+import type { RunEnd } from "./run-end.ts";
 import { StderrLog } from "./stderr-log.ts";
 import { StdoutNoise } from "./stdout-noise.ts";
 
@@ -17,6 +19,7 @@ export interface LifeOptions {
   /** From the start of the process to the answer to `initialize`. */
   readonly readyTimeoutMs: number;
   readonly generation: number;
+  readonly counters: Counters;
   readonly log: Log;
   readonly redact: Redact;
   readonly nowMs: () => number;
@@ -34,33 +37,33 @@ export class Life {
   readonly generation: number;
   /** Rejects when the server refuses, exits first, or takes longer than `readyTimeoutMs`; the caller then stops this life. */
   readonly handshake: Promise<Handshake>;
-  /** Settles when nothing more can be carried: it has exited, or has closed a pipe and is being stopped. Never rejects. */
+  /** Settles when nothing more can be carried: it has exited, or was abandoned and is being stopped. Never rejects. */
   readonly lost: Promise<ChildExit>;
   readonly #child: ChildProcess;
   readonly #stderr: StderrLog;
   readonly #noise: StdoutNoise;
   readonly #listener: LifeListener;
   #onInitializeResponse: ((message: Message, text: string) => void) | undefined;
-  #stopReason: string | undefined;
+  readonly #abandoned = Promise.withResolvers<ChildExit>();
+  #isAbandoned = false;
+  #stopCause: RunEnd | undefined;
   #hasExited = false;
 
   constructor(options: LifeOptions, listener: LifeListener) {
     this.generation = options.generation;
     this.#listener = listener;
-    const broken = Promise.withResolvers<ChildExit>();
     this.#child = new ChildProcess(options.command, options.limits, {
       onLine: (line) => this.#onLine(line),
-      onOverlongLine: (line) => listener.onOverlongLine(line),
-      onStderr: (chunk) => this.#stderr.push(chunk),
-      onBroken: (pipe) => {
-        void this.stop(`the server closed its ${pipe}`);
-        broken.resolve({ exitCode: undefined, signal: undefined, spawnErrorCode: undefined });
+      onOverlongLine: (line) => {
+        if (this.#isHeard) listener.onOverlongLine(line);
       },
+      onStderr: (chunk) => this.#stderr.push(chunk),
+      onBroken: (pipe) => this.abandon("pipe-closed", `the server closed its ${pipe}`),
     });
-    this.lost = Promise.race([this.#child.exited, broken.promise]);
+    this.lost = Promise.race([this.#child.exited, this.#abandoned.promise]);
     const fields = { childPid: this.#child.pid, generation: this.generation };
     this.#stderr = new StderrLog(options.log, fields, options.redact);
-    this.#noise = new StdoutNoise(options.log, fields, options.redact, options.nowMs);
+    this.#noise = new StdoutNoise(options.counters, options.log, fields, options.redact, options.nowMs);
     if (this.#child.pid !== undefined) options.log.info(fields, "mcp server started");
     this.handshake = this.#shakeHands(options);
     void this.exited.then(() => {
@@ -93,8 +96,8 @@ export class Life {
   }
 
   /** Why the sidecar ended it; undefined when it ended by itself. */
-  get stopReason(): string | undefined {
-    return this.#stopReason;
+  get stopCause(): RunEnd | undefined {
+    return this.#stopCause;
   }
 
   send(line: Outgoing): void {
@@ -109,9 +112,18 @@ export class Life {
     return this.#child.takeUnwritten();
   }
 
-  async stop(reason: string): Promise<void> {
-    if (!this.#hasExited) this.#stopReason ??= reason;
+  async stop(kind: ExitKind, reason: string): Promise<void> {
+    if (!this.#hasExited) this.#stopCause ??= { kind, reason };
     await this.#child.stop();
+  }
+
+  /** It is of no use any more: it is lost at once, and stopped. What it still says is not heard, since nobody waits for it. */
+  abandon(kind: ExitKind, reason: string): void {
+    if (this.#hasExited) return;
+    this.#isAbandoned = true;
+    this.#child.pause();
+    void this.stop(kind, reason);
+    this.#abandoned.resolve({ exitCode: undefined, signal: undefined, spawnErrorCode: undefined });
   }
 
   kill(): void {
@@ -133,7 +145,8 @@ export class Life {
     });
     let timer: NodeJS.Timeout | undefined;
     const timedOut = new Promise<never>((_resolve, reject) => {
-      timer = setTimeout(() => reject(new Error(`no answer to initialize within ${readyTimeoutMs} ms`)), readyTimeoutMs);
+      const error = new HandshakeError("handshake-timeout", `no answer to initialize within ${readyTimeoutMs} ms`);
+      timer = setTimeout(reject, readyTimeoutMs, error);
     });
     const exited = this.exited.then((): never => {
       throw new Error("the MCP server ended before it answered initialize");
@@ -152,7 +165,13 @@ export class Life {
     }
   }
 
+  /** Once it is lost nobody waits for what it says: also not for what is said by the rest of its group, while that is being ended. */
+  get #isHeard(): boolean {
+    return !this.#isAbandoned && !this.#hasExited;
+  }
+
   #onLine(line: string): void {
+    if (!this.#isHeard) return;
     let value: unknown;
     try {
       value = JSON.parse(line);

@@ -74,6 +74,7 @@ export class StdinWriter {
       this.#remove(line);
       line.state = "written";
       batch += `${line.text}\n`;
+      if (!line.isKept) line.text = "";
     }
     this.#isWriting = true;
     this.#stream.write(batch, "utf8", this.#onWritten);

@@ -1,3 +1,4 @@
+import type { Counters } from "../counters.ts";
 import type { Log, LogFields } from "../observability/log.ts";
 import { LogLimiter } from "../observability/log-limiter.ts";
 import type { Redact } from "../observability/redact.ts";
@@ -6,13 +7,15 @@ const MAX_SHOWN_LENGTH = 200;
 
 /** Logs what a server prints on stdout besides JSON-RPC: the first lines of each period, shortened; the rest is counted. */
 export class StdoutNoise {
+  readonly #counts: Counters["dropped"];
   readonly #log: Log;
   readonly #fields: LogFields;
   readonly #redact: Redact;
   readonly #limiter: LogLimiter;
   #suppressed = 0;
 
-  constructor(log: Log, fields: LogFields, redact: Redact, nowMs: () => number) {
+  constructor({ dropped }: Counters, log: Log, fields: LogFields, redact: Redact, nowMs: () => number) {
+    this.#counts = dropped;
     this.#log = log;
     this.#fields = fields;
     this.#redact = redact;
@@ -20,6 +23,7 @@ export class StdoutNoise {
   }
 
   report(line: string, reason: string): void {
+    this.#counts.noiseLines++;
     if (!this.#limiter.allows()) {
       this.#suppressed++;
       return;

@@ -4,32 +4,13 @@ import { describeError } from "../errors.ts";
 import type { OverlongLine } from "../jsonrpc/line-decoder.ts";
 import type { Message } from "../jsonrpc/message.ts";
 import type { Outgoing } from "../jsonrpc/outgoing.ts";
-import type { Log } from "../observability/log.ts";
+import type { Log, LogFields } from "../observability/log.ts";
 import type { ChildExit } from "./child-process.ts";
-import type { Handshake } from "./handshake.ts";
+import { type Handshake, HandshakeError } from "./handshake.ts";
 import { Life, type LifeOptions } from "./life.ts";
 import type { RestartPolicy } from "./restart-policy.ts";
-
-export type SupervisorState = "starting" | "ready" | "backing-off" | "stopping" | "failed";
-
-export interface LastExit extends ChildExit {
-  readonly generation: number;
-  /** Why it was ended, or what the exit means; for people. */
-  readonly reason: string;
-  readonly at: Date;
-  /** The last line the server wrote to stderr, with secrets masked. */
-  readonly stderrLastLine: string | undefined;
-}
-
-export interface SupervisorStatus {
-  readonly state: SupervisorState;
-  readonly generation: number;
-  readonly pid: number | undefined;
-  readonly restarts: number;
-  readonly lastExit: LastExit | undefined;
-  /** When the next start is due; only while backing off. */
-  readonly nextRetryAt: Date | undefined;
-}
+import { describeExit, isCommandUnusable } from "./run-end.ts";
+import type { LastExit, SupervisorFailure, SupervisorState, SupervisorStatus } from "./status.ts";
 
 export interface SupervisorListener {
   /** A new generation has finished its handshake. */
@@ -39,31 +20,16 @@ export interface SupervisorListener {
   /** A generation has answered `initialize` with an error; it is ended, and started again. */
   onRefused(text: string): void;
   onOverlongLine(line: OverlongLine): void;
-  /** The generation is gone, after all its output was delivered. Called once for each, also for one that never got ready. */
+  /**
+   * The generation is gone, after all its output was delivered. Called once for each, also for one that never got ready; `status()` tells
+   * by then whether the server counts as failed.
+   */
   onLost(exit: LastExit, unwritten: readonly Outgoing[]): void;
 }
 
 export interface SupervisorOptions extends Omit<LifeOptions, "generation"> {
   readonly restartPolicy: RestartPolicy;
 }
-
-/** Why a supervisor gave up. */
-export interface SupervisorFailure {
-  readonly spawnErrorCode: string;
-}
-
-/** Errors of spawning that no retry mends; others, such as EAGAIN, say that the machine is short of something. */
-const UNUSABLE_COMMAND_CODES: ReadonlySet<string> = new Set([
-  "ENOENT",
-  "EACCES",
-  "EPERM",
-  "ENOTDIR",
-  "ELOOP",
-  "ENAMETOOLONG",
-  "ENOEXEC",
-  "EISDIR",
-  "E2BIG",
-]);
 
 /** Keeps one MCP server process alive: start, handshake, run; after any exit, pause and start again. */
 export class Supervisor {
@@ -76,7 +42,9 @@ export class Supervisor {
   #state: SupervisorState = "starting";
   #generation = 0;
   #lastExit: LastExit | undefined;
+  #pauseMs = 0;
   #nextRetryAt: Date | undefined;
+  #failure: SupervisorFailure | undefined;
 
   constructor(options: SupervisorOptions) {
     this.#options = options;
@@ -121,11 +89,16 @@ export class Supervisor {
     this.#life?.withdraw(line);
   }
 
+  /** Ends the generation that runs, because it hangs; the next one is started as after any exit. */
+  restart(reason: string): void {
+    this.#life?.abandon("hung", reason);
+  }
+
   /** Ends the server and stops restarting it. Bounded. */
   async stop(): Promise<void> {
     this.#setState("stopping");
     this.#stopping.abort();
-    await this.#life?.stop("shutdown");
+    await this.#life?.stop("stopped", "shutdown");
     await this.#loop;
   }
 
@@ -138,35 +111,34 @@ export class Supervisor {
   async #supervise(): Promise<SupervisorFailure | undefined> {
     try {
       for (;;) {
-        const life = await pRetry(() => this.#startLife(), {
+        const { life, handshake } = await pRetry(() => this.#startLife(), {
           retries: Number.POSITIVE_INFINITY,
           signal: this.#stopping.signal,
           // The pause is the restart policy's: its streak outlives a handshake that succeeded, p-retry's own would not.
           minTimeout: 0,
-          shouldRetry: () => !this.#isCommandUnusable(),
-          onFailedAttempt: () => this.#afterLife(0),
+          shouldRetry: () => this.#failure === undefined,
+          onFailedAttempt: () => this.#pause(),
         });
         const readyAtMs = this.#options.nowMs();
-        this.#setState("ready");
-        this.#log.info({ childPid: life.life.pid, generation: life.life.generation, state: this.#state }, "mcp server ready");
-        this.#listener?.onReady(life.handshake);
-        const exit = await life.life.lost;
-        const runMs = this.#options.nowMs() - readyAtMs;
-        this.#setState("backing-off");
-        this.#endGeneration(life.life, exit);
-        await life.life.ended;
-        await this.#afterLife(runMs);
+        this.#becomeReady(life, handshake);
+        const exit = await life.lost;
+        this.#endGeneration(life, exit, this.#options.nowMs() - readyAtMs);
+        const { exitCode, signal } = await life.ended;
+        // One that was abandoned had not exited yet.
+        if (this.#lastExit?.generation === life.generation) this.#lastExit = { ...this.#lastExit, exitCode, signal };
+        await this.#pause();
+        if (this.#failure !== undefined) return this.#failure;
       }
     } catch (error) {
       if (this.#stopping.signal.aborted) return undefined;
+      if (this.#failure !== undefined) return this.#failure;
       this.#setState("failed");
-      if (this.#isCommandUnusable()) return { spawnErrorCode: this.#lastExit?.spawnErrorCode ?? "UNKNOWN" };
       throw error;
     } finally {
       const life = this.#life;
       const exit = await life?.ended;
       // One that was stopped while it started has not been seen to end.
-      if (life !== undefined && exit !== undefined) this.#endGeneration(life, exit);
+      if (life !== undefined && exit !== undefined) this.#endGeneration(life, exit, 0);
       this.#life = undefined;
     }
   }
@@ -174,14 +146,16 @@ export class Supervisor {
   /** Spawn and handshake. */
   async #startLife(): Promise<{ readonly life: Life; readonly handshake: Handshake }> {
     this.#generation++;
-    this.#setState("starting");
+    this.#nextRetryAt = undefined;
+    if (this.#state !== "failed") this.#setState("starting");
     const life = new Life({ ...this.#options, generation: this.#generation }, this.#events());
     this.#life = life;
     try {
       return { life, handshake: await life.handshake };
     } catch (error) {
-      await life.stop(describeError(error));
-      this.#endGeneration(life, await life.exited);
+      // Else it has ended by itself, which says more than this.
+      await life.stop(error instanceof HandshakeError ? error.kind : "crash", describeError(error));
+      this.#endGeneration(life, await life.exited, 0);
       throw error;
     }
   }
@@ -191,45 +165,63 @@ export class Supervisor {
     return this.#listener;
   }
 
-  #endGeneration(life: Life, exit: ChildExit): void {
-    const { generation, pid } = life;
+  #becomeReady({ pid: childPid, generation }: Life, handshake: Handshake): void {
+    if (this.#state === "failed") this.#log.info({ childPid, generation }, "mcp server has recovered");
+    this.#setState("ready");
+    this.#log.info({ childPid, generation, state: this.#state }, "mcp server ready");
+    this.#listener?.onReady(handshake);
+  }
+
+  #endGeneration(life: Life, exit: ChildExit, runMs: number): void {
+    const { generation, pid: childPid, stderrTail } = life;
     if (this.#lastExit?.generation === generation) return;
-    const reason = this.#options.redact(life.stopReason ?? describeExit(exit));
-    const lastExit = { ...exit, generation, reason, at: new Date(), stderrLastLine: life.stderrTail.at(-1) };
+    const { kind, reason } = life.stopCause ?? describeExit(exit);
+    const lastExit: LastExit = { ...exit, generation, kind, reason: this.#options.redact(reason), at: new Date(), stderrTail };
     this.#lastExit = lastExit;
-    const fields = { childPid: pid, generation, exitCode: exit.exitCode, signal: exit.signal, reason };
-    if (this.#stopping.signal.aborted) this.#log.info(fields, "mcp server ended");
-    else this.#log.warn({ ...fields, stderrTail: life.stderrTail }, "mcp server exited");
+    this.#options.counters.countExit(kind);
+    const fields = { childPid, generation, kind, exitCode: exit.exitCode, signal: exit.signal, reason: lastExit.reason };
+    const isStopping = this.#stopping.signal.aborted;
+    if (isStopping) this.#log.info(fields, "mcp server ended");
+    else this.#decide(lastExit, runMs, fields);
     this.#listener?.onLost(lastExit, life.takeUnwritten());
   }
 
-  /** Between two lives: the pause. */
-  async #afterLife(runMs: number): Promise<void> {
-    this.#life = undefined;
-    this.#stopping.signal.throwIfAborted();
-    if (this.#isCommandUnusable()) return;
-    const pauseMs = this.#options.restartPolicy.nextPauseMs(runMs);
+  /** Whether there will be another generation, and when. */
+  #decide(lastExit: LastExit, runMs: number, fields: LogFields): void {
+    const { nowMs, restartPolicy } = this.#options;
+    const { pauseMs, crashLoop } = restartPolicy.afterEnd(runMs, nowMs());
+    const withTail = { ...fields, stderrTail: lastExit.stderrTail };
+    if (crashLoop === "none") this.#log.warn(withTail, "mcp server exited");
+    else this.#log.info(fields, "mcp server exited");
+    if (this.#generation === 1 && isCommandUnusable(lastExit)) {
+      this.#failure = { kind: "command-unusable", spawnErrorCode: lastExit.spawnErrorCode ?? "UNKNOWN" };
+    } else if (pauseMs === undefined) {
+      const restarts = this.#generation - 1;
+      this.#failure = { kind: "restart-limit", restarts };
+      this.#log.error({ ...withTail, restarts }, "mcp server given up: the restart limit is reached");
+    } else if (crashLoop === "entered") {
+      this.#log.error(withTail, "mcp server failed: it ends again and again");
+    }
+    this.#setState(this.#failure === undefined && crashLoop === "none" ? "backing-off" : "failed");
+    if (this.#failure !== undefined || pauseMs === undefined) return;
+    this.#pauseMs = pauseMs;
+    // Later by what the end of its process group takes; then it is set anew.
     this.#nextRetryAt = new Date(Date.now() + pauseMs);
-    this.#setState("backing-off");
-    this.#log.info({ pauseMs, restarts: this.#generation, state: this.#state }, "mcp server will be restarted");
-    await delay(pauseMs, undefined, { signal: this.#stopping.signal });
-    this.#nextRetryAt = undefined;
   }
 
-  /** The very first start found no program to run: trying again would not help, the configuration is wrong. */
-  #isCommandUnusable(): boolean {
-    const code = this.#lastExit?.spawnErrorCode;
-    return this.#generation === 1 && code !== undefined && UNUSABLE_COMMAND_CODES.has(code);
+  /** Between two lives. */
+  async #pause(): Promise<void> {
+    this.#life = undefined;
+    this.#stopping.signal.throwIfAborted();
+    if (this.#failure !== undefined) return;
+    const pauseMs = this.#pauseMs;
+    this.#nextRetryAt = new Date(Date.now() + pauseMs);
+    this.#log.info({ pauseMs, restarts: this.#generation, state: this.#state }, "mcp server will be restarted");
+    await delay(pauseMs, undefined, { signal: this.#stopping.signal });
   }
 
   #setState(state: SupervisorState): void {
     if (this.#state === "stopping" && state !== "failed") return;
     this.#state = state;
   }
-}
-
-function describeExit(exit: ChildExit): string {
-  if (exit.spawnErrorCode !== undefined) return `could not be started (${exit.spawnErrorCode})`;
-  if (exit.signal !== undefined) return `ended by ${exit.signal}`;
-  return `exited with code ${exit.exitCode ?? "unknown"}`;
 }

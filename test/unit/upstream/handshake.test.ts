@@ -1,7 +1,13 @@
 import { InitializeRequestSchema, JSONRPCNotificationSchema, LATEST_PROTOCOL_VERSION } from "@modelcontextprotocol/sdk/types.js";
 import { describe, expect, it } from "vitest";
 import { classify, type Message } from "../../../src/jsonrpc/message.ts";
-import { INITIALIZED_NOTIFICATION, initializeRequest, isInitializeResponse, readHandshake } from "../../../src/upstream/handshake.ts";
+import {
+  HandshakeError,
+  INITIALIZED_NOTIFICATION,
+  initializeRequest,
+  isInitializeResponse,
+  readHandshake,
+} from "../../../src/upstream/handshake.ts";
 
 function parse(text: string): Message {
   const message = classify(JSON.parse(text));
@@ -59,7 +65,9 @@ describe("readHandshake", () => {
   it("says no more than 500 characters of what the server said", () => {
     const error = JSON.stringify({ code: 1, message: "x".repeat(5000) });
     const text = `{"jsonrpc":"2.0","id":0,"error":${error}}`;
-    expect(() => readHandshake(parse(text), text, 1)).toThrow(new Error(`the MCP server refused initialize: ${error.slice(0, 500)}`));
+    expect(() => readHandshake(parse(text), text, 1)).toThrow(
+      new HandshakeError("handshake-refused", `the MCP server refused initialize: ${error.slice(0, 500)}`),
+    );
   });
 
   it.each(["null", "[]", '"2025-11-25"', "{}", '{"protocolVersion":20251125}'])("refuses %s for an InitializeResult", (result) => {

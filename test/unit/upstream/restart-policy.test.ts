@@ -1,11 +1,20 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { RestartPolicy } from "../../../src/upstream/restart-policy.ts";
+import { RestartPolicy, type RestartPolicyOptions } from "../../../src/upstream/restart-policy.ts";
+
+/** So many that they never come about. */
+const NO_CRASH_LOOP = { exits: 1_000_000, periodMs: 1 };
 
 /** The pauses after runs of these lengths. */
 function pauses(runs: readonly number[], random: () => number, firstPauseMs = 1000, longestPauseMs = 15_000): number[] {
-  const policy = new RestartPolicy({ firstPauseMs, longestPauseMs, random });
-  return runs.map((runMs) => policy.nextPauseMs(runMs));
+  const policy = new RestartPolicy({ firstPauseMs, longestPauseMs, crashLoop: NO_CRASH_LOOP, restartLimit: undefined, random });
+  return runs.map((runMs) => policy.afterEnd(runMs, 0).pauseMs ?? Number.NaN);
+}
+
+/** A policy without jitter. */
+function policyWith(options: Partial<RestartPolicyOptions>): RestartPolicy {
+  const defaults = { firstPauseMs: 1000, longestPauseMs: 15_000, crashLoop: NO_CRASH_LOOP, restartLimit: undefined, random: () => 0 };
+  return new RestartPolicy({ ...defaults, ...options });
 }
 
 describe("RestartPolicy", () => {
@@ -51,5 +60,45 @@ describe("RestartPolicy", () => {
 
   it("pauses for the longest where the first is longer", () => {
     expect(pauses([0, 0], () => 0.9, 1000, 10)).toEqual([10, 10]);
+  });
+
+  it("pauses for the longest from the end on that makes a crash loop", () => {
+    const policy = policyWith({ crashLoop: { exits: 3, periodMs: 60_000 } });
+    expect([0, 1000, 3000, 18_000].map((nowMs) => policy.afterEnd(0, nowMs))).toEqual([
+      { pauseMs: 1000, crashLoop: "none" },
+      { pauseMs: 2000, crashLoop: "none" },
+      { pauseMs: 15_000, crashLoop: "entered" },
+      { pauseMs: 15_000, crashLoop: "lasting" },
+    ]);
+  });
+
+  describe("with a restart limit", () => {
+    it.each([1, 2, 10])("of %i starts again so many times, and not once more", (restartLimit) => {
+      const policy = policyWith({ restartLimit });
+      const decisions = Array.from({ length: restartLimit + 1 }, () => policy.afterEnd(0, 0).pauseMs !== undefined);
+      expect(decisions).toEqual([...Array.from({ length: restartLimit }, () => true), false]);
+    });
+
+    it("counts anew from a stable run, and from nothing less", () => {
+      const policy = policyWith({ restartLimit: 2 });
+      const goesOn = [0, 14_999, 15_000, 0, 14_999].map((runMs) => policy.afterEnd(runMs, 0).pauseMs !== undefined);
+      expect(goesOn).toEqual([true, true, true, true, false]);
+    });
+
+    it("gives up exactly after so many ends in a row that no stable run precedes, whatever the runs", () => {
+      fc.assert(
+        fc.property(fc.array(fc.integer({ min: 0, max: 30_000 })), fc.integer({ min: 1, max: 5 }), (runs, restartLimit) => {
+          const policy = policyWith({ restartLimit });
+          let restarts = 0;
+          for (const runMs of runs) {
+            if (runMs >= 15_000) restarts = 0;
+            const { pauseMs } = policy.afterEnd(runMs, 0);
+            expect(pauseMs === undefined).toBe(restarts === restartLimit);
+            if (pauseMs === undefined) return;
+            restarts++;
+          }
+        }),
+      );
+    });
   });
 });

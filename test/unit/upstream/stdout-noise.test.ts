@@ -1,15 +1,19 @@
 import { describe, expect, it } from "vitest";
+import { Counters } from "../../../src/counters.ts";
 import { StdoutNoise } from "../../../src/upstream/stdout-noise.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
 
 const SKIPPED = "stdout line skipped: not json-rpc";
 const MORE_SKIPPED = "more stdout lines skipped: not json-rpc";
 
-function noiseAt(clock: { nowMs: number }): { log: RecordedLog; noise: StdoutNoise } {
+function noiseAt(clock: { nowMs: number }): { log: RecordedLog; noise: StdoutNoise; counters: Counters } {
   const log = new RecordedLog();
+  const counters = new Counters();
   return {
     log,
+    counters,
     noise: new StdoutNoise(
+      counters,
       log,
       { childPid: 12, generation: 3 },
       (text) => text.replaceAll("s3cret", "***"),
@@ -48,6 +52,12 @@ describe("StdoutNoise", () => {
       [MORE_SKIPPED, 16, undefined],
       [SKIPPED, undefined, "line 26"],
     ]);
+  });
+
+  it("counts every line, shown or not", () => {
+    const { noise, counters } = noiseAt({ nowMs: 0 });
+    for (let index = 0; index < 25; index++) noise.report("line", "not JSON");
+    expect(counters.dropped.noiseLines).toBe(25);
   });
 
   it("tells at the end how many lines went unshown, once, and nothing where all were shown", () => {
