@@ -1,5 +1,5 @@
 import { classify, type InvalidMessage, isJsonObject, type Message } from "./message.ts";
-import { findMembers, type Members, type Span } from "./splice.ts";
+import { copyOf, findMembers, type Members, type Span } from "./splice.ts";
 
 /** A valid message with the text it came as. */
 export interface ClientMessage {
@@ -46,7 +46,7 @@ export function readClientMessage(text: string): ClientMessage | ClientMessagePr
 
 /** The JSON text of the id, as it is spelled there; empty where there is none. */
 export function idTextOf({ text, idSpan }: ClientMessage): string {
-  return idSpan === undefined ? "" : text.slice(idSpan.start, idSpan.end);
+  return idSpan === undefined ? "" : copyOf(text, idSpan);
 }
 
 /** A message that was read already, with its spans. */

@@ -3,11 +3,13 @@
  * made it may withdraw it while it is queued. Only `written` means that the server may have seen it.
  */
 export interface Outgoing {
-  /** One JSON-RPC message without its newline. */
-  readonly text: string;
+  /** One JSON-RPC message without its newline. Empty once it is written, unless it is kept: an answer may be long in coming. */
+  text: string;
+  /** Whether it may be written once more, to the next generation. */
+  readonly isKept: boolean;
   state: "queued" | "written" | "withdrawn";
 }
 
 export function outgoing(text: string): Outgoing {
-  return { text, state: "queued" };
+  return { text, isKept: false, state: "queued" };
 }

@@ -20,6 +20,11 @@ export class PendingRequests<Entry> {
     return this.#entries.size;
   }
 
+  /** What was minted last. */
+  get lastId(): number {
+    return this.#lastId;
+  }
+
   mintId(): number {
     return ++this.#lastId;
   }

@@ -1,6 +1,6 @@
 import type { ClientMessage } from "./client-message.ts";
 import { isJsonObject } from "./message.ts";
-import { applyEdits, type Edit, findMembers, findPath, type Span } from "./splice.ts";
+import { applyEdits, copyOf, type Edit, findMembers, findPath, type Span } from "./splice.ts";
 
 /** The request as the server shall read it: its id, and its progress token where it has one, replaced by `wireId`. */
 export function rewriteRequest(request: ClientMessage, wireId: number): string {
@@ -23,7 +23,7 @@ export function progressTokenText({ message, text, paramsSpan }: ClientMessage):
   const meta = message.params?.["_meta"];
   if (!isJsonObject(meta) || !("progressToken" in meta)) return undefined;
   const span = findPath(text, paramsSpan.start, ["_meta", "progressToken"]);
-  return span === undefined ? undefined : text.slice(span.start, span.end);
+  return span === undefined ? undefined : copyOf(text, span);
 }
 
 /** The id in a client's `notifications/cancelled`, as it is spelled there. */

@@ -28,6 +28,15 @@ const CLOSE_BRACKET = 93;
 const OPEN_BRACE = 123;
 const CLOSE_BRACE = 125;
 
+/** Below this, what a part keeps in memory does not matter. */
+const LONG_TEXT = 16 * 1024;
+
+/** A part that outlasts its text: V8 would keep all of a text for a slice of it. */
+export function copyOf(text: string, { start, end }: Span): string {
+  const part = text.slice(start, end);
+  return text.length < LONG_TEXT ? part : Buffer.from(part).toString();
+}
+
 /** The value spans of the named members of the object whose text starts at `start` (white space before it is allowed). */
 export function findMembers(text: string, start: number, names: readonly string[]): Members {
   const spans: (Span | undefined)[] = names.map(() => undefined);

@@ -1,16 +1,20 @@
-import type { SidecarError } from "../errors.ts";
+import type { Counters, RequestEnding } from "../counters.ts";
+import { SidecarError } from "../errors.ts";
 import { outgoing } from "../jsonrpc/outgoing.ts";
 import { PendingRequests } from "../jsonrpc/pending-requests.ts";
 import type { Log } from "../observability/log.ts";
 import type { Call } from "./call.ts";
 import { requestTimedOut, shorten } from "./failures.ts";
-import type { HoldQueue } from "./hold-queue.ts";
+import type { Retries } from "./retries.ts";
+import type { Turns } from "./turns.ts";
 import type { Upstream } from "./upstream.ts";
 
 export interface CallTableOptions {
   readonly upstream: Upstream;
   /** Where calls wait that were not sent yet. */
-  readonly held: HoldQueue;
+  readonly turns: Turns;
+  readonly retries: Retries;
+  readonly counters: Counters;
   readonly log: Log;
   readonly nowMs: () => number;
 }
@@ -18,7 +22,9 @@ export interface CallTableOptions {
 /** The calls of a lane that await their answer, and how each of them can end without one. */
 export class CallTable {
   readonly #upstream: Upstream;
-  readonly #held: HoldQueue;
+  readonly #turns: Turns;
+  readonly #retries: Retries;
+  readonly #counters: Counters;
   readonly #log: Log;
   readonly #nowMs: () => number;
   readonly #pending = new PendingRequests<Call>();
@@ -27,10 +33,14 @@ export class CallTable {
   #onEmpty: (() => void) | undefined;
   /** Told of each call that the server had and that has ended. */
   onEnded: ((call: Call, isAnswered: boolean) => void) | undefined;
+  /** Told of each call whose time is up. */
+  onTimeout: ((call: Call) => void) | undefined;
 
-  constructor({ upstream, held, log, nowMs }: CallTableOptions) {
+  constructor({ upstream, turns, retries, counters, log, nowMs }: CallTableOptions) {
     this.#upstream = upstream;
-    this.#held = held;
+    this.#turns = turns;
+    this.#retries = retries;
+    this.#counters = counters;
     this.#log = log;
     this.#nowMs = nowMs;
   }
@@ -40,6 +50,11 @@ export class CallTable {
     return this.#ofClients;
   }
 
+  /** What was minted last. */
+  get lastId(): number {
+    return this.#pending.lastId;
+  }
+
   mintId(): number {
     return this.#pending.mintId();
   }
@@ -47,6 +62,7 @@ export class CallTable {
   add(call: Call): void {
     this.#pending.add(call.wireId, call);
     if (call.session === undefined) return;
+    this.#counters.requests.accepted++;
     this.#ofClients++;
     call.session.callsInFlight++;
   }
@@ -63,11 +79,11 @@ export class CallTable {
   }
 
   /** Removes the call that an answer is for. */
-  takeAnswered(wireId: unknown, hasResult: boolean): Call | undefined {
+  takeAnswered(wireId: unknown, ending: RequestEnding): Call | undefined {
     const call = this.getWritten(wireId);
     if (call === undefined) return undefined;
     this.onEnded?.(call, true);
-    this.#remove(call, hasResult);
+    this.#remove(call, ending);
     return call;
   }
 
@@ -80,9 +96,10 @@ export class CallTable {
    * Ends a call before its answer: tells the server where it may know of it (MCP 2025-11-25, basic/utilities/cancellation), and the
    * client where it still listens.
    *
+   * @param ending what the client is answered, or why it is not.
    * @param cancellation the line for the server, where the client has written one itself.
    */
-  giveUp(call: Call, reason: string, error?: SidecarError, cancellation?: string): void {
+  giveUp(call: Call, reason: string, ending: SidecarError | "dismissed" | "unread", cancellation?: string): void {
     const { wireId, method } = call;
     if (call.state === "written") {
       this.onEnded?.(call, false);
@@ -90,12 +107,20 @@ export class CallTable {
       const params = { requestId: wireId, reason };
       this.#upstream.send(outgoing(cancellation ?? JSON.stringify({ jsonrpc: "2.0", method: "notifications/cancelled", params })));
     } else {
-      this.#held.remove(call);
+      this.#turns.remove(call);
       this.#upstream.withdraw(call);
     }
-    this.#remove(call, false);
+    const error = ending instanceof SidecarError ? ending : undefined;
+    this.#remove(call, ending instanceof SidecarError ? ending.code : ending);
     this.#log.info({ method: shorten(method), requestId: wireId, reason, code: error?.code }, "request given up");
     if (error !== undefined) call.exchange.fail(error);
+    else if (ending === "dismissed") call.exchange.dismiss();
+  }
+
+  /** Gives up several calls: those that wait go first, so that none of them is sent in the place of another. */
+  giveUpAll(calls: Iterable<Call>, reason: string, describe: (call: Call) => SidecarError): void {
+    const { held = [], others = [] } = Object.groupBy(calls, (call) => (this.#turns.has(call) ? "held" : "others"));
+    for (const call of [...held, ...others]) this.giveUp(call, reason, describe(call));
   }
 
   /** Ends the calls whose time is up. @returns the next deadline, or Infinity. */
@@ -110,8 +135,10 @@ export class CallTable {
 
   /** Ends a call whose time is up, however often that was renewed. */
   timeOut(call: Call): void {
+    this.onTimeout?.(call);
     const takenMs = Math.round(call.deadlineMs - call.exchange.acceptedAtMs);
-    this.giveUp(call, "timeout", requestTimedOut(call.method, takenMs, call.state === "written"));
+    const [method, sent, effect] = this.#retries.fateOf(call);
+    this.giveUp(call, "timeout", requestTimedOut(method, takenMs, sent, effect));
   }
 
   /** Gives the calls that the server has a new time, within the limit of each. */
@@ -131,29 +158,46 @@ export class CallTable {
     return nextMs;
   }
 
-  /** The server is gone: ends the calls that it may have seen. @returns how many. */
+  /** The server is gone: takes back the calls that it may have seen and that the next one is sent once more. */
+  takeRepeated(): Call[] {
+    const nowMs = this.#nowMs();
+    const repeated: Call[] = [];
+    for (const call of this.#pending.values()) {
+      if (!this.#retries.repeats(call, nowMs)) continue;
+      call.state = "queued";
+      call.repeat = "due";
+      repeated.push(call);
+    }
+    return repeated;
+  }
+
+  /** The server is gone: ends the calls that it may have seen, and the sidecar's own. @returns how many. */
   failWritten(describe: (call: Call) => SidecarError): number {
     let count = 0;
     for (const call of this.#pending.values()) {
-      if (call.state !== "written") continue;
+      if (call.state !== "written" && call.session !== undefined) continue;
       count++;
-      this.#remove(call, false);
-      call.exchange.fail(describe(call));
+      const error = describe(call);
+      this.#remove(call, error.code);
+      call.exchange.fail(error);
     }
     this.#pending.forgetAbandoned();
     return count;
   }
 
-  #remove(call: Call, hasResult: boolean): void {
+  /** Where every call ends, however it does. */
+  #remove(call: Call, ending: RequestEnding): void {
     this.#pending.take(call.wireId);
     // Up to now its session was in use, however long ago its client was last heard of.
     if (call.session !== undefined) {
+      this.#counters.countEnding(ending);
       this.#ofClients--;
       call.session.callsInFlight--;
       call.session.lastUsedAtMs = this.#nowMs();
     }
-    call.onSettled?.(hasResult);
+    call.onSettled?.(ending === "results");
     if (this.#ofClients === 0) this.#onEmpty?.();
+    this.#turns.release();
   }
 
   /** Resolves when no client awaits an answer. */

@@ -16,8 +16,7 @@ export function cancelByClient(dispatch: Dispatch, session: Session, notificatio
     log.debug({ method: "notifications/cancelled" }, "cancellation dropped: it names not exactly one request");
     return;
   }
-  call.exchange.dismiss();
   // Where there is no room for the client's own words, the sidecar's few do.
   const hasRoom = dispatch.roomError(notification.text.length) === undefined;
-  calls.giveUp(call, "cancelled by the client", undefined, hasRoom ? rewriteCancellation(notification, call.wireId) : undefined);
+  calls.giveUp(call, "cancelled by the client", "dismissed", hasRoom ? rewriteCancellation(notification, call.wireId) : undefined);
 }

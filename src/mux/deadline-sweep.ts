@@ -1,3 +1,6 @@
+/** A longer one fires at once. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
 /**
  * One timer for any number of deadlines, because a timer object per call costs more than the call. It is set for the earliest deadline
  * it was told of; when it fires, `sweep` settles what is due and returns the earliest of the rest. Deadlines that were met in time
@@ -19,7 +22,7 @@ export class DeadlineSweep {
     if (deadlineMs >= this.#dueAtMs) return;
     clearTimeout(this.#timer);
     this.#dueAtMs = deadlineMs;
-    this.#timer = setTimeout(this.#fire, Math.max(0, Math.ceil(deadlineMs - this.#nowMs())));
+    this.#timer = setTimeout(this.#fire, Math.min(MAX_TIMER_MS, Math.max(0, Math.ceil(deadlineMs - this.#nowMs()))));
     // What must not be forgotten keeps the process alive by its own socket.
     this.#timer.unref();
   }

@@ -1,22 +1,27 @@
+import type { Counters } from "../counters.ts";
 import type { SidecarError } from "../errors.ts";
 import { type ClientMessage, readClientMessage } from "../jsonrpc/client-message.ts";
 import { type Outgoing, outgoing } from "../jsonrpc/outgoing.ts";
 import { progressTokenText, rewriteRequest } from "../jsonrpc/rewrite.ts";
 import type { Log } from "../observability/log.ts";
-import { type Call, type CarriedLine, isCarriedLine } from "./call.ts";
+import { type Call, type CarriedLine, isCarriedLine, isSent } from "./call.ts";
 import { CallTable } from "./call-table.ts";
 import { DeadlineSweep } from "./deadline-sweep.ts";
 import type { Exchange } from "./exchange.ts";
-import { overloaded, shorten, upstreamNotReady } from "./failures.ts";
-import { type Held, HoldQueue } from "./hold-queue.ts";
+import { overloaded, sessionOverloaded, shorten, upstreamFailed, upstreamNotReady } from "./failures.ts";
 import { type LaneLimits, MAX_RENEWED_TIMES } from "./lane-limits.ts";
+import type { LaneLoad } from "./lane-load.ts";
 import { OwnExchange } from "./own-exchange.ts";
+import type { Retries } from "./retries.ts";
 import type { Session } from "./session.ts";
+import { Turns } from "./turns.ts";
 import type { Upstream } from "./upstream.ts";
 
 export interface DispatchOptions {
   readonly upstream: Upstream;
   readonly limits: LaneLimits;
+  readonly retries: Retries;
+  readonly counters: Counters;
   readonly log: Log;
   readonly nowMs: () => number;
   /** Called with the rest when deadlines are due. @returns the next deadline, or Infinity. */
@@ -25,37 +30,59 @@ export interface DispatchOptions {
 
 const TOO_MUCH_QUEUED = "too much is waiting to be read by it";
 
-/** The way to the server: what goes out at once, what is held while the server is away, what is refused, and until when. */
+/** The way to the server: what goes out at once, what waits until the server is there and has a slot for it, what is refused, and until when. */
 export class Dispatch {
   readonly calls: CallTable;
+  readonly turns: Turns;
   readonly #upstream: Upstream;
   readonly #limits: LaneLimits;
+  readonly #retries: Retries;
+  readonly #counters: Counters;
   readonly #log: Log;
   readonly #nowMs: () => number;
-  readonly #held: HoldQueue;
   readonly #sweep: DeadlineSweep;
   readonly #silence: DeadlineSweep;
-  #isReady = false;
 
-  constructor({ upstream, limits, log, nowMs, onDue }: DispatchOptions) {
+  constructor({ upstream, limits, retries, counters, log, nowMs, onDue }: DispatchOptions) {
     this.#upstream = upstream;
     this.#limits = limits;
+    this.#retries = retries;
+    this.#counters = counters;
     this.#log = log;
     this.#nowMs = nowMs;
-    this.#held = new HoldQueue(limits.maxHeldRequests);
-    this.calls = new CallTable({ upstream, held: this.#held, log, nowMs });
+    this.turns = new Turns({
+      maxHeld: limits.maxHeldRequests,
+      maxInFlight: limits.maxInFlight,
+      countCalls: () => this.calls.size,
+      isFailed: () => upstream.status().state === "failed",
+      watch: (deadlineMs) => this.#sweep.watch(deadlineMs),
+    });
+    this.calls = new CallTable({ upstream, turns: this.turns, retries, counters, log, nowMs });
     this.#sweep = new DeadlineSweep(nowMs, (atMs) => {
       const nextMs = onDue(atMs);
-      return Math.min(nextMs, this.calls.expire(atMs), this.#held.expire(atMs));
+      return Math.min(nextMs, this.calls.expire(atMs), this.turns.expire(atMs));
     });
     this.#silence = new DeadlineSweep(nowMs, (atMs) => this.calls.keepAlive(atMs, limits.streamAfterMs));
   }
 
-  /** @returns why a request of this length cannot be taken now, if it cannot. */
-  refusal(length: number): SidecarError | undefined {
-    const { maxInFlight } = this.#limits;
-    if (this.calls.size >= maxInFlight) return overloaded(`${maxInFlight} requests are in flight`);
-    return this.roomError(length);
+  get load(): LaneLoad {
+    return {
+      requestsInFlight: this.calls.size,
+      waiting: this.turns.size,
+      queuedBytes: this.#queuedLength,
+    };
+  }
+
+  /** @returns why a request of this session, of this length, cannot be taken now, if it cannot. */
+  refusal(session: Session, length: number): SidecarError | undefined {
+    const { maxSessionRequests } = this.#limits;
+    return session.callsInFlight < maxSessionRequests ? this.roomError(length) : sessionOverloaded(maxSessionRequests);
+  }
+
+  /** Answers a request that was not accepted. */
+  refuse(exchange: Exchange, error: SidecarError): void {
+    this.#counters.countRefusal(error.code);
+    exchange.fail(error);
   }
 
   /** @returns why a line of this length cannot be taken now, if it cannot. */
@@ -63,60 +90,81 @@ export class Dispatch {
     return this.#hasRoomFor(length) ? undefined : overloaded(TOO_MUCH_QUEUED);
   }
 
-  /** Puts a request on its way. The exchange is failed where it can neither be sent nor held. */
+  /** Puts a request on its way. It is refused where it can neither be sent nor held. */
   carry(session: Session | undefined, exchange: Exchange, request: ClientMessage, method: string, onSettled: Call["onSettled"]): void {
     const { requestTimeoutMs, holdTimeoutMs, streamAfterMs } = this.#limits;
     const wireId = this.calls.mintId();
+    // What waits for a slot must leave the server time to answer: else nothing is answered in time, and a hung server cannot be told.
+    const waitMs = this.turns.isReady ? Math.min(holdTimeoutMs, requestTimeoutMs / 2) : holdTimeoutMs;
     const text = rewriteRequest(request, wireId);
     const call: Call = {
       wireId,
       method,
+      toolName: method === "tools/call" && request.message.kind === "request" ? request.message.params?.["name"] : undefined,
       session,
+      // What the sidecar itself asks for holds up nobody.
+      flow: session ?? this,
+      takesSlot: session !== undefined,
       exchange,
       text,
       length: text.length,
+      isKept: session !== undefined && this.#retries.mayRepeat(method),
       state: "queued",
+      sentAtMs: undefined,
       progressTokenText: progressTokenText(request),
       deadlineMs: exchange.acceptedAtMs + requestTimeoutMs,
       lastDeadlineMs: exchange.acceptedAtMs + requestTimeoutMs * MAX_RENEWED_TIMES,
-      expiresAtMs: exchange.acceptedAtMs + holdTimeoutMs,
+      expiresAtMs: exchange.acceptedAtMs + waitMs,
+      hasShownProgress: false,
+      repeat: "none",
       onSettled,
-      release: () => this.#send(call),
-      expire: () => this.calls.giveUp(call, "not ready in time", this.notReady()),
+      release: () => this.#sendHeld(call),
+      refuse: () => this.calls.giveUp(call, this.turns.isReady ? "no turn in time" : "not ready in time", this.#noTurn(call)),
     };
-    if (!this.#isReady && !this.hold(call)) {
-      exchange.fail(this.notReady());
-      return onSettled?.(false);
+    const mustWait = !this.turns.isReady || (call.takesSlot && !this.turns.hasSlot);
+    if (mustWait) {
+      if (!this.turns.hold(call)) {
+        this.refuse(exchange, this.#noTurn());
+        return onSettled?.(false);
+      }
+      if (call.takesSlot) this.#counters.requests.held++;
     }
     this.calls.add(call);
-    exchange.onDisconnect = () => this.calls.giveUp(call, "client disconnected");
+    exchange.onDisconnect = () => this.calls.giveUp(call, "client disconnected", "unread");
     this.#sweep.watch(call.deadlineMs);
     this.#silence.watch(exchange.acceptedAtMs + streamAfterMs);
-    if (this.#isReady) this.#send(call);
+    if (!mustWait) this.#send(call);
   }
 
-  /** Carries a notification of a client. @returns why it cannot be taken, if it cannot. */
-  carryNotification(text: string, method: string): SidecarError | undefined {
+  /** Carries a notification of a client, behind the requests of its session. @returns why it cannot be taken, if it cannot. */
+  carryNotification(session: Session, text: string, method: string): SidecarError | undefined {
     const error = this.roomError(text.length);
     if (error !== undefined) return error;
     const line: CarriedLine = {
+      flow: session,
+      takesSlot: false,
       text,
       length: text.length,
+      isKept: false,
       state: "queued",
       expiresAtMs: this.#nowMs() + this.#limits.holdTimeoutMs,
       release: () => this.#upstream.send(line),
-      expire: () => this.#log.warn({ method: shorten(method) }, "client notification dropped: the mcp server was not ready in time"),
+      refuse: () => this.#log.warn({ method: shorten(method) }, "client notification dropped: the mcp server was not ready in time"),
     };
-    if (this.#isReady) line.release();
-    else if (!this.hold(line)) return this.notReady();
+    if (this.turns.isReady && !this.turns.hasFlow(session)) line.release();
+    else if (!this.turns.hold(line)) return this.#noTurn();
     return undefined;
   }
 
-  /** Makes a request of the sidecar's own. */
-  ask(method: string, params: object, onSettled: Call["onSettled"]): void {
+  /**
+   * Makes a request of the sidecar's own.
+   *
+   * @param onResult called once, with undefined where there is no result.
+   */
+  ask(method: string, params: object, onSettled: Call["onSettled"], onResult?: (result: unknown) => void): void {
     const request = readClientMessage(JSON.stringify({ jsonrpc: "2.0", id: 0, method, params }));
     const onFailed = (reason: string): void => this.#log.warn({ method, reason }, "own request failed");
-    if (!("code" in request)) this.carry(undefined, new OwnExchange(this.#nowMs(), onFailed), request, method, onSettled);
+    if (!("code" in request)) this.carry(undefined, new OwnExchange(this.#nowMs(), onFailed, onResult), request, method, onSettled);
   }
 
   /**
@@ -131,56 +179,63 @@ export class Dispatch {
     return true;
   }
 
-  /** Lets something wait for the server to be ready. @returns false when too much waits. */
-  hold(entry: Held): boolean {
-    const isHeld = this.#held.add(entry);
-    if (isHeld) this.#sweep.watch(entry.expiresAtMs);
-    return isHeld;
-  }
-
-  unhold(entry: Held): void {
-    this.#held.remove(entry);
-  }
-
   /** Makes sure that `onDue` is called then. */
   watch(deadlineMs: number): void {
     this.#sweep.watch(deadlineMs);
   }
 
-  onReady(): void {
-    this.#isReady = true;
-    this.#held.releaseAll();
-  }
-
-  /** The server is gone; what it cannot have seen waits for the next one. */
+  /** The server is gone; what it cannot have seen waits for the next one, and behind what is sent to that one once more. */
   onLost(unwritten: readonly Outgoing[]): void {
-    this.#isReady = false;
-    const carried = unwritten.filter(isCarriedLine);
+    const carried = [...this.calls.takeRepeated(), ...unwritten.filter(isCarriedLine)];
     const expiresAtMs = this.#nowMs() + this.#limits.holdTimeoutMs;
     for (const line of carried) line.expiresAtMs = expiresAtMs;
-    this.#held.putBack(carried);
-    if (carried.length > 0) this.#sweep.watch(expiresAtMs);
+    this.turns.close(carried);
+    if (this.#upstream.status().state === "failed") this.turns.refuseAll();
   }
 
   /** Ends everything that is held, and all timers. */
   close(): void {
-    this.#held.expire(Number.POSITIVE_INFINITY);
+    this.turns.refuseAll();
     this.#sweep.close();
     this.#silence.close();
   }
 
-  notReady(): SidecarError {
-    return upstreamNotReady(this.#upstream.status(), Date.now());
+  /** @param call that waits in vain; none for what has never been sent. */
+  notReady(call?: Call): SidecarError {
+    const status = this.#upstream.status();
+    const describe = status.state === "failed" ? upstreamFailed : upstreamNotReady;
+    return call === undefined ? describe(status, Date.now()) : describe(status, Date.now(), isSent(call), this.#retries.effectOf(call));
   }
 
-  /** A body, or a restart, may have taken all of the request's time: what nobody will wait for is not sent. */
+  #sendHeld(call: Call): void {
+    if (call.repeat === "due") {
+      call.repeat = "done";
+      this.#counters.requests.repeated++;
+    }
+    this.#send(call);
+  }
+
+  /** Why something could not be sent in time. */
+  #noTurn(call?: Call): SidecarError {
+    if (!this.turns.isReady) return this.notReady(call);
+    const what = `it has ${this.#limits.maxInFlight} requests to answer, and ${this.turns.size} wait`;
+    return call === undefined ? overloaded(what) : overloaded(what, isSent(call), this.#retries.effectOf(call));
+  }
+
+  /** A body, or a wait, may have taken all of the request's time: what nobody will wait for is not sent. */
   #send(call: Call): void {
-    if (this.#nowMs() < call.deadlineMs) this.#upstream.send(call);
-    else this.calls.timeOut(call);
+    const nowMs = this.#nowMs();
+    if (nowMs >= call.deadlineMs) return this.calls.timeOut(call);
+    call.sentAtMs = nowMs;
+    this.#upstream.send(call);
+  }
+
+  get #queuedLength(): number {
+    return this.#upstream.queuedLength + this.turns.queuedLength;
   }
 
   #hasRoomFor(length: number): boolean {
-    const queuedLength = this.#upstream.queuedLength + this.#held.queuedLength;
+    const queuedLength = this.#queuedLength;
     return queuedLength === 0 || queuedLength + length <= this.#limits.maxQueuedBytes;
   }
 }

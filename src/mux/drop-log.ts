@@ -1,35 +1,25 @@
+import type { Counters } from "../counters.ts";
 import type { OverlongLine } from "../jsonrpc/line-decoder.ts";
 import type { JsonRpcId } from "../jsonrpc/message.ts";
 import type { Log } from "../observability/log.ts";
 import { LogLimiter } from "../observability/log-limiter.ts";
 import { shorten } from "./failures.ts";
 
-/** What of a server's output was discarded, since the start. */
-export interface DropCounters {
-  /** Answers to requests that had been given up. */
-  lateAnswers: number;
-  /** Answers to requests that were never sent, or were answered before. */
-  unknownAnswers: number;
-  /** Notifications that nobody could be shown to be waiting for. */
-  notifications: number;
-  /** Requests of a server that does not read the answers. */
-  requests: number;
-}
-
 /** Counts and logs what is discarded. A server can cause it at any rate, so the log holds the first of each period, with the counts. */
 export class DropLog {
-  readonly counters: DropCounters = { lateAnswers: 0, unknownAnswers: 0, notifications: 0, requests: 0 };
+  readonly #counts: Counters["dropped"];
   readonly #log: Log;
   readonly #limiter: LogLimiter;
 
-  constructor(log: Log, nowMs: () => number) {
+  constructor(log: Log, { dropped }: Counters, nowMs: () => number) {
+    this.#counts = dropped;
     this.#log = log;
     this.#limiter = new LogLimiter(nowMs);
   }
 
   /** @param reason why its request was given up, if there was one. */
   answer(id: JsonRpcId | undefined, reason: string | undefined): void {
-    const count = reason === undefined ? ++this.counters.unknownAnswers : ++this.counters.lateAnswers;
+    const count = reason === undefined ? ++this.#counts.unknownAnswers : ++this.#counts.lateAnswers;
     if (!this.#limiter.allows()) return;
     const fields = { requestId: typeof id === "string" ? shorten(id) : id, reason, count };
     if (reason === undefined) this.#log.warn(fields, "answer dropped: no such request");
@@ -37,14 +27,15 @@ export class DropLog {
   }
 
   notification(method: string): void {
-    this.#log.debug({ method: shorten(method), count: ++this.counters.notifications }, "server notification dropped");
+    this.#log.debug({ method: shorten(method), count: ++this.#counts.notifications }, "server notification dropped");
   }
 
   request(method: string): void {
-    this.#log.debug({ method: shorten(method), count: ++this.counters.requests }, "server request dropped: it does not read the answers");
+    this.#log.debug({ method: shorten(method), count: ++this.#counts.requests }, "server request dropped: it does not read the answers");
   }
 
   overlongLine({ length }: OverlongLine, call: { readonly method: string; readonly wireId: number } | undefined): void {
+    this.#counts.overlongLines++;
     if (!this.#limiter.allows()) return;
     const method = call === undefined ? undefined : shorten(call.method);
     this.#log.warn({ bytes: length, method, requestId: call?.wireId }, "stdout line discarded: longer than the limit");

@@ -1,7 +1,8 @@
-import type { RequestMessage } from "../jsonrpc/message.ts";
+import { isJsonObject, type JsonObject, type RequestMessage } from "../jsonrpc/message.ts";
 import { negotiateProtocolVersion } from "../jsonrpc/protocol-versions.ts";
 import { applyEdits, type Edit, findPath, removeMember } from "../jsonrpc/splice.ts";
 import type { InitializeAnswer } from "./lane-rules.ts";
+import { readCapabilities } from "./offer.ts";
 import type { UpstreamHandshake } from "./upstream.ts";
 
 /**
@@ -17,4 +18,13 @@ export function answerInitialize({ resultText }: UpstreamHandshake, request: Req
   const tasksSpan = findPath(resultText, 0, ["capabilities", "tasks"]);
   if (tasksSpan !== undefined && resultText[tasksSpan.start] === "{") edits.push(...removeMember(resultText, tasksSpan.start, "list"));
   return { protocolVersion, body: `{"jsonrpc":"2.0","id":${idText},"result":${applyEdits(resultText, edits)}}` };
+}
+
+/** The capabilities in that answer. */
+export function offeredCapabilities({ resultText }: UpstreamHandshake): JsonObject {
+  const capabilities = readCapabilities(resultText);
+  const { tasks } = capabilities;
+  if (!isJsonObject(tasks)) return capabilities;
+  const { list: _, ...offered } = tasks;
+  return { ...capabilities, tasks: offered };
 }

@@ -3,6 +3,7 @@ import type { ClientMessage } from "../jsonrpc/client-message.ts";
 import type { Message, NotificationMessage, RequestMessage } from "../jsonrpc/message.ts";
 import type { Dispatch } from "./dispatch.ts";
 import type { DropLog } from "./drop-log.ts";
+import type { Offer } from "./offer.ts";
 import type { Session } from "./session.ts";
 import type { UpstreamHandshake } from "./upstream.ts";
 
@@ -12,14 +13,20 @@ export interface LaneAccess {
   readonly dropped: DropLog;
   readonly nowMs: () => number;
   readonly requestTimeoutMs: number;
+  /** To be called once the server has heard that its client is initialized: before, it must not be asked for anything. */
+  readonly onInitialized: () => void;
 }
 
 /** What the rules make of a client's request. */
 export type RequestRule =
   /** Carry it, and say how it ended. */
   | { readonly kind: "carry"; readonly onSettled: (hasResult: boolean) => void }
-  /** The sidecar answers: the member behind the id, `"result":…` or `"error":…`. */
-  | { readonly kind: "answer"; readonly outcome: string };
+  /** The sidecar answers, with this member behind the id; `text` is the JSON of its value. */
+  | { readonly kind: "answer"; readonly member: "result" | "error"; readonly text: string };
+
+export function refuse(code: number, message: string): RequestRule {
+  return { kind: "answer", member: "error", text: JSON.stringify({ code, message }) };
+}
 
 /** The body and the revision that a client's `initialize` is answered with. */
 export interface InitializeAnswer {
@@ -34,6 +41,8 @@ export interface LaneRules {
   /** Whether a server that refuses `initialize` answers a client with that. */
   readonly isRefusalFinal: boolean;
   answerInitialize(handshake: UpstreamHandshake, request: RequestMessage, idText: string): InitializeAnswer;
+  /** What `answerInitialize` lets a client rely on. */
+  offer(handshake: UpstreamHandshake): Offer;
   /** @returns undefined for what is simply carried. */
   onClientRequest(session: Session, request: Message): RequestRule | undefined;
   /** @returns the text for the server, or undefined for what it must not hear. */
@@ -43,7 +52,8 @@ export interface LaneRules {
   /** Everything but progress, which is the lane's. */
   onServerNotification(notification: NotificationMessage, text: string): void;
   onServerRequest(request: RequestMessage, text: string): void;
-  onReady(handshake: UpstreamHandshake): void;
+  /** Tells the server what the former one knew, ahead of all that has waited for it. */
+  onReady(): void;
   onLost(): void;
   onSession(session: Session): void;
   onSessionEnd(session: Session): void;

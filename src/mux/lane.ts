@@ -1,3 +1,4 @@
+import type { Counters } from "../counters.ts";
 import type { SidecarError } from "../errors.ts";
 import type { ClientMessage } from "../jsonrpc/client-message.ts";
 import type { OverlongLine } from "../jsonrpc/line-decoder.ts";
@@ -5,57 +6,84 @@ import type { Message, NotificationMessage, RequestMessage, ResponseMessage } fr
 import type { Outgoing } from "../jsonrpc/outgoing.ts";
 import { rewriteResponseId } from "../jsonrpc/rewrite.ts";
 import type { Log } from "../observability/log.ts";
+import type { RetryMode } from "../retry.ts";
 import type { CallTable } from "./call-table.ts";
 import { cancelByClient } from "./cancellation.ts";
 import { Dispatch } from "./dispatch.ts";
 import { DropLog } from "./drop-log.ts";
 import type { Exchange } from "./exchange.ts";
 import { responseTooLarge, sessionEnded, shuttingDown, upstreamExited } from "./failures.ts";
+import { HangWatch } from "./hang-watch.ts";
+import { InitializeRequests } from "./initialize-requests.ts";
+import type { LaneLoad } from "./lane-load.ts";
 import type { LaneLimits } from "./lane-limits.ts";
 import type { LaneAccess, LaneRules } from "./lane-rules.ts";
 import { deliverProgress, deliverTaskProgress, keepTaskProgress, type ProgressOwner } from "./progress.ts";
 import { refuseOverlong } from "./refused-requests.ts";
+import { Retries } from "./retries.ts";
 import type { Session, SessionLane } from "./session.ts";
+import { SessionOffers } from "./session-offers.ts";
 import { isCreateTaskResult, TaskTokens } from "./task-tokens.ts";
 import type { Upstream, UpstreamExit, UpstreamHandshake, UpstreamListener } from "./upstream.ts";
 
 export interface LaneOptions {
   readonly upstream: Upstream;
   readonly limits: LaneLimits;
+  /** What is sent once more when the server ended before it answered. */
+  readonly retry: RetryMode;
+  readonly counters: Counters;
   readonly log: Log;
   readonly nowMs: () => number;
+  /** Ends a session that cannot go on: it comes back as `endSession` of this lane. */
+  readonly endSession: (session: Session) => void;
   readonly rules: (access: LaneAccess) => LaneRules;
-}
-
-/** An `initialize` that waits for the server, and what to do when there is no session to come. */
-interface Initializing {
-  readonly exchange: Exchange;
-  readonly end: () => void;
 }
 
 /** One supervised server, its id table, and everyone who uses it. */
 export class Lane implements SessionLane, UpstreamListener {
   readonly #limits: LaneLimits;
+  readonly #counters: Counters;
   readonly #log: Log;
   readonly #nowMs: () => number;
   readonly #dropped: DropLog;
   readonly #dispatch: Dispatch;
   readonly #calls: CallTable;
   readonly #rules: LaneRules;
+  readonly #retries: Retries;
+  readonly #offers: SessionOffers;
+  readonly #hangWatch: HangWatch;
   readonly #taskTokens = new TaskTokens<ProgressOwner>();
-  readonly #initializing = new Set<Initializing>();
+  readonly #initializing: InitializeRequests;
   #handshake: UpstreamHandshake | undefined;
   #isDraining = false;
 
-  constructor({ upstream, limits, log, nowMs, rules }: LaneOptions) {
+  constructor({ upstream, limits, retry, counters, log, nowMs, endSession, rules }: LaneOptions) {
     this.#limits = limits;
+    this.#counters = counters;
     this.#log = log;
     this.#nowMs = nowMs;
-    this.#dropped = new DropLog(log, nowMs);
-    const dispatch = new Dispatch({ upstream, limits, log, nowMs, onDue: (atMs) => this.#onDue(atMs) });
+    this.#dropped = new DropLog(log, counters, nowMs);
+    const retries = new Retries(retry, (params, onResult) => dispatch.ask("tools/list", params, undefined, onResult), log);
+    const dispatch = new Dispatch({ upstream, limits, retries, counters, log, nowMs, onDue: (atMs) => this.#onDue(atMs) });
+    this.#retries = retries;
     this.#dispatch = dispatch;
     this.#calls = dispatch.calls;
-    this.#rules = rules({ dispatch, dropped: this.#dropped, nowMs, requestTimeoutMs: limits.requestTimeoutMs });
+    this.#offers = new SessionOffers({ calls: dispatch.calls, log, endSession });
+    this.#rules = rules({
+      dispatch,
+      dropped: this.#dropped,
+      nowMs,
+      requestTimeoutMs: limits.requestTimeoutMs,
+      onInitialized: () => retries.onReady(),
+    });
+    this.#initializing = new InitializeRequests({ dispatch, rules: this.#rules, counters, handshake: () => this.#handshake });
+    const isWaitingForClient = (): boolean => this.#rules.isWaitingForClient;
+    this.#hangWatch = new HangWatch({ dispatch, upstream, limits, isWaitingForClient });
+    this.#calls.onTimeout = (call) => this.#hangWatch.onTimeout(call, nowMs());
+  }
+
+  get load(): LaneLoad {
+    return this.#dispatch.load;
   }
 
   /**
@@ -72,55 +100,25 @@ export class Lane implements SessionLane, UpstreamListener {
     open: (protocolVersion: string) => void,
     onFailed?: () => void,
   ): void {
-    const fail = (error: SidecarError): void => {
-      exchange.fail(error);
-      onFailed?.();
-    };
-    if (this.#isDraining) return fail(shuttingDown("initialize", false));
-    const answer = (handshake: UpstreamHandshake): void => {
-      const { protocolVersion, body } = this.#rules.answerInitialize(handshake, request, exchange.idText);
-      open(protocolVersion);
-      exchange.respond(body);
-    };
-    if (this.#handshake !== undefined) return answer(this.#handshake);
-    const held = {
-      length,
-      expiresAtMs: exchange.acceptedAtMs + this.#rules.initializeTimeoutMs,
-      release: () => {
-        this.#initializing.delete(initializing);
-        if (this.#handshake !== undefined) answer(this.#handshake);
-      },
-      expire: () => {
-        this.#initializing.delete(initializing);
-        fail(this.#isDraining ? shuttingDown("initialize", false) : this.#dispatch.notReady());
-      },
-    };
-    const end = (): void => {
-      this.#initializing.delete(initializing);
-      this.#dispatch.unhold(held);
-      onFailed?.();
-    };
-    const initializing = { exchange, end };
-    exchange.onDisconnect = end;
-    const roomError = this.#dispatch.roomError(length);
-    if (roomError !== undefined) return fail(roomError);
-    if (!this.#dispatch.hold(held)) return fail(this.#dispatch.notReady());
-    this.#initializing.add(initializing);
+    const refusal = this.#isDraining ? shuttingDown("initialize", false) : undefined;
+    this.#initializing.add({ exchange, request, length, open, onFailed }, refusal);
   }
 
   request(session: Session, exchange: Exchange, request: ClientMessage, method: string): void {
-    const refusal = this.#isDraining ? shuttingDown(method, false) : this.#dispatch.refusal(request.text.length);
-    if (refusal !== undefined) return exchange.fail(refusal);
+    const refusal = this.#isDraining ? shuttingDown(method, false) : this.#dispatch.refusal(session, request.text.length);
+    if (refusal !== undefined) return this.#dispatch.refuse(exchange, refusal);
     const rule = this.#rules.onClientRequest(session, request.message);
-    if (rule?.kind === "answer") exchange.respond(`{"jsonrpc":"2.0","id":${exchange.idText},${rule.outcome}}`);
-    else this.#dispatch.carry(session, exchange, request, method, rule?.onSettled);
+    if (rule?.kind !== "answer") return this.#dispatch.carry(session, exchange, request, method, rule?.onSettled);
+    this.#counters.requests.accepted++;
+    this.#counters.countEnding(rule.member === "result" ? "results" : "errors");
+    exchange.respond(`{"jsonrpc":"2.0","id":${exchange.idText},"${rule.member}":${rule.text}}`);
   }
 
   notify(session: Session, notification: ClientMessage, method: string): SidecarError | undefined {
     if (method === "notifications/cancelled") cancelByClient(this.#dispatch, session, notification, this.#log);
     else {
       const text = this.#rules.onClientNotification(notification, method);
-      if (text !== undefined) return this.#dispatch.carryNotification(text, method);
+      if (text !== undefined) return this.#dispatch.carryNotification(session, text, method);
     }
     return undefined;
   }
@@ -130,13 +128,14 @@ export class Lane implements SessionLane, UpstreamListener {
   }
 
   addSession(session: Session): void {
+    this.#offers.add(session);
     this.#rules.onSession(session);
   }
 
   endSession(session: Session): void {
-    for (const call of this.#calls.values()) {
-      if (call.session === session) this.#calls.giveUp(call, "session ended", sessionEnded(call.method, call.state === "written"));
-    }
+    const calls = this.#calls.values().filter((call) => call.session === session);
+    this.#calls.giveUpAll(calls, "session ended", (call) => sessionEnded(...this.#retries.fateOf(call)));
+    this.#offers.delete(session);
     this.#taskTokens.deleteWhere((owner) => owner.session === session);
     this.#rules.onSessionEnd(session);
   }
@@ -149,53 +148,55 @@ export class Lane implements SessionLane, UpstreamListener {
 
   /** Answers everything that is still in flight, and everything held. */
   close(): void {
-    for (const call of this.#calls.values()) {
-      this.#calls.giveUp(call, "shutdown", shuttingDown(call.method, call.state === "written"));
-    }
+    this.#calls.giveUpAll(this.#calls.values(), "shutdown", (call) => shuttingDown(...this.#retries.fateOf(call)));
+    if (this.#isDraining) this.#initializing.failAll(shuttingDown("initialize", false));
     this.#dispatch.close();
   }
 
   onReady(handshake: UpstreamHandshake): void {
     this.#handshake = handshake;
-    this.#dispatch.onReady();
-    // Behind what was held, so that none of what the new server has to be told is refused for want of room to hold it.
-    this.#rules.onReady(handshake);
+    // Before clients come in that are only answered now: they know of no other server.
+    for (const list of this.#offers.change(this.#rules.offer(handshake), handshake.generation)) this.#tellListChanged(list);
+    this.#dispatch.turns.open(() => this.#rules.onReady());
+    this.#hangWatch.onReady(this.#nowMs());
   }
 
   onRefused(text: string): void {
     if (!this.#rules.isRefusalFinal) return;
-    for (const { exchange, end } of this.#initializing) {
-      exchange.respond(rewriteResponseId(text, exchange.idText));
-      end();
-    }
+    this.#initializing.onRefused(text);
   }
 
   onMessage(message: Message, text: string): void {
+    this.#hangWatch.heard();
     if (message.kind === "response") this.#onResponse(message, text);
     else if (message.kind === "notification") this.#onNotification(message, text);
     else this.#rules.onServerRequest(message, text);
   }
 
   onOverlongLine(line: OverlongLine): void {
+    this.#hangWatch.heard();
     const id = line.hasMethod || line.idText === undefined ? undefined : Number(line.idText);
-    const call = this.#calls.takeAnswered(id, false);
+    const call = this.#calls.takeAnswered(id, "UPSTREAM_RESPONSE_TOO_LARGE");
     this.#dropped.overlongLine(line, call);
-    if (call !== undefined) call.exchange.fail(responseTooLarge(call.method, line.length, this.#limits.maxLineBytes));
+    if (call !== undefined)
+      call.exchange.fail(responseTooLarge(call.method, line.length, this.#limits.maxLineBytes, this.#retries.effectOf(call)));
     else if (!line.hasMethod) this.#dropped.answer(id, this.#calls.takeAbandoned(id));
     else if (line.idText !== undefined) this.#dispatch.sendOwn(refuseOverlong(line.idText, this.#limits.maxLineBytes));
   }
 
   onLost(exit: UpstreamExit, unwritten: readonly Outgoing[]): void {
     this.#handshake = undefined;
+    this.#hangWatch.onLost();
     this.#taskTokens.clear();
+    this.#retries.onLost();
     this.#rules.onLost();
     this.#dispatch.onLost(unwritten);
-    const count = this.#calls.failWritten((call) => upstreamExited(call.method, exit));
+    const count = this.#calls.failWritten((call) => upstreamExited(call.method, exit, this.#retries.effectOf(call)));
     if (count > 0) this.#log.warn({ generation: exit.generation, count, reason: exit.reason }, "requests in flight failed");
   }
 
   #onResponse({ id, error, result }: ResponseMessage, text: string): void {
-    const call = this.#calls.takeAnswered(id, error === undefined);
+    const call = this.#calls.takeAnswered(id, error === undefined ? "results" : "errors");
     if (call === undefined) this.#dropped.answer(id, this.#calls.takeAbandoned(id));
     else {
       if (isCreateTaskResult(result)) keepTaskProgress(this.#taskTokens, call);
@@ -204,14 +205,23 @@ export class Lane implements SessionLane, UpstreamListener {
   }
 
   #onNotification(message: NotificationMessage, text: string): void {
-    if (message.method !== "notifications/progress") return this.#rules.onServerNotification(message, text);
+    if (message.method !== "notifications/progress") {
+      if (message.method === "notifications/tools/list_changed") this.#retries.onToolsChanged();
+      return this.#rules.onServerNotification(message, text);
+    }
     const isDelivered = deliverProgress(this.#calls, message, text, this.#nowMs(), this.#limits.requestTimeoutMs);
     if (!isDelivered && !deliverTaskProgress(this.#taskTokens, message, text)) this.#dropped.notification(message.method);
+  }
+
+  /** The new server may have other tools, prompts and resources: as if it had said so itself. */
+  #tellListChanged(list: string): void {
+    const method = `notifications/${list}/list_changed`;
+    this.#rules.onServerNotification({ kind: "notification", method, params: undefined }, JSON.stringify({ jsonrpc: "2.0", method }));
   }
 
   #onDue(nowMs: number): number {
     // A person may be asked: the time that takes is not the server's.
     if (this.#rules.isWaitingForClient) this.#calls.extend(nowMs, this.#limits.requestTimeoutMs);
-    return this.#rules.expire(nowMs);
+    return Math.min(this.#rules.expire(nowMs), this.#hangWatch.tick(nowMs));
   }
 }

@@ -1,3 +1,4 @@
+import type { Counters } from "../counters.ts";
 import type { SidecarError } from "../errors.ts";
 import type { ClientMessage } from "../jsonrpc/client-message.ts";
 import { isJsonObject, type RequestMessage } from "../jsonrpc/message.ts";
@@ -7,6 +8,7 @@ import type { EventLog } from "./event-log.ts";
 import type { Exchange } from "./exchange.ts";
 import { noPrivateServerLeft, shuttingDown } from "./failures.ts";
 import type { Isolation } from "../isolation.ts";
+import { addLoads, type LaneLoad } from "./lane-load.ts";
 import type { Lane } from "./lane.ts";
 import { Session } from "./session.ts";
 import type { SessionStore } from "./session-store.ts";
@@ -34,6 +36,7 @@ export interface LanesOptions {
   readonly maxPrivateServers: number;
   /** After how long without use a session with a server of its own ends. */
   readonly idleTimeoutMs: number;
+  readonly counters: Counters;
   readonly log: Log;
   readonly nowMs: () => number;
 }
@@ -50,6 +53,11 @@ export class Lanes {
   constructor(options: LanesOptions) {
     this.#options = options;
     this.#idle = new DeadlineSweep(options.nowMs, (nowMs) => this.#endIdle(nowMs));
+  }
+
+  get load(): { readonly shared: LaneLoad; readonly private: LaneLoad & { readonly servers: number } } {
+    const loads = this.#private.keys().map(({ lane }) => lane.load);
+    return { shared: this.#options.shared.load, private: { servers: this.#private.size, ...addLoads(loads) } };
   }
 
   /**
@@ -70,8 +78,8 @@ export class Lanes {
       );
       return;
     }
-    if (this.#isDraining) return exchange.fail(shuttingDown("initialize", false));
-    if (this.#private.size >= this.#options.maxPrivateServers) return exchange.fail(this.#noServerLeft());
+    if (this.#isDraining) return this.#refuse(exchange, shuttingDown("initialize", false));
+    if (this.#private.size >= this.#options.maxPrivateServers) return this.#refuse(exchange, this.#noServerLeft());
     const end = (): void => void this.#end(own);
     const own = this.#options.createPrivate(message, streams, end);
     const { lane } = own;
@@ -148,6 +156,11 @@ export class Lanes {
       }
     }
     return nextMs;
+  }
+
+  #refuse(exchange: Exchange, error: SidecarError): void {
+    this.#options.counters.countRefusal(error.code);
+    exchange.fail(error);
   }
 
   #noServerLeft(): SidecarError {

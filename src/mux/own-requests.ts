@@ -1,4 +1,4 @@
-/** A request that the sidecar itself makes of a shared server. */
+/** A request that the sidecar itself makes of a server. */
 export interface OwnRequest {
   readonly method: string;
   readonly params: object;

@@ -1,20 +1,28 @@
 import type { SidecarError } from "../errors.ts";
 import type { ClientMessage } from "../jsonrpc/client-message.ts";
 import { JsonRpcErrorCode } from "../jsonrpc/error-codes.ts";
-import type { NotificationMessage, RequestMessage } from "../jsonrpc/message.ts";
+import type { JsonObject, Message, NotificationMessage, RequestMessage } from "../jsonrpc/message.ts";
 import { toOneLine } from "../jsonrpc/rewrite.ts";
 import { findMembers } from "../jsonrpc/splice.ts";
 import type { Exchange } from "./exchange.ts";
 import { shorten } from "./failures.ts";
 import { cancellation, ForwardedRequests } from "./forwarded-requests.ts";
 import { MAX_RENEWED_TIMES } from "./lane-limits.ts";
-import type { InitializeAnswer, LaneAccess, LaneRules } from "./lane-rules.ts";
+import { type InitializeAnswer, type LaneAccess, type LaneRules, refuse, type RequestRule } from "./lane-rules.ts";
+import { type Offer, readCapabilities } from "./offer.ts";
+import { OwnRequests } from "./own-requests.ts";
 import { answerPing, errorAnswer, requestIdText } from "./refused-requests.ts";
+import type { Session } from "./session.ts";
+import { SessionState } from "./session-state.ts";
 import type { SessionStreams } from "./session-streams.ts";
+import { TOO_MANY_SUBSCRIPTIONS } from "./subscriptions.ts";
 import type { UpstreamHandshake } from "./upstream.ts";
 
 /** What a server may have asked its client at the same time. */
 const MAX_FORWARDED_REQUESTS = 1024;
+
+/** What a new server hears of however many the former one heard. */
+const ROOTS_CHANGED = '{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}';
 
 /** Notifications that are about the server as a whole, and so belong on no request's stream. */
 const UNRELATED_NOTIFICATIONS: ReadonlySet<string> = new Set([
@@ -43,7 +51,11 @@ export class PrivateRules implements LaneRules {
   readonly #onInitialized: (text: string) => void;
   readonly #onSessionEnd: () => void;
   readonly #forwarded = new ForwardedRequests();
+  readonly #state = new SessionState();
+  readonly #own: OwnRequests;
   #isReady = false;
+  #isInitialized = false;
+  #isOver = false;
 
   constructor(access: LaneAccess, options: PrivateRulesOptions) {
     this.#access = access;
@@ -51,6 +63,7 @@ export class PrivateRules implements LaneRules {
     this.#onInitialized = options.onInitialized;
     this.#onSessionEnd = options.onSessionEnd;
     this.initializeTimeoutMs = options.initializeTimeoutMs;
+    this.#own = new OwnRequests((method, params, onSettled) => access.dispatch.ask(method, params, onSettled));
   }
 
   get isWaitingForClient(): boolean {
@@ -61,17 +74,34 @@ export class PrivateRules implements LaneRules {
     return { protocolVersion, body: `{"jsonrpc":"2.0","id":${idText},"result":${resultText}}` };
   }
 
-  onClientRequest(): undefined {
+  offer({ resultText, protocolVersion }: UpstreamHandshake): Offer {
+    return { protocolVersion, capabilities: readCapabilities(resultText) };
+  }
+
+  onClientRequest(_session: Session, message: Message): RequestRule | undefined {
+    if (message.kind !== "request") return undefined;
+    const { method, params } = message;
+    if (method === "logging/setLevel") return this.#setLevel(params);
+    if (method !== "resources/subscribe" && method !== "resources/unsubscribe") return undefined;
+    const uri = params?.["uri"];
+    if (typeof uri !== "string") return undefined;
+    if (method === "resources/subscribe") return this.#subscribe(uri);
+    this.#state.unsubscribe(uri);
     return undefined;
   }
 
   onClientNotification(notification: ClientMessage, method: string): string | undefined {
     const text = toOneLine(notification.text);
     if (method === "notifications/progress") return this.#forwarded.progress(notification);
+    if (method === "notifications/roots/list_changed") this.#state.hasChangedRoots = true;
     if (method !== "notifications/initialized") return text;
     this.#onInitialized(text);
+    this.#isInitialized = true;
     // A server that is just being started gets it with its handshake; sent as a line of this generation, it is not sent to the next.
-    if (this.#isReady) this.#access.dispatch.sendOwn(text);
+    if (this.#isReady) {
+      this.#access.dispatch.sendOwn(text);
+      this.#access.onInitialized();
+    }
     return undefined;
   }
 
@@ -114,11 +144,15 @@ export class PrivateRules implements LaneRules {
   }
 
   onReady(): void {
+    if (this.#isOver) return;
     this.#isReady = true;
+    this.#tellState();
+    if (this.#isInitialized) this.#access.onInitialized();
   }
 
   onLost(): void {
     this.#isReady = false;
+    this.#own.clear();
     for (const text of this.#forwarded.cancelAll("the MCP server has stopped")) this.#emit(text);
   }
 
@@ -127,6 +161,7 @@ export class PrivateRules implements LaneRules {
   }
 
   onSessionEnd(): void {
+    this.#isOver = true;
     this.#forwarded.clear();
     this.#onSessionEnd();
   }
@@ -137,6 +172,26 @@ export class PrivateRules implements LaneRules {
       this.#access.dispatch.sendOwn(errorAnswer(idText, JsonRpcErrorCode.SessionOrTimeout, reason));
       this.#emit(cancellation(id, "timeout"));
     });
+  }
+
+  #setLevel(params: JsonObject | undefined): RequestRule | undefined {
+    const level = params?.["level"];
+    return typeof level === "string" ? { kind: "carry", onSettled: this.#state.setLevel(level) } : undefined;
+  }
+
+  #subscribe(uri: string): RequestRule {
+    const onSettled = this.#state.subscribe(uri);
+    return onSettled === undefined ? refuse(JsonRpcErrorCode.ServerError, TOO_MANY_SUBSCRIPTIONS) : { kind: "carry", onSettled };
+  }
+
+  /** Tells the server what its client has told the one before. */
+  #tellState(): void {
+    const { level, hasChangedRoots } = this.#state;
+    if (level !== undefined) this.#own.add({ method: "logging/setLevel", params: { level } });
+    if (hasChangedRoots) this.#access.dispatch.sendOwn(ROOTS_CHANGED);
+    for (const uri of this.#state.subscriptions()) {
+      this.#own.add({ method: "resources/subscribe", params: { uri }, isCurrent: () => this.#state.isSubscribed(uri) });
+    }
   }
 
   #refuse(request: RequestMessage, text: string, code: number, reason: string): void {
@@ -150,7 +205,10 @@ export class PrivateRules implements LaneRules {
    */
   #emit(text: string): void {
     const inFlight: Exchange[] = [];
-    for (const { state, exchange } of this.#access.dispatch.calls.values()) if (state === "written") inFlight.push(exchange);
+    for (const { state, session, exchange } of this.#access.dispatch.calls.values()) {
+      // To what the sidecar itself asks, a server has nothing to say that is its client's.
+      if (state === "written" && session !== undefined) inFlight.push(exchange);
+    }
     const listening = inFlight.filter(({ isListening }) => isListening);
     if (inFlight.length === 1 || !this.#streams.hasStandalone) {
       // A connection that is gone may come back, but one that is there reads it now.

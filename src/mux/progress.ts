@@ -16,7 +16,9 @@ export function deliverProgress(calls: CallTable, message: NotificationMessage, 
   const call = calls.getWritten(message.params?.["progressToken"]);
   if (call?.progressTokenText === undefined) return false;
   extendDeadline(call, nowMs, timeoutMs);
-  return call.exchange.emit(rewriteProgressToken(locate(message, text), call.progressTokenText));
+  const isShown = call.exchange.emit(rewriteProgressToken(locate(message, text), call.progressTokenText));
+  if (isShown) call.hasShownProgress = true;
+  return isShown;
 }
 
 /** Who is told of the progress of a task. */

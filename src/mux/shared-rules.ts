@@ -3,14 +3,15 @@ import { JsonRpcErrorCode } from "../jsonrpc/error-codes.ts";
 import type { JsonObject, Message, NotificationMessage, RequestMessage } from "../jsonrpc/message.ts";
 import { toOneLine } from "../jsonrpc/rewrite.ts";
 import type { Call } from "./call.ts";
-import { answerInitialize } from "./initialize.ts";
-import type { InitializeAnswer, LaneAccess, LaneRules, RequestRule } from "./lane-rules.ts";
+import { answerInitialize, offeredCapabilities } from "./initialize.ts";
+import { type InitializeAnswer, type LaneAccess, type LaneRules, refuse, type RequestRule } from "./lane-rules.ts";
 import { LogLevels } from "./log-levels.ts";
+import type { Offer } from "./offer.ts";
 import { type OwnRequest, OwnRequests } from "./own-requests.ts";
 import { RecentOwners } from "./recent-owners.ts";
 import { answerPing, refuseRequest } from "./refused-requests.ts";
 import type { Session } from "./session.ts";
-import { MAX_SUBSCRIPTIONS_PER_SESSION, Subscriptions } from "./subscriptions.ts";
+import { MAX_SUBSCRIPTIONS_PER_SESSION, Subscriptions, TOO_MANY_SUBSCRIPTIONS } from "./subscriptions.ts";
 import type { UpstreamHandshake } from "./upstream.ts";
 
 /** Notifications that a shared server must not hear as one of its clients sent them: they are the sidecar's to send, or mean nothing. */
@@ -26,7 +27,7 @@ const LIST_CHANGED_NOTIFICATIONS: ReadonlySet<string> = new Set([
   "notifications/resources/list_changed",
 ]);
 
-const EMPTY_RESULT: RequestRule = { kind: "answer", outcome: '"result":{}' };
+const EMPTY_RESULT: RequestRule = { kind: "answer", member: "result", text: "{}" };
 
 /** The rules of a server that many clients share. What cannot be said to be meant for somebody is dropped or refused, never guessed. */
 export class SharedRules implements LaneRules {
@@ -54,6 +55,11 @@ export class SharedRules implements LaneRules {
 
   answerInitialize(handshake: UpstreamHandshake, request: RequestMessage, idText: string): InitializeAnswer {
     return answerInitialize(handshake, request, idText);
+  }
+
+  offer(handshake: UpstreamHandshake): Offer {
+    // The sidecar speaks all revisions, whichever the server does.
+    return { protocolVersion: undefined, capabilities: offeredCapabilities(handshake) };
   }
 
   onClientRequest(session: Session, message: Message): RequestRule | undefined {
@@ -107,6 +113,7 @@ export class SharedRules implements LaneRules {
         onSettled: (hasResult) => hasResult && this.#subscriptions.confirm(uri),
       });
     }
+    this.#access.onInitialized();
   }
 
   onLost(): void {
@@ -171,7 +178,7 @@ export class SharedRules implements LaneRules {
   #subscribe(session: Session, uri: unknown): RequestRule | undefined {
     if (typeof uri !== "string") return undefined;
     if (this.#subscriptions.countOf(session) >= MAX_SUBSCRIPTIONS_PER_SESSION) {
-      return refuse(JsonRpcErrorCode.ServerError, `This session has ${MAX_SUBSCRIPTIONS_PER_SESSION} subscriptions; end some first`);
+      return refuse(JsonRpcErrorCode.ServerError, TOO_MANY_SUBSCRIPTIONS);
     }
     if (!this.#subscriptions.add(session, uri)) return EMPTY_RESULT;
     return {
@@ -215,8 +222,4 @@ export class SharedRules implements LaneRules {
     else if (owners.size > 1 || owner === undefined) this.#access.dropped.notification("notifications/message");
     else if (this.#levels.wants(owner, level) && !(inFlight.length === 1 && inFlight[0]?.exchange.emit(text))) owner.streams.emit(text);
   }
-}
-
-function refuse(code: number, message: string): RequestRule {
-  return { kind: "answer", outcome: `"error":${JSON.stringify({ code, message })}` };
 }

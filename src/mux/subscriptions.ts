@@ -2,6 +2,7 @@ import type { Session } from "./session.ts";
 
 /** What one session may subscribe to; beyond it, subscribing is refused. */
 export const MAX_SUBSCRIPTIONS_PER_SESSION = 1024;
+export const TOO_MANY_SUBSCRIPTIONS = `This session has ${MAX_SUBSCRIPTIONS_PER_SESSION} subscriptions; end some first`;
 
 interface Subscription {
   readonly sessions: Set<Session>;

@@ -1,3 +1,4 @@
+import type { ExitKind } from "../counters.ts";
 import type { OverlongLine } from "../jsonrpc/line-decoder.ts";
 import type { Message } from "../jsonrpc/message.ts";
 import type { Outgoing } from "../jsonrpc/outgoing.ts";
@@ -10,10 +11,13 @@ export interface Upstream {
   send(line: Outgoing): void;
   /** Takes a line back that is still queued. */
   withdraw(line: Outgoing): void;
+  /** Ends the generation that runs, because it hangs; the next one is started as after any exit. */
+  restart(reason: string): void;
   status(): UpstreamStatus;
 }
 
 export interface UpstreamStatus {
+  /** `failed` while it ends again and again, or cannot be started at all. */
   readonly state: "starting" | "ready" | "backing-off" | "stopping" | "failed";
   readonly generation: number;
   readonly pid: number | undefined;
@@ -26,11 +30,12 @@ export interface UpstreamExit {
   readonly exitCode: number | undefined;
   readonly signal: string | undefined;
   readonly generation: number;
+  readonly kind: ExitKind;
   /** For people. */
   readonly reason: string;
   readonly at: Date;
-  /** With secrets masked. */
-  readonly stderrLastLine: string | undefined;
+  /** The last lines that it wrote to stderr, with secrets masked. */
+  readonly stderrTail: readonly string[];
 }
 
 /** What a server said of itself in its handshake. */
@@ -48,6 +53,9 @@ export interface UpstreamListener {
   onRefused(text: string): void;
   onMessage(message: Message, text: string): void;
   onOverlongLine(line: OverlongLine): void;
-  /** The generation is gone and all it said was delivered. `unwritten` lines never reached it. */
+  /**
+   * The generation is gone and all it said was delivered. `unwritten` lines never reached it. Where `status()` says `failed` by now, it has
+   * ended so often that what waits need not wait; it is still tried, rarely, and `onReady` ends this.
+   */
   onLost(exit: UpstreamExit, unwritten: readonly Outgoing[]): void;
 }

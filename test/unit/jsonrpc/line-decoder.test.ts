@@ -75,6 +75,31 @@ describe("LineDecoder at its limit", () => {
     );
   });
 
+  it("cuts any stream into its lines, long and short, however they end and however the stream is cut", () => {
+    const limit = 40;
+    const id = fc.nat({ max: 99 });
+    const line = fc.oneof(
+      fc.constant(""),
+      fc.string({ unit: fc.constantFrom("x", "\r", "é", "😀", "\u2028", '"', "{"), maxLength: limit }),
+      fc.tuple(id, fc.nat({ max: 2 * limit })).map(([each, length]) => `{"id":${each},"result":"${"😀".repeat(length)}"}`),
+      fc.tuple(id, fc.nat({ max: 2 * limit })).map(([each, length]) => `{"method":"x","params":"${"é".repeat(length)}","id":${each}}`),
+    );
+    const stream = fc
+      .tuple(fc.array(fc.tuple(line, fc.constantFrom("\n", "\r\n"))), line)
+      .map(([lines, last]) => [...lines.flat(), last].join(""));
+    fc.assert(
+      fc.property(inPieces(stream), ({ text, pieces }) => {
+        const expected = text.split("\n").flatMap((each): (string | OverlongLine)[] => {
+          if (each.length <= limit) return each === "" || each === "\r" ? [] : [each.endsWith("\r") ? each.slice(0, -1) : each];
+          const [, own = ""] = /"id":(\d+)/.exec(each) ?? [];
+          return [{ length: each.length, idText: own === "" ? undefined : own, hasMethod: each.includes('"method"') }];
+        });
+        expect(decode(pieces, limit)).toEqual(expected);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
   it("tells whose answer an overlong line was, with the id in front of the result or behind it", () => {
     const payload = JSON.stringify({ id: 5, method: "x", text: 'a "id":6 \\" b' });
     const lines = [`{"jsonrpc":"2.0","id":7,"result":${payload}}`, `{"result":${payload},"jsonrpc":"2.0","id":"seven"}`];

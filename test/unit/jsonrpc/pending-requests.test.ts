@@ -1,3 +1,4 @@
+import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { PendingRequests } from "../../../src/jsonrpc/pending-requests.ts";
 
@@ -84,5 +85,73 @@ describe("PendingRequests that were given up", () => {
     pending.forgetAbandoned();
     expect(pending.takeAbandoned(1)).toBeUndefined();
     expect(pending.take(2)).toBe("b");
+  });
+});
+
+/** The table as it should be, with nothing clever about it. */
+class Model {
+  readonly pending = new Map<unknown, string>();
+  abandoned: { readonly id: unknown; readonly reason: string; readonly atMs: number }[] = [];
+
+  take(id: unknown): string | undefined {
+    const entry = this.pending.get(id);
+    this.pending.delete(id);
+    return entry;
+  }
+
+  abandon(id: number, reason: string, nowMs: number): void {
+    if (this.take(id) === undefined) return;
+    const recent = [...this.abandoned, { id, reason, atMs: nowMs }].slice(-1000);
+    this.abandoned = recent.filter(({ atMs }) => nowMs - atMs <= 300_000);
+  }
+
+  takeAbandoned(id: unknown): string | undefined {
+    const found = this.abandoned.find((each) => each.id === id);
+    this.abandoned = this.abandoned.filter((each) => each !== found);
+    return found?.reason;
+  }
+}
+
+describe("PendingRequests, whatever is done with them,", () => {
+  it("give each entry away once, by its own id only, and a late answer its reason", () => {
+    const id = fc.oneof({ weight: 9, arbitrary: fc.integer({ min: 0, max: 30 }) }, fc.jsonValue());
+    const step = fc.oneof(
+      { weight: 4, arbitrary: fc.constant({ kind: "add" as const }) },
+      { weight: 3, arbitrary: fc.record({ kind: fc.constant("take" as const), id }) },
+      { weight: 2, arbitrary: fc.record({ kind: fc.constant("takeAbandoned" as const), id }) },
+      {
+        weight: 3,
+        arbitrary: fc.record({ kind: fc.constant("abandon" as const), id: fc.nat({ max: 30 }), afterMs: fc.nat({ max: 200_000 }) }),
+      },
+      { weight: 1, arbitrary: fc.constant({ kind: "forget" as const }) },
+    );
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 80, size: "max" }), (steps) => {
+        const [pending, model] = [new PendingRequests<string>(), new Model()];
+        let [lastId, nowMs] = [0, 0];
+        for (const each of steps) {
+          let seen: unknown;
+          let expected: unknown;
+          if (each.kind === "add") {
+            seen = pending.mintId();
+            expected = ++lastId;
+            pending.add(lastId, `entry ${lastId}`);
+            model.pending.set(lastId, `entry ${lastId}`);
+          } else if (each.kind === "abandon") {
+            nowMs += each.afterMs;
+            pending.abandon(each.id, `reason ${nowMs}`, nowMs);
+            model.abandon(each.id, `reason ${nowMs}`, nowMs);
+          } else if (each.kind === "forget") {
+            pending.forgetAbandoned();
+            model.abandoned = [];
+          } else {
+            seen = pending[each.kind](each.id);
+            expected = model[each.kind](each.id);
+          }
+          expect([seen, pending.size, [...pending.values()]]).toEqual([expected, model.pending.size, [...model.pending.values()]]);
+        }
+      }),
+      { numRuns: 500 },
+    );
   });
 });

@@ -9,18 +9,18 @@ describe("the call table", () => {
   it("gives an answer to the call that the server has read, once, and never to one that it cannot know", () => {
     const bench = new CallBench();
     const [written, queued] = [bench.add(), bench.add({ state: "queued" })];
-    expect(bench.table.takeAnswered(queued.wireId, true)).toBeUndefined();
-    expect(bench.table.takeAnswered(String(written.wireId), true)).toBeUndefined();
-    expect(bench.table.takeAnswered(written.wireId, true)).toBe(written);
-    expect([bench.table.takeAnswered(written.wireId, true), bench.table.size]).toEqual([undefined, 1]);
+    expect(bench.table.takeAnswered(queued.wireId, "results")).toBeUndefined();
+    expect(bench.table.takeAnswered(String(written.wireId), "results")).toBeUndefined();
+    expect(bench.table.takeAnswered(written.wireId, "results")).toBe(written);
+    expect([bench.table.takeAnswered(written.wireId, "results"), bench.table.size]).toEqual([undefined, 1]);
   });
 
   it("tells each call once how it ended: with a result or not", () => {
     const bench = new CallBench();
     const onSettled = Array.from({ length: 4 }, () => vi.fn<(hasResult: boolean) => void>());
     const [answered, refused, givenUp, lost] = onSettled.map((each) => bench.add({ onSettled: each }));
-    bench.table.takeAnswered(answered?.wireId, true);
-    bench.table.takeAnswered(refused?.wireId, false);
+    bench.table.takeAnswered(answered?.wireId, "results");
+    bench.table.takeAnswered(refused?.wireId, "errors");
     if (givenUp !== undefined) bench.table.giveUp(givenUp, "timeout", GONE);
     bench.table.failWritten(() => GONE);
     expect(onSettled.map((each) => each.mock.calls)).toEqual([[[true]], [[false]], [[false]], [[false]]]);
@@ -39,13 +39,47 @@ describe("the call table", () => {
   it("tells the server of a call that is given up where it has read it, and takes back the others", () => {
     const bench = new CallBench();
     const [written, held, queued] = [bench.add(), bench.add({ state: "queued" }), bench.add({ state: "queued" })];
-    bench.held.add(held);
+    bench.turns.hold(held);
     for (const call of [written, held, queued]) bench.table.giveUp(call, "no use", GONE);
     expect(bench.upstream.takeRead().map((line) => JSON.parse(line) as unknown)).toEqual([
       { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: written.wireId, reason: "no use" } },
     ]);
-    expect([bench.held.size, queued.state]).toEqual([0, "withdrawn"]);
+    expect([bench.turns.size, queued.state]).toEqual([0, "withdrawn"]);
     expect([bench.table.takeAbandoned(written.wireId), bench.table.takeAbandoned(held.wireId)]).toEqual(["no use", undefined]);
+  });
+
+  it("counts each call of a client once, where it ends, and lets another be sent", () => {
+    const bench = new CallBench();
+    const release = vi.spyOn(bench.turns, "release");
+    const [result, error, long, lost, left, late] = Array.from({ length: 6 }, () => bench.add());
+    if (left === undefined || late === undefined) throw new Error("there are six");
+    bench.table.takeAnswered(result?.wireId, "results");
+    bench.table.takeAnswered(error?.wireId, "errors");
+    bench.table.takeAnswered(long?.wireId, "UPSTREAM_RESPONSE_TOO_LARGE");
+    bench.table.giveUp(left, "client disconnected", "unread");
+    bench.table.expire(100);
+    expect([release.mock.calls.length, lost?.exchange.outcome]).toEqual([6, "REQUEST_TIMEOUT"]);
+    bench.table.giveUp(bench.add(), "cancelled by the client", "dismissed");
+    bench.add();
+    bench.table.failWritten(() => GONE);
+    expect(bench.counters.toJSON()).toMatchObject({
+      requests: { accepted: 8 },
+      answers: {
+        results: 1,
+        errors: 1,
+        dismissed: 1,
+        unread: 1,
+        failures: { UPSTREAM_RESPONSE_TOO_LARGE: 1, REQUEST_TIMEOUT: 2, UPSTREAM_EXITED: 1 },
+      },
+    });
+  });
+
+  it("counts no call of the sidecar's own", () => {
+    const bench = new CallBench();
+    const before = JSON.stringify(bench.counters);
+    bench.table.takeAnswered(bench.add({ session: "own" }).wireId, "results");
+    bench.table.giveUp(bench.add({ session: "own" }), "no use", GONE);
+    expect(JSON.stringify(bench.counters)).toBe(before);
   });
 
   it("resolves when it is empty, at once where it is", async () => {
@@ -56,7 +90,7 @@ describe("the call table", () => {
     const empty = bench.table.whenEmpty().then(() => (isEmpty = true));
     await Promise.resolve();
     expect(isEmpty).toBe(false);
-    bench.table.takeAnswered(call.wireId, true);
+    bench.table.takeAnswered(call.wireId, "results");
     expect(await empty).toBe(true);
   });
 });
@@ -67,7 +101,7 @@ describe("a session", () => {
     const calls = [bench.add(), bench.add()];
     for (const { wireId } of calls) {
       expect([bench.session.isInUse, bench.table.size > 0]).toEqual([true, true]);
-      bench.table.takeAnswered(wireId, true);
+      bench.table.takeAnswered(wireId, "results");
     }
     expect([bench.session.isInUse, bench.table.size, bench.session.lastUsedAtMs]).toEqual([false, 0, 70]);
   });
@@ -77,7 +111,7 @@ describe("a session", () => {
     const own = bench.add({ session: "own" });
     expect([bench.table.size, bench.session.isInUse]).toEqual([0, false]);
     await bench.table.whenEmpty();
-    expect(bench.table.takeAnswered(own.wireId, true)).toBe(own);
+    expect(bench.table.takeAnswered(own.wireId, "results")).toBe(own);
     expect(bench.table.size).toBe(0);
   });
 });
@@ -133,7 +167,7 @@ describe("answers that are long in coming", () => {
   it("are none of calls that were answered", () => {
     const bench = new CallBench();
     const call = bench.add();
-    bench.table.takeAnswered(call.wireId, true);
+    bench.table.takeAnswered(call.wireId, "results");
     expect([bench.table.keepAlive(1000, 100), call.exchange.keepAliveCount]).toEqual([Number.POSITIVE_INFINITY, 0]);
   });
 });

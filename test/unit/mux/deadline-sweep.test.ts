@@ -89,6 +89,18 @@ describe("DeadlineSweep", () => {
     expect([...deadlines.metAtMs.keys()]).toEqual([100]);
   });
 
+  it("sweeps a few times only for a deadline that is further away than any timer may be", () => {
+    // Both the fake and the real timer take such a time for no time at all.
+    const farMs = 3 * 2 ** 31;
+    const deadlines = new Deadlines();
+    deadlines.add(farMs);
+    vi.advanceTimersByTime(1000);
+    expect(deadlines.sweptAtMs).toEqual([]);
+    vi.advanceTimersByTime(farMs);
+    expect([...deadlines.metAtMs]).toEqual([[farMs, farMs]]);
+    expect(deadlines.sweptAtMs.length).toBeLessThan(6);
+  });
+
   it("keeps a deadline that is told while it sweeps", () => {
     const told: number[] = [];
     const sweep: DeadlineSweep = new DeadlineSweep(Date.now, (nowMs) => {

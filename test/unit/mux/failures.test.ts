@@ -8,6 +8,7 @@ import {
   sessionEnded,
   shuttingDown,
   upstreamExited,
+  upstreamFailed,
   upstreamNotReady,
 } from "../../../src/mux/failures.ts";
 import type { UpstreamExit, UpstreamStatus } from "../../../src/mux/upstream.ts";
@@ -22,7 +23,8 @@ const EXIT: UpstreamExit = {
   generation: 2,
   reason: "exited with code 3",
   at: new Date(0),
-  stderrLastLine: "secret-free last words",
+  stderrTail: ["secret-free last words"],
+  kind: "crash",
 };
 
 const STATUS: UpstreamStatus = {
@@ -99,6 +101,41 @@ describe("a server that is not ready", () => {
     expect(error.message).toBe(`The MCP server is not ready: starting. ${NOT_SENT}`);
     expect(error.details.retryAfterSeconds).toBe(1);
     expect(upstreamNotReady(STATUS, 9000).details.retryAfterSeconds).toBe(1);
+  });
+});
+
+describe("a server that ends again and again", () => {
+  const failed: UpstreamStatus = { ...STATUS, state: "failed" };
+
+  it("tells how it ended last, by its exit code or by its signal, what it said, and when it is tried again", () => {
+    const details = { sent: false, retrySafe: true, stderrTail: ["secret-free last words"], retryAfterSeconds: 4 };
+    expect(content(upstreamFailed(failed, 1000))).toEqual({
+      code: "UPSTREAM_FAILED",
+      message: `The MCP server ends again and again (last: exited with code 3). ${NOT_SENT}`,
+      details: { ...details, exitCode: 3 },
+    });
+    const killed = { ...EXIT, exitCode: undefined, signal: "SIGKILL", reason: "ended by SIGKILL" };
+    expect(content(upstreamFailed({ ...failed, lastExit: killed }, 1000))).toEqual({
+      code: "UPSTREAM_FAILED",
+      message: `The MCP server ends again and again (last: ended by SIGKILL). ${NOT_SENT}`,
+      details: { ...details, signal: "SIGKILL" },
+    });
+  });
+
+  it("says of what only reads and was to be sent once more that it had been sent, and is safe to retry", () => {
+    const { message, details } = upstreamFailed(failed, 1000, true, "reads");
+    expect(message).toContain(READS);
+    expect(details).toMatchObject({ sent: true, retrySafe: true });
+  });
+
+  it("repeats the end of what it said, and not all of it", () => {
+    const stderrTail = Array.from({ length: 20 }, (_, line) => `${line} `.padEnd(512, "x"));
+    const { details } = upstreamFailed({ ...failed, lastExit: { ...EXIT, stderrTail } }, 1000);
+    expect(details.stderrTail).toEqual(stderrTail.slice(15).map((line) => line.slice(0, 300)));
+  });
+
+  it("asks for a second's pause while it is tried, and where it is tried no more", () => {
+    expect(upstreamFailed({ ...failed, nextRetryAt: undefined }, 1000).details.retryAfterSeconds).toBe(1);
   });
 });
 

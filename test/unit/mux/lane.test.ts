@@ -193,7 +193,7 @@ describe("a request that settles without being sent", () => {
     expect(bench.heard().map(({ method }) => method)).toEqual(["tools/call"]);
     bench.say({ method: "notifications/message", params: { level: "error" } });
     bench.say({ method: "notifications/resources/updated", params: { uri: "x:1" } });
-    expect([listen(session).texts, bench.dropped?.notifications]).toEqual([[], 2]);
+    expect([listen(session).texts, bench.dropped.notifications]).toEqual([[], 2]);
   });
 });
 

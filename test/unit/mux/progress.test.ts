@@ -52,7 +52,7 @@ describe("progress of the server", () => {
   it("is not delivered behind the answer", () => {
     const bench = new CallBench();
     const call = bench.add({ progressTokenText: "1" });
-    bench.table.takeAnswered(call.wireId, true);
+    bench.table.takeAnswered(call.wireId, "results");
     expect([deliver(bench, progressText(String(call.wireId))), call.exchange.emitted]).toEqual([false, []]);
   });
 });

@@ -72,7 +72,7 @@ describe("a request of a private server", () => {
     const call = bench.request(bench.session, { method: "tools/call" });
     bench.say(ROOTS);
     bench.say({ method: "notifications/cancelled", params: { requestId: 1 } });
-    expect([call.emitted.length, bench.dropped?.notifications]).toEqual([1, 1]);
+    expect([call.emitted.length, bench.dropped.notifications]).toEqual([1, 1]);
     bench.heard();
     bench.answer({ id: 1, result: {} });
     expect(bench.heard()).toEqual([{ id: "r", result: {} }]);
@@ -136,7 +136,7 @@ describe("a request of a private server", () => {
     bench.lane.endSession(bench.session);
     bench.answer({ id: 1, result: {} });
     vi.advanceTimersByTime(10 * TIMEOUT_MS);
-    expect([bench.heard(), bench.ended.count]).toEqual([[], 1]);
+    expect([bench.heard(), bench.left.count]).toEqual([[], 1]);
   });
 
   it("is refused where it is longer than a message may be: the server would wait for ever", () => {

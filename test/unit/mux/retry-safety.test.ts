@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { isProtocolRead } from "../../../src/mux/retry-safety.ts";
+import { effectOf } from "../../../src/mux/retry-safety.ts";
 
-describe("isProtocolRead", () => {
+describe("effectOf", () => {
   it.each([
     "ping",
     "tools/list",
@@ -11,14 +11,17 @@ describe("isProtocolRead", () => {
     "prompts/list",
     "prompts/get",
     "completion/complete",
-  ])("takes %s for safe to repeat", (method) => {
-    expect(isProtocolRead(method)).toBe(true);
+    "tasks/list",
+    "tasks/get",
+  ])("knows that %s only reads", (method) => {
+    expect(effectOf(method)).toBe("reads");
   });
 
-  it.each(["tools/call", "logging/setLevel", "resources/subscribe", "x-vendor/list", "tools/list ", "constructor", ""])(
-    "takes %j for possibly not safe to repeat",
-    (method) => {
-      expect(isProtocolRead(method)).toBe(false);
-    },
-  );
+  it.each(["logging/setLevel", "resources/subscribe", "resources/unsubscribe"])("knows that %s comes to the same twice", (method) => {
+    expect(effectOf(method)).toBe("same");
+  });
+
+  it.each(["tools/call", "tasks/cancel", "x-vendor/list", "tools/list ", "constructor", ""])("does not know what %j does", (method) => {
+    expect(effectOf(method)).toBe("unknown");
+  });
 });

@@ -34,7 +34,7 @@ describe("logs of a shared server", () => {
     const session = bench.join();
     const stream = listen(session);
     bench.say(log("emergency"));
-    expect([stream.texts, bench.dropped?.notifications]).toEqual([[], 1]);
+    expect([stream.texts, bench.dropped.notifications]).toEqual([[], 1]);
   });
 
   it("come at the most verbose level that a session asked for; the server hears of changes only", () => {
@@ -108,7 +108,7 @@ describe("logs of a shared server", () => {
     bench.reply("logging/setLevel");
     const calls = [a, b].map((session) => bench.request(session, { method: "tools/call" }));
     bench.say(log("error"));
-    expect([listen(a).texts, calls.map(({ emitted }) => emitted), bench.dropped?.notifications]).toEqual([[], [[], []], 1]);
+    expect([listen(a).texts, calls.map(({ emitted }) => emitted), bench.dropped.notifications]).toEqual([[], [[], []], 1]);
   });
 
   it("go to the session whose request was answered a moment ago, or to the one whose is in flight by then", () => {
@@ -143,7 +143,7 @@ describe("logs of a shared server", () => {
     const stream = listen(b);
     vi.advanceTimersByTime(untilMs - 1);
     bench.say(log("error"));
-    expect([stream.texts, bench.dropped?.notifications]).toEqual([[], 1]);
+    expect([stream.texts, bench.dropped.notifications]).toEqual([[], 1]);
     vi.advanceTimersByTime(1);
     bench.say(log("error"));
     expect(stream.texts).toHaveLength(1);
@@ -159,7 +159,7 @@ describe("logs of a shared server", () => {
     bench.reply("logging/setLevel");
     bench.lane.endSession(b);
     bench.say(log("emergency"));
-    expect([listen(a).texts, listen(b).texts, bench.dropped?.notifications]).toEqual([[], [], 1]);
+    expect([listen(a).texts, listen(b).texts, bench.dropped.notifications]).toEqual([[], [], 1]);
   });
 
   it("stay as the session had them where the server does not take a new level", () => {

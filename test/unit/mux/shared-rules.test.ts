@@ -36,7 +36,7 @@ describe("a request of a shared server", () => {
     bench.upstream.isReading = false;
     for (let id = 0; id < 1000; id++) bench.say({ id, method: "roots/list" });
     expect(bench.upstream.queuedLength).toBeLessThanOrEqual(10_000);
-    expect(bench.dropped?.requests).toBeGreaterThan(900);
+    expect(bench.dropped.requests).toBeGreaterThan(900);
   });
 });
 
@@ -122,7 +122,7 @@ describe("a notification of a shared server that could be anybody's", () => {
       const session = bench.join();
       const [stream, call] = [listen(session), bench.request(session, { method: "tools/call" })];
       bench.say({ method, params: { requestId: 1, taskId: "t" } });
-      expect([stream.texts, call.emitted, bench.dropped?.notifications]).toEqual([[], [], 1]);
+      expect([stream.texts, call.emitted, bench.dropped.notifications]).toEqual([[], [], 1]);
     },
   );
 
@@ -134,6 +134,6 @@ describe("a notification of a shared server that could be anybody's", () => {
     for (const progressToken of [asked?.["id"], 99, "1", undefined]) {
       bench.say({ method: "notifications/progress", params: { progressToken, progress: 1 } });
     }
-    expect([stream.texts, call.emitted, bench.dropped?.notifications]).toEqual([[], [], 4]);
+    expect([stream.texts, call.emitted, bench.dropped.notifications]).toEqual([[], [], 4]);
   });
 });

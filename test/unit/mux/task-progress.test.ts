@@ -45,7 +45,7 @@ describe("the progress of a task", () => {
     bench.lose();
     bench.start();
     progress(bench, lost.token);
-    expect([listen(ended.session).texts, listen(lost.session).texts, bench.dropped?.notifications]).toEqual([[], [], 2]);
+    expect([listen(ended.session).texts, listen(lost.session).texts, bench.dropped.notifications]).toEqual([[], [], 2]);
   });
 
   it("is nobody's where the call was answered with no task", () => {
@@ -55,6 +55,6 @@ describe("the progress of a task", () => {
     bench.request(session, { method: "tools/call", params: { _meta: { progressToken: "own" } } });
     bench.reply("tools/call", { result: { content: [] } });
     progress(bench, 1);
-    expect([listen(session).texts, bench.dropped?.notifications]).toEqual([[], 1]);
+    expect([listen(session).texts, bench.dropped.notifications]).toEqual([[], 1]);
   });
 });

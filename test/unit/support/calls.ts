@@ -1,6 +1,8 @@
+import { Counters } from "../../../src/counters.ts";
 import { type Call } from "../../../src/mux/call.ts";
 import { CallTable } from "../../../src/mux/call-table.ts";
-import { HoldQueue } from "../../../src/mux/hold-queue.ts";
+import { Retries } from "../../../src/mux/retries.ts";
+import { Turns } from "../../../src/mux/turns.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
 import { RecordedExchange } from "./recorded-exchange.ts";
 import { RecordedUpstream } from "./recorded-upstream.ts";
@@ -27,9 +29,23 @@ export interface RecordedCall extends Call {
 /** A call table between a recorded server and recorded exchanges. */
 export class CallBench {
   readonly upstream = new RecordedUpstream();
-  readonly held = new HoldQueue(10);
   readonly session = newSession();
-  readonly table = new CallTable({ upstream: this.upstream, held: this.held, log: new RecordedLog(), nowMs: () => 70 });
+  readonly counters = new Counters();
+  readonly turns: Turns = new Turns({
+    maxHeld: 10,
+    maxInFlight: 100,
+    countCalls: () => this.table.size,
+    isFailed: () => false,
+    watch: () => undefined,
+  });
+  readonly table: CallTable = new CallTable({
+    upstream: this.upstream,
+    turns: this.turns,
+    retries: new Retries("off", () => undefined, new RecordedLog()),
+    counters: this.counters,
+    log: new RecordedLog(),
+    nowMs: () => 70,
+  });
 
   constructor() {
     this.upstream.isRunning = true;
@@ -41,18 +57,25 @@ export class CallBench {
     const call: RecordedCall = {
       wireId: this.table.mintId(),
       method,
+      toolName: undefined,
       state,
       session: input.session === "own" ? undefined : this.session,
       exchange: new RecordedExchange('"own"', acceptedAtMs, readsStreams),
       text: "{}",
       length: 2,
+      isKept: true,
+      sentAtMs: state === "written" ? acceptedAtMs : undefined,
       progressTokenText: input.progressTokenText,
       deadlineMs,
       lastDeadlineMs,
       expiresAtMs: Number.POSITIVE_INFINITY,
+      hasShownProgress: false,
+      repeat: "none",
       onSettled: input.onSettled,
+      flow: this.session,
+      takesSlot: true,
       release: () => undefined,
-      expire: () => undefined,
+      refuse: () => undefined,
     };
     this.table.add(call);
     return call;

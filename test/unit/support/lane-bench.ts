@@ -1,3 +1,4 @@
+import { Counters } from "../../../src/counters.ts";
 import { type ClientMessage, readClientMessage } from "../../../src/jsonrpc/client-message.ts";
 import { classify, type JsonObject } from "../../../src/jsonrpc/message.ts";
 import { EventLog } from "../../../src/mux/event-log.ts";
@@ -8,7 +9,7 @@ import { PrivateRules } from "../../../src/mux/private-rules.ts";
 import { Session } from "../../../src/mux/session.ts";
 import { SessionStreams } from "../../../src/mux/session-streams.ts";
 import { SharedRules } from "../../../src/mux/shared-rules.ts";
-import type { DropCounters } from "../../../src/mux/drop-log.ts";
+import type { RetryMode } from "../../../src/retry.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
 import { RecordedExchange } from "./recorded-exchange.ts";
 import { RecordedSink } from "./recorded-sink.ts";
@@ -20,8 +21,11 @@ const LIMITS: LaneLimits = {
   streamAfterMs: 200,
   maxHeldRequests: 10,
   maxInFlight: 100,
+  maxSessionRequests: 1000,
   maxQueuedBytes: 10_000,
   maxLineBytes: 1000,
+  pingIntervalMs: undefined,
+  hungTimeouts: 1000,
 };
 
 /** A message as a client sent it. */
@@ -31,35 +35,56 @@ export function fromClient(message: JsonObject | string): ClientMessage {
   return read;
 }
 
+export interface LaneBenchOptions {
+  readonly retry?: RetryMode;
+  /** How a session is ended that cannot go on. */
+  readonly endSession?: (session: Session) => void;
+}
+
+/** As a session store does. */
+function endBySelf(session: Session): void {
+  session.lane.endSession(session);
+  session.streams.close();
+}
+
 /** A real lane between a server that is played here and sessions whose streams are read here. The clock is the fake one of the test. */
 export class LaneBench {
   readonly upstream = new RecordedUpstream();
   readonly eventLog = new EventLog({ replayMaxBytes: 100_000, replayMaxAgeMs: 100_000, replayMaxEvents: 100 }, Date.now);
   readonly log = new RecordedLog();
   readonly lane: Lane;
-  #dropped: DropCounters | undefined;
+  readonly counters = new Counters();
+  /** Those that could not go on with the server that was started last. */
+  readonly ended: Session[] = [];
   #generation = 0;
 
-  constructor(rules: (access: LaneAccess, eventLog: EventLog) => LaneRules, limits: Partial<LaneLimits> = {}) {
+  constructor(
+    rules: (access: LaneAccess, eventLog: EventLog) => LaneRules,
+    limits: Partial<LaneLimits> = {},
+    { retry = "protocol-reads", endSession = endBySelf }: LaneBenchOptions = {},
+  ) {
     const { upstream, log } = this;
     this.lane = new Lane({
       upstream,
       log,
       limits: { ...LIMITS, ...limits },
+      retry,
       nowMs: Date.now,
-      rules: (access) => {
-        this.#dropped = access.dropped.counters;
-        return rules(access, this.eventLog);
+      endSession: (session) => {
+        this.ended.push(session);
+        endSession(session);
       },
+      counters: this.counters,
+      rules: (access) => rules(access, this.eventLog),
     });
   }
 
-  static shared(limits: Partial<LaneLimits> = {}): LaneBench {
-    return new LaneBench((access) => new SharedRules(access, LIMITS.holdTimeoutMs), limits);
+  static shared(limits: Partial<LaneLimits> = {}, options?: LaneBenchOptions): LaneBench {
+    return new LaneBench((access) => new SharedRules(access, LIMITS.holdTimeoutMs), limits, options);
   }
 
-  get dropped(): DropCounters | undefined {
-    return this.#dropped === undefined ? undefined : { ...this.#dropped };
+  get dropped(): Counters["dropped"] {
+    return { ...this.counters.dropped };
   }
 
   /** A session of a shared lane. */
@@ -69,16 +94,17 @@ export class LaneBench {
     return session;
   }
 
-  /** A new generation of the server has shaken hands. */
-  start(): void {
+  /** A new generation of the server has shaken hands, with these capabilities. */
+  start(capabilities?: JsonObject, protocolVersion = "2025-11-25"): void {
     this.upstream.isRunning = true;
-    this.lane.onReady({ generation: ++this.#generation, resultText: "{}", protocolVersion: "2025-11-25" });
+    const resultText = capabilities === undefined ? "{}" : JSON.stringify({ protocolVersion, capabilities });
+    this.lane.onReady({ generation: ++this.#generation, resultText, protocolVersion });
   }
 
   /** The server is gone. */
   lose(): void {
     const exit = { exitCode: 1, signal: undefined, generation: this.#generation, reason: "exited with code 1", at: new Date(0) };
-    this.lane.onLost({ ...exit, stderrLastLine: undefined }, this.upstream.stop());
+    this.lane.onLost({ ...exit, stderrTail: [], kind: "crash" }, this.upstream.stop());
   }
 
   /** The server says this. */
@@ -105,11 +131,11 @@ export class LaneBench {
     this.say({ id: request["id"], ...answer });
   }
 
-  request(session: Session, message: JsonObject | string, readsStreams = true): RecordedExchange {
+  request(session: Session, message: JsonObject | string, readsStreams = true, acceptedAtMs = Date.now()): RecordedExchange {
     const request = fromClient(typeof message === "string" ? message : { id: 1, ...message });
     if (request.message.kind !== "request" || request.idSpan === undefined) throw new Error("no request");
     const idText = request.text.slice(request.idSpan.start, request.idSpan.end);
-    const exchange = new RecordedExchange(idText, Date.now(), readsStreams);
+    const exchange = new RecordedExchange(idText, acceptedAtMs, readsStreams);
     this.lane.request(session, exchange, request, request.message.method);
     return exchange;
   }
@@ -129,25 +155,30 @@ export class LaneBench {
 export class PrivateLaneBench extends LaneBench {
   readonly session: Session;
   readonly initialized: string[];
-  readonly ended: { count: number };
+  /** How often the server was told that its client has gone. */
+  readonly left: { count: number };
 
-  constructor(limits: Partial<LaneLimits> = {}) {
+  constructor(limits: Partial<LaneLimits> = {}, options?: LaneBenchOptions) {
     const initialized: string[] = [];
-    const ended = { count: 0 };
+    const left = { count: 0 };
     let streams: SessionStreams | undefined;
-    super((access, eventLog) => {
-      streams = new SessionStreams(eventLog);
-      return new PrivateRules(access, {
-        streams,
-        initializeTimeoutMs: LIMITS.requestTimeoutMs,
-        onInitialized: (text) => initialized.push(text),
-        onSessionEnd: () => ended.count++,
-      });
-    }, limits);
+    super(
+      (access, eventLog) => {
+        streams = new SessionStreams(eventLog);
+        return new PrivateRules(access, {
+          streams,
+          initializeTimeoutMs: LIMITS.requestTimeoutMs,
+          onInitialized: (text) => initialized.push(text),
+          onSessionEnd: () => left.count++,
+        });
+      },
+      limits,
+      options,
+    );
     if (streams === undefined) throw new Error("the lane made no rules");
     this.session = new Session("2025-11-25", this.lane, streams, Date.now());
     this.initialized = initialized;
-    this.ended = ended;
+    this.left = left;
     this.lane.addSession(this.session);
   }
 }

@@ -66,7 +66,7 @@ export const IDLE_TIMEOUT_MS = 10_000;
 
 /** All lanes, over servers that are played here. */
 export class LanesBench {
-  readonly shared = LaneBench.shared();
+  readonly shared: LaneBench;
   readonly servers: PrivateServer[] = [];
   readonly sessions: SessionStore;
   readonly eventLog = new EventLog({ replayMaxBytes: 100_000, replayMaxAgeMs: 1_000_000, replayMaxEvents: 100 }, Date.now);
@@ -75,6 +75,7 @@ export class LanesBench {
 
   constructor({ isolation = "auto", maxPrivateServers = 2, maxSessions = 10 }: LanesInput = {}) {
     this.sessions = new SessionStore(maxSessions);
+    this.shared = LaneBench.shared({}, { endSession: (session) => this.sessions.end(session) });
     this.lanes = new Lanes({
       shared: this.shared.lane,
       createPrivate: ({ text }, streams, onSessionEnd) => this.#createPrivate(text, streams, onSessionEnd),
@@ -83,6 +84,7 @@ export class LanesBench {
       isolation,
       maxPrivateServers,
       idleTimeoutMs: IDLE_TIMEOUT_MS,
+      counters: this.shared.counters,
       log: this.log,
       nowMs: Date.now,
     });
@@ -114,6 +116,8 @@ export class LanesBench {
   #createPrivate(initialize: string, streams: SessionStreams, onSessionEnd: () => void): PrivateServer {
     const bench = new LaneBench(
       (access) => new PrivateRules(access, { streams, initializeTimeoutMs: 1000, onInitialized: () => undefined, onSessionEnd }),
+      {},
+      { endSession: (session) => this.sessions.end(session) },
     );
     const server = new PrivateServer(bench, initialize);
     this.servers.push(server);

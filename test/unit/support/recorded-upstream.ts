@@ -6,6 +6,8 @@ export class RecordedUpstream implements Upstream {
   isRunning = false;
   /** A server that does not read leaves lines queued. */
   isReading = true;
+  /** It has ended so often that it counts as failed. */
+  isFailed = false;
   #lines: Outgoing[] = [];
 
   get queuedLength(): number {
@@ -22,6 +24,13 @@ export class RecordedUpstream implements Upstream {
   withdraw(line: Outgoing): void {
     line.state = "withdrawn";
     this.#lines = this.#lines.filter((each) => each !== line);
+  }
+
+  /** Why it was to be started again, each time. */
+  readonly restartReasons: string[] = [];
+
+  restart(reason: string): void {
+    this.restartReasons.push(reason);
   }
 
   /** The lines that were read, once. */
@@ -41,7 +50,7 @@ export class RecordedUpstream implements Upstream {
 
   status(): UpstreamStatus {
     return {
-      state: this.isRunning ? "ready" : "backing-off",
+      state: this.isFailed ? "failed" : this.isRunning ? "ready" : "backing-off",
       generation: 1,
       pid: undefined,
       restarts: 0,

@@ -1,0 +1,101 @@
+import type { Call } from "./call.ts";
+import type { CallTable } from "./call-table.ts";
+import type { Dispatch } from "./dispatch.ts";
+import { shorten } from "./failures.ts";
+import type { Upstream } from "./upstream.ts";
+
+export interface HangLimits {
+  readonly requestTimeoutMs: number;
+  /** How often an idle server is sent a `ping`; undefined for never. */
+  readonly pingIntervalMs: number | undefined;
+  /** After so many timeouts in a row without a word of it the server counts as hung. */
+  readonly hungTimeouts: number;
+}
+
+export interface HangWatchOptions {
+  readonly dispatch: Dispatch;
+  readonly upstream: Upstream;
+  readonly limits: HangLimits;
+  /** Whether the server waits for a client, and so may be silent for long. */
+  readonly isWaitingForClient: () => boolean;
+}
+
+/**
+ * Has a server started again that runs and says nothing. Timeouts are counted that follow each other while the server is silent: those
+ * of clients' requests and, where they are wanted, those of pings while it is idle. Each has to be of a request that came after the
+ * server's last message and after the timeout before it: many that run out together are one sign, not many. Whatever the server says
+ * starts the count over, an error to a ping as well.
+ */
+export class HangWatch {
+  readonly #options: HangWatchOptions;
+  readonly #calls: CallTable;
+  #isReady = false;
+  /** In a row. */
+  #timeouts = 0;
+  /** Requests up to this id say nothing: they came before the last sign of life, or the last timeout that counted. */
+  #lastUselessId = 0;
+  #hasSpokenSinceTick = false;
+  #isPinged = false;
+  #nextTickMs = Number.POSITIVE_INFINITY;
+
+  constructor(options: HangWatchOptions) {
+    this.#options = options;
+    this.#calls = options.dispatch.calls;
+  }
+
+  /** The server has said something. Called with every message, so no more than this. */
+  heard(): void {
+    this.#timeouts = 0;
+    this.#lastUselessId = this.#calls.lastId;
+    this.#hasSpokenSinceTick = true;
+  }
+
+  onReady(nowMs: number): void {
+    this.#isReady = true;
+    this.#isPinged = false;
+    this.heard();
+    const { pingIntervalMs } = this.#options.limits;
+    if (pingIntervalMs === undefined) return;
+    this.#nextTickMs = nowMs + pingIntervalMs;
+    this.#options.dispatch.watch(this.#nextTickMs);
+  }
+
+  onLost(): void {
+    this.#isReady = false;
+    this.#nextTickMs = Number.POSITIVE_INFINITY;
+  }
+
+  /** A request has run out of time. */
+  onTimeout(call: Call, nowMs: number): void {
+    const { limits } = this.#options;
+    // The sidecar's own requests are pings, which are counted by the tick, or may have been held up by the clients'.
+    if (call.session === undefined || call.sentAtMs === undefined || call.wireId <= this.#lastUselessId) return;
+    // A client may spend nearly all of the time on its body: that is not the server's.
+    if (nowMs - call.sentAtMs >= limits.requestTimeoutMs / 2) this.#count(call.method);
+  }
+
+  /** @returns when to be called next, or Infinity. */
+  tick(nowMs: number): number {
+    const { dispatch, limits, isWaitingForClient } = this.#options;
+    if (nowMs < this.#nextTickMs || limits.pingIntervalMs === undefined) return this.#nextTickMs;
+    this.#nextTickMs = nowMs + limits.pingIntervalMs;
+    const isSilent = !this.#hasSpokenSinceTick && !isWaitingForClient();
+    if (isSilent && this.#isPinged) this.#count("ping");
+    this.#hasSpokenSinceTick = false;
+    this.#isPinged = isSilent && this.#isReady && this.#calls.size === 0;
+    if (this.#isPinged) dispatch.ask("ping", {}, undefined);
+    return this.#nextTickMs;
+  }
+
+  #count(method: string): void {
+    const { upstream, limits, isWaitingForClient } = this.#options;
+    if (!this.#isReady || isWaitingForClient()) return;
+    this.#lastUselessId = this.#calls.lastId;
+    this.#timeouts++;
+    if (this.#timeouts < limits.hungTimeouts) return;
+    // Nothing more is to be said of this generation.
+    this.onLost();
+    const times = limits.hungTimeouts === 1 ? "ran out of time" : `ran out of time, the last of ${limits.hungTimeouts} in a row`;
+    upstream.restart(`hung: it said nothing while ${shorten(method)} ${times}`);
+  }
+}

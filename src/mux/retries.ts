@@ -1,0 +1,59 @@
+import type { Log } from "../observability/log.ts";
+import type { RetryMode } from "../retry.ts";
+import { type Call, isSent } from "./call.ts";
+import { type AskForTools, ReadOnlyTools } from "./read-only-tools.ts";
+import { type Effect, effectOf } from "./retry-safety.ts";
+
+/** What is sent once more when a server has ended that had it, and what its client could send again without harm. */
+export class Retries {
+  readonly #mode: RetryMode;
+  /** Undefined where nobody needs to know. */
+  readonly #tools: ReadOnlyTools | undefined;
+
+  /** @param ask asks the server for its tools. */
+  constructor(mode: RetryMode, ask: AskForTools, log: Log) {
+    this.#mode = mode;
+    this.#tools = mode === "read-only" ? new ReadOnlyTools(ask, log) : undefined;
+  }
+
+  /** The server may be asked for its tools from now on. */
+  onReady(): void {
+    this.#tools?.onReady();
+  }
+
+  onToolsChanged(): void {
+    this.#tools?.onChanged();
+  }
+
+  onLost(): void {
+    this.#tools?.onLost();
+  }
+
+  effectOf({ method, toolName, repeat }: Call): Effect {
+    // It was found to only read; the next server may not have told of its tools yet.
+    if (repeat !== "none") return "reads";
+    if (method === "tools/call") return this.#tools?.has(toolName) === true ? "reads" : "unknown";
+    return effectOf(method);
+  }
+
+  /** What the error says of a call that is given up. */
+  fateOf(call: Call): [method: string, sent: boolean, effect: Effect] {
+    return [call.method, isSent(call), this.effectOf(call)];
+  }
+
+  /** Whether a call of this method is ever sent once more by itself. */
+  mayRepeat(method: string): boolean {
+    if (this.#mode === "off") return false;
+    return method === "tools/call" ? this.#tools !== undefined : effectOf(method) === "reads";
+  }
+
+  /**
+   * Whether a call is sent once more by itself. One that has shown progress is not: the client would see it begin anew. Neither is one of
+   * the sidecar's own, which are made anew for each server.
+   */
+  repeats(call: Call, nowMs: number): boolean {
+    if (this.#mode === "off" || call.state !== "written" || call.session === undefined) return false;
+    if (call.repeat !== "none" || call.hasShownProgress || call.deadlineMs <= nowMs) return false;
+    return this.effectOf(call) === "reads";
+  }
+}

@@ -1,0 +1,190 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { listen, PrivateLaneBench } from "../support/lane-bench.ts";
+import type { RecordedExchange } from "../support/recorded-exchange.ts";
+
+beforeEach(() => {
+  vi.useFakeTimers({ now: 0 });
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** A lane of one client whose server is ready. */
+function ready(): PrivateLaneBench {
+  const bench = new PrivateLaneBench();
+  bench.start();
+  return bench;
+}
+
+/** The client asks for something, and the server answers. */
+function done(bench: PrivateLaneBench, method: string, params: object, answer?: object): RecordedExchange {
+  const call = bench.request(bench.session, { method, params });
+  bench.reply(method, answer === undefined ? { result: {} } : { ...answer });
+  return call;
+}
+
+function setLevel(bench: PrivateLaneBench, level: string): void {
+  done(bench, "logging/setLevel", { level });
+}
+
+function subscribe(bench: PrivateLaneBench, uri: string): void {
+  done(bench, "resources/subscribe", { uri });
+}
+
+/** What the server has heard, in a word each. */
+function told(bench: PrivateLaneBench): string[] {
+  return bench.heard().map(({ method, params }) => {
+    const { level, uri } = (params ?? {}) as { level?: string; uri?: string };
+    return [String(method), level ?? uri ?? ""].join(" ").trim();
+  });
+}
+
+/** The former server is gone, a new one is ready. @returns what that has heard. */
+function restart(bench: PrivateLaneBench): string[] {
+  bench.lose();
+  bench.start();
+  return told(bench);
+}
+
+const REFUSED = { error: { code: -32_602, message: "no" } };
+
+describe("a private server that was started anew", () => {
+  it("is told nothing where its client has told nothing", () => {
+    const bench = ready();
+    done(bench, "tools/call", {});
+    expect(restart(bench)).toEqual([]);
+  });
+
+  it("is told the log level, that the roots have changed, and the subscriptions, ahead of what has waited", () => {
+    const bench = ready();
+    subscribe(bench, "x:1");
+    setLevel(bench, "debug");
+    bench.notify(bench.session, { method: "notifications/roots/list_changed", params: { n: 1 } });
+    bench.notify(bench.session, { method: "notifications/roots/list_changed", params: { n: 2 } });
+    subscribe(bench, "x:2");
+    setLevel(bench, "error");
+    bench.heard();
+    bench.lose();
+    bench.request(bench.session, { method: "tools/call" });
+    bench.start();
+    expect(told(bench)).toEqual([
+      "logging/setLevel error",
+      "notifications/roots/list_changed",
+      "resources/subscribe x:1",
+      "resources/subscribe x:2",
+      "tools/call",
+    ]);
+  });
+
+  it("is told all of it again where the one before has ended meanwhile, read or unread", () => {
+    const bench = ready();
+    setLevel(bench, "debug");
+    subscribe(bench, "x:1");
+    const all = ["logging/setLevel debug", "resources/subscribe x:1"];
+    expect(restart(bench)).toEqual(all);
+    bench.lose();
+    bench.upstream.isReading = false;
+    bench.start();
+    expect(told(bench)).toEqual([]);
+    bench.upstream.isReading = true;
+    expect([restart(bench), restart(bench)]).toEqual([all, all]);
+  });
+
+  it("is told it at no cost of the client, which sees nothing of it", () => {
+    const bench = ready();
+    const stream = listen(bench.session);
+    setLevel(bench, "debug");
+    subscribe(bench, "x:1");
+    bench.lose();
+    bench.start();
+    bench.reply("resources/subscribe", REFUSED);
+    expect([stream.texts, bench.session.callsInFlight, bench.counters.requests.accepted]).toEqual([[], 0, 2]);
+    // It may take it next time.
+    expect(restart(bench)).toEqual(["logging/setLevel debug", "resources/subscribe x:1"]);
+  });
+
+  it("is not told what the former one has refused, or what the client has taken back", () => {
+    const bench = ready();
+    setLevel(bench, "error");
+    done(bench, "logging/setLevel", { level: "debug" }, REFUSED);
+    done(bench, "resources/subscribe", { uri: "x:1" }, REFUSED);
+    subscribe(bench, "x:2");
+    done(bench, "resources/unsubscribe", { uri: "x:2" }, REFUSED);
+    expect(restart(bench)).toEqual(["logging/setLevel error"]);
+  });
+
+  it("is not told what the former one ended over: the client knows that it has failed", () => {
+    const bench = ready();
+    const calls = [
+      bench.request(bench.session, { id: 1, method: "logging/setLevel", params: { level: "debug" } }),
+      bench.request(bench.session, { id: 2, method: "resources/subscribe", params: { uri: "x:1" } }),
+    ];
+    bench.heard();
+    expect(restart(bench)).toEqual([]);
+    expect(calls.map(({ outcome, error }) => [outcome, error?.details.retrySafe])).toEqual([
+      ["UPSTREAM_EXITED", true],
+      ["UPSTREAM_EXITED", true],
+    ]);
+  });
+
+  it("has the level in the end that the client has set last, also where that has waited", () => {
+    const bench = ready();
+    setLevel(bench, "debug");
+    bench.lose();
+    bench.request(bench.session, { method: "logging/setLevel", params: { level: "error" } });
+    bench.start();
+    expect(told(bench)).toEqual(["logging/setLevel debug", "logging/setLevel error"]);
+  });
+
+  it("is told a few at a time, and no more of what is taken back meanwhile", () => {
+    const bench = ready();
+    const uris = Array.from({ length: 30 }, (_, number) => `x:${number}`);
+    for (const uri of uris) subscribe(bench, uri);
+    bench.lose();
+    bench.start();
+    const first = bench.heard();
+    expect(first).toHaveLength(16);
+    bench.request(bench.session, { method: "resources/unsubscribe", params: { uri: "x:16" } });
+    for (const { id } of first) bench.say({ id, result: {} });
+    expect(told(bench)).toEqual(["resources/unsubscribe x:16", ...uris.slice(17).map((uri) => `resources/subscribe ${uri}`)]);
+  });
+
+  it("is told each of many once, also where the one before has ended over them, read or unread", () => {
+    const bench = ready();
+    const uris = Array.from({ length: 30 }, (_, number) => `x:${number}`);
+    for (const uri of uris) subscribe(bench, uri);
+    for (const isReading of [true, false]) {
+      bench.lose();
+      bench.upstream.isReading = isReading;
+      bench.start();
+      expect(bench.heard()).toHaveLength(isReading ? 16 : 0);
+    }
+    bench.lose();
+    bench.upstream.isReading = true;
+    bench.start();
+    const all: unknown[] = [];
+    for (let heard = bench.heard(); heard.length > 0; heard = bench.heard()) {
+      all.push(...heard.map(({ params }) => (params as { uri: string }).uri));
+      for (const { id } of heard) bench.say({ id, result: {} });
+    }
+    expect(all).toEqual(uris);
+  });
+
+  it("is told by a client of at most 1024 subscriptions", () => {
+    const bench = ready();
+    for (let number = 0; number < 1024; number++) subscribe(bench, `x:${number}`);
+    const refused = bench.request(bench.session, { method: "resources/subscribe", params: { uri: "x:1024" } });
+    expect([refused.outcome, told(bench)]).toEqual([-32_000, []]);
+    done(bench, "resources/unsubscribe", { uri: "x:1" });
+    subscribe(bench, "x:1024");
+  });
+
+  it("judges itself what is no level and names no resource", () => {
+    const bench = ready();
+    expect(done(bench, "logging/setLevel", { level: 7 }, REFUSED).outcome).toBe(-32_602);
+    expect(done(bench, "resources/subscribe", { uri: 7 }).outcome).toEqual({});
+    expect(done(bench, "resources/unsubscribe", {}).outcome).toEqual({});
+    expect(restart(bench)).toEqual([]);
+  });
+});

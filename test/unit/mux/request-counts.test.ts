@@ -1,0 +1,214 @@
+import * as fc from "fast-check";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { RequestMessage } from "../../../src/jsonrpc/message.ts";
+import type { LaneLimits } from "../../../src/mux/lane-limits.ts";
+import type { Session } from "../../../src/mux/session.ts";
+import { fromClient, LaneBench } from "../support/lane-bench.ts";
+import { RecordedExchange } from "../support/recorded-exchange.ts";
+
+const LIMITS: Partial<LaneLimits> = {
+  maxInFlight: 2,
+  maxHeldRequests: 5,
+  maxSessionRequests: 4,
+  maxQueuedBytes: 1000,
+  requestTimeoutMs: 700,
+  holdTimeoutMs: 500,
+};
+
+interface Counts {
+  readonly requests: { readonly accepted: number; readonly held: number; readonly refused: Record<string, number> };
+  readonly answers: Record<"results" | "errors" | "dismissed" | "unread", number> & { readonly failures: Record<string, number> };
+}
+
+/** A lane with three sessions, and all that its clients were answered, and all that its server has heard. */
+class Scene {
+  readonly bench = LaneBench.shared(LIMITS);
+  readonly sessions: Session[] = [];
+  readonly exchanges: RecordedExchange[] = [];
+  readonly left = new Set<RecordedExchange>();
+  /** What the server has heard of each session, in order. */
+  readonly heard = new Map<string, number[]>();
+  /** What it has to answer, by id. */
+  readonly asked = new Map<unknown, string>();
+  #lastNumber = 0;
+
+  constructor() {
+    for (let count = 0; count < 3; count++) this.sessions.push(this.bench.join());
+  }
+
+  session(index: number): Session {
+    const session = this.sessions[index % this.sessions.length];
+    if (session === undefined) throw new Error("there is always one");
+    return session;
+  }
+
+  /** The method says whose it is, and in which order it came. */
+  methodOf({ id }: Session): string {
+    return `x/${id}/${++this.#lastNumber}`;
+  }
+
+  request(index: number, method?: string, params = {}): void {
+    const session = this.session(index);
+    this.exchanges.push(this.bench.request(session, { id: ++this.#lastNumber, method: method ?? this.methodOf(session), params }));
+  }
+
+  initialize(): void {
+    const message = fromClient({ id: ++this.#lastNumber, method: "initialize", params: {} });
+    const exchange = new RecordedExchange(String(this.#lastNumber), Date.now());
+    this.exchanges.push(exchange);
+    this.bench.lane.initialize(exchange, message.message as RequestMessage, message.text.length, () => undefined);
+  }
+
+  cancel(index: number): void {
+    const exchange = this.exchanges[index % Math.max(1, this.exchanges.length)];
+    if (exchange === undefined) return;
+    for (const session of this.sessions) {
+      this.bench.notify(session, { method: "notifications/cancelled", params: { requestId: Number(exchange.idText) } });
+    }
+  }
+
+  leave(index: number): void {
+    const exchange = this.exchanges[index % Math.max(1, this.exchanges.length)];
+    if (exchange === undefined || exchange.isFinished || this.left.has(exchange)) return;
+    this.left.add(exchange);
+    exchange.onDisconnect?.();
+  }
+
+  answer(answer: { readonly result: object } | { readonly error: { readonly code: number } } | "too long"): void {
+    const [id] = this.asked.keys();
+    if (id === undefined) return;
+    this.asked.delete(id);
+    if (answer === "too long") this.bench.lane.onOverlongLine({ length: 2000, idText: JSON.stringify(id), hasMethod: false });
+    else this.bench.say({ id, ...answer });
+  }
+
+  endSession(index: number): void {
+    const session = this.session(index);
+    this.bench.lane.endSession(session);
+    this.sessions[this.sessions.indexOf(session)] = this.bench.join();
+  }
+
+  restart(): void {
+    this.bench.lose();
+    this.bench.upstream.isReading = true;
+    this.asked.clear();
+    this.bench.start();
+  }
+
+  /** The server hears what was sent. */
+  listen(): void {
+    for (const { id, method, params } of this.bench.heard()) {
+      const cancelled = (params as { readonly requestId?: unknown } | undefined)?.requestId;
+      if (method === "notifications/cancelled") this.asked.delete(cancelled);
+      else if (id !== undefined) this.asked.set(id, String(method));
+      const [, whose = "", number] = String(method).split("/");
+      if (number !== undefined) this.heard.set(whose, [...(this.heard.get(whose) ?? []), Number(number)]);
+    }
+  }
+
+  get counts(): Counts {
+    return JSON.parse(JSON.stringify(this.bench.counters)) as Counts;
+  }
+
+  /** How the requests ended, as their clients have seen it. */
+  get outcomes(): Record<string, number> {
+    const outcomes: Record<string, number> = {};
+    for (const exchange of this.exchanges) {
+      const { outcome } = exchange;
+      const words = {
+        object: "results",
+        number: "errors",
+        string: String(outcome),
+        undefined: this.left.has(exchange) ? "unread" : "open",
+      };
+      const word = words[typeof outcome as keyof typeof words];
+      outcomes[word] = (outcomes[word] ?? 0) + 1;
+    }
+    return outcomes;
+  }
+}
+
+const index = fc.nat({ max: 30 });
+const steps: fc.Arbitrary<(scene: Scene) => void>[] = [
+  index.map((each) => (scene) => scene.request(each)),
+  index.map((each) => (scene) => scene.request(each)),
+  index.map((each) => (scene) => scene.request(each, "x/long", { text: "l".repeat(400) })),
+  index.map((each) => (scene) => void scene.bench.notify(scene.session(each), { method: scene.methodOf(scene.session(each)) })),
+  fc
+    .constantFrom("tasks/list", "logging/setLevel", "resources/subscribe", "resources/unsubscribe")
+    .chain((method) =>
+      index.map((each) => (scene: Scene) => scene.request(each, method, { level: ["info", "debug"][each % 2], uri: "x:1" })),
+    ),
+  fc.constant((scene) => scene.initialize()),
+  fc.constant((scene) => scene.answer({ result: {} })),
+  fc.constant((scene) => scene.answer({ result: {} })),
+  fc.constant((scene) => scene.answer({ error: { code: 1 } })),
+  fc.constant((scene) => scene.answer("too long")),
+  index.map((each) => (scene) => scene.cancel(each)),
+  index.map((each) => (scene) => scene.leave(each)),
+  index.map((each) => (scene) => scene.endSession(each)),
+  fc.constant((scene) => scene.restart()),
+  fc.constant((scene) => scene.bench.lose()),
+  // It stops reading.
+  fc.constant((scene) => void (scene.bench.upstream.isReading = false)),
+  fc.nat({ max: 400 }).map((ms) => () => void vi.advanceTimersByTime(ms)),
+];
+
+beforeEach(() => {
+  vi.useFakeTimers({ now: 0 });
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** Does all of it. @returns the most requests of clients that the server has had to answer at the same time. */
+function play(scene: Scene, sequence: readonly ((scene: Scene) => void)[]): number {
+  let most = 0;
+  scene.restart();
+  for (const each of sequence) {
+    each(scene);
+    scene.listen();
+    // The sidecar asks only for resources and levels.
+    const ofClients = [...scene.asked.values()].filter((method) => method.startsWith("x/"));
+    most = Math.max(most, ofClients.length);
+  }
+  return most;
+}
+
+const sum = (counts: Record<string, number>): number => Object.values(counts).reduce((total, count) => total + count, 0);
+
+describe("whatever happens to requests", () => {
+  const sequence = fc.array(fc.oneof(...steps), { maxLength: 80, size: "max" });
+
+  it("each is counted once: as accepted or refused, and an accepted one as what its client was answered", () => {
+    fc.assert(
+      fc.property(sequence, (each) => {
+        const scene = new Scene();
+        play(scene, each);
+        scene.bench.lane.close();
+        const { requests, answers } = scene.counts;
+        const { failures, ...kinds } = answers;
+        expect(requests.accepted).toBe(sum(kinds) + sum(failures));
+        expect(requests.accepted + sum(requests.refused)).toBe(scene.exchanges.length);
+        const seen = Object.entries(kinds).filter(([, count]) => count > 0);
+        const codes = new Set([...Object.keys(failures), ...Object.keys(requests.refused)]);
+        for (const code of codes) seen.push([code, (failures[code] ?? 0) + (requests.refused[code] ?? 0)]);
+        expect(Object.fromEntries(seen)).toEqual(scene.outcomes);
+        expect(scene.sessions.map(({ callsInFlight }) => callsInFlight)).toEqual([0, 0, 0]);
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
+  it("the server has no more than MAX_IN_FLIGHT of clients to answer, and hears each session in order, nothing twice", () => {
+    fc.assert(
+      fc.property(sequence, (each) => {
+        const scene = new Scene();
+        expect(play(scene, each)).toBeLessThanOrEqual(2);
+        for (const numbers of scene.heard.values()) expect(numbers).toEqual([...new Set(numbers)].toSorted((a, b) => a - b));
+      }),
+      { numRuns: 1000 },
+    );
+  });
+});
