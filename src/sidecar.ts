@@ -1,10 +1,12 @@
 import type { Config, Environment } from "./config/load.ts";
 import { VARIABLE_PREFIX } from "./config/option.ts";
 import { OPTIONS } from "./config/options.ts";
+import { Counters } from "./counters.ts";
 import { describeError } from "./errors.ts";
 import { EventLog } from "./mux/event-log.ts";
 import { Lane } from "./mux/lane.ts";
 import { Lanes } from "./mux/lanes.ts";
+import type { Session } from "./mux/session.ts";
 import { SessionStore } from "./mux/session-store.ts";
 import { SharedRules } from "./mux/shared-rules.ts";
 import { type Log, withFields } from "./observability/log.ts";
@@ -12,7 +14,8 @@ import { createRedactor } from "./observability/redact.ts";
 import { createPrivateLane } from "./private-lane.ts";
 import { INITIALIZED_NOTIFICATION, initializeRequest } from "./upstream/handshake.ts";
 import { RestartPolicy } from "./upstream/restart-policy.ts";
-import { Supervisor, type SupervisorFailure, type SupervisorOptions } from "./upstream/supervisor.ts";
+import type { SupervisorFailure } from "./upstream/status.ts";
+import { Supervisor, type SupervisorOptions } from "./upstream/supervisor.ts";
 
 /** What the MCP server gets between closing its stdin, SIGTERM and SIGKILL. */
 const STDIN_GRACE_MS = 1000;
@@ -30,7 +33,7 @@ export interface SidecarOptions {
 }
 
 export interface Sidecar {
-  /** The MCP server could not be started at all. Settles with undefined once the sidecar was stopped. */
+  /** The MCP server could not be started at all, or was started too often. Settles with undefined once the sidecar was stopped. */
   readonly failed: Promise<SupervisorFailure | undefined>;
   /** Drain, then end the MCP server: bounded by DRAIN_TIMEOUT_MS and the graces above. */
   stop(): Promise<void>;
@@ -46,14 +49,17 @@ function nowMs(): number {
  * @throws the system's error when the address cannot be listened on; nothing is left running then.
  */
 export async function startSidecar({ config, environment, version, log, kill }: SidecarOptions): Promise<Sidecar> {
+  const counters = new Counters();
   const redact = createRedactor({ ...environment, [OPTIONS.authToken.variable]: config.authToken });
-  const { restartBackoffMs: firstPauseMs, restartMaxMs: longestPauseMs } = config;
+  const { restartBackoffMs: firstPauseMs, restartMaxMs: longestPauseMs, restartLimit } = config;
+  const crashLoop = { exits: config.crashLoopExits, periodMs: config.crashLoopPeriodMs };
   const supervisorOptions = (handshake: SupervisorOptions["handshake"], laneLog: Log): SupervisorOptions => ({
     command: { command: config.command, args: config.args, env: serverEnvironment(environment), cwd: config.cwd },
     limits: { maxLineLength: config.maxLineBytes, stdinGraceMs: STDIN_GRACE_MS, termGraceMs: TERM_GRACE_MS },
     handshake,
     readyTimeoutMs: config.readyTimeoutMs,
-    restartPolicy: new RestartPolicy({ firstPauseMs, longestPauseMs, random: Math.random }),
+    restartPolicy: new RestartPolicy({ firstPauseMs, longestPauseMs, crashLoop, restartLimit, random: Math.random }),
+    counters,
     log: laneLog,
     redact,
     nowMs,
@@ -63,22 +69,26 @@ export async function startSidecar({ config, environment, version, log, kill }: 
     initializedNotification: () => INITIALIZED_NOTIFICATION,
   };
   const supervisor = new Supervisor(supervisorOptions(ownHandshake, log));
+  const sessions = new SessionStore(config.maxSessions);
+  const endSession = (session: Session): void => sessions.end(session);
   const shared = new Lane({
     limits: config,
+    retry: config.retry,
+    counters,
     log,
     nowMs,
+    endSession,
     upstream: supervisor,
     rules: (access) => new SharedRules(access, config.holdTimeoutMs),
   });
   const failed = supervisor.run(shared);
-  const sessions = new SessionStore(config.maxSessions);
   const eventLog = new EventLog(config, nowMs);
   let privateLanes = 0;
   const lanes = new Lanes({
     shared,
     createPrivate: (initialize, streams, onSessionEnd) => {
       const laneLog = withFields(log, { lane: `private-${++privateLanes}` });
-      const laneOptions = { limits: config, log: laneLog, nowMs };
+      const laneOptions = { limits: config, retry: config.retry, counters, log: laneLog, nowMs, endSession };
       return createPrivateLane({ supervisorOptions, laneOptions, initialize, streams, onSessionEnd });
     },
     sessions,
@@ -86,6 +96,7 @@ export async function startSidecar({ config, environment, version, log, kill }: 
     isolation: config.isolation,
     maxPrivateServers: config.maxPrivateServers,
     idleTimeoutMs: config.sessionIdleTimeoutMs,
+    counters,
     log,
     nowMs,
   });
@@ -119,10 +130,13 @@ export async function startSidecar({ config, environment, version, log, kill }: 
     path: config.path,
     status: () => supervisor.status(),
     isDraining: () => isDraining,
+    version,
+    counters,
     nowMs,
     log,
   });
-  const listener = new HttpListener(app);
+  const { headersTimeoutMs, bodyTimeoutMs, readerTimeoutMs } = config;
+  const listener = new HttpListener(app, { headersTimeoutMs, bodyTimeoutMs, readerTimeoutMs, counters, log, nowMs });
   try {
     const address = await listener.listen(config);
     log.info({ address, path: config.path }, "listening");
@@ -136,9 +150,12 @@ export async function startSidecar({ config, environment, version, log, kill }: 
     failed,
     async stop() {
       isDraining = true;
-      const flushed = listener.stopAccepting();
+      listener.beginDrain();
       legacySse?.drain();
-      await Promise.race([Promise.all([lanes.drain(), flushed]), timeout(config.drainTimeoutMs)]);
+      const bound = timeout(config.drainTimeoutMs);
+      await Promise.race([lanes.drain(), bound]);
+      const flushed = listener.stopAccepting();
+      await Promise.race([flushed, bound]);
       lanes.close();
       eventLog.close();
       await Promise.all([Promise.race([flushed, timeout(FLUSH_TIMEOUT_MS)]), supervisor.stop(), lanes.stopPrivate()]);

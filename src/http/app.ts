@@ -1,5 +1,5 @@
-import express, { type ErrorRequestHandler } from "express";
-import type { RequestListener } from "node:http";
+import express, { type ErrorRequestHandler, type Request, type Response } from "express";
+import type { RequestListener, ServerResponse } from "node:http";
 import { describeError, SidecarError } from "../errors.ts";
 import type { Log } from "../observability/log.ts";
 import { createTokenGuard } from "./access-guard.ts";
@@ -9,8 +9,9 @@ import { sendError } from "./json-response.ts";
 import type { LegacySsePairs } from "./legacy-sse-pairs.ts";
 import { createLegacySseRoutes } from "./legacy-sse-routes.ts";
 import { createMcpRoute, type McpRouteOptions, type Route } from "./mcp-route.ts";
+import { createStatusRoute, STATUS_PATH, type StatusOptions } from "./status-route.ts";
 
-export interface AppOptions extends McpRouteOptions, HealthOptions, CrossOriginOptions {
+export interface AppOptions extends McpRouteOptions, HealthOptions, StatusOptions, CrossOriginOptions {
   /** Of the MCP endpoint, for example `/mcp`. */
   readonly path: string;
   readonly authToken: string | undefined;
@@ -30,14 +31,15 @@ export function createApp(options: AppOptions): RequestListener {
   const guarded = (route: Route): Route => guardOrigin(guardToken(route));
   const mcpRoute = guarded(createMcpRoute(options));
   const legacyRoutes = legacySse === undefined ? [] : createLegacySseRoutes({ ...options, pairs: legacySse });
-  const otherRoutes = legacyRoutes.map(([otherPath, route]): [string, Route] => [otherPath, guarded(route)]);
+  const routes: [path: string, route: Route][] = [...legacyRoutes, [STATUS_PATH, createStatusRoute(options)]];
+  const otherRoutes = routes.map(([otherPath, route]): [string, Route] => [otherPath, guarded(route)]);
+  const notFound = (response: ServerResponse, where: string): void =>
+    sendError(response, new SidecarError("NOT_FOUND", `There is nothing at ${where}; the MCP endpoint is ${path}.`));
   const app = express()
     .disable("x-powered-by")
     .disable("etag")
     .use(createHealthRoutes(options))
-    .use((request, response) => {
-      sendError(response, new SidecarError("NOT_FOUND", `There is nothing at ${request.path}; the MCP endpoint is ${path}.`));
-    })
+    .use((request, response) => notFound(response, request.path))
     .use(((error: unknown, _request, response, _next) => {
       log.error({ err: error, reason: describeError(error) }, "http request failed");
       sendError(response, new SidecarError("INTERNAL_ERROR", "The request failed by a defect of the sidecar."));
@@ -53,8 +55,10 @@ export function createApp(options: AppOptions): RequestListener {
     }
     const url = request.url ?? "";
     if (isEndpoint(url, path)) return mcpRoute(request, response);
-    const route = otherRoutes.find(([otherPath]) => isEndpoint(url, otherPath))?.[1] ?? app;
-    route(request, response);
+    const route = otherRoutes.find(([otherPath]) => isEndpoint(url, otherPath))?.[1];
+    if (route !== undefined) return route(request, response);
+    // Express does not route what is no URL, and would answer it in HTML.
+    app(request as Request, response as Response, () => notFound(response, "that URL"));
   };
 }
 

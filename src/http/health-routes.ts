@@ -9,16 +9,25 @@ export interface HealthOptions {
 /** `/livez`: the process answers. `/readyz` and `/healthz`: the server has finished its handshake. Open to everybody, without secrets. */
 export function createHealthRoutes({ status, isDraining }: HealthOptions): Router {
   const readiness = (_request: Request, response: Response): void => {
-    const current = isDraining() ? { ...status(), state: "stopping" as const } : status();
-    const isReady = current.state === "ready";
+    const { isReady, body } = describeReadiness({ status, isDraining });
     response
       .set("Cache-Control", "no-store")
       .status(isReady ? 200 : 503)
-      .json(describe(current, isReady));
+      .json(body);
   };
-  return Router()
-    .get("/livez", (_request, response) => void response.set("Cache-Control", "no-store").json({ status: "live" }))
-    .get(["/readyz", "/healthz"], readiness);
+  return (
+    Router()
+      // Express itself would answer in plain text.
+      .options(["/livez", "/readyz", "/healthz"], (_request, response) => void response.set("Allow", "GET, HEAD").status(204).end())
+      .get("/livez", (_request, response) => void response.set("Cache-Control", "no-store").json({ status: "live" }))
+      .get(["/readyz", "/healthz"], readiness)
+  );
+}
+
+export function describeReadiness({ status, isDraining }: HealthOptions): { readonly isReady: boolean; readonly body: object } {
+  const current = isDraining() ? { ...status(), state: "stopping" as const } : status();
+  const isReady = current.state === "ready";
+  return { isReady, body: describe(current, isReady) };
 }
 
 function describe(status: UpstreamStatus, isReady: boolean): object {
@@ -36,9 +45,11 @@ function describe(status: UpstreamStatus, isReady: boolean): object {
             generation: lastExit.generation,
             exitCode: lastExit.exitCode ?? null,
             signal: lastExit.signal ?? null,
+            kind: lastExit.kind,
             reason: lastExit.reason,
             at: lastExit.at.toISOString(),
-            stderrLastLine: lastExit.stderrLastLine ?? null,
+            stderrTail: lastExit.stderrTail,
+            stderrLastLine: lastExit.stderrTail.at(-1) ?? null,
           },
     nextRetryAt: nextRetryAt?.toISOString() ?? null,
   };

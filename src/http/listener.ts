@@ -1,14 +1,23 @@
 import { once } from "node:events";
-import { createServer, type RequestListener, type Server, type ServerResponse } from "node:http";
-import { type AddressInfo, Server as NetServer } from "node:net";
+import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from "node:http";
+import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import { SidecarError, type SidecarErrorCode } from "../errors.ts";
-import { errorBody } from "./error-response.ts";
+import { setTimeout as delay } from "node:timers/promises";
+import type { Counters } from "../counters.ts";
+import type { Log } from "../observability/log.ts";
+import { LogLimiter } from "../observability/log-limiter.ts";
+import { ClientErrors, refuseExpectation } from "./client-errors.ts";
+import { StalledReaders } from "./stalled-readers.ts";
 
 /** Longer than clients keep idle connections, so that it is the client who closes and no request meets a closing socket. */
 const KEEP_ALIVE_TIMEOUT_MS = 120_000;
-/** How long the connection of a request that is not HTTP stays, for its client to read the answer. */
-const LINGER_MS = 2000;
+/** By how much later than its time a request may be found that does not arrive. */
+const ARRIVAL_CHECK_MS = 500;
+/**
+ * How long connections are still accepted after the end has been announced: closing the socket resets those that wait to be accepted, with
+ * the requests that their clients have sent.
+ */
+const LAST_ARRIVALS_MS = 100;
 
 export interface ListenAddress {
   /** Undefined for all interfaces. */
@@ -16,22 +25,68 @@ export interface ListenAddress {
   readonly port: number;
 }
 
+export interface ListenerOptions {
+  readonly headersTimeoutMs: number;
+  /** For all of a request, its headers included. */
+  readonly bodyTimeoutMs: number;
+  readonly readerTimeoutMs: number;
+  readonly counters: Counters;
+  readonly log: Log;
+  readonly nowMs: () => number;
+}
+
 /** The listening HTTP server. */
 export class HttpListener {
   readonly #server: Server;
+  readonly #counters: Counters;
+  readonly #clientErrors: ClientErrors;
   /** Those whose last byte has not been handed to the operating system. */
   readonly #openResponses = new Set<ServerResponse>();
+  #isDraining = false;
   #isClosing = false;
   #isClosingIdle = false;
   #onFlushed: (() => void) | undefined;
 
-  constructor(app: RequestListener) {
-    this.#server = createServer({ keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS, requireHostHeader: false }, (request, response) => {
-      this.#openResponses.add(response);
-      response.once("close", () => this.#onResponseClosed(response));
-      app(request, response);
+  constructor(app: RequestListener, options: ListenerOptions) {
+    const { headersTimeoutMs, bodyTimeoutMs, readerTimeoutMs, counters, log, nowMs } = options;
+    this.#counters = counters;
+    this.#clientErrors = new ClientErrors(this.#openResponses, (httpStatus) => counters.countStatus(httpStatus));
+    const logLimiter = new LogLimiter(nowMs);
+    const stalledReaders = new StalledReaders(this.#openResponses, {
+      timeoutMs: readerTimeoutMs,
+      nowMs,
+      onCut: (bytes) => {
+        counters.http.readersCutOff++;
+        if (logLimiter.allows()) log.warn({ bytes, reason: "nothing was read in time" }, "connection cut off");
+      },
     });
-    this.#server.on("clientError", (error: NodeJS.ErrnoException, socket) => this.#onClientError(error, socket));
+    const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
+      this.#track(response);
+      app(request, response);
+    };
+    this.#server = createServer(
+      {
+        keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
+        // A part may not take longer than all of it.
+        headersTimeout: Math.min(headersTimeoutMs, bodyTimeoutMs),
+        requestTimeout: bodyTimeoutMs,
+        connectionsCheckingInterval: ARRIVAL_CHECK_MS,
+        requireHostHeader: false,
+      },
+      onRequest,
+    );
+    this.#server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => this.#clientErrors.onError(error, socket));
+    // Node would close the one without a word, and answer the other without a body.
+    this.#server.on("connect", (_request: IncomingMessage, socket: Duplex) => this.#clientErrors.onConnect(socket));
+    this.#server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) => {
+      this.#track(response);
+      refuseExpectation(request, response);
+    });
+    this.#server.on("timeout", (socket: Socket) => {
+      const isIdle = !this.#openResponses.values().some((response) => response.socket === socket);
+      if (isIdle) socket.destroy();
+      else stalledReaders.onTimeout(socket);
+    });
   }
 
   /**
@@ -45,8 +100,20 @@ export class HttpListener {
     return family === "IPv6" ? `[${address}]:${actualPort}` : `${address}:${actualPort}`;
   }
 
-  /** Accepts no new connections and closes idle ones. @returns when all responses that had begun were handed to the operating system. */
+  /** From now on each answer is the last of its connection. New connections are still taken: whoever comes shall be told. */
+  beginDrain(): void {
+    this.#isDraining = true;
+    const last = new Map(this.#openResponses.values().map((response) => [response.req.socket, response]));
+    for (const response of last.values()) response.shouldKeepAlive = false;
+  }
+
+  /**
+   * Accepts no new connections, once those are in that clients have made before they could know, and closes idle ones.
+   *
+   * @returns when all responses that had begun were handed to the operating system.
+   */
   async stopAccepting(): Promise<void> {
+    await delay(LAST_ARRIVALS_MS);
     this.#isClosing = true;
     // Not http's own close: it takes a connection for idle while the end of an answer is still on its way out.
     NetServer.prototype.close.call(this.#server);
@@ -59,8 +126,21 @@ export class HttpListener {
     this.#server.closeAllConnections();
   }
 
+  #track(response: ServerResponse): void {
+    this.#openResponses.add(response);
+    response.once("close", () => this.#onResponseClosed(response));
+    if (this.#isDraining) this.#makeLast(response);
+  }
+
+  /** Node closes a connection behind the answer that says so, whatever has come behind its request. */
+  #makeLast(response: ServerResponse): void {
+    for (const other of this.#openResponses) if (other.req.socket === response.req.socket) other.shouldKeepAlive = other !== response;
+  }
+
   #onResponseClosed(response: ServerResponse): void {
     this.#openResponses.delete(response);
+    if (response.headersSent) this.#counters.countStatus(response.statusCode);
+    if (!response.req.complete) this.#clientErrors.onAnsweredEarly(response.req);
     if (!this.#isClosing) return;
     this.#closeIdleConnections();
     if (this.#openResponses.size === 0) this.#onFlushed?.();
@@ -76,31 +156,4 @@ export class HttpListener {
       if (!isFlushing) this.#server.closeIdleConnections();
     });
   }
-
-  #onClientError(error: NodeJS.ErrnoException, socket: Duplex): void {
-    // Behind a whole request that awaits its answer, this one would be read as that answer.
-    const isAwaited = this.#openResponses.values().some((response) => response.socket === socket && response.req.complete);
-    if (!socket.writable || error.code === "ECONNRESET" || isAwaited) {
-      socket.destroy();
-      return;
-    }
-    const [status, code, reason] = CLIENT_ERRORS[error.code ?? ""] ?? NOT_HTTP;
-    const body = errorBody(new SidecarError(code, reason, { sent: false }), undefined);
-    const headers = `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close`;
-    // A client that does not close its side either would keep the socket for ever.
-    const timer = setTimeout(() => socket.destroy(), LINGER_MS);
-    socket.once("close", () => clearTimeout(timer));
-    socket.end(`HTTP/1.1 ${status}\r\n${headers}\r\n\r\n${body}`);
-  }
 }
-
-type ClientError = readonly [status: string, code: SidecarErrorCode, reason: string];
-
-const NOT_HTTP: ClientError = ["400 Bad Request", "INVALID_REQUEST", "The request is not valid HTTP."];
-
-/** What Node's parser reports, by its error code. */
-const CLIENT_ERRORS: Readonly<Record<string, ClientError>> = {
-  HPE_HEADER_OVERFLOW: ["431 Request Header Fields Too Large", "INVALID_REQUEST", "The request headers are too large."],
-  HPE_INVALID_EOF_STATE: ["400 Bad Request", "BODY_INCOMPLETE", "The request did not arrive completely."],
-  ERR_HTTP_REQUEST_TIMEOUT: ["408 Request Timeout", "BODY_INCOMPLETE", "The request did not arrive in time."],
-};

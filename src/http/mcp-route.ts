@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { SidecarError } from "../errors.ts";
+import { shuttingDown } from "../mux/failures.ts";
 import type { Lanes } from "../mux/lanes.ts";
 import type { SessionStore } from "../mux/session-store.ts";
 import { openGetStream } from "./event-streams.ts";
@@ -40,7 +41,7 @@ export function createMcpRoute(options: McpRouteOptions): Route {
     request.resume();
     const session = findSession(sessions, request, nowMs());
     if (session instanceof SidecarError) sendError(response, session);
-    else if (isDraining()) sendError(response, new SidecarError("SHUTTING_DOWN", "The sidecar of this MCP server is shutting down."));
+    else if (isDraining()) sendError(response, shuttingDown("GET", false));
     else {
       // Up to then the session is in use.
       response.once("close", () => (session.lastUsedAtMs = nowMs()));

@@ -23,15 +23,15 @@ export function readBody(request: IncomingMessage, maxBytes: number, onBody: (bo
   const finish = (body: string | SidecarError): void => {
     if (isDone) return;
     isDone = true;
+    // The listeners live as long as the request, which may be long in being answered.
+    first = rest = undefined;
     onBody(body);
   };
   request.on("data", (chunk: Buffer) => {
     length += chunk.length;
     if (isDone) return;
-    if (length > maxBytes) {
-      first = rest = undefined;
-      finish(tooLarge(maxBytes));
-    } else if (first === undefined) first = chunk;
+    if (length > maxBytes) finish(tooLarge(maxBytes));
+    else if (first === undefined) first = chunk;
     else (rest ??= [first]).push(chunk);
   });
   request.on("end", () => {

@@ -107,6 +107,10 @@ export class SseConnections {
     this.#keepAliveMs = keepAliveMs;
   }
 
+  get size(): number {
+    return this.#open.size;
+  }
+
   /** Answers with a stream; the connection belongs to it until it is closed. */
   open(response: ServerResponse, headers?: Readonly<Record<string, string>>): SseConnection {
     const connection = new SseConnection(response, headers);

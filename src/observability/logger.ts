@@ -9,7 +9,7 @@ const CLOSE_TIMEOUT_MS = 500;
 /**
  * The fields of a log line, besides `level`, `time`, `pid` (of the sidecar) and `msg`:
  * `lane` (`private-N` for the server of a single client, none for the shared one), `childPid`, `generation` (which life of the MCP server), `stream` and `isPartial` (its stderr), `stderrTail`, `state`, `exitCode`,
- * `signal`, `reason`, `pauseMs`, `restarts`, `method`, `requestId` (as sent to the MCP server), `code` (error code), `count`, `line`,
+ * `signal`, `kind` (of an exit), `reason`, `pauseMs`, `restarts`, `method`, `requestId` (as sent to the MCP server), `code` (error code), `count`, `line`,
  * `bytes`, `address`, `path`, `err`.
  */
 export interface Logger extends Log {
@@ -46,11 +46,17 @@ export async function createLogger(level: LogLevel, stdout: { readonly isTTY?: b
     droppedLines = 0;
     logger.warn({ count }, "log lines dropped: stdout was not read");
   });
+  // A closed destination throws, and what is ended by force may still have something to say.
+  const logAt =
+    (lineLevel: keyof Log): Log[keyof Log] =>
+    (fields, message) => {
+      if (closed === undefined) logger[lineLevel](fields, message);
+    };
   return {
-    debug: (fields, message) => logger.debug(fields, message),
-    info: (fields, message) => logger.info(fields, message),
-    warn: (fields, message) => logger.warn(fields, message),
-    error: (fields, message) => logger.error(fields, message),
+    debug: logAt("debug"),
+    info: logAt("info"),
+    warn: logAt("warn"),
+    error: logAt("error"),
     close: () =>
       (closed ??= new Promise((resolve) => {
         if (isReaderGone) return resolve(true);

@@ -1,0 +1,45 @@
+import type { Counters } from "../counters.ts";
+import { SidecarError } from "../errors.ts";
+import type { Lanes } from "../mux/lanes.ts";
+import type { SessionStore } from "../mux/session-store.ts";
+import { describeReadiness, type HealthOptions } from "./health-routes.ts";
+import { sendJson } from "./json-response.ts";
+import type { Route } from "./mcp-route.ts";
+import { discardBody, refuse } from "./refuse.ts";
+import type { SseConnections } from "./sse-connection.ts";
+
+export const STATUS_PATH = "/status";
+
+export interface StatusOptions extends HealthOptions {
+  readonly version: string;
+  readonly lanes: Lanes;
+  readonly sessions: SessionStore;
+  readonly connections: SseConnections;
+  readonly counters: Counters;
+  readonly nowMs: () => number;
+}
+
+/** What the sidecar does and has done since its start, in numbers (docs/OPERATIONS.md). Always 200: whether it is ready, `/readyz` says. */
+export function createStatusRoute(options: StatusOptions): Route {
+  const { version, lanes, sessions, connections, counters, nowMs } = options;
+  const startedAtMs = nowMs();
+
+  return (request, response) => {
+    if (request.method !== "GET" && request.method !== "HEAD") {
+      const error = new SidecarError("METHOD_NOT_ALLOWED", `${STATUS_PATH} does not offer ${request.method}; use GET.`);
+      return refuse(request, response, error, { Allow: "GET, HEAD, OPTIONS" });
+    }
+    const status = {
+      version,
+      uptimeMs: Math.round(nowMs() - startedAtMs),
+      ...describeReadiness(options).body,
+      lanes: lanes.load,
+      sessions: sessions.size,
+      openStreams: connections.size,
+      rssBytes: process.memoryUsage.rss(),
+      counters,
+    };
+    sendJson(response, 200, JSON.stringify(status), { "Cache-Control": "no-store" });
+    discardBody(request);
+  };
+}
