@@ -4,6 +4,8 @@ export default defineConfig({
   test: {
     pool: "forks",
     reporters: ["default", "./test/support/count-reporter.ts"],
+    // Tests wait for processes most of the time: a core is not kept free for the rest.
+    maxWorkers: "100%",
     // Real processes on two cores: a limit that only a hang reaches.
     testTimeout: 30_000,
     hookTimeout: 30_000,
@@ -15,6 +17,8 @@ export default defineConfig({
       { extends: true, test: { name: "unit", include: ["test/unit/**/*.test.ts"] } },
       { extends: true, test: { name: "integration", include: ["test/integration/**/*.test.ts"] } },
       { extends: true, test: { name: "interop", include: ["test/interop/**/*.test.ts"] } },
+      // Its load and its faults take their time.
+      { extends: true, test: { name: "chaos", include: ["test/chaos/**/*.test.ts"], testTimeout: 120_000 } },
       // One test is a whole suite of others.
       { extends: true, test: { name: "conformance", include: ["test/conformance/**/*.test.ts"], testTimeout: 300_000 } },
     ],

@@ -9,12 +9,16 @@ const BENCH_DIR = import.meta.dirname;
 const ROOT_DIR = join(BENCH_DIR, "..");
 
 export function prepare(targets: readonly Target[]): void {
-  if (!existsSync(join(BENCH_DIR, "node_modules"))) {
-    npm(["ci", "--ignore-scripts"], BENCH_DIR);
-  }
+  installPeers();
   const needsBuild = targets.some((target) => target.role === "subject");
   if (needsBuild && !existsSync(join(ROOT_DIR, "dist", "main.js"))) {
     npm(["run", "build"], ROOT_DIR);
+  }
+}
+
+export function installPeers(): void {
+  if (!existsSync(join(BENCH_DIR, "node_modules"))) {
+    npm(["ci", "--ignore-scripts"], BENCH_DIR);
   }
 }
 

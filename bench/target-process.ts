@@ -3,9 +3,9 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { get } from "node:http";
-import { createServer } from "node:net";
 import { performance } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
+import { findFreePort } from "./free-port.ts";
 import { closeLogDrain, openLogDrain } from "./log-drain.ts";
 import { memoryBytes } from "./process-memory.ts";
 import { TARGET_ENV, type Target } from "./targets.ts";
@@ -100,16 +100,6 @@ export class TargetProcess {
   #hasExited(): boolean {
     return this.#child.exitCode !== null || this.#child.signalCode !== null;
   }
-}
-
-async function findFreePort(): Promise<number> {
-  const probe = createServer().listen(0, "127.0.0.1");
-  await once(probe, "listening");
-  const address = probe.address();
-  probe.close();
-  await once(probe, "close");
-  if (address === null || typeof address === "string") throw new Error("no free port");
-  return address.port;
 }
 
 async function answersOk(port: number, path: string): Promise<boolean> {

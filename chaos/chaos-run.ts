@@ -1,0 +1,87 @@
+// One run against one wrapper: warm-up, faults under load, calm, SIGTERM under load.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { type Adapter, versionOf } from "./adapters.ts";
+import type { FaultKind } from "./faults/kinds.ts";
+import { planFaults } from "./faults/schedule.ts";
+import { increment, type RequestRecord } from "./ledger.ts";
+import type { RunResult } from "./results.ts";
+import { Stage } from "./stage.ts";
+import { discrepancies, readStatus } from "./status.ts";
+
+const WARM_UP_SHARE = 0.1;
+const CALM_SHARE = 0.05;
+/** Between two faults: about as much as the slowest servers need to come back. */
+const FAULT_GAP_MS = 400;
+const FINAL_LOAD_MS = 500;
+const SETTLE_MS = 1000;
+
+export interface RunOptions {
+  readonly adapter: Adapter;
+  readonly seed: number;
+  readonly durationMs: number;
+  readonly kinds: readonly FaultKind[];
+  readonly logFile?: string | undefined;
+}
+
+export async function runChaos({ adapter, seed, durationMs, kinds, logFile }: RunOptions): Promise<RunResult> {
+  await using stage = await Stage.setUp(adapter, seed, logFile);
+  const { ledger, wrapper, saboteur, random } = stage;
+
+  stage.startLoad();
+  await sleep(durationMs * WARM_UP_SHARE);
+  await stage.stopLoad();
+  await sleep(SETTLE_MS);
+  const rssBeforeBytes = wrapper.rssBytes();
+
+  stage.startLoad();
+  await saboteur.work(planFaults(kinds, random.fork(), durationMs * (1 - WARM_UP_SHARE - CALM_SHARE), FAULT_GAP_MS));
+  await saboteur.makeUpFor(kinds);
+  await sleep(durationMs * CALM_SHARE);
+  await stage.stopLoad();
+  await sleep(SETTLE_MS);
+  const rssAfterBytes = wrapper.rssBytes();
+  const status = await readStatus(adapter, wrapper.origin);
+  const counterDiscrepancies = discrepancies(status, ledger) ?? null;
+  const committed = saboteur.committed();
+  const recovery = saboteur.recovery();
+
+  stage.startLoad();
+  await sleep(FINAL_LOAD_MS);
+  const end = await stage.tearDown();
+  return {
+    name: adapter.name,
+    version: versionOf(adapter),
+    notes: adapter.notes,
+    seed,
+    durationMs,
+    sent: ledger.sent,
+    verdicts: ledger.verdicts,
+    errorsByCode: sorted(ledger.errorsByCode),
+    lostBy: sorted(ledger.lostBy),
+    strayAnswers: ledger.strayAnswers,
+    answeredTwice: ledger.answeredTwice,
+    crossedNotifications: ledger.crossedNotifications,
+    faults: Object.fromEntries(kinds.map((kind) => [kind, committed.get(kind) ?? 0])),
+    endedByItself: wrapper.endedByItself ?? null,
+    ...recovery,
+    rssBeforeBytes,
+    rssAfterBytes,
+    ...end,
+    inFlightAtEnd: countVerdicts(ledger.inFlightAtEnd),
+    status,
+    counterDiscrepancies,
+    examples: ledger.examples,
+  };
+}
+
+function countVerdicts(records: readonly RequestRecord[]): Record<string, number> {
+  const counts = new Map<string, number>();
+  for (const { verdict } of records) increment(counts, verdict ?? "lost");
+  return sorted(counts);
+}
+
+/** The most frequent first. */
+function sorted(counts: ReadonlyMap<string, number>): Record<string, number> {
+  return Object.fromEntries([...counts].sort(([, left], [, right]) => right - left));
+}

@@ -1,0 +1,87 @@
+// All that one session is ever told, on whatever stream: each response is matched with its request.
+
+import type { Ledger, RequestRecord } from "../ledger.ts";
+import type { ExchangeEnd } from "./http-exchange.ts";
+import { judge, type Response } from "./judge.ts";
+
+export interface Incoming extends Response {
+  readonly method?: string;
+  readonly params?: { readonly progressToken?: unknown };
+}
+
+export interface InboxListener {
+  /** A right answer, by this process. */
+  onRight(serverPid: number): void;
+  /** A request of the server. */
+  onQuestion(id: unknown): void;
+}
+
+/** Progress for which no client has asked; where a server belongs to one client, it may be handed on. */
+const NOBODYS_TOKEN = /^nobody-/;
+const EXCERPT_CHARS = 300;
+
+export class Inbox {
+  readonly #client: string;
+  readonly #ledger: Ledger;
+  readonly #listener: InboxListener;
+  readonly #records = new Map<unknown, RequestRecord>();
+  readonly #eventIds = new Set<string>();
+
+  constructor(client: string, ledger: Ledger, listener: InboxListener) {
+    this.#client = client;
+    this.#ledger = ledger;
+    this.#listener = listener;
+  }
+
+  expect(record: RequestRecord): void {
+    this.#records.set(record.id, record);
+    this.#ledger.open(record);
+  }
+
+  /** @param posted the request whose response carried the message, if one did. */
+  receive(message: Incoming, eventId: string | undefined, posted: RequestRecord | undefined, httpStatus: number): void {
+    if (eventId !== undefined && eventId !== "") this.#receiveEvent(eventId);
+    if (message.method !== undefined) return this.#receiveServerMessage(message);
+    // An HTTP error need not know the id of the request that it refuses.
+    const isRefusal = httpStatus >= 400 && (message.id === undefined || message.id === null);
+    const record = isRefusal ? posted : this.#records.get(message.id);
+    if (record === undefined) {
+      if (httpStatus < 400 && message.id !== undefined) this.#ledger.countStrayAnswer(this.#client, excerpt(message));
+    } else if (record.verdict === "right" || record.verdict === "error") {
+      this.#ledger.countSecondAnswer(record, excerpt(message));
+    } else {
+      const { verdict, detail, serverPid } = judge(record, message, httpStatus);
+      this.#ledger.settle(record, verdict, detail);
+      if (serverPid !== undefined) this.#listener.onRight(serverPid);
+    }
+  }
+
+  /** The response has ended, and with it the waiting. */
+  settleAtEnd(record: RequestRecord, { head, failure, excerpt: words }: ExchangeEnd, isSessionDeleted: boolean): void {
+    if (record.verdict !== undefined) return;
+    const { status = 0, contentType = "" } = head ?? {};
+    if (isSessionDeleted) this.#ledger.settle(record, "cut-by-delete");
+    else if (status >= 400) this.#ledger.settle(record, "untyped", `HTTP ${status}, ${contentType}: ${(words ?? "").slice(0, 60)}`);
+    else if (this.#ledger.isTooLate(record)) this.#ledger.settle(record, "too-late");
+    else this.#ledger.settle(record, "lost", failure ?? `HTTP ${status} without an answer`);
+  }
+
+  #receiveEvent(eventId: string): void {
+    if (this.#eventIds.has(eventId)) {
+      this.#ledger.countSecondAnswer({ client: this.#client, what: "event", id: 0 }, `event ${eventId} came again`);
+    }
+    this.#eventIds.add(eventId);
+  }
+
+  #receiveServerMessage({ id, method, params }: Incoming): void {
+    if (id !== undefined) return this.#listener.onQuestion(id);
+    if (method !== "notifications/progress") return;
+    const token = String(params?.progressToken);
+    const isOwn = token.startsWith(`${this.#client}/`) || NOBODYS_TOKEN.test(token);
+    if (!isOwn) this.#ledger.countCrossedNotification(this.#client, `progress of ${token}`);
+  }
+}
+
+function excerpt(message: object): string {
+  return JSON.stringify(message).slice(0, EXCERPT_CHARS);
+}

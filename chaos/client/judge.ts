@@ -1,0 +1,66 @@
+// Whether a response is the answer to its request.
+
+import { digestOf, SERVER_NAME, type ToolAnswer } from "../contract.ts";
+import type { RequestRecord, Verdict } from "../ledger.ts";
+
+export interface Response {
+  readonly id?: unknown;
+  readonly result?: unknown;
+  readonly error?: { readonly code?: unknown; readonly message?: unknown; readonly data?: unknown };
+}
+
+export interface Judgement {
+  readonly verdict: Verdict;
+  readonly detail: string;
+  /** The process that answered, where it said so. */
+  readonly serverPid?: number;
+}
+
+interface ToolResult {
+  readonly isError?: boolean;
+  readonly content?: readonly { readonly text?: string }[];
+}
+
+export function judge(record: RequestRecord, response: Response, httpStatus: number): Judgement {
+  if (response.error !== undefined) return { verdict: "error", detail: errorCode(response.error, httpStatus) };
+  switch (record.what) {
+    case "initialize":
+      return expect(nameOf(response.result) === SERVER_NAME, response);
+    case "ping":
+      return expect(JSON.stringify(response.result) === "{}", response);
+    case "tools/list":
+      return expect(Array.isArray((response.result as { tools?: unknown } | undefined)?.tools), response);
+    default:
+      return judgeTool(record, response);
+  }
+}
+
+/** The code that the wrapper gave the error, where it has such codes. */
+function errorCode({ code, data }: NonNullable<Response["error"]>, httpStatus: number): string {
+  const named = (data as { code?: unknown } | undefined)?.code;
+  return typeof named === "string" ? named : `HTTP ${httpStatus}, ${String(code)}`;
+}
+
+function judgeTool(record: RequestRecord, response: Response): Judgement {
+  const result = response.result as ToolResult | undefined;
+  const text = result?.content?.[0]?.text;
+  if (result?.isError === true) return { verdict: "error", detail: "isError" };
+  let answer: ToolAnswer;
+  try {
+    answer = JSON.parse(text ?? "") as ToolAnswer;
+  } catch {
+    return expect(false, response);
+  }
+  const { client, nonce, digest, pid } = answer;
+  if (client !== record.client) return { verdict: "crossed", detail: `the answer of ${client}, ${nonce}` };
+  if (nonce !== record.nonce || answer.text !== record.text || digest !== digestOf(record)) return expect(false, response);
+  return { verdict: "right", detail: "", serverPid: pid };
+}
+
+function expect(isRight: boolean, response: Response): Judgement {
+  return isRight ? { verdict: "right", detail: "" } : { verdict: "wrong", detail: JSON.stringify(response).slice(0, 300) };
+}
+
+function nameOf(result: unknown): string | undefined {
+  return (result as { serverInfo?: { name?: string } } | undefined)?.serverInfo?.name;
+}

@@ -1,0 +1,208 @@
+// One MCP session over Streamable HTTP.
+
+import { Agent } from "node:http";
+import type { ToolArguments } from "../contract.ts";
+import { LOST_AFTER_MS, type Ledger, type RequestRecord, type Verdict } from "../ledger.ts";
+import { type Exchange, exchange, type ExchangeEnd } from "./http-exchange.ts";
+import { Inbox, type Incoming } from "./inbox.ts";
+
+export interface Endpoint {
+  readonly url: URL;
+  readonly token: string | undefined;
+}
+
+export interface Identity {
+  readonly name: string;
+  readonly capabilities: object;
+}
+
+export interface EchoOptions {
+  readonly text: string;
+  readonly delayMs: number;
+  readonly hasProgress: boolean;
+}
+
+interface Sending {
+  readonly method: "POST" | "GET" | "DELETE";
+  readonly body?: string;
+  /** The request that is posted, or whose stream is fetched. */
+  readonly record?: RequestRecord;
+  readonly lastEventId?: string;
+  readonly onMessage?: () => void;
+  /** Has the connection broken, with this event as the last that came. */
+  readonly breakBehindEvent?: (eventId: string) => void;
+}
+
+const PROTOCOL_VERSION = "2025-11-25";
+
+export class Session {
+  /** The wrapper does not know it any more. */
+  isOver = false;
+  #isDeleted = false;
+  #sessionId: string | undefined;
+  /** The same in every session, so that what mixes up ids of different clients is found. */
+  #nextId = 1;
+  readonly #identity: Identity;
+  readonly #endpoint: Endpoint;
+  readonly #ledger: Ledger;
+  readonly #inbox: Inbox;
+  readonly #agent = new Agent({ keepAlive: true });
+  readonly #exchanges = new Map<Exchange, RequestRecord | undefined>();
+
+  constructor(endpoint: Endpoint, identity: Identity, ledger: Ledger, onRight: (serverPid: number) => void) {
+    this.#endpoint = endpoint;
+    this.#identity = identity;
+    this.#ledger = ledger;
+    // `roots/list` is the only question that the server knows.
+    const onQuestion = (id: unknown): void => void this.#tell({ id, result: { roots: [] } });
+    this.#inbox = new Inbox(identity.name, ledger, { onRight, onQuestion });
+  }
+
+  /** @returns whether there is a session now. */
+  async open(): Promise<boolean> {
+    const { name, capabilities } = this.#identity;
+    const params = { protocolVersion: PROTOCOL_VERSION, capabilities, clientInfo: { name, version: "1.0.0" } };
+    const verdict = await this.#request("initialize", params, { what: "initialize" });
+    if (verdict === "right") void this.#tell({ method: "notifications/initialized" });
+    return verdict === "right";
+  }
+
+  async ask(method: "ping" | "tools/list"): Promise<Verdict> {
+    return this.#request(method, {}, { what: method });
+  }
+
+  /** With `onLostStream`, the connection is broken after the first event that one can come back to, and the rest fetched with GET. */
+  async call(tool: string, { text, delayMs, hasProgress }: EchoOptions, onLostStream?: () => void): Promise<Verdict> {
+    const nonce = `${this.#nextId}-${performance.now()}`;
+    const args: ToolArguments = { client: this.#identity.name, nonce, text, delayMs };
+    const meta = hasProgress ? { _meta: { progressToken: `${this.#identity.name}/${nonce}` } } : {};
+    return this.#request("tools/call", { name: tool, arguments: args, ...meta }, { what: tool, text, nonce }, onLostStream);
+  }
+
+  /** The GET stream; resolves when it has ended. */
+  async listen(): Promise<void> {
+    await this.#exchange({ method: "GET" });
+  }
+
+  /** Ends the session, whatever is running in it. */
+  async delete(): Promise<void> {
+    this.isOver = true;
+    this.#isDeleted = true;
+    await this.#exchange({ method: "DELETE" });
+  }
+
+  /** Breaks all connections. */
+  disconnect(): void {
+    for (const [running, record] of this.#exchanges) {
+      if (record !== undefined) this.#ledger.settle(record, "abandoned");
+      running.abandon();
+    }
+  }
+
+  /** Once it is over: when the last answer that is still due has come. */
+  async closeWhenIdle(): Promise<void> {
+    const awaited = [...this.#exchanges].filter(([, record]) => record !== undefined);
+    await Promise.all(awaited.map(([{ ended }]) => ended));
+    this.close();
+  }
+
+  close(): void {
+    this.disconnect();
+    this.#agent.destroy();
+  }
+
+  /** The verdict falls with the answer; what the stream brings behind it is still read. */
+  async #request(
+    method: string,
+    params: object,
+    { what, text = "", nonce = "" }: { what: string; text?: string; nonce?: string },
+    onLostStream?: () => void,
+  ): Promise<Verdict> {
+    const id = this.#nextId++;
+    const record: RequestRecord = { client: this.#identity.name, what, id, nonce, text, sentAtMs: Number.POSITIVE_INFINITY };
+    this.#inbox.expect(record);
+    return new Promise((resolve) => {
+      const overdue = setTimeout(() => {
+        this.#ledger.settle(record, "lost", `no answer in ${LOST_AFTER_MS / 1000} s`);
+        for (const [running, its] of this.#exchanges) if (its === record) running.abandon();
+      }, LOST_AFTER_MS);
+      const onMessage = (): void => {
+        if (record.verdict === undefined) return;
+        clearTimeout(overdue);
+        resolve(record.verdict);
+      };
+      const body = JSON.stringify({ jsonrpc: "2.0", id, method, params });
+      void this.#postAndFetch({ method: "POST", body, record, onMessage }, onLostStream).then((end) => {
+        this.#inbox.settleAtEnd(record, end, this.#isDeleted);
+        onMessage();
+      });
+    });
+  }
+
+  async #postAndFetch(sending: Sending, onLostStream: (() => void) | undefined): Promise<ExchangeEnd> {
+    if (onLostStream === undefined) return this.#exchange(sending);
+    let lastEventId: string | undefined;
+    const end = await this.#exchange({ ...sending, breakBehindEvent: (eventId) => (lastEventId = eventId) });
+    if (lastEventId === undefined) return end;
+    onLostStream();
+    const { record, onMessage } = sending;
+    return this.#exchange({
+      method: "GET",
+      lastEventId,
+      ...(record === undefined ? {} : { record }),
+      ...(onMessage === undefined ? {} : { onMessage }),
+    });
+  }
+
+  async #exchange({ method, body, record, lastEventId, onMessage, breakBehindEvent }: Sending): Promise<ExchangeEnd> {
+    let status = 0;
+    let isBroken = false;
+    const headers = this.#headers(method, lastEventId);
+    const running = exchange(
+      { agent: this.#agent, url: this.#endpoint.url, method, headers, ...(body === undefined ? {} : { body }) },
+      {
+        onSent: () => {
+          if (record !== undefined && method === "POST") record.sentAtMs = performance.now();
+        },
+        onHead: (head) => {
+          status = head.status;
+          if (head.sessionId !== undefined) this.#sessionId ??= head.sessionId;
+          if (status === 404) this.isOver = true;
+        },
+        onMessage: (message, eventId) => {
+          // What had come with the event at which the connection breaks has not been seen.
+          if (isBroken) return;
+          this.#inbox.receive(message as Incoming, eventId, record, status);
+          onMessage?.();
+          if (breakBehindEvent === undefined || eventId === undefined || record?.verdict !== undefined) return;
+          isBroken = true;
+          breakBehindEvent(eventId);
+          running.abandon();
+        },
+      },
+    );
+    this.#exchanges.set(running, record);
+    // Requests have their own clock, and a stream may stay open.
+    const overdue = record === undefined && method !== "GET" ? setTimeout(() => running.abandon(), LOST_AFTER_MS) : undefined;
+    const end = await running.ended;
+    clearTimeout(overdue);
+    this.#exchanges.delete(running);
+    return end;
+  }
+
+  #headers(method: string, lastEventId: string | undefined): Record<string, string> {
+    const { token } = this.#endpoint;
+    return {
+      Accept: method === "GET" ? "text/event-stream" : "application/json, text/event-stream",
+      ...(method === "POST" ? { "Content-Type": "application/json" } : {}),
+      ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }),
+      ...(this.#sessionId === undefined ? {} : { "Mcp-Session-Id": this.#sessionId, "MCP-Protocol-Version": PROTOCOL_VERSION }),
+      ...(lastEventId === undefined ? {} : { "Last-Event-ID": lastEventId }),
+    };
+  }
+
+  /** A notification, or the answer to a question of the server. */
+  async #tell(message: object): Promise<void> {
+    await this.#exchange({ method: "POST", body: JSON.stringify({ jsonrpc: "2.0", ...message }) });
+  }
+}

@@ -1,0 +1,68 @@
+import { randomInt } from "node:crypto";
+import { parseArgs } from "node:util";
+import { type Adapter, ADAPTERS } from "./adapters.ts";
+import { ALL_FAULT_KINDS, FAULT_GROUPS, type FaultKind } from "./faults/kinds.ts";
+
+export interface Options {
+  readonly adapters: readonly Adapter[];
+  readonly seed: number;
+  readonly durationMs: number;
+  readonly kinds: readonly FaultKind[];
+  /** As they were chosen, for whoever runs them again. */
+  readonly faults: string;
+  /** Where the output of the wrappers goes, for whoever looks for a cause. */
+  readonly logFile: string | undefined;
+  /** Where all results go as JSON, if anywhere. */
+  readonly jsonFile: string | undefined;
+  /** The document whose section of this choice of faults gets the tables, if any. */
+  readonly markdownFile: string | undefined;
+}
+
+export function parseOptions(args: string[]): Options {
+  const { values } = parseArgs({
+    args,
+    options: {
+      against: { type: "string", default: "claw" },
+      seconds: { type: "string", default: "60" },
+      seed: { type: "string", default: String(randomInt(1_000_000)) },
+      faults: { type: "string", default: "all" },
+      log: { type: "string" },
+      json: { type: "string" },
+      markdown: { type: "string" },
+    },
+  });
+  return {
+    adapters: values.against.split(",").map(findAdapter),
+    seed: positive("--seed", values.seed),
+    durationMs: positive("--seconds", values.seconds) * 1000,
+    kinds: selectKinds(values.faults),
+    faults: values.faults,
+    logFile: values.log,
+    jsonFile: values.json,
+    markdownFile: values.markdown,
+  };
+}
+
+export function positive(option: string, text: string): number {
+  const value = Number(text);
+  if (!(value > 0)) throw new Error(`${option} must be a number above 0`);
+  return value;
+}
+
+function findAdapter(name: string): Adapter {
+  const adapter = ADAPTERS.find((candidate) => candidate.name === name);
+  if (adapter === undefined) throw new Error(`unknown wrapper ${name}; known are ${ADAPTERS.map((each) => each.name).join(", ")}`);
+  return adapter;
+}
+
+/** The name of a group, or names of kinds. */
+function selectKinds(text: string): readonly FaultKind[] {
+  const group = FAULT_GROUPS[text];
+  if (group !== undefined) return group;
+  return text.split(",").map((name) => {
+    const kind = ALL_FAULT_KINDS.find((candidate) => candidate === name);
+    if (kind === undefined)
+      throw new Error(`unknown fault ${name}; known are ${[...Object.keys(FAULT_GROUPS), ...ALL_FAULT_KINDS].join(", ")}`);
+    return kind;
+  });
+}

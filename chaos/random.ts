@@ -1,0 +1,44 @@
+/** A seeded source of random numbers (mulberry32): the same seed gives the same run of decisions. */
+export class Random {
+  #state: number;
+
+  constructor(seed: number) {
+    this.#state = seed >>> 0;
+  }
+
+  /** At least 0, less than 1. */
+  fraction(): number {
+    this.#state = (this.#state + 0x6d2b79f5) >>> 0;
+    let mixed = this.#state;
+    mixed = Math.imul(mixed ^ (mixed >>> 15), mixed | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  }
+
+  /** A whole number of `from` to `to`, both included. */
+  integer(from: number, to: number): number {
+    return from + Math.floor(this.fraction() * (to - from + 1));
+  }
+
+  isLucky(probability: number): boolean {
+    return this.fraction() < probability;
+  }
+
+  pick<Item>(items: readonly Item[]): Item | undefined {
+    return items[Math.floor(this.fraction() * items.length)];
+  }
+
+  shuffled<Item>(items: readonly Item[]): Item[] {
+    const result = [...items];
+    for (let last = result.length - 1; last > 0; last--) {
+      const other = this.integer(0, last);
+      [result[last], result[other]] = [result[other] as Item, result[last] as Item];
+    }
+    return result;
+  }
+
+  /** A source of its own for one part, so that parts that run at the same time do not disturb each other. */
+  fork(): Random {
+    return new Random(Math.floor(this.fraction() * 2 ** 32));
+  }
+}

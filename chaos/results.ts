@@ -1,0 +1,66 @@
+import { ERROR_CATALOG } from "../src/errors.ts";
+import type { Adapter } from "./adapters.ts";
+import type { Verdict } from "./ledger.ts";
+import type { Recovery } from "./recovery-clock.ts";
+import type { StageEnd } from "./stage.ts";
+
+/** All that one run has found out. */
+export interface RunResult extends Pick<Adapter, "name" | "notes">, StageEnd, Recovery {
+  readonly version: string;
+  readonly seed: number;
+  readonly durationMs: number;
+  readonly sent: number;
+  readonly verdicts: Readonly<Record<Verdict, number>>;
+  readonly errorsByCode: Readonly<Record<string, number>>;
+  readonly lostBy: Readonly<Record<string, number>>;
+  readonly strayAnswers: number;
+  readonly answeredTwice: number;
+  readonly crossedNotifications: number;
+  /** How often each kind of fault was really committed. */
+  readonly faults: Readonly<Record<string, number>>;
+  readonly endedByItself: string | null;
+  readonly rssBeforeBytes: number;
+  readonly rssAfterBytes: number;
+  /** Verdicts on what was in flight when the wrapper was told to end. */
+  readonly inFlightAtEnd: Readonly<Record<string, number>>;
+  /** The wrapper's own counters, where it has such. */
+  readonly status: unknown;
+  /** Where these differ from what the clients have counted; null where it has none. */
+  readonly counterDiscrepancies: readonly string[] | null;
+  readonly examples: readonly string[];
+}
+
+/** What must be zero. */
+export function offences(result: RunResult): Record<string, number> {
+  const { verdicts, unhandledErrors, endedByItself } = result;
+  return {
+    lost: verdicts.lost,
+    wrong: verdicts.wrong,
+    "answers to nothing": result.strayAnswers,
+    "answered twice": result.answeredTwice,
+    "crossed between clients": verdicts.crossed + result.crossedNotifications,
+    "errors that no MCP client can read": verdicts.untyped,
+    "processes left": result.processesLeft,
+    "unhandled rejections": unhandledErrors.length,
+    "ended by itself": endedByItself === null ? 0 : 1,
+  };
+}
+
+/** Why the run has failed, for the wrapper that has to stand it. */
+export function failures(result: RunResult): string[] {
+  const failed = Object.entries(offences(result)).flatMap(([what, count]) => (count === 0 ? [] : [`${what}: ${count}`]));
+  const missing = faultsMissing(result);
+  if (missing.length > 0) failed.push(`faults never committed: ${missing.join(", ")}`);
+  for (const code of Object.keys(result.errorsByCode)) {
+    if (!Object.hasOwn(ERROR_CATALOG, code) || code === "INTERNAL_ERROR") failed.push(`an error that may not be: ${code}`);
+  }
+  if (result.neverRecovered > 0) failed.push(`servers that never came back: ${result.neverRecovered}`);
+  if (result.end.exitCode !== 0) failed.push(`exit code at SIGTERM: ${String(result.end.exitCode)}`);
+  failed.push(...(result.counterDiscrepancies ?? []).map((text) => `/status disagrees: ${text}`));
+  if (result.verdicts["cut-by-delete"] > 0) failed.push(`calls unanswered at DELETE: ${result.verdicts["cut-by-delete"]}`);
+  return failed;
+}
+
+export function faultsMissing({ faults }: RunResult): string[] {
+  return Object.keys(faults).filter((kind) => faults[kind] === 0);
+}

@@ -1,0 +1,84 @@
+// The processes of the MCP server, found by the records that they leave, whoever started them.
+
+import { appendFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { CRASH_LOOP_FILE, type CrashLoopKind, FAULT_LOG_FILE, type ProcessRecord } from "./contract.ts";
+import { isRunning } from "./process-table.ts";
+
+const POLL_MS = 20;
+
+export interface CommittedFault {
+  readonly kind: string;
+  readonly pid: number;
+  readonly atMs: number;
+}
+
+export class ServerProcesses {
+  readonly directory = mkdtempSync(join(tmpdir(), "chaos-"));
+
+  constructor() {
+    appendFileSync(join(this.directory, FAULT_LOG_FILE), "");
+  }
+
+  /** All that run now. */
+  running(): ProcessRecord[] {
+    return readdirSync(this.directory)
+      .filter((name) => name.endsWith(".json"))
+      .flatMap((name) => this.#read(name))
+      .filter(({ pid, startTime }) => isRunning(pid, startTime));
+  }
+
+  /** @returns false where that process has ended. */
+  signal(pid: number, signal: NodeJS.Signals): boolean {
+    const isOurs = this.running().some((record) => record.pid === pid);
+    return isOurs && kill(pid, signal);
+  }
+
+  setCrashLoop(kind: CrashLoopKind | undefined): void {
+    const file = join(this.directory, CRASH_LOOP_FILE);
+    if (kind === undefined) rmSync(file, { force: true });
+    else writeFileSync(file, kind);
+  }
+
+  /** What servers say they have committed. */
+  committedFaults(): CommittedFault[] {
+    const lines = readFileSync(join(this.directory, FAULT_LOG_FILE), "utf8").split("\n").filter(Boolean);
+    return lines.map((line) => {
+      const [kind = "", pid, atMs] = line.split(" ");
+      return { kind, pid: Number(pid), atMs: Number(atMs) };
+    });
+  }
+
+  /** @returns what still runs when there has been time to end. */
+  async left(graceMs: number): Promise<ProcessRecord[]> {
+    const deadlineMs = performance.now() + graceMs;
+    while (this.running().length > 0 && performance.now() < deadlineMs) await sleep(POLL_MS);
+    return this.running();
+  }
+
+  /** Ends what is left, and forgets all. */
+  remove(): void {
+    if (!existsSync(this.directory)) return;
+    for (const { pid } of this.running()) kill(pid, "SIGKILL");
+    rmSync(this.directory, { recursive: true, force: true });
+  }
+
+  /** A record may be half written when its process is killed. */
+  #read(name: string): ProcessRecord[] {
+    try {
+      return [JSON.parse(readFileSync(join(this.directory, name), "utf8")) as ProcessRecord];
+    } catch {
+      return [];
+    }
+  }
+}
+
+function kill(pid: number, signal: NodeJS.Signals): boolean {
+  try {
+    return process.kill(pid, signal);
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,87 @@
+// An MCP server that misbehaves on request. Hand-written JSON-RPC: no library would let it.
+
+import {
+  CRASH_LOOP_FAULT,
+  CRASH_LOOP_FILE,
+  type CrashLoopKind,
+  SERVER_NAME,
+  TOOL_FAULTS,
+  type ToolArguments,
+  type ToolFault,
+} from "../contract.ts";
+import { answerLine, type Call } from "./call.ts";
+import { FAULTS } from "./faults.ts";
+import { say, sayLine, writeAll } from "./output.ts";
+import { readSwitch, recordFault, recordProcess } from "./records.ts";
+
+interface Message {
+  readonly id?: string | number;
+  readonly method?: string;
+  readonly params?: Readonly<Record<string, unknown>>;
+}
+
+const crashLoop = readSwitch(CRASH_LOOP_FILE) as CrashLoopKind | undefined;
+
+recordProcess(process.pid, "server");
+if (crashLoop === "crash-at-start") endInLoop(1);
+if (crashLoop === "clean-exit-at-start") endInLoop(0);
+
+const TOOLS = ["echo", ...Object.keys(TOOL_FAULTS)].map((name) => ({ name, inputSchema: { type: "object" } }));
+
+let rest = "";
+process.stdin.setEncoding("utf8");
+process.stdin.on("data", (chunk: string) => {
+  const lines = (rest + chunk).split("\n");
+  rest = lines.pop() ?? "";
+  for (const line of lines) if (line !== "") onMessage(JSON.parse(line) as Message);
+});
+// The wrapper has gone, or wants this to end.
+process.stdin.on("end", () => process.exit(0));
+
+function endInLoop(code: number): never {
+  recordFault(CRASH_LOOP_FAULT);
+  writeAll(2, "cannot open the database\n");
+  process.exit(code);
+}
+
+function onMessage({ id, method, params }: Message): void {
+  if (id === undefined || method === undefined) return;
+  switch (method) {
+    case "initialize":
+      if (crashLoop === "crash-at-initialize") endInLoop(1);
+      return say({
+        id,
+        result: {
+          protocolVersion: params?.["protocolVersion"],
+          capabilities: { tools: { listChanged: true }, logging: {} },
+          serverInfo: { name: SERVER_NAME, version: "1.0.0" },
+        },
+      });
+    case "ping":
+      return say({ id, result: {} });
+    case "logging/setLevel":
+      return say({ id, result: {} });
+    case "tools/list":
+      return say({ id, result: { tools: TOOLS } });
+    case "tools/call":
+      return onCall(String(params?.["name"]), {
+        id,
+        arguments: params?.["arguments"] as ToolArguments,
+        progressToken: (params?.["_meta"] as { progressToken?: string | number } | undefined)?.progressToken,
+      });
+    default:
+      return say({ id, error: { code: -32601, message: `no method ${method}` } });
+  }
+}
+
+function onCall(name: string, call: Call): void {
+  if (Object.hasOwn(FAULTS, name)) {
+    recordFault(name);
+    return FAULTS[name as ToolFault](call);
+  }
+  const { id, progressToken, arguments: args } = call;
+  if (name !== "echo") return say({ id, error: { code: -32602, message: `no tool ${name}` } });
+  if (progressToken !== undefined) say({ method: "notifications/progress", params: { progressToken, progress: 1 } });
+  if (args.delayMs === 0) sayLine(answerLine(call));
+  else setTimeout(() => sayLine(answerLine(call)), args.delayMs);
+}

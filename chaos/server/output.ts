@@ -1,0 +1,47 @@
+// Everything the server says, in blocking writes: what is written before an exit has left the process.
+
+import { writeSync } from "node:fs";
+
+const RETRY_PAUSE_MS = 1;
+const sleeper = new Int32Array(new SharedArrayBuffer(4));
+
+/** Lines that are due while half a line is written wait for its other half. */
+const waiting: string[] = [];
+let isLineOpen = false;
+
+export function say(message: object): void {
+  sayLine(JSON.stringify({ jsonrpc: "2.0", ...message }));
+}
+
+export function sayLine(line: string): void {
+  if (isLineOpen) waiting.push(line);
+  else writeAll(1, `${line}\n`);
+}
+
+/** Writes the line in two parts, with a pause between them. */
+export function sayInHalves(bytes: Buffer, cutAt: number, pauseMs: number): void {
+  if (isLineOpen) return sayLine(bytes.toString());
+  isLineOpen = true;
+  writeAll(1, bytes.subarray(0, cutAt));
+  setTimeout(() => {
+    writeAll(1, bytes.subarray(cutAt));
+    writeAll(1, "\n");
+    isLineOpen = false;
+    for (const line of waiting.splice(0)) sayLine(line);
+  }, pauseMs);
+}
+
+export function writeAll(fd: number, content: string | Buffer): void {
+  let bytes = Buffer.from(content);
+  while (bytes.length > 0) {
+    try {
+      bytes = bytes.subarray(writeSync(fd, bytes));
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      // Nobody reads any more: the end of a server whose wrapper has gone.
+      if (code === "EPIPE") process.exit(0);
+      if (code !== "EAGAIN") throw error;
+      Atomics.wait(sleeper, 0, 0, RETRY_PAUSE_MS);
+    }
+  }
+}

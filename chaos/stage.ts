@@ -1,0 +1,73 @@
+// One wrapper, its servers, its clients and what is done to them: set up the same way for each kind of run.
+
+import type { Adapter } from "./adapters.ts";
+import { createClients } from "./client/crowd.ts";
+import type { LoadClient } from "./client/load-client.ts";
+import { Saboteur } from "./faults/saboteur.ts";
+import { Ledger } from "./ledger.ts";
+import { Random } from "./random.ts";
+import { RecoveryClock } from "./recovery-clock.ts";
+import { ServerProcesses } from "./server-processes.ts";
+import { type WrapperEnd, WrapperProcess } from "./wrapper-process.ts";
+
+const PROCESS_GRACE_MS = 5000;
+
+export interface StageEnd {
+  readonly end: WrapperEnd;
+  readonly processesLeft: number;
+  readonly unhandledErrors: readonly string[];
+}
+
+/** Use with `await using`: whatever goes wrong, nothing is left running. */
+export class Stage implements AsyncDisposable {
+  readonly ledger = new Ledger();
+  readonly random: Random;
+  readonly wrapper: WrapperProcess;
+  readonly saboteur: Saboteur;
+  readonly #servers: ServerProcesses;
+  readonly #clients: readonly LoadClient[];
+
+  private constructor(wrapper: WrapperProcess, servers: ServerProcesses, seed: number) {
+    this.wrapper = wrapper;
+    this.random = new Random(seed);
+    this.#servers = servers;
+    const recovery = new RecoveryClock();
+    const onRight = (client: LoadClient, pid: number): void => recovery.onRight(client.name, pid);
+    this.#clients = createClients(wrapper.endpoint, this.ledger, this.random.fork(), onRight);
+    this.saboteur = new Saboteur(this.#clients, servers, recovery, this.random.fork());
+  }
+
+  /** @param logFile where the wrapper's own output is kept; by default it goes with everything else. */
+  static async setUp(adapter: Adapter, seed: number, logFile?: string): Promise<Stage> {
+    const servers = new ServerProcesses();
+    process.once("exit", () => servers.remove());
+    return new Stage(await WrapperProcess.start(adapter, servers.directory, logFile), servers, seed);
+  }
+
+  startLoad(): void {
+    for (const client of this.#clients) client.start();
+  }
+
+  /** Lets all that runs be answered, and ends all sessions. */
+  async stopLoad(): Promise<void> {
+    await Promise.all(this.#clients.map((client) => client.stop()));
+  }
+
+  /** SIGTERM, whatever is running; then everything is gone. */
+  async tearDown(): Promise<StageEnd> {
+    this.ledger.markEnding();
+    const end = await this.wrapper.end();
+    await Promise.all(this.#clients.map((client) => client.finish()));
+    for (const client of this.#clients) client.leave();
+    const left = await this.#servers.left(PROCESS_GRACE_MS);
+    const unhandledErrors = await this.wrapper.unhandledErrors();
+    this.#servers.remove();
+    return { end, processesLeft: left.length, unhandledErrors };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const client of this.#clients) client.leave();
+    await this.wrapper.end();
+    this.#servers.remove();
+  }
+}

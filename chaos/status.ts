@@ -1,0 +1,57 @@
+// The wrapper's own counters, compared with what its clients have counted.
+
+import type { Adapter } from "./adapters.ts";
+import type { Ledger } from "./ledger.ts";
+
+/** As far as `/status` is read here (docs/OPERATIONS.md). */
+interface Status {
+  readonly counters?: {
+    readonly requests: { readonly accepted: number; readonly refused?: Counts };
+    readonly answers: { readonly [kind: string]: number | Counts };
+  };
+}
+
+type Counts = Readonly<Record<string, number>>;
+
+/** @returns undefined where the wrapper has no counters. */
+export async function readStatus({ statusPath, token }: Adapter, origin: string): Promise<Status | undefined> {
+  if (statusPath === undefined) return undefined;
+  const response = await fetch(new URL(statusPath, origin), token === undefined ? {} : { headers: { Authorization: `Bearer ${token}` } });
+  return response.ok ? ((await response.json()) as Status) : undefined;
+}
+
+/**
+ * To be called when nothing is in flight.
+ *
+ * @returns where the wrapper and its clients disagree; undefined where the wrapper has no counters.
+ */
+export function discrepancies(status: Status | undefined, { sent, verdicts, errorsByCode }: Ledger): string[] | undefined {
+  if (status?.counters === undefined) return undefined;
+  const { requests, answers } = status.counters;
+  const refused = requests.refused ?? {};
+  const failures = (answers["failures"] ?? {}) as Counts;
+  // Whoever has gone does not know what was answered.
+  const unseen = verdicts.abandoned + verdicts["cut-by-delete"] + verdicts.lost;
+  const found: string[] = [];
+  const check = (what: string, theirs: number, fewest: number, most: number): void => {
+    if (theirs < fewest || theirs > most) found.push(`${what}: ${theirs}, by the clients' count ${fewest} to ${most}`);
+  };
+
+  const ended = total(failures) + total(answers as Counts);
+  check("requests accepted, all of which have ended", requests.accepted, ended, ended);
+  // A 404 is for a session, not for a request.
+  const gone = errorsByCode.get("SESSION_NOT_FOUND") ?? 0;
+  const taken = requests.accepted + total(refused);
+  check("requests accepted or refused", taken, sent - gone - unseen, sent - gone);
+  check("results", Number(answers["results"]), verdicts.right, verdicts.right + unseen);
+  for (const code of new Set([...errorsByCode.keys(), ...Object.keys(failures), ...Object.keys(refused)])) {
+    if (code === "SESSION_NOT_FOUND") continue;
+    const seen = errorsByCode.get(code) ?? 0;
+    check(code, (failures[code] ?? 0) + (refused[code] ?? 0), seen, seen + unseen);
+  }
+  return found;
+}
+
+function total(counts: Counts): number {
+  return Object.values(counts).reduce((sum, count) => (typeof count === "number" ? sum + count : sum), 0);
+}

@@ -1,0 +1,135 @@
+// The wrapper under test: started, watched and told to end.
+
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { closeSync, createReadStream, openSync } from "node:fs";
+import { get } from "node:http";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
+import { findFreePort } from "../bench/free-port.ts";
+import { memoryBytes } from "../bench/process-memory.ts";
+import type { Adapter } from "./adapters.ts";
+import type { Endpoint } from "./client/session.ts";
+import { DIRECTORY_VARIABLE } from "./contract.ts";
+
+const READY_DEADLINE_MS = 20_000;
+const READY_POLL_MS = 20;
+const END_DEADLINE_MS = 15_000;
+const UNHANDLED = /unhandled ?(promise ?)?rejection|uncaught ?exception|triggerUncaughtException/i;
+
+export interface WrapperEnd {
+  readonly exitCode: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly tookMs: number;
+  /** It had to be killed. */
+  readonly isForced: boolean;
+}
+
+const running = new Set<number>();
+process.on("exit", () => {
+  for (const groupId of running) killGroup(groupId);
+});
+
+export class WrapperProcess {
+  readonly endpoint: Endpoint;
+  readonly origin: string;
+  readonly #child: ChildProcess;
+  readonly #pid: number;
+  readonly #logFile: string;
+  readonly #exited: Promise<unknown>;
+  #isToldToEnd = false;
+  /** It ended though nobody had told it to. */
+  endedByItself: string | undefined;
+
+  private constructor(adapter: Adapter, port: number, child: ChildProcess, pid: number, logFile: string) {
+    this.origin = `http://127.0.0.1:${port}`;
+    this.endpoint = { url: new URL(adapter.path, this.origin), token: adapter.token };
+    this.#child = child;
+    this.#pid = pid;
+    this.#logFile = logFile;
+    running.add(pid);
+    this.#exited = once(child, "exit");
+    child.once("exit", (code, signal) => {
+      running.delete(pid);
+      if (!this.#isToldToEnd) this.endedByItself = `exit ${code ?? signal ?? "unknown"}`;
+    });
+  }
+
+  /** Resolves when its health URL answers 200. */
+  static async start(adapter: Adapter, directory: string, logFile = join(directory, "wrapper.log")): Promise<WrapperProcess> {
+    const port = await findFreePort();
+    const logFd = openSync(logFile, "a");
+    const child = spawn(process.execPath, adapter.nodeArgs(port), {
+      // Its own process group, so that it can be ended with all that it leaves in it.
+      detached: true,
+      env: { PATH: process.env["PATH"], HOME: process.env["HOME"], ...adapter.environment, [DIRECTORY_VARIABLE]: directory },
+      stdio: ["ignore", logFd, logFd],
+    });
+    closeSync(logFd);
+    if (child.pid === undefined) throw new Error(`${adapter.name} could not be started`);
+    const wrapper = new WrapperProcess(adapter, port, child, child.pid, logFile);
+    await wrapper.#waitUntilReady(adapter.healthPath);
+    return wrapper;
+  }
+
+  /** Not of the servers. */
+  rssBytes(): number {
+    return this.#hasExited ? Number.NaN : memoryBytes(this.#pid, "VmRSS");
+  }
+
+  /** SIGTERM, and SIGKILL where that does not end it. May be called again. */
+  async end(): Promise<WrapperEnd> {
+    const startedAtMs = performance.now();
+    this.#isToldToEnd = true;
+    this.#child.kill("SIGTERM");
+    const deadline = new AbortController();
+    await Promise.race([this.#exited, sleep(END_DEADLINE_MS, undefined, { signal: deadline.signal }).catch(() => undefined)]);
+    deadline.abort();
+    const isForced = !this.#hasExited;
+    const tookMs = performance.now() - startedAtMs;
+    killGroup(this.#pid);
+    await this.#exited;
+    const { exitCode, signalCode } = this.#child;
+    return { exitCode, signal: signalCode, tookMs, isForced };
+  }
+
+  /** Lines of its output that tell of an error which nobody handled. */
+  async unhandledErrors(): Promise<string[]> {
+    const lines: string[] = [];
+    for await (const line of createInterface({ input: createReadStream(this.#logFile) })) {
+      if (UNHANDLED.test(line)) lines.push(line.slice(0, 300));
+    }
+    return lines;
+  }
+
+  get #hasExited(): boolean {
+    return this.#child.exitCode !== null || this.#child.signalCode !== null;
+  }
+
+  async #waitUntilReady(healthPath: string): Promise<void> {
+    const deadlineMs = performance.now() + READY_DEADLINE_MS;
+    while (!(await answersOk(new URL(healthPath, this.origin)))) {
+      if (this.#hasExited) throw new Error(`exited before it was ready; see ${this.#logFile}`);
+      if (performance.now() > deadlineMs) throw new Error(`not ready after ${READY_DEADLINE_MS} ms; see ${this.#logFile}`);
+      await sleep(READY_POLL_MS);
+    }
+  }
+}
+
+async function answersOk(url: URL): Promise<boolean> {
+  return new Promise((resolve) => {
+    get(url, { agent: false }, (response) => {
+      response.resume();
+      resolve(response.statusCode === 200);
+    }).on("error", () => resolve(false));
+  });
+}
+
+function killGroup(groupId: number): void {
+  try {
+    process.kill(-groupId, "SIGKILL");
+  } catch {
+    // Nothing of the group is left.
+  }
+}

@@ -1,0 +1,39 @@
+import { beforeAll, describe, expect, it } from "vitest";
+import { ADAPTERS } from "../../chaos/adapters.ts";
+import { runChaos } from "../../chaos/chaos-run.ts";
+import { ALL_FAULT_KINDS } from "../../chaos/faults/kinds.ts";
+import { failures, faultsMissing, offences, type RunResult } from "../../chaos/results.ts";
+
+const SEED = 20_251_125;
+const DURATION_MS = 10_000;
+const FEWEST_RIGHT_ANSWERS = 2000;
+
+describe("under every kind of fault at once", () => {
+  let result: RunResult;
+
+  beforeAll(async () => {
+    const adapter = ADAPTERS.find(({ isSubject }) => isSubject);
+    if (adapter === undefined) throw new Error("no subject");
+    result = await runChaos({ adapter, seed: SEED, durationMs: DURATION_MS, kinds: ALL_FAULT_KINDS });
+  }, 120_000);
+
+  it("loses nothing, mixes up nothing, and leaves nothing behind", () => {
+    const zeros = Object.fromEntries(Object.keys(offences(result)).map((what) => [what, 0]));
+    expect({ ...offences(result), examples: result.examples }).toEqual({ ...zeros, examples: [] });
+  });
+
+  it("answers right wherever it can", () => {
+    expect(result.verdicts.right).toBeGreaterThan(FEWEST_RIGHT_ANSWERS);
+    expect(result.neverRecovered).toBe(0);
+  });
+
+  it("was given every kind of fault", () => {
+    expect(faultsMissing(result)).toEqual([]);
+  });
+
+  it("names its errors, and ends in time with exit code 0", () => {
+    expect(failures(result)).toEqual([]);
+    expect(result.errorsByCode["UPSTREAM_EXITED"]).toBeGreaterThan(0);
+    expect(result.inFlightAtEnd["right"]).toBeGreaterThan(0);
+  });
+});

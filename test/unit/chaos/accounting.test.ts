@@ -1,0 +1,80 @@
+import { describe, expect, it } from "vitest";
+import { Inbox } from "../../../chaos/client/inbox.ts";
+import { digestOf } from "../../../chaos/contract.ts";
+import { ALL_FAULT_KINDS } from "../../../chaos/faults/kinds.ts";
+import { planFaults } from "../../../chaos/faults/schedule.ts";
+import { Ledger, type RequestRecord } from "../../../chaos/ledger.ts";
+import { Random } from "../../../chaos/random.ts";
+
+function record(id: number, client = "anna"): RequestRecord {
+  return { client, what: "echo", id, nonce: `n${id}`, text: "Köln", sentAtMs: 0 };
+}
+
+function answerTo({ id, client, nonce, text }: RequestRecord): object {
+  const answer = { client, nonce, text, digest: digestOf({ client, nonce, text }), pid: 1 };
+  return { jsonrpc: "2.0", id, result: { content: [{ type: "text", text: JSON.stringify(answer) }] } };
+}
+
+/** What the ledger says when these messages have come for the first request, out of two. */
+function verdictsOn(...messages: readonly { readonly message: object; readonly eventId?: string; readonly status?: number }[]): object {
+  const ledger = new Ledger();
+  const inbox = new Inbox("anna", ledger, { onRight: () => undefined, onQuestion: () => undefined });
+  const first = record(1);
+  inbox.expect(first);
+  inbox.expect(record(2));
+  for (const { message, eventId, status = 200 } of messages) inbox.receive(message, eventId, first, status);
+  inbox.settleAtEnd(first, { head: { status: 200, contentType: "", sessionId: undefined } }, false);
+  const { verdicts, answeredTwice, strayAnswers, crossedNotifications } = ledger;
+  const counts = Object.entries({ ...verdicts, answeredTwice, strayAnswers, crossedNotifications });
+  return Object.fromEntries(counts.filter(([, count]) => count > 0));
+}
+
+describe("the accounting of chaos", () => {
+  const right = { message: answerTo(record(1)) };
+
+  it("takes the answer to the request for right, once", () => {
+    expect(verdictsOn(right)).toEqual({ right: 1 });
+    expect(verdictsOn(right, right)).toEqual({ right: 1, answeredTwice: 1 });
+  });
+
+  it("finds an event that comes again", () => {
+    const message = { jsonrpc: "2.0", method: "notifications/message" };
+    expect(verdictsOn({ message, eventId: "a" }, { message, eventId: "a" }, right)).toEqual({ right: 1, answeredTwice: 1 });
+  });
+
+  it("finds answers that belong to other requests, other clients, or nobody", () => {
+    expect(verdictsOn({ message: { ...answerTo(record(2)), id: 1 } })).toEqual({ wrong: 1 });
+    expect(verdictsOn({ message: answerTo(record(1, "berta")) })).toEqual({ crossed: 1 });
+    expect(verdictsOn({ message: answerTo(record(3)) }, right)).toEqual({ right: 1, strayAnswers: 1 });
+    expect(verdictsOn({ message: { ...answerTo(record(1)), id: "1" } }, right)).toEqual({ right: 1, strayAnswers: 1 });
+  });
+
+  it("finds characters that were broken on the way", () => {
+    const broken = JSON.parse(JSON.stringify(answerTo(record(1))).replaceAll("ö", "��")) as object;
+    expect(verdictsOn({ message: broken })).toEqual({ wrong: 1 });
+  });
+
+  it("finds progress of another client's request", () => {
+    const message = { jsonrpc: "2.0", method: "notifications/progress", params: { progressToken: "berta/1" } };
+    expect(verdictsOn({ message }, right)).toEqual({ right: 1, crossedNotifications: 1 });
+  });
+
+  it("takes a response that ends without an answer for lost", () => {
+    expect(verdictsOn()).toEqual({ lost: 1 });
+  });
+
+  it("takes an error for an answer, also where HTTP refuses the request without its id", () => {
+    const error = { code: -32000, message: "no", data: { code: "OVERLOADED" } };
+    expect(verdictsOn({ message: { jsonrpc: "2.0", id: 1, error } })).toEqual({ error: 1 });
+    expect(verdictsOn({ message: { jsonrpc: "2.0", error }, status: 503 })).toEqual({ error: 1 });
+  });
+});
+
+describe("the schedule of chaos", () => {
+  it("is decided by the seed, and has every kind before any kind comes again", () => {
+    const plan = (seed: number): string[] => planFaults(ALL_FAULT_KINDS, new Random(seed), 60_000, 400).map(({ kind }) => kind);
+    expect(plan(1)).toEqual(plan(1));
+    expect(plan(1)).not.toEqual(plan(2));
+    expect(new Set(plan(1).slice(0, ALL_FAULT_KINDS.length))).toEqual(new Set(ALL_FAULT_KINDS));
+  });
+});
