@@ -176,11 +176,14 @@ describe("a batch", () => {
   });
 
   it("is answered whole where only a part of it can be carried", async () => {
-    await using small = await Sidecar.start({ flags: ["--max-in-flight", "2"] });
+    await using small = await Sidecar.start({ flags: ["--max-session-requests", "2"] });
     const own = await new RawClient(small.url).open("2025-03-26");
     const reply = await own.post([echo(1, "one"), echo(2, "two"), echo(3, "three")]);
     const responses = JSON.parse(reply.body) as unknown[];
-    expect([reply.status, responses]).toMatchObject([200, [{ id: 3, error: { data: { code: "OVERLOADED", sent: false } } }, {}, {}]]);
+    expect([reply.status, responses]).toMatchObject([
+      200,
+      [{ id: 3, error: { data: { code: "SESSION_OVERLOADED", sent: false } } }, {}, {}],
+    ]);
     expect(responses.slice(1)).toEqual([answerOf("one", 1), answerOf("two", 2)]);
   });
 

@@ -4,7 +4,8 @@ import { readError } from "../support/error-reply.ts";
 import { readSeen, readWhere, waitForHanging, waitForSeen } from "../support/in-flight.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
-const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
+/** Crashes are all these servers do. */
+const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20", "--crash-loop-exits", "1000"];
 /** A pause that no test sees the end of: what is answered is answered without the next generation. */
 const NO_RESTART = ["--restart-backoff-ms", "600000", "--restart-max-ms", "600000"];
 
@@ -41,9 +42,9 @@ describe("a crash", () => {
   });
 
   it.each(["tools/list", "resources/read", "prompts/get", "completion/complete"])(
-    "says that %s is safe to retry, which only reads",
+    "says that %s is safe to retry, which only reads, where it is not repeated by itself",
     async (method) => {
-      await using sidecar = await Sidecar.start({ flags: NO_RESTART });
+      await using sidecar = await Sidecar.start({ flags: [...NO_RESTART, "--retry", "off"] });
       const client = await sidecar.client();
       await client.callTool("mute", { method });
       const inFlight = client.request(method);
@@ -58,14 +59,18 @@ describe("a crash", () => {
     },
   );
 
-  it.each(["x-vendor/anything", "logging/setLevel", "resources/subscribe"])("says that %s is not safe to retry", async (method) => {
+  it.each([
+    ["x-vendor/anything", "not safe to retry", false],
+    ["logging/setLevel", "safe to retry, which comes to the same twice", true],
+    ["resources/subscribe", "safe to retry, which comes to the same twice", true],
+  ])("says that %s is %s", async (method, _, retrySafe) => {
     await using sidecar = await Sidecar.start({ flags: NO_RESTART });
     const client = await sidecar.client();
     await client.callTool("mute", { method });
     const inFlight = client.request(method);
     await waitForSeen(client, method);
     await crash(sidecar);
-    expect((await inFlight).error?.data).toEqual({ code: "UPSTREAM_EXITED", sent: true, retrySafe: false, signal: "SIGKILL" });
+    expect((await inFlight).error?.data).toEqual({ code: "UPSTREAM_EXITED", sent: true, retrySafe, signal: "SIGKILL" });
   });
 
   it("does not run a request again that had been sent", async () => {

@@ -7,10 +7,15 @@ import { crash } from "../support/crash.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import { Gate } from "../support/gate.ts";
 import { exitAndLogEnd } from "../support/log-end.ts";
-import { JSON_HEADERS } from "../support/http-client.ts";
+import { getHeaders } from "../support/event-stream.ts";
+import { JSON_HEADERS, RawClient, send } from "../support/http-client.ts";
+import { LaneClient } from "../support/lane-client.ts";
 import { getBytes, postBytes } from "../support/mcp-request-bytes.ts";
+import { openUnread } from "../support/open-sockets.ts";
 import { RawConnection } from "../support/raw-connection.ts";
+import { readReadiness } from "../support/readiness.ts";
 import { isGroupAlive, Sidecar } from "../support/sidecar.ts";
+import { readStatus } from "../support/status.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
 const SHORT_DRAIN = ["--drain-timeout-ms", "20"];
@@ -36,23 +41,10 @@ async function openHalfSent(sidecar: Sidecar, bytes: string): Promise<{ readonly
   return { connection, rest: bytes.slice(10) };
 }
 
-/** SIGTERM; returns when no new connection is accepted any more, and so draining has begun. */
+/** SIGTERM; returns when draining has begun. */
 async function beginDrain(sidecar: Sidecar): Promise<void> {
   sidecar.process.kill("SIGTERM");
-  let outcome = "accepted";
-  // A reset one was still waiting to be accepted.
-  while (outcome === "accepted" || outcome === "ECONNRESET") outcome = await connectionOutcome(sidecar);
-  expect(outcome).toBe("ECONNREFUSED");
-}
-
-async function connectionOutcome(sidecar: Sidecar): Promise<string> {
-  try {
-    const connection = await RawConnection.open(sidecar.origin);
-    connection[Symbol.dispose]();
-    return "accepted";
-  } catch (error) {
-    return String((error as NodeJS.ErrnoException).code);
-  }
+  await sidecar.waitForLog("stopping");
 }
 
 describe("drain", () => {
@@ -146,7 +138,7 @@ describe("drain", () => {
     expect(await exitAndLogEnd(sidecar)).toBe(0);
   });
 
-  it("answers in-flight requests when the server exits meanwhile, and does not restart it", async () => {
+  it("answers in-flight requests at once when the server exits meanwhile, and does not wait for its restart", async () => {
     await using sidecar = await Sidecar.start({ flags: NO_RESTART });
     const client = await sidecar.client();
     const call = client.post(waitForFile("/never", 2));
@@ -181,5 +173,133 @@ describe("drain", () => {
     sidecar.process.kill("SIGTERM");
     expect(readError(await connection.reply())).toStrictEqual(shuttingDown(2, false, true));
     expect(await exitAndLogEnd(sidecar)).toBe(0);
+  });
+
+  it("answers what clients had sent on connections that were not accepted yet", async () => {
+    await using sidecar = await Sidecar.start();
+    // Stopped, it finds all of this at once: as much as on a machine that was busy with something else for a moment.
+    sidecar.process.kill("SIGSTOP");
+    const connections = await Promise.all(Array.from({ length: 20 }, () => RawConnection.open(sidecar.origin)));
+    await Promise.all(connections.map((connection) => connection.write(postBytes(INITIALIZE))));
+    sidecar.process.kill("SIGTERM");
+    sidecar.process.kill("SIGCONT");
+    const replies = await Promise.all(
+      connections.map(async (connection) => {
+        using open = connection;
+        return await open.reply();
+      }),
+    );
+    // Some may have been read before the signal was.
+    for (const { status, body } of replies) {
+      expect([200, 503]).toContain(status);
+      expect(JSON.parse(body)).toMatchObject({ id: "i" });
+    }
+    expect(await exitAndLogEnd(sidecar)).toBe(0);
+  });
+
+  it("tells whoever comes meanwhile, on a connection that it then closes", async () => {
+    await using dir = await TempDir.create();
+    const path = dir.file("go");
+    await using sidecar = await Sidecar.start();
+    const client = await sidecar.client();
+    using kept = await RawConnection.open(sidecar.origin);
+    await kept.write(getBytes("/readyz"));
+    expect(await kept.reply()).toMatchObject({ status: 200, headers: { connection: "keep-alive" } });
+    const inFlight = client.post(waitForFile(path, "old"));
+    await sidecar.waitForLog(`waiting for ${path}`);
+    await beginDrain(sidecar);
+
+    await kept.write(getBytes("/readyz"));
+    expect(await kept.reply()).toMatchObject({ status: 503, headers: { connection: "close" } });
+    expect(await kept.rest()).toEqual({ text: "", end: "closed" });
+    expect(await readReadiness(sidecar)).toMatchObject({ httpStatus: 503, status: "not-ready", state: "stopping" });
+    expect(await readStatus(sidecar)).toMatchObject({ state: "stopping", lanes: { shared: { requestsInFlight: 1 } } });
+    const refused = await client.post({ jsonrpc: "2.0", id: "new", method: "tools/list" });
+    expect(readError(refused)).toStrictEqual(shuttingDown("new", false, true));
+    expect(refused.headers).toMatchObject({ connection: "close", "retry-after": "1" });
+    expect(readError(await new RawClient(sidecar.url).post(INITIALIZE))).toStrictEqual(shuttingDown("i", false, true));
+    const refusedStream = await send(client.url, { method: "GET", headers: getHeaders(client) });
+    expect(refusedStream).toMatchObject({ status: 503, headers: { "retry-after": "1" } });
+
+    await writeFile(path, "");
+    expect((await inFlight).headers).toMatchObject({ connection: "close" });
+    expect(await exitAndLogEnd(sidecar)).toBe(0);
+  });
+
+  it("answers both of two requests that came in a row on one connection, and closes it behind the second", async () => {
+    await using dir = await TempDir.create();
+    const path = dir.file("go");
+    await using sidecar = await Sidecar.start();
+    const client = await sidecar.client();
+    using connection = await RawConnection.open(sidecar.origin);
+    await connection.write(postBytes(waitForFile(path, 1), client.sessionId));
+    await sidecar.waitForLog(`waiting for ${path}`);
+    await connection.write(postBytes(waitForFile(path, 2), client.sessionId));
+    await sidecar.waitFor(() => sidecar.logLines.filter(({ msg }) => msg === `waiting for ${path}`)[1], "the second call");
+    await beginDrain(sidecar);
+    await writeFile(path, "");
+    const [first, second] = [await connection.reply(), await connection.reply()];
+    expect([first, second].map(({ status, headers }) => [status, headers.connection])).toEqual([
+      [200, "keep-alive"],
+      [200, "close"],
+    ]);
+    expect(await connection.rest()).toEqual({ text: "", end: "closed" });
+    expect(await exitAndLogEnd(sidecar)).toBe(0);
+  });
+
+  it("ends event streams whole: those of GET at once, those of calls behind the answer", async () => {
+    await using dir = await TempDir.create();
+    const path = dir.file("go");
+    await using sidecar = await Sidecar.start();
+    const client = await sidecar.client();
+    using get = await RawConnection.open(sidecar.origin);
+    const fields = Object.entries(getHeaders(client)).map(([name, value]) => `${name}: ${value}\r\n`);
+    await get.write(`GET /mcp HTTP/1.1\r\nHost: localhost\r\n${fields.join("")}\r\n`);
+    while ((await readStatus(sidecar)).openStreams === 0);
+    using post = await RawConnection.open(sidecar.origin);
+    const params = { name: "wait_for_file", arguments: { path }, _meta: { progressToken: "mine" } };
+    await post.write(postBytes({ jsonrpc: "2.0", id: 7, method: "tools/call", params }, client.sessionId));
+    while ((await readStatus(sidecar)).openStreams === 1);
+    await beginDrain(sidecar);
+    while ((await readStatus(sidecar)).openStreams === 2);
+    await writeFile(path, "");
+    const [getEnd, postEnd] = [await get.rest(), await post.rest()];
+    expect(getEnd).toEqual({ text: expect.stringMatching(/\r\n0\r\n\r\n$/) as string, end: "closed" });
+    expect(postEnd).toEqual({ text: expect.stringMatching(/"the file is there"[\s\S]*\r\n0\r\n\r\n$/) as string, end: "closed" });
+    expect(await exitAndLogEnd(sidecar)).toBe(0);
+  });
+
+  it("leaves the server its input until the last answer: a question of it is still answered", async () => {
+    await using sidecar = await Sidecar.start();
+    const client = await LaneClient.connect(sidecar);
+    using call = await client.begin("ask", { method: "elicitation/create" });
+    const asked = await call.next();
+    await beginDrain(sidecar);
+    expect((await client.answer(asked, { action: "accept" })).status).toBe(202);
+    expect(JSON.parse((await call.toolText()) ?? "")).toMatchObject({ result: { action: "accept" } });
+    expect(await exitAndLogEnd(sidecar)).toBe(0);
+    const ends = sidecar.logLines.filter(({ msg }) => msg === "mcp server ended");
+    expect(ends.map(({ exitCode, reason }) => [exitCode, reason])).toEqual([
+      [0, "shutdown"],
+      [0, "shutdown"],
+    ]);
+  });
+
+  it("waits for a client that does not read its answer no longer than its bound", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--drain-timeout-ms", "300"] });
+    const client = await sidecar.client();
+    const params = { name: "big", arguments: { length: 32 * 1024 * 1024 } };
+    const before = (await readStatus(sidecar)).rssBytes;
+    using unread = await openUnread(sidecar.origin, postBytes({ jsonrpc: "2.0", id: 7, method: "tools/call", params }, client.sessionId));
+    // The answer has come from the server: it is only the client that is waited for.
+    let status = await readStatus(sidecar);
+    while (status.rssBytes < before + 32 * 1024 * 1024 || status.lanes.shared.requestsInFlight > 0) status = await readStatus(sidecar);
+    const startedAtMs = performance.now();
+    sidecar.process.kill("SIGTERM");
+    expect(await exitAndLogEnd(sidecar)).toBe(0);
+    const takenMs = performance.now() - startedAtMs;
+    expect(takenMs).toBeGreaterThanOrEqual(300);
+    expect(takenMs).toBeLessThan(5000);
+    expect(unread.readableFlowing).toBe(false);
   });
 });

@@ -70,8 +70,10 @@ describe("health", () => {
           generation: 1,
           exitCode: 3,
           signal: null,
+          kind: "crash",
           reason: "exited with code 3",
           at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/) as string,
+          stderrTail: ["the database is gone", "the database is gone", "the database is gone"],
           stderrLastLine: "the database is gone",
         },
         nextRetryAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/) as string,
@@ -136,12 +138,12 @@ describe("health", () => {
   describe("masks the values of credentials", () => {
     const secret = "k-0123456789-abcdef";
 
-    it.each(["MY_API_KEY", "TOKEN"])("of %s in the last line of stderr", async (variable) => {
+    it.each(["MY_API_KEY", "TOKEN"])("of %s in the last lines of stderr", async (variable) => {
       await using sidecar = await Sidecar.start({ flags: NO_RESTART, env: { [variable]: secret } });
       await (await sidecar.client()).toolText("stderr", { text: `login with ${secret} failed: ${secret}` });
       await endServer(sidecar, "exit", { code: 1 });
       expect(await health(sidecar, "/healthz")).toMatchObject({
-        body: { lastExit: { stderrLastLine: "login with *** failed: ***" } },
+        body: { lastExit: { stderrTail: ["login with *** failed: ***"], stderrLastLine: "login with *** failed: ***" } },
       });
       expect(sidecar.transcript()).not.toContain(secret);
     });

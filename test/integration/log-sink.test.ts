@@ -2,9 +2,9 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { describe, expect, it } from "vitest";
-import { RawClient } from "../support/http-client.ts";
 import { waitForHanging } from "../support/in-flight.ts";
 import { groupEnd } from "../support/process-end.ts";
+import { readReadiness } from "../support/readiness.ts";
 import { FIXTURE, isGroupAlive, MAIN, Sidecar } from "../support/sidecar.ts";
 
 /** More than the sidecar keeps for a reader that has stopped, and the pipe holds. */
@@ -54,14 +54,8 @@ describe("a log sink", () => {
     const hanging = client.callTool("hang").catch((error: unknown) => error);
     await waitForHanging(client, 1);
     sidecar.process.kill("SIGTERM");
-    // Refused connections show that the first signal has arrived; a second one before that would be lost in the first.
-    for (;;) {
-      const refused = await new RawClient(sidecar.url).post("{}").then(
-        () => false,
-        () => true,
-      );
-      if (refused) break;
-    }
+    // Shows that the first signal has arrived; a second one before that would be lost in the first.
+    while ((await readReadiness(sidecar)).httpStatus !== 503);
     sidecar.process.kill("SIGTERM");
     await sidecar.exited;
     await groupEnd(childPid);

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { errorReply, readError } from "../support/error-reply.ts";
 import type { RawClient } from "../support/http-client.ts";
 import { waitForHanging } from "../support/in-flight.ts";
-import { postBytes } from "../support/mcp-request-bytes.ts";
+import { getBytes, postBytes } from "../support/mcp-request-bytes.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
@@ -63,6 +63,67 @@ describe("malformed HTTP", () => {
     using connection = await RawConnection.open(sidecar.origin);
     await connection.write(`GET /${"x".repeat(20_000)} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
     expect(readError(await connection.reply())).toStrictEqual(HEADERS_TOO_LARGE);
+  });
+
+  it("lets a client that goes on sending have its 400", async () => {
+    using connection = await RawConnection.open(sidecar.origin, true);
+    await connection.write(`POST /mcp HTTP/1.1\r\nHost: localhost\r\n${JSON_FIELDS}Transfer-Encoding: chunked\r\n\r\nzz\r\n`);
+    for (let pieces = 0; pieces < 20; pieces++) await connection.write(Buffer.alloc(1_000_000, "x"));
+    expect(readError(await connection.reply())).toStrictEqual(BAD_REQUEST);
+  });
+
+  it.each(["example.com:443", "/mcp", "localhost:80"])("answers CONNECT %s with 405 in JSON and closes the connection", async (target) => {
+    using connection = await RawConnection.open(sidecar.origin);
+    await connection.write(`CONNECT ${target} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
+    expect(readError(await connection.reply())).toStrictEqual(errorReply(405, -32000, "METHOD_NOT_ALLOWED", { data: { sent: false } }));
+    expect(await connection.rest()).toEqual({ text: "", end: "closed" });
+  });
+
+  it.each(["http://[::1", "http://", "http:///"])("answers a request for %j, which is no URL, with 404 in JSON", async (target) => {
+    using connection = await RawConnection.open(sidecar.origin);
+    await connection.write(`GET ${target} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
+    expect(readError(await connection.reply())).toStrictEqual(errorReply(404, -32000, "NOT_FOUND"));
+  });
+
+  it("asks a client that expects it to go on, and then answers it", async () => {
+    using connection = await RawConnection.open(sidecar.origin);
+    const bytes = postBytes({ jsonrpc: "2.0", id: 7, method: "ping" }, client.sessionId).replace(
+      "Accept:",
+      "Expect: 100-continue\r\nAccept:",
+    );
+    const bodyStart = bytes.indexOf("\r\n\r\n") + 4;
+    await connection.write(bytes.slice(0, bodyStart));
+    expect(await connection.reply()).toMatchObject({ status: 100, body: "" });
+    await connection.write(bytes.slice(bodyStart));
+    expect((await connection.reply()).body).toBe('{"jsonrpc":"2.0","id":7,"result":{}}');
+  });
+
+  it("answers a client that expects anything else with 417 in JSON", async () => {
+    using connection = await RawConnection.open(sidecar.origin);
+    const bytes = postBytes({ jsonrpc: "2.0", id: 7, method: "ping" }, client.sessionId).replace("Accept:", "Expect: tea\r\nAccept:");
+    await connection.write(bytes);
+    expect(readError(await connection.reply())).toStrictEqual(errorReply(417, -32600, "INVALID_REQUEST", { data: { sent: false } }));
+    await connection.write(getBytes("/livez"));
+    expect((await connection.reply()).status).toBe(200);
+  });
+
+  it.each([
+    ["websocket", "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="],
+    ["h2c", "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA"],
+  ])("answers a request that asks for %s as if it had not, and the next one of the connection", async (_what, fields) => {
+    using connection = await RawConnection.open(sidecar.origin);
+    const bytes = postBytes({ jsonrpc: "2.0", id: 7, method: "ping" }, client.sessionId);
+    await connection.write(bytes.replace("Accept:", `${fields}\r\nAccept:`));
+    expect((await connection.reply()).body).toBe('{"jsonrpc":"2.0","id":7,"result":{}}');
+    await connection.write(bytes);
+    expect((await connection.reply()).body).toBe('{"jsonrpc":"2.0","id":7,"result":{}}');
+  });
+
+  it("answers HEAD on the endpoint with 405 and no body, and the next request of the connection", async () => {
+    using connection = await RawConnection.open(sidecar.origin);
+    await connection.write(`HEAD /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n${getBytes("/livez")}`);
+    const heads = (await connection.reply("HEAD")).status;
+    expect([heads, (await connection.reply()).status]).toEqual([405, 200]);
   });
 
   it("answers an HTTP/1.1 request without Host with 400 in JSON, whatever else it holds", async () => {

@@ -1,3 +1,5 @@
+import { randomUUID } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { crash } from "../support/crash.ts";
@@ -21,29 +23,84 @@ function parse(reply: HttpReply): JsonRpcReply {
   return JSON.parse(reply.body) as JsonRpcReply;
 }
 
-/** As many requests as may be in flight and one more: the one that is refused shows that all others are in flight. */
-async function fill(
-  client: RawClient,
-  maxInFlight: number,
-  length: number,
-): Promise<{ refused: HttpReply; inFlight: Promise<HttpReply[]> }> {
-  const replies = Array.from({ length: maxInFlight + 1 }, (_, id) => post(client, id, length));
+/** As many requests as the session may have and one more: the one that is refused shows that all others have come. */
+async function fill(client: RawClient, maxRequests: number, length: number): Promise<{ refused: HttpReply; others: Promise<HttpReply[]> }> {
+  const replies = Array.from({ length: maxRequests + 1 }, (_, id) => post(client, id, length));
   const refused = await Promise.race(replies);
-  return { refused, inFlight: Promise.all(replies).then((all) => all.filter((reply) => reply !== refused)) };
+  return { refused, others: Promise.all(replies).then((all) => all.filter((reply) => reply !== refused)) };
+}
+
+function errorCodes(replies: readonly HttpReply[]): unknown[] {
+  return replies.map((reply) => parse(reply).error?.data?.["code"]);
+}
+
+/** How many calls of `wait_for_file` have reached the server: it says so on stderr. */
+function waitingCalls(sidecar: Sidecar): number {
+  return sidecar.logLines.filter((line) => JSON.stringify(line).includes("waiting for")).length;
+}
+
+function textOf(text: string): object {
+  return { content: [{ type: "text", text }] };
+}
+
+/** What the sidecar has in memory. */
+function residentBytes(sidecar: Sidecar): number {
+  const status = readFileSync(`/proc/${sidecar.process.pid}/status`, "utf8");
+  return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) * 1024;
 }
 
 describe("overload", () => {
-  it("refuses requests beyond MAX_IN_FLIGHT at once, until there is room again", async () => {
-    await using sidecar = await Sidecar.start({ flags: [...QUICK_RESTART, "--max-in-flight", "3"] });
+  it("lets requests beyond MAX_IN_FLIGHT wait until one is answered, and refuses what there is no room for at once", async () => {
+    await using directory = await TempDir.create();
+    await using sidecar = await Sidecar.start({ flags: ["--max-in-flight", "2", "--max-held-requests", "3"] });
     const client = await sidecar.client();
-    await client.callTool("mute", { method: "x-vendor/large" });
-    const { refused, inFlight } = await fill(client, 3, 1);
+    const path = directory.file("go");
+    const calls = Array.from({ length: 6 }, (_, id) =>
+      client.post({ jsonrpc: "2.0", id, method: "tools/call", params: { name: "wait_for_file", arguments: { path } } }),
+    );
+    const refused = await Promise.race(calls);
     const id = Number(parse(refused).id);
     expect(readError(refused)).toEqual(errorReply(503, -32000, "OVERLOADED", { id, data: OVERLOADED }));
     expect(refused.headers["retry-after"]).toBe("1");
-    expect(refused.body).toContain("The MCP server is overloaded: 3 requests are in flight. The request was not sent to it");
+    expect(refused.body).toContain("The MCP server is overloaded: it has 2 requests to answer, and 3 wait. The request was not sent to it");
+    await sidecar.waitFor(() => (waitingCalls(sidecar) === 2 ? true : undefined), "two calls that the server has");
+    await writeFile(path, "");
+    const answered = (await Promise.all(calls)).filter((reply) => reply !== refused);
+    expect(answered.map((reply) => parse(reply).result)).toEqual(Array(5).fill(textOf("the file is there")));
+    await sidecar.waitFor(() => (waitingCalls(sidecar) === 5 ? true : undefined), "five calls that the server had");
+  });
+
+  it("keeps nothing of what the server has read, however long its answers are in coming", async () => {
+    await using sidecar = await Sidecar.start();
+    const client = await sidecar.client();
+    const before = residentBytes(sidecar);
+    const length = 8_000_000;
+    // As most clients choose them: a part of the text that is longer than what is always copied.
+    const ids = Array.from({ length: 40 }, () => randomUUID());
+    const calls: Promise<HttpReply>[] = [];
+    for (const id of ids) {
+      const params = { name: "hang", arguments: { padding: "p".repeat(length) }, _meta: { progressToken: `token of ${id}` } };
+      calls.push(client.post({ jsonrpc: "2.0", id, method: "tools/call", params }));
+      // Answered once the server has read what came before.
+      await client.callTool("echo", { text: "read" });
+    }
+    // Kept, each would take its length twice: as the bytes of the body, and as the text for the server.
+    expect(residentBytes(sidecar) - before).toBeLessThan(ids.length * length);
+    await client.callTool("release");
+    expect((await Promise.all(calls)).map((reply) => parse(reply).id)).toEqual(ids);
+  });
+
+  it("refuses a request that has waited for HOLD_TIMEOUT_MS, and serves the next one when there is room again", async () => {
+    await using sidecar = await Sidecar.start({ flags: [...QUICK_RESTART, "--max-in-flight", "1", "--hold-timeout-ms", "100"] });
+    const client = await sidecar.client();
+    const hanging = client.callTool("wait_for_file", { path: "/no such file" });
+    await sidecar.waitFor(() => (waitingCalls(sidecar) === 1 ? true : undefined), "the call that the server has");
+    const refused = await post(client, 5, 1);
+    expect(readError(refused)).toEqual(errorReply(503, -32000, "OVERLOADED", { id: 5, data: OVERLOADED }));
+    expect(refused.body).toContain("it has 1 requests to answer, and 0 wait");
     await crash(sidecar);
-    expect((await inFlight).map((reply) => parse(reply).error?.data?.["code"])).toEqual(Array(3).fill("UPSTREAM_EXITED"));
+    expect((await hanging).error?.data?.["code"]).toBe("UPSTREAM_EXITED");
+    await waitForGeneration(sidecar, 2);
     expect(await client.toolText("echo", { text: "room" })).toBe("room");
   });
 
@@ -64,6 +121,37 @@ describe("overload", () => {
     expect(new Set(accepted.map((reply) => parse(reply).error?.data?.["code"]))).toEqual(new Set(["REQUEST_TIMEOUT"]));
     // Besides the queue there is one write under way, of 256 KiB at most.
     expect(accepted.length * 100_000).toBeLessThanOrEqual(maxQueued + 256 * 1024);
+  });
+
+  it("keeps no memory of what a server does not read, and goes on when it reads again", async () => {
+    await using directory = await TempDir.create();
+    await using sidecar = await Sidecar.start({ flags: ["--max-queued-bytes", "1000000"] });
+    const client = await sidecar.client();
+    const path = directory.file("read");
+    await client.toolText("pause_reading", { path });
+    const accepted: Promise<HttpReply>[] = [];
+    const flood = async (count: number): Promise<void> => {
+      for (let wave = 0; wave < count; wave++) {
+        const replies = Array.from({ length: 10 }, (_, id) => post(client, id, LARGE));
+        const refusal = await Promise.race(replies);
+        expect(errorCodes([refusal])).toEqual(["OVERLOADED"]);
+        accepted.push(...replies);
+      }
+    };
+    await flood(10);
+    const before = residentBytes(sidecar);
+    // 150 MB, of which there is room for none.
+    await flood(50);
+    const after = residentBytes(sidecar);
+    await writeFile(path, "");
+    const replies = await Promise.all(accepted);
+    const answered = replies.filter((reply) => parse(reply).result !== undefined);
+    expect(new Set(errorCodes(replies.filter((reply) => !answered.includes(reply))))).toEqual(new Set(["OVERLOADED"]));
+    // The first is being written, as much as that may be.
+    expect(answered.length).toBeGreaterThanOrEqual(3);
+    expect(answered.length * LARGE).toBeLessThanOrEqual(1_000_000 + LARGE + 256 * 1024);
+    expect(await client.toolText("echo", { text: "reads again" })).toBe("reads again");
+    expect(after - before).toBeLessThan(50 * 1024 * 1024);
   });
 
   it("refuses notifications beyond MAX_QUEUED_BYTES when the server stops reading", async () => {
@@ -113,12 +201,12 @@ describe("overload", () => {
   });
 
   it("sends what a server never read to the next generation, each request exactly once", async () => {
-    await using sidecar = await Sidecar.start({ flags: [...QUICK_RESTART, "--max-in-flight", "5"] });
+    await using sidecar = await Sidecar.start({ flags: [...QUICK_RESTART, "--max-in-flight", "3", "--max-session-requests", "5"] });
     const client = await sidecar.client();
     await client.toolText("stop_reading");
-    const { inFlight } = await fill(client, 5, LARGE);
+    const { others } = await fill(client, 5, LARGE);
     await crash(sidecar);
-    const replies = (await inFlight).map(parse);
+    const replies = (await others).map(parse);
 
     const failed = replies.filter((reply) => reply.error !== undefined);
     expect(failed.map((reply) => reply.error?.data)).toEqual([

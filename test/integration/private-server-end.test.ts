@@ -56,7 +56,7 @@ describe("a private server", () => {
     await sidecar.waitForLog("mcp server exited");
     using connection = await RawConnection.open(sidecar.origin);
     await connection.write(postBytes(initializeRequest()));
-    await sidecar.waitForLog("mcp server exited", (line) => line["generation"] === 5);
+    await sidecar.waitForLog("mcp server exited", (line) => line["lane"] === "private-1" && line["generation"] === 2);
     connection[Symbol.dispose]();
     expect(await sidecar.stop()).toBe(0);
   });

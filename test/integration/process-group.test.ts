@@ -1,4 +1,7 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { describe, expect, it } from "vitest";
+import { signalGroup, waitForGroupEnd } from "../../src/upstream/process-group.ts";
 import { readWhere } from "../support/in-flight.ts";
 import { readReadiness, waitForGeneration } from "../support/readiness.ts";
 import { isAlive, isGroupAlive, Sidecar } from "../support/sidecar.ts";
@@ -6,6 +9,28 @@ import { isAlive, isGroupAlive, Sidecar } from "../support/sidecar.ts";
 const RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "1000"];
 
 describe("the server's process group", () => {
+  it("has ended where all that is left of it waits to be reaped, which may be for ever", async () => {
+    // As PID 1 that does not reap: a parent that is stopped.
+    const script = `
+      const { spawn } = require("node:child_process");
+      const child = spawn("sleep", ["600"], { detached: true, stdio: "ignore" });
+      console.log(child.pid);
+    `;
+    const parent = spawn(process.execPath, ["-e", script], { stdio: ["ignore", "pipe", "inherit"] });
+    const [chunk] = (await once(parent.stdout, "data")) as [Buffer];
+    const leaderPid = Number(String(chunk));
+    parent.kill("SIGSTOP");
+    try {
+      expect(await waitForGroupEnd(leaderPid, 50)).toBe(false);
+      process.kill(leaderPid, "SIGKILL");
+      expect(await waitForGroupEnd(leaderPid, 5000)).toBe(true);
+      expect(signalGroup(leaderPid, 0)).toBe(true);
+    } finally {
+      parent.kill("SIGKILL");
+      await once(parent, "exit");
+    }
+  });
+
   it.each(["grandchild", "grandchild-with-pipes"])("is gone before the next generation starts, in mode %s", async (mode) => {
     await using sidecar = await Sidecar.start({ mode, flags: RESTART });
     const client = await sidecar.client();
@@ -50,6 +75,14 @@ describe("the server's process group", () => {
     process.kill(-sidecar.childPid, "SIGKILL");
     await waitForGeneration(sidecar, 2);
     expect(await client.toolText("echo", { text: "alive" })).toBe("alive");
+  });
+
+  it("delays no answer: what was in flight has it while the rest of the group is still being ended", async () => {
+    await using sidecar = await Sidecar.start({ mode: "grandchild-stubborn", flags: RESTART });
+    const client = await sidecar.client();
+    const { grandchildPid = 0 } = await readWhere(client);
+    const { error } = await client.callTool("kill");
+    expect([error?.data?.["code"], isAlive(grandchildPid)]).toEqual(["UPSTREAM_EXITED", true]);
   });
 
   it("keeps the sidecar unready while it is being ended", async () => {

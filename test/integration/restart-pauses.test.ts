@@ -4,7 +4,9 @@ import { Sidecar } from "../support/sidecar.ts";
 
 const FIRST_MS = 20;
 const LONGEST_MS = 400;
-const PAUSES = ["--restart-backoff-ms", String(FIRST_MS), "--restart-max-ms", String(LONGEST_MS)];
+/** In a crash loop every pause would be the longest. */
+const NO_CRASH_LOOP = ["--crash-loop-exits", "1000"];
+const PAUSES = ["--restart-backoff-ms", String(FIRST_MS), "--restart-max-ms", String(LONGEST_MS), ...NO_CRASH_LOOP];
 
 /** The pauses logged so far, once there are as many as this. */
 function pauses(sidecar: Sidecar, count: number): Promise<number[]> {

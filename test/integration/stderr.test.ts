@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { readReadiness } from "../support/readiness.ts";
 import { type LogLine, Sidecar } from "../support/sidecar.ts";
 
-const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
+const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20", "--crash-loop-exits", "1000"];
 
 function stderrLines(sidecar: Sidecar): LogLine[] {
   return sidecar.logLines.filter((line) => line["stream"] === "stderr");

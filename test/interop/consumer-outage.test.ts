@@ -114,7 +114,9 @@ describe("the consumer of a pod while the server is away", () => {
   });
 
   it("gets for every call its own result or a reason, however often the server crashes", async () => {
-    await using sidecar = await Sidecar.start({ flags: ["--restart-backoff-ms", "1", "--restart-max-ms", "1"] });
+    await using sidecar = await Sidecar.start({
+      flags: ["--restart-backoff-ms", "1", "--restart-max-ms", "1", "--crash-loop-exits", "1000"],
+    });
     using consumer = new ConsumerClient(sidecar.url);
     const crashes = { isOver: false };
     const work = async (worker: number): Promise<Outcome[]> => {

@@ -64,8 +64,12 @@ function expectedOf({ name, lane }: Participant): { steps: Answered[]; said: str
   };
 }
 
-function privatePids({ logLines }: Sidecar): number[] {
-  return logLines.filter(({ msg, lane }) => msg === "mcp server started" && lane !== undefined).map(({ childPid }) => Number(childPid));
+/** The servers of the five clients that get their own. The log may be read later than the answers. */
+function privatePids(sidecar: Sidecar): Promise<number[]> {
+  return sidecar.waitFor(() => {
+    const started = sidecar.logLines.filter(({ msg, lane }) => msg === "mcp server started" && lane !== undefined);
+    return started.length === 5 ? started.map(({ childPid }) => Number(childPid)) : undefined;
+  }, "five private servers");
 }
 
 /** Connects all; each may have its own way there. */
@@ -99,8 +103,7 @@ describe("ten clients of both kinds at once", () => {
       expect(heard).toEqual([]);
     }
 
-    const pids = privatePids(sidecar);
-    expect(pids).toHaveLength(5);
+    const pids = await privatePids(sidecar);
     await Promise.all(clients.map((client) => client[Symbol.asyncDispose]()));
     await Promise.all(pids.map(groupEnd));
   });
@@ -125,12 +128,11 @@ describe("ten clients of both kinds at once", () => {
   });
 
   it("that leave without a word have their processes ended when they have been idle", async () => {
-    await using sidecar = await Sidecar.start({ command: CONFORMANCE_SERVER, flags: ["--session-idle-timeout-ms", "500"] });
+    await using sidecar = await Sidecar.start({ command: CONFORMANCE_SERVER, flags: ["--session-idle-timeout-ms", "1500"] });
     const clients = await connectAll(() => sidecar.url);
     await Promise.all(clients.map((client) => client.ping()));
     await Promise.all(clients.map((client) => client.close()));
-    const pids = privatePids(sidecar);
-    expect(pids).toHaveLength(5);
+    const pids = await privatePids(sidecar);
     await Promise.all(pids.map(groupEnd));
     expect(sidecar.logLines.filter(({ msg }) => msg === "session ended")).toHaveLength(5);
   });

@@ -26,9 +26,10 @@ export class RawConnection implements Disposable {
     socket.once("close", () => ended("closed"));
   }
 
-  static async open(origin: string): Promise<RawConnection> {
+  /** @param allowHalfOpen whether the client goes on writing when the server has ended its side. */
+  static async open(origin: string, allowHalfOpen = false): Promise<RawConnection> {
     const { hostname, port } = new URL(origin);
-    const socket = connect(Number(port), hostname);
+    const socket = connect({ host: hostname, port: Number(port), allowHalfOpen });
     await once(socket, "connect");
     return new RawConnection(socket);
   }
@@ -45,15 +46,15 @@ export class RawConnection implements Disposable {
     this.#socket.end();
   }
 
-  /** Reads the next reply, to the end that its Content-Length gives; without one it has no body. */
-  async reply(): Promise<HttpReply> {
+  /** Reads the next reply, to the end that its Content-Length gives; without one, or to HEAD, it has no body. */
+  async reply(method = "GET"): Promise<HttpReply> {
     for (;;) {
       const headEnd = this.#received.indexOf("\r\n\r\n");
       if (headEnd !== -1) {
         const [statusLine = "", ...fields] = this.#received.subarray(0, headEnd).toString("latin1").split("\r\n");
         const headers = Object.fromEntries(fields.map(readField));
         const bodyStart = headEnd + 4;
-        const bodyEnd = bodyStart + Number(headers["content-length"] ?? 0);
+        const bodyEnd = bodyStart + (method === "HEAD" ? 0 : Number(headers["content-length"] ?? 0));
         if (this.#received.length >= bodyEnd) {
           const body = this.#received.subarray(bodyStart, bodyEnd).toString();
           this.#received = this.#received.subarray(bodyEnd);

@@ -12,8 +12,10 @@ export interface Readiness {
     readonly generation: number;
     readonly exitCode: number | null;
     readonly signal: string | null;
+    readonly kind: string;
     readonly reason: string;
     readonly at: string;
+    readonly stderrTail: readonly string[];
     readonly stderrLastLine: string | null;
   } | null;
   readonly nextRetryAt: string | null;

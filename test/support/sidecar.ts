@@ -167,6 +167,13 @@ export function isGroupAlive(leaderPid: number): boolean {
   return processes().some((each) => each.group === leaderPid);
 }
 
+/** The processes of a group that run. */
+export function groupMembers(leaderPid: number): number[] {
+  return processes()
+    .filter((each) => each.group === leaderPid)
+    .map(({ pid }) => pid);
+}
+
 /** All that run, by proc(5): pid (name) state ppid pgrp … */
 function processes(): { readonly pid: number; readonly group: number }[] {
   return readdirSync("/proc")

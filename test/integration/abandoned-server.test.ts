@@ -1,0 +1,55 @@
+import { describe, expect, it } from "vitest";
+import { outgoing } from "../../src/jsonrpc/outgoing.ts";
+import { Supervised } from "../support/supervised.ts";
+
+const RESULT = '{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"sh","version":"1"}}';
+/** Shakes hands, then says something when it is told to end, and nothing else. */
+const TALKS_AT_ITS_END = `
+  trap 'echo "{\\"jsonrpc\\":\\"2.0\\",\\"id\\":\\"late\\",\\"method\\":\\"roots/list\\"}"; sleep 0.3; exit 0' TERM
+  read initialize
+  echo '{"jsonrpc":"2.0","id":0,"result":${RESULT}}'
+  echo '{"jsonrpc":"2.0","method":"notifications/early"}'
+  while :; do sleep 0.05; done
+`;
+
+describe("a server that is given up", () => {
+  it("is not heard any more: nobody could tell its last words from those of the next generation", async () => {
+    await using supervised = new Supervised("sh", ["-c", TALKS_AT_ITS_END], 1);
+    await supervised.nextReady();
+    supervised.supervisor.restart("hung: for a test");
+    await supervised.nextReady();
+    expect(supervised.exits).toMatchObject([{ generation: 1, kind: "hung", reason: "hung: for a test" }]);
+    expect(supervised.supervisor.status()).toMatchObject({ generation: 2, lastExit: { kind: "hung", exitCode: 0 } });
+    expect([...new Set(supervised.messages)]).toEqual(['{"jsonrpc":"2.0","method":"notifications/early"}']);
+  });
+
+  it("is not heard any more where only the process is gone that had started it", async () => {
+    await using supervised = new Supervised("sh", ["-c", `exec 3<&0; sh -c "$0" <&3 & wait`, TALKS_AT_ITS_END], 1);
+    await supervised.nextReady();
+    process.kill(supervised.supervisor.status().pid ?? 0, "SIGKILL");
+    await supervised.nextReady();
+    expect(supervised.exits).toMatchObject([{ generation: 1, kind: "signal", signal: "SIGKILL" }]);
+    expect([...new Set(supervised.messages)]).toEqual(['{"jsonrpc":"2.0","method":"notifications/early"}']);
+  });
+
+  it("is written nothing more: what is queued is for the next generation", async () => {
+    await using supervised = new Supervised("sh", ["-c", TALKS_AT_ITS_END], 1);
+    await supervised.nextReady();
+    const line = outgoing('{"jsonrpc":"2.0","id":1,"method":"tools/call"}');
+    supervised.supervisor.send(line);
+    supervised.supervisor.restart("hung: for a test");
+    await supervised.nextReady();
+    expect(supervised.unwritten).toContain(line);
+    expect(line.state).toBe("queued");
+  });
+
+  it("counts as one that was ended once, however often it is given up", async () => {
+    await using supervised = new Supervised("sh", ["-c", TALKS_AT_ITS_END], 1);
+    await supervised.nextReady();
+    supervised.supervisor.restart("first");
+    supervised.supervisor.restart("second");
+    await supervised.nextReady();
+    expect(supervised.exits.map(({ reason }) => reason)).toEqual(["first"]);
+    expect(supervised.counters.toJSON()).toMatchObject({ exits: { hung: 1 } });
+  });
+});

@@ -1,0 +1,94 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { describe, expect, it } from "vitest";
+import { readSeen, readWhere } from "../support/in-flight.ts";
+import { LANES, useLane } from "../support/lanes.ts";
+import { groupEnd } from "../support/process-end.ts";
+import { readReadiness } from "../support/readiness.ts";
+import { isAlive, Sidecar } from "../support/sidecar.ts";
+
+const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
+const REQUEST_TIMEOUT_MS = 1000;
+/** As `sidecar.ts` has them: 1 s after the end of stdin, 2 s after SIGTERM; and as much again for a busy machine. */
+const GRACES_MS = 2 * (1000 + 2000);
+
+describe.each(LANES)("a hung %s server", (kind) => {
+  it("is restarted after several timeouts in a row, and what is in flight is answered at once, not when its process is gone", async () => {
+    const flags = [...QUICK_RESTART, "--request-timeout-ms", String(REQUEST_TIMEOUT_MS), "--hung-timeouts", "2"];
+    await using sidecar = await Sidecar.start({ flags });
+    const { client, childPid, waitForLog } = await useLane(sidecar, kind);
+    process.kill(childPid, "SIGSTOP");
+    expect((await client.callTool("echo")).error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
+    const last = client.callTool("echo");
+    await delay(REQUEST_TIMEOUT_MS / 3);
+    const inFlight = client.callTool("echo");
+    expect((await last).error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
+    const { error } = await inFlight;
+    // A stopped process ends by SIGKILL only, which is still to come.
+    expect(isAlive(childPid)).toBe(true);
+    const reason = "hung: it said nothing while tools/call ran out of time, the last of 2 in a row";
+    expect(error?.data).toEqual({ code: "UPSTREAM_EXITED", sent: true, retrySafe: false });
+    expect(error?.message).toContain(`(${reason})`);
+
+    const exited = await waitForLog("mcp server exited");
+    expect(exited).toMatchObject({ level: "warn", childPid, generation: 1, kind: "hung", reason });
+    const next = await waitForLog("mcp server started", (line) => line["generation"] === 2);
+    expect(isAlive(childPid)).toBe(false);
+    expect(Date.parse(String(next["time"])) - Date.parse(String(exited["time"]))).toBeLessThan(GRACES_MS);
+    expect((await readWhere(client)).pid).toBe(next["childPid"]);
+  });
+
+  it("is restarted while nobody calls, where it is asked for signs of life", async () => {
+    await using sidecar = await Sidecar.start({ flags: [...QUICK_RESTART, "--ping-interval-ms", "300"] });
+    const { client, childPid, waitForLog } = await useLane(sidecar, kind);
+    process.kill(childPid, "SIGSTOP");
+    const reason = "hung: it said nothing while ping ran out of time, the last of 3 in a row";
+    expect(await waitForLog("mcp server exited")).toMatchObject({ kind: "hung", reason });
+    await waitForLog("mcp server ready", (line) => line["generation"] === 2);
+    expect(isAlive(childPid)).toBe(false);
+    expect(await client.toolText("echo", { text: "back" })).toBe("back");
+  });
+
+  it("is ended more gently where it only does not answer", async () => {
+    await using sidecar = await Sidecar.start({ flags: [...QUICK_RESTART, "--ping-interval-ms", "400", "--hung-timeouts", "2"] });
+    const { client, childPid, waitForLog } = await useLane(sidecar, kind);
+    await client.callTool("mute", { method: "ping" });
+    await waitForLog("mcp server exited", (line) => line["kind"] === "hung");
+    await waitForLog("mcp server ready", (line) => line["generation"] === 2);
+    await groupEnd(childPid);
+    expect(await client.toolText("echo", { text: "back" })).toBe("back");
+  });
+});
+
+describe("a server that hangs", () => {
+  it("and is blocked, but not stopped, ends by SIGTERM: the readiness tells how it went", async () => {
+    await using sidecar = await Sidecar.start({ flags: [...QUICK_RESTART, "--hung-timeouts", "1", "--request-timeout-ms", "500"] });
+    const client = await sidecar.client();
+    expect((await client.callTool("block")).error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
+    await sidecar.waitForLog("mcp server ready", (line) => line["generation"] === 2);
+    expect((await readReadiness(sidecar)).lastExit).toMatchObject({ generation: 1, kind: "hung", exitCode: null, signal: "SIGTERM" });
+  });
+});
+
+describe("a server that does not hang", () => {
+  it("answers others while one call never ends", async () => {
+    await using sidecar = await Sidecar.start({ flags: [...QUICK_RESTART, "--hung-timeouts", "1", "--request-timeout-ms", "1500"] });
+    const client = await sidecar.client();
+    const { pid } = await readWhere(client);
+    const hanging = { isOver: false };
+    const calls = Promise.all([client.callTool("hang"), client.callTool("hang")]).finally(() => (hanging.isOver = true));
+    while (!hanging.isOver) await client.toolText("echo", { text: "on" });
+    for (const { error } of await calls) expect(error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
+    expect((await readWhere(client)).pid).toBe(pid);
+  });
+
+  it.each(["with a result", "with an error"])("answers ping %s", async (how) => {
+    await using sidecar = await Sidecar.start({ flags: [...QUICK_RESTART, "--ping-interval-ms", "400"] });
+    const client = await sidecar.client();
+    const { pid } = await readWhere(client);
+    if (how === "with an error") await client.callTool("refuse", { method: "ping" });
+    // It is asked while nothing else is going on; if its answers were none, it would have been restarted by the fifth interval.
+    await delay(8 * 400);
+    expect((await readSeen(client)).filter((method) => method === "ping").length).toBeGreaterThanOrEqual(2);
+    expect((await readWhere(client)).pid).toBe(pid);
+  });
+});

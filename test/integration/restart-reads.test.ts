@@ -1,0 +1,207 @@
+import { writeFile } from "node:fs/promises";
+import { describe, expect, it } from "vitest";
+import { crash, crashProcess } from "../support/crash.ts";
+import { Gate } from "../support/gate.ts";
+import type { HttpReply, RawClient } from "../support/http-client.ts";
+import { readSeen, readWhere, waitForSeen } from "../support/in-flight.ts";
+import { LaneClient } from "../support/lane-client.ts";
+import { LANE_CLIENTS } from "../support/lanes.ts";
+import { Sidecar } from "../support/sidecar.ts";
+import { TempDir } from "../support/temp-dir.ts";
+
+const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
+/** A pause that no test sees the end of. */
+const NO_RESTART = ["--restart-backoff-ms", "600000", "--restart-max-ms", "600000"];
+const READS = [
+  "tools/list",
+  "resources/list",
+  "resources/templates/list",
+  "resources/read",
+  "prompts/list",
+  "prompts/get",
+  "completion/complete",
+];
+
+/** Has this server answer none of these requests. */
+async function mute(client: RawClient, ...methods: readonly string[]): Promise<void> {
+  for (const method of methods) await client.callTool("mute", { method });
+}
+
+describe.each(LANE_CLIENTS)("a request that a $lane server had when it was killed", ({ connect }) => {
+  it("is answered by the next one where it only reads, each with its own answer", async () => {
+    await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
+    const client = await connect(sidecar);
+    const { pid } = await readWhere(client);
+    await mute(client, ...READS);
+    const replies = READS.map((method, index) => client.request(method, { uri: `x://${index}` }, "same"));
+    for (const method of READS) await waitForSeen(client, method);
+    await crashProcess(sidecar, pid);
+    const [tools, ...others] = await Promise.all(replies);
+    expect([tools?.status, tools?.id, Array.isArray(tools?.result?.["tools"])]).toEqual([200, "same", true]);
+    expect(others.map(({ result }) => result)).toEqual(
+      READS.slice(1).map((method, index) => ({ method, params: { uri: `x://${index + 1}` } })),
+    );
+    // Once each, in the order in which they had come, ahead of what came later.
+    expect((await readSeen(client)).filter((method) => READS.includes(method))).toEqual(READS);
+  });
+
+  it("is answered with that where none follows in time, and with 200 since it had been sent", async () => {
+    await using sidecar = await Sidecar.start({ flags: [...NO_RESTART, "--hold-timeout-ms", "50"] });
+    const client = await connect(sidecar);
+    const { pid } = await readWhere(client);
+    await mute(client, "resources/list");
+    const reply = client.request("resources/list");
+    await waitForSeen(client, "resources/list");
+    await crashProcess(sidecar, pid);
+    const { status, error } = await reply;
+    const { retryAfterSeconds, ...data } = error?.data ?? {};
+    expect([status, data]).toEqual([200, { code: "UPSTREAM_NOT_READY", sent: true, retrySafe: true }]);
+    expect(retryAfterSeconds).toBeGreaterThan(1);
+    expect(error?.message).toBe(
+      "The MCP server is not ready: backing-off (last: ended by SIGKILL). The request had been sent, but only reads; it is safe to retry.",
+    );
+  });
+});
+
+describe("a request that waits to be sent once more", () => {
+  /** A read that a server had, and the next server behind the gate. */
+  async function waiting(
+    sidecar: Sidecar,
+    gate: Gate,
+    client: RawClient,
+    leaving?: AbortController,
+  ): Promise<{ reply: Promise<HttpReply> }> {
+    await mute(client, "resources/list");
+    const request = { jsonrpc: "2.0", id: 7, method: "resources/list" };
+    const reply = client.post(request, leaving === undefined ? {} : { signal: leaving.signal });
+    await waitForSeen(client, "resources/list");
+    await gate.close();
+    await crash(sidecar);
+    await sidecar.waitForLog("mcp server started", (line) => line["generation"] === 2);
+    return { reply };
+  }
+
+  /** What the next server has heard, once it is there. */
+  async function heard(sidecar: Sidecar, gate: Gate): Promise<string[]> {
+    await gate.open();
+    await sidecar.waitForLog("mcp server ready", (line) => line["generation"] === 2);
+    return readSeen(await sidecar.client());
+  }
+
+  const NOTHING = ["initialize", "notifications/initialized", "tools/call"];
+
+  async function startGated(gate: Gate): Promise<Sidecar> {
+    await gate.open();
+    return Sidecar.start({ mode: "gated", env: gate.env, flags: QUICK_RESTART });
+  }
+
+  it("is not sent where its client goes away", async () => {
+    await using gate = await Gate.create();
+    await using sidecar = await startGated(gate);
+    const leaving = new AbortController();
+    const { reply } = await waiting(sidecar, gate, await sidecar.client(), leaving);
+    const left = reply.catch((error: unknown) => String(error));
+    leaving.abort();
+    expect(await left).toContain("aborted");
+    await sidecar.waitForLog("request given up", (line) => line["reason"] === "client disconnected");
+    expect(await heard(sidecar, gate)).toEqual(NOTHING);
+  });
+
+  it("is not sent where its client cancels it", async () => {
+    await using gate = await Gate.create();
+    await using sidecar = await startGated(gate);
+    const client = await sidecar.client();
+    const { reply } = await waiting(sidecar, gate, client);
+    await client.post({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 7 } });
+    expect([(await reply).status, (await reply).body]).toEqual([202, ""]);
+    expect(await heard(sidecar, gate)).toEqual(NOTHING);
+  });
+
+  it("ends with its session", async () => {
+    await using gate = await Gate.create();
+    await using sidecar = await startGated(gate);
+    const client = await sidecar.client();
+    const { reply } = await waiting(sidecar, gate, client);
+    await client.post("", { method: "DELETE" });
+    expect((await reply).status).toBe(200);
+    expect(JSON.parse((await reply).body)).toMatchObject({
+      id: 7,
+      error: { data: { code: "REQUEST_CANCELLED", sent: true, retrySafe: true } },
+    });
+    expect(await heard(sidecar, gate)).toEqual(NOTHING);
+  });
+
+  it("is waited for by a sidecar that drains", async () => {
+    await using gate = await Gate.create();
+    await using sidecar = await startGated(gate);
+    const { reply } = await waiting(sidecar, gate, await sidecar.client());
+    sidecar.process.kill("SIGTERM");
+    await gate.open();
+    expect(JSON.parse((await reply).body)).toEqual({ jsonrpc: "2.0", id: 7, result: { method: "resources/list" } });
+    expect((await sidecar.exited).code).toBe(0);
+  });
+});
+
+describe("a call of a read-only tool that a server had when it was killed", () => {
+  const TOOL = "wait_for_file";
+
+  function start(flags: readonly string[]): Promise<Sidecar> {
+    return Sidecar.start({ flags: [...QUICK_RESTART, ...flags], env: { FIXTURE_READ_ONLY: TOOL } });
+  }
+
+  async function arrival(sidecar: Sidecar, path: string, generation: number): Promise<void> {
+    await sidecar.waitForLog(`waiting for ${path}`, (line) => line["generation"] === generation);
+  }
+
+  it.each(LANE_CLIENTS)("is answered by the next one with --retry read-only, $lane", async ({ connect }) => {
+    await using dir = await TempDir.create();
+    await using sidecar = await start(["--retry", "read-only"]);
+    const client = await connect(sidecar);
+    await waitForSeen(client, "tools/list");
+    const { pid } = await readWhere(client);
+    const path = dir.file("go");
+    const [repeated, other] = [client.callTool(TOOL, { path }), client.callTool("hang")];
+    await arrival(sidecar, path, 1);
+    await waitForSeen(client, "tools/call");
+    await crashProcess(sidecar, pid);
+    expect((await other).error?.data).toMatchObject({ code: "UPSTREAM_EXITED", sent: true, retrySafe: false });
+    await arrival(sidecar, path, 2);
+    await writeFile(path, "");
+    expect((await repeated).result?.content?.[0]?.text).toBe("the file is there");
+  });
+
+  it("is sent twice at most: it fails with the second server that is killed, and is safe to retry", async () => {
+    await using dir = await TempDir.create();
+    await using sidecar = await start(["--retry", "read-only"]);
+    const client = await sidecar.client();
+    await waitForSeen(client, "tools/list");
+    const path = dir.file("never");
+    const reply = client.callTool(TOOL, { path });
+    for (const generation of [1, 2]) {
+      await arrival(sidecar, path, generation);
+      await crash(sidecar);
+    }
+    expect((await reply).error?.data).toEqual({ code: "UPSTREAM_EXITED", sent: true, retrySafe: true, signal: "SIGKILL" });
+    expect(await readSeen(client)).toEqual(["initialize", "notifications/initialized", "tools/list", "tools/call"]);
+  });
+
+  it("fails where its client has seen progress of it", async () => {
+    await using sidecar = await start(["--retry", "read-only"]);
+    const client = await LaneClient.connectShared(sidecar);
+    await waitForSeen(client, "tools/list");
+    using stream = await client.begin(TOOL, { path: "/never" }, 3, { progressToken: "t" });
+    expect((await stream.next()).params).toEqual({ progressToken: "t", progress: 1 });
+    await crash(sidecar);
+    expect((await stream.answer()).error?.data).toMatchObject({ code: "UPSTREAM_EXITED", retrySafe: true });
+  });
+
+  it.each([{ flags: [] }, { flags: ["--retry", "off"] }])("fails with $flags, and no server is asked for its tools", async ({ flags }) => {
+    await using sidecar = await start(flags);
+    const client = await sidecar.client();
+    const reply = client.callTool(TOOL, { path: "/never" });
+    await arrival(sidecar, "/never", 1);
+    await crash(sidecar);
+    expect((await reply).error?.data).toMatchObject({ code: "UPSTREAM_EXITED", sent: true, retrySafe: false });
+    expect(await readSeen(client)).toEqual(["initialize", "notifications/initialized", "tools/call"]);
+  });
+});

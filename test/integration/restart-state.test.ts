@@ -1,0 +1,61 @@
+import { describe, expect, it } from "vitest";
+import { crashServerOf } from "../support/crash.ts";
+import { LaneClient } from "../support/lane-client.ts";
+import { Sidecar } from "../support/sidecar.ts";
+
+const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
+
+/** All that the server has received, but for tool calls: methods, with what they are about. */
+async function told(client: LaneClient): Promise<string[]> {
+  const messages = (await client.lines()).map((line) => JSON.parse(line) as { method: string; params?: { level?: string; uri?: string } });
+  return messages
+    .filter(({ method }) => method !== "tools/call")
+    .map(({ method, params }) => `${method} ${params?.level ?? params?.uri ?? ""}`.trim());
+}
+
+describe("the next server of a single client", () => {
+  it("is told what the former one was told: initialize, level, roots and subscriptions, again after each crash", async () => {
+    await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
+    const client = await LaneClient.connect(sidecar);
+    await client.request("logging/setLevel", { level: "debug" });
+    await client.request("resources/subscribe", { uri: "x://1" });
+    await client.request("resources/subscribe", { uri: "x://2" });
+    await client.request("resources/unsubscribe", { uri: "x://1" });
+    await client.post({ jsonrpc: "2.0", method: "notifications/roots/list_changed" });
+    await client.request("logging/setLevel", { level: "error" });
+    for (let crashes = 0; crashes < 3; crashes++) {
+      await crashServerOf(sidecar, client);
+      expect(await told(client)).toEqual([
+        "initialize",
+        "notifications/initialized",
+        "logging/setLevel error",
+        "notifications/roots/list_changed",
+        "resources/subscribe x://2",
+      ]);
+    }
+  });
+
+  it("is told nothing that the former one has refused, and nothing of another client's", async () => {
+    await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
+    const [client, other] = [await LaneClient.connect(sidecar), await LaneClient.connect(sidecar)];
+    await other.request("logging/setLevel", { level: "debug" });
+    await client.toolText("refuse", { method: "resources/subscribe" });
+    await client.toolText("refuse", { method: "logging/setLevel" });
+    expect((await client.request("resources/subscribe", { uri: "x://1" })).error?.code).toBe(-32602);
+    expect((await client.request("logging/setLevel", { level: "info" })).error?.code).toBe(-32602);
+    await crashServerOf(sidecar, client);
+    expect(await told(client)).toEqual(["initialize", "notifications/initialized"]);
+  });
+
+  it("answers all of that to nobody: what the client reads is its own", async () => {
+    await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
+    const client = await LaneClient.connect(sidecar);
+    using stream = await client.stream();
+    await client.request("logging/setLevel", { level: "debug" });
+    await client.request("resources/subscribe", { uri: "x://1" });
+    await crashServerOf(sidecar, client);
+    await told(client);
+    await client.end();
+    expect(await stream.rest()).toEqual([]);
+  });
+});

@@ -1,0 +1,94 @@
+import { writeFile } from "node:fs/promises";
+import { describe, expect, it } from "vitest";
+import { errorReply, readError } from "../support/error-reply.ts";
+import { type HttpReply, type JsonRpcReply, RawClient } from "../support/http-client.ts";
+import { Sidecar } from "../support/sidecar.ts";
+import { TempDir } from "../support/temp-dir.ts";
+
+/** In flight there are fewer: what waits counts as well. */
+const FLAGS = ["--max-session-requests", "3", "--max-in-flight", "2"];
+const DATA = { sent: false, retrySafe: true, retryAfterSeconds: 1 };
+
+function waitForFile(id: string | number, path: string): object {
+  return { jsonrpc: "2.0", id, method: "tools/call", params: { name: "wait_for_file", arguments: { path } } };
+}
+
+/** One more than the session may have: the one that is refused shows that all others have come. */
+async function exceed(client: RawClient, path: string): Promise<{ refused: HttpReply; others: Promise<HttpReply[]> }> {
+  const replies = ["a", 1, "c", 2.5].map((id) => client.post(waitForFile(id, path)));
+  const refused = await Promise.race(replies);
+  return { refused, others: Promise.all(replies).then((all) => all.filter((reply) => reply !== refused)) };
+}
+
+function parse({ body }: HttpReply): JsonRpcReply {
+  return JSON.parse(body) as JsonRpcReply;
+}
+
+describe("a session with MAX_SESSION_REQUESTS requests", () => {
+  it("is refused more with 429 and the request's own id, until one is answered", async () => {
+    await using directory = await TempDir.create();
+    await using sidecar = await Sidecar.start({ flags: FLAGS });
+    const client = await sidecar.client();
+    const path = directory.file("go");
+    const { refused, others } = await exceed(client, path);
+    const { id } = parse(refused);
+    if (id === undefined) throw new Error("the id is missing");
+    expect(readError(refused)).toEqual(errorReply(429, -32000, "SESSION_OVERLOADED", { id, data: DATA }));
+    expect(refused.headers["retry-after"]).toBe("1");
+    expect(refused.body).toContain(
+      "This session has 3 requests in flight or waiting. The request was not sent to it; it is safe to retry.",
+    );
+    // Notifications are none of them.
+    expect((await client.post({ jsonrpc: "2.0", method: "notifications/x-vendor" })).status).toBe(202);
+    await writeFile(path, "");
+    const answered = (await others).map(parse);
+    expect(new Set([id, ...answered.map((reply) => reply.id)])).toEqual(new Set(["a", 1, "c", 2.5]));
+    for (const reply of answered) expect(reply.result?.content?.[0]?.text).toBe("the file is there");
+    expect(await client.toolText("echo", { text: "again" })).toBe("again");
+  });
+
+  it("holds up no other session", async () => {
+    await using directory = await TempDir.create();
+    await using sidecar = await Sidecar.start({ flags: ["--max-session-requests", "3"] });
+    const [client, other] = [await sidecar.client(), await sidecar.client()];
+    const path = directory.file("go");
+    const { others } = await exceed(client, path);
+    expect(await other.toolText("echo", { text: "mine" })).toBe("mine");
+    await writeFile(path, "");
+    expect(await others).toHaveLength(3);
+  });
+
+  it("has its batches counted by their requests: those beyond are refused, the rest is answered", async () => {
+    await using sidecar = await Sidecar.start({ flags: FLAGS });
+    const client = await new RawClient(sidecar.url).open("2025-03-26");
+    const batch = [1, 2, 3, 4, 5].map((id) => ({ jsonrpc: "2.0", id, method: "x-vendor/batched" }));
+    const reply = await client.post([...batch, { jsonrpc: "2.0", method: "notifications/x-vendor" }]);
+    const responses = JSON.parse(reply.body) as JsonRpcReply[];
+    const codes = new Map(responses.map(({ id, error }) => [id, error?.data?.["code"]]));
+    expect([reply.status, codes]).toEqual([
+      200,
+      new Map([
+        [1, undefined],
+        [2, undefined],
+        [3, undefined],
+        [4, "SESSION_OVERLOADED"],
+        [5, "SESSION_OVERLOADED"],
+      ]),
+    ]);
+  });
+
+  it("has them counted no more when their client goes away", async () => {
+    await using sidecar = await Sidecar.start({ flags: FLAGS });
+    const client = await sidecar.client();
+    const leaving = new AbortController();
+    const replies = [1, 2, 3, 4].map((id) => client.post(waitForFile(id, "/no such file"), { signal: leaving.signal }));
+    expect((await Promise.race(replies)).status).toBe(429);
+    leaving.abort();
+    await Promise.allSettled(replies);
+    await sidecar.waitFor(
+      () => sidecar.logLines.filter(({ reason }) => reason === "client disconnected").length === 3 || undefined,
+      "three requests that were given up",
+    );
+    expect(await client.toolText("echo", { text: "again" })).toBe("again");
+  });
+});

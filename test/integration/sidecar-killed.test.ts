@@ -1,0 +1,46 @@
+import { describe, expect, it } from "vitest";
+import { LaneClient } from "../support/lane-client.ts";
+import { groupEnd, processEnd } from "../support/process-end.ts";
+import { groupMembers, isGroupAlive, type LogLine, Sidecar } from "../support/sidecar.ts";
+
+function startedPids(lines: readonly LogLine[]): number[] {
+  return lines.filter(({ msg }) => msg === "mcp server started").map((line) => Number(line["childPid"]));
+}
+
+describe("a sidecar that is killed", () => {
+  it("leaves no server behind, neither the shared one nor those of single clients, whatever they are doing", async () => {
+    await using sidecar = await Sidecar.start();
+    const shared = await sidecar.client();
+    const clients = await Promise.all(Array.from({ length: 3 }, () => LaneClient.connect(sidecar)));
+    const calls = [shared, ...clients].map((client) => client.callTool("wait_for_file", { path: "/never" }).catch(String));
+    await sidecar.waitFor(
+      () => (sidecar.logLines.filter(({ msg }) => msg === "waiting for /never").length === 4 ? true : undefined),
+      "four calls in flight",
+    );
+    const pids = startedPids(sidecar.logLines);
+    expect(pids).toHaveLength(4);
+    await sidecar.stop("SIGKILL");
+    for (const pid of pids) await groupEnd(pid);
+    expect(pids.filter(isGroupAlive)).toEqual([]);
+    for (const call of await Promise.all(calls)) expect(call).toEqual(expect.any(String));
+  });
+
+  it("leaves nothing behind of what npx has started", async () => {
+    const command = ["npx", "--no", "--", "mcp-server-everything", "stdio"];
+    await using sidecar = await Sidecar.start({ command });
+    const pids = groupMembers(sidecar.childPid);
+    // npx, a shell, and the server.
+    expect(pids.length).toBeGreaterThanOrEqual(2);
+    await sidecar.stop("SIGKILL");
+    for (const pid of pids) await processEnd(pid);
+    expect(isGroupAlive(sidecar.childPid)).toBe(false);
+  });
+
+  it("leaves nothing behind of a server that was starting", async () => {
+    await using sidecar = await Sidecar.start({ mode: "silent", untilReady: false });
+    await sidecar.waitForLog("mcp server started");
+    await sidecar.stop("SIGKILL");
+    await groupEnd(sidecar.childPid);
+    expect(isGroupAlive(sidecar.childPid)).toBe(false);
+  });
+});

@@ -1,0 +1,171 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { errorReply, readError } from "../support/error-reply.ts";
+import { openStream } from "../support/event-stream.ts";
+import { answerOf, HeldCall, progressOf, say } from "../support/held-call.ts";
+import type { RawClient } from "../support/http-client.ts";
+import { readSeen, waitForHanging } from "../support/in-flight.ts";
+import { getBytes, postBytes } from "../support/mcp-request-bytes.ts";
+import { RawConnection } from "../support/raw-connection.ts";
+import { Sidecar } from "../support/sidecar.ts";
+import { readStatus } from "../support/status.ts";
+
+const HEADERS_TIMEOUT_MS = 300;
+const BODY_TIMEOUT_MS = 900;
+const FLAGS = ["--headers-timeout-ms", String(HEADERS_TIMEOUT_MS), "--body-timeout-ms", String(BODY_TIMEOUT_MS)];
+/** How late a bound may be kept, on a busy machine. */
+const LATE_MS = 3000;
+const TOO_LATE = errorReply(408, -32000, "BODY_INCOMPLETE", { data: { sent: false } });
+const NEVER = "x-test/never-arrived";
+
+function bytesOf(client: RawClient, message: object): string {
+  return postBytes(message, client.sessionId);
+}
+
+/** All but the last byte. */
+function cutShort(bytes: string): string {
+  return bytes.slice(0, -1);
+}
+
+describe("a request that does not arrive in time", () => {
+  let sidecar: Sidecar;
+  let client: RawClient;
+  beforeAll(async () => {
+    sidecar = await Sidecar.start({ flags: FLAGS });
+    client = await sidecar.client();
+  });
+  afterAll(() => sidecar[Symbol.asyncDispose]());
+
+  /** Sends this, and reads the one answer there is. @returns after how much time it came. */
+  async function expect408(bytes: string): Promise<number> {
+    using connection = await RawConnection.open(sidecar.origin);
+    const startedAtMs = performance.now();
+    await connection.write(bytes);
+    const reply = await connection.reply();
+    const takenMs = performance.now() - startedAtMs;
+    expect(readError(reply)).toStrictEqual(TOO_LATE);
+    expect(reply.headers["connection"]).toBe("close");
+    expect(await connection.rest()).toEqual({ text: "", end: "closed" });
+    return takenMs;
+  }
+
+  it.each(["G", "GET /livez", "GET /livez HTTP/1.1\r\nHost: localhost\r\n", "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Le"])(
+    "is answered 408 after HEADERS_TIMEOUT_MS where its headers end in %j",
+    async (bytes) => {
+      const takenMs = await expect408(bytes);
+      expect(takenMs).toBeGreaterThanOrEqual(HEADERS_TIMEOUT_MS);
+      expect(takenMs).toBeLessThan(HEADERS_TIMEOUT_MS + LATE_MS);
+    },
+  );
+
+  it("is answered 408 once, after BODY_TIMEOUT_MS where its body stalls, and nothing of it reaches the server", async () => {
+    const takenMs = await expect408(cutShort(bytesOf(client, { jsonrpc: "2.0", id: 7, method: NEVER })));
+    expect(takenMs).toBeGreaterThanOrEqual(BODY_TIMEOUT_MS);
+    expect(takenMs).toBeLessThan(BODY_TIMEOUT_MS + LATE_MS);
+    expect((await readStatus(sidecar)).lanes.shared.requestsInFlight).toBe(0);
+    expect(await readSeen(client)).not.toContain(NEVER);
+  });
+
+  it("is answered 408 where chunks of its body trickle in, each in time", async () => {
+    using connection = await RawConnection.open(sidecar.origin);
+    const head = bytesOf(client, { jsonrpc: "2.0", id: 7, method: NEVER }).replace(/Content-Length: [\s\S]*$/, "");
+    await connection.write(`${head}Transfer-Encoding: chunked\r\n\r\n`);
+    const trickle = setInterval(() => void connection.write("1\r\n \r\n").catch(() => undefined), 50);
+    expect(readError(await connection.reply())).toStrictEqual(TOO_LATE);
+    clearInterval(trickle);
+  });
+
+  it("is not carried when it comes in after its 408", async () => {
+    for (const end of [-1, "POST /mcp HTTP/1.1\r\nHost".length]) {
+      using connection = await RawConnection.open(sidecar.origin, true);
+      const bytes = bytesOf(client, { jsonrpc: "2.0", id: 7, method: NEVER });
+      await connection.write(bytes.slice(0, end));
+      expect(readError(await connection.reply())).toStrictEqual(TOO_LATE);
+      await connection.write(bytes.slice(end));
+      connection.end();
+      expect((await connection.rest()).text).toBe("");
+    }
+    expect(await readSeen(client)).not.toContain(NEVER);
+  });
+
+  it("and was refused before its end has no second answer", async () => {
+    using connection = await RawConnection.open(sidecar.origin);
+    await connection.write(cutShort(bytesOf(client, { pad: 1 }).replace("application/json", "text/plain")));
+    expect((await connection.reply()).status).toBe(415);
+    expect((await connection.rest()).text).toBe("");
+  });
+
+  it("counts as a response by its status", async () => {
+    const before = (await readStatus(sidecar)).counters.http.responses["408"] ?? 0;
+    await expect408("GET");
+    expect((await readStatus(sidecar)).counters.http.responses["408"]).toBe(before + 1);
+  });
+
+  it("is the only one whose time counts: one that arrived may be answered much later", async () => {
+    const call = client.post({ jsonrpc: "2.0", id: 7, method: "tools/call", params: { name: "hang" } });
+    await waitForHanging(client, 1);
+    for (let times = 0; times < 3; times++) await expect408(cutShort(bytesOf(client, { pad: times })));
+    await client.toolText("release");
+    expect((await call).status).toBe(200);
+  });
+
+  it("is the only one whose time counts: event streams go on", async () => {
+    using stream = await openStream(client);
+    const call = await HeldCall.start(client, client);
+    await call.progress(1);
+    using answer = await call.stream;
+    for (let times = 0; times < 3; times++) await expect408(cutShort(bytesOf(client, { pad: times })));
+    const changed = { jsonrpc: "2.0", method: "notifications/tools/list_changed" };
+    await say(client, JSON.stringify(changed));
+    expect(await stream.messages(1)).toEqual([changed]);
+    await call.answer();
+    expect(await answer.rest()).toEqual([progressOf(1), answerOf()]);
+  });
+
+  it("is the only one whose time counts: a connection may be idle between two requests", async () => {
+    using connection = await RawConnection.open(sidecar.origin);
+    await connection.write(getBytes("/livez"));
+    expect((await connection.reply()).status).toBe(200);
+    await expect408(cutShort(bytesOf(client, { pad: 1 })));
+    await connection.write(getBytes("/livez"));
+    expect((await connection.reply()).status).toBe(200);
+  });
+
+  it("does not take away the answer of the one in front of it, which is the last of its connection", async () => {
+    using connection = await RawConnection.open(sidecar.origin);
+    const before = await waitForHanging(client, 0);
+    const call = { jsonrpc: "2.0", id: 7, method: "tools/call", params: { name: "hang" } };
+    await connection.write(`${bytesOf(client, call)}POST /mcp HT`);
+    await waitForHanging(client, before.length + 1);
+    for (let times = 0; times < 2; times++) await expect408("GET");
+    await client.toolText("release");
+    expect((await connection.reply()).status).toBe(200);
+    expect(await connection.rest()).toEqual({ text: "", end: "closed" });
+  });
+});
+
+describe("a connection that says nothing", () => {
+  it("is closed after HEADERS_TIMEOUT_MS, without a word", async () => {
+    await using sidecar = await Sidecar.start({ flags: FLAGS });
+    const startedAtMs = performance.now();
+    using connection = await RawConnection.open(sidecar.origin);
+    expect(await connection.rest()).toEqual({ text: "", end: "closed" });
+    const takenMs = performance.now() - startedAtMs;
+    expect(takenMs).toBeGreaterThanOrEqual(HEADERS_TIMEOUT_MS);
+    expect(takenMs).toBeLessThan(HEADERS_TIMEOUT_MS + LATE_MS);
+  });
+});
+
+describe("many slow requests", () => {
+  it("keep nobody from being served, and all end", async () => {
+    await using sidecar = await Sidecar.start({ flags: FLAGS });
+    const client = await sidecar.client();
+    const slow = await Promise.all(Array.from({ length: 200 }, () => RawConnection.open(sidecar.origin)));
+    await Promise.all(
+      slow.map((connection, index) => connection.write(index % 2 === 0 ? "GET /li" : cutShort(bytesOf(client, { index })))),
+    );
+    expect(await client.toolText("echo", { text: "served" })).toBe("served");
+    const ends = await Promise.all(slow.map((connection) => connection.rest()));
+    for (const { text } of ends) expect(text).toMatch(/^HTTP\/1\.1 408 /);
+    expect(await client.toolText("echo", { text: "served" })).toBe("served");
+  });
+});

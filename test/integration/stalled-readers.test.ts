@@ -1,0 +1,129 @@
+import { describe, expect, it } from "vitest";
+import { getHeaders, openStream } from "../support/event-stream.ts";
+import { say } from "../support/held-call.ts";
+import type { RawClient } from "../support/http-client.ts";
+import { postBytes } from "../support/mcp-request-bytes.ts";
+import { countSockets, openUnread, waitForSockets } from "../support/open-sockets.ts";
+import { type LogLine, Sidecar } from "../support/sidecar.ts";
+import { readSlowly } from "../support/slow-reader.ts";
+import { readStatus } from "../support/status.ts";
+
+const TIMEOUT_MS = 600;
+const FLAGS = ["--reader-timeout-ms", String(TIMEOUT_MS)];
+const ANSWER_LENGTH = 32 * 1024 * 1024;
+/** Still more than the buffers of the operating system take. */
+const SMALLER_LENGTH = 10 * 1024 * 1024;
+/** More megabytes than the buffers of the operating system take of one connection. */
+const MESSAGES = 12;
+const SLOW = { stepBytes: 2 * 1024 * 1024, pauseMs: 150 };
+
+function bigCall(client: RawClient, length = ANSWER_LENGTH): string {
+  const params = { name: "big", arguments: { length } };
+  return postBytes({ jsonrpc: "2.0", id: 7, method: "tools/call", params }, client.sessionId);
+}
+
+function getBytes(client: RawClient, ...fields: readonly string[]): string {
+  const headers = Object.entries(getHeaders(client)).map(([name, value]) => `${name}: ${value}`);
+  return ["GET /mcp HTTP/1.1", "Host: localhost", ...headers, ...fields, "", ""].join("\r\n");
+}
+
+function listChanged(index: number): string {
+  const params = { index, padding: "p".repeat(1_000_000) };
+  return JSON.stringify({ jsonrpc: "2.0", method: "notifications/tools/list_changed", params });
+}
+
+function indexOf(message: unknown): number {
+  return (message as { params: { index: number } }).params.index;
+}
+
+function cuts(sidecar: Sidecar): LogLine[] {
+  return sidecar.logLines.filter(({ msg }) => msg === "connection cut off");
+}
+
+/** Opens a stream of this client that is not read. */
+async function openDeaf(sidecar: Sidecar, deaf: RawClient): ReturnType<typeof openUnread> {
+  const { openStreams } = await readStatus(sidecar);
+  const unread = await openUnread(sidecar.origin, getBytes(deaf));
+  while ((await readStatus(sidecar)).openStreams === openStreams);
+  return unread;
+}
+
+describe("a client that reads nothing of what waits for it", () => {
+  it("has its connection cut after READER_TIMEOUT_MS, and nobody else notices", async () => {
+    await using sidecar = await Sidecar.start({ flags: FLAGS });
+    const [deaf, other] = [await sidecar.client(), await sidecar.client()];
+    const pid = Number(sidecar.process.pid);
+    const before = countSockets(pid);
+    const startedAtMs = performance.now();
+    using unread = await openUnread(sidecar.origin, bigCall(deaf));
+    while (cuts(sidecar).length === 0) expect(await other.toolText("echo", { text: "served" })).toBe("served");
+    expect(performance.now() - startedAtMs).toBeGreaterThanOrEqual(TIMEOUT_MS);
+    expect(cuts(sidecar)).toMatchObject([{ level: "warn", bytes: expect.any(Number) as number }]);
+    await waitForSockets(pid, before);
+    expect(unread.readableFlowing).toBe(false);
+    expect((await readStatus(sidecar)).counters.http.readersCutOff).toBe(1);
+    // Only its connection: the client may go on.
+    expect(await deaf.toolText("echo", { text: "back" })).toBe("back");
+  });
+
+  it("has its event stream cut; those that have read all, and have nothing to read, go on, and what it missed is replayed", async () => {
+    await using sidecar = await Sidecar.start({ flags: FLAGS });
+    const [deaf, listening, control] = [await sidecar.client(), await sidecar.client(), await sidecar.client()];
+    using stream = await openStream(listening);
+    using unread = await openDeaf(sidecar, deaf);
+    const indexes = Array.from({ length: MESSAGES }, (_, index) => index + 1);
+    for (const index of indexes) await say(control, listChanged(index));
+    expect((await stream.messages(MESSAGES)).map(indexOf)).toEqual(indexes);
+    await sidecar.waitFor(() => cuts(sidecar)[0], "the first cut");
+    // Until the next cut, as long again without a word on it.
+    using unreadAgain = await openUnread(sidecar.origin, bigCall(control));
+    await sidecar.waitFor(() => cuts(sidecar)[1], "the second cut");
+    expect([unread.readableFlowing, unreadAgain.readableFlowing]).toEqual([false, false]);
+    await say(control, listChanged(MESSAGES + 1));
+    expect((await stream.messages(1)).map(indexOf)).toEqual([MESSAGES + 1]);
+    expect((await readStatus(sidecar)).counters.http.readersCutOff).toBe(2);
+    using resumed = await openStream(deaf, { lastEventId: "s1-0" });
+    const replayed: number[] = [];
+    while (replayed.at(-1) !== MESSAGES + 1) replayed.push(...(await resumed.messages(1)).map(indexOf));
+    expect(replayed.length).toBeGreaterThan(1);
+    expect(replayed).toEqual([...indexes, MESSAGES + 1].slice(-replayed.length));
+  });
+
+  it("does not fill the log", async () => {
+    await using sidecar = await Sidecar.start({ flags: FLAGS });
+    const deaf = await sidecar.client();
+    const CUTS = 14;
+    const unread = await Promise.all(Array.from({ length: CUTS }, () => openUnread(sidecar.origin, bigCall(deaf, SMALLER_LENGTH))));
+    while ((await readStatus(sidecar)).counters.http.readersCutOff < CUTS);
+    for (const socket of unread) socket.destroy();
+    expect(cuts(sidecar).length).toBeLessThan(CUTS);
+  });
+});
+
+describe("a client that reads slowly", () => {
+  it("is left alone, however long it takes for an answer", async () => {
+    await using sidecar = await Sidecar.start({ flags: FLAGS });
+    const client = await sidecar.client();
+    const startedAtMs = performance.now();
+    const answer = await readSlowly(sidecar.origin, bigCall(client).replace("Host:", "Connection: close\r\nHost:"), SLOW);
+    expect(performance.now() - startedAtMs).toBeGreaterThan(3 * TIMEOUT_MS);
+    expect(answer.subarray(-5).toString()).toBe('"}]}}');
+    expect(answer.length).toBeGreaterThan(ANSWER_LENGTH);
+    expect((await readStatus(sidecar)).counters.http.readersCutOff).toBe(0);
+  });
+
+  it("is left alone, however long it takes for a stream", async () => {
+    await using sidecar = await Sidecar.start({ flags: FLAGS });
+    const [slow, control] = [await sidecar.client(), await sidecar.client()];
+    const startedAtMs = performance.now();
+    const reading = readSlowly(sidecar.origin, getBytes(slow, "Connection: close"), { stepBytes: 1_000_000, pauseMs: 200 });
+    while ((await readStatus(sidecar)).openStreams === 0);
+    for (let index = 1; index <= MESSAGES; index++) await say(control, listChanged(index));
+    expect((await slow.post("", { method: "DELETE" })).status).toBe(204);
+    const text = (await reading).toString();
+    expect(performance.now() - startedAtMs).toBeGreaterThan(3 * TIMEOUT_MS);
+    expect(text.split('"index":').length - 1).toBe(MESSAGES);
+    expect(text.endsWith("\r\n0\r\n\r\n")).toBe(true);
+    expect((await readStatus(sidecar)).counters.http.readersCutOff).toBe(0);
+  });
+});

@@ -1,0 +1,44 @@
+import { rename, writeFile } from "node:fs/promises";
+import { FIXTURE } from "./sidecar.ts";
+import { TempDir } from "./temp-dir.ts";
+
+/** A server whose next start a test decides, in the words of the shell. The processes that run already are not concerned. */
+export class ChosenServer implements AsyncDisposable {
+  readonly command: readonly string[];
+  readonly #directory: TempDir;
+  readonly #path: string;
+
+  private constructor(directory: TempDir) {
+    this.#directory = directory;
+    this.#path = directory.file("start.sh");
+    this.command = ["sh", "-c", `. "${this.#path}"`];
+  }
+
+  /** @param first a mode of the fixture. */
+  static async create(first = "normal"): Promise<ChosenServer> {
+    const server = new ChosenServer(await TempDir.create());
+    await server.chooseMode(first);
+    return server;
+  }
+
+  /** From the next start on the fixture runs in this mode. */
+  chooseMode(mode: string): Promise<void> {
+    return this.choose(`exec "${process.execPath}" "${FIXTURE}" ${mode}`);
+  }
+
+  /** From the next start on this is run. */
+  async choose(script: string): Promise<void> {
+    // In one step: a start may come at any time.
+    await writeFile(`${this.#path}.new`, `${script}\n`);
+    await rename(`${this.#path}.new`, this.#path);
+  }
+
+  /** Each start says why on stderr, and exits with this code. */
+  chooseExit(exitCode: number, lastWords = "cannot open the database"): Promise<void> {
+    return this.choose(`echo "${lastWords}" >&2; exit ${exitCode}`);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#directory[Symbol.asyncDispose]();
+  }
+}

@@ -1,0 +1,35 @@
+import { send } from "./http-client.ts";
+import type { Sidecar } from "./sidecar.ts";
+
+interface Load {
+  readonly requestsInFlight: number;
+  readonly waiting: number;
+  readonly queuedBytes: number;
+}
+
+/** What `/status` says, as far as tests look at it. */
+export interface Status {
+  readonly version: string;
+  readonly uptimeMs: number;
+  readonly state: string;
+  readonly pid: number | null;
+  readonly generation: number;
+  readonly restarts: number;
+  readonly lanes: { readonly shared: Load; readonly private: Load & { readonly servers: number } };
+  readonly sessions: number;
+  readonly openStreams: number;
+  readonly rssBytes: number;
+  readonly counters: {
+    readonly requests: object;
+    readonly answers: { readonly results: number };
+    readonly exits: object;
+    readonly dropped: object;
+    readonly http: { readonly readersCutOff: number; readonly responses: Readonly<Record<string, number>> };
+  };
+}
+
+export async function readStatus(sidecar: Sidecar, headers: Readonly<Record<string, string>> = {}): Promise<Status> {
+  const { status, body } = await send(`${sidecar.origin}/status`, { method: "GET", headers });
+  if (status !== 200) throw new Error(`/status: ${status} ${body}`);
+  return JSON.parse(body) as Status;
+}

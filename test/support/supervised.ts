@@ -1,0 +1,62 @@
+import { Counters } from "../../src/counters.ts";
+import { INITIALIZED_NOTIFICATION, initializeRequest } from "../../src/upstream/handshake.ts";
+import { RestartPolicy } from "../../src/upstream/restart-policy.ts";
+import type { LastExit } from "../../src/upstream/status.ts";
+import { Supervisor } from "../../src/upstream/supervisor.ts";
+import type { Outgoing } from "../../src/jsonrpc/outgoing.ts";
+import { RecordedLog } from "./recorded-log.ts";
+
+/** A real server under a supervisor of this process, without anything above it. Stop it, whatever happens. */
+export class Supervised implements AsyncDisposable {
+  readonly counters = new Counters();
+  readonly log = new RecordedLog();
+  readonly exits: LastExit[] = [];
+  /** The texts of all messages, and what a generation had not been sent when it was lost. */
+  readonly messages: string[] = [];
+  readonly unwritten: Outgoing[] = [];
+  readonly supervisor: Supervisor;
+  readonly #ended: Promise<unknown>;
+  #ready = Promise.withResolvers<void>();
+
+  constructor(command: string, args: readonly string[], restartPauseMs: number, onExit: (exit: LastExit) => void = () => undefined) {
+    this.supervisor = new Supervisor({
+      command: { command, args, env: { PATH: process.env["PATH"] ?? "" }, cwd: undefined },
+      limits: { maxLineLength: 1_000_000, stdinGraceMs: 1000, termGraceMs: 2000 },
+      handshake: { request: initializeRequest({ name: "test", version: "1" }), initializedNotification: () => INITIALIZED_NOTIFICATION },
+      readyTimeoutMs: 3000,
+      restartPolicy: new RestartPolicy({
+        firstPauseMs: restartPauseMs,
+        longestPauseMs: restartPauseMs,
+        crashLoop: { exits: 1000, periodMs: 1 },
+        restartLimit: undefined,
+        random: () => 0,
+      }),
+      counters: this.counters,
+      log: this.log,
+      redact: (text) => text,
+      nowMs: () => performance.now(),
+    });
+    this.#ended = this.supervisor.run({
+      onReady: () => this.#ready.resolve(),
+      onMessage: (_message, text) => this.messages.push(text),
+      onRefused: () => undefined,
+      onOverlongLine: () => undefined,
+      onLost: (exit, unwritten) => {
+        this.exits.push(exit);
+        this.unwritten.push(...unwritten);
+        onExit(exit);
+      },
+    });
+  }
+
+  /** Waits for the next generation to be ready; each counts once. */
+  async nextReady(): Promise<void> {
+    await this.#ready.promise;
+    this.#ready = Promise.withResolvers();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.supervisor.stop();
+    await this.#ended;
+  }
+}
