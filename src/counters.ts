@@ -48,8 +48,10 @@ export class Counters {
     /** The client had gone, and could not come back for the answer. */
     unread: 0,
   };
-  /** What of a server's output was discarded. */
+  /** What was discarded: of a server's output, and of what clients were told that it is taken. */
   readonly dropped = {
+    /** Notifications of clients that waited for the server until their time was up. */
+    clientNotifications: 0,
     /** Answers to requests that had been given up. */
     lateAnswers: 0,
     /** Answers to requests that were never sent, or were answered before. */

@@ -149,7 +149,10 @@ export class Dispatch {
       state: "queued",
       expiresAtMs: this.#nowMs() + this.#limits.holdTimeoutMs,
       release: () => this.#upstream.send(line),
-      refuse: () => this.#log.warn({ method: shorten(method) }, "client notification dropped: the mcp server was not ready in time"),
+      refuse: () => {
+        this.#counters.dropped.clientNotifications++;
+        this.#log.warn({ method: shorten(method) }, "client notification dropped: the mcp server was not ready in time");
+      },
     };
     if (this.turns.isReady && !this.turns.hasFlow(session)) line.release();
     else if (!this.turns.hold(line)) return this.#noTurn();

@@ -192,6 +192,19 @@ describe("a flood of one session", () => {
 });
 
 describe("notifications", () => {
+  it("that have waited for a server in vain are counted, and reach no later one", () => {
+    const bench = startShared({});
+    const session = bench.join();
+    bench.lose();
+    bench.notify(session, { method: "x/in vain" });
+    vi.advanceTimersByTime(499);
+    bench.notify(session, { method: "x/in time" });
+    vi.advanceTimersByTime(1);
+    expect(bench.dropped.clientNotifications).toBe(1);
+    bench.start();
+    expect([heardNames(bench), bench.dropped.clientNotifications]).toEqual([["in time"], 1]);
+  });
+
   it("take no slot, and stay behind the requests of their session, and overtake those of others", () => {
     const bench = startShared({ maxInFlight: 1 });
     const [session, other] = [bench.join(), bench.join()];
