@@ -29,10 +29,15 @@ export interface StartOptions {
   readonly untilReady?: boolean;
 }
 
-/** Vitest does not dispose what a test that ran out of time was using. */
+/** Vitest does not dispose what a test that ran out of time was using, and ends its workers by a signal. */
 const running = new Set<ChildProcess>();
-process.once("exit", () => {
+function killRunning(): void {
   for (const child of running) child.kill("SIGKILL");
+}
+process.once("exit", killRunning);
+process.once("SIGTERM", () => {
+  killRunning();
+  process.kill(process.pid, "SIGTERM");
 });
 
 /** A real sidecar process with a real MCP server behind it. Use with `await using`: it is ended, and checked to leave nothing behind. */
