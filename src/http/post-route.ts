@@ -81,7 +81,7 @@ export function createPostRoute({ lanes, sessions, connections, maxBodyBytes, no
     for (const [index, each] of messages.entries()) {
       const exchange = exchanges[index];
       if (exchange === undefined) error ??= take(session, each);
-      else if (error !== undefined) exchange.fail(error);
+      else if (error !== undefined) session.lane.refuse(exchange, error);
       else if (each.message.kind === "request") session.lane.request(session, exchange, each, each.message.method);
     }
     if (exchanges.some((exchange) => exchange !== undefined)) return;

@@ -114,6 +114,10 @@ export class Lane implements SessionLane, UpstreamListener {
     exchange.respond(`{"jsonrpc":"2.0","id":${exchange.idText},"${rule.member}":${rule.text}}`);
   }
 
+  refuse(exchange: Exchange, error: SidecarError): void {
+    this.#dispatch.refuse(exchange, error);
+  }
+
   notify(session: Session, notification: ClientMessage, method: string): SidecarError | undefined {
     if (method === "notifications/cancelled") cancelByClient(this.#dispatch, session, notification, this.#log);
     else {
@@ -178,9 +182,9 @@ export class Lane implements SessionLane, UpstreamListener {
     const id = line.hasMethod || line.idText === undefined ? undefined : Number(line.idText);
     const call = this.#calls.takeAnswered(id, "UPSTREAM_RESPONSE_TOO_LARGE");
     this.#dropped.overlongLine(line, call);
-    if (call !== undefined)
+    if (call !== undefined) {
       call.exchange.fail(responseTooLarge(call.method, line.length, this.#limits.maxLineBytes, this.#retries.effectOf(call)));
-    else if (!line.hasMethod) this.#dropped.answer(id, this.#calls.takeAbandoned(id));
+    } else if (!line.hasMethod) this.#dropped.answer(id, this.#calls.takeAbandoned(id));
     else if (line.idText !== undefined) this.#dispatch.sendOwn(refuseOverlong(line.idText, this.#limits.maxLineBytes));
   }
 

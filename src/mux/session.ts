@@ -8,6 +8,8 @@ import type { SessionStreams } from "./session-streams.ts";
 export interface SessionLane {
   /** Carries a request to the server; the exchange is finished with its answer, or with why there is none. */
   request(session: Session, exchange: Exchange, request: ClientMessage, method: string): void;
+  /** Answers a request that is not taken, for a reason that the lane does not know of. */
+  refuse(exchange: Exchange, error: SidecarError): void;
   /** Carries a notification. @returns why it cannot be taken, if it cannot. */
   notify(session: Session, notification: ClientMessage, method: string): SidecarError | undefined;
   /** Carries the answer to a request of the server. @returns why it cannot be taken, if it cannot. */

@@ -1,10 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { crash } from "../support/crash.ts";
 import { openStream, postForStream } from "../support/event-stream.ts";
 import { answerOf, progressOf, say } from "../support/held-call.ts";
 import { RawClient, readMessages } from "../support/http-client.ts";
 import { readSeen, waitForHanging, waitForSeen } from "../support/in-flight.ts";
 import { countSockets, waitForSockets } from "../support/open-sockets.ts";
 import { Sidecar } from "../support/sidecar.ts";
+import { readStatus } from "../support/status.ts";
 
 const JSON_ONLY = { headers: { Accept: "application/json" } };
 
@@ -185,6 +187,23 @@ describe("a batch", () => {
       [{ id: 3, error: { data: { code: "SESSION_OVERLOADED", sent: false } } }, {}, {}],
     ]);
     expect(responses.slice(1)).toEqual([answerOf("one", 1), answerOf("two", 2)]);
+  });
+
+  it("is refused, and counted so, from a notification on that cannot be taken", async () => {
+    const flags = ["--max-held-requests", "1", "--restart-backoff-ms", "60000", "--restart-max-ms", "60000", "--drain-timeout-ms", "1"];
+    await using full = await Sidecar.start({ flags });
+    const own = await new RawClient(full.url).open("2025-03-26");
+    await crash(full);
+    await full.waitForLog("mcp server will be restarted");
+    const held = own.callTool("echo", { text: "held" });
+    while ((await readStatus(full)).lanes.shared.waiting === 0);
+    const reply = await own.post([notification("notifications/anything"), echo(1, "one"), echo(2, "two")]);
+    expect(JSON.parse(reply.body)).toMatchObject(
+      [1, 2].map((id) => ({ id, error: { data: { code: "UPSTREAM_NOT_READY", sent: false } } })),
+    );
+    expect((await readStatus(full)).counters).toMatchObject({ requests: { refused: { UPSTREAM_NOT_READY: 2 } } });
+    full.process.kill("SIGTERM");
+    expect((await held).error?.data).toMatchObject({ code: "SHUTTING_DOWN", sent: false });
   });
 
   it("is cancelled whole where its client goes away without an event id", async () => {

@@ -10,6 +10,10 @@ export class IdleLane implements SessionLane {
     // Nothing is carried.
   }
 
+  refuse(): void {
+    // Nobody is answered.
+  }
+
   notify(): undefined {
     return undefined;
   }
