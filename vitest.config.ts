@@ -4,8 +4,6 @@ export default defineConfig({
   test: {
     pool: "forks",
     reporters: ["default", "./test/support/count-reporter.ts"],
-    // Tests wait for processes most of the time: a core is not kept free for the rest.
-    maxWorkers: "100%",
     // Real processes on two cores: a limit that only a hang reaches.
     testTimeout: 30_000,
     hookTimeout: 30_000,

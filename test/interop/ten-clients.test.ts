@@ -134,6 +134,10 @@ describe("ten clients of both kinds at once", () => {
     await Promise.all(clients.map((client) => client.close()));
     const pids = await privatePids(sidecar);
     await Promise.all(pids.map(groupEnd));
-    expect(sidecar.logLines.filter(({ msg }) => msg === "session ended")).toHaveLength(5);
+    const ended = await sidecar.waitFor(() => {
+      const lines = sidecar.logLines.filter(({ msg }) => msg === "session ended");
+      return lines.length < 5 ? undefined : lines;
+    }, "five sessions that ended");
+    expect(ended).toHaveLength(5);
   });
 });
