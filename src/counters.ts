@@ -50,7 +50,7 @@ export class Counters {
   };
   /** What was discarded: of a server's output, and of what clients were told that it is taken. */
   readonly dropped = {
-    /** Notifications of clients that waited for the server until their time was up. */
+    /** Notifications of clients that waited for the server in vain. */
     clientNotifications: 0,
     /** Answers to requests that had been given up. */
     lateAnswers: 0,
