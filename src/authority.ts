@@ -44,6 +44,13 @@ export function isLocalhost(host: string): boolean {
   return /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\]|\[::ffff:7f[\da-f]{2}:[\da-f]+\])$/.test(host);
 }
 
+/** Whether a server that listens on this host, as it was configured, is heard by this machine only; undefined: all interfaces. */
+export function isLoopback(listenHost: string | undefined): boolean {
+  if (listenHost === undefined) return false;
+  const parsed = parseAuthority(listenHost.includes(":") ? `[${listenHost}]` : listenHost);
+  return parsed !== undefined && isLocalhost(parsed.host);
+}
+
 function canonicalHost(host: string): string | undefined {
   return URL.parse(`http://${host}`)?.hostname;
 }

@@ -13,6 +13,8 @@ export type ExitKind =
   /** It closed its stdin or stdout and lived on. */
   | "pipe-closed"
   | "hung"
+  /** It did not list its tools, and the tool policy has to know them. */
+  | "tools-not-listed"
   /** The sidecar ended it, with itself or with the session it was for. */
   | "stopped";
 
@@ -65,6 +67,13 @@ export class Counters {
     /** Lines that are no JSON-RPC. */
     noiseLines: 0,
   };
+  /** What the tool policy did, besides refusing. */
+  readonly policy = {
+    /** Calls whose arguments violated the tool's schema, whether they were carried or not. */
+    invalidArguments: 0,
+    /** Results cut to MAX_RESULT_BYTES. */
+    truncatedResults: 0,
+  };
   readonly http = {
     /** Connections cut because nothing was read of what waited. */
     readersCutOff: 0,
@@ -97,12 +106,13 @@ export class Counters {
 
   /** As `/status` shows them. */
   toJSON(): object {
-    const { requests, answers, dropped, http } = this;
+    const { requests, answers, dropped, policy, http } = this;
     return {
       requests: { ...requests, refused: Object.fromEntries(this.#refusals) },
       answers: { ...answers, failures: Object.fromEntries(this.#failures) },
       exits: Object.fromEntries(this.#exits),
       dropped,
+      policy,
       http: { ...http, responses: Object.fromEntries(this.#statuses) },
     };
   }

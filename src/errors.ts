@@ -5,7 +5,7 @@
 export const ERROR_CATALOG = {
   PARSE_ERROR: { when: "The body is not UTF-8 or not JSON.", action: "Send one JSON-RPC 2.0 message as UTF-8 JSON." },
   INVALID_REQUEST: {
-    when: "The body is JSON, but not one JSON-RPC 2.0 message with a string or number id, or repeats a member; a batch where the revision has none, or initialize in a session; or the request is not valid HTTP (431 for too large headers, 417 for an `Expect` that is not offered).",
+    when: "The body is JSON, but not one JSON-RPC 2.0 message with a string or number id, or repeats a member, also in another case; a batch where the revision has none, or initialize in a session; or the request is not valid HTTP (431 for too large headers, 417 for an `Expect` that is not offered).",
     action: "Correct the message that the error names.",
   },
   ORIGIN_NOT_ALLOWED: {
@@ -13,10 +13,13 @@ export const ERROR_CATALOG = {
     action: "Add the origin to CLAW_MCP_STDIO_ALLOWED_ORIGINS if that page is to call.",
   },
   HOST_NOT_ALLOWED: {
-    when: "`Host` is not among ALLOWED_HOSTS or, where these are not set and only loopback is listened on, not a name of this machine.",
+    when: "`Host` is not among ALLOWED_HOSTS or, where these are not set and only loopback is listened on, not a name of this machine; for `/status` without a token, also a name that a web page may have.",
     action: "Use an allowed host name, or add this one to CLAW_MCP_STDIO_ALLOWED_HOSTS.",
   },
-  UNAUTHORIZED: { when: "The bearer token is missing or wrong.", action: "Send `Authorization: Bearer` with the configured token." },
+  UNAUTHORIZED: {
+    when: "The bearer token is missing or wrong, or not the one that the session was opened with.",
+    action: "Send `Authorization: Bearer` with a configured token; to a session, the one that opened it.",
+  },
   METHOD_NOT_ALLOWED: { when: "The endpoint does not offer this HTTP method.", action: "Use a method of the `Allow` header." },
   NOT_ACCEPTABLE: {
     when: "`Accept` excludes application/json (POST) or text/event-stream (GET).",
@@ -36,7 +39,7 @@ export const ERROR_CATALOG = {
     action: "Call initialize first and send its session id.",
   },
   SESSION_NOT_FOUND: {
-    when: "The session, or the stream of `/sse`, was ended, evicted, or never existed; or the MCP server was started anew and no longer offers what `initialize` was answered with.",
+    when: "The session, or the stream of `/sse`, was ended, evicted, lost its token, or never existed; or the MCP server was started anew and no longer offers what `initialize` was answered with.",
     action: "Call initialize again, without a session id.",
   },
   UNSUPPORTED_PROTOCOL_VERSION: {
@@ -44,11 +47,11 @@ export const ERROR_CATALOG = {
     action: "Send the revision that initialize answered.",
   },
   REQUEST_TIMEOUT: {
-    when: "The MCP server did not answer within REQUEST_TIMEOUT_MS of acceptance, or of the last progress, or of the client's answer to the server. Where it had been sent, the server was told to cancel.",
+    when: "The MCP server did not answer within REQUEST_TIMEOUT_MS, or the tool's TOOL_TIMEOUTS_MS, of acceptance, or of the last progress, or of the client's answer to the server. Where it had been sent, the server was told to cancel.",
     action: "See `sent`: if true, the call may have taken effect. Check before repeating it.",
   },
   REQUEST_CANCELLED: {
-    when: "The session ended while the request was in flight: by DELETE, or beyond MAX_SESSIONS. The server was told to cancel.",
+    when: "The session ended while the request was in flight: by DELETE, beyond MAX_SESSIONS, or because its token was taken back. The server was told to cancel.",
     action: "See `sent`: if true, the call may have taken effect.",
   },
   UPSTREAM_EXITED: {
@@ -68,12 +71,20 @@ export const ERROR_CATALOG = {
     action: "Ask for less, or raise CLAW_MCP_STDIO_MAX_LINE_BYTES.",
   },
   OVERLOADED: {
-    when: "The server has had MAX_IN_FLIGHT requests for HOLD_TIMEOUT_MS, MAX_HELD_REQUESTS wait already (then the newest of the session with the most goes), or MAX_QUEUED_BYTES wait for their turn or to be read by it. Nothing was sent.",
+    when: "The server has had MAX_IN_FLIGHT requests, or the tool its TOOL_CONCURRENCY calls, for HOLD_TIMEOUT_MS; or MAX_HELD_REQUESTS wait already (then the newest of the session with the most goes), or MAX_QUEUED_BYTES wait for their turn or to be read by it. Nothing was sent.",
     action: "Retry after `Retry-After` seconds.",
   },
   SESSION_OVERLOADED: {
     when: "The session has MAX_SESSION_REQUESTS requests in flight or waiting. Nothing was sent.",
     action: "Wait for some of them to be answered; retry after `Retry-After` seconds.",
+  },
+  TOOL_NOT_FOUND: {
+    when: "There is no such tool, or the sidecar's tool policy (ALLOW_TOOLS, DENY_TOOLS, READ_ONLY, DESCRIPTOR) does not let clients see it. Nothing was sent; or (`sent`) the call was to be sent once more to a server that has changed the tool.",
+    action: "Call a tool that `tools/list` names. See `sent`: if true, the call may have taken effect.",
+  },
+  RATE_LIMITED: {
+    when: "The session has had its calls of the minute (SESSION_CALLS_PER_MINUTE), or the tool has, from all sessions together (TOOL_CALLS_PER_MINUTE); or too many sessions were opened (SESSIONS_PER_MINUTE). Nothing was sent.",
+    action: "Retry after `Retry-After` seconds.",
   },
   TOO_MANY_SERVERS: {
     when: "The client needs a server process of its own, and MAX_PRIVATE_SERVERS are running. Nothing was sent.",

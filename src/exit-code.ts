@@ -3,6 +3,8 @@ export const ExitCode = {
   ok: 0,
   failed: 1,
   wrongConfiguration: 2,
+  /** `discover --check`: the tools are not those of the descriptor. */
+  drift: 3,
   notExecutable: 126,
   notFound: 127,
 } as const;

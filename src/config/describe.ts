@@ -1,4 +1,4 @@
-import { CREDENTIAL_NAME } from "../observability/redact.ts";
+import { CREDENTIAL_NAME, type Secrets } from "../observability/redact.ts";
 import type { Config } from "./load.ts";
 import { type Option, OPTION_GROUPS } from "./option.ts";
 import { OPTIONS } from "./options.ts";
@@ -6,16 +6,20 @@ import { OPTIONS } from "./options.ts";
 const MASK = "***";
 export const ALL_OPTIONS: readonly Option<unknown>[] = Object.values(OPTIONS);
 
+/** How the flag is written on a command line; undefined where there is none. A switch takes no word behind it: that would be COMMAND. */
+export function flagUsage({ flag, placeholder, isSwitch }: Option<unknown>): string | undefined {
+  if (flag === undefined) return undefined;
+  return isSwitch ? `--${flag}[=${placeholder}]` : `--${flag} ${placeholder}`;
+}
+
 export function helpText(): string {
   const sections = OPTION_GROUPS.map((group) => {
-    const lines = ALL_OPTIONS.filter((option) => option.group === group).map(
-      ({ flag, variable, placeholder, description, defaultText }) => {
-        const name = flag === undefined ? variable : `--${flag} ${placeholder}`;
-        const notes = [flag === undefined ? undefined : variable, defaultText === undefined ? undefined : `default ${defaultText}`];
-        const note = notes.filter((part) => part !== undefined).join(", ");
-        return `  ${name}\n      ${description}${note === "" ? "" : ` [${note}]`}`;
-      },
-    );
+    const lines = ALL_OPTIONS.filter((option) => option.group === group).map((option) => {
+      const { flag, variable, description, defaultText } = option;
+      const notes = [flag === undefined ? undefined : variable, defaultText === undefined ? undefined : `default ${defaultText}`];
+      const note = notes.filter((part) => part !== undefined).join(", ");
+      return `  ${flagUsage(option) ?? variable}\n      ${description}${note === "" ? "" : ` [${note}]`}`;
+    });
     return `${group}:\n${lines.join("\n")}`;
   });
   return `claw-mcp-stdio: puts a stdio MCP server behind Streamable HTTP, supervises it, and leaves no request unanswered.
@@ -23,6 +27,7 @@ export function helpText(): string {
 Usage:
   claw-mcp-stdio [options] [--] COMMAND [ARG ...]   serve the MCP server that COMMAND starts
   claw-mcp-stdio [options]                          the same, with COMMAND and ARGS from the environment
+  claw-mcp-stdio discover [options] [--] COMMAND …  write a descriptor of the server's tools, or compare one: see discover --help
   claw-mcp-stdio healthcheck [options]              exit 0 when the sidecar at the configured address is ready, else 1 (also -healthcheck)
 
 General:
@@ -36,15 +41,16 @@ General:
 ${sections.join("\n\n")}
 
 Flags win over environment variables. Exit codes: 0 stopped as asked, 1 failed (the port is taken, RESTART_LIMIT
-is reached), 2 the configuration is wrong, 126 COMMAND is not executable, 127 COMMAND does not exist, 128 + n ended at
-once by a second signal of number n.
+is reached), 2 the configuration is wrong, 3 discover --check found other tools, 126 COMMAND is not executable,
+127 COMMAND does not exist, 128 + n ended at once by a second signal of number n.
 `;
 }
 
 /** The effective configuration as JSON, secrets masked. */
-export function effectiveConfigText(config: Config): string {
-  const { authToken, args, ...rest } = config;
-  return JSON.stringify({ ...rest, args: maskArgs(args), authToken: authToken === undefined ? undefined : MASK }, undefined, 2);
+export function effectiveConfigText(config: Config, { replacer }: Pick<Secrets, "replacer">): string {
+  const { authToken, authTokens: _, args, ...rest } = config;
+  const masked = { ...rest, args: maskArgs(args), authToken: authToken === undefined ? undefined : MASK };
+  return JSON.stringify(masked, replacer, 2);
 }
 
 /** The password of a URL; what follows the scheme of an Authorization header. */

@@ -1,5 +1,5 @@
 import { limit, MAX_MS, option } from "./option.ts";
-import { bearerToken, endpointPath, hosts, listenAddress, oneOf, origins, port } from "./value-kinds.ts";
+import { anyText, bearerToken, endpointPath, hosts, listenAddress, oneOf, onOff, origins, port } from "./value-kinds.ts";
 
 export const HTTP_OPTIONS = {
   addr: option({
@@ -38,6 +38,25 @@ export const HTTP_OPTIONS = {
       "Every request to the endpoint needs `Authorization: Bearer TOKEN`. Default: open. Prefer the variable: flags show in the process list.",
     kind: bearerToken,
     isSecret: true,
+  }),
+  authTokenFile: option({
+    group: "HTTP",
+    flag: "auth-token-file",
+    name: "AUTH_TOKEN_FILE",
+    placeholder: "FILE",
+    description:
+      "Tokens, one a line, any of which will do; empty lines and lines that begin with # do not count. Read again when it changes: a session ends with the token that made it. Not together with AUTH_TOKEN.",
+    kind: anyText,
+  }),
+  requireAuth: option({
+    group: "HTTP",
+    flag: "require-auth",
+    name: "REQUIRE_AUTH",
+    placeholder: "on|off",
+    description: "`on`: the sidecar does not start without AUTH_TOKEN or AUTH_TOKEN_FILE, whatever it listens on.",
+    defaultText: "off",
+    kind: onOff,
+    isSwitch: true,
   }),
   allowedOrigins: option({
     group: "HTTP",

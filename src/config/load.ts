@@ -1,5 +1,6 @@
 import { statSync } from "node:fs";
 import { parseArgs } from "node:util";
+import { readAuthTokenFile } from "./auth-token-file.ts";
 import { type Option, VARIABLE_PREFIX } from "./option.ts";
 import { OPTIONS, type OptionKey, type OptionValue } from "./options.ts";
 
@@ -13,6 +14,10 @@ export interface Config {
   readonly port: number;
   readonly path: string;
   readonly authToken: string | undefined;
+  readonly authTokenFile: string | undefined;
+  /** Any of them will do: the one, or those of the file as it was at the start. None: no token is asked for. */
+  readonly authTokens: readonly string[];
+  readonly requireAuth: boolean;
   readonly allowedOrigins: OptionValue<"allowedOrigins"> | undefined;
   readonly allowedHosts: OptionValue<"allowedHosts"> | undefined;
   readonly legacySse: OptionValue<"legacySse">;
@@ -23,6 +28,7 @@ export interface Config {
   readonly bodyTimeoutMs: number;
   readonly readerTimeoutMs: number;
   readonly isolation: OptionValue<"isolation">;
+  readonly sessionsPerMinute: number | undefined;
   readonly maxPrivateServers: number;
   readonly sessionIdleTimeoutMs: number;
   readonly restartBackoffMs: number;
@@ -35,6 +41,17 @@ export interface Config {
   readonly pingIntervalMs: number | undefined;
   readonly hungTimeouts: number;
   readonly retry: OptionValue<"retry">;
+  readonly allowTools: OptionValue<"allowTools"> | undefined;
+  readonly denyTools: OptionValue<"denyTools"> | undefined;
+  readonly readOnly: boolean;
+  readonly descriptor: string | undefined;
+  readonly descriptorMode: OptionValue<"descriptorMode">;
+  readonly argumentCheck: OptionValue<"argumentCheck">;
+  readonly toolTimeoutsMs: OptionValue<"toolTimeoutsMs"> | undefined;
+  readonly toolConcurrency: OptionValue<"toolConcurrency"> | undefined;
+  readonly toolCallsPerMinute: OptionValue<"toolCallsPerMinute"> | undefined;
+  readonly sessionCallsPerMinute: number | undefined;
+  readonly maxResultBytes: number | undefined;
   readonly maxBodyBytes: number;
   readonly maxLineBytes: number;
   readonly maxSessions: number;
@@ -70,11 +87,20 @@ const LEGACY_SSE_PATHS: readonly string[] = ["/sse", "/messages"];
 
 const BOOLEAN_FLAGS = ["help", "version", "check-config"];
 
+/** What a flag takes: a value of its own, or none. */
+export type FlagTypes = Readonly<Record<string, { readonly type: "string" | "boolean"; readonly short?: string }>>;
+
+function serveFlagTypes(): FlagTypes {
+  const types: Record<string, FlagTypes[string]> = { help: { type: "boolean", short: "h" } };
+  for (const flag of BOOLEAN_FLAGS) types[flag] ??= { type: "boolean" };
+  for (const { flag, isSwitch } of Object.values(OPTIONS)) {
+    if (flag !== undefined) types[flag] = { type: isSwitch ? "boolean" : "string" };
+  }
+  return types;
+}
+
 /** Splits the command line at the first word that is no option, or at `--`: what follows is the server's. */
-export function readCommandLine(argv: readonly string[]): CommandLine {
-  const options: Record<string, { type: "string" | "boolean"; short?: string }> = { help: { type: "boolean", short: "h" } };
-  for (const flag of BOOLEAN_FLAGS) options[flag] ??= { type: "boolean" };
-  for (const { flag } of Object.values(OPTIONS)) if (flag !== undefined) options[flag] = { type: "string" };
+export function readCommandLine(argv: readonly string[], options: FlagTypes = serveFlagTypes()): CommandLine {
   const { tokens } = parseArgs({ args: [...argv], options, strict: false, allowPositionals: true, tokens: true });
   const flags = new Map<string, string | undefined>();
   for (const token of tokens) {
@@ -82,7 +108,8 @@ export function readCommandLine(argv: readonly string[]): CommandLine {
     if (token.kind === "option-terminator") return { flags, rest: argv.slice(token.index + 1) };
     // An option that swallowed the next one has no value of its own.
     const isSwallowed = token.value?.startsWith("-") === true && !token.inlineValue;
-    flags.set(token.name, isSwallowed ? undefined : token.value);
+    const isSwitch = options[token.name]?.type === "boolean" && !BOOLEAN_FLAGS.includes(token.name);
+    flags.set(token.name, isSwallowed ? undefined : (token.value ?? (isSwitch ? "on" : undefined)));
   }
   return { flags, rest: [] };
 }
@@ -114,6 +141,23 @@ export function loadConfig(commandLine: CommandLine, environment: Environment, n
     return undefined;
   }
 
+  /** Only who serves asks for them. */
+  function readAuthTokens(): readonly string[] {
+    const { authToken, authTokenFile, requireAuth } = values;
+    const fileSource = given("authTokenFile")?.source ?? "";
+    if (given("authToken") !== undefined && given("authTokenFile") !== undefined) {
+      problems.push(`${fileSource}: got a file, allowed is nothing where ${given("authToken")?.source} is set`);
+    } else if (authTokenFile !== undefined) {
+      const { tokens, problem } = readAuthTokenFile(authTokenFile);
+      if (tokens !== undefined) return tokens;
+      problems.push(`${fileSource}: got ${JSON.stringify(authTokenFile)}, allowed is a file with a token a line: ${problem}`);
+    } else if (requireAuth === true && given("authToken") === undefined && given("authTokenFile") === undefined) {
+      const needed = `${OPTIONS.authToken.variable} nor ${OPTIONS.authTokenFile.variable}`;
+      problems.push(`${given("requireAuth")?.source}: got on, allowed is off where neither ${needed} is set`);
+    }
+    return authToken === undefined ? [] : [authToken];
+  }
+
   const values = Object.fromEntries((Object.keys(OPTIONS) as OptionKey[]).map((key) => [key, read(key)])) as {
     [Key in OptionKey]: OptionValue<Key> | undefined;
   };
@@ -130,6 +174,7 @@ export function loadConfig(commandLine: CommandLine, environment: Environment, n
     const allowed = `any path but ${LEGACY_SSE_PATHS.join(" and ")}, which LEGACY_SSE has`;
     problems.push(`${given("path")?.source}: got ${JSON.stringify(values.path)}, allowed is ${allowed}`);
   }
+  const authTokens = needsCommand ? readAuthTokens() : [];
   const { restartBackoffMs: first = 0, restartMaxMs: longest = 0 } = values;
   const firstGiven = given("restartBackoffMs");
   if (firstGiven !== undefined && given("restartMaxMs") !== undefined && longest > 0 && first > longest) {
@@ -144,6 +189,7 @@ export function loadConfig(commandLine: CommandLine, environment: Environment, n
   const isAddressGiven = given("addr") !== undefined;
   const config: Config = {
     ...direct,
+    authTokens,
     command: command ?? "",
     args,
     host: isAddressGiven ? addr.host : undefined,
@@ -155,7 +201,7 @@ export function loadConfig(commandLine: CommandLine, environment: Environment, n
   return { config, problems, unknownVariables };
 }
 
-function isDirectory(path: string): boolean {
+export function isDirectory(path: string): boolean {
   try {
     return statSync(path).isDirectory();
   } catch {

@@ -2,7 +2,7 @@ import { type ValueKind, wholeNumber } from "./value-kinds.ts";
 
 export const VARIABLE_PREFIX = "CLAW_MCP_STDIO_";
 
-export const OPTION_GROUPS = ["MCP server", "HTTP", "Sessions", "Supervision", "Limits", "Logs"] as const;
+export const OPTION_GROUPS = ["MCP server", "HTTP", "Sessions", "Supervision", "Tool policy", "Limits", "Logs"] as const;
 
 /** One option: a flag, an environment variable, and what they may say. */
 export interface Option<Value> {
@@ -17,6 +17,8 @@ export interface Option<Value> {
   readonly defaultText: string | undefined;
   readonly kind: ValueKind<Value>;
   readonly isSecret: boolean;
+  /** The flag alone means `on`. */
+  readonly isSwitch: boolean;
 }
 
 /** setTimeout takes no more. */
@@ -34,10 +36,11 @@ interface OptionInput<Value> {
   readonly defaultText?: string;
   readonly kind: ValueKind<Value>;
   readonly isSecret?: boolean;
+  readonly isSwitch?: boolean;
 }
 
-export function option<Value>({ name, defaultText, isSecret, ...rest }: OptionInput<Value>): Option<Value> {
-  return { ...rest, variable: `${VARIABLE_PREFIX}${name}`, defaultText, isSecret: isSecret ?? false };
+export function option<Value>({ name, defaultText, isSecret = false, isSwitch = false, ...rest }: OptionInput<Value>): Option<Value> {
+  return { ...rest, variable: `${VARIABLE_PREFIX}${name}`, defaultText, isSecret, isSwitch };
 }
 
 /** A whole number from 1 on; the unit is in the name. */

@@ -1,6 +1,6 @@
 import { ISOLATION_MODES } from "../isolation.ts";
 import { limit, MAX_MS, option } from "./option.ts";
-import { oneOf } from "./value-kinds.ts";
+import { oneOf, wholeNumber } from "./value-kinds.ts";
 
 export const SESSION_OPTIONS = {
   isolation: option({
@@ -20,6 +20,15 @@ export const SESSION_OPTIONS = {
     10_000_000,
     "Sessions kept; beyond it, the one ends that was longest not used and has no stream open and no request running.",
   ),
+  sessionsPerMinute: option({
+    group: "Sessions",
+    flag: "sessions-per-minute",
+    name: "SESSIONS_PER_MINUTE",
+    placeholder: "N",
+    description:
+      "How many sessions all clients together may open a minute; as many may come at once. Beyond it 429. Default: no limit but MAX_SESSIONS.",
+    kind: wholeNumber(1_000_000),
+  }),
   maxPrivateServers: limit("Sessions", "MAX_PRIVATE_SERVERS", 32, 100_000, "Server processes of single clients; beyond it 503."),
   sessionIdleTimeoutMs: limit(
     "Sessions",

@@ -17,12 +17,12 @@ export interface ListenAddress {
 
 const MAX_PORT = 65_535;
 
-export function wholeNumber(max: number): ValueKind<number> {
+export function wholeNumber(max: number, min = 1): ValueKind<number> {
   return {
-    allowed: `a whole number from 1 to ${max}`,
+    allowed: `a whole number from ${min} to ${max}`,
     parse: (text) => {
       const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
-      return value >= 1 && value <= max ? value : undefined;
+      return value >= min && value <= max ? value : undefined;
     },
   };
 }
@@ -96,7 +96,39 @@ export const hosts: ValueKind<readonly string[]> = {
     }),
 };
 
-function parseList(text: string, parse: (item: string) => string | undefined): readonly string[] | undefined {
+export const onOff: ValueKind<boolean> = {
+  allowed: "on or off",
+  parse: (text) => (text === "on" ? true : text === "off" ? false : undefined),
+};
+
+/** A tool's name, in which `*` stands for any characters and `?` for one. */
+const NAME_PATTERN = /^[^\s,=]+$/;
+
+export const toolNames: ValueKind<readonly string[]> = {
+  allowed: "names of tools, several separated by commas, * for any characters and ? for one",
+  parse: (text) => parseList(text, (item) => (NAME_PATTERN.test(item) ? item : undefined)),
+};
+
+/** A number for the tools whose names match. */
+export interface ToolNumber {
+  readonly pattern: string;
+  readonly value: number;
+}
+
+export function toolNumbers(max: number): ValueKind<readonly ToolNumber[]> {
+  const number = wholeNumber(max);
+  return {
+    allowed: `NAME=N, several separated by commas, with * and ? in names and ${number.allowed}`,
+    parse: (text) =>
+      parseList(text, (item) => {
+        const [pattern = "", count = "", ...more] = item.split("=");
+        const value = number.parse(count);
+        return NAME_PATTERN.test(pattern) && value !== undefined && more.length === 0 ? { pattern, value } : undefined;
+      }),
+  };
+}
+
+function parseList<Item>(text: string, parse: (item: string) => Item | undefined): readonly Item[] | undefined {
   const values = text.split(",").map((item) => parse(item.trim()));
   return values.every((value) => value !== undefined) ? values : undefined;
 }

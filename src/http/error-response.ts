@@ -6,7 +6,7 @@ export interface WireError {
   readonly jsonRpcCode: number;
 }
 
-const { ParseError, InvalidRequest, InternalError, ServerError, SessionOrTimeout } = JsonRpcErrorCode;
+const { ParseError, InvalidRequest, InvalidParams, InternalError, ServerError, SessionOrTimeout } = JsonRpcErrorCode;
 
 /**
  * How a local error crosses the wire. What concerns the HTTP request is an HTTP error; what became of a request that was accepted is
@@ -34,6 +34,8 @@ export const WIRE_ERRORS = {
   UPSTREAM_RESPONSE_TOO_LARGE: { httpStatus: 200, jsonRpcCode: InternalError },
   OVERLOADED: { httpStatus: 503, jsonRpcCode: ServerError },
   SESSION_OVERLOADED: { httpStatus: 429, jsonRpcCode: ServerError },
+  TOOL_NOT_FOUND: { httpStatus: 200, jsonRpcCode: InvalidParams },
+  RATE_LIMITED: { httpStatus: 429, jsonRpcCode: ServerError },
   TOO_MANY_SERVERS: { httpStatus: 503, jsonRpcCode: ServerError },
   EVENT_NOT_FOUND: { httpStatus: 400, jsonRpcCode: ServerError },
   SHUTTING_DOWN: { httpStatus: 503, jsonRpcCode: ServerError },

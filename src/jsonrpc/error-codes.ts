@@ -3,6 +3,7 @@ export const JsonRpcErrorCode = {
   ParseError: -32700,
   InvalidRequest: -32600,
   MethodNotFound: -32601,
+  InvalidParams: -32602,
   InternalError: -32603,
   /** What went wrong is in `data.code`. */
   ServerError: -32000,

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { ALL_OPTIONS, effectiveConfigText, helpText } from "../../../src/config/describe.ts";
+import { ALL_OPTIONS, effectiveConfigText, flagUsage, helpText } from "../../../src/config/describe.ts";
+import { Secrets } from "../../../src/observability/redact.ts";
 import { loadConfig, readCommandLine } from "../../../src/config/load.ts";
 import { OPTION_GROUPS } from "../../../src/config/option.ts";
 import { OPTIONS } from "../../../src/config/options.ts";
@@ -8,20 +9,29 @@ import { OPTIONS } from "../../../src/config/options.ts";
 function effective(...argv: readonly string[]): Record<string, unknown> {
   const { config } = loadConfig(readCommandLine(argv), {});
   if (config === undefined) throw new Error("no configuration");
-  return JSON.parse(effectiveConfigText(config)) as Record<string, unknown>;
+  return JSON.parse(effectiveConfigText(config, new Secrets({ MY_API_KEY: "from-the-environment" }))) as Record<string, unknown>;
 }
 
 describe("helpText", () => {
   it("lists every option with its flag, its variable, its default and what it is for, in its group", () => {
     expect(ALL_OPTIONS).toEqual(Object.values(OPTIONS));
-    for (const { group, flag, variable, placeholder, defaultText, description } of ALL_OPTIONS) {
+    for (const option of ALL_OPTIONS) {
+      const { group, flag, variable, defaultText, description } = option;
       const [, section = ""] = helpText().split(`\n${group}:\n`);
       const notes = [flag === undefined ? "" : variable, defaultText === undefined ? "" : `default ${defaultText}`].filter(
         (note) => note !== "",
       );
-      const entry = `  ${flag === undefined ? variable : `--${flag} ${placeholder}`}\n      ${description}${notes.length === 0 ? "" : ` [${notes.join(", ")}]`}\n`;
+      const entry = `  ${flagUsage(option) ?? variable}\n      ${description}${notes.length === 0 ? "" : ` [${notes.join(", ")}]`}\n`;
       const [ownSection = ""] = section.split("\n\n");
       expect(`${ownSection}\n`).toContain(entry);
+    }
+  });
+
+  it("shows flags as they are written: what stands behind a switch is not its value", () => {
+    expect([OPTIONS.path, OPTIONS.readOnly, OPTIONS.command].map(flagUsage)).toEqual(["--path PATH", "--read-only[=on|off]", undefined]);
+    for (const option of ALL_OPTIONS.filter(({ flag }) => flag !== undefined)) {
+      const words = (flagUsage(option) ?? "").replace(/\[(.*)\]$/, "$1").split(" ");
+      expect([option.variable, readCommandLine([...words, "server"]).rest]).toEqual([option.variable, ["server"]]);
     }
   });
 
@@ -77,6 +87,10 @@ describe("effectiveConfigText", () => {
       readerTimeoutMs: 30_000,
       isolation: "auto",
       legacySse: "off",
+      requireAuth: false,
+      readOnly: false,
+      descriptorMode: "enforce",
+      argumentCheck: "off",
       maxSessions: 10_000,
       maxPrivateServers: 32,
       sessionIdleTimeoutMs: 600_000,
@@ -104,7 +118,7 @@ describe("effectiveConfigText", () => {
   it("masks the token, and shows that there is one", () => {
     const { config } = loadConfig(readCommandLine(["--auth-token", "s3cret-token", "server"]), {});
     if (config === undefined) throw new Error("no configuration");
-    const text = effectiveConfigText(config);
+    const text = effectiveConfigText(config, new Secrets({ MY_API_KEY: "from-the-environment" }));
     expect(text).toContain('"authToken": "***"');
     expect(text).not.toContain("s3cret");
   });

@@ -69,7 +69,7 @@ describe("a wrong configuration", () => {
     expect(loadConfig(readCommandLine([]), {}, false)).toMatchObject({ problems: [], config: { command: "", port: 8080 } });
   });
 
-  it("is a zero, or one more than the greatest, of any number", () => {
+  it("is less than the least, or one more than the greatest, of any number", () => {
     const numbers = Object.values(OPTIONS).filter(({ placeholder }) => ["MS", "BYTES", "N"].includes(placeholder));
     expect(numbers.map(({ variable }) => variable)).toEqual([
       "CLAW_MCP_STDIO_READY_TIMEOUT_MS",
@@ -80,6 +80,7 @@ describe("a wrong configuration", () => {
       "CLAW_MCP_STDIO_BODY_TIMEOUT_MS",
       "CLAW_MCP_STDIO_READER_TIMEOUT_MS",
       "CLAW_MCP_STDIO_MAX_SESSIONS",
+      "CLAW_MCP_STDIO_SESSIONS_PER_MINUTE",
       "CLAW_MCP_STDIO_MAX_PRIVATE_SERVERS",
       "CLAW_MCP_STDIO_SESSION_IDLE_TIMEOUT_MS",
       "CLAW_MCP_STDIO_RESTART_BACKOFF_MS",
@@ -91,6 +92,8 @@ describe("a wrong configuration", () => {
       "CLAW_MCP_STDIO_RESTART_LIMIT",
       "CLAW_MCP_STDIO_PING_INTERVAL_MS",
       "CLAW_MCP_STDIO_HUNG_TIMEOUTS",
+      "CLAW_MCP_STDIO_SESSION_CALLS_PER_MINUTE",
+      "CLAW_MCP_STDIO_MAX_RESULT_BYTES",
       "CLAW_MCP_STDIO_MAX_BODY_BYTES",
       "CLAW_MCP_STDIO_MAX_LINE_BYTES",
       "CLAW_MCP_STDIO_MAX_IN_FLIGHT",
@@ -104,11 +107,13 @@ describe("a wrong configuration", () => {
     const command = readCommandLine(["server"]);
     for (const { variable } of numbers) {
       const [problem = ""] = loadConfig(command, { [variable]: "0" }).problems;
-      const [, greatest = ""] = /^CLAW_MCP_STDIO_\w+: got "0", allowed is a whole number from 1 to (\d+)$/.exec(problem) ?? [];
-      const one = String(Number(greatest) + 1);
-      expect(loadConfig(command, { [variable]: one }).problems).toEqual([
-        `${variable}: got "${one}", allowed is a whole number from 1 to ${greatest}`,
-      ]);
+      const [, least = "", greatest = ""] =
+        /^CLAW_MCP_STDIO_\w+: got "0", allowed is a whole number from (\d+) to (\d+)$/.exec(problem) ?? [];
+      for (const number of [String(Number(least) - 1), String(Number(greatest) + 1)]) {
+        expect(loadConfig(command, { [variable]: number }).problems).toEqual([
+          `${variable}: got "${number}", allowed is a whole number from ${least} to ${greatest}`,
+        ]);
+      }
     }
   });
 

@@ -1,0 +1,113 @@
+import { mkdir, writeFile } from "node:fs/promises";
+import { describe, expect, it } from "vitest";
+import { rereadAuthTokenFile } from "../../../src/config/auth-token-file.ts";
+import { type Environment, loadConfig, type LoadResult, readCommandLine } from "../../../src/config/load.ts";
+import { TempDir } from "../../support/temp-dir.ts";
+
+const TOKEN = "s3cret-Token.0123456789";
+const NEEDS_TOKEN = "allowed is off where neither CLAW_MCP_STDIO_AUTH_TOKEN nor CLAW_MCP_STDIO_AUTH_TOKEN_FILE is set";
+
+function load(argv: readonly string[], environment: Environment = {}, needsCommand = true): LoadResult {
+  return loadConfig(readCommandLine(argv), environment, needsCommand);
+}
+
+/** What is loaded where the file has this text. */
+async function loadFile(text: string | Buffer): Promise<LoadResult> {
+  await using directory = await TempDir.create();
+  const path = directory.file("tokens");
+  await writeFile(path, text);
+  const result = load(["--auth-token-file", path, "server"]);
+  // It is read the same way when it changes.
+  const { tokens, problem } = await rereadAuthTokenFile(path);
+  expect(tokens ?? []).toEqual(result.config?.authTokens ?? []);
+  expect(result.problems).toEqual(
+    problem === undefined ? [] : [`--auth-token-file: got "${path}", allowed is a file with a token a line: ${problem}`],
+  );
+  return result;
+}
+
+describe("AUTH_TOKEN_FILE", () => {
+  it.each([
+    ["one token", TOKEN, [TOKEN]],
+    ["a line end behind it", `${TOKEN}\n`, [TOKEN]],
+    ["several, empty lines and comments", `# rotated\n\n${TOKEN}\n  \n#${TOKEN}x\nother-token\n`, [TOKEN, "other-token"]],
+    ["line ends of Windows, and a byte order mark", `\uFEFF${TOKEN}\r\nother-token\r\n`, [TOKEN, "other-token"]],
+    ["white space around a token", ` ${TOKEN}\t\n`, [TOKEN]],
+    ["a token twice", `${TOKEN}\n${TOKEN}\n`, [TOKEN]],
+    ["a # within a token", "to#ken", ["to#ken"]],
+  ])("may have %s", async (_what, text, tokens) => {
+    expect((await loadFile(text)).config).toMatchObject({ authTokens: tokens, authToken: undefined });
+  });
+
+  it.each([
+    ["is empty", "", "it has no token"],
+    ["has comments only", "# none\n\n", "it has no token"],
+    ["has a line with a space in it", `ok\n${TOKEN} ${TOKEN}\n`, "line 2 is no token: allowed is visible ASCII characters without spaces"],
+    ["is no text", Buffer.from([0, 1, 2, 255]), "line 1 is no token: allowed is visible ASCII characters without spaces"],
+    ["is large", "x".repeat(65_537), "it is larger than 65536 bytes"],
+  ])("is a problem that shows none of its text where it %s", async (_what, text, problem) => {
+    const { config, problems } = await loadFile(text);
+    expect(config).toBeUndefined();
+    expect(problems).toEqual([expect.stringContaining(problem)]);
+    expect(problems.join("\n")).not.toContain(TOKEN);
+  });
+
+  it("is a problem where it is missing, or a directory, among all others", async () => {
+    await using directory = await TempDir.create();
+    await mkdir(directory.file("directory"));
+    const missing = { CLAW_MCP_STDIO_AUTH_TOKEN_FILE: directory.file("missing"), CLAW_MCP_STDIO_PORT: "x" };
+    expect(load(["server"], missing).problems).toEqual([
+      expect.stringContaining("CLAW_MCP_STDIO_PORT"),
+      `CLAW_MCP_STDIO_AUTH_TOKEN_FILE: got "${directory.file("missing")}", allowed is a file with a token a line: it cannot be read (ENOENT)`,
+    ]);
+    const none = load(["--auth-token-file", directory.file("directory"), "server"]);
+    expect(none.problems).toEqual([expect.stringContaining("it is no regular file")]);
+  });
+
+  it("is a problem together with AUTH_TOKEN, wherever each is given", async () => {
+    await using directory = await TempDir.create();
+    const file = directory.file("tokens");
+    await writeFile(file, TOKEN);
+    expect(load(["--auth-token-file", file, "server"], { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN }).problems).toEqual([
+      "--auth-token-file: got a file, allowed is nothing where CLAW_MCP_STDIO_AUTH_TOKEN is set",
+    ]);
+    expect(load(["--auth-token", TOKEN, "server"], { CLAW_MCP_STDIO_AUTH_TOKEN_FILE: file }).problems).toEqual([
+      "CLAW_MCP_STDIO_AUTH_TOKEN_FILE: got a file, allowed is nothing where --auth-token is set",
+    ]);
+    expect(load(["server"], { CLAW_MCP_STDIO_AUTH_TOKEN: "", CLAW_MCP_STDIO_AUTH_TOKEN_FILE: file }).config?.authTokens).toEqual([TOKEN]);
+  });
+
+  it("is not read by who does not serve: a health check does not fail for a token that is being rotated", () => {
+    expect(load([], { CLAW_MCP_STDIO_AUTH_TOKEN_FILE: "/missing", CLAW_MCP_STDIO_REQUIRE_AUTH: "on" }, false).problems).toEqual([]);
+    expect(load([], { CLAW_MCP_STDIO_REQUIRE_AUTH: "on" }, false).problems).toEqual([]);
+  });
+});
+
+describe("REQUIRE_AUTH", () => {
+  it("is a problem where there is no token", () => {
+    expect(load(["--require-auth", "server"]).problems).toEqual([`--require-auth: got on, ${NEEDS_TOKEN}`]);
+    expect(load(["server"], { CLAW_MCP_STDIO_REQUIRE_AUTH: "on", CLAW_MCP_STDIO_AUTH_TOKEN: "" }).problems).toEqual([
+      `CLAW_MCP_STDIO_REQUIRE_AUTH: got on, ${NEEDS_TOKEN}`,
+    ]);
+  });
+
+  it("says nothing of a token that is there, or is a problem itself", () => {
+    expect(load(["--require-auth", "--auth-token", TOKEN, "server"]).config).toMatchObject({ requireAuth: true, authTokens: [TOKEN] });
+    expect(load(["--require-auth", "--auth-token", "two words", "server"]).problems).toHaveLength(1);
+    expect(load(["--require-auth", "--auth-token-file", "/missing", "server"]).problems).toHaveLength(1);
+  });
+
+  it("is on by the flag alone, and the word behind it is the command", () => {
+    const { config } = load(["--auth-token", TOKEN, "--require-auth", "off", "an-argument"]);
+    expect(config).toMatchObject({ requireAuth: true, command: "off", args: ["an-argument"] });
+  });
+
+  it("is off by its value, also against the variable", () => {
+    const { config } = load(["--require-auth=off", "server"], { CLAW_MCP_STDIO_REQUIRE_AUTH: "on" });
+    expect(config).toMatchObject({ requireAuth: false, command: "server" });
+  });
+
+  it.each(["--require-auth=yes", "--require-auth="])("is not %s", (flag) => {
+    expect(load([flag, "server"]).problems).toEqual([expect.stringMatching(/^--require-auth: got .*, allowed is on or off$/)]);
+  });
+});
