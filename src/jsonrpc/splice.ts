@@ -1,3 +1,5 @@
+import { isOtherCase } from "./folded-names.ts";
+
 /**
  * Finds members in JSON text, so that an id or a progress token can be replaced and every other byte stays as it was sent: number
  * spelling, escapes, key order, unknown keys. All functions take text that `JSON.parse` has already accepted, so nothing is checked twice.
@@ -13,6 +15,8 @@ export interface Members {
   readonly spans: readonly (Span | undefined)[];
   /** The first of the names that occurs twice. Two parsers may disagree on which one counts. */
   readonly duplicate: string | undefined;
+  /** The first member, as it is called there, that some readers would take for one of the names: see `isOtherCase`. */
+  readonly otherCase: string | undefined;
 }
 
 export interface Edit {
@@ -41,6 +45,7 @@ export function copyOf(text: string, { start, end }: Span): string {
 export function findMembers(text: string, start: number, names: readonly string[]): Members {
   const spans: (Span | undefined)[] = names.map(() => undefined);
   let duplicate: string | undefined;
+  let otherCase: string | undefined;
   let index = skipWhitespace(text, skipWhitespace(text, start) + 1);
   while (text.charCodeAt(index) === QUOTE) {
     const keyEnd = skipString(text, index);
@@ -51,12 +56,12 @@ export function findMembers(text: string, start: number, names: readonly string[
     if (position !== -1) {
       if (spans[position] !== undefined) duplicate ??= names[position];
       spans[position] = { start: valueStart, end: valueEnd };
-    }
+    } else otherCase ??= findOtherCase(text, index, keyEnd, names);
     index = skipWhitespace(text, valueEnd);
     if (text.charCodeAt(index) !== COMMA) break;
     index = skipWhitespace(text, index + 1);
   }
-  return { spans, duplicate };
+  return { spans, duplicate, otherCase };
 }
 
 /** The span of a member below the object that starts at `start`, one name a level; undefined where a level is absent or no object. */
@@ -72,7 +77,7 @@ export function findPath(text: string, start: number, path: readonly string[]): 
 
 /** The edits that take the named member out of the object that starts at `start`, however often it occurs there. */
 export function removeMember(text: string, start: number, name: string): Edit[] {
-  const members: (Span & { readonly isKept: boolean })[] = [];
+  const members: ListItem[] = [];
   let index = skipWhitespace(text, skipWhitespace(text, start) + 1);
   while (text.charCodeAt(index) === QUOTE) {
     const keyEnd = skipString(text, index);
@@ -81,24 +86,34 @@ export function removeMember(text: string, start: number, name: string): Edit[] 
     index = skipWhitespace(text, end);
     if (text.charCodeAt(index) === COMMA) index = skipWhitespace(text, index + 1);
   }
+  return removeItems(members);
+}
+
+/** A member of an object, its key included, or an element of an array. */
+interface ListItem extends Span {
+  readonly isKept: boolean;
+}
+
+/** The edits that take those of all items of one object or array out of the text that are not kept. */
+export function removeItems(items: readonly ListItem[]): Edit[] {
   // One goes with the comma behind it; those at the end go with the comma before them.
-  const lastKept = members.findLastIndex(({ isKept }) => isKept);
+  const lastKept = items.findLastIndex(({ isKept }) => isKept);
   const edits: Edit[] = [];
-  for (const [position, member] of members.slice(0, lastKept + 1).entries()) {
-    const next = members[position + 1];
-    if (!member.isKept && next !== undefined) edits.push({ span: { start: member.start, end: next.start }, text: "" });
+  for (const [position, item] of items.slice(0, lastKept + 1).entries()) {
+    const next = items[position + 1];
+    if (!item.isKept && next !== undefined) edits.push({ span: { start: item.start, end: next.start }, text: "" });
   }
-  const [firstOfEnd, last] = [members[lastKept + 1], members.at(-1)];
+  const [firstOfEnd, last] = [items[lastKept + 1], items.at(-1)];
   if (firstOfEnd !== undefined && last !== undefined) {
-    edits.push({ span: { start: members[lastKept]?.end ?? firstOfEnd.start, end: last.end }, text: "" });
+    edits.push({ span: { start: items[lastKept]?.end ?? firstOfEnd.start, end: last.end }, text: "" });
   }
   return edits;
 }
 
-/** The spans of the elements of the array that `text` is. */
-export function findElements(text: string): Span[] {
+/** The spans of the elements of the array whose text starts at `start` (white space before it is allowed). */
+export function findElements(text: string, start = 0): Span[] {
   const spans: Span[] = [];
-  let index = skipWhitespace(text, skipWhitespace(text, 0) + 1);
+  let index = skipWhitespace(text, skipWhitespace(text, start) + 1);
   while (index < text.length && text.charCodeAt(index) !== CLOSE_BRACKET) {
     const end = skipValue(text, index);
     spans.push({ start: index, end });
@@ -130,7 +145,24 @@ function matchName(text: string, keyStart: number, keyEnd: number, names: readon
   return key.includes("\\") ? names.indexOf(JSON.parse(key) as string) : -1;
 }
 
-function skipWhitespace(text: string, start: number): number {
+function findOtherCase(text: string, keyStart: number, keyEnd: number, names: readonly string[]): string | undefined {
+  const length = keyEnd - keyStart - 2;
+  let key: string | undefined;
+  for (const name of names) {
+    // Every message has keys that are none of the names: mostly their length tells. Escapes only make a key longer.
+    if (length < name.length) continue;
+    key ??= readKey(text, keyStart, keyEnd);
+    if (isOtherCase(key, name)) return key;
+  }
+  return undefined;
+}
+
+function readKey(text: string, keyStart: number, keyEnd: number): string {
+  const key = text.slice(keyStart + 1, keyEnd - 1);
+  return key.includes("\\") ? (JSON.parse(text.slice(keyStart, keyEnd)) as string) : key;
+}
+
+export function skipWhitespace(text: string, start: number): number {
   let index = start;
   for (;;) {
     const code = text.charCodeAt(index);
@@ -140,7 +172,7 @@ function skipWhitespace(text: string, start: number): number {
 }
 
 /** From an opening quote to just past the closing one. `indexOf` makes a megabyte of text cost microseconds, not milliseconds. */
-function skipString(text: string, start: number): number {
+export function skipString(text: string, start: number): number {
   let index = start;
   for (;;) {
     index = text.indexOf('"', index + 1);
@@ -150,7 +182,7 @@ function skipString(text: string, start: number): number {
   }
 }
 
-function skipValue(text: string, start: number): number {
+export function skipValue(text: string, start: number): number {
   const first = text.charCodeAt(start);
   if (first === QUOTE) return skipString(text, start);
   let index = start;

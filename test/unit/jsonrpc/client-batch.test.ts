@@ -42,7 +42,9 @@ const messageText = fc
         : [memberText(keyText("method"), keyText("x")), memberText(keyText("params"), fc.constant(params))]),
     );
     return objectText(inAnyOrder(members, memberText(keyText("jsonrpc"), keyText("2.0"))));
-  });
+  })
+  // One that is refused refuses all.
+  .filter((text) => !("code" in readClientMessage(text)));
 
 describe("a batch", () => {
   it("is what begins with a bracket", () => {
@@ -85,6 +87,10 @@ describe("a batch", () => {
     [`[${PING},1]`, "message 2 of the batch: the message must be a JSON object"],
     [`[${PING},{"id":2,"method":"ping"}]`, 'message 2 of the batch: "jsonrpc" must be "2.0"'],
     [`[{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"},${PING}]`, 'message 1 of the batch: "id" occurs twice'],
+    [
+      `[${PING},{"jsonrpc":"2.0","id":1,"method":"ping","Method":"tools/call"}]`,
+      'message 2 of the batch: "Method" is a name of the envelope in another case',
+    ],
     [`[{"jsonrpc":"2.0","id":1,"method":"notifications/cancelled"}]`, "message 1 of the batch: a notification has no id"],
     [`[[${PING}]]`, "message 1 of the batch: a batch (JSON array) is not accepted; send one message per request"],
     [`[${PING},{"jsonrpc":"2.0","id":2,"method":"initialize","params":{}}]`, "initialize must not be part of a batch"],

@@ -54,6 +54,24 @@ describe("readClientMessage", () => {
     expect(readClientMessage(text)).toEqual({ code: "INVALID_REQUEST", reason: `"${name}" occurs twice`, idText: givenBack });
   });
 
+  it.each([
+    ['{"jsonrpc":"2.0","id":1,"method":"ping","Method":"tools/call"}', "Method", "1"],
+    ['{"jsonrpc":"2.0","id":1,"METHOD":"tools/call","method":"ping"}', "METHOD", "1"],
+    ['{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"},"param\u017f":{"name":"b"}}', "param\u017f", "1"],
+    ['{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{},"param\\u017f":{}}', "param\u017f", "1"],
+    ['{"jsonrpc":"2.0","j\u017fonrpc":"2.0","id":1,"method":"ping"}', "j\u017fonrpc", "1"],
+    ['{"jsonrpc":"2.0","id":1,"Id":2,"method":"ping"}', "Id", undefined],
+    ['{"jsonrpc":"2.0","method":"notifications/x","ID":2}', "ID", undefined],
+    ['{"jsonrpc":"2.0","id":1,"result":{},"Method":"tools/call"}', "Method", "1"],
+  ])("refuses %s, which a reader that does not look at case could read as another message", (text, name, givenBack) => {
+    const reason = `${JSON.stringify(name)} is a name of the envelope in another case`;
+    expect(readClientMessage(text)).toEqual({ code: "INVALID_REQUEST", reason, idText: givenBack });
+  });
+
+  it.each(["methods", "param", "Idx", "_id", "meth\u00f6d", "RESULT"])("takes the member %s, which nobody mistakes", (name) => {
+    expect(read(`{"jsonrpc":"2.0","id":1,"method":"ping","${name}":2}`).message).toMatchObject({ kind: "request", method: "ping" });
+  });
+
   it("gives back no id of a refused message that has two", () => {
     expect(readClientMessage('{"jsonrpc":"1.0","id":1,"method":"ping","id":2}')).toMatchObject({
       code: "INVALID_REQUEST",
@@ -71,7 +89,7 @@ describe("readClientMessage", () => {
       const others = together(
         memberText(keyText("jsonrpc"), keyText("2.0")),
         memberText(keyText("method"), keyText("tools/call")),
-        memberText(keyText("params"), objectText(otherMembers())),
+        memberText(keyText("params"), objectText(otherMembers("_meta", "requestId", "progressToken"))),
         otherMembers("jsonrpc", "id", "method", "params"),
       );
       return fc.record({ id: fc.constant(id), text: objectText(inAnyOrder(others, memberText(keyText("id"), fc.constant(id)))) });

@@ -91,6 +91,11 @@ describe("findElements", () => {
     expect(findElements(" [ ] ")).toEqual([]);
   });
 
+  it("reads the array that starts where it is told, and no further", () => {
+    const text = '{"a":[0],"b": [1,[2]] ,"c":[3]}';
+    expect(findElements(text, text.indexOf(" ")).map((span) => cut(text, span))).toEqual(["1", "[2]"]);
+  });
+
   it("finds in any array what JSON.parse finds", () => {
     const element = fc.tuple(whitespace, valueText, whitespace).map((parts) => parts.join(""));
     fc.assert(

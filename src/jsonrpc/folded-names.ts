@@ -1,0 +1,27 @@
+/**
+ * Some readers, those of Go's `encoding/json` among them, take `"Name"` for `"name"`, and the later of the two counts. What is decided by
+ * the one must not be done by the other.
+ */
+
+/** Letters beyond ASCII that some fold to an ASCII one: `ſ` and the Kelvin sign in Go, `İ` and `ı` in Java. */
+const FOLDED: ReadonlyMap<number, number> = new Map([
+  [0x017f, 115],
+  [0x212a, 107],
+  [0x0130, 105],
+  [0x0131, 105],
+]);
+
+/** Whether `key` is another spelling of `name`, which is ASCII: equal when case is folded, and only then. */
+export function isOtherCase(key: string, name: string): boolean {
+  // Each of these letters is one UTF-16 unit, as the ASCII letter is that it folds to.
+  if (key.length !== name.length || key === name) return false;
+  for (let index = 0; index < name.length; index++) {
+    if (fold(key.charCodeAt(index)) !== fold(name.charCodeAt(index))) return false;
+  }
+  return true;
+}
+
+function fold(code: number): number {
+  if (code < 128) return code >= 65 && code <= 90 ? code + 32 : code;
+  return FOLDED.get(code) ?? code;
+}
