@@ -1,8 +1,8 @@
 import { describeError } from "./errors.ts";
 import type { ClientMessage } from "./jsonrpc/client-message.ts";
 import { rewriteRequest } from "./jsonrpc/rewrite.ts";
-import { Lane, type LaneOptions } from "./mux/lane.ts";
-import type { PrivateLane } from "./mux/lanes.ts";
+import type { LaneOptions } from "./mux/lane.ts";
+import type { LaneEntry, PrivateLane } from "./mux/lanes.ts";
 import { PrivateRules } from "./mux/private-rules.ts";
 import type { SessionStreams } from "./mux/session-streams.ts";
 import type { Log } from "./observability/log.ts";
@@ -12,7 +12,8 @@ import { Supervisor, type SupervisorOptions } from "./upstream/supervisor.ts";
 export interface PrivateLaneOptions {
   /** Makes the options of a server that shakes hands as told. */
   readonly supervisorOptions: (handshake: SupervisorOptions["handshake"], log: Log) => SupervisorOptions;
-  readonly laneOptions: Omit<LaneOptions, "upstream" | "rules">;
+  readonly laneOptions: Omit<LaneOptions, "upstream" | "rules" | "toolWatcher">;
+  readonly createLane: (options: Omit<LaneOptions, "toolWatcher">) => LaneEntry;
   readonly initialize: ClientMessage;
   readonly streams: SessionStreams;
   readonly onSessionEnd: () => void;
@@ -29,7 +30,7 @@ export function createPrivateLane(options: PrivateLaneOptions): PrivateLane {
       log,
     ),
   );
-  const lane = new Lane({
+  const { lane, entry } = options.createLane({
     ...laneOptions,
     upstream: supervisor,
     rules: (access) =>
@@ -44,6 +45,7 @@ export function createPrivateLane(options: PrivateLaneOptions): PrivateLane {
   });
   return {
     lane,
+    entry,
     async run() {
       try {
         await supervisor.run(lane);

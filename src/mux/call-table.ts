@@ -117,6 +117,14 @@ export class CallTable {
     else if (ending === "dismissed") call.exchange.dismiss();
   }
 
+  /** Answers a call that was not sent, in the server's place. @param resultText the JSON text of the result. */
+  answer(call: Call, resultText: string): void {
+    this.#turns.remove(call);
+    this.#upstream.withdraw(call);
+    this.#remove(call, "results");
+    call.exchange.respond(`{"jsonrpc":"2.0","id":${call.exchange.idText},"result":${resultText}}`);
+  }
+
   /** Gives up several calls: those that wait go first, so that none of them is sent in the place of another. */
   giveUpAll(calls: Iterable<Call>, reason: string, describe: (call: Call) => SidecarError): void {
     const { held = [], others = [] } = Object.groupBy(calls, (call) => (this.#turns.has(call) ? "held" : "others"));
@@ -142,8 +150,8 @@ export class CallTable {
   }
 
   /** Gives the calls that the server has a new time, within the limit of each. */
-  extend(nowMs: number, timeoutMs: number): void {
-    for (const call of this.#pending.values()) if (call.state === "written") extendDeadline(call, nowMs, timeoutMs);
+  extend(nowMs: number): void {
+    for (const call of this.#pending.values()) if (call.state === "written") extendDeadline(call, nowMs);
   }
 
   /** Begins the answers of the server that are long in coming. @returns when the next one will be, or Infinity. */
@@ -196,6 +204,7 @@ export class CallTable {
       call.session.lastUsedAtMs = this.#nowMs();
     }
     call.onSettled?.(ending === "results");
+    this.#turns.giveBack(call);
     if (this.#ofClients === 0) this.#onEmpty?.();
     this.#turns.release();
   }
@@ -209,6 +218,7 @@ export class CallTable {
   }
 }
 
-export function extendDeadline(call: Call, nowMs: number, timeoutMs: number): void {
-  call.deadlineMs = Math.min(call.lastDeadlineMs, Math.max(call.deadlineMs, nowMs + timeoutMs));
+/** Gives a call its time once more. */
+export function extendDeadline(call: Call, nowMs: number): void {
+  call.deadlineMs = Math.min(call.lastDeadlineMs, Math.max(call.deadlineMs, nowMs + call.timeoutMs));
 }

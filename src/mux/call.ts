@@ -22,6 +22,8 @@ export interface Call extends CarriedLine {
   sentAtMs: number | undefined;
   /** The JSON text of the progress token that the client chose. */
   readonly progressTokenText: string | undefined;
+  /** Its time, from acceptance on, and how much progress renews it by. */
+  readonly timeoutMs: number;
   /** When its time is up. Later, where the server shows progress or waits for the client; never after `lastDeadlineMs`. */
   deadlineMs: number;
   readonly lastDeadlineMs: number;

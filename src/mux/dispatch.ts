@@ -4,11 +4,12 @@ import { type ClientMessage, readClientMessage } from "../jsonrpc/client-message
 import { type Outgoing, outgoing } from "../jsonrpc/outgoing.ts";
 import { progressTokenText, rewriteRequest } from "../jsonrpc/rewrite.ts";
 import type { Log } from "../observability/log.ts";
-import { type Call, type CarriedLine, isCarriedLine, isSent } from "./call.ts";
+import { type Call, type CarriedLine, isCarriedLine } from "./call.ts";
 import { CallTable } from "./call-table.ts";
+import type { CallTerms } from "./call-terms.ts";
 import { DeadlineSweep } from "./deadline-sweep.ts";
 import type { Exchange } from "./exchange.ts";
-import { overloaded, sessionOverloaded, shorten, upstreamFailed, upstreamNotReady } from "./failures.ts";
+import { overloaded, sessionOverloaded, shorten } from "./failures.ts";
 import { type LaneLimits, MAX_RENEWED_TIMES } from "./lane-limits.ts";
 import type { LaneLoad } from "./lane-load.ts";
 import { OwnExchange } from "./own-exchange.ts";
@@ -16,6 +17,7 @@ import type { Retries } from "./retries.ts";
 import type { Session } from "./session.ts";
 import { Turns } from "./turns.ts";
 import type { Upstream } from "./upstream.ts";
+import { VainWaits } from "./vain-waits.ts";
 
 export interface DispatchOptions {
   readonly upstream: Upstream;
@@ -30,6 +32,9 @@ export interface DispatchOptions {
 
 const TOO_MUCH_QUEUED = "too much is waiting to be read by it";
 
+type OnSettled = Call["onSettled"];
+type Caller = Call["session"];
+
 /** The way to the server: what goes out at once, what waits until the server is there and has a slot for it, what is refused, and until when. */
 export class Dispatch {
   readonly calls: CallTable;
@@ -40,6 +45,7 @@ export class Dispatch {
   readonly #counters: Counters;
   readonly #log: Log;
   readonly #nowMs: () => number;
+  readonly #vainWaits: VainWaits;
   readonly #sweep: DeadlineSweep;
   readonly #silence: DeadlineSweep;
 
@@ -57,6 +63,7 @@ export class Dispatch {
       isFailed: () => upstream.status().state === "failed",
       watch: (deadlineMs) => this.#sweep.watch(deadlineMs),
     });
+    this.#vainWaits = new VainWaits({ upstream, turns: this.turns, retries, maxInFlight: limits.maxInFlight });
     this.calls = new CallTable({ upstream, turns: this.turns, retries, counters, log, nowMs });
     this.#sweep = new DeadlineSweep(nowMs, (atMs) => {
       const nextMs = onDue(atMs);
@@ -91,11 +98,12 @@ export class Dispatch {
   }
 
   /** Puts a request on its way. It is refused where it can neither be sent nor held. */
-  carry(session: Session | undefined, exchange: Exchange, request: ClientMessage, method: string, onSettled: Call["onSettled"]): void {
+  carry(session: Caller, exchange: Exchange, request: ClientMessage, method: string, onSettled: OnSettled, terms?: CallTerms): void {
     const { requestTimeoutMs, holdTimeoutMs, streamAfterMs } = this.#limits;
+    const timeoutMs = terms?.timeoutMs ?? requestTimeoutMs;
     const wireId = this.calls.mintId();
     // What waits for a slot must leave the server time to answer: else nothing is answered in time, and a hung server cannot be told.
-    const waitMs = this.turns.isReady ? Math.min(holdTimeoutMs, requestTimeoutMs / 2) : holdTimeoutMs;
+    const waitMs = this.turns.isReady ? Math.min(holdTimeoutMs, timeoutMs / 2) : holdTimeoutMs;
     const text = rewriteRequest(request, wireId);
     const call: Call = {
       wireId,
@@ -105,6 +113,7 @@ export class Dispatch {
       // What the sidecar itself asks for holds up nobody.
       flow: session ?? this,
       takesSlot: session !== undefined,
+      slots: terms?.slots,
       exchange,
       text,
       length: text.length,
@@ -112,19 +121,21 @@ export class Dispatch {
       state: "queued",
       sentAtMs: undefined,
       progressTokenText: progressTokenText(request),
-      deadlineMs: exchange.acceptedAtMs + requestTimeoutMs,
-      lastDeadlineMs: exchange.acceptedAtMs + requestTimeoutMs * MAX_RENEWED_TIMES,
+      timeoutMs,
+      deadlineMs: exchange.acceptedAtMs + timeoutMs,
+      lastDeadlineMs: exchange.acceptedAtMs + timeoutMs * MAX_RENEWED_TIMES,
       expiresAtMs: exchange.acceptedAtMs + waitMs,
       hasShownProgress: false,
       repeat: "none",
       onSettled,
       release: () => this.#sendHeld(call),
-      refuse: () => this.calls.giveUp(call, this.turns.isReady ? "no turn in time" : "not ready in time", this.#noTurn(call)),
+      refuse: () =>
+        this.calls.giveUp(call, this.turns.isReady ? "no turn in time" : "not ready in time", this.#vainWaits.noTurn(call.slots, call)),
     };
-    const mustWait = !this.turns.isReady || (call.takesSlot && !this.turns.hasSlot);
+    const mustWait = !this.turns.isReady || (call.takesSlot && !this.turns.hasSlot) || call.slots?.isOpen === false;
     if (mustWait) {
       if (!this.turns.hold(call)) {
-        this.refuse(exchange, this.#noTurn());
+        this.refuse(exchange, this.#vainWaits.noTurn(call.slots));
         return onSettled?.(false);
       }
       if (call.takesSlot) this.#counters.requests.held++;
@@ -133,7 +144,9 @@ export class Dispatch {
     exchange.onDisconnect = () => this.calls.giveUp(call, "client disconnected", "unread");
     this.#sweep.watch(call.deadlineMs);
     this.#silence.watch(exchange.acceptedAtMs + streamAfterMs);
-    if (!mustWait) this.#send(call);
+    if (mustWait) return;
+    call.slots?.take(call);
+    this.#send(call);
   }
 
   /** Carries a notification of a client, behind the requests of its session. @returns why it cannot be taken, if it cannot. */
@@ -155,7 +168,7 @@ export class Dispatch {
       },
     };
     if (this.turns.isReady && !this.turns.hasFlow(session)) line.release();
-    else if (!this.turns.hold(line)) return this.#noTurn();
+    else if (!this.turns.hold(line)) return this.#vainWaits.noTurn();
     return undefined;
   }
 
@@ -164,7 +177,7 @@ export class Dispatch {
    *
    * @param onResult called once, with undefined where there is no result.
    */
-  ask(method: string, params: object, onSettled: Call["onSettled"], onResult?: (result: unknown) => void): void {
+  ask(method: string, params: object, onSettled: OnSettled, onResult?: (result: unknown) => void): void {
     const request = readClientMessage(JSON.stringify({ jsonrpc: "2.0", id: 0, method, params }));
     const onFailed = (reason: string): void => this.#log.warn({ method, reason }, "own request failed");
     if (!("code" in request)) this.carry(undefined, new OwnExchange(this.#nowMs(), onFailed, onResult), request, method, onSettled);
@@ -203,11 +216,8 @@ export class Dispatch {
     this.#silence.close();
   }
 
-  /** @param call that waits in vain; none for what has never been sent. */
-  notReady(call?: Call): SidecarError {
-    const status = this.#upstream.status();
-    const describe = status.state === "failed" ? upstreamFailed : upstreamNotReady;
-    return call === undefined ? describe(status, Date.now()) : describe(status, Date.now(), isSent(call), this.#retries.effectOf(call));
+  notReady(): SidecarError {
+    return this.#vainWaits.notReady();
   }
 
   #sendHeld(call: Call): void {
@@ -216,13 +226,6 @@ export class Dispatch {
       this.#counters.requests.repeated++;
     }
     this.#send(call);
-  }
-
-  /** Why something could not be sent in time. */
-  #noTurn(call?: Call): SidecarError {
-    if (!this.turns.isReady) return this.notReady(call);
-    const what = `it has ${this.#limits.maxInFlight} requests to answer, and ${this.turns.size} wait`;
-    return call === undefined ? overloaded(what) : overloaded(what, isSent(call), this.#retries.effectOf(call));
   }
 
   /** A body, or a wait, may have taken all of the request's time: what nobody will wait for is not sent. */

@@ -6,6 +6,8 @@ export interface Exchange {
   readonly idText: string;
   /** When the HTTP request arrived; its time runs from here. */
   readonly acceptedAtMs: number;
+  /** How many responses its HTTP body carries: more than 1 in a batch, 0 where the body is a stream without end. */
+  readonly sharedBy: number;
   /** Whether a message that is sent ahead of the response reaches the client at once. */
   readonly isListening: boolean;
   /** Sends a notification or a server's request ahead of the response. @returns false where the client reads no such thing here. */

@@ -84,12 +84,35 @@ export function sessionOverloaded(limit: number): SidecarError {
   });
 }
 
+/** Worded as in MCP 2025-11-25, server/tools, error handling. @param name as the client gave it. */
+export function toolNotFound(name: unknown, sent = false): SidecarError {
+  const shown = typeof name === "string" ? shorten(name) : "the call names none";
+  return new SidecarError("TOOL_NOT_FOUND", `Unknown tool: ${shown}. Call one that tools/list names.`, { sent, retrySafe: !sent });
+}
+
+/** The server is there, and what it must tell before it gets requests is not known yet. */
+export function toolsNotListed(sent = false, effect: Effect = "unknown"): SidecarError {
+  return new SidecarError("UPSTREAM_NOT_READY", `The MCP server has not listed its tools yet. ${outcome(sent, effect)}`, {
+    sent,
+    retrySafe: isRetrySafe(sent, effect),
+    retryAfterSeconds: 1,
+  });
+}
+
 export function noPrivateServerLeft(limit: number, freeInMs: number): SidecarError {
   return new SidecarError(
     "TOO_MANY_SERVERS",
     `This client needs an MCP server process of its own, and all ${limit} are in use. ${NOT_SENT}`,
     { sent: false, retrySafe: true, retryAfterSeconds: Math.min(MAX_RETRY_AFTER_SECONDS, Math.max(1, Math.ceil(freeInMs / 1000))) },
   );
+}
+
+export function tooManySessions(perMinute: number, waitMs: number): SidecarError {
+  return new SidecarError("RATE_LIMITED", `No more than ${perMinute} sessions may be opened a minute. ${NOT_SENT}`, {
+    sent: false,
+    retrySafe: true,
+    retryAfterSeconds: Math.ceil(waitMs / 1000),
+  });
 }
 
 export function shuttingDown(method: string, sent: boolean, effect = effectOf(method)): SidecarError {

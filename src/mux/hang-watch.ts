@@ -25,6 +25,10 @@ export interface HangWatchOptions {
  * of clients' requests and, where they are wanted, those of pings while it is idle. Each has to be of a request that came after the
  * server's last message and after the timeout before it: many that run out together are one sign, not many. Whatever the server says
  * starts the count over, an error to a ping as well.
+ *
+ * A tool may have a time of its own. Where that is so short that one timeout says little, all of them together are one sign once the
+ * server has been silent for as long as any request may take. Where it is long, the server may be silent for as long: until then, the
+ * timeouts of shorter calls are no sign.
  */
 export class HangWatch {
   readonly #options: HangWatchOptions;
@@ -34,6 +38,9 @@ export class HangWatch {
   #timeouts = 0;
   /** Requests up to this id say nothing: they came before the last sign of life, or the last timeout that counted. */
   #lastUselessId = 0;
+  /** The first of the requests that ran out since then, and when the server was sent it. */
+  #firstTimedOutId = 0;
+  #silentSinceMs = 0;
   #hasSpokenSinceTick = false;
   #isPinged = false;
   #nextTickMs = Number.POSITIVE_INFINITY;
@@ -70,8 +77,13 @@ export class HangWatch {
     const { limits } = this.#options;
     // The sidecar's own requests are pings, which are counted by the tick, or may have been held up by the clients'.
     if (call.session === undefined || call.sentAtMs === undefined || call.wireId <= this.#lastUselessId) return;
+    if (this.#firstTimedOutId <= this.#lastUselessId) {
+      this.#firstTimedOutId = call.wireId;
+      this.#silentSinceMs = call.sentAtMs;
+    }
     // A client may spend nearly all of the time on its body: that is not the server's.
-    if (nowMs - call.sentAtMs >= limits.requestTimeoutMs / 2) this.#count(call.method);
+    const isSign = nowMs - call.sentAtMs >= limits.requestTimeoutMs / 2 || nowMs - this.#silentSinceMs >= limits.requestTimeoutMs;
+    if (isSign && !this.#mayBeBusyFor(call)) this.#count(call.method);
   }
 
   /** @returns when to be called next, or Infinity. */
@@ -87,6 +99,12 @@ export class HangWatch {
     return this.#nextTickMs;
   }
 
+  /** Whether the server has a call that may take longer than any without a time of its own, and than this one. */
+  #mayBeBusyFor({ timeoutMs }: Call): boolean {
+    const usualMs = Math.max(timeoutMs, this.#options.limits.requestTimeoutMs);
+    return this.#calls.values().some((other) => other.timeoutMs > usualMs && other.state === "written");
+  }
+
   #count(method: string): void {
     const { upstream, limits, isWaitingForClient } = this.#options;
     if (!this.#isReady || isWaitingForClient()) return;
@@ -96,6 +114,6 @@ export class HangWatch {
     // Nothing more is to be said of this generation.
     this.onLost();
     const times = limits.hungTimeouts === 1 ? "ran out of time" : `ran out of time, the last of ${limits.hungTimeouts} in a row`;
-    upstream.restart(`hung: it said nothing while ${shorten(method)} ${times}`);
+    upstream.restart("hung", `hung: it said nothing while ${shorten(method)} ${times}`);
   }
 }

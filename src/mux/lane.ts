@@ -8,6 +8,7 @@ import { rewriteResponseId } from "../jsonrpc/rewrite.ts";
 import type { Log } from "../observability/log.ts";
 import type { RetryMode } from "../retry.ts";
 import type { CallTable } from "./call-table.ts";
+import type { CallTerms } from "./call-terms.ts";
 import { cancelByClient } from "./cancellation.ts";
 import { Dispatch } from "./dispatch.ts";
 import { DropLog } from "./drop-log.ts";
@@ -22,6 +23,7 @@ import { deliverProgress, deliverTaskProgress, keepTaskProgress, type ProgressOw
 import { refuseOverlong } from "./refused-requests.ts";
 import { Retries } from "./retries.ts";
 import type { Session, SessionLane } from "./session.ts";
+import { ServerTools, type ToolWatcher } from "./server-tools.ts";
 import { SessionOffers } from "./session-offers.ts";
 import { isCreateTaskResult, TaskTokens } from "./task-tokens.ts";
 import type { Upstream, UpstreamExit, UpstreamHandshake, UpstreamListener } from "./upstream.ts";
@@ -37,6 +39,8 @@ export interface LaneOptions {
   /** Ends a session that cannot go on: it comes back as `endSession` of this lane. */
   readonly endSession: (session: Session) => void;
   readonly rules: (access: LaneAccess) => LaneRules;
+  /** Undefined where no request has to wait for the server's tools. */
+  readonly toolWatcher?: ToolWatcher;
 }
 
 /** One supervised server, its id table, and everyone who uses it. */
@@ -50,6 +54,7 @@ export class Lane implements SessionLane, UpstreamListener {
   readonly #calls: CallTable;
   readonly #rules: LaneRules;
   readonly #retries: Retries;
+  readonly tools: ServerTools;
   readonly #offers: SessionOffers;
   readonly #hangWatch: HangWatch;
   readonly #taskTokens = new TaskTokens<ProgressOwner>();
@@ -57,24 +62,25 @@ export class Lane implements SessionLane, UpstreamListener {
   #handshake: UpstreamHandshake | undefined;
   #isDraining = false;
 
-  constructor({ upstream, limits, retry, counters, log, nowMs, endSession, rules }: LaneOptions) {
+  constructor({ upstream, limits, retry, counters, log, nowMs, endSession, rules, toolWatcher }: LaneOptions) {
     this.#limits = limits;
     this.#counters = counters;
     this.#log = log;
     this.#nowMs = nowMs;
     this.#dropped = new DropLog(log, counters, nowMs);
-    const retries = new Retries(retry, (params, onResult) => dispatch.ask("tools/list", params, undefined, onResult), log);
+    const retries = new Retries(retry);
     const dispatch = new Dispatch({ upstream, limits, retries, counters, log, nowMs, onDue: (atMs) => this.#onDue(atMs) });
     this.#retries = retries;
     this.#dispatch = dispatch;
     this.#calls = dispatch.calls;
+    this.tools = new ServerTools({ dispatch, upstream, readOnlyTools: retries.readOnlyTools, watcher: toolWatcher, log, nowMs });
     this.#offers = new SessionOffers({ calls: dispatch.calls, log, endSession });
     this.#rules = rules({
       dispatch,
       dropped: this.#dropped,
       nowMs,
       requestTimeoutMs: limits.requestTimeoutMs,
-      onInitialized: () => retries.onReady(),
+      onInitialized: () => this.tools.onInitialized(),
     });
     this.#initializing = new InitializeRequests({ dispatch, rules: this.#rules, counters, handshake: () => this.#handshake });
     const isWaitingForClient = (): boolean => this.#rules.isWaitingForClient;
@@ -104,14 +110,19 @@ export class Lane implements SessionLane, UpstreamListener {
     this.#initializing.add({ exchange, request, length, open, onFailed }, refusal);
   }
 
-  request(session: Session, exchange: Exchange, request: ClientMessage, method: string): void {
+  request(session: Session, exchange: Exchange, request: ClientMessage, method: string, terms?: CallTerms): void {
+    if (this.#dispatch.turns.areSlotsClosed) this.tools.onWaiting();
     const refusal = this.#isDraining ? shuttingDown(method, false) : this.#dispatch.refusal(session, request.text.length);
     if (refusal !== undefined) return this.#dispatch.refuse(exchange, refusal);
     const rule = this.#rules.onClientRequest(session, request.message);
-    if (rule?.kind !== "answer") return this.#dispatch.carry(session, exchange, request, method, rule?.onSettled);
+    if (rule?.kind === "answer") this.respond(exchange, rule.member, rule.text);
+    else this.#dispatch.carry(session, exchange, request, method, rule?.onSettled, terms);
+  }
+
+  respond(exchange: Exchange, member: "result" | "error", text: string): void {
     this.#counters.requests.accepted++;
-    this.#counters.countEnding(rule.member === "result" ? "results" : "errors");
-    exchange.respond(`{"jsonrpc":"2.0","id":${exchange.idText},"${rule.member}":${rule.text}}`);
+    this.#counters.countEnding(member === "result" ? "results" : "errors");
+    exchange.respond(`{"jsonrpc":"2.0","id":${exchange.idText},"${member}":${text}}`);
   }
 
   refuse(exchange: Exchange, error: SidecarError): void {
@@ -159,6 +170,7 @@ export class Lane implements SessionLane, UpstreamListener {
 
   onReady(handshake: UpstreamHandshake): void {
     this.#handshake = handshake;
+    this.tools.onReady(handshake);
     // Before clients come in that are only answered now: they know of no other server.
     for (const list of this.#offers.change(this.#rules.offer(handshake), handshake.generation)) this.#tellListChanged(list);
     this.#dispatch.turns.open(() => this.#rules.onReady());
@@ -192,7 +204,7 @@ export class Lane implements SessionLane, UpstreamListener {
     this.#handshake = undefined;
     this.#hangWatch.onLost();
     this.#taskTokens.clear();
-    this.#retries.onLost();
+    this.tools.onLost();
     this.#rules.onLost();
     this.#dispatch.onLost(unwritten);
     const count = this.#calls.failWritten((call) => upstreamExited(call.method, exit, this.#retries.effectOf(call)));
@@ -210,10 +222,10 @@ export class Lane implements SessionLane, UpstreamListener {
 
   #onNotification(message: NotificationMessage, text: string): void {
     if (message.method !== "notifications/progress") {
-      if (message.method === "notifications/tools/list_changed") this.#retries.onToolsChanged();
+      if (message.method === "notifications/tools/list_changed") this.tools.onChanged();
       return this.#rules.onServerNotification(message, text);
     }
-    const isDelivered = deliverProgress(this.#calls, message, text, this.#nowMs(), this.#limits.requestTimeoutMs);
+    const isDelivered = deliverProgress(this.#calls, message, text, this.#nowMs());
     if (!isDelivered && !deliverTaskProgress(this.#taskTokens, message, text)) this.#dropped.notification(message.method);
   }
 
@@ -225,7 +237,7 @@ export class Lane implements SessionLane, UpstreamListener {
 
   #onDue(nowMs: number): number {
     // A person may be asked: the time that takes is not the server's.
-    if (this.#rules.isWaitingForClient) this.#calls.extend(nowMs, this.#limits.requestTimeoutMs);
+    if (this.#rules.isWaitingForClient) this.#calls.extend(nowMs);
     return Math.min(this.#rules.expire(nowMs), this.#hangWatch.tick(nowMs));
   }
 }

@@ -3,23 +3,29 @@ import type { SidecarError } from "../errors.ts";
 import type { ClientMessage } from "../jsonrpc/client-message.ts";
 import { isJsonObject, type RequestMessage } from "../jsonrpc/message.ts";
 import type { Log } from "../observability/log.ts";
+import { RateLimit } from "../rate-limit.ts";
 import { DeadlineSweep } from "./deadline-sweep.ts";
 import type { EventLog } from "./event-log.ts";
 import type { Exchange } from "./exchange.ts";
-import { noPrivateServerLeft, shuttingDown } from "./failures.ts";
+import { noPrivateServerLeft, shuttingDown, tooManySessions } from "./failures.ts";
 import type { Isolation } from "../isolation.ts";
 import { addLoads, type LaneLoad } from "./lane-load.ts";
 import type { Lane } from "./lane.ts";
-import { Session } from "./session.ts";
+import { type Principal, Session, type SessionLane } from "./session.ts";
 import type { SessionStore } from "./session-store.ts";
 import { SessionStreams } from "./session-streams.ts";
 
 /** What makes a client one that a server may ask: then it has to be clear who is asked. */
 const ASKABLE_CAPABILITIES = ["sampling", "elicitation", "roots"];
 
-/** A lane of one client, with the server process under it. */
-export interface PrivateLane {
+/** A lane, and the way into it that sessions take: the lane itself, or what guards it. */
+export interface LaneEntry {
   readonly lane: Lane;
+  readonly entry: SessionLane;
+}
+
+/** A lane of one client, with the server process under it. */
+export interface PrivateLane extends LaneEntry {
   /** Starts the server. Settles when it has ended for good; never rejects. */
   run(): Promise<void>;
   stop(): Promise<void>;
@@ -27,18 +33,27 @@ export interface PrivateLane {
 }
 
 export interface LanesOptions {
-  readonly shared: Lane;
+  readonly shared: LaneEntry;
   /** Makes a lane whose server is initialized as this client asks for; `onSessionEnd` is called when its session is over. */
   readonly createPrivate: (initialize: ClientMessage, streams: SessionStreams, onSessionEnd: () => void) => PrivateLane;
   readonly sessions: SessionStore;
   readonly eventLog: EventLog;
   readonly isolation: Isolation;
   readonly maxPrivateServers: number;
+  /** Undefined for any number. */
+  readonly sessionsPerMinute: number | undefined;
   /** After how long without use a session with a server of its own ends. */
   readonly idleTimeoutMs: number;
   readonly counters: Counters;
   readonly log: Log;
   readonly nowMs: () => number;
+}
+
+/** For whom a session is opened. */
+export interface SessionTerms {
+  readonly owner?: Principal | undefined;
+  /** Where it cannot have those of Streamable HTTP. */
+  readonly streams?: SessionStreams;
 }
 
 /** All lanes: the shared one, and one for each client that needs its own. */
@@ -48,45 +63,45 @@ export class Lanes {
   readonly #private = new Map<PrivateLane, Session | undefined>();
   readonly #ending = new Set<PrivateLane>();
   readonly #idle: DeadlineSweep;
+  readonly #sessionRate: RateLimit | undefined;
   #isDraining = false;
 
   constructor(options: LanesOptions) {
     this.#options = options;
     this.#idle = new DeadlineSweep(options.nowMs, (nowMs) => this.#endIdle(nowMs));
+    this.#sessionRate = options.sessionsPerMinute === undefined ? undefined : new RateLimit(options.sessionsPerMinute);
   }
 
   get load(): { readonly shared: LaneLoad; readonly private: LaneLoad & { readonly servers: number } } {
     const loads = this.#private.keys().map(({ lane }) => lane.load);
-    return { shared: this.#options.shared.load, private: { servers: this.#private.size, ...addLoads(loads) } };
+    return { shared: this.#options.shared.lane.load, private: { servers: this.#private.size, ...addLoads(loads) } };
   }
 
-  /**
-   * @param open is given the session once there is one, before the exchange is answered.
-   * @param streams of the session, where it cannot have those of Streamable HTTP.
-   */
+  /** @param open is given the session once there is one, before the exchange is answered. */
   initialize(
     exchange: Exchange,
     message: ClientMessage,
     request: RequestMessage,
     open: (session: Session) => void,
-    streams = new SessionStreams(this.#options.eventLog),
+    { owner, streams = new SessionStreams(this.#options.eventLog) }: SessionTerms = {},
   ): void {
     const { shared } = this.#options;
-    if (!this.#needsOwnServer(request)) {
-      shared.initialize(exchange, request, message.text.length, (protocolVersion) =>
-        open(this.#openSession(protocolVersion, shared, streams)),
+    const needsOwnServer = this.#needsOwnServer(request);
+    const refusal = this.#refusal(needsOwnServer);
+    if (refusal !== undefined) return this.#refuse(exchange, refusal);
+    if (!needsOwnServer) {
+      shared.lane.initialize(exchange, request, message.text.length, (protocolVersion) =>
+        open(this.#openSession(protocolVersion, shared, streams, owner)),
       );
       return;
     }
-    if (this.#isDraining) return this.#refuse(exchange, shuttingDown("initialize", false));
-    if (this.#private.size >= this.#options.maxPrivateServers) return this.#refuse(exchange, this.#noServerLeft());
     const end = (): void => void this.#end(own);
     const own = this.#options.createPrivate(message, streams, end);
     const { lane } = own;
     this.#private.set(own, undefined);
     void own.run().then(end);
     const onOpen = (protocolVersion: string): void => {
-      const session = this.#openSession(protocolVersion, lane, streams);
+      const session = this.#openSession(protocolVersion, own, streams, owner);
       this.#private.set(own, session);
       this.#idle.watch(session.lastUsedAtMs + this.#options.idleTimeoutMs);
       open(session);
@@ -123,10 +138,21 @@ export class Lanes {
     return isJsonObject(capabilities) && ASKABLE_CAPABILITIES.some((name) => capabilities[name] !== undefined);
   }
 
-  #openSession(protocolVersion: string, lane: Lane, streams: SessionStreams): Session {
-    const session = new Session(protocolVersion, lane, streams, this.#options.nowMs());
+  /** Why no session can be opened now, if none can. */
+  #refusal(needsOwnServer: boolean): SidecarError | undefined {
+    const { maxPrivateServers, sessionsPerMinute = 0, nowMs } = this.#options;
+    if (this.#isDraining) return shuttingDown("initialize", false);
+    if (needsOwnServer && this.#private.size >= maxPrivateServers) return this.#noServerLeft();
+    const waitMs = this.#sessionRate?.take(nowMs());
+    return waitMs === undefined ? undefined : tooManySessions(sessionsPerMinute, waitMs);
+  }
+
+  #openSession(protocolVersion: string, { lane, entry }: LaneEntry, streams: SessionStreams, owner: Principal | undefined): Session {
+    const session = new Session(protocolVersion, entry, streams, this.#options.nowMs(), owner);
     this.#options.sessions.add(session);
     lane.addSession(session);
+    // It waited for its server, and its token was taken back meanwhile; it ends as soon as there is a session to end.
+    if (owner?.isRevoked === true) queueMicrotask(() => this.#options.sessions.end(session));
     return session;
   }
 
@@ -173,6 +199,6 @@ export class Lanes {
   }
 
   #lanes(): Lane[] {
-    return [this.#options.shared, ...[...this.#private.keys()].map(({ lane }) => lane)];
+    return [this.#options.shared.lane, ...[...this.#private.keys()].map(({ lane }) => lane)];
   }
 }

@@ -4,6 +4,7 @@ import type { Exchange } from "./exchange.ts";
 /** The exchange of a request that the sidecar itself makes: the response goes nowhere but where it is asked for. */
 export class OwnExchange implements Exchange {
   readonly idText = "0";
+  readonly sharedBy = 1;
   readonly acceptedAtMs: number;
   readonly onDisconnect = undefined;
   readonly isListening = false;

@@ -106,12 +106,12 @@ export class PrivateRules implements LaneRules {
   }
 
   onClientResponse(response: ClientMessage): SidecarError | undefined {
-    const { dispatch, nowMs, requestTimeoutMs } = this.#access;
+    const { dispatch, nowMs } = this.#access;
     const error = dispatch.roomError(response.text.length);
     if (error !== undefined) return error;
     const answer = this.#forwarded.answer(response);
     if (answer === undefined) return undefined;
-    dispatch.calls.extend(nowMs(), requestTimeoutMs);
+    dispatch.calls.extend(nowMs());
     dispatch.sendOwn(answer);
     return undefined;
   }

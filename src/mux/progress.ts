@@ -12,10 +12,10 @@ import type { TaskTokens } from "./task-tokens.ts";
  *
  * @returns false where nobody is waiting for it.
  */
-export function deliverProgress(calls: CallTable, message: NotificationMessage, text: string, nowMs: number, timeoutMs: number): boolean {
+export function deliverProgress(calls: CallTable, message: NotificationMessage, text: string, nowMs: number): boolean {
   const call = calls.getWritten(message.params?.["progressToken"]);
   if (call?.progressTokenText === undefined) return false;
-  extendDeadline(call, nowMs, timeoutMs);
+  extendDeadline(call, nowMs);
   const isShown = call.exchange.emit(rewriteProgressToken(locate(message, text), call.progressTokenText));
   if (isShown) call.hasShownProgress = true;
   return isShown;

@@ -1,38 +1,23 @@
-import type { Log } from "../observability/log.ts";
 import type { RetryMode } from "../retry.ts";
 import { type Call, isSent } from "./call.ts";
-import { type AskForTools, ReadOnlyTools } from "./read-only-tools.ts";
+import { ReadOnlyTools } from "./read-only-tools.ts";
 import { type Effect, effectOf } from "./retry-safety.ts";
 
 /** What is sent once more when a server has ended that had it, and what its client could send again without harm. */
 export class Retries {
   readonly #mode: RetryMode;
   /** Undefined where nobody needs to know. */
-  readonly #tools: ReadOnlyTools | undefined;
+  readonly readOnlyTools: ReadOnlyTools | undefined;
 
-  /** @param ask asks the server for its tools. */
-  constructor(mode: RetryMode, ask: AskForTools, log: Log) {
+  constructor(mode: RetryMode) {
     this.#mode = mode;
-    this.#tools = mode === "read-only" ? new ReadOnlyTools(ask, log) : undefined;
-  }
-
-  /** The server may be asked for its tools from now on. */
-  onReady(): void {
-    this.#tools?.onReady();
-  }
-
-  onToolsChanged(): void {
-    this.#tools?.onChanged();
-  }
-
-  onLost(): void {
-    this.#tools?.onLost();
+    this.readOnlyTools = mode === "read-only" ? new ReadOnlyTools() : undefined;
   }
 
   effectOf({ method, toolName, repeat }: Call): Effect {
     // It was found to only read; the next server may not have told of its tools yet.
     if (repeat !== "none") return "reads";
-    if (method === "tools/call") return this.#tools?.has(toolName) === true ? "reads" : "unknown";
+    if (method === "tools/call") return this.readOnlyTools?.has(toolName) === true ? "reads" : "unknown";
     return effectOf(method);
   }
 
@@ -44,7 +29,7 @@ export class Retries {
   /** Whether a call of this method is ever sent once more by itself. */
   mayRepeat(method: string): boolean {
     if (this.#mode === "off") return false;
-    return method === "tools/call" ? this.#tools !== undefined : effectOf(method) === "reads";
+    return method === "tools/call" ? this.readOnlyTools !== undefined : effectOf(method) === "reads";
   }
 
   /**

@@ -1,4 +1,4 @@
-import type { Session } from "./session.ts";
+import type { Principal, Session } from "./session.ts";
 
 /** Sessions by id, bounded: beyond the limit, the one ends that was longest not used and is not in use. */
 export class SessionStore {
@@ -25,6 +25,10 @@ export class SessionStore {
     if (unused !== undefined) this.end(unused);
   }
 
+  get(id: string): Session | undefined {
+    return this.#sessions.get(id);
+  }
+
   /** The session, now the most recently used one. */
   use(id: string, nowMs: number): Session | undefined {
     const session = this.#sessions.get(id);
@@ -34,6 +38,13 @@ export class SessionStore {
       session.lastUsedAtMs = nowMs;
     }
     return session;
+  }
+
+  /** Ends all sessions of somebody. @returns how many. */
+  endAllOf(owner: Principal): number {
+    const owned = [...this.#sessions.values()].filter((session) => session.owner === owner);
+    for (const session of owned) this.end(session);
+    return owned.length;
   }
 
   /** Ends a session: what it still had running is cancelled, its streams end. */

@@ -1,13 +1,16 @@
 import { randomUUID } from "node:crypto";
 import type { SidecarError } from "../errors.ts";
 import type { ClientMessage } from "../jsonrpc/client-message.ts";
+import type { CallTerms } from "./call-terms.ts";
 import type { Exchange } from "./exchange.ts";
 import type { SessionStreams } from "./session-streams.ts";
 
 /** The lane of a session, as its client uses it. */
 export interface SessionLane {
   /** Carries a request to the server; the exchange is finished with its answer, or with why there is none. */
-  request(session: Session, exchange: Exchange, request: ClientMessage, method: string): void;
+  request(session: Session, exchange: Exchange, request: ClientMessage, method: string, terms?: CallTerms): void;
+  /** Answers a request in the server's place, with this member behind the id; `text` is the JSON of its value. */
+  respond(exchange: Exchange, member: "result" | "error", text: string): void;
   /** Answers a request that is not taken, for a reason that the lane does not know of. */
   refuse(exchange: Exchange, error: SidecarError): void;
   /** Carries a notification. @returns why it cannot be taken, if it cannot. */
@@ -18,6 +21,12 @@ export interface SessionLane {
   endSession(session: Session): void;
 }
 
+/** Who opens sessions: one object for each auth token, of which it tells nothing. */
+export interface Principal {
+  /** The token is no longer valid. */
+  readonly isRevoked: boolean;
+}
+
 /** One client's session, as `initialize` made it. Its id is 122 random bits, never a client's choice. */
 export class Session {
   readonly id = randomUUID();
@@ -25,15 +34,18 @@ export class Session {
   readonly protocolVersion: string;
   readonly lane: SessionLane;
   readonly streams: SessionStreams;
+  /** Whose it is, and nobody else may use it; undefined where no token is asked for. */
+  readonly owner: Principal | undefined;
   /** When its client was last heard of, a request of it settled, or a stream to it closed. */
   lastUsedAtMs: number;
   callsInFlight = 0;
 
-  constructor(protocolVersion: string, lane: SessionLane, streams: SessionStreams, nowMs: number) {
+  constructor(protocolVersion: string, lane: SessionLane, streams: SessionStreams, nowMs: number, owner?: Principal) {
     this.protocolVersion = protocolVersion;
     this.lane = lane;
     this.streams = streams;
     this.lastUsedAtMs = nowMs;
+    this.owner = owner;
   }
 
   /** Whether its client waits for something: an answer, or whatever comes on a stream. */

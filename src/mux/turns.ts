@@ -18,6 +18,7 @@ export class Turns {
   readonly #options: TurnsOptions;
   readonly #queue: FairQueue;
   #isReady = false;
+  #areSlotsClosed = false;
   #isReleasing = false;
 
   constructor(options: TurnsOptions) {
@@ -29,9 +30,13 @@ export class Turns {
     return this.#isReady;
   }
 
+  get areSlotsClosed(): boolean {
+    return this.#areSlotsClosed;
+  }
+
   /** Whether the server may have one more request of a client. */
   get hasSlot(): boolean {
-    return this.#options.countCalls() - this.#queue.slotCount < this.#options.maxInFlight;
+    return !this.#areSlotsClosed && this.#options.countCalls() - this.#queue.slotCount < this.#options.maxInFlight;
   }
 
   get size(): number {
@@ -63,6 +68,11 @@ export class Turns {
     this.#queue.remove(entry);
   }
 
+  /** What had been sent has ended: a slot of its own kind is for the next one. */
+  giveBack(entry: Held): void {
+    this.#queue.giveBack(entry);
+  }
+
   /** The server is there. @param tell tells it what the former one knew, ahead of all that has waited. */
   open(tell: () => void): void {
     this.#isReady = true;
@@ -75,6 +85,16 @@ export class Turns {
     this.#isReady = false;
     this.#queue.putBack(returned);
     for (const { expiresAtMs } of returned) this.#options.watch(expiresAtMs);
+  }
+
+  /** From now on requests of clients wait, whether the server is there or not. */
+  closeSlots(): void {
+    this.#areSlotsClosed = true;
+  }
+
+  openSlots(): void {
+    this.#areSlotsClosed = false;
+    this.release();
   }
 
   /** Sends what waits and can go now. */

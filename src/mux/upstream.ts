@@ -11,8 +11,8 @@ export interface Upstream {
   send(line: Outgoing): void;
   /** Takes a line back that is still queued. */
   withdraw(line: Outgoing): void;
-  /** Ends the generation that runs, because it hangs; the next one is started as after any exit. */
-  restart(reason: string): void;
+  /** Ends the generation that runs, because it is of no use; the next one is started as after any exit. */
+  restart(kind: "hung" | "tools-not-listed", reason: string): void;
   status(): UpstreamStatus;
 }
 

@@ -25,6 +25,9 @@ export interface ChildLimits {
   readonly termGraceMs: number;
 }
 
+/** What every server gets before it is ended by force. */
+export const STOP_GRACES = { stdinGraceMs: 1000, termGraceMs: 2000 } as const satisfies Partial<ChildLimits>;
+
 export interface ChildListener extends LineListener {
   onStderr(chunk: Buffer): void;
   /** The child closed its stdin or stdout while it lives: nothing more can be carried, it has to be stopped. */

@@ -1,6 +1,9 @@
 import { isJsonObject, type Message } from "../jsonrpc/message.ts";
 import { NEWEST_LEGACY_PROTOCOL_VERSION } from "../jsonrpc/protocol-versions.ts";
 import { findPath } from "../jsonrpc/splice.ts";
+import type { Redact } from "../observability/redact.ts";
+
+const MAX_ERROR_LENGTH = 500;
 
 /** Never minted for a carried request: those count from 1. */
 export const INITIALIZE_ID = 0;
@@ -58,9 +61,12 @@ export function isInitializeResponse(message: Message): boolean {
  *
  * @throws HandshakeError with a message for the operator when it is a JSON-RPC error or no InitializeResult.
  */
-export function readHandshake(message: Message, text: string, generation: number): Handshake {
+export function readHandshake(message: Message, text: string, generation: number, redact: Redact): Handshake {
   if (message.kind !== "response") throw new Error("not a response");
-  if (message.error !== undefined) throw refused(`the MCP server refused initialize: ${JSON.stringify(message.error).slice(0, 500)}`);
+  if (message.error !== undefined) {
+    // Masked before it is cut: half a secret would not be known for one.
+    throw refused(`the MCP server refused initialize: ${redact(JSON.stringify(message.error)).slice(0, MAX_ERROR_LENGTH)}`);
+  }
   const result = message.result;
   const span = findPath(text, 0, ["result"]);
   if (!isJsonObject(result) || typeof result["protocolVersion"] !== "string" || span === undefined) {

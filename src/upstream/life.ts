@@ -5,7 +5,7 @@ import { classify, type Message } from "../jsonrpc/message.ts";
 import { outgoing, type Outgoing } from "../jsonrpc/outgoing.ts";
 import { findElements } from "../jsonrpc/splice.ts";
 import type { Log } from "../observability/log.ts";
-import type { Redact } from "../observability/redact.ts";
+import type { Secrets } from "../observability/redact.ts";
 import { ChildProcess, type ChildCommand, type ChildExit, type ChildLimits } from "./child-process.ts";
 import { type Handshake, HandshakeError, type HandshakeScript, isInitializeResponse, readHandshake } from "./handshake.ts";
 import type { RunEnd } from "./run-end.ts";
@@ -21,7 +21,7 @@ export interface LifeOptions {
   readonly generation: number;
   readonly counters: Counters;
   readonly log: Log;
-  readonly redact: Redact;
+  readonly secrets: Pick<Secrets, "redact" | "redactJson">;
   readonly nowMs: () => number;
 }
 
@@ -62,8 +62,8 @@ export class Life {
     });
     this.lost = Promise.race([this.#child.exited, this.#abandoned.promise]);
     const fields = { childPid: this.#child.pid, generation: this.generation };
-    this.#stderr = new StderrLog(options.log, fields, options.redact);
-    this.#noise = new StdoutNoise(options.counters, options.log, fields, options.redact, options.nowMs);
+    this.#stderr = new StderrLog(options.log, fields, options.secrets.redact);
+    this.#noise = new StdoutNoise(options.counters, options.log, fields, options.secrets.redact, options.nowMs);
     if (this.#child.pid !== undefined) options.log.info(fields, "mcp server started");
     this.handshake = this.#shakeHands(options);
     void this.exited.then(() => {
@@ -131,13 +131,13 @@ export class Life {
   }
 
   async #shakeHands(options: LifeOptions): Promise<Handshake> {
-    const { handshake: script, readyTimeoutMs, generation } = options;
+    const { handshake: script, readyTimeoutMs, generation, secrets } = options;
     const answered = new Promise<Handshake>((resolve, reject) => {
       this.#onInitializeResponse = (message, text) => {
         this.#onInitializeResponse = undefined;
-        if (message.kind === "response" && message.error !== undefined) this.#listener.onRefused(text);
+        if (message.kind === "response" && message.error !== undefined) this.#listener.onRefused(secrets.redactJson(text));
         try {
-          resolve(readHandshake(message, text, generation));
+          resolve(readHandshake(message, text, generation, secrets.redact));
         } catch (error) {
           reject(error instanceof Error ? error : new Error(describeError(error)));
         }

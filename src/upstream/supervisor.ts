@@ -89,9 +89,9 @@ export class Supervisor {
     this.#life?.withdraw(line);
   }
 
-  /** Ends the generation that runs, because it hangs; the next one is started as after any exit. */
-  restart(reason: string): void {
-    this.#life?.abandon("hung", reason);
+  /** Ends the generation that runs, because it is of no use; the next one is started as after any exit. */
+  restart(kind: "hung" | "tools-not-listed", reason: string): void {
+    this.#life?.abandon(kind, reason);
   }
 
   /** Ends the server and stops restarting it. Bounded. */
@@ -176,7 +176,7 @@ export class Supervisor {
     const { generation, pid: childPid, stderrTail } = life;
     if (this.#lastExit?.generation === generation) return;
     const { kind, reason } = life.stopCause ?? describeExit(exit);
-    const lastExit: LastExit = { ...exit, generation, kind, reason: this.#options.redact(reason), at: new Date(), stderrTail };
+    const lastExit: LastExit = { ...exit, generation, kind, reason: this.#options.secrets.redact(reason), at: new Date(), stderrTail };
     this.#lastExit = lastExit;
     this.#options.counters.countExit(kind);
     const fields = { childPid, generation, kind, exitCode: exit.exitCode, signal: exit.signal, reason: lastExit.reason };

@@ -16,7 +16,7 @@ describe("a server that is given up", () => {
   it("is not heard any more: nobody could tell its last words from those of the next generation", async () => {
     await using supervised = new Supervised("sh", ["-c", TALKS_AT_ITS_END], 1);
     await supervised.nextReady();
-    supervised.supervisor.restart("hung: for a test");
+    supervised.supervisor.restart("hung", "hung: for a test");
     await supervised.nextReady();
     expect(supervised.exits).toMatchObject([{ generation: 1, kind: "hung", reason: "hung: for a test" }]);
     expect(supervised.supervisor.status()).toMatchObject({ generation: 2, lastExit: { kind: "hung", exitCode: 0 } });
@@ -37,7 +37,7 @@ describe("a server that is given up", () => {
     await supervised.nextReady();
     const line = outgoing('{"jsonrpc":"2.0","id":1,"method":"tools/call"}');
     supervised.supervisor.send(line);
-    supervised.supervisor.restart("hung: for a test");
+    supervised.supervisor.restart("hung", "hung: for a test");
     await supervised.nextReady();
     expect(supervised.unwritten).toContain(line);
     expect(line.state).toBe("queued");
@@ -46,8 +46,8 @@ describe("a server that is given up", () => {
   it("counts as one that was ended once, however often it is given up", async () => {
     await using supervised = new Supervised("sh", ["-c", TALKS_AT_ITS_END], 1);
     await supervised.nextReady();
-    supervised.supervisor.restart("first");
-    supervised.supervisor.restart("second");
+    supervised.supervisor.restart("hung", "first");
+    supervised.supervisor.restart("hung", "second");
     await supervised.nextReady();
     expect(supervised.exits.map(({ reason }) => reason)).toEqual(["first"]);
     expect(supervised.counters.toJSON()).toMatchObject({ exits: { hung: 1 } });

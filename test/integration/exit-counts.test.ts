@@ -34,7 +34,7 @@ describe("the counters", () => {
       });
       ({ counters, exits } = supervised);
       await supervised.nextReady();
-      supervised.supervisor.restart("hung: for a test");
+      supervised.supervisor.restart("hung", "hung: for a test");
       await supervised.nextReady();
     }
     await rm(command);

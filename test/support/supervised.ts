@@ -1,3 +1,4 @@
+import { Secrets } from "../../src/observability/redact.ts";
 import { Counters } from "../../src/counters.ts";
 import { INITIALIZED_NOTIFICATION, initializeRequest } from "../../src/upstream/handshake.ts";
 import { RestartPolicy } from "../../src/upstream/restart-policy.ts";
@@ -33,7 +34,7 @@ export class Supervised implements AsyncDisposable {
       }),
       counters: this.counters,
       log: this.log,
-      redact: (text) => text,
+      secrets: new Secrets({}),
       nowMs: () => performance.now(),
     });
     this.#ended = this.supervisor.run({

@@ -129,17 +129,17 @@ describe("the deadlines of calls", () => {
   it("are extended for what the server has read, not for what waits for it", () => {
     const bench = new CallBench();
     const [written, queued] = [bench.add({ deadlineMs: 100 }), bench.add({ deadlineMs: 100, state: "queued" })];
-    bench.table.extend(60, 100);
+    bench.table.extend(60);
     expect([written.deadlineMs, queued.deadlineMs]).toEqual([160, 100]);
   });
 
   it("are never brought forward by an extension, and never put behind the last one", () => {
     const call = new CallBench().add({ deadlineMs: 500, lastDeadlineMs: 1000 });
-    extendDeadline(call, 60, 100);
+    extendDeadline(call, 60);
     expect(call.deadlineMs).toBe(500);
-    extendDeadline(call, 950, 100);
+    extendDeadline(call, 950);
     expect(call.deadlineMs).toBe(1000);
-    extendDeadline(call, 2000, 100);
+    extendDeadline(call, 2000);
     expect(call.deadlineMs).toBe(1000);
   });
 });

@@ -93,6 +93,7 @@ class Client {
 class StreamedExchange implements Exchange {
   readonly idText: string;
   readonly acceptedAtMs = 0;
+  readonly sharedBy = 1;
   onDisconnect: (() => void) | undefined;
   readonly #open: () => EventStream;
   #stream: EventStream | undefined;

@@ -1,20 +1,27 @@
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
+import { CallSlots } from "../../../src/mux/call-slots.ts";
 import { FairQueue, type Held } from "../../../src/mux/fair-queue.ts";
+import { FairQueueModel as Model, FLOWS, takesSlot } from "../support/fair-queue-model.ts";
 
-const MAX_ENTRIES = 5;
-const FLOWS = [{ name: "a" }, { name: "b" }, { name: "c" }];
+const MAX_ENTRIES = 6;
+const LIMITS = [1, 1, 2];
 
 type Entry = Held;
-type Input = Omit<Held, "release" | "refuse">;
+/** `tool` is that of the slots that it needs, where it takes one; beyond the last, none. */
+interface Input extends Omit<Held, "release" | "refuse" | "slots"> {
+  readonly tool: number;
+}
 
 /** The queue, and what it has refused since that was last asked. */
 class Real {
   readonly queue = new FairQueue(MAX_ENTRIES);
+  readonly slots = LIMITS.map((limit, tool) => new CallSlots(`tool ${tool}`, limit));
   #refused: Entry[] = [];
 
-  entry(input: Input): Entry {
-    const entry: Entry = { ...input, release: () => undefined, refuse: () => this.#refused.push(entry) };
+  entry({ tool, ...input }: Input): Entry {
+    const slots = input.takesSlot ? this.slots[tool] : undefined;
+    const entry: Entry = { ...input, slots, release: () => undefined, refuse: () => this.#refused.push(entry) };
     return entry;
   }
 
@@ -25,63 +32,6 @@ class Real {
   }
 }
 
-/** What a fair queue shall be, in arrays; and who has been passed over by whom, for as long as it waits for a slot. */
-class Model {
-  readonly lines = new Map<object, Entry[]>(FLOWS.map((flow) => [flow, []]));
-  readonly #servedSince = new Map<object, Set<object>>();
-
-  get all(): Entry[] {
-    return [...this.lines.values()].flat();
-  }
-
-  line(flow: object): Entry[] {
-    return this.lines.get(flow) ?? [];
-  }
-
-  remove(entry: Entry): void {
-    const line = this.line(entry.flow);
-    line.splice(line.indexOf(entry), 1);
-    this.#forgetWhoDoesNotWait();
-  }
-
-  putBack(entries: readonly Entry[]): void {
-    for (const entry of entries.toReversed()) this.line(entry.flow).unshift(entry);
-    this.#servedSince.clear();
-  }
-
-  /** @returns whether the entry may be the next one. */
-  serve(entry: Entry, hasSlot: boolean): boolean {
-    const { flow } = entry;
-    const isFirst = this.line(flow)[0] === entry;
-    this.remove(entry);
-    if (!entry.takesSlot) return isFirst;
-    let isTurn = true;
-    for (const [other, line] of this.lines) {
-      if (other === flow || line[0]?.takesSlot !== true) continue;
-      const served = this.#servedSince.get(other) ?? new Set();
-      if (served.has(flow)) isTurn = false;
-      this.#servedSince.set(other, served.add(flow));
-    }
-    this.#servedSince.delete(flow);
-    return isFirst && hasSlot && isTurn;
-  }
-
-  /** Which entries may have to go to make room for one of this flow. */
-  victims(flow: object): Entry[] {
-    const counts = [...this.lines.values()].map((line) => line.filter(({ takesSlot }) => takesSlot).length);
-    const longest = Math.max(...counts);
-    if (longest <= this.line(flow).length + 1) return [];
-    return [...this.lines.values()].flatMap((line, index) => {
-      const newest = line.findLast(({ takesSlot }) => takesSlot);
-      return counts[index] === longest && newest !== undefined ? [newest] : [];
-    });
-  }
-
-  #forgetWhoDoesNotWait(): void {
-    for (const [flow, line] of this.lines) if (line[0]?.takesSlot !== true) this.#servedSince.delete(flow);
-  }
-}
-
 /** What was seen of the queue, and what should have been. */
 type Observation = readonly [seen: unknown, expected: unknown];
 type Step = (model: Model, real: Real) => Observation;
@@ -89,11 +39,11 @@ type Step = (model: Model, real: Real) => Observation;
 function add(input: Input): Step {
   return (model, real) => {
     const entry = real.entry(input);
-    const victims = model.all.length < MAX_ENTRIES ? undefined : model.victims(entry.flow);
+    const victims = model.waiting.length < MAX_ENTRIES ? undefined : model.victims(entry.flow);
     const isAdded = real.queue.add(entry);
     const refused = [...real.takeRefused()];
     for (const victim of refused) model.remove(victim);
-    if (isAdded) model.line(entry.flow).push(entry);
+    if (isAdded) model.waiting.push(entry);
     const seen = [isAdded, refused.length, refused.every((victim) => victims?.includes(victim))];
     return [seen, [victims === undefined || victims.length > 0, Math.min(1, victims?.length ?? 0), true]];
   };
@@ -101,19 +51,44 @@ function add(input: Input): Step {
 
 function next(hasSlot: boolean): Step {
   return (model, real) => {
-    const isSomethingNext = [...model.lines.values()].some(([first]) => first !== undefined && (hasSlot || !first.takesSlot));
+    const isSomethingNext = model.waiting.some((entry) => model.mayGo(entry, hasSlot));
     const entry = real.queue.next(hasSlot);
-    const isRight = entry === undefined || model.serve(entry, hasSlot);
+    const mayGo = entry === undefined || model.mayGo(entry, hasSlot);
+    const isTurn = entry === undefined || model.serve(entry);
     return [
-      [entry !== undefined, isRight],
-      [isSomethingNext, true],
+      { isSomethingNext: entry !== undefined, mayGo, isTurn },
+      { isSomethingNext, mayGo: true, isTurn: true },
     ];
+  };
+}
+
+/** What would overtake nobody is sent without waiting. */
+function send(input: Input): Step {
+  return (model, real) => {
+    const entry = real.entry(input);
+    const { slots } = entry;
+    if (slots === undefined) return [undefined, undefined];
+    const { isOpen } = slots;
+    const shallBeOpen = model.freeCount(slots) > 0 && model.waiting.every((each) => each.slots !== slots);
+    if (isOpen) slots.take(entry);
+    if (isOpen) model.inFlight.add(entry);
+    return [isOpen, shallBeOpen];
+  };
+}
+
+function end(index: number): Step {
+  return (model, real) => {
+    const [entry] = [...model.inFlight].slice(index);
+    if (entry === undefined) return [undefined, undefined];
+    real.queue.giveBack(entry);
+    real.queue.giveBack(entry);
+    return [model.inFlight.delete(entry), true];
   };
 }
 
 function remove(index: number): Step {
   return (model, real) => {
-    const [entry] = model.all.slice(index);
+    const [entry] = model.waiting.slice(index);
     if (entry === undefined) return [undefined, undefined];
     real.queue.remove(entry);
     real.queue.remove(entry);
@@ -122,9 +97,10 @@ function remove(index: number): Step {
   };
 }
 
-function putBack(inputs: readonly Input[]): Step {
+/** What had no slot of its own kind, and some of what has. */
+function putBack({ inputs, count }: { readonly inputs: readonly Input[]; readonly count: number }): Step {
   return (model, real) => {
-    const entries = inputs.map((input) => real.entry(input));
+    const entries = [...[...model.inFlight].slice(0, count), ...inputs.map((input) => real.entry({ ...input, tool: LIMITS.length }))];
     real.queue.putBack(entries);
     model.putBack(entries);
     return [entries.every((entry) => real.queue.has(entry)), true];
@@ -133,24 +109,37 @@ function putBack(inputs: readonly Input[]): Step {
 
 function expire(nowMs: number): Step {
   return (model, real) => {
-    const due = model.all.filter(({ expiresAtMs }) => expiresAtMs <= nowMs);
+    const due = model.waiting.filter(({ expiresAtMs }) => expiresAtMs <= nowMs);
     const nextMs = real.queue.expire(nowMs);
     for (const entry of due) model.remove(entry);
+    model.forgetTurns();
     return [
       [real.takeRefused(), nextMs],
-      [new Set(due), Math.min(...model.all.map(({ expiresAtMs }) => expiresAtMs))],
+      [new Set(due), Math.min(...model.waiting.map(({ expiresAtMs }) => expiresAtMs))],
     ];
   };
 }
 
 /** What can be asked of a queue at any time. */
-function ask(model: Model, { queue }: Real): Observation {
-  const { all } = model;
-  const slotCount = all.filter(({ takesSlot }) => takesSlot).length;
-  const queuedLength = all.reduce((sum, { length }) => sum + length, 0);
+function ask(model: Model, { queue, slots }: Real): Observation {
+  const { waiting } = model;
+  const queuedLength = waiting.reduce((sum, { length }) => sum + length, 0);
+  const waitingFor = (each: CallSlots): number => waiting.filter((entry) => entry.slots === each).length;
   return [
-    [queue.size, queue.slotCount, queue.queuedLength, FLOWS.map((flow) => queue.hasFlow(flow))],
-    [all.length, slotCount, queuedLength, FLOWS.map((flow) => model.line(flow).length > 0)],
+    [
+      queue.size,
+      queue.slotCount,
+      queue.queuedLength,
+      FLOWS.map((flow) => queue.hasFlow(flow)),
+      slots.map((each) => [each.waitingCount, each.freeCount]),
+    ],
+    [
+      waiting.length,
+      waiting.filter(takesSlot).length,
+      queuedLength,
+      FLOWS.map((flow) => model.line(flow).length > 0),
+      slots.map((each) => [waitingFor(each), model.freeCount(each)]),
+    ],
   ];
 }
 
@@ -161,29 +150,34 @@ function named<Value>(arbitrary: fc.Arbitrary<Value>, step: (value: Value) => St
 
 const input = fc.record({
   flow: fc.constantFrom(...FLOWS),
-  takesSlot: fc.boolean(),
+  takesSlot: fc.oneof({ weight: 3, arbitrary: fc.constant(true) }, { weight: 1, arbitrary: fc.constant(false) }),
+  tool: fc.nat({ max: LIMITS.length }),
   expiresAtMs: fc.nat({ max: 50 }),
   length: fc.nat({ max: 9 }),
 });
 const step = fc.oneof(
   { weight: 8, arbitrary: named(input, add) },
-  { weight: 4, arbitrary: named(fc.boolean(), next) },
+  { weight: 5, arbitrary: named(fc.boolean(), next) },
+  { weight: 2, arbitrary: named(input, send) },
+  { weight: 4, arbitrary: named(fc.nat({ max: 3 }), end) },
   { weight: 2, arbitrary: named(fc.nat({ max: 9 }), remove) },
-  { weight: 1, arbitrary: named(fc.array(input, { maxLength: 3 }), putBack) },
+  { weight: 1, arbitrary: named(fc.record({ inputs: fc.array(input, { maxLength: 3 }), count: fc.nat({ max: 2 }) }), putBack) },
   { weight: 1, arbitrary: named(fc.nat({ max: 50 }), expire) },
 );
 
-it("a fair queue gives out each flow in order, none twice while another waits, and refuses only what is due or one too many", () => {
+it("a fair queue gives out each line in order, no flow twice while another could go, nothing without slots, and refuses only what is due or one too many", () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 100, size: "max" }), (steps) => {
-      const [model, real] = [new Model(), new Real()];
+      const real = new Real();
+      const model = new Model(real.slots);
       for (const each of steps) {
         const [seen, expected] = each(model, real);
         expect(seen).toEqual(expected);
+        model.forgetWhoDoesNotWait();
         const [told, known] = ask(model, real);
         expect(told).toEqual(known);
       }
     }),
-    { numRuns: 500 },
+    { numRuns: 1000 },
   );
 });

@@ -1,15 +1,18 @@
 import { describe, expect, it } from "vitest";
+import { CallSlots } from "../../../src/mux/call-slots.ts";
 import { FairQueue, type Held } from "../../../src/mux/fair-queue.ts";
 
 const FLOWS = { a: {}, b: {}, c: {} };
 
-/** Writes down what happens to each entry. The first letter of its name is its flow; in capitals, it takes no slot. */
+/** Writes down what happens to each entry. The first letter of its name is its flow; in capitals, it takes no slot; `/x` is its tool. */
 class Journal {
   readonly lines: string[] = [];
+  readonly tools = { x: new CallSlots("x", 1), y: new CallSlots("y", 2) };
 
   entry(name: string, expiresAtMs = Number.POSITIVE_INFINITY, onRefused: () => void = () => undefined): Held {
     const flow = name.slice(0, 1).toLowerCase();
     return {
+      slots: this.tools[name.split("/")[1] as keyof Journal["tools"]],
       flow: FLOWS[flow as keyof typeof FLOWS],
       takesSlot: name === name.toLowerCase(),
       expiresAtMs,
@@ -85,6 +88,67 @@ describe("a fair queue", () => {
     for (const entry of [first, middle, middle]) queue.remove(entry);
     expect([queue.size, queue.slotCount]).toEqual([3, 3]);
     expect(journal.take(queue)).toEqual(["a2", "b1", "a4"]);
+  });
+});
+
+describe("what needs a slot of its tool", () => {
+  it("waits while there is none, and holds up nothing else of its flow", () => {
+    const journal = new Journal();
+    const queue = journal.queue(["a1/x", "a2/x", "a3", "A-NOTE", "a4/y", "b1/x"]);
+    expect(journal.take(queue, 0)).toEqual([]);
+    expect(journal.take(queue)).toEqual(["a1/x", "a3", "A-NOTE", "a4/y"]);
+    expect([queue.size, journal.tools.x.waitingCount, queue.hasFlow(FLOWS.a)]).toEqual([2, 2, false]);
+  });
+
+  it("gets it in turn: one flow after another, each in its own order", () => {
+    const journal = new Journal();
+    const entries = ["a1/x", "a2/x", "a3/x", "b1/x", "c1/x", "b2/x"].map((name) => journal.entry(name));
+    const queue = new FairQueue(10);
+    for (const entry of entries) queue.add(entry);
+    const order: string[] = [];
+    for (let next = queue.next(true); next !== undefined; next = queue.next(true)) {
+      next.release();
+      order.push(...journal.lines.splice(0));
+      expect(queue.next(true)).toBeUndefined();
+      queue.giveBack(next);
+    }
+    expect(order).toEqual(["a1/x", "b1/x", "c1/x", "a2/x", "b2/x", "a3/x"]);
+  });
+
+  it("gives its flow no more turns than one that needs none, and takes turns with the rest of its flow", () => {
+    const journal = new Journal();
+    const queue = journal.queue(["a1/x", "a2/y", "a3", "a4", "a5/y", "b1", "b2", "b3", "b4"]);
+    expect(journal.take(queue)).toEqual(["a1/x", "b1", "a2/y", "b2", "a3", "b3", "a5/y", "b4", "a4"]);
+  });
+
+  it("is passed on where the one that it was promised to is removed", () => {
+    const journal = new Journal();
+    const [first, second] = [journal.entry("a1/x"), journal.entry("b1/x")];
+    const queue = new FairQueue(10);
+    for (const entry of [first, second]) queue.add(entry);
+    queue.remove(first);
+    expect(journal.take(queue)).toEqual(["b1/x"]);
+    queue.add(journal.entry("c1/x"));
+    expect(journal.take(queue)).toEqual([]);
+    queue.giveBack(second);
+    expect(journal.take(queue)).toEqual(["c1/x"]);
+  });
+
+  it("gives that back where it comes back itself, and is the next one of its line again", () => {
+    const journal = new Journal();
+    const queue = journal.queue(["a2/x", "b1/x"]);
+    const sent = journal.entry("a1/x");
+    journal.tools.x.take(sent);
+    queue.putBack([sent]);
+    expect(journal.tools.x.freeCount).toBe(1);
+    expect(journal.take(queue)).toEqual(["a1/x"]);
+  });
+
+  it("counts for its flow where one has to make room", () => {
+    const journal = new Journal();
+    const queue = journal.queue(["a1/x", "a2/y", "a3/y", "a4", "b1", "b2", "b3"], 7);
+    expect(queue.add(journal.entry("c1"))).toBe(true);
+    expect(journal.lines.splice(0)).toEqual(["a3/y refused"]);
   });
 });
 

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { Session } from "../../../src/mux/session.ts";
 import { LaneBench, PrivateLaneBench } from "../support/lane-bench.ts";
 
 /** As the limits of the bench are. */
@@ -171,6 +172,65 @@ describe("a server that says nothing", () => {
     const bench = ready({ hungTimeouts: 1 });
     vi.advanceTimersByTime(100 * REQUEST_TIMEOUT_MS);
     expect([bench.heard(), restarts(bench)]).toEqual([[], 0]);
+  });
+});
+
+describe("a server that says nothing to calls with a time of their own", () => {
+  /** A call that runs out after so long. */
+  function timeOutAfter(bench: LaneBench, session: Session, timeoutMs: number): void {
+    const call = bench.request(session, CALL, true, Date.now(), { timeoutMs });
+    vi.advanceTimersByTime(timeoutMs);
+    expect(call.outcome).toBe("REQUEST_TIMEOUT");
+  }
+
+  it("is not hung by many short ones, as long as it was not silent for REQUEST_TIMEOUT_MS", () => {
+    const bench = ready({ hungTimeouts: 1 });
+    const session = bench.join();
+    for (let times = 0; times < 9; times++) timeOutAfter(bench, session, 100);
+    expect(restarts(bench)).toBe(0);
+    bench.say({ method: "notifications/message", params: { level: "info", data: "busy" } });
+    for (let times = 0; times < 9; times++) timeOutAfter(bench, session, 100);
+    expect(restarts(bench)).toBe(0);
+    timeOutAfter(bench, session, 100);
+    expect(restarts(bench)).toBe(1);
+  });
+
+  it("is hung once short ones have run out for HUNG_TIMEOUTS times as long", () => {
+    const bench = ready({ hungTimeouts: 3 });
+    const session = bench.join();
+    for (let times = 0; times < 29; times++) timeOutAfter(bench, session, 100);
+    expect(restarts(bench)).toBe(0);
+    timeOutAfter(bench, session, 100);
+    expect(restarts(bench)).toBe(1);
+  });
+
+  it("counts no silence in which it had nothing to do", () => {
+    const bench = ready({ hungTimeouts: 1 });
+    vi.advanceTimersByTime(10 * REQUEST_TIMEOUT_MS);
+    timeOutAfter(bench, bench.join(), 100);
+    expect(restarts(bench)).toBe(0);
+  });
+
+  it("may be silent while it has one that may take long, but not for longer", () => {
+    const bench = ready({ hungTimeouts: 2 });
+    const session = bench.join();
+    bench.request(session, CALL, true, Date.now(), { timeoutMs: 10 * REQUEST_TIMEOUT_MS });
+    for (let times = 0; times < 9; times++) timeOut(bench, session);
+    expect(restarts(bench)).toBe(0);
+    timeOut(bench, session);
+    expect(restarts(bench)).toBe(0);
+    timeOut(bench, session);
+    expect(restarts(bench)).toBe(1);
+  });
+
+  it("is hung where one after another of those runs out", () => {
+    const bench = ready({ hungTimeouts: 2 });
+    const session = bench.join();
+    for (let times = 0; times < 4; times++) {
+      bench.request(session, CALL, true, Date.now(), { timeoutMs: 3 * REQUEST_TIMEOUT_MS });
+      vi.advanceTimersByTime(2 * REQUEST_TIMEOUT_MS);
+    }
+    expect(restarts(bench)).toBe(1);
   });
 });
 

@@ -1,6 +1,7 @@
 import * as fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { RequestMessage } from "../../../src/jsonrpc/message.ts";
+import { CallSlots } from "../../../src/mux/call-slots.ts";
 import type { LaneLimits } from "../../../src/mux/lane-limits.ts";
 import type { Session } from "../../../src/mux/session.ts";
 import { fromClient, LaneBench } from "../support/lane-bench.ts";
@@ -24,6 +25,8 @@ interface Counts {
 class Scene {
   readonly bench = LaneBench.shared(LIMITS);
   readonly sessions: Session[] = [];
+  /** Of two tools. */
+  readonly slots = [new CallSlots("0", 1), new CallSlots("1", 2)];
   readonly exchanges: RecordedExchange[] = [];
   readonly left = new Set<RecordedExchange>();
   /** What the server has heard of each session, in order. */
@@ -43,8 +46,23 @@ class Scene {
   }
 
   /** The method says whose it is, and in which order it came. */
-  methodOf({ id }: Session): string {
-    return `x/${id}/${++this.#lastNumber}`;
+  methodOf({ id }: Session, line = ""): string {
+    return `x/${id}${line}/${++this.#lastNumber}`;
+  }
+
+  /** A request with few slots, and a time of its own. */
+  requestLimited(index: number): void {
+    const session = this.session(index);
+    const tool = index % this.slots.length;
+    const slots = this.slots[tool];
+    const message = { id: ++this.#lastNumber, method: this.methodOf(session, `#${tool}`) };
+    const terms = slots === undefined ? {} : { slots, timeoutMs: 100 + 40 * index };
+    this.exchanges.push(this.bench.request(session, message, true, Date.now(), terms));
+  }
+
+  /** How many the server has to answer of a tool. */
+  countAsked(tool: number): number {
+    return [...this.asked.values()].filter((method) => method.includes(`#${tool}/`)).length;
   }
 
   request(index: number, method?: string, params = {}): void {
@@ -132,6 +150,8 @@ const index = fc.nat({ max: 30 });
 const steps: fc.Arbitrary<(scene: Scene) => void>[] = [
   index.map((each) => (scene) => scene.request(each)),
   index.map((each) => (scene) => scene.request(each)),
+  index.map((each) => (scene) => scene.requestLimited(each)),
+  index.map((each) => (scene) => scene.requestLimited(each)),
   index.map((each) => (scene) => scene.request(each, "x/long", { text: "l".repeat(400) })),
   index.map((each) => (scene) => void scene.bench.notify(scene.session(each), { method: scene.methodOf(scene.session(each)) })),
   fc
@@ -172,6 +192,10 @@ function play(scene: Scene, sequence: readonly ((scene: Scene) => void)[]): numb
     // The sidecar asks only for resources and levels.
     const ofClients = [...scene.asked.values()].filter((method) => method.startsWith("x/"));
     most = Math.max(most, ofClients.length);
+    for (const [tool, { limit, freeCount }] of scene.slots.entries()) {
+      expect(freeCount).toBeGreaterThanOrEqual(0);
+      expect(scene.countAsked(tool)).toBeLessThanOrEqual(limit);
+    }
   }
   return most;
 }
@@ -196,12 +220,13 @@ describe("whatever happens to requests", () => {
         for (const code of codes) seen.push([code, (failures[code] ?? 0) + (requests.refused[code] ?? 0)]);
         expect(Object.fromEntries(seen)).toEqual(scene.outcomes);
         expect(scene.sessions.map(({ callsInFlight }) => callsInFlight)).toEqual([0, 0, 0]);
+        expect(scene.slots.map(({ isUnused }) => isUnused)).toEqual([true, true]);
       }),
       { numRuns: 1000 },
     );
   });
 
-  it("the server has no more than MAX_IN_FLIGHT of clients to answer, and hears each session in order, nothing twice", () => {
+  it("the server has no more than MAX_IN_FLIGHT of clients to answer, and hears each session in order, but for calls of tools with slots of their own, nothing twice", () => {
     fc.assert(
       fc.property(sequence, (each) => {
         const scene = new Scene();

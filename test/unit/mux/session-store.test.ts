@@ -111,4 +111,16 @@ describe("SessionStore", () => {
     const { store, sessions } = storeWith(5, 1);
     expect([store.size, areKept(store, sessions)]).toEqual([1, [false, false, false, false, true]]);
   });
+
+  it("ends all sessions of somebody, and none of anybody else", () => {
+    const store = new SessionStore(10);
+    const [owner, other] = [{ isRevoked: false }, { isRevoked: false }];
+    const lane = new IdleLane();
+    const sessions = [owner, other, owner, undefined].map((each) => newSession(lane, "2025-11-25", newLog(), each));
+    for (const session of sessions) store.add(session);
+    expect(store.endAllOf(owner)).toBe(2);
+    expect(areKept(store, sessions)).toEqual([false, true, false, true]);
+    expect(lane.ended).toEqual([sessions[0], sessions[2]]);
+    expect(store.endAllOf(owner)).toBe(0);
+  });
 });

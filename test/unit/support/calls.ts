@@ -41,7 +41,7 @@ export class CallBench {
   readonly table: CallTable = new CallTable({
     upstream: this.upstream,
     turns: this.turns,
-    retries: new Retries("off", () => undefined, new RecordedLog()),
+    retries: new Retries("off"),
     counters: this.counters,
     log: new RecordedLog(),
     nowMs: () => 70,
@@ -66,6 +66,7 @@ export class CallBench {
       isKept: true,
       sentAtMs: state === "written" ? acceptedAtMs : undefined,
       progressTokenText: input.progressTokenText,
+      timeoutMs: 100,
       deadlineMs,
       lastDeadlineMs,
       expiresAtMs: Number.POSITIVE_INFINITY,

@@ -1,8 +1,10 @@
 import { Counters } from "../../../src/counters.ts";
 import { type ClientMessage, readClientMessage } from "../../../src/jsonrpc/client-message.ts";
 import { classify, type JsonObject } from "../../../src/jsonrpc/message.ts";
+import type { CallTerms } from "../../../src/mux/call-terms.ts";
 import { EventLog } from "../../../src/mux/event-log.ts";
 import { Lane } from "../../../src/mux/lane.ts";
+import type { ToolWatcher } from "../../../src/mux/server-tools.ts";
 import type { LaneLimits } from "../../../src/mux/lane-limits.ts";
 import type { LaneAccess, LaneRules } from "../../../src/mux/lane-rules.ts";
 import { PrivateRules } from "../../../src/mux/private-rules.ts";
@@ -37,6 +39,7 @@ export function fromClient(message: JsonObject | string): ClientMessage {
 
 export interface LaneBenchOptions {
   readonly retry?: RetryMode;
+  readonly toolWatcher?: ToolWatcher;
   /** How a session is ended that cannot go on. */
   readonly endSession?: (session: Session) => void;
 }
@@ -61,7 +64,7 @@ export class LaneBench {
   constructor(
     rules: (access: LaneAccess, eventLog: EventLog) => LaneRules,
     limits: Partial<LaneLimits> = {},
-    { retry = "protocol-reads", endSession = endBySelf }: LaneBenchOptions = {},
+    { retry = "protocol-reads", endSession = endBySelf, toolWatcher }: LaneBenchOptions = {},
   ) {
     const { upstream, log } = this;
     this.lane = new Lane({
@@ -75,6 +78,7 @@ export class LaneBench {
         endSession(session);
       },
       counters: this.counters,
+      ...(toolWatcher === undefined ? {} : { toolWatcher }),
       rules: (access) => rules(access, this.eventLog),
     });
   }
@@ -131,12 +135,18 @@ export class LaneBench {
     this.say({ id: request["id"], ...answer });
   }
 
-  request(session: Session, message: JsonObject | string, readsStreams = true, acceptedAtMs = Date.now()): RecordedExchange {
+  request(
+    session: Session,
+    message: JsonObject | string,
+    readsStreams = true,
+    acceptedAtMs = Date.now(),
+    terms?: CallTerms,
+  ): RecordedExchange {
     const request = fromClient(typeof message === "string" ? message : { id: 1, ...message });
     if (request.message.kind !== "request" || request.idSpan === undefined) throw new Error("no request");
     const idText = request.text.slice(request.idSpan.start, request.idSpan.end);
     const exchange = new RecordedExchange(idText, acceptedAtMs, readsStreams);
-    this.lane.request(session, exchange, request, request.message.method);
+    this.lane.request(session, exchange, request, request.message.method, terms);
     return exchange;
   }
 

@@ -28,6 +28,10 @@ export class PrivateServer implements PrivateLane {
     return this.bench.lane;
   }
 
+  get entry(): LaneBench["lane"] {
+    return this.lane;
+  }
+
   run(): Promise<void> {
     return this.#ended.promise;
   }
@@ -54,6 +58,7 @@ export interface LanesInput {
   readonly isolation?: Isolation;
   readonly maxPrivateServers?: number;
   readonly maxSessions?: number;
+  readonly sessionsPerMinute?: number;
 }
 
 export interface Client {
@@ -73,16 +78,17 @@ export class LanesBench {
   readonly log = new RecordedLog();
   readonly lanes: Lanes;
 
-  constructor({ isolation = "auto", maxPrivateServers = 2, maxSessions = 10 }: LanesInput = {}) {
+  constructor({ isolation = "auto", maxPrivateServers = 2, maxSessions = 10, sessionsPerMinute }: LanesInput = {}) {
     this.sessions = new SessionStore(maxSessions);
     this.shared = LaneBench.shared({}, { endSession: (session) => this.sessions.end(session) });
     this.lanes = new Lanes({
-      shared: this.shared.lane,
+      shared: { lane: this.shared.lane, entry: this.shared.lane },
       createPrivate: ({ text }, streams, onSessionEnd) => this.#createPrivate(text, streams, onSessionEnd),
       sessions: this.sessions,
       eventLog: this.eventLog,
       isolation,
       maxPrivateServers,
+      sessionsPerMinute,
       idleTimeoutMs: IDLE_TIMEOUT_MS,
       counters: this.shared.counters,
       log: this.log,

@@ -5,6 +5,7 @@ import type { Exchange } from "../../../src/mux/exchange.ts";
 export class RecordedExchange implements Exchange {
   readonly idText: string;
   readonly acceptedAtMs: number;
+  sharedBy = 1;
   onDisconnect: (() => void) | undefined;
   readonly emitted: string[] = [];
   keepAliveCount = 0;

@@ -29,7 +29,7 @@ export class RecordedUpstream implements Upstream {
   /** Why it was to be started again, each time. */
   readonly restartReasons: string[] = [];
 
-  restart(reason: string): void {
+  restart(_kind: "hung" | "tools-not-listed", reason: string): void {
     this.restartReasons.push(reason);
   }
 

@@ -1,5 +1,5 @@
 import { EventLog } from "../../../src/mux/event-log.ts";
-import { Session, type SessionLane } from "../../../src/mux/session.ts";
+import { type Principal, Session, type SessionLane } from "../../../src/mux/session.ts";
 import { SessionStreams } from "../../../src/mux/session-streams.ts";
 
 /** A lane that takes everything, and keeps whose sessions have ended. */
@@ -8,6 +8,10 @@ export class IdleLane implements SessionLane {
 
   request(): void {
     // Nothing is carried.
+  }
+
+  respond(): void {
+    // Nobody is answered.
   }
 
   refuse(): void {
@@ -32,6 +36,6 @@ export function newLog(): EventLog {
 }
 
 /** A session with streams of its own; `log` where it matters what is kept. */
-export function newSession(lane: SessionLane = new IdleLane(), protocolVersion = "2025-11-25", log = newLog()): Session {
-  return new Session(protocolVersion, lane, new SessionStreams(log), 0);
+export function newSession(lane: SessionLane = new IdleLane(), protocolVersion = "2025-11-25", log = newLog(), owner?: Principal): Session {
+  return new Session(protocolVersion, lane, new SessionStreams(log), 0, owner);
 }

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { createRedactor } from "../../../src/observability/redact.ts";
+import { Secrets } from "../../../src/observability/redact.ts";
 import { StderrLog } from "../../../src/upstream/stderr-log.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
 
@@ -120,7 +120,7 @@ describe("StderrLog's tail", () => {
 });
 
 describe("StderrLog's secrets", () => {
-  const redact = createRedactor({ SOME_API_KEY: "sk-0123456789" });
+  const { redact } = new Secrets({ SOME_API_KEY: "sk-0123456789" });
 
   it("are masked in the log and in the tail", () => {
     const { log, stderr } = record(["using sk-0123456789 for all\n"], redact);

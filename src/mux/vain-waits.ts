@@ -1,0 +1,45 @@
+import type { SidecarError } from "../errors.ts";
+import { type Call, isSent } from "./call.ts";
+import type { CallSlots } from "./call-slots.ts";
+import { overloaded, toolsNotListed, upstreamFailed, upstreamNotReady } from "./failures.ts";
+import type { Retries } from "./retries.ts";
+import type { Effect } from "./retry-safety.ts";
+import type { Turns } from "./turns.ts";
+import type { Upstream } from "./upstream.ts";
+
+export interface VainWaitsOptions {
+  readonly upstream: Upstream;
+  readonly turns: Turns;
+  readonly retries: Retries;
+  readonly maxInFlight: number;
+}
+
+/** Why something could not be sent in time. `call` is what waits in vain; none for what has never been sent. */
+export class VainWaits {
+  readonly #options: VainWaitsOptions;
+
+  constructor(options: VainWaitsOptions) {
+    this.#options = options;
+  }
+
+  /** Because no server is there. */
+  notReady(call?: Call): SidecarError {
+    const status = this.#options.upstream.status();
+    const describe = status.state === "failed" ? upstreamFailed : upstreamNotReady;
+    return describe(status, Date.now(), ...this.#fateOf(call));
+  }
+
+  /** Because of whatever keeps it back now. @param slots that it needed. */
+  noTurn(slots?: CallSlots, call?: Call): SidecarError {
+    const { turns, maxInFlight } = this.#options;
+    if (!turns.isReady) return this.notReady(call);
+    const fate = this.#fateOf(call);
+    if (turns.areSlotsClosed) return toolsNotListed(...fate);
+    if (slots !== undefined && slots.freeCount <= 0) return overloaded(slots.describe(), ...fate);
+    return overloaded(`it has ${maxInFlight} requests to answer, and ${turns.size} wait`, ...fate);
+  }
+
+  #fateOf(call: Call | undefined): [sent?: boolean, effect?: Effect] {
+    return call === undefined ? [] : [isSent(call), this.#options.retries.effectOf(call)];
+  }
+}

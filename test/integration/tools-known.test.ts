@@ -1,0 +1,41 @@
+import { describe, expect, it } from "vitest";
+import { listedTool, ListedTools, WITNESSES } from "../support/listed-tools.ts";
+import { Sidecar } from "../support/sidecar.ts";
+
+const LIST_CHANGED = '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}';
+
+/** What `/healthz` says. */
+async function health(sidecar: Sidecar): Promise<object> {
+  const response = await fetch(`${sidecar.origin}/healthz`);
+  const { state } = (await response.json()) as { state: string };
+  return { status: response.status, state };
+}
+
+describe("where a rule has to know the server's tools", () => {
+  it("the sidecar is not ready before they are told: a client's first request would wait for that", async () => {
+    await using listed = await ListedTools.create([listedTool("search")]);
+    await listed.fallSilent();
+    await using sidecar = await Sidecar.start({ flags: ["--deny-tools", "secret"], env: listed.env });
+    expect(await health(sidecar)).toEqual({ status: 503, state: "starting" });
+  });
+
+  it("the sidecar is ready with them", async () => {
+    await using listed = await ListedTools.create([...WITNESSES, listedTool("search")]);
+    await using sidecar = await Sidecar.start({ flags: ["--deny-tools", "secret"], env: listed.env });
+    const client = await sidecar.client();
+    expect(await client.toolText("search", { a: 1 })).toBe('{"a":1}');
+    expect(await health(sidecar)).toEqual({ status: 200, state: "ready" });
+  });
+
+  it("a server that says that they have changed, and does not tell them any more, is started again", async () => {
+    await using listed = await ListedTools.create([...WITNESSES, listedTool("search")]);
+    await using sidecar = await Sidecar.start({ flags: ["--deny-tools", "secret", "--restart-backoff-ms", "1"], env: listed.env });
+    const client = await sidecar.client();
+    expect(await client.toolText("search")).toBe("{}");
+    await listed.refuse();
+    await client.post({ jsonrpc: "2.0", method: "notifications/x-write", params: { line: LIST_CHANGED } });
+    await sidecar.waitForLog("mcp server exited", ({ kind }) => kind === "tools-not-listed");
+    await listed.list([...WITNESSES, listedTool("search")]);
+    expect(await client.toolText("search")).toBe("{}");
+  });
+});

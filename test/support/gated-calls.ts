@@ -1,0 +1,63 @@
+import { writeFile } from "node:fs/promises";
+import type { HttpCall, HttpReply, JsonRpcReply, RawClient } from "./http-client.ts";
+import { readMessages } from "./http-client.ts";
+import type { Sidecar } from "./sidecar.ts";
+import { readStatus } from "./status.ts";
+import { TempDir } from "./temp-dir.ts";
+
+/** What a call of `wait_for_file` is answered with. */
+export const LET_THROUGH = { content: [{ type: "text", text: "the file is there" }] };
+
+/** Calls of the fixture's tool `wait_for_file`, each of which is answered when the test lets it through. */
+export class GatedCalls implements AsyncDisposable {
+  readonly #sidecar: Sidecar;
+  readonly #directory: TempDir;
+
+  private constructor(sidecar: Sidecar, directory: TempDir) {
+    this.#sidecar = sidecar;
+    this.#directory = directory;
+  }
+
+  static async create(sidecar: Sidecar): Promise<GatedCalls> {
+    return new GatedCalls(sidecar, await TempDir.create());
+  }
+
+  /** The call with this name, which is also its id. */
+  message(name: string): object {
+    const params = { name: "wait_for_file", arguments: { path: this.#directory.file(name) } };
+    return { jsonrpc: "2.0", id: name, method: "tools/call", params };
+  }
+
+  post(client: RawClient, name: string, call?: HttpCall): Promise<HttpReply> {
+    return client.post(this.message(name), call);
+  }
+
+  /** Lets the server answer the calls with these names. */
+  async letThrough(...names: readonly string[]): Promise<void> {
+    for (const name of names) await writeFile(this.#directory.file(name), "");
+  }
+
+  /** The names of the calls that have reached a server, in order. */
+  get reached(): string[] {
+    return this.#sidecar.logLines.flatMap(({ msg }) => /^waiting for .*\/([^/]+)$/.exec(msg)?.[1] ?? []);
+  }
+
+  /** Waits until so many have. */
+  waitForReached(count: number): Promise<string[]> {
+    return this.#sidecar.waitFor(() => (this.reached.length >= count ? this.reached : undefined), `${count} calls that the server has`);
+  }
+
+  /** Waits until so many requests wait for the shared server. */
+  async waitForWaiting(count: number): Promise<void> {
+    while ((await readStatus(this.#sidecar)).lanes.shared.waiting !== count);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#directory[Symbol.asyncDispose]();
+  }
+}
+
+/** The JSON-RPC response of a reply. */
+export function parseReply(reply: HttpReply): JsonRpcReply {
+  return JSON.parse(readMessages(reply).at(-1) ?? "") as JsonRpcReply;
+}

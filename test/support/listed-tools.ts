@@ -1,0 +1,65 @@
+import { rename, writeFile } from "node:fs/promises";
+import { TempDir } from "./temp-dir.ts";
+
+export interface ListedTool {
+  readonly name: string;
+  readonly [member: string]: unknown;
+}
+
+/** A tool as a server tells of it. */
+export function listedTool(name: string, annotations?: object): ListedTool {
+  return { name, inputSchema: { type: "object" }, ...(annotations === undefined ? {} : { annotations }) };
+}
+
+/** Those of the fixture's own tools that tests need to see what has reached it, and to have it say something. */
+export const WITNESSES: readonly ListedTool[] = ["lines", "seen", "where"].map((name) => listedTool(name, { readOnlyHint: true }));
+
+/** What a fixture lists as its tools, in a file that tests rewrite while it runs. A call of one is answered with its arguments. */
+export class ListedTools implements AsyncDisposable {
+  readonly #directory: TempDir;
+  #version = 0;
+
+  private constructor(directory: TempDir) {
+    this.#directory = directory;
+  }
+
+  static async create(...pages: readonly (readonly ListedTool[])[]): Promise<ListedTools> {
+    const listed = new ListedTools(await TempDir.create());
+    await listed.list(...pages);
+    return listed;
+  }
+
+  /** For the fixture. */
+  get env(): Readonly<Record<string, string>> {
+    return { FIXTURE_TOOLS: this.#path };
+  }
+
+  get #path(): string {
+    return this.#directory.file("tools.json");
+  }
+
+  list(...pages: readonly (readonly ListedTool[])[]): Promise<void> {
+    return this.#write({ pages });
+  }
+
+  /** From now on `tools/list` is refused. */
+  refuse(): Promise<void> {
+    return this.#write({ pages: [], error: { code: -32603, message: "no" } });
+  }
+
+  /** From now on `tools/list` is not answered. */
+  fallSilent(): Promise<void> {
+    return this.#write({ pages: [], isSilent: true });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#directory[Symbol.asyncDispose]();
+  }
+
+  /** All at once: the fixture may read it at any time. */
+  async #write(content: object): Promise<void> {
+    const next = this.#directory.file(`next-${++this.#version}.json`);
+    await writeFile(next, JSON.stringify(content));
+    await rename(next, this.#path);
+  }
+}

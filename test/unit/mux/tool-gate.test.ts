@@ -1,0 +1,162 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { JsonObject } from "../../../src/jsonrpc/message.ts";
+import { toolNotFound } from "../../../src/mux/failures.ts";
+import type { Call } from "../../../src/mux/call.ts";
+import type { LaneLimits } from "../../../src/mux/lane-limits.ts";
+import type { CallVerdict, ToolWatcher } from "../../../src/mux/server-tools.ts";
+import { LaneBench } from "../support/lane-bench.ts";
+
+const CAPABLE = { tools: {} };
+const CALL = { method: "tools/call", params: { name: "a" } };
+
+beforeEach(() => vi.useFakeTimers());
+afterEach(() => vi.useRealTimers());
+
+/** Knows what it was told last; nobody may call `b`. */
+class Watcher implements ToolWatcher {
+  readonly told: [generation: number, names: unknown[]][] = [];
+  onTools(tools: readonly JsonObject[], generation: number): void {
+    this.told.push([generation, tools.map(({ name }) => name)]);
+  }
+
+  onLost(): void {
+    this.told.push([0, []]);
+  }
+
+  review({ toolName: name, text }: Call): CallVerdict | undefined {
+    if (name === "b") return { error: toolNotFound(name) };
+    return text.includes('"wrong"') ? { resultText: '{"isError":true}' } : undefined;
+  }
+}
+
+function watched(limits: Partial<LaneLimits> = {}): { readonly bench: LaneBench; readonly watcher: Watcher } {
+  const watcher = new Watcher();
+  return { watcher, bench: LaneBench.shared(limits, { toolWatcher: watcher, retry: "read-only" }) };
+}
+
+/** The methods that the server has read since this was last asked. */
+function heardMethods(bench: LaneBench): unknown[] {
+  return bench.heard().map(({ method }) => method);
+}
+
+describe("where the tools of a server have to be known", () => {
+  it("no request of a client reaches it before they are", () => {
+    const { bench, watcher } = watched();
+    const session = bench.join();
+    bench.start(CAPABLE);
+    const exchange = bench.request(session, CALL);
+    expect([bench.upstream.takeRead().map((line) => (JSON.parse(line) as JsonObject)["method"]), exchange.outcome]).toEqual([
+      ["tools/list"],
+      undefined,
+    ]);
+    bench.say({ id: 1, result: { tools: [{ name: "a" }] } });
+    expect([watcher.told, heardMethods(bench)]).toEqual([[[1, ["a"]]], ["tools/call"]]);
+  });
+
+  it("what waits is refused as not sent where the server takes too long", () => {
+    const { bench } = watched();
+    bench.start(CAPABLE);
+    const exchange = bench.request(bench.join(), CALL);
+    vi.advanceTimersByTime(600);
+    expect(exchange.error).toMatchObject({ code: "UPSTREAM_NOT_READY", details: { sent: false, retrySafe: true } });
+    expect(exchange.error?.message).toContain("has not listed its tools yet");
+  });
+
+  it("a server that does not list them is started again, and what waits goes to the next one", () => {
+    const { bench, watcher } = watched();
+    bench.start(CAPABLE);
+    const exchange = bench.request(bench.join(), CALL);
+    bench.reply("tools/list", { error: { code: -32603, message: "no" } });
+    expect(bench.upstream.restartReasons).toEqual(["tools/list was not answered with a list of tools"]);
+    bench.lose();
+    bench.start(CAPABLE);
+    bench.reply("tools/list", { result: { tools: [{ name: "a" }] } });
+    expect([watcher.told.at(-1), heardMethods(bench), exchange.outcome]).toEqual([[2, ["a"]], ["tools/call"], undefined]);
+  });
+
+  it("a server that has never said that it has tools is not asked for them", () => {
+    const { bench, watcher } = watched();
+    bench.start({});
+    bench.request(bench.join(), { method: "prompts/list" });
+    expect([watcher.told, bench.upstream.restartReasons, heardMethods(bench)]).toEqual([[[1, []]], [], ["prompts/list"]]);
+  });
+
+  it("a call that waited for the next server is answered in its place where its tools do not allow it", () => {
+    const { bench } = watched();
+    bench.start(CAPABLE);
+    bench.reply("tools/list", { result: { tools: [] } });
+    const session = bench.join();
+    bench.lose();
+    const messages = [CALL, { method: "tools/call", params: { name: "b" } }, { method: "tools/call", params: { name: "wrong" } }];
+    const exchanges = messages.map((message) => bench.request(session, message));
+    bench.start(CAPABLE);
+    bench.reply("tools/list", { result: { tools: [] } });
+    expect(exchanges.map(({ outcome }) => outcome)).toEqual([undefined, "TOOL_NOT_FOUND", { isError: true }]);
+    expect(heardMethods(bench)).toEqual(["tools/call"]);
+    const { requests, answers } = bench.counters;
+    expect([requests.accepted, answers.results, bench.lane.load.requestsInFlight]).toEqual([3, 1, 1]);
+  });
+
+  it("they are asked for again when they change, and calls go on meanwhile", () => {
+    const { bench, watcher } = watched();
+    bench.start(CAPABLE);
+    bench.reply("tools/list", { result: { tools: [] } });
+    bench.say({ method: "notifications/tools/list_changed" });
+    bench.request(bench.join(), CALL);
+    expect(heardMethods(bench)).toEqual(["tools/list", "tools/call"]);
+    bench.say({ id: 2, result: { tools: [{ name: "new" }] } });
+    expect(watcher.told).toEqual([
+      [1, []],
+      [1, ["new"]],
+    ]);
+  });
+
+  it("a call that waits for a slot when they change is looked at by the new ones, before any goes in the place of another", () => {
+    const { bench, watcher } = watched({ maxInFlight: 1 });
+    bench.start(CAPABLE);
+    bench.reply("tools/list", { result: { tools: [] } });
+    const session = bench.join();
+    const running = bench.request(session, CALL);
+    const waiting = ["b", "b", "wrong", "a"].map((name) => bench.request(session, { method: "tools/call", params: { name } }));
+    bench.say({ method: "notifications/tools/list_changed" });
+    bench.reply("tools/list", { result: { tools: [{ name: "a" }] } });
+    const refused = ["TOOL_NOT_FOUND", "TOOL_NOT_FOUND", { isError: true }];
+    expect([watcher.told.length, waiting.map(({ outcome }) => outcome)]).toEqual([2, [...refused, undefined]]);
+    bench.say({ id: 2, result: {} });
+    expect([running.outcome, heardMethods(bench), bench.lane.load.requestsInFlight]).toEqual([{}, ["tools/call"], 1]);
+  });
+
+  it("what was known stays where a listing fails later, but not for long: then the server is started again", () => {
+    const { bench, watcher } = watched();
+    bench.start(CAPABLE);
+    bench.reply("tools/list", { result: { tools: [{ name: "a" }] } });
+    bench.say({ method: "notifications/tools/list_changed" });
+    const fail = (): void => bench.reply("tools/list", { error: { code: -32603, message: "no" } });
+    for (let times = 0; times < 2; times++) fail();
+    bench.request(bench.join(), CALL);
+    expect([watcher.told.length, bench.upstream.restartReasons]).toEqual([1, []]);
+    expect(bench.log.messages.filter((message) => message.includes("tools not listed"))).toHaveLength(2);
+    fail();
+    expect(bench.upstream.restartReasons).toEqual(["tools/list was not answered with a list of tools"]);
+  });
+
+  it("a listing that succeeds between two failures makes good for the first", () => {
+    const { bench } = watched();
+    bench.start(CAPABLE);
+    bench.reply("tools/list", { result: { tools: [] } });
+    for (let times = 0; times < 5; times++) {
+      bench.say({ method: "notifications/tools/list_changed" });
+      bench.reply("tools/list", { error: { code: -32603, message: "no" } });
+      bench.reply("tools/list", { result: { tools: [] } });
+    }
+    expect(bench.upstream.restartReasons).toEqual([]);
+  });
+
+  it("notifications of clients, and the sidecar's own requests, do not wait for that", () => {
+    const { bench } = watched();
+    const session = bench.join();
+    bench.start(CAPABLE);
+    bench.notify(session, { method: "notifications/x" });
+    expect(heardMethods(bench)).toEqual(["tools/list", "notifications/x"]);
+  });
+});

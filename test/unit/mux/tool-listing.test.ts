@@ -1,0 +1,135 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { ToolListing } from "../../../src/mux/tool-listing.ts";
+import { RecordedLog } from "../../support/recorded-log.ts";
+
+beforeEach(() => vi.useFakeTimers());
+afterEach(() => vi.useRealTimers());
+
+/** The tools of a server that answers when the test says so. */
+class Bench {
+  readonly asked: object[] = [];
+  /** The names of each listing that is complete; undefined for one that failed. */
+  readonly listed: (unknown[] | undefined)[] = [];
+  readonly outdated: boolean[] = [];
+  readonly log = new RecordedLog();
+  readonly #answers: ((result: unknown) => void)[] = [];
+  readonly listing = new ToolListing({
+    ask: (params, onResult) => {
+      this.asked.push(params);
+      this.#answers.push(onResult);
+    },
+    log: this.log,
+    nowMs: Date.now,
+    onListed: (tools, areOutdated) => {
+      this.listed.push(tools?.map(({ name }) => name));
+      this.outdated.push(areOutdated);
+    },
+  });
+
+  constructor() {
+    this.listing.open();
+  }
+
+  /** The server answers the oldest request. */
+  answer(result: unknown): void {
+    this.#answers.shift()?.(result);
+  }
+}
+
+describe("the tools of a server", () => {
+  it("are asked for page by page, and told when the last page is there, in its order", () => {
+    const bench = new Bench();
+    bench.answer({ tools: [{ name: "b" }], nextCursor: "2" });
+    expect(bench.listed).toEqual([]);
+    bench.answer({ tools: [{ name: "a" }, null, "x", { name: 7 }] });
+    expect([bench.asked, bench.listed]).toEqual([[{}, { cursor: "2" }], [["b", "a", 7]]]);
+  });
+
+  it.each([undefined, null, {}, { tools: null }])("are told to be unknown where the answer is %j", (result) => {
+    const bench = new Bench();
+    bench.answer(result);
+    expect([bench.asked.length, bench.listed]).toEqual([1, [undefined]]);
+  });
+
+  it("are unknown where the server did not tell all of them", () => {
+    const bench = new Bench();
+    bench.answer({ tools: [{ name: "a" }], nextCursor: "2" });
+    bench.answer(undefined);
+    expect(bench.listed).toEqual([undefined]);
+  });
+
+  it("are complete where the cursor of the next page is empty: asked with it, a server would begin anew", () => {
+    const bench = new Bench();
+    bench.answer({ tools: [{ name: "a" }], nextCursor: "" });
+    expect([bench.asked, bench.listed]).toEqual([[{}], [["a"]]]);
+  });
+
+  it("are asked for again when they have changed, one listing at a time", () => {
+    const bench = new Bench();
+    bench.answer({ tools: [{ name: "a" }] });
+    for (let times = 0; times < 10; times++) bench.listing.onChanged();
+    expect(bench.asked).toHaveLength(2);
+    bench.answer({ tools: [{ name: "outdated" }], nextCursor: "2" });
+    expect(bench.asked).toEqual([{}, {}, {}]);
+    bench.answer({ tools: [{ name: "b" }] });
+    expect([bench.listed, bench.asked.length]).toEqual([[["a"], ["b"]], 3]);
+  });
+
+  it("are taken as they come where they change each time that they are listed, and asked for again", () => {
+    const bench = new Bench();
+    const change = (): void => bench.listing.onChanged();
+    for (let times = 0; times < 3; times++) {
+      change();
+      bench.answer({ tools: [{ name: "outdated" }] });
+    }
+    change();
+    bench.answer({ tools: [{ name: "a" }], nextCursor: "2" });
+    bench.answer({ tools: [{ name: "b" }] });
+    expect([bench.listed, bench.outdated, bench.asked.length]).toEqual([[["a", "b"]], [true], 6]);
+    bench.answer({ tools: [{ name: "c" }] });
+    expect([bench.listed.at(-1), bench.outdated.at(-1), bench.asked.length]).toEqual([["c"], false, 6]);
+  });
+
+  it("are asked for once a second in the end, however often they change, and of the next server at once", () => {
+    const bench = new Bench();
+    const answerAll = (): void => {
+      for (let times = 0; times < 1000; times++) {
+        bench.answer({ tools: [] });
+        bench.listing.onChanged();
+      }
+    };
+    answerAll();
+    expect(bench.asked).toHaveLength(60);
+    for (let seconds = 1; seconds <= 5; seconds++) {
+      vi.advanceTimersByTime(1001);
+      expect(bench.asked).toHaveLength(60 + seconds);
+      answerAll();
+    }
+    bench.listing.close();
+    bench.listing.open();
+    expect(bench.asked).toHaveLength(66);
+    vi.advanceTimersByTime(10_000);
+    expect(bench.asked).toHaveLength(66);
+  });
+
+  it("are not asked of a server that is gone, and its failure is not told", () => {
+    const bench = new Bench();
+    bench.listing.onChanged();
+    bench.listing.close();
+    bench.answer(undefined);
+    bench.listing.onChanged();
+    expect([bench.asked.length, bench.listed]).toEqual([1, []]);
+    bench.listing.open();
+    bench.answer({ tools: [{ name: "a" }] });
+    expect([bench.asked.length, bench.listed]).toEqual([2, [["a"]]]);
+  });
+
+  it("are looked at up to a limit of pages and of tools, which is logged", () => {
+    const pages = new Bench();
+    for (let page = 0; page < 200; page++) pages.answer({ tools: [{ name: page }], nextCursor: "again" });
+    expect([pages.asked.length, pages.listed[0]?.length, pages.log.messages.length]).toEqual([100, 100, 1]);
+    const many = new Bench();
+    many.answer({ tools: Array.from({ length: 20_000 }, (_, name) => ({ name })), nextCursor: "2" });
+    expect([many.asked.length, many.listed[0]?.length, many.log.messages.length]).toEqual([1, 10_000, 1]);
+  });
+});
