@@ -1,0 +1,164 @@
+import { randomUUID } from "node:crypto";
+import {
+  closeSync,
+  fchmodSync,
+  fstatSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { basename, dirname, join } from "node:path";
+import { isJsonObject, type JsonObject } from "../jsonrpc/message.ts";
+import { type Descriptor, DescriptorError, type DescriptorTool, refuseDuplicates, toDescriptorTool } from "./descriptor.ts";
+
+/** `claw discover` reads lists of at most 4 MiB; with 2-space indentation they get longer. */
+const MAX_FILE_BYTES = 16 * 1024 * 1024;
+
+/**
+ * Reads a descriptor of version 2, made by `discover` or by hand; members that it does not know are left out.
+ *
+ * @throws DescriptorError that names the file and what is wrong with it.
+ */
+export function readDescriptor(path: string): Descriptor {
+  try {
+    return parseDescriptor(readText(path));
+  } catch (error) {
+    const reason = error instanceof DescriptorError ? error.message : systemReason(error);
+    throw new DescriptorError(`${path}: ${reason}`, { cause: error });
+  }
+}
+
+/**
+ * Replaces the file at once, or leaves it as it was: whoever reads it meanwhile gets the one or the other. Its mode is kept; its
+ * directory is made where there is none.
+ *
+ * @throws DescriptorError that names the file.
+ */
+export function writeDescriptor(path: string, text: string): void {
+  let temporary: string | undefined;
+  try {
+    mkdirSync(dirname(path), { recursive: true });
+    const { target, mode } = findTarget(path);
+    temporary = join(dirname(target), `.${basename(target)}.${randomUUID()}.tmp`);
+    writeThrough(temporary, text, mode);
+    renameSync(temporary, target);
+    syncDirectory(dirname(target));
+  } catch (error) {
+    if (temporary !== undefined) rmSync(temporary, { force: true });
+    const reason = error instanceof DescriptorError ? error.message : systemReason(error);
+    throw new DescriptorError(`${path}: ${reason}`, { cause: error });
+  }
+}
+
+function readText(path: string): string {
+  // Looked at before it is opened: the opening of a pipe would wait for a writer.
+  if (!statSync(path).isFile()) throw new DescriptorError("is not a regular file");
+  const file = openSync(path, "r");
+  try {
+    const { size } = fstatSync(file);
+    if (size > MAX_FILE_BYTES) throw new DescriptorError(`has ${size} bytes; at most ${MAX_FILE_BYTES} are read`);
+    return new TextDecoder("utf-8", { fatal: true }).decode(readFileSync(file));
+  } finally {
+    closeSync(file);
+  }
+}
+
+function parseDescriptor(text: string): Descriptor {
+  const value = parseJson(text);
+  if (!isJsonObject(value)) throw new DescriptorError("is not a descriptor: it is no JSON object");
+  const { version, description, mcp, tools: listed = [], "x-claw-discovery": discovery } = value;
+  if (version !== 2) throw new DescriptorError(`\`version\` is ${describeValue(version)}; only version 2 is known`);
+  if (!Array.isArray(listed)) throw new DescriptorError(`\`tools\` is ${describeValue(listed)}; it must be an array`);
+  const tools = (listed as unknown[]).map(readTool);
+  refuseDuplicates(tools);
+  return {
+    version,
+    tools,
+    ...(typeof description === "string" ? { description } : {}),
+    ...(isJsonObject(mcp) ? { mcp } : {}),
+    ...(isJsonObject(discovery) ? { "x-claw-discovery": discovery } : {}),
+  };
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    // Its own message quotes the content: it may be the wrong file, and that one secret.
+    const [, line, column] = /\(line (\d+) column (\d+)\)/.exec(String(error)) ?? [];
+    throw new DescriptorError(line === undefined ? "is not JSON" : `is not JSON from line ${line}, column ${column} on`, { cause: error });
+  }
+}
+
+function readTool(tool: unknown, index: number): DescriptorTool {
+  const where = `tools[${index}]`;
+  if (!isJsonObject(tool)) throw new DescriptorError(`${where} is ${describeValue(tool)}; it must be an object`);
+  const { name } = tool;
+  if (typeof name !== "string" || name.trim() === "") throw new DescriptorError(`${where} has no \`name\``);
+  const read = toDescriptorTool(tool);
+  if (read !== undefined) return read;
+  throw new DescriptorError(`${where}, ${JSON.stringify(name)}: ${whyUnreadable(tool)}`);
+}
+
+function whyUnreadable({ description, inputSchema, annotations }: JsonObject): string {
+  if (typeof (description ?? "") !== "string") return `\`description\` is ${describeValue(description)}; it must be a string`;
+  if (!isJsonObject(inputSchema ?? {})) return `\`inputSchema\` is ${describeValue(inputSchema)}; it must be an object`;
+  if (!isJsonObject(annotations ?? {})) return `\`annotations\` is ${describeValue(annotations)}; it must be an object`;
+  return "its schema or annotations have too many levels, or a number that is too large";
+}
+
+function describeValue(value: unknown): string {
+  if (value === undefined) return "missing";
+  if (Array.isArray(value)) return "an array";
+  return typeof value === "number" || typeof value === "boolean" || value === null ? String(value) : `of type ${typeof value}`;
+}
+
+function systemReason(error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (code === "ENOENT") return "does not exist";
+  if (code === "ERR_ENCODING_INVALID_ENCODED_DATA") return "is not UTF-8";
+  return code === undefined ? message : `${code} (${message.replace(/^[A-Z]+: /, "")})`;
+}
+
+/** Where a link leads to, so that the link stays one. */
+function findTarget(path: string): { readonly target: string; readonly mode: number | undefined } {
+  try {
+    const target = realpathSync(path);
+    const stats = statSync(target);
+    if (!stats.isFile()) throw new DescriptorError("is not a regular file");
+    return { target, mode: stats.mode & 0o7777 };
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+    return { target: path, mode: undefined };
+  }
+}
+
+/** Returns when the disk has it: after a power failure, a renamed file must not turn out to be empty. */
+function writeThrough(path: string, text: string, mode: number | undefined): void {
+  const file = openSync(path, "wx");
+  try {
+    writeFileSync(file, text);
+    if (mode !== undefined) fchmodSync(file, mode);
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** Some file systems cannot do it; the content is safe then, and the name as safe as it can be. */
+function syncDirectory(path: string): void {
+  const directory = openSync(path, "r");
+  try {
+    fsyncSync(directory);
+  } catch {
+    // The file is in its place.
+  } finally {
+    closeSync(directory);
+  }
+}

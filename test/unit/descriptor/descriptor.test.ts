@@ -1,0 +1,142 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { buildDescriptor, type Descriptor, formatDescriptor, toDescriptorTool } from "../../../src/descriptor/descriptor.ts";
+import type { JsonObject } from "../../../src/jsonrpc/message.ts";
+import { descriptorOf, DISCOVERY, listedTools, nested, reviewedTool, stored, withKeysReversed } from "../support/listed-tools.ts";
+
+const EMPTY_SCHEMA = { type: "object", properties: {} };
+describe("toDescriptorTool", () => {
+  it("keeps name, description, input schema and annotations, and nothing else", () => {
+    const kept = { name: "a", description: "A.", inputSchema: { type: "object", required: ["x"] }, annotations: { readOnlyHint: true } };
+    const other = { title: "T", outputSchema: {}, icons: [], execution: {}, _meta: {} };
+    expect(toDescriptorTool({ ...other, ...kept })).toStrictEqual(kept);
+  });
+
+  it.each([
+    ["none", {}],
+    ["null", { description: null, inputSchema: null, annotations: null }],
+    ["an empty one", { description: " \n", inputSchema: null, annotations: {} }],
+  ])("has a description and a schema of its own where there is %s", (_what, members) => {
+    expect(toDescriptorTool({ name: "a", ...members })).toStrictEqual({ name: "a", description: "MCP tool a.", inputSchema: EMPTY_SCHEMA });
+  });
+
+  it("gives a schema a type only where it has none", () => {
+    expect(stored({ name: "a", inputSchema: {} }).inputSchema).toStrictEqual({ type: "object" });
+    expect(stored({ name: "a", inputSchema: { type: "array" } }).inputSchema).toStrictEqual({ type: "array" });
+    expect(stored({ name: "a", inputSchema: { type: null } }).inputSchema).toStrictEqual({ type: null });
+  });
+
+  it("trims name and description", () => {
+    expect(stored({ name: " a\n", description: " A. " })).toMatchObject({ name: "a", description: "A." });
+  });
+
+  it("does not change what it is given", () => {
+    const tool = Object.freeze({ name: "a", inputSchema: Object.freeze({}) });
+    expect(stored(tool).inputSchema).toEqual({ type: "object" });
+  });
+
+  it.each([
+    ["no name", {}],
+    ["an empty name", { name: " " }],
+    ["a name that is no string", { name: 7 }],
+    ["a description that is no string", { name: "a", description: ["x"] }],
+    ["a schema that is no object", { name: "a", inputSchema: true }],
+    ["a schema that is an array", { name: "a", inputSchema: [] }],
+    ["annotations that are no object", { name: "a", annotations: "read-only" }],
+    ["a schema that is too deep", { name: "a", inputSchema: nested(200) }],
+    ["a schema that no stack would hold", { name: "a", inputSchema: nested(200_000) }],
+    ["annotations that are too deep", { name: "a", annotations: nested(200) }],
+    ["a number that is not finite", { name: "a", inputSchema: JSON.parse('{"maximum":1e999}') as object }],
+  ])("is undefined for a tool with %s", (_what, tool) => {
+    expect(toDescriptorTool(tool)).toBeUndefined();
+  });
+});
+
+describe("buildDescriptor", () => {
+  it("has the shape of version 2, with everything in its order", () => {
+    const descriptor = buildDescriptor({
+      service: "perplexity",
+      path: "/mcp",
+      tools: [reviewedTool(), reviewedTool({ name: "ask", annotations: { readOnlyHint: true } })],
+      discovery: DISCOVERY,
+    });
+    expect(descriptor).toStrictEqual({
+      version: 2,
+      description: "perplexity MCP stdio tools.",
+      mcp: { transport: "streamable_http", path: "/mcp" },
+      tools: [
+        { name: "search", description: "Searches.", inputSchema: EMPTY_SCHEMA },
+        { name: "ask", description: "Searches.", inputSchema: EMPTY_SCHEMA, annotations: { readOnlyHint: true } },
+      ],
+      "x-claw-discovery": {
+        command: "npx",
+        args: ["-y", "some-mcp"],
+        wrapper_image: "claw-mcp-stdio:1",
+        discovered_at: "2026-01-02T03:04:05Z",
+        mcp_protocol_version: "2025-11-25",
+        tool_count: 2,
+      },
+    });
+    const written = JSON.parse(formatDescriptor(descriptor)) as Record<string, object>;
+    expect(Object.keys(written)).toEqual(["version", "description", "mcp", "tools", "x-claw-discovery"]);
+    expect(Object.keys(written["x-claw-discovery"] ?? {})).toEqual(Object.keys(descriptor["x-claw-discovery"] ?? {}));
+  });
+
+  it("has the description that it is given", () => {
+    const { description } = buildDescriptor({ service: "a", description: " Mine. ", path: "/mcp", tools: [], discovery: DISCOVERY });
+    expect(description).toBe("Mine.");
+  });
+
+  it("refuses two tools with one name", () => {
+    const tools = [reviewedTool(), reviewedTool({ name: "b" }), reviewedTool()];
+    expect(() => descriptorOf(tools)).toThrow('tools[0] and tools[2] have the same name, "search"');
+  });
+});
+
+describe("formatDescriptor", () => {
+  it("indents by two spaces, ends with a newline, and sorts the keys of schemas, but not of arrays", () => {
+    const inputSchema = { type: "object", required: ["b", "a"], properties: { b: { type: "string", enum: ["z", "y"] }, a: {} } };
+    const text = formatDescriptor(descriptorOf([reviewedTool({ inputSchema })]));
+    expect(text).toMatch(/^\{\n {2}"version": 2,\n/);
+    expect(text).toMatch(/\n\}\n$/);
+    const [tool] = (JSON.parse(text) as Descriptor).tools;
+    expect(JSON.stringify(tool?.inputSchema)).toBe(
+      '{"properties":{"a":{},"b":{"enum":["z","y"],"type":"string"}},"required":["b","a"],"type":"object"}',
+    );
+  });
+
+  it("keeps the server's order of tools", () => {
+    const text = formatDescriptor(descriptorOf([reviewedTool({ name: "z" }), reviewedTool({ name: "a" })]));
+    expect((JSON.parse(text) as Descriptor).tools.map(({ name }) => name)).toEqual(["z", "a"]);
+  });
+
+  it("keeps a member that is named __proto__", () => {
+    const inputSchema = JSON.parse('{"type":"object","properties":{"__proto__":{"type":"string"}}}') as JsonObject;
+    expect(formatDescriptor(descriptorOf([reviewedTool({ inputSchema })]))).toContain('"__proto__": {\n            "type": "string"');
+  });
+
+  it("says so, and does not fail otherwise, where a schema is too deep to be written", () => {
+    const tool = reviewedTool({ inputSchema: nested(200_000) as JsonObject });
+    expect(() => formatDescriptor(descriptorOf([tool]))).toThrow("a schema has more than 128 levels");
+  });
+
+  it("is read as what was written, and is the same text whatever the order of keys", () => {
+    fc.assert(
+      fc.property(listedTools, (tools) => {
+        const text = formatDescriptor(descriptorOf(tools.map(stored)));
+        // -0 is written as 0.
+        expect(JSON.parse(text)).toEqual(JSON.parse(JSON.stringify(descriptorOf(tools.map(stored)))));
+        const reversed = tools.map((tool) => stored(withKeysReversed(tool) as JsonObject));
+        expect(formatDescriptor(descriptorOf(reversed))).toBe(text);
+        expect(formatDescriptor(JSON.parse(text) as Descriptor)).toBe(text);
+      }),
+    );
+  });
+
+  it("spells out what a reviewer would not see, and a terminal would obey", () => {
+    const description = "a\u009B2Jb\u202Ec\u200Bd\u{E0041}\u2028é😀";
+    const text = formatDescriptor(descriptorOf([{ name: "a", description, inputSchema: EMPTY_SCHEMA }]));
+    expect(text).toContain(String.raw`"a\u009b2Jb\u202ec\u200bd\udb40\udc41\u2028é😀"`);
+    expect(JSON.parse(text)).toMatchObject({ tools: [{ description }] });
+  });
+});
