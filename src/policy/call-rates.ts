@@ -1,0 +1,100 @@
+import { SidecarError } from "../errors.ts";
+import { shorten } from "../mux/failures.ts";
+import { RateLimit } from "../rate-limit.ts";
+import { findByName } from "./tool-names.ts";
+import { type ToolNumber, ToolStates } from "./tool-states.ts";
+
+export interface CallRatesSettings {
+  /** SESSION_CALLS_PER_MINUTE. */
+  readonly sessionCallsPerMinute: number | undefined;
+  /** TOOL_CALLS_PER_MINUTE. */
+  readonly toolCallsPerMinute: readonly ToolNumber[] | undefined;
+}
+
+export interface CallRatesOptions extends CallRatesSettings {
+  /** Of a clock that does not go back. */
+  readonly nowMs: () => number;
+}
+
+const ROUNDING_MS = 1e-3;
+
+interface ToolRate {
+  readonly perMinute: number;
+  readonly limit: RateLimit;
+}
+
+/** @returns undefined where calls are not limited. */
+export function createCallRates(options: CallRatesOptions): CallRates | undefined {
+  const { sessionCallsPerMinute, toolCallsPerMinute = [] } = options;
+  return sessionCallsPerMinute === undefined && toolCallsPerMinute.length === 0 ? undefined : new CallRates(options);
+}
+
+/** How many tool calls a minute a session may make, and all sessions together of each tool, in all lanes. */
+export class CallRates {
+  readonly #nowMs: () => number;
+  readonly #sessionCallsPerMinute: number | undefined;
+  readonly #ofSessions = new WeakMap<object, RateLimit>();
+  readonly #ofTools: ToolStates<ToolRate> | undefined;
+  /** By number: those that tools share that there is no more room for. */
+  readonly #shared = new Map<number, ToolRate>();
+
+  constructor({ sessionCallsPerMinute, toolCallsPerMinute = [], nowMs }: CallRatesOptions) {
+    this.#nowMs = nowMs;
+    this.#sessionCallsPerMinute = sessionCallsPerMinute;
+    if (toolCallsPerMinute.length === 0) return;
+    const rateOf = findByName(toolCallsPerMinute);
+    this.#ofTools = new ToolStates<ToolRate>({
+      create: (toolName) => createRate(rateOf(toolName)),
+      isAsNew: ({ limit }) => limit.isFull(nowMs()),
+      createShared: (toolName) => this.#sharedRate(rateOf(toolName)),
+    });
+  }
+
+  /** @returns why this call may not be made now, if it may not; then it counts for nothing. */
+  take(session: object, toolName: unknown): SidecarError | undefined {
+    const nowMs = this.#nowMs();
+    const ofSession = this.#limitOf(session);
+    const ofTool = typeof toolName === "string" ? this.#ofTools?.get(toolName) : undefined;
+    const sessionWaitMs = ofSession?.waitMs(nowMs) ?? 0;
+    const toolWaitMs = ofTool?.limit.waitMs(nowMs) ?? 0;
+    if (ofTool !== undefined && toolWaitMs > sessionWaitMs) {
+      return rateLimited(
+        `Tool ${shorten(String(toolName))} has had its ${ofTool.perMinute} calls a minute, of all sessions together`,
+        toolWaitMs,
+      );
+    }
+    if (sessionWaitMs > 0)
+      return rateLimited(`This session has made its ${this.#sessionCallsPerMinute} tool calls a minute`, sessionWaitMs);
+    ofSession?.take(nowMs);
+    ofTool?.limit.take(nowMs);
+    return undefined;
+  }
+
+  #limitOf(session: object): RateLimit | undefined {
+    if (this.#sessionCallsPerMinute === undefined) return undefined;
+    let limit = this.#ofSessions.get(session);
+    if (limit === undefined) this.#ofSessions.set(session, (limit = new RateLimit(this.#sessionCallsPerMinute)));
+    return limit;
+  }
+
+  #sharedRate(perMinute: number | undefined): ToolRate | undefined {
+    const known = perMinute === undefined ? undefined : this.#shared.get(perMinute);
+    const rate = known ?? createRate(perMinute);
+    if (rate !== undefined && known === undefined) this.#shared.set(rate.perMinute, rate);
+    return rate;
+  }
+}
+
+function createRate(perMinute: number | undefined): ToolRate | undefined {
+  return perMinute === undefined ? undefined : { perMinute, limit: new RateLimit(perMinute) };
+}
+
+function rateLimited(what: string, waitMs: number): SidecarError {
+  // What is off by rounding is no second more.
+  const retryAfterSeconds = Math.max(1, Math.ceil((waitMs - ROUNDING_MS) / 1000));
+  return new SidecarError("RATE_LIMITED", `${what}. Try again in ${retryAfterSeconds} s. The call was not sent; it is safe to retry.`, {
+    sent: false,
+    retrySafe: true,
+    retryAfterSeconds,
+  });
+}

@@ -1,0 +1,94 @@
+import { SidecarError } from "../errors.ts";
+import type { ClientMessage } from "../jsonrpc/client-message.ts";
+import type { JsonObject } from "../jsonrpc/message.ts";
+import type { CallTerms } from "../mux/call-terms.ts";
+import type { Exchange } from "../mux/exchange.ts";
+import { toolNotFound } from "../mux/failures.ts";
+import type { Session, SessionLane } from "../mux/session.ts";
+import { readCall } from "./call-params.ts";
+import type { CallRules } from "./call-rules.ts";
+import type { LaneTools } from "./lane-tools.ts";
+import { withoutOutputSchemas } from "./output-schemas.ts";
+import { RewrittenExchange } from "./rewritten-exchange.ts";
+import { filterToolsList } from "./tool-list-answer.ts";
+
+interface ToolLane extends SessionLane {
+  readonly tools: {
+    /** They are not those that the server has told: it is asked for them again. */
+    onChanged(): void;
+  };
+}
+
+/** A lane behind the tool policy: what clients call goes through the rules, in order of their cost, before the lane takes it. */
+export class GuardedLane implements SessionLane {
+  readonly #lane: ToolLane;
+  readonly #rules: CallRules;
+  readonly #tools: LaneTools;
+
+  constructor(lane: ToolLane, rules: CallRules, tools: LaneTools) {
+    this.#lane = lane;
+    this.#rules = rules;
+    this.#tools = tools;
+  }
+
+  request(session: Session, exchange: Exchange, request: ClientMessage, method: string, terms?: CallTerms): void {
+    if (method === "tools/call") return this.#call(session, exchange, request);
+    this.#lane.request(session, this.#watchAnswer(exchange, method), request, method, terms);
+  }
+
+  respond(exchange: Exchange, member: "result" | "error", text: string): void {
+    this.#lane.respond(exchange, member, text);
+  }
+
+  refuse(exchange: Exchange, error: SidecarError): void {
+    this.#lane.refuse(exchange, error);
+  }
+
+  notify(session: Session, notification: ClientMessage, method: string): SidecarError | undefined {
+    // No server should obey a call without an id, but one may; and there would be nobody to tell what the rules say.
+    if (method === "tools/call") return new SidecarError("INVALID_REQUEST", '"tools/call" has no "id". Nothing was sent.', { sent: false });
+    return this.#lane.notify(session, notification, method);
+  }
+
+  answer(response: ClientMessage): SidecarError | undefined {
+    return this.#lane.answer(response);
+  }
+
+  endSession(session: Session): void {
+    this.#lane.endSession(session);
+  }
+
+  #call(session: Session, exchange: Exchange, request: ClientMessage): void {
+    const { rates, termsOf, limitResult } = this.#rules;
+    const limited = limitResult === undefined ? exchange : limitResult(exchange);
+    const call = readCall(request);
+    if ("problem" in call) {
+      return this.#lane.refuse(limited, new SidecarError("INVALID_REQUEST", `${call.problem}. Nothing was sent.`, { sent: false }));
+    }
+    const { name } = call;
+    // A server that looks for it among the keys of an object takes `["search"]` for `"search"`; the rules would not.
+    if (typeof name !== "string") return this.#lane.refuse(limited, toolNotFound(name));
+    const error = this.#tools.missing(name) ?? rates?.take(session, name);
+    if (error !== undefined) return this.#lane.refuse(limited, error);
+    const resultText = this.#tools.checkArguments(call, request.text, limited);
+    if (resultText !== undefined) return this.#lane.respond(limited, "result", resultText);
+    this.#lane.request(session, limited, request, "tools/call", termsOf?.(name));
+  }
+
+  #watchAnswer(exchange: Exchange, method: string): Exchange {
+    const { filter, limitResult } = this.#rules;
+    // What a tool that runs as a task comes to in the end (MCP 2025-11-25, basic/utilities/tasks).
+    if (method === "tasks/result") return limitResult === undefined ? exchange : limitResult(exchange);
+    if (method !== "tools/list" || (filter === undefined && limitResult === undefined)) return exchange;
+    return new RewrittenExchange(exchange, (body) => {
+      const shown = filter === undefined ? body : filterToolsList(body, (tool) => this.#isShown(tool));
+      return limitResult === undefined ? shown : withoutOutputSchemas(shown);
+    });
+  }
+
+  #isShown(tool: JsonObject): boolean {
+    // Calls go by what the server told before: that has to be asked for again, or the tool could still be called.
+    if (this.#tools.isOutdated(tool)) this.#lane.tools.onChanged();
+    return this.#tools.isShown(tool);
+  }
+}

@@ -1,0 +1,17 @@
+import { applyEdits, findElements, findPath, removeMember } from "../jsonrpc/splice.ts";
+
+/**
+ * The response to `tools/list` without any `outputSchema`. A tool that has one must give structuredContent, and clients refuse a result
+ * without it (MCP 2025-11-25, server/tools): what may have to be dropped must not be promised.
+ *
+ * @param body valid JSON: the response as the client would get it.
+ */
+export function withoutOutputSchemas(body: string): string {
+  const list = findPath(body, 0, ["result", "tools"]);
+  if (list === undefined || body.charAt(list.start) !== "[") return body;
+  const tools = findElements(body, list.start).filter(({ start }) => body.charAt(start) === "{");
+  return applyEdits(
+    body,
+    tools.flatMap(({ start }) => removeMember(body, start, "outputSchema")),
+  );
+}

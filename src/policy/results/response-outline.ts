@@ -1,0 +1,161 @@
+import { skipString, skipValue, skipWhitespace, type Span } from "../../jsonrpc/splice.ts";
+
+/** A member of an object: the span is that of its value. */
+export interface Member extends Span {
+  readonly name: string;
+  /** The name as it is spelled, with its quotes. */
+  readonly key: Span;
+}
+
+/** By name; the last one where a name is repeated, as `JSON.parse` has it. */
+export type MemberMap = ReadonlyMap<string, Member>;
+
+/** An element of `result.content`. */
+export interface Item extends Span {
+  /** Undefined where it is no object. */
+  readonly members: MemberMap | undefined;
+}
+
+/** Where the parts of a JSON-RPC response are in its text. What is undefined is absent, or of another type. */
+export interface ResponseOutline {
+  envelope: MemberMap;
+  result: MemberMap | undefined;
+  meta: MemberMap | undefined;
+  content: Item[] | undefined;
+  /** Of all of `content`; not all may be listed. */
+  itemCount: number;
+  error: MemberMap | undefined;
+}
+
+const QUOTE = 34;
+const COMMA = 44;
+const OPEN_BRACKET = 91;
+const BACKSLASH = 92;
+const CLOSE_BRACKET = 93;
+const OPEN_BRACE = 123;
+
+/** No item of content is shorter, so this bounds how many are worth a look. */
+const MIN_ITEM_BYTES = 24;
+
+/** `"":0,`. More members than there is room for are not remembered, but for those that mean something. */
+const MIN_MEMBER_BYTES = 5;
+const MEANT: ReadonlySet<string> = new Set(
+  "id result error code message data content structuredContent isError _meta task type text mimeType uri resource".split(" "),
+);
+
+/**
+ * Reads the outline of a response in one pass: the text may have many megabytes, and nothing of it is parsed or copied.
+ *
+ * @param text what `JSON.parse` accepts, an object.
+ * @param maxBytes what can be kept of it at most.
+ */
+export function outlineResponse(text: string, maxBytes: number): ResponseOutline {
+  const outline: ResponseOutline = {
+    envelope: new Map(),
+    result: undefined,
+    meta: undefined,
+    content: undefined,
+    itemCount: 0,
+    error: undefined,
+  };
+  const maxItems = maxBytes / MIN_ITEM_BYTES;
+  const maxMembers = maxBytes / MIN_MEMBER_BYTES;
+  outline.envelope = readObject(text, skipWhitespace(text, 0), maxMembers, (name, start) => {
+    const isObject = text.charCodeAt(start) === OPEN_BRACE;
+    if (name === "error") {
+      const read = isObject ? readObject(text, start, maxMembers) : undefined;
+      outline.error = read?.members;
+      return read?.end;
+    }
+    if (name !== "result") return undefined;
+    outline.meta = outline.content = undefined;
+    const read = isObject ? readObject(text, start, maxMembers, readOfResult) : undefined;
+    outline.result = read?.members;
+    return read?.end;
+  }).members;
+  return outline;
+
+  function readOfResult(name: string, start: number): number | undefined {
+    if (name === "_meta") {
+      const read = text.charCodeAt(start) === OPEN_BRACE ? readObject(text, start, maxMembers) : undefined;
+      outline.meta = read?.members;
+      return read?.end;
+    }
+    if (name !== "content") return undefined;
+    outline.content = undefined;
+    if (text.charCodeAt(start) !== OPEN_BRACKET) return undefined;
+    const items: Item[] = [];
+    outline.content = items;
+    outline.itemCount = 0;
+    return readArray(text, start, (itemStart) => {
+      outline.itemCount++;
+      if (items.length > maxItems) return undefined;
+      const read = text.charCodeAt(itemStart) === OPEN_BRACE ? readObject(text, itemStart, maxMembers) : undefined;
+      const end = read?.end ?? skipValue(text, itemStart);
+      items.push({ start: itemStart, end, members: read?.members });
+      return end;
+    });
+  }
+}
+
+/**
+ * The members of the object that begins at `start`.
+ *
+ * @param maxMembers where there are more, they cannot all be kept; the first ones suffice to tell that.
+ * @param readValue reads a value that is of interest, and returns its end; undefined for one that is to be skipped.
+ */
+export function readObject(
+  text: string,
+  start: number,
+  maxMembers = Number.POSITIVE_INFINITY,
+  readValue?: (name: string, start: number) => number | undefined,
+): { readonly members: MemberMap; readonly end: number } {
+  const members = new Map<string, Member>();
+  let index = skipWhitespace(text, start + 1);
+  while (text.charCodeAt(index) === QUOTE) {
+    const key = { start: index, end: skipString(text, index) };
+    const name = nameOf(text, key);
+    const valueStart = skipWhitespace(text, skipWhitespace(text, key.end) + 1);
+    const end = readValue?.(name, valueStart) ?? skipValue(text, valueStart);
+    if (members.size <= maxMembers || members.has(name) || MEANT.has(name)) members.set(name, { name, key, start: valueStart, end });
+    index = skipWhitespace(text, end);
+    if (text.charCodeAt(index) === COMMA) index = skipWhitespace(text, index + 1);
+  }
+  return { members, end: index + 1 };
+}
+
+function readArray(text: string, start: number, readElement: (start: number) => number | undefined): number {
+  let index = skipWhitespace(text, start + 1);
+  while (text.charCodeAt(index) !== CLOSE_BRACKET) {
+    index = skipWhitespace(text, readElement(index) ?? skipValue(text, index));
+    if (text.charCodeAt(index) === COMMA) index = skipWhitespace(text, index + 1);
+  }
+  return index + 1;
+}
+
+function nameOf(text: string, { start, end }: Span): string {
+  for (let index = start + 1; index < end; index++) {
+    if (text.charCodeAt(index) === BACKSLASH) return JSON.parse(text.slice(start, end)) as string;
+  }
+  return text.slice(start + 1, end - 1);
+}
+
+export function isStringValue(text: string, span: Span | undefined): span is Span {
+  return span !== undefined && text.charCodeAt(span.start) === QUOTE;
+}
+
+/** What a string stands for; undefined for what is none, or has more than `maxLength` units in JSON. */
+export function readString(text: string, span: Span | undefined, maxLength: number): string | undefined {
+  if (!isStringValue(text, span) || span.end - span.start > maxLength) return undefined;
+  return JSON.parse(text.slice(span.start, span.end)) as string;
+}
+
+/** The UTF-8 bytes of a part; more than `maxBytes` where it has more, without counting. */
+export function bytesOf(text: string, { start, end }: Span, maxBytes = Number.POSITIVE_INFINITY): number {
+  return end - start > maxBytes ? Number.POSITIVE_INFINITY : Buffer.byteLength(text.slice(start, end));
+}
+
+/** `"key":value`, both as they are spelled. */
+export function memberText(text: string, { key, start, end }: Member): string {
+  return `${text.slice(key.start, key.end)}:${text.slice(start, end)}`;
+}

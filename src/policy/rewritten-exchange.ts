@@ -1,0 +1,54 @@
+import type { SidecarError } from "../errors.ts";
+import type { Exchange } from "../mux/exchange.ts";
+
+/** An exchange whose response is rewritten on its way to the client. All else is as it was. */
+export class RewrittenExchange implements Exchange {
+  readonly idText: string;
+  readonly acceptedAtMs: number;
+  protected readonly inner: Exchange;
+  readonly #rewrite: (body: string) => string;
+
+  /** @param rewrite is given a JSON-RPC response as the client would read it. */
+  constructor(inner: Exchange, rewrite: (body: string) => string) {
+    this.inner = inner;
+    this.idText = inner.idText;
+    this.acceptedAtMs = inner.acceptedAtMs;
+    this.#rewrite = rewrite;
+  }
+
+  get isListening(): boolean {
+    return this.inner.isListening;
+  }
+
+  get sharedBy(): number {
+    return this.inner.sharedBy;
+  }
+
+  get onDisconnect(): (() => void) | undefined {
+    return this.inner.onDisconnect;
+  }
+
+  set onDisconnect(onDisconnect: (() => void) | undefined) {
+    this.inner.onDisconnect = onDisconnect;
+  }
+
+  emit(body: string): boolean {
+    return this.inner.emit(body);
+  }
+
+  keepAlive(): void {
+    this.inner.keepAlive();
+  }
+
+  respond(body: string): void {
+    this.inner.respond(this.#rewrite(body));
+  }
+
+  fail(error: SidecarError): void {
+    this.inner.fail(error);
+  }
+
+  dismiss(): void {
+    this.inner.dismiss();
+  }
+}

@@ -1,0 +1,51 @@
+import { isJsonObject, type JsonObject } from "../jsonrpc/message.ts";
+import { findRepeatedName } from "../jsonrpc/repeated-names.ts";
+import { applyEdits, findElements, findMembers, type Members, removeItems, type Span } from "../jsonrpc/splice.ts";
+
+/** The members of a tool (MCP 2025-11-25, schema, Tool). */
+const TOOL_MEMBERS = ["name", "title", "description", "inputSchema", "outputSchema", "annotations", "execution", "icons", "_meta"];
+
+/**
+ * The response to `tools/list` without the tools that are not visible; every other byte stays as it was.
+ *
+ * What a client may read otherwise than it was read here never gets through: where `result` or `tools` is repeated, or there is one that
+ * has the name but for case, or `tools` is no array, the list is answered as an empty one; a tool of which that is true is left out, and one
+ * that has anything repeated within its members.
+ *
+ * @param body valid JSON: the response as the client would get it. Errors, and results that list nothing, are returned as they are.
+ */
+export function filterToolsList(body: string, isVisible: (tool: JsonObject) => boolean): string {
+  const response: unknown = JSON.parse(body);
+  if (!isJsonObject(response)) return body;
+  const envelope = findMembers(body, 0, ["result"]);
+  if (isAmbiguous(envelope)) return emptyList(body);
+  const { result } = response;
+  const [resultSpan] = envelope.spans;
+  if (!isJsonObject(result) || resultSpan === undefined) return body;
+  const members = findMembers(body, resultSpan.start, ["tools"]);
+  if (isAmbiguous(members)) return emptyList(body);
+  const [listSpan] = members.spans;
+  if (listSpan === undefined) return body;
+  const { tools } = result;
+  if (!Array.isArray(tools)) return emptyList(body);
+  const spans = findElements(body, listSpan.start);
+  const items = spans.map(({ start, end }, index) => ({ start, end, isKept: isKept(tools[index], { start, end }) }));
+  return applyEdits(body, removeItems(items));
+
+  function isKept(tool: unknown, span: Span): boolean {
+    if (!isJsonObject(tool) || !isVisible(tool) || isAmbiguous(findMembers(body, span.start, TOOL_MEMBERS))) return false;
+    // Also within its schema: who hands the text on, or takes the first of two, reads what nobody has compared.
+    return findRepeatedName(body, span.start) === undefined;
+  }
+}
+
+/** Another reader may find something else under one of the names. */
+function isAmbiguous({ duplicate, otherCase }: Members): boolean {
+  return duplicate !== undefined || otherCase !== undefined;
+}
+
+function emptyList(body: string): string {
+  const [idSpan] = findMembers(body, 0, ["id"]).spans;
+  const idText = idSpan === undefined ? "null" : body.slice(idSpan.start, idSpan.end);
+  return `{"jsonrpc":"2.0","id":${idText},"result":{"tools":[]}}`;
+}

@@ -1,0 +1,106 @@
+import type { ArgumentCheckMode } from "../check-mode.ts";
+import type { Counters } from "../counters.ts";
+import { Lane, type LaneOptions } from "../mux/lane.ts";
+import type { LaneEntry } from "../mux/lanes.ts";
+import type { Log } from "../observability/log.ts";
+import { ArgumentCheck } from "./argument-check.ts";
+import { type CallRatesSettings, createCallRates } from "./call-rates.ts";
+import type { CallRules } from "./call-rules.ts";
+import { GuardedLane } from "./guarded-lane.ts";
+import { invalidArgumentsResult } from "./invalid-arguments.ts";
+import { LaneTools } from "./lane-tools.ts";
+import { LimitedExchange } from "./limited-exchange.ts";
+import type { PinnedDescriptor } from "./pinned-descriptor.ts";
+import { createToolFilter } from "./tool-filter.ts";
+import { createToolLimits, type ToolLimitsSettings } from "./tool-limits.ts";
+
+interface ToolPolicySettings extends CallRatesSettings, ToolLimitsSettings {
+  readonly allowTools: readonly string[] | undefined;
+  readonly denyTools: readonly string[] | undefined;
+  readonly readOnly: boolean;
+  readonly argumentCheck: ArgumentCheckMode;
+  readonly maxResultBytes: number | undefined;
+  readonly keepAliveMs: number;
+}
+
+export interface ToolPolicyOptions {
+  readonly settings: ToolPolicySettings;
+  readonly counters: Counters;
+  readonly log: Log;
+  /** Undefined where nothing is pinned. */
+  readonly pinned: PinnedDescriptor | undefined;
+  /** Of a clock that does not go back. */
+  readonly nowMs: () => number;
+}
+
+/** What may be called, with what, how often, and how much may come back: all rules of the operator, for all lanes. */
+export class ToolPolicy {
+  readonly #options: ToolPolicyOptions;
+  readonly #filter: CallRules["filter"];
+  readonly #rates: CallRules["rates"];
+  readonly #argumentCheck: ArgumentCheck | undefined;
+  readonly #createTermsOf: ReturnType<typeof createToolLimits>;
+
+  constructor(options: ToolPolicyOptions) {
+    this.#options = options;
+    const { settings, log, pinned, nowMs } = options;
+    const isPinned = pinned?.mode === "enforce" ? pinned.isPinned.bind(pinned) : undefined;
+    this.#filter = createToolFilter({ ...settings, isPinned });
+    this.#rates = createCallRates({ ...settings, nowMs });
+    this.#argumentCheck = settings.argumentCheck === "off" ? undefined : new ArgumentCheck(log);
+    this.#createTermsOf = createToolLimits(settings);
+  }
+
+  /** What takes long to load; to be awaited before clients are let in. */
+  async load(): Promise<void> {
+    await this.#argumentCheck?.load();
+  }
+
+  /**
+   * Makes a lane that clients enter through the rules, where there are any.
+   *
+   * @param name of a private one, as the log has it.
+   */
+  createLane(options: Omit<LaneOptions, "toolWatcher">, name?: string): LaneEntry {
+    const rules = this.#rules(name);
+    if (Object.values(rules).every((rule) => rule === undefined)) {
+      const lane = new Lane(options);
+      return { lane, entry: lane };
+    }
+    const { filter, argumentCheck, onTools } = rules;
+    const tools = new LaneTools({ rules, counters: this.#options.counters, log: options.log });
+    const hasToKnow = filter !== undefined || argumentCheck !== undefined || onTools !== undefined;
+    const lane = new Lane({ ...options, ...(hasToKnow ? { toolWatcher: tools } : {}) });
+    return { lane, entry: new GuardedLane(lane, rules, tools) };
+  }
+
+  #rules(lane: string | undefined): CallRules {
+    const { pinned } = this.#options;
+    return {
+      filter: this.#filter,
+      rates: this.#rates,
+      argumentCheck: this.#argumentRule(),
+      termsOf: this.#createTermsOf?.(),
+      limitResult: this.#resultLimit(),
+      onTools:
+        pinned === undefined
+          ? undefined
+          : (tools, generation) => pinned.onTools(tools, lane === undefined ? { generation } : { lane, generation }),
+    };
+  }
+
+  #argumentRule(): CallRules["argumentCheck"] {
+    const check = this.#argumentCheck;
+    const { argumentCheck: mode } = this.#options.settings;
+    if (check === undefined || mode === "off") return undefined;
+    return { mode, problems: (tool, args) => check.problems(tool, args), describe: invalidArgumentsResult };
+  }
+
+  #resultLimit(): CallRules["limitResult"] {
+    const { settings, counters, nowMs } = this.#options;
+    const { maxResultBytes: maxBytes, keepAliveMs } = settings;
+    if (maxBytes === undefined) return undefined;
+    const limit = { maxBytes, keepAliveMs, nowMs, onTruncated: () => void counters.policy.truncatedResults++ };
+    return (exchange) => new LimitedExchange(exchange, limit);
+  }
+}

@@ -1,0 +1,57 @@
+import { readdir, readFile, writeFile } from "node:fs/promises";
+import { describe, expect, it } from "vitest";
+import { EVERYTHING, filesystem } from "../support/real-servers.ts";
+import { CLIENTS, InteropClient } from "../support/sdk-clients.ts";
+import { Sidecar } from "../support/sidecar.ts";
+import { TempDir } from "../support/temp-dir.ts";
+
+const NOT_FOUND = { code: -32602, data: { code: "TOOL_NOT_FOUND", sent: false } };
+
+function isReadOnly({ annotations }: { readonly annotations?: { readonly readOnlyHint?: boolean | undefined } | undefined }): boolean {
+  return annotations?.readOnlyHint === true;
+}
+
+describe.each(CLIENTS)("in read-only mode the client $sdk, in a $lane lane", ({ sdk, lane }) => {
+  it("reads files by the filesystem server, and writes none", async () => {
+    await using root = await TempDir.create();
+    const [kept, written] = [root.file("kept.txt"), root.file("written.txt")];
+    await writeFile(kept, "kept");
+    await using sidecar = await Sidecar.start({ command: filesystem(root.path), flags: ["--read-only"] });
+    await using client = await InteropClient.connect(sdk, sidecar.url, {
+      lane,
+      answer: () => ({ roots: [{ uri: `file://${root.path}` }] }),
+    });
+    const tools = await client.listTools();
+    const names = tools.map(({ name }) => name);
+    expect([tools.every(isReadOnly), names]).toEqual([true, expect.arrayContaining(["read_text_file", "list_directory", "get_file_info"])]);
+    expect(await client.callTool("read_text_file", { path: kept })).toMatchObject({ content: [{ text: "kept" }] });
+    const writes: [string, Record<string, unknown>][] = [
+      ["write_file", { path: written, content: "x" }],
+      ["edit_file", { path: kept, edits: [{ oldText: "kept", newText: "lost" }] }],
+      ["move_file", { source: kept, destination: written }],
+      ["create_directory", { path: written }],
+    ];
+    for (const [name, args] of writes) {
+      expect(names).not.toContain(name);
+      await expect(client.callTool(name, args)).rejects.toMatchObject(NOT_FOUND);
+    }
+    expect([await readdir(root.path), await readFile(kept, "utf8")]).toEqual([["kept.txt"], "kept"]);
+  });
+
+  it("has those tools of the everything server that only read, less those that are denied", async () => {
+    await using open = await Sidecar.start({ command: EVERYTHING });
+    await using all = await InteropClient.connect(sdk, open.url, { lane: "shared" });
+    const expected = (await all.listTools()).filter((tool) => isReadOnly(tool) && tool.name !== "get-env");
+
+    await using sidecar = await Sidecar.start({ command: EVERYTHING, flags: ["--read-only", "--deny-tools", "*-env"] });
+    await using client = await InteropClient.connect(sdk, sidecar.url, { lane });
+    const tools = await client.listTools();
+    expect(tools.every(isReadOnly)).toBe(true);
+    expect(tools).toEqual(expect.arrayContaining(expected));
+    expect(tools.map(({ name }) => name)).not.toEqual(expect.arrayContaining(["get-env"]));
+    expect(await client.callTool("echo", { message: "hello" })).toMatchObject({ content: [{ text: "Echo: hello" }] });
+    for (const name of ["get-env", "toggle-simulated-logging", "gzip-file-as-resource"]) {
+      await expect(client.callTool(name, {})).rejects.toMatchObject(NOT_FOUND);
+    }
+  });
+});

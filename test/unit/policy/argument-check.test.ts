@@ -1,0 +1,484 @@
+import { describe, expect, it } from "vitest";
+import { ArgumentCheck } from "../../../src/policy/argument-check.ts";
+import { RecordedLog } from "../../support/recorded-log.ts";
+
+const DRAFT_07 = "http://json-schema.org/draft-07/schema#";
+const DRAFT_2020_12 = "https://json-schema.org/draft/2020-12/schema";
+
+async function createBench() {
+  const log = new RecordedLog();
+  const check = new ArgumentCheck(log);
+  await check.load();
+  return {
+    log,
+    check,
+    problems: (inputSchema: unknown, args: unknown) => check.problems({ name: "tool", inputSchema }, args),
+  };
+}
+
+const bench = await createBench();
+
+function problems(inputSchema: unknown, args: unknown): readonly string[] {
+  return bench.problems(inputSchema, args);
+}
+
+/** How long it takes, in milliseconds. */
+function durationOf(work: () => void): number {
+  const started = performance.now();
+  work();
+  return performance.now() - started;
+}
+
+describe("the arguments of a call", () => {
+  const schema = {
+    type: "object",
+    properties: { path: { type: "string" }, limit: { type: "integer", minimum: 1, maximum: 100 }, mode: { enum: ["fast", "slow"] } },
+    required: ["path"],
+    additionalProperties: false,
+  };
+
+  it("have no problems where they fit", () => {
+    expect(problems(schema, { path: "a", limit: 3, mode: "fast" })).toEqual([]);
+    expect(problems(schema, { path: "a" })).toEqual([]);
+  });
+
+  it("are named with each field that is wrong", () => {
+    expect(problems(schema, { limit: "many", mode: "other", pth: "a" })).toEqual([
+      "`path` is required (a string)",
+      '`pth` is not known; known are: "path", "limit", "mode"',
+      "`limit` must be an integer, not a string",
+      '`mode` must be one of: "fast", "slow"',
+    ]);
+  });
+
+  it("count as empty where there are none", () => {
+    expect(problems(schema, undefined)).toEqual(["`path` is required (a string)"]);
+    expect(problems({ type: "object" }, undefined)).toEqual([]);
+  });
+
+  it.each([null, [], "text", 1, true])("must be an object: %j", (args) => {
+    expect(problems(schema, args)).toEqual(["the arguments must be an object"]);
+    expect(problems(undefined, args)).toEqual(["the arguments must be an object"]);
+  });
+
+  it("are not changed", () => {
+    const args = { extra: 1 };
+    problems({ type: "object", properties: { a: { type: "string", default: "x" }, n: { type: "number" } } }, args);
+    expect(args).toEqual({ extra: 1 });
+    expect(problems({ type: "object", properties: { n: { type: "number" } } }, { n: "1" })).toHaveLength(1);
+  });
+
+  it("never have their values in what is said of them", () => {
+    const secret = "hunter2-secret";
+    const all = [
+      problems({ properties: { a: { type: "integer" } } }, { a: secret }),
+      problems({ properties: { a: { enum: ["x"] } } }, { a: secret }),
+      problems({ properties: { a: { const: "x" } } }, { a: secret }),
+      problems({ properties: { a: { pattern: "^x$", maxLength: 2 } } }, { a: secret }),
+      problems({ properties: { a: { anyOf: [{ const: 1 }, { type: "object" }] } } }, { a: secret }),
+      problems({ properties: { a: { uniqueItems: true, items: { not: { type: "string" } } } } }, { a: [secret, secret] }),
+      problems({ properties: { a: { contains: { const: 1 } } } }, { a: [secret] }),
+      problems({ properties: { a: false } }, { a: secret }),
+    ];
+    for (const lines of all) expect(lines.length).toBeGreaterThan(0);
+    expect(JSON.stringify(all)).not.toContain(secret);
+  });
+});
+
+describe("what is said of a field", () => {
+  it.each<[name: string, schema: object, value: unknown, problem: string]>([
+    ["type", { type: "integer" }, 1.5, "`a` must be an integer, not a number"],
+    ["type, nullable", { type: ["string", "null"] }, 5, "`a` must be a string or null, not a number"],
+    ["const", { const: "x" }, 5, '`a` must be "x"'],
+    ["minimum", { minimum: 1 }, 0, "`a` must be >= 1"],
+    ["exclusiveMaximum", { exclusiveMaximum: 1 }, 1, "`a` must be < 1"],
+    ["multipleOf", { multipleOf: 0.01 }, 0.005, "`a` must be a multiple of 0.01"],
+    ["minLength", { minLength: 1 }, "", "`a` must have at least 1 character"],
+    ["maxLength", { maxLength: 2 }, "abc", "`a` must have at most 2 characters"],
+    ["pattern", { pattern: "^\\d+$" }, "abc", '`a` must match the pattern "^\\\\d+$"'],
+    ["minItems", { minItems: 2 }, [1], "`a` must have at least 2 items"],
+    ["maxItems", { maxItems: 1 }, [1, 2], "`a` must have at most 1 item"],
+    ["uniqueItems", { uniqueItems: true }, [{ x: 1, y: 2 }, 3, { y: 2, x: 1 }], "`a` must not have the same item twice"],
+    [
+      "items",
+      { items: { type: "object", properties: { id: { type: "integer" } } } },
+      [{ id: 1 }, { id: "x" }],
+      "`a[1].id` must be an integer, not a string",
+    ],
+    [
+      "odd names",
+      { properties: { "odd name/~": { type: "string" } } },
+      { "odd name/~": 1 },
+      '`a["odd name/~"]` must be a string, not a number',
+    ],
+    ["numbers as names", { properties: { "3": { type: "string" } } }, { "3": 1 }, '`a["3"]` must be a string, not a number'],
+    ["required, nested", { required: ["b"] }, {}, "`a.b` is required"],
+    ["additionalProperties, none known", { additionalProperties: false }, { b: 1 }, "`a.b` is not known"],
+    ["unevaluatedProperties", { unevaluatedProperties: false, allOf: [{ properties: { b: {} } }] }, { b: 1, c: 1 }, "`a.c` is not known"],
+    ["dependentRequired", { dependentRequired: { b: ["c"] } }, { b: 1 }, "`a.c` is required where `b` is given"],
+    ["propertyNames", { propertyNames: { pattern: "^[a-z]+$" } }, { B: 1 }, "`a.B` is not an allowed name here"],
+    ["minProperties", { minProperties: 1 }, {}, "`a` must have at least 1 member"],
+    ["prefixItems", { prefixItems: [{ type: "string" }], items: false, minItems: 1 }, ["x", 1], "`a` must have at most 1 item"],
+    ["unevaluatedItems", { prefixItems: [{}], unevaluatedItems: false }, [1, 2], "`a` has more items than are known"],
+    ["not", { not: { type: "string" } }, "x", "`a` is of a form that its schema excludes (`not`)"],
+    ["false", { not: {} }, 1, "`a` is of a form that its schema excludes (`not`)"],
+    // oxlint-disable-next-line unicorn/no-thenable -- a keyword
+    ["if, then", { if: { required: ["b"] }, then: { required: ["c"] } }, { b: 1 }, "`a.c` is required"],
+    ["anyOf of types", { anyOf: [{ type: "string" }, { type: "null" }] }, 5, "`a` must be a string or null"],
+    ["anyOf of values", { anyOf: [{ const: "x" }, { const: "y" }, { type: "null" }] }, 5, '`a` must be one of: null, "x", "y"'],
+    ["anyOf, one of the right type", { anyOf: [{ type: "object", required: ["b"] }, { type: "null" }] }, {}, "`a.b` is required"],
+    [
+      "oneOf, told apart by a member",
+      {
+        oneOf: [
+          { properties: { kind: { const: "x" }, x: { type: "string" } }, required: ["kind", "x"] },
+          { properties: { kind: { const: "y" }, y: { type: "string" } }, required: ["kind", "y"] },
+        ],
+      },
+      { kind: "y" },
+      "`a.y` is required (a string)",
+    ],
+    [
+      "oneOf, no such kind",
+      {
+        oneOf: [
+          { properties: { kind: { const: "x" } }, required: ["x"] },
+          { properties: { kind: { const: "y" } }, required: ["y"] },
+        ],
+      },
+      { kind: "z" },
+      '`a.kind` must be "x" or "y"',
+    ],
+    [
+      "oneOf, without the member that tells",
+      {
+        oneOf: [
+          { properties: { kind: { const: "x" } }, required: ["kind"] },
+          { properties: { kind: { const: "y" } }, required: ["kind"] },
+        ],
+      },
+      {},
+      "`a.kind` is required",
+    ],
+    [
+      "oneOf, several fit",
+      { oneOf: [{ type: "string" }, { minLength: 1 }] },
+      "x",
+      "`a` fits more than one of the forms of which exactly one is to be chosen (`oneOf`)",
+    ],
+    [
+      "anyOf of forms",
+      { anyOf: [{ required: ["b"] }, { required: ["c"] }] },
+      {},
+      "`a` fits none of 2 allowed forms: `a.b` is required; or `a.c` is required",
+    ],
+    [
+      "anyOf with references",
+      {
+        $defs: { X: { type: "object", properties: { n: { type: "integer" } } } },
+        anyOf: [{ $ref: "#/properties/a/$defs/X" }, { type: "null" }],
+      },
+      { n: "1" },
+      "`a.n` must be an integer, not a string",
+    ],
+  ])("is plain: %s", (_name, property, value, problem) => {
+    expect(problems({ type: "object", properties: { a: property } }, { a: value })).toEqual([problem]);
+  });
+
+  it("is bounded in number and length", () => {
+    const names = Array.from({ length: 50 }, (_unused, index) => `${"n".repeat(400)}${index}`);
+    const lines = problems({ additionalProperties: false, properties: { ok: {} } }, Object.fromEntries(names.map((name) => [name, 1])));
+    expect(lines).toHaveLength(1);
+    const distinct = problems({ additionalProperties: false }, Object.fromEntries(names.map((_name, index) => [`n${index}`, 1])));
+    expect(distinct).toHaveLength(21);
+    expect(distinct.at(-1)).toBe("and 30 more");
+    for (const line of [...lines, ...distinct]) expect(line.length).toBeLessThanOrEqual(501);
+  });
+
+  it("stays on one line, whatever the names are", () => {
+    for (const name of ["a\nb", "\u2028", "`", "", "__proto__", "\ud800"]) {
+      const args = JSON.parse(`{${JSON.stringify(name)}:1}`) as object;
+      const [line, ...others] = problems({ additionalProperties: false }, args);
+      expect(others).toEqual([]);
+      expect(line).not.toMatch(/[\n\r]/);
+      expect(line).toContain("is not known");
+    }
+  });
+});
+
+describe("a schema", () => {
+  it("is of 2020-12 where it names no dialect", () => {
+    const schema = { properties: { a: { prefixItems: [{ type: "string" }] } }, dependentRequired: { b: ["c"] } };
+    expect(problems(schema, { a: [1], b: 1 })).toHaveLength(2);
+    expect(problems({ ...schema, $schema: DRAFT_2020_12 }, { a: [1], b: 1 })).toHaveLength(2);
+  });
+
+  it.each([DRAFT_07, "http://json-schema.org/draft-07/schema", "https://json-schema.org/draft-07/schema#"])("may be of %s", ($schema) => {
+    const schema = {
+      $schema,
+      definitions: { id: { type: "integer" } },
+      properties: { a: { items: [{ type: "string" }], additionalItems: false }, id: { $ref: "#/definitions/id" } },
+      dependencies: { b: ["c"] },
+    };
+    expect(problems(schema, { a: [1, 2], b: 1, id: "x" })).toEqual([
+      "`c` is required where `b` is given",
+      "`a` must have at most 1 item",
+      "`a[0]` must be a string, not a number",
+      "`id` must be an integer, not a string",
+    ]);
+    expect(problems(schema, { a: ["x"], b: 1, c: 1, id: 1 })).toEqual([]);
+    // Unknown to draft-07.
+    expect(problems({ $schema, dependentRequired: { b: ["c"] } }, { b: 1 })).toEqual([]);
+    // In draft-07, nothing beside a reference counts.
+    expect(problems({ $schema, definitions: { a: {} }, properties: { a: { $ref: "#/definitions/a", minLength: 2 } } }, { a: "x" })).toEqual(
+      [],
+    );
+  });
+
+  it("may have an `$id` that others have as well", () => {
+    const withId = (type: string) => ({ $id: "https://example.com/tool", properties: { a: { $id: "inner", type } } });
+    expect(problems(withId("string"), { a: 1 })).toHaveLength(1);
+    expect(problems(withId("number"), { a: 1 })).toEqual([]);
+    expect(problems(withId("string"), { a: 1 })).toHaveLength(1);
+  });
+
+  it("may refer to itself", () => {
+    const schema = {
+      $defs: { node: { type: "object", properties: { value: { type: "integer" }, next: { $ref: "#/$defs/node" } } } },
+      $ref: "#/$defs/node",
+    };
+    expect(problems(schema, { value: 1, next: { value: 2, next: { value: "x" } } })).toEqual([
+      "`next.next.value` must be an integer, not a string",
+    ]);
+  });
+
+  it("takes formats and unknown keywords for notes", () => {
+    expect(
+      problems({ properties: { a: { type: "string", format: "email", "x-hint": 1, format2: [] } }, markdownDescription: "x" }, { a: "no" }),
+    ).toEqual([]);
+  });
+
+  it("allows for the rounding of decimal numbers", () => {
+    expect(problems({ properties: { a: { multipleOf: 0.01 } } }, { a: 19.99 })).toEqual([]);
+  });
+
+  it("is not fooled by names that every object of JavaScript has", () => {
+    expect(problems({ properties: { constructor: { type: "string" } } }, {})).toEqual([]);
+    expect(problems({ required: ["toString"] }, {})).toEqual(["`toString` is required"]);
+    expect(problems({ additionalProperties: false, properties: { a: {} } }, JSON.parse('{"__proto__": 1, "constructor": 2}'))).toHaveLength(
+      2,
+    );
+  });
+
+  it.each<[reason: string, schema: unknown]>([
+    ["it is no object", true],
+    ["it is no object", null],
+    ["it is no JSON Schema", { type: "strin" }],
+    ["it is no JSON Schema", { properties: [] }],
+    ["it is no JSON Schema", { minLength: "1" }],
+    ["can't resolve reference", { $ref: "https://example.com/other.json" }],
+    ["can't resolve reference", { properties: { a: { $ref: "#/$defs/none" } } }],
+    ["its dialect", { $schema: "http://json-schema.org/draft-04/schema#" }],
+    ["its dialect", { $schema: "https://json-schema.org/draft/2019-09/schema" }],
+    ["its dialect", { $schema: 1 }],
+    ["its dialect", { $schema: "toString" }],
+    ["asynchronous", { $async: true }],
+    ["longer than", { description: "x".repeat(300_000) }],
+    ["levels deep", JSON.parse(`${'{"not":'.repeat(200)}{}${"}".repeat(200)}`)],
+    ["levels deep", JSON.parse(`${'{"not":'.repeat(20_000)}{}${"}".repeat(20_000)}`)],
+    ["subschemas", { allOf: Array.from({ length: 4000 }, () => ({})) }],
+    [
+      "subschemas",
+      { unevaluatedProperties: false, allOf: Array.from({ length: 600 }, (_unused, index) => ({ properties: { [`p${index}`]: {} } })) },
+    ],
+    ["pattern", { not: { pattern: "(?=a)" } }],
+    ["pattern", { patternProperties: { "(?=a)": {} }, additionalProperties: false }],
+    ["it fails: Maximum call stack", { $ref: "#" }],
+  ])("that cannot be used is skipped, and logged once: %s", async (reason, inputSchema) => {
+    const { log, check } = await createBench();
+    const name = `n${"x".repeat(200)}`;
+    for (let call = 0; call < 3; call++) {
+      expect(check.problems({ name, inputSchema }, { a: 1 })).toEqual([]);
+      expect(check.problems({ name, inputSchema: structuredCloneIfShallow(inputSchema) }, { a: 1 })).toEqual([]);
+    }
+    expect(log.lines).toEqual([
+      {
+        level: "warn",
+        message: "argument schema skipped",
+        fields: { tool: `${name.slice(0, 100)}…`, reason: expect.stringContaining(reason) as string },
+      },
+    ]);
+  });
+
+  it("is checked but for the patterns that cannot be matched in linear time", async () => {
+    const { log, problems: find } = await createBench();
+    const inputSchema = { properties: { a: { type: "string", pattern: "^(?!x)", minLength: 2 } } };
+    expect(find(inputSchema, { a: "x1" })).toEqual([]);
+    expect(find(inputSchema, { a: "x" })).toEqual(["`a` must have at least 2 characters"]);
+    expect(log.lines).toEqual([
+      {
+        level: "warn",
+        message: "argument patterns skipped",
+        fields: { tool: "tool", count: 1, reason: expect.stringContaining("look-around") as string },
+      },
+    ]);
+  });
+
+  it("is compiled once, also when a server that was started anew tells it again", async () => {
+    const { problems: find } = await createBench();
+    const properties = Object.fromEntries(
+      Array.from({ length: 300 }, (_unused, index) => [`p${index}`, { type: "string", minLength: index }]),
+    );
+    const first = durationOf(() => find({ properties }, {}));
+    const again = Math.min(...[1, 2, 3].map(() => durationOf(() => find(structuredClone({ properties }), {}))));
+    expect(again).toBeLessThan(first / 5);
+  });
+
+  it("is forgotten for others when there are too many, and compiled anew", async () => {
+    const { problems: find, log } = await createBench();
+    // Whenever it is compiled, the log says so.
+    const first = { properties: { a: { const: 0 }, b: { pattern: "(?=x)" } } };
+    const others = Array.from({ length: 1000 }, (_unused, index) => ({ properties: { a: { const: index + 1 } } }));
+    for (const schema of [first, ...others.slice(1), first]) expect(find(schema, {})).toEqual([]);
+    expect(log.lines).toHaveLength(1);
+    for (const schema of [...others, first]) expect(find(schema, {})).toEqual([]);
+    expect(log.lines).toHaveLength(2);
+    expect(find(first, { a: 1 })).toEqual(["`a` must be 0"]);
+  });
+});
+
+/** Cloning is recursive as well. */
+function structuredCloneIfShallow(value: unknown): unknown {
+  try {
+    return structuredClone(value);
+  } catch {
+    return value;
+  }
+}
+
+describe("a hostile schema or call", () => {
+  it("cannot keep the sidecar busy with a pattern", () => {
+    const text = `${"a".repeat(50_000)}!`;
+    expect(durationOf(() => expect(problems({ properties: { a: { pattern: "^(a+)+$" } } }, { a: text })).toHaveLength(1))).toBeLessThan(
+      1000,
+    );
+    expect(durationOf(() => expect(problems({ patternProperties: { "^(a|a)*$": false } }, { [text]: 1 })).toEqual([]))).toBeLessThan(1000);
+    expect(durationOf(() => expect(problems({ propertyNames: { pattern: "^(a|aa)+$" } }, { [text]: 1 })).toHaveLength(1))).toBeLessThan(
+      1000,
+    );
+  });
+
+  it("cannot keep it busy with pattern after pattern", () => {
+    const schema = {
+      properties: { a: { items: { allOf: Array.from({ length: 100 }, (_unused, index) => ({ pattern: `(a|b|c){0,${index}}!$` })) } } },
+    };
+    const args = { a: Array.from({ length: 1000 }, () => `${"a".repeat(1000)}!`) };
+    expect(
+      durationOf(() =>
+        expect(problems(schema, args)).toEqual(["the arguments are too large, or repeat themselves too often, to be checked"]),
+      ),
+    ).toBeLessThan(3000);
+  });
+
+  it("cannot keep it busy with items to compare", () => {
+    const items = Array.from({ length: 100_000 }, (_unused, index) => ({ index }));
+    expect(durationOf(() => expect(problems({ properties: { a: { uniqueItems: true } } }, { a: items })).toEqual([]))).toBeLessThan(2000);
+    expect(problems({ properties: { a: { uniqueItems: true } } }, { a: [...items, { index: 7 }] })).toHaveLength(1);
+  });
+
+  it("cannot exhaust the stack", () => {
+    const depth = 100_000;
+    const tree = { $defs: { node: { properties: { a: { $ref: "#/$defs/node" } } } }, $ref: "#/$defs/node" };
+    const args: unknown = JSON.parse(`${'{"a":'.repeat(depth)}1${"}".repeat(depth)}`);
+    expect(problems(tree, args)).toEqual(["the arguments are nested too deeply"]);
+    expect(problems(tree, { a: { a: 1 } })).toEqual([]);
+    expect(problems({ properties: { a: { uniqueItems: true } } }, { a: [args] })).toEqual(["the arguments are nested too deeply"]);
+    expect(problems({ properties: { a: { type: "object" } } }, args)).toEqual([]);
+  });
+
+  it("cannot have it try each branch at each level", () => {
+    const node = (kind: string) => ({
+      properties: { left: { $ref: "#/$defs/any" }, right: { $ref: "#/$defs/any" }, kind: { enum: [kind, "all"] } },
+    });
+    const schema = { $defs: { any: { oneOf: ["x", "y", "z"].map(node) } }, $ref: "#/$defs/any" };
+    let args: object = { kind: "none" };
+    for (let depth = 0; depth < 30; depth++) args = { left: args, kind: depth % 2 === 0 ? "x" : "none" };
+    expect(durationOf(() => expect(problems(schema, args).length).toBeGreaterThan(0))).toBeLessThan(3000);
+  });
+
+  it("cannot have it refer without end", () => {
+    const $defs = Object.fromEntries(
+      Array.from({ length: 40 }, (_unused, index) => [
+        `d${index}`,
+        { allOf: [{ $ref: `#/$defs/d${index + 1}` }, { $ref: `#/$defs/d${index + 1}` }] },
+      ]),
+    );
+    const schema = { $defs: { ...$defs, d40: {} }, $ref: "#/$defs/d0" };
+    expect(durationOf(() => expect(problems(schema, {})).toHaveLength(1))).toBeLessThan(3000);
+  });
+
+  it("cannot have it keep a million violations", () => {
+    const schema = { properties: { a: { items: { type: "string" } } } };
+    expect(problems(schema, { a: Array.from({ length: 1_000_000 }, () => 1) })).toEqual(["`a[0]` must be a string, not a number"]);
+  });
+
+  it("cannot have it keep thousands of patterns", async () => {
+    const { problems: find } = await createBench();
+    for (let index = 0; index < 200; index++) {
+      const inputSchema = { properties: { a: { pattern: `^(a|${index}){0,1000}$` } } };
+      expect(find(inputSchema, { a: "a" })).toEqual([]);
+    }
+  });
+
+  it("cannot run code of its own", () => {
+    const payloads = [
+      '"]; globalThis.isInjected = true; //',
+      "${globalThis.isInjected = true}",
+      "\u2028globalThis.isInjected=true",
+      "*/globalThis.isInjected=true/*",
+      "'); globalThis.isInjected = true; ('",
+    ];
+    for (const payload of payloads) {
+      const schemas = [
+        { properties: { [payload]: { type: "string" } }, required: [payload], additionalProperties: false },
+        { $id: payload, $anchor: "a", $comment: payload, title: payload },
+        {
+          $defs: { [payload]: { type: "string" } },
+          properties: { a: { $ref: `#/$defs/${encodeURIComponent(payload).replaceAll("~", "~0")}` } },
+        },
+        { $dynamicAnchor: payload, $dynamicRef: `#${payload}` },
+        { enum: [payload], const: payload, default: payload, format: payload, pattern: payload },
+        { patternProperties: { [payload]: false }, dependentRequired: { [payload]: [payload] }, dependentSchemas: { [payload]: false } },
+        { maximum: payload, minLength: payload, multipleOf: { $data: payload }, [payload]: true },
+        { maxLength: { $data: `1/${payload}` }, type: payload },
+        { $schema: DRAFT_07, dependencies: { [payload]: [payload] }, contentEncoding: payload },
+        { discriminator: { propertyName: payload }, oneOf: [{ properties: { [payload]: { const: payload } } }], nullable: payload },
+      ];
+      for (const schema of schemas) for (const args of [{}, { [payload]: payload }, { a: payload }]) problems(schema, args);
+    }
+    expect(globalThis).not.toHaveProperty("isInjected");
+    expect(({} as Record<string, unknown>)["isInjected"]).toBeUndefined();
+  });
+});
+
+describe("a check", () => {
+  it("of a call with five fields takes microseconds after the first", () => {
+    const properties = {
+      query: { type: "string", minLength: 1 },
+      limit: { type: "integer", minimum: 1, maximum: 100 },
+      mode: { enum: ["fast", "slow"] },
+      tags: { type: "array", items: { type: "string" } },
+      cursor: { anyOf: [{ type: "string", pattern: "^[A-Za-z0-9_-]{1,64}$" }, { type: "null" }] },
+    };
+    const tool = { name: "tool", inputSchema: { type: "object", properties, required: ["query"], additionalProperties: false } };
+    const args = { query: "hello world", limit: 10, mode: "fast", tags: ["a", "b"], cursor: "abc_DEF-123" };
+    const calls = 10_000;
+    const microsecondsOfCalls = (): number => {
+      const before = process.cpuUsage();
+      for (let call = 0; call < calls; call++) if (bench.check.problems(tool, args).length > 0) throw new Error("they are right");
+      return process.cpuUsage(before).user;
+    };
+    // Two or so; far more where the schema were looked at in each call.
+    expect(Math.min(...Array.from({ length: 5 }, microsecondsOfCalls)) / calls).toBeLessThan(10);
+  });
+});

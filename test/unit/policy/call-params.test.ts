@@ -1,0 +1,80 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { type ClientMessage, readClientMessage } from "../../../src/jsonrpc/client-message.ts";
+import { readCall } from "../../../src/policy/call-params.ts";
+import { keyText, memberText, otherMembers, valueText } from "../../support/json-text.ts";
+
+/** A `tools/call` with the text of its params, as it is read from a client. */
+function read(paramsText: string | undefined): ReturnType<typeof readCall> {
+  const params = paramsText === undefined ? "" : `,"params": ${paramsText}`;
+  const message = readClientMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/call"${params}}`);
+  if ("code" in message) throw new Error(message.reason);
+  return readCall(message);
+}
+
+describe("what a tools/call calls", () => {
+  it.each([
+    ['{"name":"a","arguments":{"b":1}}', "a", { b: 1 }],
+    ['{"\\u006eame":"\\u0061","arguments":null,"_meta":{}}', "a", null],
+    ['{"name":"a"}', "a", undefined],
+    ['{"name":["a"],"arguments":"x"}', ["a"], "x"],
+    ["{}", undefined, undefined],
+    [undefined, undefined, undefined],
+  ])("is read of %s", (params, name, args) => {
+    expect(read(params)).toMatchObject({ name, args });
+  });
+
+  it("may have members of any name within its arguments", () => {
+    expect(read('{"name":"a","arguments":{"Name":1,"name":2,"ARGUMENTS":3}}')).toMatchObject({ name: "a" });
+    expect(read('{"name":"a","arguments":[],"names":1,"x":{"Name":"b"}}')).toMatchObject({ name: "a" });
+  });
+
+  it.each([
+    ['{"name":"a","name":"b"}', '"name" occurs twice in "params"'],
+    ['{"name":"a","n\\u0061me":"a"}', '"name" occurs twice in "params"'],
+    ['{"arguments":{},"name":"a","arguments":{}}', '"arguments" occurs twice in "params"'],
+    ['{"name":"a","task":{},"task":{}}', '"task" occurs twice in "params"'],
+    ['{"name":"a","Name":"b"}', '"Name" in "params" differs only by case from a name of the protocol'],
+    ['{"NAME":"b"}', '"NAME" in "params" differs only by case from a name of the protocol'],
+    ['{"name":"a","\\u004eame":"b"}', '"Name" in "params" differs only by case from a name of the protocol'],
+    ['{"name":"a","argumentſ":{}}', '"argumentſ" in "params" differs only by case from a name of the protocol'],
+    ['{"name":"a","tas\\u212a":{}}', '"tas\u212a" in "params" differs only by case from a name of the protocol'],
+  ])("is not told of %s, which a server might read otherwise", (params, problem) => {
+    expect(read(params)).toEqual({ problem });
+  });
+
+  it("is what JSON.parse reads, or not told, whatever the params are", () => {
+    const member = fc
+      .constantFrom("name", "Name", "arguments", "ARGUMENTS", "argumentſ", "nam", "task", "x")
+      .chain((name) => memberText(keyText(name), valueText).map((text) => ({ name, text })));
+    const others = otherMembers("name", "arguments", "_meta", "task", "requestId", "progressToken");
+    fc.assert(
+      fc.property(fc.array(member, { maxLength: 4 }), others, (members, more) => {
+        const text = `{${[...members.map((each) => each.text), ...more].join(",")}}`;
+        const meant = members.map(({ name }) => name).filter((name) => name !== "nam" && name !== "x");
+        const isClear = new Set(meant).size === meant.length && meant.every((name) => /^[a-z_]+$/.test(name));
+        const parsed = JSON.parse(text) as Record<string, unknown>;
+        const told = { name: parsed["name"], args: parsed["arguments"] };
+        const call = read(text);
+        if ("problem" in call) return !isClear;
+        const { argsStart, ...rest } = call;
+        expect(rest).toEqual(told);
+        expect(argsStart === undefined).toBe(told.args === undefined);
+        return isClear;
+      }),
+    );
+  });
+
+  it("has its arguments where their text begins", () => {
+    const paramsText = '{"arguments" : {"b":1},"name":"a"}';
+    const call = read(paramsText);
+    const whole = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params": ${paramsText}}`;
+    expect("problem" in call ? undefined : whole.slice(call.argsStart)).toBe('{"b":1},"name":"a"}}');
+    expect(read('{"name":"a"}')).toEqual({ name: "a", args: undefined, argsStart: undefined });
+  });
+
+  it("is nothing of a message without an id", () => {
+    const message = readClientMessage('{"jsonrpc":"2.0","method":"tools/call","params":{"name":"a"}}');
+    expect(readCall(message as ClientMessage)).toEqual({ name: undefined, args: undefined });
+  });
+});

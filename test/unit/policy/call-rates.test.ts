@@ -1,0 +1,124 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { CallRates, type CallRatesSettings } from "../../../src/policy/call-rates.ts";
+
+/** Rates whose clock the test sets, and two sessions. */
+class Bench {
+  nowMs = 0;
+  readonly rates: CallRates;
+  readonly sessions = [{}, {}] as const;
+
+  constructor(settings: Partial<CallRatesSettings>) {
+    this.rates = new CallRates({ sessionCallsPerMinute: undefined, toolCallsPerMinute: undefined, ...settings, nowMs: () => this.nowMs });
+  }
+
+  /** @returns in how many seconds to try again; undefined for a call that may be made. */
+  take(session: 0 | 1, toolName: unknown = "search"): number | undefined {
+    return this.rates.take(this.sessions[session], toolName)?.details.retryAfterSeconds;
+  }
+
+  count(session: 0 | 1, toolName?: unknown): number {
+    let count = 0;
+    while (this.take(session, toolName) === undefined) count++;
+    return count;
+  }
+}
+
+describe("tool calls a minute", () => {
+  it("are so many for each session, of whatever tool, and a refused one says when to try again", () => {
+    const bench = new Bench({ sessionCallsPerMinute: 3 });
+    expect([bench.take(0, "a"), bench.take(0, "b"), bench.take(0, 7)]).toEqual([undefined, undefined, undefined]);
+    const error = bench.rates.take(bench.sessions[0], "c");
+    expect(error?.code).toBe("RATE_LIMITED");
+    expect(error?.message).toBe(
+      "This session has made its 3 tool calls a minute. Try again in 20 s. The call was not sent; it is safe to retry.",
+    );
+    expect(error?.details).toEqual({ sent: false, retrySafe: true, retryAfterSeconds: 20 });
+    expect(bench.count(1)).toBe(3);
+  });
+
+  it("are so many for each tool that matches, of all sessions together", () => {
+    const bench = new Bench({
+      toolCallsPerMinute: [
+        { pattern: "export_a", value: 2 },
+        { pattern: "export_*", value: 3 },
+      ],
+    });
+    expect([bench.count(0, "export_b"), bench.take(1, "export_b")]).toEqual([3, 20]);
+    expect([bench.count(0, "export_c"), bench.count(1, "export_a")]).toEqual([3, 2]);
+    expect(Array.from({ length: 100 }, () => bench.take(0, "search"))).not.toContain(20);
+    expect(bench.rates.take(bench.sessions[0], "export_a")?.message).toBe(
+      "Tool export_a has had its 2 calls a minute, of all sessions together. Try again in 30 s. The call was not sent; it is safe to retry.",
+    );
+  });
+
+  it("come back evenly, at the second that was told", () => {
+    const bench = new Bench({ sessionCallsPerMinute: 7 });
+    expect(bench.count(0)).toBe(7);
+    expect(bench.take(0)).toBe(9);
+    bench.nowMs = 8571;
+    expect(bench.take(0)).toBe(1);
+    bench.nowMs = 9000;
+    expect([bench.take(0), bench.take(0)]).toEqual([undefined, 9]);
+  });
+
+  it("name the limit that is over later", () => {
+    const bench = new Bench({ sessionCallsPerMinute: 2, toolCallsPerMinute: [{ pattern: "*", value: 1 }] });
+    expect([bench.take(0, "a"), bench.take(0, "b")]).toEqual([undefined, undefined]);
+    expect(bench.rates.take(bench.sessions[0], "a")?.message).toMatch(/^Tool a has had its 1 calls a minute/);
+    expect(bench.rates.take(bench.sessions[0], "c")?.message).toMatch(/^This session has made its 2 tool calls a minute/);
+  });
+
+  it("shows no more than the beginning of a long name", () => {
+    const bench = new Bench({ toolCallsPerMinute: [{ pattern: "*", value: 1 }] });
+    const long = "x".repeat(100_000);
+    expect(bench.take(0, long)).toBeUndefined();
+    expect(bench.rates.take(bench.sessions[0], long)?.message.length).toBeLessThan(300);
+  });
+
+  it("are not given back by a flood of names, which shares what is left to those without room", () => {
+    const bench = new Bench({ toolCallsPerMinute: [{ pattern: "*", value: 1 }] });
+    expect(bench.take(0, "search")).toBeUndefined();
+    const made = Array.from({ length: 20_000 }, (_, number) => bench.take(1, `made-up-${number}`));
+    expect(made.filter((wait) => wait === undefined)).toHaveLength(10_000);
+    expect(bench.take(0, "search")).toBe(60);
+    bench.nowMs = 60_000;
+    expect([bench.take(1, "another"), bench.take(0, "search"), bench.take(1, "one-more")]).toEqual([undefined, undefined, undefined]);
+  });
+});
+
+/** How many calls a minute each may make; and when, of whom and which tool, in order. */
+const settings = fc.record({ ofSession: fc.integer({ min: 1, max: 6 }), ofTool: fc.integer({ min: 1, max: 6 }) });
+const calls = fc.array(
+  fc.record({ gapMs: fc.nat({ max: 20_000 }), session: fc.constantFrom(0 as const, 1 as const), tool: fc.constantFrom("a", "b") }),
+  { maxLength: 60, size: "max" },
+);
+
+describe("whoever calls, whenever", () => {
+  it("a call is refused just where a full bucket of the session or of the tool is empty, and takes nothing then", () => {
+    fc.assert(
+      fc.property(settings, calls, ({ ofSession, ofTool }, sequence) => {
+        const bench = new Bench({ sessionCallsPerMinute: ofSession, toolCallsPerMinute: [{ pattern: "*", value: ofTool }] });
+        const levels = new Map<unknown, { tokens: number; atMs: number }>();
+        const level = (key: unknown, perMinute: number): { tokens: number; atMs: number } => {
+          const { tokens, atMs } = levels.get(key) ?? { tokens: perMinute, atMs: bench.nowMs };
+          const now = { tokens: Math.min(perMinute, tokens + ((bench.nowMs - atMs) * perMinute) / 60_000), atMs: bench.nowMs };
+          levels.set(key, now);
+          return now;
+        };
+        for (const { gapMs, session, tool } of sequence) {
+          bench.nowMs += gapMs;
+          const buckets = [
+            { level: level(session, ofSession), perMinute: ofSession },
+            { level: level(tool, ofTool), perMinute: ofTool },
+          ];
+          const waitsMs = buckets.map(({ level: { tokens }, perMinute }) => ((1 - tokens) * 60_000) / perMinute);
+          const waitMs = Math.max(...waitsMs);
+          const seen = bench.take(session, tool);
+          expect(seen).toBe(waitMs > 1e-3 ? Math.ceil((waitMs - 1e-3) / 1000) : undefined);
+          if (seen === undefined) for (const bucket of buckets) bucket.level.tokens--;
+        }
+      }),
+    );
+  });
+});

@@ -1,0 +1,90 @@
+import { describe, expect, it, vi } from "vitest";
+import { Counters } from "../../../src/counters.ts";
+import type { SidecarError } from "../../../src/errors.ts";
+import type { Exchange } from "../../../src/mux/exchange.ts";
+import type { ClientMessage } from "../../../src/jsonrpc/client-message.ts";
+import type { Session } from "../../../src/mux/session.ts";
+import type { CallRules } from "../../../src/policy/call-rules.ts";
+import { createCallRates } from "../../../src/policy/call-rates.ts";
+import { GuardedLane } from "../../../src/policy/guarded-lane.ts";
+import { LaneTools } from "../../../src/policy/lane-tools.ts";
+import { createToolLimits } from "../../../src/policy/tool-limits.ts";
+import { RecordedLog } from "../../support/recorded-log.ts";
+import { fromClient, LaneBench } from "../support/lane-bench.ts";
+import { RecordedExchange } from "../support/recorded-exchange.ts";
+import { newSession } from "../support/sessions.ts";
+
+const NO_RULES: CallRules = {
+  filter: undefined,
+  rates: undefined,
+  argumentCheck: undefined,
+  termsOf: undefined,
+  limitResult: undefined,
+  onTools: undefined,
+};
+const search = [{ pattern: "search", value: 1 }];
+
+/** Every single rule that goes by the name of the tool. */
+const RULES: Readonly<Record<string, Partial<CallRules>>> = {
+  TOOL_CALLS_PER_MINUTE: { rates: createCallRates({ sessionCallsPerMinute: undefined, toolCallsPerMinute: search, nowMs: () => 0 }) },
+  TOOL_CONCURRENCY: { termsOf: createToolLimits({ toolConcurrency: search, toolTimeoutsMs: undefined })?.() },
+  ARGUMENT_CHECK: { argumentCheck: { mode: "enforce", problems: () => ["wrong"], describe: () => "{}" } },
+};
+
+describe("a call with wrong arguments that is carried", () => {
+  it("counts once, and is logged once, however often it is looked at before it is sent", () => {
+    vi.useFakeTimers();
+    const counters = new Counters();
+    const log = new RecordedLog();
+    const rules: CallRules = { ...NO_RULES, argumentCheck: { mode: "warn", problems: () => ["wrong"], describe: () => "{}" } };
+    const toolWatcher = new LaneTools({ rules, counters, log });
+    const bench = LaneBench.shared({ maxInFlight: 1 }, { toolWatcher });
+    const guarded = new GuardedLane(bench.lane, rules, toolWatcher);
+    const result = { tools: [{ name: "search", inputSchema: { type: "object" } }] };
+    const session = newSession(guarded);
+    bench.start({ tools: {} });
+    bench.reply("tools/list", { result });
+    for (const id of [1, 2, 3]) {
+      const request = fromClient({ id, method: "tools/call", params: { name: "search", arguments: {} } });
+      guarded.request(session, new RecordedExchange(String(id), Date.now()), request, "tools/call");
+    }
+    for (let times = 0; times < 5; times++) {
+      bench.say({ method: "notifications/tools/list_changed" });
+      bench.reply("tools/list", { result });
+    }
+    bench.lose();
+    bench.start({ tools: {} });
+    bench.reply("tools/list", { result });
+    expect([counters.policy.invalidArguments, log.messages.length]).toEqual([3, 3]);
+    vi.useRealTimers();
+  });
+});
+
+describe.each(Object.entries(RULES))("a call under %s", (_name, rule) => {
+  it.each([["a list", ["search"]] as const, ["nothing", undefined] as const])(
+    "whose name is %s does not reach a server, which may take it for one",
+    (_what, name) => {
+      const carried: string[] = [];
+      const unused = (): never => {
+        throw new Error("not expected");
+      };
+      const lane = {
+        request: (_session: Session, _exchange: Exchange, _request: ClientMessage, method: string) => void carried.push(method),
+        refuse: (exchange: Exchange, error: SidecarError) => exchange.fail(error),
+        respond: unused,
+        notify: unused,
+        answer: unused,
+        endSession: unused,
+        tools: { onChanged: unused },
+      };
+      const rules = { ...NO_RULES, ...rule };
+      const tools = new LaneTools({ rules, counters: new Counters(), log: new RecordedLog() });
+      tools.onTools([{ name: "search", inputSchema: { type: "object" } }], 1);
+      const guarded = new GuardedLane(lane, rules, tools);
+      const exchange = new RecordedExchange("1", 0);
+      const request = fromClient({ id: 1, method: "tools/call", params: { name, arguments: {} } });
+      guarded.request(newSession(), exchange, request, "tools/call");
+      expect([exchange.outcome, carried]).toEqual(["TOOL_NOT_FOUND", []]);
+    },
+  );
+});

@@ -1,0 +1,30 @@
+import { CallToolResultSchema } from "@modelcontextprotocol/sdk/types.js";
+import { describe, expect, it } from "vitest";
+import { invalidArgumentsResult } from "../../../src/policy/invalid-arguments.ts";
+
+function textOf(json: string): string {
+  const { content, isError } = CallToolResultSchema.parse(JSON.parse(json));
+  expect(isError).toBe(true);
+  expect(content).toHaveLength(1);
+  return content[0]?.type === "text" ? content[0].text : "";
+}
+
+describe("the result of a call that was not made", () => {
+  it("tells a model what to correct", () => {
+    expect(textOf(invalidArgumentsResult("search", ["`query` is required (a string)", "`limit` must be <= 100"]))).toBe(
+      [
+        'INVALID_ARGS: the arguments do not fit the input schema of the tool "search". Nothing was sent to the server.',
+        "- `query` is required (a string)",
+        "- `limit` must be <= 100",
+        "Correct this, and call the tool again.",
+      ].join("\n"),
+    );
+  });
+
+  it("is short, and one line a problem, whatever the tool is called", () => {
+    const text = textOf(invalidArgumentsResult(`a\n"${"😀".repeat(1000)}`, ["x"]));
+    expect(text.split("\n")).toHaveLength(3);
+    expect(text.length).toBeLessThan(400);
+    expect(text.isWellFormed()).toBe(true);
+  });
+});

@@ -1,0 +1,137 @@
+import { describe, expect, it } from "vitest";
+import type { DescriptorMode } from "../../../src/check-mode.ts";
+import type { DescriptorTool } from "../../../src/descriptor/descriptor.ts";
+import type { JsonObject } from "../../../src/jsonrpc/message.ts";
+import { PinnedDescriptor } from "../../../src/policy/pinned-descriptor.ts";
+import { RecordedLog } from "../../support/recorded-log.ts";
+import { descriptorOf, reviewedTool } from "../support/listed-tools.ts";
+
+const SEARCH = reviewedTool();
+const ASK = reviewedTool({ name: "ask" });
+const OTHER_ASK: JsonObject = { ...ASK, description: "Sends." };
+const SECRET = "s3cret-0123456789";
+
+class Bench {
+  readonly log = new RecordedLog();
+  readonly pinned: PinnedDescriptor;
+  nowMs = 0;
+
+  constructor(tools: readonly DescriptorTool[] = [SEARCH, ASK], mode: DescriptorMode = "enforce") {
+    const redact = (text: string): string => text.replaceAll(SECRET, "***");
+    const descriptor = descriptorOf(tools);
+    this.pinned = new PinnedDescriptor({ descriptor, file: "a.json", mode, log: this.log, redact, nowMs: () => this.nowMs });
+  }
+
+  /** A start of the shared server, or of the private one of that name, with these tools. @returns what was logged. */
+  start(tools: readonly object[], lane?: string): string[] {
+    const before = this.log.lines.length;
+    this.pinned.onTools(tools as readonly JsonObject[], { generation: 1, ...(lane === undefined ? {} : { lane }) });
+    return this.log.lines.slice(before).map(({ level, fields, message }) => {
+      const { tool, reason, count, lane: where = "shared" } = fields;
+      const what = [tool, reason, count].filter((part) => part !== undefined);
+      return [level, String(where), message, ...what.map(String)].join(" | ");
+    });
+  }
+}
+
+describe("PinnedDescriptor", () => {
+  it("takes for pinned what equals the reviewed tool of that name, and nothing else", () => {
+    const { pinned } = new Bench();
+    expect(pinned.isPinned({ ...SEARCH, title: "T" })).toBe(true);
+    for (const tool of [OTHER_ASK, { ...SEARCH, name: "new" }, { ...SEARCH, name: " search" }, { name: 7 }, {}, { name: "constructor" }]) {
+      expect(pinned.isPinned({ ...tool })).toBe(false);
+    }
+  });
+
+  it("logs of each tool what has changed, once", () => {
+    const bench = new Bench();
+    const live = [{ ...SEARCH, description: "Other.", annotations: { readOnlyHint: true } }, { name: "new" }];
+    expect(bench.start(live)).toEqual([
+      "warn | shared | tool is not as reviewed | ask | missing",
+      "warn | shared | tool is not as reviewed | new | new",
+      "warn | shared | tool is not as reviewed | search | description, annotations",
+    ]);
+    expect(bench.log.lines[0]?.fields).toEqual({ generation: 1, tool: "ask", reason: "missing", mode: "enforce" });
+    expect(bench.start(live)).toEqual([]);
+    expect(bench.start(live.toReversed())).toEqual([]);
+  });
+
+  it("logs again what has changed again, and nothing of what has stayed", () => {
+    const bench = new Bench();
+    bench.start([{ ...SEARCH, description: "Other." }, OTHER_ASK]);
+    expect(bench.start([{ ...SEARCH, description: "Another." }, OTHER_ASK])).toEqual([
+      "warn | shared | tool is not as reviewed | search | description",
+    ]);
+  });
+
+  it("logs once that tools are as they were reviewed, at the first start and after each drift", () => {
+    const bench = new Bench();
+    expect(bench.start([SEARCH, ASK])).toEqual(["info | shared | all tools are as reviewed | 2"]);
+    expect(bench.start([SEARCH, ASK])).toEqual([]);
+    bench.start([{ ...SEARCH, description: "Other." }]);
+    expect(bench.start([{ ...SEARCH, description: "Other." }, ASK])).toEqual(["info | shared | tool is as reviewed again | ask"]);
+    expect(bench.start([SEARCH, ASK])).toEqual(["info | shared | all tools are as reviewed | 2"]);
+    expect(bench.start([SEARCH])).toEqual(["warn | shared | tool is not as reviewed | ask | missing"]);
+  });
+
+  it("takes all tools of a server that tells none for missing", () => {
+    expect(new Bench().start([])).toEqual([
+      "warn | shared | tool is not as reviewed | ask | missing",
+      "warn | shared | tool is not as reviewed | search | missing",
+    ]);
+  });
+
+  it("logs the drift of private servers once over all lanes, with the name of the lane", () => {
+    const bench = new Bench();
+    bench.start([SEARCH, ASK]);
+    expect(bench.start([SEARCH, OTHER_ASK], "private-1")).toEqual(["warn | private-1 | tool is not as reviewed | ask | description"]);
+    expect(bench.start([SEARCH, OTHER_ASK], "private-2")).toEqual([]);
+    expect(bench.start([SEARCH, OTHER_ASK])).toEqual([]);
+    expect(bench.start([SEARCH, OTHER_ASK], "private-3")).toEqual([]);
+    expect(bench.start([SEARCH], "private-4")).toEqual(["warn | private-4 | tool is not as reviewed | ask | missing"]);
+    expect(bench.start([SEARCH, ASK], "private-5")).toEqual([]);
+  });
+
+  it("logs a drift of the shared server again that had been gone there, whatever private ones had meanwhile", () => {
+    const bench = new Bench();
+    bench.start([SEARCH, OTHER_ASK], "private-1");
+    expect(bench.start([SEARCH, OTHER_ASK])).toEqual([]);
+    expect(bench.start([SEARCH, ASK])).toEqual(["info | shared | all tools are as reviewed | 2"]);
+    expect(bench.start([SEARCH, OTHER_ASK])).toEqual(["warn | shared | tool is not as reviewed | ask | description"]);
+    expect(bench.start([SEARCH])).toEqual(["warn | shared | tool is not as reviewed | ask | missing"]);
+    expect(bench.start([SEARCH, OTHER_ASK])).toEqual(["warn | shared | tool is not as reviewed | ask | description"]);
+  });
+
+  it("shows in the status what differs in the shared lane", () => {
+    const bench = new Bench([SEARCH, ASK], "warn");
+    const status = { mode: "warn", file: "a.json", reviewedTools: 2 };
+    expect(bench.pinned.status).toEqual({ ...status, driftedTools: null, drift: [] });
+    bench.start([SEARCH, OTHER_ASK, OTHER_ASK], "private-1");
+    expect(bench.pinned.status).toEqual({ ...status, driftedTools: null, drift: [] });
+    bench.start([SEARCH, OTHER_ASK, OTHER_ASK]);
+    expect(bench.pinned.status).toEqual({ ...status, driftedTools: 1, drift: [{ name: "ask", kinds: ["duplicate", "description"] }] });
+    bench.start([SEARCH, ASK]);
+    expect(bench.pinned.status).toEqual({ ...status, driftedTools: 0, drift: [] });
+  });
+
+  it("bounds what it logs and shows, and masks secrets in names before it shortens them", () => {
+    const bench = new Bench([]);
+    const names = Array.from({ length: 10_000 }, (_, index) => `${"x".repeat(120)}${SECRET}${"y".repeat(5000)}${index}`);
+    const lines = bench.start(names.map((name) => ({ name })));
+    expect(lines).toHaveLength(21);
+    expect(lines.at(-1)).toBe("warn | shared | more tools are not as reviewed | 9980");
+    const { driftedTools, drift } = bench.pinned.status as { driftedTools: number; drift: object[] };
+    expect([driftedTools, drift.length]).toEqual([10_000, 100]);
+    const shown = `${lines.join("\n")}${JSON.stringify(drift)}`;
+    expect(shown).not.toContain("s3cret");
+    expect(shown.length).toBeLessThan(100_000);
+  });
+
+  it("logs no more than ten changes in ten seconds", () => {
+    const bench = new Bench();
+    const changes = Array.from({ length: 50 }, (_, index) => bench.start([SEARCH, { ...ASK, description: `${index}` }]));
+    expect(changes.filter((lines) => lines.length > 0)).toHaveLength(10);
+    bench.nowMs = 10_000;
+    expect(bench.start([SEARCH, OTHER_ASK])).toHaveLength(1);
+  });
+});

@@ -1,0 +1,193 @@
+import { CallToolResultSchema } from "@modelcontextprotocol/sdk/types.js";
+import * as fc from "fast-check";
+import assert from "node:assert/strict";
+import { describe, expect, it } from "vitest";
+import { limitBody } from "../../../../src/policy/results/result-limit.ts";
+import { inAnyOrder, keyText, memberText, objectText, otherMembers, stringText, together, whitespace } from "../../../support/json-text.ts";
+
+/** A string of up to some ten thousand bytes, in all spellings, with emoji of several parts and escapes of halves of pairs. */
+const longText = fc
+  .tuple(
+    fc.oneof(
+      stringText,
+      fc.constantFrom(
+        '"👩‍👩‍👧‍👦"',
+        '"e\u0301\u0302"',
+        String.raw`"\ud83d\ude00"`,
+        String.raw`"\\\"\\"`,
+        String.raw`"\ud83d"`,
+        String.raw`"\u0065\u0301"`,
+        '"日本語"',
+        '"\\r\\n"',
+      ),
+    ),
+    stringText,
+    fc.oneof(fc.nat({ max: 5 }), fc.nat({ max: 2000 })),
+    stringText,
+  )
+  .map(([a, b, count, c]) => `"${(a.slice(1, -1) + b.slice(1, -1)).repeat(count)}${c.slice(1, -1)}"`);
+
+const base64Text = fc
+  .tuple(fc.oneof(fc.nat({ max: 60 }), fc.nat({ max: 20_000 })), fc.boolean())
+  .map(([length, isEscaped]) =>
+    JSON.stringify(Buffer.alloc(length, "\u00ff", "latin1").toString("base64")).replaceAll("/", isEscaped ? String.raw`\/` : "/"),
+  );
+
+function named(name: string, value: fc.Arbitrary<string>): fc.Arbitrary<string> {
+  return memberText(keyText(name), value);
+}
+
+/** Members in any order, among others that nobody knows; an earlier one with the name of the last may be repeated. */
+function object(
+  members: readonly (readonly [string, fc.Arbitrary<string>])[],
+  last: readonly [string, fc.Arbitrary<string>],
+): fc.Arbitrary<string> {
+  const names = [...members.map(([name]) => name), last[0], "annotations", "_meta", "icons", "title", "size", "description"];
+  const decoys = fc.array(named(last[0], last[1]), { maxLength: 1 });
+  return objectText(
+    inAnyOrder(together(...members.map(([name, value]) => named(name, value)), otherMembers(...names)), named(...last), decoys),
+  );
+}
+
+const type = (name: string): readonly [string, fc.Arbitrary<string>] => ["type", fc.constant(JSON.stringify(name))];
+const uri = fc.constantFrom('"file:///a"', '"data:,\\u0041"');
+const mimeType = fc.constantFrom('"image/png"', '"a\\/b"', '"x"');
+
+const item = fc.oneof(
+  { weight: 4, arbitrary: object([type("text")], ["text", longText]) },
+  object([type("image"), ["mimeType", mimeType]], ["data", base64Text]),
+  object([type("audio"), ["mimeType", mimeType]], ["data", base64Text]),
+  object([type("resource")], ["resource", object([["uri", uri]], ["blob", base64Text])]),
+  object([type("resource")], ["resource", object([["uri", uri]], ["text", longText])]),
+  object([type("resource_link"), ["uri", uri]], ["name", longText]),
+);
+
+const array = (items: fc.Arbitrary<string[]>): fc.Arbitrary<string> =>
+  fc.tuple(items, whitespace).map(([list, space]) => `[${space}${list.join(`,${space}`)}]`);
+
+const content = array(
+  fc.oneof(
+    { weight: 5, arbitrary: fc.array(item, { maxLength: 6 }) },
+    fc.tuple(item, fc.nat({ max: 300 })).map(([each, count]) => Array.from({ length: count }, () => each)),
+  ),
+);
+
+const optional = (arbitrary: fc.Arbitrary<string>): fc.Arbitrary<string[]> => fc.array(arbitrary, { maxLength: 1 });
+
+const resultMembers = together(
+  optional(named("isError", fc.constantFrom("true", "false"))),
+  optional(named("structuredContent", objectText(together(otherMembers(), optional(named("rows", longText)))))),
+  optional(named("_meta", objectText(together(otherMembers("progressToken", "truncated"), optional(named("long", longText)))))),
+  otherMembers("isError", "structuredContent", "_meta", "content"),
+  optional(named("x-long", longText)),
+);
+const result = objectText(inAnyOrder(resultMembers, named("content", content)));
+const anyId = fc.oneof(
+  fc.constant("2"),
+  fc.constant('"a\\u0062"'),
+  fc.nat({ max: 400 }).map((length) => `"${"i".repeat(length)}"`),
+);
+
+/** A response with the text of its id. */
+const response = fc
+  .tuple(anyId, result, whitespace)
+  .chain(([idText, resultText, space]) =>
+    objectText(inAnyOrder(fc.constant(['"jsonrpc":"2.0"', `"id":${space}${idText}`]), fc.constant(`"result":${resultText}`))).map(
+      (text) => ({ text, idText }),
+    ),
+  );
+const maxBytes = fc.oneof(fc.constant(1024), fc.integer({ min: 1024, max: 4096 }), fc.integer({ min: 1024, max: 40_000 }));
+
+interface Item {
+  readonly type: string;
+  readonly text?: string;
+}
+interface Result {
+  readonly content: readonly Item[];
+  readonly structuredContent?: unknown;
+  readonly isError?: unknown;
+  readonly _meta?: Readonly<Record<string, unknown>>;
+}
+const parse = (text: string): Result => (JSON.parse(text) as { readonly result: Result }).result;
+
+const NOTE = /^\[[^\n]* \d+ bytes: left out by the sidecar\]$/;
+const ENDING =
+  /\n?\[(?:cut here|truncated: (?<left>\d+) of (?<original>\d+) bytes(?:, \d+ of \d+ items)? left out; ask for less at a time)\]$/;
+
+describe("limitBody, of any tool result", () => {
+  it("is never over the limit, valid, has the same id, and is still a tool result", () => {
+    fc.assert(
+      fc.property(response, maxBytes, ({ text, idText }, max) => {
+        const limited = limitBody(text, max);
+        expect(limited === undefined).toBe(Buffer.byteLength(text) <= max);
+        if (limited === undefined) return;
+        expect(Buffer.byteLength(limited)).toBeLessThanOrEqual(max);
+        expect(limited).toContain(`"id":${idText},`);
+        const after = parse(limited);
+        expect(CallToolResultSchema.safeParse(after).success).toBe(true);
+        expect(after.isError).toBe(parse(text).isError);
+      }),
+      { numRuns: 400 },
+    );
+  });
+
+  it("says that it is truncated where something was left out, and by how much, and nowhere else", () => {
+    fc.assert(
+      fc.property(response, maxBytes, ({ text }, max) => {
+        const limited = limitBody(text, max);
+        if (limited === undefined) return;
+        const [before, after] = [parse(text), parse(limited)];
+        const { _meta: meta } = after;
+        if (meta?.["truncated"] !== true) {
+          assert.deepEqual(after, before);
+          return;
+        }
+        const keptBytes = Buffer.byteLength(limited);
+        const originalBytes = Buffer.byteLength(text);
+        expect(meta).toMatchObject({ originalBytes, keptBytes });
+        const lastText = after.content.findLast((each) => each.type === "text");
+        expect(ENDING.exec(lastText?.text ?? "")?.groups).toEqual({
+          left: String(originalBytes - keptBytes),
+          original: String(originalBytes),
+        });
+        const { truncated: _t, originalBytes: _o, keptBytes: _k, ...otherMeta } = meta;
+        const withoutMarks = { ...after, _meta: otherMeta, content: after.content.slice(0, -1) };
+        expect({ _meta: {}, ...before }).not.toEqual(withoutMarks);
+      }),
+      { numRuns: 400 },
+    );
+  });
+
+  it("keeps of each item all, or a note, or a beginning that ends between two characters", () => {
+    fc.assert(
+      fc.property(response, maxBytes, ({ text }, max) => {
+        const limited = limitBody(text, max);
+        if (limited === undefined) return;
+        const [before, after] = [parse(text), parse(limited)];
+        for (const [index, kept] of after.content.entries()) {
+          const original = before.content[index];
+          if (original === undefined || JSON.stringify(kept) === JSON.stringify(original)) continue;
+          const isLine = index === after.content.length - 1 && kept.text?.startsWith("[truncated: ") === true;
+          if (isLine || NOTE.test(kept.text ?? "")) continue;
+          expect(kept.text).toMatch(ENDING);
+          const beginning = kept.text?.replace(ENDING, "") ?? "";
+          expect(original.text?.startsWith(beginning)).toBe(true);
+          const [last, next] = [beginning.at(-1) ?? "", original.text?.at(beginning.length) ?? ""];
+          expect(/[\ud800-\udbff]/.test(last) && /[\udc00-\udfff]/.test(next)).toBe(false);
+        }
+        const { content: _c, _meta: _m, ...others } = after;
+        expect(before).toMatchObject(others);
+      }),
+      { numRuns: 400 },
+    );
+  });
+
+  it("uses nine tenths of the limit and more where a text is longer", () => {
+    fc.assert(
+      fc.property(fc.string({ unit: "grapheme", minLength: 1, maxLength: 20 }), maxBytes, (unit, max) => {
+        const text = JSON.stringify({ jsonrpc: "2.0", id: 2, result: { content: [{ type: "text", text: unit.repeat(max * 2) }] } });
+        expect(Buffer.byteLength(limitBody(text, max) ?? "")).toBeGreaterThan(max * 0.9);
+      }),
+    );
+  });
+});

@@ -1,0 +1,272 @@
+import { CallToolResultSchema, CreateTaskResultSchema, JSONRPCErrorSchema } from "@modelcontextprotocol/sdk/types.js";
+import { describe, expect, it } from "vitest";
+import { limitBody } from "../../../../src/policy/results/result-limit.ts";
+
+interface TextItem {
+  readonly type: string;
+  readonly text: string;
+}
+interface Answer {
+  readonly id?: unknown;
+  readonly result: { readonly content: TextItem[]; readonly [name: string]: unknown };
+  readonly error: { readonly code: number; readonly message: string; readonly data: unknown };
+}
+
+function body(result: unknown): string {
+  return JSON.stringify({ jsonrpc: "2.0", id: 2, result });
+}
+
+function texts(...all: string[]): object {
+  return { content: all.map((text) => ({ type: "text", text })) };
+}
+
+/** @returns the answer, of which everything is checked that holds for all. */
+function limit(text: string, maxBytes: number): Answer {
+  const limited = limitBody(text, maxBytes) ?? "";
+  expect(Buffer.byteLength(limited)).toBeLessThanOrEqual(maxBytes);
+  return JSON.parse(limited) as Answer;
+}
+
+function sizesIn(answer: Answer): unknown {
+  return answer.result["_meta"];
+}
+
+describe("limitBody", () => {
+  it("leaves alone what fits, to the byte", () => {
+    const text = body(texts("é".repeat(1000)));
+    expect(limitBody(text, Buffer.byteLength(text))).toBeUndefined();
+    expect(limitBody(text, Buffer.byteLength(text) - 1)).toBeDefined();
+  });
+
+  it("cuts a long text, and says so on its last line and in _meta", () => {
+    const text = body(texts("a".repeat(20_000)));
+    const limited = limitBody(text, 16_384) ?? "";
+    const keptBytes = Buffer.byteLength(limited);
+    const { result, id } = JSON.parse(limited) as Answer;
+    expect(keptBytes).toBeGreaterThan(16_384 * 0.99);
+    expect(id).toBe(2);
+    const left = text.length - keptBytes;
+    expect(result.content[0]?.text).toMatch(
+      new RegExp(`^a+\\n\\[truncated: ${left} of ${text.length} bytes left out; ask for less at a time\\]$`),
+    );
+    expect(result["_meta"]).toEqual({ truncated: true, originalBytes: text.length, keptBytes });
+    expect(CallToolResultSchema.safeParse(result).success).toBe(true);
+  });
+
+  it("counts the bytes of JSON, not the characters", () => {
+    for (const character of ['"', "\u0000", "é", "日", "😀", "\ud800"]) {
+      const { result } = limit(body(texts(character.repeat(10_000))), 4096);
+      const [kept = ""] = result.content[0]?.text.split("\n[truncated") ?? [];
+      expect(character.repeat(10_000).startsWith(kept)).toBe(true);
+      expect(Buffer.byteLength(JSON.stringify(kept))).toBeGreaterThan(4096 * 0.9);
+    }
+  });
+
+  it("keeps the spelling of what it keeps: numbers, escapes, ids", () => {
+    const structured = String.raw`{"big":9007199254740993,"small":1.0,"esc":"\u0041\/"}`;
+    const image = `{"type":"image","mimeType":"image/png","data":"${"A".repeat(30_000)}"}`;
+    const text = `{"id":1.0,"jsonrpc":"2.0","result":{"content":[{"type":"text","text":"\\u0041\\/"},${image}],"x-own":1e400,"structuredContent":${structured},"isError":true}}`;
+    const limited = limitBody(text, 4096) ?? "";
+    expect(limited).toContain(`"structuredContent":${structured}`);
+    expect(limited).toContain(String.raw`{"type":"text","text":"\u0041\/"}`);
+    expect(limited).toContain('"id":1.0,');
+    expect(limited).toContain('"x-own":1e400');
+    expect(limited).toContain('"isError":true');
+  });
+
+  it("drops structuredContent where it does not fit beside the text, which stays whole", () => {
+    const data = { rows: "r".repeat(3000) };
+    const { result } = limit(body({ ...texts(JSON.stringify(data)), structuredContent: data }), 4096);
+    expect(result["structuredContent"]).toBeUndefined();
+    expect(JSON.parse(result.content[0]?.text ?? "")).toEqual(data);
+    expect(result.content[1]?.text).toMatch(/^\[truncated: /);
+  });
+
+  it("replaces what is no text by a note of its type and size, and keeps small ones", () => {
+    const data = Buffer.alloc(30_000).toString("base64");
+    const items = [
+      { type: "image", mimeType: "image/png", data },
+      { type: "image", mimeType: "image/gif", data: Buffer.alloc(20).toString("base64") },
+      { type: "audio", mimeType: "audio/wav", data },
+      { type: "resource", resource: { uri: "file:///a.bin", mimeType: "application/zip", blob: data } },
+      { type: "resource", resource: { uri: "file:///a.txt", text: "é".repeat(10_000) } },
+      { type: "resource_link", uri: "file:///b", name: "b", description: "d".repeat(9000) },
+    ];
+    const { result } = limit(body({ content: items }), 2048);
+    expect(result.content.slice(0, 6)).toEqual([
+      { type: "text", text: "[image/png, 30000 bytes: left out by the sidecar]" },
+      items[1],
+      { type: "text", text: "[audio/wav, 30000 bytes: left out by the sidecar]" },
+      { type: "text", text: "[resource, file:///a.bin, application/zip, 30000 bytes: left out by the sidecar]" },
+      { type: "text", text: "[resource, file:///a.txt, 20000 bytes: left out by the sidecar]" },
+      { type: "text", text: expect.stringMatching(/^\[resource_link, file:\/\/\/b, 9\d\d\d bytes: left out by the sidecar\]$/) as string },
+    ]);
+  });
+
+  it("tells the size of base64 however it is spelled", () => {
+    const data = Buffer.from("\u00ff".repeat(1001), "latin1")
+      .toString("base64")
+      .replaceAll("/", String.raw`\/`);
+    const text = `{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"image","mimeType":"image\\/png","data":"${data}"}]}}`;
+    expect(limit(text, 1024).result.content[0]?.text).toBe("[image/png, 1001 bytes: left out by the sidecar]");
+  });
+
+  it("keeps small texts whole beside a long one, and says where that is cut", () => {
+    const { result } = limit(body(texts("first", "l".repeat(50_000), "last")), 4096);
+    const [first, long, last, line] = result.content;
+    expect(first?.text).toBe("first");
+    expect(long?.text).toMatch(/^l{3000,}\n\[cut here\]$/);
+    expect(last?.text).toBe("last");
+    expect(line?.text).toMatch(/^\[truncated: /);
+  });
+
+  it("gives the room to the first of several long texts, and to each of them some", () => {
+    const { result } = limit(body(texts("a".repeat(3000), "b".repeat(3000), "c".repeat(3000))), 4096);
+    const [a, b, c] = result.content.map(({ text }) => text);
+    expect(a).toBe("a".repeat(3000));
+    expect(b).toMatch(/^b{40,}\n\[cut here\]$/);
+    expect(c).toMatch(/^c{40,}\n\[truncated: .*\]$/);
+  });
+
+  it("drops items from the end where there are too many, and counts them", () => {
+    const all = Array.from({ length: 5000 }, (_, index) => `line ${index}`);
+    const { result } = limit(body(texts(...all)), 16_384);
+    const kept = result.content.slice(0, -1).map(({ text }) => text);
+    expect(kept).toEqual(all.slice(0, kept.length));
+    expect(kept.length).toBeGreaterThan(300);
+    expect(result.content.at(-1)?.text).toContain(`${5000 - kept.length} of 5000 items left out`);
+  });
+
+  it("keeps what is small of _meta and unknown members, the biggest go first", () => {
+    const related = { "io.modelcontextprotocol/related-task": { taskId: "t" } };
+    const text = body({ ...texts("a".repeat(9000)), small: 1, big: "b".repeat(5000), _meta: { ...related, large: "l".repeat(5000) } });
+    const { result } = limit(text, 4096);
+    expect(result["small"]).toBe(1);
+    expect(result["big"]).toBeUndefined();
+    expect(result["_meta"]).toEqual({ ...related, truncated: true, originalBytes: text.length, keptBytes: expect.any(Number) as number });
+  });
+
+  it("keeps the annotations of a text that it cuts", () => {
+    const annotations = { audience: ["user"], priority: 0.5 };
+    const { result } = limit(body({ content: [{ type: "text", annotations, text: "a".repeat(9000) }] }), 4096);
+    expect(result.content[0]).toMatchObject({ type: "text", annotations });
+  });
+
+  it("says nothing where only white space was too much", () => {
+    const text = `{"jsonrpc":"2.0","id":2,"result":{"content":[${" ".repeat(2000)}{"type":"text","text":"a"}]}}`;
+    expect(limitBody(text, 1024)).toBe(body(texts("a")));
+  });
+
+  it("reads the last of repeated members, as parsers do", () => {
+    const long = JSON.stringify("a".repeat(5000));
+    const text = `{"jsonrpc":"2.0","id":1,"id":2,"result":7,"result":{"content":3,"content":[{"type":"text","text":"x","text":${long}}]}}`;
+    const { result, id } = limit(text, 1024);
+    expect(id).toBe(2);
+    expect(result.content[0]?.text).toMatch(/^a{600,}\n\[truncated/);
+  });
+
+  it("marks what a result of structuredContent alone has lost", () => {
+    const { result } = limit(body({ structuredContent: { rows: "r".repeat(9000) } }), 1024);
+    expect(result.content).toEqual([{ type: "text", text: expect.stringMatching(/^\[truncated: /) as string }]);
+    expect(sizesIn({ result } as Answer)).toMatchObject({ truncated: true });
+  });
+
+  it("cuts the message of an error, drops its data, and keeps its code", () => {
+    const error = { code: -32_042, message: "m".repeat(5000), data: { more: "d".repeat(5000) } };
+    const answer = limit(JSON.stringify({ jsonrpc: "2.0", id: "a", error }), 1024);
+    expect(answer.error.code).toBe(-32_042);
+    expect(answer.error.message).toMatch(/^m{700,}\n\[truncated: .*\]$/);
+    expect(answer.error.data).toMatchObject({ truncated: true });
+    expect(JSONRPCErrorSchema.safeParse(answer).success).toBe(true);
+  });
+
+  it("keeps a short message of an error whose data is too long", () => {
+    const error = { code: 1, message: "short", data: "d".repeat(5000) };
+    expect(limit(JSON.stringify({ jsonrpc: "2.0", id: 1, error }), 1024).error).toEqual({
+      code: 1,
+      message: "short",
+      data: { truncated: true, originalBytes: expect.any(Number) as number, keptBytes: expect.any(Number) as number },
+    });
+  });
+
+  it("keeps of a task what its client needs to come back for it", () => {
+    const at = "2026-11-21T00:00:00Z";
+    const task = { taskId: "t-1", status: "working", statusMessage: "s".repeat(9000), createdAt: at, lastUpdatedAt: at, ttl: 60_000 };
+    const { result } = limit(body({ task, _meta: { a: 1 } }), 1024);
+    const { statusMessage: _, ...needed } = task;
+    expect(result["task"]).toEqual(needed);
+    expect(result["_meta"]).toMatchObject({ a: 1, truncated: true });
+    expect(CreateTaskResultSchema.safeParse(result).success).toBe(true);
+  });
+
+  it.each([{ toolResult: "x".repeat(5000) }, "x".repeat(5000), ["x".repeat(5000)], { content: "x".repeat(5000) }])(
+    "answers with an error for the model what it cannot shorten",
+    (result) => {
+      const answer = limit(body(result), 1024);
+      expect(CallToolResultSchema.parse(answer.result)).toMatchObject({ isError: true, _meta: { truncated: true } });
+      expect(answer.result.content[0]?.text).toContain("too long");
+    },
+  );
+
+  it("takes no content for some that was given up for another", () => {
+    const items = JSON.stringify(texts("a".repeat(2000))).slice(1, -1);
+    for (const end of ['"content":"x"}}', '"x":1},"result":{"content":1}}', '"x":1},"result":"x"}']) {
+      const text = `{"jsonrpc":"2.0","id":2,"result":{${items},${end}`;
+      expect(limit(text, 1024).result).toMatchObject({ isError: true, content: [{ text: expect.stringContaining("too long") as string }] });
+    }
+  });
+
+  it("gives less where the id leaves little room, and still the id", () => {
+    for (const length of [700, 800, 900]) {
+      const answer = limit(JSON.stringify({ jsonrpc: "2.0", id: "i".repeat(length), result: texts("a".repeat(2000)) }), 1024);
+      expect(answer.id).toBe("i".repeat(length));
+      expect(CallToolResultSchema.parse(answer.result)).toMatchObject({ _meta: { truncated: true } });
+    }
+  });
+
+  it("answers without the id where that leaves no room at all", () => {
+    const answer = limit(JSON.stringify({ jsonrpc: "2.0", id: "i".repeat(2000), result: texts("a") }), 1024);
+    expect(answer).not.toHaveProperty("id");
+    expect(answer.error.code).toBe(-32_603);
+  });
+
+  it("gives the shortest answer with its id where nothing fits", () => {
+    const text = limitBody(body(texts("a".repeat(2000))), 10) ?? "";
+    expect(text.length).toBeLessThan(100);
+    expect(JSON.parse(text)).toEqual({ jsonrpc: "2.0", id: 2, result: { content: [], _meta: { truncated: true } } });
+  });
+
+  it("tells the true sizes, whatever number of digits they have", () => {
+    for (let length = 900; length < 1300; length++) {
+      const text = body(texts("a".repeat(length)));
+      const limited = limitBody(text, 1024);
+      if (limited === undefined) continue;
+      const { result } = JSON.parse(limited) as Answer;
+      expect(result["_meta"]).toEqual({ truncated: true, originalBytes: text.length, keptBytes: limited.length });
+      expect(result.content[0]?.text).toContain(`[truncated: ${text.length - limited.length} of ${text.length} bytes`);
+    }
+  });
+
+  it("takes no longer for 10 MB than to parse them, whatever is in them", () => {
+    const rows = Array.from({ length: 300_000 }, (_, id) => ({ id, name: `n${id}` }));
+    const all = [
+      texts("x".repeat(1e7)),
+      texts("日".repeat(1e7)),
+      texts(JSON.stringify(rows)),
+      { content: [], structuredContent: { rows } },
+    ];
+    const bodies = all.map((result) => body(result));
+    const limitMs = leastMs(() => bodies.forEach((text) => limitBody(text, 16_384)));
+    const parseMs = leastMs(() => bodies.forEach((text) => void JSON.parse(text)));
+    expect(limitMs).toBeLessThan(parseMs * 1.5);
+  });
+});
+
+function leastMs(run: () => void): number {
+  const durations = [1, 2, 3].map(() => {
+    const startMs = performance.now();
+    run();
+    return performance.now() - startMs;
+  });
+  return Math.min(...durations);
+}

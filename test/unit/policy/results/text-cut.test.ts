@@ -1,0 +1,56 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { cutJsonString } from "../../../../src/policy/results/text-cut.ts";
+import { stringText } from "../../../support/json-text.ts";
+
+function cut(value: string, maxBytes: number): string {
+  return cutJsonString(value, { start: 0, end: value.length }, maxBytes);
+}
+
+describe("cutJsonString", () => {
+  it.each([
+    ["abcdef", 3, "abc"],
+    ["é€😀", 4, "é"],
+    ["é€😀", 8, "é€"],
+    ["é€😀", 9, "é€😀"],
+    // Escapes stay whole.
+    [String.raw`a\nb`, 2, "a"],
+    [String.raw`a\nb`, 3, String.raw`a\n`],
+    [String.raw`\u0041\u0042`, 11, String.raw`\u0041`],
+    [String.raw`\\\\\\`, 5, String.raw`\\\\`],
+    [String.raw`\\u0041`, 4, String.raw`\\u0`],
+    // So do pairs, and a half without the other is a character.
+    [String.raw`\ud83d\ude00a`, 11, ""],
+    [String.raw`\ud83d\ude00a`, 12, String.raw`\ud83d\ude00`],
+    [String.raw`\ud83d\u0041`, 6, String.raw`\ud83d`],
+    [String.raw`\\ud83d\ude00`, 7, String.raw`\\ud83d`],
+    // And what a reader sees as one character.
+    ["ae\u0301b", 2, "a"],
+    ["ae\u0301b", 4, "ae\u0301"],
+    [String.raw`ae\u0301b`, 2, "a"],
+    ["a👩‍👩‍👧‍👦b", 12, "a"],
+    ["a👩‍👩‍👧‍👦b", 26, "a👩‍👩‍👧‍👦"],
+    [String.raw`a\r\nb`, 3, "a"],
+    // But not one without end.
+    [`e${"\u0301".repeat(200)}`, 201, `e${"\u0301".repeat(100)}`],
+  ])("makes of %s in %i bytes %s", (inner, maxBytes, expected) => {
+    expect(cut(`"${inner}"`, maxBytes)).toBe(expected);
+  });
+
+  it("is a beginning of the text, whole characters, not longer than allowed, and not much shorter", () => {
+    fc.assert(
+      fc.property(fc.array(stringText, { maxLength: 20 }), fc.nat({ max: 300 }), (parts, maxBytes) => {
+        const inner = parts.map((part) => part.slice(1, -1)).join("");
+        const kept = cut(`"${inner}"`, maxBytes);
+        expect(inner.startsWith(kept)).toBe(true);
+        expect(Buffer.byteLength(kept)).toBeLessThanOrEqual(maxBytes);
+        expect(kept === inner).toBe(Buffer.byteLength(inner) <= maxBytes);
+        const whole = JSON.parse(`"${inner}"`) as string;
+        const beginning = JSON.parse(`"${kept}"`) as string;
+        expect(whole.startsWith(beginning)).toBe(true);
+        // None of these has parts that belong together but pairs of surrogates, in escapes at most.
+        expect(kept === inner || Buffer.byteLength(kept) > maxBytes - 12).toBe(true);
+      }),
+    );
+  });
+});

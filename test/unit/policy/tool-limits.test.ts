@@ -1,0 +1,56 @@
+import { describe, expect, it } from "vitest";
+import { createToolLimits } from "../../../src/policy/tool-limits.ts";
+
+const SETTINGS = {
+  toolTimeoutsMs: [
+    { pattern: "search", value: 5000 },
+    { pattern: "export_*", value: 300_000 },
+  ],
+  toolConcurrency: [
+    { pattern: "export_one", value: 1 },
+    { pattern: "export_*", value: 2 },
+    { pattern: "browser_?", value: 3 },
+  ],
+};
+
+describe("the limits of tools", () => {
+  it("are none where nothing is set", () => {
+    expect(createToolLimits({ toolTimeoutsMs: undefined, toolConcurrency: undefined })).toBeUndefined();
+    expect(createToolLimits({ toolTimeoutsMs: [], toolConcurrency: [] })).toBeUndefined();
+  });
+
+  it("are those of the first name that matches, in each list", () => {
+    const termsOf = createToolLimits(SETTINGS)?.();
+    const seen = ["search", "export_one", "export_two", "browser_1", "browser_12", "other"].map((toolName) => {
+      const terms = termsOf?.(toolName);
+      return [toolName, terms?.timeoutMs, terms?.slots?.limit, terms?.slots?.toolName];
+    });
+    expect(seen).toEqual([
+      ["search", 5000, undefined, undefined],
+      ["export_one", 300_000, 1, "export_one"],
+      ["export_two", 300_000, 2, "export_two"],
+      ["browser_1", undefined, 3, "browser_1"],
+      ["browser_12", undefined, undefined, undefined],
+      ["other", undefined, undefined, undefined],
+    ]);
+    expect(termsOf?.("other")).toBeUndefined();
+  });
+
+  it("are slots of one tool in one lane", () => {
+    const createTerms = createToolLimits(SETTINGS);
+    const [one, other] = [createTerms?.(), createTerms?.()];
+    const slots = one?.("export_a")?.slots;
+    expect(slots).toBe(one?.("export_a")?.slots);
+    expect([slots === one?.("export_b")?.slots, slots === other?.("export_a")?.slots]).toEqual([false, false]);
+  });
+
+  it("keep the slots that are taken or waited for, whatever names come", () => {
+    const termsOf = createToolLimits(SETTINGS)?.();
+    const [taken, awaited] = [termsOf?.("export_taken")?.slots, termsOf?.("export_awaited")?.slots];
+    taken?.take({});
+    if (awaited !== undefined) awaited.waitingCount = 1;
+    for (let number = 0; number < 30_000; number++) termsOf?.(`export_${number}`);
+    expect(termsOf?.("export_taken")?.slots).toBe(taken);
+    expect(termsOf?.("export_awaited")?.slots).toBe(awaited);
+  });
+});
