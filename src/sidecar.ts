@@ -1,31 +1,38 @@
 import type { Config, Environment } from "./config/load.ts";
-import { VARIABLE_PREFIX } from "./config/option.ts";
-import { OPTIONS } from "./config/options.ts";
+import { isLoopback } from "./authority.ts";
+import { AuthTokenReload } from "./auth-token-reload.ts";
+import { AuthTokens } from "./auth-tokens.ts";
+import { rereadAuthTokenFile } from "./config/auth-token-file.ts";
+import { serverEnvironment } from "./config/server-environment.ts";
 import { Counters } from "./counters.ts";
+import type { Descriptor } from "./descriptor/descriptor.ts";
 import { describeError } from "./errors.ts";
+import { createLaneEntries } from "./lane-entries.ts";
 import { EventLog } from "./mux/event-log.ts";
-import { Lane } from "./mux/lane.ts";
-import { Lanes } from "./mux/lanes.ts";
+import type { LaneOptions } from "./mux/lane.ts";
+import { type LaneEntry, Lanes } from "./mux/lanes.ts";
 import type { Session } from "./mux/session.ts";
 import { SessionStore } from "./mux/session-store.ts";
 import { SharedRules } from "./mux/shared-rules.ts";
 import { type Log, withFields } from "./observability/log.ts";
-import { createRedactor } from "./observability/redact.ts";
+import type { Secrets } from "./observability/redact.ts";
 import { createPrivateLane } from "./private-lane.ts";
+import { STOP_GRACES } from "./upstream/child-process.ts";
 import { INITIALIZED_NOTIFICATION, initializeRequest } from "./upstream/handshake.ts";
 import { RestartPolicy } from "./upstream/restart-policy.ts";
-import type { SupervisorFailure } from "./upstream/status.ts";
+import type { SupervisorFailure, SupervisorStatus } from "./upstream/status.ts";
 import { Supervisor, type SupervisorOptions } from "./upstream/supervisor.ts";
 
-/** What the MCP server gets between closing its stdin, SIGTERM and SIGKILL. */
-const STDIN_GRACE_MS = 1000;
-const TERM_GRACE_MS = 2000;
 /** How long the answers that are only given at the end of the drain may take to be read. */
 const FLUSH_TIMEOUT_MS = 1000;
 
 export interface SidecarOptions {
   readonly config: Config;
   readonly environment: Environment;
+  /** What DESCRIPTOR names, where it is set. */
+  readonly descriptor: Descriptor | undefined;
+  /** Those of the environment and the configuration. */
+  readonly secrets: Secrets;
   readonly version: string;
   readonly log: Log;
   /** Ends all processes at once, at any time from the start. */
@@ -35,7 +42,7 @@ export interface SidecarOptions {
 export interface Sidecar {
   /** The MCP server could not be started at all, or was started too often. Settles with undefined once the sidecar was stopped. */
   readonly failed: Promise<SupervisorFailure | undefined>;
-  /** Drain, then end the MCP server: bounded by DRAIN_TIMEOUT_MS and the graces above. */
+  /** Drain, then end the MCP server: bounded by DRAIN_TIMEOUT_MS and the graces of its end. */
   stop(): Promise<void>;
 }
 
@@ -48,20 +55,21 @@ function nowMs(): number {
  *
  * @throws the system's error when the address cannot be listened on; nothing is left running then.
  */
-export async function startSidecar({ config, environment, version, log, kill }: SidecarOptions): Promise<Sidecar> {
+export async function startSidecar({ config, environment, descriptor, secrets, version, log, kill }: SidecarOptions): Promise<Sidecar> {
   const counters = new Counters();
-  const redact = createRedactor({ ...environment, [OPTIONS.authToken.variable]: config.authToken });
+  const laneEntries = await createLaneEntries({ config, descriptor, counters, log, redact: secrets.redact, nowMs });
+  kill.throwIfAborted();
   const { restartBackoffMs: firstPauseMs, restartMaxMs: longestPauseMs, restartLimit } = config;
   const crashLoop = { exits: config.crashLoopExits, periodMs: config.crashLoopPeriodMs };
   const supervisorOptions = (handshake: SupervisorOptions["handshake"], laneLog: Log): SupervisorOptions => ({
     command: { command: config.command, args: config.args, env: serverEnvironment(environment), cwd: config.cwd },
-    limits: { maxLineLength: config.maxLineBytes, stdinGraceMs: STDIN_GRACE_MS, termGraceMs: TERM_GRACE_MS },
+    limits: { maxLineLength: config.maxLineBytes, ...STOP_GRACES },
     handshake,
     readyTimeoutMs: config.readyTimeoutMs,
     restartPolicy: new RestartPolicy({ firstPauseMs, longestPauseMs, crashLoop, restartLimit, random: Math.random }),
     counters,
     log: laneLog,
-    redact,
+    secrets,
     nowMs,
   });
   const ownHandshake = {
@@ -71,7 +79,7 @@ export async function startSidecar({ config, environment, version, log, kill }: 
   const supervisor = new Supervisor(supervisorOptions(ownHandshake, log));
   const sessions = new SessionStore(config.maxSessions);
   const endSession = (session: Session): void => sessions.end(session);
-  const shared = new Lane({
+  const shared = laneEntries.create({
     limits: config,
     retry: config.retry,
     counters,
@@ -81,20 +89,23 @@ export async function startSidecar({ config, environment, version, log, kill }: 
     upstream: supervisor,
     rules: (access) => new SharedRules(access, config.holdTimeoutMs),
   });
-  const failed = supervisor.run(shared);
+  const failed = supervisor.run(shared.lane);
   const eventLog = new EventLog(config, nowMs);
   let privateLanes = 0;
   const lanes = new Lanes({
     shared,
     createPrivate: (initialize, streams, onSessionEnd) => {
-      const laneLog = withFields(log, { lane: `private-${++privateLanes}` });
+      const lane = `private-${++privateLanes}`;
+      const laneLog = withFields(log, { lane });
+      const createLane = (options: Omit<LaneOptions, "toolWatcher">): LaneEntry => laneEntries.create(options, lane);
       const laneOptions = { limits: config, retry: config.retry, counters, log: laneLog, nowMs, endSession };
-      return createPrivateLane({ supervisorOptions, laneOptions, initialize, streams, onSessionEnd });
+      return createPrivateLane({ supervisorOptions, laneOptions, createLane, initialize, streams, onSessionEnd });
     },
     sessions,
     eventLog,
     isolation: config.isolation,
     maxPrivateServers: config.maxPrivateServers,
+    sessionsPerMinute: config.sessionsPerMinute,
     idleTimeoutMs: config.sessionIdleTimeoutMs,
     counters,
     log,
@@ -105,6 +116,11 @@ export async function startSidecar({ config, environment, version, log, kill }: 
     lanes.kill();
   });
   let isDraining = false;
+  const status = (): SupervisorStatus => {
+    const current = supervisor.status();
+    // What is asked of it now would wait: the discovery client of a pod has 5 s for its list.
+    return current.state === "ready" && shared.lane.tools.areAwaited ? { ...current, state: "starting" } : current;
+  };
 
   // The server starts while the rest is still being loaded: the first answer comes sooner.
   const [{ createApp }, { LegacySsePairs }, { HttpListener }, { SseConnections }] = await Promise.all([
@@ -112,26 +128,31 @@ export async function startSidecar({ config, environment, version, log, kill }: 
     import("./http/legacy-sse-pairs.ts"),
     import("./http/listener.ts"),
     import("./http/sse-connection.ts"),
+    laneEntries.load(),
   ]);
   const connections = new SseConnections(config.keepAliveMs);
   const { maxSessions, requestTimeoutMs } = config;
   const legacySse =
     config.legacySse === "on" ? new LegacySsePairs({ connections, sessions, maxSessions, requestTimeoutMs, nowMs }) : undefined;
+  const { authTokens: texts, authTokenFile } = config;
+  const tokens = new AuthTokens(texts);
   const app = createApp({
     lanes,
     sessions,
     connections,
     legacySse,
-    authToken: config.authToken,
+    identify: texts.length === 0 ? undefined : (authorization) => tokens.identify(authorization),
+    replacer: secrets.replacer,
     allowedOrigins: config.allowedOrigins,
     allowedHosts: config.allowedHosts,
     listenHost: config.host,
     maxBodyBytes: config.maxBodyBytes,
     path: config.path,
-    status: () => supervisor.status(),
+    status,
     isDraining: () => isDraining,
     version,
     counters,
+    policy: laneEntries.status,
     nowMs,
     log,
   });
@@ -144,12 +165,30 @@ export async function startSidecar({ config, environment, version, log, kill }: 
     await supervisor.stop();
     throw error;
   }
-  if (config.authToken === undefined) log.info({}, "no auth token is set: every client that reaches the address may call");
+  if (texts.length === 0) {
+    log[isLoopback(config.host) ? "info" : "warn"]({}, "no auth token is set: every client that reaches the address may call");
+  }
+  const tokenReload =
+    authTokenFile === undefined
+      ? undefined
+      : new AuthTokenReload({
+          tokens,
+          texts,
+          read: () => rereadAuthTokenFile(authTokenFile),
+          onTokens: (newTexts) => secrets.add(newTexts),
+          onRevoked: (principal) => {
+            const count = sessions.endAllOf(principal);
+            legacySse?.endAllOf(principal);
+            if (count > 0) log.info({ count, reason: "their auth token is no longer valid" }, "sessions ended");
+          },
+          log,
+        });
 
   return {
     failed,
     async stop() {
       isDraining = true;
+      tokenReload?.close();
       listener.beginDrain();
       legacySse?.drain();
       const bound = timeout(config.drainTimeoutMs);
@@ -163,15 +202,6 @@ export async function startSidecar({ config, environment, version, log, kill }: 
       await failed.catch((error: unknown) => log.error({ err: error, reason: describeError(error) }, "supervision failed"));
     },
   };
-}
-
-/** The environment of the container, without the sidecar's own variables: its token is not the server's business. */
-function serverEnvironment(environment: Environment): Record<string, string> {
-  const own: Record<string, string> = {};
-  for (const [name, value] of Object.entries(environment)) {
-    if (value !== undefined && !name.startsWith(VARIABLE_PREFIX)) own[name] = value;
-  }
-  return own;
 }
 
 function timeout(timeoutMs: number): Promise<void> {

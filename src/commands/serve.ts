@@ -1,13 +1,18 @@
 import type { Config, Environment } from "../config/load.ts";
+import type { Descriptor } from "../descriptor/descriptor.ts";
 import { describeError } from "../errors.ts";
 import { ExitCode } from "../exit-code.ts";
 import { createLogger, type Logger } from "../observability/logger.ts";
+import type { Secrets } from "../observability/redact.ts";
 import { type SignalSource, waitForSignal } from "../shutdown.ts";
 import { startSidecar } from "../sidecar.ts";
 
 export interface ServeOptions {
   readonly config: Config;
   readonly environment: Environment;
+  /** What DESCRIPTOR names, where it is set. */
+  readonly descriptor: Descriptor | undefined;
+  readonly secrets: Secrets;
   readonly unknownVariables: readonly string[];
   readonly version: string;
   readonly stdout: { readonly isTTY?: boolean };
@@ -18,14 +23,14 @@ export interface ServeOptions {
 
 /** Serves until it is told to stop or cannot go on, then calls `exit`. */
 export async function serve(options: ServeOptions): Promise<void> {
-  const log = await createLogger(options.config.logLevel, options.stdout);
+  const log = await createLogger(options.config.logLevel, options.stdout, options.secrets.redact);
   const exitCode = await serveUntilEnd(options, log);
   const isClosed = await log.close();
   options.exit(exitCode, !isClosed);
 }
 
 async function serveUntilEnd(options: ServeOptions, log: Logger): Promise<number> {
-  const { config, environment, unknownVariables, version, signals, exit } = options;
+  const { config, environment, descriptor, secrets, unknownVariables, version, signals, exit } = options;
   const kill = new AbortController();
   try {
     for (const name of unknownVariables) log.warn({ reason: name }, "unknown variable: most likely misspelled");
@@ -40,7 +45,7 @@ async function serveUntilEnd(options: ServeOptions, log: Logger): Promise<number
       endAtOnce(ExitCode.failed);
     });
 
-    const sidecar = await startSidecar({ config, environment, version, log, kill: kill.signal });
+    const sidecar = await startSidecar({ config, environment, descriptor, secrets, version, log, kill: kill.signal });
     const end = await Promise.race([signalled, sidecar.failed]);
     if (typeof end === "string") log.info({ signal: end }, "stopping");
     else if (end?.kind === "restart-limit") log.info({ restarts: end.restarts, reason: "RESTART_LIMIT is reached" }, "stopping");

@@ -1,9 +1,9 @@
 import express, { type ErrorRequestHandler, type Request, type Response } from "express";
-import type { RequestListener, ServerResponse } from "node:http";
+import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { describeError, SidecarError } from "../errors.ts";
 import type { Log } from "../observability/log.ts";
-import { createTokenGuard } from "./access-guard.ts";
-import { type CrossOriginOptions, createCrossOriginGuard } from "./cross-origin.ts";
+import { createTokenGuard, type Identify, type PrincipalRoute } from "./access-guard.ts";
+import { createCrossOriginCheck, createCrossOriginGuard, type CrossOriginOptions } from "./cross-origin.ts";
 import { createHealthRoutes, type HealthOptions } from "./health-routes.ts";
 import { sendError } from "./json-response.ts";
 import type { LegacySsePairs } from "./legacy-sse-pairs.ts";
@@ -14,7 +14,8 @@ import { createStatusRoute, STATUS_PATH, type StatusOptions } from "./status-rou
 export interface AppOptions extends McpRouteOptions, HealthOptions, StatusOptions, CrossOriginOptions {
   /** Of the MCP endpoint, for example `/mcp`. */
   readonly path: string;
-  readonly authToken: string | undefined;
+  /** Undefined where no token is asked for. */
+  readonly identify: Identify | undefined;
   /** Undefined where HTTP+SSE is not offered. */
   readonly legacySse: LegacySsePairs | undefined;
   readonly log: Log;
@@ -25,20 +26,25 @@ export interface AppOptions extends McpRouteOptions, HealthOptions, StatusOption
  * the prototypes that Express puts on each request, cost a seventh of the calls (docs/decisions/0002-endpoint-before-express.md).
  */
 export function createApp(options: AppOptions): RequestListener {
-  const { path, authToken, legacySse, log } = options;
-  const guardOrigin = createCrossOriginGuard(options);
-  const guardToken = createTokenGuard(authToken);
-  const guarded = (route: Route): Route => guardOrigin(guardToken(route));
+  const { path, identify, legacySse, replacer, log } = options;
+  const guardOrigin = createCrossOriginGuard(createCrossOriginCheck(options));
+  const guardToken = createTokenGuard(identify);
+  const guarded = (route: PrincipalRoute): Route => guardOrigin(guardToken(route));
+  // Browsers name no origin where a page reads from the host that it came from.
+  const checkReader = createCrossOriginCheck({ ...options, refusesRebindable: identify === undefined });
+  const mayReadDetails = (request: IncomingMessage): boolean =>
+    checkReader(request) === undefined && (identify === undefined || identify(request.headers.authorization) !== undefined);
   const mcpRoute = guarded(createMcpRoute(options));
   const legacyRoutes = legacySse === undefined ? [] : createLegacySseRoutes({ ...options, pairs: legacySse });
-  const routes: [path: string, route: Route][] = [...legacyRoutes, [STATUS_PATH, createStatusRoute(options)]];
-  const otherRoutes = routes.map(([otherPath, route]): [string, Route] => [otherPath, guarded(route)]);
+  const otherRoutes = legacyRoutes.map(([otherPath, route]): [string, Route] => [otherPath, guarded(route)]);
+  otherRoutes.push([STATUS_PATH, createCrossOriginGuard(checkReader)(guardToken(createStatusRoute(options)))]);
   const notFound = (response: ServerResponse, where: string): void =>
     sendError(response, new SidecarError("NOT_FOUND", `There is nothing at ${where}; the MCP endpoint is ${path}.`));
   const app = express()
     .disable("x-powered-by")
     .disable("etag")
-    .use(createHealthRoutes(options))
+    .set("json replacer", replacer)
+    .use(createHealthRoutes({ ...options, mayReadDetails }))
     .use((request, response) => notFound(response, request.path))
     .use(((error: unknown, _request, response, _next) => {
       log.error({ err: error, reason: describeError(error) }, "http request failed");

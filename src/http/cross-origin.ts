@@ -34,10 +34,12 @@ const setCorsHeaders = cors({
 });
 
 /**
- * Keeps the pages of other sites away from a route, before it sees the request, and lets those of allowed origins read its answers,
- * errors included. Only browsers send `Origin`: without one there is no page to keep away.
+ * Makes the check of where a request comes from: pages of other sites may not ask, nor those that have made a name of theirs one of this
+ * machine (DNS rebinding). Only browsers send `Origin`: without one there is no page to keep away.
+ *
+ * @returns why a request is refused, if it is.
  */
-export function createCrossOriginGuard(options: CrossOriginOptions): (route: Route) => Route {
+export function createCrossOriginCheck(options: CrossOriginOptions): (request: IncomingMessage) => SidecarError | undefined {
   const isOriginAllowed = createOriginCheck(options.allowedOrigins);
   const isHostAllowed = createHostCheck(options);
 
@@ -47,14 +49,20 @@ export function createCrossOriginGuard(options: CrossOriginOptions): (route: Rou
     return [headers.host, targetAuthority(url)].find((host) => host !== undefined && !isHostAllowed(host));
   }
 
-  return (route) => (request, response) => {
+  return (request) => {
     const { origin } = request.headers;
-    if (origin !== undefined) {
-      if (!isOriginAllowed(origin)) return refuse(request, response, notAllowed("ORIGIN_NOT_ALLOWED", origin));
-      setCorsHeaders(request, response, () => undefined);
-    }
+    if (origin !== undefined && !isOriginAllowed(origin)) return notAllowed("ORIGIN_NOT_ALLOWED", origin);
     const host = refusedHost(request);
-    if (host !== undefined) return refuse(request, response, notAllowed("HOST_NOT_ALLOWED", host));
+    return host === undefined ? undefined : notAllowed("HOST_NOT_ALLOWED", host);
+  };
+}
+
+/** Applies the check to a route, before it sees the request, and lets pages of allowed origins read its answers, errors included. */
+export function createCrossOriginGuard(check: (request: IncomingMessage) => SidecarError | undefined): (route: Route) => Route {
+  return (route) => (request, response) => {
+    const refusal = check(request);
+    if (request.headers.origin !== undefined && refusal?.code !== "ORIGIN_NOT_ALLOWED") setCorsHeaders(request, response, () => undefined);
+    if (refusal !== undefined) return refuse(request, response, refusal);
     if (request.method !== "OPTIONS") return route(request, response);
     // Browsers ask without a token whether they may send one.
     response.writeHead(204, { Allow: METHODS.join(", ") }).end();

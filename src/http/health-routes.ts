@@ -1,4 +1,5 @@
 import { type Request, type Response, Router } from "express";
+import type { IncomingMessage } from "node:http";
 import type { UpstreamStatus } from "../mux/upstream.ts";
 
 export interface HealthOptions {
@@ -6,14 +7,19 @@ export interface HealthOptions {
   readonly isDraining: () => boolean;
 }
 
-/** `/livez`: the process answers. `/readyz` and `/healthz`: the server has finished its handshake. Open to everybody, without secrets. */
-export function createHealthRoutes({ status, isDraining }: HealthOptions): Router {
-  const readiness = (_request: Request, response: Response): void => {
+export interface HealthRoutesOptions extends HealthOptions {
+  /** Whether somebody may read more than the state: what the server last wrote to stderr is not for everybody. */
+  readonly mayReadDetails: (request: IncomingMessage) => boolean;
+}
+
+/** `/livez`: the process answers. `/readyz` and `/healthz`: the server has finished its handshake. Their HTTP status is open to everybody. */
+export function createHealthRoutes({ status, isDraining, mayReadDetails }: HealthRoutesOptions): Router {
+  const readiness = (request: Request, response: Response): void => {
     const { isReady, body } = describeReadiness({ status, isDraining });
     response
       .set("Cache-Control", "no-store")
       .status(isReady ? 200 : 503)
-      .json(body);
+      .json(mayReadDetails(request) ? body : { status: body.status, state: body.state });
   };
   return (
     Router()
@@ -24,13 +30,18 @@ export function createHealthRoutes({ status, isDraining }: HealthOptions): Route
   );
 }
 
-export function describeReadiness({ status, isDraining }: HealthOptions): { readonly isReady: boolean; readonly body: object } {
+export function describeReadiness({ status, isDraining }: HealthOptions): { readonly isReady: boolean; readonly body: Readiness } {
   const current = isDraining() ? { ...status(), state: "stopping" as const } : status();
   const isReady = current.state === "ready";
   return { isReady, body: describe(current, isReady) };
 }
 
-function describe(status: UpstreamStatus, isReady: boolean): object {
+interface Readiness {
+  readonly status: "ready" | "not-ready";
+  readonly state: UpstreamStatus["state"];
+}
+
+function describe(status: UpstreamStatus, isReady: boolean): Readiness & Readonly<Record<string, unknown>> {
   const { state, pid, generation, restarts, lastExit, nextRetryAt } = status;
   return {
     status: isReady ? "ready" : "not-ready",

@@ -6,6 +6,7 @@ import { errorBody } from "./error-response.ts";
 export class LegacySseExchange implements Exchange {
   readonly idText: string;
   readonly acceptedAtMs: number;
+  readonly sharedBy = 0;
   onDisconnect: (() => void) | undefined;
   readonly #send: (text: string) => boolean;
   readonly #onFinished: () => void;

@@ -5,7 +5,7 @@ import type { EventSink } from "../mux/event-stream.ts";
 import type { Exchange } from "../mux/exchange.ts";
 import type { Lanes } from "../mux/lanes.ts";
 import { SessionStreams } from "../mux/session-streams.ts";
-import type { Session } from "../mux/session.ts";
+import type { Principal, Session } from "../mux/session.ts";
 import { LegacySseExchange } from "./legacy-sse-exchange.ts";
 import type { SseConnection } from "./sse-connection.ts";
 
@@ -20,15 +20,18 @@ export class LegacySsePair implements EventSink {
   /** In the URL that the client posts to, 122 random bits. Not the session's: that one nobody is told, so it opens nothing elsewhere. */
   readonly id = randomUUID();
   readonly openedAtMs: number;
+  /** Who opened it, and nobody else may post to it. */
+  readonly owner: Principal | undefined;
   readonly #connection: SseConnection;
   readonly #exchanges = new Set<LegacySseExchange>();
   #isInitialized = false;
   #session: Session | undefined;
   #isEnding = false;
 
-  constructor(connection: SseConnection, nowMs: number) {
+  constructor(connection: SseConnection, nowMs: number, owner: Principal | undefined) {
     this.#connection = connection;
     this.openedAtMs = nowMs;
+    this.owner = owner;
     connection.sendWithoutId("endpoint", `${LEGACY_MESSAGES_PATH}?sessionId=${this.id}`);
   }
 
@@ -56,7 +59,7 @@ export class LegacySsePair implements EventSink {
     const open = (session: Session): void => {
       this.#session = session;
     };
-    lanes.initialize(exchange, message, request, open, streams);
+    lanes.initialize(exchange, message, request, open, { owner: this.owner, streams });
   }
 
   openExchange(idText: string, acceptedAtMs: number, onFinished?: () => void): Exchange {

@@ -1,6 +1,7 @@
 import type { ServerResponse } from "node:http";
 import { DeadlineSweep } from "../mux/deadline-sweep.ts";
 import type { SessionStore } from "../mux/session-store.ts";
+import type { Principal } from "../mux/session.ts";
 import { LegacySsePair } from "./legacy-sse-pair.ts";
 import type { SseConnections } from "./sse-connection.ts";
 
@@ -26,10 +27,10 @@ export class LegacySsePairs {
   }
 
   /** Answers with the stream of a new client. */
-  open(response: ServerResponse): void {
+  open(response: ServerResponse, owner: Principal | undefined): void {
     const { connections, maxSessions, requestTimeoutMs, nowMs } = this.#options;
     if (this.#pairs.size >= maxSessions) this.#end(this.#pairs.values().find(({ isInitialized }) => !isInitialized));
-    const pair = new LegacySsePair(connections.open(response), nowMs());
+    const pair = new LegacySsePair(connections.open(response), nowMs(), owner);
     this.#pairs.set(pair.id, pair);
     response.once("close", () => this.#onClosed(pair));
     this.#unused.watch(pair.openedAtMs + requestTimeoutMs);
@@ -43,6 +44,11 @@ export class LegacySsePairs {
   drain(): void {
     this.#unused.close();
     for (const pair of this.#pairs.values()) pair.end();
+  }
+
+  /** Ends the streams of somebody. */
+  endAllOf(owner: Principal): void {
+    for (const pair of this.#pairs.values()) if (pair.owner === owner) this.#end(pair);
   }
 
   #end(pair: LegacySsePair | undefined): void {

@@ -2,10 +2,12 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { SidecarError } from "../errors.ts";
 import { type ClientMessage, idTextOf, readClientMessage } from "../jsonrpc/client-message.ts";
 import { shuttingDown } from "../mux/failures.ts";
+import type { Principal } from "../mux/session.ts";
+import { type PrincipalRoute, refuseUnauthorized } from "./access-guard.ts";
 import { sendAccepted, sendError, sendProblem } from "./json-response.ts";
 import { LEGACY_MESSAGES_PATH, type LegacySsePair } from "./legacy-sse-pair.ts";
 import type { LegacySsePairs } from "./legacy-sse-pairs.ts";
-import type { McpRouteOptions, Route } from "./mcp-route.ts";
+import type { McpRouteOptions } from "./mcp-route.ts";
 import { readBody } from "./read-body.ts";
 import { refuse } from "./refuse.ts";
 
@@ -16,36 +18,43 @@ export interface LegacySseRoutesOptions extends McpRouteOptions {
 }
 
 /** The two endpoints of HTTP+SSE, by their paths (MCP 2024-11-05, basic/transports): deprecated, for clients that speak nothing newer. */
-export function createLegacySseRoutes(options: LegacySseRoutesOptions): [path: string, route: Route][] {
+export function createLegacySseRoutes(options: LegacySseRoutesOptions): [path: string, route: PrincipalRoute][] {
   const { pairs, lanes, sessions, maxBodyBytes, isDraining, nowMs } = options;
 
   /** Whatever `Accept` says: there is nothing else here. */
-  function openStream(request: IncomingMessage, response: ServerResponse): void {
+  function openStream(request: IncomingMessage, response: ServerResponse, principal: Principal | undefined): void {
     // Clients that try Streamable HTTP first know by the 405 that it is not offered here.
     if (request.method !== "GET") return refuseMethod(request, response, "GET");
     request.resume();
     if (isDraining()) sendError(response, shuttingDown("GET", false));
-    else pairs.open(response);
+    else pairs.open(response, principal);
   }
 
-  function post(request: IncomingMessage, response: ServerResponse): void {
+  function post(request: IncomingMessage, response: ServerResponse, principal: Principal | undefined): void {
     if (request.method !== "POST") return refuseMethod(request, response, "POST");
     const acceptedAtMs = nowMs();
     readBody(request, maxBodyBytes, (body) => {
       if (body instanceof SidecarError) return refuse(request, response, body);
       const message = readClientMessage(body);
       if ("code" in message) sendProblem(response, message);
-      else carry(request, response, message, acceptedAtMs);
+      else carry(request, response, message, acceptedAtMs, principal);
     });
   }
 
-  function carry(request: IncomingMessage, response: ServerResponse, clientMessage: ClientMessage, acceptedAtMs: number): void {
+  function carry(
+    request: IncomingMessage,
+    response: ServerResponse,
+    clientMessage: ClientMessage,
+    acceptedAtMs: number,
+    principal: Principal | undefined,
+  ): void {
     const { message } = clientMessage;
     const idText = message.kind === "request" ? idTextOf(clientMessage) : undefined;
     // The stream ends, or has ended, when what was in flight before is answered.
     if (message.kind === "request" && isDraining()) return sendError(response, shuttingDown(message.method, false), idText);
     const pair = findPair(pairs, request);
     if (pair instanceof SidecarError) return sendError(response, pair, idText);
+    if (pair.owner !== principal) return refuseUnauthorized(request, response);
     if (message.kind === "request" && message.method === "initialize") {
       if (pair.isInitialized) {
         const error = new SidecarError("INVALID_REQUEST", "This stream has its session already; open another one for another session.");

@@ -3,11 +3,13 @@ import { SidecarError } from "../errors.ts";
 import { shuttingDown } from "../mux/failures.ts";
 import type { Lanes } from "../mux/lanes.ts";
 import type { SessionStore } from "../mux/session-store.ts";
+import type { Principal } from "../mux/session.ts";
+import type { PrincipalRoute } from "./access-guard.ts";
 import { openGetStream } from "./event-streams.ts";
 import { sendError } from "./json-response.ts";
 import { createPostRoute } from "./post-route.ts";
 import { refuse } from "./refuse.ts";
-import { findSession } from "./session-header.ts";
+import { findSession, refuseSession } from "./session-header.ts";
 import type { SseConnections } from "./sse-connection.ts";
 
 export interface McpRouteOptions {
@@ -22,25 +24,25 @@ export interface McpRouteOptions {
 export type Route = (request: IncomingMessage, response: ServerResponse) => void;
 
 /** The endpoint of MCP Streamable HTTP (MCP 2025-11-25, basic/transports). */
-export function createMcpRoute(options: McpRouteOptions): Route {
+export function createMcpRoute(options: McpRouteOptions): PrincipalRoute {
   const { sessions, connections, isDraining, nowMs } = options;
   const post = createPostRoute(options);
 
-  return (request, response) => {
+  return (request, response, principal) => {
     const acceptedAtMs = nowMs();
-    if (request.method === "POST") post(request, response, acceptedAtMs);
-    else if (request.method === "GET") openStream(request, response);
-    else if (request.method === "DELETE") endSession(request, response);
+    if (request.method === "POST") post(request, response, acceptedAtMs, principal);
+    else if (request.method === "GET") openStream(request, response, principal);
+    else if (request.method === "DELETE") endSession(request, response, principal);
     else {
       const error = new SidecarError("METHOD_NOT_ALLOWED", `This endpoint does not offer ${request.method}; use POST, GET or DELETE.`);
       refuse(request, response, error, { Allow: "POST, GET, DELETE, OPTIONS" });
     }
   };
 
-  function openStream(request: IncomingMessage, response: ServerResponse): void {
+  function openStream(request: IncomingMessage, response: ServerResponse, principal: Principal | undefined): void {
     request.resume();
-    const session = findSession(sessions, request, nowMs());
-    if (session instanceof SidecarError) sendError(response, session);
+    const session = findSession(sessions, request, principal, nowMs());
+    if (session instanceof SidecarError) refuseSession(request, response, session);
     else if (isDraining()) sendError(response, shuttingDown("GET", false));
     else {
       // Up to then the session is in use.
@@ -49,10 +51,10 @@ export function createMcpRoute(options: McpRouteOptions): Route {
     }
   }
 
-  function endSession(request: IncomingMessage, response: ServerResponse): void {
+  function endSession(request: IncomingMessage, response: ServerResponse, principal: Principal | undefined): void {
     request.resume();
-    const session = findSession(sessions, request, nowMs());
-    if (session instanceof SidecarError) return sendError(response, session);
+    const session = findSession(sessions, request, principal, nowMs());
+    if (session instanceof SidecarError) return refuseSession(request, response, session);
     sessions.end(session);
     response.writeHead(204).end();
   }

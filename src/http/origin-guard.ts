@@ -1,4 +1,4 @@
-import { isLocalhost, parseAuthority, parseOrigin } from "../authority.ts";
+import { isLocalhost, isLoopback, parseAuthority, parseOrigin } from "../authority.ts";
 
 /** `*` for every origin; undefined for the default: those of this machine. */
 export type AllowedOrigins = "*" | readonly string[] | undefined;
@@ -20,15 +20,22 @@ export interface HostCheckOptions {
   readonly allowedHosts: readonly string[] | undefined;
   /** Undefined for all interfaces. */
   readonly listenHost: string | undefined;
+  /** Where every host would be allowed: not those that the page of an attacker may be at. */
+  readonly refusesRebindable?: boolean;
 }
+
+/** Ends of names that nobody can register, so that no DNS server of an attacker answers for them. */
+const UNREGISTRABLE_NAME = /(?:^|\.)(?:local|internal|localhost|svc)$/;
+const IPV4_ADDRESS = /^\d+\.\d+\.\d+\.\d+$/;
 
 /**
  * Makes the check of the `Host` header, or of the authority in the request line.
  *
  * @returns undefined where every host is allowed.
  */
-export function createHostCheck({ allowedHosts, listenHost }: HostCheckOptions): ((authority: string) => boolean) | undefined {
-  if (allowedHosts === undefined && !isLoopback(listenHost)) return undefined;
+export function createHostCheck(options: HostCheckOptions): ((authority: string) => boolean) | undefined {
+  const { allowedHosts, listenHost, refusesRebindable = false } = options;
+  if (allowedHosts === undefined && !isLoopback(listenHost)) return refusesRebindable ? (each) => !isRebindable(each) : undefined;
   const listed = new Set(allowedHosts);
   // Clients send the same host again and again.
   let lastAllowed: string | undefined;
@@ -50,8 +57,9 @@ export function targetAuthority(url: string): string | undefined {
   return url.startsWith("/") ? undefined : /^https?:\/\/([^/?]*)/i.exec(url)?.[1];
 }
 
-function isLoopback(listenHost: string | undefined): boolean {
-  if (listenHost === undefined) return false;
-  const parsed = parseAuthority(listenHost.includes(":") ? `[${listenHost}]` : listenHost);
-  return parsed !== undefined && isLocalhost(parsed.host);
+/** Whether this may be a name that a web page has, and that it made one of this machine: no address, and no name of a cluster or a LAN. */
+function isRebindable(authority: string): boolean {
+  const host = parseAuthority(authority)?.host;
+  if (host === undefined) return true;
+  return host.includes(".") && !IPV4_ADDRESS.test(host) && !host.startsWith("[") && !UNREGISTRABLE_NAME.test(host);
 }

@@ -29,6 +29,10 @@ export class PostBatch {
     return exchange;
   }
 
+  get size(): number {
+    return this.#exchanges.length;
+  }
+
   get isListening(): boolean {
     return this.#whole.isListening;
   }
@@ -65,6 +69,10 @@ class BatchedExchange implements Exchange {
     this.idText = idText;
     this.acceptedAtMs = acceptedAtMs;
     this.#batch = batch;
+  }
+
+  get sharedBy(): number {
+    return this.#batch.size;
   }
 
   get isListening(): boolean {

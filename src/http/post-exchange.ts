@@ -12,6 +12,7 @@ import { sendAccepted, sendError, sendJson } from "./json-response.ts";
 export class PostExchange implements Exchange {
   readonly idText: string;
   readonly acceptedAtMs: number;
+  readonly sharedBy = 1;
   onDisconnect: (() => void) | undefined;
   readonly #response: ServerResponse;
   readonly #openStream: (() => OpenStream) | undefined;

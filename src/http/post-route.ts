@@ -4,7 +4,8 @@ import { isBatch, readClientBatch } from "../jsonrpc/client-batch.ts";
 import { type ClientMessage, idTextOf, readClientMessage } from "../jsonrpc/client-message.ts";
 import { hasBatches } from "../jsonrpc/protocol-versions.ts";
 import type { RequestMessage } from "../jsonrpc/message.ts";
-import type { Session } from "../mux/session.ts";
+import type { Principal, Session } from "../mux/session.ts";
+import { refuseUnauthorized } from "./access-guard.ts";
 import { acceptsEventStream, acceptsJson } from "./content-negotiation.ts";
 import { type OpenStream, openRequestStream } from "./event-streams.ts";
 import { sendAccepted, sendError, sendProblem } from "./json-response.ts";
@@ -13,31 +14,37 @@ import { PostBatch } from "./post-batch.ts";
 import { PostExchange } from "./post-exchange.ts";
 import { readBody } from "./read-body.ts";
 import { refuse } from "./refuse.ts";
-import { findSession } from "./session-header.ts";
+import { findSession, refuseSession } from "./session-header.ts";
 
 const BATCH_REFUSED = "a batch (JSON array) is not accepted; send one message per request";
 
 /** POST on the endpoint: one message of a client, or a batch of them. */
 export function createPostRoute({ lanes, sessions, connections, maxBodyBytes, nowMs }: Omit<McpRouteOptions, "isDraining">) {
-  return (request: IncomingMessage, response: ServerResponse, acceptedAtMs: number): void => {
+  return (request: IncomingMessage, response: ServerResponse, acceptedAtMs: number, principal: Principal | undefined): void => {
     if (!acceptsJson(request)) return refuse(request, response, new SidecarError("NOT_ACCEPTABLE", "Accept must allow application/json."));
     readBody(request, maxBodyBytes, (body) => {
       if (body instanceof SidecarError) return refuse(request, response, body);
-      if (isBatch(body)) return carryBatch(request, response, body, acceptedAtMs);
+      if (isBatch(body)) return carryBatch(request, response, body, acceptedAtMs, principal);
       const message = readClientMessage(body);
       if ("code" in message) sendProblem(response, message);
-      else carry(request, response, message, acceptedAtMs);
+      else carry(request, response, message, acceptedAtMs, principal);
     });
   };
 
-  function carry(request: IncomingMessage, response: ServerResponse, clientMessage: ClientMessage, acceptedAtMs: number): void {
+  function carry(
+    request: IncomingMessage,
+    response: ServerResponse,
+    clientMessage: ClientMessage,
+    acceptedAtMs: number,
+    principal: Principal | undefined,
+  ): void {
     const { message } = clientMessage;
     if (message.kind === "request" && message.method === "initialize") {
-      return initialize(request, response, clientMessage, message, acceptedAtMs);
+      return initialize(request, response, clientMessage, message, acceptedAtMs, principal);
     }
-    const session = findSession(sessions, request, nowMs());
+    const session = findSession(sessions, request, principal, nowMs());
     if (session instanceof SidecarError) {
-      sendError(response, session, message.kind === "request" ? idTextOf(clientMessage) : undefined);
+      refuseSession(request, response, session, message.kind === "request" ? idTextOf(clientMessage) : undefined);
     } else if (message.kind === "request") {
       const exchange = openExchange(request, response, session, idTextOf(clientMessage), acceptedAtMs);
       session.lane.request(session, exchange, clientMessage, message.method);
@@ -54,23 +61,35 @@ export function createPostRoute({ lanes, sessions, connections, maxBodyBytes, no
     clientMessage: ClientMessage,
     message: RequestMessage,
     acceptedAtMs: number,
+    owner: Principal | undefined,
   ): void {
+    // The token may have been taken back while the body arrived.
+    if (owner?.isRevoked === true) return refuseUnauthorized(request, response);
     const idText = idTextOf(clientMessage);
     const { "mcp-session-id": sessionId } = request.headers;
     // An id that is not alive any more says only where the client comes from.
-    if (typeof sessionId === "string" && sessions.use(sessionId, nowMs()) !== undefined) {
+    const session = typeof sessionId === "string" ? sessions.get(sessionId) : undefined;
+    if (session !== undefined && session.owner !== owner) return refuseUnauthorized(request, response);
+    if (session !== undefined) {
+      sessions.use(session.id, nowMs());
       const error = new SidecarError("INVALID_REQUEST", "This session is initialized already; call initialize without Mcp-Session-Id.");
       return sendError(response, error, idText);
     }
     const exchange = new PostExchange(response, idText, acceptedAtMs);
-    lanes.initialize(exchange, clientMessage, message, ({ id }) => exchange.setHeaders({ "Mcp-Session-Id": id }));
+    lanes.initialize(exchange, clientMessage, message, ({ id }) => exchange.setHeaders({ "Mcp-Session-Id": id }), { owner });
   }
 
-  function carryBatch(request: IncomingMessage, response: ServerResponse, body: string, acceptedAtMs: number): void {
+  function carryBatch(
+    request: IncomingMessage,
+    response: ServerResponse,
+    body: string,
+    acceptedAtMs: number,
+    principal: Principal | undefined,
+  ): void {
     const messages = readClientBatch(body);
     if (!Array.isArray(messages)) return sendProblem(response, messages);
-    const session = findSession(sessions, request, nowMs());
-    if (session instanceof SidecarError && session.code !== "SESSION_REQUIRED") return sendError(response, session);
+    const session = findSession(sessions, request, principal, nowMs());
+    if (session instanceof SidecarError && session.code !== "SESSION_REQUIRED") return refuseSession(request, response, session);
     if (session instanceof SidecarError || !hasBatches(session.protocolVersion)) {
       return sendProblem(response, { code: "INVALID_REQUEST", reason: BATCH_REFUSED, idText: undefined });
     }

@@ -1,20 +1,38 @@
-import type { IncomingMessage } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { SidecarError } from "../errors.ts";
 import { LEGACY_PROTOCOL_VERSIONS } from "../jsonrpc/protocol-versions.ts";
 import type { SessionStore } from "../mux/session-store.ts";
-import type { Session } from "../mux/session.ts";
+import type { Principal, Session } from "../mux/session.ts";
+import { refuseUnauthorized } from "./access-guard.ts";
+import { sendError } from "./json-response.ts";
 
-/** The session that a request names, or why it has none (MCP 2025-11-25, basic/transports, sessions and protocol version). */
-export function findSession(sessions: SessionStore, request: IncomingMessage, nowMs: number): Session | SidecarError {
+/**
+ * The session that a request names, or why it has none (MCP 2025-11-25, basic/transports, sessions and protocol version); to be answered
+ * by `refuseSession`. What somebody else does with a session is no use of it.
+ */
+export function findSession(
+  sessions: SessionStore,
+  request: IncomingMessage,
+  principal: Principal | undefined,
+  nowMs: number,
+): Session | SidecarError {
   const { "mcp-session-id": sessionId, "mcp-protocol-version": protocolVersion } = request.headers;
   if (typeof sessionId !== "string")
     return new SidecarError("SESSION_REQUIRED", "The Mcp-Session-Id header is missing; call initialize first.");
-  const session = sessions.use(sessionId, nowMs);
+  const session = sessions.get(sessionId);
   if (session === undefined)
     return new SidecarError("SESSION_NOT_FOUND", "This session does not exist or has ended; call initialize again.");
+  if (session.owner !== principal) return new SidecarError("UNAUTHORIZED", "The session belongs to another token.");
+  sessions.use(sessionId, nowMs);
   if (protocolVersion === undefined || protocolVersion === session.protocolVersion) return session;
   if (LEGACY_PROTOCOL_VERSIONS.includes(String(protocolVersion))) return session;
   return new SidecarError("UNSUPPORTED_PROTOCOL_VERSION", `The protocol version ${JSON.stringify(protocolVersion)} is not supported.`, {
     supported: LEGACY_PROTOCOL_VERSIONS,
   });
+}
+
+/** Answers a request that has no session. Whoever has another token is told what a wrong token is told, and no word more. */
+export function refuseSession(request: IncomingMessage, response: ServerResponse, error: SidecarError, idText?: string): void {
+  if (error.code === "UNAUTHORIZED") refuseUnauthorized(request, response);
+  else sendError(response, error, idText);
 }

@@ -16,12 +16,16 @@ export interface StatusOptions extends HealthOptions {
   readonly sessions: SessionStore;
   readonly connections: SseConnections;
   readonly counters: Counters;
+  /** What the tool policy knows; undefined where there is nothing to tell. */
+  readonly policy: () => object | undefined;
   readonly nowMs: () => number;
+  /** For `JSON.stringify`: masks what must not be read. */
+  readonly replacer: (key: string, value: unknown) => unknown;
 }
 
 /** What the sidecar does and has done since its start, in numbers (docs/OPERATIONS.md). Always 200: whether it is ready, `/readyz` says. */
 export function createStatusRoute(options: StatusOptions): Route {
-  const { version, lanes, sessions, connections, counters, nowMs } = options;
+  const { version, lanes, sessions, connections, counters, policy, nowMs, replacer } = options;
   const startedAtMs = nowMs();
 
   return (request, response) => {
@@ -38,8 +42,9 @@ export function createStatusRoute(options: StatusOptions): Route {
       openStreams: connections.size,
       rssBytes: process.memoryUsage.rss(),
       counters,
+      policy: policy(),
     };
-    sendJson(response, 200, JSON.stringify(status), { "Cache-Control": "no-store" });
+    sendJson(response, 200, JSON.stringify(status, replacer), { "Cache-Control": "no-store" });
     discardBody(request);
   };
 }

@@ -6,16 +6,50 @@ const MASK = "***";
 
 export type Redact = (text: string) => string;
 
-/** Makes a function that masks the values of all variables whose names look like credentials, wherever they occur in a text. */
-export function createRedactor(environment: Readonly<Record<string, string | undefined>>): Redact {
-  const secrets = Object.entries(environment)
-    .filter(([name]) => CREDENTIAL_NAME.test(name))
-    // Logs come in lines, and so does a private key.
-    .flatMap(([, value]) => (value ?? "").split(/\r?\n/))
-    .filter((secret) => secret.length >= MIN_SECRET_LENGTH)
+/** What must not be read in anything that the sidecar says. */
+export class Secrets {
+  readonly #texts = new Set<string>();
+  #pattern: RegExp | undefined;
+
+  /** The values of all variables whose names look like credentials. */
+  constructor(environment: Readonly<Record<string, string | undefined>>) {
+    this.add(Object.entries(environment).flatMap(([name, value]) => (CREDENTIAL_NAME.test(name) ? [value ?? ""] : [])));
+  }
+
+  add(values: readonly string[]): void {
+    for (const value of values) {
+      // Logs come in lines, and so does a private key.
+      for (const line of value.split(/\r?\n/)) {
+        const secret = line.trim();
+        if (secret.length >= MIN_SECRET_LENGTH) for (const spelled of spellings(secret)) this.#texts.add(spelled);
+      }
+    }
     // The longest first, so that a secret that contains another one is masked whole.
-    .toSorted((a, b) => b.length - a.length);
-  if (secrets.length === 0) return (text) => text;
-  const pattern = new RegExp(secrets.map((secret) => RegExp.escape(secret)).join("|"), "g");
-  return (text) => text.replace(pattern, MASK);
+    const longestFirst = [...this.#texts].toSorted((a, b) => b.length - a.length);
+    this.#pattern = longestFirst.length === 0 ? undefined : new RegExp(longestFirst.map((text) => RegExp.escape(text)).join("|"), "g");
+  }
+
+  /** Masks them, wherever they occur in a text, also where they are quoted in JSON or in a URL. */
+  readonly redact: Redact = (text) => (this.#pattern === undefined ? text : text.replace(this.#pattern, MASK));
+
+  /** For `JSON.stringify`: masks them in all strings. */
+  readonly replacer = (_key: string, value: unknown): unknown => (typeof value === "string" ? this.redact(value) : value);
+
+  /** JSON text with its strings masked; as it is where there is nothing to mask. */
+  readonly redactJson: Redact = (text) => {
+    const value: unknown = JSON.parse(text);
+    const masked = JSON.stringify(value, this.replacer);
+    return masked === JSON.stringify(value) ? text : masked;
+  };
+}
+
+/** As it is; as JSON has it, once and twice over; as JSON in ASCII has it; as a URL has it. */
+function spellings(secret: string): string[] {
+  const quoted = quote(secret);
+  const inAscii = quoted.replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  return [secret, quoted, quote(quoted), inAscii, quote(inAscii), encodeURIComponent(secret.toWellFormed())];
+}
+
+function quote(text: string): string {
+  return JSON.stringify(text).slice(1, -1);
 }

@@ -7,6 +7,7 @@ import { Gate } from "../support/gate.ts";
 import { send } from "../support/http-client.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { waitForHanging, waitForSeen } from "../support/in-flight.ts";
+import { PinnedTools } from "../support/pinned-tools.ts";
 import { readReadiness, waitForGeneration } from "../support/readiness.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";
@@ -16,7 +17,8 @@ const TOKEN = "status-token-0123456789";
 
 /** The path of every leaf, `lanes.shared.waiting`. A table that is keyed by what happened is a leaf. */
 function fieldPaths(value: unknown, path = ""): string[] {
-  const isTable = /^(counters\.(exits|answers\.failures|http\.responses|requests\.refused)|lastExit\.stderrTail)$/.test(path);
+  const isTable =
+    /^(counters\.(exits|answers\.failures|http\.responses|requests\.refused)|lastExit\.stderrTail|policy\.descriptor\.drift)$/.test(path);
   if (typeof value !== "object" || value === null || isTable) return [path];
   return Object.entries(value).flatMap(([name, member]) => fieldPaths(member, path === "" ? name : `${path}.${name}`));
 }
@@ -160,7 +162,8 @@ describe("/status", () => {
   });
 
   it("has exactly the fields that docs/OPERATIONS.md explains", async () => {
-    await using sidecar = await Sidecar.start({ flags: ["--restart-backoff-ms", "1"] });
+    await using pinned = await PinnedTools.review({ name: "exit" });
+    await using sidecar = await pinned.start();
     const client = await sidecar.client();
     await client.callTool("exit", { code: 1 });
     await waitForGeneration(sidecar, 2);

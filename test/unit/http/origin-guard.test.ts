@@ -127,6 +127,36 @@ describe("createHostCheck", () => {
     },
   );
 
+  describe("where every host would be allowed, but not those that a web page may have", () => {
+    const isAllowed = createHostCheck({ allowedHosts: undefined, listenHost: undefined, refusesRebindable: true });
+
+    it.each([
+      "localhost",
+      "127.0.0.1:8080",
+      "10.1.2.3:8080",
+      "[fd00::1]:8080",
+      "mcp-sidecar:8080",
+      "mcp.tools.svc",
+      "mcp.tools.svc.cluster.local",
+      "host.docker.internal:8080",
+      "printer.local.",
+    ])("allows %s", (host) => {
+      expect(isAllowed?.(host)).toBe(true);
+    });
+
+    it.each(["evil.com", "evil.com:8080", "EVIL.com.", "127.0.0.1.evil.com", "local.evil.com", "evil.notlocal", "", "a b"])(
+      "does not allow %j",
+      (host) => {
+        expect(isAllowed?.(host)).toBe(false);
+      },
+    );
+
+    it("leaves hosts that are configured as they are", () => {
+      const isListed = createHostCheck({ allowedHosts: ["mcp.example"], listenHost: undefined, refusesRebindable: true });
+      expect(["mcp.example", "10.1.2.3"].map((host) => isListed?.(host))).toEqual([true, false]);
+    });
+  });
+
   describe.each([undefined, "127.0.0.1"])("where hosts are configured and it listens on %s", (listenHost) => {
     const allowedHosts = ["mcp.example", "only.example:8443", "tls.example:443", "plain.example:80", "[2001:db8::1]", "10.0.0.5:8080"];
     const isAllowed = createHostCheck({ allowedHosts, listenHost });

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { CREDENTIAL_NAME, createRedactor } from "../../../src/observability/redact.ts";
+import { CREDENTIAL_NAME, type Redact, Secrets } from "../../../src/observability/redact.ts";
 
 describe("CREDENTIAL_NAME", () => {
   it.each([
@@ -23,7 +23,11 @@ describe("CREDENTIAL_NAME", () => {
   });
 });
 
-describe("createRedactor", () => {
+function createRedactor(environment: Readonly<Record<string, string | undefined>>): Redact {
+  return new Secrets(environment).redact;
+}
+
+describe("Secrets", () => {
   it("masks a secret wherever it occurs, as often as it occurs", () => {
     const redact = createRedactor({ API_KEY: "abc123xyz", HOME: "/home/user" });
     expect(redact("key=abc123xyz, in /home/user: xabc123xyzabc123xyz")).toBe("key=***, in /home/user: x******");
@@ -70,5 +74,25 @@ describe("createRedactor", () => {
         for (const value of secrets) expect(redact(`${before}${value}${after}`).includes(value)).toBe(false);
       }),
     );
+  });
+
+  it("masks what is added later, and what was known before", () => {
+    const secrets = new Secrets({ API_KEY: "abc123xyz" });
+    secrets.add(["a-new-token", "short", "abc123xyz"]);
+    expect(secrets.redact("abc123xyz a-new-token short")).toBe("*** *** short");
+  });
+
+  it.each(['quo"ted\\key', "with space & more", "schlüssel-€-😀", "tab\tin-it"])("masks %j however it is spelled", (secret) => {
+    const { redact } = new Secrets({ API_KEY: secret });
+    const once = JSON.stringify(secret).slice(1, -1);
+    const twice = JSON.stringify(once).slice(1, -1);
+    const inAscii = once.replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
+    for (const spelled of [secret, once, twice, inAscii, encodeURIComponent(secret)]) expect(redact(`<${spelled}>`)).toBe("<***>");
+  });
+
+  it("masks the strings of JSON text, and leaves it byte for byte where there is nothing to mask", () => {
+    const { redactJson } = new Secrets({ API_KEY: "abc123xyz" });
+    expect(redactJson('{"a":["key \\u0061bc123xyz"]}')).toBe('{"a":["key ***"]}');
+    expect(redactJson('{ "a": 1.0, "b": "\\u0061" }')).toBe('{ "a": 1.0, "b": "\\u0061" }');
   });
 });

@@ -1,0 +1,220 @@
+import { appendFile, mkdir, rename, rm, symlink, truncate, writeFile } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { EventStream } from "../support/event-stream.ts";
+import { HeldCall } from "../support/held-call.ts";
+import { RawClient, send } from "../support/http-client.ts";
+import { RawConnection } from "../support/raw-connection.ts";
+import { LegacySseClient } from "../support/legacy-sse-client.ts";
+import { stopAndReadLog } from "../support/log-end.ts";
+import { waitForHanging } from "../support/in-flight.ts";
+import { processEnd } from "../support/process-end.ts";
+import { readStatus } from "../support/status.ts";
+import { runMain, Sidecar, type StartOptions } from "../support/sidecar.ts";
+import { TempDir } from "../support/temp-dir.ts";
+
+const FIRST = "first-token-0123456789";
+const SECOND = "second-token-0123456789";
+const RELOADED = "auth tokens reloaded";
+const NOT_TAKEN = "auth token file not taken: the tokens stay as they were";
+const SAMPLING = { protocolVersion: "2025-11-25", capabilities: { sampling: {} }, clientInfo: { name: "raw", version: "1" } };
+
+function bearer(token: string): Record<string, string> {
+  return { Authorization: `Bearer ${token}` };
+}
+
+/** A sidecar whose token file has one token. */
+async function start(directory: TempDir, options: StartOptions = {}): Promise<Sidecar> {
+  const file = directory.file("tokens");
+  await writeFile(file, `${FIRST}\n`);
+  return Sidecar.start({ ...options, flags: ["--auth-token-file", file, ...(options.flags ?? [])] });
+}
+
+/** How often the tokens were reloaded so far. */
+function reloads(sidecar: Sidecar): number {
+  return sidecar.logLines.filter(({ msg }) => msg === RELOADED).length;
+}
+
+async function waitForReload(sidecar: Sidecar, before: number): Promise<void> {
+  await sidecar.waitFor(() => (reloads(sidecar) > before ? true : undefined), "the reload");
+}
+
+async function isLetIn(sidecar: Sidecar, token: string): Promise<boolean> {
+  const { status } = await send(`${sidecar.origin}/status`, { method: "GET", headers: bearer(token) });
+  return status === 200;
+}
+
+describe("AUTH_TOKEN_FILE", () => {
+  it("lets in with each of its tokens, and with nothing else", async () => {
+    await using directory = await TempDir.create();
+    const file = directory.file("tokens");
+    await writeFile(file, `# two of them\n${FIRST}\n\n${SECOND}\n`);
+    await using sidecar = await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN_FILE: file } });
+    const tokens = [FIRST, SECOND, `${FIRST}\n${SECOND}`, "# two of them", file, ""];
+    expect(await Promise.all(tokens.map((token) => isLetIn(sidecar, encodeURI(token))))).toEqual([true, true, false, false, false, false]);
+  });
+
+  it("that is missing keeps the sidecar from starting, with every other problem and without a server", async () => {
+    await using directory = await TempDir.create();
+    const marker = directory.file("started");
+    const flags = ["--auth-token-file", directory.file("missing"), "--port", "x"];
+    const { code, stdout, stderr } = await runMain([...flags, "--", "touch", marker]);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+    expect(stderr).toContain("allowed is a file with a token a line: it cannot be read (ENOENT)");
+    expect(stderr).toContain("--port: got");
+    expect(existsSync(marker)).toBe(false);
+  });
+
+  describe("is read again, without a restart,", () => {
+    it("when it is written over", async () => {
+      await using directory = await TempDir.create();
+      await using sidecar = await start(directory);
+      expect([await isLetIn(sidecar, FIRST), await isLetIn(sidecar, SECOND)]).toEqual([true, false]);
+      await writeFile(directory.file("tokens"), `${SECOND}\n`);
+      expect(await sidecar.waitForLog(RELOADED)).toMatchObject({ level: "info", count: 1 });
+      expect([await isLetIn(sidecar, FIRST), await isLetIn(sidecar, SECOND)]).toEqual([false, true]);
+    });
+
+    it("when another file takes its name, again and again", async () => {
+      await using directory = await TempDir.create();
+      await using sidecar = await start(directory);
+      for (const [index, token] of [SECOND, FIRST].entries()) {
+        await writeFile(directory.file("new"), token);
+        await rename(directory.file("new"), directory.file("tokens"));
+        await waitForReload(sidecar, index);
+        expect(await isLetIn(sidecar, token)).toBe(true);
+      }
+    });
+
+    it("when the link above it is exchanged, as Kubernetes does with a secret", async () => {
+      await using directory = await TempDir.create();
+      for (const [name, token] of Object.entries({ "..old": FIRST, "..new": SECOND })) {
+        await mkdir(directory.file(name));
+        await writeFile(directory.file(`${name}/tokens`), token);
+      }
+      await symlink("..old", directory.file("..data"));
+      await symlink("..data/tokens", directory.file("tokens"));
+      await using sidecar = await Sidecar.start({ flags: ["--auth-token-file", directory.file("tokens")] });
+      await symlink("..new", directory.file("..data_tmp"));
+      await rename(directory.file("..data_tmp"), directory.file("..data"));
+      await rm(directory.file("..old"), { recursive: true });
+      await sidecar.waitForLog(RELOADED);
+      expect([await isLetIn(sidecar, FIRST), await isLetIn(sidecar, SECOND)]).toEqual([false, true]);
+      expect(sidecar.logLines.filter(({ msg }) => msg === NOT_TAKEN)).toEqual([]);
+    });
+  });
+
+  it("that becomes empty, is broken, or vanishes leaves the tokens as they were, and is warned of once each time", async () => {
+    await using directory = await TempDir.create();
+    await using sidecar = await start(directory);
+    const file = directory.file("tokens");
+    await truncate(file);
+    await sidecar.waitForLog(NOT_TAKEN, ({ reason }) => reason === "it has no token");
+    await appendFile(file, `${SECOND} ${SECOND}\n`);
+    await sidecar.waitForLog(NOT_TAKEN, ({ reason }) => String(reason).startsWith("line 1 is no token"));
+    await rm(file);
+    await sidecar.waitForLog(NOT_TAKEN, ({ reason }) => reason === "it cannot be read (ENOENT)");
+    expect([await isLetIn(sidecar, FIRST), await isLetIn(sidecar, SECOND)]).toEqual([true, false]);
+    await writeFile(file, SECOND);
+    await sidecar.waitForLog(RELOADED);
+    expect([await isLetIn(sidecar, FIRST), await isLetIn(sidecar, SECOND)]).toEqual([false, true]);
+    await stopAndReadLog(sidecar);
+    expect(sidecar.logLines.filter(({ msg }) => msg === NOT_TAKEN)).toHaveLength(3);
+    expect(sidecar.transcript()).not.toContain(FIRST);
+    expect(sidecar.transcript()).not.toContain(SECOND);
+  });
+
+  describe("that loses a token", () => {
+    it("ends its sessions: calls are answered, streams end, and the client begins anew with the new token", async () => {
+      await using directory = await TempDir.create();
+      await using sidecar = await start(directory);
+      await appendFile(directory.file("tokens"), `${SECOND}\n`);
+      await sidecar.waitForLog(RELOADED);
+      const [client, other] = [await sidecar.client(bearer(FIRST)), await sidecar.client(bearer(SECOND))];
+      const headers = { ...bearer(FIRST), "Mcp-Session-Id": client.sessionId, Accept: "text/event-stream" };
+      using standalone = await EventStream.open(sidecar.url, { headers });
+      const call = client.callTool("hang", {}, "mine");
+      await waitForHanging(other, 1);
+      const held = await HeldCall.start(client, other);
+      await held.progress(1);
+      using stream = await held.stream;
+      await stream.message();
+      expect((await client.request("ping")).status).toBe(200);
+
+      await writeFile(directory.file("tokens"), SECOND);
+      expect(await call).toMatchObject({ status: 200, id: "mine", error: { data: { code: "REQUEST_CANCELLED", sent: true } } });
+      expect((await stream.message())?.text).toContain("REQUEST_CANCELLED");
+      expect(await stream.message()).toBeUndefined();
+      expect(await standalone.message()).toBeUndefined();
+      expect(await sidecar.waitForLog("sessions ended")).toMatchObject({ count: 1, reason: "their auth token is no longer valid" });
+      expect((await client.request("ping")).status).toBe(401);
+      const renewed = new RawClient(sidecar.url, bearer(SECOND));
+      renewed.sessionId = client.sessionId;
+      expect(await renewed.request("ping")).toMatchObject({ status: 404, error: { data: { code: "SESSION_NOT_FOUND" } } });
+      renewed.sessionId = "";
+      expect(await (await renewed.open()).toolText("echo", { text: "anew" })).toBe("anew");
+      expect(await other.toolText("echo", { text: "never away" })).toBe("never away");
+    });
+
+    it("ends the server that one of its sessions had for itself", async () => {
+      await using directory = await TempDir.create();
+      await using sidecar = await start(directory);
+      const client = new RawClient(sidecar.url, bearer(FIRST));
+      const opened = await client.post({ jsonrpc: "2.0", id: 1, method: "initialize", params: SAMPLING });
+      client.sessionId = String(opened.headers["mcp-session-id"]);
+      const { pid } = JSON.parse(await client.toolText("where")) as { pid: number };
+      await writeFile(directory.file("tokens"), SECOND);
+      await processEnd(pid);
+      expect(await isLetIn(sidecar, SECOND)).toBe(true);
+    });
+
+    it("ends its streams of HTTP+SSE, with a session and without one, once their calls are answered", async () => {
+      await using directory = await TempDir.create();
+      await using sidecar = await start(directory, { flags: ["--legacy-sse", "on"] });
+      await appendFile(directory.file("tokens"), `${SECOND}\n`);
+      await sidecar.waitForLog(RELOADED);
+      using initialized = await LegacySseClient.connect(sidecar.origin, {}, bearer(FIRST));
+      using silent = await LegacySseClient.open(sidecar.origin, bearer(FIRST));
+      using other = await LegacySseClient.connect(sidecar.origin, {}, bearer(SECOND));
+      const call = initialized.callTool("hang");
+      await writeFile(directory.file("tokens"), SECOND);
+      expect(await call).toMatchObject({ error: { data: { code: "REQUEST_CANCELLED" } } });
+      expect(await Promise.all([initialized.ended, silent.ended])).toEqual(["complete", "complete"]);
+      expect(await other.toolText("echo", { text: "still here" })).toBe("still here");
+      const { status } = await send(initialized.url, { headers: { ...bearer(SECOND), "Content-Type": "application/json" }, body: "{}" });
+      expect(status).not.toBe(202);
+    });
+
+    it("opens no session for who has sent the rest of a request since", async () => {
+      await using directory = await TempDir.create();
+      await using sidecar = await start(directory);
+      using connection = await RawConnection.open(sidecar.origin);
+      const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "initialize", params: SAMPLING });
+      const fields = ["Host: localhost", "Content-Type: application/json", `Content-Length: ${body.length}`];
+      await connection.write(["POST /mcp HTTP/1.1", ...fields, `Authorization: Bearer ${FIRST}`, "", body.slice(0, 10)].join("\r\n"));
+      expect(await isLetIn(sidecar, FIRST)).toBe(true);
+      await writeFile(directory.file("tokens"), SECOND);
+      await sidecar.waitForLog(RELOADED);
+      await connection.write(body.slice(10));
+      const { status, headers } = await connection.reply();
+      expect(status).toBe(401);
+      expect(headers).not.toHaveProperty("mcp-session-id");
+      expect((await readStatus(sidecar, bearer(SECOND))).lanes.private.servers).toBe(0);
+    });
+
+    it("leaves no session to who has waited for it since", async () => {
+      await using directory = await TempDir.create();
+      await using sidecar = await start(directory, { mode: "gated", env: { FIXTURE_GATE: directory.file("gate") }, untilReady: false });
+      await sidecar.waitForLog("mcp server started");
+      const client = new RawClient(sidecar.url, bearer(FIRST));
+      const opening = client.post({ jsonrpc: "2.0", id: 1, method: "initialize", params: { ...SAMPLING, capabilities: {} } });
+      while ((await readStatus(sidecar, bearer(FIRST))).lanes.shared.waiting === 0);
+      await writeFile(directory.file("tokens"), SECOND);
+      await sidecar.waitForLog(RELOADED);
+      await writeFile(directory.file("gate"), "");
+      const opened = await opening;
+      const session = { ...bearer(SECOND), "Mcp-Session-Id": String(opened.headers["mcp-session-id"]) };
+      expect(await new RawClient(sidecar.url, session).request("ping")).toMatchObject({ status: 404 });
+    });
+  });
+});

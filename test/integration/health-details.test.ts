@@ -1,0 +1,97 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type HttpReply, send } from "../support/http-client.ts";
+import { Sidecar } from "../support/sidecar.ts";
+
+const TOKEN = "s3cret-Token.0123456789";
+const NO_RESTART = ["--restart-backoff-ms", "600000", "--restart-max-ms", "600000"];
+const STATE_ONLY = { status: "not-ready", state: "backing-off" };
+const LAST_WORDS = "the last words of the server";
+
+/** Whose server has ended, and has said something on stderr. */
+async function start(flags: readonly string[], token?: string): Promise<Sidecar> {
+  const env = { CLAW_MCP_STDIO_AUTH_TOKEN: token ?? "" };
+  const sidecar = await Sidecar.start({ flags: [...NO_RESTART, ...flags], env });
+  const client = await sidecar.client(token === undefined ? {} : { Authorization: `Bearer ${token}` });
+  await client.toolText("stderr", { text: LAST_WORDS });
+  await client.callTool("exit", { code: 3 });
+  await sidecar.waitForLog("mcp server will be restarted");
+  return sidecar;
+}
+
+describe.each(["/readyz", "/healthz"])("%s", (path) => {
+  describe("where a token is configured", () => {
+    let sidecar: Sidecar;
+    beforeAll(async () => {
+      sidecar = await start([], TOKEN);
+    });
+    afterAll(() => sidecar[Symbol.asyncDispose]());
+    const ask = (headers: Readonly<Record<string, string>>): Promise<HttpReply> =>
+      send(`${sidecar.origin}${path}`, { method: "GET", headers });
+
+    it.each([undefined, "Bearer wrong", "Bearer", TOKEN])("tells no more than the state to who comes with %s", async (authorization) => {
+      const { status, body } = await ask(authorization === undefined ? {} : { Authorization: authorization });
+      expect({ status, body: JSON.parse(body) as unknown }).toStrictEqual({ status: 503, body: STATE_ONLY });
+    });
+
+    it("tells all to who has the token", async () => {
+      const { status, body } = await ask({ Authorization: `Bearer ${TOKEN}` });
+      expect({ status, body: JSON.parse(body) as unknown }).toMatchObject({
+        status: 503,
+        body: { lastExit: { stderrTail: [LAST_WORDS] } },
+      });
+    });
+
+    it.each([{ Host: "evil.com" }, { Origin: "https://evil.com" }])(
+      "tells a web page no more, even with the token: %j",
+      async (headers) => {
+        expect(JSON.parse((await ask({ ...headers, Authorization: `Bearer ${TOKEN}` })).body)).toStrictEqual(STATE_ONLY);
+      },
+    );
+  });
+
+  describe("where no token is configured", () => {
+    it("tells all to a client of this machine, and no more than the state to a page that has made its name one of it", async () => {
+      await using sidecar = await start([]);
+      const ask = (headers: Readonly<Record<string, string>>): Promise<HttpReply> =>
+        send(`${sidecar.origin}${path}`, { method: "GET", headers });
+      expect((await ask({})).body).toContain(LAST_WORDS);
+      const port = new URL(sidecar.origin).port;
+      for (const headers of [{ Host: `rebound.evil.com:${port}` }, { Origin: "https://evil.com" }, { Origin: "null" }]) {
+        const { status, body, headers: answered } = await ask(headers);
+        expect({ status, body: JSON.parse(body) as unknown }).toStrictEqual({ status: 503, body: STATE_ONLY });
+        expect(answered).not.toHaveProperty("access-control-allow-origin");
+      }
+    });
+
+    it("tells no more than the state to a host that is not listed, where hosts are", async () => {
+      await using sidecar = await start(["--allowed-hosts", "mcp.example"]);
+      const bodyFor = async (host: string): Promise<string> =>
+        (await send(`${sidecar.origin}${path}`, { method: "GET", headers: { Host: host } })).body;
+      expect(await bodyFor("mcp.example")).toContain(LAST_WORDS);
+      // As a kubelet asks.
+      expect(JSON.parse(await bodyFor("10.1.2.3:8080"))).toStrictEqual(STATE_ONLY);
+    });
+  });
+});
+
+describe("a sidecar that listens beyond loopback without a token", () => {
+  it("tells a page that has made its name one of this machine no more than the state, and gives it no /status", async () => {
+    await using sidecar = await start(["--addr", "0.0.0.0:0"]);
+    const ask = (path: string, host: string): Promise<HttpReply> =>
+      send(`${sidecar.origin}${path}`, { method: "GET", headers: { Host: host } });
+    for (const host of ["10.1.2.3:8080", "mcp-sidecar:8080"]) {
+      expect((await ask("/readyz", host)).body).toContain(LAST_WORDS);
+      expect((await ask("/status", host)).body).toContain(LAST_WORDS);
+    }
+    expect(JSON.parse((await ask("/readyz", "rebound.evil.com:8080")).body)).toStrictEqual(STATE_ONLY);
+    const { status, body } = await ask("/status", "rebound.evil.com:8080");
+    expect(status).toBe(403);
+    expect(body).toContain("HOST_NOT_ALLOWED");
+  });
+
+  it("gives /status under any name to who has the token", async () => {
+    await using sidecar = await start(["--addr", "0.0.0.0:0"], TOKEN);
+    const headers = { Host: "mcp.example", Authorization: `Bearer ${TOKEN}` };
+    expect((await send(`${sidecar.origin}/status`, { method: "GET", headers })).body).toContain(LAST_WORDS);
+  });
+});

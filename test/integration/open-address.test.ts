@@ -1,0 +1,51 @@
+import { existsSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { stopAndReadLog } from "../support/log-end.ts";
+import { runMain, Sidecar, type StartOptions } from "../support/sidecar.ts";
+import { TempDir } from "../support/temp-dir.ts";
+
+const OPEN = "no auth token is set: every client that reaches the address may call";
+const TOKEN = "s3cret-Token.0123456789";
+
+/** The lines that say that everybody may call, of one whole run. */
+async function openLines(options: StartOptions): Promise<unknown[]> {
+  await using sidecar = await Sidecar.start(options);
+  await stopAndReadLog(sidecar);
+  return sidecar.logLines.filter(({ msg }) => msg === OPEN).map(({ level }) => level);
+}
+
+/** The last of several flags counts. */
+describe("a sidecar without a token", () => {
+  it.each(["0.0.0.0:0", ":0", "[::]:0"])("that listens at %s warns of it once", async (address) => {
+    expect(await openLines({ flags: ["--addr", address] })).toEqual(["warn"]);
+  });
+
+  it.each(["127.0.0.1:0", "localhost:0", "127.1.2.3:0"])("that listens at %s warns of nothing", async (address) => {
+    expect(await openLines({ flags: ["--addr", address] })).toEqual(["info"]);
+  });
+
+  it("does not start where REQUIRE_AUTH is on, whatever it listens on: nothing runs, and the exit code is 2", async () => {
+    await using directory = await TempDir.create();
+    const marker = directory.file("started");
+    for (const [flags, env] of [
+      [["--require-auth"], {}],
+      [[], { CLAW_MCP_STDIO_REQUIRE_AUTH: "on" }],
+    ] as const) {
+      const { code, stdout, stderr } = await runMain(["--addr", "127.0.0.1:0", ...flags, "touch", marker], env);
+      expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+      expect(stderr).toContain("got on, allowed is off where neither CLAW_MCP_STDIO_AUTH_TOKEN nor CLAW_MCP_STDIO_AUTH_TOKEN_FILE is set");
+    }
+    expect(existsSync(marker)).toBe(false);
+  });
+
+  it("starts where REQUIRE_AUTH is switched off by its flag", async () => {
+    expect(await openLines({ flags: ["--require-auth=off"], env: { CLAW_MCP_STDIO_REQUIRE_AUTH: "on" } })).toEqual(["info"]);
+  });
+});
+
+describe("a sidecar with a token", () => {
+  it("warns of nothing, and starts where REQUIRE_AUTH is on", async () => {
+    const env = { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN, CLAW_MCP_STDIO_REQUIRE_AUTH: "on" };
+    expect(await openLines({ flags: ["--addr", "0.0.0.0:0"], env })).toEqual([]);
+  });
+});

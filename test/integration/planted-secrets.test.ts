@@ -1,0 +1,220 @@
+import { writeFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+import { RawClient, send } from "../support/http-client.ts";
+import { stopAndReadLog } from "../support/log-end.ts";
+import { runMain, Sidecar, type StartOptions } from "../support/sidecar.ts";
+import { TempDir } from "../support/temp-dir.ts";
+
+const TELLTALE = fileURLToPath(new URL("../fixtures/telltale-server.ts", import.meta.url));
+const TOKEN = "own-t0ken-0123456789";
+const NEXT_TOKEN = "an0ther-t0ken-0123456789";
+const ENVIRONMENT = {
+  MY_API_KEY: "sk-0123456789abcdef",
+  DB_PASSWORD: 'pass"word\\with €uro & space',
+  TLS_PRIVATE_KEY: "-----BEGIN KEY-----\nMIIEvQIBADANBgkqh\n-----END KEY-----",
+};
+/** As they would be found: the lines of a key one by one. */
+const PLANTED = [TOKEN, NEXT_TOKEN, ENVIRONMENT.MY_API_KEY, ENVIRONMENT.DB_PASSWORD, "MIIEvQIBADANBgkqh"];
+
+/** All that can be read in a text: as it stands, and the strings of the JSON in it, and of the JSON in these. */
+function readings(text: string): string[] {
+  const strings: string[] = [text];
+  for (const line of text.split("\n")) {
+    try {
+      JSON.parse(line, (_key, value: unknown) => {
+        if (typeof value === "string") strings.push(value);
+        return value;
+      });
+    } catch {
+      // No JSON.
+    }
+  }
+  return strings;
+}
+
+function findPlanted(text: string): string[] {
+  return PLANTED.filter((secret) =>
+    readings(text).some((each) =>
+      [secret, JSON.stringify(secret).slice(1, -1), encodeURIComponent(secret)].some((spelled) => each.includes(spelled)),
+    ),
+  );
+}
+
+/** A sidecar in front of the server that tells all, with its tokens in a file. */
+async function start(directory: TempDir, mode: string, tokens: string, { flags = [], ...options }: StartOptions = {}): Promise<Sidecar> {
+  const file = directory.file("tokens");
+  await writeFile(file, tokens);
+  return Sidecar.start({
+    ...options,
+    command: [process.execPath, TELLTALE, mode],
+    env: { ...ENVIRONMENT, PLANTED: JSON.stringify(PLANTED) },
+    flags: ["--auth-token-file", file, "--log-level", "debug", ...flags],
+  });
+}
+
+/** Everything that the sidecar says of itself, to who has the token and to who has none. */
+async function readAll(sidecar: Sidecar, token: string): Promise<string> {
+  const paths = ["/livez", "/readyz", "/healthz", "/status", "/mcp", "/nothing-here"];
+  const replies = await Promise.all(
+    paths.flatMap((path) =>
+      [{}, { Authorization: `Bearer ${token}` }, { Authorization: `Bearer ${token}x` }].map((headers) =>
+        send(`${sidecar.origin}${path}`, { method: "GET", headers }),
+      ),
+    ),
+  );
+  return replies.map(({ headers, body }) => `${JSON.stringify(headers)}\n${body}`).join("\n");
+}
+
+function post(sidecar: Sidecar, token: string, method: string, params: object = {}): Promise<string> {
+  const client = new RawClient(sidecar.url, { Authorization: `Bearer ${token}` });
+  return client.post({ jsonrpc: "2.0", id: 1, method, params }).then(({ body }) => body);
+}
+
+describe("planted secrets", () => {
+  it("are found by this test where they are", () => {
+    expect(PLANTED.flatMap((secret) => findPlanted(JSON.stringify({ msg: JSON.stringify([secret]) })))).toEqual(PLANTED);
+    expect(findPlanted('{"msg":"sk-\\u0030123456789abcdef"}')).toEqual([ENVIRONMENT.MY_API_KEY]);
+  });
+
+  it("are in nothing that is said of a server that prints them and ends, again and again", async () => {
+    await using directory = await TempDir.create();
+    await using sidecar = await start(directory, "normal", TOKEN, {
+      flags: ["--restart-backoff-ms", "1", "--restart-max-ms", "1000", "--crash-loop-exits", "2", "--argument-check", "warn"],
+    });
+    // A token is known for one as soon as it is valid.
+    await writeFile(directory.file("tokens"), NEXT_TOKEN);
+    await sidecar.waitForLog("auth tokens reloaded");
+    const client = await sidecar.client({ Authorization: `Bearer ${NEXT_TOKEN}` });
+    await client.request("x-test/tell");
+    const said = [JSON.stringify(await client.request("x-test/exit")), await readAll(sidecar, NEXT_TOKEN)];
+    await sidecar.waitForLog("mcp server ready", ({ generation }) => generation === 2);
+    said.push(JSON.stringify(await client.request("x-test/exit")));
+    await sidecar.waitForLog("mcp server failed: it ends again and again");
+    said.push(JSON.stringify(await client.request("x-test/refused")), await readAll(sidecar, NEXT_TOKEN));
+    for (const token of [TOKEN, NEXT_TOKEN, "wrong"])
+      said.push(await post(sidecar, token, "ping"), await post(sidecar, token, "initialize"));
+    await stopAndReadLog(sidecar);
+
+    const all = said.join("\n");
+    for (const shown of ["UPSTREAM_EXITED", "UPSTREAM_FAILED", "stderrTail", "UNAUTHORIZED", "could not log in with ***, giving up"]) {
+      expect(all).toContain(shown);
+    }
+    const log = sidecar.transcript();
+    for (const shown of ["could not log in with ***, giving up", "hello, *** is my key"]) expect(log).toContain(shown);
+    expect(log).not.toContain("log line not shown");
+    expect({ said: findPlanted(all), log: findPlanted(log) }).toEqual({ said: [], log: [] });
+  });
+
+  it.each(["refuse", "refuse-clients"])("are in nothing that is said of a server that says them in its handshake: %s", async (mode) => {
+    await using directory = await TempDir.create();
+    await using sidecar = await start(directory, mode, `${TOKEN}\n${NEXT_TOKEN}`, {
+      untilReady: mode !== "refuse",
+      flags: ["--isolation", "session"],
+    });
+    const params = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "raw", version: "1" } };
+    const refused = await post(sidecar, TOKEN, "initialize", params);
+    expect(refused).toContain("bad key: ***");
+    const said = `${refused}\n${await readAll(sidecar, TOKEN)}`;
+    await stopAndReadLog(sidecar);
+    const log = sidecar.transcript();
+    expect(log.includes("the MCP server refused initialize")).toBe(mode === "refuse");
+    expect(log).toContain("could not log in with ***, giving up");
+    expect({ said: findPlanted(said), log: findPlanted(log) }).toEqual({ said: [], log: [] });
+  });
+
+  it("are in nothing that is said of tools which are called like them, are not those that were reviewed, and are called wrongly", async () => {
+    await using directory = await TempDir.create();
+    const file = directory.file("reviewed.json");
+    const server = [process.execPath, TELLTALE, "normal"];
+    expect(await runMain(["discover", "--out", file, "--", ...server], { PLANTED: '["reviewed"]' })).toMatchObject({ code: 0 });
+    const flags = ["--descriptor", file, "--descriptor-mode", "warn", "--argument-check", "warn"];
+    await using sidecar = await start(directory, "normal", `${TOKEN}\n${NEXT_TOKEN}`, { flags });
+    const client = await sidecar.client({ Authorization: `Bearer ${TOKEN}` });
+    for (const secret of PLANTED) await client.callTool(`use-${secret}`, { count: secret });
+    const said = await readAll(sidecar, TOKEN);
+    expect(said).toContain("use-***");
+    await stopAndReadLog(sidecar);
+    const log = sidecar.transcript();
+    expect(log).toContain("use-***");
+    expect({ said: findPlanted(said), log: findPlanted(log) }).toEqual({ said: [], log: [] });
+  });
+
+  it("are in nothing that discover says where it fails", async () => {
+    const env = { ...ENVIRONMENT, PLANTED: JSON.stringify(PLANTED.slice(2)) };
+    const { code, stdout, stderr } = await runMain(["discover", "--", process.execPath, TELLTALE, "refuse"], env);
+    expect(code).toBe(1);
+    expect(stderr).toContain("could not log in with ***, giving up");
+    expect(findPlanted(`${stdout}\n${stderr}`)).toEqual([]);
+  });
+
+  it("make a log line that is no JSON without them one that is not shown", async () => {
+    const secret = '"msg":"mcp server ready';
+    await using sidecar = await Sidecar.start({ env: { ODD_TOKEN: secret }, untilReady: false });
+    expect(await sidecar.waitForLog("log line not shown: a secret is part of it")).toEqual({
+      level: "info",
+      time: expect.any(String) as string,
+      pid: sidecar.process.pid,
+      msg: expect.any(String) as string,
+    });
+    expect(await sidecar.waitForLog("listening")).toMatchObject({ path: "/mcp" });
+  });
+
+  it("are what the server says in its own results: these are not touched", async () => {
+    await using directory = await TempDir.create();
+    await using sidecar = await start(directory, "normal", `${TOKEN}\n${NEXT_TOKEN}`);
+    const client = await sidecar.client({ Authorization: `Bearer ${TOKEN}` });
+    expect(JSON.parse(await client.toolText("any"))).toEqual(PLANTED);
+    const { result } = await client.request("tools/list");
+    expect(result).toMatchObject({ tools: PLANTED.map((secret) => ({ name: `use-${secret}` })) });
+    await stopAndReadLog(sidecar);
+    expect(findPlanted(sidecar.transcript())).toEqual([]);
+  });
+
+  it("are in no answer of --check-config, and in no problem, wherever the configuration has them", async () => {
+    const flags = ["--auth-token", TOKEN, "--check-config"];
+    const inArguments = [
+      ...flags,
+      "--",
+      "server",
+      ENVIRONMENT.MY_API_KEY,
+      `--login=${ENVIRONMENT.DB_PASSWORD}`,
+      "MIIEvQIBADANBgkqh",
+      TOKEN,
+    ];
+    const shown = await runMain(inArguments, ENVIRONMENT);
+    expect(shown.code).toBe(0);
+    expect(JSON.parse(shown.stdout)).toMatchObject({ args: ["***", "--login=***", "***", "***"], authToken: "***" });
+    const wrong = [`--path=${ENVIRONMENT.MY_API_KEY}`, `--addr=${ENVIRONMENT.DB_PASSWORD}`, `--port=${TOKEN}`, ...flags];
+    const complained = await runMain([...wrong, "--", "server"], ENVIRONMENT);
+    expect(complained.code).toBe(2);
+    expect(complained.stderr).toContain('--path: got "***", allowed is');
+    for (const { stdout, stderr } of [shown, complained]) expect(findPlanted(`${stdout}\n${stderr}`)).toEqual([]);
+  });
+
+  it("are none where a file with tokens is named: its path may be shown", async () => {
+    await using directory = await TempDir.create();
+    const file = directory.file("tokens-of-the-sidecar");
+    await writeFile(file, TOKEN);
+    const { stdout } = await runMain(["--check-config", "--", "server"], { CLAW_MCP_STDIO_AUTH_TOKEN_FILE: file });
+    expect(JSON.parse(stdout)).toMatchObject({ authTokenFile: file });
+    expect(findPlanted(stdout)).toEqual([]);
+  });
+});
+
+describe("the token of a client", () => {
+  it("never reaches the server", async () => {
+    await using sidecar = await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN } });
+    const client = await sidecar.client({ Authorization: `Bearer ${TOKEN}` });
+    const sampling = { protocolVersion: "2025-11-25", capabilities: { sampling: {} }, clientInfo: { name: "raw", version: "1" } };
+    await client.post({ jsonrpc: "2.0", method: "notifications/x-vendor" });
+    const own = new RawClient(sidecar.url, { Authorization: `Bearer ${TOKEN}` });
+    own.sessionId = String((await own.post({ jsonrpc: "2.0", id: 1, method: "initialize", params: sampling })).headers["mcp-session-id"]);
+    for (const each of [client, own]) {
+      const received = `${await each.toolText("lines")}${await each.toolText("env")}`;
+      expect(received).toContain("clientInfo");
+      expect(received).not.toContain(TOKEN);
+      expect(received.toLowerCase()).not.toContain("bearer");
+    }
+  });
+});

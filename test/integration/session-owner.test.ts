@@ -1,0 +1,129 @@
+import { writeFile } from "node:fs/promises";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { EventStream } from "../support/event-stream.ts";
+import { HeldCall } from "../support/held-call.ts";
+import { type HttpCall, type HttpReply, JSON_HEADERS, type RawClient, send } from "../support/http-client.ts";
+import { LegacySseClient } from "../support/legacy-sse-client.ts";
+import { Sidecar } from "../support/sidecar.ts";
+import { TempDir } from "../support/temp-dir.ts";
+
+const OWNER = { Authorization: "Bearer token-of-the-owner" };
+const OTHER = { Authorization: "Bearer token-of-somebody-else" };
+const WRONG = { Authorization: "Bearer token-of-nobody-at-all" };
+const REQUEST = '{"jsonrpc":"2.0","id":7,"method":"x-test/of-the-other"}';
+const INITIALIZE =
+  '{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}';
+
+/** All of an answer that a client sees, but for the clock. */
+function visible({ status, headers, body }: HttpReply): object {
+  const { date: _, ...rest } = headers;
+  return { status, headers: rest, body };
+}
+
+/** The same with a valid token that is not the session's, and with one that is no token at all. */
+async function withBoth(url: string, { headers, ...call }: HttpCall): Promise<{ other: object; wrong: object }> {
+  const [other, wrong] = [
+    await send(url, { ...call, headers: { ...headers, ...OTHER } }),
+    await send(url, { ...call, headers: { ...headers, ...WRONG } }),
+  ];
+  expect(wrong.status).toBe(401);
+  return { other: visible(other), wrong: visible(wrong) };
+}
+
+describe("a session that another token has opened", () => {
+  let directory: TempDir;
+  let sidecar: Sidecar;
+  let client: RawClient;
+  beforeAll(async () => {
+    directory = await TempDir.create();
+    await writeFile(directory.file("tokens"), "token-of-the-owner\ntoken-of-somebody-else\n");
+    sidecar = await Sidecar.start({ flags: ["--auth-token-file", directory.file("tokens"), "--legacy-sse", "on"] });
+    client = await sidecar.client(OWNER);
+  });
+  afterAll(async () => {
+    await sidecar[Symbol.asyncDispose]();
+    await directory[Symbol.asyncDispose]();
+  });
+
+  it("is there for its own token, and others may open theirs", async () => {
+    const other = await sidecar.client(OTHER);
+    expect(await client.toolText("echo", { text: "mine" })).toBe("mine");
+    expect(await other.toolText("echo", { text: "theirs" })).toBe("theirs");
+  });
+
+  it.each<[string, HttpCall]>([
+    ["a request", { body: REQUEST }],
+    ["a notification", { body: '{"jsonrpc":"2.0","method":"notifications/x-of-the-other"}' }],
+    ["an answer", { body: '{"jsonrpc":"2.0","id":1,"result":{}}' }],
+    ["a batch", { body: `[${REQUEST}]` }],
+    ["initialize", { body: INITIALIZE }],
+    ["a request of another revision", { body: REQUEST, headers: { ...JSON_HEADERS, "MCP-Protocol-Version": "2025-06-18" } }],
+    ["a request of an unknown revision", { body: REQUEST, headers: { ...JSON_HEADERS, "MCP-Protocol-Version": "2099-01-01" } }],
+    ["GET", { method: "GET", headers: { Accept: "text/event-stream" } }],
+    ["GET of what is no stream", { method: "GET" }],
+    ["a resumption", { method: "GET", headers: { Accept: "text/event-stream", "Last-Event-ID": "1-1" } }],
+    ["DELETE", { method: "DELETE" }],
+  ])("answers %s just as a wrong token is answered", async (_what, call) => {
+    const headers = { ...(call.headers ?? JSON_HEADERS), "Mcp-Session-Id": client.sessionId };
+    const { other, wrong } = await withBoth(sidecar.url, { ...call, headers });
+    expect(other).toStrictEqual(wrong);
+  });
+
+  it("answers a web page just so", async () => {
+    const headers = { ...JSON_HEADERS, Origin: "http://localhost:5173", "Mcp-Session-Id": client.sessionId };
+    const { other, wrong } = await withBoth(sidecar.url, { body: REQUEST, headers });
+    expect(other).toStrictEqual(wrong);
+    expect(wrong).toMatchObject({ headers: { "access-control-allow-origin": "http://localhost:5173" } });
+  });
+
+  it("has seen nothing of all that, and lives", async () => {
+    const seen = JSON.parse(await client.toolText("seen")) as string[];
+    expect(seen.filter((method) => method.includes("of-the-other"))).toEqual([]);
+    expect(await client.toolText("echo", { text: "still mine" })).toBe("still mine");
+  });
+
+  it("gives nothing of a broken stream to who comes with its event ids", async () => {
+    const control = await sidecar.client(OWNER);
+    const call = await HeldCall.start(client, control);
+    await call.progress(1);
+    const stream = await call.stream;
+    await stream.message();
+    const lastEventId = stream.lastEventId;
+    stream[Symbol.dispose]();
+    const resume = { Accept: "text/event-stream", "Mcp-Session-Id": client.sessionId, "Last-Event-ID": lastEventId };
+    const { other, wrong } = await withBoth(sidecar.url, { method: "GET", headers: resume });
+    expect(other).toStrictEqual(wrong);
+    await call.answer("for the owner only");
+    using resumed = await EventStream.open(sidecar.url, { headers: { ...resume, ...OWNER } });
+    expect((await resumed.message())?.text).toContain("for the owner only");
+  });
+
+  it("is not kept alive by others: what they do is no use of it", async () => {
+    await using small = await Sidecar.start({
+      flags: ["--auth-token-file", directory.file("tokens"), "--max-sessions", "2"],
+    });
+    const [first, second] = [await small.client(OWNER), await small.client(OWNER)];
+    const headers = { ...JSON_HEADERS, "Mcp-Session-Id": first.sessionId };
+    for (const body of [REQUEST, INITIALIZE]) await withBoth(small.url, { body, headers });
+    await small.client(OTHER);
+    expect([(await first.request("ping")).status, (await second.request("ping")).status]).toEqual([404, 200]);
+  });
+
+  it("of HTTP+SSE is posted to by its own token only", async () => {
+    using legacy = await LegacySseClient.connect(sidecar.origin, {}, OWNER);
+    const bodies = [REQUEST, INITIALIZE, '{"jsonrpc":"2.0","method":"notifications/x-of-the-other"}'];
+    for (const body of bodies) {
+      const { other, wrong } = await withBoth(legacy.url, { body, headers: { "Content-Type": "application/json" } });
+      expect(other).toStrictEqual(wrong);
+    }
+    expect(await legacy.toolText("echo", { text: "mine" })).toBe("mine");
+    expect(legacy.messages.filter(({ id }) => id === 7)).toEqual([]);
+  });
+
+  it("of HTTP+SSE is initialized by its own token only", async () => {
+    using legacy = await LegacySseClient.open(sidecar.origin, OWNER);
+    const { other, wrong } = await withBoth(legacy.url, { body: INITIALIZE, headers: { "Content-Type": "application/json" } });
+    expect(other).toStrictEqual(wrong);
+    expect(await legacy.initialize()).toMatchObject({ result: { serverInfo: { name: "fixture" } } });
+  });
+});

@@ -1,0 +1,76 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { describe, expect, it } from "vitest";
+import { errorReply, readError } from "../support/error-reply.ts";
+import { type HttpReply, RawClient } from "../support/http-client.ts";
+import { LegacySseClient } from "../support/legacy-sse-client.ts";
+import { Sidecar } from "../support/sidecar.ts";
+import { readStatus } from "../support/status.ts";
+
+const SAMPLING = { sampling: {} };
+
+function initialize(sidecar: Sidecar, capabilities: object = {}): Promise<HttpReply> {
+  const params = { protocolVersion: "2025-11-25", capabilities, clientInfo: { name: "raw", version: "1" } };
+  return new RawClient(sidecar.url).post({ jsonrpc: "2.0", id: "mine", method: "initialize", params });
+}
+
+describe("SESSIONS_PER_MINUTE", () => {
+  it("lets so many sessions be opened at once, refuses more with 429 and when to come back, and leaves open ones alone", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--sessions-per-minute", "2"] });
+    const clients = [await sidecar.client(), await sidecar.client()];
+    const refused = await initialize(sidecar);
+    const retryAfterSeconds = Number(refused.headers["retry-after"]);
+    expect(readError(refused)).toStrictEqual(
+      errorReply(429, -32000, "RATE_LIMITED", { id: "mine", data: { sent: false, retrySafe: true, retryAfterSeconds } }),
+    );
+    expect(refused.body).toContain("No more than 2 sessions may be opened a minute.");
+    expect(refused.headers).not.toHaveProperty("mcp-session-id");
+    // Half a minute from the first, less what has passed since.
+    expect(retryAfterSeconds).toBeGreaterThan(20);
+    expect(retryAfterSeconds).toBeLessThanOrEqual(30);
+    for (const client of clients) expect(await client.toolText("echo", { text: "on" })).toBe("on");
+    expect(await readStatus(sidecar)).toMatchObject({ sessions: 2, counters: { requests: { refused: { RATE_LIMITED: 1 } } } });
+  });
+
+  it("lets a client in that comes back when it was told to", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--sessions-per-minute", "60"] });
+    let refused: HttpReply | undefined;
+    while (refused === undefined) {
+      const reply = await initialize(sidecar);
+      if (reply.status !== 200) refused = reply;
+    }
+    expect(refused.headers["retry-after"]).toBe("1");
+    await delay(1000);
+    expect((await initialize(sidecar)).status).toBe(200);
+  });
+
+  it("counts clients with a server of their own, and starts none for one that is refused", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--sessions-per-minute", "1"] });
+    expect((await initialize(sidecar, SAMPLING)).status).toBe(200);
+    expect((await initialize(sidecar, SAMPLING)).status).toBe(429);
+    expect(sidecar.logLines.filter(({ msg }) => msg === "mcp server started")).toHaveLength(2);
+    expect((await readStatus(sidecar)).lanes.private.servers).toBe(1);
+  });
+
+  it("counts no client that is refused for another reason", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--sessions-per-minute", "2", "--max-private-servers", "1"] });
+    expect((await initialize(sidecar, SAMPLING)).status).toBe(200);
+    expect((await initialize(sidecar, SAMPLING)).status).toBe(503);
+    expect((await initialize(sidecar)).status).toBe(200);
+    expect((await initialize(sidecar)).status).toBe(429);
+  });
+
+  it("holds for HTTP+SSE, too: the error comes on the stream", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--sessions-per-minute", "1", "--legacy-sse", "on"] });
+    await sidecar.client();
+    using legacy = await LegacySseClient.open(sidecar.origin);
+    expect(await legacy.request("initialize", { protocolVersion: "2024-11-05", capabilities: {} })).toMatchObject({
+      error: { data: { code: "RATE_LIMITED", sent: false } },
+    });
+  });
+
+  it("is no limit where it is not set", async () => {
+    await using sidecar = await Sidecar.start();
+    const replies = await Promise.all(Array.from({ length: 50 }, () => initialize(sidecar)));
+    expect(new Set(replies.map(({ status }) => status))).toEqual(new Set([200]));
+  });
+});

@@ -1,0 +1,33 @@
+import { existsSync, readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { OPTIONS } from "../../src/config/options.ts";
+import { ERROR_CATALOG } from "../../src/errors.ts";
+
+const ROOT = new URL("../../", import.meta.url);
+const SECURITY = readFileSync(new URL("SECURITY.md", ROOT), "utf8");
+/** The rows of its tables, without their heads. */
+const PROMISES = SECURITY.split("\n").filter((line) => line.startsWith("| ") && !line.startsWith("| promise") && !line.startsWith("| ---"));
+
+describe("SECURITY.md", () => {
+  it("names for each promise tests that there are", () => {
+    expect(PROMISES.length).toBeGreaterThan(15);
+    for (const promise of PROMISES) {
+      const tests = [...(promise.split(" | ")[1] ?? "").matchAll(/`([^`]+)`/g)].map(([, path = ""]) => path);
+      expect({ promise, tests }).not.toEqual({ promise, tests: [] });
+      expect(tests.filter((path) => !/^test\/.*\.test\.ts$/.test(path) || !existsSync(new URL(path, ROOT)))).toEqual([]);
+    }
+  });
+
+  it("names settings that there are", () => {
+    const known = new Set(Object.values(OPTIONS).map(({ variable }) => variable.replace("CLAW_MCP_STDIO_", "")));
+    const named = [...SECURITY.matchAll(/\b[A-Z]+(?:_[A-Z]+)+\b/g)].map(([name]) => name).filter((name) => !name.startsWith("CLAW_MCP"));
+    expect(named.length).toBeGreaterThan(20);
+    expect(named.filter((name) => !known.has(name) && !(name in ERROR_CATALOG))).toEqual([]);
+  });
+
+  it("has promises and what is not promised for each of the three who are not trusted", () => {
+    const sections = SECURITY.split("\n## ").filter((section) => section.startsWith("A hostile "));
+    expect(sections.map((section) => section.split("\n")[0])).toEqual(["A hostile client", "A hostile server", "A hostile web page"]);
+    for (const section of sections) expect(section).toMatch(/\| promise \|[^]*\nNot promised:\n\n- /);
+  });
+});
