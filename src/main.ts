@@ -1,12 +1,33 @@
 #!/usr/bin/env node
 import { readFileSync } from "node:fs";
-import { loadConfig, readCommandLine } from "./config/load.ts";
+import { withoutPlainOptions } from "./config/credentials.ts";
+import { type Config, loadConfig, readCommandLine } from "./config/load.ts";
+import { OPTIONS } from "./config/options.ts";
+import type { Descriptor } from "./descriptor/descriptor.ts";
+import { describeError } from "./errors.ts";
 import { ExitCode } from "./exit-code.ts";
+import { Secrets } from "./observability/redact.ts";
 
 const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as { version: string };
 
 /** As `engines` of package.json has it. */
 const OLDEST_NODE = 26;
+
+/** The first word of the command line; any other belongs to `serve`. */
+const COMMANDS: ReadonlyMap<string, (argv: readonly string[]) => Promise<number>> = new Map([
+  ["discover", runDiscover],
+  ["healthcheck", runHealthcheck],
+  ["-healthcheck", runHealthcheck],
+  ["--healthcheck", runHealthcheck],
+]);
+
+interface Configuration {
+  readonly config: Config;
+  readonly secrets: Secrets;
+  /** What DESCRIPTOR names, where it is set. */
+  readonly descriptor: Descriptor | undefined;
+  readonly unknownVariables: readonly string[];
+}
 
 process.exitCode = await main(process.argv.slice(2));
 
@@ -15,40 +36,75 @@ async function main(argv: readonly string[]): Promise<number> {
     process.stderr.write(`claw-mcp-stdio needs Node ${OLDEST_NODE} or newer; this is ${process.version}\n`);
     return 1;
   }
-  const [first] = argv;
-  const isHealthcheck = first === "healthcheck" || first === "-healthcheck" || first === "--healthcheck";
-  const commandLine = readCommandLine(isHealthcheck ? argv.slice(1) : argv);
+  const [first = "", ...rest] = argv;
+  const command = COMMANDS.get(first);
+  return command === undefined ? runServe(argv) : command(rest);
+}
+
+async function runServe(argv: readonly string[]): Promise<number> {
+  const configuration = await configure(argv, true);
+  if (typeof configuration === "number") return configuration;
+  const { serve } = await import("./commands/serve.ts");
+  await serve({ ...configuration, environment: process.env, version, stdout: process.stdout, signals: process, exit });
+  return ExitCode.ok;
+}
+
+async function runHealthcheck(argv: readonly string[]): Promise<number> {
+  const configuration = await configure(argv, false);
+  // A container's HEALTHCHECK knows 0 and 1 only.
+  if (typeof configuration === "number") return configuration === ExitCode.ok ? ExitCode.ok : ExitCode.failed;
+  const { healthcheck } = await import("./commands/healthcheck.ts");
+  const { exitCode, text } = await healthcheck(configuration.config);
+  process.stdout.write(`${text}\n`);
+  return exitCode;
+}
+
+async function runDiscover(argv: readonly string[]): Promise<number> {
+  const { discover } = await import("./commands/discover.ts");
+  return discover(argv, { environment: process.env, version, stdout: process.stdout, stderr: process.stderr, signals: process });
+}
+
+/** Reads the configuration, or does what was asked for in its place. @returns the exit code where there is nothing more to do. */
+async function configure(argv: readonly string[], isForServing: boolean): Promise<Configuration | number> {
+  const commandLine = readCommandLine(argv);
   const { flags } = commandLine;
   if (flags.has("help") || flags.has("h")) {
     const { helpText } = await import("./config/describe.ts");
     process.stdout.write(helpText());
-    return 0;
+    return ExitCode.ok;
   }
   if (flags.has("version")) {
     process.stdout.write(`${version}\n`);
-    return 0;
+    return ExitCode.ok;
   }
-
-  const { config, problems, unknownVariables } = loadConfig(commandLine, process.env, !isHealthcheck);
-  if (config === undefined) {
-    process.stderr.write(`claw-mcp-stdio: invalid configuration:\n${problems.map((problem) => `  - ${problem}\n`).join("")}`);
-    // A container's HEALTHCHECK knows 0 and 1 only.
-    return isHealthcheck ? ExitCode.failed : ExitCode.wrongConfiguration;
+  const secrets = new Secrets(withoutPlainOptions(process.env));
+  secrets.add([flags.get("auth-token") ?? ""]);
+  const { config, problems, unknownVariables } = loadConfig(commandLine, process.env, isForServing);
+  // A descriptor is looked at in front of everything, so that a wrong one is a wrong configuration, told with all that is wrong besides.
+  const file = flags.get("descriptor") ?? process.env[OPTIONS.descriptor.variable] ?? "";
+  const { descriptor, problem } = isForServing && file !== "" ? await readReviewed(file) : {};
+  if (config === undefined || problem !== undefined) {
+    const source = flags.has("descriptor") ? "--descriptor" : OPTIONS.descriptor.variable;
+    const lines = problem === undefined ? problems : [...problems, `${source}: ${problem}`];
+    process.stderr.write(`claw-mcp-stdio: invalid configuration:\n${lines.map((line) => `  - ${secrets.redact(line)}\n`).join("")}`);
+    return ExitCode.wrongConfiguration;
   }
+  secrets.add(config.authTokens);
   if (flags.has("check-config")) {
     const { effectiveConfigText } = await import("./config/describe.ts");
-    process.stdout.write(`${effectiveConfigText(config)}\n`);
-    return 0;
+    process.stdout.write(`${effectiveConfigText(config, secrets)}\n`);
+    return ExitCode.ok;
   }
-  if (isHealthcheck) {
-    const { healthcheck } = await import("./commands/healthcheck.ts");
-    const { exitCode, text } = await healthcheck(config);
-    process.stdout.write(`${text}\n`);
-    return exitCode;
+  return { config, secrets, descriptor, unknownVariables };
+}
+
+async function readReviewed(file: string): Promise<{ readonly descriptor?: Descriptor; readonly problem?: string }> {
+  const { readDescriptor } = await import("./descriptor/descriptor-file.ts");
+  try {
+    return { descriptor: readDescriptor(file) };
+  } catch (error) {
+    return { problem: describeError(error) };
   }
-  const { serve } = await import("./commands/serve.ts");
-  await serve({ config, environment: process.env, unknownVariables, version, stdout: process.stdout, signals: process, exit });
-  return 0;
 }
 
 function exit(exitCode: number, isLogStuck: boolean): void {

@@ -1,0 +1,172 @@
+import { join } from "node:path";
+import { type Environment, type FlagTypes, isDirectory, readCommandLine } from "../config/load.ts";
+import { MAX_MS } from "../config/option.ts";
+import { OPTIONS } from "../config/options.ts";
+import { anyText, type ValueKind, wholeNumber } from "../config/value-kinds.ts";
+
+/** Where the tools come from. */
+type ToolSource =
+  | { readonly kind: "process"; readonly command: string; readonly args: readonly string[]; readonly cwd: string | undefined }
+  | { readonly kind: "url"; readonly url: URL; readonly token: string | undefined };
+
+export interface DiscoverOptions {
+  readonly source: ToolSource;
+  /** As a pod would start the server; empty where only a URL is known. */
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly service: string | undefined;
+  readonly description: string | undefined;
+  /** The wrapper image that the pod uses. */
+  readonly image: string | undefined;
+  /** Of the MCP endpoint that clients of the pod call. */
+  readonly path: string;
+  /** From the start to the last tool. */
+  readonly timeoutMs: number;
+  /** The file to write; undefined for stdout. */
+  readonly out: string | undefined;
+  /** The descriptor to compare with; nothing is written then. */
+  readonly check: string | undefined;
+}
+
+export type DiscoverRequest =
+  | { readonly kind: "help" }
+  | { readonly kind: "wrong"; readonly problems: readonly string[] }
+  | { readonly kind: "discover"; readonly options: DiscoverOptions };
+
+const FLAG_TYPES = {
+  help: { type: "boolean", short: "h" },
+  out: { type: "string" },
+  service: { type: "string" },
+  description: { type: "string" },
+  image: { type: "string" },
+  "timeout-ms": { type: "string" },
+  url: { type: "string" },
+  check: { type: "string" },
+} as const satisfies FlagTypes;
+
+const DEFAULT_TIMEOUT_MS = 60_000;
+
+const httpUrl: ValueKind<URL> = {
+  allowed: `an http: or https: URL without credentials; a token is taken from ${OPTIONS.authToken.variable}`,
+  parse: (text) => {
+    const url = URL.canParse(text) ? new URL(text) : undefined;
+    const isHttp = url?.protocol === "http:" || url?.protocol === "https:";
+    return isHttp && url.username === "" && url.password === "" ? url : undefined;
+  },
+};
+
+/** Reads the command line of `discover`, flags before environment, and reports every problem at once. */
+export function readDiscoverOptions(argv: readonly string[], environment: Environment): DiscoverRequest {
+  const { flags, rest } = readCommandLine(argv, FLAG_TYPES);
+  if (flags.has("help") || flags.has("h")) return { kind: "help" };
+  const problems = [...flags.keys()]
+    .filter((name) => !(name in FLAG_TYPES))
+    .map((name) => `--${name}: no such option; see discover --help`);
+
+  function flag<Value>(name: keyof typeof FLAG_TYPES, kind: ValueKind<Value>, isShown = true): Value | undefined {
+    if (!flags.has(name)) return undefined;
+    const text = flags.get(name) ?? "";
+    const value = text === "" ? undefined : kind.parse(text);
+    if (value === undefined) {
+      const got = text === "" ? "nothing" : isShown ? JSON.stringify(text) : "a value (not shown)";
+      problems.push(`--${name}: got ${got}, allowed is ${kind.allowed}`);
+    }
+    return value;
+  }
+
+  function variable<Value>({ variable: name, kind, isSecret }: Variable<Value>): Value | undefined {
+    const text = environment[name] ?? "";
+    if (text === "") return undefined;
+    const value = kind.parse(text);
+    if (value === undefined) {
+      problems.push(`${name}: got ${isSecret ? "a value (not shown)" : JSON.stringify(text)}, allowed is ${kind.allowed}`);
+    }
+    return value;
+  }
+
+  // What is wrong with a URL may be the password in it.
+  const url = flag("url", httpUrl, false);
+  const isUrlGiven = flags.has("url");
+  const isCommandOnLine = rest.length > 0;
+  const command = isCommandOnLine ? rest[0] : variable(OPTIONS.command);
+  const args = (isCommandOnLine ? rest.slice(1) : variable(OPTIONS.args)) ?? [];
+  if (!isUrlGiven && (command === undefined || command === "")) {
+    problems.push(
+      `COMMAND: got nothing, allowed is the executable to run, behind the options or in ${OPTIONS.command.variable}; or give --url`,
+    );
+  }
+  const service = flag("service", anyText);
+  const out = flag("out", anyText);
+  const check = flag("check", anyText);
+  if (flags.has("out") && flags.has("check")) problems.push("--check: writes nothing; give it or --out, not both");
+  const path = url === undefined ? variable(OPTIONS.path) : url.pathname;
+  const timeoutMs = flag("timeout-ms", wholeNumber(MAX_MS)) ?? variable(OPTIONS.readyTimeoutMs) ?? DEFAULT_TIMEOUT_MS;
+  const description = flag("description", anyText);
+  const image = flag("image", anyText);
+  const cwd = isUrlGiven ? undefined : variable(OPTIONS.cwd);
+  if (cwd !== undefined && !isDirectory(cwd)) {
+    problems.push(`${OPTIONS.cwd.variable}: got ${JSON.stringify(cwd)}, allowed is an existing directory`);
+  }
+  const token = isUrlGiven ? variable(OPTIONS.authToken) : undefined;
+  if (problems.length > 0) return { kind: "wrong", problems };
+  const source: ToolSource = url === undefined ? { kind: "process", command: command ?? "", args, cwd } : { kind: "url", url, token };
+  return {
+    kind: "discover",
+    options: {
+      source,
+      command: command ?? "",
+      args,
+      service,
+      description,
+      image,
+      path: path ?? OPTIONS.path.defaultText ?? "/mcp",
+      timeoutMs,
+      out: out ?? (service === undefined ? undefined : snapshotPath(service)),
+      check,
+    },
+  };
+}
+
+interface Variable<Value> {
+  readonly variable: string;
+  readonly kind: ValueKind<Value>;
+  readonly isSecret: boolean;
+}
+
+/** Where pods look for the snapshot of a service. */
+function snapshotPath(service: string): string {
+  return join(".claw-discovered", `${service.replaceAll(/[/\\:]/g, "-")}.claw-describe.json`);
+}
+
+export const DISCOVER_HELP = `claw-mcp-stdio discover: lists the tools of an MCP server and writes them down as a descriptor, for people to review.
+
+Usage:
+  claw-mcp-stdio discover [options] [--] COMMAND [ARG ...]   start the server, list its tools, end it
+  claw-mcp-stdio discover [options]                          the same, with COMMAND and ARGS from the environment
+  claw-mcp-stdio discover [options] --url URL                ask one that runs: a sidecar, or any Streamable HTTP server
+  claw-mcp-stdio discover --check FILE ...                   write nothing; exit 3 where the tools are not those of FILE
+
+Options:
+  --out FILE
+      Where to write, atomically. A file that differs in nothing but the time is left as it is.
+      [default .claw-discovered/SERVICE.claw-describe.json with --service, else stdout]
+  --service NAME
+      The service in the pod.
+  --description TEXT
+      Of the service. [default "NAME MCP stdio tools."]
+  --image REF
+      The sidecar's image that the pod uses, for the record.
+  --timeout-ms MS
+      From the start to the last tool. [${OPTIONS.readyTimeoutMs.variable}, default ${DEFAULT_TIMEOUT_MS}]
+  --url URL
+      The endpoint to ask. The token of ${OPTIONS.authToken.variable} is sent to it. A COMMAND is only recorded.
+  --check FILE
+      The descriptor to compare with. The differences are printed, one a line: + new, - missing, ~ changed.
+  -h, --help
+      This text.
+
+From the environment also: ${[OPTIONS.command, OPTIONS.args, OPTIONS.cwd, OPTIONS.path].map(({ variable }) => variable).join(", ")}.
+
+Exit codes: 0 done, or no difference; 1 failed, and nothing was written: the reason and the last lines of the server's
+stderr are printed; 2 the command line is wrong; 3 --check found other tools; 128 + n ended by a signal of number n.
+`;

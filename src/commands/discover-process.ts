@@ -1,0 +1,146 @@
+import { Counters } from "../counters.ts";
+import type { JsonObject, Message, ResponseMessage } from "../jsonrpc/message.ts";
+import { outgoing } from "../jsonrpc/outgoing.ts";
+import { PendingRequests } from "../jsonrpc/pending-requests.ts";
+import { NEWEST_LEGACY_PROTOCOL_VERSION, negotiateProtocolVersion } from "../jsonrpc/protocol-versions.ts";
+import { readCapabilities } from "../mux/offer.ts";
+import { answerPing, refuseRequest } from "../mux/refused-requests.ts";
+import type { Log } from "../observability/log.ts";
+import type { Secrets } from "../observability/redact.ts";
+import { type ChildCommand, STOP_GRACES } from "../upstream/child-process.ts";
+import { type ClientInfo, HandshakeError, INITIALIZED_NOTIFICATION, initializeRequest } from "../upstream/handshake.ts";
+import { Life } from "../upstream/life.ts";
+import { describeExit } from "../upstream/run-end.ts";
+import { DiscoverError, endedError, type Listing, type ListingBounds, readAnswer } from "./discover-listing.ts";
+import { MAX_LIST_LENGTH, readToolPages, type ToolsPage } from "./discover-pages.ts";
+
+/** What may wait for a server that asks and does not read the answers, in UTF-16 units; beyond it, it gets none. */
+const MAX_QUEUED_LENGTH = 1024 * 1024;
+
+export interface ProcessListingOptions extends ListingBounds {
+  readonly command: ChildCommand;
+  readonly clientInfo: ClientInfo;
+  readonly secrets: Secrets;
+  /** Ends all processes at once. */
+  readonly kill: AbortSignal;
+  /** Called once it runs, with what tells the last line of its stderr. */
+  readonly onStart: (stderrLastLine: () => string | undefined) => void;
+}
+
+/**
+ * Starts the server, with the sidecar's own handshake, lists its tools, and ends it with all of its process group, however it goes.
+ *
+ * @throws DiscoverError with the tail of its stderr.
+ */
+export async function listFromProcess(options: ProcessListingOptions): Promise<Listing> {
+  const server = new ListedServer(options);
+  try {
+    return await server.list();
+  } catch (error) {
+    await server.stop();
+    throw error instanceof DiscoverError || error instanceof HandshakeError ? server.explain(error) : error;
+  } finally {
+    await server.stop();
+  }
+}
+
+class ListedServer {
+  readonly #options: ProcessListingOptions;
+  readonly #life: Life;
+  readonly #counters = new Counters();
+  readonly #pending = new PendingRequests<(answer: ResponseMessage, text: string) => void>();
+  /** Rejects with what makes a listing impossible. */
+  readonly #failed = Promise.withResolvers<never>();
+  #method = "initialize";
+
+  constructor(options: ProcessListingOptions) {
+    this.#options = options;
+    const { command, clientInfo, secrets, kill, timeoutMs } = options;
+    this.#life = new Life(
+      {
+        command,
+        limits: { maxLineLength: MAX_LIST_LENGTH, ...STOP_GRACES },
+        handshake: { request: initializeRequest(clientInfo), initializedNotification: () => INITIALIZED_NOTIFICATION },
+        readyTimeoutMs: timeoutMs,
+        generation: 1,
+        counters: this.#counters,
+        log: SILENT,
+        secrets,
+        nowMs: () => performance.now(),
+      },
+      {
+        onMessage: (message, text) => this.#onMessage(message, text),
+        onRefused: () => undefined,
+        onOverlongLine: ({ length, hasMethod }) => {
+          if (!hasMethod) this.#fail(`its answer to ${this.#method} has ${length} characters, more than ${MAX_LIST_LENGTH}`);
+        },
+      },
+    );
+    kill.addEventListener("abort", () => this.#life.kill());
+    options.onStart(() => this.#life.stderrTail.at(-1));
+  }
+
+  /** With all that the server said besides, which is there once it has ended. */
+  explain({ message }: Error): DiscoverError {
+    const { noiseLines } = this.#counters.dropped;
+    const noise = noiseLines === 0 ? "" : ` (lines on its stdout that are not JSON-RPC: ${noiseLines})`;
+    return new DiscoverError(`${message}${noise}`, this.#life.stderrTail);
+  }
+
+  list(): Promise<Listing> {
+    const { signal } = this.#options;
+    const onEnd = (): void => this.#failed.reject(endedError(this.#options, this.#method));
+    if (signal.aborted) onEnd();
+    else signal.addEventListener("abort", onEnd, { once: true });
+    void this.#life.lost.then((exit) => {
+      const { kind, reason } = this.#life.stopCause ?? describeExit(exit);
+      const subject = kind === "pipe-closed" ? "" : `${this.#options.command.command} `;
+      this.#fail(`${subject}${reason}${kind === "spawn-failed" ? "" : ` before it answered ${this.#method}`}`);
+    });
+    return Promise.race([this.#list(), this.#failed.promise]);
+  }
+
+  /** Until nothing of its process group is left. */
+  stop(): Promise<void> {
+    return this.#life.stop("stopped", "the tools are listed");
+  }
+
+  async #list(): Promise<Listing> {
+    const { resultText } = await this.#life.handshake.catch((error: unknown) => {
+      if (error instanceof HandshakeError) throw error;
+      // It has ended, and how is about to be told.
+      return this.#failed.promise;
+    });
+    this.#method = "tools/list";
+    const hasToolsCapability = (readCapabilities(resultText)["tools"] ?? false) !== false;
+    return {
+      // The sidecar speaks every revision in the server's place.
+      protocolVersion: negotiateProtocolVersion(NEWEST_LEGACY_PROTOCOL_VERSION),
+      hasToolsCapability,
+      tools: hasToolsCapability ? await readToolPages((params) => this.#requestPage(params)) : [],
+    };
+  }
+
+  async #requestPage(params: JsonObject | undefined): Promise<ToolsPage> {
+    const id = this.#pending.mintId();
+    const answered = new Promise<{ answer: ResponseMessage; text: string }>((resolve) => {
+      this.#pending.add(id, (answer, text) => resolve({ answer, text }));
+    });
+    this.#life.send(outgoing(JSON.stringify({ jsonrpc: "2.0", id, method: this.#method, params })));
+    const { answer, text } = await answered;
+    return { result: readAnswer(answer, this.#method), length: text.length };
+  }
+
+  #onMessage(message: Message, text: string): void {
+    if (message.kind === "response") this.#pending.take(message.id)?.(message, text);
+    else if (message.kind === "request" && this.#life.queuedLength < MAX_QUEUED_LENGTH) {
+      this.#life.send(outgoing(message.method === "ping" ? answerPing(message, text) : refuseRequest(message, text)));
+    }
+  }
+
+  #fail(reason: string): void {
+    this.#failed.reject(new DiscoverError(reason));
+  }
+}
+
+const SILENT: Log = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };

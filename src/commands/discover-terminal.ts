@@ -1,0 +1,56 @@
+import { stripVTControlCharacters } from "node:util";
+
+/** What a terminal would obey, or a reader would not see: controls, direction marks, zero-width characters. */
+const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+
+/** A text of somebody else's making, on one line and without anything that a terminal would obey. */
+export function plainText(text: string): string {
+  return stripVTControlCharacters(text).replace(INVISIBLE, " ");
+}
+
+/** Stderr, as the process has it. */
+export interface Terminal {
+  readonly isTTY?: boolean;
+  readonly columns?: number;
+  write(text: string): unknown;
+}
+
+/** Some terminals do not know their width, and say 0. */
+function columnsOf({ columns = 0 }: Terminal): number {
+  return columns > 0 ? columns : DEFAULT_COLUMNS;
+}
+
+const INTERVAL_MS = 500;
+const DEFAULT_COLUMNS = 80;
+const ERASE_LINE = "\r\u001B[2K";
+
+/**
+ * Tells, on one line that is written over and over, that it still waits and for how long: an `npx` server may download for a minute.
+ * Only on a terminal; what ends at once shows nothing.
+ */
+export class ProgressLine {
+  readonly #terminal: Terminal;
+  readonly #timer: NodeJS.Timeout | undefined;
+  #isShown = false;
+
+  /** @param lastWords what is told besides, where there is something. */
+  constructor(terminal: Terminal, subject: string, lastWords: () => string | undefined) {
+    this.#terminal = terminal;
+    if (terminal.isTTY !== true) return;
+    const startMs = performance.now();
+    this.#timer = setInterval(() => {
+      const seconds = Math.floor((performance.now() - startMs) / 1000);
+      const words = lastWords() ?? "";
+      const line = plainText(`${subject}: waiting for its tools, ${seconds} s${words === "" ? "" : `: ${words}`}`);
+      // In the last column the line might be broken, and only half of it erased.
+      terminal.write(`${ERASE_LINE}${line.slice(0, columnsOf(terminal) - 1)}`);
+      this.#isShown = true;
+    }, INTERVAL_MS).unref();
+  }
+
+  end(): void {
+    clearInterval(this.#timer);
+    if (this.#isShown) this.#terminal.write(ERASE_LINE);
+    this.#isShown = false;
+  }
+}

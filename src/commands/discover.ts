@@ -1,0 +1,162 @@
+import { constants } from "node:os";
+import { withoutPlainOptions } from "../config/credentials.ts";
+import type { Environment } from "../config/load.ts";
+import { OPTIONS } from "../config/options.ts";
+import { serverEnvironment } from "../config/server-environment.ts";
+import { DescriptorError } from "../descriptor/descriptor.ts";
+import { readDescriptor, writeDescriptor } from "../descriptor/descriptor-file.ts";
+import { describeError } from "../errors.ts";
+import { ExitCode } from "../exit-code.ts";
+import { Secrets } from "../observability/redact.ts";
+import { type SignalSource, waitForSignal } from "../shutdown.ts";
+import { checkListing } from "./discover-check.ts";
+import { DiscoverError, type Listing } from "./discover-listing.ts";
+import { DISCOVER_HELP, type DiscoverOptions, readDiscoverOptions } from "./discover-options.ts";
+import { snapshotText, unchangedSince } from "./discover-snapshot.ts";
+import { plainText, ProgressLine, type Terminal } from "./discover-terminal.ts";
+
+interface Output {
+  write(text: string, callback?: (error?: Error | null) => void): unknown;
+  on(event: "error", listener: () => void): unknown;
+}
+
+export interface DiscoverContext {
+  readonly environment: Environment;
+  readonly version: string;
+  /** For what was asked for: a snapshot, differences, the help. */
+  readonly stdout: Output;
+  /** For people. */
+  readonly stderr: Terminal & Output;
+  readonly signals: SignalSource & { on(event: "uncaughtException", listener: (error: Error) => void): unknown };
+}
+
+/** Lists a server's tools and writes them down, or compares them with what was written down. @returns the exit code. */
+export async function discover(argv: readonly string[], context: DiscoverContext): Promise<number> {
+  const { environment, stdout, stderr } = context;
+  // Of stdout, the callback of each write tells it; that nobody reads stderr is no reason to fail.
+  for (const output of [stdout, stderr]) output.on("error", () => undefined);
+  const request = readDiscoverOptions(argv, environment);
+  if (request.kind === "help") {
+    stdout.write(DISCOVER_HELP);
+    return ExitCode.ok;
+  }
+  if (request.kind === "wrong") {
+    stderr.write(`claw-mcp-stdio: invalid configuration:\n${request.problems.map((problem) => `  - ${problem}\n`).join("")}`);
+    return ExitCode.wrongConfiguration;
+  }
+  const run = new DiscoverRun(request.options, context);
+  try {
+    return await run.complete();
+  } catch (error) {
+    const { redact } = new Secrets(withoutPlainOptions(environment));
+    const tail = error instanceof DiscoverError ? error.stderrTail : [];
+    stderr.write(`discover failed: ${plainText(redact(describeError(error)))}\n`);
+    if (tail.length > 0) stderr.write(`the last lines of the server's stderr:\n${tail.map((line) => `  ${plainText(line)}\n`).join("")}`);
+    if (!(error instanceof DiscoverError || error instanceof DescriptorError))
+      stderr.write(`${plainText(redact(String((error as Error).stack)))}\n`);
+    return run.signalExitCode ?? ExitCode.failed;
+  }
+}
+
+class DiscoverRun {
+  /** What a shell would report for the signal that has come. */
+  signalExitCode: number | undefined;
+  readonly #options: DiscoverOptions;
+  readonly #context: DiscoverContext;
+  readonly #ended = new AbortController();
+  readonly #kill = new AbortController();
+
+  constructor(options: DiscoverOptions, context: DiscoverContext) {
+    this.#options = options;
+    this.#context = context;
+    const { signals } = context;
+    const endBy = (signal: NodeJS.Signals): void => {
+      this.signalExitCode = 128 + (constants.signals[signal] ?? 0);
+      this.#ended.abort(new DiscoverError(`ended by ${signal}`));
+    };
+    void waitForSignal(signals, () => this.#kill.abort()).then(endBy);
+    // The terminal is gone.
+    signals.on("SIGHUP", endBy);
+    // The state is unknown then; no process may be left.
+    signals.on("uncaughtException", (error) => {
+      this.#kill.abort();
+      this.#ended.abort(new DiscoverError(`a defect: ${describeError(error)}`));
+    });
+  }
+
+  async complete(): Promise<number> {
+    const { check } = this.#options;
+    // What cannot be read is told before anything is started.
+    const reviewed = check === undefined ? undefined : readDescriptor(check);
+    const listing = await this.#list();
+    // Time that runs out while the server is being ended does not matter any more; a signal does.
+    const end: unknown = this.#ended.signal.reason;
+    if (end instanceof DiscoverError) throw end;
+    if (!listing.hasToolsCapability) this.#tell("note: the server does not declare the capability `tools`: it was not asked for any");
+    if (reviewed === undefined) return this.#write(listing);
+    const { lines, driftCount, notes } = checkListing(reviewed, listing, this.#options);
+    await this.#print(lines.map((line) => `${line}\n`).join(""));
+    for (const note of notes) this.#tell(`note: ${note}`);
+    this.#tell(driftCount === 0 ? `${count(listing)}, as in ${check}` : `${driftCount} of the tools differ from ${check}`);
+    return driftCount === 0 ? ExitCode.ok : ExitCode.drift;
+  }
+
+  async #write(listing: Listing): Promise<number> {
+    const { out } = this.#options;
+    const textAt = (discoveredAt: Date): string => snapshotText(listing, this.#options, discoveredAt);
+    if (out === undefined) {
+      await this.#print(textAt(new Date()));
+      this.#tell(count(listing));
+      return ExitCode.ok;
+    }
+    const since = unchangedSince(out, textAt);
+    if (since !== undefined) {
+      this.#tell(`${count(listing)}, unchanged since ${since}: ${out} is left as it was`);
+      return ExitCode.ok;
+    }
+    writeDescriptor(out, textAt(new Date()));
+    this.#tell(`${count(listing)}, written to ${out}`);
+    return ExitCode.ok;
+  }
+
+  async #list(): Promise<Listing> {
+    const { source, timeoutMs } = this.#options;
+    const { environment, version, stderr } = this.#context;
+    let stderrLastLine = (): string | undefined => undefined;
+    const progress = new ProgressLine(stderr, source.kind === "url" ? source.url.origin : source.command, () => stderrLastLine());
+    const timer = setTimeout(() => this.#ended.abort(), timeoutMs);
+    const bounds = { signal: this.#ended.signal, timeoutMs, clientInfo: { name: "claw-mcp-stdio", version } };
+    try {
+      if (source.kind === "url") {
+        const { listFromUrl } = await import("./discover-url.ts");
+        return await listFromUrl({ ...bounds, url: source.url, token: source.token, tokenVariable: OPTIONS.authToken.variable });
+      }
+      const { listFromProcess } = await import("./discover-process.ts");
+      return await listFromProcess({
+        ...bounds,
+        command: { command: source.command, args: source.args, env: serverEnvironment(environment), cwd: source.cwd },
+        secrets: new Secrets(withoutPlainOptions(environment)),
+        kill: this.#kill.signal,
+        onStart: (lastLine) => {
+          stderrLastLine = lastLine;
+        },
+      });
+    } finally {
+      clearTimeout(timer);
+      progress.end();
+    }
+  }
+
+  async #print(text: string): Promise<void> {
+    const error = await new Promise<Error | null | undefined>((resolve) => this.#context.stdout.write(text, resolve));
+    if (error instanceof Error) throw new DiscoverError(`stdout cannot be written: ${error.message}`);
+  }
+
+  #tell(line: string): void {
+    this.#context.stderr.write(`${line}\n`);
+  }
+}
+
+function count({ tools }: Listing): string {
+  return tools.length === 1 ? "1 tool" : `${tools.length} tools`;
+}

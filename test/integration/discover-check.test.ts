@@ -1,0 +1,136 @@
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { listTools, runDiscover } from "../support/discover.ts";
+import { FIXTURE } from "../support/sidecar.ts";
+import { TempDir } from "../support/temp-dir.ts";
+
+const SERVER = [process.execPath, FIXTURE];
+const SEARCH = {
+  name: "search",
+  description: "Searches.",
+  inputSchema: { type: "object", properties: { limit: { type: "integer", maximum: 100 } } },
+  annotations: { readOnlyHint: true },
+};
+const FETCH = { name: "fetch", description: "Fetches." };
+
+/** A snapshot of these tools, and a server that lists others. */
+async function check(
+  reviewed: readonly object[],
+  live: readonly object[],
+  args: readonly string[] = [],
+  directory?: TempDir,
+): Promise<Awaited<ReturnType<typeof runDiscover>> & { snapshot: string }> {
+  await using own = await TempDir.create();
+  const used = directory ?? own;
+  const path = used.file("snapshot.json");
+  const made = await runDiscover(["--out", path, "--image", "claw:v1", ...SERVER], { env: await listTools(used, reviewed) });
+  expect(made.code).toBe(0);
+  const snapshot = readFileSync(path, "utf8");
+  const result = await runDiscover(["--check", path, ...args, "--", ...SERVER], { env: await listTools(used, live) });
+  expect(readFileSync(path, "utf8")).toBe(snapshot);
+  expect(readdirSync(used.path).toSorted()).toEqual(["snapshot.json", "tools.json"]);
+  const shorten = (text: string): string => text.replaceAll(used.path, "DIR");
+  return { ...result, stderr: shorten(result.stderr), snapshot };
+}
+
+describe("discover --check", () => {
+  it("exits 0, with nothing on stdout, where the tools are those of the descriptor, in whatever order", async () => {
+    const reordered = { ...SEARCH, inputSchema: { properties: { limit: { maximum: 100, type: "integer" } }, type: "object" } };
+    expect(await check([SEARCH, FETCH], [FETCH, reordered])).toMatchObject({
+      code: 0,
+      stdout: "",
+      stderr: "2 tools, as in DIR/snapshot.json\n",
+    });
+  });
+
+  it("exits 3 on drift, writes nothing, and names each difference on a line of stdout", async () => {
+    const changed = {
+      ...SEARCH,
+      description: "Searches, and tells us all.",
+      inputSchema: { type: "object", properties: { limit: { type: "integer", maximum: 1000 } } },
+      annotations: { readOnlyHint: false },
+    };
+    const { code, stdout, stderr } = await check([SEARCH, FETCH], [{ name: "exfiltrate", description: "New." }, changed]);
+    expect(code).toBe(3);
+    expect(stdout.trimEnd().split("\n")).toEqual([
+      '+ exfiltrate: new: "New."',
+      "- fetch: missing: the server does not list it",
+      '~ search: description: "Searches." -> "Searches, and tells us all."',
+      "~ search: inputSchema.properties.limit.maximum: 100 -> 1000",
+      "~ search: annotations.readOnlyHint: true -> false",
+    ]);
+    expect(stderr).toBe("3 of the tools differ from DIR/snapshot.json\n");
+  });
+
+  it("finds a difference on a later page", async () => {
+    await using directory = await TempDir.create();
+    const path = directory.file("snapshot.json");
+    await runDiscover(["--out", path, ...SERVER], { env: await listTools(directory, [SEARCH], [FETCH]) });
+    const env = await listTools(directory, [SEARCH], [{ ...FETCH, description: "Fetches more." }]);
+    expect(await runDiscover(["--check", path, ...SERVER], { env })).toMatchObject({
+      code: 3,
+      stdout: '~ fetch: description: "Fetches." -> "Fetches more."\n',
+    });
+  });
+
+  it("shows nothing that a terminal would obey", async () => {
+    const { code, stdout } = await check([SEARCH], [SEARCH, { name: "a\u001B[2Jb", description: "\u202Ereversed\u0007" }]);
+    expect(code).toBe(3);
+    // oxlint-disable-next-line no-control-regex -- that is what must not be there
+    expect(stdout).not.toMatch(/[\u0000-\u0009\u000B-\u001F\u007F\u202E]/);
+    expect(stdout).toContain("reversed");
+  });
+
+  it("tells on stderr, without calling it drift, that command, arguments or image are others than recorded", async () => {
+    const same = await check([SEARCH], [SEARCH], ["--image", "claw:v1"]);
+    expect(same).toMatchObject({ code: 0, stderr: "1 tool, as in DIR/snapshot.json\n" });
+    await using directory = await TempDir.create();
+    const path = directory.file("snapshot.json");
+    const env = await listTools(directory, [SEARCH]);
+    await runDiscover(["--out", path, "--image", "claw:v1", ...SERVER], { env });
+    const script = `exec '${process.execPath}' '${FIXTURE}'`;
+    const { code, stdout, stderr } = await runDiscover(["--check", path, "--image", "claw:v2", "sh", "-c", script], { env });
+    expect({ code, stdout }).toEqual({ code: 0, stdout: "" });
+    expect(stderr.split("\n").slice(0, 3)).toEqual([
+      "note: the command is not the one that the descriptor records",
+      "note: the list of arguments is not the one that the descriptor records",
+      "note: the wrapper image is not the one that the descriptor records",
+    ]);
+  });
+
+  it("reads descriptors that were written by hand", async () => {
+    await using directory = await TempDir.create();
+    const path = directory.file("by-hand.json");
+    writeFileSync(path, JSON.stringify({ version: 2, tools: [SEARCH] }));
+    const result = await runDiscover(["--check", path, ...SERVER], { env: await listTools(directory, [SEARCH]) });
+    expect(result).toEqual({ code: 0, stdout: "", stderr: `1 tool, as in ${path}\n` });
+  });
+
+  it.each([
+    ["does not exist", undefined, "does not exist"],
+    ["is no JSON", "{", "is not JSON"],
+    ["is of another version", '{"version":1,"tools":[]}', "only version 2 is known"],
+  ])("exits 1, before it starts the server, where the descriptor %s", async (_what, text, reason) => {
+    await using directory = await TempDir.create();
+    const path = directory.file("snapshot.json");
+    if (text !== undefined) writeFileSync(path, text);
+    const { code, stdout, stderr } = await runDiscover(["--check", path, "sh", "-c", `touch '${directory.file("started")}'`]);
+    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+    expect(stderr).toContain(`discover failed: ${path}: `);
+    expect(stderr).toContain(reason);
+    expect(readdirSync(directory.path)).not.toContain("started");
+  });
+
+  it("exits 1, and not 3, where the server cannot be asked", async () => {
+    await using directory = await TempDir.create();
+    const path = directory.file("snapshot.json");
+    writeFileSync(path, JSON.stringify({ version: 2, tools: [SEARCH] }));
+    const { code, stdout, stderr } = await runDiscover(["--check", path, ...SERVER, "exit-at-initialize"]);
+    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+    expect(stderr).toContain("exited with code 3 before it answered initialize");
+  });
+
+  it("does not go together with --out: exit code 2", async () => {
+    expect((await runDiscover(["--check", "a", "--out", "b", ...SERVER])).code).toBe(2);
+  });
+});

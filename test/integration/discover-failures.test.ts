@@ -1,0 +1,176 @@
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { closeSync, existsSync, openSync, readdirSync, writeFileSync } from "node:fs";
+import { constants } from "node:os";
+import { promisify } from "node:util";
+import { describe, expect, it } from "vitest";
+import { listingServer, listTools, RunningDiscover, runDiscover } from "../support/discover.ts";
+import { FIXTURE, groupMembers, isGroupAlive, MAIN } from "../support/sidecar.ts";
+import { TempDir } from "../support/temp-dir.ts";
+
+const SERVER = [process.execPath, FIXTURE];
+
+/** A run that fails: exit code 1, nothing on stdout, no file. @returns what it says. */
+async function failure(
+  command: readonly string[],
+  flags: readonly string[] = [],
+  env: Readonly<Record<string, string>> = {},
+): Promise<string> {
+  await using directory = await TempDir.create();
+  const out = ["--out", directory.file("made/snapshot.json")];
+  const { code, stdout, stderr } = await runDiscover([...flags, ...out, "--", ...command], { env });
+  expect({ code, stdout, files: readdirSync(directory.path) }).toEqual({ code: 1, stdout: "", files: [] });
+  return stderr;
+}
+
+describe("discover fails, and writes nothing, where the server", () => {
+  it("exits at its start: with the tail of its stderr", async () => {
+    expect(await failure([...SERVER, "exit-at-initialize"])).toBe(
+      `discover failed: ${process.execPath} exited with code 3 before it answered initialize\nthe last lines of the server's stderr:\n  cannot open the database\n`,
+    );
+  });
+
+  it("exits between two pages: with the tail of its stderr", async () => {
+    const stderr = await failure(listingServer("exits-at-page-2"));
+    expect(stderr).toContain("exited with code 7 before it answered tools/list\n");
+    expect(stderr).toContain("\n  the database is gone\n");
+  });
+
+  it.each([
+    ["does not exist", ["/no/such/program"], "discover failed: /no/such/program could not be started (ENOENT)\n"],
+    ["is not executable", [FIXTURE], `discover failed: ${FIXTURE} could not be started (EACCES)\n`],
+  ])("%s", async (_what, command, said) => {
+    expect(await failure(command)).toBe(said);
+  });
+
+  it("refuses initialize", async () => {
+    expect(await failure([...SERVER, "refuse"])).toContain('refused initialize: {"code":-32603,"message":"no license"}\n');
+  });
+
+  it("refuses tools/list", async () => {
+    await using directory = await TempDir.create();
+    const env = await listTools(directory);
+    writeFileSync(String(env["FIXTURE_TOOLS"]), JSON.stringify({ pages: [], error: { code: -32603, message: "no quota" } }));
+    expect(await failure(SERVER, [], env)).toBe("discover failed: the server refused tools/list: no quota (code -32603)\n");
+  });
+
+  it("closes its stdout and lives on", async () => {
+    expect(await failure([...SERVER, "close-stdout-at-initialize"])).toBe(
+      "discover failed: the server closed its stdout before it answered initialize\n",
+    );
+  });
+
+  it.each([
+    ["initialize", "silent", "300"],
+    // Its start and its first answers take a part of that.
+    ["tools/list", "hangs-at-page-2", "4000"],
+  ])("does not answer %s in time", async (method, mode, timeoutMs) => {
+    expect(await failure(listingServer(mode), ["--timeout-ms", timeoutMs])).toContain(
+      `discover failed: no answer to ${method} within ${timeoutMs} ms`,
+    );
+  });
+
+  it.each([
+    ["names the same cursor again", "same-cursor", "tools/list: page 2 names a cursor that was there before; the list would never end"],
+    ["pages for ever", "endless", "tools/list: more than 1000 pages"],
+    ["has too many tools", "many-tools", "tools/list: more than 10000 tools"],
+    ["lists too much in all", "huge-pages", "tools/list: longer than 67108864 bytes in all"],
+    ["lists too much at once", "huge-line", /its answer to tools\/list has 7\d{7} characters, more than 67108864/],
+    ["answers with something else", "no-list", "tools/list: page 1 has no list of tools"],
+  ])("%s", async (_what, mode, said) => {
+    expect(await failure(listingServer(mode))).toMatch(said);
+  });
+
+  it.each([
+    ["two tools of one name", [[{ name: "a" }], [{ name: "b" }, { name: " a " }]], 'tools/list: "a" is there more than once\n'],
+    ["tools without a name", [[{ name: "a" }, {}, { name: " " }]], "tools/list: tool 2 has no name, tool 3 has no name\n"],
+    ["a tool that is none", [[{ name: "a" }], ["b" as unknown as object]], "tools/list: tool 1 of page 2 is no object\n"],
+    ["a schema that is none", [[{ name: "a", inputSchema: "any" }]], 'tools/list: "a" cannot be written down'],
+  ])("lists %s", async (_what, pages: object[][], said) => {
+    await using directory = await TempDir.create();
+    expect(await failure(SERVER, [], await listTools(directory, ...pages))).toContain(said);
+  });
+
+  it("floods its stderr: only the last lines are shown", async () => {
+    const lines = (await failure(listingServer("floods-stderr"))).trimEnd().split("\n");
+    expect(lines).toHaveLength(22);
+    expect(lines.at(-1)).toMatch(/^ {2}line 20000 e+$/);
+  });
+
+  it("prints a secret, or what a terminal would obey: the one is masked, the other left out", async () => {
+    const env = { FIXTURE_API_KEY: "hunter2hunter2", CLAW_MCP_STDIO_AUTH_TOKEN: "fresh-token-of-the-sidecar" };
+    const stderr = await failure(listingServer("tells-secret"), [], env);
+    expect(stderr).toContain("  cannot log in with ***, sidecar token undefined\n  red \n");
+    expect(stderr).not.toContain("hunter2");
+  });
+});
+
+describe("discover", () => {
+  it("fails where its stdout cannot take the snapshot", async () => {
+    const full = openSync("/dev/full", "w");
+    const child = spawn(process.execPath, [MAIN, "discover", ...listingServer("plain")], { stdio: ["ignore", full, "pipe"] });
+    closeSync(full);
+    let stderr = "";
+    child.stderr?.on("data", (chunk: Buffer) => (stderr += chunk.toString()));
+    const [code] = (await once(child, "close")) as [number];
+    expect({ code, stderr }).toEqual({
+      code: 1,
+      stderr: expect.stringMatching(/^discover failed: stdout cannot be written: ENOSPC/) as string,
+    });
+  });
+
+  it("does not wait for a pipe that --out names, and does not replace it", async () => {
+    await using directory = await TempDir.create();
+    const path = directory.file("pipe");
+    await promisify(execFile)("mkfifo", [path]);
+    const { code, stderr } = await runDiscover(["--out", path, ...listingServer("plain")]);
+    expect({ code, stderr }).toEqual({ code: 1, stderr: `discover failed: ${path}: is not a regular file\n` });
+  });
+});
+
+describe("discover leaves no process", () => {
+  it.each(["SIGINT", "SIGTERM", "SIGHUP"] as const)("when %s comes while it waits, and exits with that signal's code", async (signal) => {
+    await using directory = await TempDir.create();
+    const out = directory.file("snapshot.json");
+    await using running = new RunningDiscover(["--out", out, ...listingServer("silent", directory.file("pid"))]);
+    const pid = await running.serverPid(directory.file("pid"));
+    running.process.kill(signal);
+    expect(await running.exited).toEqual({ code: 128 + constants.signals[signal], signal: null });
+    expect(running.stderr).toBe(`discover failed: ended by ${signal}\n`);
+    expect(isGroupAlive(pid)).toBe(false);
+    expect(existsSync(out)).toBe(false);
+  });
+
+  it("when a second signal comes while a stubborn server is being ended", async () => {
+    await using directory = await TempDir.create();
+    await using running = new RunningDiscover(listingServer("stubborn", directory.file("pid")));
+    const pid = await running.serverPid(directory.file("pid"));
+    running.process.kill("SIGINT");
+    const startMs = performance.now();
+    // Until the first one has arrived a second one would be lost in it; the signals then come until one is the second.
+    const again = setInterval(() => running.process.kill("SIGINT"), 50);
+    expect(await running.exited).toEqual({ code: 130, signal: null });
+    clearInterval(again);
+    // Without it, the graces of its end take 3 s.
+    expect(performance.now() - startMs).toBeLessThan(2500);
+    expect(isGroupAlive(pid)).toBe(false);
+  });
+
+  it("when time runs out for a server that ignores the end of its input and SIGTERM", async () => {
+    await using directory = await TempDir.create();
+    await using running = new RunningDiscover(["--timeout-ms", "1500", ...listingServer("stubborn", directory.file("pid"))]);
+    const pid = await running.serverPid(directory.file("pid"));
+    expect((await running.exited).code).toBe(1);
+    expect(running.stderr).toContain("discover failed: no answer to ");
+    expect(isGroupAlive(pid)).toBe(false);
+  });
+
+  it("of the group of a server that was listed, its own children included", async () => {
+    await using directory = await TempDir.create();
+    const script = `echo $$ > '${directory.file("pid")}'; sleep 600 </dev/null >/dev/null 2>&1 & exec '${process.execPath}' '${FIXTURE}'`;
+    await using running = new RunningDiscover(["sh", "-c", script]);
+    const pid = await running.serverPid(directory.file("pid"));
+    expect((await running.exited).code).toBe(0);
+    expect(groupMembers(pid)).toEqual([]);
+  });
+});

@@ -1,0 +1,290 @@
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { once } from "node:events";
+import type { AddressInfo } from "node:net";
+import { describe, expect, it } from "vitest";
+import { discoverSnapshot, listTools, RunningDiscover, runDiscover, withoutTime } from "../support/discover.ts";
+import { EXAMPLE, FIXTURE, Sidecar } from "../support/sidecar.ts";
+import { readStatus } from "../support/status.ts";
+import { TempDir } from "../support/temp-dir.ts";
+
+const SERVER = [process.execPath, FIXTURE];
+
+interface Asked {
+  readonly method: string;
+  readonly headers: IncomingMessage["headers"];
+  readonly message: { readonly id?: number; readonly method?: string; readonly params?: Readonly<Record<string, unknown>> };
+}
+
+/** A server of Streamable HTTP that answers as the test says. Use with `await using`. */
+class OtherServer implements AsyncDisposable {
+  readonly asked: Asked[] = [];
+  readonly #server;
+
+  private constructor(answer: (asked: Asked, response: ServerResponse) => void) {
+    this.#server = createServer((request, response) => {
+      const chunks: Buffer[] = [];
+      request.on("data", (chunk: Buffer) => chunks.push(chunk));
+      request.on("end", () => {
+        const text = Buffer.concat(chunks).toString();
+        const asked = { method: request.method ?? "", headers: request.headers, message: text === "" ? {} : (JSON.parse(text) as object) };
+        this.asked.push(asked);
+        answer(asked, response);
+      });
+    });
+  }
+
+  static async start(answer: (asked: Asked, response: ServerResponse) => void): Promise<OtherServer> {
+    const server = new OtherServer(answer);
+    server.#server.listen(0, "127.0.0.1");
+    await once(server.#server, "listening");
+    return server;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/other`;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#server.close();
+    this.#server.closeAllConnections();
+    await once(this.#server, "close");
+  }
+}
+
+const INITIALIZE_RESULT = { protocolVersion: "2025-06-18", capabilities: { tools: {} }, serverInfo: { name: "other", version: "1" } };
+
+function json(response: ServerResponse, value: unknown, headers: Readonly<Record<string, string>> = {}): void {
+  response.writeHead(200, { "Content-Type": "application/json", ...headers }).end(JSON.stringify(value));
+}
+
+/** Answers what comes before `tools/list`. @returns false for `tools/list` itself. */
+function answerHandshake({ method, message }: Asked, response: ServerResponse): boolean {
+  if (method === "DELETE") response.writeHead(405).end();
+  else if (message.method === "initialize") json(response, { jsonrpc: "2.0", id: message.id, result: INITIALIZE_RESULT });
+  else if (message.id === undefined) response.writeHead(202).end();
+  else return false;
+  return true;
+}
+
+async function failure(url: string, flags: readonly string[] = []): Promise<string> {
+  const { code, stdout, stderr } = await runDiscover([...flags, "--url", url]);
+  expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+  return stderr;
+}
+
+describe("discover --url", () => {
+  it("lists the tools of a running sidecar as it would have listed the server's, all pages of them, and ends its session", async () => {
+    await using directory = await TempDir.create();
+    const env = await listTools(
+      directory,
+      [{ name: "a", annotations: { readOnly: true } }],
+      [{ name: "b", description: " B. " }],
+      [{ name: "c" }],
+    );
+    await using sidecar = await Sidecar.start({ env });
+    const snapshot = await discoverSnapshot(["--url", sidecar.url, "--", ...SERVER]);
+    expect(withoutTime(snapshot)).toEqual(withoutTime(await discoverSnapshot(SERVER, env)));
+    expect(snapshot.tools.map(({ name }) => name)).toEqual(["a", "b", "c"]);
+    expect((await readStatus(sidecar)).sessions).toBe(0);
+  });
+
+  it("records no command where none is given, and the path of the URL", async () => {
+    await using sidecar = await Sidecar.start({ command: [process.execPath, EXAMPLE], flags: ["--path", "/tools/mcp"] });
+    const snapshot = await discoverSnapshot(["--url", `${sidecar.origin}/tools/mcp`]);
+    expect(snapshot.mcp.path).toBe("/tools/mcp");
+    expect(snapshot["x-claw-discovery"]).toMatchObject({ command: "", args: [], tool_count: 2 });
+  });
+
+  it("sends the token of the environment, and names the variable where it is missing or wrong", async () => {
+    const token = "t0ken-of-the-pod";
+    await using sidecar = await Sidecar.start({ command: [process.execPath, EXAMPLE], env: { CLAW_MCP_STDIO_AUTH_TOKEN: token } });
+    expect((await discoverSnapshot(["--url", sidecar.url], { CLAW_MCP_STDIO_AUTH_TOKEN: token })).tools).toHaveLength(2);
+    const said = new RegExp(
+      `^discover failed: ${sidecar.url}: initialize: HTTP 401 Unauthorized: .*\\(set CLAW_MCP_STDIO_AUTH_TOKEN\\)\\n$`,
+    );
+    expect(await failure(sidecar.url)).toMatch(said);
+    const wrong = await runDiscover(["--url", sidecar.url], { env: { CLAW_MCP_STDIO_AUTH_TOKEN: "wr0ng-token-of-it" } });
+    expect(wrong).toMatchObject({ code: 1, stderr: expect.stringContaining("(see CLAW_MCP_STDIO_AUTH_TOKEN)") as string });
+    expect(wrong.stderr).not.toContain("wr0ng");
+  });
+
+  it("checks a running sidecar against a descriptor", async () => {
+    await using directory = await TempDir.create();
+    const env = await listTools(directory, [{ name: "a" }]);
+    await using sidecar = await Sidecar.start({ env });
+    const path = directory.file("snapshot.json");
+    expect((await runDiscover(["--out", path, "--url", sidecar.url])).code).toBe(0);
+    expect(await runDiscover(["--check", path, "--url", sidecar.url])).toMatchObject({ code: 0, stdout: "" });
+    await listTools(directory, [{ name: "a", description: "Another." }]);
+    expect(await runDiscover(["--check", path, "--url", sidecar.url])).toMatchObject({
+      code: 3,
+      stdout: '~ a: description: "MCP tool a." -> "Another."\n',
+    });
+  });
+
+  it("reads answers that come as event streams, behind other messages, and does not wait for the streams to end", async () => {
+    await using server = await OtherServer.start(({ method, message: { id, method: asked } }, response) => {
+      if (method === "DELETE" || id === undefined) {
+        response.writeHead(202).end();
+        return;
+      }
+      response.writeHead(200, {
+        "Content-Type": "text/event-stream; charset=utf-8",
+        ...(asked === "initialize" ? { "Mcp-Session-Id": "S" } : {}),
+      });
+      const result = asked === "initialize" ? INITIALIZE_RESULT : { tools: [{ name: "é" }] };
+      const text = JSON.stringify({ jsonrpc: "2.0", id, result }, undefined, 1);
+      response.write(': hello\r\nid: 1\r\ndata:\r\n\r\nevent: message\rdata: {"jsonrpc":"2.0","method":"notifications/message"}\r\r');
+      // Cut within a character, and within a line end.
+      const event = Buffer.from(
+        text
+          .split("\n")
+          .map((line) => `data: ${line}\r\n`)
+          .join(""),
+      );
+      const cut = event.indexOf(0xc3) + 1;
+      response.write(event.subarray(0, cut === 0 ? 5 : cut));
+      setImmediate(() =>
+        response.write(Buffer.concat([event.subarray(cut === 0 ? 5 : cut), Buffer.from("\r")]), () => response.write("\n")),
+      );
+    });
+    const { tools, "x-claw-discovery": discovery } = await discoverSnapshot(["--url", server.url]);
+    expect(tools.map(({ name }) => name)).toEqual(["é"]);
+    expect(discovery["mcp_protocol_version"]).toBe("2025-06-18");
+    expect(
+      server.asked.map(({ method, message, headers }) => [
+        method,
+        message.method,
+        headers["mcp-session-id"],
+        headers["mcp-protocol-version"],
+      ]),
+    ).toEqual([
+      ["POST", "initialize", undefined, undefined],
+      ["POST", "notifications/initialized", "S", "2025-06-18"],
+      ["POST", "tools/list", "S", "2025-06-18"],
+      ["DELETE", undefined, "S", "2025-06-18"],
+    ]);
+  });
+
+  it("gets along without sessions, and with a server that sends batches", async () => {
+    await using server = await OtherServer.start((asked, response) => {
+      if (!answerHandshake(asked, response)) {
+        json(response, [
+          { jsonrpc: "2.0", method: "notifications/x" },
+          { jsonrpc: "2.0", id: asked.message.id, result: { tools: [{ name: "a" }] } },
+        ]);
+      }
+    });
+    expect((await discoverSnapshot(["--url", server.url])).tools).toHaveLength(1);
+    expect(server.asked.map(({ method }) => method)).toEqual(["POST", "POST", "POST"]);
+  });
+
+  describe("fails with one line", () => {
+    it.each<[string, (response: ServerResponse, id: number | undefined) => void, string]>([
+      ["for an HTTP error", (response) => void response.writeHead(503).end("no room\nfor you"), "HTTP 503 Service Unavailable: no room"],
+      [
+        "for a web page, which is not shown",
+        (response) => void response.writeHead(404, { "Content-Type": "text/html" }).end("<html>"),
+        "HTTP 404 Not Found",
+      ],
+      [
+        "for a redirection, which is not followed: the token is for nobody else",
+        (response) => void response.writeHead(307, { Location: "http://127.0.0.1:1/" }).end(),
+        "HTTP 307 Temporary Redirect",
+      ],
+      [
+        "for a JSON-RPC error, whatever a terminal would make of it",
+        (response, id) => json(response, { jsonrpc: "2.0", id, error: { code: -32602, message: "not\u001B[2J\nyou" } }),
+        "the server refused initialize: not you (code -32602)",
+      ],
+      [
+        "for another media type",
+        (response) => void response.writeHead(200, { "Content-Type": "text/plain" }).end("hello"),
+        "the answer is text/plain, not application/json",
+      ],
+      [
+        "for a body that is no JSON",
+        (response) => void response.writeHead(200, { "Content-Type": "application/json" }).end("{"),
+        "the answer is no JSON-RPC response to it",
+      ],
+      [
+        "for the answer to something else",
+        (response) => json(response, { jsonrpc: "2.0", id: 77, result: INITIALIZE_RESULT }),
+        "the answer is no JSON-RPC response to it",
+      ],
+      [
+        "for an event stream that ends too soon",
+        (response) => void response.writeHead(200, { "Content-Type": "text/event-stream" }).end("data: {}\n\n"),
+        "the event stream ended without an answer",
+      ],
+      [
+        "for an answer that switches to another protocol",
+        (response) => void response.socket?.end("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"),
+        "the connection was closed without an answer",
+      ],
+      ["for a connection that breaks", (response) => void response.destroy(), "socket hang up"],
+      [
+        "for an answer that says no revision",
+        (response, id) => json(response, { jsonrpc: "2.0", id, result: {} }),
+        "the answer has no protocolVersion",
+      ],
+      [
+        "for an answer without end",
+        (response) => {
+          response.writeHead(200, { "Content-Type": "application/json" });
+          const chunk = Buffer.alloc(1024 * 1024, " ");
+          const write = (): void => {
+            while (!response.destroyed && response.write(chunk));
+            if (!response.destroyed) response.once("drain", write);
+          };
+          write();
+        },
+        "its answer is longer than 67108864 bytes",
+      ],
+    ])("%s", async (_what, answer, said) => {
+      await using server = await OtherServer.start(({ message }, response) => answer(response, message.id));
+      const stderr = await failure(server.url);
+      expect(stderr.startsWith(`discover failed: `)).toBe(true);
+      expect(stderr.trimEnd().split("\n")).toEqual([expect.stringContaining(said)]);
+    });
+
+    it("where nobody listens", async () => {
+      const server = await OtherServer.start(() => undefined);
+      const { url } = server;
+      await server[Symbol.asyncDispose]();
+      expect(await failure(url)).toBe(`discover failed: ${url}: initialize: connect ECONNREFUSED ${new URL(url).host}\n`);
+    });
+
+    it.each(["initialize", "tools/list"])("where %s is not answered in time", async (method) => {
+      await using server = await OtherServer.start((asked, response) => {
+        if (asked.message.method !== method) answerHandshake(asked, response);
+      });
+      expect(await failure(server.url, ["--timeout-ms", "1500"])).toBe(
+        `discover failed: no answer to ${method} within 1500 ms of the start\n`,
+      );
+    });
+
+    it("where the list never ends", async () => {
+      await using server = await OtherServer.start((asked, response) => {
+        if (answerHandshake(asked, response)) return;
+        json(response, { jsonrpc: "2.0", id: asked.message.id, result: { tools: [], nextCursor: "again" } });
+      });
+      expect(await failure(server.url)).toContain("names a cursor that was there before");
+    });
+
+    it("on SIGINT, and ends the session that it has", async () => {
+      const hanging = Promise.withResolvers<void>();
+      await using server = await OtherServer.start((asked, response) => {
+        const { method, id } = asked.message;
+        if (method === "initialize") json(response, { jsonrpc: "2.0", id, result: INITIALIZE_RESULT }, { "Mcp-Session-Id": "S" });
+        else if (!answerHandshake(asked, response)) hanging.resolve();
+      });
+      await using running = new RunningDiscover(["--url", server.url]);
+      await hanging.promise;
+      running.process.kill("SIGINT");
+      expect(await running.exited).toEqual({ code: 130, signal: null });
+      expect(running.stderr).toBe("discover failed: ended by SIGINT\n");
+      expect(server.asked.at(-1)).toMatchObject({ method: "DELETE", headers: { "mcp-session-id": "S" } });
+    });
+  });
+});

@@ -1,0 +1,158 @@
+import { createServer } from "node:http";
+import { once } from "node:events";
+import type { AddressInfo } from "node:net";
+import { Server } from "@modelcontextprotocol/sdk/server/index.js";
+import { StreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/streamableHttp.js";
+import { ListToolsRequestSchema } from "@modelcontextprotocol/sdk/types.js";
+import { describe, expect, it } from "vitest";
+import { discoverSnapshot, listTools, readSnapshot, runDiscover, withoutTime } from "../support/discover.ts";
+import { DiscoveryClient, type Snapshot } from "../support/discovery-client.ts";
+import { EVERYTHING, filesystem } from "../support/real-servers.ts";
+import { DirectClient } from "../support/sdk-client.ts";
+import { EXAMPLE, FIXTURE, Sidecar } from "../support/sidecar.ts";
+import { TempDir } from "../support/temp-dir.ts";
+
+const IMAGE = "ghcr.io/example/claw-mcp-stdio:v1";
+const FLAGS = ["--service", "svc", "--image", IMAGE];
+
+/** A snapshot as a pod's client makes it, through a sidecar, and one as `discover` makes it of the same sidecar. */
+async function throughSidecar(
+  command: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<{ readonly byPod: Snapshot; readonly byUrl: Snapshot }> {
+  await using directory = await TempDir.create();
+  await using sidecar = await Sidecar.start({ command, env });
+  const [executable = "", ...args] = command;
+  const client = new DiscoveryClient({ origin: sidecar.origin, service: "svc", command: executable, args, wrapperImage: IMAGE });
+  const byPod = await client.discover();
+  const out = directory.file("url.json");
+  expect(await runDiscover([...FLAGS, "--out", out, "--url", sidecar.url, "--", ...command])).toMatchObject({ code: 0 });
+  return { byPod, byUrl: readSnapshot(out) };
+}
+
+async function byProcess(command: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Snapshot> {
+  await using directory = await TempDir.create();
+  const { code, stderr } = await runDiscover([...FLAGS, "--", ...command], { env, cwd: directory.path });
+  expect({ code, stderr }).toEqual({
+    code: 0,
+    stderr: expect.stringContaining("written to .claw-discovered/svc.claw-describe.json") as string,
+  });
+  return readSnapshot(directory.file(".claw-discovered/svc.claw-describe.json"));
+}
+
+describe("a snapshot of discover equals, field for field, the one of a pod's client through a sidecar", () => {
+  it("of server-everything", async () => {
+    const { byPod, byUrl } = await throughSidecar(EVERYTHING);
+    const snapshot = await byProcess(EVERYTHING);
+    expect(snapshot.tools.length).toBeGreaterThan(5);
+    expect(withoutTime(snapshot)).toEqual(withoutTime(byPod));
+    expect(withoutTime(byUrl)).toEqual(withoutTime(byPod));
+  });
+
+  it("of server-filesystem", async () => {
+    await using directory = await TempDir.create();
+    const command = filesystem(directory.path);
+    const { byPod, byUrl } = await throughSidecar(command);
+    const snapshot = await byProcess(command);
+    expect(snapshot.tools.map(({ name }) => name)).toContain("read_text_file");
+    expect(withoutTime(snapshot)).toEqual(withoutTime(byPod));
+    expect(withoutTime(byUrl)).toEqual(withoutTime(byPod));
+  });
+
+  it("of the example, and of a server that speaks an older revision", async () => {
+    for (const command of [
+      [process.execPath, EXAMPLE],
+      [process.execPath, FIXTURE, "old"],
+    ]) {
+      const { byPod, byUrl } = await throughSidecar(command);
+      expect(withoutTime(await byProcess(command))).toEqual(withoutTime(byPod));
+      expect(withoutTime(byUrl)).toEqual(withoutTime(byPod));
+    }
+  });
+
+  it("of a server with several pages, as if there were one, which is what that client reads", async () => {
+    const tools = [
+      { name: "plain" },
+      { name: " spaced ", description: "  spaced  ", inputSchema: { properties: { a: { type: "string" } } } },
+      { name: "annotated", description: "", annotations: { title: "T", readOnly: true, custom: { deep: [1, null] } } },
+      {
+        name: "typed",
+        inputSchema: { type: "object", $schema: "http://json-schema.org/draft-07/schema#", "x-own": 1, additionalProperties: false },
+      },
+    ];
+    const command = [process.execPath, FIXTURE];
+    await using one = await TempDir.create();
+    const { byPod, byUrl } = await throughSidecar(command, await listTools(one, tools));
+    await using several = await TempDir.create();
+    const env = await listTools(several, tools.slice(0, 1), tools.slice(1, 3), [], tools.slice(3));
+    const snapshot = await byProcess(command, env);
+    expect(snapshot.tools).toHaveLength(4);
+    expect(withoutTime(snapshot)).toEqual(withoutTime(byPod));
+    expect(withoutTime(byUrl)).toEqual(withoutTime(byPod));
+    expect(withoutTime((await throughSidecar(command, env)).byUrl)).toEqual(withoutTime(byPod));
+  });
+});
+
+describe("a sidecar", () => {
+  it("that is pinned to what discover wrote serves all tools of it, and discover finds no drift there", async () => {
+    await using directory = await TempDir.create();
+    const path = directory.file("everything.json");
+    await runDiscover(["--out", path, "--", ...EVERYTHING]);
+    await using sidecar = await Sidecar.start({ command: EVERYTHING, flags: ["--descriptor", path, "--descriptor-mode", "enforce"] });
+    const { tools } = (await (await sidecar.client()).request("tools/list")).result as { tools: { name: string }[] };
+    expect(tools.map(({ name }) => name)).toEqual(readSnapshot(path).tools.map(({ name }) => name));
+    expect(await runDiscover(["--check", path, "--url", sidecar.url])).toMatchObject({ code: 0, stdout: "" });
+  });
+
+  it("that hides a tool is checked for what its clients see", async () => {
+    await using directory = await TempDir.create();
+    const path = directory.file("echo.json");
+    const command = [process.execPath, EXAMPLE];
+    await runDiscover(["--out", path, "--", ...command]);
+    await using sidecar = await Sidecar.start({ command, flags: ["--deny-tools", "add"] });
+    expect(await runDiscover(["--check", path, "--url", sidecar.url])).toMatchObject({
+      code: 3,
+      stdout: "- add: missing: the server does not list it\n",
+    });
+  });
+});
+
+describe("discover and the SDK", () => {
+  it("keeps what the SDK's client drops of annotations", async () => {
+    await using directory = await TempDir.create();
+    const env = await listTools(directory, [{ name: "a", inputSchema: { type: "object" }, annotations: { readOnly: true } }]);
+    const [tool] = (await discoverSnapshot([process.execPath, FIXTURE], env)).tools;
+    expect(tool?.annotations).toEqual({ readOnly: true });
+    await using direct = await DirectClient.connect(["env", `FIXTURE_TOOLS=${env["FIXTURE_TOOLS"]}`, process.execPath, FIXTURE]);
+    expect((await direct.listTools()).tools[0]?.annotations).toEqual({});
+  });
+
+  it("--url reads a server of the SDK, which answers with event streams, and ends its session", async () => {
+    const transport = new StreamableHTTPServerTransport({ sessionIdGenerator: () => "the-only-one" });
+    const server = new Server({ name: "sdk", version: "1" }, { capabilities: { tools: {} } });
+    server.setRequestHandler(ListToolsRequestSchema, ({ params }) =>
+      params?.cursor === undefined
+        ? { tools: [{ name: "a", inputSchema: { type: "object" as const } }], nextCursor: "2" }
+        : { tools: [{ name: "b", inputSchema: { type: "object" as const } }] },
+    );
+    await server.connect(transport);
+    const mediaTypes: string[] = [];
+    const methods: string[] = [];
+    const http = createServer((request, response) => {
+      methods.push(request.method ?? "");
+      // With one header set, those of writeHead can be read as well.
+      response.setHeader("X-Seen", "1");
+      response.once("finish", () => mediaTypes.push(String(response.getHeader("content-type"))));
+      void transport.handleRequest(request, response);
+    }).listen(0, "127.0.0.1");
+    await once(http, "listening");
+    const snapshot = await discoverSnapshot(["--url", `http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp`]);
+    expect(snapshot.tools.map(({ name }) => name)).toEqual(["a", "b"]);
+    expect(methods).toEqual(["POST", "POST", "POST", "POST", "DELETE"]);
+    expect(mediaTypes).toContain("text/event-stream");
+    await server.close();
+    http.closeAllConnections();
+    http.close();
+    await once(http, "close");
+  });
+});

@@ -1,0 +1,76 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+import { setTimeout as delay } from "node:timers/promises";
+import type { Snapshot } from "./discovery-client.ts";
+import { MAIN, runMain } from "./sidecar.ts";
+import type { TempDir } from "./temp-dir.ts";
+
+const LISTING_SERVER = fileURLToPath(new URL("../fixtures/listing-server.ts", import.meta.url));
+
+/** The command of a server that lists its tools in this way. */
+export function listingServer(mode: string, ...args: readonly string[]): readonly string[] {
+  return [process.execPath, LISTING_SERVER, mode, ...args];
+}
+
+/** Runs `discover` to its end. */
+export function runDiscover(
+  args: readonly string[],
+  { env, cwd }: { readonly env?: Readonly<Record<string, string>>; readonly cwd?: string } = {},
+): Promise<{ readonly code: number | null; readonly stdout: string; readonly stderr: string }> {
+  return runMain(["discover", ...args], env, cwd);
+}
+
+/** Runs `discover`, and reads the snapshot that it prints. @throws where it fails. */
+export async function discoverSnapshot(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Snapshot> {
+  const { code, stdout, stderr } = await runDiscover(args, { env });
+  if (code !== 0) throw new Error(`discover: ${code} ${stderr}`);
+  return JSON.parse(stdout) as Snapshot;
+}
+
+export function readSnapshot(path: string): Snapshot {
+  return JSON.parse(readFileSync(path, "utf8")) as Snapshot;
+}
+
+/** In all but the time. */
+export function withoutTime({ "x-claw-discovery": discovery, ...rest }: Snapshot): object {
+  const { discovered_at: _, ...untimed } = discovery;
+  return { ...rest, "x-claw-discovery": untimed };
+}
+
+/** What the fixture lists. @returns its environment. */
+export async function listTools(directory: TempDir, ...pages: readonly (readonly object[])[]): Promise<Readonly<Record<string, string>>> {
+  const path = directory.file("tools.json");
+  await writeFile(path, JSON.stringify({ pages }));
+  return { FIXTURE_TOOLS: path };
+}
+
+/** A `discover` that runs. Use with `await using`. */
+export class RunningDiscover implements AsyncDisposable {
+  readonly process: ChildProcess;
+  readonly exited: Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>;
+  stdout = "";
+  stderr = "";
+
+  constructor(args: readonly string[]) {
+    this.process = spawn(process.execPath, [MAIN, "discover", ...args], { stdio: ["ignore", "pipe", "pipe"] });
+    this.process.stdout?.on("data", (chunk: Buffer) => (this.stdout += chunk.toString()));
+    this.process.stderr?.on("data", (chunk: Buffer) => (this.stderr += chunk.toString()));
+    this.exited = new Promise((resolve) => this.process.once("close", (code, signal) => resolve({ code, signal })));
+  }
+
+  /** The process id that the server wrote to this file. */
+  async serverPid(path: string): Promise<number> {
+    for (;;) {
+      const text = existsSync(path) ? readFileSync(path, "utf8") : "";
+      if (text !== "") return Number(text);
+      await delay(5);
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.process.exitCode === null && this.process.signalCode === null) this.process.kill("SIGKILL");
+    await this.exited;
+  }
+}

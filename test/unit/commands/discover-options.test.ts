@@ -1,0 +1,108 @@
+import { describe, expect, it } from "vitest";
+import { type DiscoverOptions, readDiscoverOptions } from "../../../src/commands/discover-options.ts";
+
+function options(argv: readonly string[], environment: Readonly<Record<string, string>> = {}): DiscoverOptions {
+  const request = readDiscoverOptions(argv, environment);
+  if (request.kind !== "discover") throw new Error(JSON.stringify(request));
+  return request.options;
+}
+
+function problems(argv: readonly string[], environment: Readonly<Record<string, string>> = {}): readonly string[] {
+  const request = readDiscoverOptions(argv, environment);
+  return request.kind === "wrong" ? request.problems : [];
+}
+
+describe("the command line of discover", () => {
+  it("needs no more than a command", () => {
+    expect(options(["npx", "-y", "some-mcp", "--out", "its own"])).toEqual({
+      source: { kind: "process", command: "npx", args: ["-y", "some-mcp", "--out", "its own"], cwd: undefined },
+      command: "npx",
+      args: ["-y", "some-mcp", "--out", "its own"],
+      service: undefined,
+      description: undefined,
+      image: undefined,
+      path: "/mcp",
+      timeoutMs: 60_000,
+      out: undefined,
+      check: undefined,
+    });
+  });
+
+  it("takes every option, up to the command or --", () => {
+    const flags = ["--out", "o.json", "--service=svc", "--description", "Text.", "--image", "i:1", "--timeout-ms", "5"];
+    const expected = { out: "o.json", service: "svc", description: "Text.", image: "i:1", timeoutMs: 5, command: "node", args: ["--url"] };
+    expect(options([...flags, "node", "--url"])).toMatchObject(expected);
+    expect(options([...flags, "--", "node", "--url"])).toMatchObject(expected);
+  });
+
+  it("takes from the environment what a pod has there, behind its flags", () => {
+    const environment = {
+      CLAW_MCP_STDIO_COMMAND: "npx",
+      CLAW_MCP_STDIO_ARGS: '["-y","some-mcp"]',
+      CLAW_MCP_STDIO_CWD: "/",
+      CLAW_MCP_STDIO_PATH: "/tools",
+      CLAW_MCP_STDIO_READY_TIMEOUT_MS: "7",
+      CLAW_MCP_STDIO_AUTH_TOKEN: "token",
+    };
+    expect(options([], environment)).toMatchObject({
+      source: { kind: "process", command: "npx", args: ["-y", "some-mcp"], cwd: "/" },
+      path: "/tools",
+      timeoutMs: 7,
+    });
+    expect(options(["--timeout-ms", "9", "node"], environment)).toMatchObject({ command: "node", args: [], timeoutMs: 9 });
+    expect(options(["--url", "http://host:1/a/mcp"], environment)).toMatchObject({
+      source: { kind: "url", token: "token" },
+      command: "npx",
+      args: ["-y", "some-mcp"],
+      path: "/a/mcp",
+    });
+  });
+
+  it.each([
+    ["svc", ".claw-discovered/svc.claw-describe.json"],
+    [String.raw`a/b\c:d`, ".claw-discovered/a-b-c-d.claw-describe.json"],
+    ["../../etc", ".claw-discovered/..-..-etc.claw-describe.json"],
+  ])("writes the service %s to %s, and nowhere else", (service, out) => {
+    expect(options(["--service", service, "node"]).out).toBe(out);
+    expect(options(["--service", service, "--out", "o.json", "node"]).out).toBe("o.json");
+  });
+
+  it.each([["--help"], ["-h"], ["--no-such", "--help"]])("shows its help for %s", (...argv) => {
+    expect(readDiscoverOptions(argv, {})).toEqual({ kind: "help" });
+  });
+
+  it("reports everything that is wrong at once", () => {
+    const environment = { CLAW_MCP_STDIO_ARGS: "-y", CLAW_MCP_STDIO_PATH: "mcp", CLAW_MCP_STDIO_CWD: "/no/such/directory" };
+    expect(problems(["--no-such", "--service=", "--out", "a", "--check", "b", "--timeout-ms", "1e3"], environment)).toEqual([
+      "--no-such: no such option; see discover --help",
+      'CLAW_MCP_STDIO_ARGS: got "-y", allowed is a JSON array of strings without NUL, for example ["-y","some-mcp"]',
+      "COMMAND: got nothing, allowed is the executable to run, behind the options or in CLAW_MCP_STDIO_COMMAND; or give --url",
+      "--service: got nothing, allowed is any text without NUL",
+      "--check: writes nothing; give it or --out, not both",
+      expect.stringContaining('CLAW_MCP_STDIO_PATH: got "mcp", allowed is a path'),
+      '--timeout-ms: got "1e3", allowed is a whole number from 1 to 2147483647',
+      'CLAW_MCP_STDIO_CWD: got "/no/such/directory", allowed is an existing directory',
+    ]);
+  });
+
+  it.each(["ftp://host/", "host:8080/mcp", "http://", "http://user:hunter2@host/mcp", "https://:hunter2@host/"])(
+    "does not take %s for a URL to ask, and does not repeat what may hold a password",
+    (url) => {
+      const [problem, ...others] = problems(["--url", url]);
+      expect(others).toEqual([]);
+      expect(problem).toContain("--url: got a value (not shown), allowed is an http: or https: URL without credentials");
+    },
+  );
+
+  it("does not repeat a token that is none", () => {
+    expect(problems(["--url", "http://host/"], { CLAW_MCP_STDIO_AUTH_TOKEN: "hunter 2" })).toEqual([
+      "CLAW_MCP_STDIO_AUTH_TOKEN: got a value (not shown), allowed is visible ASCII characters without spaces",
+    ]);
+  });
+
+  it("does not need what is only for the other source", () => {
+    const environment = { CLAW_MCP_STDIO_AUTH_TOKEN: "not a token" };
+    expect(options(["node"], environment).source.kind).toBe("process");
+    expect(options(["--url", "http://host/"], { CLAW_MCP_STDIO_CWD: "/no/such/directory" }).source.kind).toBe("url");
+  });
+});
