@@ -22,11 +22,13 @@ export interface Bar {
 export function computeBars(results: readonly TargetResult[]): Bar[] {
   const claw = results.filter(({ role }) => role === "subject");
   const bare = results.filter(({ role }) => role === "ceiling");
+  const guarded = results.filter(({ role }) => role === "guarded");
   const peers = results.filter(({ role }) => role === "peer");
   const supergateway = peers.filter(({ name }) => name === "supergateway");
 
   const overSupergateway = medianRatio(rateRounds(claw, 16, SMALL_RESULT_BYTES), rateRounds(supergateway, 16, SMALL_RESULT_BYTES));
   const overBare = medianRatio(rateRounds(claw, 16, SMALL_RESULT_BYTES), rateRounds(bare, 16, SMALL_RESULT_BYTES));
+  const guardedOverOpen = medianRatio(rateRounds(guarded, 16, SMALL_RESULT_BYTES), rateRounds(claw, 16, SMALL_RESULT_BYTES));
   const p50OverBare = medianRatio(p50Rounds(claw[0]), p50Rounds(bare[0]));
   const overBestPeer = (connections: number): number =>
     medianRatio(rateRounds(claw, connections, LARGE_RESULT_BYTES), rateRounds(peers, connections, LARGE_RESULT_BYTES));
@@ -38,6 +40,7 @@ export function computeBars(results: readonly TargetResult[]): Bar[] {
   return [
     bar("calls/s, claw / supergateway, 16 connections, 100 B", overSupergateway, "x", "at least", 6),
     bar("calls/s, claw / bare, 16 connections, 100 B", overBare, "x", "at least", 0.75),
+    bar("calls/s, every policy on / all off, 16 connections, 100 B", guardedOverOpen, "x", "at least", 0.8),
     bar("p50, claw / bare, 1 connection, 100 B", p50OverBare, "x", "at most", 1.5),
     bar("calls/s, claw / best peer, 1 connection, 1 MB", overBestPeer(1), "x", "at least", 1.5),
     bar("calls/s, claw / best peer, 16 connections, 1 MB", overBestPeer(16), "x", "at least", 1.5),

@@ -13,16 +13,19 @@ const TOOLS = [
       type: "object",
       properties: { text: { type: "string" }, bytes: { type: "integer", minimum: 0 } },
     },
+    annotations: { readOnlyHint: true },
   },
   {
     name: "progress",
     description: "Sends so many progress notifications at once, then its result.",
     inputSchema: { type: "object", properties: { count: { type: "integer", minimum: 0 } } },
+    annotations: { readOnlyHint: true },
   },
   {
     name: "change-list",
     description: "Says that the list of tools has changed, then its result.",
     inputSchema: { type: "object" },
+    annotations: { readOnlyHint: true },
   },
 ];
 

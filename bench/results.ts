@@ -9,7 +9,7 @@ export interface ScenarioResult extends Scenario {
 
 export interface TargetResult {
   name: string;
-  role: "subject" | "peer" | "ceiling";
+  role: "subject" | "guarded" | "peer" | "ceiling";
   /** One per start. */
   readyMs: number[];
   /** One per round. */

@@ -5,8 +5,8 @@ import { join } from "node:path";
 
 export interface Target {
   name: string;
-  /** Peers are what claw is compared with; the ceiling is not a product. */
-  role: "subject" | "peer" | "ceiling";
+  /** Peers are what claw is compared with; the ceiling is not a product; guarded is claw with every rule of the tool policy on. */
+  role: "subject" | "guarded" | "peer" | "ceiling";
   healthPath: string;
   token: string | null;
   /** Whether all sessions share one child; otherwise there cannot be very many of them. */
@@ -22,10 +22,26 @@ const SUPERGATEWAY = join(BENCH_DIR, "node_modules", "supergateway", "dist", "in
 const MCP_PROXY = join(BENCH_DIR, "node_modules", "mcp-proxy", "dist", "bin", "mcp-proxy.mjs");
 const CHILD_COMMAND = [process.execPath, join(BENCH_DIR, "echo-child.js")];
 
+/** All of them let the calls of the load pass: what is measured is what it costs to ask. */
+const EVERY_POLICY = [
+  ["allow-tools", "echo,progress,change-*"],
+  ["deny-tools", "secret_*,*_admin"],
+  ["read-only", "on"],
+  ["descriptor", join(BENCH_DIR, "echo-child.claw-describe.json")],
+  ["descriptor-mode", "enforce"],
+  ["argument-check", "enforce"],
+  ["tool-timeouts-ms", "echo=60000"],
+  ["tool-concurrency", "echo=1000"],
+  ["tool-calls-per-minute", "*=1000000"],
+  ["session-calls-per-minute", "1000000"],
+  ["sessions-per-minute", "1000000"],
+  ["max-result-bytes", "16000000"],
+].map(([flag, value]) => `--${flag}=${value}`);
+
 const TOKEN = randomBytes(24).toString("hex");
 
 /** Measured when no --targets is given. */
-export const DEFAULT_TARGET_NAMES = ["claw", "supergateway", "mcp-proxy", "bare"];
+export const DEFAULT_TARGET_NAMES = ["claw", "claw-policy", "supergateway", "mcp-proxy", "bare"];
 
 export const TARGETS: readonly Target[] = [
   {
@@ -35,6 +51,14 @@ export const TARGETS: readonly Target[] = [
     token: TOKEN,
     hasOneChild: true,
     nodeArgs: (port) => [MAIN, "--addr", `127.0.0.1:${port}`, "--", ...CHILD_COMMAND],
+  },
+  {
+    name: "claw-policy",
+    role: "guarded",
+    healthPath: "/healthz",
+    token: TOKEN,
+    hasOneChild: true,
+    nodeArgs: (port) => [MAIN, "--addr", `127.0.0.1:${port}`, ...EVERY_POLICY, "--", ...CHILD_COMMAND],
   },
   supergateway("supergateway", []),
   // Its default log holds every message in full; this shows what that costs.
