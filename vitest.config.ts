@@ -3,6 +3,8 @@ import { defineConfig } from "vitest/config";
 export default defineConfig({
   test: {
     pool: "forks",
+    // Most tests wait for processes of their own: one worker less than there are cores would leave half of two cores idle.
+    maxWorkers: "100%",
     reporters: ["default", "./test/support/count-reporter.ts"],
     // Real processes on two cores: a limit that only a hang reaches.
     testTimeout: 30_000,

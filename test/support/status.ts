@@ -24,8 +24,10 @@ export interface Status {
     readonly answers: { readonly results: number };
     readonly exits: object;
     readonly dropped: object;
+    readonly policy: { readonly truncatedResults: number };
     readonly http: { readonly readersCutOff: number; readonly responses: Readonly<Record<string, number>> };
   };
+  readonly policy?: { readonly descriptor: object };
 }
 
 export async function readStatus(sidecar: Sidecar, headers: Readonly<Record<string, string>> = {}): Promise<Status> {

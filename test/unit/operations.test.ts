@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { helpText } from "../../src/config/describe.ts";
 import type { ExitKind } from "../../src/counters.ts";
+import type { DriftKind } from "../../src/descriptor/drift.ts";
 import { ExitCode } from "../../src/exit-code.ts";
 import type { UpstreamStatus } from "../../src/mux/upstream.ts";
 
@@ -22,7 +23,17 @@ const KINDS: Readonly<Record<ExitKind, true>> = {
   "handshake-timeout": true,
   "pipe-closed": true,
   hung: true,
+  "tools-not-listed": true,
   stopped: true,
+};
+
+const DRIFT_KINDS: Readonly<Record<DriftKind, true>> = {
+  new: true,
+  missing: true,
+  duplicate: true,
+  description: true,
+  schema: true,
+  annotations: true,
 };
 
 const OPERATIONS = readFileSync(new URL("../../docs/OPERATIONS.md", import.meta.url), "utf8");
@@ -41,6 +52,10 @@ describe("docs/OPERATIONS.md", () => {
 
   it("has a row for every kind of end", () => {
     expect(firstColumn("How a generation can end").toSorted()).toEqual(Object.keys(KINDS).toSorted());
+  });
+
+  it("has a row for every way in which a tool can differ from a descriptor", () => {
+    expect(firstColumn("Pinned descriptor").toSorted()).toEqual(Object.keys(DRIFT_KINDS).toSorted());
   });
 
   it("has a row for every exit code, as the help has", () => {
