@@ -243,6 +243,8 @@ describe("a hidden tool", () => {
     const limits = ["--tool-calls-per-minute", `${HIDDEN}=1`, "--tool-concurrency", `${HIDDEN}=1`, "--tool-timeouts-ms", `${HIDDEN}=1`];
     await using sidecar = await start(listed, [...DENY, ...limits]);
     const client = await sidecar.client();
+    // From then on it is known which tools are hidden.
+    await listedNames(client);
     for (let count = 0; count < 3; count++) expect(await expectHidden(client)).toContain("TOOL_NOT_FOUND");
   });
 
