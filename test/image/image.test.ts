@@ -1,0 +1,153 @@
+import { readFileSync } from "node:fs";
+import { setTimeout as delay } from "node:timers/promises";
+import { describe, expect, it } from "vitest";
+import { Container, docker, EXAMPLE_IN_CONTAINER, IMAGE } from "../support/container.ts";
+import { DiscoveryClient } from "../support/discovery-client.ts";
+import { RawClient } from "../support/http-client.ts";
+import { SdkClient } from "../support/sdk-client.ts";
+
+const manifest = readJson("package.json") as { readonly version: string };
+const lockfile = readJson("package-lock.json") as { readonly packages: Readonly<Record<string, { readonly dev?: boolean }>> };
+
+const NPX_EVERYTHING = ["npx", "-y", "@modelcontextprotocol/server-everything"] as const;
+/** Asks every second, and believes the first failure behind the first success, instead of three in a row. */
+const QUICK_HEALTHCHECK = ["--health-interval", "1s", "--health-retries", "1"];
+const REAP_TIMEOUT_MS = 5000;
+const MAX_APPLICATION_BYTES = 12_000_000;
+
+function readJson(path: string): unknown {
+  return JSON.parse(readFileSync(new URL(`../../${path}`, import.meta.url), "utf8"));
+}
+
+async function readyContainer(command: readonly string[] = EXAMPLE_IN_CONTAINER): Promise<Container> {
+  const container = await Container.start({ args: command });
+  try {
+    await container.waitForLog("mcp server ready");
+  } catch (error) {
+    await container[Symbol.asyncDispose]();
+    throw error;
+  }
+  return container;
+}
+
+describe("the image", () => {
+  it("says what it is, who runs in it, and how it is asked for its health", async () => {
+    const [{ Config, Size }] = JSON.parse(await docker("image", "inspect", IMAGE)) as [
+      { readonly Config: Readonly<Record<string, unknown>>; readonly Size: number },
+    ];
+    console.log(`size of the image: ${(Size / 1e6).toFixed(0)} MB`);
+    expect(Config).toMatchObject({
+      User: "1000:1000",
+      Entrypoint: ["tini", "--", "claw-mcp-stdio"],
+      Healthcheck: { Test: ["CMD", "claw-mcp-stdio", "-healthcheck"] },
+      Labels: {
+        "org.opencontainers.image.title": "claw-mcp-stdio",
+        "org.opencontainers.image.licenses": "MIT",
+        "org.opencontainers.image.version": manifest.version,
+      },
+    });
+  });
+
+  it("holds the production dependencies of the lockfile, nothing for development, and little in all", async () => {
+    await using container = await readyContainer();
+    const installed = JSON.parse(await container.exec("cat", "/opt/claw-mcp-stdio/node_modules/.package-lock.json")) as typeof lockfile;
+    const production = Object.entries(lockfile.packages).filter(([path, { dev = false }]) => path !== "" && !dev);
+    expect(Object.keys(installed.packages).toSorted()).toEqual(production.map(([path]) => path).toSorted());
+    const [bytes = ""] = (await container.exec("du", "--bytes", "--summarize", "/opt/claw-mcp-stdio")).split("\t");
+    console.log(`of that, the sidecar with its dependencies: ${(Number(bytes) / 1e6).toFixed(1)} MB`);
+    expect(Number(bytes)).toBeLessThan(MAX_APPLICATION_BYTES);
+  });
+
+  it("runs as uid 1000 below tini, without any capability, on a root file system that cannot be written to", async () => {
+    await using container = await readyContainer();
+    expect(await container.exec("cat", "/proc/1/comm")).toBe("tini");
+    for (const pid of [1, await container.serverPid()]) {
+      const status = await container.exec("cat", `/proc/${pid}/status`);
+      expect(status).toMatch(/^Uid:\t1000\t1000\t1000\t1000$/m);
+      expect(status.match(/^Cap\w+:\t\w+$/gm)).toEqual(["Inh", "Prm", "Eff", "Bnd", "Amb"].map((set) => `Cap${set}:\t${"0".repeat(16)}`));
+      expect(status).toMatch(/^NoNewPrivs:\t1$/m);
+    }
+    await expect(container.exec("touch", "/opt/claw-mcp-stdio/file")).rejects.toThrow("Read-only file system");
+  });
+
+  it("is healthy, at the address that is configured, when its server is ready, and unhealthy when that cannot start again", async () => {
+    const unlessBroken = `test ! -e /tmp/broken && exec ${EXAMPLE_IN_CONTAINER.join(" ")}`;
+    await using container = await Container.start({ args: ["sh", "-c", unlessBroken], flags: QUICK_HEALTHCHECK });
+    expect(await container.waitForHealth("healthy")).toBe("ready");
+    await container.exec("touch", "/tmp/broken");
+    await container.exec("sh", "-c", `kill -KILL ${await container.serverPid()}`);
+    expect(await container.waitForHealth("unhealthy")).toBe("not ready (HTTP 503)");
+  });
+
+  it("is never healthy when its server cannot start", async () => {
+    await using container = await Container.start({ args: ["node", "/missing.js"] });
+    await container.waitForLog("mcp server exited", ({ generation }) => generation === 2);
+    await expect(container.exec("claw-mcp-stdio", "-healthcheck")).rejects.toMatchObject({ code: 1, stdout: "not ready (HTTP 503)\n" });
+  });
+
+  it("ends with 127 where there is no such command", async () => {
+    await using container = await Container.start({ args: ["no-such-command"] });
+    expect(await container.exitCode()).toBe(127);
+  });
+
+  it("serves at /mcp what npx has downloaded", async () => {
+    await using container = await readyContainer(NPX_EVERYTHING);
+    await using client = await SdkClient.connect(container.url);
+    const { tools } = await client.listTools();
+    expect(tools.map(({ name }) => name)).toContain("get-sum");
+    const { content } = await client.callTool({ name: "get-sum", arguments: { a: 2, b: 3 } });
+    expect(content).toEqual([{ type: "text", text: "The sum of 2 and 3 is 5." }]);
+  });
+
+  it("gives a server in Python git and certificates", async () => {
+    await using container = await readyContainer(["python3", "/fixtures/python_server.py"]);
+    const client = await new RawClient(container.url).open();
+    expect(JSON.parse(await client.toolText("found"))).toEqual({ git: "git version", hasCertificates: true });
+  });
+
+  it("is discovered as a pod declares it: by the environment, with a fresh token, while npx still downloads", async () => {
+    const [command, ...args] = NPX_EVERYTHING;
+    await using container = await Container.start({
+      env: { CLAW_MCP_STDIO_COMMAND: command, CLAW_MCP_STDIO_ARGS: JSON.stringify(args), CLAW_MCP_STDIO_AUTH_TOKEN: "fresh" },
+    });
+    const { origin } = container;
+    const client = new DiscoveryClient({ origin, token: "fresh", service: "svc", command, args, wrapperImage: IMAGE });
+    const snapshot = await client.discover();
+    expect(snapshot.tools.map(({ name }) => name)).toContain("get-sum");
+    expect(snapshot["x-claw-discovery"]).toMatchObject({ mcp_protocol_version: "2025-11-25", tool_count: snapshot.tools.length });
+    // 0: nothing listened yet.
+    expect(client.healthStatuses.filter((status) => status !== 0 && status !== 503)).toEqual([200]);
+  });
+
+  it("is gone with exit code 0 in less than 2 s behind SIGTERM, with a session open", async () => {
+    await using container = await readyContainer();
+    await new RawClient(container.url).open();
+    const ended = container.exitCode();
+    const startMs = performance.now();
+    await container.signal("SIGTERM");
+    expect(await ended).toBe(0);
+    const durationMs = performance.now() - startMs;
+    console.log(`from SIGTERM to the end of the container: ${durationMs.toFixed(0)} ms`);
+    expect(durationMs).toBeLessThan(2000);
+  });
+
+  it("survives SIGKILL of its server: the session goes on, no process and no zombie of the first one is left", async () => {
+    // What the server has started is nobody's child when it is killed: PID 1 has to reap it.
+    await using container = await readyContainer(["sh", "-c", `sleep 1000 & exec ${EXAMPLE_IN_CONTAINER.join(" ")}`]);
+    const client = await new RawClient(container.url).open();
+    const serverPid = await container.serverPid();
+    const sleeper = (await container.processes()).find(({ name }) => name === "sleep");
+    expect(sleeper).toBeDefined();
+
+    await container.exec("sh", "-c", `kill -KILL ${serverPid}`);
+    await container.waitForLog("mcp server ready", ({ generation }) => generation === 2);
+    expect(await client.toolText("add", { a: 2, b: 3 })).toBe("5");
+
+    const left = async (): Promise<readonly unknown[]> =>
+      (await container.processes()).filter(({ pid, state }) => pid === serverPid || pid === sleeper?.pid || state === "Z");
+    // Nobody is told when PID 1 has reaped.
+    const deadlineMs = performance.now() + REAP_TIMEOUT_MS;
+    while ((await left()).length > 0 && performance.now() < deadlineMs) await delay(50);
+    expect(await left()).toEqual([]);
+  });
+});

@@ -1,0 +1,139 @@
+import { execFile, execFileSync, spawn } from "node:child_process";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { freePort } from "./pod.ts";
+
+const ROOT = fileURLToPath(new URL("../../", import.meta.url));
+/** Built by `npm run test:image`. */
+export const IMAGE = "claw-mcp-stdio:test";
+/** The bundled example, as containers see it. */
+export const EXAMPLE_IN_CONTAINER = ["node", "/examples/echo-server/server.js"] as const;
+
+/** As a careful operator runs it. */
+const RUN_FLAGS = [
+  ..."--read-only --tmpfs /tmp:exec --cap-drop ALL --security-opt no-new-privileges".split(" "),
+  "--volume",
+  `${ROOT}examples:/examples:ro`,
+  "--volume",
+  `${ROOT}test/fixtures:/fixtures:ro`,
+];
+
+export interface ContainerOptions {
+  /** What follows the name of the image. */
+  readonly args?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  readonly image?: string;
+  /** That of the host, where nothing else is said: the tests then need no port of the engine, nor its bridge. */
+  readonly network?: "host" | "none";
+  /** Of `docker run`, besides. */
+  readonly flags?: readonly string[];
+}
+
+interface Process {
+  readonly pid: number;
+  readonly name: string;
+  /** One letter, as in /proc: Z is a zombie. */
+  readonly state: string;
+}
+
+/** Vitest does not dispose what a test that ran out of time was using. */
+const running = new Set<string>();
+process.once("exit", () => {
+  if (running.size > 0) execFileSync("docker", ["rm", "--force", ...running], { stdio: "ignore" });
+});
+
+export async function docker(...args: readonly string[]): Promise<string> {
+  const { stdout } = await promisify(execFile)("docker", args);
+  return stdout.trim();
+}
+
+/** A container of the image, at a free port of 127.0.0.1. Use with `await using`: it is removed. */
+export class Container implements AsyncDisposable {
+  readonly id: string;
+  readonly origin: string;
+  readonly #startedAtS: number;
+
+  private constructor(id: string, origin: string, startedAtS: number) {
+    this.id = id;
+    this.origin = origin;
+    this.#startedAtS = startedAtS;
+    running.add(id);
+  }
+
+  static async start({ args = [], env = {}, image = IMAGE, network = "host", flags = [] }: ContainerOptions = {}): Promise<Container> {
+    const startedAtS = Math.floor(Date.now() / 1000);
+    const address = `127.0.0.1:${await freePort()}`;
+    const variables = Object.entries({ CLAW_MCP_STDIO_ADDR: address, ...env }).flatMap(([name, value]) => ["--env", `${name}=${value}`]);
+    const id = await docker("run", "--detach", "--network", network, ...RUN_FLAGS, ...flags, ...variables, image, ...args);
+    return new Container(id, `http://${address}`, startedAtS);
+  }
+
+  get url(): string {
+    return `${this.origin}/mcp`;
+  }
+
+  /** The first line of its log, past or future, with this message that the predicate accepts. */
+  async waitForLog(message: string, accepts: (line: Readonly<Record<string, unknown>>) => boolean = () => true): Promise<void> {
+    const isIt = (text: string): boolean => {
+      const line = JSON.parse(text) as Readonly<Record<string, unknown>>;
+      return line["msg"] === message && accepts(line);
+    };
+    const line = await firstLine(["logs", "--follow", this.id], isIt);
+    if (line === undefined) throw new Error(`the container ended before the log line "${message}":\n${await docker("logs", this.id)}`);
+  }
+
+  /** Waits until the engine says this of its health. @returns what the last HEALTHCHECK printed */
+  async waitForHealth(status: "healthy" | "unhealthy"): Promise<string> {
+    const filters = ["--filter", `container=${this.id}`, "--filter", "event=health_status"];
+    const since = ["--since", String(this.#startedAtS)];
+    await firstLine(["events", ...since, ...filters, "--format", "{{.Action}}"], (line) => line === `health_status: ${status}`);
+    const log = JSON.parse(await docker("inspect", "--format", "{{json .State.Health.Log}}", this.id)) as readonly { Output: string }[];
+    return log.at(-1)?.Output.trim() ?? "";
+  }
+
+  /** Runs a command in it. */
+  exec(...command: readonly string[]): Promise<string> {
+    return docker("exec", this.id, ...command);
+  }
+
+  /** What runs in it. From within, since an engine (`docker top`) does not tell of zombies. */
+  async processes(): Promise<readonly Process[]> {
+    // One that ends meanwhile cannot be read any more.
+    const stats = await this.exec("sh", "-c", "cat /proc/[0-9]*/stat 2>/dev/null || true");
+    return Array.from(stats.matchAll(/^(\d+) \((.*)\) (\w) /gm), ([, pid, name = "", state = ""]) => ({ pid: Number(pid), name, state }));
+  }
+
+  /** The process of the MCP server, by its number in the container. */
+  async serverPid(): Promise<number> {
+    const reply = await fetch(`${this.origin}/readyz`);
+    return ((await reply.json()) as { pid: number }).pid;
+  }
+
+  signal(name: string): Promise<string> {
+    return docker("kill", "--signal", name, this.id);
+  }
+
+  /** Waits for its end. @returns its exit code */
+  async exitCode(): Promise<number> {
+    return Number(await docker("wait", this.id));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await docker("rm", "--force", this.id);
+    running.delete(this.id);
+  }
+}
+
+/** The first line of what a docker command goes on printing that is accepted. */
+async function firstLine(args: readonly string[], accepts: (line: string) => boolean): Promise<string | undefined> {
+  const follower = spawn("docker", args, { stdio: ["ignore", "pipe", "ignore"] });
+  try {
+    for await (const line of createInterface({ input: follower.stdout })) {
+      if (accepts(line)) return line;
+    }
+    return undefined;
+  } finally {
+    follower.kill();
+  }
+}

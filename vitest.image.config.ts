@@ -1,0 +1,12 @@
+import { defineConfig } from "vitest/config";
+
+// Apart from vitest.config.ts, so that `npm test` needs no container engine: `npm run test:image`.
+export default defineConfig({
+  test: {
+    name: "image",
+    include: ["test/image/**/*.test.ts"],
+    pool: "forks",
+    // npx downloads its server first.
+    testTimeout: 90_000,
+  },
+});
