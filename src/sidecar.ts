@@ -18,7 +18,7 @@ import { type Log, withFields } from "./observability/log.ts";
 import type { Secrets } from "./observability/redact.ts";
 import { createPrivateLane } from "./private-lane.ts";
 import { STOP_GRACES } from "./upstream/child-process.ts";
-import { INITIALIZED_NOTIFICATION, initializeRequest } from "./upstream/handshake.ts";
+import { type Handshake, INITIALIZED_NOTIFICATION, initializeRequest } from "./upstream/handshake.ts";
 import { RestartPolicy } from "./upstream/restart-policy.ts";
 import type { SupervisorFailure, SupervisorStatus } from "./upstream/status.ts";
 import { Supervisor, type SupervisorOptions } from "./upstream/supervisor.ts";
@@ -40,6 +40,10 @@ export interface SidecarOptions {
 }
 
 export interface Sidecar {
+  /** What is listened on, as `host:port`. */
+  readonly address: string;
+  /** Settles when the shared MCP server is ready for the first time, if ever. */
+  readonly firstReady: Promise<Handshake>;
   /** The MCP server could not be started at all, or was started too often. Settles with undefined once the sidecar was stopped. */
   readonly failed: Promise<SupervisorFailure | undefined>;
   /** Drain, then end the MCP server: bounded by DRAIN_TIMEOUT_MS and the graces of its end. */
@@ -158,8 +162,9 @@ export async function startSidecar({ config, environment, descriptor, secrets, v
   });
   const { headersTimeoutMs, bodyTimeoutMs, readerTimeoutMs } = config;
   const listener = new HttpListener(app, { headersTimeoutMs, bodyTimeoutMs, readerTimeoutMs, counters, log, nowMs });
+  let address: string;
   try {
-    const address = await listener.listen(config);
+    address = await listener.listen(config);
     log.info({ address, path: config.path }, "listening");
   } catch (error) {
     await supervisor.stop();
@@ -185,6 +190,8 @@ export async function startSidecar({ config, environment, descriptor, secrets, v
         });
 
   return {
+    address,
+    firstReady: supervisor.firstReady,
     failed,
     async stop() {
       isDraining = true;

@@ -13,7 +13,7 @@ import { checkListing } from "./discover-check.ts";
 import { DiscoverError, type Listing } from "./discover-listing.ts";
 import { DISCOVER_HELP, type DiscoverOptions, readDiscoverOptions } from "./discover-options.ts";
 import { snapshotText, unchangedSince } from "./discover-snapshot.ts";
-import { plainText, ProgressLine, type Terminal } from "./discover-terminal.ts";
+import { plainText, ProgressLine, type Terminal } from "./terminal.ts";
 
 interface Output {
   write(text: string, callback?: (error?: Error | null) => void): unknown;
@@ -123,7 +123,8 @@ class DiscoverRun {
     const { source, timeoutMs } = this.#options;
     const { environment, version, stderr } = this.#context;
     let stderrLastLine = (): string | undefined => undefined;
-    const progress = new ProgressLine(stderr, source.kind === "url" ? source.url.origin : source.command, () => stderrLastLine());
+    const subject = source.kind === "url" ? source.url.origin : source.command;
+    const progress = new ProgressLine(stderr, environment, `${subject}: waiting for its tools`, () => stderrLastLine());
     const timer = setTimeout(() => this.#ended.abort(), timeoutMs);
     const bounds = { signal: this.#ended.signal, timeoutMs, clientInfo: { name: "claw-mcp-stdio", version } };
     try {

@@ -6,6 +6,8 @@ import { createLogger, type Logger } from "../observability/logger.ts";
 import type { Secrets } from "../observability/redact.ts";
 import { type SignalSource, waitForSignal } from "../shutdown.ts";
 import { startSidecar } from "../sidecar.ts";
+import type { StartDisplay } from "./start-display.ts";
+import type { Terminal } from "./terminal.ts";
 
 export interface ServeOptions {
   readonly config: Config;
@@ -15,7 +17,7 @@ export interface ServeOptions {
   readonly secrets: Secrets;
   readonly unknownVariables: readonly string[];
   readonly version: string;
-  readonly stdout: { readonly isTTY?: boolean };
+  readonly stdout: Terminal & { on(event: "error", listener: () => void): unknown };
   readonly signals: SignalSource & { on(event: "uncaughtException", listener: (error: Error) => void): unknown };
   /** Ends the process at once, by force where a stuck log would keep it from exiting. */
   readonly exit: (exitCode: number, isLogStuck: boolean) => void;
@@ -23,13 +25,23 @@ export interface ServeOptions {
 
 /** Serves until it is told to stop or cannot go on, then calls `exit`. */
 export async function serve(options: ServeOptions): Promise<void> {
-  const log = await createLogger(options.config.logLevel, options.stdout, options.secrets.redact);
-  const exitCode = await serveUntilEnd(options, log);
+  const logger = await createLogger(options.config.logLevel, options.stdout, options.secrets.redact);
+  const display = await startDisplay(options, logger);
+  const log = display === undefined ? logger : { ...display.log, close: () => logger.close() };
+  const exitCode = await serveUntilEnd(options, log, display);
   const isClosed = await log.close();
   options.exit(exitCode, !isClosed);
 }
 
-async function serveUntilEnd(options: ServeOptions, log: Logger): Promise<number> {
+/** Loaded only where somebody sees it, and not where nothing is to be said. */
+async function startDisplay(options: ServeOptions, logger: Logger): Promise<StartDisplay | undefined> {
+  const { config, environment, secrets, stdout: terminal, version } = options;
+  if (terminal.isTTY !== true || config.logLevel === "silent") return undefined;
+  const { StartDisplay } = await import("./start-display.ts");
+  return new StartDisplay({ config, environment, redact: secrets.redact, terminal, version, log: logger });
+}
+
+async function serveUntilEnd(options: ServeOptions, log: Logger, display: StartDisplay | undefined): Promise<number> {
   const { config, environment, descriptor, secrets, unknownVariables, version, signals, exit } = options;
   const kill = new AbortController();
   try {
@@ -46,7 +58,9 @@ async function serveUntilEnd(options: ServeOptions, log: Logger): Promise<number
     });
 
     const sidecar = await startSidecar({ config, environment, descriptor, secrets, version, log, kill: kill.signal });
+    if (display !== undefined) void sidecar.firstReady.then((handshake) => display.showReady(sidecar.address, handshake));
     const end = await Promise.race([signalled, sidecar.failed]);
+    display?.end();
     if (typeof end === "string") log.info({ signal: end }, "stopping");
     else if (end?.kind === "restart-limit") log.info({ restarts: end.restarts, reason: "RESTART_LIMIT is reached" }, "stopping");
     await sidecar.stop();
@@ -58,6 +72,7 @@ async function serveUntilEnd(options: ServeOptions, log: Logger): Promise<number
     return isMissing ? ExitCode.notFound : ExitCode.notExecutable;
   } catch (error) {
     kill.abort();
+    display?.end();
     const code = (error as NodeJS.ErrnoException).code;
     const message = code === "EADDRINUSE" ? `port ${config.port} is taken` : "cannot start";
     log.error({ err: error, code, reason: describeError(error) }, message);

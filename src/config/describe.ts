@@ -60,7 +60,7 @@ const EMBEDDED_SECRET = /(:\/\/[^\s/:@]*:)[^\s/@]+(?=@)|(\b(?:bearer|basic) +)\S
 const NAMED_SECRET = new RegExp(`([^=:?&\\s/]*(?:${CREDENTIAL_NAME.source})[^=:?&\\s/]*(?:=|: *))[^&\\s]+`, "gi");
 
 /** Masks what follows a word like `--api-key`, in the same argument or the next, and secrets inside an argument. */
-function maskArgs(args: readonly string[]): string[] {
+export function maskArgs(args: readonly string[]): string[] {
   return args.map((arg, index) => {
     const previous = args[index - 1] ?? "";
     if (previous.startsWith("-") && !previous.includes("=") && !arg.startsWith("-") && CREDENTIAL_NAME.test(previous)) return MASK;

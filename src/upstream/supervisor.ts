@@ -36,6 +36,7 @@ export class Supervisor {
   readonly #options: SupervisorOptions;
   readonly #log: Log;
   readonly #stopping = new AbortController();
+  readonly #firstReady = Promise.withResolvers<Handshake>();
   #listener: SupervisorListener | undefined;
   #life: Life | undefined;
   #loop: Promise<SupervisorFailure | undefined> | undefined;
@@ -60,6 +61,11 @@ export class Supervisor {
     this.#listener = listener;
     this.#loop = this.#supervise();
     return this.#loop;
+  }
+
+  /** Settles when a generation is ready for the first time, if ever. */
+  get firstReady(): Promise<Handshake> {
+    return this.#firstReady.promise;
   }
 
   status(): SupervisorStatus {
@@ -170,6 +176,7 @@ export class Supervisor {
     this.#setState("ready");
     this.#log.info({ childPid, generation, state: this.#state }, "mcp server ready");
     this.#listener?.onReady(handshake);
+    this.#firstReady.resolve(handshake);
   }
 
   #endGeneration(life: Life, exit: ChildExit, runMs: number): void {

@@ -1,3 +1,4 @@
+import type { Environment } from "../config/load.ts";
 import { stripVTControlCharacters } from "node:util";
 
 /** What a terminal would obey, or a reader would not see: controls, direction marks, zero-width characters. */
@@ -8,7 +9,7 @@ export function plainText(text: string): string {
   return stripVTControlCharacters(text).replace(INVISIBLE, " ");
 }
 
-/** Stderr, as the process has it. */
+/** Stdout or stderr, as the process has it. */
 export interface Terminal {
   readonly isTTY?: boolean;
   readonly columns?: number;
@@ -34,18 +35,26 @@ export class ProgressLine {
   #isShown = false;
 
   /** @param lastWords what is told besides, where there is something. */
-  constructor(terminal: Terminal, subject: string, lastWords: () => string | undefined) {
+  constructor(terminal: Terminal, environment: Environment, what: string, lastWords: () => string | undefined) {
     this.#terminal = terminal;
-    if (terminal.isTTY !== true) return;
+    // A dumb terminal can only add to what it shows.
+    if (terminal.isTTY !== true || environment["TERM"] === "dumb") return;
     const startMs = performance.now();
     this.#timer = setInterval(() => {
       const seconds = Math.floor((performance.now() - startMs) / 1000);
       const words = lastWords() ?? "";
-      const line = plainText(`${subject}: waiting for its tools, ${seconds} s${words === "" ? "" : `: ${words}`}`);
+      const line = plainText(`${what}, ${seconds} s${words === "" ? "" : `: ${words}`}`);
       // In the last column the line might be broken, and only half of it erased.
       terminal.write(`${ERASE_LINE}${line.slice(0, columnsOf(terminal) - 1)}`);
       this.#isShown = true;
     }, INTERVAL_MS).unref();
+  }
+
+  /** Makes room for a line of somebody else; this one is back in a moment. */
+  erase(): void {
+    // Whatever takes a return for the end of a line finds nothing of this one in front of the next.
+    if (this.#isShown) this.#terminal.write(`${ERASE_LINE}\r`);
+    this.#isShown = false;
   }
 
   end(): void {
