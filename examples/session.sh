@@ -1,0 +1,35 @@
+#!/bin/sh
+# One MCP session with curl alone, from initialize to the result of a tool, which is printed.
+#
+#   session.sh URL [TOOL [ARGUMENTS]]      session.sh http://localhost:8080/mcp echo '{"text":"hello"}'
+#
+# The token, where one is needed, is that of CLAW_MCP_STDIO_AUTH_TOKEN. Needs curl 7.84 or later.
+set -eu
+
+url=${1:?usage: session.sh URL [TOOL [ARGUMENTS]]}
+tool=${2:-add}
+arguments=${3:-'{"a":2,"b":3}'}
+session=
+
+# Given to curl on its stdin: arguments show in the process list, and one of these is the token.
+headers() {
+  # Whoever accepts JSON alone gets plain JSON, never an event stream that would have to be taken apart.
+  printf '%s\n' 'Content-Type: application/json' 'Accept: application/json'
+  if [ -n "${CLAW_MCP_STDIO_AUTH_TOKEN:-}" ]; then printf 'Authorization: Bearer %s\n' "$CLAW_MCP_STDIO_AUTH_TOKEN"; fi
+  if [ -n "$session" ]; then printf '%s\n' "Mcp-Session-Id: $session" 'MCP-Protocol-Version: 2025-11-25'; fi
+}
+
+request() {
+  headers | curl --silent --show-error --fail-with-body --header @- "$@" "$url"
+}
+
+session=$(
+  request --output /dev/null --write-out '%header{mcp-session-id}' --data '{"jsonrpc":"2.0","id":1,"method":"initialize",
+    "params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"session.sh","version":"1"}}}'
+)
+trap 'request --request DELETE' EXIT
+
+request --data '{"jsonrpc":"2.0","method":"notifications/initialized"}'
+
+request --data '{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"'"$tool"'","arguments":'"$arguments"'}}'
+echo

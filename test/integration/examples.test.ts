@@ -1,0 +1,289 @@
+import { execFile } from "node:child_process";
+import { mkdir, symlink, writeFile } from "node:fs/promises";
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { basename, dirname } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { Deployment } from "kubernetes-models/apps/v1";
+import { parse } from "yaml";
+import { type Option, VARIABLE_PREFIX } from "../../src/config/option.ts";
+import { OPTIONS } from "../../src/config/options.ts";
+import { RawClient, send } from "../support/http-client.ts";
+import { Pod } from "../support/pod.ts";
+import { EXAMPLE, FIXTURE, Sidecar } from "../support/sidecar.ts";
+import { readStatus } from "../support/status.ts";
+import { TempDir } from "../support/temp-dir.ts";
+
+const EXAMPLES = fileURLToPath(new URL("../../examples/", import.meta.url));
+const TOKEN = "a-token-for-the-examples";
+const RESULT = '{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"5"}]}}\n';
+
+interface ComposeService {
+  readonly environment: Readonly<Record<string, string>>;
+  readonly expose: readonly string[];
+  readonly networks: readonly string[];
+  readonly image: string;
+}
+
+interface PodService extends Partial<ComposeService> {
+  readonly "x-claw": { readonly "mcp-stdio": { readonly command: string; readonly args: readonly string[] } };
+}
+
+interface Container {
+  readonly securityContext: object;
+}
+
+interface Probe {
+  readonly httpGet: { readonly path: string; readonly port: string };
+}
+
+interface SidecarContainer extends Container {
+  readonly restartPolicy: string;
+  readonly env: readonly { readonly name: string; readonly value?: string }[];
+  readonly ports: readonly { readonly name: string; readonly containerPort: number }[];
+  readonly startupProbe: Probe;
+  readonly readinessProbe: Probe;
+  readonly livenessProbe: Probe;
+  readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[];
+}
+
+interface Volume {
+  readonly name: string;
+  readonly emptyDir?: object;
+  readonly secret?: { readonly items: readonly { readonly path: string }[] };
+}
+
+interface PodTemplate {
+  readonly securityContext: object;
+  readonly initContainers: readonly [SidecarContainer];
+  readonly containers: readonly Container[];
+  readonly volumes: readonly Volume[];
+}
+
+function readExample(path: string): string {
+  return readFileSync(`${EXAMPLES}${path}`, "utf8");
+}
+
+/** By YAML 1.1, as Kubernetes reads it: there 0440 is octal, and `on` is no text. */
+function parseExample(path: string): unknown {
+  return parse(readExample(path), { version: "1.1" });
+}
+
+function run(file: string, args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<{ readonly stdout: string }> {
+  return promisify(execFile)(file, args, { env: { PATH: process.env["PATH"], ...env } });
+}
+
+/** The test's own server in place of the package, where npx looks for it before it would download anything. */
+async function installLocally(directory: TempDir, name: string): Promise<void> {
+  await mkdir(directory.file(`node_modules/${name}`), { recursive: true });
+  await mkdir(directory.file("node_modules/.bin"));
+  await writeFile(directory.file(`node_modules/${name}/package.json`), JSON.stringify({ name, version: "1.0.0", bin: "server.js" }));
+  const program = `#!${process.execPath}\nimport(${JSON.stringify(FIXTURE)});\n`;
+  await writeFile(directory.file(`node_modules/${name}/server.js`), program, { mode: 0o755 });
+  await symlink(`../${name}/server.js`, directory.file(`node_modules/.bin/${name}`));
+}
+
+/** Starts what an example declares, with its own command and arguments. */
+async function startDeclared(directory: TempDir, declared: Readonly<Record<string, string>>): Promise<Pod> {
+  await installLocally(directory, "perplexity-mcp");
+  return Pod.start({
+    env: {
+      ...declared,
+      PATH: process.env["PATH"] ?? "",
+      npm_config_cache: directory.file(".npm"),
+      npm_config_update_notifier: "false",
+      npm_config_offline: "true",
+      CLAW_MCP_STDIO_CWD: directory.path,
+    },
+  });
+}
+
+async function serverEnvironment(url: string, headers: Readonly<Record<string, string>> = {}): Promise<Readonly<Record<string, string>>> {
+  const client = await new RawClient(url, headers).open();
+  return JSON.parse(await client.toolText("env")) as Record<string, string>;
+}
+
+/** The sidecar's variables that a document gives a value: by key, as Compose has it, or by `name` and `value`, as Kubernetes. */
+function variablesIn(node: unknown): (readonly [name: string, value: string])[] {
+  if (typeof node !== "object" || node === null) return [];
+  const { name, value } = node as { readonly name?: unknown; readonly value?: unknown };
+  const entries = typeof name === "string" && value !== undefined ? [[name, value] as const] : Object.entries(node);
+  return entries.flatMap(([key, each]) => (key.startsWith(VARIABLE_PREFIX) ? [[key, String(each)] as const] : variablesIn(each)));
+}
+
+describe.each([
+  { what: "without a token", env: {} },
+  { what: "with a token", env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN } },
+])("the clients of the examples, $what", ({ env }) => {
+  let sidecar: Sidecar;
+  beforeAll(async () => {
+    sidecar = await Sidecar.start({ command: [process.execPath, EXAMPLE], env });
+  });
+  afterAll(() => sidecar[Symbol.asyncDispose]());
+
+  async function openSessions(): Promise<number> {
+    return (await readStatus(sidecar, { Authorization: `Bearer ${TOKEN}` })).sessions;
+  }
+
+  it.each(["sh", "bash"])("session.sh prints a tool's result, in %s, and ends its session", async (shell) => {
+    const { stdout } = await run(shell, [`${EXAMPLES}session.sh`, sidecar.url], env);
+    expect(stdout).toBe(RESULT);
+    expect(await openSessions()).toBe(0);
+  });
+
+  it("session.sh calls the tool that it is told, with these arguments", async () => {
+    const { stdout } = await run(`${EXAMPLES}session.sh`, [sidecar.url, "echo", '{"text":"it\'s \\"me\\""}'], env);
+    expect((JSON.parse(stdout) as { result: object }).result).toEqual({ content: [{ type: "text", text: `it's "me"` }] });
+  });
+
+  it("client.js lists the tools, calls one, and ends its session", async () => {
+    const { stdout } = await run(process.execPath, [`${EXAMPLES}client/client.js`, sidecar.url], env);
+    expect(stdout).toBe("tools: echo, add\n2 + 3 = 5\n");
+    expect(await openSessions()).toBe(0);
+  });
+
+  it("examples/README.md runs them as written", async () => {
+    const commands = /```sh\n(.*?)```/s.exec(readExample("README.md"))?.[1] ?? "";
+    const script = commands.replaceAll("http://localhost:8080/mcp", sidecar.url).replaceAll("examples/", EXAMPLES);
+    const { stdout } = await run("bash", ["-euc", script], env);
+    expect(stdout).toBe(`${RESULT}tools: echo, add\n2 + 3 = 5\n`);
+  });
+});
+
+describe("the clients of the examples", () => {
+  it.each([
+    { file: "sh", script: "session.sh", says: "401" },
+    { file: process.execPath, script: "client/client.js", says: "UNAUTHORIZED" },
+  ])("fail and say why where the token is wrong: $script", async ({ file, script, says }) => {
+    await using sidecar = await Sidecar.start({ command: [process.execPath, EXAMPLE], env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN } });
+    const failure = run(file, [`${EXAMPLES}${script}`, sidecar.url], { CLAW_MCP_STDIO_AUTH_TOKEN: "wrong" });
+    await expect(failure).rejects.toMatchObject({ stdout: "", stderr: expect.stringContaining(says) as string });
+  });
+});
+
+describe("examples/pod", () => {
+  const pod = (parseExample("pod/claw-pod.yml") as { services: { perplexity: PodService } }).services.perplexity;
+  const compose = parseExample("pod/compose.yaml") as { services: { perplexity: ComposeService }; networks: object };
+  const service = compose.services.perplexity;
+
+  it("means the same in both files", () => {
+    const { command, args } = pod["x-claw"]["mcp-stdio"];
+    const { CLAW_MCP_STDIO_COMMAND, CLAW_MCP_STDIO_ARGS = "", ...ofTheServer } = service.environment;
+    expect({ command: CLAW_MCP_STDIO_COMMAND, args: JSON.parse(CLAW_MCP_STDIO_ARGS) as unknown }).toEqual({ command, args });
+    const { image, expose, environment } = pod;
+    expect({ image: service.image, expose: service.expose, environment: ofTheServer }).toEqual({ image, expose, environment });
+    expect(service.expose).toEqual([OPTIONS.port.defaultText]);
+  });
+
+  it("runs with least privilege and the image's own healthcheck, and is reached from the pod only", () => {
+    expect(service).toMatchObject({
+      restart: "on-failure",
+      read_only: true,
+      tmpfs: ["/tmp:exec"],
+      cap_drop: ["ALL"],
+      security_opt: ["no-new-privileges:true"],
+    });
+    expect(service).not.toHaveProperty("ports");
+    expect(service).not.toHaveProperty("healthcheck");
+    expect(service.networks).toContain("pod");
+    expect(compose.networks).toMatchObject({ pod: { internal: true } });
+  });
+
+  it("starts the server that its environment declares, which gets its key and none of the sidecar's variables", async () => {
+    await using directory = await TempDir.create();
+    await using running = await startDeclared(directory, { ...service.environment, PERPLEXITY_API_KEY: "a-key" });
+    const environment = await serverEnvironment(running.url);
+    expect(environment).toMatchObject({ npm_lifecycle_event: "npx", PERPLEXITY_API_KEY: "a-key" });
+    expect(Object.keys(environment).filter((name) => name.startsWith(VARIABLE_PREFIX))).toEqual([]);
+  });
+});
+
+describe("examples/kubernetes", () => {
+  const deployment = parseExample("kubernetes/deployment.yaml") as { spec: { template: { spec: PodTemplate } } };
+  const template = deployment.spec.template.spec;
+  const [sidecar] = template.initContainers;
+  const { CLAW_MCP_STDIO_AUTH_TOKEN_FILE: tokenFile = "", ...variables } = Object.fromEntries(
+    sidecar.env.map(({ name, value }) => [name, value ?? "a-key"]),
+  );
+
+  it("is a Deployment as the Kubernetes API has it", () => {
+    const validate = (spec: object): void =>
+      new Deployment({ ...deployment, spec } as ConstructorParameters<typeof Deployment>[0]).validate();
+    expect(() => validate(deployment.spec)).not.toThrow();
+    expect(() => validate({ ...deployment.spec, replicas: "one" })).toThrow("replicas");
+  });
+
+  it("runs with least privilege, beside the agent and not before it", () => {
+    expect(template.securityContext).toMatchObject({ runAsNonRoot: true, runAsUser: 1000, seccompProfile: { type: "RuntimeDefault" } });
+    for (const container of [sidecar, ...template.containers]) {
+      expect(container.securityContext).toEqual({
+        allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true,
+        capabilities: { drop: ["ALL"] },
+      });
+    }
+    expect(sidecar.restartPolicy).toBe("Always");
+  });
+
+  it("mounts a writable /tmp, and the token's secret where the sidecar reads it", () => {
+    const mounted = new Map(
+      sidecar.volumeMounts.map(({ name, mountPath }) => [mountPath, template.volumes.find((volume) => volume.name === name)]),
+    );
+    expect(mounted.get("/tmp")?.emptyDir).toBeDefined();
+    expect(mounted.get(dirname(tokenFile))?.secret?.items).toMatchObject([{ path: basename(tokenFile) }]);
+  });
+
+  it("starts the server that its environment declares, for who has the token of the file", async () => {
+    await using directory = await TempDir.create();
+    const mountedFile = directory.file(basename(tokenFile));
+    await writeFile(mountedFile, TOKEN);
+    await using running = await startDeclared(directory, { ...variables, CLAW_MCP_STDIO_AUTH_TOKEN_FILE: mountedFile });
+    await expect(new RawClient(running.url).open()).rejects.toThrow("initialize: 401");
+    const environment = await serverEnvironment(running.url, { Authorization: `Bearer ${TOKEN}` });
+    expect(environment).toMatchObject({ npm_lifecycle_event: "npx", PERPLEXITY_API_KEY: "a-key" });
+  });
+
+  it("has probes that a sidecar answers without a token: not ready until its server is, and live all the time", async () => {
+    const { startupProbe, readinessProbe, livenessProbe } = sidecar;
+    const probe = (origin: string): Promise<readonly number[]> =>
+      Promise.all(
+        [startupProbe, readinessProbe, livenessProbe].map(async ({ httpGet }) => {
+          return (await send(`${origin}${httpGet.path}`, { method: "GET" })).status;
+        }),
+      );
+    const env = { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN };
+    await using starting = await Sidecar.start({ mode: "silent", env, untilReady: false });
+    expect(await probe(starting.origin)).toEqual([503, 503, 200]);
+    await using ready = await Sidecar.start({ env });
+    expect(await probe(ready.origin)).toEqual([200, 200, 200]);
+    for (const { httpGet } of [startupProbe, readinessProbe, livenessProbe]) {
+      const port = sidecar.ports.find(({ name }) => name === httpGet.port)?.containerPort;
+      expect(String(port)).toBe(OPTIONS.port.defaultText);
+    }
+  });
+});
+
+describe("examples", () => {
+  const files = readdirSync(EXAMPLES, { recursive: true, encoding: "utf8" }).filter((path) => statSync(`${EXAMPLES}${path}`).isFile());
+  const options = new Map<string, Option<unknown>>(Object.values(OPTIONS).map((option) => [option.variable, option]));
+
+  it("name no variable of the sidecar that it does not have", () => {
+    const names = files.flatMap((path) => readExample(path).match(/\bCLAW_MCP_STDIO_\w+/g) ?? []);
+    expect(names).toContain(OPTIONS.authToken.variable);
+    expect(names.filter((name) => name !== VARIABLE_PREFIX && !options.has(name))).toEqual([]);
+  });
+
+  it("give variables only values that the sidecar takes", () => {
+    const given = files.filter((path) => /\.ya?ml$/.test(path)).flatMap((path) => variablesIn(parseExample(path)));
+    expect(given.map(([name]) => name)).toEqual(expect.arrayContaining(["CLAW_MCP_STDIO_ARGS", "CLAW_MCP_STDIO_AUTH_TOKEN_FILE"]));
+    expect(given.filter(([name, value]) => options.get(name)?.kind.parse(value) === undefined)).toEqual([]);
+  });
+
+  it("are all in the table of examples/README.md, which links only to what is there", () => {
+    const links = [...readExample("README.md").matchAll(/\]\(([^)#:]+)\)/g)].map((match) => match[1] ?? "");
+    expect(links.filter((link) => !existsSync(`${EXAMPLES}${link}`))).toEqual([]);
+    const shown = new Set(links.map((link) => link.split("/")[0]));
+    expect(readdirSync(EXAMPLES).filter((name) => name !== "README.md" && !shown.has(name))).toEqual([]);
+  });
+});
