@@ -1,7 +1,9 @@
 import { execFile } from "node:child_process";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
+import { Pod } from "../support/pod.ts";
+import { SdkClient } from "../support/sdk-client.ts";
 import { EXAMPLE, MAIN, Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
@@ -16,7 +18,7 @@ function bash(
 }
 
 function codeBlock(behind: string): string {
-  const block = /```sh\n(.*?)```/s.exec(readme.slice(readme.indexOf(behind)))?.[1];
+  const block = /```\w+\n(.*?)```/s.exec(readme.slice(readme.indexOf(behind)))?.[1];
   if (block === undefined) throw new Error(`no code block behind ${behind}`);
   return block;
 }
@@ -47,16 +49,38 @@ describe("README", () => {
     await expect(run(check)).rejects.toMatchObject({ code: 3, stdout: expect.stringMatching(/^~ add: description: /) as string });
   });
 
+  it("declares a server in a pod by a command that serves tools, once it is in the two variables", async () => {
+    const pod = codeBlock("<!-- pod: executed by");
+    const command = /command: (\S+)/.exec(pod)?.[1] ?? "";
+    const args = JSON.parse(/args: (\[.*\])/.exec(pod)?.[1] ?? "") as string[];
+    expect({ command, args }).toEqual({ command: "npx", args: ["-y", "@modelcontextprotocol/server-everything"] });
+    // As in a pod, but for the download: the package is among those of the tests.
+    const path = process.env["PATH"] ?? "";
+    await using running = await Pod.start({ command, args, env: { PATH: path } });
+    expect(readme).toContain("`CLAW_MCP_STDIO_COMMAND` and `CLAW_MCP_STDIO_ARGS` (JSON)");
+    expect(running.env).toMatchObject({ CLAW_MCP_STDIO_COMMAND: command, CLAW_MCP_STDIO_ARGS: JSON.stringify(args) });
+    await using client = await SdkClient.connect(running.url);
+    expect((await client.listTools()).tools.map(({ name }) => name)).toContain("echo");
+  });
+
+  it("shows what a client needs: the SDK's, with this URL and these headers, calls a tool, and without them gets nowhere", async () => {
+    const config = JSON.parse(codeBlock("<!-- client: executed by")) as {
+      readonly mcpServers: { readonly echo: { readonly url: string; readonly headers: Readonly<Record<string, string>> } };
+    };
+    const { url, headers } = config.mcpServers.echo;
+    const token = headers["Authorization"]?.replace("Bearer ", "") ?? "";
+    await using sidecar = await Sidecar.start({ command: [process.execPath, EXAMPLE], env: { CLAW_MCP_STDIO_AUTH_TOKEN: token } });
+    const here = url.replace("http://localhost:8080", sidecar.origin);
+    await using client = await SdkClient.connect(here, { headers });
+    const result = await client.callTool({ name: "add", arguments: { a: 2, b: 3 } });
+    expect(result.content).toEqual([{ type: "text", text: "5" }]);
+    await expect(SdkClient.connect(here)).rejects.toThrow("UNAUTHORIZED");
+  });
+
   it("names npm scripts that exist, and starts the example that the test above uses", () => {
     expect(readme).toContain("npm ci && npm start\n");
     expect(readme).toContain("npm ci && npm test\n");
     expect(manifest.scripts["start"]).toContain("node dist/main.js --addr 127.0.0.1:8080 -- node examples/echo-server/server.js");
     expect(Object.keys(manifest.scripts)).toEqual(expect.arrayContaining(["start", "test", "build"]));
-  });
-
-  it("links only to files that exist", () => {
-    const links = [...readme.matchAll(/\]\(([^)#:]+)\)/g)].map((match) => match[1] ?? "");
-    expect(links.length).toBeGreaterThan(3);
-    expect(links.filter((link) => !existsSync(new URL(`../../${link}`, import.meta.url)))).toEqual([]);
   });
 });

@@ -1,0 +1,63 @@
+import { globSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+export const ROOT = fileURLToPath(new URL("../../", import.meta.url));
+
+export interface Markdown {
+  /** From the root of the repository. */
+  readonly path: string;
+  readonly text: string;
+  /** Without its code blocks. */
+  readonly prose: string;
+}
+
+/** All documents of the repository. */
+export function readDocuments(): Markdown[] {
+  const paths = globSync("**/*.md", { cwd: ROOT, exclude: ["**/node_modules/**", "dist/**", "coverage/**"] });
+  return paths.toSorted().map((path) => readDocument(path));
+}
+
+export function readDocument(path: string): Markdown {
+  const text = readFileSync(`${ROOT}${path}`, "utf8");
+  return { path, text, prose: text.replace(/^```[\s\S]*?^```$/gm, "") };
+}
+
+/** The anchors of its headings, as GitHub makes them. */
+export function anchors({ prose }: Markdown): Set<string> {
+  const found = new Set<string>();
+  for (const [, heading = ""] of prose.matchAll(/^#{1,6} +(.+?) *#*$/gm)) {
+    const shown = heading.replace(/\[([^\]]*)\]\([^)]*\)/g, "$1");
+    const slug = shown
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N}\p{M}\p{Pc}\- ]/gu, "")
+      .replaceAll(" ", "-");
+    let anchor = slug;
+    for (let n = 1; found.has(anchor); n++) anchor = `${slug}-${n}`;
+    found.add(anchor);
+  }
+  return found;
+}
+
+/** Where its links go to. */
+export function links({ prose }: Markdown): string[] {
+  return [...prose.replace(/`[^`\n]*`(?!\]\()/g, "").matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = ""]) => target);
+}
+
+/** What stands in backticks. */
+export function codeSpans({ prose }: Markdown): string[] {
+  return [...prose.matchAll(/`([^`\n]+)`/g)].map(([, code = ""]) => code);
+}
+
+/** The rows of the first table behind a text, without its head, each as its cells. */
+export function tableBehind({ text }: Markdown, behind: string): string[][] {
+  const start = text.indexOf(behind);
+  if (start === -1) throw new Error(`no "${behind}"`);
+  const table = /(?:^\|.*\|$\n?)+/m.exec(text.slice(start))?.[0] ?? "";
+  const rows = table.trimEnd().split("\n").slice(2);
+  return rows.map((row) =>
+    row
+      .slice(1, -1)
+      .split("|")
+      .map((cell) => cell.trim()),
+  );
+}

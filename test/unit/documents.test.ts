@@ -1,0 +1,142 @@
+import { existsSync, globSync, readdirSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { anchors, codeSpans, links, type Markdown, readDocument, readDocuments, ROOT, tableBehind } from "../support/markdown.ts";
+
+const DOCUMENTS = readDocuments();
+/** Made by commands that the documents name. */
+const MADE = ["dist/", ".claw-discovered/"];
+
+function scriptsOf(folder: string): string[] {
+  const path = join(ROOT, folder, "package.json");
+  if (!existsSync(path)) return [];
+  return Object.keys((JSON.parse(readFileSync(path, "utf8")) as { scripts?: object }).scripts ?? {});
+}
+
+/** Whether a path or pattern is there, seen from the root, from the document, or from `src/`. */
+function isThere(name: string, { path }: Markdown): boolean {
+  return ["", dirname(path), "src"].some((base) => globSync(join(base, name), { cwd: ROOT }).length > 0);
+}
+
+function isOutside(link: string): boolean {
+  return /^[a-z]+:/.test(link);
+}
+
+/** What is wrong with a link inside of the repository. */
+function linkProblem(link: string, document: Markdown): string | undefined {
+  const [file = "", anchor] = link.split("#");
+  const path = file === "" ? document.path : join(dirname(document.path), file);
+  if (path.startsWith("..") || !existsSync(join(ROOT, path))) return `${link}: no such file`;
+  if (anchor !== undefined && !anchors(readDocument(path)).has(anchor)) return `${link}: no such heading`;
+  return undefined;
+}
+
+describe("the documents of the repository", () => {
+  it("are found, those with links to headings too", () => {
+    const paths = DOCUMENTS.map(({ path }) => path);
+    expect(paths).toEqual(
+      expect.arrayContaining(["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "docs/OPERATIONS.md", "bench/README.md"]),
+    );
+    expect(DOCUMENTS.flatMap(links).filter((link) => !isOutside(link) && link.includes("#")).length).toBeGreaterThan(5);
+  });
+
+  it.each(DOCUMENTS)("link only to files and headings that exist: $path", (document) => {
+    const inside = links(document).filter((link) => !isOutside(link));
+    expect(inside.map((link) => linkProblem(link, document)).filter((problem) => problem !== undefined)).toEqual([]);
+  });
+
+  it.each(DOCUMENTS)("name only source files, tests and folders that exist: $path", (document) => {
+    const names = codeSpans(document).filter((code) => /^[\w.*-]+(?:\/[\w.*-]+)*\/(?:[\w.*-]+\.\w+)?$|^[\w.*/-]*[\w*-]\.ts$/.test(code));
+    const named = names.filter((name) => !MADE.some((made) => name.startsWith(made)));
+    expect(named.filter((name) => !isThere(name, document))).toEqual([]);
+  });
+
+  it.each(DOCUMENTS)("name only npm scripts that exist: $path", (document) => {
+    const known = new Set([...scriptsOf("."), ...scriptsOf(dirname(document.path))]);
+    const used = [...document.text.matchAll(/npm run (?:--?[a-z]+ )*([\w:-]+)|npm (test|start)\b/g)].map(
+      ([, run, own]) => run ?? own ?? "",
+    );
+    expect(used.filter((name) => !known.has(name))).toEqual([]);
+  });
+});
+
+describe("CONTRIBUTING.md", () => {
+  const contributing = readDocument("CONTRIBUTING.md");
+
+  it("has a command for each of the kinds of tests, and for the checks", () => {
+    const tests = scriptsOf(".").filter((name) => name.startsWith("test:"));
+    expect(tests.length).toBeGreaterThan(4);
+    for (const name of ["check", "bench", "format", "docs", ...tests]) expect(contributing.text).toContain(`\`npm run ${name}\``);
+  });
+
+  it.each(["Add an option", "Add a policy rule", "Add a test"])("says in at most ten steps: %s", (heading) => {
+    const section = contributing.text.split(/^## /m).find((text) => text.startsWith(`${heading}\n`)) ?? "";
+    const steps = section.split("\n").filter((line) => /^\d+\. /.test(line));
+    expect(steps.length).toBeGreaterThan(4);
+    expect(steps.length).toBeLessThanOrEqual(10);
+  });
+});
+
+describe("CHANGELOG.md", () => {
+  it("has a section for what is to come, and above all others one for the version of the package", () => {
+    const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { version: string };
+    const headings = [...readDocument("CHANGELOG.md").text.matchAll(/^## (\S+)/gm)].map(([, name]) => name);
+    expect(headings.slice(0, 2)).toEqual(["Unreleased", version]);
+  });
+});
+
+describe("docs/ARCHITECTURE.md", () => {
+  const architecture = readDocument("docs/ARCHITECTURE.md");
+
+  it("has a row for every folder of src/", () => {
+    const folders = readdirSync(join(ROOT, "src"), { withFileTypes: true }).filter((entry) => entry.isDirectory());
+    const rows = tableBehind(architecture, "## Folders and imports").map(([folder]) => folder);
+    expect(new Set(rows)).toEqual(new Set(folders.map(({ name }) => `\`${name}/\``)));
+  });
+
+  it("names every part of src/ where it says who imports what", () => {
+    const { text } = architecture;
+    const parts = readdirSync(join(ROOT, "src")).map((name) => name.replace(/\.ts$/, ""));
+    expect(parts).toContain("policy");
+    expect(parts.filter((part) => !text.includes(`\`${part}\``))).toEqual([]);
+  });
+});
+
+describe("docs/OPERATIONS.md", () => {
+  const operations = readDocument("docs/OPERATIONS.md");
+
+  it("has a row for every field of a log line", () => {
+    const source = readFileSync(join(ROOT, "src/observability/logger.ts"), "utf8");
+    const comment = /The fields of a log line[\s\S]*?\*\//.exec(source)?.[0] ?? "";
+    const fields = [...comment.matchAll(/`(\w+)`/g)]
+      .map(([, name = ""]) => name)
+      .filter((name) => !["level", "time", "pid", "msg"].includes(name));
+    expect(fields).toContain("stderrTail");
+    const rows = tableBehind(operations, "The other fields:").flatMap(([names = ""]) =>
+      [...names.matchAll(/`(\w+)`/g)].map(([, name]) => name),
+    );
+    expect(new Set(rows)).toEqual(new Set(fields));
+    expect(rows).toHaveLength(fields.length);
+  });
+
+  it("names only log lines that the program writes, at their level", () => {
+    const sources = globSync("src/**/*.ts", { cwd: ROOT }).map((path) => readFileSync(join(ROOT, path), "utf8"));
+    const rows = tableBehind(operations, "What to look for");
+    expect(rows.length).toBeGreaterThan(10);
+    for (const [message = "", level = ""] of rows) {
+      const text = RegExp.escape(message.slice(1, -1));
+      const pattern = new RegExp(`\\.${level}\\((?:(?!\\);)[\\s\\S])*?"${text}"`);
+      expect(
+        sources.some((source) => pattern.test(source)),
+        `${level} ${message}`,
+      ).toBe(true);
+    }
+  });
+
+  it.each(["bench/README.md", "docs/CHAOS.md"])("sizes by figures that were recorded in %s", (recorded) => {
+    const figures = { "bench/README.md": ["90.2", "41.1", "325.3", "26186", "399.0", "261"], "docs/CHAOS.md": ["286 MB"] }[recorded] ?? [];
+    const sizing = operations.text.split(/^## /m).find((text) => text.startsWith("Sizing")) ?? "";
+    const source = readDocument(recorded).text;
+    expect(figures.filter((figure) => !sizing.includes(figure) || !source.includes(figure))).toEqual([]);
+  });
+});
