@@ -8,6 +8,7 @@ import { sendAccepted, sendError, sendProblem } from "./json-response.ts";
 import { LEGACY_MESSAGES_PATH, type LegacySsePair } from "./legacy-sse-pair.ts";
 import type { LegacySsePairs } from "./legacy-sse-pairs.ts";
 import type { McpRouteOptions } from "./mcp-route.ts";
+import type { Post } from "./post-route.ts";
 import { readBody } from "./read-body.ts";
 import { refuse } from "./refuse.ts";
 
@@ -32,22 +33,16 @@ export function createLegacySseRoutes(options: LegacySseRoutesOptions): [path: s
 
   function post(request: IncomingMessage, response: ServerResponse, principal: Principal | undefined): void {
     if (request.method !== "POST") return refuseMethod(request, response, "POST");
-    const acceptedAtMs = nowMs();
+    const accepted: Post = { request, response, principal, acceptedAtMs: nowMs() };
     readBody(request, maxBodyBytes, (body) => {
       if (body instanceof SidecarError) return refuse(request, response, body);
       const message = readClientMessage(body);
       if ("code" in message) sendProblem(response, message);
-      else carry(request, response, message, acceptedAtMs, principal);
+      else carry(accepted, message);
     });
   }
 
-  function carry(
-    request: IncomingMessage,
-    response: ServerResponse,
-    clientMessage: ClientMessage,
-    acceptedAtMs: number,
-    principal: Principal | undefined,
-  ): void {
+  function carry({ request, response, principal, acceptedAtMs }: Post, clientMessage: ClientMessage): void {
     const { message } = clientMessage;
     const idText = message.kind === "request" ? idTextOf(clientMessage) : undefined;
     // The stream ends, or has ended, when what was in flight before is answered.

@@ -29,8 +29,7 @@ export function createMcpRoute(options: McpRouteOptions): PrincipalRoute {
   const post = createPostRoute(options);
 
   return (request, response, principal) => {
-    const acceptedAtMs = nowMs();
-    if (request.method === "POST") post(request, response, acceptedAtMs, principal);
+    if (request.method === "POST") post({ request, response, principal, acceptedAtMs: nowMs() });
     else if (request.method === "GET") openStream(request, response, principal);
     else if (request.method === "DELETE") endSession(request, response, principal);
     else {

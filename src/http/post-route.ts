@@ -18,35 +18,37 @@ import { findSession, refuseSession } from "./session-header.ts";
 
 const BATCH_REFUSED = "a batch (JSON array) is not accepted; send one message per request";
 
+/** A POST while it is handled: where its answer goes, and what its time limits count from. */
+export interface Post {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly principal: Principal | undefined;
+  readonly acceptedAtMs: number;
+}
+
 /** POST on the endpoint: one message of a client, or a batch of them. */
 export function createPostRoute({ lanes, sessions, connections, maxBodyBytes, nowMs }: Omit<McpRouteOptions, "isDraining">) {
-  return (request: IncomingMessage, response: ServerResponse, acceptedAtMs: number, principal: Principal | undefined): void => {
+  return (post: Post): void => {
+    const { request, response } = post;
     if (!acceptsJson(request)) return refuse(request, response, new SidecarError("NOT_ACCEPTABLE", "Accept must allow application/json."));
     readBody(request, maxBodyBytes, (body) => {
       if (body instanceof SidecarError) return refuse(request, response, body);
-      if (isBatch(body)) return carryBatch(request, response, body, acceptedAtMs, principal);
+      if (isBatch(body)) return carryBatch(post, body);
       const message = readClientMessage(body);
       if ("code" in message) sendProblem(response, message);
-      else carry(request, response, message, acceptedAtMs, principal);
+      else carry(post, message);
     });
   };
 
-  function carry(
-    request: IncomingMessage,
-    response: ServerResponse,
-    clientMessage: ClientMessage,
-    acceptedAtMs: number,
-    principal: Principal | undefined,
-  ): void {
+  function carry(post: Post, clientMessage: ClientMessage): void {
+    const { request, response, principal } = post;
     const { message } = clientMessage;
-    if (message.kind === "request" && message.method === "initialize") {
-      return initialize(request, response, clientMessage, message, acceptedAtMs, principal);
-    }
+    if (message.kind === "request" && message.method === "initialize") return initialize(post, clientMessage, message);
     const session = findSession(sessions, request, principal, nowMs());
     if (session instanceof SidecarError) {
       refuseSession(request, response, session, message.kind === "request" ? idTextOf(clientMessage) : undefined);
     } else if (message.kind === "request") {
-      const exchange = openExchange(request, response, session, idTextOf(clientMessage), acceptedAtMs);
+      const exchange = openExchange(post, session, idTextOf(clientMessage));
       session.lane.request(session, exchange, clientMessage, message.method);
     } else {
       const error = take(session, clientMessage);
@@ -55,14 +57,8 @@ export function createPostRoute({ lanes, sessions, connections, maxBodyBytes, no
     }
   }
 
-  function initialize(
-    request: IncomingMessage,
-    response: ServerResponse,
-    clientMessage: ClientMessage,
-    message: RequestMessage,
-    acceptedAtMs: number,
-    owner: Principal | undefined,
-  ): void {
+  function initialize(post: Post, clientMessage: ClientMessage, message: RequestMessage): void {
+    const { request, response, principal: owner, acceptedAtMs } = post;
     // The token may have been taken back while the body arrived.
     if (owner?.isRevoked === true) return refuseUnauthorized(request, response);
     const idText = idTextOf(clientMessage);
@@ -79,13 +75,8 @@ export function createPostRoute({ lanes, sessions, connections, maxBodyBytes, no
     lanes.initialize(exchange, clientMessage, message, ({ id }) => exchange.setHeaders({ "Mcp-Session-Id": id }), { owner });
   }
 
-  function carryBatch(
-    request: IncomingMessage,
-    response: ServerResponse,
-    body: string,
-    acceptedAtMs: number,
-    principal: Principal | undefined,
-  ): void {
+  function carryBatch(post: Post, body: string): void {
+    const { request, response, principal } = post;
     const messages = readClientBatch(body);
     if (!Array.isArray(messages)) return sendProblem(response, messages);
     const session = findSession(sessions, request, principal, nowMs());
@@ -93,7 +84,7 @@ export function createPostRoute({ lanes, sessions, connections, maxBodyBytes, no
     if (session instanceof SidecarError || !hasBatches(session.protocolVersion)) {
       return sendProblem(response, { code: "INVALID_REQUEST", reason: BATCH_REFUSED, idText: undefined });
     }
-    const batch = new PostBatch(openExchange(request, response, session, "", acceptedAtMs));
+    const batch = new PostBatch(openExchange(post, session, ""));
     const exchanges = messages.map((each) => (each.message.kind === "request" ? batch.add(idTextOf(each)) : undefined));
     // What cannot be taken stops the rest: a client can only be told of it in the answers to its requests, or by all of the answer.
     let error: SidecarError | undefined;
@@ -116,13 +107,7 @@ export function createPostRoute({ lanes, sessions, connections, maxBodyBytes, no
       : session.lane.answer(clientMessage);
   }
 
-  function openExchange(
-    request: IncomingMessage,
-    response: ServerResponse,
-    session: Session,
-    idText: string,
-    acceptedAtMs: number,
-  ): PostExchange {
+  function openExchange({ request, response, acceptedAtMs }: Post, session: Session, idText: string): PostExchange {
     const openStream = (): OpenStream => openRequestStream(connections, response, session);
     return new PostExchange(response, idText, acceptedAtMs, acceptsEventStream(request) ? openStream : undefined);
   }
