@@ -1,8 +1,39 @@
 export const LOG_LEVELS = ["silent", "error", "warn", "info", "debug"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
-/** What a log line may carry besides its message. The names are fixed in `logger.ts`. */
-export type LogFields = Readonly<Record<string, unknown>>;
+/** What a log line may tell besides its message, by what it tells of. What they mean: docs/OPERATIONS.md, "Log lines". */
+export const LOG_FIELDS = [
+  // The server process.
+  "lane",
+  "childPid",
+  "generation",
+  "state",
+  "kind",
+  "exitCode",
+  "signal",
+  "reason",
+  "stderrTail",
+  "restarts",
+  "pauseMs",
+  // Its stderr.
+  "stream",
+  "isPartial",
+  // A message.
+  "method",
+  "requestId",
+  "tool",
+  "mode",
+  "code",
+  "line",
+  "bytes",
+  "count",
+  // The sidecar.
+  "address",
+  "path",
+  "err",
+] as const;
+
+export type LogFields = Readonly<Partial<Record<(typeof LOG_FIELDS)[number], unknown>>>;
 
 /** The logger as the rest of the program sees it: fields first, then a constant lower-case message. */
 export interface Log {
