@@ -3,6 +3,7 @@ import { isLoopback } from "./authority.ts";
 import { AuthTokenReload } from "./auth-token-reload.ts";
 import { AuthTokens } from "./auth-tokens.ts";
 import { rereadAuthTokenFile } from "./config/auth-token-file.ts";
+import { OPTIONS } from "./config/options.ts";
 import { serverEnvironment } from "./config/server-environment.ts";
 import { Counters } from "./counters.ts";
 import type { Descriptor } from "./descriptor/descriptor.ts";
@@ -44,6 +45,12 @@ export interface Sidecar {
   readonly address: string;
   /** Settles when the shared MCP server is ready for the first time, if ever. */
   readonly firstReady: Promise<Handshake>;
+  /**
+   * Asks the shared MCP server, once it is ready, for its tools.
+   *
+   * @returns the names that clients may know; undefined where they were not told in time.
+   */
+  toolNames(timeoutMs: number): Promise<readonly string[] | undefined>;
   /** The MCP server could not be started at all, or was started too often. Settles with undefined once the sidecar was stopped. */
   readonly failed: Promise<SupervisorFailure | undefined>;
   /** Drain, then end the MCP server: bounded by DRAIN_TIMEOUT_MS and the graces of its end. */
@@ -171,7 +178,10 @@ export async function startSidecar({ config, environment, descriptor, secrets, v
     throw error;
   }
   if (texts.length === 0) {
-    log[isLoopback(config.host) ? "info" : "warn"]({}, "no auth token is set: every client that reaches the address may call");
+    const message = "no auth token is set: every client that reaches the address may call";
+    if (isLoopback(config.host)) log.info({}, message);
+    else
+      log.warn({ reason: `set ${OPTIONS.authToken.variable}, or outside a container listen at --addr 127.0.0.1:${config.port}` }, message);
   }
   const tokenReload =
     authTokenFile === undefined
@@ -193,6 +203,12 @@ export async function startSidecar({ config, environment, descriptor, secrets, v
     address,
     firstReady: supervisor.firstReady,
     failed,
+    async toolNames(timeoutMs) {
+      const tools = await shared.lane.tools.list(timeoutMs);
+      if (tools === undefined) return undefined;
+      const names = shared.visibleNames?.(tools) ?? tools.map(({ name }) => name);
+      return [...names].filter((name) => typeof name === "string");
+    },
     async stop() {
       isDraining = true;
       tokenReload?.close();

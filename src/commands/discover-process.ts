@@ -93,9 +93,9 @@ class ListedServer {
     if (signal.aborted) onEnd();
     else signal.addEventListener("abort", onEnd, { once: true });
     void this.#life.lost.then((exit) => {
-      const { kind, reason } = this.#life.stopCause ?? describeExit(exit);
-      const subject = kind === "pipe-closed" ? "" : `${this.#options.command.command} `;
-      this.#fail(`${subject}${reason}${kind === "spawn-failed" ? "" : ` before it answered ${this.#method}`}`);
+      const { stopCause } = this.#life;
+      if (stopCause !== undefined) this.#fail(`${stopCause.reason} before it answered ${this.#method}`);
+      else this.#fail(`${this.#options.command.command} ${describeExit(exit, this.#method).reason}`);
     });
     return Promise.race([this.#list(), this.#failed.promise]);
   }

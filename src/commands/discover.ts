@@ -7,13 +7,14 @@ import { DescriptorError } from "../descriptor/descriptor.ts";
 import { readDescriptor, writeDescriptor } from "../descriptor/descriptor-file.ts";
 import { describeError } from "../errors.ts";
 import { ExitCode } from "../exit-code.ts";
+import { maskedPlainText } from "../observability/plain-text.ts";
 import { Secrets } from "../observability/redact.ts";
 import { type SignalSource, waitForSignal } from "../shutdown.ts";
 import { checkListing } from "./discover-check.ts";
 import { DiscoverError, type Listing } from "./discover-listing.ts";
 import { DISCOVER_HELP, type DiscoverOptions, readDiscoverOptions } from "./discover-options.ts";
 import { snapshotText, unchangedSince } from "./discover-snapshot.ts";
-import { plainText, ProgressLine, type Terminal } from "./terminal.ts";
+import { ProgressLine, type Terminal } from "./terminal.ts";
 
 interface Output {
   write(text: string, callback?: (error?: Error | null) => void): unknown;
@@ -50,10 +51,11 @@ export async function discover(argv: readonly string[], context: DiscoverContext
   } catch (error) {
     const { redact } = new Secrets(withoutPlainOptions(environment));
     const tail = error instanceof DiscoverError ? error.stderrTail : [];
-    stderr.write(`discover failed: ${plainText(redact(describeError(error)))}\n`);
-    if (tail.length > 0) stderr.write(`the last lines of the server's stderr:\n${tail.map((line) => `  ${plainText(line)}\n`).join("")}`);
+    stderr.write(`discover failed: ${maskedPlainText(describeError(error), redact)}\n`);
+    const lines = tail.map((line) => `  ${maskedPlainText(line, redact)}\n`);
+    if (lines.length > 0) stderr.write(`the last lines of the server's stderr:\n${lines.join("")}`);
     if (!(error instanceof DiscoverError || error instanceof DescriptorError))
-      stderr.write(`${plainText(redact(String((error as Error).stack)))}\n`);
+      stderr.write(`${maskedPlainText(String((error as Error).stack), redact)}\n`);
     return run.signalExitCode ?? ExitCode.failed;
   }
 }
@@ -122,9 +124,12 @@ class DiscoverRun {
   async #list(): Promise<Listing> {
     const { source, timeoutMs } = this.#options;
     const { environment, version, stderr } = this.#context;
+    const secrets = new Secrets(withoutPlainOptions(environment));
     let stderrLastLine = (): string | undefined => undefined;
     const subject = source.kind === "url" ? source.url.origin : source.command;
-    const progress = new ProgressLine(stderr, environment, `${subject}: waiting for its tools`, () => stderrLastLine());
+    const progress = new ProgressLine(stderr, environment, `${subject}: waiting for its tools`, () =>
+      maskedPlainText(stderrLastLine() ?? "", secrets.redact),
+    );
     const timer = setTimeout(() => this.#ended.abort(), timeoutMs);
     const bounds = { signal: this.#ended.signal, timeoutMs, clientInfo: { name: "claw-mcp-stdio", version } };
     try {
@@ -136,7 +141,7 @@ class DiscoverRun {
       return await listFromProcess({
         ...bounds,
         command: { command: source.command, args: source.args, env: serverEnvironment(environment), cwd: source.cwd },
-        secrets: new Secrets(withoutPlainOptions(environment)),
+        secrets,
         kill: this.#kill.signal,
         onStart: (lastLine) => {
           stderrLastLine = lastLine;

@@ -1,4 +1,5 @@
 import type { Config, Environment } from "../config/load.ts";
+import { OPTIONS } from "../config/options.ts";
 import type { Descriptor } from "../descriptor/descriptor.ts";
 import { describeError } from "../errors.ts";
 import { ExitCode } from "../exit-code.ts";
@@ -17,7 +18,7 @@ export interface ServeOptions {
   readonly secrets: Secrets;
   readonly unknownVariables: readonly string[];
   readonly version: string;
-  readonly stdout: Terminal & { on(event: "error", listener: () => void): unknown };
+  readonly stdout: Omit<Terminal, "write">;
   readonly signals: SignalSource & { on(event: "uncaughtException", listener: (error: Error) => void): unknown };
   /** Ends the process at once, by force where a stuck log would keep it from exiting. */
   readonly exit: (exitCode: number, isLogStuck: boolean) => void;
@@ -27,16 +28,16 @@ export interface ServeOptions {
 export async function serve(options: ServeOptions): Promise<void> {
   const logger = await createLogger(options.config.logLevel, options.stdout, options.secrets.redact);
   const display = await startDisplay(options, logger);
-  const log = display === undefined ? logger : { ...display.log, close: () => logger.close() };
+  const log = display === undefined ? logger : { ...logger, ...display.log };
   const exitCode = await serveUntilEnd(options, log, display);
   const isClosed = await log.close();
   options.exit(exitCode, !isClosed);
 }
 
-/** Loaded only where somebody sees it, and not where nothing is to be said. */
+/** Loaded only where somebody sees it. It is no part of the log, and shown whatever LOG_LEVEL says. */
 async function startDisplay(options: ServeOptions, logger: Logger): Promise<StartDisplay | undefined> {
   const { config, environment, secrets, stdout: terminal, version } = options;
-  if (terminal.isTTY !== true || config.logLevel === "silent") return undefined;
+  if (terminal.isTTY !== true) return undefined;
   const { StartDisplay } = await import("./start-display.ts");
   return new StartDisplay({ config, environment, redact: secrets.redact, terminal, version, log: logger });
 }
@@ -50,7 +51,12 @@ async function serveUntilEnd(options: ServeOptions, log: Logger, display: StartD
       kill.abort();
       void log.close().then((isClosed) => exit(exitCode, !isClosed));
     };
-    const signalled = waitForSignal(signals, endAtOnce);
+    const signalled = waitForSignal(signals, (exitCode) => {
+      display?.endInterruptedLine();
+      endAtOnce(exitCode);
+    });
+    // The terminal is gone. It may well be told twice, by the kernel and by a shell: that is no haste.
+    const hungUp = new Promise<NodeJS.Signals>((resolve) => signals.on("SIGHUP", resolve));
     // Also for rejections that nobody handles. The state is unknown then: end, and let the container start anew.
     signals.on("uncaughtException", (error) => {
       log.error({ err: error, reason: describeError(error) }, "uncaught exception: ending");
@@ -58,24 +64,30 @@ async function serveUntilEnd(options: ServeOptions, log: Logger, display: StartD
     });
 
     const sidecar = await startSidecar({ config, environment, descriptor, secrets, version, log, kill: kill.signal });
-    if (display !== undefined) void sidecar.firstReady.then((handshake) => display.showReady(sidecar.address, handshake));
-    const end = await Promise.race([signalled, sidecar.failed]);
+    if (display !== undefined) void sidecar.firstReady.then((handshake) => display.showReady(sidecar, handshake));
+    const end = await Promise.race([signalled, hungUp, sidecar.failed]);
     display?.end();
+    if (end === "SIGINT") display?.endInterruptedLine();
     if (typeof end === "string") log.info({ signal: end }, "stopping");
     else if (end?.kind === "restart-limit") log.info({ restarts: end.restarts, reason: "RESTART_LIMIT is reached" }, "stopping");
     await sidecar.stop();
     if (typeof end !== "object") return ExitCode.ok;
     if (end.kind === "restart-limit") return ExitCode.failed;
     const isMissing = end.spawnErrorCode === "ENOENT";
-    const reason = isMissing ? "it, or the interpreter it names, does not exist" : "it is not executable";
+    const reason = isMissing
+      ? "it, or the interpreter it names, does not exist"
+      : "it may not be executed, or a folder of PATH may not be searched";
     log.error({ reason, code: end.spawnErrorCode, line: config.command }, "the command cannot be started");
     return isMissing ? ExitCode.notFound : ExitCode.notExecutable;
   } catch (error) {
     kill.abort();
     display?.end();
-    const code = (error as NodeJS.ErrnoException).code;
-    const message = code === "EADDRINUSE" ? `port ${config.port} is taken` : "cannot start";
-    log.error({ err: error, code, reason: describeError(error) }, message);
+    const { code, syscall } = error as NodeJS.ErrnoException;
+    const message = code === "EADDRINUSE" ? "the port is taken" : "cannot start";
+    const advice = syscall === "listen" || syscall === "getaddrinfo" ? `; give another with --addr or ${OPTIONS.addr.variable}` : "";
+    // The system's errors are about the address, which the reason names; where anything else was thrown matters.
+    const fields = { code, reason: `${describeError(error)}${advice}` };
+    log.error(code === undefined ? { ...fields, err: error } : fields, message);
     return ExitCode.failed;
   }
 }

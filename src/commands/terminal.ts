@@ -1,13 +1,9 @@
 import type { Environment } from "../config/load.ts";
-import { stripVTControlCharacters } from "node:util";
+import { plainText } from "../observability/plain-text.ts";
 
-/** What a terminal would obey, or a reader would not see: controls, direction marks, zero-width characters. */
-const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
-
-/** A text of somebody else's making, on one line and without anything that a terminal would obey. */
-export function plainText(text: string): string {
-  return stripVTControlCharacters(text).replace(INVISIBLE, " ");
-}
+const INTERVAL_MS = 500;
+const DEFAULT_COLUMNS = 80;
+const ERASE_LINE = "\r\u001B[2K";
 
 /** Stdout or stderr, as the process has it. */
 export interface Terminal {
@@ -17,13 +13,21 @@ export interface Terminal {
 }
 
 /** Some terminals do not know their width, and say 0. */
-function columnsOf({ columns = 0 }: Terminal): number {
+export function columnsOf({ columns = 0 }: Terminal): number {
   return columns > 0 ? columns : DEFAULT_COLUMNS;
 }
 
-const INTERVAL_MS = 500;
-const DEFAULT_COLUMNS = 80;
-const ERASE_LINE = "\r\u001B[2K";
+/** As much as is sure to fit: what is not ASCII may be two columns wide. */
+function cutToColumns(text: string, columns: number): string {
+  let room = columns;
+  let length = 0;
+  for (const character of text) {
+    room -= character > "~" ? 2 : 1;
+    if (room < 0) break;
+    length += character.length;
+  }
+  return text.slice(0, length);
+}
 
 /**
  * Tells, on one line that is written over and over, that it still waits and for how long: an `npx` server may download for a minute.
@@ -45,7 +49,7 @@ export class ProgressLine {
       const words = lastWords() ?? "";
       const line = plainText(`${what}, ${seconds} s${words === "" ? "" : `: ${words}`}`);
       // In the last column the line might be broken, and only half of it erased.
-      terminal.write(`${ERASE_LINE}${line.slice(0, columnsOf(terminal) - 1)}`);
+      terminal.write(`${ERASE_LINE}${cutToColumns(line, columnsOf(terminal) - 1)}`);
       this.#isShown = true;
     }, INTERVAL_MS).unref();
   }

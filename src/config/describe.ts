@@ -41,8 +41,8 @@ General:
 ${sections.join("\n\n")}
 
 Flags win over environment variables. Exit codes: 0 stopped as asked, 1 failed (the port is taken, RESTART_LIMIT
-is reached), 2 the configuration is wrong, 3 discover --check found other tools, 126 COMMAND is not executable,
-127 COMMAND does not exist, 128 + n ended at once by a second signal of number n.
+is reached), 2 the configuration is wrong, 3 discover --check found other tools, 126 COMMAND may not be
+executed, 127 COMMAND does not exist, 128 + n ended at once by a second signal of number n.
 `;
 }
 

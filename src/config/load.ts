@@ -165,7 +165,9 @@ export function loadConfig(commandLine: CommandLine, environment: Environment, n
   const command = isCommandOnLine ? rest[0] : values.command;
   const args = isCommandOnLine ? rest.slice(1) : (values.args ?? []);
   if (needsCommand && (command === undefined || command === "")) {
-    problems.push(`${OPTIONS.command.variable}: got nothing, allowed is the executable to run; or give the command behind the options`);
+    problems.push(
+      `${OPTIONS.command.variable}: got nothing, allowed is the executable to run; or give the command behind the options: -- npx -y some-mcp`,
+    );
   }
   if (values.cwd !== undefined && !isDirectory(values.cwd)) {
     problems.push(`${given("cwd")?.source}: got ${JSON.stringify(values.cwd)}, allowed is an existing directory`);

@@ -32,6 +32,6 @@ export const SERVER_OPTIONS = {
     "READY_TIMEOUT_MS",
     60_000,
     MAX_MS,
-    "How long it may take from its start to its answer to `initialize`.",
+    "How long the server may take from its start to its answer to `initialize`.",
   ),
 } as const;

@@ -29,7 +29,7 @@ export const SUPERVISION_OPTIONS = {
     "DRAIN_TIMEOUT_MS",
     5000,
     MAX_MS,
-    "How long requests in flight may take to finish after SIGTERM or SIGINT.",
+    "How long requests in flight may take to finish after SIGTERM, SIGINT or SIGHUP.",
   ),
   crashLoopExits: limit(
     "Supervision",

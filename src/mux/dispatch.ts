@@ -177,10 +177,10 @@ export class Dispatch {
    *
    * @param onResult called once, with undefined where there is no result.
    */
-  ask(method: string, params: object, onSettled: OnSettled, onResult?: (result: unknown) => void): void {
+  ask(method: string, params: object, onSettled: OnSettled, onResult?: (result: unknown) => void, terms?: CallTerms): void {
     const request = readClientMessage(JSON.stringify({ jsonrpc: "2.0", id: 0, method, params }));
     const onFailed = (reason: string): void => this.#log.warn({ method, reason }, "own request failed");
-    if (!("code" in request)) this.carry(undefined, new OwnExchange(this.#nowMs(), onFailed, onResult), request, method, onSettled);
+    if (!("code" in request)) this.carry(undefined, new OwnExchange(this.#nowMs(), onFailed, onResult), request, method, onSettled, terms);
   }
 
   /**

@@ -1,7 +1,7 @@
 import type { Counters } from "../counters.ts";
 import type { SidecarError } from "../errors.ts";
 import type { ClientMessage } from "../jsonrpc/client-message.ts";
-import { isJsonObject, type RequestMessage } from "../jsonrpc/message.ts";
+import { isJsonObject, type JsonObject, type RequestMessage } from "../jsonrpc/message.ts";
 import type { Log } from "../observability/log.ts";
 import { RateLimit } from "../rate-limit.ts";
 import { DeadlineSweep } from "./deadline-sweep.ts";
@@ -22,6 +22,8 @@ const ASKABLE_CAPABILITIES = ["sampling", "elicitation", "roots"];
 export interface LaneEntry {
   readonly lane: Lane;
   readonly entry: SessionLane;
+  /** The names that clients may know, of the tools of a server; undefined where nothing is hidden. */
+  readonly visibleNames?: (tools: readonly JsonObject[]) => ReadonlySet<string>;
 }
 
 /** A lane of one client, with the server process under it. */

@@ -32,7 +32,8 @@ export class OwnExchange implements Exchange {
   }
 
   fail(error: SidecarError): void {
-    this.#onFailed(error.message);
+    // At the end of the sidecar nothing is wrong, and nobody is left to mind.
+    if (error.code !== "SHUTTING_DOWN") this.#onFailed(error.message);
     this.#onResult?.(undefined);
   }
 

@@ -67,6 +67,21 @@ export class ServerTools {
     return this.#options.dispatch.turns.areSlotsClosed;
   }
 
+  /**
+   * Asks for all tools once, for somebody who only looks on: no request of a client waits for it.
+   *
+   * @param timeoutMs for all pages together.
+   * @returns undefined where no server is ready, or they were not told in time.
+   */
+  list(timeoutMs: number): Promise<readonly JsonObject[] | undefined> {
+    if (!this.#hasToolsCapability) return Promise.resolve(this.#handshake === undefined ? undefined : []);
+    const { dispatch, log, nowMs } = this.#options;
+    const endMs = nowMs() + timeoutMs;
+    const ask = (params: object, onResult: (result: unknown) => void): void =>
+      dispatch.ask("tools/list", params, undefined, onResult, { timeoutMs: Math.max(0, endMs - nowMs()) });
+    return new Promise((onListed) => new ToolListing({ ask, log, nowMs, onListed }).open());
+  }
+
   /** To be called before anything is sent to a new generation. */
   onReady(handshake: UpstreamHandshake): void {
     this.#handshake = handshake;

@@ -1,5 +1,6 @@
 import { pino, stdTimeFunctions } from "pino";
 import type { Log, LogLevel } from "./log.ts";
+import { plainText } from "./plain-text.ts";
 import type { Redact } from "./redact.ts";
 
 /** What is kept while the container's log driver does not read; beyond it, lines are dropped and counted, never waited for. */
@@ -7,13 +8,10 @@ const MAX_BUFFERED_BYTES = 16 * 1024 * 1024;
 /** How long the last lines may take to be read. */
 const CLOSE_TIMEOUT_MS = 500;
 
-/**
- * The fields of a log line, besides `level`, `time`, `pid` (of the sidecar) and `msg`:
- * `lane` (`private-N` for the server of a single client, none for the shared one), `childPid`, `generation` (which life of the MCP server), `stream` and `isPartial` (its stderr), `stderrTail`, `state`, `exitCode`,
- * `signal`, `kind` (of an exit), `reason`, `pauseMs`, `restarts`, `method`, `requestId` (as sent to the MCP server), `code` (error code), `count`, `line`,
- * `bytes`, `address`, `path`, `tool` (its name), `mode` (of the rule that it met), `err`.
- */
+/** Each line has `level`, `time`, `pid` (of the sidecar) and `msg`, and some of LOG_FIELDS. */
 export interface Logger extends Log {
+  /** Writes a text that is no log line, in its turn: for the terminal that the log goes to. */
+  show(text: string): void;
   /**
    * Writes out what is buffered, right before the process exits.
    *
@@ -22,27 +20,33 @@ export interface Logger extends Log {
   close(): Promise<boolean>;
 }
 
-/** Pino to stdout: one JSON object a line, or readable lines on a terminal. @param redact is given every line, whatever it is made of. */
+/**
+ * Pino to stdout: one JSON object a line, or readable lines on a terminal.
+ *
+ * @param redact is applied to the text of each finished line, so that no field gets past it.
+ */
 export async function createLogger(level: LogLevel, stdout: { readonly isTTY?: boolean }, redact: Redact): Promise<Logger> {
   // Asynchronous on purpose: a log driver that stops reading must not stop the messages.
   const destination = pino.destination({ fd: 1, sync: false, maxLength: MAX_BUFFERED_BYTES });
   let droppedLines = 0;
   let closed: Promise<boolean> | undefined;
   destination.on("drop", () => droppedLines++);
-  // A closed pipe has nobody left to tell; pino turns its destination off then, `end` included.
-  let isReaderGone = false;
+  // A closed pipe or terminal has nobody left to tell, a full disk no room.
+  let isUnwritable = false;
   destination.on("error", () => {
-    isReaderGone = true;
+    isUnwritable = true;
   });
+  const prettify = stdout.isTTY === true ? await prettifier(level) : undefined;
   const options = {
     level,
     timestamp: stdTimeFunctions.isoTime,
     base: { pid: process.pid },
     formatters: { level: (label: string) => ({ level: label }) },
-    hooks: { streamWrite: (line: string) => redactLine(line, redact) },
+    hooks: { streamWrite: (line: string) => (prettify === undefined ? redactLine(line, redact) : prettify(plainLine(line, redact))) },
   };
-  const logger = stdout.isTTY === true ? pino(options, await prettyStream()) : pino(options, destination);
+  const logger = pino(options, destination);
   destination.on("drain", () => {
+    isUnwritable = false;
     if (droppedLines === 0) return;
     const count = droppedLines;
     droppedLines = 0;
@@ -59,11 +63,19 @@ export async function createLogger(level: LogLevel, stdout: { readonly isTTY?: b
     info: logAt("info"),
     warn: logAt("warn"),
     error: logAt("error"),
+    show: (text) => {
+      if (closed === undefined) destination.write(text);
+    },
     close: () =>
       (closed ??= new Promise((resolve) => {
-        if (isReaderGone) return resolve(true);
+        const giveUp = (): void => {
+          // What is left would be written when the process exits, again and again until that succeeds.
+          destination.destroy();
+          resolve(true);
+        };
+        if (isUnwritable) return giveUp();
         destination.once("close", () => resolve(true));
-        destination.once("error", () => resolve(true));
+        destination.once("error", giveUp);
         // In a busy program the timer may come due together with the write: that one is to be heard first.
         setTimeout(() => setImmediate(() => setImmediate(resolve, false)), CLOSE_TIMEOUT_MS);
         destination.end();
@@ -84,8 +96,24 @@ function redactLine(line: string, redact: Redact): string {
   }
 }
 
+/** For a terminal, which would obey what a server says; as in `maskedPlainText`, masked before and behind. */
+function plainLine(line: string, redact: Redact): string {
+  const fields = JSON.parse(redactLine(line, redact), (key, value: unknown) => {
+    if (typeof value !== "string") return value;
+    return key === "stack" ? value.split("\n").map(plainText).join("\n") : plainText(value);
+  }) as object;
+  return redactLine(`${JSON.stringify(fields)}\n`, redact);
+}
+
 /** Loaded only on a terminal: a container never pays for it. */
-async function prettyStream(): Promise<NodeJS.WritableStream> {
-  const { default: pretty } = await import("pino-pretty");
-  return pretty({ sync: true, ignore: "pid", translateTime: "SYS:HH:MM:ss.l" });
+async function prettifier(level: LogLevel): Promise<(line: string) => string> {
+  const { prettyFactory } = await import("pino-pretty");
+  const isStderrShown = level === "info" || level === "debug";
+  return prettyFactory({
+    translateTime: "SYS:HH:MM:ss.l",
+    singleLine: true,
+    // Which process it was matters to who searches a log, not to who watches it; and what the server said stands right above.
+    ignore: `pid,childPid,generation,stream${isStderrShown ? ",stderrTail" : ""}`,
+    messageFormat: ({ stream, msg }) => (stream === "stderr" ? `mcp server: ${String(msg)}` : String(msg)),
+  });
 }

@@ -11,7 +11,7 @@ import { invalidArgumentsResult } from "./invalid-arguments.ts";
 import { LaneTools } from "./lane-tools.ts";
 import { LimitedExchange } from "./limited-exchange.ts";
 import type { PinnedDescriptor } from "./pinned-descriptor.ts";
-import { createToolFilter } from "./tool-filter.ts";
+import { createToolFilter, visibleNames } from "./tool-filter.ts";
 import { createToolLimits, type ToolLimitsSettings } from "./tool-limits.ts";
 
 interface ToolPolicySettings extends CallRatesSettings, ToolLimitsSettings {
@@ -71,7 +71,7 @@ export class ToolPolicy {
     const tools = new LaneTools({ rules, counters: this.#options.counters, log: options.log });
     const hasToKnow = filter !== undefined || argumentCheck !== undefined || onTools !== undefined;
     const lane = new Lane({ ...options, ...(hasToKnow ? { toolWatcher: tools } : {}) });
-    return { lane, entry: new GuardedLane(lane, rules, tools) };
+    return { lane, entry: new GuardedLane(lane, rules, tools), visibleNames: (listed) => visibleNames(listed, filter) };
   }
 
   #rules(lane: string | undefined): CallRules {

@@ -8,11 +8,20 @@ export interface RunEnd {
   readonly reason: string;
 }
 
-/** What an exit means that nobody has asked for. */
-export function describeExit({ exitCode, signal, spawnErrorCode }: ChildExit): RunEnd {
+/** A program of another kind often does its work, says nothing of what it was asked, and exits with 0. */
+const OTHER_PROGRAM = "; is it an MCP server that speaks on stdin and stdout?";
+
+/**
+ * What an exit means that nobody has asked for.
+ *
+ * @param awaited the method that it had still to answer.
+ */
+export function describeExit({ exitCode, signal, spawnErrorCode }: ChildExit, awaited?: string): RunEnd {
   if (spawnErrorCode !== undefined) return { kind: "spawn-failed", reason: `could not be started (${spawnErrorCode})` };
-  if (signal !== undefined) return { kind: "signal", reason: `ended by ${signal}` };
-  return { kind: exitCode === 0 ? "clean-exit" : "crash", reason: `exited with code ${exitCode ?? "unknown"}` };
+  const before = awaited === undefined ? "" : ` before it answered ${awaited}`;
+  if (signal !== undefined) return { kind: "signal", reason: `ended by ${signal}${before}` };
+  if (exitCode !== 0) return { kind: "crash", reason: `exited with code ${exitCode ?? "unknown"}${before}` };
+  return { kind: "clean-exit", reason: `exited with code 0${before}${awaited === "initialize" ? OTHER_PROGRAM : ""}` };
 }
 
 /** Errors of spawning that no retry mends; others, such as EAGAIN, say that the machine is short of something. */

@@ -161,7 +161,7 @@ export class Supervisor {
     } catch (error) {
       // Else it has ended by itself, which says more than this.
       await life.stop(error instanceof HandshakeError ? error.kind : "crash", describeError(error));
-      this.#endGeneration(life, await life.exited, 0);
+      this.#endGeneration(life, await life.exited, 0, "initialize");
       throw error;
     }
   }
@@ -179,10 +179,10 @@ export class Supervisor {
     this.#firstReady.resolve(handshake);
   }
 
-  #endGeneration(life: Life, exit: ChildExit, runMs: number): void {
+  #endGeneration(life: Life, exit: ChildExit, runMs: number, awaited?: string): void {
     const { generation, pid: childPid, stderrTail } = life;
     if (this.#lastExit?.generation === generation) return;
-    const { kind, reason } = life.stopCause ?? describeExit(exit);
+    const { kind, reason } = life.stopCause ?? describeExit(exit, awaited);
     const lastExit: LastExit = { ...exit, generation, kind, reason: this.#options.secrets.redact(reason), at: new Date(), stderrTail };
     this.#lastExit = lastExit;
     this.#options.counters.countExit(kind);

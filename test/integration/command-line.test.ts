@@ -171,7 +171,7 @@ describe("command line", () => {
         `CLAW_MCP_STDIO_RESTART_MAX_MS: got "0", ${whole}`,
         'CLAW_MCP_STDIO_MAX_BODY_BYTES: got "1MB", allowed is a whole number from 1 to 536869888',
         '--log-level: got "loud", allowed is one of silent, error, warn, info, debug',
-        "CLAW_MCP_STDIO_COMMAND: got nothing, allowed is the executable to run; or give the command behind the options",
+        "CLAW_MCP_STDIO_COMMAND: got nothing, allowed is the executable to run; or give the command behind the options: -- npx -y some-mcp",
         'CLAW_MCP_STDIO_CWD: got "/no/such/directory", allowed is an existing directory',
       ]);
     });

@@ -25,7 +25,8 @@ function errorOf({ status, headers, body }: HttpReply): object {
 const REFUSED = {
   status: 503,
   retryAfter: 1,
-  message: "The MCP server ends again and again (last: exited with code 3). The request was not sent to it; it is safe to retry.",
+  message:
+    "The MCP server ends again and again (last: exited with code 3 before it answered initialize). The request was not sent to it; it is safe to retry.",
   data: {
     code: "UPSTREAM_FAILED",
     sent: false,
@@ -41,7 +42,12 @@ describe("a crash loop", () => {
     await using server = await ChosenServer.create();
     await server.chooseExit(3);
     await using sidecar = await Sidecar.start({ command: server.command, flags: CRASH_LOOP, untilReady: false });
-    const known = { kind: "crash", exitCode: 3, reason: "exited with code 3", stderrTail: ["cannot open the database"] };
+    const known = {
+      kind: "crash",
+      exitCode: 3,
+      reason: "exited with code 3 before it answered initialize",
+      stderrTail: ["cannot open the database"],
+    };
     expect(await sidecar.waitForLog(FAILED)).toMatchObject({ level: "error", generation: 3, ...known });
     expect(await readReadiness(sidecar)).toEqual({
       httpStatus: 503,

@@ -100,7 +100,7 @@ describe("discover fails, and writes nothing, where the server", () => {
   it("prints a secret, or what a terminal would obey: the one is masked, the other left out", async () => {
     const env = { FIXTURE_API_KEY: "hunter2hunter2", CLAW_MCP_STDIO_AUTH_TOKEN: "fresh-token-of-the-sidecar" };
     const stderr = await failure(listingServer("tells-secret"), [], env);
-    expect(stderr).toContain("  cannot log in with ***, sidecar token undefined\n  red \n");
+    expect(stderr).toContain("  cannot log in with ***, sidecar token undefined\n  red \n  ***\n");
     expect(stderr).not.toContain("hunter2");
   });
 });

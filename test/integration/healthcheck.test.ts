@@ -64,6 +64,20 @@ describe("healthcheck", () => {
     expect(stdout).toContain(`not reachable at 127.0.0.1:${port} (`);
   });
 
+  it("loads nothing but Node's own modules and what reads the configuration: it runs every few seconds", async () => {
+    const tellFiles = "load: (url, context, next) => { if (url.startsWith('file:')) console.error(url); return next(url, context); }";
+    const hook = `import { registerHooks } from "node:module"; registerHooks({ ${tellFiles} });`;
+    const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(hook)}`;
+    const { code, stderr } = await runMain(["-healthcheck", "--addr", address], { NODE_OPTIONS });
+    expect(code).toBe(0);
+    const parts = stderr
+      .trim()
+      .split("\n")
+      .map((url) => url.split("/dist/")[1] ?? url);
+    expect(parts).toEqual(expect.arrayContaining(["main.js", "config/load.js", "commands/healthcheck.js"]));
+    expect(parts.filter((part) => /node_modules|^(?:http|mux|upstream|policy)\/|logger/.test(part))).toEqual([]);
+  });
+
   it("exits 1, not 2, when the configuration is wrong: a HEALTHCHECK knows 0 and 1 only", async () => {
     const { code, stderr } = await runMain(["-healthcheck"], { CLAW_MCP_STDIO_ADDR: "nonsense" });
     expect(code).toBe(1);

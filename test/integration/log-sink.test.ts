@@ -1,11 +1,14 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { closeSync, openSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { describe, expect, it } from "vitest";
+import { RawClient } from "../support/http-client.ts";
 import { waitForHanging } from "../support/in-flight.ts";
 import { groupEnd } from "../support/process-end.ts";
 import { readReadiness } from "../support/readiness.ts";
 import { FIXTURE, isGroupAlive, MAIN, Sidecar } from "../support/sidecar.ts";
+import { TerminalRun } from "../support/terminal.ts";
 
 /** More than the sidecar keeps for a reader that has stopped, and the pipe holds. */
 const FLOOD = { count: 1300, length: 16_000 };
@@ -72,6 +75,25 @@ describe("a log sink", () => {
     expect(await sidecar.stop()).toBe(0);
   });
 
+  it("that cannot be written to does not keep the sidecar from exiting", async () => {
+    const full = openSync("/dev/full", "w");
+    const sidecar = spawn(process.execPath, [MAIN, "--addr", "127.0.0.1:0", "--", "no-such-command"], {
+      stdio: ["ignore", full, "inherit"],
+    });
+    closeSync(full);
+    const killer = setTimeout(() => sidecar.kill("SIGKILL"), 20_000);
+    expect(await once(sidecar, "exit")).toEqual([127, null]);
+    clearTimeout(killer);
+  });
+
+  it("that is a terminal and stops reading stops nothing", async () => {
+    await using terminal = new TerminalRun(["--", process.execPath, FIXTURE], { NO_COLOR: "1" });
+    const client = await new RawClient(await terminal.url()).open();
+    terminal.stopReading();
+    expect(await client.toolText("stderr", FLOOD)).toBe("written");
+    expect(await client.toolText("echo", { text: "still here" })).toBe("still here");
+  });
+
   it("that is a terminal gets lines for people, and Ctrl-C ends the sidecar", async () => {
     // `script` runs its command on a terminal of its own, and passes on what is typed. `exec`: a shell that stays would get the
     // Ctrl-C as well, and some report that instead of the sidecar's exit code.
@@ -80,16 +102,16 @@ describe("a log sink", () => {
     const lines: string[] = [];
     for await (const shown of createInterface({ input: terminal.stdout })) {
       lines.push(shown);
-      if (shown.includes("mcp server ready")) terminal.stdin.write("\u0003");
+      if (shown.includes("try it")) terminal.stdin.write("\u0003");
     }
     if (terminal.exitCode === null) await once(terminal, "exit");
     expect(terminal.exitCode).toBe(0);
     // oxlint-disable-next-line no-control-regex -- colours
     const plain = lines.map((text) => text.replaceAll(/\u001B\[\d+m/g, ""));
-    for (const message of ["mcp server started", "listening", "mcp server ready", "stopping", "mcp server ended"]) {
-      expect(plain).toContainEqual(expect.stringMatching(new RegExp(String.raw`^(?:\^C)?\[\d\d:\d\d:\d\d\.\d{3}\] INFO: ${message}$`)));
+    for (const end of ['stopping {"signal":"SIGINT"}', 'mcp server ended {"kind":"stopped",']) {
+      const line = new RegExp(String.raw`^\[\d\d:\d\d:\d\d\.\d{3}\] INFO: ${RegExp.escape(end)}`);
+      expect(plain).toContainEqual(expect.stringMatching(line));
     }
-    expect(plain).toContainEqual(expect.stringMatching(/^ {4}address: "127\.0\.0\.1:\d+"$/));
     expect(plain.filter((text) => text.startsWith("{"))).toEqual([]);
   });
 });

@@ -11,17 +11,18 @@ const TOKEN = "s3cret-Token.0123456789";
 async function openLines(options: StartOptions): Promise<unknown[]> {
   await using sidecar = await Sidecar.start(options);
   await stopAndReadLog(sidecar);
-  return sidecar.logLines.filter(({ msg }) => msg === OPEN).map(({ level }) => level);
+  return sidecar.logLines.filter(({ msg }) => msg === OPEN).map(({ level, reason }) => ({ level, reason }));
 }
 
 /** The last of several flags counts. */
 describe("a sidecar without a token", () => {
-  it.each(["0.0.0.0:0", ":0", "[::]:0"])("that listens at %s warns of it once", async (address) => {
-    expect(await openLines({ flags: ["--addr", address] })).toEqual(["warn"]);
+  it.each(["0.0.0.0:0", ":0", "[::]:0"])("that listens at %s warns of it once, and says what to do", async (address) => {
+    const reason = "set CLAW_MCP_STDIO_AUTH_TOKEN, or outside a container listen at --addr 127.0.0.1:0";
+    expect(await openLines({ flags: ["--addr", address] })).toEqual([{ level: "warn", reason }]);
   });
 
   it.each(["127.0.0.1:0", "localhost:0", "127.1.2.3:0"])("that listens at %s warns of nothing", async (address) => {
-    expect(await openLines({ flags: ["--addr", address] })).toEqual(["info"]);
+    expect(await openLines({ flags: ["--addr", address] })).toEqual([{ level: "info" }]);
   });
 
   it("does not start where REQUIRE_AUTH is on, whatever it listens on: nothing runs, and the exit code is 2", async () => {
@@ -39,7 +40,7 @@ describe("a sidecar without a token", () => {
   });
 
   it("starts where REQUIRE_AUTH is switched off by its flag", async () => {
-    expect(await openLines({ flags: ["--require-auth=off"], env: { CLAW_MCP_STDIO_REQUIRE_AUTH: "on" } })).toEqual(["info"]);
+    expect(await openLines({ flags: ["--require-auth=off"], env: { CLAW_MCP_STDIO_REQUIRE_AUTH: "on" } })).toEqual([{ level: "info" }]);
   });
 });
 

@@ -27,7 +27,7 @@ describe("the restart limit", () => {
         msg: GIVEN_UP,
         restarts: limit,
         exitCode: 3,
-        reason: "exited with code 3",
+        reason: "exited with code 3 before it answered initialize",
         stderrTail: ["cannot open the database"],
       }),
     ]);

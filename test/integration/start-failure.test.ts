@@ -12,7 +12,8 @@ interface Failure {
 }
 
 async function startAndFail(...args: readonly string[]): Promise<Failure> {
-  const { code, stdout, stderr } = await runMain(args);
+  // A PATH of one's own may name a folder that one may not search, which makes a command that is nowhere a forbidden one (execvp(3)).
+  const { code, stdout, stderr } = await runMain(args, { PATH: "/usr/bin:/bin" });
   return {
     code,
     stderr,
@@ -43,7 +44,8 @@ function summary({ code, stderr, lines }: Failure): object {
 }
 
 const MISSING = "it, or the interpreter it names, does not exist";
-const NOT_EXECUTABLE = "it is not executable";
+const NOT_EXECUTABLE = "it may not be executed, or a folder of PATH may not be searched";
+const ANOTHER_ADDRESS = "give another with --addr or CLAW_MCP_STDIO_ADDR";
 
 describe("start failure", () => {
   it.each(["/no/such/command", "no-such-command-in-the-path", "./no-such-command"])("exits 127 when %s does not exist", async (command) => {
@@ -83,7 +85,10 @@ describe("start failure", () => {
     const { code, stderr, lines } = await startAndFail("--addr", `127.0.0.1:${port}`, "--", process.execPath, FIXTURE);
     occupant.close();
     expect({ code, stderr }).toEqual({ code: 1, stderr: "" });
-    expect(lines).toContainEqual(expect.objectContaining({ level: "error", code: "EADDRINUSE", msg: `port ${port} is taken` }));
+    const reason = `listen EADDRINUSE: address already in use 127.0.0.1:${port}; ${ANOTHER_ADDRESS}`;
+    const said = lines.find((line) => line.msg === "the port is taken");
+    expect(said).toMatchObject({ level: "error", code: "EADDRINUSE", reason });
+    expect(said).not.toHaveProperty("err");
     const started = lines.filter((line) => line.msg === "mcp server started").map((line) => Number(line["childPid"]));
     expect(started).toHaveLength(1);
     expect(started.map(isGroupAlive)).toEqual([false]);
@@ -92,7 +97,9 @@ describe("start failure", () => {
   it("exits 1 when the address is not its own, and leaves no server behind", async () => {
     const { code, lines } = await startAndFail("--addr", "192.0.2.1:8080", "--", process.execPath, FIXTURE);
     expect(code).toBe(1);
-    expect(lines).toContainEqual(expect.objectContaining({ level: "error", code: "EADDRNOTAVAIL", msg: "cannot start" }));
+    const said = lines.find((line) => line.msg === "cannot start");
+    expect(said).toMatchObject({ level: "error", code: "EADDRNOTAVAIL", reason: expect.stringContaining(ANOTHER_ADDRESS) as string });
+    expect(said).not.toHaveProperty("err");
     const started = lines.filter((line) => line.msg === "mcp server started").map((line) => Number(line["childPid"]));
     expect(started).toHaveLength(1);
     expect(started.map(isGroupAlive)).toEqual([false]);

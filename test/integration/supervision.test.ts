@@ -128,11 +128,15 @@ describe("supervision", () => {
   it("restarts a server that exits at initialize, and shows its last words", async () => {
     await using sidecar = await Sidecar.start({ mode: "exit-at-initialize", flags: NO_RESTART, untilReady: false });
     const exited = await sidecar.waitForLog("mcp server exited");
-    expect(exited).toMatchObject({ exitCode: 3, reason: "exited with code 3", stderrTail: ["cannot open the database"] });
+    expect(exited).toMatchObject({
+      exitCode: 3,
+      reason: "exited with code 3 before it answered initialize",
+      stderrTail: ["cannot open the database"],
+    });
     await sidecar.waitForLog("mcp server will be restarted");
     expect(await readReadiness(sidecar)).toMatchObject({
       httpStatus: 503,
-      lastExit: { exitCode: 3, reason: "exited with code 3", stderrLastLine: "cannot open the database" },
+      lastExit: { exitCode: 3, reason: "exited with code 3 before it answered initialize", stderrLastLine: "cannot open the database" },
     });
   });
 

@@ -1,13 +1,18 @@
+import { readFile } from "node:fs/promises";
+import { stripVTControlCharacters } from "node:util";
 import { describe, expect, it } from "vitest";
 import { Gate } from "../support/gate.ts";
+import { RawClient } from "../support/http-client.ts";
+import { waitForHanging } from "../support/in-flight.ts";
 import { inspect } from "../support/inspector.ts";
+import { processEnd } from "../support/process-end.ts";
 import { EXAMPLE, FIXTURE, Sidecar } from "../support/sidecar.ts";
-import { TerminalRun } from "../support/terminal.ts";
+import { TempDir } from "../support/temp-dir.ts";
+import { CTRL_C, ERASE_LINE, TerminalRun } from "../support/terminal.ts";
 
 const ECHO = ["--", process.execPath, EXAMPLE];
 /** Longer than the line that tells of the waiting takes to appear. */
 const SLOW_ECHO = ["--", "sh", "-c", `sleep 1; exec '${process.execPath}' '${EXAMPLE}'`];
-const ERASE_LINE = "\r\u001B[2K";
 const BANNER_END = / Ctrl-C\r\n\r\n/;
 // oxlint-disable-next-line no-control-regex -- colours
 const COLOURED_BANNER = /\u001B\[2mstop +\u001B\[22mCtrl-C\r\n\r\n/;
@@ -15,26 +20,140 @@ const COLOURED_BANNER = /\u001B\[2mstop +\u001B\[22mCtrl-C\r\n\r\n/;
 const COLOUR = /\u001B\[[\d;]*m/;
 
 describe("the start, on a terminal", () => {
-  it("ends with where the server is and a line that tries it, and Ctrl-C ends it all", async () => {
-    await using terminal = new TerminalRun(["--log-level", "warn", ...ECHO], { NO_COLOR: "1" });
+  it.each(["info", "warn", "error", "silent"])("shows a banner and no log line, with LOG_LEVEL %s", async (level) => {
+    await using terminal = new TerminalRun(["--log-level", level, ...ECHO], { NO_COLOR: "1" });
+    const url = await terminal.url();
     await terminal.waitFor(BANNER_END);
-    const lines = terminal.shown.split("\r\n");
-    const url = /http:\S+/.exec(terminal.shown)?.[0] ?? "";
     expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/mcp$/);
     const tryIt = `npx @modelcontextprotocol/inspector --cli ${url} --transport http --method tools/list`;
-    expect(lines).toEqual([
+    expect(terminal.lines).toEqual([
       "",
       expect.stringMatching(/^claw-mcp-stdio \d+\.\d+\.\d+ serves echo-server 1\.0\.0$/),
       `  address  ${url}`,
       `  command  ${process.execPath} ${EXAMPLE}`,
+      "  tools    2: echo, add",
       `  try it   ${tryIt}`,
       "  stop     Ctrl-C",
       "",
       "",
     ]);
-    const { code, stdout } = await inspect(url, "--method", "tools/list");
+    expect(await terminal.interrupt()).toBe(0);
+    expect(terminal.isLeftClean).toBe(true);
+  });
+
+  it("shows a line that tries it, also with a token, which is never shown", async () => {
+    const token = "planted-token-of-clients";
+    await using terminal = new TerminalRun(ECHO, { NO_COLOR: "1", CLAW_MCP_STDIO_AUTH_TOKEN: token });
+    const url = await terminal.url();
+    await terminal.waitFor(BANNER_END);
+    const header = '--header "Authorization: Bearer $TOKEN"';
+    expect(terminal.shown).toContain(`inspector --cli ${url} --transport http ${header} --method tools/list\r\n`);
+    const { code, stdout } = await inspect(url, "--header", `Authorization: Bearer ${token}`, "--method", "tools/list");
     expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringContaining('"add"') as string });
     expect(await terminal.interrupt()).toBe(0);
+    expect(terminal.shown).not.toContain(token);
+  });
+
+  it("shows all log lines as well with LOG_LEVEL debug", async () => {
+    await using terminal = new TerminalRun(["--log-level", "debug", ...ECHO], { NO_COLOR: "1" });
+    await terminal.waitFor(BANNER_END);
+    const shown = [...terminal.shown.matchAll(/ INFO: (.+?)(?: \{.*\})?\r\n/g)].map(([, message = ""]) => message);
+    const messages = ["listening", "mcp server ready", "mcp server started"];
+    const notice = "no auth token is set: every client that reaches the address may call";
+    expect(new Set(shown)).toEqual(new Set([...messages, notice]));
+    expect(await terminal.interrupt()).toBe(0);
+  });
+
+  it("shows warnings, and what the server says, above the banner", async () => {
+    const script = `echo 'using the test database' >&2; exec '${process.execPath}' '${EXAMPLE}'`;
+    await using terminal = new TerminalRun(["--", "sh", "-c", script], { NO_COLOR: "1", CLAW_MCP_STDIO_PROT: "8080" });
+    const { index: bannerStart } = await terminal.waitFor(/claw-mcp-stdio \d\S+ serves/);
+    const above = terminal.shown.slice(0, bannerStart);
+    expect(above).toMatch(/ WARN: unknown variable: most likely misspelled \{"reason":"CLAW_MCP_STDIO_PROT/);
+    expect(above).toContain(" INFO: mcp server: using the test database\r\n");
+    expect(await terminal.interrupt()).toBe(0);
+  });
+
+  it.each([
+    { level: "info", shown: " INFO: mcp server: abc d use-***\r\n" },
+    { level: "warn", shown: '"stderrTail":["abc d use-***"]}\r\n' },
+  ])("obeys nothing that the server says, and shows no secret in two halves, with LOG_LEVEL $level", async ({ level, shown }) => {
+    const said = String.raw`a\033[2Jb\033]52;c;eA==\007c\rd\302\2332J use-planted\033[0m-secret`;
+    const script = `test -e ran && exec '${process.execPath}' '${EXAMPLE}'; printf '${said}\\n' >&2; : > ran; exit 1`;
+    await using dir = await TempDir.create();
+    const flags = ["--log-level", level, "--restart-backoff-ms", "10", "--", "sh", "-c", `cd '${dir.path}'; ${script}`];
+    await using terminal = new TerminalRun(flags, { NO_COLOR: "1", PLANTED_TOKEN: "planted-secret" });
+    await terminal.waitFor(BANNER_END);
+    expect(terminal.shown).toContain(shown);
+    // oxlint-disable-next-line no-control-regex -- what a terminal would obey
+    expect(terminal.shown.replaceAll(ERASE_LINE, "")).not.toMatch(/\u001B[^[]|\u001B\[2J|\u0007|\u009B/);
+    expect(await terminal.interrupt()).toBe(0);
+  });
+
+  it("ends, with its server, however stubborn, when the terminal is closed", async () => {
+    await using dir = await TempDir.create();
+    const script = `echo $$ $PPID > '${dir.file("pids")}'; exec '${process.execPath}' '${FIXTURE}' stubborn`;
+    await using terminal = new TerminalRun(["--", "sh", "-c", script], { NO_COLOR: "1" });
+    await terminal.waitFor(BANNER_END);
+    const pids = (await readFile(dir.file("pids"), "utf8")).trim().split(" ").map(Number);
+    expect(pids).toHaveLength(2);
+    terminal.hangUp();
+    // The server, and then the sidecar, though it cannot tell anybody.
+    for (const pid of pids) await processEnd(pid);
+  });
+
+  it("says what is wrong where the command does not exist, and exits with 127", async () => {
+    await using terminal = new TerminalRun(["--", "no-such-command"], {});
+    expect(await terminal.end()).toBe(127);
+    const plain = stripVTControlCharacters(terminal.shown);
+    expect(plain).toMatch(/ ERROR: the command cannot be started \{"reason":"it, or the interpreter it names, does not exist",/);
+    expect(plain).not.toContain("try it");
+    expect(terminal.isLeftClean).toBe(true);
+  });
+
+  it("says what is wrong where the port is taken, without a stack, and exits with 1", async () => {
+    await using sidecar = await Sidecar.start({ command: [process.execPath, EXAMPLE] });
+    const { host } = new URL(sidecar.origin);
+    await using terminal = new TerminalRun(["--addr", host, ...ECHO], { NO_COLOR: "1" });
+    expect(await terminal.end()).toBe(1);
+    const [last, beforeLast] = terminal.lines.toReversed();
+    expect(last).toBe("");
+    expect(beforeLast).toMatch(/ ERROR: the port is taken \{"code":"EADDRINUSE","reason":"listen EADDRINUSE: address already in use /);
+    expect(beforeLast).toContain(host);
+    expect(terminal.shown).not.toContain("try it");
+  });
+
+  it("says what is wrong where the server ends again and again, and Ctrl-C ends it", async () => {
+    const flags = ["--restart-backoff-ms", "10", "--crash-loop-exits", "3"];
+    await using terminal = new TerminalRun([...flags, "--", process.execPath, FIXTURE, "exit-at-initialize"], {});
+    await terminal.waitFor(/mcp server failed: it ends again and again/);
+    // It will be tried again, and the line that waits for that says why nothing runs.
+    await terminal.waitFor(/again and again[^]*waiting for node, \d+ s: exited with code 3 before it answered initialize/);
+    const plain = stripVTControlCharacters(terminal.shown);
+    // What it said stands above that, once.
+    expect(plain).toMatch(/ INFO: mcp server: cannot open the database\r\n[^]* WARN: mcp server exited \{.*"kind":"crash".*\}\r\n/);
+    expect(plain).not.toContain("stderrTail");
+    expect(plain).toContain(" ERROR: mcp server failed: it ends again and again {");
+    expect(plain).toContain(" INFO: mcp server will be restarted {");
+    expect(await terminal.interrupt()).toBe(0);
+    expect(terminal.shown).not.toContain("try it");
+    expect(terminal.isLeftClean).toBe(true);
+  });
+
+  it("tells no more of an end once the server runs again", async () => {
+    await using directory = await TempDir.create();
+    const script = `[ -e '${directory.file("tried")}' ] && exec cat > /dev/null; touch '${directory.file("tried")}'; exit 3`;
+    await using terminal = new TerminalRun(["--", "sh", "-c", script], { NO_COLOR: "1" });
+    await terminal.waitFor(/waiting for sh, \d+ s: exited with code 3 before it answered initialize/);
+    await terminal.waitFor(/answered initialize[^]*waiting for sh, \d+ s\r/);
+    expect(await terminal.interrupt()).toBe(0);
+  });
+
+  it("shows the server's last words with its end where its stderr is not shown", async () => {
+    const flags = ["--log-level", "warn", "--restart-limit", "1"];
+    await using terminal = new TerminalRun([...flags, "--", process.execPath, FIXTURE, "exit-at-initialize"], { NO_COLOR: "1" });
+    expect(await terminal.end()).toBe(1);
+    expect(terminal.shown).toMatch(/ WARN: mcp server exited \{.*"stderrTail":\["cannot open the database"\]\}\r\n/);
   });
 
   it("shows, while it waits, for how long and what the server said last, on one line that is gone in the end", async () => {
@@ -49,9 +168,23 @@ describe("the start, on a terminal", () => {
     expect(before.filter((text) => !text.endsWith(ERASE_LINE))).toEqual([]);
     const lastWait = terminal.shown.lastIndexOf("waiting for");
     const after = terminal.shown.slice(lastWait).replace(/^waiting for sh, \d+ s: npm downloads/, "");
-    expect(after.slice(0, ERASE_LINE.length + 2)).toBe(`${ERASE_LINE}\r[`);
+    expect(after.slice(0, ERASE_LINE.length + 2)).toBe(`${ERASE_LINE}\r\n`);
     expect(await terminal.interrupt()).toBe(0);
     expect(terminal.shown.lastIndexOf("waiting for")).toBe(lastWait);
+  });
+
+  it("keeps that line on one line, whatever the server says, of characters of any width", async () => {
+    await using gate = await Gate.create();
+    const script = `echo '${"表".repeat(60)}' >&2; exec '${process.execPath}' '${FIXTURE}' gated`;
+    await using terminal = new TerminalRun(["--log-level", "warn", "--", "sh", "-c", script], { ...gate.env, NO_COLOR: "1" }, 40);
+    // oxlint-disable-next-line no-control-regex -- until it is erased
+    const [, line = ""] = await terminal.waitFor(/(waiting for sh, \d+ s: 表.*?)\r\u001B/);
+    const columns = line.length + line.replaceAll(/[^表]/g, "").length;
+    expect(columns).toBeGreaterThan(36);
+    expect(columns).toBeLessThan(40);
+    await gate.open();
+    await terminal.waitFor(BANNER_END);
+    expect(await terminal.interrupt()).toBe(0);
   });
 
   it("Ctrl-C while it waits ends it, with nothing of that line left and no banner", async () => {
@@ -62,6 +195,20 @@ describe("the start, on a terminal", () => {
     expect(terminal.shown).toContain("mcp server ended");
     expect(terminal.shown).not.toContain("try it");
     expect(terminal.shown.slice(terminal.shown.lastIndexOf("waiting for"))).toContain(ERASE_LINE);
+    expect(terminal.isLeftClean).toBe(true);
+  });
+
+  it("a second Ctrl-C ends it at once, on a line of its own", async () => {
+    const flags = ["--log-level", "silent", "--drain-timeout-ms", "600000"];
+    await using terminal = new TerminalRun([...flags, "--", process.execPath, FIXTURE, "stubborn"], { NO_COLOR: "1" });
+    const client = await new RawClient(await terminal.url()).open();
+    const hanging = client.callTool("hang").catch((error: unknown) => error);
+    await waitForHanging(client, 1);
+    terminal.type(CTRL_C);
+    await terminal.waitFor(/\^C\r\n/);
+    expect(await terminal.interrupt()).toBe(130);
+    await hanging;
+    expect(terminal.isLeftClean).toBe(true);
   });
 
   it("is coloured, unless NO_COLOR is set", async () => {
@@ -83,7 +230,7 @@ describe("the start, on a terminal", () => {
   });
 
   it("shows nothing of a server's own words that a terminal would obey, and no secret", async () => {
-    const serverInfo = { name: "a\u001B[2Jb planted-secret" };
+    const serverInfo = { name: "a\u001B[2Jb planted\u001B[0m-secret" };
     const answer = JSON.stringify({ jsonrpc: "2.0", id: 0, result: { protocolVersion: "2025-06-18", capabilities: {}, serverInfo } });
     const script = 'read -r line; printf "%s\\n" "$ANSWER"; cat > /dev/null';
     const env = { NO_COLOR: "1", ANSWER: answer, PLANTED_TOKEN: "planted-secret" };
@@ -91,7 +238,7 @@ describe("the start, on a terminal", () => {
     await terminal.waitFor(BANNER_END);
     expect(terminal.shown).toMatch(/serves ab \*\*\*\r\n/);
     expect(terminal.shown).not.toContain("\u001B[2J");
-    expect(terminal.shown).not.toContain("planted-secret");
+    expect(stripVTControlCharacters(terminal.shown)).not.toContain("planted-secret");
     expect(await terminal.interrupt()).toBe(0);
   });
 });

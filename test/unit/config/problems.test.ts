@@ -62,7 +62,8 @@ describe("a wrong configuration", () => {
   });
 
   it("is one without a command, unless none is needed", () => {
-    const message = "CLAW_MCP_STDIO_COMMAND: got nothing, allowed is the executable to run; or give the command behind the options";
+    const message =
+      "CLAW_MCP_STDIO_COMMAND: got nothing, allowed is the executable to run; or give the command behind the options: -- npx -y some-mcp";
     expect(loadConfig(readCommandLine([]), {}).problems).toEqual([message]);
     expect(loadConfig(readCommandLine(["--", ""]), {}).problems).toEqual([message]);
     expect(loadConfig(readCommandLine([]), { CLAW_MCP_STDIO_COMMAND: "" }).problems).toEqual([message]);

@@ -14,6 +14,18 @@ describe("an exit that nobody has asked for", () => {
     expect(describeExit({ ...NOTHING, ...exit })).toEqual({ kind, reason });
   });
 
+  it.each([
+    { exit: { exitCode: 3 }, reason: "exited with code 3 before it answered initialize" },
+    {
+      exit: { exitCode: 0 },
+      reason: "exited with code 0 before it answered initialize; is it an MCP server that speaks on stdin and stdout?",
+    },
+    { exit: { signal: "SIGSEGV" }, reason: "ended by SIGSEGV before it answered initialize" },
+    { exit: { spawnErrorCode: "EAGAIN" }, reason: "could not be started (EAGAIN)" },
+  ])("says what had still to be answered: $reason", ({ exit, reason }) => {
+    expect(describeExit({ ...NOTHING, ...exit }, "initialize")).toMatchObject({ reason });
+  });
+
   it("shows an unusable command where there is no program, not where the machine is short of something", () => {
     const codes = ["ENOENT", "EACCES", "ENOTDIR", "ENOEXEC", "EAGAIN", "ENOMEM", "EMFILE", undefined];
     expect(codes.filter((spawnErrorCode) => isCommandUnusable({ ...NOTHING, spawnErrorCode }))).toEqual([

@@ -1,0 +1,137 @@
+import { readFile } from "node:fs/promises";
+import { describe, expect, it } from "vitest";
+import { LISTING_SERVER } from "../support/discover.ts";
+import { RawClient } from "../support/http-client.ts";
+import { listedTool, ListedTools, WITNESSES } from "../support/listed-tools.ts";
+import { offer } from "../support/offers.ts";
+import { FIXTURE, Sidecar } from "../support/sidecar.ts";
+import { TempDir } from "../support/temp-dir.ts";
+import { TerminalRun } from "../support/terminal.ts";
+
+const SERVER = ["--", process.execPath, FIXTURE];
+const TOOLS_LINE = / {2}tools {4}(.*)\r\n/;
+const NOT_KNOWN = "not known: the server has not listed them";
+
+/** A terminal without colours, and a fixture that lists these tools. */
+function run(listed: ListedTools, flags: readonly string[] = [], columns = 80): TerminalRun {
+  return new TerminalRun([...flags, ...SERVER], { ...listed.env, NO_COLOR: "1" }, columns);
+}
+
+async function toolsLine(terminal: TerminalRun): Promise<string> {
+  const [, line = ""] = await terminal.waitFor(TOOLS_LINE);
+  return line;
+}
+
+/** How often the server was asked for its tools. */
+async function countListings(client: RawClient): Promise<number> {
+  const seen = JSON.parse(await client.toolText("seen")) as string[];
+  return seen.filter((method) => method === "tools/list").length;
+}
+
+describe("the tools in the banner", () => {
+  it("are those of all pages, and the server is asked once for each of them", async () => {
+    await using listed = await ListedTools.create([listedTool("one"), listedTool("two")], [listedTool("three")]);
+    await using terminal = run(listed);
+    expect(await toolsLine(terminal)).toBe("3: one, two, three");
+    expect(await countListings(await new RawClient(await terminal.url()).open())).toBe(2);
+    expect(await terminal.interrupt()).toBe(0);
+  });
+
+  it("are counted, and named as far as the line goes", async () => {
+    const names = Array.from({ length: 30 }, (_, index) => listedTool(`tool-${index + 1}`));
+    await using listed = await ListedTools.create(names);
+    await using wide = run(listed, [], 120);
+    await using narrow = run(listed, [], 40);
+    const [wideLine, narrowLine] = await Promise.all([toolsLine(wide), toolsLine(narrow)]);
+    expect(narrowLine).toBe("30: tool-1, tool-2, …");
+    expect(wideLine).toMatch(/^30: tool-1, .*, tool-12, …$/);
+    const width = `  tools    ${wideLine}`.length;
+    expect(width).toBeLessThan(120);
+    expect(width + "tool-13, ".length).toBeGreaterThanOrEqual(120);
+    expect(await Promise.all([wide.interrupt(), narrow.interrupt()])).toEqual([0, 0]);
+  });
+
+  it("have names that no terminal obeys, that end, and that hold no secret", async () => {
+    const names = ["a\u001B[2Jb\r\nc", "use-planted\u001B[0m-secret", "x".repeat(100_000), "last"];
+    await using listed = await ListedTools.create(names.map((name) => listedTool(name)));
+    const env = { ...listed.env, NO_COLOR: "1", PLANTED_TOKEN: "planted-secret" };
+    await using terminal = new TerminalRun(SERVER, env, 200);
+    expect(await toolsLine(terminal)).toBe(`4: ab  c, use-***, ${"x".repeat(80)}…, last`);
+    expect(await terminal.interrupt()).toBe(0);
+  });
+
+  it("are those that clients may see", async () => {
+    await using listed = await ListedTools.create([listedTool("read"), listedTool("write"), listedTool("remove")]);
+    await using some = run(listed, ["--deny-tools", "remove"]);
+    expect(await toolsLine(some)).toBe("2: read, write");
+    expect(await some.interrupt()).toBe(0);
+    await using none = run(listed, ["--read-only"]);
+    expect(await toolsLine(none)).toBe("none");
+    expect(await none.interrupt()).toBe(0);
+  });
+
+  it("are none where the server says that it has none, and it is not asked", async () => {
+    await using terminal = new TerminalRun(SERVER, { NO_COLOR: "1", FIXTURE_INITIALIZE_RESULT: offer({}) });
+    expect(await toolsLine(terminal)).toBe("none");
+    expect(await countListings(await new RawClient(await terminal.url()).open())).toBe(0);
+    expect(await terminal.interrupt()).toBe(0);
+  });
+
+  it("are not known where the server refuses to list them", async () => {
+    await using listed = await ListedTools.create();
+    await listed.refuse();
+    await using terminal = run(listed);
+    expect(await toolsLine(terminal)).toBe(NOT_KNOWN);
+    expect(await terminal.interrupt()).toBe(0);
+  });
+
+  it("are not known where the server does not answer in time; no client waits for them, whatever its number of slots", async () => {
+    await using listed = await ListedTools.create();
+    await listed.fallSilent();
+    await using terminal = run(listed, ["--log-level", "debug", "--max-in-flight", "1"]);
+    const [, address = ""] = await terminal.waitFor(/"address":"(.+?)"/);
+    const client = await new RawClient(`http://${address}/mcp`).open();
+    expect(await countListings(client)).toBe(1);
+    expect(terminal.shown).not.toContain("try it");
+    expect(await toolsLine(terminal)).toBe(NOT_KNOWN);
+    // It is told that nobody waits any more.
+    expect(await client.toolText("seen")).toContain("notifications/cancelled");
+    expect(await terminal.interrupt()).toBe(0);
+  });
+
+  it("are not known where all pages together take too long, though none of them does", async () => {
+    await using terminal = new TerminalRun(["--", process.execPath, LISTING_SERVER, "slow-pages"], { NO_COLOR: "1" });
+    expect(await toolsLine(terminal)).toBe(NOT_KNOWN);
+    expect(await terminal.interrupt()).toBe(0);
+  });
+
+  it("are not waited for behind a Ctrl-C", async () => {
+    await using listed = await ListedTools.create();
+    await listed.fallSilent();
+    await using terminal = run(listed, ["--log-level", "debug"]);
+    await terminal.waitFor(/mcp server ready/);
+    expect(await terminal.interrupt()).toBe(0);
+    expect(terminal.shown).not.toMatch(/try it|WARN/);
+    expect(terminal.isLeftClean).toBe(true);
+  });
+
+  it("are not known where the server ends before it has told them, and it is started again", async () => {
+    await using dir = await TempDir.create();
+    const script = `echo started >> '${dir.file("starts")}'; exec '${process.execPath}' '${FIXTURE}' crash-loop`;
+    const flags = ["--restart-backoff-ms", "10"];
+    await using terminal = new TerminalRun([...flags, "--", "sh", "-c", script], { NO_COLOR: "1" });
+    expect(await toolsLine(terminal)).toBe(NOT_KNOWN);
+    await terminal.waitFor(/mcp server failed: it ends again and again/);
+    expect((await readFile(dir.file("starts"), "utf8")).split("\n").length).toBeGreaterThan(2);
+    expect(await terminal.interrupt()).toBe(0);
+    expect(terminal.isLeftClean).toBe(true);
+  });
+});
+
+describe("the tools, where stdout is no terminal", () => {
+  it("are not asked for by the sidecar itself", async () => {
+    await using listed = await ListedTools.create([...WITNESSES]);
+    await using sidecar = await Sidecar.start({ env: listed.env });
+    expect(await countListings(await sidecar.client())).toBe(0);
+  });
+});
