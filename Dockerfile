@@ -5,7 +5,7 @@
 
 # A release pins both by digest: --build-arg NODE_IMAGE=node@sha256:…
 ARG NODE_IMAGE=node:26-bookworm-slim
-ARG UV_IMAGE=ghcr.io/astral-sh/uv:0.9.30
+ARG UV_IMAGE=astral/uv:0.12.23
 
 # What is compiled, and the packages, are the same for every processor: neither is ever built under emulation.
 FROM --platform=$BUILDPLATFORM ${NODE_IMAGE} AS build
@@ -42,15 +42,18 @@ HEALTHCHECK --interval=10s --timeout=5s --start-period=60s CMD ["claw-mcp-stdio"
 # tini reaps what the MCP server leaves behind and hands signals on.
 ENTRYPOINT ["tini", "--", "claw-mcp-stdio"]
 ARG VERSION=dev
+# What only a release knows it adds with --label: source, revision, created.
 LABEL org.opencontainers.image.title="claw-mcp-stdio" \
   org.opencontainers.image.description="Puts any stdio MCP server behind Streamable HTTP, supervises it, and leaves no request unanswered." \
   org.opencontainers.image.licenses="MIT" \
+  org.opencontainers.image.authors="claw-mcp-stdio contributors" \
   org.opencontainers.image.version="${VERSION}"
 
 # Only --target uv fetches this.
 FROM ${UV_IMAGE} AS uv-binaries
 
 FROM sidecar AS uv
+# No settings: HOME is /tmp, so its cache is there, and so is a newer Python than Debian's where a package asks for one.
 COPY --from=uv-binaries /uv /uvx /usr/local/bin/
 
 # Last, so that it is built where no target is named.

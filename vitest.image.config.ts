@@ -6,6 +6,8 @@ export default defineConfig({
     name: "image",
     include: ["test/image/**/*.test.ts"],
     pool: "forks",
+    // One test takes the time, and all of them ask one engine.
+    fileParallelism: false,
     // npx downloads its server first.
     testTimeout: 90_000,
   },

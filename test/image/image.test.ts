@@ -1,4 +1,7 @@
+import { once } from "node:events";
 import { readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { Container, docker, EXAMPLE_IN_CONTAINER, IMAGE } from "../support/container.ts";
@@ -6,12 +9,19 @@ import { DiscoveryClient } from "../support/discovery-client.ts";
 import { RawClient } from "../support/http-client.ts";
 import { SdkClient } from "../support/sdk-client.ts";
 
-const manifest = readJson("package.json") as { readonly version: string };
+const manifest = readJson("package.json") as { readonly version: string; readonly description: string; readonly license: string };
 const lockfile = readJson("package-lock.json") as { readonly packages: Readonly<Record<string, { readonly dev?: boolean }>> };
 
 const NPX_EVERYTHING = ["npx", "-y", "@modelcontextprotocol/server-everything"] as const;
 /** Asks every second, and believes the first failure behind the first success, instead of three in a row. */
 const QUICK_HEALTHCHECK = ["--health-interval", "1s", "--health-retries", "1"];
+/** The bundled example, as a package in a repository. */
+const NPX_FROM_REPOSITORY = `set -e
+git init --quiet /tmp/repository && cd /tmp/repository
+cp /examples/echo-server/server.js . && chmod 755 server.js
+echo '{"name":"echo-server","version":"1.0.0","type":"module","bin":"server.js"}' > package.json
+git add . && git -c user.name=nobody -c user.email=nobody@localhost commit --quiet --message=first
+cd /tmp && exec npx -y git+file:///tmp/repository`;
 const REAP_TIMEOUT_MS = 5000;
 const MAX_APPLICATION_BYTES = 12_000_000;
 
@@ -19,8 +29,8 @@ function readJson(path: string): unknown {
   return JSON.parse(readFileSync(new URL(`../../${path}`, import.meta.url), "utf8"));
 }
 
-async function readyContainer(command: readonly string[] = EXAMPLE_IN_CONTAINER): Promise<Container> {
-  const container = await Container.start({ args: command });
+async function readyContainer(command: readonly string[] = EXAMPLE_IN_CONTAINER, flags: readonly string[] = []): Promise<Container> {
+  const container = await Container.start({ args: command, flags });
   try {
     await container.waitForLog("mcp server ready");
   } catch (error) {
@@ -28,6 +38,17 @@ async function readyContainer(command: readonly string[] = EXAMPLE_IN_CONTAINER)
     throw error;
   }
   return container;
+}
+
+/** @returns how long it took, where it ended as it should */
+async function msToEndAtSigterm(container: Container): Promise<number> {
+  const ended = container.exitCode();
+  const startMs = performance.now();
+  await container.signal("SIGTERM");
+  expect(await ended).toBe(0);
+  const durationMs = performance.now() - startMs;
+  console.log(`from SIGTERM to the end of the container: ${durationMs.toFixed(0)} ms`);
+  return durationMs;
 }
 
 describe("the image", () => {
@@ -42,7 +63,8 @@ describe("the image", () => {
       Healthcheck: { Test: ["CMD", "claw-mcp-stdio", "-healthcheck"] },
       Labels: {
         "org.opencontainers.image.title": "claw-mcp-stdio",
-        "org.opencontainers.image.licenses": "MIT",
+        "org.opencontainers.image.description": manifest.description,
+        "org.opencontainers.image.licenses": manifest.license,
         "org.opencontainers.image.version": manifest.version,
       },
     });
@@ -79,6 +101,14 @@ describe("the image", () => {
     expect(await container.waitForHealth("unhealthy")).toBe("not ready (HTTP 503)");
   });
 
+  it("is asked for its health at CLAW_MCP_STDIO_PORT, where that is set", async () => {
+    // It then listens on all addresses: of a network of its own.
+    const env = { CLAW_MCP_STDIO_ADDR: "", CLAW_MCP_STDIO_PORT: "18080" };
+    await using container = await Container.start({ args: EXAMPLE_IN_CONTAINER, env, network: "none", flags: QUICK_HEALTHCHECK });
+    expect(await container.waitForHealth("healthy")).toBe("ready");
+    await container.waitForLog("listening", ({ address }) => address === "0.0.0.0:18080" || address === "[::]:18080");
+  });
+
   it("is never healthy when its server cannot start", async () => {
     await using container = await Container.start({ args: ["node", "/missing.js"] });
     await container.waitForLog("mcp server exited", ({ generation }) => generation === 2);
@@ -99,10 +129,23 @@ describe("the image", () => {
     expect(content).toEqual([{ type: "text", text: "The sum of 2 and 3 is 5." }]);
   });
 
+  it("serves what npx has fetched with git and made, as a user whom nobody has named", async () => {
+    await using container = await readyContainer(["sh", "-c", NPX_FROM_REPOSITORY], ["--user", "12345:12345"]);
+    const client = await new RawClient(container.url).open();
+    expect(await client.toolText("add", { a: 2, b: 3 })).toBe("5");
+    const status = await container.exec("cat", `/proc/${await container.serverPid()}/status`);
+    expect(status).toMatch(/^Uid:\t12345\t/m);
+  });
+
   it("gives a server in Python git and certificates", async () => {
     await using container = await readyContainer(["python3", "/fixtures/python_server.py"]);
     const client = await new RawClient(container.url).open();
-    expect(JSON.parse(await client.toolText("found"))).toEqual({ git: "git version", hasCertificates: true });
+    expect(JSON.parse(await client.toolText("found"))).toEqual({
+      git: "git version",
+      hasCertificates: true,
+      python: { base: "/usr", isVirtual: false },
+      file: "/fixtures/python_server.py",
+    });
   });
 
   it("is discovered as a pod declares it: by the environment, with a fresh token, while npx still downloads", async () => {
@@ -122,13 +165,18 @@ describe("the image", () => {
   it("is gone with exit code 0 in less than 2 s behind SIGTERM, with a session open", async () => {
     await using container = await readyContainer();
     await new RawClient(container.url).open();
-    const ended = container.exitCode();
-    const startMs = performance.now();
-    await container.signal("SIGTERM");
-    expect(await ended).toBe(0);
-    const durationMs = performance.now() - startMs;
-    console.log(`from SIGTERM to the end of the container: ${durationMs.toFixed(0)} ms`);
-    expect(durationMs).toBeLessThan(2000);
+    expect(await msToEndAtSigterm(container)).toBeLessThan(2000);
+  });
+
+  it("is gone with exit code 0 in less than 2 s behind SIGTERM, while npx still downloads", async () => {
+    // A registry that never answers.
+    await using registry = createServer().listen(0, "127.0.0.1");
+    await once(registry, "listening");
+    const { port } = registry.address() as AddressInfo;
+    const asked = once(registry, "request");
+    await using container = await Container.start({ args: NPX_EVERYTHING, env: { npm_config_registry: `http://127.0.0.1:${port}` } });
+    await asked;
+    expect(await msToEndAtSigterm(container)).toBeLessThan(2000);
   });
 
   it("survives SIGKILL of its server: the session goes on, no process and no zombie of the first one is left", async () => {

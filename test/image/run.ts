@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { IMAGE } from "../support/container.ts";
+import { BASE_IMAGE_ARGS, IMAGE } from "../support/container.ts";
 
 /** Builds the image as it is released, and tests it: `npm run test:image`. */
 if (process.env["SKIP_IMAGE"] === "1") {
@@ -17,7 +17,7 @@ if (engine.status !== 0) {
 }
 
 const { version } = JSON.parse(readFileSync("package.json", "utf8")) as { version: string };
-run("docker", ["build", "--network", "host", "--build-arg", `VERSION=${version}`, "--tag", IMAGE, "."]);
+run("docker", ["build", "--network", "host", ...BASE_IMAGE_ARGS, "--build-arg", `VERSION=${version}`, "--tag", IMAGE, "."]);
 run("vitest", ["run", "--config", "vitest.image.config.ts", ...process.argv.slice(2)]);
 
 function run(command: string, args: readonly string[]): void {

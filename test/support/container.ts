@@ -7,12 +7,17 @@ import { freePort } from "./pod.ts";
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 /** Built by `npm run test:image`. */
 export const IMAGE = "claw-mcp-stdio:test";
+/** Of `docker build`: the base images, where the environment pins them, as a release does. */
+export const BASE_IMAGE_ARGS = ["NODE_IMAGE", "UV_IMAGE"].flatMap((name) =>
+  (process.env[name] ?? "") === "" ? [] : ["--build-arg", name],
+);
 /** The bundled example, as containers see it. */
 export const EXAMPLE_IN_CONTAINER = ["node", "/examples/echo-server/server.js"] as const;
 
 /** As a careful operator runs it. */
+export const LEAST_PRIVILEGE = "--read-only --tmpfs /tmp:exec --cap-drop ALL --security-opt no-new-privileges";
 const RUN_FLAGS = [
-  ..."--read-only --tmpfs /tmp:exec --cap-drop ALL --security-opt no-new-privileges".split(" "),
+  ...LEAST_PRIVILEGE.split(" "),
   "--volume",
   `${ROOT}examples:/examples:ro`,
   "--volume",
