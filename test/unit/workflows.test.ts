@@ -1,0 +1,162 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { registerHooks } from "node:module";
+import { describe, expect, it } from "vitest";
+import { parse } from "yaml";
+import { TempDir } from "../support/temp-dir.ts";
+
+// It imports JSON without saying so, which only bundlers accept.
+registerHooks({
+  load: (url, context, next) => next(url, url.endsWith(".json") ? { ...context, importAttributes: { type: "json" } } : context),
+});
+const { convertWorkflowTemplate, NoOperationTraceWriter, parseWorkflow } = await import("@actions/workflow-parser");
+
+interface Step {
+  readonly uses?: string;
+  readonly run?: string;
+  readonly with?: Readonly<Record<string, unknown>>;
+}
+
+interface Job {
+  readonly needs?: string | readonly string[];
+  readonly permissions?: Readonly<Record<string, string>>;
+  readonly uses?: string;
+  readonly "timeout-minutes"?: number;
+  readonly steps?: readonly Step[];
+}
+
+interface Workflow {
+  readonly permissions: Readonly<Record<string, string>>;
+  readonly jobs: Readonly<Record<string, Job>>;
+}
+
+const ROOT = new URL("../../", import.meta.url);
+const FOLDER = new URL(".github/workflows/", ROOT);
+const texts = new Map(readdirSync(FOLDER).map((name) => [name, readFileSync(new URL(name, FOLDER), "utf8")]));
+const release = read("release.yml");
+const imageSteps = release.jobs["image"]?.steps ?? [];
+
+function read(name: string): Workflow {
+  return parse(texts.get(name) ?? "") as Workflow;
+}
+
+function stepThatUses(action: string): Step["with"] {
+  return imageSteps.find(({ uses }) => uses?.startsWith(`${action}@`))?.with;
+}
+
+describe.each([...texts])("the workflow %s", (name, text) => {
+  const jobs = Object.entries(read(name).jobs);
+  const steps = jobs.flatMap(([, job]) => job.steps ?? []);
+
+  it("is what GitHub's own parser takes", async () => {
+    const { context, value } = parseWorkflow({ name, content: text }, new NoOperationTraceWriter());
+    expect(context.errors.getErrors()).toEqual([]);
+    if (value === undefined) throw new Error(`${name} is empty`);
+    const template = await convertWorkflowTemplate(context, value);
+    expect(template.errors ?? []).toEqual([]);
+    expect(template.jobs.map(({ id }) => id.value)).toEqual(jobs.map(([id]) => id));
+  });
+
+  it("knows no stored secret, and names each action by its commit, with the version beside it", () => {
+    expect(text).not.toMatch(/\bsecrets\b/);
+    const actions = text.matchAll(/\buses: (?!\.\/)(.*)$/gm).map(([, action]) => action);
+    for (const action of actions) expect(action).toMatch(/^[\w-]+\/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/);
+  });
+
+  it("gives every job an end, and no more rights than reading, unless it publishes", () => {
+    const own = jobs.filter(([, { uses }]) => uses === undefined);
+    expect(own.filter(([, job]) => !((job["timeout-minutes"] ?? Infinity) <= 60))).toEqual([]);
+    expect(["", "contents: read"]).toContain(flat(read(name).permissions));
+  });
+
+  it("has commands that a shell can read, with nothing of GitHub's pasted into them", () => {
+    for (const { run = ":" } of steps) {
+      execFileSync("bash", ["-n", "-c", run]);
+      expect(run).not.toContain("${{");
+    }
+  });
+});
+
+describe("the release", () => {
+  it("publishes only what has been checked and tested", () => {
+    expect(release.jobs["test"]).toMatchObject({ needs: "check", uses: "./.github/workflows/test.yml" });
+    const publishing = Object.values(release.jobs).filter(({ permissions = {} }) => Object.values(permissions).includes("write"));
+    expect(publishing.map(({ needs }) => needs)).toEqual([
+      ["check", "test"],
+      ["check", "test"],
+    ]);
+    expect(read("test.yml").jobs["test"]?.steps?.map(({ run }) => run)).toContain(".ci/run");
+  });
+
+  it("takes a tag only if it is the version of the package, and the changelog has an entry for it", async () => {
+    const check = release.jobs["check"]?.steps?.find(({ run }) => run?.includes("CHANGELOG.md"))?.run ?? "exit 9";
+    await using folder = await TempDir.create();
+    const errorFor = (tag: string, version: string, changelog: string): string => {
+      writeFileSync(folder.file("package.json"), JSON.stringify({ version, type: "module" }));
+      writeFileSync(folder.file("CHANGELOG.md"), changelog);
+      const env = { ...process.env, GITHUB_REF_NAME: tag, GITHUB_OUTPUT: folder.file("output") };
+      const { status, stdout } = spawnSync("bash", ["-e", "-c", check], { cwd: folder.path, env, encoding: "utf8" });
+      return status === 0 ? "" : stdout.trim();
+    };
+    expect(errorFor("v1.2.3", "1.2.3", "# Changelog\n\n## 1.2.3\n")).toBe("");
+    expect(readFileSync(folder.file("output"), "utf8")).toBe("version=1.2.3\n");
+    expect(errorFor("v1.2.4", "1.2.3", "## 1.2.4\n\n## 1.2.3\n")).toBe("::error::tag v1.2.4, but package.json says 1.2.3");
+    expect(errorFor("v1.2.3", "1.2.3", "## 1.2.30\n\n## 1x2x3\n")).toBe("::error::no ## 1.2.3 in CHANGELOG.md");
+    const { version } = JSON.parse(readFileSync(new URL("package.json", ROOT), "utf8")) as { version: string };
+    expect(errorFor(`v${version}`, version, readFileSync(new URL("CHANGELOG.md", ROOT), "utf8"))).toBe("");
+  });
+
+  it("takes a commit only if it is on the main branch", async () => {
+    await using folder = await TempDir.create();
+    const check = release.jobs["check"]?.steps?.find(({ run }) => run?.includes("merge-base"))?.run ?? "exit 9";
+    const as = "-c user.name=nobody -c user.email=nobody@localhost";
+    const inRepository = (script: string): number | null =>
+      spawnSync("bash", ["-e", "-c", script], { cwd: folder.path, stdio: "pipe" }).status;
+    expect(
+      inRepository(`git init --quiet; git ${as} commit --quiet --allow-empty --message=one; git update-ref refs/remotes/origin/main HEAD`),
+    ).toBe(0);
+    expect(inRepository(check)).toBe(0);
+    expect(inRepository(`git ${as} commit --quiet --allow-empty --message=two`)).toBe(0);
+    expect(inRepository(check)).toBe(1);
+  });
+
+  it("leaves npm's tag latest where it is for a prerelease, and else leaves it to npm, which takes no older version", () => {
+    const publish = release.jobs["package"]?.steps?.find(({ run }) => run?.includes("npm publish"))?.run ?? "exit 9";
+    const argumentsOf = (tag: string): string =>
+      execFileSync("bash", ["-e", "-c", `npm() { echo "$*"; }\n${publish}`], {
+        env: { ...process.env, GITHUB_REF_NAME: tag },
+        encoding: "utf8",
+      });
+    expect(argumentsOf("v1.2.3")).toBe("publish --access public --provenance\n");
+    expect(argumentsOf("v1.2.3-rc.1")).toBe("publish --access public --provenance --tag next\n");
+  });
+
+  it("builds both targets for both processors, with SBOM and provenance, and tells the Dockerfile only what it asks for", () => {
+    const push = stepThatUses("docker/build-push-action");
+    expect(push).toMatchObject({ platforms: "linux/amd64,linux/arm64", push: true, sbom: true, provenance: "mode=max" });
+    const dockerfile = readFileSync(new URL("Dockerfile", ROOT), "utf8");
+    for (const [, argument] of String(push?.["build-args"]).matchAll(/^(\w+)=/gm))
+      expect(dockerfile).toMatch(new RegExp(`^ARG ${argument}=\\S+$`, "m"));
+    const targets = [...(texts.get("release.yml") ?? "").matchAll(/- target: (\w+)$/gm)].map(([, target]) => target);
+    expect(targets).toEqual(["sidecar", "uv"]);
+    for (const target of targets) expect(dockerfile).toMatch(new RegExp(`^FROM \\S+ AS ${target}$`, "m"));
+    expect(stepThatUses("actions/attest")).toMatchObject({ "subject-digest": "${{ steps.push.outputs.digest }}" });
+  });
+
+  it("reads from the Dockerfile which base images it pins", async () => {
+    await using folder = await TempDir.create();
+    const output = folder.file("output");
+    const digest = `sha256:${"0".repeat(64)}`;
+    // Stands for a registry, which a test does not ask.
+    const docker = `docker() { echo ${digest}; }\n`;
+    const base = release.jobs["check"]?.steps?.find(({ run }) => run?.includes("imagetools"))?.run ?? "";
+    execFileSync("bash", ["-e", "-c", docker + base], { cwd: ROOT, env: { ...process.env, GITHUB_OUTPUT: output } });
+    expect(readFileSync(output, "utf8")).toMatch(new RegExp(`^node-image=node@${digest}\\nuv-image=\\S+/uv@${digest}\\n$`));
+  });
+});
+
+function flat(permissions: Readonly<Record<string, string>>): string {
+  return Object.entries(permissions)
+    .map(([scope, right]) => `${scope}: ${right}`)
+    .join(", ");
+}
