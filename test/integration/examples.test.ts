@@ -5,7 +5,6 @@ import { basename, dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { Deployment } from "kubernetes-models/apps/v1";
 import { parse } from "yaml";
 import { type Option, VARIABLE_PREFIX } from "../../src/config/option.ts";
 import { OPTIONS } from "../../src/config/options.ts";
@@ -207,13 +206,6 @@ describe("examples/kubernetes", () => {
     sidecar.env.map(({ name, value }) => [name, value ?? "a-key"]),
   );
 
-  it("is a Deployment as the Kubernetes API has it", () => {
-    const validate = (spec: object): void =>
-      new Deployment({ ...deployment, spec } as ConstructorParameters<typeof Deployment>[0]).validate();
-    expect(() => validate(deployment.spec)).not.toThrow();
-    expect(() => validate({ ...deployment.spec, replicas: "one" })).toThrow("replicas");
-  });
-
   it("runs with least privilege, beside the agent and not before it", () => {
     expect(template.securityContext).toMatchObject({ runAsNonRoot: true, runAsUser: 1000, seccompProfile: { type: "RuntimeDefault" } });
     for (const container of [sidecar, ...template.containers]) {
@@ -272,6 +264,20 @@ describe("examples", () => {
     const names = files.flatMap((path) => readExample(path).match(/\bCLAW_MCP_STDIO_\w+/g) ?? []);
     expect(names).toContain(OPTIONS.authToken.variable);
     expect(names.filter((name) => name !== VARIABLE_PREFIX && !options.has(name))).toEqual([]);
+  });
+
+  it("have a client in no more lines than examples/README.md says", () => {
+    const [, most] = /the official SDK's client, in (\d+) lines/.exec(readExample("README.md")) ?? [];
+    const lines = readExample("client/client.js")
+      .split("\n")
+      .filter((line) => line !== "" && !line.startsWith("//"));
+    expect(lines.length).toBeLessThanOrEqual(Number(most));
+  });
+
+  it("name the image by the version of the package, where they name one", () => {
+    const { version } = JSON.parse(readFileSync(`${EXAMPLES}../package.json`, "utf8")) as { readonly version: string };
+    const named = files.flatMap((path) => readExample(path).match(/\bclaw-mcp-stdio:\d[\w.-]*/g) ?? []);
+    expect(new Set(named)).toEqual(new Set([`claw-mcp-stdio:${version}`]));
   });
 
   it("give variables only values that the sidecar takes", () => {
