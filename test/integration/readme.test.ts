@@ -1,11 +1,13 @@
 import { execFile } from "node:child_process";
-import { readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
+import { LEAST_PRIVILEGE } from "../support/container.ts";
 import { Pod } from "../support/pod.ts";
 import { SdkClient } from "../support/sdk-client.ts";
 import { EXAMPLE, MAIN, Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
+import { TerminalRun } from "../support/terminal.ts";
 
 const readme = readFileSync(new URL("../../README.md", import.meta.url), "utf8");
 const manifest = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { scripts: Record<string, string> };
@@ -31,6 +33,15 @@ describe("README", () => {
     const said = /The last line prints `(.*)`/.exec(readme)?.[1];
     expect(said).toContain('"text":"5"');
     expect(stdout.trim().split("\n").at(-1)).toBe(said);
+  });
+
+  it("shows the banner of the bundled example", async () => {
+    await using terminal = new TerminalRun(["--", "node", "examples/echo-server/server.js"], { NO_COLOR: "1" });
+    const url = await terminal.url();
+    const banner = codeBlock("<!-- banner: compared by");
+    await terminal.waitFor(/ Ctrl-C\r\n/);
+    expect(`${terminal.lines.join("\n").trim()}\n`).toBe(banner.replaceAll("http://127.0.0.1:8080/mcp", url));
+    expect(await terminal.interrupt()).toBe(0);
   });
 
   it("writes a descriptor of the bundled example, and finds no difference in it, until there is one", async () => {
@@ -75,6 +86,28 @@ describe("README", () => {
     const result = await client.callTool({ name: "add", arguments: { a: 2, b: 3 } });
     expect(result.content).toEqual([{ type: "text", text: "5" }]);
     await expect(SdkClient.connect(here)).rejects.toThrow("UNAUTHORIZED");
+  });
+
+  it("builds images from targets and folders that exist, and runs those that it has built", () => {
+    const dockerfile = readFileSync(new URL("../../Dockerfile", import.meta.url), "utf8");
+    const builds = Array.from(readme.matchAll(/^docker build (?:--target (\w+) )?-t (\S+) (\S+)$/gm), ([, ...parts]) => parts);
+    expect(builds).toHaveLength(3);
+    const stages = Array.from(dockerfile.matchAll(/^FROM .* AS (\S+)$/gm), ([, stage]) => stage);
+    expect(stages).toEqual(expect.arrayContaining(builds.flatMap(([target]) => target ?? [])));
+    const folders = builds.map(([, , context = ""]) => context);
+    expect(folders.filter((folder) => !existsSync(new URL(`../../${folder}/Dockerfile`, import.meta.url)))).toEqual([]);
+    const images = new Set(Array.from(readme.matchAll(/docker run (?:-\S+ (?:\d\S+ |[A-Z_]+ )?)*([\w:-]+)/g), ([, image]) => image));
+    expect(images).toEqual(new Set(builds.map(([, tag]) => tag)));
+    // As the tests of the image run it.
+    expect(readme.replaceAll("\n", " ")).toContain(`\`${LEAST_PRIVILEGE}\``);
+  });
+
+  it("starts nothing that other machines can call, and leaves no container behind", () => {
+    const fromClone = readme.match(/^npx node dist\/main\.js -.*$/gm) ?? [];
+    expect(fromClone).toEqual([expect.stringContaining("--addr 127.0.0.1:8080 -- ")]);
+    const containers = readme.match(/^docker run .*$/gm) ?? [];
+    expect(containers.length).toBeGreaterThan(0);
+    expect(containers.filter((line) => !line.startsWith("docker run -it --rm -p 127.0.0.1:8080:8080 "))).toEqual([]);
   });
 
   it("names npm scripts that exist, and starts the example that the test above uses", () => {

@@ -12,7 +12,7 @@ import { DirectClient } from "../support/sdk-client.ts";
 import { EXAMPLE, FIXTURE, Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
-const IMAGE = "ghcr.io/example/claw-mcp-stdio:v1";
+const IMAGE = "example/claw-mcp-stdio:v1";
 const FLAGS = ["--service", "svc", "--image", IMAGE];
 
 /** A snapshot as a pod's client makes it, through a sidecar, and one as `discover` makes it of the same sidecar. */

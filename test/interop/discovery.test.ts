@@ -5,7 +5,7 @@ import { EVERYTHING } from "../support/real-servers.ts";
 import { DirectClient } from "../support/sdk-client.ts";
 import { EXAMPLE, FIXTURE, Sidecar } from "../support/sidecar.ts";
 
-const WRAPPER_IMAGE = "ghcr.io/example/claw-mcp-stdio:v1";
+const WRAPPER_IMAGE = "example/claw-mcp-stdio:v1";
 const RFC3339_UTC = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/;
 
 function discovery({ origin }: Sidecar, command: readonly string[], options: Partial<DiscoveryOptions> = {}): DiscoveryClient {

@@ -1,11 +1,12 @@
 import { execFile, spawn } from "node:child_process";
-import { readdirSync } from "node:fs";
+import { once } from "node:events";
+import { readdirSync, readFileSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { delimiter } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { RawClient } from "../support/http-client.ts";
+import { RawClient, send } from "../support/http-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
@@ -65,5 +66,35 @@ describe("the package, packed and installed in an empty folder", () => {
     expect(sum).toBe("5");
     expect(await sidecar.exited).toEqual({ code: 0, signal: null });
     await sidecar.waitForLog("mcp server ended");
+  });
+
+  it("serves what npx has downloaded, by the command of README.md", { timeout: INSTALL_TIMEOUT_MS }, async () => {
+    const command = "npx claw-mcp-stdio -- npx -y @modelcontextprotocol/server-everything";
+    expect(readFileSync(`${ROOT}README.md`, "utf8")).toContain(`\n${command} `);
+    const [program = "", ...args] = command.split(" ");
+    const env = { ...ENV, CLAW_MCP_STDIO_ADDR: "127.0.0.1:0", npm_config_prefer_offline: "true" };
+    await using sidecar = new Sidecar(spawn(program, args, { cwd: directory.path, env, stdio: ["ignore", "pipe", "pipe"] }));
+    const { address, pid } = await sidecar.waitForLog("listening");
+    const ready = sidecar.waitForLog("mcp server ready").then(() => new RawClient(`http://${String(address)}/mcp`).open());
+    const sum = await ready
+      .then((client) => client.toolText("get-sum", { a: 2, b: 3 }))
+      .finally(() => process.kill(Number(pid), "SIGTERM"));
+    expect(sum).toBe("The sum of 2 and 3 is 5.");
+    expect(await sidecar.exited).toEqual({ code: 0, signal: null });
+  });
+
+  it("lives on where SIGTERM is sent to npx alone, as README.md says", async () => {
+    const server = "node_modules/claw-mcp-stdio/examples/echo-server/server.js";
+    const command = ["--no-install", "claw-mcp-stdio", "--addr", "127.0.0.1:0", "--", "node", server];
+    const npx = spawn("npx", command, { cwd: directory.path, env: ENV, stdio: ["ignore", "pipe", "pipe"] });
+    await using sidecar = new Sidecar(npx);
+    const { address, pid } = await sidecar.waitForLog("listening");
+    await sidecar.waitForLog("mcp server ready");
+    // It closes when the sidecar, too, is gone.
+    const stdoutClosed = once(npx.stdout, "close");
+    await sidecar.stop("SIGTERM");
+    const live = await send(`http://${String(address)}/livez`, { method: "GET" }).finally(() => process.kill(Number(pid), "SIGTERM"));
+    expect(live.status).toBe(200);
+    await stdoutClosed;
   });
 });

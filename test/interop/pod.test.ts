@@ -161,12 +161,15 @@ describe("a pod", () => {
     await using pod = await Pod.start();
     const { code, stdout } = await runInContainer(pod.env);
     expect(code).toBe(1);
-    const port = pod.env["CLAW_MCP_STDIO_PORT"];
     const lines = stdout
       .trim()
       .split("\n")
-      .map((line) => JSON.parse(line) as { readonly msg: string; readonly childPid?: number });
-    expect(lines.map(({ msg }) => msg)).toEqual(expect.arrayContaining(["mcp server started", `port ${port} is taken`]));
+      .map((line) => JSON.parse(line) as { readonly msg: string; readonly childPid?: number; readonly reason?: string });
+    expect(lines.map(({ msg }) => msg)).toEqual(expect.arrayContaining(["mcp server started", "the port is taken"]));
+    const { reason } = lines.find(({ msg }) => msg === "the port is taken") ?? {};
+    expect(reason).toMatch(
+      new RegExp(`address already in use .*:${pod.env["CLAW_MCP_STDIO_PORT"]}; give another with .* CLAW_MCP_STDIO_ADDR$`),
+    );
     expect(lines.filter(({ childPid }) => childPid !== undefined && isAlive(childPid))).toEqual([]);
   });
 });

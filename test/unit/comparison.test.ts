@@ -46,6 +46,21 @@ describe("the comparison in README.md", () => {
     expect(ROWS.filter((cells) => !/^[BCDO](?:, [BCDO])*$/.test(cells.at(-1) ?? ""))).toEqual([]);
   });
 
+  it("links each cell of another program that is not measured to where that program says so", () => {
+    const cited = ROWS.filter((cells) => cells.at(-1) === "O").flatMap(([what = "", , ...others]) =>
+      others.slice(0, -1).map((cell) => ({ what, cell })),
+    );
+    expect(cited.length).toBeGreaterThan(10);
+    expect(cited.filter(({ cell }) => cell !== "" && cell !== "–" && !cell.includes("]["))).toEqual([]);
+    // What the chaos run has not found out is cited also where it has found out something.
+    const ofTheGoProgram = ROWS.filter((cells) => cells.at(-1)?.includes("O")).map((cells) => cells[4] ?? "");
+    expect(ofTheGoProgram.filter((cell) => cell !== "" && !cell.includes("][go]"))).toEqual([]);
+    const { text } = readDocument("README.md");
+    const targets = new Set(Array.from(text.matchAll(/^\[([\w-]+)\]: https:/gm), ([, name]) => name));
+    const used = new Set(Array.from(text.matchAll(/\]\[([\w-]+)\]/g), ([, name]) => name));
+    expect(used).toEqual(targets);
+  });
+
   it("has the figures that were recorded, all of them in rows that are compared here", () => {
     for (const [what, figures] of Object.entries(RECORDED)) {
       const cells = ROWS.find(([label]) => label === what)?.slice(1, 4);
