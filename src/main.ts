@@ -55,7 +55,7 @@ async function runHealthcheck(argv: readonly string[]): Promise<number> {
   if (typeof configuration === "number") return configuration === ExitCode.ok ? ExitCode.ok : ExitCode.failed;
   const { healthcheck } = await import("./commands/healthcheck.ts");
   const { exitCode, text } = await healthcheck(configuration.config);
-  process.stdout.write(`${text}\n`);
+  print(`${text}\n`);
   return exitCode;
 }
 
@@ -70,11 +70,11 @@ async function configure(argv: readonly string[], isForServing: boolean): Promis
   const { flags } = commandLine;
   if (flags.has("help") || flags.has("h")) {
     const { helpText } = await import("./config/describe.ts");
-    process.stdout.write(helpText());
+    print(helpText());
     return ExitCode.ok;
   }
   if (flags.has("version")) {
-    process.stdout.write(`${version}\n`);
+    print(`${version}\n`);
     return ExitCode.ok;
   }
   const secrets = new Secrets(withoutPlainOptions(process.env));
@@ -92,7 +92,7 @@ async function configure(argv: readonly string[], isForServing: boolean): Promis
   secrets.add(config.authTokens);
   if (flags.has("check-config")) {
     const { effectiveConfigText } = await import("./config/describe.ts");
-    process.stdout.write(`${effectiveConfigText(config, secrets)}\n`);
+    print(`${effectiveConfigText(config, secrets)}\n`);
     return ExitCode.ok;
   }
   return { config, secrets, descriptor, unknownVariables };
@@ -105,6 +105,16 @@ async function readReviewed(file: string): Promise<{ readonly descriptor?: Descr
   } catch (error) {
     return { problem: describeError(error) };
   }
+}
+
+/** For what a command has to say in the end. Who reads may have left, as `head` does: nobody is left to tell, and nothing failed. */
+function print(text: string): void {
+  process.stdout.on("error", ({ code, message }: NodeJS.ErrnoException) => {
+    if (code === "EPIPE") return;
+    process.stderr.write(`claw-mcp-stdio: stdout cannot be written: ${message}\n`);
+    process.exitCode = ExitCode.failed;
+  });
+  process.stdout.write(text);
 }
 
 function exit(exitCode: number, isLogStuck: boolean): void {

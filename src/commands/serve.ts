@@ -87,7 +87,7 @@ async function serveUntilEnd(options: ServeOptions, log: Logger, display: StartD
     const advice = syscall === "listen" || syscall === "getaddrinfo" ? `; give another with --addr or ${OPTIONS.addr.variable}` : "";
     // The system's errors are about the address, which the reason names; where anything else was thrown matters.
     const fields = { code, reason: `${describeError(error)}${advice}` };
-    log.error(code === undefined ? { ...fields, err: error } : fields, message);
+    log.error(syscall === undefined ? { ...fields, err: error } : fields, message);
     return ExitCode.failed;
   }
 }

@@ -1,6 +1,9 @@
-import { readFileSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { closeSync, openSync, readFileSync } from "node:fs";
+import { text } from "node:stream/consumers";
 import { describe, expect, it } from "vitest";
-import { runMain } from "../support/sidecar.ts";
+import { MAIN, runMain } from "../support/sidecar.ts";
 
 /** What pods rely on, with the defaults here, as the help shows it. */
 const POD_OPTIONS = [
@@ -53,6 +56,24 @@ describe("command line", () => {
 
   it("--help wins over what else is wrong", async () => {
     expect(await runMain(["--port", "x", "--help"], { CLAW_MCP_STDIO_PORT: "y" })).toMatchObject({ code: 0, stderr: "" });
+  });
+
+  it.each(["--help", "--version", "--check-config"])("%s ends in silence where who reads has left", async (flag) => {
+    const child = spawn(process.execPath, [MAIN, flag, "--", "some-mcp"], { stdio: ["ignore", "pipe", "pipe"] });
+    child.stdout.destroy();
+    const [stderr, end] = await Promise.all([text(child.stderr), once(child, "exit")]);
+    expect({ stderr, end }).toEqual({ stderr: "", end: [0, null] });
+  });
+
+  it.each(["--help", "--version", "--check-config"])("%s fails with one line where stdout is full", async (flag) => {
+    const full = openSync("/dev/full", "w");
+    const child = spawn(process.execPath, [MAIN, flag, "--", "some-mcp"], { stdio: ["ignore", full, "pipe"] });
+    closeSync(full);
+    const { stderr: readable } = child;
+    if (readable === null) throw new Error("stderr is a pipe");
+    const [stderr, end] = await Promise.all([text(readable), once(child, "exit")]);
+    expect(stderr).toMatch(/^claw-mcp-stdio: stdout cannot be written: ENOSPC.*\n$/);
+    expect(end).toEqual([1, null]);
   });
 
   it("--version shows the version of the package", async () => {

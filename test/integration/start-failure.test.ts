@@ -104,4 +104,19 @@ describe("start failure", () => {
     expect(started).toHaveLength(1);
     expect(started.map(isGroupAlive)).toEqual([false]);
   });
+
+  it("exits 1, and tells where it was thrown, when a defect keeps it from starting", async () => {
+    await using dir = await TempDir.create();
+    // Node loads this in front of the program.
+    await writeFile(dir.file("defect.mjs"), 'import net from "node:net";\nnet.Server.prototype.listen = () => Buffer.alloc("x");\n');
+    const { code, stdout } = await runMain(["--addr", "127.0.0.1:0", "--", process.execPath, FIXTURE], {
+      NODE_OPTIONS: `--import ${dir.file("defect.mjs")}`,
+    });
+    const said = stdout.split("\n").find((line) => line.includes('"cannot start"')) ?? "{}";
+    expect(JSON.parse(said)).toMatchObject({
+      code: "ERR_INVALID_ARG_TYPE",
+      err: { stack: expect.stringContaining("defect.mjs:2:") as string },
+    });
+    expect(code).toBe(1);
+  });
 });
