@@ -1,5 +1,8 @@
 import { defineConfig } from "vitest/config";
 
+// Where both are set, each Node that a test starts warns of it on stderr, which tests compare.
+if (process.env["NO_COLOR"] !== undefined) delete process.env["FORCE_COLOR"];
+
 export default defineConfig({
   test: {
     pool: "forks",

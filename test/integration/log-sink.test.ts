@@ -77,7 +77,7 @@ describe("a log sink", () => {
 
   it("that cannot be written to does not keep the sidecar from exiting", async () => {
     const full = openSync("/dev/full", "w");
-    const sidecar = spawn(process.execPath, [MAIN, "--addr", "127.0.0.1:0", "--", "no-such-command"], {
+    const sidecar = spawn(process.execPath, [MAIN, "--addr", "127.0.0.1:0", "--", "/no/such/command"], {
       stdio: ["ignore", full, "inherit"],
     });
     closeSync(full);
@@ -98,7 +98,10 @@ describe("a log sink", () => {
     // `script` runs its command on a terminal of its own, and passes on what is typed. `exec`: a shell that stays would get the
     // Ctrl-C as well, and some report that instead of the sidecar's exit code.
     const words = [process.execPath, ...COMMAND].map((word) => `'${word}'`);
-    const terminal = spawn("script", ["-qec", `exec ${words.join(" ")}`, "/dev/null"], { stdio: ["pipe", "pipe", "inherit"] });
+    const terminal = spawn("script", ["-qec", `exec ${words.join(" ")}`, "/dev/null"], {
+      env: { ...process.env, SHELL: "/bin/sh" },
+      stdio: ["pipe", "pipe", "inherit"],
+    });
     const lines: string[] = [];
     for await (const shown of createInterface({ input: terminal.stdout })) {
       lines.push(shown);

@@ -183,19 +183,23 @@ export function groupMembers(leaderPid: number): number[] {
 function processes(): { readonly pid: number; readonly group: number }[] {
   return readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))
-    .map((name) => {
+    .flatMap((name) => {
       const stat = statText(name);
-      const [state, , group] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-      return { pid: Number(name), group: Number(group), isRunning: state !== undefined && state !== "Z" && state !== "X" };
-    })
-    .filter((each) => each.isRunning);
+      if (stat === undefined) return [];
+      const [state = "", , group] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+      return state === "Z" || state === "X" ? [] : [{ pid: Number(name), group: Number(group) }];
+    });
 }
 
-function statText(pid: string): string {
+/** @returns undefined where the process is gone, though the list has named it a moment ago. */
+function statText(pid: string): string | undefined {
   try {
     return readFileSync(`/proc/${pid}/stat`, "latin1");
-  } catch {
-    return "";
+  } catch (error) {
+    const { code = "" } = error as NodeJS.ErrnoException;
+    if (code === "ENOENT" || code === "ESRCH") return undefined;
+    // Anything else, such as too many open files, does not mean that it is gone.
+    throw error;
   }
 }
 

@@ -17,6 +17,7 @@ export class TerminalRun implements AsyncDisposable {
   shown = "";
   readonly #script: ChildProcess;
   readonly #closed: Promise<unknown>;
+  #isClosed = false;
 
   /**
    * @param env decides on colours: those variables that do are not taken from the test's own environment.
@@ -26,14 +27,16 @@ export class TerminalRun implements AsyncDisposable {
     const words = [process.execPath, MAIN, "--addr", "127.0.0.1:0", ...args];
     const quoted = words.map((word) => `'${word.replaceAll("'", String.raw`'\''`)}'`);
     // Node takes CI for a terminal without colours.
-    const { NO_COLOR: _noColor, FORCE_COLOR: _forceColor, CI: _ci, ...inherited } = process.env;
+    const { NO_COLOR: _1, FORCE_COLOR: _2, NODE_DISABLE_COLORS: _3, CI: _4, ...inherited } = process.env;
     // `exec`: a shell that stays would get the Ctrl-C as well.
     this.#script = spawn("script", ["-qec", `stty cols ${columns}; exec ${quoted.join(" ")}`, "/dev/null"], {
-      env: { ...inherited, TERM: "xterm", ...env },
+      // `script` runs what SHELL names, which for a user of a service may be `nologin`.
+      env: { ...inherited, SHELL: "/bin/sh", TERM: "xterm", ...env },
       stdio: ["pipe", "pipe", "inherit"],
     });
     this.#script.stdout?.setEncoding("utf8").on("data", (chunk: string) => (this.shown += chunk));
-    this.#closed = once(this.#script, "close");
+    // Not at its exit: what it has shown may still be in the pipe then.
+    this.#closed = once(this.#script, "close").then(() => (this.#isClosed = true));
   }
 
   /** What the pattern finds in all that is shown, as soon as it does. */
@@ -42,7 +45,7 @@ export class TerminalRun implements AsyncDisposable {
     for (;;) {
       const found = pattern.exec(this.shown);
       if (found !== null) return found;
-      if (this.#script.stdout === null || this.#script.exitCode !== null || signal.aborted) {
+      if (this.#script.stdout === null || this.#isClosed || signal.aborted) {
         throw new Error(`${String(pattern)} is not shown:\n${this.shown}`);
       }
       await Promise.race([once(this.#script.stdout, "data", { signal }), this.#closed]).catch(() => undefined);
