@@ -15,6 +15,8 @@ export type ExitKind =
   | "hung"
   /** It did not list its tools, and the tool policy has to know them. */
   | "tools-not-listed"
+  /** The sidecar could not handle what it said. */
+  | "defect"
   /** The sidecar ended it, with itself or with the session it was for. */
   | "stopped";
 
@@ -78,6 +80,8 @@ export class Counters {
     /** Connections cut because nothing was read of what waited. */
     readersCutOff: 0,
   };
+  /** Faults of the sidecar itself, each of which failed one exchange or one server at most. */
+  defects = 0;
   /** Errors of the sidecar that accepted requests ended with. */
   readonly #failures = new Map<SidecarErrorCode, number>();
   /** Errors of the sidecar that requests were refused with, of which nothing was kept. */
@@ -106,7 +110,7 @@ export class Counters {
 
   /** As `/status` shows them. */
   toJSON(): object {
-    const { requests, answers, dropped, policy, http } = this;
+    const { requests, answers, dropped, policy, http, defects } = this;
     return {
       requests: { ...requests, refused: Object.fromEntries(this.#refusals) },
       answers: { ...answers, failures: Object.fromEntries(this.#failures) },
@@ -114,6 +118,7 @@ export class Counters {
       dropped,
       policy,
       http: { ...http, responses: Object.fromEntries(this.#statuses) },
+      defects,
     };
   }
 }

@@ -1,6 +1,8 @@
+import { Defects } from "./defects.ts";
 import { describeError } from "./errors.ts";
-import type { ClientMessage } from "./jsonrpc/client-message.ts";
-import { rewriteRequest } from "./jsonrpc/rewrite.ts";
+import type { RequestMessage } from "./jsonrpc/message.ts";
+import { requestToServer } from "./jsonrpc/rewrite.ts";
+import { guardListener } from "./mux/guarded-listener.ts";
 import type { LaneOptions } from "./mux/lane.ts";
 import type { LaneEntry, PrivateLane } from "./mux/lanes.ts";
 import { PrivateRules } from "./mux/private-rules.ts";
@@ -14,7 +16,7 @@ export interface PrivateLaneOptions {
   readonly supervisorOptions: (handshake: SupervisorOptions["handshake"], log: Log) => SupervisorOptions;
   readonly laneOptions: Omit<LaneOptions, "upstream" | "rules" | "toolWatcher">;
   readonly createLane: (options: Omit<LaneOptions, "toolWatcher">) => LaneEntry;
-  readonly initialize: ClientMessage;
+  readonly initialize: RequestMessage;
   readonly streams: SessionStreams;
   readonly onSessionEnd: () => void;
 }
@@ -26,7 +28,7 @@ export function createPrivateLane(options: PrivateLaneOptions): PrivateLane {
   let initialized: string | undefined;
   const supervisor = new Supervisor(
     options.supervisorOptions(
-      { request: rewriteRequest(options.initialize, INITIALIZE_ID), initializedNotification: () => initialized },
+      { request: requestToServer(options.initialize, INITIALIZE_ID), initializedNotification: () => initialized },
       log,
     ),
   );
@@ -48,7 +50,7 @@ export function createPrivateLane(options: PrivateLaneOptions): PrivateLane {
     entry,
     async run() {
       try {
-        await supervisor.run(lane);
+        await supervisor.run(guardListener(lane, supervisor, new Defects(log, laneOptions.counters)));
       } catch (error) {
         log.error({ err: error, reason: describeError(error) }, "supervision failed");
       }

@@ -7,9 +7,11 @@ import { OPTIONS } from "./config/options.ts";
 import { serverEnvironment } from "./config/server-environment.ts";
 import { Counters } from "./counters.ts";
 import type { Descriptor } from "./descriptor/descriptor.ts";
+import { Defects } from "./defects.ts";
 import { describeError } from "./errors.ts";
 import { createLaneEntries } from "./lane-entries.ts";
 import { EventLog } from "./mux/event-log.ts";
+import { guardListener } from "./mux/guarded-listener.ts";
 import type { LaneOptions } from "./mux/lane.ts";
 import { type LaneEntry, Lanes } from "./mux/lanes.ts";
 import type { Session } from "./mux/session.ts";
@@ -68,13 +70,14 @@ function nowMs(): number {
  */
 export async function startSidecar({ config, environment, descriptor, secrets, version, log, kill }: SidecarOptions): Promise<Sidecar> {
   const counters = new Counters();
+  const defects = new Defects(log, counters);
   const laneEntries = await createLaneEntries({ config, descriptor, counters, log, redact: secrets.redact, nowMs });
   kill.throwIfAborted();
   const { restartBackoffMs: firstPauseMs, restartMaxMs: longestPauseMs, restartLimit } = config;
   const crashLoop = { exits: config.crashLoopExits, periodMs: config.crashLoopPeriodMs };
   const supervisorOptions = (handshake: SupervisorOptions["handshake"], laneLog: Log): SupervisorOptions => ({
     command: { command: config.command, args: config.args, env: serverEnvironment(environment), cwd: config.cwd },
-    limits: { maxLineLength: config.maxLineBytes, ...STOP_GRACES },
+    limits: { maxLineBytes: config.maxLineBytes, ...STOP_GRACES },
     handshake,
     readyTimeoutMs: config.readyTimeoutMs,
     restartPolicy: new RestartPolicy({ firstPauseMs, longestPauseMs, crashLoop, restartLimit, random: Math.random }),
@@ -100,8 +103,8 @@ export async function startSidecar({ config, environment, descriptor, secrets, v
     upstream: supervisor,
     rules: (access) => new SharedRules(access, config.holdTimeoutMs),
   });
-  const failed = supervisor.run(shared.lane);
-  const eventLog = new EventLog(config, nowMs);
+  const failed = supervisor.run(guardListener(shared.lane, supervisor, defects));
+  const eventLog = new EventLog(config, nowMs, defects);
   let privateLanes = 0;
   const lanes = new Lanes({
     shared,
@@ -144,7 +147,7 @@ export async function startSidecar({ config, environment, descriptor, secrets, v
   const connections = new SseConnections(config.keepAliveMs);
   const { maxSessions, requestTimeoutMs } = config;
   const legacySse =
-    config.legacySse === "on" ? new LegacySsePairs({ connections, sessions, maxSessions, requestTimeoutMs, nowMs }) : undefined;
+    config.legacySse === "on" ? new LegacySsePairs({ connections, sessions, maxSessions, requestTimeoutMs, defects, nowMs }) : undefined;
   const { authTokens: texts, authTokenFile } = config;
   const tokens = new AuthTokens(texts);
   const app = createApp({
@@ -164,8 +167,8 @@ export async function startSidecar({ config, environment, descriptor, secrets, v
     version,
     counters,
     policy: laneEntries.status,
+    defects,
     nowMs,
-    log,
   });
   const { headersTimeoutMs, bodyTimeoutMs, readerTimeoutMs } = config;
   const listener = new HttpListener(app, { headersTimeoutMs, bodyTimeoutMs, readerTimeoutMs, counters, log, nowMs });

@@ -1,6 +1,7 @@
 import { styleText } from "node:util";
 import { maskArgs } from "../config/describe.ts";
 import type { Config } from "../config/load.ts";
+import { readValue } from "../json/values.ts";
 import { isJsonObject } from "../jsonrpc/message.ts";
 
 /** A server may call itself and its tools anything, at any length. */
@@ -60,7 +61,7 @@ function toolsText({ toolNames, columns, plain }: BannerFacts): string {
 
 /** As it calls itself in its answer to `initialize`. */
 function serverName(resultText: string, plain: (text: string) => string): string {
-  const result: unknown = JSON.parse(resultText);
+  const result = readValue(resultText);
   const info = isJsonObject(result) ? result["serverInfo"] : undefined;
   const words = isJsonObject(info) ? [info["name"], info["version"]] : [];
   const name = words.filter((word) => typeof word === "string").join(" ");

@@ -1,7 +1,8 @@
 import { request as httpRequest } from "node:http";
 import { request as httpsRequest } from "node:https";
 import { StringDecoder } from "node:string_decoder";
-import { classify, isJsonObject, type JsonObject, type ResponseMessage } from "../jsonrpc/message.ts";
+import { parseJson } from "../json/values.ts";
+import { isJsonObject, type JsonObject, readText, type ResponseMessage } from "../jsonrpc/message.ts";
 import { EventReader } from "./discover-events.ts";
 import { DiscoverError } from "./discover-listing.ts";
 import { MAX_LIST_LENGTH } from "./discover-pages.ts";
@@ -90,24 +91,16 @@ export function exchange({ url, method, headers, message, signal }: HttpMessage)
 
 /** The response to request `id`, alone or in a batch of 2025-03-26. */
 function findResponse(text: string, id: unknown): ResponseMessage | undefined {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-  for (const each of Array.isArray(value) ? (value as unknown[]) : [value]) {
-    const message = classify(each);
-    if (message.kind === "response" && message.id === id) return message;
-  }
-  return undefined;
+  const reading = readText(text);
+  const messages = reading.kind === "batch" ? reading.messages : [reading];
+  return messages.find((message) => message.kind === "response" && message.id === id) as ResponseMessage | undefined;
 }
 
 /** What the body of an error says, in one line. */
 function readReason(body: string, mediaType: string): string {
   if (mediaType === "application/json") {
     try {
-      const value: unknown = JSON.parse(body);
+      const value = parseJson(body);
       const error = isJsonObject(value) ? value["error"] : undefined;
       const message = isJsonObject(error) ? error["message"] : error;
       if (typeof message === "string") return message.slice(0, MAX_REASON_LENGTH);

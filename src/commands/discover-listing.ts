@@ -1,4 +1,7 @@
-import { isJsonObject, type JsonObject, type ResponseMessage } from "../jsonrpc/message.ts";
+import { findMembers } from "../json/find.ts";
+import { decodeString } from "../json/strings.ts";
+import { readValue } from "../json/values.ts";
+import { type JsonObject, type ResponseMessage, Slot } from "../jsonrpc/message.ts";
 
 /** What a server said of its tools. */
 export interface Listing {
@@ -36,9 +39,17 @@ export function endedError({ signal, timeoutMs }: ListingBounds, method: string)
 const MAX_ERROR_LENGTH = 500;
 
 /** The result in an answer. @throws DiscoverError where it is an error. */
-export function readAnswer({ result, error }: ResponseMessage, method: string): unknown {
-  if (error === undefined) return result;
-  const { code, message } = isJsonObject(error) ? error : {};
-  const text = typeof message === "string" ? `${message} (code ${String(code)})` : JSON.stringify(error);
-  throw new DiscoverError(`the server refused ${method}: ${text.slice(0, MAX_ERROR_LENGTH)}`);
+export function readAnswer({ outline, isError }: ResponseMessage, method: string): unknown {
+  const { text } = outline;
+  if (!isError) return readValue(text, outline.span(Slot.result));
+  throw new DiscoverError(`the server refused ${method}: ${describeRefusal(outline.textAt(Slot.error) ?? "").slice(0, MAX_ERROR_LENGTH)}`);
+}
+
+/** @param errorText of a JSON-RPC error. */
+function describeRefusal(errorText: string): string {
+  if (!errorText.startsWith("{")) return errorText;
+  const [code, message] = findMembers(errorText, 0, ["code", "message"]).spans;
+  if (message === undefined || errorText.charAt(message.start) !== '"') return errorText;
+  const codeText = code === undefined ? "undefined" : errorText.slice(code.start, code.end);
+  return `${decodeString(errorText, message.start, message.end)} (code ${codeText})`;
 }

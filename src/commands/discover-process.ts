@@ -48,7 +48,7 @@ class ListedServer {
   readonly #options: ProcessListingOptions;
   readonly #life: Life;
   readonly #counters = new Counters();
-  readonly #pending = new PendingRequests<(answer: ResponseMessage, text: string) => void>();
+  readonly #pending = new PendingRequests<(answer: ResponseMessage) => void>();
   /** Rejects with what makes a listing impossible. */
   readonly #failed = Promise.withResolvers<never>();
   #method = "initialize";
@@ -59,7 +59,7 @@ class ListedServer {
     this.#life = new Life(
       {
         command,
-        limits: { maxLineLength: MAX_LIST_LENGTH, ...STOP_GRACES },
+        limits: { maxLineBytes: MAX_LIST_LENGTH, ...STOP_GRACES },
         handshake: { request: initializeRequest(clientInfo), initializedNotification: () => INITIALIZED_NOTIFICATION },
         readyTimeoutMs: timeoutMs,
         generation: 1,
@@ -69,10 +69,10 @@ class ListedServer {
         nowMs: () => performance.now(),
       },
       {
-        onMessage: (message, text) => this.#onMessage(message, text),
+        onMessage: (message) => this.#onMessage(message),
         onRefused: () => undefined,
-        onOverlongLine: ({ length, hasMethod }) => {
-          if (!hasMethod) this.#fail(`its answer to ${this.#method} has ${length} characters, more than ${MAX_LIST_LENGTH}`);
+        onOverlongLine: ({ bytes, hasMethod }) => {
+          if (!hasMethod) this.#fail(`its answer to ${this.#method} has ${bytes} bytes, more than ${MAX_LIST_LENGTH}`);
         },
       },
     );
@@ -123,18 +123,16 @@ class ListedServer {
 
   async #requestPage(params: JsonObject | undefined): Promise<ToolsPage> {
     const id = this.#pending.mintId();
-    const answered = new Promise<{ answer: ResponseMessage; text: string }>((resolve) => {
-      this.#pending.add(id, (answer, text) => resolve({ answer, text }));
-    });
+    const answered = new Promise<ResponseMessage>((resolve) => this.#pending.add(id, resolve));
     this.#life.send(outgoing(JSON.stringify({ jsonrpc: "2.0", id, method: this.#method, params })));
-    const { answer, text } = await answered;
-    return { result: readAnswer(answer, this.#method), length: text.length };
+    const answer = await answered;
+    return { result: readAnswer(answer, this.#method), length: answer.text.length };
   }
 
-  #onMessage(message: Message, text: string): void {
-    if (message.kind === "response") this.#pending.take(message.id)?.(message, text);
+  #onMessage(message: Message): void {
+    if (message.kind === "response") this.#pending.take(message.id)?.(message);
     else if (message.kind === "request" && this.#life.queuedLength < MAX_QUEUED_LENGTH) {
-      this.#life.send(outgoing(message.method === "ping" ? answerPing(message, text) : refuseRequest(message, text)));
+      this.#life.send(outgoing(message.method === "ping" ? answerPing(message) : refuseRequest(message)));
     }
   }
 

@@ -1,5 +1,6 @@
 import { readFileSync, statSync } from "node:fs";
 import { buildDescriptor, type DescriptorTool, formatDescriptor, toDescriptorTool } from "../descriptor/descriptor.ts";
+import { parseJson } from "../json/values.ts";
 import { isJsonObject, type JsonObject } from "../jsonrpc/message.ts";
 import { DiscoverError, type Listing } from "./discover-listing.ts";
 import type { DiscoverOptions } from "./discover-options.ts";
@@ -33,7 +34,7 @@ export function unchangedSince(path: string, textAt: (discoveredAt: Date) => str
     // To read a pipe would wait for a writer.
     if (!statSync(path).isFile()) return undefined;
     text = readFileSync(path, "utf8");
-    value = JSON.parse(text);
+    value = parseJson(text);
   } catch {
     // What is there is no descriptor: whether it can be replaced, the writing will tell.
     return undefined;

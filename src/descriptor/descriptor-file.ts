@@ -14,6 +14,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import { parseJson as parse } from "../json/values.ts";
 import { isJsonObject, type JsonObject } from "../jsonrpc/message.ts";
 import { type Descriptor, DescriptorError, type DescriptorTool, refuseDuplicates, toDescriptorTool } from "./descriptor.ts";
 
@@ -88,7 +89,7 @@ function parseDescriptor(text: string): Descriptor {
 
 function parseJson(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parse(text);
   } catch (error) {
     // Its own message quotes the content: it may be the wrong file, and that one secret.
     const [, line, column] = /\(line (\d+) column (\d+)\)/.exec(String(error)) ?? [];

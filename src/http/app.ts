@@ -1,11 +1,11 @@
 import express, { type ErrorRequestHandler, type Request, type Response } from "express";
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
-import { describeError, SidecarError } from "../errors.ts";
-import type { Log } from "../observability/log.ts";
+import type { Defects } from "../defects.ts";
+import { SidecarError } from "../errors.ts";
 import { createTokenGuard, type Identify, type PrincipalRoute } from "./access-guard.ts";
 import { createCrossOriginCheck, createCrossOriginGuard, type CrossOriginOptions } from "./cross-origin.ts";
 import { createHealthRoutes, type HealthOptions } from "./health-routes.ts";
-import { sendError } from "./json-response.ts";
+import { sendDefect, sendError } from "./json-response.ts";
 import type { LegacySsePairs } from "./legacy-sse-pairs.ts";
 import { createLegacySseRoutes } from "./legacy-sse-routes.ts";
 import { createMcpRoute, type McpRouteOptions, type Route } from "./mcp-route.ts";
@@ -18,7 +18,7 @@ export interface AppOptions extends McpRouteOptions, HealthOptions, StatusOption
   readonly identify: Identify | undefined;
   /** Undefined where HTTP+SSE is not offered. */
   readonly legacySse: LegacySsePairs | undefined;
-  readonly log: Log;
+  readonly defects: Defects;
 }
 
 /**
@@ -26,7 +26,7 @@ export interface AppOptions extends McpRouteOptions, HealthOptions, StatusOption
  * the prototypes that Express puts on each request, cost a seventh of the calls (docs/decisions/0002-endpoint-before-express.md).
  */
 export function createApp(options: AppOptions): RequestListener {
-  const { path, identify, legacySse, replacer, log } = options;
+  const { path, identify, legacySse, replacer, defects } = options;
   const guardOrigin = createCrossOriginGuard(createCrossOriginCheck(options));
   const guardToken = createTokenGuard(identify);
   const guarded = (route: PrincipalRoute): Route => guardOrigin(guardToken(route));
@@ -47,11 +47,18 @@ export function createApp(options: AppOptions): RequestListener {
     .use(createHealthRoutes({ ...options, mayReadDetails }))
     .use((request, response) => notFound(response, request.path))
     .use(((error: unknown, _request, response, _next) => {
-      log.error({ err: error, reason: describeError(error) }, "http request failed");
-      sendError(response, new SidecarError("INTERNAL_ERROR", "The request failed by a defect of the sidecar."));
+      defects.note("http request", error);
+      sendDefect(response);
     }) satisfies ErrorRequestHandler);
 
-  return (request, response) => {
+  return (request, response) =>
+    defects.guard(
+      "http request",
+      () => handle(request, response),
+      () => sendDefect(response),
+    );
+
+  function handle(request: IncomingMessage, response: ServerResponse): void {
     if (request.headers.host === undefined && request.httpVersion === "1.1") {
       // RFC 9112 §3.2. Node would refuse it too, but without a body.
       sendError(response, new SidecarError("INVALID_REQUEST", "The Host header is missing.", { sent: false }), undefined, {
@@ -65,7 +72,7 @@ export function createApp(options: AppOptions): RequestListener {
     if (route !== undefined) return route(request, response);
     // Express does not route what is no URL, and would answer it in HTML.
     app(request as Request, response as Response, () => notFound(response, "that URL"));
-  };
+  }
 }
 
 /** The path itself, also with a slash or a query behind it, or in the absolute form that proxies use (RFC 9112 §3.2.2). */

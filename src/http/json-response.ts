@@ -1,6 +1,7 @@
 import type { ServerResponse } from "node:http";
 import { SidecarError } from "../errors.ts";
 import type { ClientMessageProblem } from "../jsonrpc/client-message.ts";
+import { internalError } from "../mux/failures.ts";
 import { errorBody, errorHeaders, errorStatus } from "./error-response.ts";
 
 /** Sends a JSON body and ends the response. Nothing happens when the client is gone or the response has begun. */
@@ -23,6 +24,12 @@ export function sendError(
   headers?: Readonly<Record<string, string>>,
 ): void {
   sendJson(response, errorStatus(error), errorBody(error, idText), { ...errorHeaders(error), ...headers });
+}
+
+/** After a defect: the client is told if it can be, and in any case not left waiting. */
+export function sendDefect(response: ServerResponse, idText?: string): void {
+  if (response.headersSent) response.destroy();
+  else sendError(response, internalError(true), idText);
 }
 
 /** For a body that is no message. */

@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { type ClientMessage, idTextOf } from "../jsonrpc/client-message.ts";
-import type { RequestMessage } from "../jsonrpc/message.ts";
+import { idTextOf, type RequestMessage } from "../jsonrpc/message.ts";
 import type { EventSink } from "../mux/event-stream.ts";
 import type { Exchange } from "../mux/exchange.ts";
 import type { Lanes } from "../mux/lanes.ts";
@@ -45,12 +44,12 @@ export class LegacySsePair implements EventSink {
   }
 
   /** To be called once; again where no session came of it. */
-  initialize(lanes: Lanes, message: ClientMessage, request: RequestMessage, acceptedAtMs: number): void {
+  initialize(lanes: Lanes, request: RequestMessage, acceptedAtMs: number): void {
     const streams = new SessionStreams(undefined);
     const stream = streams.openStandalone();
     stream.attach(this);
     this.#isInitialized = true;
-    const exchange = this.openExchange(idTextOf(message), acceptedAtMs, () => {
+    const exchange = this.openExchange(idTextOf(request), acceptedAtMs, () => {
       if (this.#session !== undefined) return;
       // What a server that is being given up still says is not for the next session.
       stream.detach(this);
@@ -59,7 +58,7 @@ export class LegacySsePair implements EventSink {
     const open = (session: Session): void => {
       this.#session = session;
     };
-    lanes.initialize(exchange, message, request, open, { owner: this.owner, streams });
+    lanes.initialize(exchange, request, open, { owner: this.owner, streams });
   }
 
   openExchange(idText: string, acceptedAtMs: number, onFinished?: () => void): Exchange {

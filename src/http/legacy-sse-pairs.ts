@@ -1,4 +1,5 @@
 import type { ServerResponse } from "node:http";
+import type { Defects } from "../defects.ts";
 import { DeadlineSweep } from "../mux/deadline-sweep.ts";
 import type { SessionStore } from "../mux/session-store.ts";
 import type { Principal } from "../mux/session.ts";
@@ -12,6 +13,7 @@ export interface LegacySsePairsOptions {
   readonly maxSessions: number;
   /** How long a client may take to `initialize`. */
   readonly requestTimeoutMs: number;
+  readonly defects: Pick<Defects, "guard">;
   readonly nowMs: () => number;
 }
 
@@ -23,7 +25,7 @@ export class LegacySsePairs {
 
   constructor(options: LegacySsePairsOptions) {
     this.#options = options;
-    this.#unused = new DeadlineSweep(options.nowMs, (nowMs) => this.#endUnused(nowMs));
+    this.#unused = new DeadlineSweep(options.nowMs, options.defects, (nowMs) => this.#endUnused(nowMs));
   }
 
   /** Answers with the stream of a new client. */

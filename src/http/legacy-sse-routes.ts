@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { SidecarError } from "../errors.ts";
-import { type ClientMessage, idTextOf, readClientMessage } from "../jsonrpc/client-message.ts";
+import { idTextOf, type Message } from "../jsonrpc/message.ts";
 import { shuttingDown } from "../mux/failures.ts";
 import type { Principal } from "../mux/session.ts";
 import { type PrincipalRoute, refuseUnauthorized } from "./access-guard.ts";
@@ -9,7 +9,7 @@ import { LEGACY_MESSAGES_PATH, type LegacySsePair } from "./legacy-sse-pair.ts";
 import type { LegacySsePairs } from "./legacy-sse-pairs.ts";
 import type { McpRouteOptions } from "./mcp-route.ts";
 import type { Post } from "./post-route.ts";
-import { readBody } from "./read-body.ts";
+import { BATCH_REFUSED, readMessages } from "./read-messages.ts";
 import { refuse } from "./refuse.ts";
 
 const LEGACY_SSE_PATH = "/sse";
@@ -20,7 +20,7 @@ export interface LegacySseRoutesOptions extends McpRouteOptions {
 
 /** The two endpoints of HTTP+SSE, by their paths (MCP 2024-11-05, basic/transports): deprecated, for clients that speak nothing newer. */
 export function createLegacySseRoutes(options: LegacySseRoutesOptions): [path: string, route: PrincipalRoute][] {
-  const { pairs, lanes, sessions, maxBodyBytes, isDraining, nowMs } = options;
+  const { pairs, lanes, sessions, isDraining, nowMs } = options;
 
   /** Whatever `Accept` says: there is nothing else here. */
   function openStream(request: IncomingMessage, response: ServerResponse, principal: Principal | undefined): void {
@@ -34,17 +34,27 @@ export function createLegacySseRoutes(options: LegacySseRoutesOptions): [path: s
   function post(request: IncomingMessage, response: ServerResponse, principal: Principal | undefined): void {
     if (request.method !== "POST") return refuseMethod(request, response, "POST");
     const accepted: Post = { request, response, principal, acceptedAtMs: nowMs() };
-    readBody(request, maxBodyBytes, (body) => {
-      if (body instanceof SidecarError) return refuse(request, response, body);
-      const message = readClientMessage(body);
-      if ("code" in message) sendProblem(response, message);
-      else carry(accepted, message);
-    });
+    readMessages(
+      accepted,
+      options,
+      () => refuseWithoutStream(accepted),
+      (messages) => {
+        if (Array.isArray(messages)) sendProblem(response, BATCH_REFUSED);
+        else carry(accepted, messages);
+      },
+    );
   }
 
-  function carry({ request, response, principal, acceptedAtMs }: Post, clientMessage: ClientMessage): void {
-    const { message } = clientMessage;
-    const idText = message.kind === "request" ? idTextOf(clientMessage) : undefined;
+  function refuseWithoutStream({ request, response, principal }: Post): boolean {
+    const pair = findPair(pairs, request);
+    if (pair instanceof SidecarError) sendError(response, pair);
+    else if (pair.owner !== principal) refuseUnauthorized(request, response);
+    else return false;
+    return true;
+  }
+
+  function carry({ request, response, principal, acceptedAtMs }: Post, message: Message): void {
+    const idText = message.kind === "request" ? idTextOf(message) : undefined;
     // The stream ends, or has ended, when what was in flight before is answered.
     if (message.kind === "request" && isDraining()) return sendError(response, shuttingDown(message.method, false), idText);
     const pair = findPair(pairs, request);
@@ -56,7 +66,7 @@ export function createLegacySseRoutes(options: LegacySseRoutesOptions): [path: s
         return sendError(response, error, idText);
       }
       sendAccepted(response);
-      return pair.initialize(lanes, clientMessage, message, acceptedAtMs);
+      return pair.initialize(lanes, message, acceptedAtMs);
     }
     if (pair.session === undefined) {
       return sendError(
@@ -69,10 +79,9 @@ export function createLegacySseRoutes(options: LegacySseRoutesOptions): [path: s
     if (session === undefined) return sendError(response, streamNotFound(), idText);
     if (message.kind === "request") {
       sendAccepted(response);
-      return session.lane.request(session, pair.openExchange(idTextOf(clientMessage), acceptedAtMs), clientMessage, message.method);
+      return session.lane.request(session, pair.openExchange(idTextOf(message), acceptedAtMs), message);
     }
-    const error =
-      message.kind === "notification" ? session.lane.notify(session, clientMessage, message.method) : session.lane.answer(clientMessage);
+    const error = message.kind === "notification" ? session.lane.notify(session, message) : session.lane.answer(message);
     if (error === undefined) sendAccepted(response);
     else sendError(response, error);
   }

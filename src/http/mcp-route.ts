@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Defects } from "../defects.ts";
 import { SidecarError } from "../errors.ts";
 import { shuttingDown } from "../mux/failures.ts";
 import type { Lanes } from "../mux/lanes.ts";
@@ -17,6 +18,7 @@ export interface McpRouteOptions {
   readonly sessions: SessionStore;
   readonly connections: SseConnections;
   readonly maxBodyBytes: number;
+  readonly defects: Defects;
   readonly isDraining: () => boolean;
   readonly nowMs: () => number;
 }

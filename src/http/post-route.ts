@@ -1,9 +1,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { SidecarError } from "../errors.ts";
-import { isBatch, readClientBatch } from "../jsonrpc/client-batch.ts";
-import { type ClientMessage, idTextOf, readClientMessage } from "../jsonrpc/client-message.ts";
 import { hasBatches } from "../jsonrpc/protocol-versions.ts";
-import type { RequestMessage } from "../jsonrpc/message.ts";
+import { idTextOf, type Message, type NotificationMessage, type RequestMessage, type ResponseMessage } from "../jsonrpc/message.ts";
+import type { Exchange } from "../mux/exchange.ts";
+import { internalError } from "../mux/failures.ts";
 import type { Principal, Session } from "../mux/session.ts";
 import { refuseUnauthorized } from "./access-guard.ts";
 import { acceptsEventStream, acceptsJson } from "./content-negotiation.ts";
@@ -12,11 +12,9 @@ import { sendAccepted, sendError, sendProblem } from "./json-response.ts";
 import type { McpRouteOptions } from "./mcp-route.ts";
 import { PostBatch } from "./post-batch.ts";
 import { PostExchange } from "./post-exchange.ts";
-import { readBody } from "./read-body.ts";
+import { BATCH_REFUSED, needsNoSession, readMessages } from "./read-messages.ts";
 import { refuse } from "./refuse.ts";
 import { findSession, refuseSession } from "./session-header.ts";
-
-const BATCH_REFUSED = "a batch (JSON array) is not accepted; send one message per request";
 
 /** A POST while it is handled: where its answer goes, and what its time limits count from. */
 export interface Post {
@@ -27,41 +25,55 @@ export interface Post {
 }
 
 /** POST on the endpoint: one message of a client, or a batch of them. */
-export function createPostRoute({ lanes, sessions, connections, maxBodyBytes, nowMs }: Omit<McpRouteOptions, "isDraining">) {
+export function createPostRoute(options: Omit<McpRouteOptions, "isDraining">) {
+  const { lanes, sessions, connections, defects, nowMs } = options;
   return (post: Post): void => {
     const { request, response } = post;
     if (!acceptsJson(request)) return refuse(request, response, new SidecarError("NOT_ACCEPTABLE", "Accept must allow application/json."));
-    readBody(request, maxBodyBytes, (body) => {
-      if (body instanceof SidecarError) return refuse(request, response, body);
-      if (isBatch(body)) return carryBatch(post, body);
-      const message = readClientMessage(body);
-      if ("code" in message) sendProblem(response, message);
-      else carry(post, message);
+    const refuseLong = (beginning: Buffer): boolean => refuseWithoutSession(post, beginning);
+    readMessages(post, options, refuseLong, (messages) => {
+      if (Array.isArray(messages)) carryBatch(post, messages);
+      else carry(post, messages);
     });
   };
 
-  function carry(post: Post, clientMessage: ClientMessage): void {
+  function refuseWithoutSession({ request, response, principal }: Post, beginning: Buffer): boolean {
+    if (request.headers["mcp-session-id"] === undefined && needsNoSession(request, beginning)) return false;
+    const session = findSession(sessions, request, principal, nowMs());
+    if (!(session instanceof SidecarError)) return false;
+    refuseSession(request, response, session);
+    return true;
+  }
+
+  function carry(post: Post, message: Message): void {
     const { request, response, principal } = post;
-    const { message } = clientMessage;
-    if (message.kind === "request" && message.method === "initialize") return initialize(post, clientMessage, message);
+    if (message.kind === "request" && message.method === "initialize") return initialize(post, message);
     const session = findSession(sessions, request, principal, nowMs());
     if (session instanceof SidecarError) {
-      refuseSession(request, response, session, message.kind === "request" ? idTextOf(clientMessage) : undefined);
+      refuseSession(request, response, session, message.kind === "request" ? idTextOf(message) : undefined);
     } else if (message.kind === "request") {
-      const exchange = openExchange(post, session, idTextOf(clientMessage));
-      session.lane.request(session, exchange, clientMessage, message.method);
+      carryRequest(session, openExchange(post, session, idTextOf(message)), message);
     } else {
-      const error = take(session, clientMessage);
+      const error = take(session, message);
       if (error === undefined) sendAccepted(response);
       else sendError(response, error);
     }
   }
 
-  function initialize(post: Post, clientMessage: ClientMessage, message: RequestMessage): void {
+  /** A defect fails this request, and no other of a batch. */
+  function carryRequest(session: Session, exchange: Exchange, request: RequestMessage): void {
+    defects.guard(
+      "client request",
+      () => session.lane.request(session, exchange, request),
+      () => exchange.fail(internalError(true)),
+    );
+  }
+
+  function initialize(post: Post, message: RequestMessage): void {
     const { request, response, principal: owner, acceptedAtMs } = post;
     // The token may have been taken back while the body arrived.
     if (owner?.isRevoked === true) return refuseUnauthorized(request, response);
-    const idText = idTextOf(clientMessage);
+    const idText = idTextOf(message);
     const { "mcp-session-id": sessionId } = request.headers;
     // An id that is not alive any more says only where the client comes from.
     const session = typeof sessionId === "string" ? sessions.get(sessionId) : undefined;
@@ -72,27 +84,25 @@ export function createPostRoute({ lanes, sessions, connections, maxBodyBytes, no
       return sendError(response, error, idText);
     }
     const exchange = new PostExchange(response, idText, acceptedAtMs);
-    lanes.initialize(exchange, clientMessage, message, ({ id }) => exchange.setHeaders({ "Mcp-Session-Id": id }), { owner });
+    lanes.initialize(exchange, message, ({ id }) => exchange.setHeaders({ "Mcp-Session-Id": id }), { owner });
   }
 
-  function carryBatch(post: Post, body: string): void {
+  function carryBatch(post: Post, messages: readonly Message[]): void {
     const { request, response, principal } = post;
-    const messages = readClientBatch(body);
-    if (!Array.isArray(messages)) return sendProblem(response, messages);
     const session = findSession(sessions, request, principal, nowMs());
     if (session instanceof SidecarError && session.code !== "SESSION_REQUIRED") return refuseSession(request, response, session);
     if (session instanceof SidecarError || !hasBatches(session.protocolVersion)) {
-      return sendProblem(response, { code: "INVALID_REQUEST", reason: BATCH_REFUSED, idText: undefined });
+      return sendProblem(response, BATCH_REFUSED);
     }
     const batch = new PostBatch(openExchange(post, session, ""));
-    const exchanges = messages.map((each) => (each.message.kind === "request" ? batch.add(idTextOf(each)) : undefined));
+    const exchanges = messages.map((each) => (each.kind === "request" ? batch.add(idTextOf(each)) : undefined));
     // What cannot be taken stops the rest: a client can only be told of it in the answers to its requests, or by all of the answer.
     let error: SidecarError | undefined;
     for (const [index, each] of messages.entries()) {
       const exchange = exchanges[index];
-      if (exchange === undefined) error ??= take(session, each);
-      else if (error !== undefined) session.lane.refuse(exchange, error);
-      else if (each.message.kind === "request") session.lane.request(session, exchange, each, each.message.method);
+      if (each.kind !== "request") error ??= take(session, each);
+      else if (exchange !== undefined && error !== undefined) session.lane.refuse(exchange, error);
+      else if (exchange !== undefined) carryRequest(session, exchange, each);
     }
     if (exchanges.some((exchange) => exchange !== undefined)) return;
     if (error === undefined) sendAccepted(response);
@@ -100,11 +110,8 @@ export function createPostRoute({ lanes, sessions, connections, maxBodyBytes, no
   }
 
   /** Takes a notification, or an answer to a request of the server. @returns why it cannot be taken, if it cannot. */
-  function take(session: Session, clientMessage: ClientMessage): SidecarError | undefined {
-    const { message } = clientMessage;
-    return message.kind === "notification"
-      ? session.lane.notify(session, clientMessage, message.method)
-      : session.lane.answer(clientMessage);
+  function take(session: Session, message: NotificationMessage | ResponseMessage): SidecarError | undefined {
+    return message.kind === "notification" ? session.lane.notify(session, message) : session.lane.answer(message);
   }
 
   function openExchange({ request, response, acceptedAtMs }: Post, session: Session, idText: string): PostExchange {

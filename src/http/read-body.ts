@@ -2,12 +2,23 @@ import type { IncomingMessage } from "node:http";
 import { isUtf8 } from "node:buffer";
 import { SidecarError } from "../errors.ts";
 import { hasJsonBody } from "./content-negotiation.ts";
+import { discardBody } from "./refuse.ts";
+
+/** More is read only of a client that may send it. */
+const UNASKED_BYTES = 64 * 1024;
+
+export interface BodyReader {
+  /** Asked once, before more than 64 KiB are read, with what has come so far. @returns true once the request is answered. */
+  readonly isRefused: (beginning: Buffer) => boolean;
+  /** Called once with the text or the error, unless the request is refused. */
+  readonly onBody: (body: string | SidecarError) => void;
+}
 
 /**
- * Reads the whole body, which has to be JSON by its type, as text and hands it on; `onBody` is called once, with the text or the error. A plain callback: a promise per
- * message would cost more than the reading.
+ * Reads the whole body, which has to be JSON by its type, as text. Plain callbacks: a promise per message would cost more than the
+ * reading.
  */
-export function readBody(request: IncomingMessage, maxBytes: number, onBody: (body: string | SidecarError) => void): void {
+export function readBody(request: IncomingMessage, maxBytes: number, { isRefused, onBody }: BodyReader): void {
   if (!hasJsonBody(request)) {
     onBody(new SidecarError("UNSUPPORTED_MEDIA_TYPE", "The body must be application/json in UTF-8, uncompressed."));
     return;
@@ -19,7 +30,9 @@ export function readBody(request: IncomingMessage, maxBytes: number, onBody: (bo
   let first: Buffer | undefined;
   let rest: Buffer[] | undefined;
   let length = 0;
+  let isAdmitted = false;
   let isDone = false;
+  const beginning = (): Buffer => (rest === undefined ? (first ?? Buffer.alloc(0)) : Buffer.concat(rest));
   const finish = (body: string | SidecarError): void => {
     if (isDone) return;
     isDone = true;
@@ -33,10 +46,16 @@ export function readBody(request: IncomingMessage, maxBytes: number, onBody: (bo
     if (length > maxBytes) finish(tooLarge(maxBytes));
     else if (first === undefined) first = chunk;
     else (rest ??= [first]).push(chunk);
+    if (isAdmitted || isDone || length <= UNASKED_BYTES) return;
+    isAdmitted = true;
+    if (!isRefused(beginning())) return;
+    isDone = true;
+    first = rest = undefined;
+    discardBody(request);
   });
   request.on("end", () => {
     if (isDone) return;
-    const bytes = rest === undefined ? (first ?? Buffer.alloc(0)) : Buffer.concat(rest, length);
+    const bytes = beginning();
     finish(isUtf8(bytes) ? bytes.toString("utf8") : new SidecarError("PARSE_ERROR", "The body is not valid UTF-8."));
   });
   const onEnded = (): void => {

@@ -1,16 +1,4 @@
-import { isOtherCase } from "./folded-names.ts";
-import { classify, type InvalidMessage, isJsonObject, type Message } from "./message.ts";
-import { describeAmbiguousId } from "./rewritten-members.ts";
-import { copyOf, findMembers, type Members, type Span } from "./splice.ts";
-
-/** A valid message with the text it came as. */
-export interface ClientMessage {
-  readonly message: Message;
-  readonly text: string;
-  /** Of the top-level `id` and `params`, in `text`. */
-  readonly idSpan: Span | undefined;
-  readonly paramsSpan: Span | undefined;
-}
+import { type Batch, findOtherCase, findRepeated, invalid, type InvalidMessage, type Message, readText, Slot } from "./message.ts";
 
 export interface ClientMessageProblem {
   readonly code: "PARSE_ERROR" | "INVALID_REQUEST";
@@ -19,57 +7,117 @@ export interface ClientMessageProblem {
   readonly idText: string | undefined;
 }
 
-const ENVELOPE = ["jsonrpc", "id", "method", "params"];
-const NO_MEMBERS: Members = { spans: [], duplicate: undefined, otherCase: undefined };
+/** As the official SDK has it. */
+const MAX_BATCH_LENGTH = 100;
+const MAX_ID_BYTES = 1024;
+const MAX_NAME_BYTES = 1024;
+const MAX_URI_BYTES = 8 * 1024;
+
+/** The members of the envelope: a server might act on one that was never looked at here. */
+const ENVELOPE = { jsonrpc: Slot.jsonrpc, id: Slot.id, method: Slot.method, params: Slot.params } as const;
+/** The ids in `params` that the server knows otherwise: one that stayed as it is could name the request of another client. */
+const REWRITTEN = { _meta: Slot.meta, requestId: Slot.requestId, progressToken: Slot.progressToken } as const;
+const OF_META = { progressToken: Slot.metaProgressToken } as const;
+
+interface Limit {
+  readonly what: string;
+  readonly slot: number;
+  readonly maxBytes: number;
+}
+
+/** What is kept, logged or compared for as long as a request or a session lasts. In bytes of its JSON text. */
+const LIMITS: readonly Limit[] = [
+  { what: '"id"', slot: Slot.id, maxBytes: MAX_ID_BYTES },
+  { what: '"method"', slot: Slot.method, maxBytes: MAX_NAME_BYTES },
+  { what: '"progressToken"', slot: Slot.metaProgressToken, maxBytes: MAX_ID_BYTES },
+  { what: '"progressToken"', slot: Slot.progressToken, maxBytes: MAX_ID_BYTES },
+  { what: '"requestId"', slot: Slot.requestId, maxBytes: MAX_ID_BYTES },
+];
+const NAME_LIMIT: Limit = { what: '"name"', slot: Slot.toolName, maxBytes: MAX_NAME_BYTES };
+const URI_LIMIT: Limit = { what: '"uri"', slot: Slot.uri, maxBytes: MAX_URI_BYTES };
+/** The requests whose name or URI is kept. */
+const LIMIT_OF_METHOD: ReadonlyMap<string, Limit> = new Map([
+  ["tools/call", NAME_LIMIT],
+  ["prompts/get", NAME_LIMIT],
+  ["resources/subscribe", URI_LIMIT],
+  ["resources/unsubscribe", URI_LIMIT],
+]);
 
 /**
- * Reads one message of a client. An envelope member that is repeated, or that some readers would take for one of them, since they do
- * not look at case, is refused: the server behind might read that one, and so act on a method or id that was never looked at here. So is
- * one of the ids in `params` that are rewritten on the way.
+ * Checks what a client sent. An envelope member that is repeated, or that some readers would take for one of them, since they do not look
+ * at case, is refused: the server behind might read that one. So is one of the ids in `params` that are rewritten on the way.
  */
-export function readClientMessage(text: string): ClientMessage | ClientMessageProblem {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    return { code: "PARSE_ERROR", reason: "the body is not JSON", idText: undefined };
+export function checkClientMessage(message: Message | InvalidMessage): Message | ClientMessageProblem {
+  const checked = message.kind === "invalid" ? message : (findProblem(message) ?? message);
+  if (checked.kind !== "invalid") return checked;
+  const { isJson, reason, idText } = checked;
+  return isJson
+    ? { code: "INVALID_REQUEST", reason, idText: message.kind === "notification" || isTooLong(idText) ? undefined : idText }
+    : { code: "PARSE_ERROR", reason: "the body is not JSON", idText: undefined };
+}
+
+/** Reads one message of a client at once. */
+export function readClientMessage(text: string): Message | ClientMessageProblem {
+  const reading = readText(text);
+  return reading.kind === "batch"
+    ? refuse("a batch (JSON array) is not accepted; send one message per request")
+    : checkClientMessage(reading);
+}
+
+/**
+ * Checks a batch of a client (MCP 2025-03-26, basic/index). One bad message refuses all of it, before anything is carried: the sender
+ * then knows that nothing was.
+ */
+export function checkClientBatch({ count, messages: readings }: Batch): Message[] | ClientMessageProblem {
+  if (count === 0) return refuse("the batch is empty");
+  if (count > MAX_BATCH_LENGTH) return refuse(`the batch has ${count} messages; ${MAX_BATCH_LENGTH} are allowed`);
+  const messages: Message[] = [];
+  for (const [index, reading] of readings.entries()) {
+    const message = checkClientMessage(reading);
+    if ("code" in message) return refuse(`message ${index + 1} of the batch: ${message.reason}`);
+    if (message.kind === "request" && message.method === "initialize") return refuse("initialize must not be part of a batch");
+    messages.push(message);
   }
-  const { spans, duplicate, otherCase } = isJsonObject(value) ? findMembers(text, 0, ENVELOPE) : NO_MEMBERS;
-  const [, idSpan, , paramsSpan] = spans;
-  const message = refuseNotificationWithId(classify(value));
-  const params = message.kind === "request" || message.kind === "notification" ? message.params : undefined;
-  const ambiguity =
-    describeAmbiguity(duplicate, otherCase) ??
-    (params === undefined || paramsSpan === undefined ? undefined : describeAmbiguousId(text, paramsSpan, params));
-  if (message.kind !== "invalid" && ambiguity === undefined) return { message, text, idSpan, paramsSpan };
-  // Given back as it was spelled, where it is one, and only one.
-  const isOneId = duplicate !== "id" && (otherCase === undefined || !isOtherCase(otherCase, "id"));
-  const isIdReadable = message.kind !== "notification" && message.id !== undefined && idSpan !== undefined && isOneId;
-  return {
-    code: "INVALID_REQUEST",
-    reason: message.kind === "invalid" ? message.reason : (ambiguity ?? ""),
-    idText: isIdReadable ? text.slice(idSpan.start, idSpan.end) : undefined,
-  };
+  return messages;
 }
 
-function describeAmbiguity(duplicate: string | undefined, otherCase: string | undefined): string | undefined {
-  if (duplicate !== undefined) return `"${duplicate}" occurs twice`;
-  return otherCase === undefined ? undefined : `${JSON.stringify(otherCase)} is a name of the envelope in another case`;
+function findProblem(message: Message): InvalidMessage | undefined {
+  const { kind, outline } = message;
+  const ambiguity = describeAmbiguity(message);
+  if (ambiguity !== undefined) return invalid(outline, ambiguity);
+  // A server might obey it, and a `notifications/cancelled` that went by unread would name the request of somebody else.
+  if (kind === "request" && message.method.startsWith("notifications/")) return invalid(outline, "a notification has no id");
+  const ofMethod = kind === "request" ? LIMIT_OF_METHOD.get(message.method) : undefined;
+  const exceeded =
+    LIMITS.find((limit) => exceeds(message, limit)) ?? (ofMethod !== undefined && exceeds(message, ofMethod) ? ofMethod : undefined);
+  return exceeded === undefined ? undefined : invalid(outline, `${exceeded.what} has more than ${exceeded.maxBytes} bytes`);
 }
 
-/** The JSON text of the id, as it is spelled there; empty where there is none. */
-export function idTextOf({ text, idSpan }: ClientMessage): string {
-  return idSpan === undefined ? "" : copyOf(text, idSpan);
+function describeAmbiguity({ kind, outline }: Message): string | undefined {
+  const repeated = findRepeated(outline, ENVELOPE);
+  if (repeated !== undefined) return `"${repeated}" occurs twice`;
+  const spelled = findOtherCase(outline, ENVELOPE);
+  if (spelled !== undefined) return `${JSON.stringify(spelled)} is a name of the envelope in another case`;
+  if (kind === "response") return undefined;
+  const repeatedId = findRepeated(outline, REWRITTEN) ?? findRepeated(outline, OF_META);
+  if (repeatedId !== undefined) return `"${repeatedId}" occurs twice`;
+  const spelledId = findOtherCase(outline, REWRITTEN) ?? findOtherCase(outline, OF_META);
+  return spelledId === undefined ? undefined : `${JSON.stringify(spelledId)} is a name of the protocol in another case`;
 }
 
-/** A message that was read already, with its spans. */
-export function locate(message: Message, text: string): ClientMessage {
-  const [, idSpan, , paramsSpan] = findMembers(text, 0, ENVELOPE).spans;
-  return { message, text, idSpan, paramsSpan };
+function exceeds({ outline }: Message, { slot, maxBytes }: Limit): boolean {
+  return hasMoreBytes(outline.textAt(slot) ?? "", maxBytes);
 }
 
-/** A server might obey it, and a `notifications/cancelled` that went by unread would name the request of somebody else. */
-function refuseNotificationWithId(message: Message | InvalidMessage): Message | InvalidMessage {
-  if (message.kind !== "request" || !message.method.startsWith("notifications/")) return message;
-  return { kind: "invalid", reason: "a notification has no id", id: message.id };
+function isTooLong(idText: string | undefined): boolean {
+  return idText !== undefined && hasMoreBytes(idText, MAX_ID_BYTES);
+}
+
+function hasMoreBytes(text: string, maxBytes: number): boolean {
+  // A UTF-16 unit has three bytes of UTF-8 at most.
+  return text.length > maxBytes || (text.length * 3 > maxBytes && Buffer.byteLength(text) > maxBytes);
+}
+
+function refuse(reason: string): ClientMessageProblem {
+  return { code: "INVALID_REQUEST", reason, idText: undefined };
 }

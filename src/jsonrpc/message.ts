@@ -1,69 +1,226 @@
+import { type Outline, Shape } from "../json/outline.ts";
+import { JsonScanner } from "../json/scan.ts";
+
 /** JSON-RPC 2.0 messages as MCP narrows them: ids are strings or numbers, params are objects (MCP 2025-11-25, basic/index). */
 export type JsonRpcId = string | number;
 export type JsonObject = Readonly<Record<string, unknown>>;
 
-export interface RequestMessage {
+/** All members of a message that anything is decided by. */
+const MESSAGE = new Shape({
+  jsonrpc: {},
+  id: {},
+  method: {},
+  params: {
+    _meta: { progressToken: {} },
+    requestId: {},
+    progressToken: {},
+    name: {},
+    arguments: {},
+    task: {},
+    uri: {},
+    level: {},
+    protocolVersion: {},
+    capabilities: { sampling: {}, elicitation: {}, roots: {} },
+  },
+  result: { task: { taskId: {} }, protocolVersion: {}, capabilities: {} },
+  error: {},
+});
+
+/** Where a message has its members: slots of its outline. */
+export const Slot = {
+  jsonrpc: MESSAGE.slotOf("jsonrpc"),
+  id: MESSAGE.slotOf("id"),
+  method: MESSAGE.slotOf("method"),
+  params: MESSAGE.slotOf("params"),
+  meta: MESSAGE.slotOf("params._meta"),
+  metaProgressToken: MESSAGE.slotOf("params._meta.progressToken"),
+  requestId: MESSAGE.slotOf("params.requestId"),
+  progressToken: MESSAGE.slotOf("params.progressToken"),
+  toolName: MESSAGE.slotOf("params.name"),
+  arguments: MESSAGE.slotOf("params.arguments"),
+  callTask: MESSAGE.slotOf("params.task"),
+  uri: MESSAGE.slotOf("params.uri"),
+  level: MESSAGE.slotOf("params.level"),
+  requestedVersion: MESSAGE.slotOf("params.protocolVersion"),
+  sampling: MESSAGE.slotOf("params.capabilities.sampling"),
+  elicitation: MESSAGE.slotOf("params.capabilities.elicitation"),
+  roots: MESSAGE.slotOf("params.capabilities.roots"),
+  result: MESSAGE.slotOf("result"),
+  task: MESSAGE.slotOf("result.task"),
+  taskId: MESSAGE.slotOf("result.task.taskId"),
+  protocolVersion: MESSAGE.slotOf("result.protocolVersion"),
+  capabilities: MESSAGE.slotOf("result.capabilities"),
+  error: MESSAGE.slotOf("error"),
+} as const;
+
+/** What was sent, and where its members are in it: decisions and edits go by the same places. */
+interface SentText {
+  readonly text: string;
+  readonly outline: Outline;
+}
+
+export interface RequestMessage extends SentText {
   readonly kind: "request";
   readonly id: JsonRpcId;
   readonly method: string;
-  readonly params: JsonObject | undefined;
 }
 
-export interface NotificationMessage {
+export interface NotificationMessage extends SentText {
   readonly kind: "notification";
   readonly method: string;
-  readonly params: JsonObject | undefined;
 }
 
-export interface ResponseMessage {
+export interface ResponseMessage extends SentText {
   readonly kind: "response";
   /** Undefined for an error that answers nothing in particular (`id: null`, or no id at all). */
   readonly id: JsonRpcId | undefined;
-  readonly result: unknown;
-  readonly error: unknown;
+  readonly isError: boolean;
 }
 
 export type Message = RequestMessage | NotificationMessage | ResponseMessage;
 
 export interface InvalidMessage {
   readonly kind: "invalid";
+  readonly text: string;
+  /** False for a text that is not even JSON. */
+  readonly isJson: boolean;
   /** Says what is wrong, ready to be shown to the sender. */
   readonly reason: string;
-  /** The id, when one can be read and given back. */
-  readonly id: JsonRpcId | undefined;
+  /** The JSON text of the id, when one can be read and given back. */
+  readonly idText: string | undefined;
 }
+
+/** A JSON array. Only revision 2025-03-26 has them. */
+export interface Batch {
+  readonly kind: "batch";
+  readonly text: string;
+  /** How many it has; only the first thousand are read. */
+  readonly count: number;
+  readonly messages: readonly (Message | InvalidMessage)[];
+}
+
+/** A message that is longer than may be: it was discarded, but for what tells whose answer it was. */
+export interface OverlongLine {
+  readonly bytes: number;
+  /** The JSON text of its top-level `id`, if it has one. */
+  readonly idText: string | undefined;
+  /** True for a request or notification, so that its id is never taken for that of an answer. */
+  readonly hasMethod: boolean;
+}
+
+export type Reading = Message | InvalidMessage | Batch;
+
+/** Longer texts are read in steps, so that nothing else has to wait for them. */
+export const LONG_TEXT_LENGTH = 64 * 1024;
+/** At worst a step takes some 40 ms. */
+const STEP_LENGTH = 2 * 1024 * 1024;
 
 export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-function isId(value: unknown): value is JsonRpcId {
-  return typeof value === "string" || typeof value === "number";
+/** Reads a text at once. Never throws. */
+export function readText(text: string): Reading {
+  const message = readMessage(text);
+  if (message.kind !== "invalid" || !message.isJson || !isBatch(text)) return message;
+  const steps = readInSteps(text);
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done === true) return value;
+  }
 }
 
-/** Tells what a parsed JSON value is as a JSON-RPC message. Never throws; reads only the members of the envelope. */
-export function classify(value: unknown): Message | InvalidMessage {
-  if (!isJsonObject(value)) {
+/** Reads one message. Never throws. */
+export function readMessage(text: string): Message | InvalidMessage {
+  const scanner = new JsonScanner(text, MESSAGE);
+  scanner.advance();
+  return classify(scanner);
+}
+
+function isBatch(text: string): boolean {
+  return /^[ \t\r\n]*\[/.test(text);
+}
+
+/** Reads a text, and pauses after each step. */
+export function* readInSteps(text: string): Generator<undefined, Reading> {
+  const scanner = new JsonScanner(text, MESSAGE);
+  yield* scan(scanner);
+  if (!scanner.isValid || !scanner.isArray) return classify(scanner);
+  const messages: (Message | InvalidMessage)[] = [];
+  let length = 0;
+  for (const { start, end } of scanner.elements) {
+    const element = new JsonScanner(text.slice(start, end), MESSAGE);
+    yield* scan(element);
+    messages.push(classify(element));
+    length += end - start;
+    if (length > STEP_LENGTH) yield;
+    length %= STEP_LENGTH;
+  }
+  return { kind: "batch", text, count: scanner.elementCount, messages };
+}
+
+function* scan(scanner: JsonScanner): Generator<undefined, void> {
+  for (;;) {
+    scanner.advance(STEP_LENGTH);
+    if (scanner.isDone) return;
+    yield;
+  }
+}
+
+/** Tells what a text is as a JSON-RPC message, by the members of its envelope only. */
+function classify({ outline, isValid, isArray, isObject }: JsonScanner): Message | InvalidMessage {
+  const { text } = outline;
+  if (!isValid) return { kind: "invalid", text, isJson: false, reason: "not JSON", idText: undefined };
+  if (!isObject)
     return invalid(
-      Array.isArray(value) ? "a batch (JSON array) is not accepted; send one message per request" : "the message must be a JSON object",
+      outline,
+      isArray ? "a batch (JSON array) is not accepted; send one message per request" : "the message must be a JSON object",
     );
+  const id = outline.stringAt(Slot.id) ?? outline.numberAt(Slot.id);
+  const idKind = outline.firstAt(Slot.id);
+  if (outline.stringAt(Slot.jsonrpc) !== "2.0") return invalid(outline, '"jsonrpc" must be "2.0"');
+  if (!outline.has(Slot.method)) {
+    if (!outline.has(Slot.result) && !outline.has(Slot.error))
+      return invalid(outline, 'the message has neither "method" nor "result" nor "error"');
+    if (id === undefined && idKind !== "" && idKind !== "n") return invalid(outline, '"id" must be a string or a number');
+    return { kind: "response", text, outline, id, isError: outline.has(Slot.error) };
   }
-  const { id, method, params } = value;
-  const readableId = isId(id) ? id : undefined;
-  if (value["jsonrpc"] !== "2.0") return invalid('"jsonrpc" must be "2.0"', readableId);
-  if (method === undefined) {
-    if (!("result" in value) && !("error" in value))
-      return invalid('the message has neither "method" nor "result" nor "error"', readableId);
-    if (id !== undefined && id !== null && !isId(id)) return invalid('"id" must be a string or a number');
-    return { kind: "response", id: readableId, result: value["result"], error: value["error"] };
-  }
-  if (typeof method !== "string") return invalid('"method" must be a string', readableId);
-  if (params !== undefined && !isJsonObject(params)) return invalid('"params" must be an object', readableId);
-  if (id === undefined) return { kind: "notification", method, params };
-  if (!isId(id)) return invalid('"id" must be a string or a number');
-  return { kind: "request", id, method, params };
+  const method = outline.stringAt(Slot.method);
+  if (method === undefined) return invalid(outline, '"method" must be a string');
+  if (outline.has(Slot.params) && !outline.isObject(Slot.params)) return invalid(outline, '"params" must be an object');
+  if (idKind === "") return { kind: "notification", text, outline, method };
+  if (id === undefined) return invalid(outline, '"id" must be a string or a number');
+  return { kind: "request", text, outline, id, method };
 }
 
-function invalid(reason: string, id?: JsonRpcId): InvalidMessage {
-  return { kind: "invalid", reason, id };
+export function invalid(outline: Outline, reason: string): InvalidMessage {
+  const isId = outline.numberAt(Slot.id) !== undefined || outline.firstAt(Slot.id) === '"';
+  // An id that another reader would find elsewhere is not given back.
+  const isOnlyId = !outline.isRepeated(Slot.id) && outline.otherCaseAt(Slot.id) === undefined;
+  return { kind: "invalid", text: outline.text, isJson: true, reason, idText: isId && isOnlyId ? outline.textAt(Slot.id) : undefined };
+}
+
+/** The first of the members that is repeated in its object. */
+export function findRepeated(outline: Outline, slots: Readonly<Record<string, number>>): string | undefined {
+  for (const name in slots) if (outline.isRepeated(slots[name] ?? -1)) return name;
+  return undefined;
+}
+
+/** The first member, as it is called there, that some readers would take for one of the members. */
+export function findOtherCase(outline: Outline, slots: Readonly<Record<string, number>>): string | undefined {
+  for (const name in slots) {
+    const spelled = outline.otherCaseAt(slots[name] ?? -1);
+    if (spelled !== undefined) return spelled;
+  }
+  return undefined;
+}
+
+/** The JSON text of the id, as it is spelled there; empty for a message without one. */
+export function idTextOf({ outline }: SentText): string {
+  return outline.textAt(Slot.id) ?? "";
+}
+
+/** Whether a request goes on after this answer (MCP 2025-11-25, schema, CreateTaskResult). */
+export function isCreateTaskResult({ outline }: ResponseMessage): boolean {
+  return outline.isObject(Slot.result) && outline.isObject(Slot.task) && outline.firstAt(Slot.taskId) === '"';
 }

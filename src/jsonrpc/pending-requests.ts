@@ -8,13 +8,18 @@ interface Abandoned {
 }
 
 /**
- * The requests sent to one peer that await its answer, under ids minted here: integers from 1, never reused (MCP 2025-11-25,
- * basic/index). Iterates in the order of minting.
+ * The requests sent to one peer that await its answer, under ids minted here: integers from a random one on, never reused (MCP 2025-11-25,
+ * basic/index). Clients cannot guess them. Iterates in the order of minting.
  */
 export class PendingRequests<Entry> {
   readonly #entries = new Map<number, Entry>();
   readonly #abandoned = new Map<number, Abandoned>();
-  #lastId = 0;
+  #lastId: number;
+
+  /** @param lastId after which the first id comes. */
+  constructor(lastId = randomId()) {
+    this.#lastId = lastId;
+  }
 
   get size(): number {
     return this.#entries.size;
@@ -70,4 +75,10 @@ export class PendingRequests<Entry> {
   values(): MapIterator<Entry> {
     return this.#entries.values();
   }
+}
+
+/** Some servers keep ids in 32 bits, with a sign: a billion requests fit in above. */
+function randomId(): number {
+  const [bits = 0] = crypto.getRandomValues(new Uint32Array(1));
+  return bits >>> 2;
 }

@@ -1,60 +1,119 @@
-import type { ClientMessage } from "./client-message.ts";
-import { isJsonObject } from "./message.ts";
-import { applyEdits, copyOf, type Edit, findMembers, findPath, type Span } from "./splice.ts";
+import { applyEdits, copyOf, type Edit } from "../json/edit.ts";
+import { plainName } from "../json/strings.ts";
+import { type Message, type NotificationMessage, type RequestMessage, type ResponseMessage, Slot } from "./message.ts";
+
+const LINE_SEPARATOR = Buffer.from(String.raw`\u2028`);
+const PARAGRAPH_SEPARATOR = Buffer.from(String.raw`\u2029`);
 
 /** The request as the server shall read it: its id, and its progress token where it has one, replaced by `wireId`. */
-export function rewriteRequest(request: ClientMessage, wireId: number): string {
-  const { message, text, idSpan, paramsSpan } = request;
-  const edits: Edit[] = [];
-  if (idSpan !== undefined) edits.push({ span: idSpan, text: String(wireId) });
-  if (message.kind === "request" && paramsSpan !== undefined) {
-    const meta = message.params?.["_meta"];
-    if (isJsonObject(meta) && "progressToken" in meta) {
-      const span = findPath(text, paramsSpan.start, ["_meta", "progressToken"]);
-      if (span !== undefined) edits.push({ span, text: String(wireId) });
-    }
-  }
-  return toOneLine(applyEdits(text, edits));
-}
-
-/** The progress token of a request as it is spelled there, where it has one. */
-export function progressTokenText({ message, text, paramsSpan }: ClientMessage): string | undefined {
-  if (message.kind !== "request" || paramsSpan === undefined) return undefined;
-  const meta = message.params?.["_meta"];
-  if (!isJsonObject(meta) || !("progressToken" in meta)) return undefined;
-  const span = findPath(text, paramsSpan.start, ["_meta", "progressToken"]);
-  return span === undefined ? undefined : copyOf(text, span);
-}
-
-/** The id in a client's `notifications/cancelled`, as it is spelled there. */
-export function cancelledIdText(notification: ClientMessage): string | undefined {
-  const span = requestIdSpan(notification);
-  return span === undefined ? undefined : notification.text.slice(span.start, span.end);
+export function requestToServer(request: RequestMessage, wireId: number): string {
+  return toServer(request, [edit(request, Slot.id, String(wireId)), edit(request, Slot.metaProgressToken, String(wireId))]);
 }
 
 /** A client's `notifications/cancelled` with the id that the server knows the request by. */
-export function rewriteCancellation(notification: ClientMessage, wireId: number): string {
-  const span = requestIdSpan(notification);
-  return toOneLine(span === undefined ? notification.text : applyEdits(notification.text, [{ span, text: String(wireId) }]));
+export function cancellationToServer(notification: NotificationMessage, wireId: number): string {
+  return toServer(notification, [edit(notification, Slot.requestId, String(wireId))]);
 }
 
-/** A `notifications/progress` with the token that its reader chose. */
-export function rewriteProgressToken({ text, paramsSpan }: ClientMessage, tokenText: string): string {
-  const span = paramsSpan === undefined ? undefined : findPath(text, paramsSpan.start, ["progressToken"]);
-  return toOneLine(span === undefined ? text : applyEdits(text, [{ span, text: tokenText }]));
+/** A client's `notifications/progress` with the token that the server chose. */
+export function progressToServer(notification: NotificationMessage, tokenText: string): string {
+  return toServer(notification, [edit(notification, Slot.progressToken, tokenText)]);
 }
 
-function requestIdSpan({ text, paramsSpan }: ClientMessage): Span | undefined {
-  return paramsSpan === undefined ? undefined : findPath(text, paramsSpan.start, ["requestId"]);
+/** A client's response with the id that the server chose. */
+export function responseToServer(response: ResponseMessage, idText: string): string {
+  return toServer(response, [edit(response, Slot.id, idText)]);
+}
+
+/** Any other message of a client as the server shall read it. */
+export function messageToServer(message: Message): string {
+  return toServer(message, []);
+}
+
+/** The server's request as its client shall read it: its id, and its progress token where it has one, replaced by `id`. */
+export function requestToClient(request: RequestMessage, id: number): string {
+  return toOneLine(rewritten(request, [edit(request, Slot.id, String(id)), edit(request, Slot.metaProgressToken, String(id))]));
+}
+
+/** The server's `notifications/cancelled` with the id that the client knows the request by. */
+export function cancellationToClient(notification: NotificationMessage, id: number): string {
+  return toOneLine(rewritten(notification, [edit(notification, Slot.requestId, String(id))]));
+}
+
+/** The server's `notifications/progress` with the token that its reader chose. */
+export function progressToClient(notification: NotificationMessage, tokenText: string): string {
+  return toOneLine(rewritten(notification, [edit(notification, Slot.progressToken, tokenText)]));
 }
 
 /** The server's response as the client shall read it. */
-export function rewriteResponseId(text: string, idText: string): string {
-  const span = findMembers(text, 0, ["id"]).spans[0];
-  return span === undefined ? text : applyEdits(text, [{ span, text: idText }]);
+export function responseToClient(response: ResponseMessage, idText: string): string {
+  return rewritten(response, [edit(response, Slot.id, idText)]);
+}
+
+/** The progress token of a request as it is spelled there, where it has one. */
+export function progressTokenText({ outline }: RequestMessage): string | undefined {
+  const span = outline.span(Slot.metaProgressToken);
+  return span === undefined ? undefined : copyOf(outline.text, span);
+}
+
+/** The id in a `notifications/cancelled`, as it is spelled there. */
+export function cancelledIdText({ outline }: NotificationMessage): string | undefined {
+  return outline.textAt(Slot.requestId);
+}
+
+/**
+ * A client's message on one line, with the edits made, and each escaped name without its escapes if it has such a spelling: the server's
+ * engine may misread the escapes (see `decodeString`). Values stay as they were sent, but for U+2028 and U+2029, which some servers take
+ * for the end of a line.
+ */
+function toServer(message: Message, edits: readonly (Edit | undefined)[]): string {
+  const { text, outline } = message;
+  const { escapedNames } = outline;
+  const all = edits.filter((each) => each !== undefined);
+  const values = all.map(({ span }) => span);
+  for (let index = 0; index < escapedNames.length; index += 2) {
+    const span = { start: escapedNames[index] ?? 0, end: escapedNames[index + 1] ?? 0 };
+    // One within a value that is replaced goes with it.
+    if (values.some(({ start, end }) => start <= span.start && span.end <= end)) continue;
+    const plain = plainName(text, span.start, span.end);
+    if (plain !== undefined) all.push({ span, text: plain });
+  }
+  return escapeSeparators(toOneLine(applyEdits(text, all)));
+}
+
+function rewritten({ text }: Message, edits: readonly (Edit | undefined)[]): string {
+  return applyEdits(
+    text,
+    edits.filter((each) => each !== undefined),
+  );
+}
+
+function edit({ outline }: Message, slot: number, text: string): Edit | undefined {
+  const span = outline.span(slot);
+  return span === undefined ? undefined : { span, text };
 }
 
 /** stdio separates messages by newlines; in JSON text those can only be white space between tokens. */
 export function toOneLine(text: string): string {
   return text.includes("\n") || text.includes("\r") ? text.replaceAll(/[\r\n]/g, " ") : text;
+}
+
+/** Byte by byte, since a client may send millions of them. */
+function escapeSeparators(text: string): string {
+  if (!text.includes("\u2028") && !text.includes("\u2029")) return text;
+  const bytes = Buffer.from(text);
+  // Three bytes of UTF-8 become six.
+  const escaped = Buffer.allocUnsafe(bytes.length * 2);
+  let length = 0;
+  for (let index = 0; index < bytes.length; index++) {
+    const last = bytes[index + 2] ?? 0;
+    const isSeparator = bytes[index] === 0xe2 && bytes[index + 1] === 0x80 && (last === 0xa8 || last === 0xa9);
+    if (!isSeparator) {
+      escaped[length++] = bytes[index] ?? 0;
+      continue;
+    }
+    for (const byte of last === 0xa8 ? LINE_SEPARATOR : PARAGRAPH_SEPARATOR) escaped[length++] = byte;
+    index += 2;
+  }
+  return escaped.toString("utf8", 0, length);
 }

@@ -14,7 +14,7 @@ export interface Call extends CarriedLine {
   readonly wireId: number;
   readonly method: string;
   /** Of a `tools/call`. */
-  readonly toolName: unknown;
+  readonly toolName: string | undefined;
   /** Undefined for a request of the sidecar itself. */
   readonly session: Session | undefined;
   readonly exchange: Exchange;

@@ -1,5 +1,5 @@
-import type { ClientMessage } from "../jsonrpc/client-message.ts";
-import { cancelledIdText, rewriteCancellation } from "../jsonrpc/rewrite.ts";
+import type { NotificationMessage } from "../jsonrpc/message.ts";
+import { cancelledIdText, cancellationToServer } from "../jsonrpc/rewrite.ts";
 import type { Log } from "../observability/log.ts";
 import type { Dispatch } from "./dispatch.ts";
 import type { Session } from "./session.ts";
@@ -8,7 +8,7 @@ import type { Session } from "./session.ts";
  * Cancels the request that a client's `notifications/cancelled` names (MCP 2025-11-25, basic/utilities/cancellation). Several requests
  * of one session may share an id; then nobody can tell which one is meant, and none is cancelled.
  */
-export function cancelByClient(dispatch: Dispatch, session: Session, notification: ClientMessage, log: Log): void {
+export function cancelByClient(dispatch: Dispatch, session: Session, notification: NotificationMessage, log: Log): void {
   const { calls } = dispatch;
   const idText = cancelledIdText(notification);
   const [call, another] = calls.values().filter((each) => each.session === session && each.exchange.idText === idText);
@@ -18,5 +18,5 @@ export function cancelByClient(dispatch: Dispatch, session: Session, notificatio
   }
   // Where there is no room for the client's own words, the sidecar's few do.
   const hasRoom = dispatch.roomError(notification.text.length) === undefined;
-  calls.giveUp(call, "cancelled by the client", "dismissed", hasRoom ? rewriteCancellation(notification, call.wireId) : undefined);
+  calls.giveUp(call, "cancelled by the client", "dismissed", hasRoom ? cancellationToServer(notification, call.wireId) : undefined);
 }

@@ -1,5 +1,9 @@
+import type { Defects } from "../defects.ts";
+
 /** A longer one fires at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
+/** When the rest of a sweep is done that a defect has ended. */
+const AFTER_DEFECT_MS = 100;
 
 /**
  * One timer for any number of deadlines, because a timer object per call costs more than the call. It is set for the earliest deadline
@@ -8,13 +12,15 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
  */
 export class DeadlineSweep {
   readonly #nowMs: () => number;
+  readonly #defects: Pick<Defects, "guard">;
   readonly #sweep: (nowMs: number) => number;
   #timer: NodeJS.Timeout | undefined;
   #dueAtMs = Number.POSITIVE_INFINITY;
 
   /** @param sweep returns the next deadline, or Infinity. */
-  constructor(nowMs: () => number, sweep: (nowMs: number) => number) {
+  constructor(nowMs: () => number, defects: Pick<Defects, "guard">, sweep: (nowMs: number) => number) {
     this.#nowMs = nowMs;
+    this.#defects = defects;
     this.#sweep = sweep;
   }
 
@@ -34,7 +40,11 @@ export class DeadlineSweep {
 
   readonly #fire = (): void => {
     this.#dueAtMs = Number.POSITIVE_INFINITY;
-    const nextMs = this.#sweep(this.#nowMs());
+    const nowMs = this.#nowMs();
+    let nextMs = nowMs + AFTER_DEFECT_MS;
+    this.#defects.guard("deadline", () => {
+      nextMs = this.#sweep(nowMs);
+    });
     if (nextMs !== Number.POSITIVE_INFINITY) this.watch(nextMs);
   };
 }

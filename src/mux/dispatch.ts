@@ -1,8 +1,9 @@
 import type { Counters } from "../counters.ts";
+import { Defects } from "../defects.ts";
 import type { SidecarError } from "../errors.ts";
-import { type ClientMessage, readClientMessage } from "../jsonrpc/client-message.ts";
+import { readMessage, type RequestMessage, Slot } from "../jsonrpc/message.ts";
 import { type Outgoing, outgoing } from "../jsonrpc/outgoing.ts";
-import { progressTokenText, rewriteRequest } from "../jsonrpc/rewrite.ts";
+import { progressTokenText, requestToServer } from "../jsonrpc/rewrite.ts";
 import type { Log } from "../observability/log.ts";
 import { type Call, type CarriedLine, isCarriedLine } from "./call.ts";
 import { CallTable } from "./call-table.ts";
@@ -33,7 +34,6 @@ export interface DispatchOptions {
 const TOO_MUCH_QUEUED = "too much is waiting to be read by it";
 
 type OnSettled = Call["onSettled"];
-type Caller = Call["session"];
 
 /** The way to the server: what goes out at once, what waits until the server is there and has a slot for it, what is refused, and until when. */
 export class Dispatch {
@@ -46,6 +46,7 @@ export class Dispatch {
   readonly #log: Log;
   readonly #nowMs: () => number;
   readonly #vainWaits: VainWaits;
+  readonly #defects: Defects;
   readonly #sweep: DeadlineSweep;
   readonly #silence: DeadlineSweep;
 
@@ -65,11 +66,10 @@ export class Dispatch {
     });
     this.#vainWaits = new VainWaits({ upstream, turns: this.turns, retries, maxInFlight: limits.maxInFlight });
     this.calls = new CallTable({ upstream, turns: this.turns, retries, counters, log, nowMs });
-    this.#sweep = new DeadlineSweep(nowMs, (atMs) => {
-      const nextMs = onDue(atMs);
-      return Math.min(nextMs, this.calls.expire(atMs), this.turns.expire(atMs));
-    });
-    this.#silence = new DeadlineSweep(nowMs, (atMs) => this.calls.keepAlive(atMs, limits.streamAfterMs));
+    const defects = new Defects(log, counters);
+    this.#defects = defects;
+    this.#sweep = new DeadlineSweep(nowMs, defects, (atMs) => Math.min(onDue(atMs), this.calls.expire(atMs), this.turns.expire(atMs)));
+    this.#silence = new DeadlineSweep(nowMs, defects, (atMs) => this.calls.keepAlive(atMs, limits.streamAfterMs));
   }
 
   get load(): LaneLoad {
@@ -98,17 +98,18 @@ export class Dispatch {
   }
 
   /** Puts a request on its way. It is refused where it can neither be sent nor held. */
-  carry(session: Caller, exchange: Exchange, request: ClientMessage, method: string, onSettled: OnSettled, terms?: CallTerms): void {
+  carry(session: Call["session"], exchange: Exchange, request: RequestMessage, onSettled: OnSettled, terms?: CallTerms): void {
+    const { method } = request;
     const { requestTimeoutMs, holdTimeoutMs, streamAfterMs } = this.#limits;
     const timeoutMs = terms?.timeoutMs ?? requestTimeoutMs;
     const wireId = this.calls.mintId();
     // What waits for a slot must leave the server time to answer: else nothing is answered in time, and a hung server cannot be told.
     const waitMs = this.turns.isReady ? Math.min(holdTimeoutMs, timeoutMs / 2) : holdTimeoutMs;
-    const text = rewriteRequest(request, wireId);
+    const text = requestToServer(request, wireId);
     const call: Call = {
       wireId,
       method,
-      toolName: method === "tools/call" && request.message.kind === "request" ? request.message.params?.["name"] : undefined,
+      toolName: method === "tools/call" ? request.outline.stringAt(Slot.toolName) : undefined,
       session,
       // What the sidecar itself asks for holds up nobody.
       flow: session ?? this,
@@ -141,7 +142,7 @@ export class Dispatch {
       if (call.takesSlot) this.#counters.requests.held++;
     }
     this.calls.add(call);
-    exchange.onDisconnect = () => this.calls.giveUp(call, "client disconnected", "unread");
+    exchange.onDisconnect = () => this.#defects.guard("client disconnect", () => this.calls.giveUp(call, "client disconnected", "unread"));
     this.#sweep.watch(call.deadlineMs);
     this.#silence.watch(exchange.acceptedAtMs + streamAfterMs);
     if (mustWait) return;
@@ -175,12 +176,12 @@ export class Dispatch {
   /**
    * Makes a request of the sidecar's own.
    *
-   * @param onResult called once, with undefined where there is no result.
+   * @param onResult called once with the JSON text of the result; undefined without one.
    */
-  ask(method: string, params: object, onSettled: OnSettled, onResult?: (result: unknown) => void, terms?: CallTerms): void {
-    const request = readClientMessage(JSON.stringify({ jsonrpc: "2.0", id: 0, method, params }));
+  ask(method: string, params: object, onSettled: OnSettled, onResult?: (resultText: string | undefined) => void, terms?: CallTerms): void {
+    const request = readMessage(JSON.stringify({ jsonrpc: "2.0", id: 0, method, params }));
     const onFailed = (reason: string): void => this.#log.warn({ method, reason }, "own request failed");
-    if (!("code" in request)) this.carry(undefined, new OwnExchange(this.#nowMs(), onFailed, onResult), request, method, onSettled, terms);
+    if (request.kind === "request") this.carry(undefined, new OwnExchange(this.#nowMs(), onFailed, onResult), request, onSettled, terms);
   }
 
   /**

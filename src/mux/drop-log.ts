@@ -1,6 +1,5 @@
 import type { Counters } from "../counters.ts";
-import type { OverlongLine } from "../jsonrpc/line-decoder.ts";
-import type { JsonRpcId } from "../jsonrpc/message.ts";
+import type { JsonRpcId, OverlongLine } from "../jsonrpc/message.ts";
 import type { Log } from "../observability/log.ts";
 import { LogLimiter } from "../observability/log-limiter.ts";
 import { shorten } from "./failures.ts";
@@ -34,10 +33,10 @@ export class DropLog {
     this.#log.debug({ method: shorten(method), count: ++this.#counts.requests }, "server request dropped: it does not read the answers");
   }
 
-  overlongLine({ length }: OverlongLine, call: { readonly method: string; readonly wireId: number } | undefined): void {
+  overlongLine({ bytes }: OverlongLine, call: { readonly method: string; readonly wireId: number } | undefined): void {
     this.#counts.overlongLines++;
     if (!this.#limiter.allows()) return;
     const method = call === undefined ? undefined : shorten(call.method);
-    this.#log.warn({ bytes: length, method, requestId: call?.wireId }, "stdout line discarded: longer than the limit");
+    this.#log.warn({ bytes, method, requestId: call?.wireId }, "stdout line discarded: longer than the limit");
   }
 }

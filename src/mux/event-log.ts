@@ -1,3 +1,4 @@
+import type { Defects } from "../defects.ts";
 import { DeadlineSweep } from "./deadline-sweep.ts";
 
 /** The bounds of what is kept for clients that come back for it. */
@@ -42,11 +43,11 @@ export class EventLog {
   readonly #maxEvents: number;
   #length = 0;
 
-  constructor(limits: ReplayLimits, nowMs: () => number) {
+  constructor(limits: ReplayLimits, nowMs: () => number, defects: Pick<Defects, "guard">) {
     this.limits = limits;
     this.#maxEvents = Math.max(limits.replayMaxEvents, limits.replayMaxBytes / BYTES_PER_EVENT);
     this.#nowMs = nowMs;
-    this.#sweep = new DeadlineSweep(nowMs, (atMs) => this.#expire(atMs));
+    this.#sweep = new DeadlineSweep(nowMs, defects, (atMs) => this.#expire(atMs));
   }
 
   get size(): number {

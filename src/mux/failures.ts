@@ -84,6 +84,14 @@ export function sessionOverloaded(limit: number): SidecarError {
   });
 }
 
+/** @param sent whether the request may have reached the server. */
+export function internalError(sent: boolean): SidecarError {
+  return new SidecarError("INTERNAL_ERROR", `The request failed by a defect of the sidecar. ${outcome(sent, "unknown")}`, {
+    sent,
+    retrySafe: !sent,
+  });
+}
+
 /** Worded as in MCP 2025-11-25, server/tools, error handling. @param name as the client gave it. */
 export function toolNotFound(name: unknown, sent = false): SidecarError {
   const shown = typeof name === "string" ? shorten(name) : "the call names none";

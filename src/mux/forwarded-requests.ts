@@ -1,16 +1,21 @@
-import { type ClientMessage, locate } from "../jsonrpc/client-message.ts";
-import type { NotificationMessage, RequestMessage } from "../jsonrpc/message.ts";
+import {
+  idTextOf,
+  isCreateTaskResult,
+  type NotificationMessage,
+  type RequestMessage,
+  type ResponseMessage,
+  Slot,
+} from "../jsonrpc/message.ts";
 import { PendingRequests } from "../jsonrpc/pending-requests.ts";
 import {
+  cancellationToClient,
   cancelledIdText,
   progressTokenText,
-  rewriteCancellation,
-  rewriteProgressToken,
-  rewriteRequest,
-  rewriteResponseId,
-  toOneLine,
+  progressToServer,
+  requestToClient,
+  responseToServer,
 } from "../jsonrpc/rewrite.ts";
-import { isCreateTaskResult, TaskTokens } from "./task-tokens.ts";
+import { TaskTokens } from "./task-tokens.ts";
 
 export interface ForwardedRequest {
   readonly id: number;
@@ -35,41 +40,36 @@ export class ForwardedRequests {
   }
 
   /** @returns the request as the client shall read it. */
-  add(request: RequestMessage, text: string, deadlineMs: number): string {
-    const located = locate(request, text);
+  add(request: RequestMessage, deadlineMs: number): string {
     const id = this.#pending.mintId();
-    const { idSpan } = located;
-    const idText = idSpan === undefined ? JSON.stringify(request.id) : text.slice(idSpan.start, idSpan.end);
-    this.#pending.add(id, { id, idText, progressTokenText: progressTokenText(located), method: request.method, deadlineMs });
-    return rewriteRequest(located, id);
+    const { method } = request;
+    this.#pending.add(id, { id, idText: idTextOf(request), progressTokenText: progressTokenText(request), method, deadlineMs });
+    return requestToClient(request, id);
   }
 
   /** @returns the client's answer as the server shall read it, or undefined where nothing like it is awaited. */
-  answer({ message, text }: ClientMessage): string | undefined {
-    if (message.kind !== "response") return undefined;
-    const request = this.#pending.take(message.id);
+  answer(response: ResponseMessage): string | undefined {
+    const request = this.#pending.take(response.id);
     if (request === undefined) return undefined;
     const { id, idText, progressTokenText: tokenText } = request;
-    if (tokenText !== undefined && isCreateTaskResult(message.result)) this.#taskTokens.keep(id, tokenText);
-    return toOneLine(rewriteResponseId(text, idText));
+    if (tokenText !== undefined && isCreateTaskResult(response)) this.#taskTokens.keep(id, tokenText);
+    return responseToServer(response, idText);
   }
 
   /** The server cancels what it asked for. @returns the notification as the client shall read it. */
-  cancel(notification: NotificationMessage, text: string): string | undefined {
-    const located = locate(notification, text);
-    const idText = cancelledIdText(located);
+  cancel(notification: NotificationMessage): string | undefined {
+    const idText = cancelledIdText(notification);
     const request = this.#pending.values().find((each) => each.idText === idText);
     if (request === undefined) return undefined;
     this.#pending.take(request.id);
-    return rewriteCancellation(located, request.id);
+    return cancellationToClient(notification, request.id);
   }
 
   /** The client shows progress on what it was asked for. @returns the notification as the server shall read it. */
-  progress(notification: ClientMessage): string | undefined {
-    const { message } = notification;
-    const token = message.kind === "notification" ? message.params?.["progressToken"] : undefined;
+  progress(notification: NotificationMessage): string | undefined {
+    const token = notification.outline.numberAt(Slot.progressToken);
     const tokenText = this.#pending.get(token)?.progressTokenText ?? this.#taskTokens.get(token);
-    return tokenText === undefined ? undefined : rewriteProgressToken(notification, tokenText);
+    return tokenText === undefined ? undefined : progressToServer(notification, tokenText);
   }
 
   /** Gives up what is overdue. @returns the next deadline, or Infinity. */

@@ -1,7 +1,7 @@
 import type { Counters, RequestEnding } from "../counters.ts";
 import type { SidecarError } from "../errors.ts";
-import type { RequestMessage } from "../jsonrpc/message.ts";
-import { rewriteResponseId } from "../jsonrpc/rewrite.ts";
+import type { RequestMessage, ResponseMessage } from "../jsonrpc/message.ts";
+import { responseToClient } from "../jsonrpc/rewrite.ts";
 import type { Dispatch } from "./dispatch.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Held } from "./fair-queue.ts";
@@ -20,8 +20,6 @@ export interface InitializeRequestsOptions {
 export interface InitializeRequest {
   readonly exchange: Exchange;
   readonly request: RequestMessage;
-  /** Of its text, which is kept while it waits. */
-  readonly length: number;
   /** Makes the session once there is an answer, and returns it in the exchange's headers. */
   readonly open: (protocolVersion: string) => void;
   /** Called where there will be no session. */
@@ -40,7 +38,8 @@ export class InitializeRequests {
   /** @param refusal why it cannot be taken, if it cannot. */
   add(initialize: InitializeRequest, refusal: SidecarError | undefined): void {
     const { dispatch, counters, handshake } = this.#options;
-    const { exchange, length } = initialize;
+    const { exchange, request } = initialize;
+    const { length } = request.text;
     if (refusal !== undefined) return this.#refuse(initialize, refusal);
     if (handshake() !== undefined) {
       counters.requests.accepted++;
@@ -66,11 +65,11 @@ export class InitializeRequests {
   }
 
   /** The server has refused, and will again. */
-  onRefused(text: string): void {
+  onRefused(response: ResponseMessage): void {
     for (const initialize of this.#waiting.keys()) {
       const { exchange, onFailed } = initialize;
       this.#end(initialize, "errors");
-      exchange.respond(rewriteResponseId(text, exchange.idText));
+      exchange.respond(responseToClient(response, exchange.idText));
       onFailed?.();
     }
   }

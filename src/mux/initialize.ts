@@ -1,6 +1,7 @@
-import { isJsonObject, type JsonObject, type RequestMessage } from "../jsonrpc/message.ts";
+import { applyEdits, type Edit, removeMember } from "../json/edit.ts";
+import { findPath } from "../json/find.ts";
+import { isJsonObject, type JsonObject, type RequestMessage, Slot } from "../jsonrpc/message.ts";
 import { negotiateProtocolVersion } from "../jsonrpc/protocol-versions.ts";
-import { applyEdits, type Edit, findPath, removeMember } from "../jsonrpc/splice.ts";
 import type { InitializeAnswer } from "./lane-rules.ts";
 import { readCapabilities } from "./offer.ts";
 import type { UpstreamHandshake } from "./upstream.ts";
@@ -11,7 +12,7 @@ import type { UpstreamHandshake } from "./upstream.ts";
  * should not offer that cannot tell its requestors apart (MCP 2025-11-25, basic/utilities/tasks).
  */
 export function answerInitialize({ resultText }: UpstreamHandshake, request: RequestMessage, idText: string): InitializeAnswer {
-  const protocolVersion = negotiateProtocolVersion(request.params?.["protocolVersion"]);
+  const protocolVersion = negotiateProtocolVersion(request.outline.stringAt(Slot.requestedVersion));
   const edits: Edit[] = [];
   const versionSpan = findPath(resultText, 0, ["protocolVersion"]);
   if (versionSpan !== undefined) edits.push({ span: versionSpan, text: JSON.stringify(protocolVersion) });

@@ -1,6 +1,5 @@
 import type { SidecarError } from "../errors.ts";
-import type { ClientMessage } from "../jsonrpc/client-message.ts";
-import type { Message, NotificationMessage, RequestMessage } from "../jsonrpc/message.ts";
+import type { NotificationMessage, RequestMessage, ResponseMessage } from "../jsonrpc/message.ts";
 import type { Dispatch } from "./dispatch.ts";
 import type { DropLog } from "./drop-log.ts";
 import type { Offer } from "./offer.ts";
@@ -44,14 +43,14 @@ export interface LaneRules {
   /** What `answerInitialize` lets a client rely on. */
   offer(handshake: UpstreamHandshake): Offer;
   /** @returns undefined for what is simply carried. */
-  onClientRequest(session: Session, request: Message): RequestRule | undefined;
+  onClientRequest(session: Session, request: RequestMessage): RequestRule | undefined;
   /** @returns the text for the server, or undefined for what it must not hear. */
-  onClientNotification(notification: ClientMessage, method: string): string | undefined;
+  onClientNotification(notification: NotificationMessage): string | undefined;
   /** @returns why it cannot be taken, if it cannot. */
-  onClientResponse(response: ClientMessage): SidecarError | undefined;
+  onClientResponse(response: ResponseMessage): SidecarError | undefined;
   /** Everything but progress, which is the lane's. */
-  onServerNotification(notification: NotificationMessage, text: string): void;
-  onServerRequest(request: RequestMessage, text: string): void;
+  onServerNotification(notification: NotificationMessage): void;
+  onServerRequest(request: RequestMessage): void;
   /** Tells the server what the former one knew, ahead of all that has waited for it. */
   onReady(): void;
   onLost(): void;

@@ -1,10 +1,17 @@
 import type { Counters } from "../counters.ts";
+import { Defects } from "../defects.ts";
 import type { SidecarError } from "../errors.ts";
-import type { ClientMessage } from "../jsonrpc/client-message.ts";
-import type { OverlongLine } from "../jsonrpc/line-decoder.ts";
-import type { Message, NotificationMessage, RequestMessage, ResponseMessage } from "../jsonrpc/message.ts";
+import {
+  isCreateTaskResult,
+  type Message,
+  type NotificationMessage,
+  type OverlongLine,
+  readMessage,
+  type RequestMessage,
+  type ResponseMessage,
+} from "../jsonrpc/message.ts";
 import type { Outgoing } from "../jsonrpc/outgoing.ts";
-import { rewriteResponseId } from "../jsonrpc/rewrite.ts";
+import { responseToClient } from "../jsonrpc/rewrite.ts";
 import type { Log } from "../observability/log.ts";
 import type { RetryMode } from "../retry.ts";
 import type { CallTable } from "./call-table.ts";
@@ -13,7 +20,7 @@ import { cancelByClient } from "./cancellation.ts";
 import { Dispatch } from "./dispatch.ts";
 import { DropLog } from "./drop-log.ts";
 import type { Exchange } from "./exchange.ts";
-import { responseTooLarge, sessionEnded, shuttingDown, upstreamExited } from "./failures.ts";
+import { internalError, responseTooLarge, sessionEnded, shuttingDown, upstreamExited } from "./failures.ts";
 import { HangWatch } from "./hang-watch.ts";
 import { InitializeRequests } from "./initialize-requests.ts";
 import type { LaneLoad } from "./lane-load.ts";
@@ -25,7 +32,7 @@ import { Retries } from "./retries.ts";
 import type { Session, SessionLane } from "./session.ts";
 import { ServerTools, type ToolWatcher } from "./server-tools.ts";
 import { SessionOffers } from "./session-offers.ts";
-import { isCreateTaskResult, TaskTokens } from "./task-tokens.ts";
+import { TaskTokens } from "./task-tokens.ts";
 import type { Upstream, UpstreamExit, UpstreamHandshake, UpstreamListener } from "./upstream.ts";
 
 export interface LaneOptions {
@@ -50,6 +57,7 @@ export class Lane implements SessionLane, UpstreamListener {
   readonly #log: Log;
   readonly #nowMs: () => number;
   readonly #dropped: DropLog;
+  readonly #defects: Defects;
   readonly #dispatch: Dispatch;
   readonly #calls: CallTable;
   readonly #rules: LaneRules;
@@ -68,6 +76,7 @@ export class Lane implements SessionLane, UpstreamListener {
     this.#log = log;
     this.#nowMs = nowMs;
     this.#dropped = new DropLog(log, counters, nowMs);
+    this.#defects = new Defects(log, counters);
     const retries = new Retries(retry);
     const dispatch = new Dispatch({ upstream, limits, retries, counters, log, nowMs, onDue: (atMs) => this.#onDue(atMs) });
     this.#retries = retries;
@@ -95,28 +104,21 @@ export class Lane implements SessionLane, UpstreamListener {
   /**
    * Answers `initialize` from the server's handshake, once it is done.
    *
-   * @param length of the request's text, which is kept while it waits.
    * @param open makes the session once there is an answer, and returns it in the exchange's headers.
    * @param onFailed called where there will be no session.
    */
-  initialize(
-    exchange: Exchange,
-    request: RequestMessage,
-    length: number,
-    open: (protocolVersion: string) => void,
-    onFailed?: () => void,
-  ): void {
+  initialize(exchange: Exchange, request: RequestMessage, open: (protocolVersion: string) => void, onFailed?: () => void): void {
     const refusal = this.#isDraining ? shuttingDown("initialize", false) : undefined;
-    this.#initializing.add({ exchange, request, length, open, onFailed }, refusal);
+    this.#initializing.add({ exchange, request, open, onFailed }, refusal);
   }
 
-  request(session: Session, exchange: Exchange, request: ClientMessage, method: string, terms?: CallTerms): void {
+  request(session: Session, exchange: Exchange, request: RequestMessage, terms?: CallTerms): void {
     if (this.#dispatch.turns.areSlotsClosed) this.tools.onWaiting();
-    const refusal = this.#isDraining ? shuttingDown(method, false) : this.#dispatch.refusal(session, request.text.length);
+    const refusal = this.#isDraining ? shuttingDown(request.method, false) : this.#dispatch.refusal(session, request.text.length);
     if (refusal !== undefined) return this.#dispatch.refuse(exchange, refusal);
-    const rule = this.#rules.onClientRequest(session, request.message);
+    const rule = this.#rules.onClientRequest(session, request);
     if (rule?.kind === "answer") this.respond(exchange, rule.member, rule.text);
-    else this.#dispatch.carry(session, exchange, request, method, rule?.onSettled, terms);
+    else this.#dispatch.carry(session, exchange, request, rule?.onSettled, terms);
   }
 
   respond(exchange: Exchange, member: "result" | "error", text: string): void {
@@ -129,16 +131,17 @@ export class Lane implements SessionLane, UpstreamListener {
     this.#dispatch.refuse(exchange, error);
   }
 
-  notify(session: Session, notification: ClientMessage, method: string): SidecarError | undefined {
+  notify(session: Session, notification: NotificationMessage): SidecarError | undefined {
+    const { method } = notification;
     if (method === "notifications/cancelled") cancelByClient(this.#dispatch, session, notification, this.#log);
     else {
-      const text = this.#rules.onClientNotification(notification, method);
+      const text = this.#rules.onClientNotification(notification);
       if (text !== undefined) return this.#dispatch.carryNotification(session, text, method);
     }
     return undefined;
   }
 
-  answer(response: ClientMessage): SidecarError | undefined {
+  answer(response: ResponseMessage): SidecarError | undefined {
     return this.#rules.onClientResponse(response);
   }
 
@@ -177,16 +180,15 @@ export class Lane implements SessionLane, UpstreamListener {
     this.#hangWatch.onReady(this.#nowMs());
   }
 
-  onRefused(text: string): void {
-    if (!this.#rules.isRefusalFinal) return;
-    this.#initializing.onRefused(text);
+  onRefused(response: ResponseMessage): void {
+    if (this.#rules.isRefusalFinal) this.#initializing.onRefused(response);
   }
 
-  onMessage(message: Message, text: string): void {
+  onMessage(message: Message): void {
     this.#hangWatch.heard();
-    if (message.kind === "response") this.#onResponse(message, text);
-    else if (message.kind === "notification") this.#onNotification(message, text);
-    else this.#rules.onServerRequest(message, text);
+    if (message.kind === "response") this.#onResponse(message);
+    else if (message.kind === "notification") this.#onNotification(message);
+    else this.#rules.onServerRequest(message);
   }
 
   onOverlongLine(line: OverlongLine): void {
@@ -195,7 +197,7 @@ export class Lane implements SessionLane, UpstreamListener {
     const call = this.#calls.takeAnswered(id, "UPSTREAM_RESPONSE_TOO_LARGE");
     this.#dropped.overlongLine(line, call);
     if (call !== undefined) {
-      call.exchange.fail(responseTooLarge(call.method, line.length, this.#limits.maxLineBytes, this.#retries.effectOf(call)));
+      call.exchange.fail(responseTooLarge(call.method, line.bytes, this.#limits.maxLineBytes, this.#retries.effectOf(call)));
     } else if (!line.hasMethod) this.#dropped.answer(id, this.#calls.takeAbandoned(id));
     else if (line.idText !== undefined) this.#dispatch.sendOwn(refuseOverlong(line.idText, this.#limits.maxLineBytes));
   }
@@ -211,28 +213,31 @@ export class Lane implements SessionLane, UpstreamListener {
     if (count > 0) this.#log.warn({ generation: exit.generation, count, reason: exit.reason }, "requests in flight failed");
   }
 
-  #onResponse({ id, error, result }: ResponseMessage, text: string): void {
-    const call = this.#calls.takeAnswered(id, error === undefined ? "results" : "errors");
-    if (call === undefined) this.#dropped.answer(id, this.#calls.takeAbandoned(id));
-    else {
-      if (isCreateTaskResult(result)) keepTaskProgress(this.#taskTokens, call);
-      call.exchange.respond(rewriteResponseId(text, call.exchange.idText));
-    }
+  #onResponse(response: ResponseMessage): void {
+    const { id, isError } = response;
+    const call = this.#calls.takeAnswered(id, isError ? "errors" : "results");
+    if (call === undefined) return this.#dropped.answer(id, this.#calls.takeAbandoned(id));
+    const { exchange } = call;
+    const respond = (): void => {
+      if (isCreateTaskResult(response)) keepTaskProgress(this.#taskTokens, call);
+      exchange.respond(responseToClient(response, exchange.idText));
+    };
+    this.#defects.guard("server response", respond, () => exchange.fail(internalError(true)));
   }
 
-  #onNotification(message: NotificationMessage, text: string): void {
+  #onNotification(message: NotificationMessage): void {
     if (message.method !== "notifications/progress") {
       if (message.method === "notifications/tools/list_changed") this.tools.onChanged();
-      return this.#rules.onServerNotification(message, text);
+      return this.#rules.onServerNotification(message);
     }
-    const isDelivered = deliverProgress(this.#calls, message, text, this.#nowMs());
-    if (!isDelivered && !deliverTaskProgress(this.#taskTokens, message, text)) this.#dropped.notification(message.method);
+    const isDelivered = deliverProgress(this.#calls, message, this.#nowMs());
+    if (!isDelivered && !deliverTaskProgress(this.#taskTokens, message)) this.#dropped.notification(message.method);
   }
 
   /** The new server may have other tools, prompts and resources: as if it had said so itself. */
   #tellListChanged(list: string): void {
-    const method = `notifications/${list}/list_changed`;
-    this.#rules.onServerNotification({ kind: "notification", method, params: undefined }, JSON.stringify({ jsonrpc: "2.0", method }));
+    const message = readMessage(JSON.stringify({ jsonrpc: "2.0", method: `notifications/${list}/list_changed` }));
+    if (message.kind === "notification") this.#rules.onServerNotification(message);
   }
 
   #onDue(nowMs: number): number {

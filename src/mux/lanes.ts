@@ -1,7 +1,7 @@
 import type { Counters } from "../counters.ts";
+import { Defects } from "../defects.ts";
 import type { SidecarError } from "../errors.ts";
-import type { ClientMessage } from "../jsonrpc/client-message.ts";
-import { isJsonObject, type JsonObject, type RequestMessage } from "../jsonrpc/message.ts";
+import { type JsonObject, type RequestMessage, Slot } from "../jsonrpc/message.ts";
 import type { Log } from "../observability/log.ts";
 import { RateLimit } from "../rate-limit.ts";
 import { DeadlineSweep } from "./deadline-sweep.ts";
@@ -16,7 +16,7 @@ import type { SessionStore } from "./session-store.ts";
 import { SessionStreams } from "./session-streams.ts";
 
 /** What makes a client one that a server may ask: then it has to be clear who is asked. */
-const ASKABLE_CAPABILITIES = ["sampling", "elicitation", "roots"];
+const ASKABLE_CAPABILITIES = [Slot.sampling, Slot.elicitation, Slot.roots];
 
 /** A lane, and the way into it that sessions take: the lane itself, or what guards it. */
 export interface LaneEntry {
@@ -37,7 +37,7 @@ export interface PrivateLane extends LaneEntry {
 export interface LanesOptions {
   readonly shared: LaneEntry;
   /** Makes a lane whose server is initialized as this client asks for; `onSessionEnd` is called when its session is over. */
-  readonly createPrivate: (initialize: ClientMessage, streams: SessionStreams, onSessionEnd: () => void) => PrivateLane;
+  readonly createPrivate: (initialize: RequestMessage, streams: SessionStreams, onSessionEnd: () => void) => PrivateLane;
   readonly sessions: SessionStore;
   readonly eventLog: EventLog;
   readonly isolation: Isolation;
@@ -70,7 +70,7 @@ export class Lanes {
 
   constructor(options: LanesOptions) {
     this.#options = options;
-    this.#idle = new DeadlineSweep(options.nowMs, (nowMs) => this.#endIdle(nowMs));
+    this.#idle = new DeadlineSweep(options.nowMs, new Defects(options.log, options.counters), (nowMs) => this.#endIdle(nowMs));
     this.#sessionRate = options.sessionsPerMinute === undefined ? undefined : new RateLimit(options.sessionsPerMinute);
   }
 
@@ -82,7 +82,6 @@ export class Lanes {
   /** @param open is given the session once there is one, before the exchange is answered. */
   initialize(
     exchange: Exchange,
-    message: ClientMessage,
     request: RequestMessage,
     open: (session: Session) => void,
     { owner, streams = new SessionStreams(this.#options.eventLog) }: SessionTerms = {},
@@ -92,13 +91,11 @@ export class Lanes {
     const refusal = this.#refusal(needsOwnServer);
     if (refusal !== undefined) return this.#refuse(exchange, refusal);
     if (!needsOwnServer) {
-      shared.lane.initialize(exchange, request, message.text.length, (protocolVersion) =>
-        open(this.#openSession(protocolVersion, shared, streams, owner)),
-      );
+      shared.lane.initialize(exchange, request, (protocolVersion) => open(this.#openSession(protocolVersion, shared, streams, owner)));
       return;
     }
     const end = (): void => void this.#end(own);
-    const own = this.#options.createPrivate(message, streams, end);
+    const own = this.#options.createPrivate(request, streams, end);
     const { lane } = own;
     this.#private.set(own, undefined);
     void own.run().then(end);
@@ -108,7 +105,7 @@ export class Lanes {
       this.#idle.watch(session.lastUsedAtMs + this.#options.idleTimeoutMs);
       open(session);
     };
-    lane.initialize(exchange, request, message.text.length, onOpen, end);
+    lane.initialize(exchange, request, onOpen, end);
   }
 
   /** Refuses new requests, ends GET streams, and resolves when the last request in flight is answered. */
@@ -133,11 +130,10 @@ export class Lanes {
     for (const own of this.#private.keys()) own.kill();
   }
 
-  #needsOwnServer({ params }: RequestMessage): boolean {
+  #needsOwnServer({ outline }: RequestMessage): boolean {
     const { isolation } = this.#options;
     if (isolation !== "auto") return isolation === "session";
-    const capabilities = params?.["capabilities"];
-    return isJsonObject(capabilities) && ASKABLE_CAPABILITIES.some((name) => capabilities[name] !== undefined);
+    return ASKABLE_CAPABILITIES.some((slot) => outline.has(slot));
   }
 
   /** Why no session can be opened now, if none can. */

@@ -1,3 +1,4 @@
+import { readValue } from "../json/values.ts";
 import { isJsonObject, type JsonObject } from "../jsonrpc/message.ts";
 
 /** What a client can rely on once `initialize` is answered. */
@@ -48,7 +49,7 @@ export function changingLists({ capabilities }: Offer): string[] {
 
 /** @param resultText the JSON text of an `InitializeResult`. */
 export function readCapabilities(resultText: string): JsonObject {
-  const result: unknown = JSON.parse(resultText);
+  const result = readValue(resultText);
   const capabilities = isJsonObject(result) ? result["capabilities"] : undefined;
   return isJsonObject(capabilities) ? capabilities : {};
 }

@@ -1,5 +1,9 @@
 import type { SidecarError } from "../errors.ts";
+import { findMembers } from "../json/find.ts";
 import type { Exchange } from "./exchange.ts";
+
+/** Of what the sidecar itself asks for; `claw discover` reads lists of at most 4 MiB. */
+const MAX_RESULT_LENGTH = 4 * 1024 * 1024;
 
 /** The exchange of a request that the sidecar itself makes: the response goes nowhere but where it is asked for. */
 export class OwnExchange implements Exchange {
@@ -9,10 +13,10 @@ export class OwnExchange implements Exchange {
   readonly onDisconnect = undefined;
   readonly isListening = false;
   readonly #onFailed: (reason: string) => void;
-  readonly #onResult: ((result: unknown) => void) | undefined;
+  readonly #onResult: ((resultText: string | undefined) => void) | undefined;
 
-  /** @param onResult called once, with undefined where there is no result. */
-  constructor(acceptedAtMs: number, onFailed: (reason: string) => void, onResult?: (result: unknown) => void) {
+  /** @param onResult called once with the JSON text of the result; undefined without one. */
+  constructor(acceptedAtMs: number, onFailed: (reason: string) => void, onResult?: (resultText: string | undefined) => void) {
     this.acceptedAtMs = acceptedAtMs;
     this.#onFailed = onFailed;
     this.#onResult = onResult;
@@ -28,7 +32,10 @@ export class OwnExchange implements Exchange {
 
   respond(body: string): void {
     // Mostly what it was for is done; an error of the server is seen by `onSettled`.
-    this.#onResult?.((JSON.parse(body) as { readonly result?: unknown }).result);
+    if (this.#onResult === undefined) return;
+    const span = body.length > MAX_RESULT_LENGTH ? undefined : findMembers(body, 0, ["result"]).spans[0];
+    if (body.length > MAX_RESULT_LENGTH) this.#onFailed(`the answer has ${body.length} characters, more than ${MAX_RESULT_LENGTH}`);
+    this.#onResult(span === undefined ? undefined : body.slice(span.start, span.end));
   }
 
   fail(error: SidecarError): void {

@@ -1,9 +1,7 @@
 import type { SidecarError } from "../errors.ts";
-import type { ClientMessage } from "../jsonrpc/client-message.ts";
 import { JsonRpcErrorCode } from "../jsonrpc/error-codes.ts";
-import type { JsonObject, Message, NotificationMessage, RequestMessage } from "../jsonrpc/message.ts";
-import { toOneLine } from "../jsonrpc/rewrite.ts";
-import { findMembers } from "../jsonrpc/splice.ts";
+import { idTextOf, type NotificationMessage, type RequestMessage, type ResponseMessage, Slot } from "../jsonrpc/message.ts";
+import { messageToServer } from "../jsonrpc/rewrite.ts";
 import type { Exchange } from "./exchange.ts";
 import { shorten } from "./failures.ts";
 import { cancellation, ForwardedRequests } from "./forwarded-requests.ts";
@@ -11,7 +9,7 @@ import { MAX_RENEWED_TIMES } from "./lane-limits.ts";
 import { type InitializeAnswer, type LaneAccess, type LaneRules, refuse, type RequestRule } from "./lane-rules.ts";
 import { type Offer, readCapabilities } from "./offer.ts";
 import { OwnRequests } from "./own-requests.ts";
-import { answerPing, errorAnswer, requestIdText } from "./refused-requests.ts";
+import { answerPing, errorAnswer } from "./refused-requests.ts";
 import type { Session } from "./session.ts";
 import { SessionState } from "./session-state.ts";
 import type { SessionStreams } from "./session-streams.ts";
@@ -78,22 +76,21 @@ export class PrivateRules implements LaneRules {
     return { protocolVersion, capabilities: readCapabilities(resultText) };
   }
 
-  onClientRequest(_session: Session, message: Message): RequestRule | undefined {
-    if (message.kind !== "request") return undefined;
-    const { method, params } = message;
-    if (method === "logging/setLevel") return this.#setLevel(params);
+  onClientRequest(_session: Session, { method, outline }: RequestMessage): RequestRule | undefined {
+    if (method === "logging/setLevel") return this.#setLevel(outline.stringAt(Slot.level));
     if (method !== "resources/subscribe" && method !== "resources/unsubscribe") return undefined;
-    const uri = params?.["uri"];
-    if (typeof uri !== "string") return undefined;
+    const uri = outline.stringAt(Slot.uri);
+    if (uri === undefined) return undefined;
     if (method === "resources/subscribe") return this.#subscribe(uri);
     this.#state.unsubscribe(uri);
     return undefined;
   }
 
-  onClientNotification(notification: ClientMessage, method: string): string | undefined {
-    const text = toOneLine(notification.text);
+  onClientNotification(notification: NotificationMessage): string | undefined {
+    const { method } = notification;
     if (method === "notifications/progress") return this.#forwarded.progress(notification);
     if (method === "notifications/roots/list_changed") this.#state.hasChangedRoots = true;
+    const text = messageToServer(notification);
     if (method !== "notifications/initialized") return text;
     this.#onInitialized(text);
     this.#isInitialized = true;
@@ -105,7 +102,7 @@ export class PrivateRules implements LaneRules {
     return undefined;
   }
 
-  onClientResponse(response: ClientMessage): SidecarError | undefined {
+  onClientResponse(response: ResponseMessage): SidecarError | undefined {
     const { dispatch, nowMs } = this.#access;
     const error = dispatch.roomError(response.text.length);
     if (error !== undefined) return error;
@@ -116,29 +113,29 @@ export class PrivateRules implements LaneRules {
     return undefined;
   }
 
-  onServerNotification(notification: NotificationMessage, text: string): void {
-    const { method } = notification;
+  onServerNotification(notification: NotificationMessage): void {
+    const { method, text } = notification;
     if (UNRELATED_NOTIFICATIONS.has(method)) this.#streams.emitOnce(text);
     else if (method === "notifications/cancelled") {
-      const rewritten = this.#forwarded.cancel(notification, text);
+      const rewritten = this.#forwarded.cancel(notification);
       if (rewritten === undefined) this.#access.dropped.notification(method);
       else this.#emit(rewritten);
     } else this.#emit(text);
   }
 
-  onServerRequest(request: RequestMessage, text: string): void {
+  onServerRequest(request: RequestMessage): void {
     const { dispatch, dropped, nowMs, requestTimeoutMs } = this.#access;
     if (request.method === "ping") {
-      if (!dispatch.sendOwn(answerPing(request, text))) dropped.request(request.method);
-    } else if (findMembers(text, 0, ["id", "method"]).duplicate !== undefined) {
+      if (!dispatch.sendOwn(answerPing(request))) dropped.request(request.method);
+    } else if (request.outline.isRepeated(Slot.id) || request.outline.isRepeated(Slot.method)) {
       // Its client might read the other one.
-      this.#refuse(request, text, JsonRpcErrorCode.InvalidRequest, "A member of the request occurs twice");
+      this.#refuse(request, JsonRpcErrorCode.InvalidRequest, "A member of the request occurs twice");
     } else if (this.#forwarded.size >= MAX_FORWARDED_REQUESTS) {
       const reason = `The client has ${MAX_FORWARDED_REQUESTS} requests to answer already`;
-      this.#refuse(request, text, JsonRpcErrorCode.ServerError, reason);
+      this.#refuse(request, JsonRpcErrorCode.ServerError, reason);
     } else {
       const deadlineMs = nowMs() + requestTimeoutMs * MAX_RENEWED_TIMES;
-      this.#emit(this.#forwarded.add(request, text, deadlineMs));
+      this.#emit(this.#forwarded.add(request, deadlineMs));
       dispatch.watch(deadlineMs);
     }
   }
@@ -174,9 +171,8 @@ export class PrivateRules implements LaneRules {
     });
   }
 
-  #setLevel(params: JsonObject | undefined): RequestRule | undefined {
-    const level = params?.["level"];
-    return typeof level === "string" ? { kind: "carry", onSettled: this.#state.setLevel(level) } : undefined;
+  #setLevel(level: string | undefined): RequestRule | undefined {
+    return level !== undefined ? { kind: "carry", onSettled: this.#state.setLevel(level) } : undefined;
   }
 
   #subscribe(uri: string): RequestRule {
@@ -194,9 +190,9 @@ export class PrivateRules implements LaneRules {
     }
   }
 
-  #refuse(request: RequestMessage, text: string, code: number, reason: string): void {
+  #refuse(request: RequestMessage, code: number, reason: string): void {
     const { dispatch, dropped } = this.#access;
-    if (!dispatch.sendOwn(errorAnswer(requestIdText(request, text), code, reason))) dropped.request(request.method);
+    if (!dispatch.sendOwn(errorAnswer(idTextOf(request), code, reason))) dropped.request(request.method);
   }
 
   /**

@@ -1,6 +1,5 @@
-import { locate } from "../jsonrpc/client-message.ts";
-import type { NotificationMessage } from "../jsonrpc/message.ts";
-import { rewriteProgressToken } from "../jsonrpc/rewrite.ts";
+import { type NotificationMessage, Slot } from "../jsonrpc/message.ts";
+import { progressToClient } from "../jsonrpc/rewrite.ts";
 import type { Call } from "./call.ts";
 import { type CallTable, extendDeadline } from "./call-table.ts";
 import type { Session } from "./session.ts";
@@ -12,11 +11,11 @@ import type { TaskTokens } from "./task-tokens.ts";
  *
  * @returns false where nobody is waiting for it.
  */
-export function deliverProgress(calls: CallTable, message: NotificationMessage, text: string, nowMs: number): boolean {
-  const call = calls.getWritten(message.params?.["progressToken"]);
+export function deliverProgress(calls: CallTable, message: NotificationMessage, nowMs: number): boolean {
+  const call = calls.getWritten(message.outline.numberAt(Slot.progressToken));
   if (call?.progressTokenText === undefined) return false;
   extendDeadline(call, nowMs);
-  const isShown = call.exchange.emit(rewriteProgressToken(locate(message, text), call.progressTokenText));
+  const isShown = call.exchange.emit(progressToClient(message, call.progressTokenText));
   if (isShown) call.hasShownProgress = true;
   return isShown;
 }
@@ -34,8 +33,8 @@ export function keepTaskProgress(tokens: TaskTokens<ProgressOwner>, { wireId, se
 }
 
 /** As `deliverProgress`, for a task: no request is open any more that the notification would belong to. */
-export function deliverTaskProgress(tokens: TaskTokens<ProgressOwner>, message: NotificationMessage, text: string): boolean {
-  const owner = tokens.get(message.params?.["progressToken"]);
-  owner?.session.streams.emit(rewriteProgressToken(locate(message, text), owner.tokenText));
+export function deliverTaskProgress(tokens: TaskTokens<ProgressOwner>, message: NotificationMessage): boolean {
+  const owner = tokens.get(message.outline.numberAt(Slot.progressToken));
+  owner?.session.streams.emit(progressToClient(message, owner.tokenText));
   return owner !== undefined;
 }

@@ -77,7 +77,7 @@ export class ServerTools {
     if (!this.#hasToolsCapability) return Promise.resolve(this.#handshake === undefined ? undefined : []);
     const { dispatch, log, nowMs } = this.#options;
     const endMs = nowMs() + timeoutMs;
-    const ask = (params: object, onResult: (result: unknown) => void): void =>
+    const ask = (params: object, onResult: (resultText: string | undefined) => void): void =>
       dispatch.ask("tools/list", params, undefined, onResult, { timeoutMs: Math.max(0, endMs - nowMs()) });
     return new Promise((onListed) => new ToolListing({ ask, log, nowMs, onListed }).open());
   }

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { SidecarError } from "../errors.ts";
-import type { ClientMessage } from "../jsonrpc/client-message.ts";
+import type { NotificationMessage, RequestMessage, ResponseMessage } from "../jsonrpc/message.ts";
 import type { CallTerms } from "./call-terms.ts";
 import type { Exchange } from "./exchange.ts";
 import type { SessionStreams } from "./session-streams.ts";
@@ -8,15 +8,15 @@ import type { SessionStreams } from "./session-streams.ts";
 /** The lane of a session, as its client uses it. */
 export interface SessionLane {
   /** Carries a request to the server; the exchange is finished with its answer, or with why there is none. */
-  request(session: Session, exchange: Exchange, request: ClientMessage, method: string, terms?: CallTerms): void;
+  request(session: Session, exchange: Exchange, request: RequestMessage, terms?: CallTerms): void;
   /** Answers a request in the server's place, with this member behind the id; `text` is the JSON of its value. */
   respond(exchange: Exchange, member: "result" | "error", text: string): void;
   /** Answers a request that is not taken, for a reason that the lane does not know of. */
   refuse(exchange: Exchange, error: SidecarError): void;
   /** Carries a notification. @returns why it cannot be taken, if it cannot. */
-  notify(session: Session, notification: ClientMessage, method: string): SidecarError | undefined;
+  notify(session: Session, notification: NotificationMessage): SidecarError | undefined;
   /** Carries the answer to a request of the server. @returns why it cannot be taken, if it cannot. */
-  answer(response: ClientMessage): SidecarError | undefined;
+  answer(response: ResponseMessage): SidecarError | undefined;
   /** What the session still has running is cancelled. */
   endSession(session: Session): void;
 }

@@ -1,7 +1,6 @@
-import type { ClientMessage } from "../jsonrpc/client-message.ts";
 import { JsonRpcErrorCode } from "../jsonrpc/error-codes.ts";
-import type { JsonObject, Message, NotificationMessage, RequestMessage } from "../jsonrpc/message.ts";
-import { toOneLine } from "../jsonrpc/rewrite.ts";
+import { type NotificationMessage, type RequestMessage, Slot } from "../jsonrpc/message.ts";
+import { messageToServer } from "../jsonrpc/rewrite.ts";
 import type { Call } from "./call.ts";
 import { answerInitialize, offeredCapabilities } from "./initialize.ts";
 import { type InitializeAnswer, type LaneAccess, type LaneRules, refuse, type RequestRule } from "./lane-rules.ts";
@@ -62,15 +61,14 @@ export class SharedRules implements LaneRules {
     return { protocolVersion: undefined, capabilities: offeredCapabilities(handshake) };
   }
 
-  onClientRequest(session: Session, message: Message): RequestRule | undefined {
-    if (message.kind !== "request") return undefined;
-    switch (message.method) {
+  onClientRequest(session: Session, { method, outline }: RequestMessage): RequestRule | undefined {
+    switch (method) {
       case "logging/setLevel":
-        return this.#setLevel(session, message.params);
+        return this.#setLevel(session, outline.stringAt(Slot.level));
       case "resources/subscribe":
-        return this.#subscribe(session, message.params?.["uri"]);
+        return this.#subscribe(session, outline.stringAt(Slot.uri));
       case "resources/unsubscribe":
-        return this.#unsubscribe(session, message.params?.["uri"]);
+        return this.#unsubscribe(session, outline.stringAt(Slot.uri));
       case "tasks/list":
         // MCP 2025-11-25, basic/utilities/tasks: not where requestors cannot be told apart; one would see the tasks of all.
         return refuse(JsonRpcErrorCode.MethodNotFound, "tasks/list is not offered by a shared MCP server: it would show everybody's tasks");
@@ -79,8 +77,8 @@ export class SharedRules implements LaneRules {
     }
   }
 
-  onClientNotification({ text }: ClientMessage, method: string): string | undefined {
-    return NOT_CARRIED_NOTIFICATIONS.has(method) ? undefined : toOneLine(text);
+  onClientNotification(notification: NotificationMessage): string | undefined {
+    return NOT_CARRIED_NOTIFICATIONS.has(notification.method) ? undefined : messageToServer(notification);
   }
 
   onClientResponse(): undefined {
@@ -88,16 +86,16 @@ export class SharedRules implements LaneRules {
     return undefined;
   }
 
-  onServerNotification({ method, params }: NotificationMessage, text: string): void {
+  onServerNotification({ method, outline, text }: NotificationMessage): void {
     if (LIST_CHANGED_NOTIFICATIONS.has(method)) {
       for (const { streams } of this.#sessions) streams.emitOnce(text);
-    } else if (method === "notifications/resources/updated") this.#onResourceUpdated(params?.["uri"], text);
-    else if (method === "notifications/message") this.#onLogMessage(params?.["level"], text);
+    } else if (method === "notifications/resources/updated") this.#onResourceUpdated(outline.stringAt(Slot.uri), text);
+    else if (method === "notifications/message") this.#onLogMessage(outline.stringAt(Slot.level), text);
     else this.#access.dropped.notification(method);
   }
 
-  onServerRequest(request: RequestMessage, text: string): void {
-    const answer = request.method === "ping" ? answerPing(request, text) : refuseRequest(request, text);
+  onServerRequest(request: RequestMessage): void {
+    const answer = request.method === "ping" ? answerPing(request) : refuseRequest(request);
     if (!this.#access.dispatch.sendOwn(answer)) this.#access.dropped.request(request.method);
   }
 
@@ -140,8 +138,7 @@ export class SharedRules implements LaneRules {
     return Number.POSITIVE_INFINITY;
   }
 
-  #setLevel(session: Session, params: JsonObject | undefined): RequestRule | undefined {
-    const level = params?.["level"];
+  #setLevel(session: Session, level: string | undefined): RequestRule | undefined {
     const former = this.#levels.levelOf(session);
     if (!this.#levels.set(session, level)) return undefined;
     const untold = this.#levels.takeUntold();
@@ -175,8 +172,8 @@ export class SharedRules implements LaneRules {
     if (this.#isReady) this.#own.add(request);
   }
 
-  #subscribe(session: Session, uri: unknown): RequestRule | undefined {
-    if (typeof uri !== "string") return undefined;
+  #subscribe(session: Session, uri: string | undefined): RequestRule | undefined {
+    if (uri === undefined) return undefined;
     if (this.#subscriptions.countOf(session) >= MAX_SUBSCRIPTIONS_PER_SESSION) {
       return refuse(JsonRpcErrorCode.ServerError, TOO_MANY_SUBSCRIPTIONS);
     }
@@ -190,12 +187,12 @@ export class SharedRules implements LaneRules {
     };
   }
 
-  #unsubscribe(session: Session, uri: unknown): RequestRule | undefined {
-    return typeof uri === "string" && !this.#subscriptions.delete(session, uri) ? EMPTY_RESULT : undefined;
+  #unsubscribe(session: Session, uri: string | undefined): RequestRule | undefined {
+    return uri !== undefined && !this.#subscriptions.delete(session, uri) ? EMPTY_RESULT : undefined;
   }
 
-  #onResourceUpdated(uri: unknown, text: string): void {
-    const subscribers = typeof uri === "string" ? this.#subscriptions.subscribers(uri) : new Set<Session>();
+  #onResourceUpdated(uri: string | undefined, text: string): void {
+    const subscribers = uri !== undefined ? this.#subscriptions.subscribers(uri) : new Set<Session>();
     if (subscribers.size === 0) this.#access.dropped.notification("notifications/resources/updated");
     for (const { streams } of subscribers) streams.emitOnce(text);
   }

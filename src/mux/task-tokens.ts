@@ -1,5 +1,3 @@
-import { isJsonObject } from "../jsonrpc/message.ts";
-
 /** Tasks whose progress can still be told; beyond it that of the oldest is lost, since nobody says when a task was forgotten. */
 const MAX_TASKS = 1024;
 
@@ -29,9 +27,4 @@ export class TaskTokens<Owner> {
   clear(): void {
     this.#owners.clear();
   }
-}
-
-/** Whether a request goes on after this answer. */
-export function isCreateTaskResult(result: unknown): boolean {
-  return isJsonObject(result) && isJsonObject(result["task"]) && typeof result["task"]["taskId"] === "string";
 }

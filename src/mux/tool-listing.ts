@@ -1,3 +1,5 @@
+import { findElements, findMembers } from "../json/find.ts";
+import { readValue } from "../json/values.ts";
 import { isJsonObject, type JsonObject } from "../jsonrpc/message.ts";
 import type { Log } from "../observability/log.ts";
 import { RateLimit } from "../rate-limit.ts";
@@ -10,8 +12,8 @@ const LISTINGS_PER_MINUTE = 60;
 /** How often a listing is begun anew since the tools have changed meanwhile. The next one is taken, or there would never be one. */
 const MAX_NEW_BEGINNINGS = 3;
 
-/** Asks for one page; `onResult` is called once, with undefined where there is no result. */
-type AskForTools = (params: object, onResult: (result: unknown) => void) => void;
+/** Asks for one page; `onResult` is called once with the JSON text of the result, undefined without one. */
+type AskForTools = (params: object, onResult: (resultText: string | undefined) => void) => void;
 
 export interface ToolListingOptions {
   readonly ask: AskForTools;
@@ -81,12 +83,11 @@ export class ToolListing {
 
   #askForPage(listed: JsonObject[], params: object, page: number): void {
     const { ask, log } = this.#options;
-    ask(params, (result) => {
-      const tools: unknown = isJsonObject(result) ? result["tools"] : undefined;
-      const isPage = isJsonObject(result) && Array.isArray(tools);
-      if (isPage && !this.#beginsAnew) {
-        for (const tool of tools as unknown[]) if (isJsonObject(tool)) listed.push(tool);
-        const cursor = result["nextCursor"];
+    ask(params, (resultText) => {
+      const result = resultText === undefined ? undefined : readPage(resultText);
+      if (result !== undefined && !this.#beginsAnew) {
+        listed.push(...result.tools);
+        const { cursor } = result;
         // Servers in languages without absent members write an empty one, and would begin anew with it.
         const hasMore = typeof cursor === "string" && cursor !== "";
         if (hasMore && page < MAX_PAGES && listed.length < MAX_TOOLS) return this.#askForPage(listed, { cursor }, page + 1);
@@ -94,7 +95,7 @@ export class ToolListing {
           log.warn({ method: "tools/list", count: listed.length }, "not all tools were looked at: there are too many");
         }
       }
-      this.#end(isPage ? listed.slice(0, MAX_TOOLS) : undefined);
+      this.#end(result !== undefined ? listed.slice(0, MAX_TOOLS) : undefined);
     });
   }
 
@@ -116,4 +117,18 @@ export class ToolListing {
     this.#options.onListed(tools, areOutdated);
     if (areOutdated) this.onChanged();
   }
+}
+
+interface ToolsPage {
+  readonly tools: readonly JsonObject[];
+  readonly cursor: unknown;
+}
+
+/** @returns undefined for a result that is not a page of tools. What is not an object in it is passed over. */
+function readPage(resultText: string): ToolsPage | undefined {
+  if (!resultText.startsWith("{")) return undefined;
+  const [list, next] = findMembers(resultText, 0, ["tools", "nextCursor"]).spans;
+  if (list === undefined || resultText.charAt(list.start) !== "[") return undefined;
+  const tools = findElements(resultText, list.start, MAX_TOOLS + 1).map((span) => readValue(resultText, span));
+  return { tools: tools.filter(isJsonObject), cursor: next === undefined ? undefined : readValue(resultText, next) };
 }

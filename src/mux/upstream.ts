@@ -1,6 +1,5 @@
 import type { ExitKind } from "../counters.ts";
-import type { OverlongLine } from "../jsonrpc/line-decoder.ts";
-import type { Message } from "../jsonrpc/message.ts";
+import type { Message, OverlongLine, ResponseMessage } from "../jsonrpc/message.ts";
 import type { Outgoing } from "../jsonrpc/outgoing.ts";
 
 /** The port to the MCP server's side. The supervisor satisfies it; `sidecar.ts` joins the two. */
@@ -12,7 +11,7 @@ export interface Upstream {
   /** Takes a line back that is still queued. */
   withdraw(line: Outgoing): void;
   /** Ends the generation that runs, because it is of no use; the next one is started as after any exit. */
-  restart(kind: "hung" | "tools-not-listed", reason: string): void;
+  restart(kind: "hung" | "tools-not-listed" | "defect", reason: string): void;
   status(): UpstreamStatus;
 }
 
@@ -50,8 +49,8 @@ export interface UpstreamHandshake {
 export interface UpstreamListener {
   onReady(handshake: UpstreamHandshake): void;
   /** The server has answered `initialize` with an error. It will be started again. */
-  onRefused(text: string): void;
-  onMessage(message: Message, text: string): void;
+  onRefused(response: ResponseMessage): void;
+  onMessage(message: Message): void;
   onOverlongLine(line: OverlongLine): void;
   /**
    * The generation is gone and all it said was delivered. `unwritten` lines never reached it. Where `status()` says `failed` by now, it has

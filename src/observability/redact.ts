@@ -1,3 +1,7 @@
+import { applyEdits, type Edit } from "../json/edit.ts";
+import { skipString } from "../json/find.ts";
+import { decodeString } from "../json/strings.ts";
+
 /** Names of variables, flags and headers whose values are most likely secret. */
 export const CREDENTIAL_NAME = /KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|PRIVATE/i;
 /** A shorter value would blot out ordinary words. */
@@ -35,11 +39,18 @@ export class Secrets {
   /** For `JSON.stringify`: masks them in all strings. */
   readonly replacer = (_key: string, value: unknown): unknown => (typeof value === "string" ? this.redact(value) : value);
 
-  /** JSON text with its strings masked; as it is where there is nothing to mask. */
+  /** Valid JSON text with its strings masked, names included; all else stays as it is. Does not recurse: a peer chooses the depth. */
   readonly redactJson: Redact = (text) => {
-    const value: unknown = JSON.parse(text);
-    const masked = JSON.stringify(value, this.replacer);
-    return masked === JSON.stringify(value) ? text : masked;
+    if (this.#pattern === undefined) return text;
+    const edits: Edit[] = [];
+    for (let start = text.indexOf('"'); start !== -1;) {
+      const end = skipString(text, start);
+      const value = decodeString(text, start, end);
+      const masked = this.redact(value);
+      if (masked !== value) edits.push({ span: { start, end }, text: JSON.stringify(masked) });
+      start = text.indexOf('"', end);
+    }
+    return applyEdits(text, edits);
   };
 }
 

@@ -1,6 +1,6 @@
-import { isOtherCase } from "../jsonrpc/folded-names.ts";
+import { isOtherCase } from "../json/folded-names.ts";
 import { isJsonObject, type JsonObject } from "../jsonrpc/message.ts";
-import { findRepeatedName } from "../jsonrpc/repeated-names.ts";
+import { findRepeatedName } from "../json/repeated-names.ts";
 import { shorten } from "../mux/failures.ts";
 
 /**

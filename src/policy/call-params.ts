@@ -1,15 +1,14 @@
-import type { ClientMessage } from "../jsonrpc/client-message.ts";
-import { findMembers } from "../jsonrpc/splice.ts";
+import { findOtherCase, findRepeated, type RequestMessage, Slot } from "../jsonrpc/message.ts";
 
-/** Those of `tools/call` (MCP 2025-11-25, schema, CallToolRequestParams). */
-const MEMBERS = ["name", "arguments", "task"];
+/** The members of a `tools/call` (MCP 2025-11-25, schema, CallToolRequestParams). */
+const MEMBERS = { name: Slot.toolName, arguments: Slot.arguments, task: Slot.callTask } as const;
 
-/** What a `tools/call` calls, as it was sent: any JSON value, undefined where there is none. */
+/** What a `tools/call` calls, as it was sent. */
 export interface ToolCall {
-  readonly name: unknown;
-  readonly args: unknown;
-  /** Where their text begins, in the text of the call. */
-  readonly argsStart: number | undefined;
+  /** Undefined for a call without a name, or with one that is not a string. */
+  readonly name: string | undefined;
+  /** JSON of any type; undefined for a call without arguments. */
+  readonly argsText: string | undefined;
 }
 
 /** The server may read another call than the one that is looked at here. */
@@ -18,13 +17,11 @@ export interface AmbiguousCall {
   readonly problem: string;
 }
 
-/** Reads `params` of a `tools/call`. @returns no name and no arguments where it has no `params`, or none that are an object. */
-export function readCall({ message, text, paramsSpan }: ClientMessage): ToolCall | AmbiguousCall {
-  const params = message.kind === "request" ? message.params : undefined;
-  if (params === undefined || paramsSpan === undefined) return { name: undefined, args: undefined, argsStart: undefined };
-  const { spans, duplicate, otherCase } = findMembers(text, paramsSpan.start, MEMBERS);
-  if (duplicate !== undefined) return { problem: `"${duplicate}" occurs twice in "params"` };
-  if (otherCase !== undefined)
-    return { problem: `${JSON.stringify(otherCase)} in "params" differs only by case from a name of the protocol` };
-  return { name: params["name"], args: params["arguments"], argsStart: spans[MEMBERS.indexOf("arguments")]?.start };
+/** Reads `params` of a `tools/call`. */
+export function readCall({ outline }: RequestMessage): ToolCall | AmbiguousCall {
+  const repeated = findRepeated(outline, MEMBERS);
+  if (repeated !== undefined) return { problem: `"${repeated}" occurs twice in "params"` };
+  const spelled = findOtherCase(outline, MEMBERS);
+  if (spelled !== undefined) return { problem: `${JSON.stringify(spelled)} in "params" differs only by case from a name of the protocol` };
+  return { name: outline.stringAt(Slot.toolName), argsText: outline.textAt(Slot.arguments) };
 }

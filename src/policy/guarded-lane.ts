@@ -1,6 +1,5 @@
 import { SidecarError } from "../errors.ts";
-import type { ClientMessage } from "../jsonrpc/client-message.ts";
-import type { JsonObject } from "../jsonrpc/message.ts";
+import type { JsonObject, NotificationMessage, RequestMessage, ResponseMessage } from "../jsonrpc/message.ts";
 import type { CallTerms } from "../mux/call-terms.ts";
 import type { Exchange } from "../mux/exchange.ts";
 import { toolNotFound } from "../mux/failures.ts";
@@ -31,9 +30,10 @@ export class GuardedLane implements SessionLane {
     this.#tools = tools;
   }
 
-  request(session: Session, exchange: Exchange, request: ClientMessage, method: string, terms?: CallTerms): void {
+  request(session: Session, exchange: Exchange, request: RequestMessage, terms?: CallTerms): void {
+    const { method } = request;
     if (method === "tools/call") return this.#call(session, exchange, request);
-    this.#lane.request(session, this.#watchAnswer(exchange, method), request, method, terms);
+    this.#lane.request(session, this.#watchAnswer(exchange, method), request, terms);
   }
 
   respond(exchange: Exchange, member: "result" | "error", text: string): void {
@@ -44,13 +44,14 @@ export class GuardedLane implements SessionLane {
     this.#lane.refuse(exchange, error);
   }
 
-  notify(session: Session, notification: ClientMessage, method: string): SidecarError | undefined {
+  notify(session: Session, notification: NotificationMessage): SidecarError | undefined {
     // No server should obey a call without an id, but one may; and there would be nobody to tell what the rules say.
-    if (method === "tools/call") return new SidecarError("INVALID_REQUEST", '"tools/call" has no "id". Nothing was sent.', { sent: false });
-    return this.#lane.notify(session, notification, method);
+    if (notification.method === "tools/call")
+      return new SidecarError("INVALID_REQUEST", '"tools/call" has no "id". Nothing was sent.', { sent: false });
+    return this.#lane.notify(session, notification);
   }
 
-  answer(response: ClientMessage): SidecarError | undefined {
+  answer(response: ResponseMessage): SidecarError | undefined {
     return this.#lane.answer(response);
   }
 
@@ -58,7 +59,7 @@ export class GuardedLane implements SessionLane {
     this.#lane.endSession(session);
   }
 
-  #call(session: Session, exchange: Exchange, request: ClientMessage): void {
+  #call(session: Session, exchange: Exchange, request: RequestMessage): void {
     const { rates, termsOf, limitResult } = this.#rules;
     const limited = limitResult === undefined ? exchange : limitResult(exchange);
     const call = readCall(request);
@@ -67,12 +68,12 @@ export class GuardedLane implements SessionLane {
     }
     const { name } = call;
     // A server that looks for it among the keys of an object takes `["search"]` for `"search"`; the rules would not.
-    if (typeof name !== "string") return this.#lane.refuse(limited, toolNotFound(name));
+    if (name === undefined) return this.#lane.refuse(limited, toolNotFound(name));
     const error = this.#tools.missing(name) ?? rates?.take(session, name);
     if (error !== undefined) return this.#lane.refuse(limited, error);
-    const resultText = this.#tools.checkArguments(call, request.text, limited);
+    const resultText = this.#tools.checkArguments(call, limited);
     if (resultText !== undefined) return this.#lane.respond(limited, "result", resultText);
-    this.#lane.request(session, limited, request, "tools/call", termsOf?.(name));
+    this.#lane.request(session, limited, request, termsOf?.(name));
   }
 
   #watchAnswer(exchange: Exchange, method: string): Exchange {

@@ -1,7 +1,7 @@
 import type { Counters } from "../counters.ts";
 import type { SidecarError } from "../errors.ts";
-import { isJsonObject, type JsonObject } from "../jsonrpc/message.ts";
-import { findPath } from "../jsonrpc/splice.ts";
+import { readValue } from "../json/values.ts";
+import { type JsonObject, readMessage, Slot } from "../jsonrpc/message.ts";
 import type { Call } from "../mux/call.ts";
 import type { Exchange } from "../mux/exchange.ts";
 import { shorten, toolNotFound } from "../mux/failures.ts";
@@ -72,16 +72,16 @@ export class LaneTools implements ToolWatcher {
   }
 
   /**
-   * @param text of the call, which `args` was read from.
    * @returns the result that a call with wrong arguments is answered with, if it is.
    */
-  checkArguments({ name: toolName, args, argsStart }: ToolCall, text: string, call: Exchange): string | undefined {
+  checkArguments({ name: toolName, argsText }: ToolCall, call: Exchange): string | undefined {
     const { rules, counters, log } = this.#options;
     const { argumentCheck } = rules;
-    if (argumentCheck === undefined || this.#names === undefined || typeof toolName !== "string") return undefined;
+    if (argumentCheck === undefined || this.#names === undefined || toolName === undefined) return undefined;
     if (this.#warned.has(call)) return undefined;
     const tools = this.#definitions.get(toolName) ?? [];
-    const ambiguities = argsStart === undefined ? [] : findAmbiguities(tools, args, text, argsStart);
+    const args = argsText === undefined ? undefined : readValue(argsText);
+    const ambiguities = argsText === undefined ? [] : findAmbiguities(tools, args, argsText, 0);
     const problems = ambiguities.length > 0 ? ambiguities : firstProblems(tools, (tool) => argumentCheck.problems(tool, args));
     if (problems.length === 0) return undefined;
     counters.policy.invalidArguments++;
@@ -100,10 +100,9 @@ export class LaneTools implements ToolWatcher {
     if (error !== undefined) return { error: isSent ? toolNotFound(toolName, true) : error };
     // What was found right once, and was sent, is sent once more.
     if (isSent || this.#options.rules.argumentCheck === undefined) return undefined;
-    const { params } = JSON.parse(text) as JsonObject;
-    const args = isJsonObject(params) ? params["arguments"] : undefined;
-    const argsStart = findPath(text, 0, ["params", "arguments"])?.start;
-    const resultText = this.checkArguments({ name: toolName, args, argsStart }, text, exchange);
+    const message = readMessage(text);
+    const argsText = message.kind === "invalid" ? undefined : message.outline.textAt(Slot.arguments);
+    const resultText = this.checkArguments({ name: toolName, argsText }, exchange);
     return resultText === undefined ? undefined : { resultText };
   }
 }

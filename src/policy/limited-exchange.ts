@@ -1,5 +1,5 @@
 import type { SidecarError } from "../errors.ts";
-import { findMembers } from "../jsonrpc/splice.ts";
+import { findMembers } from "../json/find.ts";
 import type { Exchange } from "../mux/exchange.ts";
 import { limitBody } from "./results/result-limit.ts";
 import { RewrittenExchange } from "./rewritten-exchange.ts";

@@ -1,4 +1,5 @@
-import { applyEdits, findElements, findPath, removeMember } from "../jsonrpc/splice.ts";
+import { applyEdits, removeMember } from "../json/edit.ts";
+import { findElements, findPath } from "../json/find.ts";
 
 /**
  * The response to `tools/list` without any `outputSchema`. A tool that has one must give structuredContent, and clients refuse a result

@@ -1,6 +1,9 @@
+import { applyEdits, removeItems } from "../json/edit.ts";
+import { findElements, findMembers, type Members } from "../json/find.ts";
+import { findRepeatedName } from "../json/repeated-names.ts";
+import type { Span } from "../json/strings.ts";
+import { readValue } from "../json/values.ts";
 import { isJsonObject, type JsonObject } from "../jsonrpc/message.ts";
-import { findRepeatedName } from "../jsonrpc/repeated-names.ts";
-import { applyEdits, findElements, findMembers, type Members, removeItems, type Span } from "../jsonrpc/splice.ts";
 
 /** The members of a tool (MCP 2025-11-25, schema, Tool). */
 const TOOL_MEMBERS = ["name", "title", "description", "inputSchema", "outputSchema", "annotations", "execution", "icons", "_meta"];
@@ -15,24 +18,20 @@ const TOOL_MEMBERS = ["name", "title", "description", "inputSchema", "outputSche
  * @param body valid JSON: the response as the client would get it. Errors, and results that list nothing, are returned as they are.
  */
 export function filterToolsList(body: string, isVisible: (tool: JsonObject) => boolean): string {
-  const response: unknown = JSON.parse(body);
-  if (!isJsonObject(response)) return body;
   const envelope = findMembers(body, 0, ["result"]);
   if (isAmbiguous(envelope)) return emptyList(body);
-  const { result } = response;
   const [resultSpan] = envelope.spans;
-  if (!isJsonObject(result) || resultSpan === undefined) return body;
+  if (resultSpan === undefined || body.charAt(resultSpan.start) !== "{") return body;
   const members = findMembers(body, resultSpan.start, ["tools"]);
   if (isAmbiguous(members)) return emptyList(body);
   const [listSpan] = members.spans;
   if (listSpan === undefined) return body;
-  const { tools } = result;
-  if (!Array.isArray(tools)) return emptyList(body);
-  const spans = findElements(body, listSpan.start);
-  const items = spans.map(({ start, end }, index) => ({ start, end, isKept: isKept(tools[index], { start, end }) }));
+  if (body.charAt(listSpan.start) !== "[") return emptyList(body);
+  const items = findElements(body, listSpan.start).map(({ start, end }) => ({ start, end, isKept: isKept({ start, end }) }));
   return applyEdits(body, removeItems(items));
 
-  function isKept(tool: unknown, span: Span): boolean {
+  function isKept(span: Span): boolean {
+    const tool = readValue(body, span);
     if (!isJsonObject(tool) || !isVisible(tool) || isAmbiguous(findMembers(body, span.start, TOOL_MEMBERS))) return false;
     // Also within its schema: who hands the text on, or takes the first of two, reads what nobody has compared.
     return findRepeatedName(body, span.start) === undefined;

@@ -1,6 +1,6 @@
 import { execa } from "execa";
-import { LineDecoder, type LineListener } from "../jsonrpc/line-decoder.ts";
 import type { Outgoing } from "../jsonrpc/outgoing.ts";
+import { type OutputListener, OutputReader } from "./output-reader.ts";
 import { signalGroup, waitForGroupEnd } from "./process-group.ts";
 import { StdinWriter } from "./stdin-writer.ts";
 
@@ -18,7 +18,7 @@ export interface ChildCommand {
 }
 
 export interface ChildLimits {
-  readonly maxLineLength: number;
+  readonly maxLineBytes: number;
   /** Between closing stdin and SIGTERM. */
   readonly stdinGraceMs: number;
   /** Between SIGTERM and SIGKILL. */
@@ -28,7 +28,7 @@ export interface ChildLimits {
 /** What every server gets before it is ended by force. */
 export const STOP_GRACES = { stdinGraceMs: 1000, termGraceMs: 2000 } as const satisfies Partial<ChildLimits>;
 
-export interface ChildListener extends LineListener {
+export interface ChildListener extends OutputListener {
   onStderr(chunk: Buffer): void;
   /** The child closed its stdin or stdout while it lives: nothing more can be carried, it has to be stopped. */
   onBroken(pipe: "stdin" | "stdout"): void;
@@ -52,6 +52,7 @@ export class ChildProcess {
   readonly #subprocess;
   readonly #limits: ChildLimits;
   readonly #writer: StdinWriter;
+  readonly #output: OutputReader;
   #hasExited = false;
 
   constructor(command: ChildCommand, limits: ChildLimits, listener: ChildListener) {
@@ -75,19 +76,24 @@ export class ChildProcess {
     this.#writer = new StdinWriter(stdin);
     stdin.on("error", () => this.#onBroken(listener, "stdin"));
 
-    const decoder = new LineDecoder(limits.maxLineLength, listener);
+    const output = new OutputReader(stdout, limits.maxLineBytes, listener);
+    this.#output = output;
     const outputEnded = new Promise<void>((resolve) => {
-      stdout.setEncoding("utf8");
-      stdout.on("data", (chunk: string) => decoder.push(chunk));
       stdout.once("error", () => stdout.destroy());
       stdout.once("close", () => {
-        decoder.end();
+        output.end();
         this.#writer.pause();
         this.#onBroken(listener, "stdout");
         resolve();
       });
     });
-    stderr.on("data", (chunk: Buffer) => listener.onStderr(chunk));
+    stderr.on("data", (chunk: Buffer) => {
+      try {
+        listener.onStderr(chunk);
+      } catch (error) {
+        listener.onDefect(error);
+      }
+    });
     stderr.once("error", () => stderr.destroy());
     this.exited = this.#waitForExit(outputEnded);
     this.ended = this.#waitForEnd();
@@ -140,7 +146,9 @@ export class ChildProcess {
   async #waitForExit(outputEnded: Promise<void>): Promise<ChildExit> {
     const exit = await this.#waitForProcess();
     this.#hasExited = true;
+    await this.#output.whenIdle();
     await settlesWithin(outputEnded, OUTPUT_AFTER_EXIT_MS);
+    await this.#output.whenIdle();
     return exit;
   }
 

@@ -1,9 +1,13 @@
-import { isJsonObject, type Message } from "../jsonrpc/message.ts";
+import { copyOf } from "../json/edit.ts";
+import { type Message, type ResponseMessage, Slot } from "../jsonrpc/message.ts";
 import { NEWEST_LEGACY_PROTOCOL_VERSION } from "../jsonrpc/protocol-versions.ts";
-import { findPath } from "../jsonrpc/splice.ts";
 import type { Redact } from "../observability/redact.ts";
 
+/** It is kept, and sent to each client. */
+const MAX_RESULT_LENGTH = 1024 * 1024;
 const MAX_ERROR_LENGTH = 500;
+/** A longer secret may slip through if it is cut. */
+const MAX_SECRET_LENGTH = 4096;
 
 /** Never minted for a carried request: those count from 1. */
 export const INITIALIZE_ID = 0;
@@ -52,7 +56,7 @@ export interface HandshakeScript {
   initializedNotification(): string | undefined;
 }
 
-export function isInitializeResponse(message: Message): boolean {
+export function isInitializeResponse(message: Message): message is ResponseMessage {
   return message.kind === "response" && message.id === INITIALIZE_ID;
 }
 
@@ -61,18 +65,19 @@ export function isInitializeResponse(message: Message): boolean {
  *
  * @throws HandshakeError with a message for the operator when it is a JSON-RPC error or no InitializeResult.
  */
-export function readHandshake(message: Message, text: string, generation: number, redact: Redact): Handshake {
-  if (message.kind !== "response") throw new Error("not a response");
-  if (message.error !== undefined) {
+export function readHandshake({ outline, isError }: ResponseMessage, generation: number, redact: Redact): Handshake {
+  if (isError) {
     // Masked before it is cut: half a secret would not be known for one.
-    throw refused(`the MCP server refused initialize: ${redact(JSON.stringify(message.error)).slice(0, MAX_ERROR_LENGTH)}`);
+    const shown = (outline.textAt(Slot.error) ?? "").slice(0, MAX_ERROR_LENGTH + MAX_SECRET_LENGTH);
+    throw refused(`the MCP server refused initialize: ${redact(shown).slice(0, MAX_ERROR_LENGTH)}`);
   }
-  const result = message.result;
-  const span = findPath(text, 0, ["result"]);
-  if (!isJsonObject(result) || typeof result["protocolVersion"] !== "string" || span === undefined) {
+  const result = outline.span(Slot.result);
+  const protocolVersion = outline.stringAt(Slot.protocolVersion);
+  if (result === undefined || protocolVersion === undefined || !outline.isObject(Slot.result))
     throw refused("the MCP server answered initialize without a protocolVersion");
-  }
-  return { generation, resultText: text.slice(span.start, span.end), protocolVersion: result["protocolVersion"] };
+  if (result.end - result.start > MAX_RESULT_LENGTH)
+    throw refused(`the MCP server's answer to initialize has over ${MAX_RESULT_LENGTH} characters`);
+  return { generation, resultText: copyOf(outline.text, result), protocolVersion };
 }
 
 function refused(message: string): HandshakeError {

@@ -1,11 +1,11 @@
 import type { Counters, ExitKind } from "../counters.ts";
+import { Defects } from "../defects.ts";
 import { describeError } from "../errors.ts";
-import type { OverlongLine } from "../jsonrpc/line-decoder.ts";
-import { classify, type Message } from "../jsonrpc/message.ts";
+import { JsonRpcErrorCode } from "../jsonrpc/error-codes.ts";
+import { LONG_TEXT_LENGTH, type Message, type OverlongLine, readMessage, type ResponseMessage } from "../jsonrpc/message.ts";
 import { outgoing, type Outgoing } from "../jsonrpc/outgoing.ts";
-import { findElements } from "../jsonrpc/splice.ts";
 import type { Log } from "../observability/log.ts";
-import type { Secrets } from "../observability/redact.ts";
+import type { Redact, Secrets } from "../observability/redact.ts";
 import { ChildProcess, type ChildCommand, type ChildExit, type ChildLimits } from "./child-process.ts";
 import { type Handshake, HandshakeError, type HandshakeScript, isInitializeResponse, readHandshake } from "./handshake.ts";
 import type { RunEnd } from "./run-end.ts";
@@ -26,9 +26,9 @@ export interface LifeOptions {
 }
 
 export interface LifeListener {
-  onMessage(message: Message, text: string): void;
+  onMessage(message: Message): void;
   /** It has answered `initialize` with an error. */
-  onRefused(text: string): void;
+  onRefused(response: ResponseMessage): void;
   onOverlongLine(line: OverlongLine): void;
 }
 
@@ -43,7 +43,7 @@ export class Life {
   readonly #stderr: StderrLog;
   readonly #noise: StdoutNoise;
   readonly #listener: LifeListener;
-  #onInitializeResponse: ((message: Message, text: string) => void) | undefined;
+  #onInitializeResponse: ((response: ResponseMessage) => void) | undefined;
   readonly #abandoned = Promise.withResolvers<ChildExit>();
   #isAbandoned = false;
   #stopCause: RunEnd | undefined;
@@ -53,9 +53,16 @@ export class Life {
     this.generation = options.generation;
     this.#listener = listener;
     this.#child = new ChildProcess(options.command, options.limits, {
-      onLine: (line) => this.#onLine(line),
+      onMessage: (message) => this.#onMessage(message),
+      onNoise: ({ text, reason }) => {
+        if (this.#isHeard) this.#noise.report(text, reason);
+      },
       onOverlongLine: (line) => {
         if (this.#isHeard) listener.onOverlongLine(line);
+      },
+      onDefect: (error) => {
+        new Defects(options.log, options.counters).note("server output", error);
+        this.abandon("defect", "the sidecar could not handle its output");
       },
       onStderr: (chunk) => this.#stderr.push(chunk),
       onBroken: (pipe) => this.abandon("pipe-closed", `the server closed its ${pipe}`),
@@ -133,11 +140,11 @@ export class Life {
   async #shakeHands(options: LifeOptions): Promise<Handshake> {
     const { handshake: script, readyTimeoutMs, generation, secrets } = options;
     const answered = new Promise<Handshake>((resolve, reject) => {
-      this.#onInitializeResponse = (message, text) => {
+      this.#onInitializeResponse = (response) => {
         this.#onInitializeResponse = undefined;
-        if (message.kind === "response" && message.error !== undefined) this.#listener.onRefused(secrets.redactJson(text));
+        if (response.isError) this.#listener.onRefused(masked(response, secrets.redactJson));
         try {
-          resolve(readHandshake(message, text, generation, secrets.redact));
+          resolve(readHandshake(response, generation, secrets.redact));
         } catch (error) {
           reject(error instanceof Error ? error : new Error(describeError(error)));
         }
@@ -170,24 +177,19 @@ export class Life {
     return !this.#isAbandoned && !this.#hasExited;
   }
 
-  #onLine(line: string): void {
+  #onMessage(message: Message): void {
     if (!this.#isHeard) return;
-    let value: unknown;
-    try {
-      value = JSON.parse(line);
-    } catch {
-      this.#noise.report(line, "not JSON");
-      return;
-    }
-    // Only revision 2025-03-26 has batches, but whatever comes was meant to be read.
-    if (Array.isArray(value)) findElements(line).forEach((span, index) => this.#onValue(value[index], line.slice(span.start, span.end)));
-    else this.#onValue(value, line);
+    if (this.#onInitializeResponse !== undefined && isInitializeResponse(message)) this.#onInitializeResponse(message);
+    else this.#listener.onMessage(message);
   }
+}
 
-  #onValue(value: unknown, text: string): void {
-    const message = classify(value);
-    if (message.kind === "invalid") this.#noise.report(text, message.reason);
-    else if (this.#onInitializeResponse !== undefined && isInitializeResponse(message)) this.#onInitializeResponse(message, text);
-    else this.#listener.onMessage(message, text);
-  }
+/** A refusal as clients may read it. */
+function masked(response: ResponseMessage, redactJson: Redact): ResponseMessage {
+  const { length } = response.text;
+  const message = `The MCP server refused initialize with an error of ${length} characters, too long to be passed on`;
+  const error = { code: JsonRpcErrorCode.InternalError, message };
+  const text = length > LONG_TEXT_LENGTH ? JSON.stringify({ jsonrpc: "2.0", id: response.id, error }) : redactJson(response.text);
+  const read = readMessage(text);
+  return read.kind === "response" ? read : response;
 }

@@ -4,6 +4,8 @@ import { LogLimiter } from "../observability/log-limiter.ts";
 import type { Redact } from "../observability/redact.ts";
 
 const MAX_SHOWN_LENGTH = 200;
+/** A longer secret may slip through if it is cut. */
+const MAX_SECRET_LENGTH = 4096;
 
 /** Logs what a server prints on stdout besides JSON-RPC: the first lines of each period, shortened; the rest is counted. */
 export class StdoutNoise {
@@ -30,7 +32,10 @@ export class StdoutNoise {
     }
     this.reportSuppressed();
     // What begins like JSON was meant as a message, and messages are not logged.
-    const shown = /^\s*[{[]/.test(line) ? { bytes: line.length } : { line: this.#redact(line).slice(0, MAX_SHOWN_LENGTH) };
+    const beginning = line.slice(0, MAX_SHOWN_LENGTH + MAX_SECRET_LENGTH);
+    const shown = /^\s*[{[]/.test(beginning)
+      ? { bytes: Buffer.byteLength(line) }
+      : { line: this.#redact(beginning).slice(0, MAX_SHOWN_LENGTH) };
     this.#log.warn({ ...this.#fields, reason, ...shown }, "stdout line skipped: not json-rpc");
   }
 

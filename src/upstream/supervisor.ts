@@ -1,8 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import pRetry from "p-retry";
 import { describeError } from "../errors.ts";
-import type { OverlongLine } from "../jsonrpc/line-decoder.ts";
-import type { Message } from "../jsonrpc/message.ts";
+import type { Message, OverlongLine, ResponseMessage } from "../jsonrpc/message.ts";
 import type { Outgoing } from "../jsonrpc/outgoing.ts";
 import type { Log, LogFields } from "../observability/log.ts";
 import type { ChildExit } from "./child-process.ts";
@@ -16,9 +15,9 @@ export interface SupervisorListener {
   /** A new generation has finished its handshake. */
   onReady(handshake: Handshake): void;
   /** Also called before `onReady`, for whatever a server says early. */
-  onMessage(message: Message, text: string): void;
+  onMessage(message: Message): void;
   /** A generation has answered `initialize` with an error; it is ended, and started again. */
-  onRefused(text: string): void;
+  onRefused(response: ResponseMessage): void;
   onOverlongLine(line: OverlongLine): void;
   /**
    * The generation is gone, after all its output was delivered. Called once for each, also for one that never got ready; `status()` tells
@@ -96,7 +95,7 @@ export class Supervisor {
   }
 
   /** Ends the generation that runs, because it is of no use; the next one is started as after any exit. */
-  restart(kind: "hung" | "tools-not-listed", reason: string): void {
+  restart(kind: "hung" | "tools-not-listed" | "defect", reason: string): void {
     this.#life?.abandon(kind, reason);
   }
 

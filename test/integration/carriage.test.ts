@@ -18,7 +18,6 @@ const JSON_TEXTS = [
   ["escaped newlines and quotes", String.raw`"a\nb\r\n\"c\" \\"`],
   ["brackets within text", String.raw`"}]\"{[,:"`],
   ["DEL and a no-break space", `"\u007f\u00a0"`],
-  ["separators that are line ends elsewhere", `"\u2028\u2029\u0085"`],
   ["keys out of order, numeric and empty", `{"b":1,"10":2,"2":3,"a":4,"":5}`],
   ["a repeated key", `{"a":1,"a":2}`],
   ["keys that mean something to JavaScript", `{"__proto__":{"x":1},"constructor":2,"toString":3}`],
@@ -26,6 +25,7 @@ const JSON_TEXTS = [
   ["white space between tokens", `{ "a" :\t[ 1 ,2,  3 ] }`],
   ["deep nesting", `${"[".repeat(500)}${"]".repeat(500)}`],
 ] as const;
+const SEPARATORS = ["separators that are line ends elsewhere", `"\u2028\u2029\u0085"`] as const;
 
 describe("carriage", () => {
   let sidecar: Sidecar;
@@ -54,7 +54,36 @@ describe("carriage", () => {
     expect(line).toBe(`${before}${wireId}${after}`);
   });
 
-  it.each(JSON_TEXTS)("carries %s in a result as it was sent", async (_what, json) => {
+  it("carries separators that are line ends elsewhere to the server as escapes, which stand for the same", async () => {
+    const body = (id: string, [line, paragraph]: readonly [string, string]): string =>
+      `{"jsonrpc":"2.0","id":${id},"method":"tools/call","params":{"name":"received","arguments":{"a${line}":"${paragraph}\u0085"}}}`;
+    const { line, wireId } = await received(body("2", ["\u2028", "\u2029"]));
+    expect(line).toBe(body(wireId, [String.raw`\u2028`, String.raw`\u2029`]));
+  });
+
+  it.each([
+    ["a name of the envelope", String.raw`"\u0069d":2,"params":{"name":"received"}`, `"id":2,"params":{"name":"received"}`],
+    ["a name of params", String.raw`"id":2,"params":{"n\u0061me":"received"}`, `"id":2,"params":{"name":"received"}`],
+    [
+      "names within arguments",
+      String.raw`"id":2,"params":{"name":"received","arguments":{"f\u006frce":{"\/a":[{"\u00e9\uD83D\uDE00":1}]}}}`,
+      `"id":2,"params":{"name":"received","arguments":{"force":{"/a":[{"é😀":1}]}}}`,
+    ],
+  ])("writes %s that is spelled with escapes plainly to the server", async (_what, sent, expected) => {
+    const body = (members: string): string => `{"jsonrpc":"2.0","method":"tools/call",${members}}`;
+    const { line, wireId } = await received(body(sent));
+    expect(line).toBe(body(expected).replace('"id":2', `"id":${wireId}`));
+  });
+
+  it("carries names that cannot be spelled without escapes, and values, as they were sent", async () => {
+    const json = String.raw`{"i\n":1,"a\"b":2,"\\":3,"\u0000\u0061":4,"\ud800":5,"x":"\u0061\/","y":["\u0062"]}`;
+    const body = (id: string): string =>
+      `{"jsonrpc":"2.0","id":${id},"method":"tools/call","params":{"name":"received","arguments":${json}}}`;
+    const { line, wireId } = await received(body("2"));
+    expect(line).toBe(body(wireId));
+  });
+
+  it.each([...JSON_TEXTS, SEPARATORS])("carries %s in a result as it was sent", async (_what, json) => {
     const reply = await client.post({
       jsonrpc: "2.0",
       id: 2,
@@ -66,7 +95,7 @@ describe("carriage", () => {
   });
 
   it("keeps unknown keys, order and white space of a request's envelope", async () => {
-    const body = ` {"x-before" : 1.0, "params":{"arguments":{},"x-\\u0061":null ,"name":"received"},\t"method":"tools/call","id" : 2 ,"jsonrpc":"2.0","z":[]} `;
+    const body = ` {"x-before" : 1.0, "params":{"arguments":{},"x-a":null ,"name":"received"},\t"method":"tools/call","id" : 2 ,"jsonrpc":"2.0","z":[]} `;
     const { line, wireId } = await received(body);
     expect(line).toBe(body.replace(`"id" : 2 `, `"id" : ${wireId} `));
   });

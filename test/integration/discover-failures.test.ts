@@ -75,7 +75,7 @@ describe("discover fails, and writes nothing, where the server", () => {
     ["pages for ever", "endless", "tools/list: more than 1000 pages"],
     ["has too many tools", "many-tools", "tools/list: more than 10000 tools"],
     ["lists too much in all", "huge-pages", "tools/list: longer than 67108864 bytes in all"],
-    ["lists too much at once", "huge-line", /its answer to tools\/list has 7\d{7} characters, more than 67108864/],
+    ["lists too much at once", "huge-line", /its answer to tools\/list has 7\d{7} bytes, more than 67108864/],
     ["answers with something else", "no-list", "tools/list: page 1 has no list of tools"],
   ])("%s", async (_what, mode, said) => {
     expect(await failure(listingServer(mode))).toMatch(said);

@@ -8,6 +8,8 @@ import { RawClient } from "./http-client.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 export const MAIN = `${ROOT}dist/main.js`;
+/** A module that is loaded first. */
+export const POISON = new URL("poison.js", import.meta.url).href;
 export const FIXTURE = `${ROOT}test/fixtures/stdio-server.ts`;
 export const EXAMPLE = `${ROOT}examples/echo-server/server.js`;
 
@@ -73,7 +75,16 @@ export class Sidecar implements AsyncDisposable {
     const sidecar = new Sidecar(
       spawn(
         process.execPath,
-        [MAIN, "--addr", "127.0.0.1:0", ...flags, "--", ...(command ?? [process.execPath, FIXTURE, mode, ...fixtureArgs])],
+        [
+          "--import",
+          POISON,
+          MAIN,
+          "--addr",
+          "127.0.0.1:0",
+          ...flags,
+          "--",
+          ...(command ?? [process.execPath, FIXTURE, mode, ...fixtureArgs]),
+        ],
         {
           env: { ...process.env, ...env },
           stdio: ["ignore", "pipe", "pipe"],

@@ -22,7 +22,7 @@ export class Supervised implements AsyncDisposable {
   constructor(command: string, args: readonly string[], restartPauseMs: number, onExit: (exit: LastExit) => void = () => undefined) {
     this.supervisor = new Supervisor({
       command: { command, args, env: { PATH: process.env["PATH"] ?? "" }, cwd: undefined },
-      limits: { maxLineLength: 1_000_000, stdinGraceMs: 1000, termGraceMs: 2000 },
+      limits: { maxLineBytes: 1_000_000, stdinGraceMs: 1000, termGraceMs: 2000 },
       handshake: { request: initializeRequest({ name: "test", version: "1" }), initializedNotification: () => INITIALIZED_NOTIFICATION },
       readyTimeoutMs: 3000,
       restartPolicy: new RestartPolicy({
@@ -39,7 +39,7 @@ export class Supervised implements AsyncDisposable {
     });
     this.#ended = this.supervisor.run({
       onReady: () => this.#ready.resolve(),
-      onMessage: (_message, text) => this.messages.push(text),
+      onMessage: ({ text }) => this.messages.push(text),
       onRefused: () => undefined,
       onOverlongLine: () => undefined,
       onLost: (exit, unwritten) => {

@@ -28,6 +28,7 @@ const KINDS: Readonly<Record<ExitKind, true>> = {
   "pipe-closed": true,
   hung: true,
   "tools-not-listed": true,
+  defect: true,
   stopped: true,
 };
 

@@ -1,4 +1,5 @@
-import { findMembers, type Span } from "../../jsonrpc/splice.ts";
+import { findMembers } from "../../json/find.ts";
+import type { Span } from "../../json/strings.ts";
 import { bytesOf, isStringValue, type Item, type Member, readString } from "./response-outline.ts";
 
 /** Longer names of types and resources are not worth repeating. */

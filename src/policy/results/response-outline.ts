@@ -1,4 +1,6 @@
-import { skipString, skipValue, skipWhitespace, type Span } from "../../jsonrpc/splice.ts";
+import { skipString, skipValue } from "../../json/find.ts";
+import { decodeString, type Span } from "../../json/strings.ts";
+import { Code, skipWhitespace } from "../../json/tokens.ts";
 
 /** A member of an object: the span is that of its value. */
 export interface Member extends Span {
@@ -7,7 +9,7 @@ export interface Member extends Span {
   readonly key: Span;
 }
 
-/** By name; the last one where a name is repeated, as `JSON.parse` has it. */
+/** By name; the last one where a name is repeated, as most readers have it. */
 export type MemberMap = ReadonlyMap<string, Member>;
 
 /** An element of `result.content`. */
@@ -27,13 +29,6 @@ export interface ResponseOutline {
   error: MemberMap | undefined;
 }
 
-const QUOTE = 34;
-const COMMA = 44;
-const OPEN_BRACKET = 91;
-const BACKSLASH = 92;
-const CLOSE_BRACKET = 93;
-const OPEN_BRACE = 123;
-
 /** No item of content is shorter, so this bounds how many are worth a look. */
 const MIN_ITEM_BYTES = 24;
 
@@ -46,7 +41,7 @@ const MEANT: ReadonlySet<string> = new Set(
 /**
  * Reads the outline of a response in one pass: the text may have many megabytes, and nothing of it is parsed or copied.
  *
- * @param text what `JSON.parse` accepts, an object.
+ * @param text a valid JSON object.
  * @param maxBytes what can be kept of it at most.
  */
 export function outlineResponse(text: string, maxBytes: number): ResponseOutline {
@@ -61,7 +56,7 @@ export function outlineResponse(text: string, maxBytes: number): ResponseOutline
   const maxItems = maxBytes / MIN_ITEM_BYTES;
   const maxMembers = maxBytes / MIN_MEMBER_BYTES;
   outline.envelope = readObject(text, skipWhitespace(text, 0), maxMembers, (name, start) => {
-    const isObject = text.charCodeAt(start) === OPEN_BRACE;
+    const isObject = text.charCodeAt(start) === Code.openBrace;
     if (name === "error") {
       const read = isObject ? readObject(text, start, maxMembers) : undefined;
       outline.error = read?.members;
@@ -77,20 +72,20 @@ export function outlineResponse(text: string, maxBytes: number): ResponseOutline
 
   function readOfResult(name: string, start: number): number | undefined {
     if (name === "_meta") {
-      const read = text.charCodeAt(start) === OPEN_BRACE ? readObject(text, start, maxMembers) : undefined;
+      const read = text.charCodeAt(start) === Code.openBrace ? readObject(text, start, maxMembers) : undefined;
       outline.meta = read?.members;
       return read?.end;
     }
     if (name !== "content") return undefined;
     outline.content = undefined;
-    if (text.charCodeAt(start) !== OPEN_BRACKET) return undefined;
+    if (text.charCodeAt(start) !== Code.openBracket) return undefined;
     const items: Item[] = [];
     outline.content = items;
     outline.itemCount = 0;
     return readArray(text, start, (itemStart) => {
       outline.itemCount++;
       if (items.length > maxItems) return undefined;
-      const read = text.charCodeAt(itemStart) === OPEN_BRACE ? readObject(text, itemStart, maxMembers) : undefined;
+      const read = text.charCodeAt(itemStart) === Code.openBrace ? readObject(text, itemStart, maxMembers) : undefined;
       const end = read?.end ?? skipValue(text, itemStart);
       items.push({ start: itemStart, end, members: read?.members });
       return end;
@@ -112,42 +107,35 @@ export function readObject(
 ): { readonly members: MemberMap; readonly end: number } {
   const members = new Map<string, Member>();
   let index = skipWhitespace(text, start + 1);
-  while (text.charCodeAt(index) === QUOTE) {
+  while (text.charCodeAt(index) === Code.quote) {
     const key = { start: index, end: skipString(text, index) };
-    const name = nameOf(text, key);
+    const name = decodeString(text, key.start, key.end);
     const valueStart = skipWhitespace(text, skipWhitespace(text, key.end) + 1);
     const end = readValue?.(name, valueStart) ?? skipValue(text, valueStart);
     if (members.size <= maxMembers || members.has(name) || MEANT.has(name)) members.set(name, { name, key, start: valueStart, end });
     index = skipWhitespace(text, end);
-    if (text.charCodeAt(index) === COMMA) index = skipWhitespace(text, index + 1);
+    if (text.charCodeAt(index) === Code.comma) index = skipWhitespace(text, index + 1);
   }
   return { members, end: index + 1 };
 }
 
 function readArray(text: string, start: number, readElement: (start: number) => number | undefined): number {
   let index = skipWhitespace(text, start + 1);
-  while (text.charCodeAt(index) !== CLOSE_BRACKET) {
+  while (text.charCodeAt(index) !== Code.closeBracket) {
     index = skipWhitespace(text, readElement(index) ?? skipValue(text, index));
-    if (text.charCodeAt(index) === COMMA) index = skipWhitespace(text, index + 1);
+    if (text.charCodeAt(index) === Code.comma) index = skipWhitespace(text, index + 1);
   }
   return index + 1;
 }
 
-function nameOf(text: string, { start, end }: Span): string {
-  for (let index = start + 1; index < end; index++) {
-    if (text.charCodeAt(index) === BACKSLASH) return JSON.parse(text.slice(start, end)) as string;
-  }
-  return text.slice(start + 1, end - 1);
-}
-
 export function isStringValue(text: string, span: Span | undefined): span is Span {
-  return span !== undefined && text.charCodeAt(span.start) === QUOTE;
+  return span !== undefined && text.charCodeAt(span.start) === Code.quote;
 }
 
 /** What a string stands for; undefined for what is none, or has more than `maxLength` units in JSON. */
 export function readString(text: string, span: Span | undefined, maxLength: number): string | undefined {
   if (!isStringValue(text, span) || span.end - span.start > maxLength) return undefined;
-  return JSON.parse(text.slice(span.start, span.end)) as string;
+  return decodeString(text, span.start, span.end);
 }
 
 /** The UTF-8 bytes of a part; more than `maxBytes` where it has more, without counting. */

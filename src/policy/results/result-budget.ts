@@ -1,4 +1,4 @@
-import type { Span } from "../../jsonrpc/splice.ts";
+import type { Span } from "../../json/strings.ts";
 import { leftOutNote } from "./left-out-note.ts";
 import { bytesOf, isStringValue, type Item, readString } from "./response-outline.ts";
 import { CUT_HERE } from "./truncation-marks.ts";

@@ -1,4 +1,4 @@
-import type { Span } from "../../jsonrpc/splice.ts";
+import type { Span } from "../../json/strings.ts";
 
 const BACKSLASH = 92;
 const LETTER_U = 117;

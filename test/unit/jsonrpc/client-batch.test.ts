@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { isBatch, readClientBatch } from "../../../src/jsonrpc/client-batch.ts";
-import { type ClientMessage, readClientMessage } from "../../../src/jsonrpc/client-message.ts";
+import { checkClientBatch, type ClientMessageProblem, readClientMessage } from "../../../src/jsonrpc/client-message.ts";
+import { type Message, readText } from "../../../src/jsonrpc/message.ts";
 import {
   idText,
   inAnyOrder,
@@ -14,10 +14,15 @@ import {
   whitespace,
 } from "../../support/json-text.ts";
 
-/** The messages of a batch that can be read. */
-function read(text: string): ClientMessage[] {
-  const messages = readClientBatch(text);
-  if (!Array.isArray(messages)) throw new Error(messages.reason);
+/** The messages of a batch, or why it is refused; undefined for what is not a batch. */
+function check(text: string): Message[] | ClientMessageProblem | undefined {
+  const reading = readText(text);
+  return reading.kind === "batch" ? checkClientBatch(reading) : undefined;
+}
+
+function read(text: string): Message[] {
+  const messages = check(text);
+  if (!Array.isArray(messages)) throw new Error(messages?.reason ?? "no batch");
   return messages;
 }
 
@@ -47,9 +52,9 @@ const messageText = fc
   .filter((text) => !("code" in readClientMessage(text)));
 
 describe("a batch", () => {
-  it("is what begins with a bracket", () => {
-    for (const text of ["[]", " \t\r\n[", `[${PING}]`]) expect(isBatch(text)).toBe(true);
-    for (const text of ["", " ", PING, '"[]"', "\u{FEFF}[]", "{[", "x[]"]) expect(isBatch(text)).toBe(false);
+  it("is what begins with a bracket, and is JSON", () => {
+    for (const text of ["[]", " \t\r\n[ ]", `[${PING}]`]) expect(readText(text).kind).toBe("batch");
+    for (const text of ["", " ", PING, '"[]"', "\u{FEFF}[]", "{[", "x[]"]) expect(readText(text).kind).not.toBe("batch");
   });
 
   it("is read message by message, each as it would be read alone, with not one byte changed", () => {
@@ -57,7 +62,6 @@ describe("a batch", () => {
     fc.assert(
       fc.property(fc.array(spaced, { minLength: 1, maxLength: 5 }), whitespace, (items, around) => {
         const text = `${around}[${items.map((item) => item.join("")).join(",")}]${around}`;
-        expect(isBatch(text)).toBe(true);
         expect(read(text)).toEqual(items.map(([, message]) => readClientMessage(message)));
       }),
     );
@@ -65,20 +69,20 @@ describe("a batch", () => {
 
   it("may have requests, notifications and responses mixed, and ids that occur twice", () => {
     const texts = [PING, PING, '{"jsonrpc":"2.0","method":"notifications/x"}', '{"jsonrpc":"2.0","id":7,"result":{}}'];
-    expect(read(`[${texts.join(",")}]`).map(({ text, message }) => [text, message.kind])).toEqual(
+    expect(read(`[${texts.join(",")}]`).map(({ text, kind }) => [text, kind])).toEqual(
       texts.map((text, index) => [text, ["request", "request", "notification", "response"][index]]),
     );
   });
 
   it("has as many messages as the official SDK takes, and no more", () => {
-    expect(read(`[${Array.from({ length: 100 }, () => PING).join(",")}]`)).toHaveLength(100);
-    expect(readClientBatch(`[${Array.from({ length: 101 }, () => PING).join(",")}]`)).toEqual(
-      invalid("the batch has 101 messages; 100 are allowed"),
-    );
+    const pings = (count: number): string => `[${Array.from({ length: count }, () => PING).join(",")}]`;
+    expect(read(pings(100))).toHaveLength(100);
+    for (const count of [101, 1500]) expect(check(pings(count))).toEqual(invalid(`the batch has ${count} messages; 100 are allowed`));
   });
 
   it.each(["[", `[${PING}`, `[${PING},]`, `[${PING}] x`, "[undefined]"])("is refused as %s, which is no JSON", (text) => {
-    expect(readClientBatch(text)).toEqual({ code: "PARSE_ERROR", reason: "the body is not JSON", idText: undefined });
+    expect(check(text)).toBeUndefined();
+    expect(readClientMessage(text)).toEqual({ code: "PARSE_ERROR", reason: "the body is not JSON", idText: undefined });
   });
 
   it.each([
@@ -95,6 +99,6 @@ describe("a batch", () => {
     [`[[${PING}]]`, "message 1 of the batch: a batch (JSON array) is not accepted; send one message per request"],
     [`[${PING},{"jsonrpc":"2.0","id":2,"method":"initialize","params":{}}]`, "initialize must not be part of a batch"],
   ])("is refused whole as %s", (text, reason) => {
-    expect(readClientBatch(text)).toEqual(invalid(reason));
+    expect(check(text)).toEqual(invalid(reason));
   });
 });

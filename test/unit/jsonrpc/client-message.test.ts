@@ -1,9 +1,11 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type ClientMessage, readClientMessage } from "../../../src/jsonrpc/client-message.ts";
+import { readClientMessage } from "../../../src/jsonrpc/client-message.ts";
+import { type Message, Slot } from "../../../src/jsonrpc/message.ts";
+import { memberOf, nodeOf, poisonEngine } from "../support/json-reference.ts";
 import { idText, inAnyOrder, keyText, memberText, objectText, otherMembers, together, valueText } from "../../support/json-text.ts";
 
-function read(text: string): ClientMessage {
+function read(text: string): Message {
   const message = readClientMessage(text);
   if ("code" in message) throw new Error(message.reason);
   return message;
@@ -12,16 +14,15 @@ function read(text: string): ClientMessage {
 describe("readClientMessage", () => {
   it("keeps the text as it came, with where its id and params are", () => {
     const text = ' {"id" : "\\u0061" , "method":"x",\n"params": {"id":1}, "jsonrpc":"2.0"} ';
-    const { message, text: kept, idSpan, paramsSpan } = read(text);
-    expect(message).toEqual({ kind: "request", id: "a", method: "x", params: { id: 1 } });
-    expect(kept).toBe(text);
-    expect(text.slice(idSpan?.start, idSpan?.end)).toBe('"\\u0061"');
-    expect(text.slice(paramsSpan?.start, paramsSpan?.end)).toBe('{"id":1}');
+    const message = read(text);
+    expect(message).toMatchObject({ kind: "request", id: "a", method: "x", text });
+    expect(message.outline.textAt(Slot.id)).toBe('"\\u0061"');
+    expect(message.outline.textAt(Slot.params)).toBe('{"id":1}');
   });
 
   it("knows no id and no params where there are none", () => {
-    const message = read('{"jsonrpc":"2.0","method":"notifications/initialized"}');
-    expect([message.idSpan, message.paramsSpan]).toEqual([undefined, undefined]);
+    const { outline } = read('{"jsonrpc":"2.0","method":"notifications/initialized"}');
+    expect([outline.span(Slot.id), outline.span(Slot.params)]).toEqual([undefined, undefined]);
   });
 
   it.each(["", " ", "{", '{"jsonrpc":"2.0"', "undefined", '{"a":1}{"b":2}', "\u{FEFF}{}", "{'id':1}"])(
@@ -69,7 +70,7 @@ describe("readClientMessage", () => {
   });
 
   it.each(["methods", "param", "Idx", "_id", "meth\u00f6d", "RESULT"])("takes the member %s, which nobody mistakes", (name) => {
-    expect(read(`{"jsonrpc":"2.0","id":1,"method":"ping","${name}":2}`).message).toMatchObject({ kind: "request", method: "ping" });
+    expect(read(`{"jsonrpc":"2.0","id":1,"method":"ping","${name}":2}`)).toMatchObject({ kind: "request", method: "ping" });
   });
 
   it("gives back no id of a refused message that has two", () => {
@@ -80,7 +81,7 @@ describe("readClientMessage", () => {
   });
 
   it("takes a name that is repeated only below the envelope", () => {
-    const { message } = read('{"jsonrpc":"2.0","id":1,"method":"x","params":{"id":1,"id":2,"params":{"method":"y","method":"z"}}}');
+    const message = read('{"jsonrpc":"2.0","id":1,"method":"x","params":{"id":1,"id":2,"params":{"method":"y","method":"z"}}}');
     expect(message).toMatchObject({ kind: "request", id: 1, method: "x" });
   });
 
@@ -96,11 +97,14 @@ describe("readClientMessage", () => {
     });
     fc.assert(
       fc.property(request, ({ id, text }) => {
-        const { message, idSpan, paramsSpan } = read(text);
-        expect(message).toMatchObject({ kind: "request", id: JSON.parse(id) as unknown, method: "tools/call" });
-        expect(text.slice(idSpan?.start, idSpan?.end)).toBe(id);
-        expect(JSON.parse(text.slice(paramsSpan?.start, paramsSpan?.end))).toEqual((JSON.parse(text) as { params: unknown }).params);
+        const node = nodeOf(text);
+        poisonEngine(node);
+        const message = read(text);
+        expect(message).toMatchObject({ kind: "request", id: JSON.parse(id) as unknown, method: "tools/call", text });
+        expect(message.outline.textAt(Slot.id)).toBe(id);
+        expect(message.outline.textAt(Slot.params)).toBe(memberOf(node, "params")?.text);
       }),
+      { numRuns: 1000 },
     );
   });
 
@@ -110,5 +114,69 @@ describe("readClientMessage", () => {
         expect(readClientMessage(text)).toMatchObject({ code: "INVALID_REQUEST" });
       }),
     );
+  });
+});
+
+/** A request whose member has a JSON text of so many bytes of UTF-8. */
+function sized(template: string, bytes: number, unit: string): string {
+  const [before = "", behind = ""] = template.split("#");
+  const units = Math.floor((bytes - 2) / Buffer.byteLength(unit));
+  const filler = "x".repeat(bytes - 2 - units * Buffer.byteLength(unit));
+  return `${before}"${filler}${unit.repeat(units)}"${behind}`;
+}
+
+describe.each([
+  ["id", 1024, '{"jsonrpc":"2.0","id":#,"method":"ping"}'],
+  ["id", 1024, '{"jsonrpc":"2.0","id":#,"result":{}}'],
+  ["method", 1024, '{"jsonrpc":"2.0","id":1,"method":#}'],
+  ["method", 1024, '{"jsonrpc":"2.0","method":#}'],
+  ["progressToken", 1024, '{"jsonrpc":"2.0","id":1,"method":"x","params":{"_meta":{"progressToken":#}}}'],
+  ["progressToken", 1024, '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":#}}'],
+  ["requestId", 1024, '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":#}}'],
+  ["name", 1024, '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":#}}'],
+  ["name", 1024, '{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":#}}'],
+  ["uri", 8192, '{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":#}}'],
+  ["uri", 8192, '{"jsonrpc":"2.0","id":1,"method":"resources/unsubscribe","params":{"uri":#}}'],
+])("the limit of %s, of %d bytes, in %s", (name, bytes, template) => {
+  it.each(["x", "é", "€", "😀"])("counts bytes of UTF-8: all of them may be %s", (unit) => {
+    const text = sized(template, bytes, unit);
+    expect(read(text)).toMatchObject({ text });
+  });
+
+  it.each(["x", "é", "€", "😀"])("refuses one byte more, in characters such as %s", (unit) => {
+    expect(readClientMessage(sized(template, bytes + 1, unit))).toEqual({
+      code: "INVALID_REQUEST",
+      reason: `"${name}" has more than ${bytes} bytes`,
+      idText: name === "id" || !template.includes('"id":1') ? undefined : "1",
+    });
+  });
+});
+
+describe("the limits of a message", () => {
+  it("are not those of members that are not kept", () => {
+    const long = "x".repeat(20_000);
+    for (const [method, params] of [
+      ["tools/call", { name: "a", arguments: { name: long, uri: long, id: long, progressToken: long } }],
+      ["resources/read", { uri: long, name: long }],
+      ["tools/list", { cursor: long }],
+    ] as const)
+      expect(read(JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }))).toMatchObject({ kind: "request", method });
+  });
+
+  it("hold for numbers, too", () => {
+    const digits = "1".repeat(1025);
+    expect(readClientMessage(`{"jsonrpc":"2.0","id":${digits},"method":"ping"}`)).toMatchObject({
+      reason: '"id" has more than 1024 bytes',
+      idText: undefined,
+    });
+  });
+
+  it("keep an id that is too long out of every refusal", () => {
+    const id = JSON.stringify("x".repeat(2000));
+    expect(readClientMessage(`{"jsonrpc":"1.0","id":${id},"method":"ping"}`)).toEqual({
+      code: "INVALID_REQUEST",
+      reason: '"jsonrpc" must be "2.0"',
+      idText: undefined,
+    });
   });
 });

@@ -1,26 +1,34 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { classify } from "../../../src/jsonrpc/message.ts";
+import { idTextOf, readInSteps, readMessage, readText, type Reading, Slot } from "../../../src/jsonrpc/message.ts";
+import { memberOf, nodeOf, poisonEngine, valueOf } from "../support/json-reference.ts";
+import { keyText, memberText, objectText, otherMembers, valueText } from "../../support/json-text.ts";
 
-describe("classify", () => {
+function read(value: unknown): ReturnType<typeof readMessage> {
+  return readMessage(JSON.stringify(value));
+}
+
+describe("readMessage", () => {
   it("tells a request by its method and id, whether a string or a number", () => {
-    const params = { name: "echo" };
     for (const id of ["a", "", 0, -1, 2, 1.5]) {
-      expect(classify({ jsonrpc: "2.0", id, method: "tools/call", params })).toEqual({ kind: "request", id, method: "tools/call", params });
+      const message = read({ jsonrpc: "2.0", id, method: "tools/call", params: { name: "echo" } });
+      expect(message).toMatchObject({ kind: "request", id, method: "tools/call" });
+      expect("outline" in message && message.outline.textAt(Slot.params)).toBe('{"name":"echo"}');
     }
   });
 
   it("tells a notification by its method without an id", () => {
-    const message = classify({ jsonrpc: "2.0", method: "notifications/initialized" });
-    expect(message).toEqual({ kind: "notification", method: "notifications/initialized", params: undefined });
+    const message = read({ jsonrpc: "2.0", method: "notifications/initialized" });
+    expect(message).toMatchObject({ kind: "notification", method: "notifications/initialized" });
+    expect("outline" in message && message.outline.has(Slot.params)).toBe(false);
   });
 
   it("tells a response by its result or error, with or without an id", () => {
     const error = { code: -32700, message: "Parse error" };
-    expect(classify({ jsonrpc: "2.0", id: 7, result: null })).toEqual({ kind: "response", id: 7, result: null, error: undefined });
-    expect(classify({ jsonrpc: "2.0", id: "7", error })).toEqual({ kind: "response", id: "7", result: undefined, error });
-    expect(classify({ jsonrpc: "2.0", id: null, error })).toEqual({ kind: "response", id: undefined, result: undefined, error });
-    expect(classify({ jsonrpc: "2.0", error })).toEqual({ kind: "response", id: undefined, result: undefined, error });
+    expect(read({ jsonrpc: "2.0", id: 7, result: null })).toMatchObject({ kind: "response", id: 7, isError: false });
+    expect(read({ jsonrpc: "2.0", id: "7", error })).toMatchObject({ kind: "response", id: "7", isError: true });
+    expect(read({ jsonrpc: "2.0", id: null, error })).toMatchObject({ kind: "response", id: undefined, isError: true });
+    expect(read({ jsonrpc: "2.0", error })).toMatchObject({ kind: "response", id: undefined, isError: true });
   });
 
   it.each([
@@ -39,34 +47,90 @@ describe("classify", () => {
     [{ jsonrpc: "2.0", id: true, method: "ping" }, '"id" must be a string or a number'],
     [{ jsonrpc: "2.0", id: {}, result: {} }, '"id" must be a string or a number'],
   ])("says what is wrong with %j", (value, reason) => {
-    expect(classify(value)).toMatchObject({ kind: "invalid", reason });
+    expect(read(value)).toMatchObject({ kind: "invalid", isJson: true, reason });
   });
 
   it("gives back the id of an invalid message where there is one to give back", () => {
-    expect(classify({ jsonrpc: "1.0", id: "x", method: "ping" })).toMatchObject({ kind: "invalid", id: "x" });
-    expect(classify({ jsonrpc: "2.0", id: 3, method: 5 })).toMatchObject({ kind: "invalid", id: 3 });
-    expect(classify({ jsonrpc: "2.0", id: [3], method: "ping" })).toMatchObject({ kind: "invalid", id: undefined });
-    expect(classify([{ id: 1 }])).toMatchObject({ kind: "invalid", id: undefined });
+    expect(read({ jsonrpc: "1.0", id: "x", method: "ping" })).toMatchObject({ kind: "invalid", idText: '"x"' });
+    expect(read({ jsonrpc: "2.0", id: 3, method: 5 })).toMatchObject({ kind: "invalid", idText: "3" });
+    expect(read({ jsonrpc: "2.0", id: [3], method: "ping" })).toMatchObject({ kind: "invalid", idText: undefined });
+    expect(read([{ id: 1 }])).toMatchObject({ kind: "invalid", idText: undefined });
+    expect(readMessage('{"id":1,"id":2}')).toMatchObject({ kind: "invalid", idText: undefined });
+    expect(readMessage('{"id":1,"ID":2}')).toMatchObject({ kind: "invalid", idText: undefined });
   });
 
   it("takes no member for granted that JSON.parse could only have inherited", () => {
-    const value: unknown = JSON.parse('{"jsonrpc":"2.0","id":1,"__proto__":{"method":"ping","result":{}}}');
-    expect(classify(value)).toMatchObject({ kind: "invalid", id: 1 });
+    expect(readMessage('{"jsonrpc":"2.0","id":1,"__proto__":{"method":"ping","result":{}}}')).toMatchObject({
+      kind: "invalid",
+      idText: "1",
+    });
   });
 
-  it("has an answer for any JSON value, and says nothing that the value does not say", () => {
-    const envelope = fc.record(
-      { jsonrpc: fc.constant("2.0"), id: fc.jsonValue(), method: fc.jsonValue(), params: fc.jsonValue(), result: fc.jsonValue() },
-      { requiredKeys: [] },
-    );
+  it("says nothing of any message that its text does not say, also when names are escaped and the engine is poisoned", () => {
+    const name = fc.constantFrom("jsonrpc", "id", "method", "params", "result", "error").chain(keyText);
+    const value = fc.oneof(fc.constantFrom('"2.0"', "1", '"x"', "{}", "null"), valueText);
+    const members = fc.array(memberText(name, value), { maxLength: 6 });
+    const envelope = fc.tuple(members, otherMembers("jsonrpc")).map(([own, others]) => [...own, ...others, '"jsonrpc":"2.0"']);
     fc.assert(
-      fc.property(fc.oneof(fc.jsonValue(), envelope), (value) => {
-        const { kind, ...said } = classify(value);
-        expect(["request", "notification", "response", "invalid"]).toContain(kind);
-        const { reason: _reason, ...members } = { reason: undefined, ...said };
-        const given = Object.entries(members).filter(([, member]) => member !== undefined);
-        expect(Object(value)).toMatchObject(Object.fromEntries(given));
+      fc.property(fc.oneof(objectText(members), objectText(envelope), valueText), (text) => {
+        const node = nodeOf(text);
+        poisonEngine(node);
+        const message = readMessage(text);
+        if (message.kind === "invalid") {
+          expect(message.isJson).toBe(true);
+          return;
+        }
+        const [id, method] = ["id", "method"].map((each) => memberOf(node, each));
+        const idValue = id === undefined ? undefined : (valueOf(id) ?? undefined);
+        const kind = method === undefined ? "response" : id === undefined ? "notification" : "request";
+        const isError = memberOf(node, "error") !== undefined;
+        const said = {
+          request: { kind, id: idValue, method: method === undefined ? undefined : valueOf(method) },
+          notification: { kind, method: method === undefined ? undefined : valueOf(method) },
+          response: { kind, id: idValue, isError },
+        };
+        const { text: kept, outline, ...rest } = message;
+        expect([kept, outline.text, rest]).toEqual([text, text, said[kind]]);
+        expect(idTextOf(message)).toBe(id?.text ?? "");
       }),
+      { numRuns: 2000 },
     );
+  });
+
+  it.each(["", "{", '{"jsonrpc":"2.0","id":1,"method":"ping"', "x", "\u{FEFF}{}", '{"a":1}{}'])("knows that %j is not JSON", (text) => {
+    expect(readMessage(text)).toEqual({ kind: "invalid", text, isJson: false, reason: "not JSON", idText: undefined });
+  });
+});
+
+/** What is read in the end, and after how many pauses. */
+function readStepped(text: string): { readonly reading: Reading; readonly pauses: number } {
+  const steps = readInSteps(text);
+  for (let pauses = 0; ; pauses++) {
+    const { done, value } = steps.next();
+    if (done === true) return { reading: value, pauses };
+  }
+}
+
+describe("a text that is read in steps", () => {
+  const PING = '{"jsonrpc":"2.0","id":1,"method":"ping"}';
+
+  it.each([PING, `[${PING},1]`, "[]", "{", "7", `[${PING}`])("is the same as read at once: %s", (text) => {
+    expect(readStepped(text)).toEqual({ reading: readText(text), pauses: 0 });
+  });
+
+  it("pauses after each 2 MiB, whether of one message or of many", () => {
+    const long = `{"jsonrpc":"2.0","id":1,"result":[${Array.from({ length: 1_000_000 }, () => "{}").join(",")}],"x":1}`;
+    const { reading, pauses } = readStepped(long);
+    expect([pauses, reading.kind]).toEqual([Math.floor(long.length / (2 * 1024 * 1024)), "response"]);
+    const element = `{"jsonrpc":"2.0","id":1,"method":"x","params":{"text":"${"y".repeat(1024 * 1024)}"}}`;
+    const batch = readStepped(`[${Array.from({ length: 8 }, () => element).join(",")}]`);
+    // The whole of it, and its elements once more.
+    expect(batch.pauses).toBeGreaterThanOrEqual(4);
+    expect(batch.reading).toMatchObject({ kind: "batch", count: 8 });
+  });
+
+  it("is a batch of a thousand messages at most, of which all are counted", () => {
+    const { reading } = readStepped(`[${Array.from({ length: 1500 }, () => PING).join(",")}]`);
+    expect(reading.kind === "batch" && [reading.count, reading.messages.length]).toEqual([1500, 1000]);
   });
 });

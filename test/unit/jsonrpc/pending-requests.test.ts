@@ -3,14 +3,20 @@ import { describe, expect, it } from "vitest";
 import { PendingRequests } from "../../../src/jsonrpc/pending-requests.ts";
 
 function pendingWith(...entries: readonly string[]): PendingRequests<string> {
-  const pending = new PendingRequests<string>();
+  const pending = new PendingRequests<string>(0);
   for (const entry of entries) pending.add(pending.mintId(), entry);
   return pending;
 }
 
 describe("PendingRequests", () => {
-  it("mints integers from 1 and never one twice, also after the requests have ended", () => {
-    const pending = new PendingRequests<string>();
+  it("begins each time at another integer, of which a billion more fit in 32 bits", () => {
+    const ids = Array.from({ length: 20 }, () => new PendingRequests<string>().mintId());
+    expect(new Set(ids).size).toBeGreaterThan(15);
+    for (const id of ids) expect(Number.isInteger(id) && id >= 1 && id <= 2 ** 30).toBe(true);
+  });
+
+  it("mints the integers from there on and never one twice, also after the requests have ended", () => {
+    const pending = new PendingRequests<string>(0);
     const ids = Array.from({ length: 5 }, () => {
       const id = pending.mintId();
       pending.add(id, "entry");
@@ -127,7 +133,7 @@ describe("PendingRequests, whatever is done with them,", () => {
     );
     fc.assert(
       fc.property(fc.array(step, { maxLength: 80, size: "max" }), (steps) => {
-        const [pending, model] = [new PendingRequests<string>(), new Model()];
+        const [pending, model] = [new PendingRequests<string>(0), new Model()];
         let [lastId, nowMs] = [0, 0];
         for (const each of steps) {
           let seen: unknown;

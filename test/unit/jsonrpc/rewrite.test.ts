@@ -1,13 +1,14 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type ClientMessage, readClientMessage } from "../../../src/jsonrpc/client-message.ts";
+import { readClientMessage } from "../../../src/jsonrpc/client-message.ts";
+import { type Message, readMessage, type ResponseMessage } from "../../../src/jsonrpc/message.ts";
 import {
+  cancellationToServer,
   cancelledIdText,
   progressTokenText,
-  rewriteCancellation,
-  rewriteProgressToken,
-  rewriteRequest,
-  rewriteResponseId,
+  progressToServer,
+  requestToServer,
+  responseToClient,
   toOneLine,
 } from "../../../src/jsonrpc/rewrite.ts";
 import {
@@ -22,6 +23,9 @@ import {
   whitespace,
 } from "../../support/json-text.ts";
 
+import { poisonEngine, nodeOf, referenceValue } from "../support/json-reference.ts";
+import { asServerReads } from "../support/as-server-reads.ts";
+
 /** Stand in a template for what is to be put there; no JSON text contains them. */
 const ID = "\u0001";
 const TOKEN = "\u0002";
@@ -30,11 +34,13 @@ function fill(template: string, id: string, token = ""): string {
   return template.replace(ID, () => id).replace(TOKEN, () => token);
 }
 
-function read(text: string): ClientMessage {
+function read<Kind extends Message["kind"]>(text: string, kind: Kind): Message & { readonly kind: Kind } {
   const message = readClientMessage(text);
   // What is refused is never rewritten.
   fc.pre(!("code" in message));
-  return message;
+  if (message.kind !== kind) throw new Error(`a ${message.kind}`);
+  poisonEngine(nodeOf(text));
+  return message as Message & { readonly kind: Kind };
 }
 
 /** A member of this name whose value is already spelled. */
@@ -60,20 +66,15 @@ function messageWith(method: string, params: fc.Arbitrary<string>, id?: string):
     .map((parts) => parts.join(""));
 }
 
-/** As stdio wants it, and nothing else changed. */
-function onOneLine(text: string): string {
-  return text.replaceAll("\n", " ").replaceAll("\r", " ");
-}
-
-describe("rewriteRequest", () => {
-  it("replaces the id and the progress token and not one other byte, however the request is spelled", () => {
+describe("requestToServer", () => {
+  it("replaces the id and the progress token and nothing else but the spelling of names, however the request is spelled", () => {
     const template = messageWith("tools/call", objectWith("_meta", objectWith("progressToken", fc.constant(TOKEN))), ID);
     const token = fc.oneof(idText, valueText);
     fc.assert(
       fc.property(template, idText, token, fc.integer({ min: 1 }), (around, id, progressToken, wireId) => {
-        const text = rewriteRequest(read(fill(around, id, progressToken)), wireId);
-        expect(text).toBe(onOneLine(fill(around, String(wireId), String(wireId))));
-        expect(JSON.parse(text)).toMatchObject({ id: wireId, params: { _meta: { progressToken: wireId } } });
+        const text = requestToServer(read(fill(around, id, progressToken), "request"), wireId);
+        expect(text).toBe(asServerReads(fill(around, String(wireId), String(wireId))));
+        expect(referenceValue(text)).toMatchObject({ id: wireId, params: { _meta: { progressToken: wireId } } });
       }),
     );
   });
@@ -86,19 +87,21 @@ describe("rewriteRequest", () => {
     );
     fc.assert(
       fc.property(messageWith("tools/call", withoutToken, ID), idText, fc.integer({ min: 1 }), (around, id, wireId) => {
-        expect(rewriteRequest(read(fill(around, id)), wireId)).toBe(onOneLine(fill(around, String(wireId))));
+        expect(requestToServer(read(fill(around, id), "request"), wireId)).toBe(asServerReads(fill(around, String(wireId))));
       }),
     );
   });
 
   it("replaces the id of a request without params", () => {
-    expect(rewriteRequest(read('{"jsonrpc":"2.0","id":"a","method":"ping"}'), 12)).toBe('{"jsonrpc":"2.0","id":12,"method":"ping"}');
+    expect(requestToServer(read('{"jsonrpc":"2.0","id":"a","method":"ping"}', "request"), 12)).toBe(
+      '{"jsonrpc":"2.0","id":12,"method":"ping"}',
+    );
   });
 
   it("keeps what a parser would have lost", () => {
     const text = (id: string): string =>
-      `{"method":"tools/call","jsonrpc":"2.0","params":{"arguments":{"id":1,"n":9007199254740993,"x":1.0,"y":1e400,"k":"\\u00e9\\/","k":2}},"id":${id},"extra":{}}`;
-    expect(rewriteRequest(read(text("2")), 345)).toBe(text("345"));
+      `{"method":"tools/call","jsonrpc":"2.0","params":{"arguments":{"id":1,"n":9007199254740993,"x":1.0,"y":1e400,"k":"\\u00e9\\/","k":2,"\\n\\u0069":"\\ud83d"}},"id":${id},"extra":{}}`;
+    expect(requestToServer(read(text("2"), "request"), 345)).toBe(text("345"));
   });
 });
 
@@ -107,7 +110,7 @@ describe("progressTokenText", () => {
     const template = messageWith("tools/call", objectWith("_meta", objectWith("progressToken", fc.constant(TOKEN))), ID);
     fc.assert(
       fc.property(template, idText, idText, (around, id, token) => {
-        expect(progressTokenText(read(fill(around, id, token)))).toBe(token);
+        expect(progressTokenText(read(fill(around, id, token), "request"))).toBe(token);
       }),
     );
   });
@@ -118,27 +121,26 @@ describe("progressTokenText", () => {
     '{"jsonrpc":"2.0","id":1,"method":"x","params":{"progressToken":1,"_meta":{}}}',
     '{"jsonrpc":"2.0","id":1,"method":"x","params":{"_meta":["progressToken"]}}',
     '{"jsonrpc":"2.0","id":1,"method":"x","_meta":{"progressToken":1},"params":{"arguments":{"_meta":{"progressToken":1}}}}',
-    '{"jsonrpc":"2.0","method":"x","params":{"_meta":{"progressToken":1}}}',
   ])("is none of %s", (text) => {
-    expect(progressTokenText(read(text))).toBeUndefined();
+    expect(progressTokenText(read(text, "request"))).toBeUndefined();
   });
 });
 
-describe("rewriteProgressToken", () => {
-  it("replaces the token and not one other byte, however the notification is spelled", () => {
+describe("progressToServer", () => {
+  it("replaces the token and nothing else but the spelling of names, however the notification is spelled", () => {
     const template = messageWith("notifications/progress", objectWith("progressToken", fc.constant(TOKEN)));
     fc.assert(
       fc.property(template, idText, idText, (around, token, ownToken) => {
-        const text = rewriteProgressToken(read(fill(around, "", token)), ownToken);
-        expect(text).toBe(onOneLine(fill(around, "", ownToken)));
-        expect(JSON.parse(text)).toMatchObject({ params: { progressToken: JSON.parse(ownToken) as unknown } });
+        const text = progressToServer(read(fill(around, "", token), "notification"), ownToken);
+        expect(text).toBe(asServerReads(fill(around, "", ownToken)));
+        expect(referenceValue(text)).toMatchObject({ params: { progressToken: JSON.parse(ownToken) as unknown } });
       }),
     );
   });
 
   it("leaves a notification without a token as it is", () => {
     const text = '{"jsonrpc":"2.0","method":"notifications/progress","params":{"_meta":{"progressToken":1}}}';
-    expect(rewriteProgressToken(read(text), "7")).toBe(text);
+    expect(progressToServer(read(text, "notification"), "7")).toBe(text);
   });
 });
 
@@ -147,47 +149,52 @@ describe("cancelledIdText", () => {
     const template = messageWith("notifications/cancelled", objectWith("requestId", fc.constant(ID)));
     fc.assert(
       fc.property(template, idText, (around, id) => {
-        expect(cancelledIdText(read(fill(around, id)))).toBe(id);
+        expect(cancelledIdText(read(fill(around, id), "notification"))).toBe(id);
       }),
     );
   });
 
   it("is none where no id is named", () => {
-    expect(cancelledIdText(read('{"jsonrpc":"2.0","method":"notifications/cancelled"}'))).toBeUndefined();
-    expect(cancelledIdText(read('{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"id":1}}'))).toBeUndefined();
+    expect(cancelledIdText(read('{"jsonrpc":"2.0","method":"notifications/cancelled"}', "notification"))).toBeUndefined();
+    const text = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"id":1}}';
+    expect(cancelledIdText(read(text, "notification"))).toBeUndefined();
   });
 });
 
-describe("rewriteCancellation", () => {
-  it("replaces the id of the cancelled request and not one other byte", () => {
+describe("cancellationToServer", () => {
+  it("replaces the id of the cancelled request and nothing else but the spelling of names", () => {
     const template = messageWith("notifications/cancelled", objectWith("requestId", fc.constant(ID)));
     fc.assert(
       fc.property(template, idText, fc.integer({ min: 1 }), (around, id, wireId) => {
-        const text = rewriteCancellation(read(fill(around, id)), wireId);
-        expect(text).toBe(onOneLine(fill(around, String(wireId))));
-        expect(JSON.parse(text)).toMatchObject({ params: { requestId: wireId } });
+        const text = cancellationToServer(read(fill(around, id), "notification"), wireId);
+        expect(text).toBe(asServerReads(fill(around, String(wireId))));
+        expect(referenceValue(text)).toMatchObject({ params: { requestId: wireId } });
       }),
     );
   });
 });
 
-describe("rewriteResponseId", () => {
+describe("responseToClient", () => {
   it("replaces the id and not one other byte, however server and client have spelled theirs", () => {
     const payload = fc.oneof(member("result", valueText), member("error", objectText(otherMembers())));
     const response = objectText(
-      inAnyOrder(together(payload, member("jsonrpc", keyText("2.0")), otherMembers("id")), member("id", fc.constant(ID))),
+      inAnyOrder(
+        together(payload, member("jsonrpc", keyText("2.0")), otherMembers("id", "jsonrpc", "method")),
+        member("id", fc.constant(ID)),
+      ),
     );
     fc.assert(
       fc.property(response, fc.integer({ min: 1 }), idText, (around, wireId, clientId) => {
-        const text = rewriteResponseId(fill(around, String(wireId)), clientId);
+        const text = responseToClient(readMessage(fill(around, String(wireId))) as ResponseMessage, clientId);
         expect(text).toBe(fill(around, clientId));
-        expect((JSON.parse(text) as { id: unknown }).id).toBe(JSON.parse(clientId));
+        expect((referenceValue(text) as { id: unknown }).id).toBe(JSON.parse(clientId));
       }),
     );
   });
 
   it("takes a text with dollar signs for what it is", () => {
-    expect(rewriteResponseId('{"jsonrpc":"2.0","id":1,"result":"$&"}', '"$1$&$$"')).toBe('{"jsonrpc":"2.0","id":"$1$&$$","result":"$&"}');
+    const response = readMessage('{"jsonrpc":"2.0","id":1,"result":"$&"}') as ResponseMessage;
+    expect(responseToClient(response, '"$1$&$$"')).toBe('{"jsonrpc":"2.0","id":"$1$&$$","result":"$&"}');
   });
 });
 
@@ -198,7 +205,7 @@ describe("toOneLine", () => {
         const line = toOneLine(text);
         expect(line).not.toMatch(/[\n\r]/);
         expect(line).toHaveLength(text.length);
-        expect(JSON.parse(line)).toEqual(JSON.parse(text));
+        expect(referenceValue(line)).toEqual(referenceValue(text));
       }),
     );
   });

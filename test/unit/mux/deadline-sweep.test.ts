@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { DeadlineSweep } from "../../../src/mux/deadline-sweep.ts";
+import { UNGUARDED } from "../support/defects.ts";
 
 beforeEach(() => {
   vi.useFakeTimers({ now: 0 });
@@ -13,7 +14,7 @@ afterEach(() => {
 class Deadlines {
   readonly sweptAtMs: number[] = [];
   readonly metAtMs = new Map<number, number>();
-  readonly sweep = new DeadlineSweep(Date.now, (nowMs) => this.#sweep(nowMs));
+  readonly sweep = new DeadlineSweep(Date.now, UNGUARDED, (nowMs) => this.#sweep(nowMs));
   readonly #open = new Set<number>();
 
   add(...deadlines: readonly number[]): void {
@@ -103,7 +104,7 @@ describe("DeadlineSweep", () => {
 
   it("keeps a deadline that is told while it sweeps", () => {
     const told: number[] = [];
-    const sweep: DeadlineSweep = new DeadlineSweep(Date.now, (nowMs) => {
+    const sweep: DeadlineSweep = new DeadlineSweep(Date.now, UNGUARDED, (nowMs) => {
       told.push(nowMs);
       if (nowMs === 100) sweep.watch(150);
       return nowMs < 200 ? 200 : Number.POSITIVE_INFINITY;
@@ -125,7 +126,7 @@ describe("DeadlineSweep", () => {
 
   it("stays closed when it is closed while it sweeps", () => {
     const told: number[] = [];
-    const sweep: DeadlineSweep = new DeadlineSweep(Date.now, (nowMs) => {
+    const sweep: DeadlineSweep = new DeadlineSweep(Date.now, UNGUARDED, (nowMs) => {
       told.push(nowMs);
       sweep.close();
       return nowMs + 100;
@@ -138,7 +139,7 @@ describe("DeadlineSweep", () => {
   it("does not keep the process alive", () => {
     vi.useRealTimers();
     const before = process.getActiveResourcesInfo();
-    const sweep = new DeadlineSweep(Date.now, () => Number.POSITIVE_INFINITY);
+    const sweep = new DeadlineSweep(Date.now, UNGUARDED, () => Number.POSITIVE_INFINITY);
     sweep.watch(Date.now() + 60_000);
     const after = process.getActiveResourcesInfo();
     sweep.close();

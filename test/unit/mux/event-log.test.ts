@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { EventLog, type EventOwner, type LoggedEvent } from "../../../src/mux/event-log.ts";
+import { UNGUARDED } from "../support/defects.ts";
 
 beforeEach(() => {
   vi.useFakeTimers({ now: 0 });
@@ -29,7 +30,7 @@ class Owner implements EventOwner {
 }
 
 function newLog(maxBytes = 1000, maxAgeMs = 1000): EventLog {
-  return new EventLog({ replayMaxBytes: maxBytes, replayMaxAgeMs: maxAgeMs, replayMaxEvents: 3 }, Date.now);
+  return new EventLog({ replayMaxBytes: maxBytes, replayMaxAgeMs: maxAgeMs, replayMaxEvents: 3 }, Date.now, UNGUARDED);
 }
 
 describe("the event log", () => {

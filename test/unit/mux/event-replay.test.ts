@@ -2,6 +2,7 @@ import * as fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { EventLog } from "../../../src/mux/event-log.ts";
 import { EventStream } from "../../../src/mux/event-stream.ts";
+import { UNGUARDED } from "../support/defects.ts";
 import { RecordedSink } from "../support/recorded-sink.ts";
 
 beforeEach(() => {
@@ -14,7 +15,7 @@ afterEach(() => {
 
 /** A stream that keeps so many events. */
 function open(maxEvents: number): EventStream {
-  const log = new EventLog({ replayMaxBytes: 10_000, replayMaxAgeMs: 1000, replayMaxEvents: maxEvents }, Date.now);
+  const log = new EventLog({ replayMaxBytes: 10_000, replayMaxAgeMs: 1000, replayMaxEvents: maxEvents }, Date.now, UNGUARDED);
   return new EventStream(7, false, log, () => undefined);
 }
 

@@ -2,6 +2,7 @@ import * as fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { EventLog } from "../../../src/mux/event-log.ts";
 import { EventStream, formatEventId, parseEventId } from "../../../src/mux/event-stream.ts";
+import { UNGUARDED } from "../support/defects.ts";
 import { RecordedSink } from "../support/recorded-sink.ts";
 
 const MAX_AGE_MS = 1000;
@@ -15,7 +16,7 @@ afterEach(() => {
 });
 
 function log(maxEvents = 100): EventLog {
-  return new EventLog({ replayMaxBytes: 10_000, replayMaxAgeMs: MAX_AGE_MS, replayMaxEvents: maxEvents }, Date.now);
+  return new EventLog({ replayMaxBytes: 10_000, replayMaxAgeMs: MAX_AGE_MS, replayMaxEvents: maxEvents }, Date.now, UNGUARDED);
 }
 
 /** A stream, with how often it said that nothing more can be done with it. */

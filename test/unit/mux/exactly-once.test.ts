@@ -4,7 +4,7 @@ import type { SidecarError } from "../../../src/errors.ts";
 import type { Exchange } from "../../../src/mux/exchange.ts";
 import { EventStream, parseEventId } from "../../../src/mux/event-stream.ts";
 import type { SessionStreams } from "../../../src/mux/session-streams.ts";
-import { fromClient, PrivateLaneBench } from "../support/lane-bench.ts";
+import { requestOfClient, PrivateLaneBench } from "../support/lane-bench.ts";
 import { RecordedSink } from "../support/recorded-sink.ts";
 
 beforeEach(() => {
@@ -50,9 +50,9 @@ class Client {
 
   /** A request whose answer is a stream from the first message on. */
   post(patience: number): void {
-    const request = fromClient({ id: ++this.#lastId, method: "tools/call" });
+    const request = requestOfClient({ id: ++this.#lastId, method: "tools/call" });
     const open = (): EventStream => this.#connect(this.#streams.openForRequest(), patience, 0).stream;
-    this.bench.lane.request(this.bench.session, new StreamedExchange(String(this.#lastId), open), request, "tools/call");
+    this.bench.lane.request(this.bench.session, new StreamedExchange(String(this.#lastId), open), request);
   }
 
   break(index: number): void {

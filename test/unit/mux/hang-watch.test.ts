@@ -98,7 +98,7 @@ describe("a server that says nothing", () => {
   it("is not hung once it has sent a line that is too long", () => {
     const bench = ready({ hungTimeouts: 2 });
     timeOut(bench);
-    bench.lane.onOverlongLine({ length: 2000, idText: "99", hasMethod: false });
+    bench.lane.onOverlongLine({ bytes: 2000, idText: "99", hasMethod: false });
     timeOut(bench);
     expect(restarts(bench)).toBe(0);
   });

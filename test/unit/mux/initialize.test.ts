@@ -1,12 +1,13 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { RequestMessage } from "../../../src/jsonrpc/message.ts";
+import { readMessage, type RequestMessage } from "../../../src/jsonrpc/message.ts";
 import { answerInitialize } from "../../../src/mux/initialize.ts";
 import type { UpstreamHandshake } from "../../../src/mux/upstream.ts";
 import { idText, inAnyOrder, keyText, memberText, objectText, otherMembers, stringText } from "../../support/json-text.ts";
 
 function initialize(protocolVersion: unknown): RequestMessage {
-  return { kind: "request", id: 1, method: "initialize", params: { protocolVersion, capabilities: {} } };
+  const params = { protocolVersion, capabilities: {} };
+  return readMessage(JSON.stringify({ jsonrpc: "2.0", id: 1, method: "initialize", params })) as RequestMessage;
 }
 
 function handshake(resultText: string): UpstreamHandshake {
@@ -30,7 +31,7 @@ describe("answerInitialize", () => {
   });
 
   it("answers a client that sent no params", () => {
-    const request: RequestMessage = { kind: "request", id: 1, method: "initialize", params: undefined };
+    const request = readMessage('{"jsonrpc":"2.0","id":1,"method":"initialize"}') as RequestMessage;
     expect(answerInitialize(handshake(RESULT), request, "1").protocolVersion).toBe("2025-11-25");
   });
 

@@ -2,6 +2,7 @@ import * as fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { EventLog } from "../../../src/mux/event-log.ts";
 import { KeptEvents } from "../../../src/mux/kept-events.ts";
+import { UNGUARDED } from "../support/defects.ts";
 
 beforeEach(() => {
   vi.useFakeTimers({ now: 0 });
@@ -13,7 +14,7 @@ afterEach(() => {
 
 function log(limits: { readonly maxBytes?: number; readonly maxAgeMs?: number; readonly maxEvents?: number } = {}): EventLog {
   const { maxBytes = 1000, maxAgeMs = 1000, maxEvents = 100 } = limits;
-  return new EventLog({ replayMaxBytes: maxBytes, replayMaxAgeMs: maxAgeMs, replayMaxEvents: maxEvents }, Date.now);
+  return new EventLog({ replayMaxBytes: maxBytes, replayMaxAgeMs: maxAgeMs, replayMaxEvents: maxEvents }, Date.now, UNGUARDED);
 }
 
 function texts(kept: KeptEvents): string[] {

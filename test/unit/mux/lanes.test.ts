@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { listen } from "../support/lane-bench.ts";
+import { answerOfServer, listen } from "../support/lane-bench.ts";
 import { type Client, IDLE_TIMEOUT_MS, LanesBench } from "../support/lanes-bench.ts";
 
 beforeEach(() => {
@@ -170,7 +170,7 @@ describe("a private server without a session", () => {
   it("is ended where it refused the client's initialize, and the client is told what it said", () => {
     const bench = new LanesBench();
     const client = bench.connect();
-    bench.servers[0]?.lane.onRefused('{"jsonrpc":"2.0","id":0,"error":{"code":-32602,"message":"no"}}');
+    bench.servers[0]?.lane.onRefused(answerOfServer('{"jsonrpc":"2.0","id":0,"error":{"code":-32602,"message":"no"}}'));
     expect(client.exchange.response).toBe('{"jsonrpc":"2.0","id":"i","error":{"code":-32602,"message":"no"}}');
     expect([client.session(), bench.servers[0]?.stopCount]).toEqual([undefined, 1]);
   });
@@ -190,7 +190,7 @@ describe("a private server without a session", () => {
     vi.advanceTimersByTime(999);
     expect(client.exchange.isFinished).toBe(false);
     vi.advanceTimersByTime(1);
-    bench.servers[0]?.lane.onRefused('{"jsonrpc":"2.0","id":0,"error":{"code":1,"message":"too late"}}');
+    bench.servers[0]?.lane.onRefused(answerOfServer('{"jsonrpc":"2.0","id":0,"error":{"code":1,"message":"too late"}}'));
     expect([client.exchange.outcome, bench.servers[0]?.stopCount]).toEqual(["UPSTREAM_NOT_READY", 1]);
   });
 

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { listen } from "../support/lane-bench.ts";
+import { answerOfServer, listen } from "../support/lane-bench.ts";
 import { IDLE_TIMEOUT_MS, LanesBench } from "../support/lanes-bench.ts";
 
 beforeEach(() => {
@@ -38,7 +38,7 @@ describe("the limit of private servers", () => {
   it("has room again after every way in which a server without a session can end", async () => {
     const bench = new LanesBench({ maxPrivateServers: 1 });
     const refused = bench.connect();
-    bench.servers.at(-1)?.lane.onRefused('{"jsonrpc":"2.0","id":0,"error":{"code":1,"message":"no"}}');
+    bench.servers.at(-1)?.lane.onRefused(answerOfServer('{"jsonrpc":"2.0","id":0,"error":{"code":1,"message":"no"}}'));
     await bench.servers.at(-1)?.end();
     const left = bench.connect();
     left.exchange.onDisconnect?.();

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { classify, type NotificationMessage } from "../../../src/jsonrpc/message.ts";
+import { type NotificationMessage, readMessage } from "../../../src/jsonrpc/message.ts";
 import { deliverProgress } from "../../../src/mux/progress.ts";
 import { idText } from "../../support/json-text.ts";
 import { CallBench } from "../support/calls.ts";
@@ -11,7 +11,7 @@ function progressText(token: string): string {
 
 /** The server shows progress at the time 60, which is worth 100 more to the call it is for. */
 function deliver({ table }: CallBench, text: string): boolean {
-  return deliverProgress(table, classify(JSON.parse(text)) as NotificationMessage, text, 60);
+  return deliverProgress(table, readMessage(text) as NotificationMessage, 60);
 }
 
 describe("progress of the server", () => {

@@ -21,17 +21,33 @@ function ready(limits?: ConstructorParameters<typeof PrivateLaneBench>[0]): Priv
 
 const ROOTS = { id: "r", method: "roots/list" };
 
+/** The ids of the requests that stand on a stream of the client, in order. */
+function askedIds(texts: readonly string[]): number[] {
+  return messages(texts).flatMap(({ id, method }) => (method === undefined || id === undefined ? [] : [Number(id)]));
+}
+
+/** The server asks its client, which listens. @returns the id that the client knows the request by. */
+function ask(bench: PrivateLaneBench, message: object = ROOTS): number {
+  const stream = listen(bench.session);
+  bench.say({ ...message });
+  const [id] = askedIds(stream.texts);
+  if (id === undefined) throw new Error("the client was not asked");
+  return id;
+}
+
 describe("a request of a private server", () => {
   it("is asked under an id that is minted here, and the answer comes back under the server's own", () => {
     const bench = ready();
     const stream = listen(bench.session);
     bench.say(ROOTS);
     bench.say({ ...ROOTS, id: 7 });
+    const [first = 0, second] = askedIds(stream.texts);
+    expect(second).toBe(first + 1);
     expect(messages(stream.texts)).toEqual([
-      { id: 1, method: "roots/list" },
-      { id: 2, method: "roots/list" },
+      { id: first, method: "roots/list" },
+      { id: second, method: "roots/list" },
     ]);
-    for (const id of [2, 1]) expect(bench.answer({ id, result: { roots: [] } })).toBeUndefined();
+    for (const id of [second, first]) expect(bench.answer({ id, result: { roots: [] } })).toBeUndefined();
     expect(bench.heard()).toEqual([
       { id: 7, result: { roots: [] } },
       { id: "r", result: { roots: [] } },
@@ -46,10 +62,10 @@ describe("a request of a private server", () => {
 
   it("gets the first answer only, and none that nobody asked for", () => {
     const bench = ready();
-    bench.say(ROOTS);
-    for (const id of [5, "r", "1"]) expect(bench.answer({ id, result: {} })).toBeUndefined();
-    bench.answer({ id: 1, error: { code: -1, message: "declined" } });
-    bench.answer({ id: 1, result: {} });
+    const id = ask(bench);
+    for (const other of [id + 4, "r", String(id)]) expect(bench.answer({ id: other, result: {} })).toBeUndefined();
+    bench.answer({ id, error: { code: -1, message: "declined" } });
+    bench.answer({ id, result: {} });
     expect(bench.heard()).toEqual([{ id: "r", error: { code: -1, message: "declined" } }]);
   });
 
@@ -58,12 +74,13 @@ describe("a request of a private server", () => {
     const call = bench.request(bench.session, { method: "tools/call" });
     bench.say(ROOTS);
     bench.say({ method: "notifications/cancelled", params: { requestId: "r", reason: "late" } });
+    const [id] = askedIds(call.emitted);
     expect(messages(call.emitted)).toEqual([
-      { id: 1, method: "roots/list" },
-      { method: "notifications/cancelled", params: { requestId: 1, reason: "late" } },
+      { id, method: "roots/list" },
+      { method: "notifications/cancelled", params: { requestId: id, reason: "late" } },
     ]);
     bench.heard();
-    bench.answer({ id: 1, result: {} });
+    bench.answer({ id, result: {} });
     expect(bench.heard()).toEqual([]);
   });
 
@@ -71,20 +88,21 @@ describe("a request of a private server", () => {
     const bench = ready();
     const call = bench.request(bench.session, { method: "tools/call" });
     bench.say(ROOTS);
-    bench.say({ method: "notifications/cancelled", params: { requestId: 1 } });
+    const [id] = askedIds(call.emitted);
+    bench.say({ method: "notifications/cancelled", params: { requestId: id } });
     expect([call.emitted.length, bench.dropped.notifications]).toEqual([1, 1]);
     bench.heard();
-    bench.answer({ id: 1, result: {} });
+    bench.answer({ id, result: {} });
     expect(bench.heard()).toEqual([{ id: "r", result: {} }]);
   });
 
   it("has the client's progress under the server's own token, and only while it is open", () => {
     const bench = ready();
-    bench.say({ ...ROOTS, params: { _meta: { progressToken: "t" } } });
-    const progress = { method: "notifications/progress", params: { progressToken: 1, progress: 0.5 } };
+    const id = ask(bench, { ...ROOTS, params: { _meta: { progressToken: "t" } } });
+    const progress = { method: "notifications/progress", params: { progressToken: id, progress: 0.5 } };
     expect(bench.notify(bench.session, progress)).toBeUndefined();
     expect(bench.heard()).toEqual([{ method: "notifications/progress", params: { progressToken: "t", progress: 0.5 } }]);
-    bench.answer({ id: 1, result: {} });
+    bench.answer({ id, result: {} });
     bench.heard();
     bench.notify(bench.session, progress);
     expect(bench.heard()).toEqual([]);
@@ -92,10 +110,11 @@ describe("a request of a private server", () => {
 
   it("is refused once too many wait for the client", () => {
     const bench = ready({ maxQueuedBytes: 1_000_000 });
-    for (let id = 0; id < 1024; id++) bench.say({ ...ROOTS, id });
+    const first = ask(bench, { ...ROOTS, id: 0 });
+    for (let id = 1; id < 1024; id++) bench.say({ ...ROOTS, id });
     bench.say({ ...ROOTS, id: "one more" });
     expect(bench.heard()).toMatchObject([{ id: "one more", error: { code: -32_000 } }]);
-    bench.answer({ id: 1, result: {} });
+    bench.answer({ id: first, result: {} });
     bench.say({ ...ROOTS, id: "again" });
     expect(bench.heard()).toEqual([{ id: 0, result: {} }]);
   });
@@ -108,8 +127,9 @@ describe("a request of a private server", () => {
     expect([bench.heard(), stream.texts.length]).toEqual([[], 1]);
     vi.advanceTimersByTime(1);
     expect(bench.heard()).toMatchObject([{ id: "r", error: { code: -32_001 } }]);
-    expect(stream.texts.at(-1)).toContain('"notifications/cancelled","params":{"requestId":1');
-    expect([bench.answer({ id: 1, result: {} }), bench.heard()]).toEqual([undefined, []]);
+    const [id] = askedIds(stream.texts);
+    expect(stream.texts.at(-1)).toContain(`"notifications/cancelled","params":{"requestId":${id},`);
+    expect([bench.answer({ id, result: {} }), bench.heard()]).toEqual([undefined, []]);
   });
 
   it("ends with its server: an answer to it never reaches the next one", () => {
@@ -119,29 +139,30 @@ describe("a request of a private server", () => {
     bench.start();
     const stream = listen(bench.session);
     bench.say(ROOTS);
-    bench.answer({ id: 1, result: { from: "the past" } });
+    const [past = 0, id] = askedIds(stream.texts);
+    bench.answer({ id: past, result: { from: "the past" } });
     expect(bench.heard()).toEqual([]);
     expect(messages(stream.texts)).toEqual([
-      { id: 1, method: "roots/list" },
-      { method: "notifications/cancelled", params: { requestId: 1, reason: "the MCP server has stopped" } },
-      { id: 2, method: "roots/list" },
+      { id: past, method: "roots/list" },
+      { method: "notifications/cancelled", params: { requestId: past, reason: "the MCP server has stopped" } },
+      { id: past + 1, method: "roots/list" },
     ]);
-    bench.answer({ id: 2, result: {} });
+    bench.answer({ id, result: {} });
     expect(bench.heard()).toEqual([{ id: "r", result: {} }]);
   });
 
   it("ends with its session", () => {
     const bench = ready();
-    bench.say(ROOTS);
+    const id = ask(bench);
     bench.lane.endSession(bench.session);
-    bench.answer({ id: 1, result: {} });
+    bench.answer({ id, result: {} });
     vi.advanceTimersByTime(10 * TIMEOUT_MS);
     expect([bench.heard(), bench.left.count]).toEqual([[], 1]);
   });
 
   it("is refused where it is longer than a message may be: the server would wait for ever", () => {
     const bench = ready();
-    bench.lane.onOverlongLine({ length: 5000, idText: '"r"', hasMethod: true });
+    bench.lane.onOverlongLine({ bytes: 5000, idText: '"r"', hasMethod: true });
     expect(bench.heard()).toMatchObject([{ id: "r", error: { code: -32_600 } }]);
   });
 
@@ -158,14 +179,14 @@ describe("a request of a private server", () => {
 
   it("makes the client wait with its answer where the server does not read", () => {
     const bench = ready({ maxQueuedBytes: 200 });
-    bench.say(ROOTS);
+    const id = ask(bench);
     bench.upstream.isReading = false;
     bench.notify(bench.session, { method: "notifications/x", params: { text: "x".repeat(300) } });
-    expect(bench.answer({ id: 1, result: {} })).toBe("OVERLOADED");
+    expect(bench.answer({ id, result: {} })).toBe("OVERLOADED");
     bench.upstream.stop();
     bench.upstream.isRunning = true;
     bench.upstream.isReading = true;
-    expect(bench.answer({ id: 1, result: {} })).toBeUndefined();
+    expect(bench.answer({ id, result: {} })).toBeUndefined();
     expect(bench.heard()).toEqual([{ id: "r", result: {} }]);
   });
 });
@@ -177,7 +198,7 @@ describe("the time of a client's request", () => {
     bench.say(ROOTS);
     vi.advanceTimersByTime(5 * TIMEOUT_MS);
     expect(call.isFinished).toBe(false);
-    bench.answer({ id: 1, result: {} });
+    bench.answer({ id: askedIds(call.emitted)[0], result: {} });
     vi.advanceTimersByTime(TIMEOUT_MS - 1);
     expect(call.isFinished).toBe(false);
     vi.advanceTimersByTime(1);
@@ -189,7 +210,7 @@ describe("the time of a client's request", () => {
     const call = bench.request(bench.session, { method: "tools/call" });
     bench.say(ROOTS);
     vi.advanceTimersByTime(TIMEOUT_MS - 1);
-    bench.answer({ id: 1, result: {} });
+    bench.answer({ id: askedIds(call.emitted)[0], result: {} });
     vi.advanceTimersByTime(TIMEOUT_MS - 1);
     expect(call.isFinished).toBe(false);
     vi.advanceTimersByTime(1);

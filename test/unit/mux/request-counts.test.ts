@@ -1,10 +1,9 @@
 import * as fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { RequestMessage } from "../../../src/jsonrpc/message.ts";
 import { CallSlots } from "../../../src/mux/call-slots.ts";
 import type { LaneLimits } from "../../../src/mux/lane-limits.ts";
 import type { Session } from "../../../src/mux/session.ts";
-import { fromClient, LaneBench } from "../support/lane-bench.ts";
+import { LaneBench, requestOfClient } from "../support/lane-bench.ts";
 import { RecordedExchange } from "../support/recorded-exchange.ts";
 
 const LIMITS: Partial<LaneLimits> = {
@@ -71,10 +70,10 @@ class Scene {
   }
 
   initialize(): void {
-    const message = fromClient({ id: ++this.#lastNumber, method: "initialize", params: {} });
+    const request = requestOfClient({ id: ++this.#lastNumber, method: "initialize", params: {} });
     const exchange = new RecordedExchange(String(this.#lastNumber), Date.now());
     this.exchanges.push(exchange);
-    this.bench.lane.initialize(exchange, message.message as RequestMessage, message.text.length, () => undefined);
+    this.bench.lane.initialize(exchange, request, () => undefined);
   }
 
   cancel(index: number): void {
@@ -96,7 +95,7 @@ class Scene {
     const [id] = this.asked.keys();
     if (id === undefined) return;
     this.asked.delete(id);
-    if (answer === "too long") this.bench.lane.onOverlongLine({ length: 2000, idText: JSON.stringify(id), hasMethod: false });
+    if (answer === "too long") this.bench.lane.onOverlongLine({ bytes: 2000, idText: JSON.stringify(id), hasMethod: false });
     else this.bench.say({ id, ...answer });
   }
 

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { EventLog } from "../../../src/mux/event-log.ts";
 import { EventStream, parseEventId } from "../../../src/mux/event-stream.ts";
 import { SessionStreams } from "../../../src/mux/session-streams.ts";
+import { UNGUARDED } from "../support/defects.ts";
 import { RecordedSink } from "../support/recorded-sink.ts";
 
 const MAX_AGE_MS = 1000;
@@ -12,7 +13,7 @@ let streams: SessionStreams;
 
 beforeEach(() => {
   vi.useFakeTimers({ now: 0 });
-  log = new EventLog({ replayMaxBytes: 10_000, replayMaxAgeMs: MAX_AGE_MS, replayMaxEvents: 100 }, Date.now);
+  log = new EventLog({ replayMaxBytes: 10_000, replayMaxAgeMs: MAX_AGE_MS, replayMaxEvents: 100 }, Date.now, UNGUARDED);
   streams = new SessionStreams(log);
 });
 

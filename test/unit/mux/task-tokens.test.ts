@@ -1,8 +1,13 @@
 import { describe, expect, it } from "vitest";
-import { type ClientMessage, readClientMessage } from "../../../src/jsonrpc/client-message.ts";
-import { classify, type RequestMessage } from "../../../src/jsonrpc/message.ts";
+import {
+  isCreateTaskResult,
+  type NotificationMessage,
+  readMessage,
+  type RequestMessage,
+  type ResponseMessage,
+} from "../../../src/jsonrpc/message.ts";
 import { ForwardedRequests } from "../../../src/mux/forwarded-requests.ts";
-import { isCreateTaskResult, TaskTokens } from "../../../src/mux/task-tokens.ts";
+import { TaskTokens } from "../../../src/mux/task-tokens.ts";
 
 describe("the progress token of a task", () => {
   it("stands for its owner until that is over, or until nobody runs tasks any more", () => {
@@ -38,29 +43,28 @@ describe("the progress token of a task", () => {
     [null, false],
     [undefined, false],
   ])("is kept for a result that is %j: %s", (result, isKept) => {
-    expect(isCreateTaskResult(result)).toBe(isKept);
+    const error = result === undefined ? { code: 1, message: "no" } : undefined;
+    const response = readMessage(JSON.stringify({ jsonrpc: "2.0", id: 1, result, error })) as ResponseMessage;
+    expect(isCreateTaskResult(response)).toBe(isKept);
   });
 });
 
-function fromClient(text: string): ClientMessage {
-  const message = readClientMessage(text);
-  if ("code" in message) throw new Error(message.reason);
-  return message;
-}
-
 describe("a client that answers a request of the server with a task", () => {
   const request = '{"jsonrpc":"2.0","id":"q","method":"sampling/createMessage","params":{"_meta":{"progressToken":"t"},"task":{}}}';
-  const progress = '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":0.50}}';
+  const progress = (token: string): string =>
+    `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":${token},"progress":0.50}}`;
 
   it.each([
-    ['{"task":{"taskId":"a"}}', progress.replace('"progressToken":1', '"progressToken":"t"')],
+    ['{"task":{"taskId":"a"}}', progress('"t"')],
     ['{"role":"assistant"}', undefined],
   ])("with %s: its later progress reaches the server as %s", (result, carried) => {
     const forwarded = new ForwardedRequests();
-    forwarded.add(classify(JSON.parse(request)) as RequestMessage, request, 1000);
-    forwarded.answer(fromClient(`{"jsonrpc":"2.0","id":1,"result":${result}}`));
-    expect(forwarded.progress(fromClient(progress))).toBe(carried);
+    const asked = forwarded.add(readMessage(request) as RequestMessage, 1000);
+    const { id } = JSON.parse(asked) as { id: number };
+    forwarded.answer(readMessage(`{"jsonrpc":"2.0","id":${id},"result":${result}}`) as ResponseMessage);
+    const later = readMessage(progress(String(id))) as NotificationMessage;
+    expect(forwarded.progress(later)).toBe(carried);
     forwarded.clear();
-    expect(forwarded.progress(fromClient(progress))).toBeUndefined();
+    expect(forwarded.progress(later)).toBeUndefined();
   });
 });

@@ -45,11 +45,9 @@ describe("where the tools of a server have to be known", () => {
     const session = bench.join();
     bench.start(CAPABLE);
     const exchange = bench.request(session, CALL);
-    expect([bench.upstream.takeRead().map((line) => (JSON.parse(line) as JsonObject)["method"]), exchange.outcome]).toEqual([
-      ["tools/list"],
-      undefined,
-    ]);
-    bench.say({ id: 1, result: { tools: [{ name: "a" }] } });
+    const heard = bench.heard();
+    expect([heard.map(({ method }) => method), exchange.outcome]).toEqual([["tools/list"], undefined]);
+    bench.say({ id: heard[0]?.["id"], result: { tools: [{ name: "a" }] } });
     expect([watcher.told, heardMethods(bench)]).toEqual([[[1, ["a"]]], ["tools/call"]]);
   });
 
@@ -103,8 +101,9 @@ describe("where the tools of a server have to be known", () => {
     bench.reply("tools/list", { result: { tools: [] } });
     bench.say({ method: "notifications/tools/list_changed" });
     bench.request(bench.join(), CALL);
-    expect(heardMethods(bench)).toEqual(["tools/list", "tools/call"]);
-    bench.say({ id: 2, result: { tools: [{ name: "new" }] } });
+    const heard = bench.heard();
+    expect(heard.map(({ method }) => method)).toEqual(["tools/list", "tools/call"]);
+    bench.say({ id: heard[0]?.["id"], result: { tools: [{ name: "new" }] } });
     expect(watcher.told).toEqual([
       [1, []],
       [1, ["new"]],
@@ -117,12 +116,13 @@ describe("where the tools of a server have to be known", () => {
     bench.reply("tools/list", { result: { tools: [] } });
     const session = bench.join();
     const running = bench.request(session, CALL);
+    const [{ id } = {}] = bench.heard();
     const waiting = ["b", "b", "wrong", "a"].map((name) => bench.request(session, { method: "tools/call", params: { name } }));
     bench.say({ method: "notifications/tools/list_changed" });
     bench.reply("tools/list", { result: { tools: [{ name: "a" }] } });
     const refused = ["TOOL_NOT_FOUND", "TOOL_NOT_FOUND", { isError: true }];
     expect([watcher.told.length, waiting.map(({ outcome }) => outcome)]).toEqual([2, [...refused, undefined]]);
-    bench.say({ id: 2, result: {} });
+    bench.say({ id, result: {} });
     expect([running.outcome, heardMethods(bench), bench.lane.load.requestsInFlight]).toEqual([{}, ["tools/call"], 1]);
   });
 

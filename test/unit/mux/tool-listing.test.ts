@@ -12,7 +12,7 @@ class Bench {
   readonly listed: (unknown[] | undefined)[] = [];
   readonly outdated: boolean[] = [];
   readonly log = new RecordedLog();
-  readonly #answers: ((result: unknown) => void)[] = [];
+  readonly #answers: ((resultText: string | undefined) => void)[] = [];
   readonly listing = new ToolListing({
     ask: (params, onResult) => {
       this.asked.push(params);
@@ -32,7 +32,7 @@ class Bench {
 
   /** The server answers the oldest request. */
   answer(result: unknown): void {
-    this.#answers.shift()?.(result);
+    this.#answers.shift()?.(result === undefined ? undefined : JSON.stringify(result));
   }
 }
 

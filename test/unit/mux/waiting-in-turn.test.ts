@@ -56,7 +56,7 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
   it.each<[string, (bench: LaneBench, running: { session: Session; exchange: RecordedExchange; id: unknown }) => void, string[]]>([
     ["answered", (bench, { id }) => bench.say({ id, result: {} }), []],
     ["answered with an error", (bench, { id }) => bench.say({ id, error: { code: 1, message: "no" } }), []],
-    ["answered with too much", (bench, { id }) => bench.lane.onOverlongLine({ length: 2000, idText: String(id), hasMethod: false }), []],
+    ["answered with too much", (bench, { id }) => bench.lane.onOverlongLine({ bytes: 2000, idText: String(id), hasMethod: false }), []],
     [
       "cancelled",
       (bench, { session }) => bench.notify(session, { method: "notifications/cancelled", params: { requestId: "running" } }),

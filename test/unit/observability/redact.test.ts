@@ -95,4 +95,26 @@ describe("Secrets", () => {
     expect(redactJson('{"a":["key \\u0061bc123xyz"]}')).toBe('{"a":["key ***"]}');
     expect(redactJson('{ "a": 1.0, "b": "\\u0061" }')).toBe('{ "a": 1.0, "b": "\\u0061" }');
   });
+
+  it("masks names in JSON text, too, and keeps it valid", () => {
+    const { redactJson } = new Secrets({ API_KEY: 'abc"123\\xyz' });
+    const text = '{"abc\\"123\\\\xyz":{"\\u0061bc\\"123\\u005cxyz!":["abc\\"123\\\\xyz"]},"n":1e400}';
+    expect(redactJson(text)).toBe('{"***":{"***!":["***"]},"n":1e400}');
+  });
+
+  it.each([
+    ["{", '{"a":', "}"],
+    ["[", "[", "]"],
+  ])("masks JSON text of a million levels of %s", (_kind, open, close) => {
+    const { redactJson } = new Secrets({ API_KEY: "abc123xyz" });
+    const nested = (value: string): string => open.repeat(1_000_000) + value + close.repeat(1_000_000);
+    const masked = redactJson(nested('{"abc123xyz":"\\u0061bc123xyz"}'));
+    // Compared as a whole, it would be shown as a whole.
+    expect(masked === nested('{"***":"***"}')).toBe(true);
+  });
+
+  it("masks nothing of JSON text when there are no secrets, whatever is in it", () => {
+    const text = '{"a":"\\u0061"}';
+    expect(new Secrets({}).redactJson(text)).toBe(text);
+  });
 });

@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from "vitest";
 import { Counters } from "../../../src/counters.ts";
 import type { SidecarError } from "../../../src/errors.ts";
 import type { Exchange } from "../../../src/mux/exchange.ts";
-import type { ClientMessage } from "../../../src/jsonrpc/client-message.ts";
+import type { RequestMessage } from "../../../src/jsonrpc/message.ts";
 import type { Session } from "../../../src/mux/session.ts";
 import type { CallRules } from "../../../src/policy/call-rules.ts";
 import { createCallRates } from "../../../src/policy/call-rates.ts";
@@ -10,7 +10,7 @@ import { GuardedLane } from "../../../src/policy/guarded-lane.ts";
 import { LaneTools } from "../../../src/policy/lane-tools.ts";
 import { createToolLimits } from "../../../src/policy/tool-limits.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
-import { fromClient, LaneBench } from "../support/lane-bench.ts";
+import { LaneBench, requestOfClient } from "../support/lane-bench.ts";
 import { RecordedExchange } from "../support/recorded-exchange.ts";
 import { newSession } from "../support/sessions.ts";
 
@@ -45,8 +45,8 @@ describe("a call with wrong arguments that is carried", () => {
     bench.start({ tools: {} });
     bench.reply("tools/list", { result });
     for (const id of [1, 2, 3]) {
-      const request = fromClient({ id, method: "tools/call", params: { name: "search", arguments: {} } });
-      guarded.request(session, new RecordedExchange(String(id), Date.now()), request, "tools/call");
+      const request = requestOfClient({ id, method: "tools/call", params: { name: "search", arguments: {} } });
+      guarded.request(session, new RecordedExchange(String(id), Date.now()), request);
     }
     for (let times = 0; times < 5; times++) {
       bench.say({ method: "notifications/tools/list_changed" });
@@ -69,7 +69,7 @@ describe.each(Object.entries(RULES))("a call under %s", (_name, rule) => {
         throw new Error("not expected");
       };
       const lane = {
-        request: (_session: Session, _exchange: Exchange, _request: ClientMessage, method: string) => void carried.push(method),
+        request: (_session: Session, _exchange: Exchange, { method }: RequestMessage) => void carried.push(method),
         refuse: (exchange: Exchange, error: SidecarError) => exchange.fail(error),
         respond: unused,
         notify: unused,
@@ -82,8 +82,8 @@ describe.each(Object.entries(RULES))("a call under %s", (_name, rule) => {
       tools.onTools([{ name: "search", inputSchema: { type: "object" } }], 1);
       const guarded = new GuardedLane(lane, rules, tools);
       const exchange = new RecordedExchange("1", 0);
-      const request = fromClient({ id: 1, method: "tools/call", params: { name, arguments: {} } });
-      guarded.request(newSession(), exchange, request, "tools/call");
+      const request = requestOfClient({ id: 1, method: "tools/call", params: { name, arguments: {} } });
+      guarded.request(newSession(), exchange, request);
       expect([exchange.outcome, carried]).toEqual(["TOOL_NOT_FOUND", []]);
     },
   );

@@ -2,6 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { isJsonObject, type JsonObject } from "../../../src/jsonrpc/message.ts";
 import { filterToolsList } from "../../../src/policy/tool-list-answer.ts";
+import { nodeOf, poisonEngine, referenceValue } from "../support/json-reference.ts";
 import { keyText, memberText, objectText, otherMembers, valueText, whitespace } from "../../support/json-text.ts";
 
 const HIDDEN = "hidden";
@@ -35,7 +36,7 @@ const elementText = fc
   .map((parts) => parts.join(""));
 
 function isSeen(text: string): boolean {
-  const tool: unknown = JSON.parse(text);
+  const tool = referenceValue(text);
   return isJsonObject(tool) && isVisible(tool) && colonsIn(text) === colonsIn(JSON.stringify(tool));
 }
 
@@ -133,11 +134,12 @@ describe("the answer to tools/list", () => {
         const list = elements.length === 0 ? inEmptyList : elements.join(",");
         const head = `{${[...inEnvelope, `"result":{${[...inResult, '"tools":['].join(",")}`].join(",")}`;
         const body = `${head}${list}]}}`;
+        poisonEngine(nodeOf(body));
         const answer = filtered(body);
         const kept = elements.map((element) => element.trim()).filter(isSeen);
-        const expected = JSON.parse(body) as { result: { tools: unknown[] } };
-        expected.result.tools = kept.map((text) => JSON.parse(text) as unknown);
-        expect(JSON.parse(answer)).toEqual(expected);
+        const expected = referenceValue(body) as { result: { tools: unknown[] } };
+        expected.result.tools = kept.map((text) => referenceValue(text));
+        expect(referenceValue(answer)).toEqual(expected);
         expect([answer.slice(0, head.length), answer.slice(-3)]).toEqual([head, "]}}"]);
         let rest = answer.slice(head.length, -3).trim();
         for (const [index, text] of kept.entries()) {

@@ -1,6 +1,13 @@
 import { Counters } from "../../../src/counters.ts";
-import { type ClientMessage, readClientMessage } from "../../../src/jsonrpc/client-message.ts";
-import { classify, type JsonObject } from "../../../src/jsonrpc/message.ts";
+import { readClientMessage } from "../../../src/jsonrpc/client-message.ts";
+import {
+  idTextOf,
+  type JsonObject,
+  type Message,
+  readMessage,
+  type RequestMessage,
+  type ResponseMessage,
+} from "../../../src/jsonrpc/message.ts";
 import type { CallTerms } from "../../../src/mux/call-terms.ts";
 import { EventLog } from "../../../src/mux/event-log.ts";
 import { Lane } from "../../../src/mux/lane.ts";
@@ -13,6 +20,7 @@ import { SessionStreams } from "../../../src/mux/session-streams.ts";
 import { SharedRules } from "../../../src/mux/shared-rules.ts";
 import type { RetryMode } from "../../../src/retry.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
+import { UNGUARDED } from "./defects.ts";
 import { RecordedExchange } from "./recorded-exchange.ts";
 import { RecordedSink } from "./recorded-sink.ts";
 import { RecordedUpstream } from "./recorded-upstream.ts";
@@ -31,9 +39,23 @@ const LIMITS: LaneLimits = {
 };
 
 /** A message as a client sent it. */
-export function fromClient(message: JsonObject | string): ClientMessage {
+export function fromClient(message: JsonObject | string): Message {
   const read = readClientMessage(typeof message === "string" ? message : JSON.stringify({ jsonrpc: "2.0", ...message }));
   if ("code" in read) throw new Error(read.reason);
+  return read;
+}
+
+/** A request as a client sent it. */
+export function requestOfClient(message: JsonObject | string): RequestMessage {
+  const read = fromClient(message);
+  if (read.kind !== "request") throw new Error("no request");
+  return read;
+}
+
+/** An answer as the server wrote it. */
+export function answerOfServer(text: string): ResponseMessage {
+  const read = readMessage(text);
+  if (read.kind !== "response") throw new Error("no response");
   return read;
 }
 
@@ -53,7 +75,7 @@ function endBySelf(session: Session): void {
 /** A real lane between a server that is played here and sessions whose streams are read here. The clock is the fake one of the test. */
 export class LaneBench {
   readonly upstream = new RecordedUpstream();
-  readonly eventLog = new EventLog({ replayMaxBytes: 100_000, replayMaxAgeMs: 100_000, replayMaxEvents: 100 }, Date.now);
+  readonly eventLog = new EventLog({ replayMaxBytes: 100_000, replayMaxAgeMs: 100_000, replayMaxEvents: 100 }, Date.now, UNGUARDED);
   readonly log = new RecordedLog();
   readonly lane: Lane;
   readonly counters = new Counters();
@@ -114,9 +136,9 @@ export class LaneBench {
   /** The server says this. */
   say(message: JsonObject | string): void {
     const text = typeof message === "string" ? message : JSON.stringify({ jsonrpc: "2.0", ...message });
-    const read = classify(JSON.parse(text));
+    const read = readMessage(text);
     if (read.kind === "invalid") throw new Error(read.reason);
-    this.lane.onMessage(read, text);
+    this.lane.onMessage(read);
   }
 
   /** What the server has read since this was last asked. */
@@ -142,22 +164,24 @@ export class LaneBench {
     acceptedAtMs = Date.now(),
     terms?: CallTerms,
   ): RecordedExchange {
-    const request = fromClient(typeof message === "string" ? message : { id: 1, ...message });
-    if (request.message.kind !== "request" || request.idSpan === undefined) throw new Error("no request");
-    const idText = request.text.slice(request.idSpan.start, request.idSpan.end);
-    const exchange = new RecordedExchange(idText, acceptedAtMs, readsStreams);
-    this.lane.request(session, exchange, request, request.message.method, terms);
+    const request = requestOfClient(typeof message === "string" ? message : { id: 1, ...message });
+    const exchange = new RecordedExchange(idTextOf(request), acceptedAtMs, readsStreams);
+    this.lane.request(session, exchange, request, terms);
     return exchange;
   }
 
   /** @returns the code of the error, if there is one. */
   notify(session: Session, message: JsonObject): string | undefined {
-    return this.lane.notify(session, fromClient(message), String(message["method"]))?.code;
+    const notification = fromClient(message);
+    if (notification.kind !== "notification") throw new Error("no notification");
+    return this.lane.notify(session, notification)?.code;
   }
 
   /** @returns the code of the error, if there is one. */
   answer(message: JsonObject): string | undefined {
-    return this.lane.answer(fromClient(message))?.code;
+    const response = fromClient(message);
+    if (response.kind !== "response") throw new Error("no response");
+    return this.lane.answer(response)?.code;
   }
 }
 

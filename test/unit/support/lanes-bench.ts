@@ -1,4 +1,4 @@
-import type { JsonObject, RequestMessage } from "../../../src/jsonrpc/message.ts";
+import type { JsonObject } from "../../../src/jsonrpc/message.ts";
 import type { Isolation } from "../../../src/isolation.ts";
 import { EventLog } from "../../../src/mux/event-log.ts";
 import { Lanes, type PrivateLane } from "../../../src/mux/lanes.ts";
@@ -7,7 +7,8 @@ import { SessionStore } from "../../../src/mux/session-store.ts";
 import type { SessionStreams } from "../../../src/mux/session-streams.ts";
 import { PrivateRules } from "../../../src/mux/private-rules.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
-import { fromClient, LaneBench } from "./lane-bench.ts";
+import { UNGUARDED } from "./defects.ts";
+import { LaneBench, requestOfClient } from "./lane-bench.ts";
 import { RecordedExchange } from "./recorded-exchange.ts";
 
 /** A private server that is played here: it ends when the test says so. */
@@ -74,7 +75,7 @@ export class LanesBench {
   readonly shared: LaneBench;
   readonly servers: PrivateServer[] = [];
   readonly sessions: SessionStore;
-  readonly eventLog = new EventLog({ replayMaxBytes: 100_000, replayMaxAgeMs: 1_000_000, replayMaxEvents: 100 }, Date.now);
+  readonly eventLog = new EventLog({ replayMaxBytes: 100_000, replayMaxAgeMs: 1_000_000, replayMaxEvents: 100 }, Date.now, UNGUARDED);
   readonly log = new RecordedLog();
   readonly lanes: Lanes;
 
@@ -99,10 +100,10 @@ export class LanesBench {
 
   /** A client calls `initialize`, with params or without. */
   connect(params: JsonObject | "none" = { capabilities: { sampling: {} } }): Client {
-    const message = fromClient({ id: "i", method: "initialize", ...(params === "none" ? {} : { params }) });
+    const request = requestOfClient({ id: "i", method: "initialize", ...(params === "none" ? {} : { params }) });
     const exchange = new RecordedExchange('"i"', Date.now());
     let session: Session | undefined;
-    this.lanes.initialize(exchange, message, message.message as RequestMessage, (opened) => {
+    this.lanes.initialize(exchange, request, (opened) => {
       if (exchange.isFinished) throw new Error("the session comes behind the answer");
       session = opened;
     });

@@ -1,6 +1,7 @@
 import { EventLog } from "../../../src/mux/event-log.ts";
 import { type Principal, Session, type SessionLane } from "../../../src/mux/session.ts";
 import { SessionStreams } from "../../../src/mux/session-streams.ts";
+import { UNGUARDED } from "./defects.ts";
 
 /** A lane that takes everything, and keeps whose sessions have ended. */
 export class IdleLane implements SessionLane {
@@ -32,7 +33,7 @@ export class IdleLane implements SessionLane {
 }
 
 export function newLog(): EventLog {
-  return new EventLog({ replayMaxBytes: 100_000, replayMaxAgeMs: 100_000, replayMaxEvents: 1000 }, Date.now);
+  return new EventLog({ replayMaxBytes: 100_000, replayMaxAgeMs: 100_000, replayMaxEvents: 1000 }, Date.now, UNGUARDED);
 }
 
 /** A session with streams of its own; `log` where it matters what is kept. */

@@ -1,6 +1,6 @@
 import { InitializeRequestSchema, JSONRPCNotificationSchema, LATEST_PROTOCOL_VERSION } from "@modelcontextprotocol/sdk/types.js";
 import { describe, expect, it } from "vitest";
-import { classify, type Message } from "../../../src/jsonrpc/message.ts";
+import { type Message, readMessage, type ResponseMessage } from "../../../src/jsonrpc/message.ts";
 import {
   HandshakeError,
   INITIALIZED_NOTIFICATION,
@@ -10,16 +10,23 @@ import {
 } from "../../../src/upstream/handshake.ts";
 
 function parse(text: string): Message {
-  const message = classify(JSON.parse(text));
+  const message = readMessage(text);
   if (message.kind === "invalid") throw new Error(message.reason);
+  return message;
+}
+
+function response(text: string): ResponseMessage {
+  const message = parse(text);
+  if (message.kind !== "response") throw new Error(`a ${message.kind}`);
   return message;
 }
 
 describe("the sidecar's own handshake", () => {
   it("asks for the newest legacy revision, declares no capabilities, and says who asks", () => {
-    const message = parse(initializeRequest({ name: "claw-mcp-stdio", version: "1.2.3" }));
-    expect(message).toEqual({
-      kind: "request",
+    const text = initializeRequest({ name: "claw-mcp-stdio", version: "1.2.3" });
+    expect(parse(text).kind).toBe("request");
+    expect(JSON.parse(text)).toEqual({
+      jsonrpc: "2.0",
       id: 0,
       method: "initialize",
       params: {
@@ -28,7 +35,7 @@ describe("the sidecar's own handshake", () => {
         clientInfo: { name: "claw-mcp-stdio", version: "1.2.3" },
       },
     });
-    expect(InitializeRequestSchema.safeParse(message).success).toBe(true);
+    expect(InitializeRequestSchema.safeParse(JSON.parse(text)).success).toBe(true);
   });
 
   it("says that it is initialized in one line of the protocol", () => {
@@ -54,26 +61,24 @@ describe("readHandshake", () => {
   it("keeps the text of the result, byte for byte", () => {
     const result = '{ "capabilities" : {"x":1.0}, "protocolVersion":"2025-\\u00306-18", "big":9007199254740993 }';
     const text = `{"id":0, "result": ${result} ,"jsonrpc":"2.0"}`;
-    expect(readHandshake(parse(text), text, 4, String)).toEqual({ generation: 4, resultText: result, protocolVersion: "2025-06-18" });
+    expect(readHandshake(response(text), 4, String)).toEqual({ generation: 4, resultText: result, protocolVersion: "2025-06-18" });
   });
 
   it("says what the server said where it refused", () => {
     const text = '{"jsonrpc":"2.0","id":0,"error":{"code":-32602,"message":"no key"}}';
-    expect(() => readHandshake(parse(text), text, 1, String)).toThrow(
-      'the MCP server refused initialize: {"code":-32602,"message":"no key"}',
-    );
+    expect(() => readHandshake(response(text), 1, String)).toThrow('the MCP server refused initialize: {"code":-32602,"message":"no key"}');
   });
 
   it("says no more than 500 characters of what the server said", () => {
     const error = JSON.stringify({ code: 1, message: "x".repeat(5000) });
     const text = `{"jsonrpc":"2.0","id":0,"error":${error}}`;
-    expect(() => readHandshake(parse(text), text, 1, String)).toThrow(
+    expect(() => readHandshake(response(text), 1, String)).toThrow(
       new HandshakeError("handshake-refused", `the MCP server refused initialize: ${error.slice(0, 500)}`),
     );
   });
 
   it.each(["null", "[]", '"2025-11-25"', "{}", '{"protocolVersion":20251125}'])("refuses %s for an InitializeResult", (result) => {
     const text = `{"jsonrpc":"2.0","id":0,"result":${result}}`;
-    expect(() => readHandshake(parse(text), text, 1, String)).toThrow("the MCP server answered initialize without a protocolVersion");
+    expect(() => readHandshake(response(text), 1, String)).toThrow("the MCP server answered initialize without a protocolVersion");
   });
 });

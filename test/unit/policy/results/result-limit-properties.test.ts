@@ -3,6 +3,7 @@ import * as fc from "fast-check";
 import assert from "node:assert/strict";
 import { describe, expect, it } from "vitest";
 import { limitBody } from "../../../../src/policy/results/result-limit.ts";
+import { nodeOf, poisonEngine, referenceValue } from "../../support/json-reference.ts";
 import { inAnyOrder, keyText, memberText, objectText, otherMembers, stringText, together, whitespace } from "../../../support/json-text.ts";
 
 /** A string of up to some ten thousand bytes, in all spellings, with emoji of several parts and escapes of halves of pairs. */
@@ -108,7 +109,7 @@ interface Result {
   readonly isError?: unknown;
   readonly _meta?: Readonly<Record<string, unknown>>;
 }
-const parse = (text: string): Result => (JSON.parse(text) as { readonly result: Result }).result;
+const parse = (text: string): Result => (referenceValue(text) as { readonly result: Result }).result;
 
 const NOTE = /^\[[^\n]* \d+ bytes: left out by the sidecar\]$/;
 const ENDING =
@@ -118,6 +119,7 @@ describe("limitBody, of any tool result", () => {
   it("is never over the limit, valid, has the same id, and is still a tool result", () => {
     fc.assert(
       fc.property(response, maxBytes, ({ text, idText }, max) => {
+        poisonEngine(nodeOf(text));
         const limited = limitBody(text, max);
         expect(limited === undefined).toBe(Buffer.byteLength(text) <= max);
         if (limited === undefined) return;

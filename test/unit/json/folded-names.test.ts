@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { isOtherCase } from "../../../src/jsonrpc/folded-names.ts";
-import { findMembers } from "../../../src/jsonrpc/splice.ts";
+import { isOtherCase } from "../../../src/json/folded-names.ts";
+import { findMembers } from "../../../src/json/find.ts";
 
 describe("isOtherCase", () => {
   it.each([

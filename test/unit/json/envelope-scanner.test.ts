@@ -1,6 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { EnvelopeScanner } from "../../../src/jsonrpc/envelope-scanner.ts";
+import { EnvelopeScanner } from "../../../src/json/envelope-scanner.ts";
+import { memberOf, nodeOf, poisonEngine } from "../support/json-reference.ts";
 import {
   idText,
   inAnyOrder,
@@ -24,7 +25,7 @@ function member(name: string, value: fc.Arbitrary<string>): fc.Arbitrary<string>
   return memberText(fc.constant(`"${name}"`), value);
 }
 
-/** Any object with an id and perhaps a method; more than one id, of which the last counts. */
+/** Any object with an id or two, and perhaps a method. */
 const message = fc
   .tuple(
     whitespace,
@@ -40,13 +41,17 @@ const message = fc
   .map((parts) => parts.join(""));
 
 describe("EnvelopeScanner", () => {
-  it("finds the id that JSON.parse finds, wherever it stands and however the text is cut", () => {
+  it("finds the id wherever it stands and however the text is cut, none of two, and the method", () => {
     fc.assert(
       fc.property(inPieces(message), ({ text, pieces }) => {
-        const parsed = JSON.parse(text) as { id: unknown; method?: unknown };
-        const { idText: found, hasMethod, length } = scan(...pieces);
-        expect(JSON.parse(found ?? "")).toBe(parsed.id);
-        expect(hasMethod).toBe("method" in parsed);
+        const node = nodeOf(text);
+        poisonEngine(node);
+        const ids = (node.members ?? []).filter(({ name }) => name === "id");
+        const { idText: found, hasMethod, methodText, length } = scan(...pieces);
+        expect(found).toBe(ids.length === 1 ? ids[0]?.node.text : undefined);
+        const method = memberOf(node, "method");
+        expect(hasMethod).toBe(method !== undefined);
+        if (method?.members === undefined && method?.elements === undefined) expect(methodText).toBe(method?.text);
         expect(length).toBe(text.length);
       }),
     );
@@ -75,7 +80,21 @@ describe("EnvelopeScanner", () => {
     expect(scan(text).idText).toBeUndefined();
   });
 
-  it("knows a name that is spelled with escapes, as JSON.parse does", () => {
+  it("gives back none of two ids, however they are spelled", () => {
+    for (const text of ['{"id":1,"result":{},"id":2}', String.raw`{"id":1,"i\u0064":1}`, '{"id":{},"id":1}', '{"id":1,"id":[]}']) {
+      expect(scan(text).idText).toBeUndefined();
+    }
+  });
+
+  it("tells the method of a message, as it is spelled there", () => {
+    expect(scan(String.raw`{"id":1, "m\u0065thod" : "to\u006fls/call" ,"params":{"method":"x"}}`).methodText).toBe(
+      String.raw`"to\u006fls/call"`,
+    );
+    expect(scan('{"id":1,"result":{"method":"x"}}').methodText).toBeUndefined();
+    expect(scan(`{"method":"${"x".repeat(5000)}"}`)).toMatchObject({ methodText: undefined, hasMethod: true });
+  });
+
+  it("knows a name that is spelled with escapes", () => {
     expect(scan(String.raw`{"\u0069\u0064":7,"result":{}}`).idText).toBe("7");
     expect(scan(String.raw`{"id":7,"m\u0065thod":"sampling/createMessage"}`).hasMethod).toBe(true);
   });

@@ -1,15 +1,20 @@
+import { decodeString } from "./strings.ts";
+
 /** No id that is worth giving back is longer. */
 const MAX_TOKEN_LENGTH = 1024;
 
 /**
- * Reads the envelope of one JSON object that is too long to be kept: it is fed piece by piece and remembers only the top-level `id`
- * and whether there is a `method`. Works on anything, valid JSON or not; what it says of the latter means nothing, but it ends.
+ * Reads the envelope of one JSON object that is not kept, or has not arrived whole: it is fed piece by piece and remembers only the
+ * top-level `id` and `method`. Works on anything, valid JSON or not; what it says of the latter means nothing, but it ends.
  */
 export class EnvelopeScanner {
   /** In UTF-16 units, so far. */
   length = 0;
+  /** Undefined without one, and with two: readers differ on which one counts. */
   idText: string | undefined;
+  methodText: string | undefined;
   hasMethod = false;
+  #hasId = false;
 
   #depth = 0;
   #isInString = false;
@@ -78,25 +83,29 @@ export class EnvelopeScanner {
   }
 
   #endKey(): void {
-    this.#key = unescapeKey(this.#token?.trim());
+    const key = this.#token?.trim() ?? "";
+    this.#key = key.includes("\\") ? decodeKey(key) : key.slice(1, -1);
     this.#isKeyNext = false;
-    if (this.#key === '"method"') this.hasMethod = true;
-    this.#token = this.#key === '"id"' ? "" : undefined;
+    if (this.#key === "method") this.hasMethod = true;
+    this.#token = this.#key === "id" || this.#key === "method" ? "" : undefined;
   }
 
   #endMember(): void {
-    if (this.#key === '"id"') this.idText = this.#token?.trim();
+    const value = this.#token?.trim();
+    if (this.#key === "id") {
+      this.idText = this.#hasId ? undefined : value;
+      this.#hasId = true;
+    } else if (this.#key === "method") this.methodText = value;
     this.#key = undefined;
     this.#token = undefined;
     this.#isKeyNext = true;
   }
 }
 
-/** A key may be spelled with escapes; JSON.parse would take it for the same member. */
-function unescapeKey(key: string | undefined): string | undefined {
-  if (key === undefined || !key.includes("\\")) return key;
+/** A key may be spelled with escapes. */
+function decodeKey(key: string): string {
   try {
-    return JSON.stringify(JSON.parse(key));
+    return decodeString(key, 0, key.length);
   } catch {
     return key;
   }

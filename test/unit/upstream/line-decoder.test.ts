@@ -1,26 +1,38 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { LineDecoder, type OverlongLine } from "../../../src/jsonrpc/line-decoder.ts";
-import { inPieces } from "../../support/json-text.ts";
+import type { OverlongLine } from "../../../src/jsonrpc/message.ts";
+import { LineDecoder } from "../../../src/upstream/line-decoder.ts";
 
 /** Everything that comes out of one stream, in order, the end included. */
-function decode(pieces: readonly string[], maxLineLength: number): (string | OverlongLine)[] {
+function decode(pieces: readonly (string | Buffer)[], maxLineBytes: number): (string | OverlongLine)[] {
   const out: (string | OverlongLine)[] = [];
-  const decoder = new LineDecoder(maxLineLength, { onLine: (line) => out.push(line), onOverlongLine: (line) => out.push(line) });
-  for (const piece of pieces) decoder.push(piece);
+  const decoder = new LineDecoder(maxLineBytes, { onLine: (line) => out.push(line), onOverlongLine: (line) => out.push(line) });
+  for (const piece of pieces) decoder.push(Buffer.from(piece));
   decoder.end();
   return out;
+}
+
+/** Cuts a stream anywhere, within a character of UTF-8, too. */
+function inPieces(text: fc.Arbitrary<string>): fc.Arbitrary<{ readonly text: string; readonly pieces: readonly Buffer[] }> {
+  return text.chain((whole) => {
+    const bytes = Buffer.from(whole);
+    const cuts = fc.oneof(fc.array(fc.nat({ max: bytes.length }), { maxLength: 12 }), fc.constant(Array.from(bytes, (_, index) => index)));
+    return cuts.map((some) => {
+      const points = [0, ...some.toSorted((a, b) => a - b), bytes.length];
+      return { text: whole, pieces: points.slice(1).map((end, index) => bytes.subarray(points[index], end)) };
+    });
+  });
 }
 
 describe("LineDecoder", () => {
   it("delivers a line as soon as its newline has come, and not before", () => {
     const lines: string[] = [];
     const decoder = new LineDecoder(100, { onLine: (line) => lines.push(line), onOverlongLine: () => undefined });
-    decoder.push('{"a":1}');
+    decoder.push(Buffer.from('{"a":1}'));
     expect(lines).toEqual([]);
-    decoder.push('\n{"b"');
+    decoder.push(Buffer.from('\n{"b"'));
     expect(lines).toEqual(['{"a":1}']);
-    decoder.push(":2}\n");
+    decoder.push(Buffer.from(":2}\n"));
     expect(lines).toEqual(['{"a":1}', '{"b":2}']);
   });
 
@@ -31,7 +43,7 @@ describe("LineDecoder", () => {
   it("delivers a last line that has no newline, once", () => {
     const lines: string[] = [];
     const decoder = new LineDecoder(100, { onLine: (line) => lines.push(line), onOverlongLine: () => undefined });
-    decoder.push("first\nlast");
+    decoder.push(Buffer.from("first\nlast"));
     decoder.end();
     decoder.end();
     expect(lines).toEqual(["first", "last"]);
@@ -57,7 +69,45 @@ describe("LineDecoder", () => {
 
 describe("LineDecoder at its limit", () => {
   it("delivers a line of exactly the limit and discards one that is longer by one", () => {
-    expect(decode(["12345\n123456\n12345"], 5)).toEqual(["12345", { length: 6, idText: undefined, hasMethod: false }, "12345"]);
+    expect(decode(["12345\n123456\n12345"], 5)).toEqual(["12345", { bytes: 6, idText: undefined, hasMethod: false }, "12345"]);
+  });
+
+  it("counts bytes, not characters", () => {
+    expect(decode(["€€\n😀é\n€€€\n"], 6)).toEqual(["€€", "😀é", { bytes: 9, idText: undefined, hasMethod: false }]);
+  });
+
+  it("decodes no character that is cut between two chunks for two", () => {
+    const bytes = Buffer.from('{"id":"é€😀","result":1}\n');
+    for (let cut = 1; cut < bytes.length; cut++) {
+      expect(decode([bytes.subarray(0, cut), bytes.subarray(cut)], 100)).toEqual(['{"id":"é€😀","result":1}']);
+      expect(decode([bytes.subarray(0, cut), bytes.subarray(cut)], 20)).toEqual([
+        { bytes: bytes.length - 1, idText: '"é€😀"', hasMethod: false },
+      ]);
+    }
+  });
+
+  it("keeps a copy of what has come of a line: the caller may use its chunk again", () => {
+    const lines: string[] = [];
+    const decoder = new LineDecoder(100, { onLine: (line) => lines.push(line), onOverlongLine: () => undefined });
+    const chunk = Buffer.from("ab");
+    decoder.push(chunk);
+    chunk.write("xy");
+    decoder.push(Buffer.from("c\nd"));
+    decoder.end();
+    expect(lines).toEqual(["abc", "d"]);
+  });
+
+  it("tells the id of an overlong line with the id in its middle, also one byte at a time", () => {
+    const line = `{"jsonrpc":"2.0","a":"${"é".repeat(100)}","id":"€-7","result":"${"x".repeat(200)}"}`;
+    const bytes = Buffer.from(`${line}\nnext\n`);
+    const expected = [{ bytes: Buffer.byteLength(line), idText: '"€-7"', hasMethod: false }, "next"];
+    expect(
+      decode(
+        Array.from(bytes, (_, index) => bytes.subarray(index, index + 1)),
+        50,
+      ),
+    ).toEqual(expected);
+    expect(decode([bytes], 50)).toEqual(expected);
   });
 
   it("skips any overlong line and delivers those around it, however the stream is cut", () => {
@@ -68,8 +118,8 @@ describe("LineDecoder at its limit", () => {
         const expected = text
           .split("\n")
           .filter((each) => each !== "")
-          .map((each) => (each.length > limit ? each.length : each));
-        const got = decode(pieces, limit).map((each) => (typeof each === "string" ? each : each.length));
+          .map((each) => (Buffer.byteLength(each) > limit ? Buffer.byteLength(each) : each));
+        const got = decode(pieces, limit).map((each) => (typeof each === "string" ? each : each.bytes));
         expect(got).toEqual(expected);
       }),
     );
@@ -90,9 +140,9 @@ describe("LineDecoder at its limit", () => {
     fc.assert(
       fc.property(inPieces(stream), ({ text, pieces }) => {
         const expected = text.split("\n").flatMap((each): (string | OverlongLine)[] => {
-          if (each.length <= limit) return each === "" || each === "\r" ? [] : [each.endsWith("\r") ? each.slice(0, -1) : each];
+          if (Buffer.byteLength(each) <= limit) return each === "" || each === "\r" ? [] : [each.endsWith("\r") ? each.slice(0, -1) : each];
           const [, own = ""] = /"id":(\d+)/.exec(each) ?? [];
-          return [{ length: each.length, idText: own === "" ? undefined : own, hasMethod: each.includes('"method"') }];
+          return [{ bytes: Buffer.byteLength(each), idText: own === "" ? undefined : own, hasMethod: each.includes('"method"') }];
         });
         expect(decode(pieces, limit)).toEqual(expected);
       }),
@@ -104,8 +154,8 @@ describe("LineDecoder at its limit", () => {
     const payload = JSON.stringify({ id: 5, method: "x", text: 'a "id":6 \\" b' });
     const lines = [`{"jsonrpc":"2.0","id":7,"result":${payload}}`, `{"result":${payload},"jsonrpc":"2.0","id":"seven"}`];
     expect(decode([lines.join("\n")], 30)).toEqual([
-      { length: lines[0]?.length, idText: "7", hasMethod: false },
-      { length: lines[1]?.length, idText: '"seven"', hasMethod: false },
+      { bytes: lines[0]?.length, idText: "7", hasMethod: false },
+      { bytes: lines[1]?.length, idText: '"seven"', hasMethod: false },
     ]);
   });
 
@@ -113,8 +163,8 @@ describe("LineDecoder at its limit", () => {
     const request = '{"jsonrpc":"2.0","id":7,"method":"sampling/createMessage","params":{}}';
     const notification = '{"jsonrpc":"2.0","method":"notifications/message","params":{"id":7}}';
     expect(decode([`${request}\n${notification}\n`], 30)).toEqual([
-      { length: request.length, idText: "7", hasMethod: true },
-      { length: notification.length, idText: undefined, hasMethod: true },
+      { bytes: request.length, idText: "7", hasMethod: true },
+      { bytes: notification.length, idText: undefined, hasMethod: true },
     ]);
   });
 
@@ -122,13 +172,13 @@ describe("LineDecoder at its limit", () => {
     const unfinished = `{"id":1,"method":"x","filler":"${"y".repeat(50)}`;
     const next = `{"filler":"${"z".repeat(50)}","id":2}`;
     expect(decode([unfinished, `\n${next}\nshort`], 30)).toEqual([
-      { length: unfinished.length, idText: "1", hasMethod: true },
-      { length: next.length, idText: "2", hasMethod: false },
+      { bytes: unfinished.length, idText: "1", hasMethod: true },
+      { bytes: next.length, idText: "2", hasMethod: false },
       "short",
     ]);
   });
 
   it("discards an overlong line that the end of the stream cuts off", () => {
-    expect(decode(['{"id":1,"result":"12345678'], 10)).toEqual([{ length: 26, idText: "1", hasMethod: false }]);
+    expect(decode(['{"id":1,"result":"12345678'], 10)).toEqual([{ bytes: 26, idText: "1", hasMethod: false }]);
   });
 });

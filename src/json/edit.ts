@@ -1,0 +1,67 @@
+import { skipString, skipValue } from "./find.ts";
+import { decodeString, type Span } from "./strings.ts";
+import { Code, skipWhitespace } from "./tokens.ts";
+
+export interface Edit {
+  readonly span: Span;
+  readonly text: string;
+}
+
+const MANY_PARTS = 16;
+/** Below this, what a part keeps in memory does not matter. */
+const LONG_TEXT = 16 * 1024;
+
+/** A part that outlasts its text: V8 would keep all of a text for a slice of it. */
+export function copyOf(text: string, { start, end }: Span): string {
+  const part = text.slice(start, end);
+  return text.length < LONG_TEXT ? part : Buffer.from(part).toString();
+}
+
+/** The edits that take the named member out of the object that starts at `start`, however often it occurs there. */
+export function removeMember(text: string, start: number, name: string): Edit[] {
+  const members: ListItem[] = [];
+  let index = skipWhitespace(text, skipWhitespace(text, start) + 1);
+  while (text.charCodeAt(index) === Code.quote) {
+    const keyEnd = skipString(text, index);
+    const end = skipValue(text, skipWhitespace(text, skipWhitespace(text, keyEnd) + 1));
+    members.push({ start: index, end, isKept: decodeString(text, index, keyEnd) !== name });
+    index = skipWhitespace(text, end);
+    if (text.charCodeAt(index) === Code.comma) index = skipWhitespace(text, index + 1);
+  }
+  return removeItems(members);
+}
+
+/** A member of an object, its key included, or an element of an array. */
+interface ListItem extends Span {
+  readonly isKept: boolean;
+}
+
+/** The edits that take those of all items of one object or array out of the text that are not kept. */
+export function removeItems(items: readonly ListItem[]): Edit[] {
+  // One goes with the comma behind it; those at the end go with the comma before them.
+  const lastKept = items.findLastIndex(({ isKept }) => isKept);
+  const edits: Edit[] = [];
+  for (const [position, item] of items.slice(0, lastKept + 1).entries()) {
+    const next = items[position + 1];
+    if (!item.isKept && next !== undefined) edits.push({ span: { start: item.start, end: next.start }, text: "" });
+  }
+  const [firstOfEnd, last] = [items[lastKept + 1], items.at(-1)];
+  if (firstOfEnd !== undefined && last !== undefined) {
+    edits.push({ span: { start: items[lastKept]?.end ?? firstOfEnd.start, end: last.end }, text: "" });
+  }
+  return edits;
+}
+
+/** The text with the edits made; they must not overlap. */
+export function applyEdits(text: string, edits: readonly Edit[]): string {
+  if (edits.length === 0) return text;
+  const parts: string[] = [];
+  let from = 0;
+  for (const edit of edits.length > 1 ? edits.toSorted((a, b) => a.span.start - b.span.start) : edits) {
+    parts.push(text.slice(from, edit.span.start), edit.text);
+    from = edit.span.end;
+  }
+  parts.push(text.slice(from));
+  // Few parts are joined without being copied; of many, each would stay in memory by itself.
+  return parts.length > MANY_PARTS ? parts.join("") : parts.reduce((joined, part) => joined + part, "");
+}

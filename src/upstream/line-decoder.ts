@@ -1,0 +1,110 @@
+import { StringDecoder } from "node:string_decoder";
+import { EnvelopeScanner } from "../json/envelope-scanner.ts";
+import type { OverlongLine } from "../jsonrpc/message.ts";
+
+export interface LineListener {
+  onLine(line: string): void;
+  onOverlongLine(line: OverlongLine): void;
+}
+
+const NEWLINE = 10;
+/** What the buffer begins with, and goes back to after a long line. */
+const SMALL_BUFFER_BYTES = 64 * 1024;
+
+/** A line that is being thrown away as it arrives. */
+class DiscardedLine {
+  readonly #decoder = new StringDecoder("utf8");
+  readonly #envelope = new EnvelopeScanner();
+  #bytes = 0;
+
+  push(part: Buffer): void {
+    this.#bytes += part.length;
+    this.#envelope.push(this.#decoder.write(part));
+  }
+
+  get line(): OverlongLine {
+    const { idText, hasMethod } = this.#envelope;
+    return { bytes: this.#bytes, idText, hasMethod };
+  }
+}
+
+/**
+ * Cuts a stream of UTF-8 into lines (MCP 2025-11-25, basic/transports, stdio: newline-delimited, no embedded newlines). A line over
+ * the limit is scanned on as it arrives and thrown away, so that memory stays bounded and the stream goes on behind it. A line is decoded
+ * once it is whole: until then it takes no more memory than it has bytes, twice over at most.
+ */
+export class LineDecoder {
+  readonly #maxLineBytes: number;
+  readonly #listener: LineListener;
+  /** The beginning of a line whose end is yet to come. It grows, however small the pieces are that it comes in. */
+  #buffer = Buffer.alloc(0);
+  #length = 0;
+  #discarded: DiscardedLine | undefined;
+
+  constructor(maxLineBytes: number, listener: LineListener) {
+    this.#maxLineBytes = maxLineBytes;
+    this.#listener = listener;
+  }
+
+  push(chunk: Buffer): void {
+    let from = 0;
+    for (let newline = chunk.indexOf(NEWLINE); newline !== -1; newline = chunk.indexOf(NEWLINE, from)) {
+      const isWhole = this.#length === 0 && this.#discarded === undefined && newline - from <= this.#maxLineBytes;
+      if (isWhole) this.#emit(chunk.toString("utf8", from, newline));
+      else {
+        this.#append(chunk.subarray(from, newline));
+        this.#endLine();
+      }
+      from = newline + 1;
+    }
+    if (from < chunk.length) this.#append(chunk.subarray(from));
+  }
+
+  /** The stream has ended: a last line without its newline still counts. */
+  end(): void {
+    this.#endLine();
+  }
+
+  #append(part: Buffer): void {
+    const length = this.#length + part.length;
+    if (this.#discarded !== undefined) this.#discarded.push(part);
+    else if (length > this.#maxLineBytes) {
+      this.#discarded = new DiscardedLine();
+      this.#discarded.push(this.#buffer.subarray(0, this.#length));
+      this.#discarded.push(part);
+      this.#reset();
+    } else {
+      if (length > this.#buffer.length) this.#grow(length);
+      part.copy(this.#buffer, this.#length);
+      this.#length = length;
+    }
+  }
+
+  #grow(length: number): void {
+    const grown = Buffer.allocUnsafeSlow(Math.max(SMALL_BUFFER_BYTES, length, Math.min(this.#maxLineBytes, this.#buffer.length * 2)));
+    this.#buffer.copy(grown, 0, 0, this.#length);
+    this.#buffer = grown;
+  }
+
+  #endLine(): void {
+    if (this.#discarded !== undefined) {
+      const { line } = this.#discarded;
+      this.#discarded = undefined;
+      this.#listener.onOverlongLine(line);
+      return;
+    }
+    const line = this.#buffer.toString("utf8", 0, this.#length);
+    this.#reset();
+    this.#emit(line);
+  }
+
+  #reset(): void {
+    this.#length = 0;
+    if (this.#buffer.length > SMALL_BUFFER_BYTES) this.#buffer = Buffer.alloc(0);
+  }
+
+  #emit(line: string): void {
+    const trimmed = line.endsWith("\r") ? line.slice(0, -1) : line;
+    if (trimmed !== "") this.#listener.onLine(trimmed);
+  }
+}

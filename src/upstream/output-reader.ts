@@ -1,0 +1,121 @@
+import type { Readable } from "node:stream";
+import {
+  invalid,
+  type InvalidMessage,
+  LONG_TEXT_LENGTH,
+  type Message,
+  type OverlongLine,
+  readInSteps,
+  type Reading,
+  readText,
+  Slot,
+} from "../jsonrpc/message.ts";
+import { runInSteps } from "../step-queue.ts";
+import { LineDecoder } from "./line-decoder.ts";
+
+export interface OutputListener {
+  onMessage(message: Message): void;
+  /** A line, or an element of a batch, that is not a JSON-RPC message. */
+  onNoise(noise: Pick<InvalidMessage, "text" | "reason" | "isJson">): void;
+  onOverlongLine(line: OverlongLine): void;
+  /** Something of the above, or the reading itself, has thrown: nothing more of this output can be relied on. */
+  onDefect(error: unknown): void;
+}
+
+/**
+ * Reads the messages that a server writes to stdout, in order. A long one is read in steps; until it is read, those behind it wait, and
+ * nothing more is taken from the pipe.
+ */
+export class OutputReader {
+  readonly #stdout: Readable;
+  readonly #listener: OutputListener;
+  readonly #decoder: LineDecoder;
+  /** What has come behind a long line that is being read. */
+  #waiting: (() => void)[] = [];
+  #isReading = false;
+  #onIdle: (() => void) | undefined;
+
+  constructor(stdout: Readable, maxLineBytes: number, listener: OutputListener) {
+    this.#stdout = stdout;
+    this.#listener = listener;
+    this.#decoder = new LineDecoder(maxLineBytes, {
+      onLine: (line) => this.#inOrder(() => this.#read(line)),
+      onOverlongLine: (line) => this.#inOrder(() => listener.onOverlongLine(line)),
+    });
+    stdout.on("data", (chunk: Buffer) => this.#guard(() => this.#decoder.push(chunk)));
+  }
+
+  /** The stream has ended. */
+  end(): void {
+    this.#guard(() => this.#decoder.end());
+  }
+
+  /** Resolves when everything that has come is read. */
+  whenIdle(): Promise<void> {
+    if (!this.#isReading) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#onIdle = resolve;
+    });
+  }
+
+  #inOrder(task: () => void): void {
+    if (this.#isReading) this.#waiting.push(task);
+    else task();
+  }
+
+  #read(line: string): void {
+    if (line.length <= LONG_TEXT_LENGTH) return this.#deliver(readText(line));
+    this.#isReading = true;
+    this.#stdout.pause();
+    const goOn = (deliver: () => void): void => {
+      this.#isReading = false;
+      this.#guard(deliver);
+      this.#goOn();
+    };
+    runInSteps(
+      readInSteps(line),
+      (reading) => goOn(() => this.#deliver(reading)),
+      (error) => goOn(() => this.#listener.onDefect(error)),
+    );
+  }
+
+  #guard(handle: () => void): void {
+    try {
+      handle();
+    } catch (error) {
+      this.#listener.onDefect(error);
+    }
+  }
+
+  #goOn(): void {
+    const tasks = this.#waiting;
+    this.#waiting = [];
+    for (const [index, task] of tasks.entries()) {
+      this.#guard(task);
+      if (!this.#isReading) continue;
+      // The next long line.
+      this.#waiting = [...tasks.slice(index + 1), ...this.#waiting];
+      return;
+    }
+    this.#stdout.resume();
+    this.#onIdle?.();
+  }
+
+  #deliver(reading: Reading): void {
+    if (reading.kind !== "batch") return this.#deliverOne(reading);
+    // Only revision 2025-03-26 has batches, but whatever comes was meant to be read.
+    for (const each of reading.messages) this.#deliverOne(each);
+    const { text, count, messages } = reading;
+    if (count === 0) this.#listener.onNoise({ text, isJson: true, reason: "the batch is empty" });
+    if (count > messages.length)
+      this.#listener.onNoise({ text, isJson: true, reason: `only ${messages.length} messages of the batch are read` });
+  }
+
+  #deliverOne(message: Message | InvalidMessage): void {
+    if (message.kind === "invalid") this.#listener.onNoise(message);
+    // Two ids may belong to two requests, and readers differ on which one counts.
+    else if (message.kind === "response" && message.outline.isRepeated(Slot.id))
+      this.#listener.onNoise(invalid(message.outline, '"id" occurs twice'));
+    else this.#listener.onMessage(message);
+  }
+}

@@ -1,0 +1,51 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { readError } from "../support/error-reply.ts";
+import { type HttpReply, RawClient } from "../support/http-client.ts";
+import { RawConnection } from "../support/raw-connection.ts";
+import { Sidecar } from "../support/sidecar.ts";
+
+/** What is read of anybody, and a little more. */
+const ASKED = 64 * 1024 + 1;
+const DECLARED = 1024 * 1024;
+
+describe("a body of more than 64 KiB", () => {
+  let sidecar: Sidecar;
+  let client: RawClient;
+  beforeAll(async () => {
+    sidecar = await Sidecar.start();
+    client = await sidecar.client();
+  });
+  afterAll(() => sidecar[Symbol.asyncDispose]());
+
+  /** Sends the beginning of a body and waits for the answer, which a sidecar that reads on would not give. */
+  async function answerToBeginning(beginning: string, ...fields: readonly string[]): Promise<HttpReply> {
+    using connection = await RawConnection.open(sidecar.origin);
+    const head = ["POST /mcp HTTP/1.1", "Host: localhost", "Content-Type: application/json", "Accept: application/json", ...fields];
+    await connection.write(`${head.join("\r\n")}\r\nContent-Length: ${DECLARED}\r\n\r\n${beginning.padEnd(ASKED, " ")}`);
+    return await connection.reply();
+  }
+
+  it("is not read without a session", async () => {
+    const reply = readError(await answerToBeginning('{"jsonrpc":"2.0","id":1,"method":"tools/call"'));
+    expect(reply).toMatchObject({ status: 400, body: { error: { data: { code: "SESSION_REQUIRED", sent: false } } } });
+  });
+
+  it("is not read with a session that does not exist", async () => {
+    const reply = readError(await answerToBeginning("{", "Mcp-Session-Id: unknown"));
+    expect(reply).toMatchObject({ status: 404, body: { error: { data: { code: "SESSION_NOT_FOUND", sent: false } } } });
+  });
+
+  it("is read in a session", async () => {
+    expect((await client.toolText("echo", { text: "x".repeat(DECLARED) })).length).toBe(DECLARED);
+  });
+
+  it("is read as far as it is an initialize", async () => {
+    const params = {
+      protocolVersion: "2025-11-25",
+      capabilities: { experimental: { pad: "x".repeat(DECLARED) } },
+      clientInfo: { name: "a", version: "1" },
+    };
+    const reply = await new RawClient(sidecar.url).post({ jsonrpc: "2.0", id: 1, method: "initialize", params });
+    expect(reply.status).toBe(200);
+  });
+});

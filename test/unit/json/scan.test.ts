@@ -1,0 +1,114 @@
+import { describe, expect, it } from "vitest";
+import { Shape } from "../../../src/json/outline.ts";
+import { JsonScanner } from "../../../src/json/scan.ts";
+
+const SHAPE = new Shape({ id: {}, params: { _meta: { token: {} }, name: {} }, result: {} });
+const ID = SHAPE.slotOf("id");
+const PARAMS = SHAPE.slotOf("params");
+const META = SHAPE.slotOf("params._meta");
+const TOKEN = SHAPE.slotOf("params._meta.token");
+const NAME = SHAPE.slotOf("params.name");
+
+function scan(text: string): JsonScanner {
+  const scanner = new JsonScanner(text, SHAPE);
+  scanner.advance();
+  return scanner;
+}
+
+describe("JsonScanner", () => {
+  it("finds the members of a shape, each as it is spelled, and whether it is there", () => {
+    const { outline } = scan(String.raw` {"id" : 1.0, "x":{"id":2}, "p\u0061rams": {"_meta":{"token":"\u0061"} , "id":3}} `);
+    expect([ID, PARAMS, META, TOKEN, NAME].map((slot) => outline.textAt(slot))).toEqual([
+      "1.0",
+      String.raw`{"_meta":{"token":"\u0061"} , "id":3}`,
+      String.raw`{"token":"\u0061"}`,
+      String.raw`"\u0061"`,
+      undefined,
+    ]);
+    expect([outline.numberAt(ID), outline.stringAt(TOKEN), outline.stringAt(ID), outline.numberAt(TOKEN)]).toEqual([
+      1,
+      "a",
+      undefined,
+      undefined,
+    ]);
+    expect([outline.isObject(META), outline.isObject(TOKEN), outline.firstAt(NAME), outline.has(NAME)]).toEqual([true, false, "", false]);
+  });
+
+  it("takes no number for one that is none in JavaScript: it has its sign, and its size", () => {
+    const { outline } = scan('{"id":-9007199254740993}');
+    expect([outline.numberAt(ID), outline.textAt(ID)]).toEqual([-9007199254740992, "-9007199254740993"]);
+  });
+
+  it.each([
+    '{"params":{"name":1,"_meta":{"token":2}},"params":5}',
+    '{"params":{"name":1,"_meta":{"token":2}},"par\\u0061ms":[{"name":3}]}',
+  ])("knows nothing of the members of an object that is repeated as something else: %s", (text) => {
+    const { outline } = scan(text);
+    expect(outline.isRepeated(PARAMS)).toBe(true);
+    expect([NAME, META, TOKEN].map((slot) => outline.has(slot))).toEqual([false, false, false]);
+  });
+
+  it("knows the members of the last of repeated objects only, and that one within an earlier one was repeated", () => {
+    const { outline } = scan('{"params":{"name":1,"name":2,"_meta":{"token":3}},"params":{"_meta":{}}}');
+    expect([NAME, META, TOKEN].map((slot) => outline.textAt(slot))).toEqual([undefined, "{}", undefined]);
+    expect([PARAMS, NAME, META].map((slot) => outline.isRepeated(slot))).toEqual([true, true, false]);
+  });
+
+  it("knows the first name that differs from one of the shape by case", () => {
+    const { outline } = scan('{"ID":1,"Id":2,"params":{"NAME":1,"toKen":2,"_META":{"Token":1}}}');
+    expect([ID, NAME, META, TOKEN, PARAMS].map((slot) => outline.otherCaseAt(slot))).toEqual(["ID", "NAME", "_META", undefined, undefined]);
+  });
+
+  it.each(["", " ", "{", "[", '"', '"a', "{]", "[}", '{"a"', '{"a":', '{"a":1', '{"a":1,', "[1", "[1,", "tru", "-", '"\\', '"\\u00'])(
+    "refuses %j, which ends too early or wrongly, also one character at a time",
+    (text) => {
+      const stepped = new JsonScanner(text, SHAPE);
+      while (!stepped.isDone) stepped.advance(1);
+      expect([scan(text).isDone, scan(text).isValid, stepped.isValid]).toEqual([true, false, false]);
+    },
+  );
+
+  it("reads a depth of a million without a stack, and keeps its place between steps", () => {
+    const depth = 1_000_000;
+    const text = `${"[".repeat(depth)}${"]".repeat(depth)}`;
+    const scanner = new JsonScanner(text, SHAPE);
+    let steps = 0;
+    for (; !scanner.isDone; steps++) scanner.advance(200_000);
+    expect([steps, scanner.isValid, scan(text.slice(0, -1)).isValid, scan(`${text}]`).isValid]).toEqual([10, true, false, false]);
+    expect(scan(`${'{"a":'.repeat(depth)}1${"}".repeat(depth)}`).isValid).toBe(true);
+    expect(scan(`${'{"a":['.repeat(depth / 2)}1${"}]".repeat(depth / 2)}`).isValid).toBe(false);
+  });
+
+  it("goes on for about as long as it is told, whatever it is in", () => {
+    for (const piece of ["[],", '"\\n",', '"aaaaaaaa",', '{"\\u0061":1},', "1e5,"]) {
+      const text = `[${piece.repeat(100_000)}0]`;
+      const scanner = new JsonScanner(text, SHAPE);
+      let steps = 0;
+      for (; !scanner.isDone; steps++) scanner.advance(10_000);
+      expect(scanner.isValid).toBe(true);
+      // A step ends a little behind where it should.
+      expect(steps).toBeLessThanOrEqual(Math.ceil(text.length / 10_000));
+      expect(steps).toBeGreaterThan((text.length / 10_000) * 0.99 - 1);
+    }
+  });
+
+  it("locates a thousand elements and counts the others", () => {
+    const { elements, elementCount } = scan(`[${"{},".repeat(1_000_000)}1]`);
+    expect([elements.length, elementCount, elements[999]]).toEqual([1000, 1_000_001, { start: 2998, end: 3000 }]);
+  });
+});
+
+describe("Shape", () => {
+  it("has no slot for a name that it does not have", () => {
+    expect(() => SHAPE.slotOf("params.id")).toThrow("the shape has no id");
+    expect(() => SHAPE.slotOf("id.x")).toThrow();
+  });
+
+  it("has thirty slots at most", () => {
+    const names = (count: number): Record<string, object> =>
+      Object.fromEntries(Array.from({ length: count }, (_, index) => [`n${index}`, {}]));
+    expect(new Shape(names(30) as never).slotCount).toBe(30);
+    expect(() => new Shape(names(31) as never)).toThrow("at most 30");
+    expect(() => new Shape({ a: names(30) } as never)).toThrow("at most 30");
+  });
+});

@@ -1,0 +1,108 @@
+import { describe, expect, it } from "vitest";
+import { Random } from "../../../chaos/random.ts";
+import { findElements } from "../../../src/json/find.ts";
+import { parseJson, readValue } from "../../../src/json/values.ts";
+import { allMembers, nodeOf, poisonEngine, readReference, valueOf } from "../support/json-reference.ts";
+import { RandomJson } from "../support/random-json.ts";
+import { TEST_SEED } from "../support/seed.ts";
+
+const CASES = 10_000;
+const NAMES = ["id", "name", "x", "__proto__", "constructor", "0", "1", "10", "length", "toString"];
+
+/** The value with the order of its names, of which `toEqual` knows nothing, and own members only. */
+function spelled(value: unknown): string {
+  return JSON.stringify(value);
+}
+
+/** Calls `check` with each of the random texts. */
+function forRandomTexts(check: (text: string, random: Random) => void): void {
+  for (let index = 0; index < CASES; index++) {
+    const random = new Random(TEST_SEED + index);
+    const text = new RandomJson(random, NAMES).text();
+    try {
+      check(text, random);
+    } catch (error) {
+      throw new Error(`TEST_SEED=${TEST_SEED}, case ${index}: ${text}`, { cause: error });
+    }
+  }
+}
+
+describe("a value that is read from text", () => {
+  it(`is that of JSON.parse for any text without an escaped name (TEST_SEED=${TEST_SEED})`, { timeout: 120_000 }, () => {
+    let count = 0;
+    forRandomTexts((text) => {
+      if (allMembers(nodeOf(text)).some(({ nameText }) => nameText.includes("\\"))) return;
+      count++;
+      const value: unknown = JSON.parse(text);
+      expect(spelled(readValue(text))).toBe(spelled(value));
+      expect(spelled(parseJson(text))).toBe(spelled(value));
+    });
+    expect(count).toBeGreaterThan(CASES / 10);
+  });
+
+  it(
+    `is that of each name read by itself for any other, also when the engine is poisoned (TEST_SEED=${TEST_SEED})`,
+    { timeout: 120_000 },
+    () => {
+      let misread = 0;
+      forRandomTexts((text, random) => {
+        const node = nodeOf(text);
+        poisonEngine(node);
+        const value = spelled(valueOf(node));
+        if (spelled(JSON.parse(text)) !== value) misread++;
+        expect(spelled(parseJson(text))).toBe(value);
+        const before = "[".repeat(random.integer(0, 3));
+        const span = { start: before.length, end: before.length + text.length };
+        expect(spelled(readValue(`${before}${text}"\\":`, span))).toBe(value);
+      });
+      // Not on an engine that reads names right; this one is there to show that the poison is one.
+      expect(misread === 0 || misread > 100).toBe(true);
+    },
+  );
+
+  it.each([
+    [String.raw`{"a\u0062":1}`, ["ab"]],
+    [String.raw`{"i\n":1,"a\"b":2,"\\":3}`, ["i\n", 'a"b', "\\"]],
+    [String.raw`{"b":1,"\u0061":2,"1":3,"\u0030":4}`, ["0", "1", "b", "a"]],
+    [String.raw`{"a":1,"\u0061":2}`, ["a"]],
+    [String.raw`{"\u005f_proto__":{"x":1}}`, ["__proto__"]],
+    [String.raw`{"__proto__":{"x":1},"\n":1}`, ["__proto__", "\n"]],
+    [String.raw`{"constructor":1,"\t":{}}`, ["constructor", "\t"]],
+    [String.raw`{"\ud83d\ude00":1,"\ud83d":2}`, ["😀", "\ud83d"]],
+  ])("has the own names of %s", (text, names) => {
+    const value = readValue(text) as object;
+    expect(Object.keys(value)).toEqual(names);
+    expect(Object.getPrototypeOf(value)).toBe(Object.prototype);
+    expect("x" in value).toBe(false);
+  });
+
+  it("has the last of repeated members", () => {
+    expect(readValue(String.raw`{"a":1,"\u0061":[2],"a":{"\u0062":3,"b":4}}`)).toEqual({ a: { b: 4 } });
+  });
+
+  it("may be as deep as a peer likes", () => {
+    const depth = 100_000;
+    for (const [open, close] of [
+      ['{"\\u0061":', "}"],
+      ["[", "]"],
+    ] as const) {
+      let value = readValue(`{"\\n":${open.repeat(depth)}7${close.repeat(depth)}}`) as Record<string, unknown> | unknown[] | number;
+      let levels = 0;
+      for (; typeof value === "object"; levels++) [value] = Object.values(value) as [typeof value];
+      expect([levels, value]).toEqual([depth + 1, 7]);
+    }
+  });
+
+  it("is read of each element of a long list without a look at what is behind it", () => {
+    const list = `[${'{"name":"a"},'.repeat(1_000_000)}"\\n"]`;
+    const spans = findElements(list);
+    // If each looked at all that follows, this would take hours.
+    const names = spans.slice(0, -1).map((span) => (readValue(list, span) as { name: string }).name);
+    expect([names.length, new Set(names), readValue(list, spans.at(-1))]).toEqual([1_000_000, new Set(["a"]), "\n"]);
+  });
+
+  it.each(["", "{", '{"\\n":1', '{"\\u006":1}', "[1,]", '{"a\\":1}'])("is none of %j", (text) => {
+    expect(readReference(text)).toBeUndefined();
+    expect(() => parseJson(text)).toThrow(SyntaxError);
+  });
+});

@@ -1,0 +1,86 @@
+import { describe, expect, it } from "vitest";
+import { runInSteps } from "../../src/step-queue.ts";
+
+/** Work of so many steps that writes each of them down. */
+function* work(journal: string[], name: string, steps: number): Generator<undefined, string> {
+  for (let step = 1; step < steps; step++) {
+    journal.push(`${name}${step}`);
+    yield;
+  }
+  journal.push(`${name}${steps}`);
+  return name;
+}
+
+function* failing(journal: string[]): Generator<undefined, string> {
+  journal.push("failing");
+  yield;
+  throw new Error("it fails");
+}
+
+function unexpected(error: unknown): never {
+  throw new Error("not expected", { cause: error });
+}
+
+/** Resolves when the work is done, or has failed. */
+function run(journal: string[], steps: Generator<undefined, string>): Promise<void> {
+  return new Promise((resolve) => {
+    runInSteps(
+      steps,
+      (name) => {
+        journal.push(`${name} done`);
+        resolve();
+      },
+      (error) => {
+        journal.push(String(error));
+        resolve();
+      },
+    );
+  });
+}
+
+describe("work that is done in steps", () => {
+  it("begins in a later turn, and takes turns with other work", async () => {
+    const journal: string[] = [];
+    const all = [run(journal, work(journal, "a", 3)), run(journal, work(journal, "b", 1)), run(journal, work(journal, "c", 2))];
+    expect(journal).toEqual([]);
+    await Promise.all(all);
+    expect(journal).toEqual(["a1", "b1", "b done", "c1", "a2", "c2", "c done", "a3", "a done"]);
+  });
+
+  it("does one step in a turn of the event loop, however much of it there is", async () => {
+    const journal: string[] = [];
+    let isRunning = true;
+    const tick = (): void => {
+      journal.push("turn");
+      if (isRunning) setImmediate(tick);
+    };
+    setImmediate(tick);
+    await Promise.all(["a", "b", "c"].map((name) => run(journal, work(journal, name, 4))));
+    isRunning = false;
+    const steps = journal.filter((line) => !line.endsWith("done"));
+    const firstStep = steps.findIndex((line) => line !== "turn");
+    const fromThere = steps.slice(firstStep);
+    expect(fromThere.filter((line) => line !== "turn")).toHaveLength(12);
+    expect(fromThere.every((line, index) => (line === "turn") === (index % 2 === 1))).toBe(true);
+  });
+
+  it("does not stop other work by failing, in a step or when its end is told", async () => {
+    const journal: string[] = [];
+    const late = run(journal, failing(journal));
+    const errors: unknown[] = [];
+    runInSteps(work([], "x", 1), unexpected, (error) => errors.push(error));
+    await Promise.all([late, run(journal, work(journal, "a", 3))]);
+    expect(journal).toEqual(["failing", "a1", "Error: it fails", "a2", "a3", "a done"]);
+    expect(errors).toMatchObject([{ message: "not expected", cause: "x" }]);
+    await run(journal, work(journal, "later", 1));
+    expect(journal.at(-1)).toBe("later done");
+  });
+
+  it("may be added by the end of other work", async () => {
+    const journal: string[] = [];
+    await new Promise<void>((resolve) => {
+      runInSteps(work(journal, "a", 1), () => runInSteps(work(journal, "b", 2), () => resolve(), unexpected), unexpected);
+    });
+    expect(journal).toEqual(["a1", "b1", "b2"]);
+  });
+});

@@ -1,0 +1,121 @@
+import { PassThrough } from "node:stream";
+import { describe, expect, it } from "vitest";
+import { OutputReader } from "../../../src/upstream/output-reader.ts";
+
+const MAX_LINE_BYTES = 8 * 1024 * 1024;
+
+/** A server's stdout, and in order all that is told of it. */
+class Bench {
+  readonly stdout = new PassThrough();
+  readonly told: string[] = [];
+  readonly reader: OutputReader;
+
+  /** @param failsAt the method or id of a message whose handling fails. */
+  constructor(failsAt?: string) {
+    this.reader = new OutputReader(this.stdout, MAX_LINE_BYTES, {
+      onMessage: (message) => {
+        const name = message.kind === "response" ? String(message.id) : message.method;
+        this.told.push(name);
+        if (name === failsAt) throw new Error(`${name} fails`);
+      },
+      onNoise: ({ reason }) => this.told.push(reason),
+      onOverlongLine: ({ bytes, idText }) => this.told.push(`${bytes} bytes of ${idText}`),
+      onDefect: (error) => this.told.push(String(error)),
+    });
+  }
+
+  /** What has been told in the turn in which the next chunk comes. */
+  toldWithChunk(): Promise<string[]> {
+    return new Promise((resolve) => {
+      this.stdout.once("data", () => resolve([...this.told]));
+    });
+  }
+
+  /** The server writes these lines at once. */
+  write(...lines: readonly string[]): void {
+    this.stdout.write(lines.map((line) => `${line}\n`).join(""));
+  }
+
+  /** Resolves when all has been read that was written. */
+  async ended(): Promise<void> {
+    this.stdout.end();
+    while (!this.stdout.readableEnded) {
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    this.reader.end();
+    await this.reader.whenIdle();
+  }
+}
+
+function notification(method: string, length = 0): string {
+  return `{"jsonrpc":"2.0","method":"${method}","params":{"text":"${"x".repeat(length)}"}}`;
+}
+
+/** Takes several steps. */
+const LONG = 5 * 1024 * 1024;
+
+describe("OutputReader", () => {
+  it("tells short messages in the turn in which they come", async () => {
+    const bench = new Bench();
+    const told = bench.toldWithChunk();
+    bench.write(notification("a"), "noise", notification("b"));
+    expect([await told, bench.stdout.isPaused()]).toEqual([["a", "not JSON", "b"], false]);
+  });
+
+  it("keeps the order behind a long line, and reads nothing more from the pipe meanwhile", async () => {
+    const bench = new Bench();
+    bench.stdout.once("data", () => {
+      expect([bench.told, bench.stdout.isPaused()]).toEqual([["a"], true]);
+      bench.write(notification("e"));
+    });
+    bench.write(notification("a"), notification("b", LONG), notification("c"), "noise", "x".repeat(MAX_LINE_BYTES + 1), notification("d"));
+    await bench.ended();
+    expect(bench.told).toEqual(["a", "b", "c", "not JSON", `${MAX_LINE_BYTES + 1} bytes of undefined`, "d", "e"]);
+    expect(bench.stdout.isPaused()).toBe(false);
+  });
+
+  it("keeps the order of several long lines, and of what is between them", async () => {
+    const bench = new Bench();
+    const lines = Array.from({ length: 9 }, (_, index) => notification(String(index), index % 3 === 0 ? LONG / 4 : 0));
+    bench.write(...lines);
+    await bench.ended();
+    expect(bench.told).toEqual(Array.from({ length: 9 }, (_, index) => String(index)));
+  });
+
+  it("is idle once the last long line is read, and at once when there is none", async () => {
+    const bench = new Bench();
+    await bench.reader.whenIdle();
+    const told = bench.toldWithChunk();
+    bench.write(notification("a"), notification("b", LONG), notification("c"));
+    expect(await told).toEqual(["a"]);
+    await bench.reader.whenIdle();
+    expect(bench.told).toEqual(["a", "b", "c"]);
+    await bench.reader.whenIdle();
+  });
+
+  it("reads each message of a batch, and says what is not one", async () => {
+    const bench = new Bench();
+    const many = Array.from({ length: 1500 }, () => '{"jsonrpc":"2.0","id":1,"result":{}}').join(",");
+    bench.write(`[${notification("a")},7,${notification("b", LONG)}]`, "[]", `[${many}]`);
+    await bench.ended();
+    expect(bench.told.slice(0, 4)).toEqual(["a", "the message must be a JSON object", "b", "the batch is empty"]);
+    expect([bench.told.length, bench.told.at(-1)]).toEqual([1005, "only 1000 messages of the batch are read"]);
+  });
+
+  it.each(['{"jsonrpc":"2.0","id":1,"result":{},"id":2}', String.raw`{"jsonrpc":"2.0","id":1,"result":{},"i\u0064":1}`])(
+    "takes %s for no answer: readers differ on whose it is",
+    async (line) => {
+      const bench = new Bench();
+      bench.write(line);
+      await bench.ended();
+      expect(bench.told).toEqual(['"id" occurs twice']);
+    },
+  );
+
+  it.each(["a", "b", "c"])("tells of a defect at %s, and is idle in the end all the same", async (failsAt) => {
+    const bench = new Bench(failsAt);
+    bench.write(notification("a"), notification("b", LONG), notification("c"), notification("d"));
+    await bench.ended();
+    expect(bench.told.slice(0, bench.told.indexOf(failsAt) + 2).at(-1)).toBe(`Error: ${failsAt} fails`);
+  });
+});
