@@ -3,7 +3,7 @@
 import { performance } from "node:perf_hooks";
 import { echoCall, findEchoFault } from "./tool-calls.ts";
 import type { HttpConnection, Outcome } from "./http-connection.ts";
-import type { CallsConfig, CallsResult } from "./load-contract.ts";
+import type { CallsConfig, CallsResult, Scenario } from "./load-contract.ts";
 import type { McpSession } from "./mcp-session.ts";
 import { percentile } from "./statistics.ts";
 
@@ -23,7 +23,7 @@ export async function runClosedLoop(connections: HttpConnection[], session: McpS
 
 class ClosedLoop {
   readonly #session: McpSession;
-  readonly #resultBytes: number;
+  readonly #scenario: Scenario;
   readonly #durationMs: number;
   readonly #measureFromMs: number;
   readonly #measureUntilMs: number;
@@ -33,9 +33,10 @@ class ClosedLoop {
   #errors = 0;
   #firstError: string | null = null;
 
-  constructor(session: McpSession, { warmupMs, durationMs, resultBytes }: CallsConfig) {
+  constructor(session: McpSession, config: CallsConfig) {
+    const { warmupMs, durationMs } = config;
     this.#session = session;
-    this.#resultBytes = resultBytes;
+    this.#scenario = config;
     this.#durationMs = durationMs;
     this.#measureFromMs = performance.now() + warmupMs;
     this.#measureUntilMs = this.#measureFromMs + durationMs;
@@ -68,7 +69,7 @@ class ClosedLoop {
     // Unique over all connections: some targets tell calls of a session apart only by id.
     this.#lastId += 1;
     const id = this.#lastId;
-    const request = this.#session.post(echoCall(id, this.#resultBytes));
+    const request = this.#session.post(echoCall(id, this.#scenario));
     this.#inFlight += 1;
     const sentAtMs = performance.now();
     connection.request(request, (outcome) => {
@@ -82,7 +83,7 @@ class ClosedLoop {
   }
 
   #record(outcome: Outcome, id: number, sentAtMs: number, nowMs: number): void {
-    const fault = outcome instanceof Error ? outcome.message : findEchoFault(outcome, id, this.#resultBytes);
+    const fault = outcome instanceof Error ? outcome.message : findEchoFault(outcome, id, this.#scenario);
     if (fault !== null) {
       this.#countError(fault, 1);
     } else if (nowMs >= this.#measureFromMs && nowMs < this.#measureUntilMs) {

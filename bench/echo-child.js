@@ -11,7 +11,7 @@ const TOOLS = [
     description: "Returns the text it is given, or a text of the wanted size.",
     inputSchema: {
       type: "object",
-      properties: { text: { type: "string" }, bytes: { type: "integer", minimum: 0 } },
+      properties: { text: { type: "string" }, bytes: { type: "integer", minimum: 0 }, json: { type: "boolean" } },
     },
     annotations: { readOnlyHint: true },
   },
@@ -29,7 +29,7 @@ const TOOLS = [
   },
 ];
 
-/** Result JSON by the number of bytes asked for; large ones as bytes. */
+/** Result JSON by what was asked for; large ones as bytes. */
 const resultsBySize = new Map();
 /** What is to be written before pendingText. */
 let pieces = [];
@@ -98,16 +98,23 @@ function initializeResult(params) {
   };
 }
 
-function echoResult({ text, bytes }) {
+function echoResult({ text, bytes, json }) {
   if (text !== undefined) return textResult(text);
   const size = bytes ?? 0;
-  let result = resultsBySize.get(size);
+  const key = json ? `${size} of JSON` : size;
+  let result = resultsBySize.get(key);
   if (result === undefined) {
-    const json = textResult("x".repeat(size));
-    result = size > LARGE_RESULT_BYTES ? Buffer.from(json) : json;
-    resultsBySize.set(size, result);
+    const whole = textResult(json ? jsonText(size) : "x".repeat(size));
+    result = size > LARGE_RESULT_BYTES ? Buffer.from(whole) : whole;
+    resultsBySize.set(key, result);
   }
   return result;
+}
+
+/** As many tools answer: JSON, as a text. */
+function jsonText(length) {
+  const item = JSON.stringify({ id: 1234, name: "an item", tags: ["a", "b"], path: "/usr/lib/item", ok: true });
+  return `[${`${item},`.repeat(Math.ceil(length / item.length))}`.slice(0, length);
 }
 
 function textResult(text) {

@@ -10,6 +10,8 @@ export interface Endpoint {
 export interface Scenario {
   connections: number;
   resultBytes: number;
+  /** What the text of a result is; plain if it is not given. In JSON, every few characters need an escape. */
+  content?: "plain" | "json";
 }
 
 export interface CallsConfig extends Scenario, Endpoint {

@@ -17,6 +17,28 @@ export function sum(values: readonly number[]): number {
   return values.reduce((total, value) => total + value, 0);
 }
 
+export interface RatioEstimate {
+  /** The geometric mean. */
+  readonly ratio: number;
+  /** The 95 % confidence interval. */
+  readonly lower: number;
+  readonly upper: number;
+}
+
+/** Two-sided, 95 %, for 1 to 20 degrees of freedom (Student). */
+const T_VALUES = [
+  12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.16, 2.145, 2.131, 2.12, 2.11, 2.101, 2.093, 2.086,
+];
+
+/** What pairs of measurements, taken in turn, tell of the ratio of the two. */
+export function estimateRatio(ratios: readonly number[]): RatioEstimate {
+  const logs = ratios.map((ratio) => Math.log(ratio));
+  const mean = sum(logs) / logs.length;
+  const variance = sum(logs.map((log) => (log - mean) ** 2)) / (logs.length - 1);
+  const margin = (T_VALUES[logs.length - 2] ?? 2) * Math.sqrt(variance / logs.length);
+  return { ratio: Math.exp(mean), lower: Math.exp(mean - margin), upper: Math.exp(mean + margin) };
+}
+
 /**
  * The median of the ratios within each round; NaN when there are none. On a machine whose speed changes from one minute to the next,
  * what was measured seconds apart can be compared; medians over all rounds cannot.

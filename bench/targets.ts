@@ -44,14 +44,7 @@ const TOKEN = randomBytes(24).toString("hex");
 export const DEFAULT_TARGET_NAMES = ["claw", "claw-policy", "supergateway", "mcp-proxy", "bare"];
 
 export const TARGETS: readonly Target[] = [
-  {
-    name: "claw",
-    role: "subject",
-    healthPath: "/healthz",
-    token: TOKEN,
-    hasOneChild: true,
-    nodeArgs: (port) => [MAIN, "--addr", `127.0.0.1:${port}`, "--", ...CHILD_COMMAND],
-  },
+  otherBuild("claw", MAIN),
   {
     name: "claw-policy",
     role: "guarded",
@@ -75,6 +68,18 @@ export const TARGETS: readonly Target[] = [
     nodeArgs: (port) => [BARE_BRIDGE, String(port), ...CHILD_COMMAND],
   },
 ];
+
+/** Another build of claw, by its main module: the state before a change, for example. */
+export function otherBuild(name: string, main: string): Target {
+  return {
+    name,
+    role: "subject",
+    healthPath: "/healthz",
+    token: TOKEN,
+    hasOneChild: true,
+    nodeArgs: (port) => [main, "--addr", `127.0.0.1:${port}`, "--", ...CHILD_COMMAND],
+  };
+}
 
 /** The token goes to every target's environment; only claw reads it. */
 export const TARGET_ENV = { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN };

@@ -1,5 +1,6 @@
 // The tools of echo-child.js as the load calls them, and the check of their answers.
 
+import type { Scenario } from "./load-contract.ts";
 import type { HttpResponse } from "./http-response-parser.ts";
 
 const TEXT_START = Buffer.from('"text":"');
@@ -9,8 +10,8 @@ const CLOSING_BRACE = 125;
 /** More than the answer to anything but echo takes, whatever a target puts around it. */
 const SMALL_ANSWER_BYTES = 400;
 
-export function echoCall(id: number, resultBytes: number): string {
-  return toolCall(id, `"name":"echo","arguments":{"bytes":${resultBytes}}`);
+export function echoCall(id: number, { resultBytes, content }: Pick<Scenario, "resultBytes" | "content">): string {
+  return toolCall(id, `"name":"echo","arguments":{"bytes":${resultBytes}${content === "json" ? ',"json":true' : ""}}`);
 }
 
 export function progressCall(id: number, count: number): string {
@@ -26,11 +27,19 @@ export function changeListCall(id: number): string {
  * parsing them, as parsing 1 MB per answer would make the load process the
  * bottleneck; it works for JSON and for SSE bodies alike.
  */
-export function findEchoFault(response: HttpResponse, id: number, resultBytes: number): string | null {
+export function findEchoFault(
+  response: HttpResponse,
+  id: number,
+  { resultBytes, content }: Pick<Scenario, "resultBytes" | "content">,
+): string | null {
   const { status, body } = response;
   if (status !== 200) return `status ${status}: ${excerpt(body)}`;
   const textStart = body.indexOf(TEXT_START) + TEXT_START.length;
   if (textStart < TEXT_START.length) return `no text result: ${excerpt(body)}`;
+  if (content === "json") {
+    if (body.length < resultBytes) return `body of ${body.length} bytes, less than ${resultBytes}`;
+    return hasId(body.subarray(0, textStart), id) || hasAnswer(body, id) ? null : `answer to another request than ${id}: ${excerpt(body)}`;
+  }
   // The text holds no quotes, so the next one ends it.
   const textEnd = body.indexOf(QUOTE, textStart);
   if (textEnd - textStart !== resultBytes) {
