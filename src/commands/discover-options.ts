@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { type Environment, type FlagTypes, isDirectory, readCommandLine } from "../config/load.ts";
 import { MAX_MS } from "../config/option.ts";
 import { OPTIONS } from "../config/options.ts";
-import { anyText, type ValueKind, wholeNumber } from "../config/value-kinds.ts";
+import { anyText, shownValue, type ValueKind, wholeNumber } from "../config/value-kinds.ts";
 
 /** Where the tools come from. */
 type ToolSource =
@@ -63,14 +63,11 @@ export function readDiscoverOptions(argv: readonly string[], environment: Enviro
     .filter((name) => !(name in FLAG_TYPES))
     .map((name) => `--${name}: no such option; see discover --help`);
 
-  function flag<Value>(name: keyof typeof FLAG_TYPES, kind: ValueKind<Value>, isShown = true): Value | undefined {
+  function flag<Value>(name: keyof typeof FLAG_TYPES, kind: ValueKind<Value>, isSecret = false): Value | undefined {
     if (!flags.has(name)) return undefined;
     const text = flags.get(name) ?? "";
     const value = text === "" ? undefined : kind.parse(text);
-    if (value === undefined) {
-      const got = text === "" ? "nothing" : isShown ? JSON.stringify(text) : "a value (not shown)";
-      problems.push(`--${name}: got ${got}, allowed is ${kind.allowed}`);
-    }
+    if (value === undefined) problems.push(`--${name}: got ${shownValue(text, { kind, isSecret })}, allowed is ${kind.allowed}`);
     return value;
   }
 
@@ -78,14 +75,12 @@ export function readDiscoverOptions(argv: readonly string[], environment: Enviro
     const text = environment[name] ?? "";
     if (text === "") return undefined;
     const value = kind.parse(text);
-    if (value === undefined) {
-      problems.push(`${name}: got ${isSecret ? "a value (not shown)" : JSON.stringify(text)}, allowed is ${kind.allowed}`);
-    }
+    if (value === undefined) problems.push(`${name}: got ${shownValue(text, { kind, isSecret })}, allowed is ${kind.allowed}`);
     return value;
   }
 
   // What is wrong with a URL may be the password in it.
-  const url = flag("url", httpUrl, false);
+  const url = flag("url", httpUrl, true);
   const isUrlGiven = flags.has("url");
   const isCommandOnLine = rest.length > 0;
   const command = isCommandOnLine ? rest[0] : variable(OPTIONS.command);

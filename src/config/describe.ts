@@ -64,6 +64,9 @@ export function maskArgs(args: readonly string[]): string[] {
   return args.map((arg, index) => {
     const previous = args[index - 1] ?? "";
     if (previous.startsWith("-") && !previous.includes("=") && !arg.startsWith("-") && CREDENTIAL_NAME.test(previous)) return MASK;
+    // The value of a flag may have spaces in it.
+    const [name = ""] = /^-[^=\s]*=/.exec(arg) ?? [];
+    if (CREDENTIAL_NAME.test(name)) return `${name}${MASK}`;
     return arg.replace(EMBEDDED_SECRET, `$1$2${MASK}`).replace(NAMED_SECRET, `$1${MASK}`);
   });
 }

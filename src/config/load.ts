@@ -3,6 +3,7 @@ import { parseArgs } from "node:util";
 import { readAuthTokenFile } from "./auth-token-file.ts";
 import { type Option, VARIABLE_PREFIX } from "./option.ts";
 import { OPTIONS, type OptionKey, type OptionValue } from "./options.ts";
+import { shownValue } from "./value-kinds.ts";
 
 /** The effective configuration. */
 export interface Config {
@@ -131,13 +132,12 @@ export function loadConfig(commandLine: CommandLine, environment: Environment, n
   }
 
   function read<Key extends OptionKey>(key: Key): OptionValue<Key> | undefined {
-    const { variable, defaultText, kind, isSecret }: Option<unknown> = OPTIONS[key];
-    const { source, text } = given(key) ?? { source: variable, text: defaultText };
+    const option: Option<unknown> = OPTIONS[key];
+    const { source, text } = given(key) ?? { source: option.variable, text: option.defaultText };
     if (text === undefined) return undefined;
-    const value = text === "" ? undefined : kind.parse(text);
+    const value = text === "" ? undefined : option.kind.parse(text);
     if (value !== undefined) return value as OptionValue<Key>;
-    const got = text === "" ? "nothing" : isSecret ? "a value (not shown)" : JSON.stringify(text);
-    problems.push(`${source}: got ${got}, allowed is ${kind.allowed}`);
+    problems.push(`${source}: got ${shownValue(text, option)}, allowed is ${option.kind.allowed}`);
     return undefined;
   }
 
@@ -150,7 +150,9 @@ export function loadConfig(commandLine: CommandLine, environment: Environment, n
     } else if (authTokenFile !== undefined) {
       const { tokens, problem } = readAuthTokenFile(authTokenFile);
       if (tokens !== undefined) return tokens;
-      problems.push(`${fileSource}: got ${JSON.stringify(authTokenFile)}, allowed is a file with a token a line: ${problem}`);
+      // A token may have been given in place of a path.
+      const shown = /^[.~]*\//.test(authTokenFile) ? JSON.stringify(authTokenFile) : "a value (not shown)";
+      problems.push(`${fileSource}: got ${shown}, allowed is a file with a token a line: ${problem}`);
     } else if (requireAuth === true && given("authToken") === undefined && given("authTokenFile") === undefined) {
       const needed = `${OPTIONS.authToken.variable} nor ${OPTIONS.authTokenFile.variable}`;
       problems.push(`${given("requireAuth")?.source}: got on, allowed is off where neither ${needed} is set`);

@@ -6,6 +6,19 @@ export interface ValueKind<Value> {
   readonly allowed: string;
   /** The value, or undefined where the text is not allowed. */
   parse(text: string): Value | undefined;
+  /** For values that may hold secrets: why a text is not allowed, without any of it. */
+  explain?(text: string): string;
+}
+
+const NOT_SHOWN = "a value (not shown)";
+
+/** A value that is not allowed, as its problem may show it. */
+export function shownValue(text: string, { kind, isSecret }: { readonly kind: ValueKind<unknown>; readonly isSecret: boolean }): string {
+  if (text === "") return "nothing";
+  const reason = kind.explain?.(text);
+  if (reason !== undefined) return `${NOT_SHOWN}: ${reason}`;
+  // In front of an @ may be the password of a URL.
+  return isSecret || text.includes("@") ? NOT_SHOWN : JSON.stringify(text);
 }
 
 export interface ListenAddress {
@@ -67,7 +80,55 @@ export const jsonStrings: ValueKind<readonly string[]> = {
     }
     return Array.isArray(value) && value.every(isArgument) ? value : undefined;
   },
+  explain: (text) => {
+    let value: unknown;
+    try {
+      value = JSON.parse(text);
+    } catch {
+      return explainSyntax(text);
+    }
+    if (!Array.isArray(value)) return `it is ${typeName(value)}, not an array`;
+    const index = value.findIndex((element) => !isArgument(element));
+    const element: unknown = value[index];
+    return `element ${index + 1} ${typeof element === "string" ? "contains NUL" : `is ${typeName(element)}, not a string`}`;
+  },
 };
+
+const JSON_STRING = /"[ !#-[\]-\uffff]*(?:\\(?:["\\/bfnrt]|u[\da-fA-F]{4})[ !#-[\]-\uffff]*)*"/y;
+const JSON_SPACE = /[ \t\n\r]*/y;
+
+/** Where a text stops being a JSON array of strings. The engine's own message would quote the text. */
+function explainSyntax(text: string): string {
+  let position = skip(JSON_SPACE, text, 0);
+  const problem = (expected: string): string => {
+    return `it is not JSON (${position < text.length ? `character ${position + 1}` : "end"}: ${expected} is expected)`;
+  };
+  if (text[position] !== "[") return problem("[");
+  position = skip(JSON_SPACE, text, position + 1);
+  while (text[position] !== "]") {
+    const end = skip(JSON_STRING, text, position);
+    if (end === position && text[position] === '"') return `it is not JSON (character ${position + 1}: a malformed string begins)`;
+    if (end === position) return problem("a string");
+    position = skip(JSON_SPACE, text, end);
+    if (text[position] === "]") break;
+    if (text[position] !== ",") return problem(", or ]");
+    position = skip(JSON_SPACE, text, position + 1);
+    if (text[position] === "]") return problem("a string");
+  }
+  position = skip(JSON_SPACE, text, position + 1);
+  return problem("the end");
+}
+
+function skip(pattern: RegExp, text: string, from: number): number {
+  pattern.lastIndex = from;
+  return pattern.test(text) ? pattern.lastIndex : from;
+}
+
+function typeName(value: unknown): string {
+  if (value === null) return "null";
+  if (Array.isArray(value)) return "an array";
+  return typeof value === "object" ? "an object" : `a ${typeof value}`;
+}
 
 const RESERVED_PATHS: readonly string[] = ["/livez", "/readyz", "/healthz"];
 

@@ -182,7 +182,7 @@ describe("command line", () => {
         }),
       ).toEqual([
         "--no-such-flag: no such option; see --help",
-        'CLAW_MCP_STDIO_ARGS: got "{\\"a\\":1}", allowed is a JSON array of strings without NUL, for example ["-y","some-mcp"]',
+        'CLAW_MCP_STDIO_ARGS: got a value (not shown): it is an object, not an array, allowed is a JSON array of strings without NUL, for example ["-y","some-mcp"]',
         `CLAW_MCP_STDIO_READY_TIMEOUT_MS: got "1e3", ${whole}`,
         'CLAW_MCP_STDIO_ADDR: got "nonsense", allowed is host:port, [ipv6]:port or :port, with a port up to 65535',
         'CLAW_MCP_STDIO_PORT: got "65536", allowed is a whole number from 1 to 65535, with or without a colon before it',
@@ -203,8 +203,18 @@ describe("command line", () => {
       ["an unknown flag", ["--no-such", "--", "node"], {}, /^--no-such: no such option; see --help$/],
       ["an unknown short flag", ["-x", "--", "node"], {}, /^-+x: no such option; see --help$/],
       ["a flag without its value", ["--path=", "--", "node"], {}, /^--path: got nothing, allowed is a path that starts with/],
-      ["arguments that are no JSON", ["--", "node"], { CLAW_MCP_STDIO_ARGS: "-y some-mcp" }, /^CLAW_MCP_STDIO_ARGS: got "-y some-mcp"/],
-      ["arguments that are no strings", ["--", "node"], { CLAW_MCP_STDIO_ARGS: "[1]" }, /^CLAW_MCP_STDIO_ARGS: got "\[1\]"/],
+      [
+        "arguments that are no JSON",
+        ["--", "node"],
+        { CLAW_MCP_STDIO_ARGS: "-y some-mcp" },
+        /^CLAW_MCP_STDIO_ARGS: got a value \(not shown\): it is not JSON \(character 1:/,
+      ],
+      [
+        "arguments that are no strings",
+        ["--", "node"],
+        { CLAW_MCP_STDIO_ARGS: "[1]" },
+        /^CLAW_MCP_STDIO_ARGS: got a value \(not shown\): element 1 is a number/,
+      ],
       [
         "an argument that holds a NUL",
         ["--addr", "127.0.0.1:0"],

@@ -75,7 +75,7 @@ describe("the command line of discover", () => {
     const environment = { CLAW_MCP_STDIO_ARGS: "-y", CLAW_MCP_STDIO_PATH: "mcp", CLAW_MCP_STDIO_CWD: "/no/such/directory" };
     expect(problems(["--no-such", "--service=", "--out", "a", "--check", "b", "--timeout-ms", "1e3"], environment)).toEqual([
       "--no-such: no such option; see discover --help",
-      'CLAW_MCP_STDIO_ARGS: got "-y", allowed is a JSON array of strings without NUL, for example ["-y","some-mcp"]',
+      'CLAW_MCP_STDIO_ARGS: got a value (not shown): it is not JSON (character 1: [ is expected), allowed is a JSON array of strings without NUL, for example ["-y","some-mcp"]',
       "COMMAND: got nothing, allowed is the executable to run, behind the options or in CLAW_MCP_STDIO_COMMAND; or give --url",
       "--service: got nothing, allowed is any text without NUL",
       "--check: writes nothing; give it or --out, not both",

@@ -133,6 +133,7 @@ describe("effectiveConfigText", () => {
       ["--api-key=***", "dir"],
     ],
     [["--token=a=b"], ["--token=***"]],
+    [["--password=three secret words"], ["--password=***"]],
     [
       ["-e", "GITHUB_TOKEN=s3cret", "image"],
       ["-e", "GITHUB_TOKEN=***", "image"],

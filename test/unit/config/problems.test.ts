@@ -25,7 +25,7 @@ describe("a wrong configuration", () => {
     const argv = ["--prot", "--max-sessions=-1", "--path", "mcp", "--log-level="];
     expect(problems(argv, { ARGS: "-y", ADDR: "8080", PORT: "http", REQUEST_TIMEOUT_MS: "1.5", AUTH_TOKEN: "two words" })).toEqual([
       "--prot: no such option; see --help",
-      `CLAW_MCP_STDIO_ARGS: got "-y", ${ARGS_ALLOWED}`,
+      `CLAW_MCP_STDIO_ARGS: got a value (not shown): it is not JSON (character 1: [ is expected), ${ARGS_ALLOWED}`,
       `CLAW_MCP_STDIO_ADDR: got "8080", ${ADDR_ALLOWED}`,
       `CLAW_MCP_STDIO_PORT: got "http", ${PORT_ALLOWED}`,
       `--path: got "mcp", ${PATH_ALLOWED}`,
@@ -154,6 +154,20 @@ describe("a wrong configuration", () => {
       const [problem = ""] = problems(argv, variables);
       expect(problem).toContain("got a value (not shown)");
       expect(problem).not.toContain("tök");
+    }
+  });
+
+  it("never shows arguments, the password in a URL, or what may be a token in place of a file", () => {
+    const found = [
+      ...problems([], { ARGS: '["--api-key","s3cret",]' }),
+      ...problems([], { ARGS: '{"s3cret":1}' }),
+      ...problems([], { ALLOWED_ORIGINS: "https://me:s3cret@app.example", ALLOWED_HOSTS: "me:s3cret@app.example" }),
+      ...problems([], { AUTH_TOKEN_FILE: "s3cret" }),
+    ];
+    expect(found).toHaveLength(5);
+    for (const problem of found) {
+      expect(problem).toContain("got a value (not shown)");
+      expect(problem).not.toContain("s3cret");
     }
   });
 

@@ -5,6 +5,7 @@ import {
   endpointPath,
   hosts,
   jsonStrings,
+  shownValue,
   listenAddress,
   oneOf,
   origins,
@@ -117,6 +118,38 @@ describe("a list of arguments", () => {
 
   it.each(["-y", '"-y"', "{}", "[1]", '["-y",null]', '["a\\u0000b"]', '["-y"', "null", '[["-y"]]', "['-y']", ""])("is not %s", (text) => {
     expect(jsonStrings.parse(text)).toBeUndefined();
+  });
+});
+
+describe("the problem of a list of arguments", () => {
+  it.each([
+    ["-y s3cret", "it is not JSON (character 1: [ is expected)"],
+    ["", "it is not JSON (end: [ is expected)"],
+    ['["--token","s3cret",]', "it is not JSON (character 21: a string is expected)"],
+    ['["--token" "s3cret"]', "it is not JSON (character 12: , or ] is expected)"],
+    ['["--token","s3cret"', "it is not JSON (end: , or ] is expected)"],
+    ['["--token",', "it is not JSON (end: a string is expected)"],
+    ['["--token","s3cret', "it is not JSON (character 12: a malformed string begins)"],
+    ['["s3\\cret"]', "it is not JSON (character 2: a malformed string begins)"],
+    ['["s3\ncret"]', "it is not JSON (character 2: a malformed string begins)"],
+    ["['s3cret']", "it is not JSON (character 2: a string is expected)"],
+    ['["a"] s3cret', "it is not JSON (character 7: the end is expected)"],
+    ['"s3cret"', "it is a string, not an array"],
+    ['{"s3cret":1}', "it is an object, not an array"],
+    ["null", "it is null, not an array"],
+    ['["a",1]', "element 2 is a number, not a string"],
+    ['[["s3cret"]]', "element 1 is an array, not a string"],
+    ["[null]", "element 1 is null, not a string"],
+    ['["a","b","s3\\u0000cret"]', "element 3 contains NUL"],
+  ])("of %j names place and reason, without any of the text", (text, reason) => {
+    expect(jsonStrings.explain?.(text)).toBe(reason);
+    expect(shownValue(text === "" ? " " : text, { kind: jsonStrings, isSecret: false })).not.toContain("s3");
+  });
+
+  it("is found in a long text without delay", () => {
+    expect(jsonStrings.explain?.(`["${String.raw`\u0041x`.repeat(20_000)}" "`)).toBe(
+      "it is not JSON (character 140005: , or ] is expected)",
+    );
   });
 });
 
