@@ -29,6 +29,8 @@ interface Configuration {
   readonly unknownVariables: readonly string[];
 }
 
+// Node answers this signal with its inspector on loopback, unless the program listens to it. The server, which may send it, starts later.
+process.on("SIGUSR1", () => undefined);
 process.exitCode = await main(process.argv.slice(2));
 
 async function main(argv: readonly string[]): Promise<number> {

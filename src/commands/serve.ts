@@ -24,6 +24,12 @@ export interface ServeOptions {
   readonly exit: (exitCode: number, isLogStuck: boolean) => void;
 }
 
+/** Node has read them before any code of the sidecar runs. Their values are not shown. */
+const NODE_VARIABLES: readonly (readonly [name: string, effect: string])[] = [
+  ["NODE_DEBUG", "Node may print the server's command and environment to stderr"],
+  ["NODE_OPTIONS", "it can open an inspector or load code into the sidecar"],
+];
+
 /** Serves until it is told to stop or cannot go on, then calls `exit`. */
 export async function serve(options: ServeOptions): Promise<void> {
   const logger = await createLogger(options.config.logLevel, options.stdout, options.secrets.redact);
@@ -47,6 +53,10 @@ async function serveUntilEnd(options: ServeOptions, log: Logger, display: StartD
   const kill = new AbortController();
   try {
     for (const name of unknownVariables) log.warn({ reason: name }, "unknown variable: most likely misspelled");
+    for (const [name, effect] of NODE_VARIABLES) {
+      if ((environment[name] ?? "") !== "")
+        log.warn({ reason: `${name}: ${effect}` }, "variable meant for the server acts on the sidecar too");
+    }
     const endAtOnce = (exitCode: number): void => {
       kill.abort();
       void log.close().then((isClosed) => exit(exitCode, !isClosed));
