@@ -1,5 +1,5 @@
 import type { AuthTokens } from "./auth-tokens.ts";
-import type { AuthTokenFile } from "./config/auth-token-file.ts";
+import { type AuthTokenFile, SETTLE_MS, stateOf } from "./config/auth-token-file.ts";
 import type { Principal } from "./mux/session.ts";
 import type { Log } from "./observability/log.ts";
 
@@ -8,8 +8,6 @@ import type { Log } from "./observability/log.ts";
  * another file takes its name (editors), and on many bind mounts.
  */
 const POLL_MS = 1000;
-/** How much later a change has to be read again, the same, before it counts: until then it may be half written. */
-const SETTLE_MS = 200;
 
 export interface AuthTokenReloadOptions {
   readonly tokens: AuthTokens;
@@ -72,9 +70,4 @@ export class AuthTokenReload {
     log.info({ count: texts.length }, "auth tokens reloaded");
     for (const principal of revoked) onRevoked(principal);
   }
-}
-
-/** No token has a space or a line break. */
-function stateOf({ tokens = [], problem }: AuthTokenFile): string {
-  return problem === undefined ? tokens.join("\n") : ` ${problem}`;
 }

@@ -1,3 +1,4 @@
+import { MIN_TOKEN_LENGTH } from "../config/auth-token-file.ts";
 import type { Config, Environment } from "../config/load.ts";
 import { OPTIONS } from "../config/options.ts";
 import type { Descriptor } from "../descriptor/descriptor.ts";
@@ -56,6 +57,9 @@ async function serveUntilEnd(options: ServeOptions, log: Logger, display: StartD
     for (const [name, effect] of NODE_VARIABLES) {
       if ((environment[name] ?? "") !== "")
         log.warn({ reason: `${name}: ${effect}` }, "variable meant for the server acts on the sidecar too");
+    }
+    if (config.authToken !== undefined && config.authToken.length < MIN_TOKEN_LENGTH) {
+      log.warn({ reason: `it has fewer than ${MIN_TOKEN_LENGTH} characters` }, "auth token is short: it can be guessed");
     }
     const endAtOnce = (exitCode: number): void => {
       kill.abort();

@@ -7,11 +7,40 @@ export type AuthTokenFile =
   | { readonly tokens: readonly string[]; readonly problem?: undefined }
   | { readonly tokens?: undefined; readonly problem: string };
 
+/** A shorter token is most likely the beginning of one. */
+export const MIN_TOKEN_LENGTH = 16;
+/** How much later a file has to be read again, the same, before it counts: until then it may be half written. */
+export const SETTLE_MS = 200;
 /** Each request is compared with every token. */
 const MAX_FILE_BYTES = 64 * 1024;
+/** At the start, a file that keeps changing is a problem after so many looks. */
+const MAX_LOOKS = 10;
+/** A file that was changed longer ago need not be looked at twice. The clock of its file system may differ a little. */
+const STABLE_MS = 10_000;
 
-/** Never throws. @param path of a regular file of at most 64 KiB, in UTF-8. */
-export function readAuthTokenFile(path: string): AuthTokenFile {
+/**
+ * For the start: looks until two looks are the same, for two seconds at most. Never throws.
+ *
+ * @param path of a regular file of at most 64 KiB, in UTF-8.
+ */
+export function readAuthTokenFile(path: string, sleep: (ms: number) => void = sleepSync): AuthTokenFile {
+  let last = look(path);
+  if (isOld(path)) return last;
+  for (let looks = 1; looks < MAX_LOOKS; looks++) {
+    sleep(SETTLE_MS);
+    const next = look(path);
+    if (stateOf(next) === stateOf(last)) return next;
+    last = next;
+  }
+  return { problem: "it keeps changing" };
+}
+
+/** Equal for files that say the same. No token has a space or a line break. */
+export function stateOf({ tokens = [], problem }: AuthTokenFile): string {
+  return problem === undefined ? tokens.join("\n") : ` ${problem}`;
+}
+
+function look(path: string): AuthTokenFile {
   try {
     return unfit(statSync(path)) ?? parseTokens(readFileSync(path, "utf8"));
   } catch (error) {
@@ -19,7 +48,21 @@ export function readAuthTokenFile(path: string): AuthTokenFile {
   }
 }
 
-/** As `readAuthTokenFile`, for a file system that may hang. */
+/** To be asked after it was read: `ctime` cannot be set, as the time of modification can. */
+function isOld(path: string): boolean {
+  try {
+    return Date.now() - statSync(path).ctimeMs > STABLE_MS;
+  } catch {
+    return false;
+  }
+}
+
+/** At the start nothing else has to run. */
+function sleepSync(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+}
+
+/** One look, for a file system that may hang. */
 export async function rereadAuthTokenFile(path: string): Promise<AuthTokenFile> {
   try {
     return unfit(await stat(path)) ?? parseTokens(await readFile(path, "utf8"));
@@ -38,6 +81,7 @@ function parseTokens(text: string): AuthTokenFile {
     const token = line.trim();
     if (token === "" || token.startsWith("#")) continue;
     if (bearerToken.parse(token) === undefined) return { problem: `line ${index + 1} is no token: allowed is ${bearerToken.allowed}` };
+    if (token.length < MIN_TOKEN_LENGTH) return { problem: `line ${index + 1} has fewer than ${MIN_TOKEN_LENGTH} characters` };
     tokens.add(token);
   }
   return tokens.size === 0 ? { problem: "it has no token" } : { tokens: [...tokens] };

@@ -35,7 +35,7 @@ export const HTTP_OPTIONS = {
     name: "AUTH_TOKEN",
     placeholder: "TOKEN",
     description:
-      "Every request to the endpoint needs `Authorization: Bearer TOKEN`. Default: open. Prefer the variable: flags show in the process list.",
+      "Every request to the endpoint needs `Authorization: Bearer TOKEN`. Default: open. One of fewer than 16 characters is warned about. Prefer the variable: flags show in the process list.",
     kind: bearerToken,
     isSecret: true,
   }),
@@ -45,7 +45,7 @@ export const HTTP_OPTIONS = {
     name: "AUTH_TOKEN_FILE",
     placeholder: "FILE",
     description:
-      "Tokens, one a line, any of which will do; empty lines and lines that begin with # do not count. Read again when it changes: a session ends with the token that made it. Not together with AUTH_TOKEN.",
+      "Tokens of at least 16 characters, one a line, any of which will do; empty lines and lines that begin with # do not count. Read again when it changes: a session ends with the token that made it. Not together with AUTH_TOKEN.",
     kind: anyText,
   }),
   requireAuth: option({

@@ -44,6 +44,19 @@ async function isLetIn(sidecar: Sidecar, token: string): Promise<boolean> {
   return status === 200;
 }
 
+describe("AUTH_TOKEN", () => {
+  it.each([
+    ["is short lets in, and is warned of", "short", ["it has fewer than 16 characters"]],
+    ["has 16 characters lets in without a warning", "0123456789abcdef", []],
+  ])("that %s", async (_what, token, reasons) => {
+    await using sidecar = await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: token } });
+    expect([await isLetIn(sidecar, token), await isLetIn(sidecar, `${token}x`)]).toEqual([true, false]);
+    await stopAndReadLog(sidecar);
+    const warnings = sidecar.logLines.filter(({ msg }) => msg === "auth token is short: it can be guessed");
+    expect(warnings.map(({ level, reason }) => [level, reason])).toEqual(reasons.map((reason) => ["warn", reason]));
+  });
+});
+
 describe("AUTH_TOKEN_FILE", () => {
   it("lets in with each of its tokens, and with nothing else", async () => {
     await using directory = await TempDir.create();
@@ -122,6 +135,18 @@ describe("AUTH_TOKEN_FILE", () => {
     expect(sidecar.logLines.filter(({ msg }) => msg === NOT_TAKEN)).toHaveLength(3);
     expect(sidecar.transcript()).not.toContain(FIRST);
     expect(sidecar.transcript()).not.toContain(SECOND);
+  });
+
+  it("that is half written changes nothing until it is whole", async () => {
+    await using directory = await TempDir.create();
+    await using sidecar = await start(directory);
+    const file = directory.file("tokens");
+    await writeFile(file, "s");
+    await sidecar.waitForLog(NOT_TAKEN, ({ reason }) => reason === "line 1 has fewer than 16 characters");
+    expect([await isLetIn(sidecar, FIRST), await isLetIn(sidecar, "s")]).toEqual([true, false]);
+    await writeFile(file, SECOND);
+    await sidecar.waitForLog(RELOADED);
+    expect([await isLetIn(sidecar, FIRST), await isLetIn(sidecar, SECOND)]).toEqual([false, true]);
   });
 
   describe("that loses a token", () => {

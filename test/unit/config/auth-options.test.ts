@@ -1,6 +1,7 @@
+import { writeFileSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
-import { rereadAuthTokenFile } from "../../../src/config/auth-token-file.ts";
+import { readAuthTokenFile, rereadAuthTokenFile } from "../../../src/config/auth-token-file.ts";
 import { type Environment, loadConfig, type LoadResult, readCommandLine } from "../../../src/config/load.ts";
 import { TempDir } from "../../support/temp-dir.ts";
 
@@ -30,11 +31,16 @@ describe("AUTH_TOKEN_FILE", () => {
   it.each([
     ["one token", TOKEN, [TOKEN]],
     ["a line end behind it", `${TOKEN}\n`, [TOKEN]],
-    ["several, empty lines and comments", `# rotated\n\n${TOKEN}\n  \n#${TOKEN}x\nother-token\n`, [TOKEN, "other-token"]],
-    ["line ends of Windows, and a byte order mark", `\uFEFF${TOKEN}\r\nother-token\r\n`, [TOKEN, "other-token"]],
+    [
+      "several, empty lines and comments",
+      `# rotated\n\n${TOKEN}\n  \n#${TOKEN}x\nother-Token.0123456789\n`,
+      [TOKEN, "other-Token.0123456789"],
+    ],
+    ["line ends of Windows, and a byte order mark", `\uFEFF${TOKEN}\r\nother-Token.0123456789\r\n`, [TOKEN, "other-Token.0123456789"]],
     ["white space around a token", ` ${TOKEN}\t\n`, [TOKEN]],
     ["a token twice", `${TOKEN}\n${TOKEN}\n`, [TOKEN]],
-    ["a # within a token", "to#ken", ["to#ken"]],
+    ["a # within a token", "to#ken-0123456789", ["to#ken-0123456789"]],
+    ["a token of 16 characters", "0123456789abcdef", ["0123456789abcdef"]],
   ])("may have %s", async (_what, text, tokens) => {
     expect((await loadFile(text)).config).toMatchObject({ authTokens: tokens, authToken: undefined });
   });
@@ -42,14 +48,40 @@ describe("AUTH_TOKEN_FILE", () => {
   it.each([
     ["is empty", "", "it has no token"],
     ["has comments only", "# none\n\n", "it has no token"],
-    ["has a line with a space in it", `ok\n${TOKEN} ${TOKEN}\n`, "line 2 is no token: allowed is visible ASCII characters without spaces"],
+    [
+      "has a line with a space in it",
+      `${TOKEN}\n${TOKEN} ${TOKEN}\n`,
+      "line 2 is no token: allowed is visible ASCII characters without spaces",
+    ],
     ["is no text", Buffer.from([0, 1, 2, 255]), "line 1 is no token: allowed is visible ASCII characters without spaces"],
+    ["has a token of 15 characters", `${TOKEN}\n0123456789abcde\n`, "line 2 has fewer than 16 characters"],
     ["is large", "x".repeat(65_537), "it is larger than 65536 bytes"],
   ])("is a problem that shows none of its text where it %s", async (_what, text, problem) => {
     const { config, problems } = await loadFile(text);
     expect(config).toBeUndefined();
     expect(problems).toEqual([expect.stringContaining(problem)]);
     expect(problems.join("\n")).not.toContain(TOKEN);
+  });
+
+  it("is read at the start once two looks in a row have seen the same", async () => {
+    await using directory = await TempDir.create();
+    const path = directory.file("tokens");
+    const stages = [TOKEN, `${TOKEN}\n${TOKEN}-half`, `${TOKEN}\n${TOKEN}-half-and-the-rest`];
+    writeFileSync(path, "");
+    const { tokens } = readAuthTokenFile(path, () => {
+      const stage = stages.shift();
+      if (stage !== undefined) writeFileSync(path, stage);
+    });
+    expect(tokens).toEqual([TOKEN, `${TOKEN}-half-and-the-rest`]);
+  });
+
+  it("is a problem at the start when it keeps changing", async () => {
+    await using directory = await TempDir.create();
+    const path = directory.file("tokens");
+    writeFileSync(path, TOKEN);
+    let looks = 1;
+    const { problem } = readAuthTokenFile(path, () => writeFileSync(path, `${TOKEN}${looks++}`));
+    expect([problem, looks]).toEqual(["it keeps changing", 10]);
   });
 
   it("is a problem where it is missing, or a directory, among all others", async () => {
