@@ -1,5 +1,6 @@
 import { statSync } from "node:fs";
 import { parseArgs } from "node:util";
+import { isSamePath, LEGACY_PATHS } from "../routes.ts";
 import { readAuthTokenFile } from "./auth-token-file.ts";
 import { type Option, VARIABLE_PREFIX } from "./option.ts";
 import { OPTIONS, type OptionKey, type OptionValue } from "./options.ts";
@@ -83,8 +84,6 @@ export interface LoadResult {
   /** Variables with our prefix that mean nothing: most likely misspelled. */
   readonly unknownVariables: readonly string[];
 }
-
-const LEGACY_SSE_PATHS: readonly string[] = ["/sse", "/messages"];
 
 const BOOLEAN_FLAGS = ["help", "version", "check-config"];
 
@@ -174,8 +173,8 @@ export function loadConfig(commandLine: CommandLine, environment: Environment, n
   if (values.cwd !== undefined && !isDirectory(values.cwd)) {
     problems.push(`${given("cwd")?.source}: got ${JSON.stringify(values.cwd)}, allowed is an existing directory`);
   }
-  if (values.legacySse === "on" && LEGACY_SSE_PATHS.includes(values.path?.replace(/\/$/, "") ?? "")) {
-    const allowed = `any path but ${LEGACY_SSE_PATHS.join(" and ")}, which LEGACY_SSE has`;
+  if (values.legacySse === "on" && isSamePath(values.path ?? "", LEGACY_PATHS)) {
+    const allowed = `any path but ${LEGACY_PATHS.join(" and ")}, which LEGACY_SSE has`;
     problems.push(`${given("path")?.source}: got ${JSON.stringify(values.path)}, allowed is ${allowed}`);
   }
   const authTokens = needsCommand ? readAuthTokens() : [];

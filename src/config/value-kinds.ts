@@ -1,4 +1,5 @@
 import { parseAuthority, parseOrigin } from "../authority.ts";
+import { isSamePath, RESERVED_PATHS } from "../routes.ts";
 
 /** What the text of an option may be, and what it means. */
 export interface ValueKind<Value> {
@@ -130,11 +131,9 @@ function typeName(value: unknown): string {
   return typeof value === "object" ? "an object" : `a ${typeof value}`;
 }
 
-const RESERVED_PATHS: readonly string[] = ["/livez", "/readyz", "/healthz"];
-
 export const endpointPath: ValueKind<string> = {
   allowed: `a path that starts with / and has no query, other than ${RESERVED_PATHS.join(", ")}`,
-  parse: (text) => (/^\/[\w\-./~%]*$/.test(text) && !RESERVED_PATHS.includes(text) ? text : undefined),
+  parse: (text) => (/^\/[\w\-./~%]*$/.test(text) && !isSamePath(text, RESERVED_PATHS) ? text : undefined),
 };
 
 /** RFC 6750 §2.1 allows less; what can stand in a header without spaces is enough here. */

@@ -2,6 +2,7 @@ import express, { type ErrorRequestHandler, type Request, type Response } from "
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import type { Defects } from "../defects.ts";
 import { SidecarError } from "../errors.ts";
+import { ROUTES } from "../routes.ts";
 import { createTokenGuard, type Identify, type PrincipalRoute } from "./access-guard.ts";
 import { createCrossOriginCheck, createCrossOriginGuard, type CrossOriginOptions } from "./cross-origin.ts";
 import { createHealthRoutes, type HealthOptions } from "./health-routes.ts";
@@ -9,7 +10,7 @@ import { sendDefect, sendError } from "./json-response.ts";
 import type { LegacySsePairs } from "./legacy-sse-pairs.ts";
 import { createLegacySseRoutes } from "./legacy-sse-routes.ts";
 import { createMcpRoute, type McpRouteOptions, type Route } from "./mcp-route.ts";
-import { createStatusRoute, STATUS_PATH, type StatusOptions } from "./status-route.ts";
+import { createStatusRoute, type StatusOptions } from "./status-route.ts";
 
 export interface AppOptions extends McpRouteOptions, HealthOptions, StatusOptions, CrossOriginOptions {
   /** Of the MCP endpoint, for example `/mcp`. */
@@ -37,7 +38,7 @@ export function createApp(options: AppOptions): RequestListener {
   const mcpRoute = guarded(createMcpRoute(options));
   const legacyRoutes = legacySse === undefined ? [] : createLegacySseRoutes({ ...options, pairs: legacySse });
   const otherRoutes = legacyRoutes.map(([otherPath, route]): [string, Route] => [otherPath, guarded(route)]);
-  otherRoutes.push([STATUS_PATH, createCrossOriginGuard(checkReader)(guardToken(createStatusRoute(options)))]);
+  otherRoutes.push([ROUTES.status, createCrossOriginGuard(checkReader)(guardToken(createStatusRoute(options)))]);
   const notFound = (response: ServerResponse, where: string): void =>
     sendError(response, new SidecarError("NOT_FOUND", `There is nothing at ${where}; the MCP endpoint is ${path}.`));
   const app = express()

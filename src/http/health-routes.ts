@@ -1,6 +1,7 @@
 import { type Request, type Response, Router } from "express";
 import type { IncomingMessage } from "node:http";
 import type { UpstreamStatus } from "../mux/upstream.ts";
+import { ROUTES } from "../routes.ts";
 
 export interface HealthOptions {
   readonly status: () => UpstreamStatus;
@@ -24,9 +25,12 @@ export function createHealthRoutes({ status, isDraining, mayReadDetails }: Healt
   return (
     Router()
       // Express itself would answer in plain text.
-      .options(["/livez", "/readyz", "/healthz"], (_request, response) => void response.set("Allow", "GET, HEAD").status(204).end())
-      .get("/livez", (_request, response) => void response.set("Cache-Control", "no-store").json({ status: "live" }))
-      .get(["/readyz", "/healthz"], readiness)
+      .options(
+        [ROUTES.live, ROUTES.ready, ROUTES.health],
+        (_request, response) => void response.set("Allow", "GET, HEAD").status(204).end(),
+      )
+      .get(ROUTES.live, (_request, response) => void response.set("Cache-Control", "no-store").json({ status: "live" }))
+      .get([ROUTES.ready, ROUTES.health], readiness)
   );
 }
 

@@ -5,11 +5,9 @@ import type { Exchange } from "../mux/exchange.ts";
 import type { Lanes } from "../mux/lanes.ts";
 import { SessionStreams } from "../mux/session-streams.ts";
 import type { Principal, Session } from "../mux/session.ts";
+import { ROUTES } from "../routes.ts";
 import { LegacySseExchange } from "./legacy-sse-exchange.ts";
 import type { SseConnection } from "./sse-connection.ts";
-
-/** Where clients of HTTP+SSE post their messages. */
-export const LEGACY_MESSAGES_PATH = "/messages";
 
 /**
  * One client of HTTP+SSE (MCP 2024-11-05, basic/transports): the connection on which it reads all that the server says, and its session
@@ -31,7 +29,7 @@ export class LegacySsePair implements EventSink {
     this.#connection = connection;
     this.openedAtMs = nowMs;
     this.owner = owner;
-    connection.sendWithoutId("endpoint", `${LEGACY_MESSAGES_PATH}?sessionId=${this.id}`);
+    connection.sendWithoutId("endpoint", `${ROUTES.legacyMessages}?sessionId=${this.id}`);
   }
 
   get session(): Session | undefined {

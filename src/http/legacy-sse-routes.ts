@@ -3,16 +3,15 @@ import { SidecarError } from "../errors.ts";
 import { idTextOf, type Message } from "../jsonrpc/message.ts";
 import { shuttingDown } from "../mux/failures.ts";
 import type { Principal } from "../mux/session.ts";
+import { ROUTES } from "../routes.ts";
 import { type PrincipalRoute, refuseUnauthorized } from "./access-guard.ts";
 import { sendAccepted, sendError, sendProblem } from "./json-response.ts";
-import { LEGACY_MESSAGES_PATH, type LegacySsePair } from "./legacy-sse-pair.ts";
+import type { LegacySsePair } from "./legacy-sse-pair.ts";
 import type { LegacySsePairs } from "./legacy-sse-pairs.ts";
 import type { McpRouteOptions } from "./mcp-route.ts";
 import type { Post } from "./post-route.ts";
 import { BATCH_REFUSED, readMessages } from "./read-messages.ts";
 import { refuse } from "./refuse.ts";
-
-const LEGACY_SSE_PATH = "/sse";
 
 export interface LegacySseRoutesOptions extends McpRouteOptions {
   readonly pairs: LegacySsePairs;
@@ -87,20 +86,20 @@ export function createLegacySseRoutes(options: LegacySseRoutesOptions): [path: s
   }
 
   return [
-    [LEGACY_SSE_PATH, openStream],
-    [LEGACY_MESSAGES_PATH, post],
+    [ROUTES.legacySse, openStream],
+    [ROUTES.legacyMessages, post],
   ];
 }
 
 function findPair(pairs: LegacySsePairs, { url = "" }: IncomingMessage): LegacySsePair | SidecarError {
   const id = new URLSearchParams(url.slice(url.indexOf("?") + 1)).get("sessionId");
   if (id === null)
-    return new SidecarError("SESSION_REQUIRED", `The URL has no sessionId; open ${LEGACY_SSE_PATH} and post to the URL it names.`);
+    return new SidecarError("SESSION_REQUIRED", `The URL has no sessionId; open ${ROUTES.legacySse} and post to the URL it names.`);
   return pairs.get(id) ?? streamNotFound();
 }
 
 function streamNotFound(): SidecarError {
-  return new SidecarError("SESSION_NOT_FOUND", `This stream does not exist or has ended; open ${LEGACY_SSE_PATH} again.`);
+  return new SidecarError("SESSION_NOT_FOUND", `This stream does not exist or has ended; open ${ROUTES.legacySse} again.`);
 }
 
 function refuseMethod(request: IncomingMessage, response: ServerResponse, offered: string): void {

@@ -2,13 +2,12 @@ import type { Counters } from "../counters.ts";
 import { SidecarError } from "../errors.ts";
 import type { Lanes } from "../mux/lanes.ts";
 import type { SessionStore } from "../mux/session-store.ts";
+import { ROUTES } from "../routes.ts";
 import { describeReadiness, type HealthOptions } from "./health-routes.ts";
 import { sendJson } from "./json-response.ts";
 import type { Route } from "./mcp-route.ts";
 import { discardBody, refuse } from "./refuse.ts";
 import type { SseConnections } from "./sse-connection.ts";
-
-export const STATUS_PATH = "/status";
 
 export interface StatusOptions extends HealthOptions {
   readonly version: string;
@@ -30,7 +29,7 @@ export function createStatusRoute(options: StatusOptions): Route {
 
   return (request, response) => {
     if (request.method !== "GET" && request.method !== "HEAD") {
-      const error = new SidecarError("METHOD_NOT_ALLOWED", `${STATUS_PATH} does not offer ${request.method}; use GET.`);
+      const error = new SidecarError("METHOD_NOT_ALLOWED", `${ROUTES.status} does not offer ${request.method}; use GET.`);
       return refuse(request, response, error, { Allow: "GET, HEAD, OPTIONS" });
     }
     const status = {

@@ -186,7 +186,7 @@ describe("command line", () => {
         `CLAW_MCP_STDIO_READY_TIMEOUT_MS: got "1e3", ${whole}`,
         'CLAW_MCP_STDIO_ADDR: got "nonsense", allowed is host:port, [ipv6]:port or :port, with a port up to 65535',
         'CLAW_MCP_STDIO_PORT: got "65536", allowed is a whole number from 1 to 65535, with or without a colon before it',
-        '--path: got "mcp", allowed is a path that starts with / and has no query, other than /livez, /readyz, /healthz',
+        '--path: got "mcp", allowed is a path that starts with / and has no query, other than /livez, /readyz, /healthz, /status',
         `CLAW_MCP_STDIO_REQUEST_TIMEOUT_MS: got "1.5", ${whole}`,
         `CLAW_MCP_STDIO_RESTART_BACKOFF_MS: got "-1", ${whole}`,
         `CLAW_MCP_STDIO_RESTART_MAX_MS: got "0", ${whole}`,

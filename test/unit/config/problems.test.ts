@@ -18,7 +18,7 @@ const ORIGINS_ALLOWED =
   "allowed is *, or scheme://host or scheme://host:port, several separated by commas, international names in punycode";
 const HOSTS_ALLOWED =
   "allowed is host or host:port, several separated by commas, IPv6 addresses in brackets, international names in punycode";
-const PATH_ALLOWED = "allowed is a path that starts with / and has no query, other than /livez, /readyz, /healthz";
+const PATH_ALLOWED = "allowed is a path that starts with / and has no query, other than /livez, /readyz, /healthz, /status";
 
 describe("a wrong configuration", () => {
   it("is reported whole: every problem at once, each with the option, the value got and what is allowed", () => {
@@ -45,12 +45,15 @@ describe("a wrong configuration", () => {
     ]);
   });
 
-  it.each(["/sse", "/sse/", "/messages", "/messages/"])("is the path %s for the endpoint where HTTP+SSE is offered", (path) => {
-    const allowed = "allowed is any path but /sse and /messages, which LEGACY_SSE has";
-    expect(problems(["--legacy-sse", "on", "--path", path])).toEqual([`--path: got "${path}", ${allowed}`]);
-    expect(problems([], { LEGACY_SSE: "on", PATH: path })).toEqual([`CLAW_MCP_STDIO_PATH: got "${path}", ${allowed}`]);
-    expect(problems([], { LEGACY_SSE: "off", PATH: path })).toEqual([]);
-  });
+  it.each(["/sse", "/sse/", "/messages", "/messages/", "/SSE", "/%73se", "//messages"])(
+    "is the path %s for the endpoint where HTTP+SSE is offered",
+    (path) => {
+      const allowed = "allowed is any path but /sse and /messages, which LEGACY_SSE has";
+      expect(problems(["--legacy-sse", "on", "--path", path])).toEqual([`--path: got "${path}", ${allowed}`]);
+      expect(problems([], { LEGACY_SSE: "on", PATH: path })).toEqual([`CLAW_MCP_STDIO_PATH: got "${path}", ${allowed}`]);
+      expect(problems([], { LEGACY_SSE: "off", PATH: path })).toEqual([]);
+    },
+  );
 
   it("is an isolation that is none of the three", () => {
     expect(problems(["--isolation", "private"], { ISOLATION: "auto" })).toEqual([

@@ -164,8 +164,28 @@ describe("an endpoint path", () => {
     expect(endpointPath.parse(text)).toBe(text);
   });
 
-  it.each(["", "mcp", "http://a/mcp", "/mcp?x=1", "/mcp#x", "/m cp", "/mcp\n", "/livez", "/readyz", "/healthz"])("is not %j", (text) => {
+  it.each(["", "mcp", "http://a/mcp", "/mcp?x=1", "/mcp#x", "/m cp", "/mcp\n"])("is not %j", (text) => {
     expect(endpointPath.parse(text)).toBeUndefined();
+  });
+
+  const spellings = [
+    "/status/",
+    "/Status",
+    "/%73tatus",
+    "/%2e/status",
+    "/./status",
+    "/mcp/../status",
+    "//status",
+    "/status//",
+    "/%2Fstatus",
+  ];
+
+  it.each(["/livez", "/readyz", "/healthz", "/status", ...spellings])("is not %j, which the sidecar has for itself", (text) => {
+    expect(endpointPath.parse(text)).toBeUndefined();
+  });
+
+  it.each(["/status/mcp", "/statuses", "/mcp%zz", "/", "/sse"])("may be %j, which is no path of the sidecar", (text) => {
+    expect(endpointPath.parse(text)).toBe(text);
   });
 });
 
