@@ -3,7 +3,6 @@ import { ALL_OPTIONS, flagUsage } from "../src/config/describe.ts";
 import { type Option, OPTION_GROUPS } from "../src/config/option.ts";
 import { OPTIONS } from "../src/config/options.ts";
 import { ERROR_CATALOG, type SidecarErrorCode } from "../src/errors.ts";
-import { WIRE_ERRORS } from "../src/http/error-response.ts";
 
 /** The documents that are made of the program's own tables; a test compares them with the files. */
 export const GENERATED_DOCUMENTS: Readonly<Record<string, () => string>> = {
@@ -68,8 +67,7 @@ ${sections.join("\n")}`;
 function errorsMarkdown(): string {
   const codes = Object.keys(ERROR_CATALOG) as SidecarErrorCode[];
   const rows = codes.map((name) => {
-    const { httpStatus, jsonRpcCode } = WIRE_ERRORS[name];
-    const { when, action } = ERROR_CATALOG[name];
+    const { httpStatus, jsonRpcCode, when, action } = ERROR_CATALOG[name];
     return row([`\`${name}\``, String(httpStatus), `\`${jsonRpcCode}\``, when, action]);
   });
   return `${NOTE}
@@ -77,10 +75,11 @@ function errorsMarkdown(): string {
 # Errors
 
 Every error of the sidecar is a JSON-RPC error whose \`error.data.code\` is one of these stable codes; \`error.message\` is written for the
-person or the model that reads it. Where it applies, \`error.data\` also tells \`sent\` (whether any of the request had been handed to the MCP
-server), \`retrySafe\` (whether sending it again cannot repeat a side effect), \`exitCode\`, \`signal\` and \`stderrTail\` of the MCP server, \`timeoutMs\`,
+person or the model that reads it. \`error.data\` also has \`action\` (what to do, as below), \`sent\` (whether any of the request had been handed to the MCP
+server) and \`retrySafe\` (whether sending it again cannot repeat a side effect). Where it applies, it has \`exitCode\`, \`signal\` and \`stderrTail\` of the MCP server, \`timeoutMs\`,
 \`limitBytes\`, \`supported\` and \`retryAfterSeconds\` (also the \`Retry-After\` header). With \`sent: true\` the HTTP status
-is always 200, so that nothing on the way repeats the request. An error of the MCP server itself is passed on as it came. Arguments
+is always 200, so that nothing on the way repeats the request. An error that belongs to no request has no \`id\`; in the body of a 401 it is \`null\`, since
+some clients show the message of no other body. An error of the MCP server itself is passed on as it came. Arguments
 that violate a tool's schema (ARGUMENT_CHECK) are no error of JSON-RPC, but a result with \`isError\`, whose text begins with \`INVALID_ARGS:\`.
 
 ${row(["code", "HTTP", "JSON-RPC", "when", "what to do"])}

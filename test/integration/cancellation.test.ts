@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { errorData } from "../support/error-reply.ts";
 import type { HttpReply, JsonRpcReply, RawClient } from "../support/http-client.ts";
 import { readSeen, waitForHanging } from "../support/in-flight.ts";
 import { Sidecar } from "../support/sidecar.ts";
@@ -131,7 +132,7 @@ describe("cancellation", () => {
     expect((await ending.post("", { method: "DELETE" })).status).toBe(204);
     for (const { status, error } of await Promise.all(hanging)) {
       expect(status).toBe(200);
-      expect(error?.data).toEqual({ code: "REQUEST_CANCELLED", sent: true, retrySafe: false });
+      expect(error?.data).toEqual(errorData("REQUEST_CANCELLED", { sent: true, retrySafe: false }));
       expect(error?.message).toBe(
         "The session of tools/call has ended. The request had been sent and may have taken effect; check before repeating it.",
       );

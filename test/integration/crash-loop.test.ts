@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { errorData } from "../support/error-reply.ts";
 import { ChosenServer } from "../support/chosen-server.ts";
 import type { HttpReply } from "../support/http-client.ts";
 import { RawClient } from "../support/http-client.ts";
@@ -27,14 +28,7 @@ const REFUSED = {
   retryAfter: 1,
   message:
     "The MCP server ends again and again (last: exited with code 3 before it answered initialize). The request was not sent to it; it is safe to retry.",
-  data: {
-    code: "UPSTREAM_FAILED",
-    sent: false,
-    retrySafe: true,
-    exitCode: 3,
-    stderrTail: ["cannot open the database"],
-    retryAfterSeconds: 1,
-  },
+  data: errorData("UPSTREAM_FAILED", { exitCode: 3, stderrTail: ["cannot open the database"], retryAfterSeconds: 1 }),
 };
 
 describe("a crash loop", () => {

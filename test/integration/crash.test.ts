@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { crash } from "../support/crash.ts";
-import { readError } from "../support/error-reply.ts";
+import { errorData, readError } from "../support/error-reply.ts";
 import { readSeen, readWhere, waitForHanging, waitForSeen } from "../support/in-flight.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
@@ -33,7 +33,7 @@ describe("a crash", () => {
           error: {
             code: -32603,
             message: `The MCP server stopped during tools/call (${reason}). The request had been sent and may have taken effect; check before repeating it.`,
-            data: { code: "UPSTREAM_EXITED", sent: true, retrySafe: false, ...data },
+            data: errorData("UPSTREAM_EXITED", { sent: true, retrySafe: false, ...data }),
           },
         },
       });
@@ -52,7 +52,7 @@ describe("a crash", () => {
       await crash(sidecar);
       const { status, error } = await inFlight;
       expect(status).toBe(200);
-      expect(error?.data).toEqual({ code: "UPSTREAM_EXITED", sent: true, retrySafe: true, signal: "SIGKILL" });
+      expect(error?.data).toEqual(errorData("UPSTREAM_EXITED", { sent: true, retrySafe: true, signal: "SIGKILL" }));
       expect(error?.message).toBe(
         `The MCP server stopped during ${method} (ended by SIGKILL). The request had been sent, but only reads; it is safe to retry.`,
       );
@@ -70,7 +70,7 @@ describe("a crash", () => {
     const inFlight = client.request(method);
     await waitForSeen(client, method);
     await crash(sidecar);
-    expect((await inFlight).error?.data).toEqual({ code: "UPSTREAM_EXITED", sent: true, retrySafe, signal: "SIGKILL" });
+    expect((await inFlight).error?.data).toEqual(errorData("UPSTREAM_EXITED", { sent: true, retrySafe, signal: "SIGKILL" }));
   });
 
   it("does not run a request again that had been sent", async () => {
@@ -104,7 +104,7 @@ describe("a crash", () => {
     const hanging = client.callTool("hang");
     await waitForHanging(client, 1);
     expect(await client.toolText("answer_and_exit", { code: 3 })).toBe("last words");
-    expect((await hanging).error?.data).toEqual({ code: "UPSTREAM_EXITED", sent: true, retrySafe: false, exitCode: 3 });
+    expect((await hanging).error?.data).toEqual(errorData("UPSTREAM_EXITED", { sent: true, retrySafe: false, exitCode: 3 }));
   });
 
   it("ends no session, for any of its clients", async () => {

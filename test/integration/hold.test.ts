@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { crash } from "../support/crash.ts";
-import { errorReply, readError } from "../support/error-reply.ts";
+import { errorData, errorReply, readError } from "../support/error-reply.ts";
 import { Gate } from "../support/gate.ts";
 import { type HttpReply, RawClient } from "../support/http-client.ts";
 import { readSeen } from "../support/in-flight.ts";
@@ -155,7 +155,7 @@ describe("while the server is restarting", () => {
     const { status, error } = await client.request("x-vendor/held");
     expect(status).toBe(200);
     expect(error?.code).toBe(-32001);
-    expect(error?.data).toEqual({ code: "REQUEST_TIMEOUT", sent: false, retrySafe: true, timeoutMs: 600 });
+    expect(error?.data).toEqual(errorData("REQUEST_TIMEOUT", { sent: false, retrySafe: true, timeoutMs: 600 }));
     await gate.open();
     await waitForGeneration(sidecar, 2);
     expect(await readSeen(client)).toEqual(["initialize", "notifications/initialized", "tools/call"]);

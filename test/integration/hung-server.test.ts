@@ -1,5 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
+import { errorData } from "../support/error-reply.ts";
 import { readSeen, readWhere } from "../support/in-flight.ts";
 import { LANES, useLane } from "../support/lanes.ts";
 import { groupEnd } from "../support/process-end.ts";
@@ -26,7 +27,7 @@ describe.each(LANES)("a hung %s server", (kind) => {
     // A stopped process ends by SIGKILL only, which is still to come.
     expect(isAlive(childPid)).toBe(true);
     const reason = "hung: it said nothing while tools/call ran out of time, the last of 2 in a row";
-    expect(error?.data).toEqual({ code: "UPSTREAM_EXITED", sent: true, retrySafe: false });
+    expect(error?.data).toEqual(errorData("UPSTREAM_EXITED", { sent: true, retrySafe: false }));
     expect(error?.message).toContain(`(${reason})`);
 
     const exited = await waitForLog("mcp server exited");

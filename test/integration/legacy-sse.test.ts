@@ -1,6 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { errorReply, readError } from "../support/error-reply.ts";
+import { errorData, errorReply, readError } from "../support/error-reply.ts";
 import { Gate } from "../support/gate.ts";
 import { type HttpReply, RawClient, send } from "../support/http-client.ts";
 import { waitForSeen } from "../support/in-flight.ts";
@@ -336,7 +336,7 @@ describe("HTTP+SSE", () => {
       using client = await LegacySseClient.connect(sidecar.origin, SAMPLING);
       using other = await LegacySseClient.open(sidecar.origin);
       const { error } = await other.request("initialize", { protocolVersion: "2024-11-05", capabilities: SAMPLING });
-      expect(error).toMatchObject({ code: -32000, data: { code: "TOO_MANY_SERVERS", sent: false, retrySafe: true } });
+      expect(error).toMatchObject({ code: -32000, data: errorData("TOO_MANY_SERVERS", { sent: false, retrySafe: true }) });
       expect(await client.toolText("echo", { text: "not disturbed" })).toBe("not disturbed");
     });
   });

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
+import { errorData } from "../support/error-reply.ts";
 import { crash } from "../support/crash.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import type { HttpReply, JsonRpcReply, RawClient } from "../support/http-client.ts";
@@ -210,7 +211,7 @@ describe("overload", () => {
 
     const failed = replies.filter((reply) => reply.error !== undefined);
     expect(failed.map((reply) => reply.error?.data)).toEqual([
-      { code: "UPSTREAM_EXITED", sent: true, retrySafe: false, signal: "SIGKILL" },
+      errorData("UPSTREAM_EXITED", { sent: true, retrySafe: false, signal: "SIGKILL" }),
     ]);
     const answered = replies.filter((reply) => reply.result !== undefined);
     for (const reply of answered) expect(reply.result).toMatchObject({ method: "x-vendor/large" });

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { errorData } from "../support/error-reply.ts";
 import { readSeen, readWhere, waitForHanging } from "../support/in-flight.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { Gate } from "../support/gate.ts";
@@ -55,7 +56,7 @@ describe("the crash of a private server", () => {
     await kill(sidecar, client);
     for (const { id, error } of [await plain, await stream.answer()]) {
       expect(["plain", "stream"]).toContain(id);
-      expect(error?.data).toEqual({ code: "UPSTREAM_EXITED", sent: true, retrySafe: false, signal: "SIGKILL" });
+      expect(error?.data).toEqual(errorData("UPSTREAM_EXITED", { sent: true, retrySafe: false, signal: "SIGKILL" }));
     }
     await Promise.all([other.toolText("release"), shared.toolText("release")]);
     for (const { result } of await Promise.all(others)) expect(result?.content?.[0]?.text).toMatch(/^released/);

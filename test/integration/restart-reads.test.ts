@@ -1,5 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
+import { errorData } from "../support/error-reply.ts";
 import { crash, crashProcess } from "../support/crash.ts";
 import { Gate } from "../support/gate.ts";
 import type { HttpReply, RawClient } from "../support/http-client.ts";
@@ -55,7 +56,7 @@ describe.each(LANE_CLIENTS)("a request that a $lane server had when it was kille
     await crashProcess(sidecar, pid);
     const { status, error } = await reply;
     const { retryAfterSeconds, ...data } = error?.data ?? {};
-    expect([status, data]).toEqual([200, { code: "UPSTREAM_NOT_READY", sent: true, retrySafe: true }]);
+    expect([status, data]).toEqual([200, errorData("UPSTREAM_NOT_READY", { sent: true, retrySafe: true })]);
     expect(retryAfterSeconds).toBeGreaterThan(1);
     expect(error?.message).toBe(
       "The MCP server is not ready: backing-off (last: ended by SIGKILL). The request had been sent, but only reads; it is safe to retry.",
@@ -126,7 +127,7 @@ describe("a request that waits to be sent once more", () => {
     expect((await reply).status).toBe(200);
     expect(JSON.parse((await reply).body)).toMatchObject({
       id: 7,
-      error: { data: { code: "REQUEST_CANCELLED", sent: true, retrySafe: true } },
+      error: { data: errorData("REQUEST_CANCELLED", { sent: true, retrySafe: true }) },
     });
     expect(await heard(sidecar, gate)).toEqual(NOTHING);
   });
@@ -181,7 +182,7 @@ describe("a call of a read-only tool that a server had when it was killed", () =
       await arrival(sidecar, path, generation);
       await crash(sidecar);
     }
-    expect((await reply).error?.data).toEqual({ code: "UPSTREAM_EXITED", sent: true, retrySafe: true, signal: "SIGKILL" });
+    expect((await reply).error?.data).toEqual(errorData("UPSTREAM_EXITED", { sent: true, retrySafe: true, signal: "SIGKILL" }));
     expect(await readSeen(client)).toEqual(["initialize", "notifications/initialized", "tools/list", "tools/call"]);
   });
 

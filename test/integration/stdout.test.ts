@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { readError } from "../support/error-reply.ts";
+import { errorData, readError } from "../support/error-reply.ts";
 import { readSeen, waitForHanging } from "../support/in-flight.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
@@ -74,7 +74,7 @@ describe("the server's stdout", () => {
         error: {
           code: -32603,
           message: `The MCP server answered tools/call with more than 10000 bytes (${2_000_000 + length} characters); the answer was discarded. Ask for less at a time.`,
-          data: { code: "UPSTREAM_RESPONSE_TOO_LARGE", sent: true, retrySafe: false, limitBytes: 10_000 },
+          data: errorData("UPSTREAM_RESPONSE_TOO_LARGE", { sent: true, retrySafe: false, limitBytes: 10_000 }),
         },
       },
     });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { readError } from "../support/error-reply.ts";
+import { errorData, readError } from "../support/error-reply.ts";
 import { EventSource } from "../support/event-source.ts";
 import type { RawClient } from "../support/http-client.ts";
 import { readSeen, waitForHanging, waitForSeen } from "../support/in-flight.ts";
@@ -25,7 +25,7 @@ describe("a request's timeout", () => {
           code: -32001,
           message:
             "The MCP server did not answer tools/call within 0.6 s. The request had been sent and may have taken effect; check before repeating it.",
-          data: { code: "REQUEST_TIMEOUT", sent: true, retrySafe: false, timeoutMs: 600 },
+          data: errorData("REQUEST_TIMEOUT", { sent: true, retrySafe: false, timeoutMs: 600 }),
         },
       },
     });
@@ -40,7 +40,7 @@ describe("a request's timeout", () => {
     expect(error).toEqual({
       code: -32001,
       message: "The MCP server did not answer tools/list within 0.6 s. The request had been sent, but only reads; it is safe to retry.",
-      data: { code: "REQUEST_TIMEOUT", sent: true, retrySafe: true, timeoutMs: 600 },
+      data: errorData("REQUEST_TIMEOUT", { sent: true, retrySafe: true, timeoutMs: 600 }),
     });
   });
 
@@ -58,7 +58,7 @@ describe("a request's timeout", () => {
       expect(reply.error?.message).toBe(
         "The MCP server did not answer tools/call within 0.6 s. The request was not sent to it; it is safe to retry.",
       );
-      expect(reply.error?.data).toEqual({ code: "REQUEST_TIMEOUT", sent: false, retrySafe: true, timeoutMs: 600 });
+      expect(reply.error?.data).toEqual(errorData("REQUEST_TIMEOUT", { sent: false, retrySafe: true, timeoutMs: 600 }));
     }
   });
 
@@ -140,7 +140,7 @@ describe("a request's timeout", () => {
     const reply = readError(await connection.reply());
     expect(reply).toMatchObject({
       status: 200,
-      body: { id: "late", error: { data: { code: "REQUEST_TIMEOUT", sent: false, retrySafe: true } } },
+      body: { id: "late", error: { data: errorData("REQUEST_TIMEOUT", { sent: false, retrySafe: true }) } },
     });
     expect(await readSeen(client)).not.toContain("x-vendor/late");
   });
@@ -194,7 +194,7 @@ describe("a request's time", () => {
       code: -32001,
       message:
         "The MCP server did not answer tools/call within 3 s. The request had been sent and may have taken effect; check before repeating it.",
-      data: { code: "REQUEST_TIMEOUT", sent: true, retrySafe: false, timeoutMs: 3000 },
+      data: errorData("REQUEST_TIMEOUT", { sent: true, retrySafe: false, timeoutMs: 3000 }),
     });
     await sidecar.waitForLog("request given up", (line) => line["reason"] === "timeout");
   });
@@ -236,7 +236,7 @@ describe("a request's time", () => {
     const startedAtMs = performance.now();
     using call = await client.begin("ask", { method: "elicitation/create" });
     await call.next();
-    expect((await call.answer()).error?.data).toEqual({ code: "REQUEST_TIMEOUT", sent: true, retrySafe: false, timeoutMs: 7000 });
+    expect((await call.answer()).error?.data).toEqual(errorData("REQUEST_TIMEOUT", { sent: true, retrySafe: false, timeoutMs: 7000 }));
     expect(performance.now() - startedAtMs).toBeGreaterThanOrEqual(7000);
     expect(await client.toolText("echo", { text: "on" })).toBe("on");
   });

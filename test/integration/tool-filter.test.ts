@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { crash, crashProcess } from "../support/crash.ts";
-import { errorReply, readError } from "../support/error-reply.ts";
+import { errorData, errorReply, readError } from "../support/error-reply.ts";
 import { type HttpReply, type JsonRpcReply, RawClient, readMessages } from "../support/http-client.ts";
 import { readSeen, readWhere } from "../support/in-flight.ts";
 import type { LaneClient } from "../support/lane-client.ts";
@@ -88,7 +88,7 @@ describe.each(LANE_CLIENTS)("a hidden tool in a $lane lane", ({ connect }) => {
     await using sidecar = await start(listed, DENY);
     const client = await connect(sidecar);
     const { error } = JSON.parse(await expectHidden(client)) as JsonRpcReply;
-    expect(error).toMatchObject({ code: -32602, data: { code: "TOOL_NOT_FOUND", sent: false, retrySafe: true } });
+    expect(error).toMatchObject({ code: -32602, data: errorData("TOOL_NOT_FOUND", { sent: false, retrySafe: true }) });
     expect(await client.toolText("search", { q: 1 })).toBe('{"q":1}');
     expect((await calledNames(client)).filter((name) => name !== "where")).toEqual(["search", "lines"]);
   });

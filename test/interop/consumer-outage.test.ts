@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { errorData } from "../support/error-reply.ts";
 import { ConsumerClient, type Outcome } from "../support/consumer-client.ts";
 import { crash } from "../support/crash.ts";
 import { Gate } from "../support/gate.ts";
@@ -67,7 +68,7 @@ describe("the consumer of a pod while the server is away", () => {
         error: {
           code: -32000,
           message: expect.stringMatching(/not ready.*ended by SIGKILL.*was not sent.*safe to retry/) as string,
-          data: { code: "UPSTREAM_NOT_READY", sent: false, retrySafe: true, retryAfterSeconds: 1 },
+          data: errorData("UPSTREAM_NOT_READY", { sent: false, retrySafe: true, retryAfterSeconds: 1 }),
         },
       },
     });
@@ -92,7 +93,7 @@ describe("the consumer of a pod while the server is away", () => {
       ok: false,
       code: "mcp_error",
       message: expect.stringMatching(/did not answer tools\/call within 0\.5 s.*was not sent.*safe to retry/) as string,
-      details: { code: "REQUEST_TIMEOUT", sent: false, retrySafe: true, timeoutMs: 500 },
+      details: errorData("REQUEST_TIMEOUT", { sent: false, retrySafe: true, timeoutMs: 500 }),
     });
   });
 
@@ -107,7 +108,7 @@ describe("the consumer of a pod while the server is away", () => {
       ok: false,
       code: "mcp_error",
       message: expect.stringMatching(/stopped during tools\/call \(ended by SIGKILL\).*had been sent.*check before repeating/) as string,
-      details: { code: "UPSTREAM_EXITED", sent: true, retrySafe: false, signal: "SIGKILL" },
+      details: errorData("UPSTREAM_EXITED", { sent: true, retrySafe: false, signal: "SIGKILL" }),
     };
     expect(await Promise.all(calls)).toEqual(calls.map(() => ended));
     expect(await consumer.call("echo", { text: "after" })).toEqual({ ok: true, text: "after" });
@@ -147,7 +148,7 @@ describe("the consumer of a pod while the server is away", () => {
       ok: false,
       code: "mcp_error",
       message: expect.stringMatching(/stopped during tools\/call \(exited with code 7\).*had been sent/) as string,
-      details: { code: "UPSTREAM_EXITED", sent: true, retrySafe: false, exitCode: 7 },
+      details: errorData("UPSTREAM_EXITED", { sent: true, retrySafe: false, exitCode: 7 }),
     });
     expect(await consumer.call("echo", { text: "after" })).toEqual({ ok: true, text: "after" });
     expect(consumer.sessionsOpened).toBe(1);
@@ -160,7 +161,7 @@ describe("the consumer of a pod while the server is away", () => {
       ok: false,
       code: "mcp_error",
       message: expect.stringMatching(/did not answer tools\/call within 0\.5 s.*had been sent.*check before repeating/) as string,
-      details: { code: "REQUEST_TIMEOUT", sent: true, retrySafe: false, timeoutMs: 500 },
+      details: errorData("REQUEST_TIMEOUT", { sent: true, retrySafe: false, timeoutMs: 500 }),
     });
     const observer = await sidecar.client();
     const [wireId] = await waitForHanging(observer, 1);

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { errorData } from "../support/error-reply.ts";
 import { ConsumerClient } from "../support/consumer-client.ts";
 import { send } from "../support/http-client.ts";
 import { EVERYTHING } from "../support/real-servers.ts";
@@ -140,7 +141,11 @@ describe("the consumer of a pod", () => {
       ok: false,
       code: "http_401",
       message: "Service returned HTTP 401",
-      details: { jsonrpc: "2.0", error: { code: -32000, message: expect.any(String) as string, data: { code: "UNAUTHORIZED" } } },
+      details: {
+        jsonrpc: "2.0",
+        id: null,
+        error: { code: -32000, message: expect.any(String) as string, data: errorData("UNAUTHORIZED") },
+      },
     });
   });
 });

@@ -1,6 +1,7 @@
 import { McpError } from "@modelcontextprotocol/sdk/types.js";
 import { StreamableHTTPError } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import { describe, expect, it } from "vitest";
+import { errorData } from "../support/error-reply.ts";
 import { crash } from "../support/crash.ts";
 import { Gate } from "../support/gate.ts";
 import { waitForHanging, waitForSeen } from "../support/in-flight.ts";
@@ -68,7 +69,7 @@ describe("a session of the SDK client", () => {
     expect(error).toMatchObject({
       code: -32603,
       message: expect.stringMatching(/SIGKILL.*had been sent/) as string,
-      data: { code: "UPSTREAM_EXITED", sent: true, retrySafe: false, signal: "SIGKILL" },
+      data: errorData("UPSTREAM_EXITED", { sent: true, retrySafe: false, signal: "SIGKILL" }),
     });
     expect(await client.callTool({ name: "echo", arguments: { text: "alive" } })).toEqual(content("alive"));
   });

@@ -1,4 +1,5 @@
 import { expect } from "vitest";
+import { ERROR_CATALOG, type SidecarErrorCode } from "../../src/errors.ts";
 import type { HttpReply } from "./http-client.ts";
 
 /** What a client sees of an error: the HTTP status, the type of the body, and the body as JSON-RPC. */
@@ -13,10 +14,16 @@ export function readError({ status, headers, body }: HttpReply): ErrorReply {
   return { status, contentType: headers["content-type"], body: JSON.parse(body) };
 }
 
+/** The whole of `error.data`: nothing was sent, unless `details` say otherwise. */
+export function errorData(code: string, details: object = {}): object {
+  const { action } = ERROR_CATALOG[code as SidecarErrorCode];
+  return { code, action, sent: false, retrySafe: true, ...details };
+}
+
 /**
- * The whole of an error as the contract has it. Without an id there is no `id` member at all.
+ * The whole of an error as the contract has it. Without an id there is no `id` member at all, but in a 401.
  *
- * @param data what `error.data` holds besides its code.
+ * @param data what `error.data` holds besides what all errors have.
  */
 export function errorReply(
   status: number,
@@ -24,6 +31,7 @@ export function errorReply(
   dataCode: string,
   { id, data = {} }: { readonly id?: string | number; readonly data?: object } = {},
 ): ErrorReply {
-  const error = { code, message: expect.stringMatching(/^\S.*[.]$/) as string, data: { code: dataCode, ...data } };
-  return { status, contentType: "application/json", body: { jsonrpc: "2.0", ...(id === undefined ? {} : { id }), error } };
+  const error = { code, message: expect.stringMatching(/^\S.*[.]$/) as string, data: errorData(dataCode, data) };
+  const idMember = id === undefined ? (status === 401 ? { id: null } : {}) : { id };
+  return { status, contentType: "application/json", body: { jsonrpc: "2.0", ...idMember, error } };
 }

@@ -11,18 +11,18 @@ const FRAME_BYTES = 80;
 export function shortenFailure(error: SidecarError, idText: string, maxBytes: number): SidecarError {
   const { code, message, details } = error;
   const roomBytes = maxBytes - FRAME_BYTES - Buffer.byteLength(idText);
-  if (bytesOf({ message, code, ...details }) <= roomBytes) return error;
+  if (bytesOf(error) <= roomBytes) return error;
   const { stderrTail = [], ...others } = details;
   for (let from = 1; from < stderrTail.length; from++) {
-    const kept = { ...others, stderrTail: stderrTail.slice(from) };
-    if (bytesOf({ message, code, ...kept }) <= roomBytes) return new SidecarError(code, message, kept);
+    const shortened = new SidecarError(code, message, { ...others, stderrTail: stderrTail.slice(from) });
+    if (bytesOf(shortened) <= roomBytes) return shortened;
   }
-  const messageRoom = roomBytes - bytesOf({ message: "", code, ...others });
+  const messageRoom = roomBytes - bytesOf(new SidecarError(code, "", others));
   const text = JSON.stringify(message);
   const cut = cutJsonString(text, { start: 0, end: text.length }, Math.max(0, messageRoom));
   return new SidecarError(code, JSON.parse(`"${cut}"`) as string, others);
 }
 
-function bytesOf(value: object): number {
-  return Buffer.byteLength(JSON.stringify(value));
+function bytesOf({ message, data }: SidecarError): number {
+  return Buffer.byteLength(JSON.stringify(message)) + Buffer.byteLength(JSON.stringify(data));
 }

@@ -2,12 +2,12 @@ import { JSONRPCErrorResponseSchema } from "@modelcontextprotocol/sdk/types.js";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { ERROR_CATALOG, SidecarError, type SidecarErrorCode } from "../../../src/errors.ts";
-import { errorBody, errorHeaders, errorStatus, WIRE_ERRORS } from "../../../src/http/error-response.ts";
+import { errorBody, errorHeaders, errorStatus } from "../../../src/http/error-response.ts";
 import { idText } from "../../support/json-text.ts";
 
 const CODES = Object.keys(ERROR_CATALOG) as SidecarErrorCode[];
 
-describe("the table of wire errors", () => {
+describe("the table of errors", () => {
   it.each([
     ["PARSE_ERROR", 400, -32_700],
     ["INVALID_REQUEST", 400, -32_600],
@@ -32,22 +32,24 @@ describe("the table of wire errors", () => {
     ["NOT_FOUND", 404, -32_000],
     ["INTERNAL_ERROR", 500, -32_603],
   ] as const)("answers %s with HTTP %i and JSON-RPC %i", (code, httpStatus, jsonRpcCode) => {
-    expect(WIRE_ERRORS[code]).toEqual({ httpStatus, jsonRpcCode });
+    expect(ERROR_CATALOG[code]).toMatchObject({ httpStatus, jsonRpcCode });
   });
 
   it("answers 404 for a session that is gone and a path that is none, never else: clients then begin a new session", () => {
-    expect(CODES.filter((code) => WIRE_ERRORS[code].httpStatus === 404)).toEqual(["SESSION_NOT_FOUND", "NOT_FOUND"]);
+    expect(CODES.filter((code) => ERROR_CATALOG[code].httpStatus === 404)).toEqual(["SESSION_NOT_FOUND", "NOT_FOUND"]);
   });
 
-  it("has a line for each error of the catalog", () => {
-    expect(Object.keys(WIRE_ERRORS).sort()).toEqual([...CODES].sort());
+  it.each(CODES)("has one short advice for %s, which fits into an answer of 1 KiB", (code) => {
+    const { action } = ERROR_CATALOG[code];
+    expect(action).toMatch(/^[A-Z].*[.]$/);
+    expect(Buffer.byteLength(action)).toBeLessThan(200);
   });
 });
 
 describe("errorStatus", () => {
   it.each(CODES)("is that of the table for %s, but 200 once the server may have seen the request", (code) => {
-    expect(errorStatus(new SidecarError(code, "why"))).toBe(WIRE_ERRORS[code].httpStatus);
-    expect(errorStatus(new SidecarError(code, "why", { sent: false }))).toBe(WIRE_ERRORS[code].httpStatus);
+    expect(errorStatus(new SidecarError(code, "why"))).toBe(ERROR_CATALOG[code].httpStatus);
+    expect(errorStatus(new SidecarError(code, "why", { sent: false }))).toBe(ERROR_CATALOG[code].httpStatus);
     expect(errorStatus(new SidecarError(code, "why", { sent: true }))).toBe(200);
   });
 });
@@ -61,15 +63,27 @@ describe("errorBody", () => {
       error: {
         code: -32_603,
         message: 'It "stopped".\n',
-        data: { code: "UPSTREAM_EXITED", sent: true, retrySafe: false, exitCode: 0 },
+        data: { code: "UPSTREAM_EXITED", action: ERROR_CATALOG.UPSTREAM_EXITED.action, sent: true, retrySafe: false, exitCode: 0 },
       },
     });
   });
 
   it("has no id at all where there is none to give back", () => {
+    const { action } = ERROR_CATALOG.PARSE_ERROR;
     expect(errorBody(new SidecarError("PARSE_ERROR", "no"), undefined)).toBe(
-      '{"jsonrpc":"2.0","error":{"code":-32700,"message":"no","data":{"code":"PARSE_ERROR"}}}',
+      `{"jsonrpc":"2.0","error":{"code":-32700,"message":"no","data":{"code":"PARSE_ERROR","action":"${action}","sent":false,"retrySafe":true}}}`,
     );
+  });
+
+  it("has the id null for a missing token: some clients show the message of no other body", () => {
+    expect(errorBody(new SidecarError("UNAUTHORIZED", "no"), undefined)).toMatch(/^{"jsonrpc":"2.0","id":null,"error":{/);
+  });
+
+  it.each(CODES)("says of %s that nothing was sent and a retry is safe, unless the error says otherwise", (code) => {
+    const data = (error: SidecarError): unknown => (JSON.parse(errorBody(error, "1")) as { error: { data: unknown } }).error.data;
+    expect(data(new SidecarError(code, "why"))).toMatchObject({ sent: false, retrySafe: true });
+    expect(data(new SidecarError(code, "why", { sent: true }))).toMatchObject({ sent: true, retrySafe: false });
+    expect(data(new SidecarError(code, "why", { sent: true, retrySafe: true }))).toMatchObject({ sent: true, retrySafe: true });
   });
 
   it("gives any id back as it was spelled", () => {
@@ -84,7 +98,7 @@ describe("errorBody", () => {
 
   it.each(CODES)("is what the schema of MCP allows for %s, with and without an id", (code) => {
     const error = new SidecarError(code, "why", { sent: false, supported: ["2025-11-25"], retryAfterSeconds: 1 });
-    for (const id of ["1", '"a"', undefined]) {
+    for (const id of ["1", '"a"', ...(code === "UNAUTHORIZED" ? [] : [undefined])]) {
       expect(JSONRPCErrorResponseSchema.safeParse(JSON.parse(errorBody(error, id))).success).toBe(true);
     }
   });

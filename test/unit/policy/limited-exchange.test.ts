@@ -143,7 +143,7 @@ describe("LimitedExchange", () => {
     const message = "m\u0000😀".repeat(5000);
     other.exchange.fail(new SidecarError("UPSTREAM_EXITED", message, { sent: true, stderrTail }));
     const cut = other.client.error;
-    expect(cut?.details).toEqual({ sent: true });
+    expect(cut?.details).toEqual({ sent: true, retrySafe: false });
     expect(message.startsWith(cut?.message ?? "-")).toBe(true);
     for (const each of [error, cut]) {
       const bytes = each === undefined ? 0 : Buffer.byteLength(errorBody(each, "2"));
