@@ -1,5 +1,5 @@
 import { copyOf } from "../json/edit.ts";
-import { type Message, type ResponseMessage, Slot } from "../jsonrpc/message.ts";
+import { type Message, type RequestMessage, type ResponseMessage, Slot } from "../jsonrpc/message.ts";
 import { NEWEST_LEGACY_PROTOCOL_VERSION } from "../jsonrpc/protocol-versions.ts";
 import type { Redact } from "../observability/redact.ts";
 
@@ -56,16 +56,24 @@ export interface HandshakeScript {
   initializedNotification(): string | undefined;
 }
 
-export function isInitializeResponse(message: Message): message is ResponseMessage {
-  return message.kind === "response" && message.id === INITIALIZE_ID;
+/** Whether a message settles the handshake: the answer to `initialize`, or the request itself, which no server sends of its own. */
+export function isInitializeResponse(message: Message): message is RequestMessage | ResponseMessage {
+  return (message.kind === "response" || isEcho(message)) && message.id === INITIALIZE_ID;
+}
+
+/** A program such as `cat` sends back what it is sent. */
+function isEcho(message: Message): message is RequestMessage {
+  return message.kind === "request" && message.method === "initialize";
 }
 
 /**
  * Reads the server's answer to `initialize` (MCP 2025-11-25, basic/lifecycle).
  *
- * @throws HandshakeError with a message for the operator when it is a JSON-RPC error or no InitializeResult.
+ * @throws HandshakeError with a message for the operator when it is an echo, a JSON-RPC error or no InitializeResult.
  */
-export function readHandshake({ outline, isError }: ResponseMessage, generation: number, redact: Redact): Handshake {
+export function readHandshake(message: RequestMessage | ResponseMessage, generation: number, redact: Redact): Handshake {
+  if (message.kind === "request") throw refused("it sends back what it is sent: the command is not an MCP server");
+  const { outline, isError } = message;
   if (isError) {
     // Masked before it is cut: half a secret would not be known for one.
     const shown = (outline.textAt(Slot.error) ?? "").slice(0, MAX_ERROR_LENGTH + MAX_SECRET_LENGTH);

@@ -2,7 +2,14 @@ import type { Counters, ExitKind } from "../counters.ts";
 import { Defects } from "../defects.ts";
 import { describeError } from "../errors.ts";
 import { JsonRpcErrorCode } from "../jsonrpc/error-codes.ts";
-import { LONG_TEXT_LENGTH, type Message, type OverlongLine, readMessage, type ResponseMessage } from "../jsonrpc/message.ts";
+import {
+  LONG_TEXT_LENGTH,
+  type Message,
+  type OverlongLine,
+  readMessage,
+  type RequestMessage,
+  type ResponseMessage,
+} from "../jsonrpc/message.ts";
 import { outgoing, type Outgoing } from "../jsonrpc/outgoing.ts";
 import type { Log } from "../observability/log.ts";
 import type { Redact, Secrets } from "../observability/redact.ts";
@@ -43,7 +50,7 @@ export class Life {
   readonly #stderr: StderrLog;
   readonly #noise: StdoutNoise;
   readonly #listener: LifeListener;
-  #onInitializeResponse: ((response: ResponseMessage) => void) | undefined;
+  #onInitializeResponse: ((response: RequestMessage | ResponseMessage) => void) | undefined;
   readonly #abandoned = Promise.withResolvers<ChildExit>();
   #isAbandoned = false;
   #stopCause: RunEnd | undefined;
@@ -142,7 +149,7 @@ export class Life {
     const answered = new Promise<Handshake>((resolve, reject) => {
       this.#onInitializeResponse = (response) => {
         this.#onInitializeResponse = undefined;
-        if (response.isError) this.#listener.onRefused(masked(response, secrets.redactJson));
+        if (response.kind === "response" && response.isError) this.#listener.onRefused(masked(response, secrets.redactJson));
         try {
           resolve(readHandshake(response, generation, secrets.redact));
         } catch (error) {

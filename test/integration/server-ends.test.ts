@@ -54,6 +54,11 @@ describe.each(LANES)("the end of a %s server", (kind) => {
       mode: "close-stdout-at-initialize",
       said: { kind: "pipe-closed", reason: "the server closed its stdout" },
     },
+    {
+      how: "an echo",
+      script: "exec cat",
+      said: { kind: "handshake-refused", reason: "it sends back what it is sent: the command is not an MCP server" },
+    },
     { how: "no program", script: "exec /no/such/program", said: { kind: "crash", exitCode: 127 } },
   ])("during its handshake by $how is followed by another try, and the session stays valid", async ({ mode, script, said }) => {
     await using server = await ChosenServer.create();

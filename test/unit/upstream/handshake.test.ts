@@ -48,6 +48,7 @@ describe("the sidecar's own handshake", () => {
     expect(isInitializeResponse(parse('{"jsonrpc":"2.0","id":0,"error":{"code":1,"message":"no"}}'))).toBe(true);
     for (const text of [
       '{"jsonrpc":"2.0","id":0,"method":"ping"}',
+      '{"jsonrpc":"2.0","id":1,"method":"initialize"}',
       '{"jsonrpc":"2.0","id":"0","result":{}}',
       '{"jsonrpc":"2.0","id":1,"result":{}}',
       '{"jsonrpc":"2.0","id":null,"error":{}}',
@@ -62,6 +63,14 @@ describe("readHandshake", () => {
     const result = '{ "capabilities" : {"x":1.0}, "protocolVersion":"2025-\\u00306-18", "big":9007199254740993 }';
     const text = `{"id":0, "result": ${result} ,"jsonrpc":"2.0"}`;
     expect(readHandshake(response(text), 4, String)).toEqual({ generation: 4, resultText: result, protocolVersion: "2025-06-18" });
+  });
+
+  it("names a program that sends the request back", () => {
+    const text = initializeRequest({ name: "claw-mcp-stdio", version: "1.2.3" });
+    expect(isInitializeResponse(parse(text))).toBe(true);
+    expect(() => readHandshake(parse(text), 1, String)).toThrow(
+      new HandshakeError("handshake-refused", "it sends back what it is sent: the command is not an MCP server"),
+    );
   });
 
   it("says what the server said where it refused", () => {
