@@ -5,7 +5,7 @@ import { type EventSink, type EventStream, parseEventId } from "../mux/event-str
 import type { Session } from "../mux/session.ts";
 import { acceptsEventStream } from "./content-negotiation.ts";
 import { sendError } from "./json-response.ts";
-import type { SseConnections } from "./sse-connection.ts";
+import type { SseConnection, SseConnections } from "./sse-connection.ts";
 
 /** A stream with the connection that it was opened on. */
 export interface OpenStream {
@@ -15,10 +15,16 @@ export interface OpenStream {
   readonly isPrimed: boolean;
 }
 
-/** Answers a POST with a stream, for what comes ahead of its response. */
+/**
+ * Answers a POST with a stream, for what comes ahead of its response. Only here the client needs an event id before the first message: it
+ * may not send the request again. The stream of a GET is opened anew, and some clients take an event without data for a wrong message.
+ */
 export function openRequestStream(connections: SseConnections, response: ServerResponse, session: Session): OpenStream {
   const stream = session.streams.openForRequest();
-  return { stream, ...connect(connections, response, session, stream, 0) };
+  const connection = connect(connections, response, session, stream, 0);
+  const isPrimed = hasPrimedStreams(session.protocolVersion);
+  if (isPrimed) connection.prime(stream.eventId(0));
+  return { stream, connection, isPrimed };
 }
 
 /**
@@ -41,10 +47,10 @@ export function openGetStream(connections: SseConnections, request: IncomingMess
         "Last-Event-ID is no event of this session, or what followed it is no longer kept; open the stream without it.",
       ),
     );
-  } else attach(found, found.id === position.streamId ? position.sequence : 0);
+  } else attach(found, position.sequence);
 
   function attach(stream: EventStream, sequence: number): void {
-    const { connection } = connect(connections, response, session, stream, sequence);
+    const connection = connect(connections, response, session, stream, sequence);
     response.once("close", () => stream.detach(connection));
   }
 }
@@ -55,13 +61,11 @@ function connect(
   session: Session,
   stream: EventStream,
   sequence: number,
-): Omit<OpenStream, "stream"> {
+): SseConnection {
   const connection = connections.open(response, { "Mcp-Session-Id": session.id });
-  const isPrimed = hasPrimedStreams(session.protocolVersion);
-  if (isPrimed) connection.prime(stream.eventId(sequence));
   connection.replay(() => {
     stream.attach(connection, sequence);
     if (stream.isStandalone) session.streams.deliverWaiting();
   });
-  return { connection, isPrimed };
+  return connection;
 }

@@ -9,15 +9,17 @@ export class KeptEvents implements EventOwner {
   readonly #onEmpty: () => void;
   readonly #events = new Map<number, LoggedEvent>();
   #length = 0;
-  #lastSequence = 0;
+  #lastSequence: number;
 
   /**
    * @param log undefined where nothing is kept.
    * @param onEmpty called when the last event was forgotten.
+   * @param lastSequence of the newest event there was before, if any.
    */
-  constructor(log: EventLog | undefined, onEmpty: () => void = () => undefined) {
+  constructor(log: EventLog | undefined, onEmpty: () => void = () => undefined, lastSequence = 0) {
     this.#log = log;
     this.#onEmpty = onEmpty;
+    this.#lastSequence = lastSequence;
   }
 
   get size(): number {

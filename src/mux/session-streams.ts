@@ -14,7 +14,7 @@ export class SessionStreams {
   readonly #standalone = new Map<number, EventStream>();
   /** Messages that belong to no request and came while no GET stream was open. */
   readonly #waiting: KeptEvents;
-  /** The last number of streams of requests that are over, to tell a client that has had everything from one that comes too late. */
+  /** The last number of streams that are gone: those of GET go on from there; of the others it is used to tell a client that has had everything from one that comes too late. */
   readonly #endedAt = new Map<number, number>();
   #lastStreamId = 0;
   #isClosed = false;
@@ -49,8 +49,11 @@ export class SessionStreams {
   find({ streamId, sequence, isStandalone }: EventPosition): EventStream | "delivered" | "unknown" {
     if (streamId < 1 || streamId > this.#lastStreamId) return "unknown";
     const stream = this.#standalone.get(streamId) ?? this.#ofRequests.get(streamId);
-    // A GET stream of which nothing is kept goes on as a new one.
-    if (stream === undefined && isStandalone) return this.openStandalone();
+    // A GET stream of which nothing is kept goes on: the id that its client has is still the one to come back with.
+    if (stream === undefined && isStandalone) {
+      this.#makeRoom();
+      return this.#open(true, streamId, Math.max(sequence, this.#endedAt.get(streamId) ?? 0));
+    }
     if (stream === undefined) return sequence >= (this.#endedAt.get(streamId) ?? Number.POSITIVE_INFINITY) ? "delivered" : "unknown";
     if (stream.isStandalone !== isStandalone || !stream.hasReached(sequence)) return "unknown";
     if (stream.isDeliveredUpTo(sequence)) return "delivered";
@@ -99,13 +102,14 @@ export class SessionStreams {
     this.#waiting.clear();
   }
 
-  #open(isStandalone: boolean): EventStream {
+  #open(isStandalone: boolean, streamId = ++this.#lastStreamId, from = 0): EventStream {
     const streams = isStandalone ? this.#standalone : this.#ofRequests;
-    const stream = new EventStream(++this.#lastStreamId, isStandalone, this.#log, ({ id, lastSequence }) => {
+    const onGone = ({ id, lastSequence }: EventStream): void => {
       streams.delete(id);
-      if (!isStandalone) this.#rememberEnd(id, lastSequence);
-    });
-    streams.set(stream.id, stream);
+      this.#rememberEnd(id, lastSequence);
+    };
+    const stream = new EventStream(streamId, isStandalone, this.#log, onGone, from);
+    streams.set(streamId, stream);
     return stream;
   }
 

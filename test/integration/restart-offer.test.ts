@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { errorData } from "../support/error-reply.ts";
 import { crash, crashServerOf } from "../support/crash.ts";
 import { Gate } from "../support/gate.ts";
 import { LaneClient } from "../support/lane-client.ts";
@@ -47,7 +48,7 @@ describe.each(LANE_CLIENTS)("a session with a $lane server that is started anew"
     expect([waiting.status, waiting.error?.data?.["code"]]).toEqual([404, "SESSION_NOT_FOUND"]);
     expect(await stream.rest()).toEqual([]);
     const later = await client.request("tools/list");
-    expect([later.status, later.error?.code, later.error?.data]).toEqual([404, -32001, { code: "SESSION_NOT_FOUND" }]);
+    expect([later.status, later.error?.code, later.error?.data]).toEqual([404, -32001, errorData("SESSION_NOT_FOUND")]);
     const reason = "the mcp server no longer offers prompts.listChanged";
     await sidecar.waitForLog("sessions ended");
     expect(sidecar.logLines.filter(({ msg }) => msg === "sessions ended")).toMatchObject([{ level: "warn", count: 1, reason }]);

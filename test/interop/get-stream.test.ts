@@ -54,15 +54,18 @@ describe.concurrent.each(CLIENTS)("the GET stream of the $sdk client of a $lane 
     await using client = await InteropClient.connect(sdk, proxy.url, { lane });
     await proxy.waitForRequests(1, isStream);
     await client.subscribe(WATCHED);
-    const cut = proxy.cutBehind("notifications/resources/up");
+    // From the first message on it has an id to come back with.
+    await client.toolText("test_change_watched_resource");
+    await client.waitToHear(UPDATED);
+    const cut = proxy.cutBehind("id: s1-2\nevent: message\ndata: {");
     await client.toolText("test_change_watched_resource");
     await cut;
-    expect(await client.waitToHear(UPDATED)).toEqual({ uri: WATCHED });
+    expect(await client.waitToHear(UPDATED, () => client.heard.length === 2)).toEqual({ uri: WATCHED });
     await client.unsubscribe(WATCHED);
     await client.setLevel("info");
     await client.toolText("test_log", { level: "info", data: "the end" });
     await client.waitToHear(MESSAGE);
-    expect(client.heard.filter(({ method }) => method === UPDATED)).toHaveLength(1);
+    expect(client.heard.filter(({ method }) => method === UPDATED)).toHaveLength(2);
   });
 
   it("comes back after each of several cuts, also where nothing had come on it", async () => {

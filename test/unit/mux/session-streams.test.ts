@@ -137,7 +137,7 @@ describe("an event id of a client that comes back", () => {
     expect(find("r1-0")).toBe("unknown");
   });
 
-  it("goes on with a new GET stream where nothing of the old one is kept", () => {
+  it("goes on with a GET stream of which nothing is kept, and its events have new ids", () => {
     const { stream, sink } = get();
     streams.emit("a");
     stream.detach(sink);
@@ -146,7 +146,14 @@ describe("an event id of a client that comes back", () => {
     streams.emit("c");
     vi.advanceTimersByTime(1);
     const resumed = resume("s1-1") as RecordedSink;
-    expect(resumed.events).toEqual([{ id: "s2-1", text: "c" }]);
+    expect(resumed.events).toEqual([{ id: "s1-2", text: "c" }]);
+    streams.emit("d");
+    // Its client has read none of these.
+    const again = resume("s1-1") as RecordedSink;
+    expect(again.events).toEqual([
+      { id: "s1-2", text: "c" },
+      { id: "s1-3", text: "d" },
+    ]);
   });
 
   it("never makes a session send what is another one's", () => {
