@@ -7,9 +7,11 @@ export interface Outgoing {
   text: string;
   /** Whether it may be written once more, to the next generation. */
   readonly isKept: boolean;
+  /** Of the text in UTF-8; the writer counts where it is not known yet. */
+  byteLength: number | undefined;
   state: "queued" | "written" | "withdrawn";
 }
 
 export function outgoing(text: string): Outgoing {
-  return { text, isKept: false, state: "queued" };
+  return { text, isKept: false, byteLength: undefined, state: "queued" };
 }

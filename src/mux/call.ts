@@ -6,6 +6,7 @@ import type { Session } from "./session.ts";
 /** A line of a client that may have to wait until it can be sent, and may be sent again to the next generation. */
 export interface CarriedLine extends Outgoing, Held {
   expiresAtMs: number;
+  readonly byteLength: number;
 }
 
 /** One request on its way to the server and back. */

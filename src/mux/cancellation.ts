@@ -17,6 +17,6 @@ export function cancelByClient(dispatch: Dispatch, session: Session, notificatio
     return;
   }
   // Where there is no room for the client's own words, the sidecar's few do.
-  const hasRoom = dispatch.roomError(notification.text.length) === undefined;
+  const hasRoom = dispatch.roomError(notification.text) === undefined;
   calls.giveUp(call, "cancelled by the client", "dismissed", hasRoom ? cancellationToServer(notification, call.wireId) : undefined);
 }

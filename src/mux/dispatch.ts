@@ -76,14 +76,14 @@ export class Dispatch {
     return {
       requestsInFlight: this.calls.size,
       waiting: this.turns.size,
-      queuedBytes: this.#queuedLength,
+      queuedBytes: this.#queuedBytes,
     };
   }
 
-  /** @returns why a request of this session, of this length, cannot be taken now, if it cannot. */
-  refusal(session: Session, length: number): SidecarError | undefined {
+  /** @returns why a request of this session, with this text, cannot be taken now, if it cannot. */
+  refusal(session: Session, text: string): SidecarError | undefined {
     const { maxSessionRequests } = this.#limits;
-    return session.callsInFlight < maxSessionRequests ? this.roomError(length) : sessionOverloaded(maxSessionRequests);
+    return session.callsInFlight < maxSessionRequests ? this.roomError(text) : sessionOverloaded(maxSessionRequests);
   }
 
   /** Answers a request that was not accepted. */
@@ -92,9 +92,9 @@ export class Dispatch {
     exchange.fail(error);
   }
 
-  /** @returns why a line of this length cannot be taken now, if it cannot. */
-  roomError(length: number): SidecarError | undefined {
-    return this.#hasRoomFor(length) ? undefined : overloaded(TOO_MUCH_QUEUED);
+  /** @returns why a line cannot be taken now, if it cannot. */
+  roomError(text: string): SidecarError | undefined {
+    return this.#hasRoomFor(text) ? undefined : overloaded(TOO_MUCH_QUEUED);
   }
 
   /** Puts a request on its way. It is refused where it can neither be sent nor held. */
@@ -117,7 +117,8 @@ export class Dispatch {
       slots: terms?.slots,
       exchange,
       text,
-      length: text.length,
+      // Counted where it is in one piece: the other one has been joined from parts. Other than an id, they differ in ASCII only.
+      byteLength: Buffer.byteLength(request.text) + text.length - request.text.length,
       isKept: session !== undefined && this.#retries.mayRepeat(method),
       state: "queued",
       sentAtMs: undefined,
@@ -152,13 +153,13 @@ export class Dispatch {
 
   /** Carries a notification of a client, behind the requests of its session. @returns why it cannot be taken, if it cannot. */
   carryNotification(session: Session, text: string, method: string): SidecarError | undefined {
-    const error = this.roomError(text.length);
+    const error = this.roomError(text);
     if (error !== undefined) return error;
     const line: CarriedLine = {
       flow: session,
       takesSlot: false,
       text,
-      length: text.length,
+      byteLength: Buffer.byteLength(text),
       isKept: false,
       state: "queued",
       expiresAtMs: this.#nowMs() + this.#limits.holdTimeoutMs,
@@ -191,7 +192,7 @@ export class Dispatch {
    * @returns false where too much is unread, and nothing was sent.
    */
   sendOwn(text: string): boolean {
-    if (!this.#hasRoomFor(text.length)) return false;
+    if (!this.#hasRoomFor(text)) return false;
     this.#upstream.send(outgoing(text));
     return true;
   }
@@ -237,12 +238,14 @@ export class Dispatch {
     this.#upstream.send(call);
   }
 
-  get #queuedLength(): number {
+  get #queuedBytes(): number {
     return this.#upstream.queuedLength + this.turns.queuedLength;
   }
 
-  #hasRoomFor(length: number): boolean {
-    const queuedLength = this.#queuedLength;
-    return queuedLength === 0 || queuedLength + length <= this.#limits.maxQueuedBytes;
+  #hasRoomFor(text: string): boolean {
+    const queuedBytes = this.#queuedBytes;
+    const roomBytes = this.#limits.maxQueuedBytes - queuedBytes;
+    // A UTF-16 unit is three bytes at most: counted only where that would be too much.
+    return queuedBytes === 0 || text.length * 3 <= roomBytes || Buffer.byteLength(text) <= roomBytes;
   }
 }

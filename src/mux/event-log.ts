@@ -3,7 +3,7 @@ import { DeadlineSweep } from "./deadline-sweep.ts";
 
 /** The bounds of what is kept for clients that come back for it. */
 export interface ReplayLimits {
-  /** UTF-16 units, of all streams together. */
+  /** Of all streams together. */
   readonly replayMaxBytes: number;
   readonly replayMaxAgeMs: number;
   /** Of one stream. */
@@ -16,6 +16,7 @@ export interface LoggedEvent {
   /** Counts from 1 in its owner. */
   readonly sequence: number;
   readonly text: string;
+  readonly byteLength: number;
   readonly loggedAtMs: number;
 }
 
@@ -41,7 +42,7 @@ export class EventLog {
   #fromOldest = this.#events.values();
   #oldest: LoggedEvent | undefined;
   readonly #maxEvents: number;
-  #length = 0;
+  #bytes = 0;
 
   constructor(limits: ReplayLimits, nowMs: () => number, defects: Pick<Defects, "guard">) {
     this.limits = limits;
@@ -55,11 +56,11 @@ export class EventLog {
   }
 
   append(owner: EventOwner, sequence: number, text: string): LoggedEvent {
-    const event = { owner, sequence, text, loggedAtMs: this.#nowMs() };
+    const event = { owner, sequence, text, byteLength: Buffer.byteLength(text), loggedAtMs: this.#nowMs() };
     this.#events.add(event);
-    this.#length += text.length;
+    this.#bytes += event.byteLength;
     this.#sweep.watch(event.loggedAtMs + this.limits.replayMaxAgeMs);
-    while (this.#length > this.limits.replayMaxBytes || this.#events.size > this.#maxEvents) {
+    while (this.#bytes > this.limits.replayMaxBytes || this.#events.size > this.#maxEvents) {
       const oldest = this.#findOldest();
       if (oldest === undefined || oldest === event) break;
       this.#forget(oldest);
@@ -68,13 +69,13 @@ export class EventLog {
   }
 
   /** Whether a stream with so many events, and so much text, has more than its share. */
-  isOverShare(eventCount: number, length: number): boolean {
-    return eventCount > this.limits.replayMaxEvents || length > this.limits.replayMaxBytes * STREAM_SHARE;
+  isOverShare(eventCount: number, bytes: number): boolean {
+    return eventCount > this.limits.replayMaxEvents || bytes > this.limits.replayMaxBytes * STREAM_SHARE;
   }
 
   /** For an owner that forgets by itself. */
   remove(event: LoggedEvent): void {
-    if (this.#events.delete(event)) this.#length -= event.text.length;
+    if (this.#events.delete(event)) this.#bytes -= event.byteLength;
   }
 
   close(): void {

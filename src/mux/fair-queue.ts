@@ -40,7 +40,7 @@ export class FairQueue {
     return this.#slotCount;
   }
 
-  /** UTF-16 units that wait. */
+  /** Bytes that wait. */
   get queuedLength(): number {
     return this.#queuedLength;
   }
@@ -140,8 +140,8 @@ export class FairQueue {
     return line;
   }
 
-  #count({ length, takesSlot, slots }: Held, line: Line, change: 1 | -1): void {
-    this.#queuedLength += change * length;
+  #count({ byteLength, takesSlot, slots }: Held, line: Line, change: 1 | -1): void {
+    this.#queuedLength += change * byteLength;
     line.flow.size += change;
     if (slots !== undefined) slots.waitingCount += change;
     if (!takesSlot) return;

@@ -11,8 +11,8 @@ export interface Held {
   readonly slots?: CallSlots | undefined;
   /** When it must not wait any longer. */
   readonly expiresAtMs: number;
-  /** What it keeps in memory, in UTF-16 units. */
-  readonly length: number;
+  /** Of its text in UTF-8. */
+  readonly byteLength: number;
   release(): void;
   /** It has waited for too long, or had to make room. */
   refuse(): void;

@@ -39,7 +39,7 @@ export class InitializeRequests {
   add(initialize: InitializeRequest, refusal: SidecarError | undefined): void {
     const { dispatch, counters, handshake } = this.#options;
     const { exchange, request } = initialize;
-    const { length } = request.text;
+    const { text } = request;
     if (refusal !== undefined) return this.#refuse(initialize, refusal);
     if (handshake() !== undefined) {
       counters.requests.accepted++;
@@ -48,12 +48,12 @@ export class InitializeRequests {
     const held: Held = {
       flow: initialize,
       takesSlot: false,
-      length,
+      byteLength: Buffer.byteLength(text),
       expiresAtMs: exchange.acceptedAtMs + this.#options.rules.initializeTimeoutMs,
       release: () => this.#answer(initialize),
       refuse: () => this.#fail(initialize, dispatch.notReady()),
     };
-    const error = dispatch.roomError(length) ?? (dispatch.turns.hold(held) ? undefined : dispatch.notReady());
+    const error = dispatch.roomError(text) ?? (dispatch.turns.hold(held) ? undefined : dispatch.notReady());
     if (error !== undefined) return this.#refuse(initialize, error);
     counters.requests.accepted++;
     counters.requests.held++;

@@ -8,7 +8,7 @@ export class KeptEvents implements EventOwner {
   readonly #log: EventLog | undefined;
   readonly #onEmpty: () => void;
   readonly #events = new Map<number, LoggedEvent>();
-  #length = 0;
+  #bytes = 0;
   #lastSequence: number;
 
   /**
@@ -42,9 +42,9 @@ export class KeptEvents implements EventOwner {
     if (this.#log === undefined) return { sequence, text };
     const event = this.#log.append(this, sequence, detach(text));
     this.#events.set(event.sequence, event);
-    this.#length += text.length;
+    this.#bytes += event.byteLength;
     for (const oldest of this.#events.values()) {
-      if (oldest === event || !this.#log.isOverShare(this.#events.size, this.#length)) break;
+      if (oldest === event || !this.#log.isOverShare(this.#events.size, this.#bytes)) break;
       this.take(oldest);
     }
     return event;
@@ -58,12 +58,12 @@ export class KeptEvents implements EventOwner {
   clear(): void {
     for (const event of this.#events.values()) this.#log?.remove(event);
     this.#events.clear();
-    this.#length = 0;
+    this.#bytes = 0;
   }
 
   forget(event: LoggedEvent): void {
     if (!this.#events.delete(event.sequence)) return;
-    this.#length -= event.text.length;
+    this.#bytes -= event.byteLength;
     if (this.#events.size === 0) this.#onEmpty();
   }
 }

@@ -4,7 +4,7 @@ export interface LaneLoad {
   readonly requestsInFlight: number;
   /** What is held until the server can take it: of these requests, and initialize and notifications. */
   readonly waiting: number;
-  /** The text of all that waits for its turn or to be read by the server, in UTF-16 units. */
+  /** The text of all that waits for its turn or to be read by the server. */
   readonly queuedBytes: number;
 }
 

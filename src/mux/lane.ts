@@ -114,7 +114,7 @@ export class Lane implements SessionLane, UpstreamListener {
 
   request(session: Session, exchange: Exchange, request: RequestMessage, terms?: CallTerms): void {
     if (this.#dispatch.turns.areSlotsClosed) this.tools.onWaiting();
-    const refusal = this.#isDraining ? shuttingDown(request.method, false) : this.#dispatch.refusal(session, request.text.length);
+    const refusal = this.#isDraining ? shuttingDown(request.method, false) : this.#dispatch.refusal(session, request.text);
     if (refusal !== undefined) return this.#dispatch.refuse(exchange, refusal);
     const rule = this.#rules.onClientRequest(session, request);
     if (rule?.kind === "answer") this.respond(exchange, rule.member, rule.text);

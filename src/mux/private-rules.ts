@@ -104,7 +104,7 @@ export class PrivateRules implements LaneRules {
 
   onClientResponse(response: ResponseMessage): SidecarError | undefined {
     const { dispatch, nowMs } = this.#access;
-    const error = dispatch.roomError(response.text.length);
+    const error = dispatch.roomError(response.text);
     if (error !== undefined) return error;
     const answer = this.#forwarded.answer(response);
     if (answer === undefined) return undefined;

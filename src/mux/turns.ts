@@ -43,7 +43,7 @@ export class Turns {
     return this.#queue.size;
   }
 
-  /** UTF-16 units that wait. */
+  /** Bytes that wait. */
   get queuedLength(): number {
     return this.#queue.queuedLength;
   }

@@ -4,7 +4,7 @@ import type { Outgoing } from "../jsonrpc/outgoing.ts";
 
 /** The port to the MCP server's side. The supervisor satisfies it; `sidecar.ts` joins the two. */
 export interface Upstream {
-  /** UTF-16 units that wait for the server to read them. */
+  /** Bytes that wait for the server to read them. */
   readonly queuedLength: number;
   /** Queues a line for the generation that runs; it stays `queued` where none does. Never blocks, never throws. */
   send(line: Outgoing): void;

@@ -21,14 +21,15 @@ export class StdinWriter {
     this.#stream = stream;
   }
 
-  /** UTF-16 units that wait for the server to read. */
+  /** Bytes that wait for the server to read. */
   get queuedLength(): number {
     return this.#queuedLength;
   }
 
   send(line: Outgoing): void {
     this.#queue.add(line);
-    this.#queuedLength += line.text.length;
+    line.byteLength ??= Buffer.byteLength(line.text);
+    this.#queuedLength += line.byteLength;
     if (this.#isScheduled || this.#isWriting) return;
     this.#isScheduled = true;
     setImmediate(() => {
@@ -63,7 +64,7 @@ export class StdinWriter {
   }
 
   #remove(line: Outgoing): void {
-    if (this.#queue.delete(line)) this.#queuedLength -= line.text.length;
+    if (this.#queue.delete(line)) this.#queuedLength -= line.byteLength ?? 0;
   }
 
   #writeBatch(): void {

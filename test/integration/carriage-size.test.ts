@@ -10,7 +10,7 @@ describe("carriage of what is long or comes in pieces", () => {
   let client: RawClient;
 
   beforeAll(async () => {
-    sidecar = await Sidecar.start();
+    sidecar = await Sidecar.start({ flags: ["--max-body-bytes", String(2 * FIVE_MB)] });
     client = await sidecar.client();
   });
 

@@ -24,7 +24,7 @@ describe("a stream", () => {
   let client: RawClient;
   beforeAll(async () => {
     // Only a newline cuts this server's input.
-    sidecar = await Sidecar.start({ mode: "newline-only" });
+    sidecar = await Sidecar.start({ mode: "newline-only", flags: ["--max-body-bytes", "40000000"] });
     client = await sidecar.client();
   });
   afterAll(() => sidecar[Symbol.asyncDispose]());

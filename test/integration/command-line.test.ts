@@ -17,7 +17,7 @@ const POD_OPTIONS = [
   "[CLAW_MCP_STDIO_REQUEST_TIMEOUT_MS, default 60000]\n",
   "[CLAW_MCP_STDIO_RESTART_BACKOFF_MS, default 1000]\n",
   "[CLAW_MCP_STDIO_RESTART_MAX_MS, default 15000]\n",
-  "[CLAW_MCP_STDIO_MAX_BODY_BYTES, default 16777216]\n",
+  "[CLAW_MCP_STDIO_MAX_BODY_BYTES, default 4194304]\n",
   "[CLAW_MCP_STDIO_READY_TIMEOUT_MS, default 60000]\n",
 ];
 
@@ -28,7 +28,7 @@ const DEFAULTS = {
   requestTimeoutMs: 60_000,
   restartBackoffMs: 1000,
   restartMaxMs: 15_000,
-  maxBodyBytes: 16_777_216,
+  maxBodyBytes: 4_194_304,
   logLevel: "info",
 };
 

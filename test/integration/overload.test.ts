@@ -72,7 +72,7 @@ describe("overload", () => {
   });
 
   it("keeps nothing of what the server has read, however long its answers are in coming", async () => {
-    await using sidecar = await Sidecar.start();
+    await using sidecar = await Sidecar.start({ flags: ["--max-body-bytes", "16777216"] });
     const client = await sidecar.client();
     const before = residentBytes(sidecar);
     const length = 8_000_000;

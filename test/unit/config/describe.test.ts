@@ -102,7 +102,7 @@ describe("effectiveConfigText", () => {
       crashLoopPeriodMs: 60_000,
       hungTimeouts: 3,
       retry: "protocol-reads",
-      maxBodyBytes: 16_777_216,
+      maxBodyBytes: 4_194_304,
       maxLineBytes: 67_108_864,
       maxInFlight: 1024,
       maxSessionRequests: 1024,

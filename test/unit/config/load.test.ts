@@ -64,7 +64,7 @@ describe("loadConfig", () => {
       toolCallsPerMinute: undefined,
       sessionCallsPerMinute: undefined,
       maxResultBytes: undefined,
-      maxBodyBytes: 16_777_216,
+      maxBodyBytes: 4_194_304,
       maxLineBytes: 67_108_864,
       maxInFlight: 1024,
       maxSessionRequests: 1024,

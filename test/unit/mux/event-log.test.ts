@@ -38,7 +38,7 @@ describe("the event log", () => {
     const events = newLog();
     const owner = new Owner(events);
     vi.setSystemTime(70);
-    expect(owner.append("a")).toEqual({ owner, sequence: 1, text: "a", loggedAtMs: 70 });
+    expect(owner.append("a")).toEqual({ owner, sequence: 1, text: "a", byteLength: 1, loggedAtMs: 70 });
     expect(events.size).toBe(1);
   });
 
@@ -49,6 +49,15 @@ describe("the event log", () => {
     expect([events.size, owner.forgotten]).toEqual([3, []]);
     owner.append("d");
     expect([events.size, owner.forgotten]).toEqual([3, ["aaa"]]);
+  });
+
+  it("counts the bytes of a text in UTF-8", () => {
+    const events = newLog(10);
+    const owner = new Owner(events);
+    for (const text of ["€€", "é", "aa"]) owner.append(text);
+    expect(owner.forgotten).toEqual([]);
+    owner.append("d");
+    expect(owner.forgotten).toEqual(["€€"]);
   });
 
   it("forgets the oldest first, of whichever stream, and as many as it takes", () => {

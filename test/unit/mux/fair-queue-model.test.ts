@@ -123,7 +123,7 @@ function expire(nowMs: number): Step {
 /** What can be asked of a queue at any time. */
 function ask(model: Model, { queue, slots }: Real): Observation {
   const { waiting } = model;
-  const queuedLength = waiting.reduce((sum, { length }) => sum + length, 0);
+  const queuedLength = waiting.reduce((sum, { byteLength }) => sum + byteLength, 0);
   const waitingFor = (each: CallSlots): number => waiting.filter((entry) => entry.slots === each).length;
   return [
     [
@@ -153,7 +153,7 @@ const input = fc.record({
   takesSlot: fc.oneof({ weight: 3, arbitrary: fc.constant(true) }, { weight: 1, arbitrary: fc.constant(false) }),
   tool: fc.nat({ max: LIMITS.length }),
   expiresAtMs: fc.nat({ max: 50 }),
-  length: fc.nat({ max: 9 }),
+  byteLength: fc.nat({ max: 9 }),
 });
 const step = fc.oneof(
   { weight: 8, arbitrary: named(input, add) },

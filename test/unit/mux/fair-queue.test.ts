@@ -16,7 +16,7 @@ class Journal {
       flow: FLOWS[flow as keyof typeof FLOWS],
       takesSlot: name === name.toLowerCase(),
       expiresAtMs,
-      length: name.length,
+      byteLength: name.length,
       release: () => this.lines.push(name),
       refuse: () => {
         this.lines.push(`${name} refused`);

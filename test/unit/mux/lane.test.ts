@@ -168,6 +168,20 @@ describe("a client's cancellation", () => {
     expect(bench.upstream.queuedLength - before).toBeLessThan(200);
   });
 
+  it("counts bytes while it waits, as many as the server then reads, and nothing beyond the limit is taken", () => {
+    const bench = LaneBench.shared({ maxQueuedBytes: 600 });
+    const session = bench.join();
+    const request = { method: "x/waiting", params: { text: "€".repeat(100) } };
+    const first = bench.request(session, request);
+    const { queuedBytes } = bench.lane.load;
+    const second = bench.request(session, request);
+    expect([first.outcome, second.outcome]).toEqual([undefined, "OVERLOADED"]);
+    bench.start();
+    const read = bench.upstream.takeRead().find((text) => text.includes("€")) ?? "";
+    expect(queuedBytes).toBe(Buffer.byteLength(read));
+    expect(bench.lane.load.queuedBytes).toBe(0);
+  });
+
   it("takes back a request that the server has not read, without a word to it", () => {
     const bench = ready();
     bench.upstream.isReading = false;

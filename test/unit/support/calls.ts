@@ -62,7 +62,7 @@ export class CallBench {
       session: input.session === "own" ? undefined : this.session,
       exchange: new RecordedExchange('"own"', acceptedAtMs, readsStreams),
       text: "{}",
-      length: 2,
+      byteLength: 2,
       isKept: true,
       sentAtMs: state === "written" ? acceptedAtMs : undefined,
       progressTokenText: input.progressTokenText,

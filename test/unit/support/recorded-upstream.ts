@@ -11,7 +11,7 @@ export class RecordedUpstream implements Upstream {
   #lines: Outgoing[] = [];
 
   get queuedLength(): number {
-    return this.#lines.reduce((sum, { text, state }) => sum + (state === "queued" ? text.length : 0), 0);
+    return this.#lines.reduce((sum, { text, state }) => sum + (state === "queued" ? Buffer.byteLength(text) : 0), 0);
   }
 
   send(line: Outgoing): void {

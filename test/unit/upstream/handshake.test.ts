@@ -67,8 +67,9 @@ describe("readHandshake", () => {
 
   it("names a program that sends the request back", () => {
     const text = initializeRequest({ name: "claw-mcp-stdio", version: "1.2.3" });
-    expect(isInitializeResponse(parse(text))).toBe(true);
-    expect(() => readHandshake(parse(text), 1, String)).toThrow(
+    const echo = parse(text);
+    if (!isInitializeResponse(echo)) throw new Error("not taken for the end of the handshake");
+    expect(() => readHandshake(echo, 1, String)).toThrow(
       new HandshakeError("handshake-refused", "it sends back what it is sent: the command is not an MCP server"),
     );
   });

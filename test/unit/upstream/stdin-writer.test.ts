@@ -50,16 +50,16 @@ describe("StdinWriter", () => {
   it("holds lines back while the reader has not taken the last write, then writes them at once", async () => {
     const pipe = new SlowPipe();
     const writer = new StdinWriter(pipe);
-    const all = lines("first", "second", "third");
+    const all = lines("first", "second €", "third");
     sendAll(writer, all.slice(0, 1));
     await pipe.nextWrite();
     sendAll(writer, all.slice(1));
     await new Promise(setImmediate);
     expect(all.map((line) => line.state)).toEqual(["written", "queued", "queued"]);
-    expect(writer.queuedLength).toBe("second".length + "third".length);
+    expect(writer.queuedLength).toBe("second €".length + 2 + "third".length);
     const next = pipe.nextWrite();
     pipe.finishWrite();
-    expect(await next).toBe("second\nthird\n");
+    expect(await next).toBe("second €\nthird\n");
     expect(pipe.writes).toHaveLength(2);
     expect(writer.queuedLength).toBe(0);
   });
