@@ -73,6 +73,8 @@ export class Counters {
   readonly policy = {
     /** Calls whose arguments violated the tool's schema, whether they were carried or not. */
     invalidArguments: 0,
+    /** Checks of arguments that took too much time or memory. */
+    argumentChecksGivenUp: 0,
     /** Results cut to MAX_RESULT_BYTES. */
     truncatedResults: 0,
   };

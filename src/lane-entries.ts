@@ -21,8 +21,6 @@ export interface LaneEntriesOptions {
 export interface LaneEntries {
   /** @param name of a private one, as the log has it. */
   create(options: Omit<LaneOptions, "toolWatcher">, name?: string): LaneEntry;
-  /** Loads what takes long; to be awaited before clients are let in. */
-  load(): Promise<void>;
   /** For `/status`; undefined where there is nothing to tell. */
   readonly status: () => object | undefined;
 }
@@ -38,9 +36,9 @@ export async function createLaneEntries(options: LaneEntriesOptions): Promise<La
   const { descriptor: file = "", descriptorMode: mode } = config;
   const pinned = descriptor === undefined ? undefined : new PinnedDescriptor({ descriptor, file, mode, log, redact, nowMs });
   const policy = new ToolPolicy({ settings: config, counters, log, pinned, nowMs });
+  policy.start();
   return {
     create: (laneOptions, name) => policy.createLane(laneOptions, name),
-    load: () => policy.load(),
     status: () => (pinned === undefined ? undefined : { descriptor: pinned.status }),
   };
 }
@@ -50,7 +48,6 @@ const OPEN: LaneEntries = {
     const lane = new Lane(options);
     return { lane, entry: lane };
   },
-  load: () => Promise.resolve(),
   status: () => undefined,
 };
 

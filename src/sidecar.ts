@@ -142,7 +142,6 @@ export async function startSidecar({ config, environment, descriptor, secrets, v
     import("./http/legacy-sse-pairs.ts"),
     import("./http/listener.ts"),
     import("./http/sse-connection.ts"),
-    laneEntries.load(),
   ]);
   const connections = new SseConnections(config.keepAliveMs);
   const { maxSessions, requestTimeoutMs } = config;

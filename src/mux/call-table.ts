@@ -4,6 +4,7 @@ import { outgoing } from "../jsonrpc/outgoing.ts";
 import { PendingRequests } from "../jsonrpc/pending-requests.ts";
 import type { Log } from "../observability/log.ts";
 import type { Call } from "./call.ts";
+import type { CallVerdict } from "./call-terms.ts";
 import { requestTimedOut, shorten } from "./failures.ts";
 import type { Retries } from "./retries.ts";
 import type { Turns } from "./turns.ts";
@@ -117,12 +118,13 @@ export class CallTable {
     else if (ending === "dismissed") call.exchange.dismiss();
   }
 
-  /** Answers a call that was not sent, in the server's place. @param resultText the JSON text of the result. */
-  answer(call: Call, resultText: string): void {
+  /** Answers a call that was not sent, in the server's place. */
+  answer(call: Call, verdict: CallVerdict): void {
+    if ("error" in verdict) return this.giveUp(call, "refused by the tool policy", verdict.error);
     this.#turns.remove(call);
     this.#upstream.withdraw(call);
     this.#remove(call, "results");
-    call.exchange.respond(`{"jsonrpc":"2.0","id":${call.exchange.idText},"result":${resultText}}`);
+    call.exchange.respond(`{"jsonrpc":"2.0","id":${call.exchange.idText},"result":${verdict.resultText}}`);
   }
 
   /** Gives up several calls: those that wait go first, so that none of them is sent in the place of another. */
@@ -196,6 +198,7 @@ export class CallTable {
   /** Where every call ends, however it does. */
   #remove(call: Call, ending: RequestEnding): void {
     this.#pending.take(call.wireId);
+    call.stopCheck?.();
     // Up to now its session was in use, however long ago its client was last heard of.
     if (call.session !== undefined) {
       this.#counters.countEnding(ending);

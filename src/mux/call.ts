@@ -1,4 +1,5 @@
 import type { Outgoing } from "../jsonrpc/outgoing.ts";
+import type { CallCheck } from "./call-terms.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Held } from "./fair-queue.ts";
 import type { Session } from "./session.ts";
@@ -32,6 +33,10 @@ export interface Call extends CarriedLine {
   hasShownProgress: boolean;
   /** Whether it is sent a second time: `due` while it waits for that. */
   repeat: "none" | "due" | "done";
+  /** Made before it is sent for the first time. */
+  readonly check?: CallCheck | undefined;
+  /** Stops the check that is being made. */
+  stopCheck?: (() => void) | undefined;
   /** Told once how it ended: with a result, or not. */
   readonly onSettled: ((hasResult: boolean) => void) | undefined;
 }

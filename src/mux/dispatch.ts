@@ -6,6 +6,7 @@ import { type Outgoing, outgoing } from "../jsonrpc/outgoing.ts";
 import { progressTokenText, requestToServer } from "../jsonrpc/rewrite.ts";
 import type { Log } from "../observability/log.ts";
 import { type Call, type CarriedLine, isCarriedLine } from "./call.ts";
+import { CallChecks } from "./call-checks.ts";
 import { CallTable } from "./call-table.ts";
 import type { CallTerms } from "./call-terms.ts";
 import { DeadlineSweep } from "./deadline-sweep.ts";
@@ -45,6 +46,7 @@ export class Dispatch {
   readonly #counters: Counters;
   readonly #log: Log;
   readonly #nowMs: () => number;
+  readonly #checks: CallChecks;
   readonly #vainWaits: VainWaits;
   readonly #defects: Defects;
   readonly #sweep: DeadlineSweep;
@@ -64,6 +66,7 @@ export class Dispatch {
       isFailed: () => upstream.status().state === "failed",
       watch: (deadlineMs) => this.#sweep.watch(deadlineMs),
     });
+    this.#checks = new CallChecks({ send: (call) => this.#send(call), answer: (call, verdict) => this.calls.answer(call, verdict) });
     this.#vainWaits = new VainWaits({ upstream, turns: this.turns, retries, maxInFlight: limits.maxInFlight });
     this.calls = new CallTable({ upstream, turns: this.turns, retries, counters, log, nowMs });
     const defects = new Defects(log, counters);
@@ -73,11 +76,7 @@ export class Dispatch {
   }
 
   get load(): LaneLoad {
-    return {
-      requestsInFlight: this.calls.size,
-      waiting: this.turns.size,
-      queuedBytes: this.#queuedBytes,
-    };
+    return { requestsInFlight: this.calls.size, waiting: this.turns.size, queuedBytes: this.#queuedBytes };
   }
 
   /** @returns why a request of this session, with this text, cannot be taken now, if it cannot. */
@@ -129,6 +128,7 @@ export class Dispatch {
       expiresAtMs: exchange.acceptedAtMs + waitMs,
       hasShownProgress: false,
       repeat: "none",
+      check: terms?.check,
       onSettled,
       release: () => this.#sendHeld(call),
       refuse: () =>
@@ -148,7 +148,7 @@ export class Dispatch {
     this.#silence.watch(exchange.acceptedAtMs + streamAfterMs);
     if (mustWait) return;
     call.slots?.take(call);
-    this.#send(call);
+    this.#checks.admit(call);
   }
 
   /** Carries a notification of a client, behind the requests of its session. @returns why it cannot be taken, if it cannot. */
@@ -204,7 +204,7 @@ export class Dispatch {
 
   /** The server is gone; what it cannot have seen waits for the next one, and behind what is sent to that one once more. */
   onLost(unwritten: readonly Outgoing[]): void {
-    const carried = [...this.calls.takeRepeated(), ...unwritten.filter(isCarriedLine)];
+    const carried = [...this.calls.takeRepeated(), ...unwritten.filter(isCarriedLine), ...this.#checks.takeAll()];
     const expiresAtMs = this.#nowMs() + this.#limits.holdTimeoutMs;
     for (const line of carried) line.expiresAtMs = expiresAtMs;
     this.turns.close(carried);
@@ -227,7 +227,7 @@ export class Dispatch {
       call.repeat = "done";
       this.#counters.requests.repeated++;
     }
-    this.#send(call);
+    this.#checks.admit(call);
   }
 
   /** A body, or a wait, may have taken all of the request's time: what nobody will wait for is not sent. */
@@ -239,7 +239,7 @@ export class Dispatch {
   }
 
   get #queuedBytes(): number {
-    return this.#upstream.queuedLength + this.turns.queuedLength;
+    return this.#upstream.queuedLength + this.turns.queuedLength + this.#checks.queuedLength;
   }
 
   #hasRoomFor(text: string): boolean {

@@ -1,7 +1,7 @@
-import type { SidecarError } from "../errors.ts";
 import type { JsonObject } from "../jsonrpc/message.ts";
 import type { Log } from "../observability/log.ts";
 import { type Call, isSent } from "./call.ts";
+import type { CallVerdict } from "./call-terms.ts";
 import type { Dispatch } from "./dispatch.ts";
 import { readCapabilities } from "./offer.ts";
 import type { ReadOnlyTools } from "./read-only-tools.ts";
@@ -22,9 +22,6 @@ export interface ToolWatcher {
    */
   review(call: Call, isSent: boolean): CallVerdict | undefined;
 }
-
-/** What a call is answered with in the server's place: an error, or the JSON text of a result. */
-export type CallVerdict = { readonly error: SidecarError } | { readonly resultText: string };
 
 export interface ServerToolsOptions {
   readonly dispatch: Dispatch;
@@ -163,9 +160,7 @@ export class ServerTools {
     for (const call of calls.values()) {
       if (call.method !== "tools/call" || call.session === undefined || call.state === "written") continue;
       const verdict = watcher.review(call, isSent(call));
-      if (verdict === undefined) continue;
-      if ("error" in verdict) calls.giveUp(call, "refused by the tool policy", verdict.error);
-      else calls.answer(call, verdict.resultText);
+      if (verdict !== undefined) calls.answer(call, verdict);
     }
   }
 

@@ -1,26 +1,63 @@
 import { isOtherCase } from "../json/folded-names.ts";
-import { isJsonObject, type JsonObject } from "../jsonrpc/message.ts";
 import { findRepeatedName } from "../json/repeated-names.ts";
-import { shorten } from "../mux/failures.ts";
+import { isJsonObject, type JsonObject } from "../jsonrpc/message.ts";
+import { quoted } from "./schema/value-path.ts";
 
-/**
- * What a server might read otherwise than it is checked here: a name that occurs twice in one object, and one of the schema's own names in
- * another case, which servers written in Go take for it.
- *
- * @param text in which `args` begin at `argsStart`.
- * @returns one line each; empty where there is nothing.
- */
-export function findAmbiguities(tools: readonly JsonObject[], args: unknown, text: string, argsStart: number): readonly string[] {
-  if (tools.length === 0 || !isJsonObject(args)) return [];
-  const repeated = findRepeatedName(text, argsStart);
-  if (repeated !== undefined) return [`${JSON.stringify(shorten(repeated))} occurs twice in one object`];
-  for (const { inputSchema } of tools) {
+const LETTERS = "abcdefghijklmnopqrstuvwxyz";
+
+/** The properties of a schema, for names that a server may take for one of them. */
+export class PropertyNames {
+  readonly #properties: JsonObject;
+  /** By name with its case folded; of several, the first. */
+  readonly #byFoldedName = new Map<string, string>();
+
+  constructor(inputSchema: unknown) {
     const properties = isJsonObject(inputSchema) ? inputSchema["properties"] : undefined;
-    if (!isJsonObject(properties)) continue;
-    for (const name of Object.keys(args)) {
-      const meant = Object.hasOwn(properties, name) ? undefined : Object.keys(properties).find((property) => isOtherCase(name, property));
-      if (meant !== undefined) return [`${JSON.stringify(shorten(name))} is spelled ${JSON.stringify(shorten(meant))}`];
+    this.#properties = isJsonObject(properties) ? properties : {};
+    for (const name of Object.keys(this.#properties)) {
+      const folded = foldCase(name);
+      if (!this.#byFoldedName.has(folded)) this.#byFoldedName.set(folded, name);
     }
   }
-  return [];
+
+  /** The property whose name is this one in another case, unless there is a property of exactly this name. */
+  otherCaseOf(name: string): string | undefined {
+    return this.#byFoldedName.size === 0 || Object.hasOwn(this.#properties, name) ? undefined : this.#byFoldedName.get(foldCase(name));
+  }
+}
+
+/**
+ * A server might read these arguments otherwise than they are checked: a name occurs twice in one object, or is a property of the schema
+ * in another case, which servers written in Go take for it.
+ *
+ * @param args the value of `argsText`, an object.
+ * @returns a line about the first such name; undefined if there is none.
+ */
+export function findAmbiguity(schemas: readonly PropertyNames[], args: JsonObject, argsText: string): string | undefined {
+  const repeated = findRepeatedName(argsText, 0);
+  if (repeated !== undefined) return `${quoted(repeated)} occurs twice in one object`;
+  const names = Object.keys(args);
+  for (const properties of schemas) {
+    for (const name of names) {
+      const meant = properties.otherCaseOf(name);
+      if (meant !== undefined) return `${quoted(name)} is spelled ${quoted(meant)}`;
+    }
+  }
+  return undefined;
+}
+
+const foldedLetters = new Map<string, string>();
+
+/** The same for two names that are equal when case is folded (see `isOtherCase`), and only for them. */
+function foldCase(name: string): string {
+  return name.replaceAll(/[A-Z]|[^\0-\x7f]/g, foldLetter);
+}
+
+function foldLetter(letter: string): string {
+  let folded = foldedLetters.get(letter);
+  if (folded === undefined) {
+    folded = Array.from(LETTERS).find((each) => isOtherCase(letter, each)) ?? letter;
+    foldedLetters.set(letter, folded);
+  }
+  return folded;
 }

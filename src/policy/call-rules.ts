@@ -3,6 +3,7 @@ import type { SidecarError } from "../errors.ts";
 import type { JsonObject } from "../jsonrpc/message.ts";
 import type { CallTerms } from "../mux/call-terms.ts";
 import type { Exchange } from "../mux/exchange.ts";
+import type { CheckedCall } from "./argument-check.ts";
 import type { ToolFilter } from "./tool-filter.ts";
 
 /** The rules of the tool policy that hold in one lane; undefined for each that is off. */
@@ -18,8 +19,12 @@ export interface CallRules {
   readonly argumentCheck:
     | {
         readonly mode: Exclude<ArgumentCheckMode, "off">;
-        /** @returns what is wrong, one line a field. */
-        problems(tool: JsonObject, args: unknown): readonly string[];
+        /**
+         * Checks the arguments of a call. `onProblems` is given what is wrong, one line a field.
+         *
+         * @returns a function that stops the check.
+         */
+        check(call: CheckedCall, onProblems: (problems: readonly string[]) => void): () => void;
         /** The JSON text of the result that says so. */
         describe(toolName: string, problems: readonly string[]): string;
       }

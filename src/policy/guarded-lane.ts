@@ -71,9 +71,8 @@ export class GuardedLane implements SessionLane {
     if (name === undefined) return this.#lane.refuse(limited, toolNotFound(name));
     const error = this.#tools.missing(name) ?? rates?.take(session, name);
     if (error !== undefined) return this.#lane.refuse(limited, error);
-    const resultText = this.#tools.checkArguments(call, limited);
-    if (resultText !== undefined) return this.#lane.respond(limited, "result", resultText);
-    this.#lane.request(session, limited, request, termsOf?.(name));
+    const check = this.#tools.checkOf(session, name, call.argsText);
+    this.#lane.request(session, limited, request, check === undefined ? termsOf?.(name) : { ...termsOf?.(name), check });
   }
 
   #watchAnswer(exchange: Exchange, method: string): Exchange {

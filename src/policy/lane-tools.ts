@@ -1,14 +1,11 @@
 import type { Counters } from "../counters.ts";
 import type { SidecarError } from "../errors.ts";
-import { readValue } from "../json/values.ts";
-import { type JsonObject, readMessage, Slot } from "../jsonrpc/message.ts";
+import type { JsonObject } from "../jsonrpc/message.ts";
 import type { Call } from "../mux/call.ts";
-import type { Exchange } from "../mux/exchange.ts";
+import type { CallCheck, CallVerdict } from "../mux/call-terms.ts";
 import { shorten, toolNotFound } from "../mux/failures.ts";
-import type { CallVerdict, ToolWatcher } from "../mux/server-tools.ts";
+import type { ToolWatcher } from "../mux/server-tools.ts";
 import type { Log } from "../observability/log.ts";
-import { findAmbiguities } from "./ambiguous-arguments.ts";
-import type { ToolCall } from "./call-params.ts";
 import type { CallRules } from "./call-rules.ts";
 import { visibleNames } from "./tool-filter.ts";
 
@@ -26,9 +23,7 @@ export class LaneTools implements ToolWatcher {
   /** The names that the server has told, and no client may know. */
   #hiddenNames: ReadonlySet<string> = new Set();
   /** By name, where arguments are checked: nobody knows which one is called of several with one name. */
-  readonly #definitions = new Map<string, JsonObject[]>();
-  /** The calls that were found wrong, and carried: one that waits is looked at again, and is still one. */
-  readonly #warned = new WeakSet<Exchange>();
+  #definitions: ReadonlyMap<unknown, readonly JsonObject[]> = new Map();
 
   constructor(options: LaneToolsOptions) {
     this.#options = options;
@@ -39,15 +34,7 @@ export class LaneTools implements ToolWatcher {
     onTools?.(tools, generation);
     this.#names = visibleNames(tools, filter);
     this.#hiddenNames = visibleNames(tools, undefined).difference(this.#names);
-    this.#definitions.clear();
-    if (argumentCheck === undefined) return;
-    for (const tool of tools) {
-      const { name } = tool;
-      if (typeof name !== "string") continue;
-      const same = this.#definitions.get(name);
-      if (same === undefined) this.#definitions.set(name, [tool]);
-      else same.push(tool);
-    }
+    if (argumentCheck !== undefined) this.#definitions = Map.groupBy(tools, ({ name }) => name);
   }
 
   onLost(): void {
@@ -72,46 +59,47 @@ export class LaneTools implements ToolWatcher {
   }
 
   /**
-   * @returns the result that a call with wrong arguments is answered with, if it is.
+   * @param argsText the JSON text of the arguments, if there are any.
+   * @returns the check of a call by the tools that are known when it is its turn; undefined if arguments are not checked.
    */
-  checkArguments({ name: toolName, argsText }: ToolCall, call: Exchange): string | undefined {
+  checkOf(session: object, toolName: string, argsText: string | undefined): CallCheck | undefined {
+    const { argumentCheck } = this.#options.rules;
+    if (argumentCheck === undefined) return undefined;
+    // A call that is carried with wrong arguments may come back from a server that has not read it, and is checked again.
+    let isCounted = false;
+    return (onVerdict) => {
+      let stop: (() => void) | undefined;
+      const check = (): void => {
+        const definitions = this.#definitions;
+        const tools = definitions.get(toolName);
+        if (tools === undefined) return onVerdict(undefined);
+        stop = argumentCheck.check({ tools, argsText, caller: session }, (problems) => {
+          // The server has changed its tools meanwhile.
+          if (this.#definitions !== definitions) return check();
+          const resultText = problems.length === 0 ? undefined : this.#onProblems(toolName, problems, isCounted);
+          isCounted ||= problems.length > 0;
+          onVerdict(resultText === undefined ? undefined : { resultText });
+        });
+      };
+      check();
+      return () => stop?.();
+    };
+  }
+
+  /** @returns the result that the call is answered with, if it is not carried all the same. */
+  #onProblems(toolName: string, problems: readonly string[], isCounted: boolean): string | undefined {
     const { rules, counters, log } = this.#options;
-    const { argumentCheck } = rules;
-    if (argumentCheck === undefined || this.#names === undefined || toolName === undefined) return undefined;
-    if (this.#warned.has(call)) return undefined;
-    const tools = this.#definitions.get(toolName) ?? [];
-    const args = argsText === undefined ? undefined : readValue(argsText);
-    const ambiguities = argsText === undefined ? [] : findAmbiguities(tools, args, argsText, 0);
-    const problems = ambiguities.length > 0 ? ambiguities : firstProblems(tools, (tool) => argumentCheck.problems(tool, args));
-    if (problems.length === 0) return undefined;
-    counters.policy.invalidArguments++;
-    if (argumentCheck.mode === "enforce") return argumentCheck.describe(toolName, problems);
-    this.#warned.add(call);
-    log.warn(
-      { method: "tools/call", tool: shorten(toolName), count: problems.length, reason: problems[0] },
-      "arguments violate the schema",
-    );
+    if (!isCounted) counters.policy.invalidArguments++;
+    if (rules.argumentCheck?.mode === "enforce") return rules.argumentCheck.describe(toolName, problems);
+    if (isCounted) return undefined;
+    const fields = { method: "tools/call", tool: shorten(toolName), count: problems.length, reason: problems[0] };
+    log.warn(fields, "arguments violate the schema");
     return undefined;
   }
 
-  /** What was taken while the tools were not known is looked at when they are. */
-  review({ toolName, text, exchange }: Call, isSent: boolean): CallVerdict | undefined {
+  /** Looks at a call that was taken while the tools were not known, or were others. */
+  review({ toolName }: Call, isSent: boolean): CallVerdict | undefined {
     const error = this.missing(toolName);
-    if (error !== undefined) return { error: isSent ? toolNotFound(toolName, true) : error };
-    // What was found right once, and was sent, is sent once more.
-    if (isSent || this.#options.rules.argumentCheck === undefined) return undefined;
-    const message = readMessage(text);
-    const argsText = message.kind === "invalid" ? undefined : message.outline.textAt(Slot.arguments);
-    const resultText = this.checkArguments({ name: toolName, argsText }, exchange);
-    return resultText === undefined ? undefined : { resultText };
+    return error === undefined ? undefined : { error: isSent ? toolNotFound(toolName, true) : error };
   }
-}
-
-/** Of several tools with one name, the arguments have to fit all. */
-function firstProblems(tools: readonly JsonObject[], problemsOf: (tool: JsonObject) => readonly string[]): readonly string[] {
-  for (const tool of tools) {
-    const problems = problemsOf(tool);
-    if (problems.length > 0) return problems;
-  }
-  return [];
 }

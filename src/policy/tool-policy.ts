@@ -43,17 +43,20 @@ export class ToolPolicy {
 
   constructor(options: ToolPolicyOptions) {
     this.#options = options;
-    const { settings, log, pinned, nowMs } = options;
+    const { settings, counters, log, pinned, nowMs } = options;
     const isPinned = pinned?.mode === "enforce" ? pinned.isPinned.bind(pinned) : undefined;
     this.#filter = createToolFilter({ ...settings, isPinned });
     this.#rates = createCallRates({ ...settings, nowMs });
-    this.#argumentCheck = settings.argumentCheck === "off" ? undefined : new ArgumentCheck(log);
+    this.#argumentCheck =
+      settings.argumentCheck === "off"
+        ? undefined
+        : new ArgumentCheck({ log, onGivenUp: () => void counters.policy.argumentChecksGivenUp++ });
     this.#createTermsOf = createToolLimits(settings);
   }
 
-  /** What takes long to load; to be awaited before clients are let in. */
-  async load(): Promise<void> {
-    await this.#argumentCheck?.load();
+  /** Starts what takes long to start. */
+  start(): void {
+    this.#argumentCheck?.start();
   }
 
   /**
@@ -93,7 +96,7 @@ export class ToolPolicy {
     const check = this.#argumentCheck;
     const { argumentCheck: mode } = this.#options.settings;
     if (check === undefined || mode === "off") return undefined;
-    return { mode, problems: (tool, args) => check.problems(tool, args), describe: invalidArgumentsResult };
+    return { mode, check: (call, onProblems) => check.check(call, onProblems), describe: invalidArgumentsResult };
   }
 
   #resultLimit(): CallRules["limitResult"] {

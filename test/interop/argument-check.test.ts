@@ -1,7 +1,6 @@
+import { ArgumentCheckBench } from "../support/argument-check-bench.ts";
 import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
-import { ArgumentCheck } from "../../src/policy/argument-check.ts";
-import { RecordedLog } from "../support/recorded-log.ts";
 import { EVERYTHING, filesystem, MEMORY } from "../support/real-servers.ts";
 import { InteropClient, SDKS } from "../support/sdk-clients.ts";
 import { Sidecar } from "../support/sidecar.ts";
@@ -67,13 +66,11 @@ describe.each(SERVERS)("the arguments of the $server server", ({ command, calls,
     await using sidecar = await Sidecar.start({ command: command(directory.path), flags: ["--argument-check", "enforce"], env });
     await using client = await InteropClient.connect(sdk, sidecar.url, { lane: "shared" });
 
-    const log = new RecordedLog();
-    const check = new ArgumentCheck(log);
-    await check.load();
+    const check = new ArgumentCheckBench();
     const tools = await client.listTools();
     expect(tools.length).toBeGreaterThan(5);
-    for (const tool of tools) check.problems(tool, {});
-    expect(log.lines).toEqual([]);
+    for (const tool of tools) await check.problemsOf([tool], "{}");
+    expect(check.log.lines).toEqual([]);
 
     for (const [name, args] of calls(directory.path))
       expect([name, (await client.callTool(name, args)).isError ?? false]).toEqual([name, false]);

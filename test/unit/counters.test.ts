@@ -13,7 +13,7 @@ it("counters show refusals apart from failures of accepted requests, and what th
     answers: { results: 1, errors: 0, dismissed: 0, unread: 1, failures: { OVERLOADED: 2 } },
     exits: { crash: 1 },
     dropped: { clientNotifications: 0, lateAnswers: 0, unknownAnswers: 0, notifications: 0, requests: 0, overlongLines: 0, noiseLines: 0 },
-    policy: { invalidArguments: 0, truncatedResults: 0 },
+    policy: { invalidArguments: 0, argumentChecksGivenUp: 0, truncatedResults: 0 },
     http: { readersCutOff: 0, responses: { "503": 1 } },
     defects: 0,
   });

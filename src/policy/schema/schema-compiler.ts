@@ -1,11 +1,7 @@
 import { Ajv, type Options } from "ajv";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import type { JsonObject } from "../../jsonrpc/message.ts";
-import { bounded } from "./counted-work.ts";
-import { linearPattern } from "./linear-pattern.ts";
-import { UnsupportedPatternError } from "./pattern-translation.ts";
 import type { Violation } from "./violation.ts";
-import type { WorkLimit } from "./work-limit.ts";
 
 const DIALECTS = {
   "json-schema.org/draft/2020-12/schema": { Compiler: Ajv2020, metaschemaId: "https://json-schema.org/draft/2020-12/schema" },
@@ -40,66 +36,62 @@ export interface Validate {
 }
 
 export interface CompiledSchema {
+  /** Stops at the first violation. */
   readonly validate: Validate;
-  /** Patterns that cannot be matched in linear time, and why; their values count as valid. */
+  /** Finds all violations. */
+  readonly compileAll: () => Validate;
+  /** Patterns that are not valid in JavaScript; their values count as valid. */
   readonly unchecked: readonly string[];
-  /** What its patterns take of memory, in instructions. */
-  readonly patternsSize: number;
 }
 
 /** Compiles schemas with ajv, which checks nothing else than JSON Schema says and changes no value. */
 export class SchemaCompiler {
-  readonly #work: WorkLimit;
   /** By dialect, those that hold its compiled metaschema. */
   readonly #metaschemas = new Map<string, Ajv | Ajv2020>();
 
-  constructor(work: WorkLimit) {
-    this.#work = work;
-  }
-
-  /**
-   * @param findsAll all violations, not the first one only
-   * @throws what is wrong with the schema
-   */
-  compile(schema: JsonObject, findsAll: boolean): CompiledSchema {
+  /** @throws what is wrong with the schema */
+  compile(schema: JsonObject, textLength: number): CompiledSchema {
     const name = dialectOf(schema);
     const { Compiler, metaschemaId } = DIALECTS[name];
-    const metaschemas = this.#metaschemas.get(name) ?? bounded(new Compiler(OPTIONS), this.#work);
+    const metaschemas = this.#metaschemas.get(name) ?? new Compiler(OPTIONS);
     this.#metaschemas.set(name, metaschemas);
     if (!metaschemas.validate(metaschemaId, schema)) throw new Error(`it is no JSON Schema: ${metaschemas.errorsText()}`);
 
-    const unchecked: string[] = [];
-    let patternsSize = 0;
-    const regExp = (source: string): PatternTest => {
-      try {
-        const pattern = linearPattern(source, this.#work.spend);
-        patternsSize += pattern.size;
-        return { test: (text) => pattern.test(text), toString: () => source };
-      } catch (error) {
-        if (!(error instanceof UnsupportedPatternError)) throw error;
-        unchecked.push(`${JSON.stringify(source)}: ${error.message}`);
-        return { test: () => true, toString: () => source };
-      }
-    };
-    // Each schema has a compiler of its own: `$id`s of one are none of another's business.
+    const unchecked = new Set<string>();
     const options: Options = {
       ...OPTIONS,
-      allErrors: findsAll,
       validateSchema: false,
       // In draft-07, what is beside a `$ref` does not count.
       ignoreKeywordsWithRef: name !== DEFAULT_DIALECT,
-      code: { optimize: JSON.stringify(schema).length <= MAX_OPTIMIZED_LENGTH, regExp: Object.assign(regExp, { code: "linearPattern" }) },
+      code: {
+        optimize: textLength <= MAX_OPTIMIZED_LENGTH,
+        regExp: Object.assign((source: string) => patternTest(source, unchecked), { code: "patternTest" }),
+      },
     };
-    const compiler = bounded(new Compiler(options), this.#work);
-    return { validate: compiler.compile(schema) as Validate, unchecked, patternsSize };
+    // Each schema has a compiler of its own: `$id`s of one are none of another's business.
+    const compile = (allErrors: boolean): Validate => new Compiler({ ...options, allErrors }).compile(schema) as Validate;
+    return { validate: compile(false), compileAll: () => compile(true), unchecked: [...unchecked] };
   }
 }
 
-/** What ajv asks of an engine of regular expressions. */
+/** What ajv asks of a regular expression. */
 interface PatternTest {
   test(text: string): boolean;
   /** Ajv takes two patterns for the same where this is the same. */
   toString(): string;
+}
+
+/** Many patterns are written for engines that are less strict than the flag `u` is. */
+function patternTest(source: string, unchecked: Set<string>): PatternTest {
+  for (const flags of ["u", ""]) {
+    try {
+      return new RegExp(source, flags);
+    } catch {
+      // Not valid with these flags.
+    }
+  }
+  unchecked.add(`${JSON.stringify(source)}: it is no regular expression of ECMA-262`);
+  return { test: () => true, toString: () => source };
 }
 
 function dialectOf({ $schema }: JsonObject): keyof typeof DIALECTS {

@@ -1,10 +1,15 @@
 import { describe, expect, it } from "vitest";
-import { findAmbiguities } from "../../../src/policy/ambiguous-arguments.ts";
+import type { JsonObject } from "../../../src/jsonrpc/message.ts";
+import { findAmbiguity, PropertyNames } from "../../../src/policy/ambiguous-arguments.ts";
 
-const READ = { name: "read", inputSchema: { type: "object", properties: { path: { type: "string" }, Mode: {} } } };
+const READ = { type: "object", properties: { path: { type: "string" }, Mode: {}, kilo: {}, é: {} } };
 
-function ambiguitiesOf(text: string, tools = [READ]): readonly string[] {
-  return findAmbiguities(tools, JSON.parse(text), text, 0);
+function ambiguityOf(text: string, schemas: readonly unknown[] = [READ]): string | undefined {
+  return findAmbiguity(
+    schemas.map((schema) => new PropertyNames(schema)),
+    JSON.parse(text) as JsonObject,
+    text,
+  );
 }
 
 describe("arguments that a server might read otherwise", () => {
@@ -14,25 +19,26 @@ describe("arguments that a server might read otherwise", () => {
     ['{"Path":"b"}', '"Path" is spelled "path"'],
     ['{"path":"a","PATH":"b"}', '"PATH" is spelled "path"'],
     ['{"mode":1}', '"mode" is spelled "Mode"'],
+    ['{"\\u212aİlo":1}', '"\u212aİlo" is spelled "kilo"'],
   ])("are named: %s", (text, line) => {
-    expect(ambiguitiesOf(text)).toEqual([line]);
+    expect(ambiguityOf(text)).toBe(line);
   });
 
-  it.each(['{"path":"a","Mode":1}', '{"env":{"Path":1,"PATH":2,"path":3}}', '{"paths":1}', "{}", "[]", '"path"', "null"])(
-    "are not %s",
-    (text) => {
-      expect(ambiguitiesOf(text)).toEqual([]);
-    },
-  );
+  it.each(['{"path":"a","Mode":1}', '{"env":{"Path":1,"PATH":2,"path":3}}', '{"paths":1}', "{}", '{"É":1}'])("are not %s", (text) => {
+    expect(ambiguityOf(text)).toBeUndefined();
+  });
 
-  it("are none of a tool that nobody knows, and only repeated ones of a tool without properties", () => {
-    expect(ambiguitiesOf('{"a":1,"a":2}', [])).toEqual([]);
-    const text = '{"Path":1}';
-    expect(findAmbiguities([{ name: "x" }, { name: "x", inputSchema: true }], { Path: 1 }, text, 0)).toEqual([]);
+  it("are only repeated names for a tool without properties", () => {
+    expect(ambiguityOf('{"a":1,"a":2}', [])).toBe('"a" occurs twice in one object');
+    expect(ambiguityOf('{"Path":1}', [undefined, true, { properties: [] }])).toBeUndefined();
+  });
+
+  it("are those of any of several tools", () => {
+    expect(ambiguityOf('{"Path":1}', [undefined, READ])).toBe('"Path" is spelled "path"');
   });
 
   it("name names that a client chose only up to a length", () => {
     const name = "x".repeat(10_000);
-    expect(ambiguitiesOf(`{"${name}":1,"${name}":2}`)[0]?.length).toBeLessThan(200);
+    expect(ambiguityOf(`{"${name}":1,"${name}":2}`)?.length).toBeLessThan(200);
   });
 });

@@ -4,6 +4,7 @@ import type { SidecarError } from "../../../src/errors.ts";
 import type { Exchange } from "../../../src/mux/exchange.ts";
 import type { RequestMessage } from "../../../src/jsonrpc/message.ts";
 import type { Session } from "../../../src/mux/session.ts";
+import type { CheckedCall } from "../../../src/policy/argument-check.ts";
 import type { CallRules } from "../../../src/policy/call-rules.ts";
 import { createCallRates } from "../../../src/policy/call-rates.ts";
 import { GuardedLane } from "../../../src/policy/guarded-lane.ts";
@@ -22,39 +23,46 @@ const NO_RULES: CallRules = {
   limitResult: undefined,
   onTools: undefined,
 };
+/** The check of arguments, which finds each call wrong. */
+function alwaysWrong(_call: CheckedCall, onProblems: (problems: readonly string[]) => void): () => void {
+  onProblems(["wrong"]);
+  return () => undefined;
+}
+
 const search = [{ pattern: "search", value: 1 }];
 
 /** Every single rule that goes by the name of the tool. */
 const RULES: Readonly<Record<string, Partial<CallRules>>> = {
   TOOL_CALLS_PER_MINUTE: { rates: createCallRates({ sessionCallsPerMinute: undefined, toolCallsPerMinute: search, nowMs: () => 0 }) },
   TOOL_CONCURRENCY: { termsOf: createToolLimits({ toolConcurrency: search, toolTimeoutsMs: undefined })?.() },
-  ARGUMENT_CHECK: { argumentCheck: { mode: "enforce", problems: () => ["wrong"], describe: () => "{}" } },
+  ARGUMENT_CHECK: { argumentCheck: { mode: "enforce", check: alwaysWrong, describe: () => "{}" } },
 };
 
 describe("a call with wrong arguments that is carried", () => {
-  it("counts once, and is logged once, however often it is looked at before it is sent", () => {
+  it("counts once, and is logged once, however often it is checked before a server reads it", () => {
     vi.useFakeTimers();
     const counters = new Counters();
     const log = new RecordedLog();
-    const rules: CallRules = { ...NO_RULES, argumentCheck: { mode: "warn", problems: () => ["wrong"], describe: () => "{}" } };
+    const rules: CallRules = { ...NO_RULES, argumentCheck: { mode: "warn", check: alwaysWrong, describe: () => "{}" } };
     const toolWatcher = new LaneTools({ rules, counters, log });
-    const bench = LaneBench.shared({ maxInFlight: 1 }, { toolWatcher });
+    const bench = LaneBench.shared({}, { toolWatcher });
     const guarded = new GuardedLane(bench.lane, rules, toolWatcher);
     const result = { tools: [{ name: "search", inputSchema: { type: "object" } }] };
     const session = newSession(guarded);
-    bench.start({ tools: {} });
-    bench.reply("tools/list", { result });
     for (const id of [1, 2, 3]) {
       const request = requestOfClient({ id, method: "tools/call", params: { name: "search", arguments: {} } });
       guarded.request(session, new RecordedExchange(String(id), Date.now()), request);
     }
     for (let times = 0; times < 5; times++) {
-      bench.say({ method: "notifications/tools/list_changed" });
+      bench.start({ tools: {} });
+      bench.upstream.isReading = false;
       bench.reply("tools/list", { result });
+      bench.lose();
+      bench.upstream.isReading = true;
     }
-    bench.lose();
     bench.start({ tools: {} });
     bench.reply("tools/list", { result });
+    expect(bench.heard().filter(({ method }) => method === "tools/call")).toHaveLength(3);
     expect([counters.policy.invalidArguments, log.messages.length]).toEqual([3, 3]);
     vi.useRealTimers();
   });

@@ -1,0 +1,61 @@
+import { type Call, isSent } from "./call.ts";
+import type { CallVerdict } from "./call-terms.ts";
+
+export interface CallChecksOptions {
+  /** Called for a call that may be sent. */
+  readonly send: (call: Call) => void;
+  /** Called for a call that is answered in the server's place. */
+  readonly answer: (call: Call, verdict: CallVerdict) => void;
+}
+
+/**
+ * The calls that are checked when it is their turn, before they are sent. Each has its slots meanwhile, so there are never more than
+ * MAX_IN_FLIGHT of them, and it ends as any other: by its deadline, its client, its session or the shutdown.
+ */
+export class CallChecks {
+  readonly #options: CallChecksOptions;
+  readonly #calls = new Set<Call>();
+  #bytes = 0;
+
+  constructor(options: CallChecksOptions) {
+    this.#options = options;
+  }
+
+  /** Bytes of the calls that are being checked. */
+  get queuedLength(): number {
+    return this.#bytes;
+  }
+
+  /** Sends a call, once it is checked. A call that a server may have seen was checked before that. */
+  admit(call: Call): void {
+    const { send, answer } = this.#options;
+    const { check } = call;
+    if (check === undefined || isSent(call)) return send(call);
+    this.#calls.add(call);
+    this.#bytes += call.byteLength ?? 0;
+    let isOver = false;
+    const stop = check((verdict) => {
+      isOver = true;
+      this.#forget(call);
+      if (verdict === undefined) send(call);
+      else answer(call, verdict);
+    });
+    if (isOver) return;
+    call.stopCheck = () => {
+      this.#forget(call);
+      stop();
+    };
+  }
+
+  #forget(call: Call): void {
+    call.stopCheck = undefined;
+    if (this.#calls.delete(call)) this.#bytes -= call.byteLength ?? 0;
+  }
+
+  /** The server is gone: takes back the calls that are being checked. The next server may have other tools. */
+  takeAll(): Call[] {
+    const calls = [...this.#calls];
+    for (const call of calls) call.stopCheck?.();
+    return calls;
+  }
+}

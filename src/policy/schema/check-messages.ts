@@ -1,0 +1,27 @@
+import type { SchemaReport } from "./checker.ts";
+
+interface AddSchema {
+  readonly kind: "add";
+  readonly key: string;
+  readonly schemaText: string;
+  /** Schemas that are not needed any more. */
+  readonly forget: readonly string[];
+}
+
+interface CheckArguments {
+  readonly kind: "check";
+  readonly keys: readonly string[];
+  readonly argsText: string | undefined;
+}
+
+/** A request to the worker, which answers one at a time. */
+export type CheckRequest = AddSchema | CheckArguments;
+
+export type CheckReply =
+  /** It can be asked from now on. */
+  | { readonly kind: "ready" }
+  | { readonly kind: "added"; readonly report: SchemaReport }
+  | { readonly kind: "checked"; readonly problems: readonly string[] };
+
+/** A reply of the worker with the CPU time that its thread has used up to then. */
+export type TimedReply = CheckReply & { readonly cpuMs: number };

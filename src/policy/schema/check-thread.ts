@@ -1,0 +1,148 @@
+import { Worker } from "node:worker_threads";
+import { describeError } from "../../errors.ts";
+import type { CheckReply, CheckRequest, TimedReply } from "./check-messages.ts";
+
+/** How often a request is looked after that takes long. */
+const POLL_MS = 20;
+/** Others may need the processor as well: a request may take so many times its CPU time. */
+const WALL_TIMES_CPU = 10;
+/** From the start of a thread until it can be asked. */
+const MAX_START_MS = 10_000;
+/** A thread that has more is ended, in time for the limit below never to be reached: V8 ends the whole process there, not the thread only. */
+const MAX_HEAP_BYTES = 320 * 1024 * 1024;
+const HARD_LIMITS = { maxOldGenerationSizeMb: 1024, maxYoungGenerationSizeMb: 16, stackSizeMb: 4 };
+/** The program is run as TypeScript by tests, and built otherwise. */
+const ENTRY = new URL(import.meta.url.endsWith(".ts") ? "check-worker.ts" : "check-worker.js", import.meta.url);
+
+export type Excess = "cpu time" | "memory" | "time";
+
+/** A request that was not answered. */
+export interface Unanswered {
+  readonly kind: "unanswered";
+  /** The limit that it went over; undefined if the thread ended by itself. */
+  readonly excess: Excess | undefined;
+  readonly reason: string;
+}
+
+interface Job {
+  readonly request: CheckRequest;
+  readonly maxCpuMs: number;
+  readonly resolve: (outcome: CheckReply | Unanswered) => void;
+  timer?: NodeJS.Timeout;
+}
+
+/** A worker thread that is started when it is needed, answers one request at a time, and is ended if that takes too much. */
+export class CheckThread {
+  #worker: Worker | undefined;
+  #generation = 0;
+  #isReady = false;
+  /** CPU time that the thread had used when it last replied. */
+  #idleCpuMs = 0;
+  #job: Job | undefined;
+
+  /** The number of the thread that runs, which knows nothing of what the one before was told; 0 if none does. */
+  get generation(): number {
+    return this.#worker === undefined ? 0 : this.#generation;
+  }
+
+  start(): void {
+    if (this.#worker !== undefined) return;
+    this.#generation++;
+    this.#isReady = false;
+    try {
+      // Neither options nor variables of the sidecar: they may be secrets, or have its output changed.
+      const options = { env: {}, execArgv: [], argv: [], stdin: false, stdout: true, stderr: true, resourceLimits: HARD_LIMITS };
+      const worker = new Worker(ENTRY, { ...options, name: "argument-check" });
+      this.#worker = worker;
+      worker.unref();
+      worker.on("message", (reply: TimedReply) => this.#onReply(worker, reply));
+      worker.on("error", (error) => this.#onEnd(worker, isOutOfMemory(error) ? "memory" : undefined, describeError(error)));
+      worker.on("exit", () => this.#onEnd(worker, undefined, "the thread ended"));
+    } catch (error) {
+      this.#fail(undefined, describeError(error));
+    }
+  }
+
+  /** To be called again only when the outcome is known. Never rejects. */
+  run(request: CheckRequest, maxCpuMs: number): Promise<CheckReply | Unanswered> {
+    return new Promise((resolve) => {
+      this.#job = { request, maxCpuMs, resolve };
+      if (this.#worker !== undefined && this.#isReady) return this.#post(this.#worker, this.#job);
+      this.start();
+      if (this.#job !== undefined)
+        this.#watch(this.#job, () => this.#giveUp("time", `the thread took more than ${MAX_START_MS} ms to start`), MAX_START_MS);
+    });
+  }
+
+  #post(worker: Worker, job: Job): void {
+    clearInterval(job.timer);
+    const maxMs = job.maxCpuMs * WALL_TIMES_CPU;
+    const endMs = performance.now() + maxMs;
+    this.#watch(
+      job,
+      () => {
+        if (performance.now() >= endMs) this.#giveUp("time", `more than ${maxMs} ms`);
+        else void this.#measure(worker, job);
+      },
+      POLL_MS,
+    );
+    // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, not a window
+    worker.postMessage(job.request);
+  }
+
+  #watch(job: Job, look: () => void, everyMs: number): void {
+    job.timer = setInterval(look, everyMs).unref();
+  }
+
+  /** The thread answers between two steps of its program, so that may take a while. */
+  async #measure(worker: Worker, job: Job): Promise<void> {
+    try {
+      const [{ user, system }, { used_heap_size: heapBytes }] = await Promise.all([worker.cpuUsage(), worker.getHeapStatistics()]);
+      if (this.#job !== job) return;
+      const { maxCpuMs } = job;
+      if ((user + system) / 1000 - this.#idleCpuMs > maxCpuMs) this.#giveUp("cpu time", `more than ${maxCpuMs} ms of CPU time`);
+      else if (heapBytes > MAX_HEAP_BYTES) this.#giveUp("memory", `more than ${MAX_HEAP_BYTES / 1024 / 1024} MiB of memory`);
+    } catch {
+      // It has ended meanwhile, and its end is told.
+    }
+  }
+
+  #onReply(worker: Worker, { cpuMs, ...reply }: TimedReply): void {
+    if (worker !== this.#worker) return;
+    this.#idleCpuMs = cpuMs;
+    const job = this.#job;
+    if (reply.kind === "ready") {
+      this.#isReady = true;
+      if (job !== undefined) this.#post(worker, job);
+    } else this.#settle(reply);
+  }
+
+  #onEnd(worker: Worker, excess: Excess | undefined, reason: string): void {
+    if (worker !== this.#worker) return;
+    this.#worker = undefined;
+    this.#fail(excess, reason);
+  }
+
+  #giveUp(excess: Excess, reason: string): void {
+    const worker = this.#worker;
+    this.#worker = undefined;
+    void worker?.terminate();
+    this.#fail(excess, reason);
+  }
+
+  #fail(excess: Excess | undefined, reason: string): void {
+    this.#settle({ kind: "unanswered", excess, reason });
+  }
+
+  #settle(outcome: CheckReply | Unanswered): void {
+    const job = this.#job;
+    if (job === undefined) return;
+    this.#job = undefined;
+    clearInterval(job.timer);
+    job.resolve(outcome);
+  }
+}
+
+function isOutOfMemory(error: unknown): boolean {
+  return error instanceof Error && "code" in error && error.code === "ERR_WORKER_OUT_OF_MEMORY";
+}

@@ -1,0 +1,32 @@
+/** Entries that wait: first in, first out for each caller, and the callers take turns, so that many entries of one delay another by one. */
+export class FairTurns<Entry> {
+  /** The caller whose turn it is comes first. */
+  readonly #byCaller = new Map<object, Set<Entry>>();
+
+  #last: object | undefined;
+
+  add(caller: object, entry: Entry): void {
+    const entries = this.#byCaller.get(caller);
+    if (entries === undefined) this.#byCaller.set(caller, new Set([entry]));
+    else entries.add(entry);
+  }
+
+  /** Takes out the next entry. */
+  next(): Entry | undefined {
+    // The caller of the entry before goes behind all others, also if it was alone then.
+    const caller = this.#byCaller.keys().find((each) => each !== this.#last) ?? this.#last;
+    const entries = caller === undefined ? undefined : this.#byCaller.get(caller);
+    if (caller === undefined || entries === undefined) return undefined;
+    this.#last = caller;
+    const [entry] = entries;
+    this.#byCaller.delete(caller);
+    if (entry !== undefined) entries.delete(entry);
+    if (entries.size > 0) this.#byCaller.set(caller, entries);
+    return entry;
+  }
+
+  remove(caller: object, entry: Entry): void {
+    const entries = this.#byCaller.get(caller);
+    if (entries?.delete(entry) === true && entries.size === 0) this.#byCaller.delete(caller);
+  }
+}

@@ -1,0 +1,150 @@
+import { once } from "node:events";
+import { describe, expect, it } from "vitest";
+import { type JsonRpcReply, type RawClient, send } from "../support/http-client.ts";
+import { type ListedTool, ListedTools, WITNESSES } from "../support/listed-tools.ts";
+import { Sidecar } from "../support/sidecar.ts";
+import { readStatus } from "../support/status.ts";
+
+/** Matches in a time that doubles with each letter. */
+const MATCH: ListedTool = { name: "match", inputSchema: { properties: { text: { pattern: "^(a+)+$" } } } };
+const ECHO: ListedTool = { name: "repeat", inputSchema: { properties: { n: { type: "integer" } } } };
+const SLOW = { text: `${"a".repeat(5000)}!` };
+const TOO_LONG = "- the arguments take too long to be checked\n";
+
+function start(listed: ListedTools, mode: "warn" | "enforce" = "enforce"): Promise<Sidecar> {
+  return Sidecar.start({ flags: ["--argument-check", mode], env: listed.env });
+}
+
+function textOf({ result }: JsonRpcReply): string {
+  return result?.content?.[0]?.text ?? "";
+}
+
+/** How often the server has received a call of this tool. */
+async function countReceived(client: RawClient, name: string): Promise<number> {
+  const lines = JSON.parse(await client.toolText("lines")) as string[];
+  return lines.filter((line) => (JSON.parse(line) as { params?: { name?: unknown } }).params?.name === name).length;
+}
+
+async function policyCounters(sidecar: Sidecar): Promise<unknown> {
+  const { counters } = await readStatus(sidecar);
+  return counters.policy;
+}
+
+/** Begins so many slow calls that the last ones wait for the first. */
+async function beginSlowCalls(sidecar: Sidecar, client: RawClient, count: number, signal?: AbortSignal) {
+  const calls = Array.from({ length: count }, (_unused, index) =>
+    client.callTool("match", SLOW, index, signal === undefined ? {} : { signal }).catch(() => undefined),
+  );
+  while ((await readStatus(sidecar)).lanes.shared.requestsInFlight < count / 2) await new Promise(setImmediate);
+  return calls;
+}
+
+describe("arguments that take too long to be checked", () => {
+  it("are refused, while the calls of another client are checked and carried", async () => {
+    await using listed = await ListedTools.create([...WITNESSES, MATCH, ECHO]);
+    await using sidecar = await start(listed);
+    const [attacker, other] = await Promise.all([sidecar.client(), sidecar.client()]);
+    const order: string[] = [];
+    const slow = Array.from({ length: 6 }, (_unused, id) =>
+      attacker.callTool("match", SLOW, id).then((reply) => {
+        order.push("slow");
+        return reply;
+      }),
+    );
+    for (let n = 0; n < 3; n++) expect(await other.toolText("repeat", { n })).toBe(JSON.stringify({ n }));
+    order.push("other");
+    for (const reply of await Promise.all(slow)) {
+      expect([reply.status, reply.result?.["isError"]]).toEqual([200, true]);
+      expect(textOf(reply)).toContain(TOO_LONG);
+    }
+    // The others took turns with the slow ones.
+    expect(order.indexOf("other")).toBeLessThan(6);
+    expect([await countReceived(other, "match"), await countReceived(other, "repeat")]).toEqual([0, 3]);
+    expect(await policyCounters(sidecar)).toMatchObject({ invalidArguments: 6, argumentChecksGivenUp: 6 });
+    expect(textOf(await attacker.callTool("match", { text: "b" }))).toContain("must match the pattern");
+    expect(sidecar.logLines.map(({ msg }) => msg)).not.toContain("argument schema skipped");
+  });
+
+  it("are carried and logged where wrong ones are only told of", async () => {
+    await using listed = await ListedTools.create([...WITNESSES, MATCH]);
+    await using sidecar = await start(listed, "warn");
+    const client = await sidecar.client();
+    expect(JSON.parse(await client.toolText("match", SLOW))).toEqual(SLOW);
+    expect(await sidecar.waitForLog("arguments violate the schema")).toMatchObject({
+      tool: "match",
+      reason: "the arguments take too long to be checked",
+    });
+  });
+
+  it("are answered once if the session ends meanwhile, and never reach the server", async () => {
+    await using listed = await ListedTools.create([...WITNESSES, MATCH]);
+    await using sidecar = await start(listed);
+    const [client, other] = await Promise.all([sidecar.client(), sidecar.client()]);
+    const calls = await beginSlowCalls(sidecar, client, 10);
+    await send(sidecar.url, { method: "DELETE", headers: { "Mcp-Session-Id": client.sessionId } });
+    const replies = (await Promise.all(calls)).filter((reply) => reply !== undefined);
+    const outcomes = replies.map((reply) => reply.error?.data?.["code"] ?? (textOf(reply).includes(TOO_LONG) ? "TOO_LONG" : "other"));
+    expect(replies).toHaveLength(10);
+    expect(new Set(outcomes).difference(new Set(["TOO_LONG", "REQUEST_CANCELLED", "SESSION_NOT_FOUND"]))).toEqual(new Set());
+    expect(outcomes).toContain("REQUEST_CANCELLED");
+    expect(await countReceived(other, "match")).toBe(0);
+  });
+
+  it("are forgotten if their client goes away meanwhile", async () => {
+    await using listed = await ListedTools.create([...WITNESSES, MATCH]);
+    await using sidecar = await start(listed);
+    const [client, other] = await Promise.all([sidecar.client(), sidecar.client()]);
+    const leave = new AbortController();
+    const calls = await beginSlowCalls(sidecar, client, 10, leave.signal);
+    leave.abort();
+    await Promise.all(calls);
+    await sidecar.waitForLog("request given up", ({ reason }) => reason === "client disconnected");
+    expect(await countReceived(other, "match")).toBe(0);
+    expect((await readStatus(sidecar)).lanes.shared).toEqual({ requestsInFlight: 0, waiting: 0, queuedBytes: 0 });
+  });
+
+  it("are answered before the sidecar stops", async () => {
+    await using listed = await ListedTools.create([...WITNESSES, MATCH]);
+    await using sidecar = await start(listed);
+    const calls = await beginSlowCalls(sidecar, await sidecar.client(), 4);
+    const exited = once(sidecar.process, "exit");
+    sidecar.process.kill("SIGTERM");
+    for (const reply of await Promise.all(calls)) {
+      const code = reply?.error?.data?.["code"];
+      expect([code ?? "TOO_LONG", code === undefined && reply !== undefined ? textOf(reply) : TOO_LONG]).toEqual([
+        expect.stringMatching(/^(?:TOO_LONG|SHUTTING_DOWN)$/),
+        expect.stringContaining(TOO_LONG),
+      ]);
+    }
+    expect((await exited)[0]).toBe(0);
+  });
+});
+
+describe("arguments with as many names as the schema has", () => {
+  it("are compared with all of them at once", async () => {
+    const names = Array.from({ length: 20_000 }, (_unused, index) => `property_${index}`);
+    const wide: ListedTool = { name: "wide", inputSchema: { properties: Object.fromEntries(names.map((name) => [name, {}])) } };
+    await using listed = await ListedTools.create([...WITNESSES, wide]);
+    await using sidecar = await start(listed);
+    const client = await sidecar.client();
+    const args = Object.fromEntries(names.map((name) => [name === "property_19999" ? "PROPERTY_19999" : `${name}_`, 1]));
+    expect(textOf(await client.callTool("wide", args))).toContain('- "PROPERTY_19999" is spelled "property_19999"\n');
+    expect(await countReceived(client, "wide")).toBe(0);
+  });
+});
+
+describe("names that are spelled with escapes", () => {
+  it("are checked as they are meant, whatever was parsed before", async () => {
+    const force: ListedTool = { name: "delete", inputSchema: { properties: { force: { const: false } } } };
+    await using listed = await ListedTools.create([...WITNESSES, force]);
+    await using sidecar = await start(listed);
+    const client = await sidecar.client();
+    const call = (argsText: string): string =>
+      `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"delete","arguments":${argsText}}}`;
+    for (const poison of [String.raw`{"x":1,"f\\":1}`, String.raw`{"x":1,"i\\":1}`]) await client.post(call(poison));
+    const reply = await client.post(call(String.raw`{"f\u006frce":true}`));
+    expect(textOf(JSON.parse(reply.body) as JsonRpcReply)).toContain("- `force` must be false\n");
+    // The two harmless ones only.
+    expect(await countReceived(client, "delete")).toBe(2);
+  });
+});

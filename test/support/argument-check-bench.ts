@@ -1,0 +1,31 @@
+import { ArgumentCheck } from "../../src/policy/argument-check.ts";
+import { RecordedLog } from "./recorded-log.ts";
+
+/** The argument check with its real thread. */
+export class ArgumentCheckBench {
+  readonly log = new RecordedLog();
+  givenUp = 0;
+  readonly #check = new ArgumentCheck({ log: this.log, onGivenUp: () => this.givenUp++ });
+
+  /** What is wrong with the arguments of a call of a tool with this schema. */
+  problems(inputSchema: unknown, args: unknown, caller?: object): Promise<readonly string[]> {
+    return this.problemsOf([{ name: "tool", inputSchema }], JSON.stringify(args), caller);
+  }
+
+  /** The same for all tools of a name, and the arguments as text. */
+  problemsOf(
+    tools: readonly { name: string; inputSchema?: unknown }[],
+    argsText: string | undefined,
+    caller: object = this,
+  ): Promise<readonly string[]> {
+    return new Promise((resolve) => void this.#check.check({ tools, argsText, caller }, resolve));
+  }
+
+  /** Asks, and stops at once. @returns a function that tells whether there was an answer all the same. */
+  askInVain(inputSchema: unknown, args: unknown): () => boolean {
+    let isAnswered = false;
+    const call = { tools: [{ name: "tool", inputSchema }], argsText: JSON.stringify(args), caller: this };
+    this.#check.check(call, () => (isAnswered = true))();
+    return () => isAnswered;
+  }
+}
