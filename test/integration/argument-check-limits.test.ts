@@ -141,8 +141,9 @@ describe("names that are spelled with escapes", () => {
     const client = await sidecar.client();
     const call = (argsText: string): string =>
       `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"delete","arguments":${argsText}}}`;
-    for (const poison of [String.raw`{"x":1,"f\\":1}`, String.raw`{"x":1,"i\\":1}`]) await client.post(call(poison));
-    const reply = await client.post(call(String.raw`{"f\u006frce":true}`));
+    // The engine takes names that begin like these, in an object of the same form, for those that it has seen (nodejs/node#63785).
+    for (const poison of [String.raw`{"x":1,"f\\u00":1}`, String.raw`{"x":1,"i\\":1}`]) await client.post(call(poison));
+    const reply = await client.post(call(String.raw`{"x":1,"f\u006frce":true}`));
     expect(textOf(JSON.parse(reply.body) as JsonRpcReply)).toContain("- `force` must be false\n");
     // The two harmless ones only.
     expect(await countReceived(client, "delete")).toBe(2);

@@ -9,8 +9,8 @@ const WALL_TIMES_CPU = 10;
 /** From the start of a thread until it can be asked. */
 const MAX_START_MS = 10_000;
 /** A thread that has more is ended, in time for the limit below never to be reached: V8 ends the whole process there, not the thread only. */
-const MAX_HEAP_BYTES = 320 * 1024 * 1024;
-const HARD_LIMITS = { maxOldGenerationSizeMb: 1024, maxYoungGenerationSizeMb: 16, stackSizeMb: 4 };
+const MAX_HEAP_BYTES = 192 * 1024 * 1024;
+const HARD_LIMITS = { maxOldGenerationSizeMb: 1024, maxYoungGenerationSizeMb: 8, stackSizeMb: 4 };
 /** The program is run as TypeScript by tests, and built otherwise. */
 const ENTRY = new URL(import.meta.url.endsWith(".ts") ? "check-worker.ts" : "check-worker.js", import.meta.url);
 

@@ -11,7 +11,7 @@ import type { Violation } from "./violation.ts";
 import { describeViolation } from "./wording.ts";
 
 /** Less than half of the memory limit of the worker. */
-const MAX_VALUE_BYTES = 128 * 1024 * 1024;
+const MAX_VALUE_BYTES = 64 * 1024 * 1024;
 /** Longer schemas, and arguments of more values, are told the first violation only: each violation takes memory. */
 const MAX_LENGTH_FOR_ALL = 64 * 1024;
 const MAX_VALUES_FOR_ALL = 10_000;

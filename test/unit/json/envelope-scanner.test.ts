@@ -51,7 +51,8 @@ describe("EnvelopeScanner", () => {
         expect(found).toBe(ids.length === 1 ? ids[0]?.node.text : undefined);
         const method = memberOf(node, "method");
         expect(hasMethod).toBe(method !== undefined);
-        if (method?.members === undefined && method?.elements === undefined) expect(methodText).toBe(method?.text);
+        const isScalar = method?.members === undefined && method?.elements === undefined;
+        expect(methodText).toBe(isScalar ? method?.text : methodText);
         expect(length).toBe(text.length);
       }),
     );

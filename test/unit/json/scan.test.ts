@@ -101,7 +101,7 @@ describe("JsonScanner", () => {
 describe("Shape", () => {
   it("has no slot for a name that it does not have", () => {
     expect(() => SHAPE.slotOf("params.id")).toThrow("the shape has no id");
-    expect(() => SHAPE.slotOf("id.x")).toThrow();
+    expect(() => SHAPE.slotOf("id.x")).toThrow("the shape has no id.x");
   });
 
   it("has thirty slots at most", () => {

@@ -1,24 +1,17 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import {
-  type Message,
-  type NotificationMessage,
-  readMessage,
-  type RequestMessage,
-  type ResponseMessage,
-} from "../../../src/jsonrpc/message.ts";
+import { type NotificationMessage, readMessage, type RequestMessage, type ResponseMessage } from "../../../src/jsonrpc/message.ts";
 import { ForwardedRequests } from "../../../src/mux/forwarded-requests.ts";
 import { idText } from "../../support/json-text.ts";
 import { asServerReads } from "../support/as-server-reads.ts";
 
-/** A message of the kind that is expected. */
-function read<Kind extends Message>(text: string): Kind {
-  return readMessage(text) as Kind;
-}
+const readRequest = (text: string): RequestMessage => readMessage(text) as RequestMessage;
+const readNotification = (text: string): NotificationMessage => readMessage(text) as NotificationMessage;
+const readResponse = (text: string): ResponseMessage => readMessage(text) as ResponseMessage;
 
 /** What the server says: a request is forwarded. */
 function add(forwarded: ForwardedRequests, text: string, deadlineMs = 1000): string {
-  return forwarded.add(read<RequestMessage>(text), deadlineMs);
+  return forwarded.add(readRequest(text), deadlineMs);
 }
 
 /** The id that the client knows it by. */
@@ -28,7 +21,7 @@ function addedId(forwarded: ForwardedRequests, text: string, deadlineMs?: number
 
 function cancel(forwarded: ForwardedRequests, id: string): string | undefined {
   const text = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"reason":"r","requestId": ${id}}}`;
-  return forwarded.cancel(read<NotificationMessage>(text));
+  return forwarded.cancel(readNotification(text));
 }
 
 function roots(id: string): string {
@@ -36,7 +29,7 @@ function roots(id: string): string {
 }
 
 function answerTo(id: string | number): ResponseMessage {
-  return read(`{"jsonrpc":"2.0","id":${id},"result":{"roots":[]}}`);
+  return readResponse(`{"jsonrpc":"2.0","id":${id},"result":{"roots":[]}}`);
 }
 
 describe("a request of the server to its client", () => {
@@ -49,7 +42,7 @@ describe("a request of the server to its client", () => {
         const { id: minted } = JSON.parse(asked) as { id: number };
         expect(asked).toBe(`{"jsonrpc":"2.0", "id" : ${minted} ,"method":"elicitation/create","params":${params}}`);
         const answer = `{"result":{"id":1,"x":1.0},"id" : ${minted},"jsonrpc":"2.0"}`;
-        expect(forwarded.answer(read(answer))).toBe(asServerReads(`{"result":{"id":1,"x":1.0},"id" : ${id},"jsonrpc":"2.0"}`));
+        expect(forwarded.answer(readResponse(answer))).toBe(asServerReads(`{"result":{"id":1,"x":1.0},"id" : ${id},"jsonrpc":"2.0"}`));
         expect(forwarded.size).toBe(0);
       }),
     );
@@ -59,14 +52,14 @@ describe("a request of the server to its client", () => {
     const forwarded = new ForwardedRequests();
     const id = addedId(forwarded, roots('"a"'));
     const error = `{"jsonrpc":"2.0",\n"id":${id},\r\n"error":{"code":-1,"message":"declined"}}`;
-    expect(forwarded.answer(read(error))).toBe('{"jsonrpc":"2.0", "id":"a",  "error":{"code":-1,"message":"declined"}}');
+    expect(forwarded.answer(readResponse(error))).toBe('{"jsonrpc":"2.0", "id":"a",  "error":{"code":-1,"message":"declined"}}');
   });
 
   it("is answered once, by nothing but an answer with its id", () => {
     const forwarded = new ForwardedRequests();
     const id = addedId(forwarded, roots('"a"'));
     for (const other of [id + 1, id - 1, `"${id}"`, '"a"', -id, id + 0.5]) expect(forwarded.answer(answerTo(other))).toBeUndefined();
-    expect(forwarded.answer(read('{"jsonrpc":"2.0","error":{"code":-1,"message":"?"}}'))).toBeUndefined();
+    expect(forwarded.answer(readResponse('{"jsonrpc":"2.0","error":{"code":-1,"message":"?"}}'))).toBeUndefined();
     expect(forwarded.size).toBe(1);
     expect(forwarded.answer(answerTo(id))).toContain('"id":"a"');
     expect(forwarded.answer(answerTo(id))).toBeUndefined();
@@ -114,13 +107,13 @@ describe("the server's cancellation of it", () => {
   it("is none where it names nothing at all", () => {
     const forwarded = new ForwardedRequests();
     add(forwarded, roots('"a"'));
-    expect(forwarded.cancel(read('{"jsonrpc":"2.0","method":"notifications/cancelled"}'))).toBeUndefined();
+    expect(forwarded.cancel(readNotification('{"jsonrpc":"2.0","method":"notifications/cancelled"}'))).toBeUndefined();
   });
 });
 
 describe("the client's progress on it", () => {
   const progress = (token: string | number): NotificationMessage =>
-    read(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1.0,"progressToken":${token}}}`);
+    readNotification(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1.0,"progressToken":${token}}}`);
 
   it("reaches the server under the token that it chose", () => {
     fc.assert(
@@ -145,7 +138,7 @@ describe("the client's progress on it", () => {
     expect(forwarded.progress(progress(id))).toContain('"progressToken":"t"');
     forwarded.answer(answerTo(id));
     expect(forwarded.progress(progress(id))).toBeUndefined();
-    expect(forwarded.progress(read('{"jsonrpc":"2.0","method":"notifications/progress"}'))).toBeUndefined();
+    expect(forwarded.progress(readNotification('{"jsonrpc":"2.0","method":"notifications/progress"}'))).toBeUndefined();
   });
 });
 

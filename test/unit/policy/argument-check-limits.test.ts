@@ -173,9 +173,10 @@ describe("names in another case", () => {
   it("are found also if they are spelled with escapes after names that the engine misreads", async () => {
     const check = new ArgumentCheckBench();
     const tools = [{ name: "tool", inputSchema: { properties: { force: { const: false } } } }];
-    expect(await check.problemsOf(tools, '{"x":1,"forc\\\\":1}')).toEqual([]);
-    expect(await check.problemsOf(tools, '{"forc\\u0065":true}')).toEqual(["`force` must be false"]);
-    expect(await check.problemsOf(tools, '{"Forc\\u0065":true}')).toEqual(['"Force" is spelled "force"']);
+    // The engine takes a name that begins like this one, in an object of the same form, for the one that it has seen (nodejs/node#63785).
+    expect(await check.problemsOf(tools, String.raw`{"x":1,"f\\u00":1}`)).toEqual([]);
+    expect(await check.problemsOf(tools, String.raw`{"x":1,"f\u006frce":true}`)).toEqual(["`force` must be false"]);
+    expect(await check.problemsOf(tools, String.raw`{"x":1,"F\u006frce":true}`)).toEqual(['"Force" is spelled "force"']);
   });
 });
 

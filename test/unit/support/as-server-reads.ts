@@ -7,7 +7,7 @@ import { allMembers, nodeOf } from "./json-reference.ts";
 export function asServerReads(text: string): string {
   let line = text;
   for (const { name, nameText, nameStart } of allMembers(nodeOf(text)).toReversed()) {
-    const needsEscapes = /["\\\u0000-\u001f]/.test(name) || !name.isWellFormed();
+    const needsEscapes = !/^[ !#-[\]-\uffff]*$/.test(name) || !name.isWellFormed();
     const spelled = needsEscapes ? nameText : `"${name}"`;
     line = line.slice(0, nameStart) + spelled + line.slice(nameStart + nameText.length);
   }

@@ -39,7 +39,7 @@ const LIMITS: LaneLimits = {
 };
 
 /** A message as a client sent it. */
-export function fromClient(message: JsonObject | string): Message {
+function fromClient(message: JsonObject | string): Message {
   const read = readClientMessage(typeof message === "string" ? message : JSON.stringify({ jsonrpc: "2.0", ...message }));
   if ("code" in read) throw new Error(read.reason);
   return read;

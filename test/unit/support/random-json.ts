@@ -125,30 +125,7 @@ const SMALL = ["1", "{}", "[]", '""', "null", '"\\n"', "-0"];
 const PLAIN = ["a", "id", "{", "}", "[", "]", ":", ",", " ", "é", "€", "😀", "\u2028", "\u007f", "\ud800", "0"];
 const ESCAPES = ['\\"', "\\\\", "\\/", "\\b", "\\f", "\\n", "\\r", "\\t", "\\u0069", "\\u00E9", "\\ud83d", "\\u0000", "\\u2028"];
 /** What makes a text something else than JSON, or another JSON. */
-const ODD = [
-  ...["{", "}", "[", "]", ",", ":", '"', "\\", "'", " ", "\n", "\u0000", "\u0001", "\u001f", "\u007f", "\u00a0", "\ufeff", "\u2028"],
-  ...[
-    "0",
-    "1",
-    "-",
-    "+",
-    ".",
-    "e",
-    "E",
-    "t",
-    "true",
-    "nul",
-    "NaN",
-    "Infinity",
-    "undefined",
-    "/",
-    "//",
-    "/**/",
-    "u",
-    "\\u",
-    "\\x41",
-    "\\u12",
-  ],
-  ...['""', '"a":', ",,", "{}", "[]", '"id":1,'],
-];
+const ODD = String.raw`{ } [ ] , : " \ ' 0 1 - + . e E t true nul NaN Infinity undefined / // /**/ u \u \x41 \u12 "" "a": ,, {} "id":1,`
+  .split(" ")
+  .concat([" ", "\n", "\u0000", "\u0001", "\u001f", "\u007f", "\u00a0", "\ufeff", "\u2028"]);
 const FOLDED: Readonly<Record<string, string>> = { s: "\u017f", k: "\u212a", i: "\u0131" };
