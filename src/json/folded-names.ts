@@ -11,6 +11,11 @@ const FOLDED: ReadonlyMap<number, number> = new Map([
   [0x0131, 105],
 ]);
 
+/** The same for two names that are equal when case is folded, and for no others. */
+export function foldCase(name: string): string {
+  return name.replaceAll(/[A-Z\u017f\u212a\u0130\u0131]/g, (letter) => String.fromCharCode(fold(letter.charCodeAt(0))));
+}
+
 /** Whether `key` is another spelling of `name`, which is ASCII: equal when case is folded, and only then. */
 export function isOtherCase(key: string, name: string): boolean {
   // Each of these letters is one UTF-16 unit, as the ASCII letter is that it folds to.

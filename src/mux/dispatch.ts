@@ -34,8 +34,6 @@ export interface DispatchOptions {
 
 const TOO_MUCH_QUEUED = "too much is waiting to be read by it";
 
-type OnSettled = Call["onSettled"];
-
 /** The way to the server: what goes out at once, what waits until the server is there and has a slot for it, what is refused, and until when. */
 export class Dispatch {
   readonly calls: CallTable;
@@ -97,7 +95,7 @@ export class Dispatch {
   }
 
   /** Puts a request on its way. It is refused where it can neither be sent nor held. */
-  carry(session: Call["session"], exchange: Exchange, request: RequestMessage, onSettled: OnSettled, terms?: CallTerms): void {
+  carry(session: Call["session"], exchange: Exchange, request: RequestMessage, onSettled: Call["onSettled"], terms?: CallTerms): void {
     const { method } = request;
     const { requestTimeoutMs, holdTimeoutMs, streamAfterMs } = this.#limits;
     const timeoutMs = terms?.timeoutMs ?? requestTimeoutMs;
@@ -179,7 +177,13 @@ export class Dispatch {
    *
    * @param onResult called once with the JSON text of the result; undefined without one.
    */
-  ask(method: string, params: object, onSettled: OnSettled, onResult?: (resultText: string | undefined) => void, terms?: CallTerms): void {
+  ask(
+    method: string,
+    params: object,
+    onSettled: Call["onSettled"],
+    onResult?: (resultText: string | undefined) => void,
+    terms?: CallTerms,
+  ): void {
     const request = readMessage(JSON.stringify({ jsonrpc: "2.0", id: 0, method, params }));
     const onFailed = (reason: string): void => this.#log.warn({ method, reason }, "own request failed");
     if (request.kind === "request") this.carry(undefined, new OwnExchange(this.#nowMs(), onFailed, onResult), request, onSettled, terms);

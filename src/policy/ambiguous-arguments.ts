@@ -1,9 +1,7 @@
-import { isOtherCase } from "../json/folded-names.ts";
+import { foldCase } from "../json/folded-names.ts";
 import { findRepeatedName } from "../json/repeated-names.ts";
 import { isJsonObject, type JsonObject } from "../jsonrpc/message.ts";
 import { quoted } from "./schema/value-path.ts";
-
-const LETTERS = "abcdefghijklmnopqrstuvwxyz";
 
 /** The properties of a schema, for names that a server may take for one of them. */
 export class PropertyNames {
@@ -44,20 +42,4 @@ export function findAmbiguity(schemas: readonly PropertyNames[], args: JsonObjec
     }
   }
   return undefined;
-}
-
-const foldedLetters = new Map<string, string>();
-
-/** The same for two names that are equal when case is folded (see `isOtherCase`), and only for them. */
-function foldCase(name: string): string {
-  return name.replaceAll(/[A-Z]|[^\0-\x7f]/g, foldLetter);
-}
-
-function foldLetter(letter: string): string {
-  let folded = foldedLetters.get(letter);
-  if (folded === undefined) {
-    folded = Array.from(LETTERS).find((each) => isOtherCase(letter, each)) ?? letter;
-    foldedLetters.set(letter, folded);
-  }
-  return folded;
 }

@@ -59,7 +59,7 @@ describe("what a tools/call calls", () => {
         const [name, args] = ["name", "arguments"].map((each) => memberOf(node, each)?.text);
         const call = read(text);
         if ("problem" in call) return !isClear;
-        expect(call).toEqual({ name: name?.startsWith('"') === true ? JSON.parse(name) : undefined, argsText: args });
+        expect(call).toEqual({ name: name?.startsWith('"') === true ? (JSON.parse(name) as unknown) : undefined, argsText: args });
         return isClear;
       }),
     );
