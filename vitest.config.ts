@@ -1,13 +1,18 @@
+import { randomInt } from "node:crypto";
 import { defineConfig } from "vitest/config";
 
 // Where both are set, each Node that a test starts warns of it on stderr, which tests compare.
 if (process.env["NO_COLOR"] !== undefined) delete process.env["FORCE_COLOR"];
+
+// One for all test files of a run; `TEST_SEED=7 npm test` chooses it.
+process.env["TEST_SEED"] ??= String(randomInt(2 ** 31));
 
 export default defineConfig({
   test: {
     pool: "forks",
     // Most tests wait for processes of their own: one worker less than there are cores would leave half of two cores idle.
     maxWorkers: "100%",
+    setupFiles: ["./test/support/seed.ts"],
     reporters: ["default", "./test/support/count-reporter.ts"],
     // Real processes on two cores: a limit that only a hang reaches.
     testTimeout: 30_000,

@@ -3,8 +3,8 @@ import { ADAPTERS } from "../../chaos/adapters.ts";
 import { runChaos } from "../../chaos/chaos-run.ts";
 import { ALL_FAULT_KINDS } from "../../chaos/faults/kinds.ts";
 import { failures, faultsMissing, offences, type RunResult } from "../../chaos/results.ts";
+import { SEED } from "../support/seed.ts";
 
-const SEED = 20_251_125;
 const DURATION_MS = 10_000;
 const FEWEST_RIGHT_ANSWERS = 2000;
 

@@ -1,7 +1,13 @@
 import type { Reporter, TestModule } from "vitest/node";
 
-/** Closes a run with one plain line of counts, for readers that know no test runner. */
+/** Begins a run with the seed of its random tests, and closes it with one plain line of counts, for readers that know no test runner. */
 export default class CountReporter implements Reporter {
+  readonly #seed = process.env["TEST_SEED"] ?? "";
+
+  onInit(): void {
+    process.stdout.write(`\nseed ${this.#seed}\n`);
+  }
+
   onTestRunEnd(modules: readonly TestModule[]): void {
     const counts = { passed: 0, failed: 0, skipped: 0 };
     for (const module of modules) {
@@ -11,6 +17,7 @@ export default class CountReporter implements Reporter {
         if (state !== "pending") counts[state]++;
       }
     }
+    if (counts.failed > 0) process.stdout.write(`\nTEST_SEED=${this.#seed} repeats the random tests of this run\n`);
     const skipped = counts.skipped > 0 ? `, ${counts.skipped} skipped` : "";
     process.stdout.write(`\n${counts.passed} passed, ${counts.failed} failed${skipped}\n`);
   }
