@@ -24,9 +24,19 @@ const RUN_TIMEOUT_MS = 240_000;
 /** The tool names a directory for each scenario: server-SCENARIO-TIMESTAMP. */
 const RESULT_DIRECTORY = /^server-(?<scenario>.+)-\d{4}-\d\d-\d\dT[\d-]+Z$/;
 
+type Status = "SUCCESS" | "FAILURE" | "WARNING" | "SKIPPED" | "INFO";
+
+/** The counts that are printed, in this order; INFO is no verdict. */
+const COUNTED: readonly (readonly [status: Status, word: string])[] = [
+  ["SUCCESS", "passed"],
+  ["FAILURE", "failed"],
+  ["WARNING", "warnings"],
+  ["SKIPPED", "skipped"],
+];
+
 interface Check {
   readonly id: string;
-  readonly status: "SUCCESS" | "FAILURE" | "WARNING" | "SKIPPED" | "INFO";
+  readonly status: Status;
   readonly errorMessage?: string;
 }
 
@@ -46,16 +56,31 @@ export class ConformanceRun {
   }
 
   /** The checks that ended so, in one scenario or in all, each as one line for a person. */
-  checks(status: Check["status"], scenario?: string): readonly string[] {
+  checks(status: Status, scenario?: string): readonly string[] {
     return this.#checks
       .entries()
       .filter(([name]) => scenario === undefined || name === scenario)
       .flatMap(([name, checks]) => checks.filter((check) => check.status === status).map((check) => describeCheck(name, check)))
       .toArray();
   }
+
+  /** One line for each scenario with the counts of its checks, and a total. */
+  summary(): string {
+    const width = Math.max(0, ...this.scenarios.map((name) => name.length));
+    const lines = this.#checks.entries().map(([name, checks]) => `${name.padEnd(width)}  ${counts(checks)}`);
+    return [...lines, `${this.#checks.size} scenarios: ${counts([...this.#checks.values()].flat())}`].join("\n");
+  }
 }
 
-/** Runs the scenarios that the arguments choose, all in one go, against the server at the URL. */
+/** Of passed and failed checks, and of others if there are any. */
+function counts(checks: readonly Check[]): string {
+  return COUNTED.map(([status, word]) => ({ word, count: checks.filter((check) => check.status === status).length }))
+    .filter(({ word, count }) => count > 0 || word === "passed" || word === "failed")
+    .map(({ word, count }) => `${count} ${word}`)
+    .join(", ");
+}
+
+/** Runs the scenarios that the arguments choose, all in one go, against the server at the URL, and prints what they checked. */
 export async function runConformance(program: string, url: string, args: readonly string[]): Promise<ConformanceRun> {
   await using directory = await TempDir.create();
   const child = spawn(process.execPath, [program, "server", "--url", url, ...args, "-o", directory.path], {
@@ -63,7 +88,9 @@ export async function runConformance(program: string, url: string, args: readonl
     timeout: RUN_TIMEOUT_MS,
   });
   const [exitCode] = (await once(child, "exit")) as [number | null];
-  return new ConformanceRun(exitCode, await readResults(directory));
+  const run = new ConformanceRun(exitCode, await readResults(directory));
+  process.stdout.write(`conformance server ${args.join(" ")}\n${run.summary()}\n`);
+  return run;
 }
 
 async function readResults(directory: TempDir): Promise<ReadonlyMap<string, readonly Check[]>> {
