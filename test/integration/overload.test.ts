@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { errorData } from "../support/error-reply.ts";
 import { crash } from "../support/crash.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
-import type { HttpReply, JsonRpcReply, RawClient } from "../support/http-client.ts";
+import { type HttpReply, type RawClient, readResponse } from "../support/http-client.ts";
 import { readSeen } from "../support/in-flight.ts";
 import { waitForGeneration } from "../support/readiness.ts";
 import { Sidecar } from "../support/sidecar.ts";
@@ -20,10 +20,6 @@ function post(client: RawClient, id: number, length: number): Promise<HttpReply>
   return client.post({ jsonrpc: "2.0", id, method: "x-vendor/large", params: { padding: "p".repeat(length) } });
 }
 
-function parse(reply: HttpReply): JsonRpcReply {
-  return JSON.parse(reply.body) as JsonRpcReply;
-}
-
 /** As many requests as the session may have and one more: the one that is refused shows that all others have come. */
 async function fill(client: RawClient, maxRequests: number, length: number): Promise<{ refused: HttpReply; others: Promise<HttpReply[]> }> {
   const replies = Array.from({ length: maxRequests + 1 }, (_, id) => post(client, id, length));
@@ -32,7 +28,7 @@ async function fill(client: RawClient, maxRequests: number, length: number): Pro
 }
 
 function errorCodes(replies: readonly HttpReply[]): unknown[] {
-  return replies.map((reply) => parse(reply).error?.data?.["code"]);
+  return replies.map((reply) => readResponse(reply).error?.data?.["code"]);
 }
 
 /** How many calls of `wait_for_file` have reached the server: it says so on stderr. */
@@ -60,14 +56,14 @@ describe("overload", () => {
       client.post({ jsonrpc: "2.0", id, method: "tools/call", params: { name: "wait_for_file", arguments: { path } } }),
     );
     const refused = await Promise.race(calls);
-    const id = Number(parse(refused).id);
+    const id = Number(readResponse(refused).id);
     expect(readError(refused)).toEqual(errorReply(503, -32000, "OVERLOADED", { id, data: OVERLOADED }));
     expect(refused.headers["retry-after"]).toBe("1");
     expect(refused.body).toContain("The MCP server is overloaded: it has 2 requests to answer, and 3 wait. The request was not sent to it");
     await sidecar.waitFor(() => (waitingCalls(sidecar) === 2 ? true : undefined), "two calls that the server has");
     await writeFile(path, "");
     const answered = (await Promise.all(calls)).filter((reply) => reply !== refused);
-    expect(answered.map((reply) => parse(reply).result)).toEqual(Array(5).fill(textOf("the file is there")));
+    expect(answered.map((reply) => readResponse(reply).result)).toEqual(Array(5).fill(textOf("the file is there")));
     await sidecar.waitFor(() => (waitingCalls(sidecar) === 5 ? true : undefined), "five calls that the server had");
   });
 
@@ -88,7 +84,7 @@ describe("overload", () => {
     // Kept, each would take its length twice: as the bytes of the body, and as the text for the server.
     expect(residentBytes(sidecar) - before).toBeLessThan(ids.length * length);
     await client.callTool("release");
-    expect((await Promise.all(calls)).map((reply) => parse(reply).id)).toEqual(ids);
+    expect((await Promise.all(calls)).map((reply) => readResponse(reply).id)).toEqual(ids);
   });
 
   it("refuses a request that has waited for HOLD_TIMEOUT_MS, and serves the next one when there is room again", async () => {
@@ -116,10 +112,10 @@ describe("overload", () => {
     const accepted = replies.filter((reply) => reply.status === 200);
     expect(refused.length + accepted.length).toBe(50);
     for (const reply of refused) {
-      expect(readError(reply)).toEqual(errorReply(503, -32000, "OVERLOADED", { id: Number(parse(reply).id), data: OVERLOADED }));
+      expect(readError(reply)).toEqual(errorReply(503, -32000, "OVERLOADED", { id: Number(readResponse(reply).id), data: OVERLOADED }));
       expect(reply.body).toContain("too much is waiting to be read by it");
     }
-    expect(new Set(accepted.map((reply) => parse(reply).error?.data?.["code"]))).toEqual(new Set(["REQUEST_TIMEOUT"]));
+    expect(new Set(accepted.map((reply) => readResponse(reply).error?.data?.["code"]))).toEqual(new Set(["REQUEST_TIMEOUT"]));
     // Besides the queue there is one write under way, of 256 KiB at most.
     expect(accepted.length * 100_000).toBeLessThanOrEqual(maxQueued + 256 * 1024);
   });
@@ -146,7 +142,7 @@ describe("overload", () => {
     const after = residentBytes(sidecar);
     await writeFile(path, "");
     const replies = await Promise.all(accepted);
-    const answered = replies.filter((reply) => parse(reply).result !== undefined);
+    const answered = replies.filter((reply) => readResponse(reply).result !== undefined);
     expect(new Set(errorCodes(replies.filter((reply) => !answered.includes(reply))))).toEqual(new Set(["OVERLOADED"]));
     // The first is being written, as much as that may be.
     expect(answered.length).toBeGreaterThanOrEqual(3);
@@ -207,7 +203,7 @@ describe("overload", () => {
     await client.toolText("stop_reading");
     const { others } = await fill(client, 5, LARGE);
     await crash(sidecar);
-    const replies = (await others).map(parse);
+    const replies = (await others).map(readResponse);
 
     const failed = replies.filter((reply) => reply.error !== undefined);
     expect(failed.map((reply) => reply.error?.data)).toEqual([
@@ -230,7 +226,7 @@ describe("overload", () => {
     const client = await sidecar.client();
     const path = directory.file("read");
     await client.toolText("pause_reading", { path });
-    const replies = (await Promise.all([post(client, 1, LARGE), post(client, 2, LARGE), post(client, 3, LARGE)])).map(parse);
+    const replies = (await Promise.all([post(client, 1, LARGE), post(client, 2, LARGE), post(client, 3, LARGE)])).map(readResponse);
     expect(replies.map((reply) => reply.error?.data?.["code"])).toEqual(Array(3).fill("REQUEST_TIMEOUT"));
     expect(replies.filter((reply) => reply.error?.data?.["sent"] === true)).toHaveLength(1);
     expect(replies.filter((reply) => reply.error?.data?.["sent"] === false)).toHaveLength(2);

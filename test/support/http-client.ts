@@ -49,6 +49,11 @@ export interface JsonRpcReply {
   readonly error?: { readonly code: number; readonly message: string; readonly data?: Readonly<Record<string, unknown>> };
 }
 
+/** The response of a request, from the one body or the last event: an answer that takes STREAM_AFTER_MS comes in a stream. */
+export function readResponse(reply: HttpReply): JsonRpcReply {
+  return JSON.parse(readMessages(reply).at(-1) ?? "") as JsonRpcReply;
+}
+
 /** A client of the endpoint in the raw: it chooses its own ids and headers, and may send anything. */
 export class RawClient {
   readonly url: string;
@@ -88,7 +93,7 @@ export class RawClient {
     call: HttpCall = {},
   ): Promise<JsonRpcReply & { status: number }> {
     const reply = await this.post({ jsonrpc: "2.0", id, method, params }, call);
-    return { ...(JSON.parse(readMessages(reply).at(-1) ?? "") as JsonRpcReply), status: reply.status };
+    return { ...readResponse(reply), status: reply.status };
   }
 
   callTool(name: string, args: object = {}, id: string | number = 2, call: HttpCall = {}): Promise<JsonRpcReply & { status: number }> {
