@@ -27,6 +27,8 @@ export default defineConfig({
       { extends: true, test: { name: "interop", include: ["test/interop/**/*.test.ts"] } },
       // Its load and its faults take their time.
       { extends: true, test: { name: "chaos", include: ["test/chaos/**/*.test.ts"], testTimeout: 120_000 } },
+      // It attacks for a minute, and finishes the attack that is under way.
+      { extends: true, test: { name: "hostile", include: ["test/hostile/**/*.test.ts"], testTimeout: 300_000 } },
       // One test is a whole suite of others.
       { extends: true, test: { name: "conformance", include: ["test/conformance/**/*.test.ts"], testTimeout: 300_000 } },
     ],

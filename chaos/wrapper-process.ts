@@ -34,8 +34,8 @@ process.on("exit", () => {
 export class WrapperProcess {
   readonly endpoint: Endpoint;
   readonly origin: string;
+  readonly pid: number;
   readonly #child: ChildProcess;
-  readonly #pid: number;
   readonly #logFile: string;
   readonly #exited: Promise<unknown>;
   #isToldToEnd = false;
@@ -46,7 +46,7 @@ export class WrapperProcess {
     this.origin = `http://127.0.0.1:${port}`;
     this.endpoint = { url: new URL(adapter.path, this.origin), token: adapter.token };
     this.#child = child;
-    this.#pid = pid;
+    this.pid = pid;
     this.#logFile = logFile;
     running.add(pid);
     this.#exited = once(child, "exit");
@@ -75,7 +75,7 @@ export class WrapperProcess {
 
   /** Not of the servers. */
   rssBytes(): number {
-    return this.#hasExited ? Number.NaN : memoryBytes(this.#pid, "VmRSS");
+    return this.#hasExited ? Number.NaN : memoryBytes(this.pid, "VmRSS");
   }
 
   /** SIGTERM, and SIGKILL where that does not end it. May be called again. */
@@ -88,7 +88,7 @@ export class WrapperProcess {
     deadline.abort();
     const isForced = !this.#hasExited;
     const tookMs = performance.now() - startedAtMs;
-    killGroup(this.#pid);
+    killGroup(this.pid);
     await this.#exited;
     const { exitCode, signalCode } = this.#child;
     return { exitCode, signal: signalCode, tookMs, isForced };

@@ -1,0 +1,149 @@
+// Bodies as large as they may be, and as hard to read.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Attack } from "../attack.ts";
+import type { Attacker, SendOptions } from "../attacker.ts";
+import { MAX_BODY_BYTES } from "../contract.ts";
+import { SHAPES, type Shape, shapeText } from "../shapes.ts";
+
+const AT_ONCE = 20;
+
+interface Context {
+  readonly head: string;
+  readonly tail: string;
+  readonly options?: SendOptions;
+}
+
+const CALL: Context = {
+  head: '{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"echo","arguments":{"text":"t","value":',
+  tail: "}}}",
+};
+const PING: Context = { head: '{"jsonrpc":"2.0","id":5,"method":"ping","params":{"value":', tail: "}}" };
+const INITIALIZE: Context = {
+  head: '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"experimental":{"value":',
+  tail: '}},"clientInfo":{"name":"a","version":"1"}}}',
+  options: { sessionId: undefined },
+};
+
+/** Who sends the body. */
+const CONTEXTS: Readonly<Record<string, Context>> = {
+  "no session": { ...CALL, options: { sessionId: undefined } },
+  "no token": { ...CALL, options: { sessionId: undefined, token: undefined } },
+  "wrong session": { ...CALL, options: { sessionId: "wrong" } },
+  "wrong token": { ...CALL, options: { token: "wrong" } },
+  call: CALL,
+  ping: PING,
+  notification: { head: '{"jsonrpc":"2.0","method":"notifications/x","params":{"value":', tail: "}}" },
+  answer: { head: '{"jsonrpc":"2.0","id":5,"result":{"value":', tail: "}}" },
+  batch: { head: '[{"jsonrpc":"2.0","id":5,"method":"ping"},', tail: "]" },
+  initialize: INITIALIZE,
+};
+
+/** Exactly so many bytes. */
+function bodyOf({ head, tail }: Context, shape: Shape, bytes = MAX_BODY_BYTES): Buffer {
+  const value = shapeText(shape, bytes - head.length - tail.length);
+  const body = Buffer.from(head + value + tail);
+  return Buffer.concat([body, Buffer.alloc(Math.max(0, bytes - body.length), " ")]).subarray(0, Math.max(bytes, body.length));
+}
+
+const shapes: readonly Attack[] = SHAPES.map((shape) => ({
+  name: `body: 4 MiB of ${shape}, each kind of sender in turn`,
+  run: async ({ attacker }) => {
+    await attacker.open();
+    for (const context of Object.values(CONTEXTS)) await attacker.post(bodyOf(context, shape), context.options);
+  },
+}));
+
+const HARD: readonly Shape[] = ["objects", "deep-objects", "members", "escapes"];
+
+const crowds: readonly Attack[] = Object.entries(CONTEXTS).map(([name, context]) => ({
+  name: `body: ${AT_ONCE} of 4 MiB at once, ${name}`,
+  // Together they are more than MAX_QUEUED_BYTES.
+  mayRefuse: context.options === undefined,
+  run: async ({ attacker }) => {
+    await attacker.open();
+    for (const shape of HARD) {
+      const body = bodyOf(context, shape);
+      await Promise.all(Array.from({ length: AT_ONCE }, () => attacker.post(body, context.options)));
+    }
+  },
+}));
+
+/** Sends the body by hand in pieces, and reads what comes. */
+async function sendInPieces(attacker: Attacker, head: string, pieces: Iterable<string | Buffer>, pauseMs: number): Promise<void> {
+  const connection = await attacker.connect();
+  if (connection === undefined) return;
+  try {
+    await connection.write(head);
+    for (const piece of pieces) {
+      if (attacker.isOver) return;
+      await connection.write(piece);
+      if (pauseMs > 0) await sleep(pauseMs);
+    }
+  } catch {
+    // It was cut; the answer, if there is one, says why.
+  }
+  await attacker.hear(connection);
+}
+
+function* chunked(body: Buffer, size: number): Generator<Buffer> {
+  for (let at = 0; at < body.length; at += size) {
+    const piece = body.subarray(at, at + size);
+    yield Buffer.concat([Buffer.from(`${piece.length.toString(16)}\r\n`), piece, Buffer.from("\r\n")]);
+  }
+  yield Buffer.from("0\r\n\r\n");
+}
+
+const others: readonly Attack[] = [
+  {
+    name: "body: one byte over the limit, of every shape",
+    run: async ({ attacker }) => {
+      await attacker.open();
+      for (const shape of SHAPES) await attacker.post(bodyOf(CALL, shape, MAX_BODY_BYTES + 1));
+    },
+  },
+  {
+    name: "body: chunked, in pieces of 64 KiB and of 100 bytes",
+    run: async ({ attacker }) => {
+      await attacker.open();
+      for (const context of [CALL, INITIALIZE]) {
+        const head = attacker.head(["Transfer-Encoding: chunked"], context.options);
+        await sendInPieces(attacker, head, chunked(bodyOf(context, "objects"), 64 * 1024), 0);
+        await sendInPieces(attacker, head, chunked(bodyOf(context, "objects", 512 * 1024), 100), 0);
+      }
+      // More than the limit, without a word about its length.
+      await sendInPieces(
+        attacker,
+        attacker.head(["Transfer-Encoding: chunked"]),
+        chunked(Buffer.alloc(8 * MAX_BODY_BYTES, "[{},"), 64 * 1024),
+        0,
+      );
+    },
+  },
+  {
+    name: "body: 4 MiB, slowly, 20 at once",
+    run: async ({ attacker }) => {
+      await attacker.open();
+      const body = bodyOf(CALL, "objects");
+      const head = attacker.head([`Content-Length: ${body.length}`]);
+      const size = Math.ceil(body.length / 40);
+      const pieces = Array.from({ length: 40 }, (_, index) => body.subarray(index * size, (index + 1) * size));
+      await Promise.all(Array.from({ length: AT_ONCE }, () => sendInPieces(attacker, head, pieces, 100)));
+    },
+  },
+  {
+    name: "body: 200 cut in the middle of 4 MiB",
+    run: async ({ attacker }) => {
+      await attacker.open();
+      const body = bodyOf(CALL, "objects");
+      for (let round = 0; round < 200 && !attacker.isOver; round++) {
+        const connection = await attacker.connect();
+        await connection?.write(attacker.head([`Content-Length: ${body.length}`])).catch(() => undefined);
+        await connection?.write(body.subarray(0, (round + 1) * 8000)).catch(() => undefined);
+        connection?.[Symbol.dispose]();
+      }
+    },
+  },
+];
+
+export const BODY_ATTACKS: readonly Attack[] = [...shapes, ...crowds, ...others];

@@ -1,0 +1,195 @@
+// Names that an engine with the bug of nodejs/node#63785 misreads: once it has parsed an object with the name `i\` behind some members, it
+// reads `"i\u0064"`, which is `id`, behind the same members as `i\` too.
+
+import type { Attack, Scene } from "../attack.ts";
+
+const ROUNDS = 12;
+/** Ids that are tried in a round: about as many as are minted in it. */
+const IDS_AHEAD = 24;
+
+const ESCAPED_ID = '"i\\u0064"';
+
+/** Messages whose id is hidden, each as the members before it. */
+const HIDING = [
+  '"jsonrpc":"2.0","method":"ping","params":{}',
+  '"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo","arguments":{"text":"of the attacker"}}',
+  '"x":1',
+] as const;
+
+/** Objects that teach the engine the wrong name, behind each of those members. */
+const POISON = `[{"x":1,"i\\\\":1},${HIDING.map((members) => `{${members},"i\\\\":1}`).join(",")}]`;
+
+function hidden(members: string, id: number): string {
+  // What comes behind the id is what the message still lacks.
+  const rest = members === '"x":1' ? ',"jsonrpc":"2.0","method":"ping","params":{}' : "";
+  return `{${members},${ESCAPED_ID}:${id}${rest}}`;
+}
+
+/** Where the poison can be put. */
+const PLACES: Readonly<Record<string, (scene: Scene) => Promise<unknown>>> = {
+  "params of ping": ({ attacker }) => attacker.quietly(`{"jsonrpc":"2.0","id":7,"method":"ping","params":{"p":${POISON}}}`),
+  "tool arguments": ({ attacker }) =>
+    attacker.quietly(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"text":"t","p":${POISON}}}}`),
+  initialize: ({ attacker }) =>
+    attacker.quietly(
+      `{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"experimental":{"p":${POISON}}},"clientInfo":{"name":"a","version":"1"}}}`,
+      { sessionId: undefined },
+    ),
+  "a notification": ({ attacker }) => attacker.quietly(`{"jsonrpc":"2.0","method":"notifications/x","params":{"p":${POISON}}}`),
+  "a body without a session": ({ attacker }) =>
+    attacker.quietly(`{"jsonrpc":"2.0","id":7,"method":"ping","params":{"p":${POISON}}}`, { sessionId: undefined, token: undefined }),
+  "a result of the server": (scene) =>
+    trick(scene, `{"jsonrpc":"2.0","id":OWN,"result":{"content":[],"structuredContent":{"p":${POISON}}}}`),
+  "a notification of the server": (scene) =>
+    trick(scene, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":${POISON}}}`),
+  "a line that is no message": (scene) => trick(scene, POISON),
+};
+
+function trick({ attacker }: Scene, line: string): Promise<unknown> {
+  const params = { name: "trick", arguments: { trick: "say", line } };
+  return attacker.quietly({ jsonrpc: "2.0", id: 8, method: "tools/call", params });
+}
+
+/** Sends messages with a hidden id for the ids at which requests of the bystander are about to be. */
+async function sendHidden({ attacker }: Scene): Promise<void> {
+  for (let round = 0; round < ROUNDS && !attacker.isOver; round++) {
+    const lastId = await attacker.wireId();
+    const ids = Array.from({ length: IDS_AHEAD }, (_, index) => lastId - 4 + index);
+    // Those that count from 1 too.
+    if (round === 0) ids.push(...Array.from({ length: 200 }, (_, index) => index + 1));
+    await Promise.all(ids.flatMap((id) => HIDING.map((members) => attacker.post(hidden(members, id)))));
+  }
+}
+
+const hiddenIds: readonly Attack[] = Object.entries(PLACES).map(([place, put]) => ({
+  name: `poison: hidden ids, after poison in ${place}`,
+  run: async (scene) => {
+    await scene.attacker.open();
+    await put(scene);
+    await sendHidden(scene);
+  },
+}));
+
+/** What is in front of the hidden name, the poisoned name and the hidden one: each hides something that the sidecar decides by. */
+const HIDDEN_MEMBERS: readonly (readonly [before: string, poison: string, spelled: string, rest: string])[] = [
+  ['"jsonrpc":"2.0","id":90', "meth\\\\", '"meth\\u006fd":"tools/call"', ',"params":{"name":"denied"}'],
+  ['"jsonrpc":"2.0","id":91,"method":"tools/call"', "para\\\\", '"para\\u006ds":{"name":"denied"}', ""],
+  ['"jsonrpc":"2.0","id":92,"method":"tools/call","result":{}', "para\\\\", '"para\\u006ds":{"name":"denied"}', ""],
+  ['"id":93', "json\\\\", '"json\\u0072pc":"2.0"', ',"method":"tools/call","params":{"name":"denied"}'],
+  ['"jsonrpc":"2.0","method":"tools/call","params":{"name":"denied"}', "\\\\", '"\\u0069d":94', ""],
+  ['"jsonrpc":"2.0","id":95,"method":"ping"', "meth\\\\", '"meth\\u006fd":"tools/call"', ',"params":{"name":"denied"}'],
+];
+
+/** The same within the params of a call. */
+const HIDDEN_PARAMS: readonly (readonly [before: string, poison: string, spelled: string])[] = [
+  ['"arguments":{}', "n\\\\", '"n\\u0061me":"denied"'],
+  ['"name":"echo"', "n\\\\", '"n\\u0061me":"denied"'],
+  ['"name":"strict"', "argument\\\\", '"argument\\u0073":{"force":true}'],
+];
+
+const envelope: Attack = {
+  name: "poison: escaped method, params, jsonrpc, name",
+  flags: ["--deny-tools", "denied", "--argument-check", "enforce"],
+  run: async ({ attacker }) => {
+    await attacker.open();
+    for (const [before, poison, spelled, rest] of HIDDEN_MEMBERS) {
+      await attacker.quietly(`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"p":{${before},"${poison}":1}}}`);
+      await attacker.post(`{${before},${spelled}${rest}}`);
+    }
+    for (const [before, poison, spelled] of HIDDEN_PARAMS) {
+      await attacker.quietly(`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"p":{${before},"${poison}":1}}}`);
+      await attacker.post(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{${before},${spelled}}}`);
+    }
+  },
+};
+
+const argumentCheck: Attack = {
+  name: "poison: an argument that ARGUMENT_CHECK refuses, escaped",
+  flags: ["--argument-check", "enforce"],
+  run: async ({ attacker }) => {
+    await attacker.open();
+    // Behind members of its own each: the engine takes a name for the poisoned one only if that was the only one there so far.
+    const spellings = [
+      ["f\\\\", "f\\u006frce"],
+      ["\\\\", "\\u0066orce"],
+      ["forc\\\\", "forc\\u0065"],
+      ["f\\\\", "force"],
+    ] as const;
+    for (const [index, [poison, name]] of spellings.entries()) {
+      for (const before of [`"a${index}":1`, `"text":"t","b${index}":1`]) {
+        await attacker.quietly(`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"p":{${before},"${poison}":1}}}`);
+        await attacker.post(
+          `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"strict","arguments":{${before},"${name}":true}}}`,
+        );
+      }
+    }
+  },
+};
+
+const repeated: Attack = {
+  name: "poison: repeated envelope names, in other cases and escapes",
+  flags: ["--deny-tools", "denied"],
+  run: async (scene) => {
+    const { attacker } = scene;
+    await attacker.open();
+    await PLACES["params of ping"]?.(scene);
+    const lastId = await attacker.wireId();
+    const call = '"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo","arguments":{"text":"of the attacker"}}';
+    for (const [first, second] of [
+      ['"id"', '"id"'],
+      ['"id"', '"ID"'],
+      ['"iD"', '"id"'],
+      ['"id"', ESCAPED_ID],
+      [ESCAPED_ID, '"id"'],
+      [ESCAPED_ID, '"\\u0069\\u0064"'],
+    ] as const) {
+      for (let id = lastId - 4; id < lastId + 12; id++) {
+        await attacker.post(`{${call},${first}:5,${second}:${id}}`);
+        await attacker.post(`{${first}:5,${second}:${id},${call}}`);
+      }
+    }
+    const denied = '"method":"tools/call","params":{"name":"denied"}';
+    await attacker.post(`{"jsonrpc":"2.0","id":3,"method":"ping",${denied}}`);
+    await attacker.post(`{"jsonrpc":"2.0","id":3,"Method":"ping",${denied}}`);
+    await attacker.post('{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"echo"},"Params":{"name":"denied"}}');
+    await attacker.post('{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"echo","Name":"denied","\\u006eame":"denied"}}');
+  },
+};
+
+/** `OWN` is the id of the attacker's call, `OTHER` one of somebody else. */
+const TWO_IDS = [
+  '"id":OWN,"id":OTHER',
+  '"id":OTHER,"id":OWN',
+  '"id":OWN,"ID":OTHER',
+  '"id":OWN,"i\\u0064":OTHER',
+  '"i\\u0064":OTHER,"id":OWN',
+  '"x":1,"i\\u0064":OTHER,"id":OWN',
+];
+
+const twoIds: Attack = {
+  name: "poison: answers of the server with two ids",
+  run: async (scene) => {
+    const { attacker } = scene;
+    await attacker.open();
+    await PLACES["a result of the server"]?.(scene);
+    for (let round = 0; round < 3; round++) {
+      for (const members of TWO_IDS) await attacker.callTool("trick", { trick: "two_ids", members });
+    }
+  },
+};
+
+const schema: Attack = {
+  name: "poison: names in the schema of a tool",
+  flags: ["--argument-check", "enforce"],
+  tools: "poisoned-schema",
+  run: async (scene) => {
+    await scene.attacker.open();
+    await scene.attacker.request("tools/list", {});
+    await scene.attacker.post(
+      '{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"checked","arguments":{"x":1,"i\\\\":1,"x\\u0079":1}}}',
+    );
+    await sendHidden(scene);
+  },
+};
+
+export const POISON_ATTACKS: readonly Attack[] = [...hiddenIds, envelope, argumentCheck, repeated, twoIds, schema];

@@ -1,0 +1,34 @@
+// Results that have to be cut: 60 MiB, to 1 KiB and to what a common client reads.
+
+import type { Attack } from "../attack.ts";
+import { LONG_LINE_BYTES } from "../contract.ts";
+import type { Shape } from "../shapes.ts";
+
+const LIMITS = ["1024", "16384"];
+const SHAPES: readonly Shape[] = ["objects", "deep-arrays", "deep-objects", "members", "plain", "escapes"];
+
+function cut(limit: string, name: string, args: object): Attack {
+  return {
+    name: `result: ${name}, cut to ${limit} bytes`,
+    flags: ["--max-result-bytes", limit],
+    mayRefuse: true,
+    run: async ({ attacker }) => {
+      await attacker.open();
+      await attacker.callTool("trick", args);
+    },
+  };
+}
+
+function cuts(limit: string): readonly Attack[] {
+  return [
+    cut(limit, "60 MiB in 1,500,000 content items", { trick: "contents", count: 1_500_000, length: 10 }),
+    cut(limit, "60 MiB in 60 content items", { trick: "contents", count: 60, length: 600_000 }),
+    cut(limit, "60 MiB of objects as content", { trick: "line", shape: "objects", as: "content", bytes: LONG_LINE_BYTES }),
+    cut(limit, "60 MiB of text as content", { trick: "line", shape: "plain", as: "content", bytes: LONG_LINE_BYTES }),
+    ...SHAPES.map((shape) =>
+      cut(limit, `60 MiB of ${shape} as structured content`, { trick: "line", shape, as: "result", bytes: LONG_LINE_BYTES }),
+    ),
+  ];
+}
+
+export const RESULT_ATTACKS: readonly Attack[] = LIMITS.flatMap(cuts);

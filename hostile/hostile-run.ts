@@ -1,0 +1,32 @@
+// Many attacks, one after the other.
+
+import { Random } from "../chaos/random.ts";
+import { FIRST_ATTACKS, OTHER_ATTACKS } from "./attacks/all.ts";
+import { type Result, stage } from "./stage.ts";
+
+export interface RunOptions {
+  readonly seed: number;
+  /** No attack begins later than that; undefined: all are made. */
+  readonly durationMs?: number | undefined;
+  /** Only attacks whose name contains this. */
+  readonly only?: string | undefined;
+  readonly logFile?: string | undefined;
+  readonly onResult?: (result: Result) => void;
+}
+
+/** With a limit of time the seed decides which attacks are made behind the first ones. */
+export async function runHostile({ seed, durationMs, only, logFile, onResult }: RunOptions): Promise<Result[]> {
+  const random = new Random(seed);
+  const others = durationMs === undefined ? OTHER_ATTACKS : random.shuffled(OTHER_ATTACKS);
+  const attacks = [...FIRST_ATTACKS, ...others].filter(({ name }) => name.includes(only ?? ""));
+  if (attacks.length === 0) throw new Error(`no attack is named ${only}`);
+  const endAtMs = performance.now() + (durationMs ?? Number.POSITIVE_INFINITY);
+  const results: Result[] = [];
+  for (const attack of attacks) {
+    if (performance.now() > endAtMs) break;
+    const result = await stage(attack, random.fork(), logFile);
+    onResult?.(result);
+    results.push(result);
+  }
+  return results;
+}

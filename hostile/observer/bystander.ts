@@ -1,0 +1,118 @@
+// A client that has nothing to do with the attack: it calls a tool all the time, and checks that each answer is its own.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { Agent } from "node:http";
+import { type HttpReply, type JsonRpcReply, RawClient, readMessages } from "../../test/support/http-client.ts";
+import { BYSTANDER_MARK, type CallCounts, type Watched } from "../contract.ts";
+
+/** Calls at the same time: one of them answered late, so that an answer of somebody else has something to meet. */
+const DELAYS_MS = [0, 15, 40, 40];
+const PAUSE_MS = 10;
+/** Longer than any attack may take. */
+const LOST_AFTER_MS = 30_000;
+const MAX_EXAMPLES = 5;
+
+type Outcome = "ok" | "crossed" | "lost" | { readonly refused: string };
+
+export class Bystander {
+  readonly #client: RawClient;
+  readonly #agent = new Agent({ keepAlive: true });
+  readonly #seed: number;
+  readonly #refused = new Map<string, number>();
+  readonly #examples: string[] = [];
+  readonly #ended = new AbortController();
+  readonly #pending = new Set<Promise<void>>();
+  #ok = 0;
+  #lost = 0;
+  #crossed = 0;
+  #count = 0;
+  #isCalling = true;
+
+  private constructor(client: RawClient, seed: number) {
+    this.#client = client;
+    this.#seed = seed;
+    for (const delayMs of DELAYS_MS) this.#pending.add(this.#keepCalling(delayMs));
+  }
+
+  static async open({ url, token, seed }: Watched): Promise<Bystander> {
+    return new Bystander(await new RawClient(url, { Authorization: `Bearer ${token}` }).open(), seed);
+  }
+
+  counts(): CallCounts {
+    return {
+      ok: this.#ok,
+      refused: Object.fromEntries(this.#refused),
+      lost: this.#lost,
+      crossed: this.#crossed,
+      examples: this.#examples,
+    };
+  }
+
+  /** @returns whether a call that is sent now is answered rightly in time; calls that are refused are repeated. */
+  async isServed(limitMs: number): Promise<boolean> {
+    const deadlineMs = performance.now() + limitMs;
+    while (performance.now() < deadlineMs && this.#isCalling) {
+      if ((await this.#call(0, AbortSignal.timeout(Math.ceil(Math.max(1, deadlineMs - performance.now()))))) === "ok") return true;
+      await sleep(PAUSE_MS);
+    }
+    return false;
+  }
+
+  /** Nothing that is sent from now on could be answered. */
+  giveUp(): void {
+    this.#isCalling = false;
+  }
+
+  /** The calls that are open are still answered, if that happens in time. */
+  async stop(limitMs: number): Promise<void> {
+    this.#isCalling = false;
+    const timer = setTimeout(() => this.#ended.abort(), limitMs);
+    await Promise.all(this.#pending);
+    clearTimeout(timer);
+    this.#agent.destroy();
+  }
+
+  async #keepCalling(delayMs: number): Promise<void> {
+    while (this.#isCalling) {
+      const outcome = await this.#call(delayMs, AbortSignal.any([this.#ended.signal, AbortSignal.timeout(LOST_AFTER_MS)]));
+      if (outcome === "ok") this.#ok++;
+      else if (outcome === "lost") this.#lost++;
+      else if (outcome === "crossed") this.#crossed++;
+      else this.#refused.set(outcome.refused, (this.#refused.get(outcome.refused) ?? 0) + 1);
+      await sleep(PAUSE_MS);
+    }
+  }
+
+  async #call(delayMs: number, signal: AbortSignal): Promise<Outcome> {
+    const number = ++this.#count;
+    const id = number % 2 === 0 ? number : `call ${number}`;
+    const text = `${BYSTANDER_MARK} ${this.#seed} ${number} – größer`;
+    try {
+      const message = { jsonrpc: "2.0", id, method: "tools/call", params: { name: "echo", arguments: { text, delayMs } } };
+      const reply = await this.#client.post(message, { signal, agent: this.#agent });
+      const outcome = judge(reply, id, text);
+      if (outcome === "crossed" || outcome === "lost") this.#keep(outcome, id, `${reply.status} ${reply.body}`);
+      return outcome;
+    } catch (error) {
+      this.#keep("lost", id, error instanceof Error ? `${error.name}: ${error.message}` : String(error));
+      return "lost";
+    }
+  }
+
+  #keep(outcome: string, id: string | number, detail: string): void {
+    if (this.#examples.length < MAX_EXAMPLES) this.#examples.push(`${outcome}: ${id}: ${detail.slice(0, 300)}`);
+  }
+}
+
+function judge(reply: HttpReply, id: string | number, text: string): Outcome {
+  if (reply.body === "") return "lost";
+  const answers = readMessages(reply)
+    .map((message) => JSON.parse(message) as JsonRpcReply & { readonly method?: string })
+    .filter(({ method }) => method === undefined);
+  const [answer] = answers;
+  if (answer === undefined) return "lost";
+  if (answers.length > 1 || answer.id !== id) return "crossed";
+  if (answer.result !== undefined) return answer.result.content?.[0]?.text === text ? "ok" : "crossed";
+  const code = answer.error?.data?.["code"];
+  return typeof code === "string" ? { refused: code } : "crossed";
+}

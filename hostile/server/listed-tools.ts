@@ -1,0 +1,58 @@
+// What the server answers `tools/list` with: the JSON text of the tools.
+
+import type { ToolList } from "../contract.ts";
+
+const MANY_TOOLS = 10_000;
+const LARGE_BYTES = 4 * 1024 * 1024;
+const WIDE = 10_000;
+const DEPTH = 5000;
+
+const PLAIN = ["echo", "wire_id", "trick", "exit", "denied"].map((name) => tool(name, '{"type":"object"}'));
+PLAIN.push(tool("strict", '{"type":"object","properties":{"text":{"type":"string"},"force":false}}'));
+
+const LISTS: Readonly<Record<ToolList, () => readonly string[]>> = {
+  plain: () => [],
+  "many-tools": () => Array.from({ length: MANY_TOOLS }, (_, index) => tool(`tool_${index}`, schemaOf("p", 3))),
+  "large-tool": () => [tool("large", `{"type":"object","description":"${"d".repeat(LARGE_BYTES)}"}`)],
+  "deep-schema": () => [tool("checked", `${'{"properties":{"a":'.repeat(DEPTH)}{}${"}}".repeat(DEPTH)}`)],
+  "wide-schema": () => [tool("checked", schemaOf("property", WIDE))],
+  "enum-schema": () => [
+    tool("checked", `{"properties":{"value":{"enum":[${items(WIDE, (index) => `{"a":[${index},{"b":${index}}]}`)}]}}}`),
+  ],
+  "unique-schema": () => [tool("checked", '{"properties":{"value":{"uniqueItems":true}}}')],
+  "pattern-schema": () => [
+    tool("checked", '{"properties":{"value":{"type":"string","pattern":"^(a+)+$"},"other":{"pattern":"^(([a-z])+.)+[A-Z]([a-z])+$"}}}'),
+  ],
+  "reference-schema": () => [
+    tool("checked", '{"$ref":"#/$defs/t","$defs":{"t":{"properties":{"value":{"$ref":"#/$defs/t"}},"anyOf":[{"$ref":"#/$defs/t"},{}]}}}'),
+    tool("tree", '{"properties":{"value":{"$ref":"#/$defs/t"}},"$defs":{"t":{"type":"array","items":{"$ref":"#/$defs/t"}}}}'),
+  ],
+  "one-of-schema": () => [tool("checked", `{"$defs":{${oneOfLevels(24)}},"properties":{"value":{"$ref":"#/$defs/l0"}}}`)],
+  "pattern-properties-schema": () => [
+    tool("checked", `{"patternProperties":{${items(1000, (index) => `"^(a|b|c)*${index}$":{"type":"number"}`)}}}`),
+  ],
+  "poisoned-schema": () => [tool("checked", '{"properties":{"x":{},"i\\\\":{},"x\\u0079":{"const":1}},"i\\\\":1,"\\u0069d":2}')],
+};
+
+export function listedTools(list: ToolList): string {
+  return `[${[...PLAIN, ...LISTS[list]()].join(",")}]`;
+}
+
+function tool(name: string, schema: string): string {
+  return `{"name":"${name}","inputSchema":${schema}}`;
+}
+
+function schemaOf(prefix: string, count: number): string {
+  return `{"type":"object","properties":{${items(count, (index) => `"${prefix}_${index}":{"type":"string"}`)}}}`;
+}
+
+/** Each level asks the next one twice. */
+function oneOfLevels(depth: number): string {
+  const level = (index: number): string =>
+    `"l${index}":{"oneOf":[{"$ref":"#/$defs/l${index + 1}"},{"allOf":[{"$ref":"#/$defs/l${index + 1}"},{"minLength":5}]}]}`;
+  return `${items(depth, level)},"l${depth}":{"type":"string"}`;
+}
+
+function items(count: number, item: (index: number) => string): string {
+  return Array.from({ length: count }, (_, index) => item(index)).join(",");
+}

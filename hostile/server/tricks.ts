@@ -1,0 +1,96 @@
+// What the server does to the sidecar when the attacker calls its tool `trick`. A trick is given the id of that call.
+
+import { say, sayLine, writeAll } from "../../chaos/server/output.ts";
+import { type Shape, shapeChunks } from "../shapes.ts";
+
+type Id = string | number;
+type Arguments = Readonly<Record<string, unknown>>;
+
+const TINY_LINES_AT_ONCE = 1000;
+
+export const TRICKS: Readonly<Record<string, (id: Id, args: Arguments) => void>> = {
+  /** One line of a shape and a length, as one kind of message. */
+  line: (id, { shape, as, bytes }) => {
+    writeLine(id, shape as Shape, String(as), Number(bytes));
+    if (as !== "result" && as !== "error" && as !== "content") done(id);
+  },
+  /** A line that does not end for so many bytes. */
+  endless: (id, { bytes }) => {
+    for (const chunk of shapeChunks("plain", Number(bytes))) writeAll(1, chunk);
+    writeAll(1, "\n");
+    done(id);
+  },
+  /** Many lines in few writes. */
+  tiny: (id, { line, count }) => {
+    const block = `${String(line)}\n`.repeat(TINY_LINES_AT_ONCE);
+    for (let written = 0; written < Number(count); written += TINY_LINES_AT_ONCE) writeAll(1, block);
+    done(id);
+  },
+  /** Notifications that go to all clients. */
+  flood: (id, { count, padding }) => {
+    const data = "f".repeat(Number(padding));
+    for (let index = 0; index < Number(count); index++) {
+      say({ method: "notifications/message", params: { level: "emergency", data: `${index} ${data}` } });
+    }
+    done(id);
+  },
+  /** An error whose data is nested. */
+  error: (id, { depth }) => {
+    writeAll(1, `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"error":{"code":-32000,"message":"no","data":`);
+    writeAll(1, "[".repeat(Number(depth)));
+    writeAll(1, `${"]".repeat(Number(depth))}}}\n`);
+  },
+  /** A result of many content items, or of few long ones. */
+  contents: (id, { count, length }) => {
+    const item = JSON.stringify({ type: "text", text: "t".repeat(Number(length)) });
+    writeAll(1, `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":{"content":[${item}`);
+    const block = `,${item}`.repeat(100);
+    for (let index = 0; index < Number(count); index += 100) writeAll(1, block);
+    writeAll(1, "]}}\n");
+  },
+  /** Answers a request of somebody else beside its own, by a second id. */
+  two_ids: (id, { members }) => {
+    for (let other = Number(id) - 20; other <= Number(id) + 20; other++) {
+      const ids = String(members).replaceAll("OWN", JSON.stringify(id)).replaceAll("OTHER", String(other));
+      sayLine(`{"jsonrpc":"2.0",${ids},"result":{"content":[{"type":"text","text":"of two"}]}}`);
+    }
+    done(id);
+  },
+  /** A line as it is, then the answer. */
+  say: (id, { line }) => {
+    sayLine(String(line).replaceAll("OWN", JSON.stringify(id)));
+    done(id);
+  },
+};
+
+function writeLine(id: Id, shape: Shape, as: string, bytes: number): void {
+  const [head, tail] = frame(id, as);
+  writeAll(1, head);
+  for (const chunk of shapeChunks(shape, bytes)) writeAll(1, chunk);
+  writeAll(1, `${tail}\n`);
+}
+
+function frame(id: Id, as: string): readonly [head: string, tail: string] {
+  const idText = JSON.stringify(id);
+  switch (as) {
+    case "result":
+      return [`{"jsonrpc":"2.0","id":${idText},"result":{"content":[{"type":"text","text":"x"}],"structuredContent":{"value":`, "}}}"];
+    case "content":
+      return [`{"jsonrpc":"2.0","id":${idText},"result":{"content":`, "}}"];
+    case "error":
+      return [`{"jsonrpc":"2.0","id":${idText},"error":{"code":-32000,"message":"no","data":`, "}}"];
+    case "notification":
+      return ['{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"emergency","data":', "}}"];
+    case "request":
+      return ['{"jsonrpc":"2.0","id":"r","method":"roots/list","params":{"value":', "}}"];
+    case "batch":
+      return ['[{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"emergency","data":1}},', "]"];
+    default:
+      // Noise: no message of JSON-RPC, or not even JSON.
+      return as === "text" ? ["noise ", ""] : ["", ""];
+  }
+}
+
+function done(id: Id): void {
+  say({ id, result: { content: [{ type: "text", text: "done" }] } });
+}

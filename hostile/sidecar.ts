@@ -1,0 +1,49 @@
+// The sidecar under attack, in little memory.
+
+import { randomBytes } from "node:crypto";
+import { join } from "node:path";
+import type { Adapter } from "../chaos/adapters.ts";
+import { SERVER_FILE, type ToolList } from "./contract.ts";
+
+const ROOT_DIR = join(import.meta.dirname, "..");
+export const TOKEN = randomBytes(24).toString("hex");
+
+/** Shorter than the defaults, so that each attack ends soon. */
+const TIMES = [
+  ["--request-timeout-ms", "20000"],
+  ["--hold-timeout-ms", "10000"],
+  ["--ready-timeout-ms", "10000"],
+  ["--drain-timeout-ms", "1000"],
+  ["--restart-backoff-ms", "50"],
+  ["--restart-max-ms", "1000"],
+  ["--reader-timeout-ms", "5000"],
+  ["--headers-timeout-ms", "3000"],
+  ["--body-timeout-ms", "10000"],
+].flat();
+
+export function sidecarUnderAttack(flags: readonly string[], tools: ToolList): Adapter {
+  return {
+    name: "claw",
+    packageDir: ROOT_DIR,
+    token: TOKEN,
+    // A secret of the server makes the sidecar look for it in all that it hands on.
+    environment: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN, API_KEY: "hostile-secret-0123456789" },
+    path: "/mcp",
+    healthPath: "/readyz",
+    statusPath: "/status",
+    notes: [],
+    isSubject: true,
+    nodeArgs: (port) => [
+      "--max-old-space-size=256",
+      join(ROOT_DIR, "dist", "main.js"),
+      "--addr",
+      `127.0.0.1:${port}`,
+      ...TIMES,
+      ...flags,
+      "--",
+      process.execPath,
+      SERVER_FILE,
+      tools,
+    ],
+  };
+}

@@ -1,0 +1,87 @@
+// One sidecar, its observer and one attack.
+
+import { rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Random } from "../chaos/random.ts";
+import { ServerProcesses } from "../chaos/server-processes.ts";
+import { WrapperProcess } from "../chaos/wrapper-process.ts";
+import type { Attack } from "./attack.ts";
+import { Attacker } from "./attacker.ts";
+import { within } from "./bounded.ts";
+import type { Observation } from "./contract.ts";
+import { Observer } from "./observer/observer.ts";
+import { sidecarUnderAttack, TOKEN } from "./sidecar.ts";
+import { Told } from "./told.ts";
+
+/** Of the bystander alone, so that what only comes from the start is over. */
+const WARM_UP_MS = 300;
+/** An attack that has not come to its end is cut off. */
+const ATTACK_LIMIT_MS = 45_000;
+const PROCESS_GRACE_MS = 5000;
+
+export interface Result {
+  readonly attack: Attack;
+  readonly told: string;
+  readonly breaches: readonly string[];
+  /** How the sidecar ended, if it did. */
+  readonly end: string | undefined;
+  readonly unhandledErrors: readonly string[];
+  readonly processesLeft: number;
+  readonly wasCutOff: boolean;
+  readonly observation: Observation;
+}
+
+export async function stage(attack: Attack, random: Random, logFile?: string): Promise<Result> {
+  using servers = new DisposableServers();
+  const { directory } = servers;
+  const wrapper = await WrapperProcess.start(sidecarUnderAttack(attack.flags ?? [], attack.tools ?? "plain"), directory, logFile);
+  const ended = new AbortController();
+  try {
+    const url = wrapper.endpoint.url.href;
+    const { pid, origin } = wrapper;
+    using observer = await Observer.start({ url, origin, token: TOKEN, pid, seed: random.integer(1, 1e9) });
+    await sleep(WARM_UP_MS);
+    const told = new Told();
+    const attacker = new Attacker(url, origin, TOKEN, told, ended.signal);
+    const running = attack.run({
+      attacker,
+      random,
+      setSwitch: (name, text) => writeFileSync(join(directory, name), text),
+      removeSwitch: (name) => rmSync(join(directory, name), { force: true }),
+    });
+    const wasCutOff =
+      (await within(
+        running.then(() => true),
+        ATTACK_LIMIT_MS,
+      )) !== true;
+    // What an attack throws is a fault of the harness.
+    if (!wasCutOff) await running;
+    const observation = await observer.report();
+    ended.abort();
+    const end = wrapper.endedByItself;
+    await wrapper.end();
+    const left = await servers.left(PROCESS_GRACE_MS);
+    const unhandledErrors = await wrapper.unhandledErrors();
+    return {
+      attack,
+      told: told.toString(),
+      breaches: told.breaches,
+      end,
+      unhandledErrors,
+      processesLeft: left.length,
+      wasCutOff,
+      observation,
+    };
+  } finally {
+    ended.abort();
+    await wrapper.end();
+  }
+}
+
+/** The directory goes in any case. */
+class DisposableServers extends ServerProcesses implements Disposable {
+  [Symbol.dispose](): void {
+    this.remove();
+  }
+}

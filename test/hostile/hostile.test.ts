@@ -1,0 +1,12 @@
+import { expect, it } from "vitest";
+import { runHostile } from "../../hostile/hostile-run.ts";
+import { formatMisses, formatTable } from "../../hostile/table.ts";
+import { SEED } from "../support/seed.ts";
+
+const DURATION_MS = 60_000;
+
+it("the sidecar survives a minute of attacks, and a bystander loses and mixes up nothing", async () => {
+  const results = await runHostile({ seed: SEED, durationMs: DURATION_MS });
+  process.stdout.write(`seed ${SEED}\n${formatTable(results)}\n`);
+  expect(formatMisses(results)).toBe("");
+});
