@@ -18,6 +18,7 @@ import { Told } from "./told.ts";
 const WARM_UP_MS = 300;
 /** An attack that has not come to its end is cut off. */
 const ATTACK_LIMIT_MS = 45_000;
+const END_NEWS_MS = 2000;
 const PROCESS_GRACE_MS = 5000;
 
 export interface Result {
@@ -59,6 +60,8 @@ export async function stage(attack: Attack, random: Random, logFile?: string): P
     if (!wasCutOff) await running;
     const observation = await observer.report();
     ended.abort();
+    // Of an end this process may hear later than those who lost their connections.
+    if (!observation.isServedAfterwards) await sleep(END_NEWS_MS);
     const end = wrapper.endedByItself;
     await wrapper.end();
     const left = await servers.left(PROCESS_GRACE_MS);

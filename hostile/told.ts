@@ -31,7 +31,7 @@ export class Told {
     const sorted = [...this.#counts].sort(([, left], [, right]) => right - left);
     const shown = sorted.slice(0, SHOWN).map(([what, count]) => (count === 1 ? what : `${count}× ${what}`));
     if (sorted.length > SHOWN) shown.push(`${sorted.length - SHOWN} more`);
-    return shown.join(", ");
+    return shown.length === 0 ? "nothing" : shown.join(", ");
   }
 
   #addBreach(what: string): void {

@@ -7,6 +7,7 @@ import type { Attacker } from "../attacker.ts";
 
 const CONNECTIONS = 1000;
 
+const FLOOD_URI = "file:///flood";
 const PING = '{"jsonrpc":"2.0","id":5,"method":"ping"}';
 
 /** Writes this on connections of their own, and reads one reply of each. */
@@ -145,9 +146,11 @@ export const HTTP_ATTACKS: readonly Attack[] = [
   http("50 GET streams that are not read, 200 MB of notifications", async ({ attacker }) => {
     for (let index = 0; index < 50; index++) {
       await attacker.open();
+      await attacker.quietly({ jsonrpc: "2.0", id: 2, method: "resources/subscribe", params: { uri: FLOOD_URI } });
       await openUnread(attacker, attacker.head(["Accept: text/event-stream"], {}, "GET").replace(/^Accept: application.*\r\n/m, ""));
     }
-    for (let round = 0; round < 20; round++) await attacker.callTool("trick", { trick: "flood", count: 100, padding: 100_000 });
+    for (let round = 0; round < 20; round++)
+      await attacker.callTool("trick", { trick: "flood", uri: FLOOD_URI, count: 50, padding: 100_000 });
   }),
   http("8 answers of 20 MiB that are not read", async ({ attacker }) => {
     const message = {

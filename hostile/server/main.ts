@@ -42,8 +42,8 @@ function onLine(line: string): void {
 function readHead(line: string): Message {
   const head = line.slice(0, 1000);
   const id = /"id":(?<id>-?\d+|"[^"]*")/.exec(head)?.groups?.["id"];
-  const method = /"method":"(?<method>[^"]*)"/.exec(head)?.groups?.["method"];
-  const name = /"name":"(?<name>[^"]*)"/.exec(head)?.groups?.["name"];
+  const method = /"method":"(?<method>[^"]*)/.exec(head)?.groups?.["method"];
+  const name = /"name":"(?<name>[^"]*)/.exec(head)?.groups?.["name"];
   return {
     ...(id === undefined ? {} : { id: JSON.parse(id) as string | number }),
     ...(method === undefined ? {} : { method }),
@@ -83,7 +83,7 @@ function onInitialize(id: string | number, params: Message["params"]): void {
     id,
     result: {
       protocolVersion: params?.["protocolVersion"],
-      capabilities: { tools: { listChanged: true }, logging: {}, resources: { subscribe: true } },
+      capabilities: { tools: { listChanged: true }, logging: {}, resources: { subscribe: true, listChanged: true } },
       serverInfo: { name: "hostile", version: "1.0.0" },
     },
   });

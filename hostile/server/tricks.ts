@@ -26,11 +26,12 @@ export const TRICKS: Readonly<Record<string, (id: Id, args: Arguments) => void>>
     for (let written = 0; written < Number(count); written += TINY_LINES_AT_ONCE) writeAll(1, block);
     done(id);
   },
-  /** Notifications that go to all clients. */
-  flood: (id, { count, padding }) => {
-    const data = "f".repeat(Number(padding));
+  /** Notifications that go to all who have subscribed, and to all. */
+  flood: (id, { uri, count, padding }) => {
+    const title = "f".repeat(Number(padding));
     for (let index = 0; index < Number(count); index++) {
-      say({ method: "notifications/message", params: { level: "emergency", data: `${index} ${data}` } });
+      say({ method: "notifications/resources/updated", params: { uri, title } });
+      say({ method: "notifications/resources/list_changed", params: { _meta: { title } } });
     }
     done(id);
   },
