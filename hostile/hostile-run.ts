@@ -1,6 +1,7 @@
 // Many attacks, one after the other.
 
 import { Random } from "../chaos/random.ts";
+import type { Attack } from "./attack.ts";
 import { FIRST_ATTACKS, OTHER_ATTACKS } from "./attacks/all.ts";
 import { type Result, stage } from "./stage.ts";
 
@@ -24,9 +25,31 @@ export async function runHostile({ seed, durationMs, only, logFile, onResult }: 
   const results: Result[] = [];
   for (const attack of attacks) {
     if (performance.now() > endAtMs) break;
-    const result = await stage(attack, random.fork(), logFile);
+    const result = await stage(attack, random.fork(), logFile).catch((error: unknown) => notStaged(attack, error));
     onResult?.(result);
     results.push(result);
   }
   return results;
+}
+
+/** A sidecar that does not even get ready, or an attack that fails itself, is a bar missed; the other attacks go on. */
+function notStaged(attack: Attack, error: unknown): Result {
+  return {
+    attack,
+    told: "nothing",
+    breaches: [`not carried out: ${error instanceof Error ? error.message : String(error)}`],
+    end: undefined,
+    unhandledErrors: [],
+    processesLeft: 0,
+    wasCutOff: false,
+    observation: {
+      gapMs: 0,
+      clockGapMs: 0,
+      questions: 0,
+      unanswered: 0,
+      peakRssBytes: 0,
+      calls: { ok: 0, refused: {}, lost: 0, crossed: 0, examples: [] },
+      isServedAfterwards: false,
+    },
+  };
 }
