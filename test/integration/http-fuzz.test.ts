@@ -6,12 +6,12 @@ import { ERROR_CATALOG } from "../../src/errors.ts";
 import { RawClient } from "../support/http-client.ts";
 import { connectionBytes, PLACEHOLDERS } from "../support/http-fuzz-requests.ts";
 import { parseResponses, type WireResponse } from "../support/http-responses.ts";
+import { SEED } from "../support/seed.ts";
 import { isAlive, Sidecar } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";
 
-/** `FUZZ_RUNS=1000 FUZZ_SEED=7 vitest run …` for a longer run, or another one. */
+/** `FUZZ_RUNS=1000 TEST_SEED=7 vitest run …` for a longer run, or another one. */
 const RUNS = Number(process.env["FUZZ_RUNS"] ?? 25);
-const SEED = Number(process.env["FUZZ_SEED"] ?? 20_260_801);
 /** At the same time: most of the time of a run is spent on waiting for bounds. */
 const CONNECTIONS = 40;
 /** So long a connection may stay that was told to close, on a busy machine. */
@@ -30,6 +30,14 @@ const FLAGS = [
  * shorter than its length takes the first of it; what is left of it then is no HTTP.
  */
 const LAST = `GET /livez HTTP/1.1\r\nHost: localhost\r\nX-Padding: ${"x".repeat(500)}\r\nConnection: close\r\n\r\n`;
+/** A body that never ends: what is made up hardly ever stays that far from any other fault. */
+const UNFINISHED = `${[
+  "POST /mcp HTTP/1.1",
+  "Host: localhost",
+  "Content-Type: application/json",
+  "Accept: application/json, text/event-stream",
+  "Content-Length: 5000",
+].join("\r\n")}\r\n\r\n{`;
 const EVENT_STREAM = "Content-Type: text/event-stream";
 
 /** Sends these bytes and reads until the server ends the connection, or an event stream begins, which never ends. */
@@ -114,6 +122,7 @@ describe("the endpoint under requests that nobody should send", () => {
         }
       };
 
+      await send(UNFINISHED);
       const connections = fc.array(connectionBytes, { minLength: CONNECTIONS, maxLength: CONNECTIONS });
       await fc.assert(
         fc.asyncProperty(connections, async (cases) => {
