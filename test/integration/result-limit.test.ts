@@ -190,7 +190,7 @@ describe("a sidecar that limits results", () => {
 
 describe("a result limit", () => {
   it("counts the comments on a stream that was begun by silence", async () => {
-    await using sidecar = await Sidecar.start({ flags: [...LIMITED, "--stream-after-ms", "1", "--keep-alive-ms", "2"] });
+    await using sidecar = await Sidecar.start({ flags: [...LIMITED, "--stream-after-ms", "1", "--keep-alive-ms", "20"] });
     const [client, control] = [await sidecar.client(), await sidecar.client()];
     const replied = client.post(call("hang", {}));
     const [wireId] = await waitForHanging(control, 1);
