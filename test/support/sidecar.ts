@@ -16,6 +16,8 @@ export const EXAMPLE = `${ROOT}examples/echo-server/server.js`;
 /** Only a hang reaches it. */
 const WAIT_TIMEOUT_MS = 20_000;
 const REAP_TIMEOUT_MS = 5000;
+/** Whether an answer comes as JSON or as a stream must not depend on how fast the machine is; tests of the form choose it. */
+const NO_SLOW_STREAM = { CLAW_MCP_STDIO_STREAM_AFTER_MS: "60000" };
 
 export type LogLine = Readonly<Record<string, unknown>> & { readonly msg: string };
 
@@ -86,7 +88,7 @@ export class Sidecar implements AsyncDisposable {
           ...(command ?? [process.execPath, FIXTURE, mode, ...fixtureArgs]),
         ],
         {
-          env: { ...process.env, ...env },
+          env: { ...NO_SLOW_STREAM, ...process.env, ...env },
           stdio: ["ignore", "pipe", "pipe"],
         },
       ),
