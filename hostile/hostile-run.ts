@@ -2,7 +2,7 @@
 
 import { Random } from "../chaos/random.ts";
 import type { Attack } from "./attack.ts";
-import { FIRST_ATTACKS, OTHER_ATTACKS } from "./attacks/all.ts";
+import { ALL_ATTACKS, shuffledAttacks } from "./attacks/all.ts";
 import { type Result, stage } from "./stage.ts";
 
 export interface RunOptions {
@@ -18,8 +18,8 @@ export interface RunOptions {
 /** With a limit of time the seed decides which attacks are made behind the first ones. */
 export async function runHostile({ seed, durationMs, only, logFile, onResult }: RunOptions): Promise<Result[]> {
   const random = new Random(seed);
-  const others = durationMs === undefined ? OTHER_ATTACKS : random.shuffled(OTHER_ATTACKS);
-  const attacks = [...FIRST_ATTACKS, ...others].filter(({ name }) => name.includes(only ?? ""));
+  const planned = durationMs === undefined ? ALL_ATTACKS : shuffledAttacks(random);
+  const attacks = planned.filter(({ name }) => name.includes(only ?? ""));
   if (attacks.length === 0) throw new Error(`no attack is named ${only}`);
   const endAtMs = performance.now() + (durationMs ?? Number.POSITIVE_INFINITY);
   const results: Result[] = [];

@@ -1,10 +1,11 @@
+import type { Random } from "../../chaos/random.ts";
 import type { Attack } from "../attack.ts";
 import { ARGUMENT_ATTACKS, LIST_ATTACKS } from "./arguments.ts";
 import { BODY_ATTACKS } from "./bodies.ts";
 import { HTTP_ATTACKS } from "./http.ts";
 import { ERROR_ATTACKS, LINE_ATTACKS } from "./lines.ts";
 import { NAME_ATTACKS } from "./names.ts";
-import { POISON_ATTACKS } from "./poison.ts";
+import { afterPoison, ENVELOPE_ATTACKS, HIDDEN_ID_ATTACKS } from "./poison.ts";
 import { RESULT_ATTACKS } from "./results.ts";
 
 /** What the machine itself does to the figures. */
@@ -16,10 +17,9 @@ const NOTHING: Attack = {
   },
 };
 
-/** In every run, however short. */
-export const FIRST_ATTACKS: readonly Attack[] = [NOTHING, ...POISON_ATTACKS];
+const SHORT_RUN_PLACES = 3;
 
-export const OTHER_ATTACKS: readonly Attack[] = [
+const OTHER_ATTACKS: readonly Attack[] = [
   ...BODY_ATTACKS,
   ...ERROR_ATTACKS,
   ...LINE_ATTACKS,
@@ -28,4 +28,14 @@ export const OTHER_ATTACKS: readonly Attack[] = [
   ...LIST_ATTACKS,
   ...RESULT_ATTACKS,
   ...HTTP_ATTACKS,
-];
+].map(afterPoison);
+
+export const ALL_ATTACKS: readonly Attack[] = [NOTHING, ...ENVELOPE_ATTACKS, ...HIDDEN_ID_ATTACKS, ...OTHER_ATTACKS];
+
+/** The poison in every run, however short: all that it may hide, and ids from some of the places that it may come from. */
+export function shuffledAttacks(random: Random): readonly Attack[] {
+  const places = random.shuffled(HIDDEN_ID_ATTACKS);
+  const first = places.splice(0, SHORT_RUN_PLACES);
+  const others = random.shuffled([...places, ...OTHER_ATTACKS]);
+  return [NOTHING, ...first, ...ENVELOPE_ATTACKS, ...others];
+}

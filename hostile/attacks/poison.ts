@@ -61,7 +61,7 @@ async function sendHidden({ attacker }: Scene): Promise<void> {
   }
 }
 
-const hiddenIds: readonly Attack[] = Object.entries(PLACES).map(([place, put]) => ({
+export const HIDDEN_ID_ATTACKS: readonly Attack[] = Object.entries(PLACES).map(([place, put]) => ({
   name: `poison: hidden ids, after poison in ${place}`,
   run: async (scene) => {
     await scene.attacker.open();
@@ -192,4 +192,16 @@ const schema: Attack = {
   },
 };
 
-export const POISON_ATTACKS: readonly Attack[] = [...hiddenIds, envelope, argumentCheck, repeated, twoIds, schema];
+export const ENVELOPE_ATTACKS: readonly Attack[] = [envelope, argumentCheck, repeated, twoIds, schema];
+
+/** The same attack on a sidecar whose engine has met the poison. */
+export function afterPoison(attack: Attack): Attack {
+  return {
+    ...attack,
+    run: async (scene) => {
+      await scene.attacker.open();
+      await PLACES["params of ping"]?.(scene);
+      await attack.run(scene);
+    },
+  };
+}
