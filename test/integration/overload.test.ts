@@ -71,9 +71,9 @@ describe("overload", () => {
     await using sidecar = await Sidecar.start({ flags: ["--max-body-bytes", "16777216"] });
     const client = await sidecar.client();
     const before = residentBytes(sidecar);
-    const length = 8_000_000;
+    const length = 3_000_000;
     // As most clients choose them: a part of the text that is longer than what is always copied.
-    const ids = Array.from({ length: 40 }, () => randomUUID());
+    const ids = Array.from({ length: 60 }, () => randomUUID());
     const calls: Promise<HttpReply>[] = [];
     for (const id of ids) {
       const params = { name: "hang", arguments: { padding: "p".repeat(length) }, _meta: { progressToken: `token of ${id}` } };
@@ -103,7 +103,8 @@ describe("overload", () => {
 
   it("refuses requests beyond MAX_QUEUED_BYTES when the server stops reading", async () => {
     const maxQueued = 500_000;
-    const flags = ["--max-queued-bytes", String(maxQueued), "--request-timeout-ms", "600"];
+    // All have come before the first of them is given up.
+    const flags = ["--max-queued-bytes", String(maxQueued), "--request-timeout-ms", "5000"];
     await using sidecar = await Sidecar.start({ flags });
     const client = await sidecar.client();
     await client.toolText("stop_reading");
@@ -180,8 +181,9 @@ describe("overload", () => {
       "600000",
       "--max-queued-bytes",
       "250000",
+      // All have come before the first of them is given up.
       "--hold-timeout-ms",
-      "300",
+      "3000",
     ];
     await using sidecar = await Sidecar.start({ flags });
     const client = await sidecar.client();
@@ -222,7 +224,7 @@ describe("overload", () => {
     { how: "reads again", inGeneration: ["x-vendor/large", "notifications/cancelled"] },
   ])("never sends a request that was given up before it was written, when the server $how", async ({ how, inGeneration }) => {
     await using directory = await TempDir.create();
-    await using sidecar = await Sidecar.start({ flags: [...QUICK_RESTART, "--request-timeout-ms", "600"] });
+    await using sidecar = await Sidecar.start({ flags: [...QUICK_RESTART, "--request-timeout-ms", "3000"] });
     const client = await sidecar.client();
     const path = directory.file("read");
     await client.toolText("pause_reading", { path });
