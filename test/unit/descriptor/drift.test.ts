@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { readDescription } from "../../../src/descriptor/descriptor.ts";
 import { changedParts, compareTools, type DriftKind, fingerprintOf, type ToolDrift } from "../../../src/descriptor/drift.ts";
 import type { JsonObject } from "../../../src/jsonrpc/message.ts";
+import { cpuMsOf } from "../../support/cpu-time.ts";
 import { listedTool, listedTools, nested, reviewedTool, stored, withKeysReversed } from "../support/listed-tools.ts";
 
 const SCHEMA = { type: "object", properties: { limit: { type: "integer", maximum: 100 } }, required: ["limit", "query"] };
@@ -142,9 +143,7 @@ describe("compareTools", () => {
   it("compares ten thousand tools in less than a second", () => {
     const tools = Array.from({ length: 10_000 }, (_, index) => reviewedTool({ name: `tool-${index}`, inputSchema: SCHEMA }));
     const live = tools.map((tool, index): JsonObject => ({ ...tool, description: index % 2 === 0 ? "Other." : tool.description }));
-    const startedAtMs = performance.now();
-    expect(compareTools(tools, live)).toHaveLength(5000);
-    expect(performance.now() - startedAtMs).toBeLessThan(1000);
+    expect(cpuMsOf(() => expect(compareTools(tools, live)).toHaveLength(5000))).toBeLessThan(1000);
   });
 });
 

@@ -2,6 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { isJsonObject, type JsonObject } from "../../../src/jsonrpc/message.ts";
 import { filterToolsList } from "../../../src/policy/tool-list-answer.ts";
+import { cpuMsOf } from "../../support/cpu-time.ts";
 import { nodeOf, poisonEngine, referenceValue } from "../support/json-reference.ts";
 import { keyText, memberText, objectText, otherMembers, valueText, whitespace } from "../../support/json-text.ts";
 
@@ -161,9 +162,8 @@ describe("the answer to tools/list", () => {
     );
     const body = listOf(...tools);
     expect(body.length).toBeGreaterThan(9_500_000);
-    const startMs = performance.now();
-    const answer = filtered(body);
-    expect(performance.now() - startMs).toBeLessThan(1000);
+    let answer: unknown;
+    expect(cpuMsOf(() => (answer = filtered(body)))).toBeLessThan(1000);
     expect(answer).toBe(listOf(...tools.filter((_, index) => index % 2 === 0)));
   });
 

@@ -1,6 +1,7 @@
 import { CallToolResultSchema, CreateTaskResultSchema, JSONRPCErrorSchema } from "@modelcontextprotocol/sdk/types.js";
 import { describe, expect, it } from "vitest";
 import { limitBody } from "../../../../src/policy/results/result-limit.ts";
+import { cpuMsOf } from "../../../support/cpu-time.ts";
 
 interface TextItem {
   readonly type: string;
@@ -263,10 +264,5 @@ describe("limitBody", () => {
 });
 
 function leastMs(run: () => void): number {
-  const durations = [1, 2, 3].map(() => {
-    const startMs = performance.now();
-    run();
-    return performance.now() - startMs;
-  });
-  return Math.min(...durations);
+  return Math.min(...[1, 2, 3].map(() => cpuMsOf(run)));
 }
