@@ -38,25 +38,16 @@ const TOO_MUCH_QUEUED = "too much is waiting to be read by it";
 export class Dispatch {
   readonly calls: CallTable;
   readonly turns: Turns;
-  readonly #upstream: Upstream;
-  readonly #limits: LaneLimits;
-  readonly #retries: Retries;
-  readonly #counters: Counters;
-  readonly #log: Log;
-  readonly #nowMs: () => number;
+  readonly #options: DispatchOptions;
   readonly #checks: CallChecks;
   readonly #vainWaits: VainWaits;
   readonly #defects: Defects;
   readonly #sweep: DeadlineSweep;
   readonly #silence: DeadlineSweep;
 
-  constructor({ upstream, limits, retries, counters, log, nowMs, onDue }: DispatchOptions) {
-    this.#upstream = upstream;
-    this.#limits = limits;
-    this.#retries = retries;
-    this.#counters = counters;
-    this.#log = log;
-    this.#nowMs = nowMs;
+  constructor(options: DispatchOptions) {
+    const { upstream, limits, retries, counters, log, nowMs, onDue } = options;
+    this.#options = options;
     this.turns = new Turns({
       maxHeld: limits.maxHeldRequests,
       maxInFlight: limits.maxInFlight,
@@ -67,8 +58,7 @@ export class Dispatch {
     this.#checks = new CallChecks({ send: (call) => this.#send(call), answer: (call, verdict) => this.calls.answer(call, verdict) });
     this.#vainWaits = new VainWaits({ upstream, turns: this.turns, retries, maxInFlight: limits.maxInFlight });
     this.calls = new CallTable({ upstream, turns: this.turns, retries, counters, log, nowMs });
-    const defects = new Defects(log, counters);
-    this.#defects = defects;
+    const defects = (this.#defects = new Defects(log, counters));
     this.#sweep = new DeadlineSweep(nowMs, defects, (atMs) => Math.min(onDue(atMs), this.calls.expire(atMs), this.turns.expire(atMs)));
     this.#silence = new DeadlineSweep(nowMs, defects, (atMs) => this.calls.keepAlive(atMs, limits.streamAfterMs));
   }
@@ -79,13 +69,13 @@ export class Dispatch {
 
   /** @returns why a request of this session, with this text, cannot be taken now, if it cannot. */
   refusal(session: Session, text: string): SidecarError | undefined {
-    const { maxSessionRequests } = this.#limits;
+    const { maxSessionRequests } = this.#options.limits;
     return session.callsInFlight < maxSessionRequests ? this.roomError(text) : sessionOverloaded(maxSessionRequests);
   }
 
   /** Answers a request that was not accepted. */
   refuse(exchange: Exchange, error: SidecarError): void {
-    this.#counters.countRefusal(error.code);
+    this.#options.counters.countRefusal(error.code);
     exchange.fail(error);
   }
 
@@ -97,7 +87,7 @@ export class Dispatch {
   /** Puts a request on its way. It is refused where it can neither be sent nor held. */
   carry(session: Call["session"], exchange: Exchange, request: RequestMessage, onSettled: Call["onSettled"], terms?: CallTerms): void {
     const { method } = request;
-    const { requestTimeoutMs, holdTimeoutMs, streamAfterMs } = this.#limits;
+    const { requestTimeoutMs, holdTimeoutMs, streamAfterMs } = this.#options.limits;
     const timeoutMs = terms?.timeoutMs ?? requestTimeoutMs;
     const wireId = this.calls.mintId();
     // What waits for a slot must leave the server time to answer: else nothing is answered in time, and a hung server cannot be told.
@@ -116,7 +106,7 @@ export class Dispatch {
       text,
       // Counted where it is in one piece: the other one has been joined from parts. Other than an id, they differ in ASCII only.
       byteLength: Buffer.byteLength(request.text) + text.length - request.text.length,
-      isKept: session !== undefined && this.#retries.mayRepeat(method),
+      isKept: session !== undefined && this.#options.retries.mayRepeat(method),
       state: "queued",
       sentAtMs: undefined,
       progressTokenText: progressTokenText(request),
@@ -138,7 +128,7 @@ export class Dispatch {
         this.refuse(exchange, this.#vainWaits.noTurn(call.slots));
         return onSettled?.(false);
       }
-      if (call.takesSlot) this.#counters.requests.held++;
+      if (call.takesSlot) this.#options.counters.requests.held++;
     }
     this.calls.add(call);
     exchange.onDisconnect = () => this.#defects.guard("client disconnect", () => this.calls.giveUp(call, "client disconnected", "unread"));
@@ -160,11 +150,11 @@ export class Dispatch {
       byteLength: Buffer.byteLength(text),
       isKept: false,
       state: "queued",
-      expiresAtMs: this.#nowMs() + this.#limits.holdTimeoutMs,
-      release: () => this.#upstream.send(line),
+      expiresAtMs: this.#options.nowMs() + this.#options.limits.holdTimeoutMs,
+      release: () => this.#options.upstream.send(line),
       refuse: () => {
-        this.#counters.dropped.clientNotifications++;
-        this.#log.warn({ method: shorten(method) }, "client notification dropped: the mcp server was not ready in time");
+        this.#options.counters.dropped.clientNotifications++;
+        this.#options.log.warn({ method: shorten(method) }, "client notification dropped: the mcp server was not ready in time");
       },
     };
     if (this.turns.isReady && !this.turns.hasFlow(session)) line.release();
@@ -185,8 +175,9 @@ export class Dispatch {
     terms?: CallTerms,
   ): void {
     const request = readMessage(JSON.stringify({ jsonrpc: "2.0", id: 0, method, params }));
-    const onFailed = (reason: string): void => this.#log.warn({ method, reason }, "own request failed");
-    if (request.kind === "request") this.carry(undefined, new OwnExchange(this.#nowMs(), onFailed, onResult), request, onSettled, terms);
+    const onFailed = (reason: string): void => this.#options.log.warn({ method, reason }, "own request failed");
+    if (request.kind === "request")
+      this.carry(undefined, new OwnExchange(this.#options.nowMs(), onFailed, onResult), request, onSettled, terms);
   }
 
   /**
@@ -197,7 +188,7 @@ export class Dispatch {
    */
   sendOwn(text: string): boolean {
     if (!this.#hasRoomFor(text)) return false;
-    this.#upstream.send(outgoing(text));
+    this.#options.upstream.send(outgoing(text));
     return true;
   }
 
@@ -209,10 +200,10 @@ export class Dispatch {
   /** The server is gone; what it cannot have seen waits for the next one, and behind what is sent to that one once more. */
   onLost(unwritten: readonly Outgoing[]): void {
     const carried = [...this.calls.takeRepeated(), ...unwritten.filter(isCarriedLine), ...this.#checks.takeAll()];
-    const expiresAtMs = this.#nowMs() + this.#limits.holdTimeoutMs;
+    const expiresAtMs = this.#options.nowMs() + this.#options.limits.holdTimeoutMs;
     for (const line of carried) line.expiresAtMs = expiresAtMs;
     this.turns.close(carried);
-    if (this.#upstream.status().state === "failed") this.turns.refuseAll();
+    if (this.#options.upstream.status().state === "failed") this.turns.refuseAll();
   }
 
   /** Ends everything that is held, and all timers. */
@@ -229,26 +220,26 @@ export class Dispatch {
   #sendHeld(call: Call): void {
     if (call.repeat === "due") {
       call.repeat = "done";
-      this.#counters.requests.repeated++;
+      this.#options.counters.requests.repeated++;
     }
     this.#checks.admit(call);
   }
 
   /** A body, or a wait, may have taken all of the request's time: what nobody will wait for is not sent. */
   #send(call: Call): void {
-    const nowMs = this.#nowMs();
+    const nowMs = this.#options.nowMs();
     if (nowMs >= call.deadlineMs) return this.calls.timeOut(call);
     call.sentAtMs = nowMs;
-    this.#upstream.send(call);
+    this.#options.upstream.send(call);
   }
 
   get #queuedBytes(): number {
-    return this.#upstream.queuedLength + this.turns.queuedLength + this.#checks.queuedLength;
+    return this.#options.upstream.queuedLength + this.turns.queuedLength + this.#checks.queuedLength;
   }
 
   #hasRoomFor(text: string): boolean {
     const queuedBytes = this.#queuedBytes;
-    const roomBytes = this.#limits.maxQueuedBytes - queuedBytes;
+    const roomBytes = this.#options.limits.maxQueuedBytes - queuedBytes;
     // A UTF-16 unit is three bytes at most: counted only where that would be too much.
     return queuedBytes === 0 || text.length * 3 <= roomBytes || Buffer.byteLength(text) <= roomBytes;
   }

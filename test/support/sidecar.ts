@@ -9,7 +9,7 @@ import { RawClient } from "./http-client.ts";
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 export const MAIN = `${ROOT}dist/main.js`;
 /** A module that is loaded first. */
-export const POISON = new URL("poison.js", import.meta.url).href;
+const POISON = new URL("poison.js", import.meta.url).href;
 export const FIXTURE = `${ROOT}test/fixtures/stdio-server.ts`;
 export const EXAMPLE = `${ROOT}examples/echo-server/server.js`;
 

@@ -4,7 +4,7 @@ import { findElements } from "../../../src/json/find.ts";
 import { parseJson, readValue } from "../../../src/json/values.ts";
 import { allMembers, nodeOf, poisonEngine, readReference, valueOf } from "../support/json-reference.ts";
 import { RandomJson } from "../support/random-json.ts";
-import { TEST_SEED } from "../support/seed.ts";
+import { SEED } from "../../support/seed.ts";
 
 const CASES = 10_000;
 const NAMES = ["id", "name", "x", "__proto__", "constructor", "0", "1", "10", "length", "toString"];
@@ -17,18 +17,18 @@ function spelled(value: unknown): string {
 /** Calls `check` with each of the random texts. */
 function forRandomTexts(check: (text: string, random: Random) => void): void {
   for (let index = 0; index < CASES; index++) {
-    const random = new Random(TEST_SEED + index);
+    const random = new Random(SEED + index);
     const text = new RandomJson(random, NAMES).text();
     try {
       check(text, random);
     } catch (error) {
-      throw new Error(`TEST_SEED=${TEST_SEED}, case ${index}: ${text}`, { cause: error });
+      throw new Error(`TEST_SEED=${SEED}, case ${index}: ${text}`, { cause: error });
     }
   }
 }
 
 describe("a value that is read from text", () => {
-  it(`is that of JSON.parse for any text without an escaped name (TEST_SEED=${TEST_SEED})`, { timeout: 120_000 }, () => {
+  it(`is that of JSON.parse for any text without an escaped name (TEST_SEED=${SEED})`, { timeout: 120_000 }, () => {
     let count = 0;
     forRandomTexts((text) => {
       if (allMembers(nodeOf(text)).some(({ nameText }) => nameText.includes("\\"))) return;
@@ -41,7 +41,7 @@ describe("a value that is read from text", () => {
   });
 
   it(
-    `is that of each name read by itself for any other, also when the engine is poisoned (TEST_SEED=${TEST_SEED})`,
+    `is that of each name read by itself for any other, also when the engine is poisoned (TEST_SEED=${SEED})`,
     { timeout: 120_000 },
     () => {
       let misread = 0;
