@@ -78,7 +78,7 @@ export const ARGUMENT_ATTACKS: readonly Attack[] = [
 
 const LISTS: readonly ToolList[] = ["many-tools", "large-tool", "deep-schema", "wide-schema"];
 /** Names that a rule has to be matched with. */
-const NAMES = Array.from({ length: 2000 }, (_, index) => `*a*b*${index}*`).join(",");
+const NAMES = Array.from({ length: 500 }, (_, index) => `*a*b*${index}*`).join(",");
 
 export const LIST_ATTACKS: readonly Attack[] = LISTS.flatMap((tools) =>
   [[], ENFORCE, ["--allow-tools", `echo,wire_id,trick,${NAMES}`], ["--max-result-bytes", "16384", "--retry", "read-only"]].map((flags) => ({

@@ -164,9 +164,15 @@ export const onOff: ValueKind<boolean> = {
 /** A tool's name, in which `*` stands for any characters and `?` for one. */
 const NAME_PATTERN = /^[^\s,=]+$/;
 
+/** Each has to be compared with each of the ten thousand tools that a server may list. */
+const MAX_PATTERNS = 500;
+
 export const toolNames: ValueKind<readonly string[]> = {
-  allowed: "names of tools, several separated by commas, * for any characters and ? for one",
-  parse: (text) => parseList(text, (item) => (NAME_PATTERN.test(item) ? item : undefined)),
+  allowed: `names of tools, several separated by commas, * for any characters and ? for one, in at most ${MAX_PATTERNS} of them`,
+  parse: (text) => {
+    const names = parseList(text, (item) => (NAME_PATTERN.test(item) ? item : undefined));
+    return names !== undefined && names.filter((name) => /[*?]/.test(name)).length <= MAX_PATTERNS ? names : undefined;
+  },
 };
 
 /** A number for the tools whose names match. */

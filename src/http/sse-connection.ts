@@ -7,6 +7,10 @@ const RETRY_MS = 1000;
 
 /** What a reader may be behind before it is given up. What it missed stays for replay. */
 const MAX_UNREAD_BYTES = 16 * 1024 * 1024;
+/** What all readers together may be behind; beyond it, the one that is furthest behind is given up. */
+const MAX_ALL_UNREAD_BYTES = 64 * 1024 * 1024;
+/** A reader that is behind by less needs no look at the others. */
+const SMALL_UNREAD_BYTES = 64 * 1024;
 
 const SSE_HEADERS = {
   "Content-Type": "text/event-stream",
@@ -18,13 +22,16 @@ const SSE_HEADERS = {
 /** An HTTP response that carries server-sent events. */
 export class SseConnection implements EventSink {
   readonly #response: ServerResponse;
+  readonly #onBehind: () => void;
   #isCorked = false;
   #isReplaying = false;
   /** By how much more a reader may be behind until it has read everything: for what came at once, and could not be read so fast. */
   #allowedBytes = 0;
 
-  constructor(response: ServerResponse, headers?: Readonly<Record<string, string>>) {
+  /** @param onBehind called when there is more to be read than a little; it may give this reader up. */
+  constructor(response: ServerResponse, onBehind: () => void, headers?: Readonly<Record<string, string>>) {
     this.#response = response;
+    this.#onBehind = onBehind;
     // The id to come back with goes out with the headers: a connection that breaks between the two could not be resumed.
     this.#cork();
     response.writeHead(200, { ...SSE_HEADERS, ...headers });
@@ -59,6 +66,15 @@ export class SseConnection implements EventSink {
     this.#allowedBytes = this.#response.writableLength;
   }
 
+  get unreadBytes(): number {
+    return this.#response.destroyed ? 0 : this.#response.writableLength;
+  }
+
+  /** Its reader is too far behind. What it missed stays for replay. */
+  giveUp(): void {
+    this.#response.destroy();
+  }
+
   end(isOvertaken = false): void {
     // Its reader may never read again; the memory and the socket would be held for as long.
     if (isOvertaken && this.#response.writableLength > 0) this.#response.destroy();
@@ -72,6 +88,8 @@ export class SseConnection implements EventSink {
       this.#response.destroy();
       return false;
     }
+    if (unreadBytes > SMALL_UNREAD_BYTES) this.#onBehind();
+    if (this.#response.destroyed) return false;
     this.#write(`${fields}\ndata: ${toOneLine(text)}\n\n`);
     // A single message may be longer than all that a reader may be behind.
     this.#allowedBytes = Math.max(this.#allowedBytes, this.#response.writableLength - unreadBytes);
@@ -113,11 +131,23 @@ export class SseConnections {
 
   /** Answers with a stream; the connection belongs to it until it is closed. */
   open(response: ServerResponse, headers?: Readonly<Record<string, string>>): SseConnection {
-    const connection = new SseConnection(response, headers);
+    const connection = new SseConnection(response, () => this.#limitUnread(), headers);
     this.#open.add(connection);
     response.once("close", () => this.#onClosed(connection));
     this.#timer ??= setInterval(() => this.#keepAlive(), this.#keepAliveMs).unref();
     return connection;
+  }
+
+  /** A server may send to all of them, and nobody may be reading. */
+  #limitUnread(): void {
+    let allBytes = 0;
+    let furthest: SseConnection | undefined;
+    for (const connection of this.#open) {
+      const { unreadBytes } = connection;
+      allBytes += unreadBytes;
+      if (unreadBytes > (furthest?.unreadBytes ?? 0)) furthest = connection;
+    }
+    if (allBytes > MAX_ALL_UNREAD_BYTES) furthest?.giveUp();
   }
 
   #keepAlive(): void {

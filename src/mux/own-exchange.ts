@@ -2,8 +2,8 @@ import type { SidecarError } from "../errors.ts";
 import { findMembers } from "../json/find.ts";
 import type { Exchange } from "./exchange.ts";
 
-/** Of what the sidecar itself asks for; `claw discover` reads lists of at most 4 MiB. */
-const MAX_RESULT_LENGTH = 4 * 1024 * 1024;
+/** Of what the sidecar itself asks for; the discovery client of a pod reads lists of at most 4 MiB. */
+export const MAX_OWN_RESULT_LENGTH = 8 * 1024 * 1024;
 
 /** The exchange of a request that the sidecar itself makes: the response goes nowhere but where it is asked for. */
 export class OwnExchange implements Exchange {
@@ -33,8 +33,8 @@ export class OwnExchange implements Exchange {
   respond(body: string): void {
     // Mostly what it was for is done; an error of the server is seen by `onSettled`.
     if (this.#onResult === undefined) return;
-    const span = body.length > MAX_RESULT_LENGTH ? undefined : findMembers(body, 0, ["result"]).spans[0];
-    if (body.length > MAX_RESULT_LENGTH) this.#onFailed(`the answer has ${body.length} characters, more than ${MAX_RESULT_LENGTH}`);
+    const span = body.length > MAX_OWN_RESULT_LENGTH ? undefined : findMembers(body, 0, ["result"]).spans[0];
+    if (body.length > MAX_OWN_RESULT_LENGTH) this.#onFailed(`the answer has ${body.length} characters, more than ${MAX_OWN_RESULT_LENGTH}`);
     this.#onResult(span === undefined ? undefined : body.slice(span.start, span.end));
   }
 

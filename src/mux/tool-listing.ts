@@ -1,4 +1,5 @@
 import { findElements, findMembers } from "../json/find.ts";
+import { estimatedBytes } from "../json/value-size.ts";
 import { readValue } from "../json/values.ts";
 import { isJsonObject, type JsonObject } from "../jsonrpc/message.ts";
 import type { Log } from "../observability/log.ts";
@@ -7,6 +8,8 @@ import { RateLimit } from "../rate-limit.ts";
 /** A server may have any number of tools, and go on with the next page for ever. */
 const MAX_PAGES = 100;
 const MAX_TOOLS = 10_000;
+/** Of all values of a page, as they are kept in memory. */
+const MAX_VALUE_BYTES = 64 * 1024 * 1024;
 /** A server may say that its tools have changed each time that it lists them. As many may follow each other at once. */
 const LISTINGS_PER_MINUTE = 60;
 /** How often a listing is begun anew since the tools have changed meanwhile. The next one is taken, or there would never be one. */
@@ -124,11 +127,12 @@ interface ToolsPage {
   readonly cursor: unknown;
 }
 
-/** @returns undefined for a result that is not a page of tools. What is not an object in it is passed over. */
+/** @returns undefined for a result that is not a page of tools, or has too many values to be built. What is not an object in it is passed over. */
 function readPage(resultText: string): ToolsPage | undefined {
   if (!resultText.startsWith("{")) return undefined;
   const [list, next] = findMembers(resultText, 0, ["tools", "nextCursor"]).spans;
   if (list === undefined || resultText.charAt(list.start) !== "[") return undefined;
+  if (estimatedBytes(resultText) > MAX_VALUE_BYTES) return undefined;
   const tools = findElements(resultText, list.start, MAX_TOOLS + 1).map((span) => readValue(resultText, span));
   return { tools: tools.filter(isJsonObject), cursor: next === undefined ? undefined : readValue(resultText, next) };
 }

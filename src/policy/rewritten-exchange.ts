@@ -1,4 +1,4 @@
-import type { SidecarError } from "../errors.ts";
+import { SidecarError } from "../errors.ts";
 import type { Exchange } from "../mux/exchange.ts";
 
 /** An exchange whose response is rewritten on its way to the client. All else is as it was. */
@@ -6,10 +6,10 @@ export class RewrittenExchange implements Exchange {
   readonly idText: string;
   readonly acceptedAtMs: number;
   protected readonly inner: Exchange;
-  readonly #rewrite: (body: string) => string;
+  readonly #rewrite: (body: string) => string | SidecarError;
 
-  /** @param rewrite is given a JSON-RPC response as the client would read it. */
-  constructor(inner: Exchange, rewrite: (body: string) => string) {
+  /** @param rewrite is given a JSON-RPC response as the client would read it. @returns what the client gets in its place. */
+  constructor(inner: Exchange, rewrite: (body: string) => string | SidecarError) {
     this.inner = inner;
     this.idText = inner.idText;
     this.acceptedAtMs = inner.acceptedAtMs;
@@ -41,7 +41,9 @@ export class RewrittenExchange implements Exchange {
   }
 
   respond(body: string): void {
-    this.inner.respond(this.#rewrite(body));
+    const rewritten = this.#rewrite(body);
+    if (rewritten instanceof SidecarError) this.fail(rewritten);
+    else this.inner.respond(rewritten);
   }
 
   fail(error: SidecarError): void {

@@ -2,6 +2,10 @@ import type { JsonObject } from "../jsonrpc/message.ts";
 import { isReadOnly } from "../mux/tool-annotations.ts";
 import { createNameMatcher } from "./tool-names.ts";
 
+/** As many tools as are listed of a server, and one server more. */
+const MAX_KNOWN_NAMES = 20_000;
+const MAX_KNOWN_LENGTH = 256;
+
 /** Which tools exist for clients. All of it has to hold. */
 export interface ToolFilterSettings {
   /** Patterns (see tool-names.ts), one of which a name has to match; all names where undefined. */
@@ -42,6 +46,16 @@ export function visibleNames(tools: readonly JsonObject[], filter: ToolFilter | 
   return visible.difference(hidden);
 }
 
+/** A server lists the same names again and again, and each may have to be matched with hundreds of patterns. */
 function byName(matches: (name: string) => boolean): ToolFilter {
-  return ({ name }) => typeof name === "string" && matches(name);
+  const known = new Map<string, boolean>();
+  return ({ name }) => {
+    if (typeof name !== "string") return false;
+    const isKnown = known.get(name);
+    if (isKnown !== undefined) return isKnown;
+    const isMatch = matches(name);
+    if (known.size >= MAX_KNOWN_NAMES) known.clear();
+    if (name.length <= MAX_KNOWN_LENGTH) known.set(name, isMatch);
+    return isMatch;
+  };
 }

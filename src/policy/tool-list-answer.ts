@@ -2,8 +2,14 @@ import { applyEdits, removeItems } from "../json/edit.ts";
 import { findElements, findMembers, type Members } from "../json/find.ts";
 import { findRepeatedName } from "../json/repeated-names.ts";
 import type { Span } from "../json/strings.ts";
+import { estimatedBytes } from "../json/value-size.ts";
 import { readValue } from "../json/values.ts";
 import { isJsonObject, type JsonObject } from "../jsonrpc/message.ts";
+
+/** A tool with more to build than this is left out, as if it were hidden. */
+const MAX_VALUE_BYTES = 64 * 1024 * 1024;
+/** No shorter one has so much. */
+const LONG_TOOL_LENGTH = 512 * 1024;
 
 /** The members of a tool (MCP 2025-11-25, schema, Tool). */
 const TOOL_MEMBERS = ["name", "title", "description", "inputSchema", "outputSchema", "annotations", "execution", "icons", "_meta"];
@@ -31,6 +37,7 @@ export function filterToolsList(body: string, isVisible: (tool: JsonObject) => b
   return applyEdits(body, removeItems(items));
 
   function isKept(span: Span): boolean {
+    if (span.end - span.start > LONG_TOOL_LENGTH && estimatedBytes(body.slice(span.start, span.end)) > MAX_VALUE_BYTES) return false;
     const tool = readValue(body, span);
     if (!isJsonObject(tool) || !isVisible(tool) || isAmbiguous(findMembers(body, span.start, TOOL_MEMBERS))) return false;
     // Also within its schema: who hands the text on, or takes the first of two, reads what nobody has compared.

@@ -6,7 +6,8 @@ import { relevantViolations } from "./branches.ts";
 import { SchemaCompiler, type Validate } from "./schema-compiler.ts";
 import { surveySchema } from "./schema-survey.ts";
 import { shortened } from "./value-path.ts";
-import { estimatedBytes, hasAtMost, isDeeperThan } from "./value-size.ts";
+import { estimatedBytes } from "../../json/value-size.ts";
+import { hasAtMost, isDeeperThan } from "./value-size.ts";
 import type { Violation } from "./violation.ts";
 import { describeViolation } from "./wording.ts";
 
