@@ -54,7 +54,13 @@ export class LegacySseExchange implements Exchange {
   #finish(response: string | undefined): void {
     if (this.#isFinished) return;
     this.#isFinished = true;
-    if (response !== undefined) this.#send(response);
+    try {
+      if (response !== undefined) this.#send(response);
+    } catch (error) {
+      // A defect that keeps the one answer from being given leaves it to be given otherwise.
+      this.#isFinished = false;
+      throw error;
+    }
     this.#onFinished();
   }
 }

@@ -1,5 +1,6 @@
 import type { SidecarError } from "../errors.ts";
 import type { Exchange } from "../mux/exchange.ts";
+import { internalError } from "../mux/failures.ts";
 import { errorBody } from "./error-response.ts";
 import type { PostExchange } from "./post-exchange.ts";
 
@@ -53,8 +54,14 @@ export class PostBatch {
       this.#responses = [];
     }
     if (--this.#open > 0) return;
-    if (this.#responses.length > 0) this.#whole.respond(`[${this.#responses.join(",")}]`);
-    else this.#whole.dismiss();
+    try {
+      if (this.#responses.length > 0) this.#whole.respond(`[${this.#responses.join(",")}]`);
+      else this.#whole.dismiss();
+    } catch (error) {
+      // A defect: all of the batch is answered with it, since no exchange of it is left open.
+      this.#whole.fail(internalError(true));
+      throw error;
+    }
   }
 }
 

@@ -55,28 +55,37 @@ export class PostExchange implements Exchange {
   }
 
   respond(body: string): void {
-    if (!this.#finish()) return;
-    if (this.#open === undefined) sendJson(this.#response, 200, body, this.#headers);
-    else this.#open.stream.finish(body);
+    this.#finish(() => {
+      if (this.#open === undefined) sendJson(this.#response, 200, body, this.#headers);
+      else this.#open.stream.finish(body);
+    });
   }
 
   fail(error: SidecarError): void {
-    if (!this.#finish()) return;
-    if (this.#open === undefined) sendError(this.#response, error, this.idText);
-    else this.#open.stream.finish(errorBody(error, this.idText));
+    this.#finish(() => {
+      if (this.#open === undefined) sendError(this.#response, error, this.idText);
+      else this.#open.stream.finish(errorBody(error, this.idText));
+    });
   }
 
   /** For a request that its client has cancelled: MCP wants no response to it, and the HTTP exchange has to end. */
   dismiss(): void {
-    if (!this.#finish()) return;
-    if (this.#open === undefined) sendAccepted(this.#response);
-    else this.#open.stream.end();
+    this.#finish(() => {
+      if (this.#open === undefined) sendAccepted(this.#response);
+      else this.#open.stream.end();
+    });
   }
 
-  #finish(): boolean {
-    if (this.#isFinished) return false;
+  /** A defect that keeps the one answer from being given leaves it to be given otherwise. */
+  #finish(send: () => void): void {
+    if (this.#isFinished) return;
     this.#isFinished = true;
-    return true;
+    try {
+      send();
+    } catch (error) {
+      this.#isFinished = false;
+      throw error;
+    }
   }
 
   /** Where the client has an event id, it can come back for the rest; otherwise nobody can read the response any more. */
@@ -87,6 +96,6 @@ export class PostExchange implements Exchange {
       if (isPrimed || stream.hasBegun) return;
       stream.end();
     }
-    if (this.#finish()) this.onDisconnect?.();
+    this.#finish(() => this.onDisconnect?.());
   };
 }

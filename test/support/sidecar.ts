@@ -29,6 +29,8 @@ export interface StartOptions {
   readonly flags?: readonly string[];
   /** Added to the environment of the test. */
   readonly env?: Readonly<Record<string, string>>;
+  /** Modules that the sidecar loads first. */
+  readonly imports?: readonly string[];
   /** false: return as soon as it listens. */
   readonly untilReady?: boolean;
 }
@@ -72,14 +74,14 @@ export class Sidecar implements AsyncDisposable {
     command,
     flags = [],
     env = {},
+    imports = [],
     untilReady = true,
   }: StartOptions = {}): Promise<Sidecar> {
     const sidecar = new Sidecar(
       spawn(
         process.execPath,
         [
-          "--import",
-          POISON,
+          ...[POISON, ...imports].flatMap((each) => ["--import", each]),
           MAIN,
           "--addr",
           "127.0.0.1:0",

@@ -1,0 +1,47 @@
+import { expect, it } from "vitest";
+import { Counters } from "../../src/counters.ts";
+import { Defects } from "../../src/defects.ts";
+import { guardListener } from "../../src/mux/guarded-listener.ts";
+import type { UpstreamListener } from "../../src/mux/upstream.ts";
+import { RecordedLog } from "../support/recorded-log.ts";
+import { LaneBench, requestOfClient } from "./support/lane-bench.ts";
+
+function fail(): never {
+  throw new Error("a defect");
+}
+
+it("a guard logs and counts a defect, and then recovers from it", () => {
+  const [log, counters] = [new RecordedLog(), new Counters()];
+  const defects = new Defects(log, counters);
+  let recovered = 0;
+  defects.guard("test", fail, () => recovered++);
+  expect([counters.defects, recovered]).toEqual([1, 1]);
+  expect(log.lines).toMatchObject([{ level: "error", message: "defect of the sidecar", fields: { kind: "test", reason: "a defect" } }]);
+});
+
+it("a guard survives a recovery that fails as well", () => {
+  const counters = new Counters();
+  new Defects(new RecordedLog(), counters).guard("test", fail, fail);
+  expect(counters.defects).toBe(2);
+});
+
+it("a listener that cannot handle what a server says has the server started again", () => {
+  const listener: UpstreamListener = { onReady: fail, onMessage: fail, onRefused: fail, onOverlongLine: fail, onLost: fail };
+  const restarts: string[] = [];
+  const defects = new Defects(new RecordedLog(), new Counters());
+  const guarded = guardListener(listener, { restart: (kind) => restarts.push(kind) }, defects);
+  guarded.onMessage(requestOfClient({ id: 1, method: "ping" }));
+  guarded.onOverlongLine({ bytes: 1, idText: undefined, hasMethod: false });
+  expect(restarts).toEqual(["defect", "defect"]);
+});
+
+it("a request whose answer cannot be given fails alone", () => {
+  const bench = LaneBench.shared();
+  bench.start();
+  const session = bench.join();
+  const broken = bench.request(session, { method: "x/first" });
+  const whole = bench.request(session, { method: "x/second" });
+  broken.respond = fail;
+  for (const { id } of bench.heard().filter((message) => message["id"] !== undefined)) bench.say({ id, result: {} });
+  expect([broken.outcome, whole.outcome, bench.counters.defects]).toEqual(["INTERNAL_ERROR", {}, 1]);
+});
