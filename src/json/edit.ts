@@ -8,15 +8,6 @@ export interface Edit {
 }
 
 const MANY_PARTS = 16;
-/** Below this, what a part keeps in memory does not matter. */
-const LONG_TEXT = 16 * 1024;
-
-/** A part that outlasts its text: V8 would keep all of a text for a slice of it. */
-export function copyOf(text: string, { start, end }: Span): string {
-  const part = text.slice(start, end);
-  return text.length < LONG_TEXT ? part : Buffer.from(part).toString();
-}
-
 /** The edits that take the named member out of the object that starts at `start`, however often it occurs there. */
 export function removeMember(text: string, start: number, name: string): Edit[] {
   const members: ListItem[] = [];

@@ -1,4 +1,4 @@
-import { decodeString, type Span } from "./strings.ts";
+import { decodeString, detached, type Span } from "./strings.ts";
 
 /** Names of members, each with those below it that are of interest too. */
 export interface ShapeNames {
@@ -80,6 +80,12 @@ export class Outline {
     return start === -1 ? undefined : this.text.slice(start, this.ends[slot]);
   }
 
+  /** As `textAt`, for what outlasts the text. */
+  copyAt(slot: number): string | undefined {
+    const value = this.textAt(slot);
+    return value === undefined ? undefined : detached(value, this.text);
+  }
+
   /** The first character of a value, which tells its type; empty for a member that is absent. */
   firstAt(slot: number): string {
     return this.text.charAt(this.starts[slot] ?? -1);
@@ -91,7 +97,8 @@ export class Outline {
 
   /** The value if it is a string. */
   stringAt(slot: number): string | undefined {
-    return this.firstAt(slot) === '"' ? decodeString(this.text, this.starts[slot] ?? 0, this.ends[slot] ?? 0) : undefined;
+    if (this.firstAt(slot) !== '"') return undefined;
+    return detached(decodeString(this.text, this.starts[slot] ?? 0, this.ends[slot] ?? 0), this.text);
   }
 
   /** The value if it is a number. */

@@ -10,6 +10,14 @@ const SHORT_ESCAPES: ReadonlyMap<string, string> = new Map([
   ["t", "\t"],
 ]);
 
+/** Below this, what a part keeps in memory does not matter. */
+const LONG_TEXT = 16 * 1024;
+
+/** A part that may outlast its text: V8 would keep all of a text for a slice of it. */
+export function detached(part: string, text: string): string {
+  return text.length < LONG_TEXT ? part : Buffer.from(part).toString();
+}
+
 /** A part of a text. */
 export interface Span {
   readonly start: number;

@@ -217,7 +217,7 @@ export function findOtherCase(outline: Outline, slots: Readonly<Record<string, n
 
 /** The JSON text of the id, as it is spelled there; empty for a message without one. */
 export function idTextOf({ outline }: SentText): string {
-  return outline.textAt(Slot.id) ?? "";
+  return outline.copyAt(Slot.id) ?? "";
 }
 
 /** Whether a request goes on after this answer (MCP 2025-11-25, schema, CreateTaskResult). */

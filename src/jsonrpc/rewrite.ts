@@ -1,4 +1,4 @@
-import { applyEdits, copyOf, type Edit } from "../json/edit.ts";
+import { applyEdits, type Edit } from "../json/edit.ts";
 import { plainName } from "../json/strings.ts";
 import { type Message, type NotificationMessage, type RequestMessage, type ResponseMessage, Slot } from "./message.ts";
 
@@ -52,8 +52,7 @@ export function responseToClient(response: ResponseMessage, idText: string): str
 
 /** The progress token of a request as it is spelled there, where it has one. */
 export function progressTokenText({ outline }: RequestMessage): string | undefined {
-  const span = outline.span(Slot.metaProgressToken);
-  return span === undefined ? undefined : copyOf(outline.text, span);
+  return outline.copyAt(Slot.metaProgressToken);
 }
 
 /** The id in a `notifications/cancelled`, as it is spelled there. */

@@ -1,4 +1,3 @@
-import { copyOf } from "../json/edit.ts";
 import { type Message, type RequestMessage, type ResponseMessage, Slot } from "../jsonrpc/message.ts";
 import { NEWEST_LEGACY_PROTOCOL_VERSION } from "../jsonrpc/protocol-versions.ts";
 import type { Redact } from "../observability/redact.ts";
@@ -85,7 +84,7 @@ export function readHandshake(message: RequestMessage | ResponseMessage, generat
     throw refused("the MCP server answered initialize without a protocolVersion");
   if (result.end - result.start > MAX_RESULT_LENGTH)
     throw refused(`the MCP server's answer to initialize has over ${MAX_RESULT_LENGTH} characters`);
-  return { generation, resultText: copyOf(outline.text, result), protocolVersion };
+  return { generation, resultText: outline.copyAt(Slot.result) ?? "{}", protocolVersion };
 }
 
 function refused(message: string): HandshakeError {

@@ -99,8 +99,8 @@ describe("the server's stdout", () => {
   it("holds an answer of exactly MAX_LINE_BYTES: it is delivered", async () => {
     await using sidecar = await Sidecar.start({ flags: SMALL_LINES });
     const client = await sidecar.client();
-    const [start, end] = [`{"jsonrpc":"2.0","id":`, `,"result":{"content":[{"type":"text","text":"`];
-    const around = start.length + "1".length + end.length + `"}]}}`.length;
+    const received = JSON.parse(await client.toolText("received")) as { readonly id: number };
+    const around = JSON.stringify({ jsonrpc: "2.0", id: received.id, result: { content: [{ type: "text", text: "" }] } }).length;
     expect(await client.toolText("big", { length: 10_000 - around })).toHaveLength(10_000 - around);
     expect((await client.callTool("big", { length: 10_001 - around })).error?.data?.["code"]).toBe("UPSTREAM_RESPONSE_TOO_LARGE");
   });

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { applyEdits, copyOf, removeItems, removeMember } from "../../../src/json/edit.ts";
+import { applyEdits, removeItems, removeMember } from "../../../src/json/edit.ts";
 import { referenceValue } from "../support/json-reference.ts";
 import { inPieces, keyText, memberText, objectText, otherMembers, valueText, whitespace } from "../../support/json-text.ts";
 
@@ -64,12 +64,6 @@ describe("removeItems", () => {
         expect(result.replaceAll(/\s/g, "")).toBe(`[${kept.join(",")}]`);
       }),
     );
-  });
-});
-
-describe("copyOf", () => {
-  it("is the part, of a short text and of a long one", () => {
-    for (const text of ["abé😀def", `abé😀def${"x".repeat(20_000)}`]) expect(copyOf(text, { start: 2, end: 5 })).toBe("é😀");
   });
 });
 

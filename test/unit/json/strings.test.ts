@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { decodeString, plainName } from "../../../src/json/strings.ts";
+import { decodeString, detached, plainName } from "../../../src/json/strings.ts";
 
 describe("decodeString", () => {
   it.each([
@@ -36,4 +36,8 @@ describe("plainName", () => {
   ])("has no plain spelling for %s", (text) => {
     expect(plainName(text, 0, text.length)).toBeUndefined();
   });
+});
+
+it("a part of a text is the same when it is detached, whether the text is short or long", () => {
+  for (const text of ["abé😀def", `abé😀def${"x".repeat(20_000)}`]) expect(detached(text.slice(2, 5), text)).toBe("é😀");
 });
