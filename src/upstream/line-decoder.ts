@@ -10,6 +10,8 @@ export interface LineListener {
 const NEWLINE = 10;
 /** What the buffer begins with, and goes back to after a long line. */
 const SMALL_BUFFER_BYTES = 64 * 1024;
+/** What is kept for the next long line: new memory costs more than the copying. */
+const KEPT_BUFFER_BYTES = 2 * 1024 * 1024;
 
 /** A line that is being thrown away as it arrives. */
 class DiscardedLine {
@@ -100,7 +102,7 @@ export class LineDecoder {
 
   #reset(): void {
     this.#length = 0;
-    if (this.#buffer.length > SMALL_BUFFER_BYTES) this.#buffer = Buffer.alloc(0);
+    if (this.#buffer.length > KEPT_BUFFER_BYTES) this.#buffer = Buffer.alloc(0);
   }
 
   #emit(line: string): void {
