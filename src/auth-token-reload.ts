@@ -1,3 +1,4 @@
+import type { Defects } from "./defects.ts";
 import type { AuthTokens } from "./auth-tokens.ts";
 import { type AuthTokenFile, SETTLE_MS, stateOf } from "./config/auth-token-file.ts";
 import type { Principal } from "./mux/session.ts";
@@ -17,6 +18,7 @@ export interface AuthTokenReloadOptions {
   /** Told of the tokens before they are valid. */
   readonly onTokens: (texts: readonly string[]) => void;
   readonly onRevoked: (principal: Principal) => void;
+  readonly defects: Pick<Defects, "note">;
   readonly log: Log;
 }
 
@@ -42,7 +44,12 @@ export class AuthTokenReload {
 
   /** One after the other: a file system that hangs is not asked again. */
   #pollIn(delayMs: number): void {
-    this.#timer = setTimeout(() => void this.#poll(), delayMs).unref();
+    this.#timer = setTimeout(() => {
+      this.#poll().catch((error: unknown) => {
+        this.#options.defects.note("auth token file", error);
+        this.#pollIn(POLL_MS);
+      });
+    }, delayMs).unref();
   }
 
   async #poll(): Promise<void> {

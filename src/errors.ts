@@ -127,7 +127,7 @@ export const ERROR_CATALOG = {
   UPSTREAM_RESPONSE_TOO_LARGE: {
     httpStatus: 200,
     jsonRpcCode: InternalError,
-    when: "The MCP server's answer exceeds MAX_LINE_BYTES and was discarded. The server lives on.",
+    when: "The MCP server's answer exceeds MAX_LINE_BYTES, or a page of tools that the tool policy has to look through has over 8 MiB, and was discarded. The server lives on.",
     action: "Ask for less, or raise CLAW_MCP_STDIO_MAX_LINE_BYTES.",
   },
   OVERLOADED: {

@@ -198,6 +198,7 @@ export async function startSidecar({ config, environment, descriptor, secrets, v
             legacySse?.endAllOf(principal);
             if (count > 0) log.info({ count, reason: "their auth token is no longer valid" }, "sessions ended");
           },
+          defects,
           log,
         });
 

@@ -6,8 +6,7 @@ interface SteppedWork {
 const waiting: SteppedWork[] = [];
 
 /**
- * Does work step by step, one step of all such work in each turn of the event loop: however much there is at once, a turn takes no longer
- * than one step. The pieces of work take turns.
+ * Runs work in steps, one step a turn of the event loop for all work together. Work items take turns. The end of a work is a step as well.
  *
  * @param onDone is given what the work returns, in a later turn.
  * @param onDefect is given what the work, or `onDone`, throws. It must not throw.
@@ -17,12 +16,18 @@ export function runInSteps<Result>(
   onDone: (result: Result) => void,
   onDefect: (error: unknown) => void,
 ): void {
+  let finish: (() => void) | undefined;
   waiting.push({
     step() {
       try {
+        if (finish !== undefined) {
+          finish();
+          return true;
+        }
         const { done, value } = work.next();
-        if (done === true) onDone(value);
-        return done === true;
+        // In a turn of its own: what follows may take as long as a step.
+        if (done === true) finish = () => onDone(value);
+        return false;
       } catch (error) {
         onDefect(error);
         return true;

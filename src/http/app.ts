@@ -49,14 +49,14 @@ export function createApp(options: AppOptions): RequestListener {
     .use((request, response) => notFound(response, request.path))
     .use(((error: unknown, _request, response, _next) => {
       defects.note("http request", error);
-      sendDefect(response);
+      sendDefect(response, false);
     }) satisfies ErrorRequestHandler);
 
   return (request, response) =>
     defects.guard(
       "http request",
       () => handle(request, response),
-      () => sendDefect(response),
+      () => sendDefect(response, false),
     );
 
   function handle(request: IncomingMessage, response: ServerResponse): void {

@@ -26,10 +26,14 @@ export function sendError(
   sendJson(response, errorStatus(error), errorBody(error, idText), { ...errorHeaders(error), ...headers });
 }
 
-/** After a defect: the client is told if it can be, and in any case not left waiting. */
-export function sendDefect(response: ServerResponse, idText?: string): void {
+/**
+ * After a defect: the client is told if it can be, and in any case not left waiting.
+ *
+ * @param sent whether the request may have reached the server.
+ */
+export function sendDefect(response: ServerResponse, sent: boolean): void {
   if (response.headersSent) response.destroy();
-  else sendError(response, internalError(true), idText);
+  else sendError(response, internalError(sent));
 }
 
 /** For a body that is no message. */

@@ -1,6 +1,8 @@
 import { randomUUID } from "node:crypto";
+import type { Defects } from "../defects.ts";
 import { idTextOf, type RequestMessage } from "../jsonrpc/message.ts";
 import type { EventSink } from "../mux/event-stream.ts";
+import { internalError } from "../mux/failures.ts";
 import type { Exchange } from "../mux/exchange.ts";
 import type { Lanes } from "../mux/lanes.ts";
 import { SessionStreams } from "../mux/session-streams.ts";
@@ -42,7 +44,7 @@ export class LegacySsePair implements EventSink {
   }
 
   /** To be called once; again where no session came of it. */
-  initialize(lanes: Lanes, request: RequestMessage, acceptedAtMs: number): void {
+  initialize(lanes: Lanes, request: RequestMessage, acceptedAtMs: number, defects: Pick<Defects, "guard">): void {
     const streams = new SessionStreams(undefined);
     const stream = streams.openStandalone();
     stream.attach(this);
@@ -56,7 +58,11 @@ export class LegacySsePair implements EventSink {
     const open = (session: Session): void => {
       this.#session = session;
     };
-    lanes.initialize(exchange, request, open, { owner: this.owner, streams });
+    defects.guard(
+      "client request",
+      () => lanes.initialize(exchange, request, open, { owner: this.owner, streams }),
+      () => exchange.fail(internalError(true)),
+    );
   }
 
   openExchange(idText: string, acceptedAtMs: number, onFinished?: () => void): Exchange {

@@ -34,7 +34,7 @@ export class LegacySsePairs {
     if (this.#pairs.size >= maxSessions) this.#end(this.#pairs.values().find(({ isInitialized }) => !isInitialized));
     const pair = new LegacySsePair(connections.open(response), nowMs(), owner);
     this.#pairs.set(pair.id, pair);
-    response.once("close", () => this.#onClosed(pair));
+    response.once("close", () => this.#options.defects.guard("client disconnect", () => this.#onClosed(pair)));
     this.#unused.watch(pair.openedAtMs + requestTimeoutMs);
   }
 

@@ -11,6 +11,7 @@ import type { LegacySsePairs } from "./legacy-sse-pairs.ts";
 import type { McpRouteOptions } from "./mcp-route.ts";
 import type { Post } from "./post-route.ts";
 import { BATCH_REFUSED, readMessages } from "./read-messages.ts";
+import { carryRequest } from "./carry-request.ts";
 import { refuse } from "./refuse.ts";
 
 export interface LegacySseRoutesOptions extends McpRouteOptions {
@@ -19,7 +20,7 @@ export interface LegacySseRoutesOptions extends McpRouteOptions {
 
 /** The two endpoints of HTTP+SSE, by their paths (MCP 2024-11-05, basic/transports): deprecated, for clients that speak nothing newer. */
 export function createLegacySseRoutes(options: LegacySseRoutesOptions): [path: string, route: PrincipalRoute][] {
-  const { pairs, lanes, sessions, isDraining, nowMs } = options;
+  const { pairs, lanes, sessions, defects, isDraining, nowMs } = options;
 
   /** Whatever `Accept` says: there is nothing else here. */
   function openStream(request: IncomingMessage, response: ServerResponse, principal: Principal | undefined): void {
@@ -65,7 +66,7 @@ export function createLegacySseRoutes(options: LegacySseRoutesOptions): [path: s
         return sendError(response, error, idText);
       }
       sendAccepted(response);
-      return pair.initialize(lanes, message, acceptedAtMs);
+      return pair.initialize(lanes, message, acceptedAtMs, defects);
     }
     if (pair.session === undefined) {
       return sendError(
@@ -78,7 +79,7 @@ export function createLegacySseRoutes(options: LegacySseRoutesOptions): [path: s
     if (session === undefined) return sendError(response, streamNotFound(), idText);
     if (message.kind === "request") {
       sendAccepted(response);
-      return session.lane.request(session, pair.openExchange(idTextOf(message), acceptedAtMs), message);
+      return carryRequest(defects, session, pair.openExchange(idTextOf(message), acceptedAtMs), message);
     }
     const error = message.kind === "notification" ? session.lane.notify(session, message) : session.lane.answer(message);
     if (error === undefined) sendAccepted(response);

@@ -2,8 +2,6 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { SidecarError } from "../errors.ts";
 import { hasBatches } from "../jsonrpc/protocol-versions.ts";
 import { idTextOf, type Message, type NotificationMessage, type RequestMessage, type ResponseMessage } from "../jsonrpc/message.ts";
-import type { Exchange } from "../mux/exchange.ts";
-import { internalError } from "../mux/failures.ts";
 import type { Principal, Session } from "../mux/session.ts";
 import { refuseUnauthorized } from "./access-guard.ts";
 import { acceptsEventStream, acceptsJson } from "./content-negotiation.ts";
@@ -12,6 +10,7 @@ import { sendAccepted, sendError, sendProblem } from "./json-response.ts";
 import type { McpRouteOptions } from "./mcp-route.ts";
 import { PostBatch } from "./post-batch.ts";
 import { PostExchange } from "./post-exchange.ts";
+import { carryRequest } from "./carry-request.ts";
 import { BATCH_REFUSED, needsNoSession, readMessages } from "./read-messages.ts";
 import { refuse } from "./refuse.ts";
 import { findSession, refuseSession } from "./session-header.ts";
@@ -52,21 +51,12 @@ export function createPostRoute(options: Omit<McpRouteOptions, "isDraining">) {
     if (session instanceof SidecarError) {
       refuseSession(request, response, session, message.kind === "request" ? idTextOf(message) : undefined);
     } else if (message.kind === "request") {
-      carryRequest(session, openExchange(post, session, idTextOf(message)), message);
+      carryRequest(defects, session, openExchange(post, session, idTextOf(message)), message);
     } else {
       const error = take(session, message);
       if (error === undefined) sendAccepted(response);
       else sendError(response, error);
     }
-  }
-
-  /** A defect fails this request, and no other of a batch. */
-  function carryRequest(session: Session, exchange: Exchange, request: RequestMessage): void {
-    defects.guard(
-      "client request",
-      () => session.lane.request(session, exchange, request),
-      () => exchange.fail(internalError(true)),
-    );
   }
 
   function initialize(post: Post, message: RequestMessage): void {
@@ -102,7 +92,7 @@ export function createPostRoute(options: Omit<McpRouteOptions, "isDraining">) {
       const exchange = exchanges[index];
       if (each.kind !== "request") error ??= take(session, each);
       else if (exchange !== undefined && error !== undefined) session.lane.refuse(exchange, error);
-      else if (exchange !== undefined) carryRequest(session, exchange, each);
+      else if (exchange !== undefined) carryRequest(defects, session, exchange, each);
     }
     if (exchanges.some((exchange) => exchange !== undefined)) return;
     if (error === undefined) sendAccepted(response);

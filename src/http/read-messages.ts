@@ -33,7 +33,8 @@ export function readMessages(
   refuseLong: (beginning: Buffer) => boolean,
   onMessages: (messages: Message | Message[]) => void,
 ): void {
-  const fail = (): void => sendDefect(response);
+  let isHandedOn = false;
+  const fail = (): void => sendDefect(response, isHandedOn);
   const guard = (handle: () => void): void => defects.guard("http body", handle, fail);
   readBody(request, maxBodyBytes, {
     isRefused: (beginning) => {
@@ -60,7 +61,10 @@ export function readMessages(
   function carry(reading: Reading): void {
     const messages = reading.kind === "batch" ? checkClientBatch(reading) : checkClientMessage(reading);
     if ("code" in messages) sendProblem(response, messages);
-    else onMessages(messages);
+    else {
+      isHandedOn = true;
+      onMessages(messages);
+    }
   }
 }
 
@@ -70,7 +74,7 @@ const FIRST_WITHOUT_SESSIONS = "2026-07-28";
 /** Whether a long body needs no session: that of `initialize`, as far as its beginning tells, or of a revision without sessions. */
 export function needsNoSession({ headers }: IncomingMessage, beginning: Buffer): boolean {
   const { "mcp-protocol-version": protocolVersion } = headers;
-  if (typeof protocolVersion === "string" && protocolVersion >= FIRST_WITHOUT_SESSIONS) return true;
+  if (/^\d{4}-\d{2}-\d{2}$/.test(String(protocolVersion)) && String(protocolVersion) >= FIRST_WITHOUT_SESSIONS) return true;
   const envelope = new EnvelopeScanner();
   envelope.push(beginning.toString("utf8"));
   return envelope.methodText === '"initialize"';

@@ -120,6 +120,7 @@ export class SseConnections {
   readonly #keepAliveMs: number;
   readonly #open = new Set<SseConnection>();
   #timer: NodeJS.Timeout | undefined;
+  #isLimiting = false;
 
   constructor(keepAliveMs: number) {
     this.#keepAliveMs = keepAliveMs;
@@ -140,6 +141,16 @@ export class SseConnections {
 
   /** A server may send to all of them, and nobody may be reading. */
   #limitUnread(): void {
+    if (this.#isLimiting) return;
+    this.#isLimiting = true;
+    // Once for all that is sent in one turn.
+    setImmediate(() => {
+      this.#isLimiting = false;
+      this.#giveUpFurthest();
+    });
+  }
+
+  #giveUpFurthest(): void {
     let allBytes = 0;
     let furthest: SseConnection | undefined;
     for (const connection of this.#open) {
@@ -147,7 +158,9 @@ export class SseConnections {
       allBytes += unreadBytes;
       if (unreadBytes > (furthest?.unreadBytes ?? 0)) furthest = connection;
     }
-    if (allBytes > MAX_ALL_UNREAD_BYTES) furthest?.giveUp();
+    if (allBytes <= MAX_ALL_UNREAD_BYTES || furthest === undefined) return;
+    furthest.giveUp();
+    this.#giveUpFurthest();
   }
 
   #keepAlive(): void {

@@ -4,7 +4,7 @@ import { Outline, type Shape } from "./outline.ts";
 import { decodeString, type Span } from "./strings.ts";
 import { Code, escapeEnd, numberEnd, skipWhitespace } from "./tokens.ts";
 
-/** What has to come next. */
+/** The token expected next. */
 const State = { value: 0, firstElement: 1, firstName: 2, name: 3, comma: 4, inString: 5, inName: 6, done: 7, failed: 8 } as const;
 type State = (typeof State)[keyof typeof State];
 
@@ -17,8 +17,8 @@ const SHORT_RUN = 24;
 const MAX_ELEMENTS = 1000;
 
 /**
- * Reads one JSON text (RFC 8259) once: accepts just what `JSON.parse` accepts, builds nothing, and notes where the members of a shape are. It
- * keeps one bit for each level of nesting, does not recurse, and can be interrupted at any point.
+ * Reads one JSON text (RFC 8259) once. It accepts what `JSON.parse` accepts, builds nothing, and records the places of the members of a shape.
+ * It keeps one bit for each level of nesting, does not recurse, and can be interrupted at any point.
  */
 export class JsonScanner {
   readonly outline: Outline;
@@ -26,7 +26,7 @@ export class JsonScanner {
   readonly elements: Span[] = [];
   elementCount = 0;
   readonly #text: string;
-  readonly #shape: Shape;
+  readonly #notesEscapes: boolean;
   #state: State = State.value;
   #index = 0;
   readonly #open = new Nesting();
@@ -37,14 +37,14 @@ export class JsonScanner {
   #next: Shape | undefined;
   #stringStart = 0;
   #isEscaped = false;
-  /** Whether the text is an array; known once it has begun. */
+  /** The type of the text; known once it has begun. */
   isArray = false;
-  /** Whether it is an object. */
   isObject = false;
 
-  constructor(text: string, shape: Shape) {
+  /** @param notesEscapes whether the places of names with a backslash are kept: there may be millions. */
+  constructor(text: string, shape: Shape, notesEscapes = true) {
+    this.#notesEscapes = notesEscapes;
     this.#text = text;
-    this.#shape = shape;
     this.#next = shape;
     this.outline = new Outline(text, shape.absent);
   }
@@ -204,9 +204,10 @@ export class JsonScanner {
   #endName(): void {
     const text = this.#text;
     const [start, end] = [this.#stringStart, this.#index];
-    if (this.#isEscaped) this.outline.escapedNames.push(start, end);
+    if (this.#isEscaped && this.#notesEscapes) this.outline.escapedNames.push(start, end);
     const depth = this.#open.depth;
-    if (depth === this.#shapes.length) this.#matchName(this.#shapes[depth - 1] ?? this.#shape, start, end);
+    const shape = depth === this.#shapes.length ? this.#shapes[depth - 1] : undefined;
+    if (shape !== undefined) this.#matchName(shape, start, end);
     this.#index = skipWhitespace(text, this.#index);
     this.#state = text.charCodeAt(this.#index) === Code.colon ? State.value : State.failed;
     this.#index++;

@@ -119,11 +119,14 @@ export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+/** Names that are spelled with escapes are of interest only on the way to a server. */
+type Origin = "client" | "server";
+
 /** Reads a text at once. Never throws. */
-export function readText(text: string): Reading {
-  const message = readMessage(text);
+export function readText(text: string, origin: Origin = "client"): Reading {
+  const message = readMessage(text, origin);
   if (message.kind !== "invalid" || !message.isJson || !isBatch(text)) return message;
-  const steps = readInSteps(text);
+  const steps = readInSteps(text, origin);
   for (;;) {
     const { done, value } = steps.next();
     if (done === true) return value;
@@ -131,8 +134,8 @@ export function readText(text: string): Reading {
 }
 
 /** Reads one message. Never throws. */
-export function readMessage(text: string): Message | InvalidMessage {
-  const scanner = new JsonScanner(text, MESSAGE);
+export function readMessage(text: string, origin: Origin = "client"): Message | InvalidMessage {
+  const scanner = new JsonScanner(text, MESSAGE, origin === "client");
   scanner.advance();
   return classify(scanner);
 }
@@ -142,14 +145,14 @@ function isBatch(text: string): boolean {
 }
 
 /** Reads a text, and pauses after each step. */
-export function* readInSteps(text: string): Generator<undefined, Reading> {
-  const scanner = new JsonScanner(text, MESSAGE);
+export function* readInSteps(text: string, origin: Origin = "client"): Generator<undefined, Reading> {
+  const scanner = new JsonScanner(text, MESSAGE, origin === "client");
   yield* scan(scanner);
   if (!scanner.isValid || !scanner.isArray) return classify(scanner);
   const messages: (Message | InvalidMessage)[] = [];
   let length = 0;
   for (const { start, end } of scanner.elements) {
-    const element = new JsonScanner(text.slice(start, end), MESSAGE);
+    const element = new JsonScanner(text.slice(start, end), MESSAGE, origin === "client");
     yield* scan(element);
     messages.push(classify(element));
     length += end - start;

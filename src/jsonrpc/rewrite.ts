@@ -1,5 +1,6 @@
 import { applyEdits, type Edit } from "../json/edit.ts";
 import { plainName } from "../json/strings.ts";
+import { Code } from "../json/tokens.ts";
 import { type Message, type NotificationMessage, type RequestMessage, type ResponseMessage, Slot } from "./message.ts";
 
 const LINE_SEPARATOR = Buffer.from(String.raw`\u2028`);
@@ -94,7 +95,13 @@ function edit({ outline }: Message, slot: number, text: string): Edit | undefine
 
 /** stdio separates messages by newlines; in JSON text those can only be white space between tokens. */
 export function toOneLine(text: string): string {
-  return text.includes("\n") || text.includes("\r") ? text.replaceAll(/[\r\n]/g, " ") : text;
+  if (!text.includes("\n") && !text.includes("\r")) return text;
+  // Byte by byte, as below: a peer may send millions of them.
+  const bytes = Buffer.from(text);
+  for (let index = 0; index < bytes.length; index++) {
+    if (bytes[index] === Code.lineFeed || bytes[index] === Code.carriageReturn) bytes[index] = Code.space;
+  }
+  return bytes.toString();
 }
 
 /** Byte by byte, since a client may send millions of them. */

@@ -1,11 +1,14 @@
+import type { Defects } from "../defects.ts";
 import { type Call, isSent } from "./call.ts";
 import type { CallVerdict } from "./call-terms.ts";
+import { internalError } from "./failures.ts";
 
 export interface CallChecksOptions {
   /** Called for a call that may be sent. */
   readonly send: (call: Call) => void;
   /** Called for a call that is answered in the server's place. */
   readonly answer: (call: Call, verdict: CallVerdict) => void;
+  readonly defects: Pick<Defects, "guard">;
 }
 
 /**
@@ -28,18 +31,20 @@ export class CallChecks {
 
   /** Sends a call, once it is checked. A call that a server may have seen was checked before that. */
   admit(call: Call): void {
-    const { send, answer } = this.#options;
+    const { send, answer, defects } = this.#options;
     const { check } = call;
     if (check === undefined || isSent(call)) return send(call);
     this.#calls.add(call);
     this.#bytes += call.byteLength ?? 0;
     let isOver = false;
-    const stop = check((verdict) => {
+    const onVerdict = (verdict: CallVerdict | undefined): void => {
       isOver = true;
       this.#forget(call);
       if (verdict === undefined) send(call);
       else answer(call, verdict);
-    });
+    };
+    const fail = (): void => call.exchange.fail(internalError(false));
+    const stop = check((verdict) => defects.guard("argument check", () => onVerdict(verdict), fail));
     if (isOver) return;
     call.stopCheck = () => {
       this.#forget(call);

@@ -8,7 +8,7 @@ import type { Log } from "../observability/log.ts";
 import { type Call, type CarriedLine, isCarriedLine } from "./call.ts";
 import { CallChecks } from "./call-checks.ts";
 import { CallTable } from "./call-table.ts";
-import type { CallTerms } from "./call-terms.ts";
+import type { CallTerms, CallVerdict } from "./call-terms.ts";
 import { DeadlineSweep } from "./deadline-sweep.ts";
 import type { Exchange } from "./exchange.ts";
 import { overloaded, sessionOverloaded, shorten } from "./failures.ts";
@@ -55,10 +55,11 @@ export class Dispatch {
       isFailed: () => upstream.status().state === "failed",
       watch: (deadlineMs) => this.#sweep.watch(deadlineMs),
     });
-    this.#checks = new CallChecks({ send: (call) => this.#send(call), answer: (call, verdict) => this.calls.answer(call, verdict) });
     this.#vainWaits = new VainWaits({ upstream, turns: this.turns, retries, maxInFlight: limits.maxInFlight });
     this.calls = new CallTable({ upstream, turns: this.turns, retries, counters, log, nowMs });
     const defects = (this.#defects = new Defects(log, counters));
+    const answer = (call: Call, verdict: CallVerdict): void => this.calls.answer(call, verdict);
+    this.#checks = new CallChecks({ send: (call) => this.#send(call), answer, defects });
     this.#sweep = new DeadlineSweep(nowMs, defects, (atMs) => Math.min(onDue(atMs), this.calls.expire(atMs), this.turns.expire(atMs)));
     this.#silence = new DeadlineSweep(nowMs, defects, (atMs) => this.calls.keepAlive(atMs, limits.streamAfterMs));
   }
@@ -104,8 +105,7 @@ export class Dispatch {
       slots: terms?.slots,
       exchange,
       text,
-      // Counted where it is in one piece: the other one has been joined from parts. Other than an id, they differ in ASCII only.
-      byteLength: Buffer.byteLength(request.text) + text.length - request.text.length,
+      byteLength: Buffer.byteLength(text),
       isKept: session !== undefined && this.#options.retries.mayRepeat(method),
       state: "queued",
       sentAtMs: undefined,

@@ -147,10 +147,10 @@ export function sessionOutdated(missing: string): SidecarError {
   );
 }
 
-export function responseTooLarge(method: string, length: number, limitBytes: number, effect = effectOf(method)): SidecarError {
+export function responseTooLarge(method: string, bytes: number, limitBytes: number, effect = effectOf(method)): SidecarError {
   return new SidecarError(
     "UPSTREAM_RESPONSE_TOO_LARGE",
-    `The MCP server answered ${shorten(method)} with more than ${limitBytes} bytes (${length} characters); the answer was discarded. Ask for less at a time.`,
+    `The MCP server answered ${shorten(method)} with ${bytes} bytes, more than ${limitBytes}; the answer was discarded. Ask for less at a time.`,
     { sent: true, retrySafe: isRetrySafe(true, effect), limitBytes },
   );
 }

@@ -12,6 +12,12 @@ export function guardListener(listener: UpstreamListener, upstream: Pick<Upstrea
     onMessage: (message) => defects.guard("server message", () => listener.onMessage(message), restart),
     onRefused: (response) => defects.guard("server refusal", () => listener.onRefused(response), restart),
     onOverlongLine: (line) => defects.guard("overlong line", () => listener.onOverlongLine(line), restart),
-    onLost: (exit, unwritten) => defects.guard("server exit", () => listener.onLost(exit, unwritten)),
+    onLost: (exit, unwritten) =>
+      defects.guard(
+        "server exit",
+        () => listener.onLost(exit, unwritten),
+        () => listener.onDefect(),
+      ),
+    onDefect: () => defects.guard("server exit", () => listener.onDefect()),
   };
 }

@@ -79,8 +79,7 @@ export class Lane implements SessionLane, UpstreamListener {
     this.#defects = new Defects(log, counters);
     const retries = new Retries(retry);
     const dispatch = new Dispatch({ upstream, limits, retries, counters, log, nowMs, onDue: (atMs) => this.#onDue(atMs) });
-    this.#retries = retries;
-    this.#dispatch = dispatch;
+    [this.#retries, this.#dispatch] = [retries, dispatch];
     this.#calls = dispatch.calls;
     this.tools = new ServerTools({ dispatch, upstream, readOnlyTools: retries.readOnlyTools, watcher: toolWatcher, log, nowMs });
     this.#offers = new SessionOffers({ calls: dispatch.calls, log, endSession });
@@ -92,8 +91,7 @@ export class Lane implements SessionLane, UpstreamListener {
       onInitialized: () => this.tools.onInitialized(),
     });
     this.#initializing = new InitializeRequests({ dispatch, rules: this.#rules, counters, handshake: () => this.#handshake });
-    const isWaitingForClient = (): boolean => this.#rules.isWaitingForClient;
-    this.#hangWatch = new HangWatch({ dispatch, upstream, limits, isWaitingForClient });
+    this.#hangWatch = new HangWatch({ dispatch, upstream, limits, isWaitingForClient: () => this.#rules.isWaitingForClient });
     this.#calls.onTimeout = (call) => this.#hangWatch.onTimeout(call, nowMs());
   }
 
@@ -211,6 +209,10 @@ export class Lane implements SessionLane, UpstreamListener {
     this.#dispatch.onLost(unwritten);
     const count = this.#calls.failWritten((call) => upstreamExited(call.method, exit, this.#retries.effectOf(call)));
     if (count > 0) this.#log.warn({ generation: exit.generation, count, reason: exit.reason }, "requests in flight failed");
+  }
+
+  onDefect(): void {
+    this.#calls.giveUpAll(this.#calls.values(), "defect", () => internalError(true));
   }
 
   #onResponse(response: ResponseMessage): void {

@@ -64,13 +64,15 @@ export class Lanes {
   /** Also those whose server is still ending: it is a process as long as it lives. */
   readonly #private = new Map<PrivateLane, Session | undefined>();
   readonly #ending = new Set<PrivateLane>();
+  readonly #defects: Defects;
   readonly #idle: DeadlineSweep;
   readonly #sessionRate: RateLimit | undefined;
   #isDraining = false;
 
   constructor(options: LanesOptions) {
     this.#options = options;
-    this.#idle = new DeadlineSweep(options.nowMs, new Defects(options.log, options.counters), (nowMs) => this.#endIdle(nowMs));
+    this.#defects = new Defects(options.log, options.counters);
+    this.#idle = new DeadlineSweep(options.nowMs, this.#defects, (nowMs) => this.#endIdle(nowMs));
     this.#sessionRate = options.sessionsPerMinute === undefined ? undefined : new RateLimit(options.sessionsPerMinute);
   }
 
@@ -150,7 +152,7 @@ export class Lanes {
     this.#options.sessions.add(session);
     lane.addSession(session);
     // It waited for its server, and its token was taken back meanwhile; it ends as soon as there is a session to end.
-    if (owner?.isRevoked === true) queueMicrotask(() => this.#options.sessions.end(session));
+    if (owner?.isRevoked === true) queueMicrotask(() => this.#defects.guard("session end", () => this.#options.sessions.end(session)));
     return session;
   }
 

@@ -3,7 +3,7 @@ import { findMembers } from "../json/find.ts";
 import type { Exchange } from "./exchange.ts";
 
 /** Of what the sidecar itself asks for; the discovery client of a pod reads lists of at most 4 MiB. */
-export const MAX_OWN_RESULT_LENGTH = 8 * 1024 * 1024;
+export const MAX_OWN_RESULT_BYTES = 8 * 1024 * 1024;
 
 /** The exchange of a request that the sidecar itself makes: the response goes nowhere but where it is asked for. */
 export class OwnExchange implements Exchange {
@@ -33,8 +33,9 @@ export class OwnExchange implements Exchange {
   respond(body: string): void {
     // Mostly what it was for is done; an error of the server is seen by `onSettled`.
     if (this.#onResult === undefined) return;
-    const span = body.length > MAX_OWN_RESULT_LENGTH ? undefined : findMembers(body, 0, ["result"]).spans[0];
-    if (body.length > MAX_OWN_RESULT_LENGTH) this.#onFailed(`the answer has ${body.length} characters, more than ${MAX_OWN_RESULT_LENGTH}`);
+    const bytes = Buffer.byteLength(body);
+    const span = bytes > MAX_OWN_RESULT_BYTES ? undefined : findMembers(body, 0, ["result"]).spans[0];
+    if (bytes > MAX_OWN_RESULT_BYTES) this.#onFailed(`the answer has ${bytes} bytes, more than ${MAX_OWN_RESULT_BYTES}`);
     this.#onResult(span === undefined ? undefined : body.slice(span.start, span.end));
   }
 

@@ -57,4 +57,6 @@ export interface UpstreamListener {
    * ended so often that what waits need not wait; it is still tried, rarely, and `onReady` ends this.
    */
   onLost(exit: UpstreamExit, unwritten: readonly Outgoing[]): void;
+  /** The loss could not be handled: all requests that are open fail. */
+  onDefect(): void;
 }

@@ -18,6 +18,8 @@ const MAX_STRIKES = 3;
 const MAX_REASON_LENGTH = 500;
 const MAX_TOOL_NAME_LENGTH = 100;
 
+const NOT_CHECKED: readonly string[] = ["the arguments could not be checked"];
+
 interface KeptSchema {
   readonly key: string;
   readonly length: number;
@@ -109,7 +111,7 @@ export class ArgumentCheck {
     }
     const outcome = await this.#thread.run({ kind: "check", keys, argsText }, MAX_CHECK_CPU_MS);
     if (outcome.kind === "unanswered") return this.#giveUp(outcome, tools[0]?.["name"]);
-    return outcome.kind === "checked" ? outcome.problems : [];
+    return outcome.kind === "checked" ? outcome.problems : NOT_CHECKED;
   }
 
   /** Tells the thread a schema. Only the server has a say in what that takes, so the schema is at fault if it takes too much. */
@@ -136,7 +138,7 @@ export class ArgumentCheck {
     const { log, onGivenUp } = this.#options;
     onGivenUp();
     log.warn({ tool: shownName(toolName), reason: shortened(reason, MAX_REASON_LENGTH) }, "argument check given up");
-    if (excess === undefined) return ["the arguments could not be checked"];
+    if (excess === undefined) return NOT_CHECKED;
     return [`the arguments take too ${excess === "memory" ? "much memory" : "long"} to be checked`];
   }
 

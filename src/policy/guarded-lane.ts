@@ -2,7 +2,7 @@ import { SidecarError } from "../errors.ts";
 import type { JsonObject, NotificationMessage, RequestMessage, ResponseMessage } from "../jsonrpc/message.ts";
 import type { CallTerms } from "../mux/call-terms.ts";
 import type { Exchange } from "../mux/exchange.ts";
-import { MAX_OWN_RESULT_LENGTH } from "../mux/own-exchange.ts";
+import { MAX_OWN_RESULT_BYTES } from "../mux/own-exchange.ts";
 import { responseTooLarge, toolNotFound } from "../mux/failures.ts";
 import type { Session, SessionLane } from "../mux/session.ts";
 import { readCall } from "./call-params.ts";
@@ -83,7 +83,8 @@ export class GuardedLane implements SessionLane {
     if (method !== "tools/list" || (filter === undefined && limitResult === undefined)) return exchange;
     return new RewrittenExchange(exchange, (body) => {
       // The sidecar itself takes no longer list of tools either: then none of them can be called.
-      if (body.length > MAX_OWN_RESULT_LENGTH) return responseTooLarge(method, Buffer.byteLength(body), MAX_OWN_RESULT_LENGTH);
+      const bytes = Buffer.byteLength(body);
+      if (bytes > MAX_OWN_RESULT_BYTES) return responseTooLarge(method, bytes, MAX_OWN_RESULT_BYTES);
       const shown = filter === undefined ? body : filterToolsList(body, (tool) => this.#isShown(tool));
       return limitResult === undefined ? shown : withoutOutputSchemas(shown);
     });

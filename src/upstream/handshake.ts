@@ -1,14 +1,11 @@
 import { type Message, type RequestMessage, type ResponseMessage, Slot } from "../jsonrpc/message.ts";
 import { NEWEST_LEGACY_PROTOCOL_VERSION } from "../jsonrpc/protocol-versions.ts";
-import type { Redact } from "../observability/redact.ts";
 
 /** It is kept, and sent to each client. */
 const MAX_RESULT_LENGTH = 1024 * 1024;
 const MAX_ERROR_LENGTH = 500;
-/** A longer secret may slip through if it is cut. */
-const MAX_SECRET_LENGTH = 4096;
 
-/** Never minted for a carried request: those count from 1. */
+/** Never minted for a carried request: those are positive. */
 export const INITIALIZE_ID = 0;
 
 export interface ClientInfo {
@@ -68,15 +65,14 @@ function isEcho(message: Message): message is RequestMessage {
 /**
  * Reads the server's answer to `initialize` (MCP 2025-11-25, basic/lifecycle).
  *
+ * @param message with secrets masked.
  * @throws HandshakeError with a message for the operator when it is an echo, a JSON-RPC error or no InitializeResult.
  */
-export function readHandshake(message: RequestMessage | ResponseMessage, generation: number, redact: Redact): Handshake {
+export function readHandshake(message: RequestMessage | ResponseMessage, generation: number): Handshake {
   if (message.kind === "request") throw refused("it sends back what it is sent: the command is not an MCP server");
   const { outline, isError } = message;
   if (isError) {
-    // Masked before it is cut: half a secret would not be known for one.
-    const shown = (outline.textAt(Slot.error) ?? "").slice(0, MAX_ERROR_LENGTH + MAX_SECRET_LENGTH);
-    throw refused(`the MCP server refused initialize: ${redact(shown).slice(0, MAX_ERROR_LENGTH)}`);
+    throw refused(`the MCP server refused initialize: ${(outline.textAt(Slot.error) ?? "").slice(0, MAX_ERROR_LENGTH)}`);
   }
   const result = outline.span(Slot.result);
   const protocolVersion = outline.stringAt(Slot.protocolVersion);

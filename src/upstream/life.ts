@@ -149,9 +149,10 @@ export class Life {
     const answered = new Promise<Handshake>((resolve, reject) => {
       this.#onInitializeResponse = (response) => {
         this.#onInitializeResponse = undefined;
-        if (response.kind === "response" && response.isError) this.#listener.onRefused(masked(response, secrets.redactJson));
+        const shown = response.kind === "response" && response.isError ? masked(response, secrets.redactJson) : response;
+        if (shown.kind === "response" && shown.isError) this.#listener.onRefused(shown);
         try {
-          resolve(readHandshake(response, generation, secrets.redact));
+          resolve(readHandshake(shown, generation));
         } catch (error) {
           reject(error instanceof Error ? error : new Error(describeError(error)));
         }
@@ -194,9 +195,13 @@ export class Life {
 /** A refusal as clients may read it. */
 function masked(response: ResponseMessage, redactJson: Redact): ResponseMessage {
   const { length } = response.text;
-  const message = `The MCP server refused initialize with an error of ${length} characters, too long to be passed on`;
+  const message = `The MCP server refused initialize with an error of ${length} characters, which cannot be passed on`;
   const error = { code: JsonRpcErrorCode.InternalError, message };
-  const text = length > LONG_TEXT_LENGTH ? JSON.stringify({ jsonrpc: "2.0", id: response.id, error }) : redactJson(response.text);
-  const read = readMessage(text);
-  return read.kind === "response" ? read : response;
+  const generic = JSON.stringify({ jsonrpc: "2.0", id: response.id, error });
+  const read = readMessage(length > LONG_TEXT_LENGTH ? generic : redactJson(response.text));
+  if (read.kind === "response" && read.isError) return read;
+  // A secret is a part of the envelope itself.
+  const replaced = readMessage(generic);
+  if (replaced.kind !== "response") throw new Error("a refusal of the sidecar's own is not a response");
+  return replaced;
 }

@@ -64,7 +64,7 @@ export class OutputReader {
   }
 
   #read(line: string): void {
-    if (line.length <= LONG_TEXT_LENGTH) return this.#deliver(readText(line));
+    if (line.length <= LONG_TEXT_LENGTH) return this.#deliver(readText(line, "server"));
     this.#isReading = true;
     this.#stdout.pause();
     const goOn = (deliver: () => void): void => {
@@ -73,7 +73,7 @@ export class OutputReader {
       this.#goOn();
     };
     runInSteps(
-      readInSteps(line),
+      readInSteps(line, "server"),
       (reading) => goOn(() => this.#deliver(reading)),
       (error) => goOn(() => this.#listener.onDefect(error)),
     );

@@ -2,6 +2,8 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { AuthTokenReload } from "../../src/auth-token-reload.ts";
 import { AuthTokens } from "../../src/auth-tokens.ts";
 import type { AuthTokenFile } from "../../src/config/auth-token-file.ts";
+import { Counters } from "../../src/counters.ts";
+import { Defects } from "../../src/defects.ts";
 import type { Principal } from "../../src/mux/session.ts";
 import { RecordedLog } from "../support/recorded-log.ts";
 
@@ -13,6 +15,7 @@ class Bench {
   readonly known: string[] = [];
   readonly revoked: Principal[] = [];
   readonly log = new RecordedLog();
+  readonly counters = new Counters();
   readonly reload = new AuthTokenReload({
     tokens: this.tokens,
     texts: ["first"],
@@ -22,6 +25,7 @@ class Bench {
     },
     onTokens: (texts) => this.known.push(...texts),
     onRevoked: (principal) => this.revoked.push(principal),
+    defects: new Defects(this.log, this.counters),
     log: this.log,
   });
 

@@ -4,7 +4,7 @@ import { Defects } from "../../src/defects.ts";
 import { guardListener } from "../../src/mux/guarded-listener.ts";
 import type { UpstreamListener } from "../../src/mux/upstream.ts";
 import { RecordedLog } from "../support/recorded-log.ts";
-import { LaneBench, requestOfClient } from "./support/lane-bench.ts";
+import { answerOfServer, LaneBench, requestOfClient } from "./support/lane-bench.ts";
 
 function fail(): never {
   throw new Error("a defect");
@@ -26,13 +26,26 @@ it("a guard survives a recovery that fails as well", () => {
 });
 
 it("a listener that cannot handle what a server says has the server started again", () => {
-  const listener: UpstreamListener = { onReady: fail, onMessage: fail, onRefused: fail, onOverlongLine: fail, onLost: fail };
+  let failures = 0;
+  const listener: UpstreamListener = {
+    onReady: fail,
+    onMessage: fail,
+    onRefused: fail,
+    onOverlongLine: fail,
+    onLost: fail,
+    onDefect: () => failures++,
+  };
   const restarts: string[] = [];
   const defects = new Defects(new RecordedLog(), new Counters());
   const guarded = guardListener(listener, { restart: (kind) => restarts.push(kind) }, defects);
   guarded.onMessage(requestOfClient({ id: 1, method: "ping" }));
   guarded.onOverlongLine({ bytes: 1, idText: undefined, hasMethod: false });
-  expect(restarts).toEqual(["defect", "defect"]);
+  guarded.onRefused(answerOfServer('{"jsonrpc":"2.0","id":0,"error":{"code":1,"message":"no"}}'));
+  guarded.onReady({ generation: 1, resultText: "{}", protocolVersion: "2025-11-25" });
+  expect([restarts, failures]).toEqual([["defect", "defect", "defect", "defect"], 0]);
+  const exit = { exitCode: 1, signal: undefined, generation: 1, reason: "exited with code 1", at: new Date(0) };
+  guarded.onLost({ ...exit, stderrTail: [], kind: "crash" }, []);
+  expect(failures).toBe(1);
 });
 
 it("a request whose answer cannot be given fails alone", () => {

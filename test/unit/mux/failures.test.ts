@@ -185,8 +185,7 @@ describe("other failures", () => {
   it("say that an answer was too large, and that a tool call has run nevertheless", () => {
     expect(content(responseTooLarge("tools/call", 2000, 1000))).toEqual({
       code: "UPSTREAM_RESPONSE_TOO_LARGE",
-      message:
-        "The MCP server answered tools/call with more than 1000 bytes (2000 characters); the answer was discarded. Ask for less at a time.",
+      message: "The MCP server answered tools/call with 2000 bytes, more than 1000; the answer was discarded. Ask for less at a time.",
       details: { sent: true, retrySafe: false, limitBytes: 1000 },
     });
     expect(responseTooLarge("tools/list", 2000, 1000).details.retrySafe).toBe(true);

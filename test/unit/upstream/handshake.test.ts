@@ -62,33 +62,33 @@ describe("readHandshake", () => {
   it("keeps the text of the result, byte for byte", () => {
     const result = '{ "capabilities" : {"x":1.0}, "protocolVersion":"2025-\\u00306-18", "big":9007199254740993 }';
     const text = `{"id":0, "result": ${result} ,"jsonrpc":"2.0"}`;
-    expect(readHandshake(response(text), 4, String)).toEqual({ generation: 4, resultText: result, protocolVersion: "2025-06-18" });
+    expect(readHandshake(response(text), 4)).toEqual({ generation: 4, resultText: result, protocolVersion: "2025-06-18" });
   });
 
   it("names a program that sends the request back", () => {
     const text = initializeRequest({ name: "claw-mcp-stdio", version: "1.2.3" });
     const echo = parse(text);
     if (!isInitializeResponse(echo)) throw new Error("not taken for the end of the handshake");
-    expect(() => readHandshake(echo, 1, String)).toThrow(
+    expect(() => readHandshake(echo, 1)).toThrow(
       new HandshakeError("handshake-refused", "it sends back what it is sent: the command is not an MCP server"),
     );
   });
 
   it("says what the server said where it refused", () => {
     const text = '{"jsonrpc":"2.0","id":0,"error":{"code":-32602,"message":"no key"}}';
-    expect(() => readHandshake(response(text), 1, String)).toThrow('the MCP server refused initialize: {"code":-32602,"message":"no key"}');
+    expect(() => readHandshake(response(text), 1)).toThrow('the MCP server refused initialize: {"code":-32602,"message":"no key"}');
   });
 
   it("says no more than 500 characters of what the server said", () => {
     const error = JSON.stringify({ code: 1, message: "x".repeat(5000) });
     const text = `{"jsonrpc":"2.0","id":0,"error":${error}}`;
-    expect(() => readHandshake(response(text), 1, String)).toThrow(
+    expect(() => readHandshake(response(text), 1)).toThrow(
       new HandshakeError("handshake-refused", `the MCP server refused initialize: ${error.slice(0, 500)}`),
     );
   });
 
   it.each(["null", "[]", '"2025-11-25"', "{}", '{"protocolVersion":20251125}'])("refuses %s for an InitializeResult", (result) => {
     const text = `{"jsonrpc":"2.0","id":0,"result":${result}}`;
-    expect(() => readHandshake(response(text), 1, String)).toThrow("the MCP server answered initialize without a protocolVersion");
+    expect(() => readHandshake(response(text), 1)).toThrow("the MCP server answered initialize without a protocolVersion");
   });
 });

@@ -1,0 +1,14 @@
+import type { Defects } from "../defects.ts";
+import type { RequestMessage } from "../jsonrpc/message.ts";
+import type { Exchange } from "../mux/exchange.ts";
+import { internalError } from "../mux/failures.ts";
+import type { Session } from "../mux/session.ts";
+
+/** Hands a request to the lane of its session. A defect fails this request, and no other of a batch. */
+export function carryRequest(defects: Pick<Defects, "guard">, session: Session, exchange: Exchange, request: RequestMessage): void {
+  defects.guard(
+    "client request",
+    () => session.lane.request(session, exchange, request),
+    () => exchange.fail(internalError(true)),
+  );
+}
