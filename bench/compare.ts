@@ -10,6 +10,7 @@ import { otherBuild, type Target, TARGETS } from "./targets.ts";
 
 const WARMUP_MS = 1000;
 const LARGE_BYTES = 1_000_000;
+const LEAST_RATIO = 0.95;
 
 const SCENARIOS: readonly (Scenario & { readonly title: string })[] = [
   { title: "100 B", connections: 16, resultBytes: 100 },
@@ -34,6 +35,7 @@ const durationMs = Number(values.seconds) * 1000;
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(1));
 
 const lines: string[] = [];
+let lowest = Number.POSITIVE_INFINITY;
 for (const scenario of SCENARIOS) {
   const ratios: number[] = [];
   for (let pair = 1; pair <= Number(values.pairs); pair++) {
@@ -48,8 +50,11 @@ for (const scenario of SCENARIOS) {
     );
   }
   const { ratio, lower, upper } = estimateRatio(ratios);
+  lowest = Math.min(lowest, lower);
   lines.push(`| ${scenario.title} | ${ratio.toFixed(3)} | ${lower.toFixed(3)} to ${upper.toFixed(3)} |`);
 }
+// A ratio that may be below it is a loss.
+if (lowest < LEAST_RATIO) process.exitCode = 1;
 process.stdout.write(
   `| results | calls/s, this / before | 95 % interval of ${values.pairs} pairs |\n| --- | --- | --- |\n${lines.join("\n")}\n`,
 );

@@ -25,7 +25,7 @@ export const ERROR_CATALOG = {
   INVALID_REQUEST: {
     httpStatus: 400,
     jsonRpcCode: InvalidRequest,
-    when: "The body is JSON, but not one JSON-RPC 2.0 message with a string or number id, or repeats a member, also in another case; a batch where the revision has none, or initialize in a session; or the request is not valid HTTP (431 for too large headers, 417 for an `Expect` that is not offered).",
+    when: "The body is JSON, but not one JSON-RPC 2.0 message with a string or number id, or repeats a member, also in another case; an id, progress token, name (1 KiB) or subscription URI (8 KiB) that is too long; a batch where the revision has none, or initialize in a session; or the request is not valid HTTP (431 for too large headers, 417 for an `Expect` that is not offered).",
     action: "Correct the message that the error names.",
   },
   ORIGIN_NOT_ALLOWED: {

@@ -1,3 +1,4 @@
+import { maskCommand } from "../config/describe.ts";
 import { Counters } from "../counters.ts";
 import type { JsonObject, Message, ResponseMessage } from "../jsonrpc/message.ts";
 import { outgoing } from "../jsonrpc/outgoing.ts";
@@ -95,7 +96,7 @@ class ListedServer {
     void this.#life.lost.then((exit) => {
       const { stopCause } = this.#life;
       if (stopCause !== undefined) this.#fail(`${stopCause.reason} before it answered ${this.#method}`);
-      else this.#fail(`${this.#options.command.command} ${describeExit(exit, this.#method).reason}`);
+      else this.#fail(`${maskCommand(this.#options.command.command)} ${describeExit(exit, this.#method).reason}`);
     });
     return Promise.race([this.#list(), this.#failed.promise]);
   }

@@ -1,5 +1,6 @@
 import { MIN_TOKEN_LENGTH } from "../config/auth-token-file.ts";
 import type { Config, Environment } from "../config/load.ts";
+import { maskCommand } from "../config/describe.ts";
 import { OPTIONS } from "../config/options.ts";
 import type { Descriptor } from "../descriptor/descriptor.ts";
 import { describeError } from "../errors.ts";
@@ -10,6 +11,9 @@ import { type SignalSource, waitForSignal } from "../shutdown.ts";
 import { startSidecar } from "../sidecar.ts";
 import type { StartDisplay } from "./start-display.ts";
 import type { Terminal } from "./terminal.ts";
+
+/** A whole command line where only the program belongs. */
+const SHELL_ADVICE = `; no shell splits it: put the arguments behind -- or into ${OPTIONS.args.variable}`;
 
 export interface ServeOptions {
   readonly config: Config;
@@ -89,9 +93,9 @@ async function serveUntilEnd(options: ServeOptions, log: Logger, display: StartD
     if (end.kind === "restart-limit") return ExitCode.failed;
     const isMissing = end.spawnErrorCode === "ENOENT";
     const reason = isMissing
-      ? "it, or the interpreter it names, does not exist"
+      ? `it, or the interpreter it names, does not exist${config.command.includes(" ") ? SHELL_ADVICE : ""}`
       : "it may not be executed, or a folder of PATH may not be searched";
-    log.error({ reason, code: end.spawnErrorCode, line: config.command }, "the command cannot be started");
+    log.error({ reason, code: end.spawnErrorCode, line: maskCommand(config.command) }, "the command cannot be started");
     return isMissing ? ExitCode.notFound : ExitCode.notExecutable;
   } catch (error) {
     kill.abort();

@@ -48,8 +48,8 @@ executed, 127 COMMAND does not exist, 128 + n ended at once by a second signal o
 
 /** The effective configuration as JSON, secrets masked. */
 export function effectiveConfigText(config: Config, { replacer }: Pick<Secrets, "replacer">): string {
-  const { authToken, authTokens: _, args, ...rest } = config;
-  const masked = { ...rest, args: maskArgs(args), authToken: authToken === undefined ? undefined : MASK };
+  const { authToken, authTokens: _, command, args, ...rest } = config;
+  const masked = { ...rest, command: maskCommand(command), args: maskArgs(args), authToken: authToken === undefined ? undefined : MASK };
   return JSON.stringify(masked, replacer, 2);
 }
 
@@ -58,6 +58,11 @@ const EMBEDDED_SECRET = /(:\/\/[^\s/:@]*:)[^\s/@]+(?=@)|(\b(?:bearer|basic) +)\S
 
 /** `NAME=value` or a header `Name: value` with such a name, anywhere in an argument. */
 const NAMED_SECRET = new RegExp(`([^=:?&\\s/]*(?:${CREDENTIAL_NAME.source})[^=:?&\\s/]*(?:=|: *))[^&\\s]+`, "gi");
+
+/** A command that holds a whole command line, by mistake, holds its secrets too. */
+export function maskCommand(command: string): string {
+  return maskArgs(command.split(" ")).join(" ");
+}
 
 /** Masks what follows a word like `--api-key`, in the same argument or the next, and secrets inside an argument. */
 export function maskArgs(args: readonly string[]): string[] {

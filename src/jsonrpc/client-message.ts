@@ -90,7 +90,7 @@ function findProblem(message: Message): InvalidMessage | undefined {
   const ofMethod = kind === "request" ? LIMIT_OF_METHOD.get(message.method) : undefined;
   const exceeded =
     LIMITS.find((limit) => exceeds(message, limit)) ?? (ofMethod !== undefined && exceeds(message, ofMethod) ? ofMethod : undefined);
-  return exceeded === undefined ? undefined : invalid(outline, `${exceeded.what} has more than ${exceeded.maxBytes} bytes`);
+  return exceeded === undefined ? undefined : invalid(outline, `${exceeded.what} has more than ${exceeded.maxBytes} bytes as JSON`);
 }
 
 function describeAmbiguity({ kind, outline }: Message): string | undefined {

@@ -4,6 +4,7 @@ import { type Call, isSent } from "./call.ts";
 import type { CallVerdict } from "./call-terms.ts";
 import type { Dispatch } from "./dispatch.ts";
 import { readCapabilities } from "./offer.ts";
+import { MAX_OWN_RESULT_BYTES } from "./own-exchange.ts";
 import type { ReadOnlyTools } from "./read-only-tools.ts";
 import { ToolListing } from "./tool-listing.ts";
 import type { Upstream, UpstreamHandshake } from "./upstream.ts";
@@ -148,7 +149,11 @@ export class ServerTools {
     if (dispatch.turns.areSlotsClosed && !this.#isInitialized) return;
     this.#failures++;
     const isGivenUp = watcher !== undefined && (dispatch.turns.areSlotsClosed || this.#failures >= MAX_FAILURES);
-    if (isGivenUp) return upstream.restart("tools-not-listed", "tools/list was not answered with a list of tools");
+    if (isGivenUp)
+      return upstream.restart(
+        "tools-not-listed",
+        `tools/list was not answered with a list of tools of at most ${MAX_OWN_RESULT_BYTES} bytes a page`,
+      );
     if (watcher !== undefined || this.#hasToolsCapability)
       log.warn({ method: "tools/list", generation }, "tools not listed: what was known of them stays");
     if (watcher !== undefined) this.#listing?.onChanged();

@@ -146,7 +146,7 @@ describe.each([
   it.each(["x", "é", "€", "😀"])("refuses one byte more, in characters such as %s", (unit) => {
     expect(readClientMessage(sized(template, bytes + 1, unit))).toEqual({
       code: "INVALID_REQUEST",
-      reason: `"${name}" has more than ${bytes} bytes`,
+      reason: `"${name}" has more than ${bytes} bytes as JSON`,
       idText: name === "id" || !template.includes('"id":1') ? undefined : "1",
     });
   });
@@ -166,7 +166,7 @@ describe("the limits of a message", () => {
   it("hold for numbers, too", () => {
     const digits = "1".repeat(1025);
     expect(readClientMessage(`{"jsonrpc":"2.0","id":${digits},"method":"ping"}`)).toMatchObject({
-      reason: '"id" has more than 1024 bytes',
+      reason: '"id" has more than 1024 bytes as JSON',
       idText: undefined,
     });
   });
