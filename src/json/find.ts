@@ -7,7 +7,7 @@ import { Code, isWhitespace, skipWhitespace } from "./tokens.ts";
  * escaped names of an object (see `decodeString`).
  */
 export interface Members {
-  /** In the order of the names asked for; the last occurrence where a name is repeated, as most readers have it. */
+  /** In the order of the names asked for; the last occurrence if a name is repeated. */
   readonly spans: readonly (Span | undefined)[];
   /** The first of the names that occurs twice. Two parsers may disagree on which one counts. */
   readonly duplicate: string | undefined;
@@ -38,7 +38,7 @@ export function findMembers(text: string, start: number, names: readonly string[
   return { spans, duplicate, otherCase };
 }
 
-/** The span of a member below the object that starts at `start`, one name a level; undefined where a level is absent or no object. */
+/** The span of a member below the object that starts at `start`, one name a level; undefined if a level is absent or not an object. */
 export function findPath(text: string, start: number, path: readonly string[]): Span | undefined {
   let span: Span | undefined = { start, end: text.length };
   for (const name of path) {
@@ -84,11 +84,12 @@ function findOtherCase(text: string, keyStart: number, keyEnd: number, names: re
   return undefined;
 }
 
-/** From an opening quote to just past the closing one. `indexOf` makes a megabyte of text cost microseconds, not milliseconds. */
+/** From an opening quote to just past the closing one, or to the end of a text that has none. `indexOf` makes a megabyte of text cost microseconds, not milliseconds. */
 export function skipString(text: string, start: number): number {
   let index = start;
   for (;;) {
     index = text.indexOf('"', index + 1);
+    if (index === -1) return text.length;
     let backslashes = 0;
     while (text.charCodeAt(index - 1 - backslashes) === Code.backslash) backslashes++;
     if (backslashes % 2 === 0) return index + 1;

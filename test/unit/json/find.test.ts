@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { findElements, findMembers, findPath } from "../../../src/json/find.ts";
+import { findElements, findMembers, findPath, skipString } from "../../../src/json/find.ts";
 import type { Span } from "../../../src/json/strings.ts";
 import { memberOf, nodeOf, poisonEngine } from "../support/json-reference.ts";
 import { inAnyOrder, keyText, memberText, objectText, otherMembers, valueText, whitespace } from "../../support/json-text.ts";
@@ -8,6 +8,12 @@ import { inAnyOrder, keyText, memberText, objectText, otherMembers, valueText, w
 function cut(text: string, span: Span | undefined): string | undefined {
   return span === undefined ? undefined : text.slice(span.start, span.end);
 }
+
+describe("skipString", () => {
+  it("a string without a closing quote ends with the text", () => {
+    expect([skipString('"a', 0), skipString('"a\\"', 0), skipString('"', 0)]).toEqual([2, 4, 1]);
+  });
+});
 
 describe("findMembers", () => {
   it("finds members in the order asked for, whatever their order in the text", () => {
@@ -45,7 +51,7 @@ describe("findMembers", () => {
     expect(findMembers(text, 0, ["id"]).spans).toEqual([undefined]);
   });
 
-  it("finds in any object the last member of that name, also after the engine has read a poison", () => {
+  it("finds the last member of that name, also after the engine is poisoned", () => {
     const object = objectText(
       inAnyOrder(
         otherMembers("wanted"),

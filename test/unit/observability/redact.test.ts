@@ -113,6 +113,11 @@ describe("Secrets", () => {
     expect(masked === nested('{"***":"***"}')).toBe(true);
   });
 
+  it("a text with a missing closing quote is masked, and the masking ends", () => {
+    const { redactJson } = new Secrets({ API_KEY: "abc123xyz" });
+    expect(redactJson('{"a":"abc123xyz","b":"open')).toBe('{"a":"***","b":"open');
+  });
+
   it("masks nothing of JSON text when there are no secrets, whatever is in it", () => {
     const text = '{"a":"\\u0061"}';
     expect(new Secrets({}).redactJson(text)).toBe(text);
