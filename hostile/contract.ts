@@ -1,4 +1,4 @@
-// What the harness, its observer and its MCP server have to agree on.
+// Constants and messages that the harness, its observer and its MCP server share.
 
 import { join } from "node:path";
 
@@ -30,7 +30,7 @@ export type ToolList =
 /** While this file exists in the directory of the attack, a server that starts answers `initialize` as the text in it says. */
 export const INITIALIZE_SWITCH = "initialize";
 
-/** What the observer is to watch. */
+/** The sidecar that the observer watches. */
 export interface Watched {
   readonly url: string;
   readonly origin: string;

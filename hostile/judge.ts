@@ -4,7 +4,7 @@ import type { Result } from "./stage.ts";
 
 const MAX_GAP_MS = 500;
 
-/** What a server that cannot serve is no fault of the sidecar for. */
+/** Errors that are not the fault of the sidecar while the server cannot serve. */
 const EXCUSED = /^(UPSTREAM_.*|OVERLOADED|REQUEST_TIMEOUT)$/;
 
 /** @returns in words, each bar that was missed. */

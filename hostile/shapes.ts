@@ -1,4 +1,4 @@
-// JSON values of any length that are costly to read, each in its own way. Made piece by piece: nobody needs the memory for a long one.
+// JSON values of any length that are costly to read, each in its own way. Made piece by piece, so that long ones need no memory.
 
 export const SHAPES = [
   "objects",

@@ -1,4 +1,4 @@
-// What the attacker was told, counted by status and code.
+// Answers to the attacker, counted by status and code.
 
 import { increment } from "../chaos/ledger.ts";
 import { BYSTANDER_MARK, FORBIDDEN_MARK } from "./contract.ts";

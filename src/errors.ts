@@ -11,9 +11,9 @@ interface ErrorEntry {
 const { ParseError, InvalidRequest, InvalidParams, InternalError, ServerError, SessionOrTimeout } = JsonRpcErrorCode;
 
 /**
- * The errors of this program. Codes are stable; messages are written for the person or the model that reads them. What concerns the HTTP
- * request is an HTTP error; what became of a request that was accepted is a JSON-RPC error at 200, so that every client hands it on; 404
- * on the endpoint means "this session is gone" and nothing else.
+ * The errors of this program. Codes are stable; messages are written for the person or the model that reads them. Errors about the HTTP
+ * request have an HTTP error status. Errors of an accepted request are JSON-RPC errors at 200. 404 on the endpoint always means that the
+ * session is gone.
  */
 export const ERROR_CATALOG = {
   PARSE_ERROR: {

@@ -8,7 +8,7 @@ import { NAME_ATTACKS } from "./names.ts";
 import { afterPoison, ENVELOPE_ATTACKS, HIDDEN_ID_ATTACKS } from "./poison.ts";
 import { RESULT_ATTACKS } from "./results.ts";
 
-/** What the machine itself does to the figures. */
+/** Shows how the machine itself affects the figures. */
 const NOTHING: Attack = {
   name: "nothing at all",
   run: async ({ attacker }) => {

@@ -25,7 +25,7 @@ const INITIALIZE: Context = {
   options: { sessionId: undefined },
 };
 
-/** Who sends the body. */
+/** Senders and messages around the shape. */
 const CONTEXTS: Readonly<Record<string, Context>> = {
   "no session": { ...CALL, options: { sessionId: undefined } },
   "no token": { ...CALL, options: { sessionId: undefined, token: undefined } },

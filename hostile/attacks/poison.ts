@@ -156,7 +156,7 @@ const repeated: Attack = {
   },
 };
 
-/** `OWN` is the id of the attacker's call, `OTHER` one of somebody else. */
+/** `OWN` is the id of the attacker's call, `OTHER` one of another client. */
 const TWO_IDS = [
   '"id":OWN,"id":OTHER',
   '"id":OTHER,"id":OWN',

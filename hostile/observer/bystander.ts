@@ -5,7 +5,7 @@ import { Agent } from "node:http";
 import { type HttpReply, type JsonRpcReply, RawClient, readMessages } from "../../test/support/http-client.ts";
 import { BYSTANDER_MARK, type CallCounts, type Watched } from "../contract.ts";
 
-/** Calls at the same time: one of them answered late, so that an answer of somebody else has something to meet. */
+/** Calls at the same time: one of them answered late, so that an answer of another client has something to meet. */
 const DELAYS_MS = [0, 15, 40, 40];
 const PAUSE_MS = 10;
 /** Longer than any attack may take. */

@@ -1,4 +1,4 @@
-// What the server answers `tools/list` with: the JSON text of the tools.
+// The JSON text of the tools that the server lists.
 
 import type { ToolList } from "../contract.ts";
 

@@ -1,4 +1,4 @@
-// What the server does to the sidecar when the attacker calls its tool `trick`. A trick is given the id of that call.
+// Tricks of the server on the sidecar, one for each call of the tool `trick`. A trick is given the id of that call.
 
 import { say, sayLine, writeAll } from "../../chaos/server/output.ts";
 import { type Shape, shapeChunks } from "../shapes.ts";
@@ -49,7 +49,7 @@ export const TRICKS: Readonly<Record<string, (id: Id, args: Arguments) => void>>
     for (let index = 0; index < Number(count); index += 100) writeAll(1, block);
     writeAll(1, "]}}\n");
   },
-  /** Answers a request of somebody else beside its own, by a second id. */
+  /** Answers a request of another client beside its own, by a second id. */
   two_ids: (id, { members }) => {
     for (let other = Number(id) - 20; other <= Number(id) + 20; other++) {
       const ids = String(members).replaceAll("OWN", JSON.stringify(id)).replaceAll("OTHER", String(other));

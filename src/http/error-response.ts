@@ -6,8 +6,8 @@ export function errorStatus(error: SidecarError): number {
 }
 
 /**
- * The JSON-RPC error response. Without an id to give back it has none: `null` would violate the MCP schema. Only 401 has `null`: Python's
- * clients show the message of no other body, and somebody who has the wrong token has to read it.
+ * The JSON-RPC error response. Without an id to give back it has none: `null` would violate the MCP schema. Only 401 has `null`: Python clients
+ * show the message of no other body, and a client with a wrong token must show it.
  */
 export function errorBody(error: SidecarError, idText: string | undefined): string {
   const { code, message, data } = error;

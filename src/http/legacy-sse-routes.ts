@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { SidecarError } from "../errors.ts";
+import { BATCH_REFUSED } from "../jsonrpc/client-message.ts";
 import { idTextOf, type Message } from "../jsonrpc/message.ts";
 import { shuttingDown } from "../mux/failures.ts";
 import type { Principal } from "../mux/session.ts";
@@ -10,7 +11,7 @@ import type { LegacySsePair } from "./legacy-sse-pair.ts";
 import type { LegacySsePairs } from "./legacy-sse-pairs.ts";
 import type { McpRouteOptions } from "./mcp-route.ts";
 import type { Post } from "./post-route.ts";
-import { BATCH_REFUSED, readMessages } from "./read-messages.ts";
+import { readMessages } from "./read-messages.ts";
 import { carryRequest } from "./carry-request.ts";
 import { refuse } from "./refuse.ts";
 

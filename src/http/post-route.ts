@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { SidecarError } from "../errors.ts";
+import { BATCH_REFUSED } from "../jsonrpc/client-message.ts";
 import { hasBatches } from "../jsonrpc/protocol-versions.ts";
 import { idTextOf, type Message, type NotificationMessage, type RequestMessage, type ResponseMessage } from "../jsonrpc/message.ts";
 import type { Principal, Session } from "../mux/session.ts";
@@ -11,7 +12,7 @@ import type { McpRouteOptions } from "./mcp-route.ts";
 import { PostBatch } from "./post-batch.ts";
 import { PostExchange } from "./post-exchange.ts";
 import { carryRequest } from "./carry-request.ts";
-import { BATCH_REFUSED, needsNoSession, readMessages } from "./read-messages.ts";
+import { needsNoSession, readMessages } from "./read-messages.ts";
 import { refuse } from "./refuse.ts";
 import { findSession, refuseSession } from "./session-header.ts";
 

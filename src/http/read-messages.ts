@@ -2,19 +2,13 @@ import type { IncomingMessage } from "node:http";
 import type { Defects } from "../defects.ts";
 import { SidecarError } from "../errors.ts";
 import { EnvelopeScanner } from "../json/envelope-scanner.ts";
-import { checkClientBatch, checkClientMessage, type ClientMessageProblem } from "../jsonrpc/client-message.ts";
+import { checkClientBatch, checkClientMessage } from "../jsonrpc/client-message.ts";
 import { LONG_TEXT_LENGTH, type Message, readInSteps, type Reading, readText } from "../jsonrpc/message.ts";
 import { runInSteps } from "../step-queue.ts";
 import { sendDefect, sendProblem } from "./json-response.ts";
 import type { Post } from "./post-route.ts";
 import { readBody } from "./read-body.ts";
 import { refuse } from "./refuse.ts";
-
-export const BATCH_REFUSED: ClientMessageProblem = {
-  code: "INVALID_REQUEST",
-  reason: "a batch (JSON array) is not accepted; send one message per request",
-  idText: undefined,
-};
 
 export interface ReadMessagesOptions {
   readonly maxBodyBytes: number;

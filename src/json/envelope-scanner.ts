@@ -1,4 +1,5 @@
 import { decodeString } from "./strings.ts";
+import { Code } from "./tokens.ts";
 
 /** No id that is worth giving back is longer. */
 const MAX_TOKEN_LENGTH = 1024;
@@ -8,8 +9,6 @@ const MAX_TOKEN_LENGTH = 1024;
  * top-level `id` and `method`. Works on anything, valid JSON or not; what it says of the latter means nothing, but it ends.
  */
 export class EnvelopeScanner {
-  /** In UTF-16 units, so far. */
-  length = 0;
   /** Undefined without one, and with two: readers differ on which one counts. */
   idText: string | undefined;
   methodText: string | undefined;
@@ -25,7 +24,6 @@ export class EnvelopeScanner {
   #key: string | undefined;
 
   push(chunk: string): void {
-    this.length += chunk.length;
     let index = 0;
     while (index < chunk.length) {
       index = this.#isInString ? this.#scanString(chunk, index) : this.#scanStructure(chunk, index);
@@ -38,8 +36,8 @@ export class EnvelopeScanner {
       const code = chunk.charCodeAt(index);
       index++;
       if (this.#isEscaped) this.#isEscaped = false;
-      else if (code === 92) this.#isEscaped = true;
-      else if (code === 34) {
+      else if (code === Code.backslash) this.#isEscaped = true;
+      else if (code === Code.quote) {
         this.#isInString = false;
         break;
       }

@@ -5,14 +5,14 @@ export interface ShapeNames {
   readonly [name: string]: ShapeNames;
 }
 
-/** What is noted of slots takes one bit each. */
+/** One bit per slot. */
 const MAX_SLOTS = 30;
 
 /** Which members of a JSON text are to be found: those of one object, each in a slot of its own. */
 export class Shape {
   readonly names: readonly string[];
   readonly slots: readonly number[];
-  readonly below: readonly (Shape | undefined)[];
+  readonly children: readonly (Shape | undefined)[];
   /** The number of slots of this object and all below it. */
   readonly slotCount: number;
   /** -1 for each slot. */
@@ -22,7 +22,7 @@ export class Shape {
     this.names = Object.keys(names);
     let nextSlot = firstSlot;
     this.slots = this.names.map(() => nextSlot++);
-    this.below = Object.values(names).map((inner) => {
+    this.children = Object.values(names).map((inner) => {
       if (Object.keys(inner).length === 0) return undefined;
       const shape = new Shape(inner, nextSlot);
       nextSlot += shape.slotCount;
@@ -37,7 +37,7 @@ export class Shape {
   slotOf(path: string): number {
     const [name = "", ...rest] = path.split(".");
     const position = this.names.indexOf(name);
-    const slot = rest.length === 0 ? this.slots[position] : this.below[position]?.slotOf(rest.join("."));
+    const slot = rest.length === 0 ? this.slots[position] : this.children[position]?.slotOf(rest.join("."));
     if (slot === undefined) throw new Error(`the shape has no ${path}`);
     return slot;
   }
@@ -116,12 +116,12 @@ export class Outline {
   }
 
   /** For the scanner. */
-  noteRepeated(slot: number): void {
+  recordRepeated(slot: number): void {
     this.#repeated |= 1 << slot;
   }
 
   /** For the scanner. */
-  noteOtherCase(slot: number, name: string): void {
+  recordOtherCase(slot: number, name: string): void {
     this.#otherCases ??= new Map();
     if (!this.#otherCases.has(slot)) this.#otherCases.set(slot, name);
   }

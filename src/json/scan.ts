@@ -213,7 +213,7 @@ export class JsonScanner {
     this.#index++;
   }
 
-  #matchName({ names, slots, below }: Shape, start: number, end: number): void {
+  #matchName({ names, slots, children }: Shape, start: number, end: number): void {
     const text = this.#text;
     const decoded = this.#isEscaped ? decodeString(text, start, end) : undefined;
     const length = decoded?.length ?? end - start - 2;
@@ -224,21 +224,21 @@ export class JsonScanner {
       if (name.length !== length) continue;
       const slot = slots[position] ?? 0;
       if (decoded === undefined ? text.startsWith(name, start + 1) : decoded === name) {
-        if (this.outline.has(slot)) this.#repeat(slot, below[position]);
+        if (this.outline.has(slot)) this.#repeat(slot, children[position]);
         this.#slots[this.#open.depth - 1] = slot;
-        this.#next = below[position];
+        this.#next = children[position];
         return;
       }
       key ??= text.slice(start + 1, end - 1);
-      if (isOtherCase(key, name)) this.outline.noteOtherCase(slot, key);
+      if (isOtherCase(key, name)) this.outline.recordOtherCase(slot, key);
     }
   }
 
   /** Of a repeated member the last one counts: nothing is left of what was within the one before. */
-  #repeat(slot: number, below: Shape | undefined): void {
-    this.outline.noteRepeated(slot);
-    const first = below?.slots[0];
-    if (below !== undefined && first !== undefined) this.outline.starts.fill(-1, first, first + below.slotCount);
+  #repeat(slot: number, inner: Shape | undefined): void {
+    this.outline.recordRepeated(slot);
+    const first = inner?.slots[0];
+    if (inner !== undefined && first !== undefined) this.outline.starts.fill(-1, first, first + inner.slotCount);
   }
 
   /** @param end -1 for a value that is not valid. */

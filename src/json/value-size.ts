@@ -1,7 +1,11 @@
 import { skipString } from "./find.ts";
 import { Code } from "./tokens.ts";
 
-/** Measured with V8 on 64 bits, and more than that: an empty object takes 70 bytes, a member with a name of its own takes 100, and as much again while names are compared. */
+/** No larger value is built, by the estimate below: less than half of the memory limit of a worker thread. */
+export const MAX_VALUE_BYTES = 64 * 1024 * 1024;
+/**
+ * Measured on 64-bit V8 and rounded up: an empty object takes 70 bytes, a member with its own name 100, and twice that during comparison.
+ */
 const BYTES_OF_CONTAINER = 80;
 const BYTES_OF_MEMBER = 200;
 const BYTES_OF_STRING = 48;

@@ -9,8 +9,8 @@ interface Frame {
 }
 
 /**
- * The value that a part of a text stands for. The engine builds it if no name within it has a backslash; it misreads others (see
- * `decodeString`), so those are built here, as `JSON.parse` should: the last of repeated names counts, and `__proto__` is a name as any other.
+ * The value that a part of a text stands for. The engine builds it unless a name has a backslash; it may misread such names (see
+ * `decodeString`). Those values are built here. The last of repeated names counts. `__proto__` is an ordinary name.
  *
  * @param text in which the part was found valid. Its value takes many times its memory: the caller limits its length.
  */

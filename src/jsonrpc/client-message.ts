@@ -1,4 +1,14 @@
-import { type Batch, findOtherCase, findRepeated, invalid, type InvalidMessage, type Message, readText, Slot } from "./message.ts";
+import {
+  type Batch,
+  BATCH_REASON,
+  findOtherCase,
+  findRepeated,
+  invalid,
+  type InvalidMessage,
+  type Message,
+  readText,
+  Slot,
+} from "./message.ts";
 
 export interface ClientMessageProblem {
   readonly code: "PARSE_ERROR" | "INVALID_REQUEST";
@@ -6,6 +16,8 @@ export interface ClientMessageProblem {
   /** The JSON text of the id, when one can be given back. */
   readonly idText: string | undefined;
 }
+
+export const BATCH_REFUSED: ClientMessageProblem = { code: "INVALID_REQUEST", reason: BATCH_REASON, idText: undefined };
 
 /** As the official SDK has it. */
 const MAX_BATCH_LENGTH = 100;
@@ -25,7 +37,7 @@ interface Limit {
   readonly maxBytes: number;
 }
 
-/** What is kept, logged or compared for as long as a request or a session lasts. In bytes of its JSON text. */
+/** Limits of values that are kept, logged or compared. In bytes of JSON text. */
 const LIMITS: readonly Limit[] = [
   { what: '"id"', slot: Slot.id, maxBytes: MAX_ID_BYTES },
   { what: '"method"', slot: Slot.method, maxBytes: MAX_NAME_BYTES },
@@ -44,8 +56,8 @@ const LIMIT_OF_METHOD: ReadonlyMap<string, Limit> = new Map([
 ]);
 
 /**
- * Checks what a client sent. An envelope member that is repeated, or that some readers would take for one of them, since they do not look
- * at case, is refused: the server behind might read that one. So is one of the ids in `params` that are rewritten on the way.
+ * Rejects repeated envelope members, and members that match one but for case: the server might read the other one. The same holds for ids
+ * in `params` that are rewritten.
  */
 export function checkClientMessage(message: Message | InvalidMessage): Message | ClientMessageProblem {
   const checked = message.kind === "invalid" ? message : (findProblem(message) ?? message);
@@ -59,9 +71,7 @@ export function checkClientMessage(message: Message | InvalidMessage): Message |
 /** Reads one message of a client at once. */
 export function readClientMessage(text: string): Message | ClientMessageProblem {
   const reading = readText(text);
-  return reading.kind === "batch"
-    ? refuse("a batch (JSON array) is not accepted; send one message per request")
-    : checkClientMessage(reading);
+  return reading.kind === "batch" ? BATCH_REFUSED : checkClientMessage(reading);
 }
 
 /**
@@ -85,7 +95,7 @@ function findProblem(message: Message): InvalidMessage | undefined {
   const { kind, outline } = message;
   const ambiguity = describeAmbiguity(message);
   if (ambiguity !== undefined) return invalid(outline, ambiguity);
-  // A server might obey it, and a `notifications/cancelled` that went by unread would name the request of somebody else.
+  // A server might obey it, and an unread `notifications/cancelled` could name another client's request.
   if (kind === "request" && message.method.startsWith("notifications/")) return invalid(outline, "a notification has no id");
   const ofMethod = kind === "request" ? LIMIT_OF_METHOD.get(message.method) : undefined;
   const exceeded =

@@ -53,7 +53,7 @@ export const Slot = {
   error: MESSAGE.slotOf("error"),
 } as const;
 
-/** What was sent, and where its members are in it: decisions and edits go by the same places. */
+/** The text, and the positions of its members in it. */
 interface SentText {
   readonly text: string;
   readonly outline: Outline;
@@ -94,7 +94,7 @@ export interface InvalidMessage {
 export interface Batch {
   readonly kind: "batch";
   readonly text: string;
-  /** How many it has; only the first thousand are read. */
+  /** Number of elements; only the first 1000 are read. */
   readonly count: number;
   readonly messages: readonly (Message | InvalidMessage)[];
 }
@@ -110,9 +110,11 @@ export interface OverlongLine {
 
 export type Reading = Message | InvalidMessage | Batch;
 
-/** Longer texts are read in steps, so that nothing else has to wait for them. */
+/** Why a batch is refused. */
+export const BATCH_REASON = "a batch (JSON array) is not accepted; send one message per request";
+/** Longer texts are read in steps, so that nothing else has to wait for them. In UTF-16 units. */
 export const LONG_TEXT_LENGTH = 64 * 1024;
-/** At worst a step takes some 40 ms. */
+/** In UTF-16 units. At worst a step takes some 40 ms. */
 const STEP_LENGTH = 2 * 1024 * 1024;
 
 export function isJsonObject(value: unknown): value is JsonObject {
@@ -174,11 +176,7 @@ function* scan(scanner: JsonScanner): Generator<undefined, void> {
 function classify({ outline, isValid, isArray, isObject }: JsonScanner): Message | InvalidMessage {
   const { text } = outline;
   if (!isValid) return { kind: "invalid", text, isJson: false, reason: "not JSON", idText: undefined };
-  if (!isObject)
-    return invalid(
-      outline,
-      isArray ? "a batch (JSON array) is not accepted; send one message per request" : "the message must be a JSON object",
-    );
+  if (!isObject) return invalid(outline, isArray ? BATCH_REASON : "the message must be a JSON object");
   const id = outline.stringAt(Slot.id) ?? outline.numberAt(Slot.id);
   const idKind = outline.firstAt(Slot.id);
   if (outline.stringAt(Slot.jsonrpc) !== "2.0") return invalid(outline, '"jsonrpc" must be "2.0"');

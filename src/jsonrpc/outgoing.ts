@@ -7,7 +7,7 @@ export interface Outgoing {
   text: string;
   /** Whether it may be written once more, to the next generation. */
   readonly isKept: boolean;
-  /** Of the text in UTF-8; the writer counts where it is not known yet. */
+  /** In UTF-8 bytes; undefined until the writer counts it. */
   byteLength: number | undefined;
   state: "queued" | "written" | "withdrawn";
 }

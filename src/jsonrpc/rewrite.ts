@@ -62,9 +62,8 @@ export function cancelledIdText({ outline }: NotificationMessage): string | unde
 }
 
 /**
- * A client's message on one line, with the edits made, and each escaped name without its escapes if it has such a spelling: the server's
- * engine may misread the escapes (see `decodeString`). Values stay as they were sent, but for U+2028 and U+2029, which some servers take
- * for the end of a line.
+ * A client's message on one line, with the edits made. Escaped names are written plainly if possible, because the server's engine may
+ * misread escapes. U+2028 and U+2029 become escapes, because some servers take them for the end of a line.
  */
 function toServer(message: Message, edits: readonly (Edit | undefined)[]): string {
   const { text, outline } = message;

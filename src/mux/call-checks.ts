@@ -12,8 +12,7 @@ export interface CallChecksOptions {
 }
 
 /**
- * The calls that are checked when it is their turn, before they are sent. Each has its slots meanwhile, so there are never more than
- * MAX_IN_FLIGHT of them, and it ends as any other: by its deadline, its client, its session or the shutdown.
+ * Calls whose arguments are being checked. Each holds its slots, so there are at most MAX_IN_FLIGHT. They end like any other call.
  */
 export class CallChecks {
   readonly #options: CallChecksOptions;

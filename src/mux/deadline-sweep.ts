@@ -2,7 +2,7 @@ import type { Defects } from "../defects.ts";
 
 /** A longer one fires at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
-/** When the rest of a sweep is done that a defect has ended. */
+/** Delay until a sweep that failed is resumed. */
 const AFTER_DEFECT_MS = 100;
 
 /**

@@ -43,7 +43,10 @@ export class EventStream {
   #sink: EventSink | undefined;
   #isFinished = false;
 
-  /** @param onGone called when nothing more can be done with it: finished, or a GET stream without a connection, and nothing kept. @param lastSequence from which it goes on. */
+  /**
+   * @param onGone called when nothing more can be done with it: finished, or a GET stream without a connection, and nothing kept.
+   * @param lastSequence from which it goes on.
+   */
   constructor(id: number, isStandalone: boolean, log: EventLog | undefined, onGone: (stream: EventStream) => void, lastSequence = 0) {
     this.id = id;
     this.isStandalone = isStandalone;

@@ -14,7 +14,10 @@ export class SessionStreams {
   readonly #standalone = new Map<number, EventStream>();
   /** Messages that belong to no request and came while no GET stream was open. */
   readonly #waiting: KeptEvents;
-  /** The last number of streams that are gone: those of GET go on from there; of the others it is used to tell a client that has had everything from one that comes too late. */
+  /**
+   * The last event number of each stream that is gone. A GET stream resumes from it. For a request it tells a fully delivered stream from a
+   * forgotten one.
+   */
   readonly #endedAt = new Map<number, number>();
   #lastStreamId = 0;
   #isClosed = false;

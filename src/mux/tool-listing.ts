@@ -1,5 +1,5 @@
 import { findElements, findMembers } from "../json/find.ts";
-import { estimatedBytes } from "../json/value-size.ts";
+import { estimatedBytes, MAX_VALUE_BYTES } from "../json/value-size.ts";
 import { readValue } from "../json/values.ts";
 import { isJsonObject, type JsonObject } from "../jsonrpc/message.ts";
 import type { Log } from "../observability/log.ts";
@@ -8,8 +8,6 @@ import { RateLimit } from "../rate-limit.ts";
 /** A server may have any number of tools, and go on with the next page for ever. */
 const MAX_PAGES = 100;
 const MAX_TOOLS = 10_000;
-/** Of all values of a page, as they are kept in memory. */
-const MAX_VALUE_BYTES = 64 * 1024 * 1024;
 /** A server may say that its tools have changed each time that it lists them. As many may follow each other at once. */
 const LISTINGS_PER_MINUTE = 60;
 /** How often a listing is begun anew since the tools have changed meanwhile. The next one is taken, or there would never be one. */

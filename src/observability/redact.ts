@@ -6,6 +6,8 @@ import { decodeString } from "../json/strings.ts";
 export const CREDENTIAL_NAME = /KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|PRIVATE/i;
 /** A shorter value would blot out ordinary words. */
 const MIN_SECRET_LENGTH = 8;
+/** A longer secret may slip through if it is cut. In UTF-16 units. */
+export const MAX_SECRET_LENGTH = 4096;
 const MASK = "***";
 
 export type Redact = (text: string) => string;

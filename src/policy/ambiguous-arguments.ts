@@ -25,8 +25,7 @@ export class PropertyNames {
 }
 
 /**
- * A server might read these arguments otherwise than they are checked: a name occurs twice in one object, or is a property of the schema
- * in another case, which servers written in Go take for it.
+ * A server may read these arguments differently: a name occurs twice in one object, or matches a property except for case, as in Go.
  *
  * @param args the value of `argsText`, an object.
  * @returns a line about the first such name; undefined if there is none.

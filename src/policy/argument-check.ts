@@ -1,15 +1,15 @@
 import { createHash } from "node:crypto";
 import type { JsonObject } from "../jsonrpc/message.ts";
 import type { Log } from "../observability/log.ts";
-import { CheckThread, type Unanswered } from "./schema/check-thread.ts";
+import { CheckThread, type CheckFailure } from "./schema/check-thread.ts";
 import type { SchemaReport } from "./schema/checker.ts";
-import { FairTurns } from "./schema/fair-turns.ts";
+import { RoundRobin } from "./schema/round-robin.ts";
 import { shortened } from "./schema/value-path.ts";
 
 const MAX_SCHEMAS = 1000;
-/** Of all schemas that the thread has, as JSON; compiled, they take fifty times as much. */
+/** Of all schemas that the thread has, as JSON, in UTF-16 units; compiled, they take fifty times as much. */
 const MAX_KEPT_LENGTH = 1024 * 1024;
-/** A longer schema is not even looked through for the names of its properties. */
+/** In UTF-16 units. A longer schema is not even looked through for the names of its properties. */
 const MAX_SCHEMA_LENGTH = 4 * 1024 * 1024;
 const MAX_CHECK_CPU_MS = 200;
 const MAX_COMPILE_CPU_MS = 500;
@@ -28,7 +28,7 @@ interface KeptSchema {
   /** How often a thread had to be ended while it compiled the schema. */
   strikes: number;
   /** What cannot be used of it is in the log. */
-  isTold: boolean;
+  isLogged: boolean;
 }
 
 export interface ArgumentCheckOptions {
@@ -54,13 +54,13 @@ interface Question extends CheckedCall {
 }
 
 /**
- * Checks the arguments of calls against the `inputSchema` of the tool, in a thread of its own. One for all servers and generations: a
- * schema is compiled at the first call, and again only if the thread had to be replaced or the schema was forgotten for others.
+ * Checks the arguments of calls against the `inputSchema` of the tool, in a thread of its own. One for all servers and
+ * generations. A schema is compiled at its first call, and again after a new thread or an eviction.
  */
 export class ArgumentCheck {
   readonly #options: ArgumentCheckOptions;
   readonly #thread = new CheckThread();
-  readonly #questions = new FairTurns<Question>();
+  readonly #questions = new RoundRobin<Question>();
   #isBusy = false;
   /** By the digest of its JSON, since a server that is started anew tells its tools anew. The longest unused one comes first. */
   readonly #kept = new Map<string, KeptSchema>();
@@ -110,36 +110,36 @@ export class ArgumentCheck {
       keys.push(schema.key);
     }
     const outcome = await this.#thread.run({ kind: "check", keys, argsText }, MAX_CHECK_CPU_MS);
-    if (outcome.kind === "unanswered") return this.#giveUp(outcome, tools[0]?.["name"]);
+    if (outcome.kind === "failed") return this.#giveUp(outcome, tools[0]?.["name"]);
     return outcome.kind === "checked" ? outcome.problems : NOT_CHECKED;
   }
 
   /** Tells the thread a schema. Only the server has a say in what that takes, so the schema is at fault if it takes too much. */
-  async #add(schema: KeptSchema, inputSchema: unknown, toolName: unknown): Promise<Unanswered | undefined> {
+  async #add(schema: KeptSchema, inputSchema: unknown, toolName: unknown): Promise<CheckFailure | undefined> {
     if (schema.strikes >= MAX_STRIKES) return undefined;
-    if (schema.length === 0) return this.#tell(schema, toolName, { problem: "it is nested too many levels deep", unchecked: [] });
+    if (schema.length === 0) return this.#logProblems(schema, toolName, { problem: "it is nested too many levels deep", unchecked: [] });
     if (schema.length > MAX_SCHEMA_LENGTH)
-      return this.#tell(schema, toolName, { problem: `it is longer than ${MAX_SCHEMA_LENGTH} characters`, unchecked: [] });
+      return this.#logProblems(schema, toolName, { problem: `it is longer than ${MAX_SCHEMA_LENGTH} characters`, unchecked: [] });
     const forget = this.#forgotten;
     this.#forgotten = [];
     const outcome = await this.#thread.run({ kind: "add", key: schema.key, schemaText: textOf(inputSchema), forget }, MAX_COMPILE_CPU_MS);
     if (outcome.kind === "added") {
       schema.generation = this.#thread.generation;
-      return this.#tell(schema, toolName, outcome.report);
+      return this.#logProblems(schema, toolName, outcome.report);
     }
-    if (outcome.kind !== "unanswered") return undefined;
+    if (outcome.kind !== "failed") return undefined;
     // The clock alone says more of the machine than of the schema.
-    if (outcome.excess === "cpu time" || outcome.excess === "memory") schema.strikes++;
+    if (outcome.exceededLimit === "cpu time" || outcome.exceededLimit === "memory") schema.strikes++;
     if (schema.strikes < MAX_STRIKES) return outcome;
-    return this.#tell(schema, toolName, { problem: `it takes too long: ${outcome.reason}`, unchecked: [] });
+    return this.#logProblems(schema, toolName, { problem: `it takes too long: ${outcome.reason}`, unchecked: [] });
   }
 
-  #giveUp({ excess, reason }: Unanswered, toolName: unknown): readonly string[] {
+  #giveUp({ exceededLimit, reason }: CheckFailure, toolName: unknown): readonly string[] {
     const { log, onGivenUp } = this.#options;
     onGivenUp();
     log.warn({ tool: shownName(toolName), reason: shortened(reason, MAX_REASON_LENGTH) }, "argument check given up");
-    if (excess === undefined) return NOT_CHECKED;
-    return [`the arguments take too ${excess === "memory" ? "much memory" : "long"} to be checked`];
+    if (exceededLimit === undefined) return NOT_CHECKED;
+    return [`the arguments take too ${exceededLimit === "memory" ? "much memory" : "long"} to be checked`];
   }
 
   #schemaOf(inputSchema: unknown): KeptSchema {
@@ -151,7 +151,7 @@ export class ArgumentCheck {
     }
     const text = textOf(inputSchema);
     const key = createHash("sha256").update(text).digest("base64");
-    const schema = this.#kept.get(key) ?? { key, length: text.length, generation: 0, strikes: 0, isTold: false };
+    const schema = this.#kept.get(key) ?? { key, length: text.length, generation: 0, strikes: 0, isLogged: false };
     if (isObject) this.#known.set(inputSchema as JsonObject, schema);
     this.#use(schema);
     return schema;
@@ -170,9 +170,9 @@ export class ArgumentCheck {
     }
   }
 
-  #tell(schema: KeptSchema, toolName: unknown, { problem, unchecked }: SchemaReport): undefined {
-    if (schema.isTold) return;
-    schema.isTold = true;
+  #logProblems(schema: KeptSchema, toolName: unknown, { problem, unchecked }: SchemaReport): undefined {
+    if (schema.isLogged) return;
+    schema.isLogged = true;
     const { log } = this.#options;
     const tool = shownName(toolName);
     if (problem !== undefined) log.warn({ tool, reason: shortened(problem, MAX_REASON_LENGTH) }, "argument schema skipped");

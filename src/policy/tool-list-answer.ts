@@ -2,13 +2,11 @@ import { applyEdits, removeItems } from "../json/edit.ts";
 import { findElements, findMembers, type Members } from "../json/find.ts";
 import { findRepeatedName } from "../json/repeated-names.ts";
 import type { Span } from "../json/strings.ts";
-import { estimatedBytes } from "../json/value-size.ts";
+import { estimatedBytes, MAX_VALUE_BYTES } from "../json/value-size.ts";
 import { readValue } from "../json/values.ts";
 import { isJsonObject, type JsonObject } from "../jsonrpc/message.ts";
 
-/** A tool with more to build than this is left out, as if it were hidden. */
-const MAX_VALUE_BYTES = 64 * 1024 * 1024;
-/** No shorter one has so much. */
+/** No shorter tool has more than MAX_VALUE_BYTES to build: one that has is left out, as if it were hidden. */
 const LONG_TOOL_LENGTH = 512 * 1024;
 
 /** The members of a tool (MCP 2025-11-25, schema, Tool). */

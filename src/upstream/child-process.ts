@@ -99,7 +99,7 @@ export class ChildProcess {
     this.ended = this.#waitForEnd();
   }
 
-  /** What waits to be read by the child, in UTF-16 units. */
+  /** What waits to be read by the child, in bytes. */
   get queuedLength(): number {
     return this.#writer.queuedLength;
   }

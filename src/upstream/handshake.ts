@@ -1,7 +1,7 @@
 import { type Message, type RequestMessage, type ResponseMessage, Slot } from "../jsonrpc/message.ts";
 import { NEWEST_LEGACY_PROTOCOL_VERSION } from "../jsonrpc/protocol-versions.ts";
 
-/** It is kept, and sent to each client. */
+/** In UTF-16 units. The result is kept, and sent to each client. */
 const MAX_RESULT_LENGTH = 1024 * 1024;
 const MAX_ERROR_LENGTH = 500;
 
@@ -52,7 +52,7 @@ export interface HandshakeScript {
   initializedNotification(): string | undefined;
 }
 
-/** Whether a message settles the handshake: the answer to `initialize`, or the request itself, which no server sends of its own. */
+/** True for the answer to `initialize`, and for the request itself if it is echoed. */
 export function isInitializeResponse(message: Message): message is RequestMessage | ResponseMessage {
   return (message.kind === "response" || isEcho(message)) && message.id === INITIALIZE_ID;
 }

@@ -8,7 +8,7 @@ export interface LineListener {
 }
 
 const NEWLINE = 10;
-/** What the buffer begins with, and goes back to after a long line. */
+/** Initial buffer size. */
 const SMALL_BUFFER_BYTES = 64 * 1024;
 /** What is kept for the next long line: new memory costs more than the copying. */
 const KEPT_BUFFER_BYTES = 2 * 1024 * 1024;

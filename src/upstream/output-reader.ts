@@ -30,7 +30,7 @@ export class OutputReader {
   readonly #stdout: Readable;
   readonly #listener: OutputListener;
   readonly #decoder: LineDecoder;
-  /** What has come behind a long line that is being read. */
+  /** Tasks queued behind a long line. */
   #waiting: (() => void)[] = [];
   #isReading = false;
   #onIdle: (() => void) | undefined;

@@ -1,11 +1,9 @@
 import { StringDecoder } from "node:string_decoder";
 import type { Log, LogFields } from "../observability/log.ts";
-import type { Redact } from "../observability/redact.ts";
+import { MAX_SECRET_LENGTH, type Redact } from "../observability/redact.ts";
 
 /** Longer lines are logged in pieces; container log drivers cut at the same length. */
 const MAX_PIECE_LENGTH = 16 * 1024;
-/** A longer secret may slip through where it happens to be cut. */
-const MAX_SECRET_LENGTH = 4096;
 const TAIL_LINES = 20;
 const MAX_TAIL_LINE_LENGTH = 512;
 

@@ -1,11 +1,9 @@
 import type { Counters } from "../counters.ts";
 import type { Log, LogFields } from "../observability/log.ts";
 import { LogLimiter } from "../observability/log-limiter.ts";
-import type { Redact } from "../observability/redact.ts";
+import { MAX_SECRET_LENGTH, type Redact } from "../observability/redact.ts";
 
 const MAX_SHOWN_LENGTH = 200;
-/** A longer secret may slip through if it is cut. */
-const MAX_SECRET_LENGTH = 4096;
 
 /** Logs what a server prints on stdout besides JSON-RPC: the first lines of each period, shortened; the rest is counted. */
 export class StdoutNoise {

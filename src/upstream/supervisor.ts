@@ -78,7 +78,7 @@ export class Supervisor {
     };
   }
 
-  /** What waits to be read by the server, in UTF-16 units. */
+  /** What waits to be read by the server, in bytes. */
   get queuedLength(): number {
     return this.#life?.queuedLength ?? 0;
   }

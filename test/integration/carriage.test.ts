@@ -54,7 +54,7 @@ describe("carriage", () => {
     expect(line).toBe(`${before}${wireId}${after}`);
   });
 
-  it("carries separators that are line ends elsewhere to the server as escapes, which stand for the same", async () => {
+  it("writes U+2028 and U+2029 as escapes to the server", async () => {
     const body = (id: string, [line, paragraph]: readonly [string, string]): string =>
       `{"jsonrpc":"2.0","id":${id},"method":"tools/call","params":{"name":"received","arguments":{"a${line}":"${paragraph}\u0085"}}}`;
     const { line, wireId } = await received(body("2", ["\u2028", "\u2029"]));

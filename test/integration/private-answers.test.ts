@@ -42,7 +42,7 @@ describe("the answer to a private server's request", () => {
     },
   );
 
-  it("is told from the response of a call that has the same id at the server", async () => {
+  it("is told from the response of a call with the same id", async () => {
     const hanging = client.begin("hang", {}, 1);
     const [wireId = 0] = await waitForHanging(client, 1);
     // The server's id is that of the call it has.

@@ -39,7 +39,7 @@ describe("a body of more than 64 KiB", () => {
     expect((await client.toolText("echo", { text: "x".repeat(DECLARED) })).length).toBe(DECLARED);
   });
 
-  it("is read as far as it is an initialize", async () => {
+  it("a long initialize is read without a session", async () => {
     const params = {
       protocolVersion: "2025-11-25",
       capabilities: { experimental: { pad: "x".repeat(DECLARED) } },

@@ -47,7 +47,7 @@ describe("work that is done in steps", () => {
     expect(journal).toEqual(["a1", "b1", "c1", "a2", "b done", "c2", "a3", "c done", "a done"]);
   });
 
-  it("does one step in a turn of the event loop, however much of it there is", async () => {
+  it("one turn of the event loop does one step of all work", async () => {
     const journal: string[] = [];
     let isRunning = true;
     const tick = (): void => {
@@ -64,7 +64,7 @@ describe("work that is done in steps", () => {
     expect(fromThere.every((line, index) => (line === "turn") === (index % 2 === 1))).toBe(true);
   });
 
-  it("does not stop other work by failing, in a step or when its end is told", async () => {
+  it("work that fails does not stop other work", async () => {
     const journal: string[] = [];
     const late = run(journal, failing(journal));
     const errors: unknown[] = [];

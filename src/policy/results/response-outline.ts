@@ -9,7 +9,7 @@ export interface Member extends Span {
   readonly key: Span;
 }
 
-/** By name; the last one where a name is repeated, as most readers have it. */
+/** By name; the last occurrence if a name is repeated. */
 export type MemberMap = ReadonlyMap<string, Member>;
 
 /** An element of `result.content`. */

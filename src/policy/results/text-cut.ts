@@ -1,4 +1,4 @@
-import type { Span } from "../../json/strings.ts";
+import { decodeString, type Span } from "../../json/strings.ts";
 
 const BACKSLASH = 92;
 const LETTER_U = 117;
@@ -71,7 +71,7 @@ function graphemeStart(text: string, from: number, to: number, cut: number): num
   const end = characterStart(text, from, Math.min(to, cut + LOOK_AHEAD));
   const starts: number[] = [];
   for (let index = start; index < end; index += text.charCodeAt(index) === BACKSLASH ? escapeLength(text, index) : 1) starts.push(index);
-  const characters = JSON.parse(`"${text.slice(start, end)}"`) as string;
+  const characters = decodeString(`"${text.slice(start, end)}"`, 0, end - start + 2);
   segmenter ??= new Intl.Segmenter("en");
   const segment = segmenter.segment(characters).containing(starts.indexOf(cut));
   // One that begins before all that was looked at is no character that anybody would miss.

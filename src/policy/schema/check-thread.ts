@@ -2,7 +2,7 @@ import { Worker } from "node:worker_threads";
 import { describeError } from "../../errors.ts";
 import type { CheckReply, CheckRequest, TimedReply } from "./check-messages.ts";
 
-/** How often a request is looked after that takes long. */
+/** Interval at which a running request is measured. */
 const POLL_MS = 20;
 /** Others may need the processor as well: a request may take so many times its CPU time. */
 const WALL_TIMES_CPU = 10;
@@ -14,20 +14,20 @@ const HARD_LIMITS = { maxOldGenerationSizeMb: 1024, maxYoungGenerationSizeMb: 8,
 /** The program is run as TypeScript by tests, and built otherwise. */
 const ENTRY = new URL(import.meta.url.endsWith(".ts") ? "check-worker.ts" : "check-worker.js", import.meta.url);
 
-export type Excess = "cpu time" | "memory" | "time";
+export type ExceededLimit = "cpu time" | "memory" | "time";
 
 /** A request that was not answered. */
-export interface Unanswered {
-  readonly kind: "unanswered";
+export interface CheckFailure {
+  readonly kind: "failed";
   /** The limit that it went over; undefined if the thread ended by itself. */
-  readonly excess: Excess | undefined;
+  readonly exceededLimit: ExceededLimit | undefined;
   readonly reason: string;
 }
 
 interface Job {
   readonly request: CheckRequest;
   readonly maxCpuMs: number;
-  readonly resolve: (outcome: CheckReply | Unanswered) => void;
+  readonly resolve: (outcome: CheckReply | CheckFailure) => void;
   timer?: NodeJS.Timeout;
 }
 
@@ -64,7 +64,7 @@ export class CheckThread {
   }
 
   /** To be called again only when the outcome is known. Never rejects. */
-  run(request: CheckRequest, maxCpuMs: number): Promise<CheckReply | Unanswered> {
+  run(request: CheckRequest, maxCpuMs: number): Promise<CheckReply | CheckFailure> {
     return new Promise((resolve) => {
       this.#job = { request, maxCpuMs, resolve };
       if (this.#worker !== undefined && this.#isReady) return this.#post(this.#worker, this.#job);
@@ -117,24 +117,24 @@ export class CheckThread {
     } else this.#settle(reply);
   }
 
-  #onEnd(worker: Worker, excess: Excess | undefined, reason: string): void {
+  #onEnd(worker: Worker, exceededLimit: ExceededLimit | undefined, reason: string): void {
     if (worker !== this.#worker) return;
     this.#worker = undefined;
-    this.#fail(excess, reason);
+    this.#fail(exceededLimit, reason);
   }
 
-  #giveUp(excess: Excess, reason: string): void {
+  #giveUp(exceededLimit: ExceededLimit, reason: string): void {
     const worker = this.#worker;
     this.#worker = undefined;
     void worker?.terminate();
-    this.#fail(excess, reason);
+    this.#fail(exceededLimit, reason);
   }
 
-  #fail(excess: Excess | undefined, reason: string): void {
-    this.#settle({ kind: "unanswered", excess, reason });
+  #fail(exceededLimit: ExceededLimit | undefined, reason: string): void {
+    this.#settle({ kind: "failed", exceededLimit, reason });
   }
 
-  #settle(outcome: CheckReply | Unanswered): void {
+  #settle(outcome: CheckReply | CheckFailure): void {
     const job = this.#job;
     if (job === undefined) return;
     this.#job = undefined;

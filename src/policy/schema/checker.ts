@@ -1,18 +1,16 @@
 import { describeError } from "../../errors.ts";
+import { estimatedBytes, MAX_VALUE_BYTES } from "../../json/value-size.ts";
 import { readValue } from "../../json/values.ts";
 import { isJsonObject, type JsonObject } from "../../jsonrpc/message.ts";
 import { findAmbiguity, PropertyNames } from "../ambiguous-arguments.ts";
 import { relevantViolations } from "./branches.ts";
 import { SchemaCompiler, type Validate } from "./schema-compiler.ts";
 import { surveySchema } from "./schema-survey.ts";
+import { hasAtMost, isDeeperThan } from "./value-limits.ts";
 import { shortened } from "./value-path.ts";
-import { estimatedBytes } from "../../json/value-size.ts";
-import { hasAtMost, isDeeperThan } from "./value-size.ts";
 import type { Violation } from "./violation.ts";
 import { describeViolation } from "./wording.ts";
 
-/** Less than half of the memory limit of the worker. */
-const MAX_VALUE_BYTES = 64 * 1024 * 1024;
 /** Longer schemas, and arguments of more values, are told the first violation only: each violation takes memory. */
 const MAX_LENGTH_FOR_ALL = 64 * 1024;
 const MAX_VALUES_FOR_ALL = 10_000;
@@ -50,7 +48,7 @@ export class Checker {
     try {
       if (estimatedBytes(schemaText) > MAX_VALUE_BYTES) throw new Error("it has too many values");
       const value = readValue(schemaText);
-      if (!isJsonObject(value)) throw new Error("it is no object");
+      if (!isJsonObject(value)) throw new Error("it is not an object");
       names = new PropertyNames(value);
       const { problem, canLeaveOut } = surveySchema(value, schemaText.length);
       if (problem !== undefined) throw new Error(problem);

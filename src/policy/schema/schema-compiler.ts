@@ -90,7 +90,7 @@ function patternTest(source: string, unchecked: Set<string>): PatternTest {
       // Not valid with these flags.
     }
   }
-  unchecked.add(`${JSON.stringify(source)}: it is no regular expression of ECMA-262`);
+  unchecked.add(`${JSON.stringify(source)}: it is not an ECMA-262 regular expression`);
   return { test: () => true, toString: () => source };
 }
 

@@ -160,7 +160,7 @@ describe("a wrong configuration", () => {
     }
   });
 
-  it("never shows arguments, the password in a URL, or what may be a token in place of a file", () => {
+  it("never shows arguments, the password in a URL, or a possible token in place of a file", () => {
     const found = [
       ...problems([], { ARGS: '["--api-key","s3cret",]' }),
       ...problems([], { ARGS: '{"s3cret":1}' }),

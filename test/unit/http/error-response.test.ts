@@ -75,11 +75,11 @@ describe("errorBody", () => {
     );
   });
 
-  it("has the id null for a missing token: some clients show the message of no other body", () => {
+  it("the error for a missing token has the id null", () => {
     expect(errorBody(new SidecarError("UNAUTHORIZED", "no"), undefined)).toMatch(/^{"jsonrpc":"2.0","id":null,"error":{/);
   });
 
-  it.each(CODES)("says of %s that nothing was sent and a retry is safe, unless the error says otherwise", (code) => {
+  it.each(CODES)("says of %s that nothing was sent, unless the error says otherwise", (code) => {
     const data = (error: SidecarError): unknown => (JSON.parse(errorBody(error, "1")) as { error: { data: unknown } }).error.data;
     expect(data(new SidecarError(code, "why"))).toMatchObject({ sent: false, retrySafe: true });
     expect(data(new SidecarError(code, "why", { sent: true }))).toMatchObject({ sent: true, retrySafe: false });

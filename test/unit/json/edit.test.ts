@@ -23,7 +23,7 @@ describe("removeMember", () => {
     expect(without(text, "list")).toBe(expected);
   });
 
-  it("takes out every member of that name, and leaves the text of all others as it was", () => {
+  it("takes out every member of that name, and leaves the others unchanged", () => {
     const others = otherMembers("list");
     const named = fc.array(memberText(keyText("list"), valueText), { maxLength: 3 });
     const positions = fc.array(fc.nat(), { minLength: 3, maxLength: 3 });

@@ -25,7 +25,7 @@ function named(prefix: string): [name: string, input: string][] {
 }
 
 describe("JSONTestSuite", () => {
-  it("is there as a whole", () => {
+  it("the suite is complete", () => {
     expect(["y_", "n_", "i_"].map((prefix) => named(prefix).length)).toEqual([95, 188, 35]);
   });
 

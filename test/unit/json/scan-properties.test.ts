@@ -54,9 +54,9 @@ function addSlots(facts: Facts, shape: Shape, last: JsonNode | undefined, all: r
       named.some(({ length }) => length > 1),
       other?.name,
     );
-    const below = shape.below[position];
+    const children = shape.children[position];
     const nodes = named.flat().map((member) => member.node);
-    if (below !== undefined) addSlots(facts, below, node, nodes);
+    if (children !== undefined) addSlots(facts, children, node, nodes);
   }
 }
 

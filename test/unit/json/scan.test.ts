@@ -16,7 +16,7 @@ function scan(text: string): JsonScanner {
 }
 
 describe("JsonScanner", () => {
-  it("finds the members of a shape, each as it is spelled, and whether it is there", () => {
+  it("finds the members of a shape, each as it is spelled", () => {
     const { outline } = scan(String.raw` {"id" : 1.0, "x":{"id":2}, "p\u0061rams": {"_meta":{"token":"\u0061"} , "id":3}} `);
     expect([ID, PARAMS, META, TOKEN, NAME].map((slot) => outline.textAt(slot))).toEqual([
       "1.0",
@@ -34,7 +34,7 @@ describe("JsonScanner", () => {
     expect([outline.isObject(META), outline.isObject(TOKEN), outline.firstAt(NAME), outline.has(NAME)]).toEqual([true, false, "", false]);
   });
 
-  it("takes no number for one that is none in JavaScript: it has its sign, and its size", () => {
+  it("a number beyond 2^53 keeps its sign and its text", () => {
     const { outline } = scan('{"id":-9007199254740993}');
     expect([outline.numberAt(ID), outline.textAt(ID)]).toEqual([-9007199254740992, "-9007199254740993"]);
   });
@@ -48,7 +48,7 @@ describe("JsonScanner", () => {
     expect([NAME, META, TOKEN].map((slot) => outline.has(slot))).toEqual([false, false, false]);
   });
 
-  it("knows the members of the last of repeated objects only, and that one within an earlier one was repeated", () => {
+  it("reads the last of repeated objects, and records names repeated within an earlier one", () => {
     const { outline } = scan('{"params":{"name":1,"name":2,"_meta":{"token":3}},"params":{"_meta":{}}}');
     expect([NAME, META, TOKEN].map((slot) => outline.textAt(slot))).toEqual([undefined, "{}", undefined]);
     expect([PARAMS, NAME, META].map((slot) => outline.isRepeated(slot))).toEqual([true, true, false]);

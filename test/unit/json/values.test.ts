@@ -93,7 +93,7 @@ describe("a value that is read from text", () => {
     }
   });
 
-  it("is read of each element of a long list without a look at what is behind it", () => {
+  it("an element of a long list is read without the elements behind it", () => {
     const list = `[${'{"name":"a"},'.repeat(1_000_000)}"\\n"]`;
     const spans = findElements(list);
     // If each looked at all that follows, this would take hours.

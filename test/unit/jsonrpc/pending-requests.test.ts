@@ -15,7 +15,7 @@ describe("PendingRequests", () => {
     for (const id of ids) expect(Number.isInteger(id) && id >= 1 && id <= 2 ** 30).toBe(true);
   });
 
-  it("mints the integers from there on and never one twice, also after the requests have ended", () => {
+  it("mints consecutive integers, and none twice, also after requests have ended", () => {
     const pending = new PendingRequests<string>(0);
     const ids = Array.from({ length: 5 }, () => {
       const id = pending.mintId();

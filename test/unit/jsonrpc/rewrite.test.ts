@@ -67,7 +67,7 @@ function messageWith(method: string, params: fc.Arbitrary<string>, id?: string):
 }
 
 describe("requestToServer", () => {
-  it("replaces the id and the progress token and nothing else but the spelling of names, however the request is spelled", () => {
+  it("a request to the server changes only in id, progress token and spelling of names", () => {
     const template = messageWith("tools/call", objectWith("_meta", objectWith("progressToken", fc.constant(TOKEN))), ID);
     const token = fc.oneof(idText, valueText);
     fc.assert(
@@ -127,7 +127,7 @@ describe("progressTokenText", () => {
 });
 
 describe("progressToServer", () => {
-  it("replaces the token and nothing else but the spelling of names, however the notification is spelled", () => {
+  it("a notification to the server changes only in token and spelling of names", () => {
     const template = messageWith("notifications/progress", objectWith("progressToken", fc.constant(TOKEN)));
     fc.assert(
       fc.property(template, idText, idText, (around, token, ownToken) => {

@@ -168,7 +168,7 @@ describe("a client's cancellation", () => {
     expect(bench.upstream.queuedLength - before).toBeLessThan(200);
   });
 
-  it("counts bytes while it waits, as many as the server then reads, and nothing beyond the limit is taken", () => {
+  it("a waiting message counts the bytes that the server reads, up to the limit", () => {
     const bench = LaneBench.shared({ maxQueuedBytes: 600 });
     const session = bench.join();
     const request = { method: "x/waiting", params: { text: "€".repeat(100) } };

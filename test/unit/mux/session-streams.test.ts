@@ -137,7 +137,7 @@ describe("an event id of a client that comes back", () => {
     expect(find("r1-0")).toBe("unknown");
   });
 
-  it("goes on with a GET stream of which nothing is kept, and its events have new ids", () => {
+  it("a GET stream of which nothing is kept resumes, with new event ids", () => {
     const { stream, sink } = get();
     streams.emit("a");
     stream.detach(sink);

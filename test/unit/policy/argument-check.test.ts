@@ -258,8 +258,8 @@ describe("a schema", () => {
   });
 
   it.each<[reason: string, schema: unknown]>([
-    ["it is no object", true],
-    ["it is no object", null],
+    ["it is not an object", true],
+    ["it is not an object", null],
     ["it is no JSON Schema", { type: "strin" }],
     ["it is no JSON Schema", { properties: [] }],
     ["it is no JSON Schema", { minLength: "1" }],

@@ -39,7 +39,7 @@ const RULES: Readonly<Record<string, Partial<CallRules>>> = {
 };
 
 describe("a call with wrong arguments that is carried", () => {
-  it("counts once, and is logged once, however often it is checked before a server reads it", () => {
+  it("a refused call is counted and logged once, however often it is checked", () => {
     vi.useFakeTimers();
     const counters = new Counters();
     const log = new RecordedLog();

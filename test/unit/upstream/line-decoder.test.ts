@@ -86,7 +86,7 @@ describe("LineDecoder at its limit", () => {
     }
   });
 
-  it("keeps a copy of what has come of a line: the caller may use its chunk again", () => {
+  it("keeps a copy of the chunk, so that the caller may reuse it", () => {
     const lines: string[] = [];
     const decoder = new LineDecoder(100, { onLine: (line) => lines.push(line), onOverlongLine: () => undefined });
     const chunk = Buffer.from("ab");
@@ -97,7 +97,7 @@ describe("LineDecoder at its limit", () => {
     expect(lines).toEqual(["abc", "d"]);
   });
 
-  it("tells the id of an overlong line with the id in its middle, also one byte at a time", () => {
+  it("finds the id in the middle of an overlong line, also byte by byte", () => {
     const line = `{"jsonrpc":"2.0","a":"${"é".repeat(100)}","id":"€-7","result":"${"x".repeat(200)}"}`;
     const bytes = Buffer.from(`${line}\nnext\n`);
     const expected = [{ bytes: Buffer.byteLength(line), idText: '"€-7"', hasMethod: false }, "next"];

@@ -82,7 +82,7 @@ describe("OutputReader", () => {
     expect(bench.told).toEqual(Array.from({ length: 9 }, (_, index) => String(index)));
   });
 
-  it("is idle once the last long line is read, and at once when there is none", async () => {
+  it("the reader is idle once the last long line is read", async () => {
     const bench = new Bench();
     await bench.reader.whenIdle();
     const told = bench.toldWithChunk();
@@ -103,7 +103,7 @@ describe("OutputReader", () => {
   });
 
   it.each(['{"jsonrpc":"2.0","id":1,"result":{},"id":2}', String.raw`{"jsonrpc":"2.0","id":1,"result":{},"i\u0064":1}`])(
-    "takes %s for no answer: readers differ on whose it is",
+    "an answer with two ids is dropped: %s",
     async (line) => {
       const bench = new Bench();
       bench.write(line);

@@ -1,5 +1,5 @@
 /** Entries that wait: first in, first out for each caller, and the callers take turns, so that many entries of one delay another by one. */
-export class FairTurns<Entry> {
+export class RoundRobin<Entry> {
   /** The caller whose turn it is comes first. */
   readonly #byCaller = new Map<object, Set<Entry>>();
 
