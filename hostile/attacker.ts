@@ -49,8 +49,8 @@ export class Attacker {
   }
 
   /** initialize and notifications/initialized. */
-  async open(protocolVersion = "2025-11-25"): Promise<void> {
-    const params = { protocolVersion, capabilities: {}, clientInfo: { name: "attacker", version: "1" } };
+  async open(protocolVersion = "2025-11-25", capabilities = {}): Promise<void> {
+    const params = { protocolVersion, capabilities, clientInfo: { name: "attacker", version: "1" } };
     const reply = await this.quietly({ jsonrpc: "2.0", id: 1, method: "initialize", params }, { sessionId: undefined });
     this.sessionId = reply?.sessionId ?? "";
     await this.quietly({ jsonrpc: "2.0", method: "notifications/initialized" });

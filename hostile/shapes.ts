@@ -18,6 +18,7 @@ export const SHAPES = [
   "numbers",
   "mixed",
   "white-space",
+  "line-breaks",
   "invalid-end",
 ] as const;
 export type Shape = (typeof SHAPES)[number];
@@ -58,6 +59,11 @@ const MAKERS: Readonly<Record<Shape, (bytes: number) => readonly Piece[]>> = {
   "white-space": (bytes) => [
     [" ", bytes - 1],
     ["1", 1],
+  ],
+  "line-breaks": (bytes) => [
+    ["[", 1],
+    ["\n\r", (bytes - 3) >> 1],
+    ["1]", 1],
   ],
   "invalid-end": (bytes) => [
     ["[", 1],

@@ -7,6 +7,7 @@ import { ERROR_ATTACKS, LINE_ATTACKS } from "./lines.ts";
 import { NAME_ATTACKS } from "./names.ts";
 import { afterPoison, ENVELOPE_ATTACKS, HIDDEN_ID_ATTACKS } from "./poison.ts";
 import { RESULT_ATTACKS } from "./results.ts";
+import { STREAM_ATTACKS } from "./streams.ts";
 
 /** Shows how the machine itself affects the figures. */
 const NOTHING: Attack = {
@@ -23,6 +24,7 @@ const OTHER_ATTACKS: readonly Attack[] = [
   ...BODY_ATTACKS,
   ...ERROR_ATTACKS,
   ...LINE_ATTACKS,
+  ...STREAM_ATTACKS,
   ...NAME_ATTACKS,
   ...ARGUMENT_ATTACKS,
   ...LIST_ATTACKS,

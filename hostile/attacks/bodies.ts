@@ -54,7 +54,7 @@ const shapes: readonly Attack[] = SHAPES.map((shape) => ({
   },
 }));
 
-const HARD: readonly Shape[] = ["objects", "deep-objects", "members", "escapes"];
+const HARD: readonly Shape[] = ["objects", "deep-objects", "members", "escapes", "line-breaks"];
 
 const crowds: readonly Attack[] = Object.entries(CONTEXTS).map(([name, context]) => ({
   name: `body: ${AT_ONCE} of 4 MiB at once, ${name}`,

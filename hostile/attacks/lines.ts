@@ -5,7 +5,7 @@ import { LONG_LINE_BYTES } from "../contract.ts";
 import { SHAPES, type Shape } from "../shapes.ts";
 
 const KINDS = ["result", "notification", "error", "request", "batch", "noise", "text"] as const;
-const HARDEST: readonly Shape[] = ["objects", "deep-arrays", "plain", "non-ascii", "escapes", "members"];
+const HARDEST: readonly Shape[] = ["objects", "deep-arrays", "plain", "non-ascii", "escapes", "members", "line-breaks"];
 
 function longLine(shape: Shape, as: (typeof KINDS)[number], flags: readonly string[] = []): Attack {
   return {

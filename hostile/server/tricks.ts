@@ -14,6 +14,11 @@ export const TRICKS: Readonly<Record<string, (id: Id, args: Arguments) => void>>
     writeLine(id, shape as Shape, String(as), Number(bytes));
     if (as !== "result" && as !== "error" && as !== "content") done(id);
   },
+  /** The same behind the answer: it belongs to no request. */
+  late_line: (id, { shape, as, bytes }) => {
+    done(id);
+    writeLine(id, shape as Shape, String(as), Number(bytes));
+  },
   /** A line that does not end for so many bytes. */
   endless: (id, { bytes }) => {
     for (const chunk of shapeChunks("plain", Number(bytes))) writeAll(1, chunk);
@@ -67,7 +72,8 @@ export const TRICKS: Readonly<Record<string, (id: Id, args: Arguments) => void>>
 function writeLine(id: Id, shape: Shape, as: string, bytes: number): void {
   const [head, tail] = frame(id, as);
   writeAll(1, head);
-  for (const chunk of shapeChunks(shape, bytes)) writeAll(1, chunk);
+  // A line feed would end the line.
+  for (const chunk of shapeChunks(shape, bytes)) writeAll(1, chunk.replaceAll("\n", "\r"));
   writeAll(1, `${tail}\n`);
 }
 
@@ -82,6 +88,9 @@ function frame(id: Id, as: string): readonly [head: string, tail: string] {
       return [`{"jsonrpc":"2.0","id":${idText},"error":{"code":-32000,"message":"no","data":`, "}}"];
     case "notification":
       return ['{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"emergency","data":', "}}"];
+    case "progress":
+      // Of this call: the sidecar gives its progress token the same number.
+      return [`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":${idText},"progress":1,"message":`, "}}"];
     case "request":
       return ['{"jsonrpc":"2.0","id":"r","method":"roots/list","params":{"value":', "}}"];
     case "batch":
