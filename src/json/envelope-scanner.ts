@@ -1,6 +1,9 @@
 import { decodeString } from "./strings.ts";
 import { Code } from "./tokens.ts";
 
+/** `"method"` with an escape for each letter. */
+const MAX_KEY_LENGTH = 38;
+
 /** No id that is worth giving back is longer. */
 const MAX_TOKEN_LENGTH = 1024;
 
@@ -82,7 +85,8 @@ export class EnvelopeScanner {
 
   #endKey(): void {
     const key = this.#token?.trim() ?? "";
-    this.#key = key.includes("\\") ? decodeKey(key) : key.slice(1, -1);
+    // A longer one is neither "id" nor "method", however it is spelled.
+    this.#key = key.length > MAX_KEY_LENGTH ? "" : key.includes("\\") ? decodeKey(key) : key.slice(1, -1);
     this.#isKeyNext = false;
     if (this.#key === "method") this.hasMethod = true;
     this.#token = this.#key === "id" || this.#key === "method" ? "" : undefined;

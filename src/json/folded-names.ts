@@ -26,6 +26,11 @@ export function isOtherCase(key: string, name: string): boolean {
   return true;
 }
 
+/** Whether some reader takes `key` for `name`: it does not look at case, or its strings end at NUL. */
+export function isMistakenFor(key: string, name: string): boolean {
+  return isOtherCase(key, name) || (key.length > name.length && key.startsWith(name) && key.charCodeAt(name.length) === 0);
+}
+
 function fold(code: number): number {
   if (code < 128) return code >= 65 && code <= 90 ? code + 32 : code;
   return FOLDED.get(code) ?? code;

@@ -1,4 +1,4 @@
-import { isOtherCase } from "./folded-names.ts";
+import { isMistakenFor } from "./folded-names.ts";
 import { Nesting } from "./nesting.ts";
 import { Outline, type Shape } from "./outline.ts";
 import { decodeString, type Span } from "./strings.ts";
@@ -216,12 +216,11 @@ export class JsonScanner {
   #matchName({ names, slots, children }: Shape, start: number, end: number): void {
     const text = this.#text;
     const decoded = this.#isEscaped ? decodeString(text, start, end) : undefined;
-    const length = decoded?.length ?? end - start - 2;
-    let key = decoded;
+    const length = end - start - 2;
     this.#slots[this.#open.depth - 1] = -1;
     for (let position = 0; position < names.length; position++) {
       const name = names[position] ?? "";
-      if (name.length !== length) continue;
+      if (decoded === undefined && name.length !== length) continue;
       const slot = slots[position] ?? 0;
       if (decoded === undefined ? text.startsWith(name, start + 1) : decoded === name) {
         if (this.outline.has(slot)) this.#repeat(slot, children[position]);
@@ -229,8 +228,8 @@ export class JsonScanner {
         this.#next = children[position];
         return;
       }
-      key ??= text.slice(start + 1, end - 1);
-      if (isOtherCase(key, name)) this.outline.recordOtherCase(slot, key);
+      const key = decoded ?? text.slice(start + 1, end - 1);
+      if (isMistakenFor(key, name)) this.outline.recordOtherCase(slot, key);
     }
   }
 

@@ -53,7 +53,10 @@ const LIMIT_OF_METHOD: ReadonlyMap<string, Limit> = new Map([
   ["prompts/get", NAME_LIMIT],
   ["resources/subscribe", URI_LIMIT],
   ["resources/unsubscribe", URI_LIMIT],
+  ["logging/setLevel", { what: '"level"', slot: Slot.level, maxBytes: MAX_NAME_BYTES }],
 ]);
+/** Of a `notifications/initialized`, which is kept as well. */
+const MAX_INITIALIZED_BYTES = 64 * 1024;
 
 /**
  * Rejects repeated envelope members, and members that match one but for case: the server might read the other one. The same holds for ids
@@ -97,6 +100,9 @@ function findProblem(message: Message): InvalidMessage | undefined {
   if (ambiguity !== undefined) return invalid(outline, ambiguity);
   // A server might obey it, and an unread `notifications/cancelled` could name another client's request.
   if (kind === "request" && message.method.startsWith("notifications/")) return invalid(outline, "a notification has no id");
+  if (kind !== "response" && message.method.includes("\0")) return invalid(outline, '"method" has a NUL');
+  if (kind === "notification" && message.method === "notifications/initialized" && Buffer.byteLength(message.text) > MAX_INITIALIZED_BYTES)
+    return invalid(outline, `notifications/initialized has more than ${MAX_INITIALIZED_BYTES} bytes`);
   const ofMethod = kind === "request" ? LIMIT_OF_METHOD.get(message.method) : undefined;
   const exceeded =
     LIMITS.find((limit) => exceeds(message, limit)) ?? (ofMethod !== undefined && exceeds(message, ofMethod) ? ofMethod : undefined);

@@ -32,6 +32,8 @@ export interface DispatchOptions {
   readonly onDue: (nowMs: number) => number;
 }
 
+/** A longer text is not kept until its answer, and so not sent again: a session may have a thousand requests in flight. */
+const MAX_KEPT_BYTES = 64 * 1024;
 const TOO_MUCH_QUEUED = "too much is waiting to be read by it";
 
 /** The way to the server: what goes out at once, what waits until the server is there and has a slot for it, what is refused, and until when. */
@@ -94,6 +96,7 @@ export class Dispatch {
     // What waits for a slot must leave the server time to answer: else nothing is answered in time, and a hung server cannot be told.
     const waitMs = this.turns.isReady ? Math.min(holdTimeoutMs, timeoutMs / 2) : holdTimeoutMs;
     const text = requestToServer(request, wireId);
+    const byteLength = Buffer.byteLength(text);
     const call: Call = {
       wireId,
       method,
@@ -105,8 +108,8 @@ export class Dispatch {
       slots: terms?.slots,
       exchange,
       text,
-      byteLength: Buffer.byteLength(text),
-      isKept: session !== undefined && this.#options.retries.mayRepeat(method),
+      byteLength,
+      isKept: session !== undefined && byteLength <= MAX_KEPT_BYTES && this.#options.retries.mayRepeat(method),
       state: "queued",
       sentAtMs: undefined,
       progressTokenText: progressTokenText(request),

@@ -1,6 +1,6 @@
 import type { Counters } from "../counters.ts";
 import { Defects } from "../defects.ts";
-import type { SidecarError } from "../errors.ts";
+import { SidecarError } from "../errors.ts";
 import { type JsonObject, type RequestMessage, Slot } from "../jsonrpc/message.ts";
 import type { Log } from "../observability/log.ts";
 import { RateLimit } from "../rate-limit.ts";
@@ -17,6 +17,14 @@ import { SessionStreams } from "./session-streams.ts";
 
 /** What makes a client one that a server may ask: then it has to be clear who is asked. */
 const ASKABLE_CAPABILITIES = [Slot.sampling, Slot.elicitation, Slot.roots];
+
+/** The `initialize` of a client with a server of its own is kept, for the next start of that server. */
+const MAX_KEPT_BYTES = 256 * 1024;
+
+function initializeTooLarge(): SidecarError {
+  const message = `The initialize of a client that needs a server of its own has more than ${MAX_KEPT_BYTES} bytes. Nothing was sent.`;
+  return new SidecarError("INVALID_REQUEST", message, { sent: false, limitBytes: MAX_KEPT_BYTES });
+}
 
 /** A lane, and the way into it that sessions take: the lane itself, or what guards it. */
 export interface LaneEntry {
@@ -90,7 +98,8 @@ export class Lanes {
   ): void {
     const { shared } = this.#options;
     const needsOwnServer = this.#needsOwnServer(request);
-    const refusal = this.#refusal(needsOwnServer);
+    const refusal =
+      needsOwnServer && Buffer.byteLength(request.text) > MAX_KEPT_BYTES ? initializeTooLarge() : this.#refusal(needsOwnServer);
     if (refusal !== undefined) return this.#refuse(exchange, refusal);
     if (!needsOwnServer) {
       shared.lane.initialize(exchange, request, (protocolVersion) => open(this.#openSession(protocolVersion, shared, streams, owner)));

@@ -37,7 +37,7 @@ export class Retries {
    * the sidecar's own, which are made anew for each server.
    */
   repeats(call: Call, nowMs: number): boolean {
-    if (this.#mode === "off" || call.state !== "written" || call.session === undefined) return false;
+    if (this.#mode === "off" || call.state !== "written" || call.session === undefined || !call.isKept) return false;
     if (call.repeat !== "none" || call.hasShownProgress || call.deadlineMs <= nowMs) return false;
     return this.effectOf(call) === "reads";
   }

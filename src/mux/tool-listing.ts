@@ -79,19 +79,21 @@ export class ToolListing {
     }
     this.#timer = undefined;
     this.#isOutdated = false;
-    this.#askForPage([], {}, 1);
+    this.#askForPage([], {}, 1, 0);
   }
 
-  #askForPage(listed: JsonObject[], params: object, page: number): void {
+  /** @param bytes what the pages before take in memory. */
+  #askForPage(listed: JsonObject[], params: object, page: number, bytes: number): void {
     const { ask, log } = this.#options;
     ask(params, (resultText) => {
-      const result = resultText === undefined ? undefined : readPage(resultText);
+      const result = resultText === undefined ? undefined : readPage(resultText, MAX_VALUE_BYTES - bytes);
       if (result !== undefined && !this.#beginsAnew) {
         listed.push(...result.tools);
         const { cursor } = result;
         // Servers in languages without absent members write an empty one, and would begin anew with it.
         const hasMore = typeof cursor === "string" && cursor !== "";
-        if (hasMore && page < MAX_PAGES && listed.length < MAX_TOOLS) return this.#askForPage(listed, { cursor }, page + 1);
+        if (hasMore && page < MAX_PAGES && listed.length < MAX_TOOLS)
+          return this.#askForPage(listed, { cursor }, page + 1, bytes + result.bytes);
         if (hasMore || listed.length > MAX_TOOLS) {
           log.warn({ method: "tools/list", count: listed.length }, "not all tools were looked at: there are too many");
         }
@@ -123,14 +125,18 @@ export class ToolListing {
 interface ToolsPage {
   readonly tools: readonly JsonObject[];
   readonly cursor: unknown;
+  /** About what it takes in memory. */
+  readonly bytes: number;
 }
 
 /** @returns undefined for a result that is not a page of tools, or has too many values to be built. What is not an object in it is passed over. */
-function readPage(resultText: string): ToolsPage | undefined {
+function readPage(resultText: string, maxBytes: number): ToolsPage | undefined {
   if (!resultText.startsWith("{")) return undefined;
   const [list, next] = findMembers(resultText, 0, ["tools", "nextCursor"]).spans;
   if (list === undefined || resultText.charAt(list.start) !== "[") return undefined;
-  if (estimatedBytes(resultText) > MAX_VALUE_BYTES) return undefined;
+  // A character may take two bytes.
+  const bytes = estimatedBytes(resultText) + 2 * resultText.length;
+  if (bytes > maxBytes) return undefined;
   const tools = findElements(resultText, list.start, MAX_TOOLS + 1).map((span) => readValue(resultText, span));
-  return { tools: tools.filter(isJsonObject), cursor: next === undefined ? undefined : readValue(resultText, next) };
+  return { tools: tools.filter(isJsonObject), cursor: next === undefined ? undefined : readValue(resultText, next), bytes };
 }

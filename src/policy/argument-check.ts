@@ -11,6 +11,8 @@ const MAX_SCHEMAS = 1000;
 const MAX_KEPT_LENGTH = 1024 * 1024;
 /** In UTF-16 units. A longer schema is not even looked through for the names of its properties. */
 const MAX_SCHEMA_LENGTH = 4 * 1024 * 1024;
+/** The arguments have to fit all tools of one name; each may have to be compiled first. */
+const MAX_NAMESAKES = 4;
 const MAX_CHECK_CPU_MS = 200;
 const MAX_COMPILE_CPU_MS = 500;
 /** A schema that has so many times taken too much to be compiled is not tried again. */
@@ -98,9 +100,12 @@ export class ArgumentCheck {
     this.#isBusy = false;
   }
 
-  async #answer({ tools, argsText }: Question): Promise<readonly string[]> {
+  async #answer(question: Question): Promise<readonly string[]> {
+    const { tools, argsText } = question;
     const keys: string[] = [];
+    if (tools.length > MAX_NAMESAKES) return [`the server lists more than ${MAX_NAMESAKES} tools of this name`];
     for (const { inputSchema, name } of tools) {
+      if (question.isStopped) return NOT_CHECKED;
       if (inputSchema === undefined) continue;
       const schema = this.#schemaOf(inputSchema);
       if (schema.generation === 0 || schema.generation !== this.#thread.generation) {

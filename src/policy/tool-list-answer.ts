@@ -9,6 +9,9 @@ import { isJsonObject, type JsonObject } from "../jsonrpc/message.ts";
 /** No shorter tool has more than MAX_VALUE_BYTES to build: one that has is left out, as if it were hidden. */
 const LONG_TOOL_LENGTH = 512 * 1024;
 
+/** As many as the sidecar itself lists. */
+const MAX_TOOLS = 10_000;
+
 /** The members of a tool (MCP 2025-11-25, schema, Tool). */
 const TOOL_MEMBERS = ["name", "title", "description", "inputSchema", "outputSchema", "annotations", "execution", "icons", "_meta"];
 
@@ -31,7 +34,11 @@ export function filterToolsList(body: string, isVisible: (tool: JsonObject) => b
   const [listSpan] = members.spans;
   if (listSpan === undefined) return body;
   if (body.charAt(listSpan.start) !== "[") return emptyList(body);
-  const items = findElements(body, listSpan.start).map(({ start, end }) => ({ start, end, isKept: isKept({ start, end }) }));
+  const spans = findElements(body, listSpan.start, MAX_TOOLS + 1);
+  const items = spans.slice(0, MAX_TOOLS).map(({ start, end }) => ({ start, end, isKept: isKept({ start, end }) }));
+  // The sidecar itself does not list more either: nobody can call them.
+  const more = spans[MAX_TOOLS];
+  if (more !== undefined) items.push({ start: more.start, end: listSpan.end - 1, isKept: false });
   return applyEdits(body, removeItems(items));
 
   function isKept(span: Span): boolean {

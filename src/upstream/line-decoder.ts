@@ -13,8 +13,11 @@ const SMALL_BUFFER_BYTES = 64 * 1024;
 /** What is kept for the next long line: new memory costs more than the copying. */
 const KEPT_BUFFER_BYTES = 2 * 1024 * 1024;
 
-/** A line that is being thrown away as it arrives. */
-class DiscardedLine {
+/** A line that is longer is scanned as it arrives, in case it has to be thrown away: all at once would take too long. */
+const EARLY_SCAN_BYTES = 4 * 1024 * 1024;
+
+/** The envelope of a line that may have to be thrown away. */
+class ScannedLine {
   readonly #decoder = new StringDecoder("utf8");
   readonly #envelope = new EnvelopeScanner();
   #bytes = 0;
@@ -41,7 +44,8 @@ export class LineDecoder {
   /** The beginning of a line whose end is yet to come. It grows, however small the pieces are that it comes in. */
   #buffer = Buffer.alloc(0);
   #length = 0;
-  #discarded: DiscardedLine | undefined;
+  #scanned: ScannedLine | undefined;
+  #isDiscarded = false;
 
   constructor(maxLineBytes: number, listener: LineListener) {
     this.#maxLineBytes = maxLineBytes;
@@ -51,7 +55,7 @@ export class LineDecoder {
   push(chunk: Buffer): void {
     let from = 0;
     for (let newline = chunk.indexOf(NEWLINE); newline !== -1; newline = chunk.indexOf(NEWLINE, from)) {
-      const isWhole = this.#length === 0 && this.#discarded === undefined && newline - from <= this.#maxLineBytes;
+      const isWhole = this.#length === 0 && !this.#isDiscarded && newline - from <= this.#maxLineBytes;
       if (isWhole) this.#emit(chunk.toString("utf8", from, newline));
       else {
         this.#append(chunk.subarray(from, newline));
@@ -69,11 +73,14 @@ export class LineDecoder {
 
   #append(part: Buffer): void {
     const length = this.#length + part.length;
-    if (this.#discarded !== undefined) this.#discarded.push(part);
-    else if (length > this.#maxLineBytes) {
-      this.#discarded = new DiscardedLine();
-      this.#discarded.push(this.#buffer.subarray(0, this.#length));
-      this.#discarded.push(part);
+    if (this.#scanned === undefined && length > Math.min(EARLY_SCAN_BYTES, this.#maxLineBytes)) {
+      this.#scanned = new ScannedLine();
+      this.#scanned.push(this.#buffer.subarray(0, this.#length));
+    }
+    this.#scanned?.push(part);
+    if (this.#isDiscarded) return;
+    if (length > this.#maxLineBytes) {
+      this.#isDiscarded = true;
       this.#reset();
     } else {
       if (length > this.#buffer.length) this.#grow(length);
@@ -89,10 +96,11 @@ export class LineDecoder {
   }
 
   #endLine(): void {
-    if (this.#discarded !== undefined) {
-      const { line } = this.#discarded;
-      this.#discarded = undefined;
-      this.#listener.onOverlongLine(line);
+    const scanned = this.#scanned;
+    this.#scanned = undefined;
+    if (this.#isDiscarded && scanned !== undefined) {
+      this.#isDiscarded = false;
+      this.#listener.onOverlongLine(scanned.line);
       return;
     }
     const line = this.#buffer.toString("utf8", 0, this.#length);

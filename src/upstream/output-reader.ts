@@ -22,6 +22,9 @@ export interface OutputListener {
   onDefect(error: unknown): void;
 }
 
+/** How long lines are handled in one turn of the event loop. */
+const MAX_TURN_MS = 50;
+
 /**
  * Reads the messages that a server writes to stdout, in order. A long one is read in steps; until it is read, those behind it wait, and
  * nothing more is taken from the pipe.
@@ -33,6 +36,8 @@ export class OutputReader {
   /** Tasks queued behind a long line. */
   #waiting: (() => void)[] = [];
   #isReading = false;
+  /** When the turn that has begun has to end; 0 before the first line of a turn. */
+  #turnEndMs = 0;
   #onIdle: (() => void) | undefined;
 
   constructor(stdout: Readable, maxLineBytes: number, listener: OutputListener) {
@@ -59,8 +64,34 @@ export class OutputReader {
   }
 
   #inOrder(task: () => void): void {
-    if (this.#isReading) this.#waiting.push(task);
-    else task();
+    if (this.#isReading) {
+      this.#waiting.push(task);
+      return;
+    }
+    task();
+    if (!this.#isReading && this.#isTurnOver()) this.#goOnLater();
+  }
+
+  /** Many lines may come at once, and each may be for thousands of sessions. */
+  #isTurnOver(): boolean {
+    const nowMs = performance.now();
+    if (this.#turnEndMs === 0) {
+      this.#turnEndMs = nowMs + MAX_TURN_MS;
+      setImmediate(() => {
+        this.#turnEndMs = 0;
+      });
+    }
+    return nowMs > this.#turnEndMs;
+  }
+
+  /** What is left waits for the next turn. */
+  #goOnLater(): void {
+    this.#isReading = true;
+    this.#stdout.pause();
+    setImmediate(() => {
+      this.#isReading = false;
+      this.#goOn();
+    });
   }
 
   #read(line: string): void {
@@ -92,6 +123,7 @@ export class OutputReader {
     this.#waiting = [];
     for (const [index, task] of tasks.entries()) {
       this.#guard(task);
+      if (!this.#isReading && this.#isTurnOver()) this.#goOnLater();
       if (!this.#isReading) continue;
       // The next long line.
       this.#waiting = [...tasks.slice(index + 1), ...this.#waiting];
