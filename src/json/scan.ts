@@ -69,7 +69,8 @@ export class JsonScanner {
         if (this.#state === State.inString || this.#state === State.inName) return;
         continue;
       }
-      this.#index = skipWhitespace(text, this.#index);
+      this.#index = skipWhitespace(text, this.#index, stop);
+      if (this.#index >= stop && stop < end) return;
       const code = text.charCodeAt(this.#index);
       if (this.#index >= end) {
         this.#state = this.#state === State.comma && this.#open.depth === 0 ? State.done : State.failed;

@@ -33,9 +33,10 @@ export const Code = {
 
 const HEX_DIGITS = 4;
 
-export function skipWhitespace(text: string, start: number): number {
+/** @param stop where to give up, though there may be more of it. */
+export function skipWhitespace(text: string, start: number, stop = text.length): number {
   let index = start;
-  while (isWhitespace(text.charCodeAt(index))) index++;
+  while (index < stop && isWhitespace(text.charCodeAt(index))) index++;
   return index;
 }
 

@@ -26,7 +26,11 @@ function isAccepted(text: string): boolean {
   }
 }
 
-/** Names that readers confuse which do not look at case. */
+/** Some readers do not look at case, and the strings of others end at NUL. */
+function isTakenFor(member: string, name: string): boolean {
+  return fold(member) === fold(name) || member.startsWith(`${name}\0`);
+}
+
 function fold(name: string): string {
   return name
     .replaceAll(/[A-Z]/g, (letter) => letter.toLowerCase())
@@ -44,7 +48,7 @@ function addSlots(facts: Facts, shape: Shape, last: JsonNode | undefined, all: r
     const node = last === undefined ? undefined : memberOf(last, name);
     const named = all.map(({ members = [] }) => members.filter((member) => member.name === name));
     const members = all.flatMap((each) => each.members ?? []);
-    const other = members.find((member) => member.name !== name && fold(member.name) === fold(name));
+    const other = members.find((member) => member.name !== name && isTakenFor(member.name, name));
     const slot = shape.slots[position] ?? 0;
     facts.splice(
       slot * 4,

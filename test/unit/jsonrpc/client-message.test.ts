@@ -180,3 +180,12 @@ describe("the limits of a message", () => {
     });
   });
 });
+
+it.each([
+  ["a method with NUL", String.raw`{"jsonrpc":"2.0","id":1,"method":"tools/call\u0000"}`],
+  ["a name of the envelope with NUL behind it", String.raw`{"jsonrpc":"2.0","id":1,"id\u0000":2,"method":"ping"}`],
+  ["a long notifications/initialized", `{"jsonrpc":"2.0","method":"notifications/initialized","params":{"a":"${"x".repeat(65_536)}"}}`],
+  ["a long level", `{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"${"x".repeat(2000)}"}}`],
+])("%s is refused", (_what, text) => {
+  expect(readClientMessage(text)).toMatchObject({ code: "INVALID_REQUEST" });
+});
