@@ -201,3 +201,9 @@ describe("a private server without a session", () => {
     expect([client.exchange.outcome, bench.sessions.size]).toEqual(["UPSTREAM_NOT_READY", 0]);
   });
 });
+
+it("a long initialize of a client that needs a server of its own is refused", () => {
+  const bench = new LanesBench();
+  const client = bench.connect({ capabilities: { sampling: {} }, padding: "p".repeat(256 * 1024) });
+  expect([client.exchange.outcome, bench.servers.length]).toEqual(["INVALID_REQUEST", 0]);
+});

@@ -386,3 +386,13 @@ describe("the sidecar's own request for the tools", () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 });
+
+it("a long request that only reads is not kept, and not sent again", () => {
+  const bench = LaneBench.shared({ maxQueuedBytes: 1_000_000 });
+  bench.start();
+  const call = bench.request(bench.join(), { ...READ, params: { uri: "x:1", padding: "p".repeat(70_000) } });
+  bench.heard();
+  bench.lose();
+  expect(call.outcome).toBe("UPSTREAM_EXITED");
+  expect(call.error?.details).toMatchObject({ sent: true, retrySafe: true });
+});

@@ -133,3 +133,10 @@ describe("the tools of a server", () => {
     expect([many.asked.length, many.listed[0]?.length, many.log.messages.length]).toEqual([1, 10_000, 1]);
   });
 });
+
+it("a listing whose pages take too much memory together is given up", () => {
+  const bench = new Bench();
+  const inputSchema = { enum: Array.from({ length: 100_000 }, () => ({})) };
+  for (let page = 1; page <= 10; page++) bench.answer({ tools: [{ name: `t${page}`, inputSchema }], nextCursor: String(page) });
+  expect([bench.asked.length < 10, bench.listed]).toEqual([true, [undefined]]);
+});

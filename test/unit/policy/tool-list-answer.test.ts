@@ -180,3 +180,8 @@ describe("the answer to tools/list", () => {
     expect(filtered(listOf(tool))).toBe(listOf(tool));
   });
 });
+
+it("an answer to tools/list has ten thousand tools at most", () => {
+  const tools = Array.from({ length: 10_005 }, (_, index) => `{"name":"t${index}"}`);
+  expect(filtered(listOf(...tools))).toBe(listOf(...tools.slice(0, 10_000)));
+});

@@ -182,3 +182,11 @@ describe("LineDecoder at its limit", () => {
     expect(decode(['{"id":1,"result":"12345678'], 10)).toEqual([{ bytes: 26, idText: "1", hasMethod: false }]);
   });
 });
+
+it("a line of many megabytes is told from the next one by its envelope, if it is too long", () => {
+  const limit = 5 * 1024 * 1024;
+  const long = (length: number): string => `{"result":"${"x".repeat(length)}","id":7}`;
+  const [whole, discarded, last] = decode([long(limit - 20), "\n", long(limit), "\nlast\n"], limit);
+  expect(whole).toBe(long(limit - 20));
+  expect([discarded, last]).toEqual([{ bytes: long(limit).length, idText: "7", hasMethod: false }, "last"]);
+});
