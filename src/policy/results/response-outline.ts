@@ -27,6 +27,8 @@ export interface ResponseOutline {
   /** Of all of `content`; not all may be listed. */
   itemCount: number;
   error: MemberMap | undefined;
+  /** False if the result, its `_meta` or the error has more members than were read. */
+  isComplete: boolean;
 }
 
 /** No item of content is shorter, so this bounds how many are worth a look. */
@@ -34,6 +36,8 @@ const MIN_ITEM_BYTES = 24;
 
 /** `"":0,`. More members than there is room for are not remembered, but for those that mean something. */
 const MIN_MEMBER_BYTES = 5;
+/** The names of so many members are read in an object below the envelope, so that the reading takes 100 ms at most. */
+const MAX_NAMES = 1_000_000;
 const MEANT: ReadonlySet<string> = new Set(
   "id result error code message data content structuredContent isError _meta task type text mimeType uri resource".split(" "),
 );
@@ -52,28 +56,38 @@ export function outlineResponse(text: string, maxBytes: number): ResponseOutline
     content: undefined,
     itemCount: 0,
     error: undefined,
+    isComplete: true,
   };
   const maxItems = maxBytes / MIN_ITEM_BYTES;
   const maxMembers = maxBytes / MIN_MEMBER_BYTES;
-  outline.envelope = readObject(text, skipWhitespace(text, 0), maxMembers, (name, start) => {
-    const isObject = text.charCodeAt(start) === Code.openBrace;
-    if (name === "error") {
-      const read = isObject ? readObject(text, start, maxMembers) : undefined;
-      outline.error = read?.members;
+  outline.envelope = readObject(
+    text,
+    skipWhitespace(text, 0),
+    maxMembers,
+    (name, start) => {
+      const isObject = text.charCodeAt(start) === Code.openBrace;
+      if (name === "error") {
+        const read = isObject ? readObject(text, start, maxMembers) : undefined;
+        outline.error = read?.members;
+        outline.isComplete &&= read?.isComplete !== false;
+        return read?.end;
+      }
+      if (name !== "result") return undefined;
+      outline.meta = outline.content = undefined;
+      const read = isObject ? readObject(text, start, maxMembers, readOfResult) : undefined;
+      outline.result = read?.members;
+      outline.isComplete &&= read?.isComplete !== false;
       return read?.end;
-    }
-    if (name !== "result") return undefined;
-    outline.meta = outline.content = undefined;
-    const read = isObject ? readObject(text, start, maxMembers, readOfResult) : undefined;
-    outline.result = read?.members;
-    return read?.end;
-  }).members;
+    },
+    Number.POSITIVE_INFINITY,
+  ).members;
   return outline;
 
   function readOfResult(name: string, start: number): number | undefined {
     if (name === "_meta") {
       const read = text.charCodeAt(start) === Code.openBrace ? readObject(text, start, maxMembers) : undefined;
       outline.meta = read?.members;
+      outline.isComplete &&= read?.isComplete !== false;
       return read?.end;
     }
     if (name !== "content") return undefined;
@@ -82,14 +96,21 @@ export function outlineResponse(text: string, maxBytes: number): ResponseOutline
     const items: Item[] = [];
     outline.content = items;
     outline.itemCount = 0;
-    return readArray(text, start, (itemStart) => {
-      outline.itemCount++;
-      if (items.length > maxItems) return undefined;
-      const read = text.charCodeAt(itemStart) === Code.openBrace ? readObject(text, itemStart, maxMembers) : undefined;
-      const end = read?.end ?? skipValue(text, itemStart);
-      items.push({ start: itemStart, end, members: read?.members });
-      return end;
-    });
+    let index = skipWhitespace(text, start + 1);
+    while (text.charCodeAt(index) !== Code.closeBracket) {
+      if (items.length > maxItems) {
+        const rest = countElements(text, index);
+        outline.itemCount = items.length + rest.count;
+        return rest.end + 1;
+      }
+      const read = text.charCodeAt(index) === Code.openBrace ? readObject(text, index, maxMembers) : undefined;
+      const end = read?.end ?? skipValue(text, index);
+      items.push({ start: index, end, members: read?.members });
+      index = skipWhitespace(text, end);
+      if (text.charCodeAt(index) === Code.comma) index = skipWhitespace(text, index + 1);
+    }
+    outline.itemCount = items.length;
+    return index + 1;
   }
 }
 
@@ -98,16 +119,19 @@ export function outlineResponse(text: string, maxBytes: number): ResponseOutline
  *
  * @param maxMembers where there are more, they cannot all be kept; the first ones suffice to tell that.
  * @param readValue reads a value that is of interest, and returns its end; undefined for one that is to be skipped.
+ * @param maxNames members after these are skipped.
  */
 export function readObject(
   text: string,
   start: number,
   maxMembers = Number.POSITIVE_INFINITY,
   readValue?: (name: string, start: number) => number | undefined,
-): { readonly members: MemberMap; readonly end: number } {
+  maxNames = MAX_NAMES,
+): { readonly members: MemberMap; readonly end: number; readonly isComplete: boolean } {
   const members = new Map<string, Member>();
   let index = skipWhitespace(text, start + 1);
-  while (text.charCodeAt(index) === Code.quote) {
+  for (let count = 0; text.charCodeAt(index) === Code.quote; count++) {
+    if (count === maxNames) return { members, end: countElements(text, index).end + 1, isComplete: false };
     const key = { start: index, end: skipString(text, index) };
     const name = decodeString(text, key.start, key.end);
     const valueStart = skipWhitespace(text, skipWhitespace(text, key.end) + 1);
@@ -116,16 +140,33 @@ export function readObject(
     index = skipWhitespace(text, end);
     if (text.charCodeAt(index) === Code.comma) index = skipWhitespace(text, index + 1);
   }
-  return { members, end: index + 1 };
+  return { members, end: index + 1, isComplete: true };
 }
 
-function readArray(text: string, start: number, readElement: (start: number) => number | undefined): number {
-  let index = skipWhitespace(text, start + 1);
-  while (text.charCodeAt(index) !== Code.closeBracket) {
-    index = skipWhitespace(text, readElement(index) ?? skipValue(text, index));
-    if (text.charCodeAt(index) === Code.comma) index = skipWhitespace(text, index + 1);
+/**
+ * The elements or members from the one at `start` on, and the position of the bracket behind the last one. One loop reads them all: there may be
+ * thirty million, and a call for each would cost most of a second.
+ */
+function countElements(text: string, start: number): { readonly count: number; readonly end: number } {
+  let count = 1;
+  let depth = 0;
+  let index = start;
+  while (index < text.length) {
+    const code = text.charCodeAt(index);
+    if (code === Code.quote) {
+      index = skipString(text, index);
+      continue;
+    }
+    if (code === Code.comma) {
+      if (depth === 0) count++;
+    } else if (code === Code.openBrace || code === Code.openBracket) depth++;
+    else if (code === Code.closeBrace || code === Code.closeBracket) {
+      if (depth === 0) break;
+      depth--;
+    }
+    index++;
   }
-  return index + 1;
+  return { count, end: index };
 }
 
 export function isStringValue(text: string, span: Span | undefined): span is Span {

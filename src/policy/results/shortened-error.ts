@@ -17,7 +17,7 @@ export function shortenError(tooLong: TooLong): string | undefined {
   const isWhole = bytesOf(text, inner, maxBytes) <= roomBytes;
   const kept = isWhole ? text.slice(inner.start, inner.end) : cutJsonString(text, message, roomBytes);
   // It was too long by white space only.
-  if (isWhole && outline.error?.keys().every((name) => name === "code" || name === "message") === true)
+  if (isWhole && outline.isComplete && outline.error?.keys().every((name) => name === "code" || name === "message") === true)
     return `${open}"message":"${kept}"}}`;
   return withMarks(sizes, ({ members, line }, padding) => {
     return `${open}"message":"${kept}${isWhole ? "" : String.raw`\n` + line}","data":{${members}}${padding}}}`;

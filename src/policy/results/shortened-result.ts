@@ -50,6 +50,7 @@ export function shortenCallResult(tooLong: TooLong): string | undefined {
     .join(",");
   const writeContent = contentWriter(text, shared.kept);
   const isReadable =
+    outline.isComplete &&
     envelope.keys().every((name) => ENVELOPE_NAMES.has(name)) &&
     result.has("isError") === (isErrorText !== "") &&
     result.has("_meta") === (outline.meta !== undefined) &&

@@ -23,7 +23,7 @@ export function shortenTaskResult(tooLong: TooLong): string | undefined {
   const sizes = { originalBytes, droppedItems: 0, itemCount: 0 };
   const open = openResult(tooLong);
   const roomBytes = maxBytes - Buffer.byteLength(open) - END_BYTES - marksBytes(sizes, maxBytes);
-  const ofTask = [...readObject(text, task.start).members.values()];
+  const ofTask = [...readObject(text, task.start, undefined, undefined, Number.POSITIVE_INFINITY).members.values()];
   const needed = new KeptMembers(
     text,
     ofTask.filter(({ name }) => NEEDED.has(name)),

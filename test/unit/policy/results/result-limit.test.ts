@@ -33,6 +33,21 @@ function sizesIn(answer: Answer): unknown {
 }
 
 describe("limitBody", () => {
+  it("says that members are missing which it has not read, behind a million of them", () => {
+    const text = `{"jsonrpc":"2.0","id":2,"result":{"content":[],${'"a":1,'.repeat(1_000_000)}"b":2}}`;
+    expect(sizesIn(limit(text, 1000))).toMatchObject({ truncated: true, originalBytes: text.length });
+  });
+
+  it("counts the items that it does not list, whatever is in them", () => {
+    const items = ["{}", "[1,[2,3]]", String.raw`"a,b]\\"`, "1", '{"a":[1,2],"}":{}}'];
+    const list = Array.from({ length: 500 }, (_, index) => items[index % items.length]);
+    const text = `{"jsonrpc":"2.0","id":2,"result":{"content":[${list.join(" , ")} ],"isError":true}}`;
+    JSON.parse(text);
+    const answer = limit(text, 400);
+    expect(answer.result.content.at(-1)?.text).toMatch(/ of 500 /);
+    expect(answer.result["isError"]).toBe(true);
+  });
+
   it("leaves alone what fits, to the byte", () => {
     const text = body(texts("é".repeat(1000)));
     expect(limitBody(text, Buffer.byteLength(text))).toBeUndefined();
