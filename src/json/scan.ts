@@ -5,11 +5,11 @@ import { decodeString, type Span } from "./strings.ts";
 import { Code, escapeEnd, numberEnd, skipWhitespace } from "./tokens.ts";
 
 /** The token expected next. */
-const State = { value: 0, firstElement: 1, firstName: 2, name: 3, comma: 4, inString: 5, inName: 6, done: 7, failed: 8 } as const;
+const State = { value: 0, firstElement: 1, firstName: 2, name: 3, comma: 4, inString: 5, inName: 6, colon: 7, done: 8, failed: 9 } as const;
 type State = (typeof State)[keyof typeof State];
 
 const LITERALS: ReadonlyMap<number, string> = new Map(["true", "false", "null"].map((word) => [word.charCodeAt(0), word]));
-/** What ends a run of characters that stand for themselves: a quote, a backslash, a control character. */
+/** The end of a run of characters that stand for themselves: a quote, a backslash, a control character. */
 const SPECIAL = /[^ !#-[\]-\uffff]/g;
 /** For so many characters a loop is faster than the search for the next special one. */
 const SHORT_RUN = 24;
@@ -77,6 +77,7 @@ export class JsonScanner {
         return;
       }
       if (this.#state === State.comma) this.#scanComma(code);
+      else if (this.#state === State.colon) this.#scanColon(code);
       else if (this.#state === State.value) this.#scanValue(code);
       else if (this.#state === State.firstElement) {
         if (code === Code.closeBracket) this.#close();
@@ -209,8 +210,13 @@ export class JsonScanner {
     const depth = this.#open.depth;
     const shape = depth === this.#shapes.length ? this.#shapes[depth - 1] : undefined;
     if (shape !== undefined) this.#matchName(shape, start, end);
-    this.#index = skipWhitespace(text, this.#index);
-    this.#state = text.charCodeAt(this.#index) === Code.colon ? State.value : State.failed;
+    this.#state = State.colon;
+    // White space before the colon is rare, and may be long.
+    if (text.charCodeAt(end) === Code.colon) this.#scanColon(Code.colon);
+  }
+
+  #scanColon(code: number): void {
+    this.#state = code === Code.colon ? State.value : State.failed;
     this.#index++;
   }
 

@@ -92,6 +92,17 @@ describe("JsonScanner", () => {
     }
   });
 
+  it("reads white space in steps, wherever it is", () => {
+    const space = " ".repeat(100_000);
+    for (const text of [`${space}{}`, `{${space}"a":1}`, `{"a"${space}:1}`, `{"a":${space}1}`, `{"a":1${space}}`, `{}${space}`]) {
+      const scanner = new JsonScanner(text, SHAPE);
+      let steps = 0;
+      for (; !scanner.isDone; steps++) scanner.advance(10_000);
+      expect(scanner.isValid).toBe(true);
+      expect(steps).toBeGreaterThanOrEqual(10);
+    }
+  });
+
   it("locates a thousand elements and counts the others", () => {
     const { elements, elementCount } = scan(`[${"{},".repeat(1_000_000)}1]`);
     expect([elements.length, elementCount, elements[999]]).toEqual([1000, 1_000_001, { start: 2998, end: 3000 }]);
