@@ -190,9 +190,9 @@ export type SidecarErrorCode = keyof typeof ERROR_CATALOG;
 
 /** What an error tells besides its message. Every field is safe to show to a client. */
 export interface ErrorDetails {
-  /** Whether any part of the request had been handed to the MCP server's stdin. False unless it is said. */
+  /** True if any part of the request was written to the MCP server's stdin. Default: false. */
   readonly sent?: boolean;
-  /** Whether sending the same request again cannot repeat a side effect. True of what was not sent, unless it is said. */
+  /** True if sending the same request again cannot repeat a side effect. Default: true if it was not sent. */
   readonly retrySafe?: boolean;
   readonly exitCode?: number;
   readonly signal?: string;
@@ -217,7 +217,7 @@ export class SidecarError extends Error {
     this.details = { sent, retrySafe: !sent, ...details };
   }
 
-  /** What a client is told besides the message. */
+  /** The `data` that a client gets with the message. */
   get data(): object {
     return { code: this.code, action: ERROR_CATALOG[this.code].action, ...this.details };
   }

@@ -9,7 +9,7 @@ export type AuthTokenFile =
 
 /** A shorter token is most likely the beginning of one. */
 export const MIN_TOKEN_LENGTH = 16;
-/** How much later a file has to be read again, the same, before it counts: until then it may be half written. */
+/** Time between two readings of a token file. It counts if both are the same: until then it may be half written. */
 export const SETTLE_MS = 200;
 /** Each request is compared with every token. */
 const MAX_FILE_BYTES = 64 * 1024;

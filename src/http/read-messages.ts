@@ -65,7 +65,7 @@ export function readMessages(
 /** The first revision whose requests have no session (MCP 2026-07-28, basic/transports). */
 const FIRST_WITHOUT_SESSIONS = "2026-07-28";
 
-/** Whether a long body needs no session: that of `initialize`, as far as its beginning tells, or of a revision without sessions. */
+/** True for a long body of `initialize`, as far as its beginning tells, or of a revision without sessions. */
 export function needsNoSession({ headers }: IncomingMessage, beginning: Buffer): boolean {
   const { "mcp-protocol-version": protocolVersion } = headers;
   if (/^\d{4}-\d{2}-\d{2}$/.test(String(protocolVersion)) && String(protocolVersion) >= FIRST_WITHOUT_SESSIONS) return true;

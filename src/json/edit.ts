@@ -8,6 +8,7 @@ export interface Edit {
 }
 
 const MANY_PARTS = 16;
+
 /** The edits that take the named member out of the object that starts at `start`, however often it occurs there. */
 export function removeMember(text: string, start: number, name: string): Edit[] {
   const members: ListItem[] = [];

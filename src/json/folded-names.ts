@@ -26,7 +26,7 @@ export function isOtherCase(key: string, name: string): boolean {
   return true;
 }
 
-/** Whether some reader takes `key` for `name`: it does not look at case, or its strings end at NUL. */
+/** True if some readers take `key` for `name`: they ignore case, or their strings end at NUL. */
 export function isMistakenFor(key: string, name: string): boolean {
   return isOtherCase(key, name) || (key.length > name.length && key.startsWith(name) && key.charCodeAt(name.length) === 0);
 }
