@@ -2,13 +2,12 @@ import { isMistakenFor } from "./folded-names.ts";
 import { Nesting } from "./nesting.ts";
 import { Outline, type Shape } from "./outline.ts";
 import { decodeString, type Span } from "./strings.ts";
-import { Code, escapeEnd, numberEnd, skipWhitespace } from "./tokens.ts";
+import { Code, escapeEnd, literalEnd, numberEnd, skipWhitespace } from "./tokens.ts";
 
 /** The token expected next. */
 const State = { value: 0, firstElement: 1, firstName: 2, name: 3, comma: 4, inString: 5, inName: 6, colon: 7, done: 8, failed: 9 } as const;
 type State = (typeof State)[keyof typeof State];
 
-const LITERALS: ReadonlyMap<number, string> = new Map(["true", "false", "null"].map((word) => [word.charCodeAt(0), word]));
 /** The end of a run of characters that stand for themselves: a quote, a backslash, a control character. */
 const SPECIAL = /[^ !#-[\]-\uffff]/g;
 /** For so many characters a loop is faster than the search for the next special one. */
@@ -107,7 +106,10 @@ export class JsonScanner {
       this.#index++;
       this.#state = State.inString;
     } else if (code === Code.openBrace) {
-      if (this.#next !== undefined && this.#shapes.length === this.#open.depth) this.#enterShape(this.#next);
+      if (this.#next !== undefined && this.#shapes.length === this.#open.depth) {
+        this.#shapes.push(this.#next);
+        this.#slots.push(-1);
+      }
       if (this.#open.depth === 0) this.isObject = true;
       this.#open.open(true);
       this.#index++;
@@ -118,16 +120,8 @@ export class JsonScanner {
       this.#index++;
       this.#state = State.firstElement;
     } else if (code === Code.minus || (code >= Code.zero && code <= Code.nine)) this.#endScalar(numberEnd(this.#text, this.#index));
-    else {
-      const word = LITERALS.get(code) ?? "";
-      this.#endScalar(word !== "" && this.#text.startsWith(word, this.#index) ? this.#index + word.length : -1);
-    }
+    else this.#endScalar(literalEnd(this.#text, this.#index));
     this.#next = undefined;
-  }
-
-  #enterShape(shape: Shape): void {
-    this.#shapes.push(shape);
-    this.#slots.push(-1);
   }
 
   #close(): void {

@@ -44,6 +44,14 @@ export function isWhitespace(code: number): boolean {
   return code === Code.space || code === Code.lineFeed || code === Code.carriageReturn || code === Code.tab;
 }
 
+const LITERALS: ReadonlyMap<number, string> = new Map(["true", "false", "null"].map((word) => [word.charCodeAt(0), word]));
+
+/** @returns the end of the `true`, `false` or `null` that begins at `start`; -1 if there is none. */
+export function literalEnd(text: string, start: number): number {
+  const word = LITERALS.get(text.charCodeAt(start));
+  return word !== undefined && text.startsWith(word, start) ? start + word.length : -1;
+}
+
 /** @returns the end of the number that begins at `start`; -1 if there is none. */
 export function numberEnd(text: string, start: number): number {
   const from = text.charCodeAt(start) === Code.minus ? start + 1 : start;
