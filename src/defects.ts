@@ -25,9 +25,14 @@ export class Defects {
     try {
       handle();
     } catch (error) {
-      this.note(event, error);
-      if (recover !== undefined) this.guard(event, recover);
+      this.recover(event, error, recover);
     }
+  }
+
+  /** For what was thrown by the code for one event, if a function for each event would cost too much. Never throws. */
+  recover(event: string, error: unknown, recover?: () => void): void {
+    this.note(event, error);
+    if (recover !== undefined) this.guard(event, recover);
   }
 
   /** Logs and counts what was thrown. */

@@ -52,12 +52,13 @@ export function createApp(options: AppOptions): RequestListener {
       sendDefect(response, false);
     }) satisfies ErrorRequestHandler);
 
-  return (request, response) =>
-    defects.guard(
-      "http request",
-      () => handle(request, response),
-      () => sendDefect(response, false),
-    );
+  return (request, response) => {
+    try {
+      handle(request, response);
+    } catch (error) {
+      defects.recover("http request", error, () => sendDefect(response, false));
+    }
+  };
 
   function handle(request: IncomingMessage, response: ServerResponse): void {
     if (request.headers.host === undefined && request.httpVersion === "1.1") {

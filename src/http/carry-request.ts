@@ -5,10 +5,10 @@ import { internalError } from "../mux/failures.ts";
 import type { Session } from "../mux/session.ts";
 
 /** Hands a request to the lane of its session. A defect fails this request, and no other of a batch. */
-export function carryRequest(defects: Pick<Defects, "guard">, session: Session, exchange: Exchange, request: RequestMessage): void {
-  defects.guard(
-    "client request",
-    () => session.lane.request(session, exchange, request),
-    () => exchange.fail(internalError(true)),
-  );
+export function carryRequest(defects: Pick<Defects, "recover">, session: Session, exchange: Exchange, request: RequestMessage): void {
+  try {
+    session.lane.request(session, exchange, request);
+  } catch (error) {
+    defects.recover("client request", error, () => exchange.fail(internalError(true)));
+  }
 }

@@ -11,7 +11,7 @@ import type { LegacySsePair } from "./legacy-sse-pair.ts";
 import type { LegacySsePairs } from "./legacy-sse-pairs.ts";
 import type { McpRouteOptions } from "./mcp-route.ts";
 import type { Post } from "./post-route.ts";
-import { readMessages } from "./read-messages.ts";
+import { type MessageReceiver, readMessages } from "./read-messages.ts";
 import { carryRequest } from "./carry-request.ts";
 import { refuse } from "./refuse.ts";
 
@@ -22,6 +22,13 @@ export interface LegacySseRoutesOptions extends McpRouteOptions {
 /** The two endpoints of HTTP+SSE, by their paths (MCP 2024-11-05, basic/transports): deprecated, for clients that speak nothing newer. */
 export function createLegacySseRoutes(options: LegacySseRoutesOptions): [path: string, route: PrincipalRoute][] {
   const { pairs, lanes, sessions, defects, isDraining, nowMs } = options;
+  const receiver: MessageReceiver = {
+    refuseLong: refuseWithoutStream,
+    onMessages: (post, messages) => {
+      if (Array.isArray(messages)) sendProblem(post.response, BATCH_REFUSED);
+      else carry(post, messages);
+    },
+  };
 
   /** Whatever `Accept` says: there is nothing else here. */
   function openStream(request: IncomingMessage, response: ServerResponse, principal: Principal | undefined): void {
@@ -34,16 +41,7 @@ export function createLegacySseRoutes(options: LegacySseRoutesOptions): [path: s
 
   function post(request: IncomingMessage, response: ServerResponse, principal: Principal | undefined): void {
     if (request.method !== "POST") return refuseMethod(request, response, "POST");
-    const accepted: Post = { request, response, principal, acceptedAtMs: nowMs() };
-    readMessages(
-      accepted,
-      options,
-      () => refuseWithoutStream(accepted),
-      (messages) => {
-        if (Array.isArray(messages)) sendProblem(response, BATCH_REFUSED);
-        else carry(accepted, messages);
-      },
-    );
+    readMessages({ request, response, principal, acceptedAtMs: nowMs() }, options, receiver);
   }
 
   function refuseWithoutStream({ request, response, principal }: Post): boolean {

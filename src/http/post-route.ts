@@ -12,7 +12,7 @@ import type { McpRouteOptions } from "./mcp-route.ts";
 import { PostBatch } from "./post-batch.ts";
 import { PostExchange } from "./post-exchange.ts";
 import { carryRequest } from "./carry-request.ts";
-import { needsNoSession, readMessages } from "./read-messages.ts";
+import { type MessageReceiver, needsNoSession, readMessages } from "./read-messages.ts";
 import { refuse } from "./refuse.ts";
 import { findSession, refuseSession } from "./session-header.ts";
 
@@ -27,14 +27,17 @@ export interface Post {
 /** POST on the endpoint: one message of a client, or a batch of them. */
 export function createPostRoute(options: Omit<McpRouteOptions, "isDraining">) {
   const { lanes, sessions, connections, defects, nowMs } = options;
+  const receiver: MessageReceiver = {
+    refuseLong: refuseWithoutSession,
+    onMessages: (post, messages) => {
+      if (Array.isArray(messages)) carryBatch(post, messages);
+      else carry(post, messages);
+    },
+  };
   return (post: Post): void => {
     const { request, response } = post;
     if (!acceptsJson(request)) return refuse(request, response, new SidecarError("NOT_ACCEPTABLE", "Accept must allow application/json."));
-    const refuseLong = (beginning: Buffer): boolean => refuseWithoutSession(post, beginning);
-    readMessages(post, options, refuseLong, (messages) => {
-      if (Array.isArray(messages)) carryBatch(post, messages);
-      else carry(post, messages);
-    });
+    readMessages(post, options, receiver);
   };
 
   function refuseWithoutSession({ request, response, principal }: Post, beginning: Buffer): boolean {

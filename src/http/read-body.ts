@@ -9,22 +9,22 @@ const UNASKED_BYTES = 64 * 1024;
 
 export interface BodyReader {
   /** Asked once, before more than 64 KiB are read, with what has come so far. @returns true once the request is answered. */
-  readonly isRefused: (beginning: Buffer) => boolean;
+  isRefused(beginning: Buffer): boolean;
   /** Called once with the text or the error, unless the request is refused. */
-  readonly onBody: (body: string | SidecarError) => void;
+  onBody(body: string | SidecarError): void;
 }
 
 /**
  * Reads the whole body, which has to be JSON by its type, as text. Plain callbacks: a promise per message would cost more than the
  * reading.
  */
-export function readBody(request: IncomingMessage, maxBytes: number, { isRefused, onBody }: BodyReader): void {
+export function readBody(request: IncomingMessage, maxBytes: number, reader: BodyReader): void {
   if (!hasJsonBody(request)) {
-    onBody(new SidecarError("UNSUPPORTED_MEDIA_TYPE", "The body must be application/json in UTF-8, uncompressed."));
+    reader.onBody(new SidecarError("UNSUPPORTED_MEDIA_TYPE", "The body must be application/json in UTF-8, uncompressed."));
     return;
   }
   if (Number(request.headers["content-length"]) > maxBytes) {
-    onBody(tooLarge(maxBytes));
+    reader.onBody(tooLarge(maxBytes));
     return;
   }
   let first: Buffer | undefined;
@@ -38,7 +38,7 @@ export function readBody(request: IncomingMessage, maxBytes: number, { isRefused
     isDone = true;
     // The listeners live as long as the request, which may be long in being answered.
     first = rest = undefined;
-    onBody(body);
+    reader.onBody(body);
   };
   request.on("data", (chunk: Buffer) => {
     length += chunk.length;
@@ -48,7 +48,7 @@ export function readBody(request: IncomingMessage, maxBytes: number, { isRefused
     else (rest ??= [first]).push(chunk);
     if (isAdmitted || isDone || length <= UNASKED_BYTES) return;
     isAdmitted = true;
-    if (!isRefused(beginning())) return;
+    if (!reader.isRefused(beginning())) return;
     isDone = true;
     first = rest = undefined;
     discardBody(request);

@@ -7,7 +7,7 @@ import { LONG_TEXT_LENGTH, type Message, readInSteps, type Reading, readText } f
 import { runInSteps } from "../step-queue.ts";
 import { sendDefect, sendProblem } from "./json-response.ts";
 import type { Post } from "./post-route.ts";
-import { readBody } from "./read-body.ts";
+import { type BodyReader, readBody } from "./read-body.ts";
 import { refuse } from "./refuse.ts";
 
 export interface ReadMessagesOptions {
@@ -15,50 +15,68 @@ export interface ReadMessagesOptions {
   readonly defects: Defects;
 }
 
-/**
- * Reads what a POST brings, and refuses it if it is not a message, or a batch of them. A long body is read in steps.
- *
- * @param refuseLong is asked before more than 64 KiB are read; `beginning` is what has come so far. @returns whether it has answered.
- * @param onMessages is called once at most, maybe in a later turn; by then the client may be gone.
- */
-export function readMessages(
-  { request, response }: Post,
-  { maxBodyBytes, defects }: ReadMessagesOptions,
-  refuseLong: (beginning: Buffer) => boolean,
-  onMessages: (messages: Message | Message[]) => void,
-): void {
-  let isHandedOn = false;
-  const fail = (): void => sendDefect(response, isHandedOn);
-  const guard = (handle: () => void): void => defects.guard("http body", handle, fail);
-  readBody(request, maxBodyBytes, {
-    isRefused: (beginning) => {
-      // A defect refuses, too.
-      let isRefused = true;
-      guard(() => {
-        isRefused = refuseLong(beginning);
-      });
-      return isRefused;
-    },
-    onBody: (body) => guard(() => take(body)),
-  });
+/** Takes what POSTs bring. One for all POSTs of a route. */
+export interface MessageReceiver {
+  /** Asked before more than 64 KiB are read; `beginning` is what has come so far. @returns whether it has answered. */
+  readonly refuseLong: (post: Post, beginning: Buffer) => boolean;
+  /** Called once at most for a POST, maybe in a later turn; by then the client may be gone. */
+  readonly onMessages: (post: Post, messages: Message | Message[]) => void;
+}
 
-  function take(body: string | SidecarError): void {
-    if (body instanceof SidecarError) return refuse(request, response, body);
-    if (body.length <= LONG_TEXT_LENGTH) return carry(readText(body));
-    const onDefect = (error: unknown): void => {
-      defects.note("http body", error);
-      guard(fail);
-    };
-    runInSteps(readInSteps(body), carry, onDefect);
+/** Reads what a POST brings, and refuses it if it is not a message, or a batch of them. A long body is read in steps. */
+export function readMessages(post: Post, options: ReadMessagesOptions, receiver: MessageReceiver): void {
+  readBody(post.request, options.maxBodyBytes, new PostedBody(post, options.defects, receiver));
+}
+
+class PostedBody implements BodyReader {
+  readonly #post: Post;
+  readonly #defects: Defects;
+  readonly #receiver: MessageReceiver;
+  #isHandedOn = false;
+
+  constructor(post: Post, defects: Defects, receiver: MessageReceiver) {
+    this.#post = post;
+    this.#defects = defects;
+    this.#receiver = receiver;
   }
 
-  function carry(reading: Reading): void {
-    const messages = reading.kind === "batch" ? checkClientBatch(reading) : checkClientMessage(reading);
-    if ("code" in messages) sendProblem(response, messages);
-    else {
-      isHandedOn = true;
-      onMessages(messages);
+  isRefused(beginning: Buffer): boolean {
+    try {
+      return this.#receiver.refuseLong(this.#post, beginning);
+    } catch (error) {
+      this.#fail(error);
+      return true;
     }
+  }
+
+  onBody(body: string | SidecarError): void {
+    const { request, response } = this.#post;
+    try {
+      if (body instanceof SidecarError) refuse(request, response, body);
+      else if (body.length <= LONG_TEXT_LENGTH) this.#handOn(readText(body));
+      else {
+        runInSteps(
+          readInSteps(body),
+          (reading) => this.#handOn(reading),
+          (error) => this.#fail(error),
+        );
+      }
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  #handOn(reading: Reading): void {
+    const messages = reading.kind === "batch" ? checkClientBatch(reading) : checkClientMessage(reading);
+    if ("code" in messages) sendProblem(this.#post.response, messages);
+    else {
+      this.#isHandedOn = true;
+      this.#receiver.onMessages(this.#post, messages);
+    }
+  }
+
+  #fail(error: unknown): void {
+    this.#defects.recover("http body", error, () => sendDefect(this.#post.response, this.#isHandedOn));
   }
 }
 

@@ -2,12 +2,12 @@ import { skipString, skipValue } from "./find.ts";
 import { decodeString, type Span } from "./strings.ts";
 import { Code, skipWhitespace } from "./tokens.ts";
 
-export interface Edit {
-  readonly span: Span;
+/** A part of a text, and what it becomes. */
+export interface Edit extends Span {
   readonly text: string;
 }
 
-const MANY_PARTS = 16;
+const MANY_EDITS = 8;
 
 /** The edits that take the named member out of the object that starts at `start`, however often it occurs there. */
 export function removeMember(text: string, start: number, name: string): Edit[] {
@@ -35,25 +35,37 @@ export function removeItems(items: readonly ListItem[]): Edit[] {
   const edits: Edit[] = [];
   for (const [position, item] of items.slice(0, lastKept + 1).entries()) {
     const next = items[position + 1];
-    if (!item.isKept && next !== undefined) edits.push({ span: { start: item.start, end: next.start }, text: "" });
+    if (!item.isKept && next !== undefined) edits.push({ start: item.start, end: next.start, text: "" });
   }
   const [firstOfEnd, last] = [items[lastKept + 1], items.at(-1)];
   if (firstOfEnd !== undefined && last !== undefined) {
-    edits.push({ span: { start: items[lastKept]?.end ?? firstOfEnd.start, end: last.end }, text: "" });
+    edits.push({ start: items[lastKept]?.end ?? firstOfEnd.start, end: last.end, text: "" });
   }
   return edits;
 }
 
 /** The text with the edits made; they must not overlap. */
 export function applyEdits(text: string, edits: readonly Edit[]): string {
-  if (edits.length === 0) return text;
+  const inOrder = edits.length > 1 ? edits.toSorted((a, b) => a.start - b.start) : edits;
+  if (inOrder.length === 0) return text;
+  if (inOrder.length > MANY_EDITS) return joinParts(text, inOrder);
+  let joined = "";
+  let from = 0;
+  for (const edit of inOrder) {
+    joined += text.slice(from, edit.start) + edit.text;
+    from = edit.end;
+  }
+  return joined + text.slice(from);
+}
+
+/** As V8 adds strings, each part of a long text would stay in memory by itself. */
+function joinParts(text: string, edits: readonly Edit[]): string {
   const parts: string[] = [];
   let from = 0;
-  for (const edit of edits.length > 1 ? edits.toSorted((a, b) => a.span.start - b.span.start) : edits) {
-    parts.push(text.slice(from, edit.span.start), edit.text);
-    from = edit.span.end;
+  for (const edit of edits) {
+    parts.push(text.slice(from, edit.start), edit.text);
+    from = edit.end;
   }
   parts.push(text.slice(from));
-  // Few parts are joined without being copied; of many, each would stay in memory by itself.
-  return parts.length > MANY_PARTS ? parts.join("") : parts.reduce((joined, part) => joined + part, "");
+  return parts.join("");
 }

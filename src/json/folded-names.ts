@@ -19,11 +19,20 @@ export function foldCase(name: string): string {
 /** Whether `key` is another spelling of `name`, which is ASCII: equal when case is folded, and only then. */
 export function isOtherCase(key: string, name: string): boolean {
   // Each of these letters is one UTF-16 unit, as the ASCII letter is that it folds to.
-  if (key.length !== name.length || key === name) return false;
+  return key.length === name.length && isSpelledOtherwise(key, 0, name);
+}
+
+/** Whether the part of a text that begins at `start`, as long as `name`, is another spelling of `name`, which is ASCII. */
+export function isSpelledOtherwise(text: string, start: number, name: string): boolean {
+  let isSame = true;
   for (let index = 0; index < name.length; index++) {
-    if (fold(key.charCodeAt(index)) !== fold(name.charCodeAt(index))) return false;
+    const code = text.charCodeAt(start + index);
+    const expected = name.charCodeAt(index);
+    if (code === expected) continue;
+    if (fold(code) !== fold(expected)) return false;
+    isSame = false;
   }
-  return true;
+  return !isSame;
 }
 
 /** True if some readers take `key` for `name`: they ignore case, or their strings end at NUL. */

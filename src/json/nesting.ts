@@ -5,6 +5,10 @@ export class Nesting {
   depth = 0;
   readonly #objects: number[] = [0];
 
+  clear(): void {
+    this.depth = 0;
+  }
+
   open(isObject: boolean): void {
     const depth = this.depth++;
     const word = Math.floor(depth / BITS);

@@ -1,4 +1,5 @@
 import { decodeString, detached, type Span } from "./strings.ts";
+import { isNumberStart } from "./tokens.ts";
 
 /** Names of members, each with those below it that are of interest too. */
 export interface ShapeNames {
@@ -15,8 +16,8 @@ export class Shape {
   readonly children: readonly (Shape | undefined)[];
   /** The number of slots of this object and all below it. */
   readonly slotCount: number;
-  /** -1 for each slot. */
-  readonly absent: readonly number[];
+  /** The bits of these slots. */
+  readonly slotMask: number;
 
   constructor(names: ShapeNames, firstSlot = 0) {
     this.names = Object.keys(names);
@@ -30,7 +31,7 @@ export class Shape {
     });
     this.slotCount = nextSlot - firstSlot;
     if (this.slotCount > MAX_SLOTS) throw new Error(`a shape has at most ${MAX_SLOTS} slots`);
-    this.absent = Array.from({ length: this.slotCount }, () => -1);
+    this.slotMask = ((1 << this.slotCount) - 1) << firstSlot;
   }
 
   /** @param path one name a level, as in `params._meta`. */
@@ -43,41 +44,61 @@ export class Shape {
   }
 }
 
+/** The members that a scan has found. */
+export interface Found {
+  /** One bit for each slot. */
+  readonly present: number;
+  readonly repeated: number;
+  /** Start and end of each member that is present, in the order of their slots. */
+  readonly places: readonly number[];
+  readonly escapedNames: readonly number[];
+  readonly otherCases: ReadonlyMap<number, string> | undefined;
+}
+
 /**
  * The places of the members of a shape in one JSON text. Of a name that is repeated, the last occurrence counts, as for most readers
  * (RFC 8259 §4); that it is repeated is known.
  */
 export class Outline {
   readonly text: string;
-  /** By slot; -1 for a member that is absent. */
-  readonly starts: number[];
-  readonly ends: number[];
   /** Start and end of each name, at any depth, that is spelled with a backslash; the quotes are included. */
-  readonly escapedNames: number[] = [];
-  #repeated = 0;
-  #otherCases: Map<number, string> | undefined;
+  readonly escapedNames: readonly number[];
+  readonly #present: number;
+  readonly #places: readonly number[];
+  readonly #repeated: number;
+  readonly #otherCases: ReadonlyMap<number, string> | undefined;
 
-  /** @param absent -1 for each slot. */
-  constructor(text: string, absent: readonly number[]) {
+  constructor(text: string, { present, places, escapedNames, repeated, otherCases }: Found) {
     this.text = text;
-    this.starts = absent.slice();
-    this.ends = absent.slice();
+    this.escapedNames = escapedNames;
+    this.#present = present;
+    this.#places = places;
+    this.#repeated = repeated;
+    this.#otherCases = otherCases;
   }
 
   has(slot: number): boolean {
-    return this.starts[slot] !== -1;
+    return (this.#present & (1 << slot)) !== 0;
+  }
+
+  /** Where a value begins; -1 for a member that is absent. */
+  start(slot: number): number {
+    return this.has(slot) ? (this.#places[this.#position(slot)] ?? -1) : -1;
+  }
+
+  /** Where a value ends; -1 for a member that is absent. */
+  end(slot: number): number {
+    return this.has(slot) ? (this.#places[this.#position(slot) + 1] ?? -1) : -1;
   }
 
   /** The place of a value; undefined for a member that is absent. */
   span(slot: number): Span | undefined {
-    const start = this.starts[slot] ?? -1;
-    return start === -1 ? undefined : { start, end: this.ends[slot] ?? start };
+    return this.has(slot) ? { start: this.start(slot), end: this.end(slot) } : undefined;
   }
 
   /** The value as it is spelled; undefined for a member that is absent. */
   textAt(slot: number): string | undefined {
-    const start = this.starts[slot] ?? -1;
-    return start === -1 ? undefined : this.text.slice(start, this.ends[slot]);
+    return this.has(slot) ? this.text.slice(this.start(slot), this.end(slot)) : undefined;
   }
 
   /** As `textAt`, for what outlasts the text. */
@@ -88,7 +109,7 @@ export class Outline {
 
   /** The first character of a value, which tells its type; empty for a member that is absent. */
   firstAt(slot: number): string {
-    return this.text.charAt(this.starts[slot] ?? -1);
+    return this.text.charAt(this.start(slot));
   }
 
   isObject(slot: number): boolean {
@@ -98,12 +119,19 @@ export class Outline {
   /** The value if it is a string. */
   stringAt(slot: number): string | undefined {
     if (this.firstAt(slot) !== '"') return undefined;
-    return detached(decodeString(this.text, this.starts[slot] ?? 0, this.ends[slot] ?? 0), this.text);
+    return detached(decodeString(this.text, this.start(slot), this.end(slot)), this.text);
+  }
+
+  /** Whether the value is this string, however it is spelled. */
+  isString(slot: number, value: string): boolean {
+    const start = this.start(slot);
+    const isPlain = this.end(slot) - start === value.length + 2 && this.text.startsWith(value, start + 1);
+    return isPlain ? this.firstAt(slot) === '"' : this.stringAt(slot) === value;
   }
 
   /** The value if it is a number. */
   numberAt(slot: number): number | undefined {
-    return /^[-\d]/.test(this.firstAt(slot)) ? Number(this.textAt(slot)) : undefined;
+    return isNumberStart(this.text.charCodeAt(this.start(slot))) ? Number(this.textAt(slot)) : undefined;
   }
 
   isRepeated(slot: number): boolean {
@@ -115,14 +143,15 @@ export class Outline {
     return this.#otherCases?.get(slot);
   }
 
-  /** For the scanner. */
-  recordRepeated(slot: number): void {
-    this.#repeated |= 1 << slot;
+  /** Twice the number of members in lower slots. */
+  #position(slot: number): number {
+    return 2 * countBits(this.#present & ((1 << slot) - 1));
   }
+}
 
-  /** For the scanner. */
-  recordOtherCase(slot: number, name: string): void {
-    this.#otherCases ??= new Map();
-    if (!this.#otherCases.has(slot)) this.#otherCases.set(slot, name);
-  }
+/** Of 32 bits, two, four and eight at a time. */
+function countBits(bits: number): number {
+  const pairs = bits - ((bits >>> 1) & 0x55555555);
+  const fours = (pairs & 0x33333333) + ((pairs >>> 2) & 0x33333333);
+  return Math.imul((fours + (fours >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24;
 }

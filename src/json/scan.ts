@@ -1,8 +1,8 @@
-import { isMistakenFor } from "./folded-names.ts";
 import { Nesting } from "./nesting.ts";
-import { Outline, type Shape } from "./outline.ts";
-import { decodeString, type Span } from "./strings.ts";
-import { Code, escapeEnd, literalEnd, numberEnd, skipWhitespace } from "./tokens.ts";
+import type { Outline, Shape } from "./outline.ts";
+import { OutlineBuilder } from "./outline-builder.ts";
+import type { Span } from "./strings.ts";
+import { Code, escapeEnd, isNumberStart, literalEnd, numberEnd, skipWhitespace } from "./tokens.ts";
 
 /** The token expected next. */
 const State = { value: 0, firstElement: 1, firstName: 2, name: 3, comma: 4, inString: 5, inName: 6, colon: 7, done: 8, failed: 9 } as const;
@@ -20,32 +20,40 @@ const MAX_ELEMENTS = 1000;
  * It keeps one bit for each level of nesting, does not recurse, and can be interrupted at any point.
  */
 export class JsonScanner {
-  readonly outline: Outline;
   /** The elements of a text that is an array. */
-  readonly elements: Span[] = [];
+  elements: Span[] = [];
   elementCount = 0;
-  readonly #text: string;
-  readonly #notesEscapes: boolean;
-  #state: State = State.value;
-  #index = 0;
-  readonly #open = new Nesting();
-  /** The shapes of the outermost containers, as far as they have any; then, of each, the slot of the member that is being read. */
-  readonly #shapes: Shape[] = [];
-  readonly #slots: number[] = [];
-  /** The shape of the value that comes next, if that is an object. */
-  #next: Shape | undefined;
-  #stringStart = 0;
-  #isEscaped = false;
   /** The type of the text; known once it has begun. */
   isArray = false;
   isObject = false;
+  #text = "";
+  #state: State = State.value;
+  #index = 0;
+  readonly #open = new Nesting();
+  readonly #members = new OutlineBuilder();
+  #stringStart = 0;
+  #isEscaped = false;
 
-  /** @param notesEscapes whether the places of names with a backslash are kept: there may be millions. */
+  /** @param notesEscapes whether the places of names with a backslash are kept. */
   constructor(text: string, shape: Shape, notesEscapes = true) {
-    this.#notesEscapes = notesEscapes;
+    this.begin(text, shape, notesEscapes);
+  }
+
+  /** Begins with another text. */
+  begin(text: string, shape: Shape, notesEscapes = true): void {
+    if (this.elementCount > 0) this.elements = [];
+    this.elementCount = 0;
+    this.isArray = this.isObject = false;
     this.#text = text;
-    this.#next = shape;
-    this.outline = new Outline(text, shape.absent);
+    this.#state = State.value;
+    this.#index = 0;
+    this.#open.clear();
+    this.#members.begin(text, shape, notesEscapes);
+  }
+
+  /** The places of the members that were found so far. */
+  get outline(): Outline {
+    return this.#members.build();
   }
 
   get isDone(): boolean {
@@ -101,56 +109,37 @@ export class JsonScanner {
   }
 
   #scanValue(code: number): void {
-    this.#beginValue();
+    const depth = this.#open.depth;
+    this.#members.beginValue(this.#index, depth, code === Code.openBrace);
+    if (depth === 1 && this.isArray && ++this.elementCount <= MAX_ELEMENTS) this.elements.push({ start: this.#index, end: this.#index });
     if (code === Code.quote) {
       this.#index++;
       this.#state = State.inString;
     } else if (code === Code.openBrace) {
-      if (this.#next !== undefined && this.#shapes.length === this.#open.depth) {
-        this.#shapes.push(this.#next);
-        this.#slots.push(-1);
-      }
-      if (this.#open.depth === 0) this.isObject = true;
+      if (depth === 0) this.isObject = true;
       this.#open.open(true);
       this.#index++;
       this.#state = State.firstName;
     } else if (code === Code.openBracket) {
-      if (this.#open.depth === 0) this.isArray = true;
+      if (depth === 0) this.isArray = true;
       this.#open.open(false);
       this.#index++;
       this.#state = State.firstElement;
-    } else if (code === Code.minus || (code >= Code.zero && code <= Code.nine)) this.#endScalar(numberEnd(this.#text, this.#index));
+    } else if (isNumberStart(code)) this.#endScalar(numberEnd(this.#text, this.#index));
     else this.#endScalar(literalEnd(this.#text, this.#index));
-    this.#next = undefined;
   }
 
   #close(): void {
-    if (this.#shapes.length === this.#open.depth) {
-      this.#shapes.pop();
-      this.#slots.pop();
-    }
     this.#open.close();
     this.#index++;
     this.#endValue();
   }
 
-  #beginValue(): void {
-    const depth = this.#open.depth;
-    if (depth > 0 && depth === this.#shapes.length) {
-      const slot = this.#slots[depth - 1] ?? -1;
-      if (slot !== -1) this.outline.starts[slot] = this.#index;
-    } else if (depth === 1 && this.isArray && ++this.elementCount <= MAX_ELEMENTS) {
-      this.elements.push({ start: this.#index, end: this.#index });
-    }
-  }
-
   #endValue(): void {
     this.#state = State.comma;
     const depth = this.#open.depth;
-    if (depth > 0 && depth === this.#shapes.length) {
-      const slot = this.#slots[depth - 1] ?? -1;
-      if (slot !== -1) this.outline.ends[slot] = this.#index;
-    } else if (depth === 1 && this.isArray && this.elementCount <= MAX_ELEMENTS) {
+    this.#members.endValue(this.#index, depth);
+    if (depth === 1 && this.isArray && this.elementCount <= MAX_ELEMENTS) {
       const start = this.elements.at(-1)?.start ?? 0;
       this.elements[this.elements.length - 1] = { start, end: this.#index };
     }
@@ -198,47 +187,16 @@ export class JsonScanner {
   }
 
   #endName(): void {
-    const text = this.#text;
-    const [start, end] = [this.#stringStart, this.#index];
-    if (this.#isEscaped && this.#notesEscapes) this.outline.escapedNames.push(start, end);
-    const depth = this.#open.depth;
-    const shape = depth === this.#shapes.length ? this.#shapes[depth - 1] : undefined;
-    if (shape !== undefined) this.#matchName(shape, start, end);
+    const end = this.#index;
+    this.#members.endName(this.#stringStart, end, this.#isEscaped, this.#open.depth);
     this.#state = State.colon;
     // White space before the colon is rare, and may be long.
-    if (text.charCodeAt(end) === Code.colon) this.#scanColon(Code.colon);
+    if (this.#text.charCodeAt(end) === Code.colon) this.#scanColon(Code.colon);
   }
 
   #scanColon(code: number): void {
     this.#state = code === Code.colon ? State.value : State.failed;
     this.#index++;
-  }
-
-  #matchName({ names, slots, children }: Shape, start: number, end: number): void {
-    const text = this.#text;
-    const decoded = this.#isEscaped ? decodeString(text, start, end) : undefined;
-    const length = end - start - 2;
-    this.#slots[this.#open.depth - 1] = -1;
-    for (let position = 0; position < names.length; position++) {
-      const name = names[position] ?? "";
-      if (decoded === undefined && name.length !== length) continue;
-      const slot = slots[position] ?? 0;
-      if (decoded === undefined ? text.startsWith(name, start + 1) : decoded === name) {
-        if (this.outline.has(slot)) this.#repeat(slot, children[position]);
-        this.#slots[this.#open.depth - 1] = slot;
-        this.#next = children[position];
-        return;
-      }
-      const key = decoded ?? text.slice(start + 1, end - 1);
-      if (isMistakenFor(key, name)) this.outline.recordOtherCase(slot, key);
-    }
-  }
-
-  /** Of a repeated member the last one counts: nothing is left of what was within the one before. */
-  #repeat(slot: number, inner: Shape | undefined): void {
-    this.outline.recordRepeated(slot);
-    const first = inner?.slots[0];
-    if (inner !== undefined && first !== undefined) this.outline.starts.fill(-1, first, first + inner.slotCount);
   }
 
   /** @param end -1 for a value that is not valid. */

@@ -52,6 +52,10 @@ export function literalEnd(text: string, start: number): number {
   return word !== undefined && text.startsWith(word, start) ? start + word.length : -1;
 }
 
+export function isNumberStart(code: number): boolean {
+  return code === Code.minus || isDigit(code);
+}
+
 /** @returns the end of the number that begins at `start`; -1 if there is none. */
 export function numberEnd(text: string, start: number): number {
   const from = text.charCodeAt(start) === Code.minus ? start + 1 : start;

@@ -1,3 +1,4 @@
+import type { Outline } from "../json/outline.ts";
 import {
   type Batch,
   BATCH_REASON,
@@ -21,6 +22,8 @@ export const BATCH_REFUSED: ClientMessageProblem = { code: "INVALID_REQUEST", re
 
 /** As the official SDK has it. */
 const MAX_BATCH_LENGTH = 100;
+/** Of a UTF-16 unit in UTF-8. */
+const MAX_UNIT_BYTES = 3;
 const MAX_ID_BYTES = 1024;
 const MAX_NAME_BYTES = 1024;
 const MAX_URI_BYTES = 8 * 1024;
@@ -104,8 +107,7 @@ function findProblem(message: Message): InvalidMessage | undefined {
   if (kind === "notification" && message.method === "notifications/initialized" && Buffer.byteLength(message.text) > MAX_INITIALIZED_BYTES)
     return invalid(outline, `notifications/initialized has more than ${MAX_INITIALIZED_BYTES} bytes`);
   const ofMethod = kind === "request" ? LIMIT_OF_METHOD.get(message.method) : undefined;
-  const exceeded =
-    LIMITS.find((limit) => exceeds(message, limit)) ?? (ofMethod !== undefined && exceeds(message, ofMethod) ? ofMethod : undefined);
+  const exceeded = findExceeded(outline) ?? (ofMethod !== undefined && exceeds(outline, ofMethod) ? ofMethod : undefined);
   return exceeded === undefined ? undefined : invalid(outline, `${exceeded.what} has more than ${exceeded.maxBytes} bytes as JSON`);
 }
 
@@ -121,8 +123,13 @@ function describeAmbiguity({ kind, outline }: Message): string | undefined {
   return spelledId === undefined ? undefined : `${JSON.stringify(spelledId)} is a name of the protocol in another case`;
 }
 
-function exceeds({ outline }: Message, { slot, maxBytes }: Limit): boolean {
-  return hasMoreBytes(outline.textAt(slot) ?? "", maxBytes);
+function findExceeded(outline: Outline): Limit | undefined {
+  for (const limit of LIMITS) if (exceeds(outline, limit)) return limit;
+  return undefined;
+}
+
+function exceeds(outline: Outline, { slot, maxBytes }: Limit): boolean {
+  return outline.end(slot) - outline.start(slot) > maxBytes / MAX_UNIT_BYTES && hasMoreBytes(outline.textAt(slot) ?? "", maxBytes);
 }
 
 function isTooLong(idText: string | undefined): boolean {
@@ -130,8 +137,7 @@ function isTooLong(idText: string | undefined): boolean {
 }
 
 function hasMoreBytes(text: string, maxBytes: number): boolean {
-  // A UTF-16 unit has three bytes of UTF-8 at most.
-  return text.length > maxBytes || (text.length * 3 > maxBytes && Buffer.byteLength(text) > maxBytes);
+  return text.length > maxBytes || (text.length > maxBytes / MAX_UNIT_BYTES && Buffer.byteLength(text) > maxBytes);
 }
 
 function refuse(reason: string): ClientMessageProblem {

@@ -135,11 +135,17 @@ export function readText(text: string, origin: Origin = "client"): Reading {
   }
 }
 
+/** For what is read at once, a message after the other. */
+const SCANNER = new JsonScanner("", MESSAGE);
+
 /** Reads one message. Never throws. */
 export function readMessage(text: string, origin: Origin = "client"): Message | InvalidMessage {
-  const scanner = new JsonScanner(text, MESSAGE, origin === "client");
-  scanner.advance();
-  return classify(scanner);
+  SCANNER.begin(text, MESSAGE, origin === "client");
+  SCANNER.advance();
+  const message = classify(SCANNER);
+  // It does not keep a text that nothing else keeps.
+  SCANNER.begin("", MESSAGE);
+  return message;
 }
 
 function isBatch(text: string): boolean {
@@ -177,9 +183,9 @@ function classify({ outline, isValid, isArray, isObject }: JsonScanner): Message
   const { text } = outline;
   if (!isValid) return { kind: "invalid", text, isJson: false, reason: "not JSON", idText: undefined };
   if (!isObject) return invalid(outline, isArray ? BATCH_REASON : "the message must be a JSON object");
-  const id = outline.stringAt(Slot.id) ?? outline.numberAt(Slot.id);
+  const id = outline.numberAt(Slot.id) ?? outline.stringAt(Slot.id);
   const idKind = outline.firstAt(Slot.id);
-  if (outline.stringAt(Slot.jsonrpc) !== "2.0") return invalid(outline, '"jsonrpc" must be "2.0"');
+  if (!outline.isString(Slot.jsonrpc, "2.0")) return invalid(outline, '"jsonrpc" must be "2.0"');
   if (!outline.has(Slot.method)) {
     if (!outline.has(Slot.result) && !outline.has(Slot.error))
       return invalid(outline, 'the message has neither "method" nor "result" nor "error"');

@@ -1,4 +1,5 @@
 import { applyEdits, type Edit } from "../json/edit.ts";
+import type { Outline } from "../json/outline.ts";
 import { plainName } from "../json/strings.ts";
 import { Code } from "../json/tokens.ts";
 import { type Message, type NotificationMessage, type RequestMessage, type ResponseMessage, Slot } from "./message.ts";
@@ -8,22 +9,22 @@ const PARAGRAPH_SEPARATOR = Buffer.from(String.raw`\u2029`);
 
 /** The request as the server shall read it: its id, and its progress token where it has one, replaced by `wireId`. */
 export function requestToServer(request: RequestMessage, wireId: number): string {
-  return toServer(request, [edit(request, Slot.id, String(wireId)), edit(request, Slot.metaProgressToken, String(wireId))]);
+  return toServer(request, editsOf(request, String(wireId), Slot.id, Slot.metaProgressToken));
 }
 
 /** A client's `notifications/cancelled` with the id that the server knows the request by. */
 export function cancellationToServer(notification: NotificationMessage, wireId: number): string {
-  return toServer(notification, [edit(notification, Slot.requestId, String(wireId))]);
+  return toServer(notification, editsOf(notification, String(wireId), Slot.requestId));
 }
 
 /** A client's `notifications/progress` with the token that the server chose. */
 export function progressToServer(notification: NotificationMessage, tokenText: string): string {
-  return toServer(notification, [edit(notification, Slot.progressToken, tokenText)]);
+  return toServer(notification, editsOf(notification, tokenText, Slot.progressToken));
 }
 
 /** A client's response with the id that the server chose. */
 export function responseToServer(response: ResponseMessage, idText: string): string {
-  return toServer(response, [edit(response, Slot.id, idText)]);
+  return toServer(response, editsOf(response, idText, Slot.id));
 }
 
 /** Any other message of a client as the server shall read it. */
@@ -33,22 +34,22 @@ export function messageToServer(message: Message): string {
 
 /** The server's request as its client shall read it: its id, and its progress token where it has one, replaced by `id`. */
 export function requestToClient(request: RequestMessage, id: number): string {
-  return toOneLine(rewritten(request, [edit(request, Slot.id, String(id)), edit(request, Slot.metaProgressToken, String(id))]));
+  return toOneLine(applyEdits(request.text, editsOf(request, String(id), Slot.id, Slot.metaProgressToken)));
 }
 
 /** The server's `notifications/cancelled` with the id that the client knows the request by. */
 export function cancellationToClient(notification: NotificationMessage, id: number): string {
-  return toOneLine(rewritten(notification, [edit(notification, Slot.requestId, String(id))]));
+  return toOneLine(applyEdits(notification.text, editsOf(notification, String(id), Slot.requestId)));
 }
 
 /** The server's `notifications/progress` with the token that its reader chose. */
 export function progressToClient(notification: NotificationMessage, tokenText: string): string {
-  return toOneLine(rewritten(notification, [edit(notification, Slot.progressToken, tokenText)]));
+  return toOneLine(applyEdits(notification.text, editsOf(notification, tokenText, Slot.progressToken)));
 }
 
 /** The server's response as the client shall read it. */
 export function responseToClient(response: ResponseMessage, idText: string): string {
-  return rewritten(response, [edit(response, Slot.id, idText)]);
+  return applyEdits(response.text, editsOf(response, idText, Slot.id));
 }
 
 /** The progress token of a request as it is spelled there, where it has one. */
@@ -65,31 +66,32 @@ export function cancelledIdText({ outline }: NotificationMessage): string | unde
  * A client's message on one line, with the edits made. Escaped names are written plainly if possible, because the server's engine may
  * misread escapes. U+2028 and U+2029 become escapes, because some servers take them for the end of a line.
  */
-function toServer(message: Message, edits: readonly (Edit | undefined)[]): string {
-  const { text, outline } = message;
+function toServer({ text, outline }: Message, edits: readonly Edit[]): string {
   const { escapedNames } = outline;
-  const all = edits.filter((each) => each !== undefined);
-  const values = all.map(({ span }) => span);
-  for (let index = 0; index < escapedNames.length; index += 2) {
-    const span = { start: escapedNames[index] ?? 0, end: escapedNames[index + 1] ?? 0 };
-    // One within a value that is replaced goes with it.
-    if (values.some(({ start, end }) => start <= span.start && span.end <= end)) continue;
-    const plain = plainName(text, span.start, span.end);
-    if (plain !== undefined) all.push({ span, text: plain });
-  }
+  const all = escapedNames.length === 0 ? edits : [...edits, ...plainNames(text, escapedNames, edits)];
   return escapeSeparators(toOneLine(applyEdits(text, all)));
 }
 
-function rewritten({ text }: Message, edits: readonly (Edit | undefined)[]): string {
-  return applyEdits(
-    text,
-    edits.filter((each) => each !== undefined),
-  );
+/** The edits that write names plainly, but for those within a value that is replaced. */
+function* plainNames(text: string, escapedNames: readonly number[], edits: readonly Edit[]): Generator<Edit, void> {
+  for (let index = 0; index < escapedNames.length; index += 2) {
+    const start = escapedNames[index] ?? 0;
+    const end = escapedNames[index + 1] ?? 0;
+    if (edits.some((edit) => edit.start <= start && end <= edit.end)) continue;
+    const plain = plainName(text, start, end);
+    if (plain !== undefined) yield { start, end, text: plain };
+  }
 }
 
-function edit({ outline }: Message, slot: number, text: string): Edit | undefined {
-  const span = outline.span(slot);
-  return span === undefined ? undefined : { span, text };
+/** The edits that write `value` in the place of one or two members, as far as they are there. */
+function editsOf({ outline }: Message, value: string, slot: number, otherSlot?: number): Edit[] {
+  const edits = outline.has(slot) ? [editOf(outline, slot, value)] : [];
+  if (otherSlot !== undefined && outline.has(otherSlot)) edits.push(editOf(outline, otherSlot, value));
+  return edits;
+}
+
+function editOf(outline: Outline, slot: number, text: string): Edit {
+  return { start: outline.start(slot), end: outline.end(slot), text };
 }
 
 /** stdio separates messages by newlines; in JSON text those can only be white space between tokens. */

@@ -9,7 +9,13 @@ export function guardListener(listener: UpstreamListener, upstream: Pick<Upstrea
   const restart = (): void => upstream.restart("defect", "the sidecar could not handle what it said");
   return {
     onReady: (handshake) => defects.guard("server ready", () => listener.onReady(handshake), restart),
-    onMessage: (message) => defects.guard("server message", () => listener.onMessage(message), restart),
+    onMessage: (message) => {
+      try {
+        listener.onMessage(message);
+      } catch (error) {
+        defects.recover("server message", error, restart);
+      }
+    },
     onRefused: (response) => defects.guard("server refusal", () => listener.onRefused(response), restart),
     onOverlongLine: (line) => defects.guard("overlong line", () => listener.onOverlongLine(line), restart),
     onLost: (exit, unwritten) =>

@@ -15,7 +15,7 @@ export function answerInitialize({ resultText }: UpstreamHandshake, request: Req
   const protocolVersion = negotiateProtocolVersion(request.outline.stringAt(Slot.requestedVersion));
   const edits: Edit[] = [];
   const versionSpan = findPath(resultText, 0, ["protocolVersion"]);
-  if (versionSpan !== undefined) edits.push({ span: versionSpan, text: JSON.stringify(protocolVersion) });
+  if (versionSpan !== undefined) edits.push({ ...versionSpan, text: JSON.stringify(protocolVersion) });
   const tasksSpan = findPath(resultText, 0, ["capabilities", "tasks"]);
   if (tasksSpan !== undefined && resultText[tasksSpan.start] === "{") edits.push(...removeMember(resultText, tasksSpan.start, "list"));
   return { protocolVersion, body: `{"jsonrpc":"2.0","id":${idText},"result":${applyEdits(resultText, edits)}}` };

@@ -220,11 +220,12 @@ export class Lane implements SessionLane, UpstreamListener {
     const call = this.#calls.takeAnswered(id, isError ? "errors" : "results");
     if (call === undefined) return this.#dropped.answer(id, this.#calls.takeAbandoned(id));
     const { exchange } = call;
-    const respond = (): void => {
+    try {
       if (isCreateTaskResult(response)) keepTaskProgress(this.#taskTokens, call);
       exchange.respond(responseToClient(response, exchange.idText));
-    };
-    this.#defects.guard("server response", respond, () => exchange.fail(internalError(true)));
+    } catch (error) {
+      this.#defects.recover("server response", error, () => exchange.fail(internalError(true)));
+    }
   }
 
   #onNotification(message: NotificationMessage): void {

@@ -49,7 +49,7 @@ export class Secrets {
       const end = skipString(text, start);
       const value = decodeString(text, start, end);
       const masked = this.redact(value);
-      if (masked !== value) edits.push({ span: { start, end }, text: JSON.stringify(masked) });
+      if (masked !== value) edits.push({ start, end, text: JSON.stringify(masked) });
       start = text.indexOf('"', end);
     }
     return applyEdits(text, edits);

@@ -33,8 +33,8 @@ export class OutputReader {
   readonly #stdout: Readable;
   readonly #listener: OutputListener;
   readonly #decoder: LineDecoder;
-  /** Tasks queued behind a long line. */
-  #waiting: (() => void)[] = [];
+  /** Lines behind a long one. */
+  #waiting: (string | OverlongLine)[] = [];
   #isReading = false;
   /** When the turn that has begun has to end; 0 before the first line of a turn. */
   #turnEndMs = 0;
@@ -44,8 +44,8 @@ export class OutputReader {
     this.#stdout = stdout;
     this.#listener = listener;
     this.#decoder = new LineDecoder(maxLineBytes, {
-      onLine: (line) => this.#inOrder(() => this.#read(line)),
-      onOverlongLine: (line) => this.#inOrder(() => listener.onOverlongLine(line)),
+      onLine: (line) => this.#inOrder(line),
+      onOverlongLine: (line) => this.#inOrder(line),
     });
     stdout.on("data", (chunk: Buffer) => this.#guard(() => this.#decoder.push(chunk)));
   }
@@ -63,12 +63,12 @@ export class OutputReader {
     });
   }
 
-  #inOrder(task: () => void): void {
+  #inOrder(line: string | OverlongLine): void {
     if (this.#isReading) {
-      this.#waiting.push(task);
+      this.#waiting.push(line);
       return;
     }
-    task();
+    this.#take(line);
     if (!this.#isReading && this.#isTurnOver()) this.#goOnLater();
   }
 
@@ -94,7 +94,8 @@ export class OutputReader {
     });
   }
 
-  #read(line: string): void {
+  #take(line: string | OverlongLine): void {
+    if (typeof line !== "string") return this.#listener.onOverlongLine(line);
     if (line.length <= LONG_TEXT_LENGTH) return this.#deliver(readText(line, "server"));
     this.#isReading = true;
     this.#stdout.pause();
@@ -119,14 +120,14 @@ export class OutputReader {
   }
 
   #goOn(): void {
-    const tasks = this.#waiting;
+    const lines = this.#waiting;
     this.#waiting = [];
-    for (const [index, task] of tasks.entries()) {
-      this.#guard(task);
+    for (const [index, line] of lines.entries()) {
+      this.#guard(() => this.#take(line));
       if (!this.#isReading && this.#isTurnOver()) this.#goOnLater();
       if (!this.#isReading) continue;
       // The next long line.
-      this.#waiting = [...tasks.slice(index + 1), ...this.#waiting];
+      this.#waiting = [...lines.slice(index + 1), ...this.#waiting];
       return;
     }
     this.#stdout.resume();

@@ -66,7 +66,7 @@ function addSlots(facts: Facts, shape: Shape, last: JsonNode | undefined, all: r
 
 /** By a slow reader that knows nothing of the scanner. */
 function expected(node: JsonNode): Facts {
-  const facts: Facts = SHAPE.absent.flatMap(() => [undefined, undefined, false, undefined]);
+  const facts: Facts = Array.from({ length: SHAPE.slotCount }, () => [undefined, undefined, false, undefined]).flat();
   addSlots(facts, SHAPE, node, [node]);
   for (const { nameStart, nameText } of allMembers(node)) {
     if (nameText.includes("\\")) facts.push(nameStart, nameStart + nameText.length);
