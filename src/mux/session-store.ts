@@ -20,8 +20,7 @@ export class SessionStore {
   add(session: Session): void {
     this.#sessions.set(session.id, session);
     if (this.#sessions.size <= this.#maxSessions) return;
-    const [longestUnused] = this.#sessions.values();
-    const unused = this.#sessions.values().find((each) => each !== session && !each.isInUse) ?? longestUnused;
+    const unused = this.#longestUnused(session);
     if (unused !== undefined) this.end(unused);
   }
 
@@ -29,14 +28,10 @@ export class SessionStore {
     return this.#sessions.get(id);
   }
 
-  /** The session, now the most recently used one. */
+  /** The session, which is used now. */
   use(id: string, nowMs: number): Session | undefined {
     const session = this.#sessions.get(id);
-    if (session !== undefined) {
-      this.#sessions.delete(id);
-      this.#sessions.set(id, session);
-      session.lastUsedAtMs = nowMs;
-    }
+    if (session !== undefined) session.lastUsedAtMs = nowMs;
     return session;
   }
 
@@ -45,6 +40,17 @@ export class SessionStore {
     const owned = [...this.#sessions.values()].filter((session) => session.owner === owner);
     for (const session of owned) this.end(session);
     return owned.length;
+  }
+
+  /** Looked for only when one has to go: to keep them in order would cost each request more than all of its lookups. */
+  #longestUnused(added: Session): Session | undefined {
+    let found: Session | undefined;
+    for (const each of this.#sessions.values()) {
+      if (each === added) continue;
+      const isBetter = found === undefined || (each.isInUse === found.isInUse ? each.lastUsedAtMs < found.lastUsedAtMs : found.isInUse);
+      if (isBetter) found = each;
+    }
+    return found;
   }
 
   /** Ends a session: what it still had running is cancelled, its streams end. */
