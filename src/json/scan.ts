@@ -8,9 +8,9 @@ import { Code, escapeEnd, isNumberStart, literalEnd, numberEnd, skipWhitespace }
 const State = { value: 0, firstElement: 1, firstName: 2, name: 3, comma: 4, inString: 5, inName: 6, colon: 7, done: 8, failed: 9 } as const;
 type State = (typeof State)[keyof typeof State];
 
-/** The end of a run of characters that stand for themselves: a quote, a backslash, a control character. */
-const SPECIAL = /[^ !#-[\]-\uffff]/g;
-/** For so many characters a loop is faster than the search for the next special one. */
+/** A string has none. */
+const CONTROL = /[\0-\u001f]/g;
+/** For so many characters that stand for themselves a loop is faster than a search for the next one that does not. */
 const SHORT_RUN = 24;
 /** The elements of an array that are located; more are only counted. */
 const MAX_ELEMENTS = 1000;
@@ -32,6 +32,10 @@ export class JsonScanner {
   readonly #open = new Nesting();
   readonly #members = new OutlineBuilder();
   #stringStart = 0;
+  /** The next of these behind all that was searched for; -1 before the first search. */
+  #quoteAt = -1;
+  #backslashAt = -1;
+  #controlAt = -1;
   #isEscaped = false;
 
   /** @param notesEscapes whether the places of names with a backslash are kept. */
@@ -47,6 +51,7 @@ export class JsonScanner {
     this.#text = text;
     this.#state = State.value;
     this.#index = 0;
+    this.#quoteAt = this.#backslashAt = this.#controlAt = -1;
     this.#open.clear();
     this.#members.begin(text, shape, notesEscapes);
   }
@@ -159,8 +164,7 @@ export class JsonScanner {
         index++;
       }
       if (index === runEnd && runEnd < end) {
-        SPECIAL.lastIndex = index;
-        index = SPECIAL.test(text) ? SPECIAL.lastIndex - 1 : end;
+        index = this.#nextSpecial(index);
         code = text.charCodeAt(index);
       }
       if (index >= end || code < Code.space) {
@@ -186,6 +190,18 @@ export class JsonScanner {
     else this.#endName();
   }
 
+  /** The next quote, backslash or control character. Each is searched for only when the last one found is passed: all searches together read a text once. */
+  #nextSpecial(index: number): number {
+    const text = this.#text;
+    if (this.#quoteAt < index) this.#quoteAt = orEnd(text.indexOf('"', index), text);
+    if (this.#backslashAt < index) this.#backslashAt = orEnd(text.indexOf("\\", index), text);
+    if (this.#controlAt < index) {
+      CONTROL.lastIndex = index;
+      this.#controlAt = CONTROL.test(text) ? CONTROL.lastIndex - 1 : text.length;
+    }
+    return Math.min(this.#quoteAt, this.#backslashAt, this.#controlAt);
+  }
+
   #endName(): void {
     const end = this.#index;
     this.#members.endName(this.#stringStart, end, this.#isEscaped, this.#open.depth);
@@ -205,4 +221,8 @@ export class JsonScanner {
     if (end === -1) this.#state = State.failed;
     else this.#endValue();
   }
+}
+
+function orEnd(index: number, text: string): number {
+  return index === -1 ? text.length : index;
 }
