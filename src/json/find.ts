@@ -84,15 +84,30 @@ function findOtherCase(text: string, keyStart: number, keyEnd: number, names: re
   return undefined;
 }
 
-/** From an opening quote to just past the closing one, or to the end of a text that has none. `indexOf` makes a megabyte of text cost microseconds, not milliseconds. */
+/** For so many characters a loop is faster than `indexOf`, which makes a megabyte of text cost microseconds, not milliseconds. */
+const SHORT_RUN = 24;
+
+/** From an opening quote to just past the closing one, or to the end of a text that has none. */
 export function skipString(text: string, start: number): number {
-  let index = start;
+  let index = start + 1;
   for (;;) {
-    index = text.indexOf('"', index + 1);
-    if (index === -1) return text.length;
-    let backslashes = 0;
-    while (text.charCodeAt(index - 1 - backslashes) === Code.backslash) backslashes++;
-    if (backslashes % 2 === 0) return index + 1;
+    let runEnd = index + SHORT_RUN;
+    while (index < runEnd) {
+      const code = text.charCodeAt(index);
+      if (code === Code.quote) return index + 1;
+      if (code !== Code.backslash) index++;
+      else {
+        index += 2;
+        // Where one is, others are not far.
+        runEnd = index + SHORT_RUN;
+      }
+    }
+    const quote = text.indexOf('"', index);
+    if (quote === -1) return text.length;
+    let first = quote;
+    while (first > index && text.charCodeAt(first - 1) === Code.backslash) first--;
+    index = quote + 1;
+    if ((quote - first) % 2 === 0) return index;
   }
 }
 

@@ -57,7 +57,7 @@ export class LimitedExchange extends RewrittenExchange {
   }
 
   #shorten(body: string): string {
-    const shortened = limitBody(body, this.#roomBytes());
+    const shortened = limitBody(body, this.#roomBytes(), this.idText);
     if (shortened !== undefined) this.#limit.onTruncated();
     return shortened ?? body;
   }

@@ -18,129 +18,135 @@ export interface Item extends Span {
   readonly members: MemberMap | undefined;
 }
 
-/** Where the parts of a JSON-RPC response are in its text. What is undefined is absent, or of another type. */
-export interface ResponseOutline {
-  envelope: MemberMap;
+/** No item of content is shorter, so this bounds how many are worth a look. */
+const MIN_ITEM_BYTES = 24;
+/** `"":0,`. More members than there is room for are not remembered, but for those that mean something. */
+const MIN_MEMBER_BYTES = 5;
+/** So many names are read in one response: a name costs twenty times as much as one that is passed over, and a server may send ten million. */
+const MAX_NAMES = 300_000;
+const MAX_ITEMS = 100_000;
+const MEANT: ReadonlySet<string> = new Set(
+  "id result error code message data content structuredContent isError _meta task type text mimeType uri resource blob".split(" "),
+);
+
+/**
+ * Where the parts of a JSON-RPC response are in its text. What is undefined is absent, or of another type. The text is read in one pass: it
+ * may have many megabytes, and nothing of it is parsed or copied.
+ */
+export class ResponseOutline {
+  readonly envelope: MemberMap;
   result: MemberMap | undefined;
   meta: MemberMap | undefined;
   content: Item[] | undefined;
   /** Of all of `content`; not all may be listed. */
-  itemCount: number;
+  itemCount = 0;
   error: MemberMap | undefined;
-  /** False if the result, its `_meta` or the error has more members than were read. */
-  isComplete: boolean;
-}
+  /** False if an object that was read has more members than were read. */
+  isComplete = true;
+  readonly text: string;
+  readonly #maxItems: number;
+  readonly #maxMembers: number;
+  #namesLeft = MAX_NAMES;
 
-/** No item of content is shorter, so this bounds how many are worth a look. */
-const MIN_ITEM_BYTES = 24;
-
-/** `"":0,`. More members than there is room for are not remembered, but for those that mean something. */
-const MIN_MEMBER_BYTES = 5;
-/** The names of so many members are read in an object below the envelope, so that the reading takes 100 ms at most. */
-const MAX_NAMES = 1_000_000;
-const MEANT: ReadonlySet<string> = new Set(
-  "id result error code message data content structuredContent isError _meta task type text mimeType uri resource".split(" "),
-);
-
-/**
- * Reads the outline of a response in one pass: the text may have many megabytes, and nothing of it is parsed or copied.
- *
- * @param text a valid JSON object.
- * @param maxBytes what can be kept of it at most.
- */
-export function outlineResponse(text: string, maxBytes: number): ResponseOutline {
-  const outline: ResponseOutline = {
-    envelope: new Map(),
-    result: undefined,
-    meta: undefined,
-    content: undefined,
-    itemCount: 0,
-    error: undefined,
-    isComplete: true,
-  };
-  const maxItems = maxBytes / MIN_ITEM_BYTES;
-  const maxMembers = maxBytes / MIN_MEMBER_BYTES;
-  outline.envelope = readObject(
-    text,
-    skipWhitespace(text, 0),
-    maxMembers,
-    (name, start) => {
-      const isObject = text.charCodeAt(start) === Code.openBrace;
+  /**
+   * @param text a valid JSON object.
+   * @param maxBytes what can be kept of it at most.
+   */
+  constructor(text: string, maxBytes: number) {
+    this.text = text;
+    this.#maxItems = Math.min(MAX_ITEMS, maxBytes / MIN_ITEM_BYTES);
+    this.#maxMembers = maxBytes / MIN_MEMBER_BYTES;
+    this.envelope = this.#readObject(skipWhitespace(text, 0), (name, start) => {
       if (name === "error") {
-        const read = isObject ? readObject(text, start, maxMembers) : undefined;
-        outline.error = read?.members;
-        outline.isComplete &&= read?.isComplete !== false;
+        const read = this.#readIfObject(start);
+        this.error = read?.members;
         return read?.end;
       }
       if (name !== "result") return undefined;
-      outline.meta = outline.content = undefined;
-      const read = isObject ? readObject(text, start, maxMembers, readOfResult) : undefined;
-      outline.result = read?.members;
-      outline.isComplete &&= read?.isComplete !== false;
+      this.meta = this.content = undefined;
+      const read = this.#readIfObject(start, (inner, innerStart) => this.#readOfResult(inner, innerStart));
+      this.result = read?.members;
       return read?.end;
-    },
-    Number.POSITIVE_INFINITY,
-  ).members;
-  return outline;
+    }).members;
+  }
 
-  function readOfResult(name: string, start: number): number | undefined {
+  /** The members of an object further inside that begins at `start`. */
+  membersAt(start: number): MemberMap {
+    return this.#readObject(start).members;
+  }
+
+  #readOfResult(name: string, start: number): number | undefined {
     if (name === "_meta") {
-      const read = text.charCodeAt(start) === Code.openBrace ? readObject(text, start, maxMembers) : undefined;
-      outline.meta = read?.members;
-      outline.isComplete &&= read?.isComplete !== false;
+      const read = this.#readIfObject(start);
+      this.meta = read?.members;
       return read?.end;
     }
     if (name !== "content") return undefined;
-    outline.content = undefined;
-    if (text.charCodeAt(start) !== Code.openBracket) return undefined;
+    this.content = undefined;
+    return this.text.charCodeAt(start) === Code.openBracket ? this.#readContent(start) : undefined;
+  }
+
+  /** @returns the end of the array. */
+  #readContent(start: number): number {
+    const { text } = this;
     const items: Item[] = [];
-    outline.content = items;
-    outline.itemCount = 0;
+    this.content = items;
+    this.itemCount = 0;
     let index = skipWhitespace(text, start + 1);
     while (text.charCodeAt(index) !== Code.closeBracket) {
-      if (items.length > maxItems) {
+      if (items.length > this.#maxItems || this.#namesLeft === 0) {
         const rest = countElements(text, index);
-        outline.itemCount = items.length + rest.count;
+        this.itemCount = items.length + rest.count;
         return rest.end + 1;
       }
-      const read = text.charCodeAt(index) === Code.openBrace ? readObject(text, index, maxMembers) : undefined;
+      const read = this.#readIfObject(index);
       const end = read?.end ?? skipValue(text, index);
       items.push({ start: index, end, members: read?.members });
       index = skipWhitespace(text, end);
       if (text.charCodeAt(index) === Code.comma) index = skipWhitespace(text, index + 1);
     }
-    outline.itemCount = items.length;
+    this.itemCount = items.length;
     return index + 1;
+  }
+
+  #readIfObject(start: number, readValue?: ReadValue): ObjectRead | undefined {
+    if (this.text.charCodeAt(start) !== Code.openBrace) return undefined;
+    const { members, end } = this.#readObject(start, readValue);
+    const isRead = this.text.charCodeAt(end) === Code.closeBrace;
+    return { members, end: (isRead ? end : countElements(this.text, end).end) + 1 };
+  }
+
+  /** @returns as the end the closing brace, or the first name that is not read. */
+
+  #readObject(start: number, readValue?: ReadValue): ObjectRead {
+    const { text } = this;
+    const members = new Map<string, Member>();
+    let index = skipWhitespace(text, start + 1);
+    while (text.charCodeAt(index) === Code.quote) {
+      if (this.#namesLeft === 0) {
+        this.isComplete = false;
+        break;
+      }
+      this.#namesLeft--;
+      const key = { start: index, end: skipString(text, index) };
+      const name = decodeString(text, key.start, key.end);
+      const valueStart = skipWhitespace(text, skipWhitespace(text, key.end) + 1);
+      const end = readValue?.(name, valueStart) ?? skipValue(text, valueStart);
+      if (members.size <= this.#maxMembers || members.has(name) || MEANT.has(name))
+        members.set(name, { name, key, start: valueStart, end });
+      index = skipWhitespace(text, end);
+      if (text.charCodeAt(index) === Code.comma) index = skipWhitespace(text, index + 1);
+    }
+    return { members, end: index };
   }
 }
 
-/**
- * The members of the object that begins at `start`.
- *
- * @param maxMembers where there are more, they cannot all be kept; the first ones suffice to tell that.
- * @param readValue reads a value that is of interest, and returns its end; undefined for one that is to be skipped.
- * @param maxNames members after these are skipped.
- */
-export function readObject(
-  text: string,
-  start: number,
-  maxMembers = Number.POSITIVE_INFINITY,
-  readValue?: (name: string, start: number) => number | undefined,
-  maxNames = MAX_NAMES,
-): { readonly members: MemberMap; readonly end: number; readonly isComplete: boolean } {
-  const members = new Map<string, Member>();
-  let index = skipWhitespace(text, start + 1);
-  for (let count = 0; text.charCodeAt(index) === Code.quote; count++) {
-    if (count === maxNames) return { members, end: countElements(text, index).end + 1, isComplete: false };
-    const key = { start: index, end: skipString(text, index) };
-    const name = decodeString(text, key.start, key.end);
-    const valueStart = skipWhitespace(text, skipWhitespace(text, key.end) + 1);
-    const end = readValue?.(name, valueStart) ?? skipValue(text, valueStart);
-    if (members.size <= maxMembers || members.has(name) || MEANT.has(name)) members.set(name, { name, key, start: valueStart, end });
-    index = skipWhitespace(text, end);
-    if (text.charCodeAt(index) === Code.comma) index = skipWhitespace(text, index + 1);
-  }
-  return { members, end: index + 1, isComplete: true };
+/** Reads a value that is of interest. @returns its end; undefined for one that is to be skipped. */
+type ReadValue = (name: string, start: number) => number | undefined;
+
+interface ObjectRead {
+  readonly members: MemberMap;
+  readonly end: number;
 }
 
 /**

@@ -1,4 +1,4 @@
-import { outlineResponse, type ResponseOutline } from "./response-outline.ts";
+import { ResponseOutline } from "./response-outline.ts";
 import { textItem } from "./result-budget.ts";
 import { shortenError } from "./shortened-error.ts";
 import { shortenCallResult } from "./shortened-result.ts";
@@ -18,16 +18,18 @@ const ID_TOO_LONG = '{"jsonrpc":"2.0","error":{"code":-32603,"message":"The requ
  * with `"truncated": true` in `_meta`, or in `data` of an error. What is left out is told in docs/decisions/0012.
  *
  * @param body the text of a JSON-RPC response.
+ * @param requestId the JSON text of the id that it answers, for a response with so many members that its own is not found.
  * @returns undefined where it fits. What is longer nevertheless is the shortest answer there is: below 128 bytes there may be none.
  */
-export function limitBody(body: string, maxBytes: number): string | undefined {
+export function limitBody(body: string, maxBytes: number, requestId = ""): string | undefined {
   // No UTF-16 unit takes more.
   if (body.length * 3 <= maxBytes) return undefined;
   const originalBytes = Buffer.byteLength(body);
   if (originalBytes <= maxBytes) return undefined;
-  const outline = outlineResponse(body, maxBytes);
+  const outline = new ResponseOutline(body, maxBytes);
   const id = outline.envelope.get("id");
-  const idMember = id === undefined ? "" : `"id":${body.slice(id.start, id.end)},`;
+  const idText = id === undefined ? requestId : body.slice(id.start, id.end);
+  const idMember = idText === "" ? "" : `"id":${idText},`;
   const tooLong = { text: body, outline, idMember, originalBytes, maxBytes };
   // A part of the text would keep all of it in memory for as long as the answer is kept; a copy does not.
   return Buffer.from(shorten(tooLong)).toString();

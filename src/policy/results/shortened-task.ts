@@ -1,5 +1,5 @@
 import { KeptMembers } from "./kept-members.ts";
-import { type Member, memberText, readObject, type ResponseOutline } from "./response-outline.ts";
+import { type Member, memberText, type ResponseOutline } from "./response-outline.ts";
 import { openResult, type TooLong } from "./too-long.ts";
 import { MARK_NAMES, marksBytes, withMarks } from "./truncation-marks.ts";
 
@@ -23,7 +23,7 @@ export function shortenTaskResult(tooLong: TooLong): string | undefined {
   const sizes = { originalBytes, droppedItems: 0, itemCount: 0 };
   const open = openResult(tooLong);
   const roomBytes = maxBytes - Buffer.byteLength(open) - END_BYTES - marksBytes(sizes, maxBytes);
-  const ofTask = [...readObject(text, task.start, undefined, undefined, Number.POSITIVE_INFINITY).members.values()];
+  const ofTask = [...outline.membersAt(task.start).values()];
   const needed = new KeptMembers(
     text,
     ofTask.filter(({ name }) => NEEDED.has(name)),
