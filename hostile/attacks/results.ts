@@ -7,6 +7,19 @@ import type { Shape } from "../shapes.ts";
 const LIMITS = ["1024", "16384"];
 const SHAPES: readonly Shape[] = ["objects", "deep-arrays", "deep-objects", "members", "plain", "escapes"];
 
+/** The places in an answer that may be as long as all of it. The text between the two is what is repeated. */
+const PLACES: readonly (readonly [name: string, before: string, piece: string, after: string])[] = [
+  ["members beside the result", '{"jsonrpc":"2.0","id":OWN,"result":{"content":[]},', '"":0,', '"z":0}'],
+  ["members before the id", "{", '"":0,', '"jsonrpc":"2.0","id":OWN,"result":{"content":[]}}'],
+  ["members of a result", '{"jsonrpc":"2.0","id":OWN,"result":{', '"":0,', '"content":[]}}'],
+  ["members of _meta", '{"jsonrpc":"2.0","id":OWN,"result":{"content":[],"_meta":{', '"":0,', '"z":0}}}'],
+  ["members of an item", '{"jsonrpc":"2.0","id":OWN,"result":{"content":[{', '"":0,', '"type":"text","text":"a"}]}}'],
+  ["members of a resource", '{"jsonrpc":"2.0","id":OWN,"result":{"content":[{"type":"resource","resource":{', '"":0,', '"uri":"a:b"}}]}}'],
+  ["members of an error", '{"jsonrpc":"2.0","id":OWN,"error":{"code":1,"message":"no",', '"":0,', '"z":0}}'],
+  ["base64", '{"jsonrpc":"2.0","id":OWN,"result":{"content":[{"type":"image","data":"', String.raw`\/`, '"}]}}'],
+  ["white space", '{"jsonrpc":"2.0","id":OWN,"result":{"content":[', " ", "]}}"],
+];
+
 function cut(limit: string, name: string, args: object): Attack {
   return {
     name: `result: ${name}, cut to ${limit} bytes`,
@@ -31,4 +44,8 @@ function cuts(limit: string): readonly Attack[] {
   ];
 }
 
-export const RESULT_ATTACKS: readonly Attack[] = LIMITS.flatMap(cuts);
+const places = PLACES.map(([name, before, piece, after]) =>
+  cut("16384", `60 MiB of ${name}`, { trick: "repeat", before, piece, after, bytes: LONG_LINE_BYTES }),
+);
+
+export const RESULT_ATTACKS: readonly Attack[] = [...LIMITS.flatMap(cuts), ...places];

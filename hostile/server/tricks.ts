@@ -54,6 +54,15 @@ export const TRICKS: Readonly<Record<string, (id: Id, args: Arguments) => void>>
     for (let index = 0; index < Number(count); index += 100) writeAll(1, block);
     writeAll(1, "]}}\n");
   },
+  /** One line: a text, another one as often as there is room for it, and a third. `OWN` stands for the id. */
+  repeat: (id, { before, piece, after, bytes }) => {
+    const [head = "", tail = ""] = [before, after].map((text) => String(text).replaceAll("OWN", JSON.stringify(id)));
+    const text = String(piece);
+    const block = text.repeat(10_000);
+    writeAll(1, head);
+    for (let left = Math.floor(Number(bytes) / text.length); left > 0; left -= 10_000) writeAll(1, left < 10_000 ? text.repeat(left) : block);
+    writeAll(1, `${tail}\n`);
+  },
   /** Answers a request of another client beside its own, by a second id. */
   two_ids: (id, { members }) => {
     for (let other = Number(id) - 20; other <= Number(id) + 20; other++) {

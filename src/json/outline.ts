@@ -134,6 +134,11 @@ export class Outline {
     return isNumberStart(this.text.charCodeAt(this.start(slot))) ? Number(this.textAt(slot)) : undefined;
   }
 
+  /** Whether no member is repeated, and none has a name that differs from one of the shape by case only. */
+  get isUnambiguous(): boolean {
+    return this.#repeated === 0 && this.#otherCases === undefined;
+  }
+
   isRepeated(slot: number): boolean {
     return (this.#repeated & (1 << slot)) !== 0;
   }

@@ -112,6 +112,7 @@ function findProblem(message: Message): InvalidMessage | undefined {
 }
 
 function describeAmbiguity({ kind, outline }: Message): string | undefined {
+  if (outline.isUnambiguous) return undefined;
   const repeated = findRepeated(outline, ENVELOPE);
   if (repeated !== undefined) return `"${repeated}" occurs twice`;
   const spelled = findOtherCase(outline, ENVELOPE);

@@ -30,9 +30,12 @@ export class CallChecks {
 
   /** Sends a call, once it is checked. A call that a server may have seen was checked before that. */
   admit(call: Call): void {
+    if (call.check === undefined || isSent(call)) this.#options.send(call);
+    else this.#check(call, call.check);
+  }
+
+  #check(call: Call, check: NonNullable<Call["check"]>): void {
     const { send, answer, defects } = this.#options;
-    const { check } = call;
-    if (check === undefined || isSent(call)) return send(call);
     this.#calls.add(call);
     this.#bytes += call.byteLength ?? 0;
     let isOver = false;
