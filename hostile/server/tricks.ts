@@ -60,7 +60,8 @@ export const TRICKS: Readonly<Record<string, (id: Id, args: Arguments) => void>>
     const text = String(piece);
     const block = text.repeat(10_000);
     writeAll(1, head);
-    for (let left = Math.floor(Number(bytes) / text.length); left > 0; left -= 10_000) writeAll(1, left < 10_000 ? text.repeat(left) : block);
+    for (let left = Math.floor(Number(bytes) / text.length); left > 0; left -= 10_000)
+      writeAll(1, left < 10_000 ? text.repeat(left) : block);
     writeAll(1, `${tail}\n`);
   },
   /** Answers a request of another client beside its own, by a second id. */

@@ -24,9 +24,9 @@ export function createLegacySseRoutes(options: LegacySseRoutesOptions): [path: s
   const { pairs, lanes, sessions, defects, isDraining, nowMs } = options;
   const receiver: MessageReceiver = {
     refuseLong: refuseWithoutStream,
-    onMessages: (post, messages) => {
-      if (Array.isArray(messages)) sendProblem(post.response, BATCH_REFUSED);
-      else carry(post, messages);
+    onMessages: (accepted, messages) => {
+      if (Array.isArray(messages)) sendProblem(accepted.response, BATCH_REFUSED);
+      else carry(accepted, messages);
     },
   };
 

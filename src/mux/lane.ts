@@ -219,12 +219,11 @@ export class Lane implements SessionLane, UpstreamListener {
     const { id, isError } = response;
     const call = this.#calls.takeAnswered(id, isError ? "errors" : "results");
     if (call === undefined) return this.#dropped.answer(id, this.#calls.takeAbandoned(id));
-    const { exchange } = call;
     try {
       if (isCreateTaskResult(response)) keepTaskProgress(this.#taskTokens, call);
-      exchange.respond(responseToClient(response, exchange.idText));
+      call.exchange.respond(responseToClient(response, call.exchange.idText));
     } catch (error) {
-      this.#defects.recover("server response", error, () => exchange.fail(internalError(true)));
+      this.#defects.recover("server response", error, () => call.exchange.fail(internalError(true)));
     }
   }
 

@@ -6,7 +6,7 @@ import { errorData } from "../support/error-reply.ts";
 import { crash } from "../support/crash.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import { type HttpReply, type RawClient, readResponse } from "../support/http-client.ts";
-import { readSeen } from "../support/in-flight.ts";
+import { readSeen, waitForHanging } from "../support/in-flight.ts";
 import { waitForGeneration } from "../support/readiness.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
@@ -86,11 +86,10 @@ describe("overload", () => {
     // As most clients choose them: a part of the text that is longer than what is always copied.
     const ids = Array.from({ length: 60 }, () => randomUUID());
     const calls: Promise<HttpReply>[] = [];
-    for (const id of ids) {
+    for (const [index, id] of ids.entries()) {
       const params = { name: "hang", arguments: { padding: "p".repeat(length) }, _meta: { progressToken: `token of ${id}` } };
       calls.push(client.post({ jsonrpc: "2.0", id, method: "tools/call", params }));
-      // Answered once the server has read what came before.
-      await client.callTool("echo", { text: "read" });
+      await waitForHanging(client, index + 1);
     }
     // Kept, each would take its length twice: as the bytes of the body, and as the text for the server.
     expect(residentBytes(sidecar) - before).toBeLessThan(ids.length * length);
