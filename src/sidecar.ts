@@ -143,7 +143,7 @@ export async function startSidecar({ config, environment, descriptor, secrets, v
     import("./http/listener.ts"),
     import("./http/sse-connection.ts"),
   ]);
-  const connections = new SseConnections(config.keepAliveMs);
+  const connections = new SseConnections(config.keepAliveMs, defects);
   const { maxSessions, requestTimeoutMs } = config;
   const legacySse =
     config.legacySse === "on" ? new LegacySsePairs({ connections, sessions, maxSessions, requestTimeoutMs, defects, nowMs }) : undefined;
@@ -170,7 +170,7 @@ export async function startSidecar({ config, environment, descriptor, secrets, v
     nowMs,
   });
   const { headersTimeoutMs, bodyTimeoutMs, readerTimeoutMs } = config;
-  const listener = new HttpListener(app, { headersTimeoutMs, bodyTimeoutMs, readerTimeoutMs, counters, log, nowMs });
+  const listener = new HttpListener(app, { headersTimeoutMs, bodyTimeoutMs, readerTimeoutMs, counters, defects, log, nowMs });
   let address: string;
   try {
     address = await listener.listen(config);

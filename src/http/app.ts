@@ -52,13 +52,7 @@ export function createApp(options: AppOptions): RequestListener {
       sendDefect(response, false);
     }) satisfies ErrorRequestHandler);
 
-  return (request, response) => {
-    try {
-      handle(request, response);
-    } catch (error) {
-      defects.recover("http request", error, () => sendDefect(response, false));
-    }
-  };
+  return handle;
 
   function handle(request: IncomingMessage, response: ServerResponse): void {
     if (request.headers.host === undefined && request.httpVersion === "1.1") {

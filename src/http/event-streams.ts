@@ -51,7 +51,7 @@ export function openGetStream(connections: SseConnections, request: IncomingMess
 
   function attach(stream: EventStream, sequence: number): void {
     const connection = connect(connections, response, session, stream, sequence);
-    response.once("close", () => stream.detach(connection));
+    connection.onClosed = () => stream.detach(connection);
   }
 }
 

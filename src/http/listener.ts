@@ -4,9 +4,11 @@ import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Counters } from "../counters.ts";
+import type { Defects } from "../defects.ts";
 import type { Log } from "../observability/log.ts";
 import { LogLimiter } from "../observability/log-limiter.ts";
 import { ClientErrors, refuseExpectation } from "./client-errors.ts";
+import { sendDefect } from "./json-response.ts";
 import { StalledReaders } from "./stalled-readers.ts";
 
 /** Longer than clients keep idle connections, so that it is the client who closes and no request meets a closing socket. */
@@ -31,6 +33,7 @@ export interface ListenerOptions {
   readonly bodyTimeoutMs: number;
   readonly readerTimeoutMs: number;
   readonly counters: Counters;
+  readonly defects: Defects;
   readonly log: Log;
   readonly nowMs: () => number;
 }
@@ -39,6 +42,7 @@ export interface ListenerOptions {
 export class HttpListener {
   readonly #server: Server;
   readonly #counters: Counters;
+  readonly #defects: Defects;
   readonly #clientErrors: ClientErrors;
   /** Those whose last byte has not been handed to the operating system. */
   readonly #openResponses = new Set<ServerResponse>();
@@ -48,12 +52,14 @@ export class HttpListener {
   #onFlushed: (() => void) | undefined;
 
   constructor(app: RequestListener, options: ListenerOptions) {
-    const { headersTimeoutMs, bodyTimeoutMs, readerTimeoutMs, counters, log, nowMs } = options;
+    const { headersTimeoutMs, bodyTimeoutMs, readerTimeoutMs, counters, defects, log, nowMs } = options;
     this.#counters = counters;
+    this.#defects = defects;
     this.#clientErrors = new ClientErrors(this.#openResponses, (httpStatus) => counters.countStatus(httpStatus));
     const logLimiter = new LogLimiter(nowMs);
     const stalledReaders = new StalledReaders(this.#openResponses, {
       timeoutMs: readerTimeoutMs,
+      defects,
       nowMs,
       onCut: (bytes) => {
         counters.http.readersCutOff++;
@@ -61,8 +67,12 @@ export class HttpListener {
       },
     });
     const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
-      this.#track(response);
-      app(request, response);
+      try {
+        this.#track(response);
+        app(request, response);
+      } catch (error) {
+        defects.recover("http request", error, () => sendDefect(response, false));
+      }
     };
     this.#server = createServer(
       {
@@ -75,18 +85,25 @@ export class HttpListener {
       },
       onRequest,
     );
-    this.#server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => this.#clientErrors.onError(error, socket));
+    const guard = (socket: Duplex, handle: () => void): void => defects.guard("http connection", handle, () => socket.destroy());
+    this.#server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) =>
+      guard(socket, () => this.#clientErrors.onError(error, socket)),
+    );
     // Node would close the one without a word, and answer the other without a body.
-    this.#server.on("connect", (_request: IncomingMessage, socket: Duplex) => this.#clientErrors.onConnect(socket));
-    this.#server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) => {
-      this.#track(response);
-      refuseExpectation(request, response);
-    });
-    this.#server.on("timeout", (socket: Socket) => {
-      const isIdle = !this.#openResponses.values().some((response) => response.socket === socket);
-      if (isIdle) socket.destroy();
-      else stalledReaders.onTimeout(socket);
-    });
+    this.#server.on("connect", (_request: IncomingMessage, socket: Duplex) => guard(socket, () => this.#clientErrors.onConnect(socket)));
+    this.#server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) =>
+      guard(request.socket, () => {
+        this.#track(response);
+        refuseExpectation(request, response);
+      }),
+    );
+    this.#server.on("timeout", (socket: Socket) =>
+      guard(socket, () => {
+        const isIdle = !this.#openResponses.values().some((response) => response.socket === socket);
+        if (isIdle) socket.destroy();
+        else stalledReaders.onTimeout(socket);
+      }),
+    );
   }
 
   /**
@@ -130,7 +147,13 @@ export class HttpListener {
 
   #track(response: ServerResponse): void {
     this.#openResponses.add(response);
-    response.once("close", () => this.#onResponseClosed(response));
+    response.once("close", () => {
+      try {
+        this.#onResponseClosed(response);
+      } catch (error) {
+        this.#defects.recover("client disconnect", error);
+      }
+    });
     if (this.#isDraining) this.#makeLast(response);
   }
 
@@ -154,8 +177,10 @@ export class HttpListener {
     this.#isClosingIdle = true;
     setImmediate(() => {
       this.#isClosingIdle = false;
-      const isFlushing = this.#openResponses.values().some((response) => response.writableEnded && !response.writableFinished);
-      if (!isFlushing) this.#server.closeIdleConnections();
+      this.#defects.guard("http connection", () => {
+        const isFlushing = this.#openResponses.values().some((response) => response.writableEnded && !response.writableFinished);
+        if (!isFlushing) this.#server.closeIdleConnections();
+      });
     });
   }
 }

@@ -1,4 +1,5 @@
 import type { ServerResponse } from "node:http";
+import type { Defects } from "../defects.ts";
 import type { SidecarError } from "../errors.ts";
 import type { Exchange } from "../mux/exchange.ts";
 import { errorBody } from "./error-response.ts";
@@ -15,14 +16,22 @@ export class PostExchange implements Exchange {
   readonly sharedBy = 1;
   onDisconnect: (() => void) | undefined;
   readonly #response: ServerResponse;
+  readonly #defects: Pick<Defects, "recover">;
   readonly #openStream: (() => OpenStream) | undefined;
   #open: OpenStream | undefined;
   #headers: Readonly<Record<string, string>> | undefined;
   #isFinished = false;
 
   /** @param openStream answers with a stream; undefined where the client reads none. */
-  constructor(response: ServerResponse, idText: string, acceptedAtMs: number, openStream?: () => OpenStream) {
+  constructor(
+    response: ServerResponse,
+    defects: Pick<Defects, "recover">,
+    idText: string,
+    acceptedAtMs: number,
+    openStream?: () => OpenStream,
+  ) {
     this.#response = response;
+    this.#defects = defects;
     this.idText = idText;
     this.acceptedAtMs = acceptedAtMs;
     this.#openStream = openStream;
@@ -90,12 +99,16 @@ export class PostExchange implements Exchange {
 
   /** Where the client has an event id, it can come back for the rest; otherwise nobody can read the response any more. */
   readonly #onClose = (): void => {
-    if (this.#open !== undefined) {
-      const { stream, connection, isPrimed } = this.#open;
-      stream.detach(connection);
-      if (isPrimed || stream.hasBegun) return;
-      stream.end();
+    try {
+      if (this.#open !== undefined) {
+        const { stream, connection, isPrimed } = this.#open;
+        stream.detach(connection);
+        if (isPrimed || stream.hasBegun) return;
+        stream.end();
+      }
+      this.#finish(() => this.onDisconnect?.());
+    } catch (error) {
+      this.#defects.recover("client disconnect", error);
     }
-    this.#finish(() => this.onDisconnect?.());
   };
 }

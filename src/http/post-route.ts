@@ -77,7 +77,7 @@ export function createPostRoute(options: Omit<McpRouteOptions, "isDraining">) {
       const error = new SidecarError("INVALID_REQUEST", "This session is initialized already; call initialize without Mcp-Session-Id.");
       return sendError(response, error, idText);
     }
-    const exchange = new PostExchange(response, idText, acceptedAtMs);
+    const exchange = new PostExchange(response, defects, idText, acceptedAtMs);
     lanes.initialize(exchange, message, ({ id }) => exchange.setHeaders({ "Mcp-Session-Id": id }), { owner });
   }
 
@@ -110,6 +110,6 @@ export function createPostRoute(options: Omit<McpRouteOptions, "isDraining">) {
 
   function openExchange({ request, response, acceptedAtMs }: Post, session: Session, idText: string): PostExchange {
     const openStream = (): OpenStream => openRequestStream(connections, response, session);
-    return new PostExchange(response, idText, acceptedAtMs, acceptsEventStream(request) ? openStream : undefined);
+    return new PostExchange(response, defects, idText, acceptedAtMs, acceptsEventStream(request) ? openStream : undefined);
   }
 }

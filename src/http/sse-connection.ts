@@ -1,4 +1,5 @@
 import type { ServerResponse } from "node:http";
+import type { Defects } from "../defects.ts";
 import { toOneLine } from "../jsonrpc/rewrite.ts";
 import type { EventSink } from "../mux/event-stream.ts";
 
@@ -21,6 +22,8 @@ const SSE_HEADERS = {
 
 /** An HTTP response that carries server-sent events. */
 export class SseConnection implements EventSink {
+  /** Called when the connection is gone. */
+  onClosed: (() => void) | undefined;
   readonly #response: ServerResponse;
   readonly #onBehind: () => void;
   #isCorked = false;
@@ -119,12 +122,14 @@ export class SseConnection implements EventSink {
 /** All open connections with events: one timer keeps them alive. */
 export class SseConnections {
   readonly #keepAliveMs: number;
+  readonly #defects: Pick<Defects, "guard">;
   readonly #open = new Set<SseConnection>();
   #timer: NodeJS.Timeout | undefined;
   #isLimiting = false;
 
-  constructor(keepAliveMs: number) {
+  constructor(keepAliveMs: number, defects: Pick<Defects, "guard">) {
     this.#keepAliveMs = keepAliveMs;
+    this.#defects = defects;
   }
 
   get size(): number {
@@ -147,7 +152,7 @@ export class SseConnections {
     // Once for all that is sent in one turn.
     setImmediate(() => {
       this.#isLimiting = false;
-      this.#giveUpFurthest();
+      this.#defects.guard("event stream", () => this.#giveUpFurthest());
     });
   }
 
@@ -165,11 +170,19 @@ export class SseConnections {
   }
 
   #keepAlive(): void {
-    for (const connection of this.#open) connection.comment();
+    for (const connection of this.#open) {
+      this.#defects.guard(
+        "keep-alive",
+        () => connection.comment(),
+        () => connection.giveUp(),
+      );
+    }
   }
 
   #onClosed(connection: SseConnection): void {
     this.#open.delete(connection);
+    const { onClosed } = connection;
+    if (onClosed !== undefined) this.#defects.guard("client disconnect", onClosed);
     if (this.#open.size > 0) return;
     clearInterval(this.#timer);
     this.#timer = undefined;

@@ -1,11 +1,13 @@
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import type { Defects } from "../defects.ts";
 
 const MAX_SWEEP_MS = 1000;
 
 export interface StalledReadersOptions {
   /** How long nothing of what waits may be read. */
   readonly timeoutMs: number;
+  readonly defects: Pick<Defects, "guard">;
   readonly nowMs: () => number;
   /** Told of each connection that is cut, and how much had waited there. */
   readonly onCut: (unreadBytes: number) => void;
@@ -30,7 +32,8 @@ export class StalledReaders {
     this.#responses = responses;
     this.#options = options;
     this.#checkMs = Math.ceil(options.timeoutMs / 2);
-    setInterval(() => this.#sweep(), Math.min(MAX_SWEEP_MS, this.#checkMs)).unref();
+    const sweep = (): void => options.defects.guard("stalled readers", () => this.#sweep());
+    setInterval(sweep, Math.min(MAX_SWEEP_MS, this.#checkMs)).unref();
   }
 
   /** To be called when the timer of a socket with an open response fires. */

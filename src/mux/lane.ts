@@ -79,9 +79,9 @@ export class Lane implements SessionLane, UpstreamListener {
     this.#defects = new Defects(log, counters);
     const retries = new Retries(retry);
     const dispatch = new Dispatch({ upstream, limits, retries, counters, log, nowMs, onDue: (atMs) => this.#onDue(atMs) });
-    [this.#retries, this.#dispatch] = [retries, dispatch];
-    this.#calls = dispatch.calls;
-    this.tools = new ServerTools({ dispatch, upstream, readOnlyTools: retries.readOnlyTools, watcher: toolWatcher, log, nowMs });
+    [this.#retries, this.#dispatch, this.#calls] = [retries, dispatch, dispatch.calls];
+    const { readOnlyTools } = retries;
+    this.tools = new ServerTools({ dispatch, upstream, readOnlyTools, watcher: toolWatcher, defects: this.#defects, log, nowMs });
     this.#offers = new SessionOffers({ calls: dispatch.calls, log, endSession });
     this.#rules = rules({
       dispatch,

@@ -1,3 +1,4 @@
+import type { Defects } from "../defects.ts";
 import type { JsonObject } from "../jsonrpc/message.ts";
 import type { Log } from "../observability/log.ts";
 import { type Call, isSent } from "./call.ts";
@@ -29,6 +30,7 @@ export interface ServerToolsOptions {
   readonly upstream: Upstream;
   readonly readOnlyTools: ReadOnlyTools | undefined;
   readonly watcher: ToolWatcher | undefined;
+  readonly defects: Pick<Defects, "guard">;
   readonly log: Log;
   readonly nowMs: () => number;
 }
@@ -50,10 +52,11 @@ export class ServerTools {
 
   constructor(options: ServerToolsOptions) {
     this.#options = options;
-    const { dispatch, readOnlyTools, watcher, log, nowMs } = options;
+    const { dispatch, readOnlyTools, watcher, defects, log, nowMs } = options;
     if (readOnlyTools === undefined && watcher === undefined) return;
     this.#listing = new ToolListing({
       ask: (params, onResult) => dispatch.ask("tools/list", params, undefined, onResult),
+      defects,
       log,
       nowMs,
       onListed: (tools, areOutdated) => this.#onListed(tools, areOutdated),
@@ -73,11 +76,11 @@ export class ServerTools {
    */
   list(timeoutMs: number): Promise<readonly JsonObject[] | undefined> {
     if (!this.#hasToolsCapability) return Promise.resolve(this.#handshake === undefined ? undefined : []);
-    const { dispatch, log, nowMs } = this.#options;
+    const { dispatch, defects, log, nowMs } = this.#options;
     const endMs = nowMs() + timeoutMs;
     const ask = (params: object, onResult: (resultText: string | undefined) => void): void =>
       dispatch.ask("tools/list", params, undefined, onResult, { timeoutMs: Math.max(0, endMs - nowMs()) });
-    return new Promise((onListed) => new ToolListing({ ask, log, nowMs, onListed }).open());
+    return new Promise((onListed) => new ToolListing({ ask, defects, log, nowMs, onListed }).open());
   }
 
   /** To be called before anything is sent to a new generation. */

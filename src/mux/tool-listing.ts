@@ -3,6 +3,7 @@ import { estimatedBytes, MAX_VALUE_BYTES } from "../json/value-size.ts";
 import { readValue } from "../json/values.ts";
 import { isJsonObject, type JsonObject } from "../jsonrpc/message.ts";
 import type { Log } from "../observability/log.ts";
+import type { Defects } from "../defects.ts";
 import { RateLimit } from "../rate-limit.ts";
 
 /** A server may have any number of tools, and go on with the next page for ever. */
@@ -18,6 +19,7 @@ type AskForTools = (params: object, onResult: (resultText: string | undefined) =
 
 export interface ToolListingOptions {
   readonly ask: AskForTools;
+  readonly defects: Pick<Defects, "guard">;
   readonly log: Log;
   /** Of a clock that does not go back. */
   readonly nowMs: () => number;
@@ -74,7 +76,13 @@ export class ToolListing {
     this.#isListing = true;
     const waitMs = this.#rate.take(this.#options.nowMs());
     if (waitMs !== undefined) {
-      this.#timer = setTimeout(() => this.#list(), Math.ceil(waitMs)).unref();
+      const list = (): void =>
+        this.#options.defects.guard(
+          "tool listing",
+          () => this.#list(),
+          () => this.#end(undefined),
+        );
+      this.#timer = setTimeout(list, Math.ceil(waitMs)).unref();
       return;
     }
     this.#timer = undefined;

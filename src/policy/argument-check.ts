@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import type { JsonObject } from "../jsonrpc/message.ts";
+import type { Defects } from "../defects.ts";
 import type { Log } from "../observability/log.ts";
 import { CheckThread, type CheckFailure } from "./schema/check-thread.ts";
 import type { SchemaReport } from "./schema/checker.ts";
@@ -35,6 +36,7 @@ interface KeptSchema {
 
 export interface ArgumentCheckOptions {
   readonly log: Log;
+  readonly defects: Pick<Defects, "note">;
   /** Called when a check was given up. */
   readonly onGivenUp: () => void;
 }
@@ -94,8 +96,13 @@ export class ArgumentCheck {
   async #answerAll(): Promise<void> {
     this.#isBusy = true;
     for (let question = this.#questions.next(); question !== undefined; question = this.#questions.next()) {
-      const problems = await this.#answer(question);
-      if (!question.isStopped) question.onProblems(problems);
+      try {
+        const problems = await this.#answer(question);
+        if (!question.isStopped) question.onProblems(problems);
+      } catch (error) {
+        this.#options.defects.note("argument check", error);
+        if (!question.isStopped) question.onProblems(["the arguments could not be checked, since the sidecar failed"]);
+      }
     }
     this.#isBusy = false;
   }

@@ -1,3 +1,4 @@
+import { Defects } from "../defects.ts";
 import type { ArgumentCheckMode } from "../check-mode.ts";
 import type { Counters } from "../counters.ts";
 import { Lane, type LaneOptions } from "../mux/lane.ts";
@@ -50,7 +51,7 @@ export class ToolPolicy {
     this.#argumentCheck =
       settings.argumentCheck === "off"
         ? undefined
-        : new ArgumentCheck({ log, onGivenUp: () => void counters.policy.argumentChecksGivenUp++ });
+        : new ArgumentCheck({ log, defects: new Defects(log, counters), onGivenUp: () => void counters.policy.argumentChecksGivenUp++ });
     this.#createTermsOf = createToolLimits(settings);
   }
 

@@ -73,7 +73,7 @@ export class ChildProcess {
     });
     const { stdin, stdout, stderr } = this.#subprocess;
     this.pid = this.#subprocess.pid;
-    this.#writer = new StdinWriter(stdin);
+    this.#writer = new StdinWriter(stdin, (error) => listener.onDefect(error));
     stdin.on("error", () => this.#onBroken(listener, "stdin"));
 
     const output = new OutputReader(stdout, limits.maxLineBytes, listener);
@@ -139,7 +139,11 @@ export class ChildProcess {
   #onBroken(listener: ChildListener, pipe: "stdin" | "stdout"): void {
     // The exit is often seen a moment after the end of the pipes: then it is the exit that counts.
     setTimeout(() => {
-      if (!this.#hasExited) listener.onBroken(pipe);
+      try {
+        if (!this.#hasExited) listener.onBroken(pipe);
+      } catch (error) {
+        listener.onDefect(error);
+      }
     }, OUTPUT_AFTER_EXIT_MS).unref();
   }
 

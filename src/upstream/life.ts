@@ -59,6 +59,7 @@ export class Life {
   constructor(options: LifeOptions, listener: LifeListener) {
     this.generation = options.generation;
     this.#listener = listener;
+    const defects = new Defects(options.log, options.counters);
     this.#child = new ChildProcess(options.command, options.limits, {
       onMessage: (message) => this.#onMessage(message),
       onNoise: ({ text, reason }) => {
@@ -68,7 +69,7 @@ export class Life {
         if (this.#isHeard) listener.onOverlongLine(line);
       },
       onDefect: (error) => {
-        new Defects(options.log, options.counters).note("server output", error);
+        defects.note("server output", error);
         this.abandon("defect", "the sidecar could not handle its output");
       },
       onStderr: (chunk) => this.#stderr.push(chunk),
@@ -82,8 +83,10 @@ export class Life {
     this.handshake = this.#shakeHands(options);
     void this.exited.then(() => {
       this.#hasExited = true;
-      this.#stderr.end();
-      this.#noise.reportSuppressed();
+      defects.guard("server exit", () => {
+        this.#stderr.end();
+        this.#noise.reportSuppressed();
+      });
     });
   }
 

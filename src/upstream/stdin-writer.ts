@@ -11,14 +11,17 @@ const MAX_BATCH_LENGTH = 256 * 1024;
  */
 export class StdinWriter {
   readonly #stream: Writable;
+  readonly #onDefect: (error: unknown) => void;
   readonly #queue = new Set<Outgoing>();
   #queuedLength = 0;
   #isScheduled = false;
   #isWriting = false;
   #isPaused = false;
 
-  constructor(stream: Writable) {
+  /** @param onDefect is given what a write throws. */
+  constructor(stream: Writable, onDefect: (error: unknown) => void) {
     this.#stream = stream;
+    this.#onDefect = onDefect;
   }
 
   /** Bytes that wait for the server to read. */
@@ -34,7 +37,7 @@ export class StdinWriter {
     this.#isScheduled = true;
     setImmediate(() => {
       this.#isScheduled = false;
-      this.#writeBatch();
+      this.#writeGuarded();
     });
   }
 
@@ -67,6 +70,14 @@ export class StdinWriter {
     if (this.#queue.delete(line)) this.#queuedLength -= line.byteLength ?? 0;
   }
 
+  #writeGuarded(): void {
+    try {
+      this.#writeBatch();
+    } catch (error) {
+      this.#onDefect(error);
+    }
+  }
+
   #writeBatch(): void {
     if (this.#isPaused || this.#isWriting || this.#queue.size === 0 || !this.#stream.writable) return;
     let batch = "";
@@ -84,6 +95,6 @@ export class StdinWriter {
   readonly #onWritten = (error?: Error | null): void => {
     this.#isWriting = false;
     // After an error the pipe is broken: the supervisor ends this process and takes back what is queued.
-    if (!error) this.#writeBatch();
+    if (!error) this.#writeGuarded();
   };
 }

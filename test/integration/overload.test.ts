@@ -149,8 +149,9 @@ describe("overload", () => {
     // So that what is garbage at any moment is there already.
     await flood(30);
     const before = residentBytes(sidecar);
-    // 150 MB, of which there is room for none.
-    await flood(50);
+    const waves = 100;
+    // 300 MB, of which there is room for none.
+    await flood(waves);
     const after = residentBytes(sidecar);
     // Bodies are read one after the other: from now on only those wait that there was room for.
     await countSettled(accepted, accepted.length - MAX_ROOM);
@@ -162,7 +163,8 @@ describe("overload", () => {
     expect(answered.length).toBeGreaterThanOrEqual(3);
     expect(answered.length).toBeLessThanOrEqual(MAX_ROOM);
     expect(await client.toolText("echo", { text: "reads again" })).toBe("reads again");
-    expect(after - before).toBeLessThan(50 * 1024 * 1024);
+    // Some of it is garbage that is not collected yet.
+    expect(after - before).toBeLessThan((waves * 10 * LARGE) / 2);
   });
 
   it("refuses notifications beyond MAX_QUEUED_BYTES when the server stops reading", async () => {

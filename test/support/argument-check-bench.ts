@@ -1,3 +1,5 @@
+import { Counters } from "../../src/counters.ts";
+import { Defects } from "../../src/defects.ts";
 import { ArgumentCheck } from "../../src/policy/argument-check.ts";
 import { RecordedLog } from "./recorded-log.ts";
 
@@ -5,7 +7,7 @@ import { RecordedLog } from "./recorded-log.ts";
 export class ArgumentCheckBench {
   readonly log = new RecordedLog();
   givenUp = 0;
-  readonly #check = new ArgumentCheck({ log: this.log, onGivenUp: () => this.givenUp++ });
+  readonly #check = new ArgumentCheck({ log: this.log, defects: new Defects(this.log, new Counters()), onGivenUp: () => this.givenUp++ });
 
   /** What is wrong with the arguments of a call of a tool with this schema. */
   problems(inputSchema: unknown, args: unknown, caller?: object): Promise<readonly string[]> {

@@ -1,4 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { Counters } from "../../../src/counters.ts";
+import { Defects } from "../../../src/defects.ts";
 import { ToolListing } from "../../../src/mux/tool-listing.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
 
@@ -18,6 +20,7 @@ class Bench {
       this.asked.push(params);
       this.#answers.push(onResult);
     },
+    defects: new Defects(this.log, new Counters()),
     log: this.log,
     nowMs: Date.now,
     onListed: (tools, areOutdated) => {

@@ -27,6 +27,12 @@ class SlowPipe extends Writable {
   }
 }
 
+function newWriter(pipe: Writable): StdinWriter {
+  return new StdinWriter(pipe, (error) => {
+    throw error;
+  });
+}
+
 function lines(...texts: readonly string[]): Outgoing[] {
   return texts.map((text) => outgoing(text));
 }
@@ -38,7 +44,7 @@ function sendAll(writer: StdinWriter, all: readonly Outgoing[]): void {
 describe("StdinWriter", () => {
   it("writes lines that come within one turn of the event loop together, in order", async () => {
     const pipe = new SlowPipe();
-    const writer = new StdinWriter(pipe);
+    const writer = newWriter(pipe);
     const a = outgoing('{"a":"é"}');
     const b = outgoing('{"b":2}');
     sendAll(writer, [a, b]);
@@ -49,7 +55,7 @@ describe("StdinWriter", () => {
 
   it("holds lines back while the reader has not taken the last write, then writes them at once", async () => {
     const pipe = new SlowPipe();
-    const writer = new StdinWriter(pipe);
+    const writer = newWriter(pipe);
     const all = lines("first", "second €", "third");
     sendAll(writer, all.slice(0, 1));
     await pipe.nextWrite();
@@ -66,7 +72,7 @@ describe("StdinWriter", () => {
 
   it("starts again after it has run dry", async () => {
     const pipe = new SlowPipe();
-    const writer = new StdinWriter(pipe);
+    const writer = newWriter(pipe);
     for (const text of ["first", "second"]) {
       writer.send(outgoing(text));
       expect(await pipe.nextWrite()).toBe(`${text}\n`);
@@ -76,7 +82,7 @@ describe("StdinWriter", () => {
 
   it("writes big lines one by one, so that those behind are not yet written", async () => {
     const pipe = new SlowPipe();
-    const writer = new StdinWriter(pipe);
+    const writer = newWriter(pipe);
     const all = lines("a".repeat(300_000), "b".repeat(200_000), "c".repeat(200_000), "d");
     sendAll(writer, all);
     expect((await pipe.nextWrite())?.length).toBe(300_001);
@@ -91,7 +97,7 @@ describe("StdinWriter", () => {
 
   it("writes no line that was withdrawn while it was queued", async () => {
     const pipe = new SlowPipe();
-    const writer = new StdinWriter(pipe);
+    const writer = newWriter(pipe);
     const all = lines("first", "withdrawn", "withdrawn too", "last");
     sendAll(writer, all);
     for (const line of all.slice(1, 3)) writer.withdraw(line);
@@ -102,7 +108,7 @@ describe("StdinWriter", () => {
 
   it("goes on behind a turn in which everything was withdrawn", async () => {
     const pipe = new SlowPipe();
-    const writer = new StdinWriter(pipe);
+    const writer = newWriter(pipe);
     const withdrawn = outgoing("x".repeat(300_000));
     const last = outgoing("last");
     sendAll(writer, [withdrawn, last]);
@@ -122,7 +128,7 @@ describe("StdinWriter", () => {
 describe("StdinWriter at the end", () => {
   it("still writes what was sent in the same turn, then closes", async () => {
     const pipe = new SlowPipe();
-    const writer = new StdinWriter(pipe);
+    const writer = newWriter(pipe);
     writer.send(outgoing("last words"));
     const written = pipe.nextWrite();
     writer.end();
@@ -134,7 +140,7 @@ describe("StdinWriter at the end", () => {
 describe("StdinWriter when the server is gone", () => {
   it("gives back what it cannot have seen, in order, and nothing that was written or withdrawn", async () => {
     const pipe = new SlowPipe();
-    const writer = new StdinWriter(pipe);
+    const writer = newWriter(pipe);
     const all = lines("written", "second", "withdrawn", "fourth");
     sendAll(writer, all.slice(0, 1));
     await pipe.nextWrite();
@@ -149,7 +155,7 @@ describe("StdinWriter when the server is gone", () => {
 
   it("writes nothing more after a write has failed, and leaves the rest to be taken back", async () => {
     const pipe = new SlowPipe();
-    const writer = new StdinWriter(pipe);
+    const writer = newWriter(pipe);
     const failed = once(pipe, "error");
     const first = outgoing("first");
     const second = outgoing("second");
@@ -167,7 +173,7 @@ describe("StdinWriter when the server is gone", () => {
 
   it("closes the pipe behind what is being written; what is queued stays unwritten", async () => {
     const pipe = new SlowPipe();
-    const writer = new StdinWriter(pipe);
+    const writer = newWriter(pipe);
     const first = outgoing("first");
     const second = outgoing("second");
     writer.send(first);
@@ -179,5 +185,17 @@ describe("StdinWriter when the server is gone", () => {
     await finished;
     expect(pipe.writes).toEqual(["first\n"]);
     expect(writer.takeUnwritten()).toEqual([second]);
+  });
+
+  it("hands on what a write throws", async () => {
+    const pipe = new SlowPipe();
+    const thrown = new Promise((resolve) => {
+      const writer = new StdinWriter(pipe, resolve);
+      pipe.write = () => {
+        throw new Error("a defect");
+      };
+      writer.send(outgoing("a"));
+    });
+    expect(await thrown).toEqual(new Error("a defect"));
   });
 });
