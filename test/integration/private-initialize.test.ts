@@ -81,9 +81,7 @@ describe("the initialize of a client that can be asked", () => {
     expect(reply.status).toBe(200);
     expect(reply.headers).not.toHaveProperty("mcp-session-id");
     expect(reply.body).toBe(`{"jsonrpc":"2.0","id":1.0,"error":{"code":-32603,"message":"no license"}}`);
-    const { childPid } = sidecar;
-    expect(childPid).not.toBe(sharedPid);
-    await groupEnd(childPid);
+    await groupEnd(await sidecar.waitForChild(sharedPid));
     // Nothing is left of it: the next one is asked anew.
     expect((await new RawClient(sidecar.url).post(initializeRequest())).body).toContain("no license");
     expect((await sidecar.client()).sessionId).not.toBe("");
@@ -97,8 +95,7 @@ describe("the initialize of a client that can be asked", () => {
     const reply = await new RawClient(sidecar.url).post(initializeRequest());
     expect(reply.status).toBe(503);
     expect(JSON.parse(reply.body)).toMatchObject({ id: 1, error: { data: { code: "UPSTREAM_NOT_READY", sent: false } } });
-    expect(sidecar.childPid).not.toBe(sharedPid);
-    await groupEnd(sidecar.childPid);
+    await groupEnd(await sidecar.waitForChild(sharedPid));
   });
 });
 

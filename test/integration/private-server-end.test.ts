@@ -42,8 +42,7 @@ describe("a private server", () => {
     const { childPid: sharedPid } = sidecar;
     using connection = await RawConnection.open(sidecar.origin);
     await connection.write(postBytes(initializeRequest()));
-    await sidecar.waitForLog("mcp server started", (line) => line["childPid"] !== sharedPid);
-    const { childPid } = sidecar;
+    const childPid = await sidecar.waitForChild(sharedPid);
     connection[Symbol.dispose]();
     await groupEnd(childPid);
     await sidecar.waitForLog("mcp server ended", (line) => line["childPid"] === childPid);
@@ -97,8 +96,7 @@ describe("a private server", () => {
     await gate.close();
     const sharedPid = sidecar.childPid;
     const waiting = new RawClient(sidecar.url).post(initializeRequest());
-    await sidecar.waitForLog("mcp server started", (line) => line["childPid"] !== sharedPid);
-    const { childPid } = sidecar;
+    const childPid = await sidecar.waitForChild(sharedPid);
     expect(await stopAndReadLog(sidecar)).toBe(0);
     expect(isGroupAlive(childPid)).toBe(false);
     expect(JSON.parse((await waiting).body)).toMatchObject({ error: { data: { code: "SHUTTING_DOWN", sent: false } } });

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { CONFORMANCE_SERVER } from "../support/conformance.ts";
-import { CuttingProxy } from "../support/cutting-proxy.ts";
-import { CLIENTS, InteropClient } from "../support/sdk-clients.ts";
+import { CuttingProxy, type ProxiedRequest } from "../support/cutting-proxy.ts";
+import { CLIENTS, InteropClient, type Sdk } from "../support/sdk-clients.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 /** What the sidecar asks its clients to wait before they come back. */
@@ -18,9 +18,15 @@ beforeAll(async () => {
 
 afterAll(() => sidecar[Symbol.asyncDispose]());
 
-/** What the proxy has seen by GET, with the answers. */
-function gets({ requests }: CuttingProxy): (number | undefined)[] {
-  return requests.filter(({ httpMethod }) => httpMethod === "GET").map(({ status }) => status);
+function isGet({ httpMethod }: ProxiedRequest): boolean {
+  return httpMethod === "GET";
+}
+
+/** Waits until a client has come so often by GET, and then for longer than it takes to come once more. @returns how each was answered. */
+async function quietAfter(proxy: CuttingProxy, count: number): Promise<(number | undefined)[]> {
+  await proxy.waitForRequests(count, isGet);
+  await delay(QUIET_MS);
+  return proxy.requests.filter(isGet).map(({ status }) => status);
 }
 
 let lastName = 0;
@@ -35,12 +41,14 @@ async function streamedCall(client: InteropClient, end: { readonly answer?: stri
 }
 
 /** Lets all of them do the same at once, since what they must not do takes time to see. @returns what each of them gets, by its name. */
-async function eachClient(scenario: (client: InteropClient, proxy: CuttingProxy) => Promise<unknown>): Promise<Record<string, unknown>> {
+async function eachClient(
+  scenario: (client: InteropClient, proxy: CuttingProxy, sdk: Sdk) => Promise<unknown>,
+): Promise<Record<string, unknown>> {
   const results = CLIENTS.map(async ({ sdk, lane }) => {
     await using proxy = await CuttingProxy.start(sidecar.origin);
     await using client = await InteropClient.connect(sdk, proxy.url, { lane });
-    await proxy.waitForRequests(1, ({ httpMethod }) => httpMethod === "GET");
-    return [`${sdk} ${lane}`, await scenario(client, proxy)];
+    await proxy.waitForRequests(1, isGet);
+    return [`${sdk} ${lane}`, await scenario(client, proxy, sdk)];
   });
   return Object.fromEntries(await Promise.all(results)) as Record<string, unknown>;
 }
@@ -55,17 +63,15 @@ describe.concurrent("a client comes back only for what it has missed", () => {
       await client.listTools();
       await expect(client.callTool("no_such_tool")).rejects.toThrow("no_such_tool");
       expect(await streamedCall(client, { answer: "done" })).toEqual({ content: [{ type: "text", text: "done" }] });
-      await delay(QUIET_MS);
-      return { gets: gets(proxy), errors: [...client.errors] };
+      return { gets: await quietAfter(proxy, 1), errors: [...client.errors] };
     });
     expect(seen).toEqual(forAll({ gets: [200], errors: [] }));
   });
 
   it("at most once after an error at the end of a stream", async () => {
-    const seen = await eachClient(async (client, proxy) => {
+    const seen = await eachClient(async (client, proxy, sdk) => {
       expect(await streamedCall(client, { error: "out of order" })).toMatchObject({ code: -32603 });
-      await delay(QUIET_MS);
-      return { gets: gets(proxy), errors: [...client.errors] };
+      return { gets: await quietAfter(proxy, sdk === "v1" ? 2 : 1), errors: [...client.errors] };
     });
     // The first generation takes an error for no answer, asks for the rest, and is told that there is none.
     const v1 = { gets: [200, 204], errors: [] };
@@ -80,8 +86,7 @@ describe.concurrent("a client comes back only for what it has missed", () => {
       const cancelled = client.callTool("test_wait", { name }, { signal: cancel.signal, onprogress }).catch(String);
       await client.toolText("test_tell", { name, progress: 1 });
       expect(await cancelled).toContain("enough");
-      await delay(QUIET_MS);
-      return { gets: gets(proxy), errors: [...client.errors] };
+      return { gets: await quietAfter(proxy, 2), errors: [...client.errors] };
     });
     expect(seen).toEqual(forAll({ gets: [200, 204], errors: [] }));
   });
@@ -99,9 +104,9 @@ describe.concurrent("a client comes back only for what it has missed", () => {
   it("twice, in vain, after it has ended its session but not itself", async () => {
     const seen = await eachClient(async (client, proxy) => {
       await client.terminate();
-      await delay(QUIET_MS + RETRY_MS);
+      const answers = await quietAfter(proxy, 3);
       await client.close();
-      return gets(proxy);
+      return answers;
     });
     // Without a session id, which it has forgotten.
     expect(seen).toEqual(forAll([200, 400, 400]));

@@ -119,6 +119,12 @@ export class Sidecar implements AsyncDisposable {
     return Number(this.logLines.findLast((line) => line.msg === "mcp server started")?.["childPid"]);
   }
 
+  /** The process of a server that was started beside, or after, the given one: what is logged may be read later than an answer. */
+  async waitForChild(otherPid: number): Promise<number> {
+    const { childPid } = await this.waitForLog("mcp server started", (line) => line["childPid"] !== otherPid);
+    return Number(childPid);
+  }
+
   /** A client with an open session. */
   client(headers: Readonly<Record<string, string>> = {}): Promise<RawClient> {
     return new RawClient(this.url, headers).open();
