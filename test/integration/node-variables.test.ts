@@ -46,13 +46,13 @@ describe("SIGUSR1", () => {
 
 describe("variables that Node reads itself", () => {
   it("are warned about at the start, without their values", async () => {
-    await using sidecar = await Sidecar.start({ env: { NODE_DEBUG: "nothing-s3cret", NODE_OPTIONS: "--max-old-space-size=512" } });
+    await using sidecar = await Sidecar.start({ env: { NODE_DEBUG: "nothing-s3cret", NODE_OPTIONS: "--title=s3cret" } });
     await stopAndReadLog(sidecar);
     expect(sidecar.logLines.filter(({ msg }) => msg === WARNING).map(({ level, reason }) => ({ level, reason }))).toEqual([
       { level: "warn", reason: "NODE_DEBUG: Node may print the server's command and environment to stderr" },
       { level: "warn", reason: "NODE_OPTIONS: it can open an inspector or load code into the sidecar" },
     ]);
-    expect(sidecar.transcript()).not.toMatch(/s3cret|512/);
+    expect(sidecar.transcript()).not.toContain("s3cret");
   });
 
   it("are not mentioned when they are absent or empty", async () => {
