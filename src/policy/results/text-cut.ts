@@ -10,6 +10,8 @@ const LOW_SURROGATE_ESCAPE = /^\\u[dD][c-fC-F]/;
 /** How far around a cut is looked for what belongs together, in UTF-16 units: an emoji of a family, written in escapes. */
 const LOOK_BEHIND = 96;
 const LOOK_AHEAD = 48;
+/** No more than so much in front of a cut is looked at, but for a run of backslashes: that is counted once. */
+const REACH = LOOK_BEHIND + 4 * LONG_ESCAPE;
 
 const encoder = new TextEncoder();
 let segmenter: Intl.Segmenter | undefined;
@@ -28,8 +30,15 @@ export function cutJsonString(text: string, span: Span, maxBytes: number): strin
   const longest = text.slice(from, Math.min(to, from + maxBytes));
   const { read } = encoder.encodeInto(longest, new Uint8Array(maxBytes));
   if (from + read >= to) return longest;
-  const cut = characterStart(text, from, from + read);
-  return text.slice(from, graphemeStart(text, from, to, cut));
+  const anchor = plainPosition(text, from, from + read - REACH);
+  const cut = characterStart(text, anchor, from + read);
+  return text.slice(from, graphemeStart(text, anchor, to, cut));
+}
+
+/** A position at `near`, or just behind it, that no backslash in front of it escapes. */
+function plainPosition(text: string, from: number, near: number): number {
+  if (near <= from) return from;
+  return startsEscape(text, from, near) ? near : near + 1;
 }
 
 /** The last place up to `cut` that is neither within an escape nor between two that are a surrogate pair; one in UTF-8 is never cut. */
