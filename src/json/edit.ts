@@ -1,6 +1,5 @@
-import { skipString, skipValue } from "./find.ts";
 import { decodeString, type Span } from "./strings.ts";
-import { Code, skipWhitespace } from "./tokens.ts";
+import { skipValue, walkMembers } from "./walk.ts";
 
 /** A part of a text, and what it becomes. */
 export interface Edit extends Span {
@@ -12,14 +11,11 @@ const MANY_EDITS = 8;
 /** The edits that take the named member out of the object that starts at `start`, however often it occurs there. */
 export function removeMember(text: string, start: number, name: string): Edit[] {
   const members: ListItem[] = [];
-  let index = skipWhitespace(text, skipWhitespace(text, start) + 1);
-  while (text.charCodeAt(index) === Code.quote) {
-    const keyEnd = skipString(text, index);
-    const end = skipValue(text, skipWhitespace(text, skipWhitespace(text, keyEnd) + 1));
-    members.push({ start: index, end, isKept: decodeString(text, index, keyEnd) !== name });
-    index = skipWhitespace(text, end);
-    if (text.charCodeAt(index) === Code.comma) index = skipWhitespace(text, index + 1);
-  }
+  walkMembers(text, start, (keyStart, keyEnd, valueStart) => {
+    const end = skipValue(text, valueStart);
+    members.push({ start: keyStart, end, isKept: decodeString(text, keyStart, keyEnd) !== name });
+    return end;
+  });
   return removeItems(members);
 }
 

@@ -1,6 +1,6 @@
-import { skipString } from "./find.ts";
 import { decodeString } from "./strings.ts";
 import { Code } from "./tokens.ts";
+import { skipString } from "./walk.ts";
 
 /**
  * The first name that occurs twice in one object, anywhere in the value whose text starts at `start`: most readers take the last of

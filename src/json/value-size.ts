@@ -1,5 +1,5 @@
-import { skipString } from "./find.ts";
 import { Code } from "./tokens.ts";
+import { skipString } from "./walk.ts";
 
 /** No larger value is built, by the estimate below: less than half of the memory limit of a worker thread. */
 export const MAX_VALUE_BYTES = 64 * 1024 * 1024;

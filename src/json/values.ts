@@ -1,6 +1,6 @@
-import { skipString, skipValue } from "./find.ts";
 import { decodeString, type Span } from "./strings.ts";
 import { Code, skipWhitespace } from "./tokens.ts";
+import { skipString, skipValue } from "./walk.ts";
 
 /** A container that is being built, and the name of the member that comes next in it. */
 interface Frame {

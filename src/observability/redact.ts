@@ -1,5 +1,5 @@
 import { applyEdits, type Edit } from "../json/edit.ts";
-import { skipString } from "../json/find.ts";
+import { skipString } from "../json/walk.ts";
 import { decodeString } from "../json/strings.ts";
 
 /** Names of variables, flags and headers whose values are most likely secret. */

@@ -1,6 +1,6 @@
-import { skipString, skipValue } from "../../json/find.ts";
 import { decodeString, type Span } from "../../json/strings.ts";
-import { Code, skipWhitespace } from "../../json/tokens.ts";
+import { Code } from "../../json/tokens.ts";
+import { skipString, skipValue, STOP, walkElements, walkMembers } from "../../json/walk.ts";
 
 /** A member of an object: the span is that of its value. */
 export interface Member extends Span {
@@ -56,7 +56,7 @@ export class ResponseOutline {
     this.text = text;
     this.#maxItems = Math.min(MAX_ITEMS, maxBytes / MIN_ITEM_BYTES);
     this.#maxMembers = maxBytes / MIN_MEMBER_BYTES;
-    this.envelope = this.#readObject(skipWhitespace(text, 0), (name, start) => {
+    this.envelope = this.#readObject(0, (name, start) => {
       if (name === "error") {
         const read = this.#readIfObject(start);
         this.error = read?.members;
@@ -92,21 +92,16 @@ export class ResponseOutline {
     const items: Item[] = [];
     this.content = items;
     this.itemCount = 0;
-    let index = skipWhitespace(text, start + 1);
-    while (text.charCodeAt(index) !== Code.closeBracket) {
-      if (items.length > this.#maxItems || this.#namesLeft === 0) {
-        const rest = countElements(text, index);
-        this.itemCount = items.length + rest.count;
-        return rest.end + 1;
-      }
-      const read = this.#readIfObject(index);
-      const end = read?.end ?? skipValue(text, index);
-      items.push({ start: index, end, members: read?.members });
-      index = skipWhitespace(text, end);
-      if (text.charCodeAt(index) === Code.comma) index = skipWhitespace(text, index + 1);
-    }
-    this.itemCount = items.length;
-    return index + 1;
+    const stop = walkElements(text, start, (itemStart) => {
+      if (items.length > this.#maxItems || this.#namesLeft === 0) return STOP;
+      const read = this.#readIfObject(itemStart);
+      const end = read?.end ?? skipValue(text, itemStart);
+      items.push({ start: itemStart, end, members: read?.members });
+      return end;
+    });
+    const rest = text.charCodeAt(stop) === Code.closeBracket ? { count: 0, end: stop } : countElements(text, stop);
+    this.itemCount = items.length + rest.count;
+    return rest.end + 1;
   }
 
   #readIfObject(start: number, readValue?: ReadValue): ObjectRead | undefined {
@@ -121,23 +116,19 @@ export class ResponseOutline {
   #readObject(start: number, readValue?: ReadValue): ObjectRead {
     const { text } = this;
     const members = new Map<string, Member>();
-    let index = skipWhitespace(text, start + 1);
-    while (text.charCodeAt(index) === Code.quote) {
+    const end = walkMembers(text, start, (keyStart, keyEnd, valueStart) => {
       if (this.#namesLeft === 0) {
         this.isComplete = false;
-        break;
+        return STOP;
       }
       this.#namesLeft--;
-      const key = { start: index, end: skipString(text, index) };
-      const name = decodeString(text, key.start, key.end);
-      const valueStart = skipWhitespace(text, skipWhitespace(text, key.end) + 1);
-      const end = readValue?.(name, valueStart) ?? skipValue(text, valueStart);
+      const name = decodeString(text, keyStart, keyEnd);
+      const valueEnd = readValue?.(name, valueStart) ?? skipValue(text, valueStart);
       if (members.size <= this.#maxMembers || members.has(name) || MEANT.has(name))
-        members.set(name, { name, key, start: valueStart, end });
-      index = skipWhitespace(text, end);
-      if (text.charCodeAt(index) === Code.comma) index = skipWhitespace(text, index + 1);
-    }
-    return { members, end: index };
+        members.set(name, { name, key: { start: keyStart, end: keyEnd }, start: valueStart, end: valueEnd });
+      return valueEnd;
+    });
+    return { members, end };
   }
 }
 

@@ -1,6 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { findElements, findMembers, findPath, skipString } from "../../../src/json/find.ts";
+import { findElements, findMembers, findPath } from "../../../src/json/find.ts";
+import { skipString } from "../../../src/json/walk.ts";
 import type { Span } from "../../../src/json/strings.ts";
 import { memberOf, nodeOf, poisonEngine } from "../support/json-reference.ts";
 import { inAnyOrder, keyText, memberText, objectText, otherMembers, valueText, whitespace } from "../../support/json-text.ts";

@@ -129,7 +129,7 @@ describe("limitBody, of any tool result", () => {
         expect(CallToolResultSchema.safeParse(after).success).toBe(true);
         expect(after.isError).toBe(parse(text).isError);
       }),
-      { numRuns: 400 },
+      { numRuns: 150 },
     );
   });
 
@@ -156,7 +156,7 @@ describe("limitBody, of any tool result", () => {
         const withoutMarks = { ...after, _meta: otherMeta, content: after.content.slice(0, -1) };
         expect({ _meta: {}, ...before }).not.toEqual(withoutMarks);
       }),
-      { numRuns: 400 },
+      { numRuns: 150 },
     );
   });
 
@@ -180,7 +180,7 @@ describe("limitBody, of any tool result", () => {
         const { content: _c, _meta: _m, ...others } = after;
         expect(before).toMatchObject(others);
       }),
-      { numRuns: 400 },
+      { numRuns: 150 },
     );
   });
 
