@@ -61,6 +61,7 @@ describe("the crash of a private server", () => {
     await Promise.all([other.toolText("release"), shared.toolText("release")]);
     for (const { result } of await Promise.all(others)) expect(result?.content?.[0]?.text).toMatch(/^released/);
     expect([(await readWhere(other)).pid, (await readWhere(shared)).pid]).not.toContain(client.childPid);
+    await sidecar.waitForLog("mcp server exited");
     // Readiness is that of the shared server.
     expect(sidecar.logLines.filter(({ msg }) => msg === "mcp server exited")).toHaveLength(1);
   });

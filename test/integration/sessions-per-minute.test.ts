@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { errorReply, readError } from "../support/error-reply.ts";
 import { type HttpReply, RawClient } from "../support/http-client.ts";
 import { LegacySseClient } from "../support/legacy-sse-client.ts";
+import { stopAndReadLog } from "../support/log-end.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";
 
@@ -47,8 +48,9 @@ describe("SESSIONS_PER_MINUTE", () => {
     await using sidecar = await Sidecar.start({ flags: ["--sessions-per-minute", "1"] });
     expect((await initialize(sidecar, SAMPLING)).status).toBe(200);
     expect((await initialize(sidecar, SAMPLING)).status).toBe(429);
-    expect(sidecar.logLines.filter(({ msg }) => msg === "mcp server started")).toHaveLength(2);
     expect((await readStatus(sidecar)).lanes.private.servers).toBe(1);
+    await stopAndReadLog(sidecar);
+    expect(sidecar.logLines.filter(({ msg }) => msg === "mcp server started")).toHaveLength(2);
   });
 
   it("counts no client that is refused for another reason", async () => {

@@ -118,7 +118,7 @@ describe("calls of a tool beyond TOOL_CONCURRENCY", () => {
     expect(await gated.waitForReached(2)).toEqual(["running", "1"]);
     expect(await client.toolText("echo", { text: "meanwhile" })).toBe("meanwhile");
     await gated.waitForWaiting(1);
-    expect(gated.reached).toEqual(["running", "1"]);
+    expect(await gated.waitForReached(2)).toEqual(["running", "1"]);
     await gated.letThrough("1", "2");
     expect(await Promise.all(waiting)).toEqual([LET_THROUGH, LET_THROUGH]);
     const { accepted, endings } = await readCounts(sidecar);
@@ -157,7 +157,7 @@ describe("calls of a tool beyond TOOL_CONCURRENCY", () => {
         ["echo", "x"],
       ]),
     );
-    expect(gated.reached).toEqual(["1", "2"]);
+    expect(await gated.waitForReached(2)).toEqual(["1", "2"]);
   });
 
   it("are counted for each server process by itself", async () => {

@@ -38,13 +38,13 @@ export class GatedCalls implements AsyncDisposable {
   }
 
   /** The names of the calls that have reached a server, in order. */
-  get reached(): string[] {
+  get #reached(): string[] {
     return this.#sidecar.logLines.flatMap(({ msg }) => /^waiting for .*\/([^/]+)$/.exec(msg)?.[1] ?? []);
   }
 
-  /** Waits until so many have. */
+  /** Waits until so many have, and returns the names. What a server writes to stderr may be read later than its answers. */
   waitForReached(count: number): Promise<string[]> {
-    return this.#sidecar.waitFor(() => (this.reached.length >= count ? this.reached : undefined), `${count} calls that the server has`);
+    return this.#sidecar.waitFor(() => (this.#reached.length >= count ? this.#reached : undefined), `${count} calls that the server has`);
   }
 
   /** Waits until so many requests wait for the shared server. */
