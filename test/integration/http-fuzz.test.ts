@@ -30,14 +30,15 @@ const FLAGS = [
  * shorter than its length takes the first of it; what is left of it then is no HTTP.
  */
 const LAST = `GET /livez HTTP/1.1\r\nHost: localhost\r\nX-Padding: ${"x".repeat(500)}\r\nConnection: close\r\n\r\n`;
-/** A body that never ends: what is made up hardly ever stays that far from any other fault. */
-const UNFINISHED = `${[
-  "POST /mcp HTTP/1.1",
-  "Host: localhost",
-  "Content-Type: application/json",
-  "Accept: application/json, text/event-stream",
-  "Content-Length: 5000",
-].join("\r\n")}\r\n\r\n{`;
+/** The beginning of a body: what is made up hardly ever stays that far from any other fault. */
+const unfinished = (contentLength: number): string =>
+  `${[
+    "POST /mcp HTTP/1.1",
+    "Host: localhost",
+    "Content-Type: application/json",
+    "Accept: application/json, text/event-stream",
+    `Content-Length: ${contentLength}`,
+  ].join("\r\n")}\r\n\r\n{`;
 const EVENT_STREAM = "Content-Type: text/event-stream";
 
 /** Sends these bytes and reads until the server ends the connection, or an event stream begins, which never ends. */
@@ -122,7 +123,8 @@ describe("the endpoint under requests that nobody should send", () => {
         }
       };
 
-      await send(UNFINISHED);
+      // 408, and 413.
+      for (const contentLength of [5000, 5_000_000]) await send(unfinished(contentLength));
       const connections = fc.array(connectionBytes, { minLength: CONNECTIONS, maxLength: CONNECTIONS });
       await fc.assert(
         fc.asyncProperty(connections, async (cases) => {
