@@ -29,7 +29,7 @@ export class Defects {
     }
   }
 
-  /** For what was thrown by the code for one event, if a function for each event would cost too much. Never throws. */
+  /** Records an error that the caller has caught: on hot paths, a function for each event would cost too much. Never throws. */
   recover(event: string, error: unknown, recover?: () => void): void {
     this.note(event, error);
     if (recover !== undefined) this.guard(event, recover);

@@ -147,13 +147,7 @@ export class HttpListener {
 
   #track(response: ServerResponse): void {
     this.#openResponses.add(response);
-    response.once("close", () => {
-      try {
-        this.#onResponseClosed(response);
-      } catch (error) {
-        this.#defects.recover("client disconnect", error);
-      }
-    });
+    response.once("close", () => this.#onResponseClosed(response));
     if (this.#isDraining) this.#makeLast(response);
   }
 
@@ -164,8 +158,12 @@ export class HttpListener {
 
   #onResponseClosed(response: ServerResponse): void {
     this.#openResponses.delete(response);
-    if (response.headersSent) this.#counters.countStatus(response.statusCode);
-    if (!response.req.complete) this.#clientErrors.onAnsweredEarly(response.req);
+    try {
+      if (response.headersSent) this.#counters.countStatus(response.statusCode);
+      if (!response.req.complete) this.#clientErrors.onAnsweredEarly(response.req);
+    } catch (error) {
+      this.#defects.recover("client disconnect", error);
+    }
     if (!this.#isClosing) return;
     this.#closeIdleConnections();
     if (this.#openResponses.size === 0) this.#onFlushed?.();

@@ -49,16 +49,17 @@ export class PostBatch {
   /** @param response undefined where there is none to give. */
   finish(response: string | undefined): void {
     if (response !== undefined) this.#responses.push(response);
-    if (this.#whole.isStream) {
-      for (const each of this.#responses) this.#whole.emit(each);
-      this.#responses = [];
-    }
-    if (--this.#open > 0) return;
+    this.#open--;
     try {
+      if (this.#whole.isStream) {
+        for (const each of this.#responses) this.#whole.emit(each);
+        this.#responses = [];
+      }
+      if (this.#open > 0) return;
       if (this.#responses.length > 0) this.#whole.respond(`[${this.#responses.join(",")}]`);
       else this.#whole.dismiss();
     } catch (error) {
-      // A defect: all of the batch is answered with it, since no exchange of it is left open.
+      // A defect: all of the batch is answered with it, since this exchange of it is not left open.
       this.#whole.fail(internalError(true));
       throw error;
     }

@@ -91,6 +91,8 @@ export class PostExchange implements Exchange {
     this.#isFinished = true;
     try {
       send();
+      // A stream that a defect has left half open takes no answer any more.
+      if (this.#open === undefined && !this.#response.writableEnded) this.#response.destroy();
     } catch (error) {
       this.#isFinished = false;
       throw error;

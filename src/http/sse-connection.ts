@@ -157,16 +157,14 @@ export class SseConnections {
   }
 
   #giveUpFurthest(): void {
-    let allBytes = 0;
-    let furthest: SseConnection | undefined;
-    for (const connection of this.#open) {
-      const { unreadBytes } = connection;
-      allBytes += unreadBytes;
-      if (unreadBytes > (furthest?.unreadBytes ?? 0)) furthest = connection;
+    const behind = [...this.#open].map((connection) => ({ connection, bytes: connection.unreadBytes }));
+    let allBytes = behind.reduce((sum, { bytes }) => sum + bytes, 0);
+    if (allBytes <= MAX_ALL_UNREAD_BYTES) return;
+    for (const { connection, bytes } of behind.sort((a, b) => b.bytes - a.bytes)) {
+      connection.giveUp();
+      allBytes -= bytes;
+      if (allBytes <= MAX_ALL_UNREAD_BYTES) return;
     }
-    if (allBytes <= MAX_ALL_UNREAD_BYTES || furthest === undefined) return;
-    furthest.giveUp();
-    this.#giveUpFurthest();
   }
 
   #keepAlive(): void {

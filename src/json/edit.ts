@@ -54,7 +54,7 @@ export function applyEdits(text: string, edits: readonly Edit[]): string {
   return joined + text.slice(from);
 }
 
-/** As V8 adds strings, each part of a long text would stay in memory by itself. */
+/** `+` would keep each part in memory as a string of its own. */
 function joinParts(text: string, edits: readonly Edit[]): string {
   const parts: string[] = [];
   let from = 0;

@@ -5,8 +5,8 @@ import { decodeString } from "./strings.ts";
 const NO_NAMES: readonly number[] = [];
 
 /**
- * Records the places of the members of a shape while a text is scanned. It keeps its arrays from text to text: each message is read, and
- * what is allocated for each is what the garbage collector's threads have to do.
+ * Records the places of the members of a shape while a text is scanned. Its arrays are reused from text to text, to keep garbage collection
+ * small.
  */
 export class OutlineBuilder {
   #text = "";

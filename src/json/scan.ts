@@ -8,20 +8,20 @@ import { Code, escapeEnd, isNumberStart, literalEnd, numberEnd, skipWhitespace }
 const State = { value: 0, firstElement: 1, firstName: 2, name: 3, comma: 4, inString: 5, inName: 6, colon: 7, done: 8, failed: 9 } as const;
 type State = (typeof State)[keyof typeof State];
 
-/** A string has none. */
+/** Not allowed in a string. */
 // oxlint-disable-next-line no-control-regex -- a class of all other characters takes half as long again
 const CONTROL = /[\0-\u001f]/g;
-/** For so many characters that stand for themselves a loop is faster than a search for the next one that does not. */
+/** For the first characters of a string a loop is faster; beyond them, a search for the next special character. */
 const SHORT_RUN = 24;
 /** The elements of an array that are located; more are only counted. */
 const MAX_ELEMENTS = 1000;
 
 /**
- * Reads one JSON text (RFC 8259) once. It accepts what `JSON.parse` accepts, builds nothing, and records the places of the members of a shape.
+ * Reads a JSON text (RFC 8259) once; then another one, if it is told to begin again. It accepts what `JSON.parse` accepts, builds nothing, and records the places of the members of a shape.
  * It keeps one bit for each level of nesting, does not recurse, and can be interrupted at any point.
  */
 export class JsonScanner {
-  /** The elements of a text that is an array. */
+  /** The first elements of a text that is an array. */
   elements: Span[] = [];
   elementCount = 0;
   /** The type of the text; known once it has begun. */
@@ -33,7 +33,7 @@ export class JsonScanner {
   readonly #open = new Nesting();
   readonly #members = new OutlineBuilder();
   #stringStart = 0;
-  /** The next of these behind all that was searched for; -1 before the first search. */
+  /** The next quote, backslash and control character, as far as they were searched for; the end of the step if there is none in it. */
   #quoteAt = -1;
   #backslashAt = -1;
   #controlAt = -1;
@@ -52,7 +52,6 @@ export class JsonScanner {
     this.#text = text;
     this.#state = State.value;
     this.#index = 0;
-    this.#quoteAt = this.#backslashAt = this.#controlAt = -1;
     this.#open.clear();
     this.#members.begin(text, shape, notesEscapes);
   }
@@ -76,6 +75,7 @@ export class JsonScanner {
     const text = this.#text;
     const end = text.length;
     const stop = Math.min(end, this.#index + length);
+    this.#quoteAt = this.#backslashAt = this.#controlAt = -1;
     while (this.#state < State.done) {
       if (this.#state === State.inString || this.#state === State.inName) {
         this.#scanString(stop);
@@ -165,7 +165,11 @@ export class JsonScanner {
         index++;
       }
       if (index === runEnd && runEnd < end) {
-        index = this.#nextSpecial(index);
+        index = this.#nextSpecial(index, stop);
+        if (index >= stop && stop < end) {
+          this.#index = index;
+          return;
+        }
         code = text.charCodeAt(index);
       }
       if (index >= end || code < Code.space) {
@@ -191,16 +195,21 @@ export class JsonScanner {
     else this.#endName();
   }
 
-  /** The next quote, backslash or control character. Each is searched for only when the last one found is passed: all searches together read a text once. */
-  #nextSpecial(index: number): number {
-    const text = this.#text;
-    if (this.#quoteAt < index) this.#quoteAt = orEnd(text.indexOf('"', index), text);
-    if (this.#backslashAt < index) this.#backslashAt = orEnd(text.indexOf("\\", index), text);
+  /** The next special character, or `stop`. Each kind is searched for when the last one found is passed: so a step is searched through once. */
+  #nextSpecial(index: number, stop: number): number {
+    if (this.#quoteAt < index) this.#quoteAt = this.#search('"', index, stop);
+    if (this.#backslashAt < index) this.#backslashAt = this.#search("\\", index, stop);
     if (this.#controlAt < index) {
-      CONTROL.lastIndex = index;
-      this.#controlAt = CONTROL.test(text) ? CONTROL.lastIndex - 1 : text.length;
+      const part = this.#text.slice(index, stop);
+      CONTROL.lastIndex = 0;
+      this.#controlAt = index + (CONTROL.test(part) ? CONTROL.lastIndex - 1 : part.length);
     }
     return Math.min(this.#quoteAt, this.#backslashAt, this.#controlAt);
+  }
+
+  #search(character: string, index: number, stop: number): number {
+    const found = this.#text.slice(index, stop).indexOf(character);
+    return found === -1 ? stop : index + found;
   }
 
   #endName(): void {
@@ -222,8 +231,4 @@ export class JsonScanner {
     if (end === -1) this.#state = State.failed;
     else this.#endValue();
   }
-}
-
-function orEnd(index: number, text: string): number {
-  return index === -1 ? text.length : index;
 }

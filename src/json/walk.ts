@@ -39,7 +39,7 @@ function skipComma(text: string, start: number): number {
   return text.charCodeAt(index) === Code.comma ? skipWhitespace(text, index + 1) : index;
 }
 
-/** For so many characters a loop is faster than `indexOf`, which makes a megabyte of text cost microseconds, not milliseconds. */
+/** For the first characters of a string a loop is faster; beyond them, `indexOf` takes microseconds for a megabyte. */
 const SHORT_RUN = 24;
 
 /** From an opening quote to just past the closing one, or to the end of a text that has none. */
@@ -53,7 +53,7 @@ export function skipString(text: string, start: number): number {
       if (code !== Code.backslash) index++;
       else {
         index += 2;
-        // Where one is, others are not far.
+        // Backslashes come in clusters.
         runEnd = index + SHORT_RUN;
       }
     }

@@ -135,7 +135,7 @@ export function readText(text: string, origin: Origin = "client"): Reading {
   }
 }
 
-/** For what is read at once, a message after the other. */
+/** Reused for all texts that are read at once. */
 const SCANNER = new JsonScanner("", MESSAGE);
 
 /** Reads one message. Never throws. */
@@ -159,10 +159,11 @@ export function* readInSteps(text: string, origin: Origin = "client"): Generator
   if (!scanner.isValid || !scanner.isArray) return classify(scanner);
   const messages: (Message | InvalidMessage)[] = [];
   let length = 0;
+  const ofElement = new JsonScanner("", MESSAGE);
   for (const { start, end } of scanner.elements) {
-    const element = new JsonScanner(text.slice(start, end), MESSAGE, origin === "client");
-    yield* scan(element);
-    messages.push(classify(element));
+    ofElement.begin(text.slice(start, end), MESSAGE, origin === "client");
+    yield* scan(ofElement);
+    messages.push(classify(ofElement));
     length += end - start;
     if (length > STEP_LENGTH) yield;
     length %= STEP_LENGTH;

@@ -1,6 +1,6 @@
 import type { Principal, Session } from "./session.ts";
 
-/** Sessions by id, bounded: beyond the limit, the one ends that was longest not used and is not in use. */
+/** Sessions by id, bounded: beyond the limit, the longest unused one ends; one that is in use only if all are. */
 export class SessionStore {
   readonly #sessions = new Map<string, Session>();
   readonly #maxSessions: number;
@@ -44,13 +44,14 @@ export class SessionStore {
 
   /** Looked for only when one has to go: to keep them in order would cost each request more than all of its lookups. */
   #longestUnused(added: Session): Session | undefined {
-    let found: Session | undefined;
+    let longest: Session | undefined;
+    let longestIdle: Session | undefined;
     for (const each of this.#sessions.values()) {
       if (each === added) continue;
-      const isBetter = found === undefined || (each.isInUse === found.isInUse ? each.lastUsedAtMs < found.lastUsedAtMs : found.isInUse);
-      if (isBetter) found = each;
+      if (isUnusedLonger(each, longest)) longest = each;
+      if (isUnusedLonger(each, longestIdle) && !each.isInUse) longestIdle = each;
     }
-    return found;
+    return longestIdle ?? longest;
   }
 
   /** Ends a session: what it still had running is cancelled, its streams end. */
@@ -59,4 +60,9 @@ export class SessionStore {
     session.lane.endSession(session);
     session.streams.close();
   }
+}
+
+/** Whether a session was not used for longer than another one. */
+function isUnusedLonger(session: Session, other: Session | undefined): boolean {
+  return other === undefined || session.lastUsedAtMs < other.lastUsedAtMs;
 }

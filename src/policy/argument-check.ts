@@ -36,7 +36,7 @@ interface KeptSchema {
 
 export interface ArgumentCheckOptions {
   readonly log: Log;
-  readonly defects: Pick<Defects, "note">;
+  readonly defects: Pick<Defects, "note" | "guard">;
   /** Called when a check was given up. */
   readonly onGivenUp: () => void;
 }
@@ -96,13 +96,12 @@ export class ArgumentCheck {
   async #answerAll(): Promise<void> {
     this.#isBusy = true;
     for (let question = this.#questions.next(); question !== undefined; question = this.#questions.next()) {
-      try {
-        const problems = await this.#answer(question);
-        if (!question.isStopped) question.onProblems(problems);
-      } catch (error) {
-        this.#options.defects.note("argument check", error);
-        if (!question.isStopped) question.onProblems(["the arguments could not be checked, since the sidecar failed"]);
-      }
+      const { defects } = this.#options;
+      const problems = await this.#answer(question).catch((error: unknown) => {
+        defects.note("argument check", error);
+        return ["the arguments could not be checked, since the sidecar failed"];
+      });
+      if (!question.isStopped) defects.guard("argument check", () => question.onProblems(problems));
     }
     this.#isBusy = false;
   }

@@ -69,8 +69,8 @@ export class Life {
         if (this.#isHeard) listener.onOverlongLine(line);
       },
       onDefect: (error) => {
-        defects.note("server output", error);
-        this.abandon("defect", "the sidecar could not handle its output");
+        defects.note("server process", error);
+        this.abandon("defect", "the sidecar failed in handling it");
       },
       onStderr: (chunk) => this.#stderr.push(chunk),
       onBroken: (pipe) => this.abandon("pipe-closed", `the server closed its ${pipe}`),

@@ -18,11 +18,11 @@ export interface OutputListener {
   /** A line, or an element of a batch, that is not a JSON-RPC message. */
   onNoise(noise: Pick<InvalidMessage, "text" | "reason" | "isJson">): void;
   onOverlongLine(line: OverlongLine): void;
-  /** Something of the above, or the reading itself, has thrown: nothing more of this output can be relied on. */
+  /** Something of the above, or the reading itself, has thrown: nothing more of this server can be relied on. */
   onDefect(error: unknown): void;
 }
 
-/** How long lines are handled in one turn of the event loop. */
+/** The time for lines in one turn of the event loop. */
 const MAX_TURN_MS = 50;
 
 /**
@@ -33,7 +33,7 @@ export class OutputReader {
   readonly #stdout: Readable;
   readonly #listener: OutputListener;
   readonly #decoder: LineDecoder;
-  /** Lines behind a long one. */
+  /** Lines behind one that is being read in steps, or that wait for the next turn. */
   #waiting: (string | OverlongLine)[] = [];
   #isReading = false;
   /** When the turn that has begun has to end; 0 before the first line of a turn. */

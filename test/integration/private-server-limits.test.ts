@@ -89,7 +89,7 @@ describe("--session-idle-timeout-ms", () => {
     await using sidecar = await Sidecar.start({ flags: IDLE });
     const { childPid: sharedPid } = sidecar;
     expect((await initialize(sidecar)).status).toBe(200);
-    const { childPid } = sidecar;
+    const childPid = await sidecar.waitForChild(sharedPid);
     await waitForIdleEnds(sidecar, 1);
     await groupEnd(childPid);
     expect(isGroupAlive(sharedPid)).toBe(true);

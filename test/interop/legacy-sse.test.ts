@@ -12,8 +12,24 @@ const INFO = { name: "interop", version: "1.0.0" };
 const TOKEN_HEADERS = { Authorization: `Bearer ${TOKEN}` };
 const MODEL_ANSWER = { model: "m", role: "assistant", content: { type: "text", text: "forty-two" } } as const;
 
-/** The last of the three comes with the answer, and SDK clients then forget the handler before they call it. */
-const FIRST_PROGRESS = [0, 50].map((progress) => ({ progress, total: 100 }));
+type CallTool = (params: { name: string; arguments: object }, onprogress?: (progress: unknown) => void) => Promise<unknown>;
+
+/**
+ * A call that is answered when its client has seen the progress of it: if both come at once, SDK clients forget the handler of the progress
+ * before they call it.
+ */
+async function progressAndAnswer(
+  callTool: CallTool,
+  name: string,
+  progress: number,
+): Promise<readonly [progress: unknown, answer: unknown]> {
+  const seen = Promise.withResolvers<unknown>();
+  const answered = callTool({ name: "test_wait", arguments: { name } }, seen.resolve);
+  await callTool({ name: "test_tell", arguments: { name, progress } });
+  const first = await seen.promise;
+  await callTool({ name: "test_tell", arguments: { name, answer: `answer to ${name}` } });
+  return [first, await answered];
+}
 
 /** The official client over HTTP+SSE, exactly as an application would use it; it only notes what it complains about. */
 class SseClient extends Client {
@@ -102,13 +118,10 @@ describe("HTTP+SSE with the official clients", () => {
     const client = new ClientV2(INFO, { capabilities: { sampling: {} } });
     client.setRequestHandler("sampling/createMessage", () => MODEL_ANSWER);
     await client.connect(new SseTransportV2(url, { requestInit: { headers: TOKEN_HEADERS } }));
-    const progress: unknown[] = [];
-    const onprogress = (each: unknown): unknown => progress.push(each);
     expect((await client.listTools()).tools.map(({ name }) => name)).toContain("test_tool_with_progress");
-    expect(await client.callTool({ name: "test_tool_with_progress", arguments: {} }, { onprogress })).toMatchObject(
-      content("Reached 100 of 100."),
-    );
-    expect(progress.slice(0, 2)).toEqual(FIRST_PROGRESS);
+    const callTool: CallTool = ({ name, arguments: args }, onprogress) =>
+      client.callTool({ name, arguments: { ...args } }, onprogress === undefined ? {} : { onprogress });
+    expect(await progressAndAnswer(callTool, "v2", 7)).toMatchObject([{ progress: 7 }, content("answer to v2")]);
     expect(await client.callTool({ name: "test_sampling", arguments: { prompt: "?" } })).toMatchObject(
       content("The model said: forty-two"),
     );
@@ -138,15 +151,12 @@ describe("HTTP+SSE with the official clients", () => {
         return client;
       }),
     );
-    const shown = await Promise.all(
-      clients.map(async (client) => {
-        const progress: unknown[] = [];
-        const onprogress = (each: unknown): unknown => progress.push(each);
-        const result = await client.callTool({ name: "test_tool_with_progress", arguments: {} }, undefined, { onprogress });
-        return { result, first: progress.slice(0, 2) };
-      }),
-    );
-    expect(shown).toEqual(clients.map(() => ({ result: content("Reached 100 of 100."), first: FIRST_PROGRESS })));
+    const shown = clients.map((client, index) => {
+      const callTool: CallTool = ({ name, arguments: args }, onprogress) =>
+        client.callTool({ name, arguments: { ...args } }, undefined, onprogress === undefined ? {} : { onprogress });
+      return progressAndAnswer(callTool, `call ${index}`, index + 1);
+    });
+    expect(await Promise.all(shown)).toEqual(clients.map((_, index) => [{ progress: index + 1 }, content(`answer to call ${index}`)]));
     await Promise.all(clients.map((client) => client.close()));
   });
 });

@@ -1,27 +1,25 @@
 import type { Span } from "../../json/strings.ts";
 import { Code } from "../../json/tokens.ts";
-import { bytesOf, isStringValue, type Item, type Member, readString, type ResponseOutline } from "./response-outline.ts";
+import { bytesOf, isStringValue, type Item, type Member, type MemberMap, readString } from "./response-outline.ts";
 
 /** Longer names of types and resources are not worth repeating. */
 const MAX_NAME_LENGTH = 200;
 
 /** What a reader is told in place of an item: what it was, and how long, as in `[image/png, 48213 bytes: left out by the sidecar]`. */
-export function leftOutNote(outline: ResponseOutline, item: Item): string {
-  const { text } = outline;
+export function leftOutNote(text: string, item: Item): string {
   const { members } = item;
   const type = nameIn(text, members?.get("type")) ?? "item";
   const mimeType = nameIn(text, members?.get("mimeType"));
   const data = members?.get("data");
   if ((type === "image" || type === "audio") && isStringValue(text, data)) return note([mimeType ?? type], base64Bytes(text, data));
   const resource = members?.get("resource");
-  if (type === "resource" && resource !== undefined && text.charAt(resource.start) === "{") return resourceNote(outline, resource);
+  if (type === "resource" && resource !== undefined && text.charAt(resource.start) === "{")
+    return resourceNote(text, resource, item.resource);
   return note([type, nameIn(text, members?.get("uri")), mimeType], bytesOf(text, item));
 }
 
-function resourceNote(outline: ResponseOutline, resource: Member): string {
-  const { text } = outline;
-  const members = outline.membersAt(resource.start);
-  const [uri, mimeType, blob, inText] = ["uri", "mimeType", "blob", "text"].map((name) => members.get(name));
+function resourceNote(text: string, resource: Member, members: MemberMap | undefined): string {
+  const [uri, mimeType, blob, inText] = ["uri", "mimeType", "blob", "text"].map((name) => members?.get(name));
   const names = ["resource", nameIn(text, uri), nameIn(text, mimeType)];
   if (isStringValue(text, blob)) return note(names, base64Bytes(text, blob));
   return note(names, bytesOf(text, isStringValue(text, inText) ? { start: inText.start + 1, end: inText.end - 1 } : resource));

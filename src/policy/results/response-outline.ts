@@ -16,17 +16,28 @@ export type MemberMap = ReadonlyMap<string, Member>;
 export interface Item extends Span {
   /** Undefined where it is no object. */
   readonly members: MemberMap | undefined;
+  /** Of its `resource`, if that is an object. */
+  readonly resource: MemberMap | undefined;
 }
 
 /** No item of content is shorter, so this bounds how many are worth a look. */
 const MIN_ITEM_BYTES = 24;
 /** `"":0,`. More members than there is room for are not remembered, but for those that mean something. */
 const MIN_MEMBER_BYTES = 5;
-/** So many names are read in one response: a name costs twenty times as much as one that is passed over, and a server may send ten million. */
-const MAX_NAMES = 300_000;
+/**
+ * So many names are read in one response, of its envelope and result and of what is further inside: a name costs twenty times as much as one
+ * that is passed over, and a server may send ten million.
+ */
+const MAX_OUTER_NAMES = 100_000;
+const MAX_INNER_NAMES = 200_000;
 const MAX_ITEMS = 100_000;
+/** A longer name means nothing: it is not decoded. In UTF-16 units, its quotes included. */
+const MAX_NAME_LENGTH = 128;
 const MEANT: ReadonlySet<string> = new Set(
-  "id result error code message data content structuredContent isError _meta task type text mimeType uri resource blob".split(" "),
+  (
+    "id result error code message data content structuredContent isError _meta type text mimeType uri resource blob " +
+    "task taskId status createdAt lastUpdatedAt ttl pollInterval"
+  ).split(" "),
 );
 
 /**
@@ -41,12 +52,17 @@ export class ResponseOutline {
   /** Of all of `content`; not all may be listed. */
   itemCount = 0;
   error: MemberMap | undefined;
+  /** The `task` of the result. */
+  task: MemberMap | undefined;
   /** False if an object that was read has more members than were read. */
   isComplete = true;
+  /** False if the envelope or the result has more members than were read. */
+  isResultComplete = true;
   readonly text: string;
-  readonly #maxItems: number;
   readonly #maxMembers: number;
-  #namesLeft = MAX_NAMES;
+  #itemsLeft: number;
+  #outerNamesLeft = MAX_OUTER_NAMES;
+  #innerNamesLeft = MAX_INNER_NAMES;
 
   /**
    * @param text a valid JSON object.
@@ -54,25 +70,21 @@ export class ResponseOutline {
    */
   constructor(text: string, maxBytes: number) {
     this.text = text;
-    this.#maxItems = Math.min(MAX_ITEMS, maxBytes / MIN_ITEM_BYTES);
+    this.#itemsLeft = Math.min(MAX_ITEMS, Math.ceil(maxBytes / MIN_ITEM_BYTES));
     this.#maxMembers = maxBytes / MIN_MEMBER_BYTES;
-    this.envelope = this.#readObject(0, (name, start) => {
+    this.envelope = this.#readObject(0, true, (name, start) => {
       if (name === "error") {
         const read = this.#readIfObject(start);
         this.error = read?.members;
         return read?.end;
       }
       if (name !== "result") return undefined;
-      this.meta = this.content = undefined;
-      const read = this.#readIfObject(start, (inner, innerStart) => this.#readOfResult(inner, innerStart));
+      this.meta = this.content = this.task = undefined;
+      this.itemCount = 0;
+      const read = this.#readIfObject(start, (inner, innerStart) => this.#readOfResult(inner, innerStart), true);
       this.result = read?.members;
       return read?.end;
     }).members;
-  }
-
-  /** The members of an object further inside that begins at `start`. */
-  membersAt(start: number): MemberMap {
-    return this.#readObject(start).members;
   }
 
   #readOfResult(name: string, start: number): number | undefined {
@@ -81,8 +93,14 @@ export class ResponseOutline {
       this.meta = read?.members;
       return read?.end;
     }
+    if (name === "task") {
+      const read = this.#readIfObject(start);
+      this.task = read?.members;
+      return read?.end;
+    }
     if (name !== "content") return undefined;
     this.content = undefined;
+    this.itemCount = 0;
     return this.text.charCodeAt(start) === Code.openBracket ? this.#readContent(start) : undefined;
   }
 
@@ -93,10 +111,17 @@ export class ResponseOutline {
     this.content = items;
     this.itemCount = 0;
     const stop = walkElements(text, start, (itemStart) => {
-      if (items.length > this.#maxItems || this.#namesLeft === 0) return STOP;
-      const read = this.#readIfObject(itemStart);
+      if (this.#itemsLeft < 0 || this.#innerNamesLeft === 0) return STOP;
+      this.#itemsLeft--;
+      let resource: MemberMap | undefined;
+      const read = this.#readIfObject(itemStart, (name, valueStart) => {
+        if (name !== "resource") return undefined;
+        const inner = this.#readIfObject(valueStart);
+        resource = inner?.members;
+        return inner?.end;
+      });
       const end = read?.end ?? skipValue(text, itemStart);
-      items.push({ start: itemStart, end, members: read?.members });
+      items.push({ start: itemStart, end, members: read?.members, resource });
       return end;
     });
     const rest = text.charCodeAt(stop) === Code.closeBracket ? { count: 0, end: stop } : countElements(text, stop);
@@ -104,25 +129,32 @@ export class ResponseOutline {
     return rest.end + 1;
   }
 
-  #readIfObject(start: number, readValue?: ReadValue): ObjectRead | undefined {
+  #readIfObject(start: number, readValue?: ReadValue, isOuter = false): ObjectRead | undefined {
     if (this.text.charCodeAt(start) !== Code.openBrace) return undefined;
-    const { members, end } = this.#readObject(start, readValue);
+    const { members, end } = this.#readObject(start, isOuter, readValue);
     const isRead = this.text.charCodeAt(end) === Code.closeBrace;
     return { members, end: (isRead ? end : countElements(this.text, end).end) + 1 };
   }
 
-  /** @returns as the end the closing brace, or the first name that is not read. */
+  /** @returns false if no more names may be read. */
+  #takeName(isOuter: boolean): boolean {
+    const hasLeft = (isOuter ? this.#outerNamesLeft : this.#innerNamesLeft) > 0;
+    if (!hasLeft) {
+      this.isComplete = false;
+      this.isResultComplete &&= !isOuter;
+    } else if (isOuter) this.#outerNamesLeft--;
+    else this.#innerNamesLeft--;
+    return hasLeft;
+  }
 
-  #readObject(start: number, readValue?: ReadValue): ObjectRead {
+  /** @returns as the end the closing brace, or the first name that is not read. */
+  #readObject(start: number, isOuter: boolean, readValue?: ReadValue): ObjectRead {
     const { text } = this;
     const members = new Map<string, Member>();
     const end = walkMembers(text, start, (keyStart, keyEnd, valueStart) => {
-      if (this.#namesLeft === 0) {
-        this.isComplete = false;
-        return STOP;
-      }
-      this.#namesLeft--;
-      const name = decodeString(text, keyStart, keyEnd);
+      if (!this.#takeName(isOuter)) return STOP;
+      const isLong = keyEnd - keyStart > MAX_NAME_LENGTH;
+      const name = isLong ? text.slice(keyStart, keyEnd) : decodeString(text, keyStart, keyEnd);
       const valueEnd = readValue?.(name, valueStart) ?? skipValue(text, valueStart);
       if (members.size <= this.#maxMembers || members.has(name) || MEANT.has(name))
         members.set(name, { name, key: { start: keyStart, end: keyEnd }, start: valueStart, end: valueEnd });
@@ -141,8 +173,8 @@ interface ObjectRead {
 }
 
 /**
- * The elements or members from the one at `start` on, and the position of the bracket behind the last one. One loop reads them all: there may be
- * thirty million, and a call for each would cost most of a second.
+ * Counts the elements, or members, from `start` on, and finds the bracket behind the last one. One loop: a call for each would take most of a
+ * second.
  */
 function countElements(text: string, start: number): { readonly count: number; readonly end: number } {
   let count = 1;

@@ -1,6 +1,6 @@
 import type { Span } from "../../json/strings.ts";
 import { leftOutNote } from "./left-out-note.ts";
-import { bytesOf, isStringValue, type Item, readString, type ResponseOutline } from "./response-outline.ts";
+import { bytesOf, isStringValue, type Item, readString } from "./response-outline.ts";
 import { CUT_HERE } from "./truncation-marks.ts";
 
 /** An item of content as the client gets it. */
@@ -40,15 +40,11 @@ export function textItem(text: string): string {
  *
  * @returns what is kept of each of the first items, and the bytes that are left over.
  */
-export function shareBudget(
-  outline: ResponseOutline,
-  items: readonly Item[],
-  budgetBytes: number,
-): { kept: KeptItem[]; leftBytes: number } {
+export function shareBudget(text: string, items: readonly Item[], budgetBytes: number): { kept: KeptItem[]; leftBytes: number } {
   let leftBytes = budgetBytes;
   const costs: Costs[] = [];
   for (const item of items) {
-    const cost = costsOf(outline, item, budgetBytes);
+    const cost = costsOf(text, item, budgetBytes);
     if (cost.leastBytes > leftBytes) break;
     costs.push(cost);
     leftBytes -= cost.leastBytes;
@@ -83,10 +79,9 @@ export function shareBudget(
   }
 }
 
-function costsOf(outline: ResponseOutline, item: Item, maxBytes: number): Costs {
-  const { text } = outline;
+function costsOf(text: string, item: Item, maxBytes: number): Costs {
   const wholeBytes = bytesOf(text, item, maxBytes) + COMMA_BYTES;
-  const least = leastOf(outline, item, maxBytes);
+  const least = leastOf(text, item, maxBytes);
   const leastBytes =
     COMMA_BYTES +
     (least.kind === "note"
@@ -104,10 +99,9 @@ export function isTextItem(text: string, { members }: Item): boolean {
   return readString(text, members?.get("type"), MAX_TYPE_LENGTH) === "text" && isStringValue(text, members?.get("text"));
 }
 
-function leastOf(outline: ResponseOutline, item: Item, maxBytes: number): Exclude<KeptItem, { kind: "whole" }> {
-  const { text } = outline;
+function leastOf(text: string, item: Item, maxBytes: number): Exclude<KeptItem, { kind: "whole" }> {
   const value = item.members?.get("text");
-  if (value === undefined || !isTextItem(text, item)) return { kind: "note", note: textItem(leftOutNote(outline, item)) };
+  if (value === undefined || !isTextItem(text, item)) return { kind: "note", note: textItem(leftOutNote(text, item)) };
   const [head, tail] = [
     { start: item.start, end: value.start + 1 },
     { start: value.end - 1, end: item.end },

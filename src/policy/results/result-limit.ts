@@ -47,6 +47,8 @@ function shorten(tooLong: TooLong): string {
 function writeShort(tooLong: TooLong): string | undefined {
   const { text, outline } = tooLong;
   if (isErrorResponse(outline)) return shortenError(tooLong);
+  // Members that were not read could say that it is an error.
+  if (!outline.isResultComplete) return undefined;
   if (isCallResult(outline)) return shortenCallResult(tooLong);
   return isTaskResult(text, outline) ? shortenTaskResult(tooLong) : undefined;
 }
@@ -75,6 +77,7 @@ function isErrorResponse({ envelope }: ResponseOutline): boolean {
   return envelope.has("error") && !envelope.has("result");
 }
 
-function isCallResult({ result, content }: ResponseOutline): boolean {
+function isCallResult({ result, content, isResultComplete }: ResponseOutline): boolean {
+  if (!isResultComplete) return false;
   return content !== undefined || (result?.has("structuredContent") === true && !result.has("content"));
 }

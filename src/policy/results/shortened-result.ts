@@ -32,7 +32,7 @@ export function shortenCallResult(tooLong: TooLong): string | undefined {
   const metaMembers = [...meta.values()].filter(({ name }) => !MARK_NAMES.has(name));
   const extras = new KeptMembers(text, [...others, ...metaMembers], maxBytes);
   const extraBytes = extras.keep(roomBytes * EXTRAS_PART);
-  const shared = shareBudget(outline, content, roomBytes - extraBytes);
+  const shared = shareBudget(text, content, roomBytes - extraBytes);
   const structured = new KeptMembers(
     text,
     [...result.values()].filter(({ name }) => name === "structuredContent"),

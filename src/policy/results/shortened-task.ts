@@ -17,20 +17,20 @@ export function isTaskResult(text: string, { result }: ResponseOutline): boolean
 /** @returns undefined where there is no room for what a client needs of the task. */
 export function shortenTaskResult(tooLong: TooLong): string | undefined {
   const { text, outline, originalBytes, maxBytes } = tooLong;
-  const { result, meta } = outline;
-  const task = result?.get("task");
+  const { result, meta, task } = outline;
   if (result === undefined || task === undefined) return undefined;
   const sizes = { originalBytes, droppedItems: 0, itemCount: 0 };
   const open = openResult(tooLong);
   const roomBytes = maxBytes - Buffer.byteLength(open) - END_BYTES - marksBytes(sizes, maxBytes);
-  const ofTask = [...outline.membersAt(task.start).values()];
+  const ofTask = [...task.values()];
   const needed = new KeptMembers(
     text,
     ofTask.filter(({ name }) => NEEDED.has(name)),
     maxBytes,
   );
   const leftBytes = roomBytes - needed.keep(roomBytes);
-  if (!needed.isComplete) return undefined;
+  const hasId = ofTask.some(({ name }) => name === "taskId");
+  if (!needed.isComplete || (!hasId && !outline.isComplete)) return undefined;
   const ofMeta = [...(meta?.values() ?? [])].filter(({ name }) => !MARK_NAMES.has(name));
   const ofResult = [...result.values()].filter(({ name }) => name !== "task" && name !== "_meta");
   const others = new KeptMembers(text, [...ofTask.filter(({ name }) => !NEEDED.has(name)), ...ofMeta, ...ofResult], maxBytes);

@@ -34,8 +34,35 @@ function sizesIn(answer: Answer): unknown {
 
 describe("limitBody", () => {
   it("says that members are missing which it has not read, behind a million of them", () => {
-    const text = `{"jsonrpc":"2.0","id":2,"result":{"content":[],${'"a":1,'.repeat(1_000_000)}"b":2}}`;
+    const text = `{"jsonrpc":"2.0","id":2,"result":{"content":[],"_meta":{${'"a":1,'.repeat(1_000_000)}"b":2}}}`;
     expect(sizesIn(limit(text, 1000))).toMatchObject({ truncated: true, originalBytes: text.length });
+  });
+
+  it.each(["result", "envelope"])("gives a failure for a result with so many members that a flag may be unread: of the %s", (place) => {
+    const members = '"a":1,'.repeat(1_000_000);
+    const text =
+      place === "result"
+        ? `{"jsonrpc":"2.0","id":2,"result":{"content":[],${members}"isError":true}}`
+        : `{${members}"jsonrpc":"2.0","id":2,"result":{"content":[],"isError":true}}`;
+    const answer = JSON.parse(limitBody(text, 1000, "2") ?? "") as Answer;
+    expect([answer.id, answer.result["isError"]]).toEqual([2, true]);
+    expect(sizesIn(answer)).toMatchObject({ truncated: true, originalBytes: text.length });
+  });
+
+  it("keeps the flag behind an item with more members than are read", () => {
+    const item = `{"type":"text","text":"no",${'"a":1,'.repeat(1_000_000)}"b":2}`;
+    const text = `{"jsonrpc":"2.0","id":2,"result":{"content":[${item}],"isError":true}}`;
+    expect(limit(text, 1000).result["isError"]).toBe(true);
+  });
+
+  it("gives up a task whose id is not read", () => {
+    const text = `{"jsonrpc":"2.0","id":2,"result":{"task":{${'"a":1,'.repeat(1_000_000)}"taskId":"t"}}}`;
+    expect(limit(text, 1000).result).toMatchObject({ isError: true, _meta: { truncated: true } });
+  });
+
+  it("lists no more items in all, however often the content is repeated", () => {
+    const text = `{"jsonrpc":"2.0","id":2,"result":{${'"content":[0,0,0],'.repeat(50_000)}"content":[1]}}`;
+    expect(limit(text, 1000).result.content.at(-1)?.text).toMatch(/1 of 1 items left out/);
   });
 
   it("counts the items that it does not list, whatever is in them", () => {
