@@ -224,6 +224,7 @@ describe("a pinned descriptor that only warns", () => {
     await using pinned = await PinnedTools.review(SEARCH, SEND);
     await using sidecar = await pinned.start({ flags: ["--descriptor-mode", "warn"] });
     const client = await sidecar.client();
+    await sidecar.waitForLog("all tools are as reviewed");
     await pinned.list(POISONED, { name: "added" });
     expect(await restart(sidecar, client)).toEqual(["search", "added"]);
     expect(await client.toolText("search")).toBe("{}");
