@@ -16,7 +16,7 @@ const { legacySse, legacyMessages, ...others } = ROUTES;
 export const RESERVED_PATHS: readonly string[] = Object.values(others);
 export const LEGACY_PATHS: readonly string[] = [legacySse, legacyMessages];
 
-/** Whether a client or proxy may take a path for one of these. They decode, resolve dots and merge slashes; Express ignores case. */
+/** True if a client or proxy may take the path for one of these. They decode, resolve dots and merge slashes; Express ignores case. */
 export function isSamePath(path: string, paths: readonly string[]): boolean {
   const resolved = posix.normalize(decode(path)).replace(/(?<=.)\/$/, "");
   return paths.includes(resolved.toLowerCase());

@@ -59,7 +59,7 @@ export class PostBatch {
       if (this.#responses.length > 0) this.#whole.respond(`[${this.#responses.join(",")}]`);
       else this.#whole.dismiss();
     } catch (error) {
-      // A defect: all of the batch is answered with it, since this exchange of it is not left open.
+      // A defect: all of the batch is answered with it, since this exchange cannot be answered any more.
       this.#whole.fail(internalError(true));
       throw error;
     }

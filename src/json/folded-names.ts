@@ -22,7 +22,7 @@ export function isOtherCase(key: string, name: string): boolean {
   return key.length === name.length && isSpelledOtherwise(key, 0, name);
 }
 
-/** Whether the part of a text that begins at `start`, as long as `name`, is another spelling of `name`, which is ASCII. */
+/** True if the text at `start` spells `name`, which is ASCII, in another case. */
 export function isSpelledOtherwise(text: string, start: number, name: string): boolean {
   let isSame = true;
   for (let index = 0; index < name.length; index++) {

@@ -122,7 +122,7 @@ export class Outline {
     return detached(decodeString(this.text, this.start(slot), this.end(slot)), this.text);
   }
 
-  /** Whether the value is this string, however it is spelled. */
+  /** True if the value is this string, in any spelling. */
   isString(slot: number, value: string): boolean {
     const start = this.start(slot);
     const isPlain = this.end(slot) - start === value.length + 2 && this.text.startsWith(value, start + 1);
@@ -134,7 +134,7 @@ export class Outline {
     return isNumberStart(this.text.charCodeAt(this.start(slot))) ? Number(this.textAt(slot)) : undefined;
   }
 
-  /** Whether no member is repeated, and none has a name that differs from one of the shape by case only. */
+  /** True if no member is repeated, and no name is mistaken by some readers for one of the shape. */
   get isUnambiguous(): boolean {
     return this.#repeated === 0 && this.#otherCases === undefined;
   }

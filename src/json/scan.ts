@@ -17,8 +17,9 @@ const SHORT_RUN = 24;
 const MAX_ELEMENTS = 1000;
 
 /**
- * Reads a JSON text (RFC 8259) once; then another one, if it is told to begin again. It accepts what `JSON.parse` accepts, builds nothing, and records the places of the members of a shape.
- * It keeps one bit for each level of nesting, does not recurse, and can be interrupted at any point.
+ * Reads a JSON text (RFC 8259) once, then another one if it is told to begin again. It accepts what `JSON.parse` accepts, builds nothing,
+ * and records the places of the members of a shape. It keeps one bit for each level of nesting, does not recurse, and can be interrupted at
+ * any point.
  */
 export class JsonScanner {
   /** The first elements of a text that is an array. */
@@ -33,11 +34,11 @@ export class JsonScanner {
   readonly #open = new Nesting();
   readonly #members = new OutlineBuilder();
   #stringStart = 0;
-  /** The next quote, backslash and control character, as far as they were searched for; the end of the step if there is none in it. */
+  #isEscaped = false;
+  // Each is the place of the next such character, or the end of the step if there is none in it; -1 before the first search of a step.
   #quoteAt = -1;
   #backslashAt = -1;
   #controlAt = -1;
-  #isEscaped = false;
 
   /** @param notesEscapes whether the places of names with a backslash are kept. */
   constructor(text: string, shape: Shape, notesEscapes = true) {

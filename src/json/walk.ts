@@ -4,14 +4,19 @@ import { Code, isWhitespace, skipWhitespace } from "./tokens.ts";
 export const STOP = -1;
 
 /**
+ * Visits one member. The name goes from `keyStart` to `keyEnd`, its quotes included.
+ *
+ * @returns the end of the value (see `skipValue`), or STOP.
+ */
+type VisitMember = (keyStart: number, keyEnd: number, valueStart: number) => number;
+
+/**
  * Walks over the members of an object, in text that was found valid.
  *
  * @param start of the object; white space before it is allowed.
- * @param visit is given where the name begins and ends, its quotes included, and where the value begins. @returns where the value ends
- *   (see `skipValue`), or STOP.
  * @returns the position of the closing brace, or of the name at which the walk was stopped.
  */
-export function walkMembers(text: string, start: number, visit: (keyStart: number, keyEnd: number, valueStart: number) => number): number {
+export function walkMembers(text: string, start: number, visit: VisitMember): number {
   let index = skipWhitespace(text, skipWhitespace(text, start) + 1);
   while (text.charCodeAt(index) === Code.quote) {
     const keyEnd = skipString(text, index);

@@ -62,7 +62,7 @@ export class SessionStore {
   }
 }
 
-/** Whether a session was not used for longer than another one. */
+/** True if `session` has been unused for longer than `other`. */
 function isUnusedLonger(session: Session, other: Session | undefined): boolean {
   return other === undefined || session.lastUsedAtMs < other.lastUsedAtMs;
 }

@@ -36,7 +36,7 @@ export function filterToolsList(body: string, isVisible: (tool: JsonObject) => b
   if (body.charAt(listSpan.start) !== "[") return emptyList(body);
   const spans = findElements(body, listSpan.start, MAX_TOOLS + 1);
   const items = spans.slice(0, MAX_TOOLS).map(({ start, end }) => ({ start, end, isKept: isKept({ start, end }) }));
-  // The sidecar itself does not list more either: nobody can call them.
+  // The sidecar does not list more either, so clients cannot call them.
   const more = spans[MAX_TOOLS];
   if (more !== undefined) items.push({ start: more.start, end: listSpan.end - 1, isKept: false });
   return applyEdits(body, removeItems(items));

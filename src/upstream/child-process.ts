@@ -99,7 +99,7 @@ export class ChildProcess {
     this.ended = this.#waitForEnd();
   }
 
-  /** What waits to be read by the child, in bytes. */
+  /** Bytes that wait for the child to read them. */
   get queuedLength(): number {
     return this.#writer.queuedLength;
   }

@@ -88,14 +88,9 @@ export class ResponseOutline {
   }
 
   #readOfResult(name: string, start: number): number | undefined {
-    if (name === "_meta") {
+    if (name === "_meta" || name === "task") {
       const read = this.#readIfObject(start);
-      this.meta = read?.members;
-      return read?.end;
-    }
-    if (name === "task") {
-      const read = this.#readIfObject(start);
-      this.task = read?.members;
+      this[name === "task" ? "task" : "meta"] = read?.members;
       return read?.end;
     }
     if (name !== "content") return undefined;
@@ -109,7 +104,6 @@ export class ResponseOutline {
     const { text } = this;
     const items: Item[] = [];
     this.content = items;
-    this.itemCount = 0;
     const stop = walkElements(text, start, (itemStart) => {
       if (this.#itemsLeft < 0 || this.#innerNamesLeft === 0) return STOP;
       this.#itemsLeft--;

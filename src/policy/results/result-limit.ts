@@ -2,7 +2,7 @@ import { ResponseOutline } from "./response-outline.ts";
 import { textItem } from "./result-budget.ts";
 import { shortenError } from "./shortened-error.ts";
 import { shortenCallResult } from "./shortened-result.ts";
-import { isTaskResult, shortenTaskResult } from "./shortened-task.ts";
+import { shortenTaskResult } from "./shortened-task.ts";
 import { openError, openResult, readFlag, type TooLong } from "./too-long.ts";
 import { withMarks } from "./truncation-marks.ts";
 
@@ -45,12 +45,12 @@ function shorten(tooLong: TooLong): string {
 }
 
 function writeShort(tooLong: TooLong): string | undefined {
-  const { text, outline } = tooLong;
+  const { outline } = tooLong;
   if (isErrorResponse(outline)) return shortenError(tooLong);
   // Members that were not read could say that it is an error.
   if (!outline.isResultComplete) return undefined;
   if (isCallResult(outline)) return shortenCallResult(tooLong);
-  return isTaskResult(text, outline) ? shortenTaskResult(tooLong) : undefined;
+  return shortenTaskResult(tooLong);
 }
 
 /** Says that something is missing, and how much. */

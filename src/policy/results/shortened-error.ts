@@ -1,6 +1,6 @@
 import { bytesOf, isStringValue } from "./response-outline.ts";
 import { cutJsonString } from "./text-cut.ts";
-import { hasCode, openError, type TooLong } from "./too-long.ts";
+import { keptCode, openError, type TooLong } from "./too-long.ts";
 import { marksBytes, withMarks } from "./truncation-marks.ts";
 
 const ENVELOPE_NAMES: ReadonlySet<string> = new Set(["jsonrpc", "id", "error"]);
@@ -19,7 +19,7 @@ export function shortenError(tooLong: TooLong): string | undefined {
   const kept = isWhole ? text.slice(inner.start, inner.end) : cutJsonString(text, message, roomBytes);
   const hasOnlyKept =
     outline.isComplete &&
-    hasCode(tooLong) &&
+    keptCode(tooLong) !== undefined &&
     outline.envelope.keys().every((name) => ENVELOPE_NAMES.has(name)) &&
     outline.error?.keys().every((name) => name === "code" || name === "message") === true;
   // It was too long by white space only.

@@ -1,5 +1,5 @@
 import { KeptMembers } from "./kept-members.ts";
-import { type Member, memberText, type ResponseOutline } from "./response-outline.ts";
+import { type Member, memberText } from "./response-outline.ts";
 import { openResult, type TooLong } from "./too-long.ts";
 import { MARK_NAMES, marksBytes, withMarks } from "./truncation-marks.ts";
 
@@ -8,13 +8,11 @@ const END_BYTES = '"task":{},"_meta":{}}}'.length;
 /** What a client needs to come back for the result. */
 const NEEDED: ReadonlySet<string> = new Set(["taskId", "status", "createdAt", "lastUpdatedAt", "ttl", "pollInterval"]);
 
-/** Whether it is a CreateTaskResult (MCP 2025-11-25, basic/utilities/tasks). */
-export function isTaskResult(text: string, { result }: ResponseOutline): boolean {
-  const task = result?.get("task");
-  return task !== undefined && text.charAt(task.start) === "{";
-}
-
-/** @returns undefined where there is no room for what a client needs of the task. */
+/**
+ * A CreateTaskResult (MCP 2025-11-25, basic/utilities/tasks) in fewer bytes.
+ *
+ * @returns undefined if it is none, or if there is no room for the members that a client needs of the task.
+ */
 export function shortenTaskResult(tooLong: TooLong): string | undefined {
   const { text, outline, originalBytes, maxBytes } = tooLong;
   const { result, meta, task } = outline;

@@ -1,4 +1,4 @@
-import { bytesOf, type Member, type ResponseOutline } from "./response-outline.ts";
+import { bytesOf, type ResponseOutline } from "./response-outline.ts";
 
 /** A response that is too long, and the room it may have. */
 export interface TooLong {
@@ -20,20 +20,15 @@ export function openResult({ idMember }: TooLong): string {
 }
 
 /** The response up to what follows the code of its error. */
-export function openError({ text, outline, idMember }: TooLong): string {
-  const code = outline.error?.get("code");
-  const isKept = code !== undefined && isShortCode(text, code);
-  return `{"jsonrpc":"2.0",${idMember}"error":{"code":${isKept ? text.slice(code.start, code.end) : INTERNAL_ERROR},`;
+export function openError(tooLong: TooLong): string {
+  return `{"jsonrpc":"2.0",${tooLong.idMember}"error":{"code":${keptCode(tooLong) ?? INTERNAL_ERROR},`;
 }
 
-/** Whether an error keeps the code that it had. */
-export function hasCode({ text, outline }: TooLong): boolean {
+/** The code of the error as it is spelled; undefined if it is absent or too long to be kept. */
+export function keptCode({ text, outline }: TooLong): string | undefined {
   const code = outline.error?.get("code");
-  return code !== undefined && isShortCode(text, code);
-}
-
-function isShortCode(text: string, code: Member): boolean {
-  return bytesOf(text, code, MAX_CODE_LENGTH) <= MAX_CODE_LENGTH;
+  const isKept = code !== undefined && bytesOf(text, code, MAX_CODE_LENGTH) <= MAX_CODE_LENGTH;
+  return isKept ? text.slice(code.start, code.end) : undefined;
 }
 
 /** `,"isError":true`, where the result says so or the opposite. */
