@@ -20,6 +20,8 @@ const ARRIVAL_CHECK_MS = 500;
  * the requests that their clients have sent.
  */
 const LAST_ARRIVALS_MS = 100;
+/** So many connections can wait to be accepted: the backlog of `listen`, which is Node's default. */
+const BACKLOG = 511;
 
 export interface ListenAddress {
   /** Undefined for all interfaces. */
@@ -131,13 +133,25 @@ export class HttpListener {
    */
   async stopAccepting(): Promise<void> {
     await delay(LAST_ARRIVALS_MS);
-    // In a busy process the timer is late: what has come meanwhile is accepted in the turn that begins with it.
-    await new Promise<void>((resolve) => setImmediate(() => setImmediate(resolve)));
+    await this.#acceptWaiting();
     this.#isClosing = true;
     // Not http's own close: it takes a connection for idle while the end of an answer is still on its way out.
     NetServer.prototype.close.call(this.#server);
     this.#closeIdleConnections();
     if (this.#openResponses.size > 0) await new Promise<void>((resolve) => (this.#onFlushed = resolve));
+  }
+
+  /** In a busy process the timer is late, and the event loop accepts one connection a turn: goes on until a turn has brought none. */
+  async #acceptWaiting(): Promise<void> {
+    let hasAccepted = true;
+    const onConnection = (): void => void (hasAccepted = true);
+    this.#server.on("connection", onConnection);
+    for (let left = BACKLOG; hasAccepted && left > 0; left--) {
+      hasAccepted = false;
+      // The second one comes behind a whole turn.
+      await new Promise<void>((resolve) => setImmediate(() => setImmediate(resolve)));
+    }
+    this.#server.off("connection", onConnection);
   }
 
   /** Ends all connections. */

@@ -179,7 +179,7 @@ describe("drain", () => {
     await using sidecar = await Sidecar.start();
     // Stopped, it finds all of this at once: as much as on a machine that was busy with something else for a moment.
     sidecar.process.kill("SIGSTOP");
-    const connections = await Promise.all(Array.from({ length: 20 }, () => RawConnection.open(sidecar.origin)));
+    const connections = await Promise.all(Array.from({ length: 400 }, () => RawConnection.open(sidecar.origin)));
     await Promise.all(connections.map((connection) => connection.write(postBytes(INITIALIZE))));
     sidecar.process.kill("SIGTERM");
     sidecar.process.kill("SIGCONT");
