@@ -1,0 +1,24 @@
+import { describe, expect, it } from "vitest";
+import { ALL_OPTIONS } from "../../src/config/describe.ts";
+import { loadConfig, readCommandLine } from "../../src/config/load.ts";
+import { codeSpans, readDocument, tableBehind } from "../support/markdown.ts";
+
+const MIGRATION = readDocument("docs/MIGRATION.md");
+
+describe("docs/MIGRATION.md", () => {
+  it.each(["supergateway", "mcp-proxy"])("replaces options of %s by command lines that the program accepts", (peer) => {
+    const cells = tableBehind(MIGRATION, `| ${peer} | here |`).map(([, here = "", note = ""]) => `${here} ${note}`);
+    const commandLines = codeSpans({ ...MIGRATION, prose: cells.join("\n") }).filter((span) => span.startsWith("--") && span !== "--");
+    expect(commandLines.length).toBeGreaterThan(5);
+    for (const commandLine of commandLines) {
+      const { problems, unknownVariables } = loadConfig(readCommandLine([...commandLine.split(" "), "--", "server"]), {});
+      expect({ commandLine, problems, unknownVariables }).toEqual({ commandLine, problems: [], unknownVariables: [] });
+    }
+  });
+
+  it("names only variables that exist", () => {
+    const known = new Set<string>(ALL_OPTIONS.map(({ variable }) => variable));
+    const named = MIGRATION.text.match(/CLAW_MCP_STDIO_[A-Z]\w*/g) ?? [];
+    expect(named.filter((variable) => !known.has(variable))).toEqual([]);
+  });
+});
