@@ -8,10 +8,10 @@ import { describeError } from "./errors.ts";
 import { ExitCode } from "./exit-code.ts";
 import { Secrets } from "./observability/redact.ts";
 
-const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as { version: string };
-
-/** As `engines` of package.json has it. */
-const OLDEST_NODE = 26;
+const { version, engines } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as {
+  version: string;
+  engines: { node: string };
+};
 
 /** The first word of the command line; any other belongs to `serve`. */
 const COMMANDS: ReadonlyMap<string, (argv: readonly string[]) => Promise<number>> = new Map([
@@ -34,13 +34,19 @@ process.on("SIGUSR1", () => undefined);
 process.exitCode = await main(process.argv.slice(2));
 
 async function main(argv: readonly string[]): Promise<number> {
-  if (Number.parseInt(process.versions.node, 10) < OLDEST_NODE) {
-    process.stderr.write(`claw-mcp-stdio needs Node ${OLDEST_NODE} or newer; this is ${process.version}\n`);
+  if (!isSupportedNode(process.versions.node)) {
+    process.stderr.write(`claw-mcp-stdio needs Node ${engines.node}; this is ${process.versions.node}\n`);
     return 1;
   }
   const [first = "", ...rest] = argv;
   const command = COMMANDS.get(first);
   return command === undefined ? runServe(argv) : command(rest);
+}
+
+/** The range in `engines` of package.json. Older versions lack `worker.cpuUsage()`, which the argument check needs for its limits. */
+function isSupportedNode(nodeVersion: string): boolean {
+  const [major = 0, minor = 0] = nodeVersion.split(".").map(Number);
+  return major === 22 ? minor >= 19 : major === 24 ? minor >= 6 : major > 24;
 }
 
 async function runServe(argv: readonly string[]): Promise<number> {

@@ -32,7 +32,7 @@ export class Secrets {
     }
     // The longest first, so that a secret that contains another one is masked whole.
     const longestFirst = [...this.#texts].toSorted((a, b) => b.length - a.length);
-    this.#pattern = longestFirst.length === 0 ? undefined : new RegExp(longestFirst.map((text) => RegExp.escape(text)).join("|"), "g");
+    this.#pattern = longestFirst.length === 0 ? undefined : new RegExp(longestFirst.map(escapePattern).join("|"), "g");
   }
 
   /** Masks them, wherever they occur in a text, also where they are quoted in JSON or in a URL. */
@@ -61,6 +61,11 @@ function spellings(secret: string): string[] {
   const quoted = quote(secret);
   const inAscii = quoted.replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
   return [secret, quoted, quote(quoted), inAscii, quote(inAscii), encodeURIComponent(secret.toWellFormed())];
+}
+
+/** A pattern that matches only the text itself. Node 22 does not have `RegExp.escape`. */
+function escapePattern(text: string): string {
+  return text.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
 }
 
 function quote(text: string): string {

@@ -5,6 +5,11 @@ import { text } from "node:stream/consumers";
 import { describe, expect, it } from "vitest";
 import { MAIN, runMain } from "../support/sidecar.ts";
 
+const PACKAGE = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
+  readonly version: string;
+  readonly engines: { readonly node: string };
+};
+
 /** What pods rely on, with the defaults here, as the help shows it. */
 const POD_OPTIONS = [
   "  CLAW_MCP_STDIO_COMMAND\n",
@@ -46,6 +51,12 @@ async function problems(args: readonly string[], env: Readonly<Record<string, st
   return lines.map((line) => line.replace(/^ {2}- /, ""));
 }
 
+/** Runs `--version` in a process that states another version of Node than its own. */
+function runOnNode(nodeVersion: string): ReturnType<typeof runMain> {
+  const source = `Object.defineProperty(process, "versions", { value: { node: "${nodeVersion}" } })`;
+  return runMain(["--version"], { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(source)}` });
+}
+
 describe("command line", () => {
   it.each(["--help", "-h"])("%s shows every option in its group, with its variable and default", async (flag) => {
     const { code, stdout, stderr } = await runMain([flag]);
@@ -77,8 +88,17 @@ describe("command line", () => {
   });
 
   it("--version shows the version of the package", async () => {
-    const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string };
-    expect(await runMain(["--version"])).toEqual({ code: 0, stdout: `${version}\n`, stderr: "" });
+    expect(await runMain(["--version"])).toEqual({ code: 0, stdout: `${PACKAGE.version}\n`, stderr: "" });
+  });
+
+  it.each(["20.19.5", "22.18.0", "23.11.1", "24.5.0"])("Node %s is refused", async (nodeVersion) => {
+    const { code, stdout, stderr } = await runOnNode(nodeVersion);
+    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+    expect(stderr).toBe(`claw-mcp-stdio needs Node ${PACKAGE.engines.node}; this is ${nodeVersion}\n`);
+  });
+
+  it.each(["22.19.0", "24.6.0", "25.0.0", "26.10.0"])("Node %s is accepted", async (nodeVersion) => {
+    expect(await runOnNode(nodeVersion)).toMatchObject({ code: 0, stderr: "" });
   });
 
   describe("--check-config", () => {

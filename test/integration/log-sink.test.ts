@@ -112,7 +112,7 @@ describe("a log sink", () => {
     // oxlint-disable-next-line no-control-regex -- colours
     const plain = lines.map((text) => text.replaceAll(/\u001B\[\d+m/g, ""));
     for (const end of ['stopping {"signal":"SIGINT"}', 'mcp server ended {"kind":"stopped",']) {
-      const line = new RegExp(String.raw`^\[\d\d:\d\d:\d\d\.\d{3}\] INFO: ${RegExp.escape(end)}`);
+      const line = new RegExp(String.raw`^\[\d\d:\d\d:\d\d\.\d{3}\] INFO: ${end.replace("{", String.raw`\{`)}`);
       expect(plain).toContainEqual(expect.stringMatching(line));
     }
     expect(plain.filter((text) => text.startsWith("{"))).toEqual([]);

@@ -5,6 +5,7 @@ import { crash } from "../support/crash.ts";
 import { Gate } from "../support/gate.ts";
 import { send } from "../support/http-client.ts";
 import { readSeen, waitForHanging, waitForSeen } from "../support/in-flight.ts";
+import { OwnedResources } from "../support/owned-resources.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 /** A sidecar whose server has crashed and is being started again, until the gate opens; and a consumer with a session from before. */
@@ -15,7 +16,7 @@ interface Outage extends AsyncDisposable {
 }
 
 async function startOutage(...flags: readonly string[]): Promise<Outage> {
-  await using stack = new AsyncDisposableStack();
+  await using stack = new OwnedResources();
   const gate = stack.use(await Gate.create());
   await gate.open();
   const sidecar = stack.use(await Sidecar.start({ mode: "gated", env: gate.env, flags: ["--restart-backoff-ms", "1", ...flags] }));
@@ -25,7 +26,7 @@ async function startOutage(...flags: readonly string[]): Promise<Outage> {
   await crash(sidecar);
   await sidecar.waitForLog("mcp server started", (line) => line["generation"] === 2);
   const owned = stack.move();
-  return { sidecar, consumer, gate, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  return { sidecar, consumer, gate, [Symbol.asyncDispose]: () => owned[Symbol.asyncDispose]() };
 }
 
 function texts(count: number): readonly string[] {

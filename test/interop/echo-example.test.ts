@@ -1,6 +1,7 @@
 import type { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { McpError } from "@modelcontextprotocol/sdk/types.js";
 import { describe, expect, it } from "vitest";
+import { OwnedResources } from "../support/owned-resources.ts";
 import { DirectClient, SdkClient } from "../support/sdk-client.ts";
 import { EXAMPLE, Sidecar } from "../support/sidecar.ts";
 
@@ -21,11 +22,11 @@ const WAYS: readonly { readonly way: string; readonly connect: () => Promise<Con
   {
     way: "behind the sidecar",
     async connect() {
-      await using stack = new AsyncDisposableStack();
+      await using stack = new OwnedResources();
       const sidecar = stack.use(await Sidecar.start({ command: COMMAND }));
       const client = stack.use(await SdkClient.connect(sidecar.url));
       const owned = stack.move();
-      return { client, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+      return { client, [Symbol.asyncDispose]: () => owned[Symbol.asyncDispose]() };
     },
   },
 ];

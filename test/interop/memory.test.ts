@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { crash } from "../support/crash.ts";
+import { OwnedResources } from "../support/owned-resources.ts";
 import { MEMORY } from "../support/real-servers.ts";
 import { SdkClient } from "../support/sdk-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
@@ -17,13 +18,13 @@ interface Memory extends AsyncDisposable {
 }
 
 async function startMemory(): Promise<Memory> {
-  await using stack = new AsyncDisposableStack();
+  await using stack = new OwnedResources();
   const graphPath = stack.use(await TempDir.create()).file("graph.jsonl");
   const env = { MEMORY_FILE_PATH: graphPath };
   const sidecar = stack.use(await Sidecar.start({ command: MEMORY, env, flags: ["--restart-backoff-ms", "1"] }));
   const client = stack.use(await SdkClient.connect(sidecar.url));
   const owned = stack.move();
-  return { sidecar, client, graphPath, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  return { sidecar, client, graphPath, [Symbol.asyncDispose]: () => owned[Symbol.asyncDispose]() };
 }
 
 async function structured(client: SdkClient, name: string, args: Record<string, unknown> = {}): Promise<unknown> {

@@ -2,7 +2,7 @@ import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
 import { readdir } from "node:fs/promises";
-import { delimiter } from "node:path";
+import { delimiter, dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -13,8 +13,8 @@ import { TempDir } from "../support/temp-dir.ts";
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 /** Dependencies may have to come from the registry: a limit that only a hang reaches. */
 const INSTALL_TIMEOUT_MS = 120_000;
-/** The program's `#!` line asks for `node`: it gets the one of the project, as its users are told to have. */
-const ENV = { ...process.env, PATH: [`${ROOT}node_modules/.bin`, process.env["PATH"]].join(delimiter) };
+/** The program's `#!` line asks for `node`: it gets the version that runs this test. */
+const ENV = { ...process.env, PATH: [dirname(process.execPath), process.env["PATH"]].join(delimiter) };
 
 async function npm(cwd: string, ...args: string[]): Promise<string> {
   const { stdout } = await promisify(execFile)("npm", args, { cwd, env: ENV, timeout: INSTALL_TIMEOUT_MS });

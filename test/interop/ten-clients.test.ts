@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { CONFORMANCE_SERVER } from "../support/conformance.ts";
 import { CuttingProxy } from "../support/cutting-proxy.ts";
+import { OwnedResources } from "../support/owned-resources.ts";
 import { groupEnd } from "../support/process-end.ts";
 import type { Answer } from "../support/sdk-client-questions.ts";
 import { InteropClient, type Sdk } from "../support/sdk-clients.ts";
@@ -110,7 +111,7 @@ describe("ten clients of both kinds at once", () => {
 
   it("get the same where some of their connections are cut in the middle", async () => {
     await using sidecar = await Sidecar.start({ command: CONFORMANCE_SERVER });
-    await using stack = new AsyncDisposableStack();
+    await using stack = new OwnedResources();
     const proxies = new Map<Participant, CuttingProxy>();
     for (const participant of PARTICIPANTS) proxies.set(participant, stack.use(await CuttingProxy.start(sidecar.origin)));
     const clients = await connectAll((participant) => proxies.get(participant)?.url ?? "");

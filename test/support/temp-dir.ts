@@ -1,21 +1,17 @@
-import { mkdtempDisposable, realpath } from "node:fs/promises";
+import { mkdtemp, realpath, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 /** An empty directory of one test. Use with `await using`: it is removed with all that is in it. */
 export class TempDir implements AsyncDisposable {
-  readonly #directory: AsyncDisposable & { readonly path: string };
+  readonly path: string;
 
-  private constructor(directory: AsyncDisposable & { readonly path: string }) {
-    this.#directory = directory;
+  private constructor(path: string) {
+    this.path = path;
   }
 
   static async create(): Promise<TempDir> {
-    return new TempDir(await mkdtempDisposable(join(await realpath(tmpdir()), "claw-mcp-stdio-test-")));
-  }
-
-  get path(): string {
-    return this.#directory.path;
+    return new TempDir(await mkdtemp(join(await realpath(tmpdir()), "claw-mcp-stdio-test-")));
   }
 
   file(name: string): string {
@@ -23,6 +19,6 @@ export class TempDir implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#directory[Symbol.asyncDispose]();
+    await rm(this.path, { recursive: true, force: true });
   }
 }

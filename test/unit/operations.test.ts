@@ -92,7 +92,7 @@ describe("docs/OPERATIONS.md", () => {
     const rows = tableBehind(OPERATIONS, "What to look for");
     expect(rows.length).toBeGreaterThan(10);
     for (const [message = "", level = ""] of rows) {
-      const text = RegExp.escape(message.slice(1, -1));
+      const text = message.slice(1, -1).replaceAll(/\W/g, String.raw`\$&`);
       const pattern = new RegExp(`\\.${level}\\((?:(?!\\);)[\\s\\S])*?"${text}"`);
       expect(
         sources.some((source) => pattern.test(source)),

@@ -1,0 +1,29 @@
+type Resource = AsyncDisposable | Disposable;
+
+/** Disposes of several resources in the reverse order of `use`. Node 22 does not have `AsyncDisposableStack`. */
+export class OwnedResources implements AsyncDisposable {
+  #resources: Resource[] = [];
+
+  use<T extends Resource>(resource: T): T {
+    this.#resources.push(resource);
+    return resource;
+  }
+
+  /** @returns a new owner of all resources. This one owns none from now on. */
+  move(): OwnedResources {
+    const owner = new OwnedResources();
+    owner.#resources = this.#resources;
+    this.#resources = [];
+    return owner;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const last = this.#resources.pop();
+    if (last === undefined) return;
+    try {
+      await (Symbol.asyncDispose in last ? last[Symbol.asyncDispose]() : last[Symbol.dispose]());
+    } finally {
+      await this[Symbol.asyncDispose]();
+    }
+  }
+}
