@@ -22,6 +22,7 @@ interface Job {
   readonly permissions?: Readonly<Record<string, string>>;
   readonly uses?: string;
   readonly "timeout-minutes"?: number;
+  readonly strategy?: { readonly matrix: Readonly<Record<string, unknown>> };
   readonly steps?: readonly Step[];
 }
 
@@ -86,6 +87,20 @@ describe("the release", () => {
       ["check", "test"],
     ]);
     expect(read("test.yml").jobs["test"]?.steps?.map(({ run }) => run)).toContain(".ci/run");
+  });
+
+  it("is tested on the older versions of Node that the package accepts", () => {
+    const { devDependencies, engines } = JSON.parse(readFileSync(new URL("package.json", ROOT), "utf8")) as {
+      devDependencies: Readonly<Record<string, string>>;
+      engines: { node: string };
+    };
+    const [, oldest = "unknown"] = /^\^(22\.\d+)\.0 /.exec(engines.node) ?? [];
+    expect(devDependencies["@types/node"]).toMatch(new RegExp(`^${oldest}\\.`));
+    expect(readFileSync(new URL("test/nodes.ts", ROOT), "utf8")).toContain(`"${oldest}.0"`);
+
+    const { strategy, steps } = read("test.yml").jobs["nodes"] ?? {};
+    expect(strategy?.matrix).toEqual({ node: [22, 24] });
+    expect(steps?.at(-1)).toEqual({ run: 'npm run test:nodes -- "$NODE_UNDER_TEST"', env: { NODE_UNDER_TEST: "${{ matrix.node }}" } });
   });
 
   it("takes a tag only if it is the version of the package, and the changelog has an entry for it", async () => {

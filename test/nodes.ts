@@ -1,0 +1,32 @@
+// Runs the integration and interop tests on the versions of Node that `engines` allows besides the one of development: `npm run test:nodes`.
+// A number chooses a version, a path chooses test files: `npm run test:nodes -- 22 test/integration/crash.test.ts`.
+import { execFileSync, spawnSync } from "node:child_process";
+import { delimiter, dirname } from "node:path";
+
+/** The oldest version of Node 22 that `engines` allows, and the newest one of Node 24. */
+const VERSIONS = ["22.19.0", "24.21.0"];
+
+const args = process.argv.slice(2);
+const chosen = args.filter((arg) => /^\d/.test(arg)).map((arg) => VERSIONS.find((version) => version.startsWith(`${arg}.`)) ?? arg);
+const filters = args.filter((arg) => !/^\d/.test(arg));
+const summary = (chosen.length === 0 ? VERSIONS : chosen).map((version) => {
+  const node = install(version);
+  const isPassed = isPassedOn(node);
+  if (!isPassed) process.exitCode = 1;
+  return `Node ${execFileSync(node, ["--version"], { encoding: "utf8" }).trim()}: ${isPassed ? "passed" : "FAILED"}`;
+});
+console.log(summary.join("\n"));
+
+/** Has npm keep the package `node` of this version in its cache. @returns the path of the executable */
+function install(version: string): string {
+  return execFileSync("npm", ["exec", "--yes", `--package=node@${version}`, "--", "node", "--print", "process.execPath"], {
+    encoding: "utf8",
+    stdio: ["ignore", "pipe", "inherit"],
+  }).trim();
+}
+
+function isPassedOn(node: string): boolean {
+  const env = { ...process.env, PATH: [dirname(node), process.env["PATH"]].join(delimiter) };
+  const vitest = ["node_modules/vitest/vitest.mjs", "run", "--project", "integration", "--project", "interop"];
+  return spawnSync(node, [...vitest, ...filters], { stdio: "inherit", env }).status === 0;
+}
