@@ -1,14 +1,11 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { SidecarError } from "../errors.ts";
 import type { Principal } from "../mux/session.ts";
-import type { Route } from "./mcp-route.ts";
 import { refuse } from "./refuse.ts";
+import type { PrincipalRoute, Route } from "./route.ts";
 
 /** Who a request with this `Authorization` header is from; undefined where it has no valid token. */
 export type Identify = (authorization: string | undefined) => Principal | undefined;
-
-/** A route that is told who asks; undefined where no token is asked for. */
-export type PrincipalRoute = (request: IncomingMessage, response: ServerResponse, principal: Principal | undefined) => void;
 
 /** Keeps everybody from a route who does not have a token. @param identify undefined where none is configured: everybody may. */
 export function createTokenGuard(identify: Identify | undefined): (route: PrincipalRoute) => Route {

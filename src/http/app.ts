@@ -3,13 +3,14 @@ import type { IncomingMessage, RequestListener, ServerResponse } from "node:http
 import type { Defects } from "../defects.ts";
 import { SidecarError } from "../errors.ts";
 import { ROUTES } from "../routes.ts";
-import { createTokenGuard, type Identify, type PrincipalRoute } from "./access-guard.ts";
+import { createTokenGuard, type Identify } from "./access-guard.ts";
 import { createCrossOriginCheck, createCrossOriginGuard, type CrossOriginOptions } from "./cross-origin.ts";
 import { createHealthRoutes, type HealthOptions } from "./health-routes.ts";
 import { sendDefect, sendError } from "./json-response.ts";
 import type { LegacySsePairs } from "./legacy-sse-pairs.ts";
 import { createLegacySseRoutes } from "./legacy-sse-routes.ts";
-import { createMcpRoute, type McpRouteOptions, type Route } from "./mcp-route.ts";
+import { createMcpRoute, type McpRouteOptions } from "./mcp-route.ts";
+import type { PrincipalRoute, Route } from "./route.ts";
 import { createStatusRoute, type StatusOptions } from "./status-route.ts";
 
 export interface AppOptions extends McpRouteOptions, HealthOptions, StatusOptions, CrossOriginOptions {

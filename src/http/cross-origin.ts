@@ -1,9 +1,9 @@
 import cors from "cors";
 import type { IncomingMessage } from "node:http";
 import { SidecarError } from "../errors.ts";
-import type { Route } from "./mcp-route.ts";
 import { type AllowedOrigins, createHostCheck, createOriginCheck, type HostCheckOptions, targetAuthority } from "./origin-guard.ts";
 import { discardBody, refuse } from "./refuse.ts";
+import type { Route } from "./route.ts";
 
 export interface CrossOriginOptions extends HostCheckOptions {
   readonly allowedOrigins: AllowedOrigins;

@@ -5,15 +5,15 @@ import { idTextOf, type Message } from "../jsonrpc/message.ts";
 import { shuttingDown } from "../mux/failures.ts";
 import type { Principal } from "../mux/session.ts";
 import { ROUTES } from "../routes.ts";
-import { type PrincipalRoute, refuseUnauthorized } from "./access-guard.ts";
+import { refuseUnauthorized } from "./access-guard.ts";
 import { sendAccepted, sendError, sendProblem } from "./json-response.ts";
 import type { LegacySsePair } from "./legacy-sse-pair.ts";
 import type { LegacySsePairs } from "./legacy-sse-pairs.ts";
 import type { McpRouteOptions } from "./mcp-route.ts";
-import type { Post } from "./post-route.ts";
 import { type MessageReceiver, readMessages } from "./read-messages.ts";
 import { carryRequest } from "./carry-request.ts";
 import { refuse } from "./refuse.ts";
+import type { Post, PrincipalRoute } from "./route.ts";
 
 export interface LegacySseRoutesOptions extends McpRouteOptions {
   readonly pairs: LegacySsePairs;

@@ -1,29 +1,17 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Defects } from "../defects.ts";
 import { SidecarError } from "../errors.ts";
 import { shuttingDown } from "../mux/failures.ts";
-import type { Lanes } from "../mux/lanes.ts";
-import type { SessionStore } from "../mux/session-store.ts";
 import type { Principal } from "../mux/session.ts";
-import type { PrincipalRoute } from "./access-guard.ts";
 import { openGetStream } from "./event-streams.ts";
 import { sendError } from "./json-response.ts";
-import { createPostRoute } from "./post-route.ts";
+import { createPostRoute, type PostRouteOptions } from "./post-route.ts";
 import { refuse } from "./refuse.ts";
+import type { PrincipalRoute } from "./route.ts";
 import { findSession, refuseSession } from "./session-header.ts";
-import type { SseConnections } from "./sse-connection.ts";
 
-export interface McpRouteOptions {
-  readonly lanes: Lanes;
-  readonly sessions: SessionStore;
-  readonly connections: SseConnections;
-  readonly maxBodyBytes: number;
-  readonly defects: Defects;
+export interface McpRouteOptions extends PostRouteOptions {
   readonly isDraining: () => boolean;
-  readonly nowMs: () => number;
 }
-
-export type Route = (request: IncomingMessage, response: ServerResponse) => void;
 
 /** The endpoint of MCP Streamable HTTP (MCP 2025-11-25, basic/transports). */
 export function createMcpRoute(options: McpRouteOptions): PrincipalRoute {

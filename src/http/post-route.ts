@@ -1,31 +1,35 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Defects } from "../defects.ts";
 import { SidecarError } from "../errors.ts";
 import { BATCH_REFUSED } from "../jsonrpc/client-message.ts";
 import { hasBatches } from "../jsonrpc/protocol-versions.ts";
 import { idTextOf, type Message, type NotificationMessage, type RequestMessage, type ResponseMessage } from "../jsonrpc/message.ts";
-import type { Principal, Session } from "../mux/session.ts";
+import type { Lanes } from "../mux/lanes.ts";
+import type { SessionStore } from "../mux/session-store.ts";
+import type { Session } from "../mux/session.ts";
 import { refuseUnauthorized } from "./access-guard.ts";
 import { acceptsEventStream, acceptsJson } from "./content-negotiation.ts";
 import { type OpenStream, openRequestStream } from "./event-streams.ts";
 import { sendAccepted, sendError, sendProblem } from "./json-response.ts";
-import type { McpRouteOptions } from "./mcp-route.ts";
 import { PostBatch } from "./post-batch.ts";
 import { PostExchange } from "./post-exchange.ts";
 import { carryRequest } from "./carry-request.ts";
 import { type MessageReceiver, needsNoSession, readMessages } from "./read-messages.ts";
 import { refuse } from "./refuse.ts";
+import type { Post } from "./route.ts";
 import { findSession, refuseSession } from "./session-header.ts";
+import type { SseConnections } from "./sse-connection.ts";
 
-/** A POST while it is handled: where its answer goes, and what its time limits count from. */
-export interface Post {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
-  readonly principal: Principal | undefined;
-  readonly acceptedAtMs: number;
+export interface PostRouteOptions {
+  readonly lanes: Lanes;
+  readonly sessions: SessionStore;
+  readonly connections: SseConnections;
+  readonly maxBodyBytes: number;
+  readonly defects: Defects;
+  readonly nowMs: () => number;
 }
 
 /** POST on the endpoint: one message of a client, or a batch of them. */
-export function createPostRoute(options: Omit<McpRouteOptions, "isDraining">) {
+export function createPostRoute(options: PostRouteOptions) {
   const { lanes, sessions, connections, defects, nowMs } = options;
   const receiver: MessageReceiver = {
     refuseLong: refuseWithoutSession,

@@ -6,9 +6,9 @@ import { checkClientBatch, checkClientMessage } from "../jsonrpc/client-message.
 import { LONG_TEXT_LENGTH, type Message, readInSteps, type Reading, readText } from "../jsonrpc/message.ts";
 import { runInSteps } from "../step-queue.ts";
 import { sendDefect, sendProblem } from "./json-response.ts";
-import type { Post } from "./post-route.ts";
 import { type BodyReader, readBody } from "./read-body.ts";
 import { refuse } from "./refuse.ts";
+import type { Post } from "./route.ts";
 
 export interface ReadMessagesOptions {
   readonly maxBodyBytes: number;

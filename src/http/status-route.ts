@@ -5,8 +5,8 @@ import type { SessionStore } from "../mux/session-store.ts";
 import { ROUTES } from "../routes.ts";
 import { describeReadiness, type HealthOptions } from "./health-routes.ts";
 import { sendJson } from "./json-response.ts";
-import type { Route } from "./mcp-route.ts";
 import { discardBody, refuse } from "./refuse.ts";
+import type { Route } from "./route.ts";
 import type { SseConnections } from "./sse-connection.ts";
 
 export interface StatusOptions extends HealthOptions {

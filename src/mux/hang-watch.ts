@@ -2,20 +2,13 @@ import type { Call } from "./call.ts";
 import type { CallTable } from "./call-table.ts";
 import type { Dispatch } from "./dispatch.ts";
 import { shorten } from "./failures.ts";
+import type { LaneLimits } from "./lane-limits.ts";
 import type { Upstream } from "./upstream.ts";
-
-export interface HangLimits {
-  readonly requestTimeoutMs: number;
-  /** How often an idle server is sent a `ping`; undefined for never. */
-  readonly pingIntervalMs: number | undefined;
-  /** After so many timeouts in a row without a word of it the server counts as hung. */
-  readonly hungTimeouts: number;
-}
 
 export interface HangWatchOptions {
   readonly dispatch: Dispatch;
   readonly upstream: Upstream;
-  readonly limits: HangLimits;
+  readonly limits: Pick<LaneLimits, "requestTimeoutMs" | "pingIntervalMs" | "hungTimeouts">;
   /** Whether the server waits for a client, and so may be silent for long. */
   readonly isWaitingForClient: () => boolean;
 }

@@ -1,7 +1,5 @@
-import type { HangLimits } from "./hang-watch.ts";
-
 /** The bounds of everything that waits in a lane. */
-export interface LaneLimits extends HangLimits {
+export interface LaneLimits {
   /** A request's time, from acceptance to answer; progress, and questions of the server to the client, renew it. */
   readonly requestTimeoutMs: number;
   /** How long a request waits for a server that is starting or restarting, or has too much to do. */
@@ -18,6 +16,10 @@ export interface LaneLimits extends HangLimits {
   readonly maxQueuedBytes: number;
   /** Only named in an error; the line decoder enforces it. */
   readonly maxLineBytes: number;
+  /** How often an idle server is sent a `ping`; undefined for never. */
+  readonly pingIntervalMs: number | undefined;
+  /** A server that is silent during this many timeouts in a row counts as hung. */
+  readonly hungTimeouts: number;
 }
 
 /** How many times its time a request may take in all, however often that is renewed. */
