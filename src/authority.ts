@@ -5,6 +5,14 @@ export interface Authority {
   readonly port: number | undefined;
 }
 
+/** An address to listen on. */
+export interface ListenAddress {
+  /** Undefined for all interfaces. */
+  readonly host: string | undefined;
+  /** 0 for any free port. */
+  readonly port: number;
+}
+
 const MAX_PORT = 65_535;
 /** ASCII only, as browsers send it: what `URL` would make of other characters may be a name that somebody allowed. */
 const HOST_AND_PORT = String.raw`(?<host>\[[\da-f:.]+\]|[\w.-]+)(?::(?<port>\d{1,5}))?`;

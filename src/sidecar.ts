@@ -21,10 +21,10 @@ import { type Log, withFields } from "./observability/log.ts";
 import type { Secrets } from "./observability/redact.ts";
 import { createPrivateLane } from "./private-lane.ts";
 import { STOP_GRACES } from "./upstream/child-process.ts";
-import { type Handshake, INITIALIZED_NOTIFICATION, initializeRequest } from "./upstream/handshake.ts";
+import { INITIALIZED_NOTIFICATION, initializeRequest } from "./upstream/handshake.ts";
+import type { UpstreamHandshake, UpstreamStatus } from "./upstream/port.ts";
 import { RestartPolicy } from "./upstream/restart-policy.ts";
-import type { SupervisorFailure, SupervisorStatus } from "./upstream/status.ts";
-import { Supervisor, type SupervisorOptions } from "./upstream/supervisor.ts";
+import { Supervisor, type SupervisorFailure, type SupervisorOptions } from "./upstream/supervisor.ts";
 
 /** How long the answers that are only given at the end of the drain may take to be read. */
 const FLUSH_TIMEOUT_MS = 1000;
@@ -46,7 +46,7 @@ export interface Sidecar {
   /** What is listened on, as `host:port`. */
   readonly address: string;
   /** Settles when the shared MCP server is ready for the first time, if ever. */
-  readonly firstReady: Promise<Handshake>;
+  readonly firstReady: Promise<UpstreamHandshake>;
   /**
    * Asks the shared MCP server, once it is ready, for its tools.
    *
@@ -130,7 +130,7 @@ export async function startSidecar({ config, environment, descriptor, secrets, v
     lanes.kill();
   });
   let isDraining = false;
-  const status = (): SupervisorStatus => {
+  const status = (): UpstreamStatus => {
     const current = supervisor.status();
     // What is asked of it now would wait: the discovery client of a pod has 5 s for its list.
     return current.state === "ready" && shared.lane.tools.areAwaited ? { ...current, state: "starting" } : current;

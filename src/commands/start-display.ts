@@ -5,7 +5,7 @@ import type { Logger } from "../observability/logger.ts";
 import { maskedPlainText } from "../observability/plain-text.ts";
 import type { Redact } from "../observability/redact.ts";
 import type { Sidecar } from "../sidecar.ts";
-import type { Handshake } from "../upstream/handshake.ts";
+import type { UpstreamHandshake } from "../upstream/port.ts";
 import { bannerText } from "./banner.ts";
 import { columnsOf, ProgressLine, type Terminal } from "./terminal.ts";
 
@@ -63,7 +63,7 @@ export class StartDisplay {
   }
 
   /** To be called once, when the server is ready: asks for its tools, which holds up nobody, and shows the banner. */
-  async showReady({ address, toolNames }: Pick<Sidecar, "address" | "toolNames">, { resultText }: Handshake): Promise<void> {
+  async showReady({ address, toolNames }: Pick<Sidecar, "address" | "toolNames">, { resultText }: UpstreamHandshake): Promise<void> {
     if (this.#isOver) return;
     const { config, log, version } = this.#options;
     const names = await toolNames(TOOLS_TIMEOUT_MS);

@@ -1,4 +1,5 @@
-import { parseAuthority, parseOrigin } from "../authority.ts";
+import { type ListenAddress, parseAuthority, parseOrigin } from "../authority.ts";
+import type { ToolNumber } from "../policy/tool-states.ts";
 import { isSamePath, RESERVED_PATHS } from "../routes.ts";
 
 /** What the text of an option may be, and what it means. */
@@ -20,13 +21,6 @@ export function shownValue(text: string, { kind, isSecret }: { readonly kind: Va
   if (reason !== undefined) return `${NOT_SHOWN}: ${reason}`;
   // In front of an @ may be the password of a URL.
   return isSecret || text.includes("@") ? NOT_SHOWN : JSON.stringify(text);
-}
-
-export interface ListenAddress {
-  /** Undefined for all interfaces. */
-  readonly host: string | undefined;
-  /** 0 for any free port. */
-  readonly port: number;
 }
 
 const MAX_PORT = 65_535;
@@ -174,12 +168,6 @@ export const toolNames: ValueKind<readonly string[]> = {
     return names !== undefined && names.filter((name) => /[*?]/.test(name)).length <= MAX_PATTERNS ? names : undefined;
   },
 };
-
-/** A number for the tools whose names match. */
-export interface ToolNumber {
-  readonly pattern: string;
-  readonly value: number;
-}
 
 export function toolNumbers(max: number): ValueKind<readonly ToolNumber[]> {
   const number = wholeNumber(max);

@@ -1,6 +1,6 @@
 import { type Request, type Response, Router } from "express";
 import type { IncomingMessage } from "node:http";
-import type { UpstreamStatus } from "../mux/upstream.ts";
+import type { UpstreamStatus } from "../upstream/port.ts";
 import { ROUTES } from "../routes.ts";
 
 export interface HealthOptions {

@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type RequestListener, type Server, 
 import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
+import type { ListenAddress } from "../authority.ts";
 import type { Counters } from "../counters.ts";
 import type { Defects } from "../defects.ts";
 import type { Log } from "../observability/log.ts";
@@ -22,12 +23,6 @@ const ARRIVAL_CHECK_MS = 500;
 const LAST_ARRIVALS_MS = 100;
 /** So many connections can wait to be accepted: the backlog of `listen`, which is Node's default. */
 const BACKLOG = 511;
-
-export interface ListenAddress {
-  /** Undefined for all interfaces. */
-  readonly host: string | undefined;
-  readonly port: number;
-}
 
 export interface ListenerOptions {
   readonly headersTimeoutMs: number;

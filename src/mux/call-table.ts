@@ -8,7 +8,7 @@ import type { CallVerdict } from "./call-terms.ts";
 import { requestTimedOut, shorten } from "./failures.ts";
 import type { Retries } from "./retries.ts";
 import type { Turns } from "./turns.ts";
-import type { Upstream } from "./upstream.ts";
+import type { Upstream } from "../upstream/port.ts";
 
 export interface CallTableOptions {
   readonly upstream: Upstream;

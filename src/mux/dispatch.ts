@@ -18,7 +18,7 @@ import { OwnExchange } from "./own-exchange.ts";
 import type { Retries } from "./retries.ts";
 import type { Session } from "./session.ts";
 import { Turns } from "./turns.ts";
-import type { Upstream } from "./upstream.ts";
+import type { Upstream } from "../upstream/port.ts";
 import { VainWaits } from "./vain-waits.ts";
 
 export interface DispatchOptions {

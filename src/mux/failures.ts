@@ -1,6 +1,6 @@
 import { SidecarError } from "../errors.ts";
 import { type Effect, effectOf } from "./retry-safety.ts";
-import type { UpstreamExit, UpstreamStatus } from "./upstream.ts";
+import type { UpstreamExit, UpstreamStatus } from "../upstream/port.ts";
 
 const MAX_SHOWN_LENGTH = 100;
 /** A client may end its session long before it is idle for so long that it is ended. */

@@ -3,7 +3,7 @@ import type { CallTable } from "./call-table.ts";
 import type { Dispatch } from "./dispatch.ts";
 import { shorten } from "./failures.ts";
 import type { LaneLimits } from "./lane-limits.ts";
-import type { Upstream } from "./upstream.ts";
+import type { Upstream } from "../upstream/port.ts";
 
 export interface HangWatchOptions {
   readonly dispatch: Dispatch;

@@ -6,7 +6,7 @@ import type { Dispatch } from "./dispatch.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Held } from "./fair-queue.ts";
 import type { LaneRules } from "./lane-rules.ts";
-import type { UpstreamHandshake } from "./upstream.ts";
+import type { UpstreamHandshake } from "../upstream/port.ts";
 
 export interface InitializeRequestsOptions {
   readonly dispatch: Dispatch;

@@ -4,7 +4,7 @@ import { isJsonObject, type JsonObject, type RequestMessage, Slot } from "../jso
 import { negotiateProtocolVersion } from "../jsonrpc/protocol-versions.ts";
 import type { InitializeAnswer } from "./lane-rules.ts";
 import { readCapabilities } from "./offer.ts";
-import type { UpstreamHandshake } from "./upstream.ts";
+import type { UpstreamHandshake } from "../upstream/port.ts";
 
 /**
  * Answers a client's `initialize` from a shared server's handshake with the sidecar. All of the server's result is passed on as it came,

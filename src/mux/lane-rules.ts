@@ -4,7 +4,7 @@ import type { Dispatch } from "./dispatch.ts";
 import type { DropLog } from "./drop-log.ts";
 import type { Offer } from "./offer.ts";
 import type { Session } from "./session.ts";
-import type { UpstreamHandshake } from "./upstream.ts";
+import type { UpstreamHandshake } from "../upstream/port.ts";
 
 /** What a lane lets its rules do. */
 export interface LaneAccess {

@@ -33,7 +33,7 @@ import type { Session, SessionLane } from "./session.ts";
 import { ServerTools, type ToolWatcher } from "./server-tools.ts";
 import { SessionOffers } from "./session-offers.ts";
 import { TaskTokens } from "./task-tokens.ts";
-import type { Upstream, UpstreamExit, UpstreamHandshake, UpstreamListener } from "./upstream.ts";
+import type { Upstream, UpstreamExit, UpstreamHandshake, UpstreamListener } from "../upstream/port.ts";
 
 export interface LaneOptions {
   readonly upstream: Upstream;

@@ -14,7 +14,7 @@ import type { Session } from "./session.ts";
 import { SessionState } from "./session-state.ts";
 import type { SessionStreams } from "./session-streams.ts";
 import { TOO_MANY_SUBSCRIPTIONS } from "./subscriptions.ts";
-import type { UpstreamHandshake } from "./upstream.ts";
+import type { UpstreamHandshake } from "../upstream/port.ts";
 
 /** What a server may have asked its client at the same time. */
 const MAX_FORWARDED_REQUESTS = 1024;

@@ -8,7 +8,7 @@ import { readCapabilities } from "./offer.ts";
 import { MAX_OWN_RESULT_BYTES } from "./own-exchange.ts";
 import type { ReadOnlyTools } from "./read-only-tools.ts";
 import { ToolListing } from "./tool-listing.ts";
-import type { Upstream, UpstreamHandshake } from "./upstream.ts";
+import type { Upstream, UpstreamHandshake } from "../upstream/port.ts";
 
 /** The port to who has to know a server's tools before any request of a client reaches it. */
 export interface ToolWatcher {

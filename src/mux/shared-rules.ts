@@ -11,7 +11,7 @@ import { RecentOwners } from "./recent-owners.ts";
 import { answerPing, refuseRequest } from "./refused-requests.ts";
 import type { Session } from "./session.ts";
 import { MAX_SUBSCRIPTIONS_PER_SESSION, Subscriptions, TOO_MANY_SUBSCRIPTIONS } from "./subscriptions.ts";
-import type { UpstreamHandshake } from "./upstream.ts";
+import type { UpstreamHandshake } from "../upstream/port.ts";
 
 /** Notifications that a shared server must not hear as one of its clients sent them: they are the sidecar's to send, or mean nothing. */
 const NOT_CARRIED_NOTIFICATIONS: ReadonlySet<string> = new Set([

@@ -5,7 +5,7 @@ import { overloaded, toolsNotListed, upstreamFailed, upstreamNotReady } from "./
 import type { Retries } from "./retries.ts";
 import type { Effect } from "./retry-safety.ts";
 import type { Turns } from "./turns.ts";
-import type { Upstream } from "./upstream.ts";
+import type { Upstream } from "../upstream/port.ts";
 
 export interface VainWaitsOptions {
   readonly upstream: Upstream;

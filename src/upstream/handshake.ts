@@ -1,5 +1,6 @@
 import { type Message, type RequestMessage, type ResponseMessage, Slot } from "../jsonrpc/message.ts";
 import { NEWEST_LEGACY_PROTOCOL_VERSION } from "../jsonrpc/protocol-versions.ts";
+import type { UpstreamHandshake } from "./port.ts";
 
 /** In UTF-16 units. The result is kept, and sent to each client. */
 const MAX_RESULT_LENGTH = 1024 * 1024;
@@ -11,14 +12,6 @@ export const INITIALIZE_ID = 0;
 export interface ClientInfo {
   readonly name: string;
   readonly version: string;
-}
-
-/** What the MCP server said of itself. */
-export interface Handshake {
-  readonly generation: number;
-  /** The text of its `InitializeResult`, byte for byte. */
-  readonly resultText: string;
-  readonly protocolVersion: string;
 }
 
 /** The sidecar's own `initialize`: no client capabilities, since a shared server could not tell whose they are. */
@@ -68,7 +61,7 @@ function isEcho(message: Message): message is RequestMessage {
  * @param message with secrets masked.
  * @throws HandshakeError with a message for the operator when it is an echo, a JSON-RPC error or no InitializeResult.
  */
-export function readHandshake(message: RequestMessage | ResponseMessage, generation: number): Handshake {
+export function readHandshake(message: RequestMessage | ResponseMessage, generation: number): UpstreamHandshake {
   if (message.kind === "request") throw refused("it sends back what it is sent: the command is not an MCP server");
   const { outline, isError } = message;
   if (isError) {

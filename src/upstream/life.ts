@@ -2,19 +2,13 @@ import type { Counters, ExitKind } from "../counters.ts";
 import { Defects } from "../defects.ts";
 import { describeError } from "../errors.ts";
 import { JsonRpcErrorCode } from "../jsonrpc/error-codes.ts";
-import {
-  LONG_TEXT_LENGTH,
-  type Message,
-  type OverlongLine,
-  readMessage,
-  type RequestMessage,
-  type ResponseMessage,
-} from "../jsonrpc/message.ts";
+import { LONG_TEXT_LENGTH, type Message, readMessage, type RequestMessage, type ResponseMessage } from "../jsonrpc/message.ts";
 import { outgoing, type Outgoing } from "../jsonrpc/outgoing.ts";
 import type { Log } from "../observability/log.ts";
 import type { Redact, Secrets } from "../observability/redact.ts";
 import { ChildProcess, type ChildCommand, type ChildExit, type ChildLimits } from "./child-process.ts";
-import { type Handshake, HandshakeError, type HandshakeScript, isInitializeResponse, readHandshake } from "./handshake.ts";
+import { HandshakeError, type HandshakeScript, isInitializeResponse, readHandshake } from "./handshake.ts";
+import type { UpstreamHandshake, UpstreamListener } from "./port.ts";
 import type { RunEnd } from "./run-end.ts";
 import { StderrLog } from "./stderr-log.ts";
 import { StdoutNoise } from "./stdout-noise.ts";
@@ -32,18 +26,13 @@ export interface LifeOptions {
   readonly nowMs: () => number;
 }
 
-export interface LifeListener {
-  onMessage(message: Message): void;
-  /** It has answered `initialize` with an error. */
-  onRefused(response: ResponseMessage): void;
-  onOverlongLine(line: OverlongLine): void;
-}
+export type LifeListener = Pick<UpstreamListener, "onMessage" | "onRefused" | "onOverlongLine">;
 
 /** One generation of the MCP server: the process, its handshake, and its output as messages. */
 export class Life {
   readonly generation: number;
   /** Rejects when the server refuses, exits first, or takes longer than `readyTimeoutMs`; the caller then stops this life. */
-  readonly handshake: Promise<Handshake>;
+  readonly handshake: Promise<UpstreamHandshake>;
   /** Settles when nothing more can be carried: it has exited, or was abandoned and is being stopped. Never rejects. */
   readonly lost: Promise<ChildExit>;
   readonly #child: ChildProcess;
@@ -147,9 +136,9 @@ export class Life {
     this.#child.kill();
   }
 
-  async #shakeHands(options: LifeOptions): Promise<Handshake> {
+  async #shakeHands(options: LifeOptions): Promise<UpstreamHandshake> {
     const { handshake: script, readyTimeoutMs, generation, secrets } = options;
-    const answered = new Promise<Handshake>((resolve, reject) => {
+    const answered = new Promise<UpstreamHandshake>((resolve, reject) => {
       this.#onInitializeResponse = (response) => {
         this.#onInitializeResponse = undefined;
         const shown = response.kind === "response" && response.isError ? masked(response, secrets.redactJson) : response;

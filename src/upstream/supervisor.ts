@@ -1,47 +1,38 @@
 import { setTimeout as delay } from "node:timers/promises";
 import pRetry from "p-retry";
 import { describeError } from "../errors.ts";
-import type { Message, OverlongLine, ResponseMessage } from "../jsonrpc/message.ts";
 import type { Outgoing } from "../jsonrpc/outgoing.ts";
 import type { Log, LogFields } from "../observability/log.ts";
 import type { ChildExit } from "./child-process.ts";
-import { type Handshake, HandshakeError } from "./handshake.ts";
+import { HandshakeError } from "./handshake.ts";
 import { Life, type LifeOptions } from "./life.ts";
+import type { Upstream, UpstreamExit, UpstreamHandshake, UpstreamListener, UpstreamStatus } from "./port.ts";
 import type { RestartPolicy } from "./restart-policy.ts";
 import { describeExit, isCommandUnusable } from "./run-end.ts";
-import type { LastExit, SupervisorFailure, SupervisorState, SupervisorStatus } from "./status.ts";
-
-export interface SupervisorListener {
-  /** A new generation has finished its handshake. */
-  onReady(handshake: Handshake): void;
-  /** Also called before `onReady`, for whatever a server says early. */
-  onMessage(message: Message): void;
-  /** A generation has answered `initialize` with an error; it is ended, and started again. */
-  onRefused(response: ResponseMessage): void;
-  onOverlongLine(line: OverlongLine): void;
-  /**
-   * The generation is gone, after all its output was delivered. Called once for each, also for one that never got ready; `status()` tells
-   * by then whether the server counts as failed.
-   */
-  onLost(exit: LastExit, unwritten: readonly Outgoing[]): void;
-}
 
 export interface SupervisorOptions extends Omit<LifeOptions, "generation"> {
   readonly restartPolicy: RestartPolicy;
 }
 
+/** Why a supervisor gave up. */
+export type SupervisorFailure =
+  /** The very first start found no program to run. */
+  | { readonly kind: "command-unusable"; readonly spawnErrorCode: string }
+  /** RESTART_LIMIT is reached. */
+  | { readonly kind: "restart-limit"; readonly restarts: number };
+
 /** Keeps one MCP server process alive: start, handshake, run; after any exit, pause and start again. */
-export class Supervisor {
+export class Supervisor implements Upstream {
   readonly #options: SupervisorOptions;
   readonly #log: Log;
   readonly #stopping = new AbortController();
-  readonly #firstReady = Promise.withResolvers<Handshake>();
-  #listener: SupervisorListener | undefined;
+  readonly #firstReady = Promise.withResolvers<UpstreamHandshake>();
+  #listener: UpstreamListener | undefined;
   #life: Life | undefined;
   #loop: Promise<SupervisorFailure | undefined> | undefined;
-  #state: SupervisorState = "starting";
+  #state: UpstreamStatus["state"] = "starting";
   #generation = 0;
-  #lastExit: LastExit | undefined;
+  #lastExit: UpstreamExit | undefined;
   #pauseMs = 0;
   #nextRetryAt: Date | undefined;
   #failure: SupervisorFailure | undefined;
@@ -56,18 +47,18 @@ export class Supervisor {
    *
    * @returns what made it give up, or undefined once it was stopped. Rejects only by a defect.
    */
-  run(listener: SupervisorListener): Promise<SupervisorFailure | undefined> {
+  run(listener: UpstreamListener): Promise<SupervisorFailure | undefined> {
     this.#listener = listener;
     this.#loop = this.#supervise();
     return this.#loop;
   }
 
   /** Settles when a generation is ready for the first time, if ever. */
-  get firstReady(): Promise<Handshake> {
+  get firstReady(): Promise<UpstreamHandshake> {
     return this.#firstReady.promise;
   }
 
-  status(): SupervisorStatus {
+  status(): UpstreamStatus {
     return {
       state: this.#state,
       generation: this.#generation,
@@ -149,7 +140,7 @@ export class Supervisor {
   }
 
   /** Spawn and handshake. */
-  async #startLife(): Promise<{ readonly life: Life; readonly handshake: Handshake }> {
+  async #startLife(): Promise<{ readonly life: Life; readonly handshake: UpstreamHandshake }> {
     this.#generation++;
     this.#nextRetryAt = undefined;
     if (this.#state !== "failed") this.#setState("starting");
@@ -165,12 +156,12 @@ export class Supervisor {
     }
   }
 
-  #events(): SupervisorListener {
+  #events(): UpstreamListener {
     if (this.#listener === undefined) throw new Error("the supervisor has no listener");
     return this.#listener;
   }
 
-  #becomeReady({ pid: childPid, generation }: Life, handshake: Handshake): void {
+  #becomeReady({ pid: childPid, generation }: Life, handshake: UpstreamHandshake): void {
     if (this.#state === "failed") this.#log.info({ childPid, generation }, "mcp server has recovered");
     this.#setState("ready");
     this.#log.info({ childPid, generation, state: this.#state }, "mcp server ready");
@@ -182,25 +173,27 @@ export class Supervisor {
     const { generation, pid: childPid, stderrTail } = life;
     if (this.#lastExit?.generation === generation) return;
     const { kind, reason } = life.stopCause ?? describeExit(exit, awaited);
-    const lastExit: LastExit = { ...exit, generation, kind, reason: this.#options.secrets.redact(reason), at: new Date(), stderrTail };
+    const { exitCode, signal } = exit;
+    const at = new Date();
+    const lastExit: UpstreamExit = { exitCode, signal, generation, kind, reason: this.#options.secrets.redact(reason), at, stderrTail };
     this.#lastExit = lastExit;
     this.#options.counters.countExit(kind);
-    const fields = { childPid, generation, kind, exitCode: exit.exitCode, signal: exit.signal, reason: lastExit.reason };
+    const fields = { childPid, generation, kind, exitCode, signal, reason: lastExit.reason };
     const isStopping = this.#stopping.signal.aborted;
     if (isStopping) this.#log.info(fields, "mcp server ended");
-    else this.#decide(lastExit, runMs, fields);
+    else this.#decide(exit, stderrTail, runMs, fields);
     this.#listener?.onLost(lastExit, life.takeUnwritten());
   }
 
   /** Whether there will be another generation, and when. */
-  #decide(lastExit: LastExit, runMs: number, fields: LogFields): void {
+  #decide(exit: ChildExit, stderrTail: readonly string[], runMs: number, fields: LogFields): void {
     const { nowMs, restartPolicy } = this.#options;
     const { pauseMs, crashLoop } = restartPolicy.afterEnd(runMs, nowMs());
-    const withTail = { ...fields, stderrTail: lastExit.stderrTail };
+    const withTail = { ...fields, stderrTail };
     if (crashLoop === "none") this.#log.warn(withTail, "mcp server exited");
     else this.#log.info(fields, "mcp server exited");
-    if (this.#generation === 1 && isCommandUnusable(lastExit)) {
-      this.#failure = { kind: "command-unusable", spawnErrorCode: lastExit.spawnErrorCode ?? "UNKNOWN" };
+    if (this.#generation === 1 && isCommandUnusable(exit)) {
+      this.#failure = { kind: "command-unusable", spawnErrorCode: exit.spawnErrorCode ?? "UNKNOWN" };
     } else if (pauseMs === undefined) {
       const restarts = this.#generation - 1;
       this.#failure = { kind: "restart-limit", restarts };
@@ -226,7 +219,7 @@ export class Supervisor {
     await delay(pauseMs, undefined, { signal: this.#stopping.signal });
   }
 
-  #setState(state: SupervisorState): void {
+  #setState(state: UpstreamStatus["state"]): void {
     if (this.#state === "stopping" && state !== "failed") return;
     this.#state = state;
   }

@@ -2,7 +2,7 @@ import { Secrets } from "../../src/observability/redact.ts";
 import { Counters } from "../../src/counters.ts";
 import { INITIALIZED_NOTIFICATION, initializeRequest } from "../../src/upstream/handshake.ts";
 import { RestartPolicy } from "../../src/upstream/restart-policy.ts";
-import type { LastExit } from "../../src/upstream/status.ts";
+import type { UpstreamExit } from "../../src/upstream/port.ts";
 import { Supervisor } from "../../src/upstream/supervisor.ts";
 import type { Outgoing } from "../../src/jsonrpc/outgoing.ts";
 import { RecordedLog } from "./recorded-log.ts";
@@ -11,7 +11,7 @@ import { RecordedLog } from "./recorded-log.ts";
 export class Supervised implements AsyncDisposable {
   readonly counters = new Counters();
   readonly log = new RecordedLog();
-  readonly exits: LastExit[] = [];
+  readonly exits: UpstreamExit[] = [];
   /** The texts of all messages, and what a generation had not been sent when it was lost. */
   readonly messages: string[] = [];
   readonly unwritten: Outgoing[] = [];
@@ -19,7 +19,7 @@ export class Supervised implements AsyncDisposable {
   readonly #ended: Promise<unknown>;
   #ready = Promise.withResolvers<void>();
 
-  constructor(command: string, args: readonly string[], restartPauseMs: number, onExit: (exit: LastExit) => void = () => undefined) {
+  constructor(command: string, args: readonly string[], restartPauseMs: number, onExit: (exit: UpstreamExit) => void = () => undefined) {
     this.supervisor = new Supervisor({
       command: { command, args, env: { PATH: process.env["PATH"] ?? "" }, cwd: undefined },
       limits: { maxLineBytes: 1_000_000, stdinGraceMs: 1000, termGraceMs: 2000 },

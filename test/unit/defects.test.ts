@@ -1,8 +1,7 @@
 import { expect, it } from "vitest";
 import { Counters } from "../../src/counters.ts";
 import { Defects } from "../../src/defects.ts";
-import { guardListener } from "../../src/mux/guarded-listener.ts";
-import type { UpstreamListener } from "../../src/mux/upstream.ts";
+import { type DefectListener, guardListener } from "../../src/mux/guarded-listener.ts";
 import { RecordedLog } from "../support/recorded-log.ts";
 import { answerOfServer, LaneBench, requestOfClient } from "./support/lane-bench.ts";
 
@@ -27,7 +26,7 @@ it("a guard survives a recovery that fails as well", () => {
 
 it("a listener that cannot handle what a server says has the server started again", () => {
   let failures = 0;
-  const listener: UpstreamListener = {
+  const listener: DefectListener = {
     onReady: fail,
     onMessage: fail,
     onRefused: fail,

@@ -6,7 +6,7 @@ import type { ExitKind } from "../../src/counters.ts";
 import type { DriftKind } from "../../src/descriptor/drift.ts";
 import { ERROR_CATALOG } from "../../src/errors.ts";
 import { ExitCode } from "../../src/exit-code.ts";
-import type { UpstreamStatus } from "../../src/mux/upstream.ts";
+import type { UpstreamStatus } from "../../src/upstream/port.ts";
 import { LOG_FIELDS } from "../../src/observability/log.ts";
 import { readDocument, ROOT, tableBehind } from "../support/markdown.ts";
 

@@ -11,7 +11,7 @@ import {
   upstreamFailed,
   upstreamNotReady,
 } from "../../../src/mux/failures.ts";
-import type { UpstreamExit, UpstreamStatus } from "../../../src/mux/upstream.ts";
+import type { UpstreamExit, UpstreamStatus } from "../../../src/upstream/port.ts";
 
 const NOT_SENT = "The request was not sent to it; it is safe to retry.";
 const READS = "The request had been sent, but only reads; it is safe to retry.";

@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { readMessage, type RequestMessage } from "../../../src/jsonrpc/message.ts";
 import { answerInitialize } from "../../../src/mux/initialize.ts";
-import type { UpstreamHandshake } from "../../../src/mux/upstream.ts";
+import type { UpstreamHandshake } from "../../../src/upstream/port.ts";
 import { idText, inAnyOrder, keyText, memberText, objectText, otherMembers, stringText } from "../../support/json-text.ts";
 
 function initialize(protocolVersion: unknown): RequestMessage {

@@ -1,5 +1,5 @@
 import type { Outgoing } from "../../../src/jsonrpc/outgoing.ts";
-import type { Upstream, UpstreamStatus } from "../../../src/mux/upstream.ts";
+import type { Upstream, UpstreamStatus } from "../../../src/upstream/port.ts";
 
 /** The server's side of a lane: keeps the lines that a server would have read, and takes nothing while none runs. */
 export class RecordedUpstream implements Upstream {

@@ -2,7 +2,7 @@ import type { ExitKind } from "../counters.ts";
 import type { Message, OverlongLine, ResponseMessage } from "../jsonrpc/message.ts";
 import type { Outgoing } from "../jsonrpc/outgoing.ts";
 
-/** The port to the MCP server's side. The supervisor satisfies it; `sidecar.ts` joins the two. */
+/** The port to the MCP server's side. The supervisor satisfies it; `sidecar.ts` joins it with a lane. */
 export interface Upstream {
   /** Bytes that wait for the server to read them. */
   readonly queuedLength: number;
@@ -16,12 +16,13 @@ export interface Upstream {
 }
 
 export interface UpstreamStatus {
-  /** `failed` while it ends again and again, or cannot be started at all. */
+  /** `failed` in a crash loop, also during further attempts, and after the supervisor gave up. */
   readonly state: "starting" | "ready" | "backing-off" | "stopping" | "failed";
   readonly generation: number;
   readonly pid: number | undefined;
   readonly restarts: number;
   readonly lastExit: UpstreamExit | undefined;
+  /** When the next start is due; undefined while a generation runs. */
   readonly nextRetryAt: Date | undefined;
 }
 
@@ -37,26 +38,26 @@ export interface UpstreamExit {
   readonly stderrTail: readonly string[];
 }
 
-/** What a server said of itself in its handshake. */
+/** The server's description of itself in its handshake. */
 export interface UpstreamHandshake {
   readonly generation: number;
-  /** The JSON text of its `InitializeResult`. */
+  /** The JSON text of its `InitializeResult`, byte for byte. */
   readonly resultText: string;
   readonly protocolVersion: string;
 }
 
-/** What the lane is told by its upstream. */
+/** The side that receives what a server says. */
 export interface UpstreamListener {
+  /** A new generation has finished its handshake. */
   onReady(handshake: UpstreamHandshake): void;
   /** The server has answered `initialize` with an error. It will be started again. */
   onRefused(response: ResponseMessage): void;
+  /** Also called before `onReady`, for early messages. */
   onMessage(message: Message): void;
   onOverlongLine(line: OverlongLine): void;
   /**
-   * The generation is gone and all it said was delivered. `unwritten` lines never reached it. Where `status()` says `failed` by now, it has
-   * ended so often that what waits need not wait; it is still tried, rarely, and `onReady` ends this.
+   * The generation is gone and all its output was delivered. Called once for each, also for one that never got ready. `unwritten` lines
+   * never reached it. If `status()` says `failed` by now, requests need not wait; the server is still tried, rarely, and `onReady` ends this.
    */
   onLost(exit: UpstreamExit, unwritten: readonly Outgoing[]): void;
-  /** The loss could not be handled: all requests that are open fail. */
-  onDefect(): void;
 }
