@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { type Environment, type FlagTypes, isDirectory, readCommandLine } from "../config/load.ts";
 import { MAX_MS } from "../config/option.ts";
 import { OPTIONS } from "../config/options.ts";
-import { anyText, shownValue, type ValueKind, wholeNumber } from "../config/value-kinds.ts";
+import { anyText, describeInvalid, problemText, type ValueKind, wholeNumber } from "../config/value-kinds.ts";
 
 /** Where the tools come from. */
 type ToolSource =
@@ -47,7 +47,7 @@ const FLAG_TYPES = {
 const DEFAULT_TIMEOUT_MS = 60_000;
 
 const httpUrl: ValueKind<URL> = {
-  allowed: `an http: or https: URL without credentials; a token is taken from ${OPTIONS.authToken.variable}`,
+  expected: `an http: or https: URL without credentials; a token is taken from ${OPTIONS.authToken.variable}`,
   parse: (text) => {
     const url = URL.canParse(text) ? new URL(text) : undefined;
     const isHttp = url?.protocol === "http:" || url?.protocol === "https:";
@@ -61,13 +61,13 @@ export function readDiscoverOptions(argv: readonly string[], environment: Enviro
   if (flags.has("help") || flags.has("h")) return { kind: "help" };
   const problems = [...flags.keys()]
     .filter((name) => !(name in FLAG_TYPES))
-    .map((name) => `--${name}: no such option; see discover --help`);
+    .map((name) => `--${name} is not an option; see discover --help`);
 
   function flag<Value>(name: keyof typeof FLAG_TYPES, kind: ValueKind<Value>, isSecret = false): Value | undefined {
     if (!flags.has(name)) return undefined;
     const text = flags.get(name) ?? "";
     const value = text === "" ? undefined : kind.parse(text);
-    if (value === undefined) problems.push(`--${name}: got ${shownValue(text, { kind, isSecret })}, allowed is ${kind.allowed}`);
+    if (value === undefined) problems.push(describeInvalid(`--${name}`, text, { kind, isSecret }));
     return value;
   }
 
@@ -75,7 +75,7 @@ export function readDiscoverOptions(argv: readonly string[], environment: Enviro
     const text = environment[name] ?? "";
     if (text === "") return undefined;
     const value = kind.parse(text);
-    if (value === undefined) problems.push(`${name}: got ${shownValue(text, { kind, isSecret })}, allowed is ${kind.allowed}`);
+    if (value === undefined) problems.push(describeInvalid(name, text, { kind, isSecret }));
     return value;
   }
 
@@ -86,21 +86,20 @@ export function readDiscoverOptions(argv: readonly string[], environment: Enviro
   const command = isCommandOnLine ? rest[0] : variable(OPTIONS.command);
   const args = (isCommandOnLine ? rest.slice(1) : variable(OPTIONS.args)) ?? [];
   if (!isUrlGiven && (command === undefined || command === "")) {
-    problems.push(
-      `COMMAND: got nothing, allowed is the executable to run, behind the options or in ${OPTIONS.command.variable}; or give --url`,
-    );
+    problems.push(`no command is given; put it after the options, set ${OPTIONS.command.variable}, or use --url`);
   }
   const service = flag("service", anyText);
   const out = flag("out", anyText);
   const check = flag("check", anyText);
-  if (flags.has("out") && flags.has("check")) problems.push("--check: writes nothing; give it or --out, not both");
+  if (flags.has("out") && flags.has("check"))
+    problems.push("--out and --check are both set; use only one of them, since --check writes nothing");
   const path = url === undefined ? variable(OPTIONS.path) : url.pathname;
   const timeoutMs = flag("timeout-ms", wholeNumber(MAX_MS)) ?? variable(OPTIONS.readyTimeoutMs) ?? DEFAULT_TIMEOUT_MS;
   const description = flag("description", anyText);
   const image = flag("image", anyText);
   const cwd = isUrlGiven ? undefined : variable(OPTIONS.cwd);
   if (cwd !== undefined && !isDirectory(cwd)) {
-    problems.push(`${OPTIONS.cwd.variable}: got ${JSON.stringify(cwd)}, allowed is an existing directory`);
+    problems.push(problemText(OPTIONS.cwd.variable, JSON.stringify(cwd), "an existing directory"));
   }
   const token = isUrlGiven ? variable(OPTIONS.authToken) : undefined;
   if (problems.length > 0) return { kind: "wrong", problems };
@@ -114,7 +113,7 @@ export function readDiscoverOptions(argv: readonly string[], environment: Enviro
       service,
       description,
       image,
-      path: path ?? OPTIONS.path.defaultText ?? "/mcp",
+      path: path ?? OPTIONS.path.defaultValue,
       timeoutMs,
       out: out ?? (service === undefined ? undefined : snapshotPath(service)),
       check,

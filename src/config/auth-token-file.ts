@@ -80,16 +80,16 @@ function parseTokens(text: string): AuthTokenFile {
     .entries()) {
     const token = line.trim();
     if (token === "" || token.startsWith("#")) continue;
-    if (bearerToken.parse(token) === undefined) return { problem: `line ${index + 1} is no token: allowed is ${bearerToken.allowed}` };
+    if (bearerToken.parse(token) === undefined) return { problem: `line ${index + 1} is not a token: expected ${bearerToken.expected}` };
     if (token.length < MIN_TOKEN_LENGTH) return { problem: `line ${index + 1} has fewer than ${MIN_TOKEN_LENGTH} characters` };
     tokens.add(token);
   }
-  return tokens.size === 0 ? { problem: "it has no token" } : { tokens: [...tokens] };
+  return tokens.size === 0 ? { problem: "it contains no token" } : { tokens: [...tokens] };
 }
 
 /** A pipe could be read only once, and would be waited for. */
 function unfit(stats: Stats): AuthTokenFile | undefined {
-  if (!stats.isFile()) return { problem: "it is no regular file" };
+  if (!stats.isFile()) return { problem: "it is not a regular file" };
   return stats.size > MAX_FILE_BYTES ? { problem: `it is larger than ${MAX_FILE_BYTES} bytes` } : undefined;
 }
 

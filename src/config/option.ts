@@ -5,7 +5,7 @@ export const VARIABLE_PREFIX = "CLAW_MCP_STDIO_";
 export const OPTION_GROUPS = ["MCP server", "HTTP", "Sessions", "Supervision", "Tool policy", "Limits", "Logs"] as const;
 
 /** One option: a flag, an environment variable, and what they may say. */
-export interface Option<Value> {
+export interface Option<Setting> {
   readonly group: (typeof OPTION_GROUPS)[number];
   /** Without the dashes; undefined where the command line has another way to say it. */
   readonly flag: string | undefined;
@@ -15,7 +15,9 @@ export interface Option<Value> {
   readonly description: string;
   /** As a person would write it; undefined where there is none. */
   readonly defaultText: string | undefined;
-  readonly kind: ValueKind<Value>;
+  /** The meaning of `defaultText`. */
+  readonly defaultValue: Setting;
+  readonly kind: ValueKind<Setting>;
   readonly isSecret: boolean;
   /** The flag alone means `on`. */
   readonly isSwitch: boolean;
@@ -28,7 +30,7 @@ export const MAX_LENGTH_BYTES = 512 * 1024 * 1024 - 1024;
 export const MIB = 1024 * 1024;
 
 interface OptionInput<Value> {
-  readonly group: Option<Value>["group"];
+  readonly group: Option<unknown>["group"];
   readonly flag: string | undefined;
   readonly name: string;
   readonly placeholder: string;
@@ -39,8 +41,14 @@ interface OptionInput<Value> {
   readonly isSwitch?: boolean;
 }
 
-export function option<Value>({ name, defaultText, isSecret = false, isSwitch = false, ...rest }: OptionInput<Value>): Option<Value> {
-  return { ...rest, variable: `${VARIABLE_PREFIX}${name}`, defaultText, isSecret, isSwitch };
+/** An option without a default is `undefined` unless it is set. */
+export function option<Value>(input: OptionInput<Value> & { readonly defaultText: string }): Option<Value>;
+export function option<Value>(input: OptionInput<Value>): Option<Value | undefined>;
+export function option<Value>(input: OptionInput<Value>): Option<Value | undefined> {
+  const { name, defaultText, kind, isSecret = false, isSwitch = false, ...rest } = input;
+  const defaultValue = defaultText === undefined ? undefined : kind.parse(defaultText);
+  if (defaultText !== undefined && defaultValue === undefined) throw new Error(`the default of ${name} is not valid`);
+  return { ...rest, variable: `${VARIABLE_PREFIX}${name}`, defaultText, defaultValue, kind, isSecret, isSwitch };
 }
 
 /** A whole number from 1 on; the unit is in the name. */

@@ -1,14 +1,13 @@
-import type { Option } from "./option.ts";
 import { HTTP_OPTIONS } from "./http-options.ts";
 import { LIMIT_OPTIONS } from "./limit-options.ts";
 import { LOG_OPTIONS } from "./log-options.ts";
+import type { Option } from "./option.ts";
 import { POLICY_OPTIONS } from "./policy-options.ts";
 import { SERVER_OPTIONS } from "./server-options.ts";
 import { SESSION_OPTIONS } from "./session-options.ts";
 import { SUPERVISION_OPTIONS } from "./supervision-options.ts";
 
-/** All options, in the order in which they are shown. `docs/CONFIGURATION.md` and `--help` are made of this. */
-export const OPTIONS = {
+const ALL = {
   ...SERVER_OPTIONS,
   ...HTTP_OPTIONS,
   ...SESSION_OPTIONS,
@@ -18,5 +17,16 @@ export const OPTIONS = {
   ...LOG_OPTIONS,
 } as const;
 
-export type OptionKey = keyof typeof OPTIONS;
-export type OptionValue<Key extends OptionKey> = (typeof OPTIONS)[Key] extends Option<infer Value> ? Value : never;
+export type OptionKey = keyof typeof ALL;
+
+/** The value of every option: as it was set, or its default. */
+export type Settings = { readonly [Key in OptionKey]: (typeof ALL)[Key] extends Option<infer Setting> ? Setting : never };
+
+/** All options, in the order in which they are shown. `docs/CONFIGURATION.md` and `--help` are made of this. */
+export const OPTIONS: { readonly [Key in OptionKey]: Option<Settings[Key]> } = ALL;
+
+/** Asks for each option in order. TypeScript cannot follow a loop over keys, so this is the one place that asserts the types. */
+export function collectSettings(read: <Key extends OptionKey>(key: Key) => Settings[Key]): Settings {
+  const keys = Object.keys(OPTIONS) as OptionKey[];
+  return Object.fromEntries(keys.map((key) => [key, read(key)])) as Settings;
+}

@@ -4,30 +4,44 @@ import { isSamePath, RESERVED_PATHS } from "../routes.ts";
 
 /** What the text of an option may be, and what it means. */
 export interface ValueKind<Value> {
-  /** Ends the sentence "allowed is …". */
-  readonly allowed: string;
-  /** The value, or undefined where the text is not allowed. */
+  /** Ends the sentence "expected …". */
+  readonly expected: string;
+  /** @returns the value, or undefined if the text is not valid. */
   parse(text: string): Value | undefined;
-  /** For values that may hold secrets: why a text is not allowed, without any of it. */
+  /** For values that may hold secrets: why a text is not valid, without any of it. */
   explain?(text: string): string;
 }
 
-const NOT_SHOWN = "a value (not shown)";
+/**
+ * The problem of a value, for the operator.
+ *
+ * @param source the flag or variable.
+ * @param shown the value as it may be shown; undefined if it may hold a secret.
+ */
+export function problemText(source: string, shown: string | undefined, expected: string, reason?: string): string {
+  const found = shown === undefined ? "is not valid (value not shown)" : `is ${shown}`;
+  return `${source} ${found}${reason === undefined ? "" : `: ${reason}`}; expected ${expected}`;
+}
 
-/** A value that is not allowed, as its problem may show it. */
-export function shownValue(text: string, { kind, isSecret }: { readonly kind: ValueKind<unknown>; readonly isSecret: boolean }): string {
-  if (text === "") return "nothing";
+/** The problem of a text that `parse` of its kind does not take. */
+export function describeInvalid(
+  source: string,
+  text: string,
+  { kind, isSecret }: { readonly kind: ValueKind<unknown>; readonly isSecret: boolean },
+): string {
+  const { expected } = kind;
+  if (text === "") return `${source} has no value; expected ${expected}`;
   const reason = kind.explain?.(text);
-  if (reason !== undefined) return `${NOT_SHOWN}: ${reason}`;
-  // In front of an @ may be the password of a URL.
-  return isSecret || text.includes("@") ? NOT_SHOWN : JSON.stringify(text);
+  // The password of a URL may stand before an @.
+  const isShown = reason === undefined && !isSecret && !text.includes("@");
+  return problemText(source, isShown ? JSON.stringify(text) : undefined, expected, reason);
 }
 
 const MAX_PORT = 65_535;
 
 export function wholeNumber(max: number, min = 1): ValueKind<number> {
   return {
-    allowed: `a whole number from ${min} to ${max}`,
+    expected: `a whole number from ${min} to ${max}`,
     parse: (text) => {
       const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
       return value >= min && value <= max ? value : undefined;
@@ -36,7 +50,7 @@ export function wholeNumber(max: number, min = 1): ValueKind<number> {
 }
 
 export function oneOf<const Word extends string>(words: readonly Word[]): ValueKind<Word> {
-  return { allowed: `one of ${words.join(", ")}`, parse: (text) => words.find((word) => word === text) };
+  return { expected: `one of ${words.join(", ")}`, parse: (text) => words.find((word) => word === text) };
 }
 
 /** What can stand on a command line: the operating system ends an argument at a NUL. */
@@ -44,17 +58,17 @@ function isArgument(value: unknown): value is string {
   return typeof value === "string" && !value.includes("\0");
 }
 
-export const anyText: ValueKind<string> = { allowed: "any text without NUL", parse: (text) => (isArgument(text) ? text : undefined) };
+export const anyText: ValueKind<string> = { expected: "any text without NUL", parse: (text) => (isArgument(text) ? text : undefined) };
 
 const portNumber = wholeNumber(MAX_PORT);
 
 export const port: ValueKind<number> = {
-  allowed: `${portNumber.allowed}, with or without a colon before it`,
+  expected: `${portNumber.expected}, with or without a colon before it`,
   parse: (text) => portNumber.parse(text.replace(/^:/, "")),
 };
 
 export const listenAddress: ValueKind<ListenAddress> = {
-  allowed: `host:port, [ipv6]:port or :port, with a port up to ${MAX_PORT}`,
+  expected: `host:port, [ipv6]:port or :port, with a port up to ${MAX_PORT}`,
   parse: (text) => {
     const match = /^(?:\[(?<v6>[\da-f:.]+)\]|(?<name>[^\s:[\]]*)):(?<port>\d{1,5})$/i.exec(text);
     const number = Number(match?.groups?.["port"]);
@@ -65,7 +79,7 @@ export const listenAddress: ValueKind<ListenAddress> = {
 };
 
 export const jsonStrings: ValueKind<readonly string[]> = {
-  allowed: 'a JSON array of strings without NUL, for example ["-y","some-mcp"]',
+  expected: 'a JSON array of strings without NUL, for example ["-y","some-mcp"]',
   parse: (text) => {
     let value: unknown;
     try {
@@ -126,23 +140,23 @@ function typeName(value: unknown): string {
 }
 
 export const endpointPath: ValueKind<string> = {
-  allowed: `a path that starts with / and has no query, other than ${RESERVED_PATHS.join(", ")}`,
+  expected: `a path that starts with / and has no query, other than ${RESERVED_PATHS.join(", ")}`,
   parse: (text) => (/^\/[\w\-./~%]*$/.test(text) && !isSamePath(text, RESERVED_PATHS) ? text : undefined),
 };
 
 /** RFC 6750 §2.1 allows less; what can stand in a header without spaces is enough here. */
 export const bearerToken: ValueKind<string> = {
-  allowed: "visible ASCII characters without spaces",
+  expected: "visible ASCII characters without spaces",
   parse: (text) => (/^[\x21-\x7e]+$/.test(text) ? text : undefined),
 };
 
 export const origins: ValueKind<"*" | readonly string[]> = {
-  allowed: "*, or scheme://host or scheme://host:port, several separated by commas, international names in punycode",
+  expected: "*, or scheme://host or scheme://host:port, several separated by commas, international names in punycode",
   parse: (text) => (text.trim() === "*" ? "*" : parseList(text, parseOrigin)),
 };
 
 export const hosts: ValueKind<readonly string[]> = {
-  allowed: "host or host:port, several separated by commas, IPv6 addresses in brackets, international names in punycode",
+  expected: "host or host:port, several separated by commas, IPv6 addresses in brackets, international names in punycode",
   parse: (text) =>
     parseList(text, (item) => {
       const authority = parseAuthority(item);
@@ -151,7 +165,7 @@ export const hosts: ValueKind<readonly string[]> = {
 };
 
 export const onOff: ValueKind<boolean> = {
-  allowed: "on or off",
+  expected: "on or off",
   parse: (text) => (text === "on" ? true : text === "off" ? false : undefined),
 };
 
@@ -162,7 +176,7 @@ const NAME_PATTERN = /^[^\s,=]+$/;
 const MAX_PATTERNS = 500;
 
 export const toolNames: ValueKind<readonly string[]> = {
-  allowed: `names of tools, several separated by commas, * for any characters and ? for one, in at most ${MAX_PATTERNS} of them`,
+  expected: `names of tools, several separated by commas, * for any characters and ? for one, in at most ${MAX_PATTERNS} of them`,
   parse: (text) => {
     const names = parseList(text, (item) => (NAME_PATTERN.test(item) ? item : undefined));
     return names !== undefined && names.filter((name) => /[*?]/.test(name)).length <= MAX_PATTERNS ? names : undefined;
@@ -172,7 +186,7 @@ export const toolNames: ValueKind<readonly string[]> = {
 export function toolNumbers(max: number): ValueKind<readonly ToolNumber[]> {
   const number = wholeNumber(max);
   return {
-    allowed: `NAME=N, several separated by commas, with * and ? in names and ${number.allowed}`,
+    expected: `NAME=N, several separated by commas, with * and ? in names and ${number.expected}`,
     parse: (text) =>
       parseList(text, (item) => {
         const [pattern = "", count = "", ...more] = item.split("=");

@@ -73,7 +73,7 @@ describe("AUTH_TOKEN_FILE", () => {
     const flags = ["--auth-token-file", directory.file("missing"), "--port", "x"];
     const { code, stdout, stderr } = await runMain([...flags, "--", "touch", marker]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
-    expect(stderr).toContain("allowed is a file with a token a line: it cannot be read (ENOENT)");
+    expect(stderr).toContain("it cannot be read (ENOENT); expected a file with one token a line");
     expect(stderr).toContain("--port: got");
     expect(existsSync(marker)).toBe(false);
   });
@@ -122,9 +122,9 @@ describe("AUTH_TOKEN_FILE", () => {
     await using sidecar = await start(directory);
     const file = directory.file("tokens");
     await truncate(file);
-    await sidecar.waitForLog(NOT_TAKEN, ({ reason }) => reason === "it has no token");
+    await sidecar.waitForLog(NOT_TAKEN, ({ reason }) => reason === "it contains no token");
     await appendFile(file, `${SECOND} ${SECOND}\n`);
-    await sidecar.waitForLog(NOT_TAKEN, ({ reason }) => String(reason).startsWith("line 1 is no token"));
+    await sidecar.waitForLog(NOT_TAKEN, ({ reason }) => String(reason).startsWith("line 1 is not a token"));
     await rm(file);
     await sidecar.waitForLog(NOT_TAKEN, ({ reason }) => reason === "it cannot be read (ENOENT)");
     expect([await isLetIn(sidecar, FIRST), await isLetIn(sidecar, SECOND)]).toEqual([true, false]);

@@ -187,7 +187,7 @@ describe("command line", () => {
 
   describe("problems", () => {
     it("are reported all at once: option, value got, what is allowed", async () => {
-      const whole = "allowed is a whole number from 1 to 2147483647";
+      const whole = "expected a whole number from 1 to 2147483647";
       expect(
         await problems(["--log-level", "loud", "--no-such-flag", "--path", "mcp"], {
           CLAW_MCP_STDIO_ARGS: '{"a":1}',
@@ -201,53 +201,53 @@ describe("command line", () => {
           CLAW_MCP_STDIO_CWD: "/no/such/directory",
         }),
       ).toEqual([
-        "--no-such-flag: no such option; see --help",
-        'CLAW_MCP_STDIO_ARGS: got a value (not shown): it is an object, not an array, allowed is a JSON array of strings without NUL, for example ["-y","some-mcp"]',
-        `CLAW_MCP_STDIO_READY_TIMEOUT_MS: got "1e3", ${whole}`,
-        'CLAW_MCP_STDIO_ADDR: got "nonsense", allowed is host:port, [ipv6]:port or :port, with a port up to 65535',
-        'CLAW_MCP_STDIO_PORT: got "65536", allowed is a whole number from 1 to 65535, with or without a colon before it',
-        '--path: got "mcp", allowed is a path that starts with / and has no query, other than /livez, /readyz, /healthz, /status',
-        `CLAW_MCP_STDIO_REQUEST_TIMEOUT_MS: got "1.5", ${whole}`,
-        `CLAW_MCP_STDIO_RESTART_BACKOFF_MS: got "-1", ${whole}`,
-        `CLAW_MCP_STDIO_RESTART_MAX_MS: got "0", ${whole}`,
-        'CLAW_MCP_STDIO_MAX_BODY_BYTES: got "1MB", allowed is a whole number from 1 to 536869888',
-        '--log-level: got "loud", allowed is one of silent, error, warn, info, debug',
-        "CLAW_MCP_STDIO_COMMAND: got nothing, allowed is the executable to run; or give the command behind the options: -- npx -y some-mcp",
-        'CLAW_MCP_STDIO_CWD: got "/no/such/directory", allowed is an existing directory',
+        "--no-such-flag is not an option; see --help",
+        'CLAW_MCP_STDIO_ARGS is not valid (value not shown): it is an object, not an array; expected a JSON array of strings without NUL, for example ["-y","some-mcp"]',
+        `CLAW_MCP_STDIO_READY_TIMEOUT_MS is "1e3"; ${whole}`,
+        'CLAW_MCP_STDIO_ADDR is "nonsense"; expected host:port, [ipv6]:port or :port, with a port up to 65535',
+        'CLAW_MCP_STDIO_PORT is "65536"; expected a whole number from 1 to 65535, with or without a colon before it',
+        '--path is "mcp"; expected a path that starts with / and has no query, other than /livez, /readyz, /healthz, /status',
+        `CLAW_MCP_STDIO_REQUEST_TIMEOUT_MS is "1.5"; ${whole}`,
+        `CLAW_MCP_STDIO_RESTART_BACKOFF_MS is "-1"; ${whole}`,
+        `CLAW_MCP_STDIO_RESTART_MAX_MS is "0"; ${whole}`,
+        'CLAW_MCP_STDIO_MAX_BODY_BYTES is "1MB"; expected a whole number from 1 to 536869888',
+        '--log-level is "loud"; expected one of silent, error, warn, info, debug',
+        "no command is given; put it after the options, as in -- npx -y some-mcp, or set CLAW_MCP_STDIO_COMMAND",
+        'CLAW_MCP_STDIO_CWD is "/no/such/directory"; expected an existing directory',
       ]);
     });
 
     it.each([
-      ["no command", [], {}, /^CLAW_MCP_STDIO_COMMAND: got nothing, allowed is the executable to run/],
-      ["an empty command", ["--", ""], {}, /^CLAW_MCP_STDIO_COMMAND: got nothing, allowed is the executable to run/],
-      ["an unknown flag", ["--no-such", "--", "node"], {}, /^--no-such: no such option; see --help$/],
-      ["an unknown short flag", ["-x", "--", "node"], {}, /^-+x: no such option; see --help$/],
-      ["a flag without its value", ["--path=", "--", "node"], {}, /^--path: got nothing, allowed is a path that starts with/],
+      ["no command", [], {}, /^no command is given; put it after the options/],
+      ["an empty command", ["--", ""], {}, /^no command is given; put it after the options/],
+      ["an unknown flag", ["--no-such", "--", "node"], {}, /^--no-such is not an option; see --help$/],
+      ["an unknown short flag", ["-x", "--", "node"], {}, /^-+x is not an option; see --help$/],
+      ["a flag without its value", ["--path=", "--", "node"], {}, /^--path has no value; expected a path that starts with/],
       [
         "arguments that are no JSON",
         ["--", "node"],
         { CLAW_MCP_STDIO_ARGS: "-y some-mcp" },
-        /^CLAW_MCP_STDIO_ARGS: got a value \(not shown\): it is not JSON \(character 1:/,
+        /^CLAW_MCP_STDIO_ARGS is not valid \(value not shown\): it is not JSON \(character 1:/,
       ],
       [
         "arguments that are no strings",
         ["--", "node"],
         { CLAW_MCP_STDIO_ARGS: "[1]" },
-        /^CLAW_MCP_STDIO_ARGS: got a value \(not shown\): element 1 is a number/,
+        /^CLAW_MCP_STDIO_ARGS is not valid \(value not shown\): element 1 is a number/,
       ],
       [
         "an argument that holds a NUL",
         ["--addr", "127.0.0.1:0"],
         { CLAW_MCP_STDIO_COMMAND: "node", CLAW_MCP_STDIO_ARGS: String.raw`["a\u0000b"]` },
-        /^CLAW_MCP_STDIO_ARGS: got /,
+        /^CLAW_MCP_STDIO_ARGS is not valid/,
       ],
-      ["a path that health needs", ["--path", "/healthz", "--", "node"], {}, /^--path: got "\/healthz"/],
-      ["a port 0", ["--port", "0", "--", "node"], {}, /^--port: got "0"/],
+      ["a path that health needs", ["--path", "/healthz", "--", "node"], {}, /^--path is "\/healthz"/],
+      ["a port 0", ["--port", "0", "--", "node"], {}, /^--port is "0"/],
       [
         "a first pause that is longer than the longest",
         ["--restart-backoff-ms", "2000", "--restart-max-ms", "1000", "--", "node"],
         {},
-        /^--restart-backoff-ms: got 2000, allowed is at most RESTART_MAX_MS \(1000\)$/,
+        /^--restart-backoff-ms \(2000\) is greater than RESTART_MAX_MS \(1000\)$/,
       ],
     ])("are exit code 2: %s", async (_what, args, env: Record<string, string>, expected) => {
       expect(await problems(args, env)).toEqual([expect.stringMatching(expected)]);

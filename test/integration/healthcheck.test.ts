@@ -81,6 +81,6 @@ describe("healthcheck", () => {
   it("exits 1, not 2, when the configuration is wrong: a HEALTHCHECK knows 0 and 1 only", async () => {
     const { code, stderr } = await runMain(["-healthcheck"], { CLAW_MCP_STDIO_ADDR: "nonsense" });
     expect(code).toBe(1);
-    expect(stderr).toContain('CLAW_MCP_STDIO_ADDR: got "nonsense", allowed is');
+    expect(stderr).toContain('CLAW_MCP_STDIO_ADDR is "nonsense"; expected');
   });
 });

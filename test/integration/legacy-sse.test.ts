@@ -42,7 +42,7 @@ describe("HTTP+SSE", () => {
   });
 
   it("is a wrong configuration where the endpoint has its path", async () => {
-    const problem = '--path: got "/sse", allowed is any path but /sse and /messages, which LEGACY_SSE has';
+    const problem = '--path is "/sse", but LEGACY_SSE needs /sse and /messages';
     const refused = await runMain(["--legacy-sse", "on", "--path", "/sse", "--", "server"]);
     expect(refused).toEqual({ code: 2, stdout: "", stderr: `claw-mcp-stdio: invalid configuration:\n  - ${problem}\n` });
   });

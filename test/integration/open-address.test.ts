@@ -34,7 +34,7 @@ describe("a sidecar without a token", () => {
     ] as const) {
       const { code, stdout, stderr } = await runMain(["--addr", "127.0.0.1:0", ...flags, "touch", marker], env);
       expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
-      expect(stderr).toContain("got on, allowed is off where neither CLAW_MCP_STDIO_AUTH_TOKEN nor CLAW_MCP_STDIO_AUTH_TOKEN_FILE is set");
+      expect(stderr).toContain("is on, but neither CLAW_MCP_STDIO_AUTH_TOKEN nor CLAW_MCP_STDIO_AUTH_TOKEN_FILE is set");
     }
     expect(existsSync(marker)).toBe(false);
   });

@@ -188,7 +188,7 @@ describe("planted secrets", () => {
     const wrong = [`--path=${ENVIRONMENT.MY_API_KEY}`, `--addr=${ENVIRONMENT.DB_PASSWORD}`, `--port=${TOKEN}`, ...flags];
     const complained = await runMain([...wrong, "--", "server"], ENVIRONMENT);
     expect(complained.code).toBe(2);
-    expect(complained.stderr).toContain('--path: got "***", allowed is');
+    expect(complained.stderr).toContain('--path is "***"; expected');
     for (const { stdout, stderr } of [shown, complained]) expect(findPlanted(`${stdout}\n${stderr}`)).toEqual([]);
   });
 

@@ -43,7 +43,7 @@ describe("the auth token", () => {
   it("is not repeated by the complaint that it cannot be one", async () => {
     const { code, stdout, stderr } = await runMain(["--", "node"], { CLAW_MCP_STDIO_AUTH_TOKEN: `${TOKEN} ${TOKEN}` });
     expect(code).toBe(2);
-    expect(stderr).toContain("CLAW_MCP_STDIO_AUTH_TOKEN: got a value (not shown), allowed is visible ASCII characters without spaces");
+    expect(stderr).toContain("CLAW_MCP_STDIO_AUTH_TOKEN is not valid (value not shown); expected visible ASCII characters without spaces");
     expect(stdout + stderr).not.toContain(TOKEN);
   });
 

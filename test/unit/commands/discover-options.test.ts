@@ -74,14 +74,14 @@ describe("the command line of discover", () => {
   it("reports everything that is wrong at once", () => {
     const environment = { CLAW_MCP_STDIO_ARGS: "-y", CLAW_MCP_STDIO_PATH: "mcp", CLAW_MCP_STDIO_CWD: "/no/such/directory" };
     expect(problems(["--no-such", "--service=", "--out", "a", "--check", "b", "--timeout-ms", "1e3"], environment)).toEqual([
-      "--no-such: no such option; see discover --help",
-      'CLAW_MCP_STDIO_ARGS: got a value (not shown): it is not JSON (character 1: [ is expected), allowed is a JSON array of strings without NUL, for example ["-y","some-mcp"]',
-      "COMMAND: got nothing, allowed is the executable to run, behind the options or in CLAW_MCP_STDIO_COMMAND; or give --url",
-      "--service: got nothing, allowed is any text without NUL",
-      "--check: writes nothing; give it or --out, not both",
-      expect.stringContaining('CLAW_MCP_STDIO_PATH: got "mcp", allowed is a path'),
-      '--timeout-ms: got "1e3", allowed is a whole number from 1 to 2147483647',
-      'CLAW_MCP_STDIO_CWD: got "/no/such/directory", allowed is an existing directory',
+      "--no-such is not an option; see discover --help",
+      'CLAW_MCP_STDIO_ARGS is not valid (value not shown): it is not JSON (character 1: [ is expected); expected a JSON array of strings without NUL, for example ["-y","some-mcp"]',
+      "no command is given; put it after the options, set CLAW_MCP_STDIO_COMMAND, or use --url",
+      "--service has no value; expected any text without NUL",
+      "--out and --check are both set; use only one of them, since --check writes nothing",
+      expect.stringContaining('CLAW_MCP_STDIO_PATH is "mcp"; expected a path'),
+      '--timeout-ms is "1e3"; expected a whole number from 1 to 2147483647',
+      'CLAW_MCP_STDIO_CWD is "/no/such/directory"; expected an existing directory',
     ]);
   });
 
@@ -90,13 +90,13 @@ describe("the command line of discover", () => {
     (url) => {
       const [problem, ...others] = problems(["--url", url]);
       expect(others).toEqual([]);
-      expect(problem).toContain("--url: got a value (not shown), allowed is an http: or https: URL without credentials");
+      expect(problem).toContain("--url is not valid (value not shown); expected an http: or https: URL without credentials");
     },
   );
 
   it("does not repeat a token that is none", () => {
     expect(problems(["--url", "http://host/"], { CLAW_MCP_STDIO_AUTH_TOKEN: "hunter 2" })).toEqual([
-      "CLAW_MCP_STDIO_AUTH_TOKEN: got a value (not shown), allowed is visible ASCII characters without spaces",
+      "CLAW_MCP_STDIO_AUTH_TOKEN is not valid (value not shown); expected visible ASCII characters without spaces",
     ]);
   });
 

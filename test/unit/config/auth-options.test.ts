@@ -6,7 +6,7 @@ import { type Environment, loadConfig, type LoadResult, readCommandLine } from "
 import { TempDir } from "../../support/temp-dir.ts";
 
 const TOKEN = "s3cret-Token.0123456789";
-const NEEDS_TOKEN = "allowed is off where neither CLAW_MCP_STDIO_AUTH_TOKEN nor CLAW_MCP_STDIO_AUTH_TOKEN_FILE is set";
+const NEEDS_TOKEN = "but neither CLAW_MCP_STDIO_AUTH_TOKEN nor CLAW_MCP_STDIO_AUTH_TOKEN_FILE is set";
 
 function load(argv: readonly string[], environment: Environment = {}, needsCommand = true): LoadResult {
   return loadConfig(readCommandLine(argv), environment, needsCommand);
@@ -22,7 +22,7 @@ async function loadFile(text: string | Buffer): Promise<LoadResult> {
   const { tokens, problem } = await rereadAuthTokenFile(path);
   expect(tokens ?? []).toEqual(result.config?.authTokens ?? []);
   expect(result.problems).toEqual(
-    problem === undefined ? [] : [`--auth-token-file: got "${path}", allowed is a file with a token a line: ${problem}`],
+    problem === undefined ? [] : [`--auth-token-file is "${path}": ${problem}; expected a file with one token a line`],
   );
   return result;
 }
@@ -46,14 +46,14 @@ describe("AUTH_TOKEN_FILE", () => {
   });
 
   it.each([
-    ["is empty", "", "it has no token"],
-    ["has comments only", "# none\n\n", "it has no token"],
+    ["is empty", "", "it contains no token"],
+    ["has comments only", "# none\n\n", "it contains no token"],
     [
       "has a line with a space in it",
       `${TOKEN}\n${TOKEN} ${TOKEN}\n`,
-      "line 2 is no token: allowed is visible ASCII characters without spaces",
+      "line 2 is not a token: expected visible ASCII characters without spaces",
     ],
-    ["is no text", Buffer.from([0, 1, 2, 255]), "line 1 is no token: allowed is visible ASCII characters without spaces"],
+    ["is no text", Buffer.from([0, 1, 2, 255]), "line 1 is not a token: expected visible ASCII characters without spaces"],
     ["has a token of 15 characters", `${TOKEN}\n0123456789abcde\n`, "line 2 has fewer than 16 characters"],
     ["is large", "x".repeat(65_537), "it is larger than 65536 bytes"],
   ])("is a problem that shows none of its text where it %s", async (_what, text, problem) => {
@@ -90,10 +90,10 @@ describe("AUTH_TOKEN_FILE", () => {
     const missing = { CLAW_MCP_STDIO_AUTH_TOKEN_FILE: directory.file("missing"), CLAW_MCP_STDIO_PORT: "x" };
     expect(load(["server"], missing).problems).toEqual([
       expect.stringContaining("CLAW_MCP_STDIO_PORT"),
-      `CLAW_MCP_STDIO_AUTH_TOKEN_FILE: got "${directory.file("missing")}", allowed is a file with a token a line: it cannot be read (ENOENT)`,
+      `CLAW_MCP_STDIO_AUTH_TOKEN_FILE is "${directory.file("missing")}": it cannot be read (ENOENT); expected a file with one token a line`,
     ]);
     const none = load(["--auth-token-file", directory.file("directory"), "server"]);
-    expect(none.problems).toEqual([expect.stringContaining("it is no regular file")]);
+    expect(none.problems).toEqual([expect.stringContaining("it is not a regular file")]);
   });
 
   it("is a problem together with AUTH_TOKEN, wherever each is given", async () => {
@@ -101,10 +101,10 @@ describe("AUTH_TOKEN_FILE", () => {
     const file = directory.file("tokens");
     await writeFile(file, TOKEN);
     expect(load(["--auth-token-file", file, "server"], { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN }).problems).toEqual([
-      "--auth-token-file: got a file, allowed is nothing where CLAW_MCP_STDIO_AUTH_TOKEN is set",
+      "CLAW_MCP_STDIO_AUTH_TOKEN and --auth-token-file are both set; use only one of them",
     ]);
     expect(load(["--auth-token", TOKEN, "server"], { CLAW_MCP_STDIO_AUTH_TOKEN_FILE: file }).problems).toEqual([
-      "CLAW_MCP_STDIO_AUTH_TOKEN_FILE: got a file, allowed is nothing where --auth-token is set",
+      "--auth-token and CLAW_MCP_STDIO_AUTH_TOKEN_FILE are both set; use only one of them",
     ]);
     expect(load(["server"], { CLAW_MCP_STDIO_AUTH_TOKEN: "", CLAW_MCP_STDIO_AUTH_TOKEN_FILE: file }).config?.authTokens).toEqual([TOKEN]);
   });
@@ -117,9 +117,9 @@ describe("AUTH_TOKEN_FILE", () => {
 
 describe("REQUIRE_AUTH", () => {
   it("is a problem where there is no token", () => {
-    expect(load(["--require-auth", "server"]).problems).toEqual([`--require-auth: got on, ${NEEDS_TOKEN}`]);
+    expect(load(["--require-auth", "server"]).problems).toEqual([`--require-auth is on, ${NEEDS_TOKEN}`]);
     expect(load(["server"], { CLAW_MCP_STDIO_REQUIRE_AUTH: "on", CLAW_MCP_STDIO_AUTH_TOKEN: "" }).problems).toEqual([
-      `CLAW_MCP_STDIO_REQUIRE_AUTH: got on, ${NEEDS_TOKEN}`,
+      `CLAW_MCP_STDIO_REQUIRE_AUTH is on, ${NEEDS_TOKEN}`,
     ]);
   });
 
@@ -140,6 +140,6 @@ describe("REQUIRE_AUTH", () => {
   });
 
   it.each(["--require-auth=yes", "--require-auth="])("is not %s", (flag) => {
-    expect(load([flag, "server"]).problems).toEqual([expect.stringMatching(/^--require-auth: got .*, allowed is on or off$/)]);
+    expect(load([flag, "server"]).problems).toEqual([expect.stringMatching(/^--require-auth .*; expected on or off$/)]);
   });
 });

@@ -2,10 +2,10 @@ import { describe, expect, it } from "vitest";
 import {
   anyText,
   bearerToken,
+  describeInvalid,
   endpointPath,
   hosts,
   jsonStrings,
-  shownValue,
   listenAddress,
   oneOf,
   origins,
@@ -47,7 +47,7 @@ describe("a whole number", () => {
   });
 
   it("says how great it may be", () => {
-    expect(kind.allowed).toBe("a whole number from 1 to 1000");
+    expect(kind.expected).toBe("a whole number from 1 to 1000");
   });
 });
 
@@ -66,7 +66,7 @@ describe("a port", () => {
   });
 
   it("says what it may be", () => {
-    expect(port.allowed).toBe("a whole number from 1 to 65535, with or without a colon before it");
+    expect(port.expected).toBe("a whole number from 1 to 65535, with or without a colon before it");
   });
 });
 
@@ -103,7 +103,7 @@ describe("a listen address", () => {
   });
 
   it("says what it may be", () => {
-    expect(listenAddress.allowed).toBe("host:port, [ipv6]:port or :port, with a port up to 65535");
+    expect(listenAddress.expected).toBe("host:port, [ipv6]:port or :port, with a port up to 65535");
   });
 });
 
@@ -143,7 +143,7 @@ describe("the problem of a list of arguments", () => {
     ['["a","b","s3\\u0000cret"]', "element 3 contains NUL"],
   ])("of %j names place and reason, without any of the text", (text, reason) => {
     expect(jsonStrings.explain?.(text)).toBe(reason);
-    expect(shownValue(text === "" ? " " : text, { kind: jsonStrings, isSecret: false })).not.toContain("s3");
+    expect(describeInvalid("ARGS", text === "" ? " " : text, { kind: jsonStrings, isSecret: false })).not.toContain("s3");
   });
 
   it("is found in a long text without delay", () => {
@@ -265,6 +265,6 @@ describe("one of several words", () => {
       "debug",
       ...Array.from({ length: 6 }, () => undefined),
     ]);
-    expect(kind.allowed).toBe("one of info, debug");
+    expect(kind.expected).toBe("one of info, debug");
   });
 });
