@@ -6,6 +6,7 @@ import { ERROR_CATALOG, type SidecarErrorCode } from "../src/errors.ts";
 import { readDocument } from "../test/support/markdown.ts";
 import { comparisonMarkdown } from "./comparison.ts";
 import { replaceSection } from "./section.ts";
+import { type RouteEntry, ROUTES } from "../src/routes.ts";
 
 /** The documents that are made of the program's own tables; a test compares them with the files. */
 export const GENERATED_DOCUMENTS: Readonly<Record<string, () => string>> = {
@@ -59,7 +60,23 @@ Flags win over environment variables; an empty variable counts as not set. All v
 sidecar's own and never reach the MCP server; every other variable does. A wrong configuration is reported whole, every problem at once,
 with exit code 2. \`claw-mcp-stdio --check-config\` prints the effective configuration with secrets masked.
 
-${sections.join("\n")}`;
+${sections.join("\n")}
+${routesMarkdown()}`;
+}
+
+function routesMarkdown(): string {
+  const rows = Object.values<RouteEntry>(ROUTES).map(({ path, methods, needsToken, enabledBy, description }) =>
+    row([`\`${path}\``, methods.join(", "), needsToken ? "yes" : "no", enabledBy ?? "–", description]),
+  );
+  return `## Paths
+
+PATH must differ from the other paths that are on. Every path also answers OPTIONS. Other methods get 405 with an \`Allow\` header, other paths 404.
+A path that needs no token is also open to every \`Host\` and \`Origin\`. The token column applies if a token is configured.
+
+${row(["path", "methods", "token", "needs", "purpose"])}
+${row(["---", "---", "---", "---", "---"])}
+${rows.join("\n")}
+`;
 }
 
 function errorsMarkdown(): string {

@@ -1,20 +1,84 @@
 import { posix } from "node:path";
 
-/** All paths besides the endpoint's own. */
-export const ROUTES = {
-  live: "/livez",
-  ready: "/readyz",
-  health: "/healthz",
-  status: "/status",
-  /** Only with LEGACY_SSE. */
-  legacySse: "/sse",
-  legacyMessages: "/messages",
-} as const;
+/** One path of the HTTP listener. */
+export interface RouteEntry {
+  readonly path: string;
+  /** Besides OPTIONS, which every route answers. */
+  readonly methods: readonly string[];
+  /** The option that turns it on; undefined for a route that is always there. */
+  readonly enabledBy: "LEGACY_SSE" | undefined;
+  /** If a token is configured. A route without a token is open to every origin and host too. */
+  readonly needsToken: boolean;
+  readonly description: string;
+}
 
-const { legacySse, legacyMessages, ...others } = ROUTES;
-/** The endpoint cannot be at these: it is looked up first, and would hide them. */
-export const RESERVED_PATHS: readonly string[] = Object.values(others);
-export const LEGACY_PATHS: readonly string[] = [legacySse, legacyMessages];
+/** All routes. Dispatch, reserved paths, `Allow` headers and the table in docs/CONFIGURATION.md are made of this. */
+export const ROUTES = {
+  endpoint: {
+    /** The default of PATH. */
+    path: "/mcp",
+    methods: ["POST", "GET", "DELETE"],
+    enabledBy: undefined,
+    needsToken: true,
+    description: "The MCP endpoint (Streamable HTTP). PATH sets its path.",
+  },
+  live: {
+    path: "/livez",
+    methods: ["GET", "HEAD"],
+    enabledBy: undefined,
+    needsToken: false,
+    description: "200 while the sidecar runs.",
+  },
+  ready: {
+    path: "/readyz",
+    methods: ["GET", "HEAD"],
+    enabledBy: undefined,
+    needsToken: false,
+    description: "200 if the MCP server is ready, else 503. A client that may read `/status` also gets the reason.",
+  },
+  health: {
+    path: "/healthz",
+    methods: ["GET", "HEAD"],
+    enabledBy: undefined,
+    needsToken: false,
+    description: "The same as `/readyz`.",
+  },
+  status: {
+    path: "/status",
+    methods: ["GET", "HEAD"],
+    enabledBy: undefined,
+    needsToken: true,
+    description: "State and counters of the sidecar as JSON.",
+  },
+  legacySse: {
+    path: "/sse",
+    methods: ["GET"],
+    enabledBy: "LEGACY_SSE",
+    needsToken: true,
+    description: "The event stream of the HTTP+SSE transport (MCP 2024-11-05).",
+  },
+  legacyMessages: {
+    path: "/messages",
+    methods: ["POST"],
+    enabledBy: "LEGACY_SSE",
+    needsToken: true,
+    description: "Messages of clients of that transport.",
+  },
+} as const satisfies Record<string, RouteEntry>;
+
+export type RouteName = keyof typeof ROUTES;
+
+const { endpoint: _, ...others } = ROUTES;
+const OTHERS: readonly RouteEntry[] = Object.values(others);
+/** The endpoint cannot be at these paths: it is looked up first and would hide them. */
+export const RESERVED_PATHS: readonly string[] = OTHERS.filter(({ enabledBy }) => enabledBy === undefined).map(({ path }) => path);
+/** The same if LEGACY_SSE is on. */
+export const LEGACY_PATHS: readonly string[] = OTHERS.filter(({ enabledBy }) => enabledBy === "LEGACY_SSE").map(({ path }) => path);
+
+/** The `Allow` header of a route. */
+export function allowHeader({ methods }: RouteEntry): string {
+  return [...methods, "OPTIONS"].join(", ");
+}
 
 /** True if a client or proxy may take the path for one of these. They decode, resolve dots and merge slashes; Express ignores case. */
 export function isSamePath(path: string, paths: readonly string[]): boolean {

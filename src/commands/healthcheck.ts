@@ -9,7 +9,7 @@ export async function healthcheck(config: Pick<Config, "host" | "port">): Promis
   const host = config.host === undefined || config.host === "0.0.0.0" ? "127.0.0.1" : config.host === "::" ? "::1" : config.host;
   return new Promise((resolve) => {
     const request = get(
-      { host, port: config.port, path: ROUTES.health, signal: AbortSignal.timeout(TIMEOUT_MS), agent: false },
+      { host, port: config.port, path: ROUTES.health.path, signal: AbortSignal.timeout(TIMEOUT_MS), agent: false },
       (response) => {
         response.resume();
         const isReady = response.statusCode === 200;

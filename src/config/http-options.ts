@@ -1,3 +1,4 @@
+import { ROUTES } from "../routes.ts";
 import { limit, MAX_MS, option } from "./option.ts";
 import { anyText, bearerToken, endpointPath, hosts, listenAddress, oneOf, onOff, origins, port } from "./value-kinds.ts";
 
@@ -26,7 +27,7 @@ export const HTTP_OPTIONS = {
     name: "PATH",
     placeholder: "PATH",
     description: "Path of the MCP endpoint.",
-    defaultText: "/mcp",
+    defaultText: ROUTES.endpoint.path,
     kind: endpointPath,
   }),
   authToken: option({

@@ -1,23 +1,21 @@
-import cors from "cors";
+import cors, { type CorsOptions } from "cors";
 import type { IncomingMessage } from "node:http";
 import { SidecarError } from "../errors.ts";
+import type { RouteEntry } from "../routes.ts";
 import { type AllowedOrigins, createHostCheck, createOriginCheck, type HostCheckOptions, targetAuthority } from "./origin-guard.ts";
-import { discardBody, refuse } from "./refuse.ts";
+import { refuse } from "./refuse.ts";
 import type { Route } from "./route.ts";
 
 export interface CrossOriginOptions extends HostCheckOptions {
   readonly allowedOrigins: AllowedOrigins;
 }
 
-/** What the endpoints of MCP offer. */
-const METHODS = ["GET", "POST", "DELETE", "OPTIONS"];
 /** Chromium remembers a preflight no longer. */
 const PREFLIGHT_MAX_AGE_S = 7200;
 
 /** The origin is repeated, never `*`; credentials are not offered, since nothing here reads cookies. */
-const setCorsHeaders = cors({
+const CORS_OPTIONS = {
   origin: true,
-  methods: METHODS,
   allowedHeaders: [
     "Content-Type",
     "Accept",
@@ -31,7 +29,7 @@ const setCorsHeaders = cors({
   exposedHeaders: ["Mcp-Session-Id", "MCP-Protocol-Version", "Retry-After", "WWW-Authenticate"],
   maxAge: PREFLIGHT_MAX_AGE_S,
   preflightContinue: true,
-});
+} as const satisfies CorsOptions;
 
 /**
  * Makes the check of where a request comes from: pages of other sites may not ask, nor those that have made a name of theirs one of this
@@ -58,15 +56,16 @@ export function createCrossOriginCheck(options: CrossOriginOptions): (request: I
 }
 
 /** Applies the check to a route, before it sees the request, and lets pages of allowed origins read its answers, errors included. */
-export function createCrossOriginGuard(check: (request: IncomingMessage) => SidecarError | undefined): (route: Route) => Route {
+export function createCrossOriginGuard(
+  { methods }: RouteEntry,
+  check: (request: IncomingMessage) => SidecarError | undefined,
+): (route: Route) => Route {
+  const setCorsHeaders = cors({ ...CORS_OPTIONS, methods: [...methods, "OPTIONS"] });
   return (route) => (request, response) => {
     const refusal = check(request);
     if (request.headers.origin !== undefined && refusal?.code !== "ORIGIN_NOT_ALLOWED") setCorsHeaders(request, response, () => undefined);
     if (refusal !== undefined) return refuse(request, response, refusal);
-    if (request.method !== "OPTIONS") return route(request, response);
-    // Browsers ask without a token whether they may send one.
-    response.writeHead(204, { Allow: METHODS.join(", ") }).end();
-    discardBody(request);
+    route(request, response);
   };
 }
 

@@ -1,11 +1,14 @@
-import { type Request, type Response, Router } from "express";
-import type { IncomingMessage } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type { UpstreamStatus } from "../upstream/port.ts";
-import { ROUTES } from "../routes.ts";
+import { sendJson } from "./json-response.ts";
+import { discardBody } from "./refuse.ts";
+import type { NamedRoute, PrincipalRoute } from "./route.ts";
 
 export interface HealthOptions {
   readonly status: () => UpstreamStatus;
   readonly isDraining: () => boolean;
+  /** For `JSON.stringify`: masks secrets. */
+  readonly replacer: (key: string, value: unknown) => unknown;
 }
 
 export interface HealthRoutesOptions extends HealthOptions {
@@ -14,27 +17,31 @@ export interface HealthRoutesOptions extends HealthOptions {
 }
 
 /** `/livez`: the process answers. `/readyz` and `/healthz`: the server has finished its handshake. Their HTTP status is open to everybody. */
-export function createHealthRoutes({ status, isDraining, mayReadDetails }: HealthRoutesOptions): Router {
-  const readiness = (request: Request, response: Response): void => {
-    const { isReady, body } = describeReadiness({ status, isDraining });
-    response
-      .set("Cache-Control", "no-store")
-      .status(isReady ? 200 : 503)
-      .json(mayReadDetails(request) ? body : { status: body.status, state: body.state });
+export function createHealthRoutes(options: HealthRoutesOptions): readonly NamedRoute[] {
+  const { mayReadDetails, replacer } = options;
+  const send = (request: IncomingMessage, response: ServerResponse, httpStatus: number, body: object): void => {
+    sendJson(response, httpStatus, JSON.stringify(body, replacer), {
+      "Content-Type": "application/json; charset=utf-8",
+      "Cache-Control": "no-store",
+    });
+    discardBody(request);
   };
-  return (
-    Router()
-      // Express itself would answer in plain text.
-      .options(
-        [ROUTES.live, ROUTES.ready, ROUTES.health],
-        (_request, response) => void response.set("Allow", "GET, HEAD").status(204).end(),
-      )
-      .get(ROUTES.live, (_request, response) => void response.set("Cache-Control", "no-store").json({ status: "live" }))
-      .get([ROUTES.ready, ROUTES.health], readiness)
-  );
+  const readiness: PrincipalRoute = (request, response) => {
+    const { isReady, body } = describeReadiness(options);
+    const { status, state } = body;
+    send(request, response, isReady ? 200 : 503, mayReadDetails(request) ? body : { status, state });
+  };
+  return [
+    ["live", (request, response) => send(request, response, 200, { status: "live" })],
+    ["ready", readiness],
+    ["health", readiness],
+  ];
 }
 
-export function describeReadiness({ status, isDraining }: HealthOptions): { readonly isReady: boolean; readonly body: Readiness } {
+export function describeReadiness({ status, isDraining }: Pick<HealthOptions, "status" | "isDraining">): {
+  readonly isReady: boolean;
+  readonly body: Readiness;
+} {
   const current = isDraining() ? { ...status(), state: "stopping" as const } : status();
   const isReady = current.state === "ready";
   return { isReady, body: describe(current, isReady) };

@@ -31,7 +31,7 @@ export class LegacySsePair implements EventSink {
     this.#connection = connection;
     this.openedAtMs = nowMs;
     this.owner = owner;
-    connection.sendWithoutId("endpoint", `${ROUTES.legacyMessages}?sessionId=${this.id}`);
+    connection.sendWithoutId("endpoint", `${ROUTES.legacyMessages.path}?sessionId=${this.id}`);
   }
 
   get session(): Session | undefined {

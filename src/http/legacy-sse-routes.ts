@@ -12,15 +12,14 @@ import type { LegacySsePairs } from "./legacy-sse-pairs.ts";
 import type { McpRouteOptions } from "./mcp-route.ts";
 import { type MessageReceiver, readMessages } from "./read-messages.ts";
 import { carryRequest } from "./carry-request.ts";
-import { refuse } from "./refuse.ts";
-import type { Post, PrincipalRoute } from "./route.ts";
+import type { NamedRoute, Post } from "./route.ts";
 
 export interface LegacySseRoutesOptions extends McpRouteOptions {
   readonly pairs: LegacySsePairs;
 }
 
-/** The two endpoints of HTTP+SSE, by their paths (MCP 2024-11-05, basic/transports): deprecated, for clients that speak nothing newer. */
-export function createLegacySseRoutes(options: LegacySseRoutesOptions): [path: string, route: PrincipalRoute][] {
+/** The two endpoints of HTTP+SSE (MCP 2024-11-05, basic/transports): deprecated, for clients that speak nothing newer. */
+export function createLegacySseRoutes(options: LegacySseRoutesOptions): readonly NamedRoute[] {
   const { pairs, lanes, sessions, defects, isDraining, nowMs } = options;
   const receiver: MessageReceiver = {
     refuseLong: refuseWithoutStream,
@@ -30,17 +29,14 @@ export function createLegacySseRoutes(options: LegacySseRoutesOptions): [path: s
     },
   };
 
-  /** Whatever `Accept` says: there is nothing else here. */
+  /** Whatever `Accept` says: there is nothing else here. Clients that try Streamable HTTP first see 405, and fall back to this GET. */
   function openStream(request: IncomingMessage, response: ServerResponse, principal: Principal | undefined): void {
-    // Clients that try Streamable HTTP first know by the 405 that it is not offered here.
-    if (request.method !== "GET") return refuseMethod(request, response, "GET");
     request.resume();
     if (isDraining()) sendError(response, shuttingDown("GET", false));
     else pairs.open(response, principal);
   }
 
   function post(request: IncomingMessage, response: ServerResponse, principal: Principal | undefined): void {
-    if (request.method !== "POST") return refuseMethod(request, response, "POST");
     readMessages({ request, response, principal, acceptedAtMs: nowMs() }, options, receiver);
   }
 
@@ -86,23 +82,18 @@ export function createLegacySseRoutes(options: LegacySseRoutesOptions): [path: s
   }
 
   return [
-    [ROUTES.legacySse, openStream],
-    [ROUTES.legacyMessages, post],
+    ["legacySse", openStream],
+    ["legacyMessages", post],
   ];
 }
 
 function findPair(pairs: LegacySsePairs, { url = "" }: IncomingMessage): LegacySsePair | SidecarError {
   const id = new URLSearchParams(url.slice(url.indexOf("?") + 1)).get("sessionId");
   if (id === null)
-    return new SidecarError("SESSION_REQUIRED", `The URL has no sessionId; open ${ROUTES.legacySse} and post to the URL it names.`);
+    return new SidecarError("SESSION_REQUIRED", `The URL has no sessionId; open ${ROUTES.legacySse.path} and post to the URL it names.`);
   return pairs.get(id) ?? streamNotFound();
 }
 
 function streamNotFound(): SidecarError {
-  return new SidecarError("SESSION_NOT_FOUND", `This stream does not exist or has ended; open ${ROUTES.legacySse} again.`);
-}
-
-function refuseMethod(request: IncomingMessage, response: ServerResponse, offered: string): void {
-  const error = new SidecarError("METHOD_NOT_ALLOWED", `This endpoint of HTTP+SSE does not offer ${request.method}; use ${offered}.`);
-  refuse(request, response, error, { Allow: `${offered}, OPTIONS` });
+  return new SidecarError("SESSION_NOT_FOUND", `This stream does not exist or has ended; open ${ROUTES.legacySse.path} again.`);
 }

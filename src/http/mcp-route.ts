@@ -5,7 +5,6 @@ import type { Principal } from "../mux/session.ts";
 import { openGetStream } from "./event-streams.ts";
 import { sendError } from "./json-response.ts";
 import { createPostRoute, type PostRouteOptions } from "./post-route.ts";
-import { refuse } from "./refuse.ts";
 import type { PrincipalRoute } from "./route.ts";
 import { findSession, refuseSession } from "./session-header.ts";
 
@@ -13,7 +12,7 @@ export interface McpRouteOptions extends PostRouteOptions {
   readonly isDraining: () => boolean;
 }
 
-/** The endpoint of MCP Streamable HTTP (MCP 2025-11-25, basic/transports). */
+/** POST, GET and DELETE on the endpoint of MCP Streamable HTTP (MCP 2025-11-25, basic/transports). */
 export function createMcpRoute(options: McpRouteOptions): PrincipalRoute {
   const { sessions, connections, isDraining, nowMs } = options;
   const post = createPostRoute(options);
@@ -21,11 +20,7 @@ export function createMcpRoute(options: McpRouteOptions): PrincipalRoute {
   return (request, response, principal) => {
     if (request.method === "POST") post({ request, response, principal, acceptedAtMs: nowMs() });
     else if (request.method === "GET") openStream(request, response, principal);
-    else if (request.method === "DELETE") endSession(request, response, principal);
-    else {
-      const error = new SidecarError("METHOD_NOT_ALLOWED", `This endpoint does not offer ${request.method}; use POST, GET or DELETE.`);
-      refuse(request, response, error, { Allow: "POST, GET, DELETE, OPTIONS" });
-    }
+    else endSession(request, response, principal);
   };
 
   function openStream(request: IncomingMessage, response: ServerResponse, principal: Principal | undefined): void {

@@ -1,11 +1,9 @@
 import type { Counters } from "../counters.ts";
-import { SidecarError } from "../errors.ts";
 import type { Lanes } from "../mux/lanes.ts";
 import type { SessionStore } from "../mux/session-store.ts";
-import { ROUTES } from "../routes.ts";
 import { describeReadiness, type HealthOptions } from "./health-routes.ts";
 import { sendJson } from "./json-response.ts";
-import { discardBody, refuse } from "./refuse.ts";
+import { discardBody } from "./refuse.ts";
 import type { Route } from "./route.ts";
 import type { SseConnections } from "./sse-connection.ts";
 
@@ -18,8 +16,6 @@ export interface StatusOptions extends HealthOptions {
   /** What the tool policy knows; undefined where there is nothing to tell. */
   readonly policy: () => object | undefined;
   readonly nowMs: () => number;
-  /** For `JSON.stringify`: masks what must not be read. */
-  readonly replacer: (key: string, value: unknown) => unknown;
 }
 
 /** What the sidecar does and has done since its start, in numbers (docs/OPERATIONS.md). Always 200: whether it is ready, `/readyz` says. */
@@ -28,10 +24,6 @@ export function createStatusRoute(options: StatusOptions): Route {
   const startedAtMs = nowMs();
 
   return (request, response) => {
-    if (request.method !== "GET" && request.method !== "HEAD") {
-      const error = new SidecarError("METHOD_NOT_ALLOWED", `${ROUTES.status} does not offer ${request.method}; use GET.`);
-      return refuse(request, response, error, { Allow: "GET, HEAD, OPTIONS" });
-    }
     const status = {
       version,
       uptimeMs: Math.round(nowMs() - startedAtMs),

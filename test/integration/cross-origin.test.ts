@@ -90,7 +90,7 @@ describe("cross-origin requests", () => {
       expect(reply).toMatchObject({ status: 204, body: "" });
       expect(corsHeaders(reply)).toEqual({
         ...readableBy(PAGE),
-        "access-control-allow-methods": "GET,POST,DELETE,OPTIONS",
+        "access-control-allow-methods": "POST,GET,DELETE,OPTIONS",
         "access-control-allow-headers":
           "Content-Type,Accept,Authorization,Mcp-Session-Id,MCP-Protocol-Version,Last-Event-ID,Mcp-Method,Mcp-Name",
         "access-control-max-age": "7200",
@@ -208,7 +208,7 @@ describe("cross-origin requests", () => {
   it("get none of the headers for a page where they come from none", async () => {
     const [pong, asked] = [await ping({}), await send(sidecar.url, { method: "OPTIONS" })];
     expect(readError(pong)).toStrictEqual(PONG);
-    expect(asked).toMatchObject({ status: 204, body: "", headers: { allow: "GET, POST, DELETE, OPTIONS" } });
+    expect(asked).toMatchObject({ status: 204, body: "", headers: { allow: "POST, GET, DELETE, OPTIONS" } });
     expect([corsHeaders(pong), corsHeaders(asked)]).toEqual([{}, {}]);
   });
 
