@@ -4,6 +4,8 @@ const LATE_MEMORY_ENTRIES = 1000;
 
 interface Abandoned {
   readonly reason: string;
+  /** The id of the session that made the request; undefined for a request of the sidecar. */
+  readonly sessionId: string | undefined;
   readonly atMs: number;
 }
 
@@ -50,9 +52,9 @@ export class PendingRequests<Entry> {
   }
 
   /** Removes an entry whose answer nobody waits for any more. */
-  abandon(id: number, reason: string, nowMs: number): void {
+  abandon(id: number, reason: string, nowMs: number, sessionId?: string): void {
     if (!this.#entries.delete(id)) return;
-    this.#abandoned.set(id, { reason, atMs: nowMs });
+    this.#abandoned.set(id, { reason, sessionId, atMs: nowMs });
     for (const [oldId, old] of this.#abandoned) {
       if (this.#abandoned.size <= LATE_MEMORY_ENTRIES && nowMs - old.atMs <= LATE_MEMORY_MS) break;
       this.#abandoned.delete(oldId);
@@ -65,6 +67,15 @@ export class PendingRequests<Entry> {
     const abandoned = this.#abandoned.get(id);
     this.#abandoned.delete(id);
     return abandoned?.reason;
+  }
+
+  /** True if the peer may still work at a request that another session gave up. */
+  hasAbandonedOfOthers(sessionId: string, nowMs: number): boolean {
+    for (const abandoned of this.#abandoned.values()) {
+      const isRemembered = nowMs - abandoned.atMs <= LATE_MEMORY_MS;
+      if (isRemembered && abandoned.sessionId !== undefined && abandoned.sessionId !== sessionId) return true;
+    }
+    return false;
   }
 
   /** Forgets why requests were given up: the peer that might have answered late is gone. */

@@ -7,6 +7,7 @@ import type { Call } from "./call.ts";
 import type { CallVerdict } from "./call-terms.ts";
 import { requestTimedOut, shorten } from "./failures.ts";
 import type { Retries } from "./retries.ts";
+import type { Session } from "./session.ts";
 import type { Turns } from "./turns.ts";
 import type { Upstream } from "../upstream/port.ts";
 
@@ -32,8 +33,6 @@ export class CallTable {
   /** The sidecar's own requests hold up nobody, and nobody waits for them. */
   #ofClients = 0;
   #onEmpty: (() => void) | undefined;
-  /** Told of each call that the server had and that has ended. */
-  onEnded: ((call: Call, isAnswered: boolean) => void) | undefined;
   /** Told of each call whose time is up. */
   onTimeout: ((call: Call) => void) | undefined;
 
@@ -79,11 +78,28 @@ export class CallTable {
     return call?.state === "written" ? call : undefined;
   }
 
+  /**
+   * The calls of clients that the server has, if all belong to one session: its oldest one, and whether that is the only one. Calls of other
+   * sessions count until their answer comes, also after they were given up.
+   */
+  ofOnlySession(): { readonly call: Call; readonly session: Session; readonly isOnly: boolean } | undefined {
+    let oldest: Call | undefined;
+    let isOnly = true;
+    for (const call of this.#pending.values()) {
+      if (call.session === undefined || call.state !== "written") continue;
+      if (oldest !== undefined && oldest.session !== call.session) return undefined;
+      isOnly = oldest === undefined;
+      oldest ??= call;
+    }
+    const session = oldest?.session;
+    if (oldest === undefined || session === undefined || this.#pending.hasAbandonedOfOthers(session.id, this.#nowMs())) return undefined;
+    return { call: oldest, session, isOnly };
+  }
+
   /** Removes the call that an answer is for. */
   takeAnswered(wireId: unknown, ending: RequestEnding): Call | undefined {
     const call = this.getWritten(wireId);
     if (call === undefined) return undefined;
-    this.onEnded?.(call, true);
     this.#remove(call, ending);
     return call;
   }
@@ -103,8 +119,7 @@ export class CallTable {
   giveUp(call: Call, reason: string, ending: SidecarError | "dismissed" | "unread", cancellation?: string): void {
     const { wireId, method } = call;
     if (call.state === "written") {
-      this.onEnded?.(call, false);
-      this.#pending.abandon(wireId, reason, this.#nowMs());
+      this.#pending.abandon(wireId, reason, this.#nowMs(), call.session?.id);
       const params = { requestId: wireId, reason };
       this.#upstream.send(outgoing(cancellation ?? JSON.stringify({ jsonrpc: "2.0", method: "notifications/cancelled", params })));
     } else {

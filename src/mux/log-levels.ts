@@ -54,12 +54,6 @@ export class LogLevels {
     return this.#severities.size === 0;
   }
 
-  /** The sessions that want a message of this level. */
-  *wanting(level: unknown): Generator<Session> {
-    const severity = severityOf(level);
-    for (const [session, least] of this.#severities) if (severity >= least) yield session;
-  }
-
   wants(session: Session, level: unknown): boolean {
     const least = this.#severities.get(session);
     return least !== undefined && severityOf(level) >= least;

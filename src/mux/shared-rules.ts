@@ -1,13 +1,11 @@
 import { JsonRpcErrorCode } from "../jsonrpc/error-codes.ts";
 import { type NotificationMessage, type RequestMessage, Slot } from "../jsonrpc/message.ts";
 import { messageToServer } from "../jsonrpc/rewrite.ts";
-import type { Call } from "./call.ts";
 import { answerInitialize, offeredCapabilities } from "./initialize.ts";
 import { type InitializeAnswer, type LaneAccess, type LaneRules, refuse, type RequestRule } from "./lane-rules.ts";
 import { LogLevels } from "./log-levels.ts";
 import type { Offer } from "./offer.ts";
 import { type OwnRequest, OwnRequests } from "./own-requests.ts";
-import { RecentOwners } from "./recent-owners.ts";
 import { answerPing, refuseRequest } from "./refused-requests.ts";
 import type { Session } from "./session.ts";
 import { MAX_SUBSCRIPTIONS_PER_SESSION, Subscriptions, TOO_MANY_SUBSCRIPTIONS } from "./subscriptions.ts";
@@ -39,15 +37,10 @@ export class SharedRules implements LaneRules {
   readonly #levels = new LogLevels();
   readonly #subscriptions = new Subscriptions();
   readonly #own: OwnRequests;
-  readonly #recentOwners = new RecentOwners();
   #isReady = false;
 
   constructor(access: LaneAccess, initializeTimeoutMs: number) {
     this.#access = access;
-    access.dispatch.calls.onEnded = (call, isAnswered) => {
-      // Only where somebody wants logs at all, and to ask for them is no work that a server would talk of.
-      if (!this.#levels.isEmpty && call.method !== "logging/setLevel") this.#recentOwners.note(call, isAnswered, access.nowMs());
-    };
     this.#own = new OwnRequests((method, params, onSettled) => access.dispatch.ask(method, params, onSettled));
     this.initializeTimeoutMs = initializeTimeoutMs;
   }
@@ -117,7 +110,6 @@ export class SharedRules implements LaneRules {
   onLost(): void {
     this.#isReady = false;
     this.#own.clear();
-    this.#recentOwners.clear();
   }
 
   onSession(session: Session): void {
@@ -126,7 +118,6 @@ export class SharedRules implements LaneRules {
 
   onSessionEnd(session: Session): void {
     this.#sessions.delete(session);
-    this.#recentOwners.end(session);
     this.#levels.delete(session);
     this.#tellLevel();
     for (const uri of this.#subscriptions.deleteAll(session)) {
@@ -198,25 +189,13 @@ export class SharedRules implements LaneRules {
   }
 
   /**
-   * A log message does not say what it is about. It is for a session where it can be about that one's requests only: those in flight or
-   * just given up, or else those just answered. Where it can be about several sessions' it is dropped, and where about none's, it is for
-   * all who want it.
+   * A log message does not name its request. It belongs to the session that alone has calls in flight, and to the call if there is just one.
+   * Otherwise its client is unknown, and it is dropped.
    */
   #onLogMessage(level: unknown, text: string): void {
-    if (this.#levels.isEmpty) return this.#access.dropped.notification("notifications/message");
-    const inFlight: Call[] = [];
-    const nowMs = this.#access.nowMs();
-    let owners = new Set(this.#recentOwners.givenUp(nowMs));
-    for (const call of this.#access.dispatch.calls.values()) {
-      if (call.session === undefined || call.state !== "written") continue;
-      inFlight.push(call);
-      owners.add(call.session);
-      if (owners.size > 1) break;
-    }
-    if (owners.size === 0) owners = new Set(this.#recentOwners.answered(nowMs));
-    const [owner] = owners;
-    if (owners.size === 0) for (const { streams } of this.#levels.wanting(level)) streams.emit(text);
-    else if (owners.size > 1 || owner === undefined) this.#access.dropped.notification("notifications/message");
-    else if (this.#levels.wants(owner, level) && !(inFlight.length === 1 && inFlight[0]?.exchange.emit(text))) owner.streams.emit(text);
+    const owner = this.#levels.isEmpty ? undefined : this.#access.dispatch.calls.ofOnlySession();
+    if (owner === undefined) return this.#access.dropped.notification("notifications/message");
+    const { call, session, isOnly } = owner;
+    if (this.#levels.wants(session, level) && !(isOnly && call.exchange.emit(text))) session.streams.emit(text);
   }
 }

@@ -17,6 +17,12 @@ async function setLevel(client: LaneClient, level: string): Promise<unknown> {
   return (await client.request("logging/setLevel", { level })).result;
 }
 
+/** A call during which the server writes log messages. @returns their `data`, as they came on the stream of the call. */
+async function logDuringCall(client: LaneClient, ...lines: string[]): Promise<unknown[]> {
+  using call = await client.begin("raw_line", { line: [...lines, '{"jsonrpc":"2.0","id":$ID,"result":{}}'].join("\n") });
+  return (await call.rest()).flatMap(({ method, params }) => (method === "notifications/message" ? [params?.["data"]] : []));
+}
+
 /** What the log messages say that came on a stream up to the end of the session. */
 async function endAndRead(client: LaneClient, stream: EventSource): Promise<unknown[]> {
   await client.end();
@@ -78,7 +84,7 @@ describe("the log level of a shared server", () => {
     using stream = await client.stream();
     const reply = await client.request("logging/setLevel", { level });
     expect(reply.result).toEqual({ method: "logging/setLevel", params: { level } });
-    for (const each of LEVELS) await client.write(log(each));
+    expect(await logDuringCall(client, ...LEVELS.map((each) => log(each)))).toEqual([]);
     expect(await client.received("logging/setLevel")).toEqual([{ level }]);
     expect(await endAndRead(client, stream)).toEqual([]);
   });
@@ -91,9 +97,7 @@ describe("the log level of a shared server", () => {
     await client.toolText("refuse", { method: "logging/setLevel" });
     expect((await client.request("logging/setLevel", { level: "debug" })).error).toEqual({ code: -32602, message: "refused" });
     await client.toolText("accept", { method: "logging/setLevel" });
-    await client.write(log("debug"));
-    await client.write(log("error"));
-    expect(await stream.nextText()).toBe(log("error"));
+    expect(await logDuringCall(client, log("debug"), log("error"))).toEqual(["error"]);
     expect(await endAndRead(client, stream)).toEqual([]);
   });
 
@@ -108,20 +112,26 @@ describe("the log level of a shared server", () => {
 });
 
 describe("a log message of a shared server", () => {
-  it("goes to the sessions that asked for its level, and never to one that asked for none", async () => {
+  it("reaches the caller if it has the level that its session asked for", async () => {
     await using sidecar = await Sidecar.start();
-    const clients = [];
     for (const level of [...LEVELS, undefined]) {
       const client = await LaneClient.connectShared(sidecar);
-      clients.push({ client, level, stream: await client.stream() });
+      using stream = await client.stream();
       if (level !== undefined) await setLevel(client, level);
-    }
-    for (const level of ["loud", ...LEVELS]) await clients[0]?.client.write(log(level));
-    for (const { level, stream } of clients) {
       const wanted = level === undefined ? [] : LEVELS.slice(LEVELS.indexOf(level));
-      for (const each of wanted) expect(await stream.nextText()).toBe(log(each));
+      expect(await logDuringCall(client, ...["loud", ...LEVELS].map((each) => log(each)))).toEqual(wanted);
+      expect(await endAndRead(client, stream)).toEqual([]);
     }
-    for (const { client, stream } of clients) expect(await endAndRead(client, stream)).toEqual([]);
+  });
+
+  it("is dropped while no call is in flight", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--log-level", "debug"] });
+    const client = await LaneClient.connectShared(sidecar);
+    await setLevel(client, "debug");
+    using stream = await client.stream();
+    await client.write(log("emergency", "whose?"));
+    await sidecar.waitForLog("server notification dropped", ({ method }) => method === "notifications/message");
+    expect(await endAndRead(client, stream)).toEqual([]);
   });
 
   it("goes on the stream of the call, where it is the only one in flight", async () => {
@@ -182,8 +192,8 @@ describe("a log message of a shared server", () => {
     using sharedStream = await shared.stream();
     using ownStream = await own.stream();
     await own.write(log("info", "private"));
-    await shared.write(log("info", "shared"));
-    expect([await ownStream.nextText(), await sharedStream.nextText()]).toEqual([log("info", "private"), log("info", "shared")]);
+    expect(await logDuringCall(shared, log("info", "shared"))).toEqual(["shared"]);
+    expect(await ownStream.nextText()).toBe(log("info", "private"));
     expect([await endAndRead(shared, sharedStream), await endAndRead(own, ownStream)]).toEqual([[], []]);
   });
 });

@@ -85,6 +85,19 @@ describe("PendingRequests that were given up", () => {
     expect([1, 2, 3].map((id) => pending.takeAbandoned(id))).toEqual([undefined, "second", "third"]);
   });
 
+  it("knows for five minutes that another session has given up a request", () => {
+    const pending = pendingWith("a", "b");
+    pending.abandon(1, "timeout", 0, "mine");
+    pending.abandon(2, "timeout", 0);
+    const isOfOthers = (sessionId: string, nowMs = 0): boolean => pending.hasAbandonedOfOthers(sessionId, nowMs);
+    expect([isOfOthers("mine"), isOfOthers("other"), isOfOthers("other", 300_000), isOfOthers("other", 300_001)]).toEqual([
+      false,
+      true,
+      true,
+      false,
+    ]);
+  });
+
   it("forgets them all when the peer is gone, but not what is pending", () => {
     const pending = pendingWith("a", "b");
     pending.abandon(1, "timeout", 0);

@@ -1,9 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { LaneBench, listen } from "../support/lane-bench.ts";
 
-/** How long the server may still be talking of a request. */
-const AFTER_ANSWER_MS = 1000;
-const AFTER_GIVING_UP_MS = 5000;
+/** How long a request that was given up, and was never answered, may still run. */
+const GIVEN_UP_MS = 5 * 60_000;
 
 beforeEach(() => {
   vi.useFakeTimers({ now: 0 });
@@ -63,16 +62,16 @@ describe("logs of a shared server", () => {
     expect(bench.heard()).toMatchObject([setLevel("error")]);
   });
 
-  it("go, while nothing is in flight nor was a moment ago, to every session that wants so much", () => {
+  it("are dropped and counted while no request is in flight", () => {
     const bench = ready();
-    const [a, b, c] = [bench.join(), bench.join(), bench.join()];
-    bench.request(a, setLevel("info"));
+    const [a, b] = [bench.join(), bench.join()];
+    bench.request(a, setLevel("debug"));
     bench.reply("logging/setLevel");
-    bench.request(b, setLevel("error"));
-    vi.advanceTimersByTime(AFTER_ANSWER_MS);
-    bench.say(log("warning"));
+    bench.request(b, setLevel("debug"));
+    bench.request(a, { method: "tools/call" });
+    bench.reply("tools/call");
     bench.say(log("critical"));
-    expect([a, b, c].map((session) => listen(session).texts.length)).toEqual([2, 1, 0]);
+    expect([listen(a).texts, listen(b).texts, bench.dropped.notifications]).toEqual([[], [], 1]);
   });
 
   it("go to the one request that is in flight, on its stream, where its session wants them", () => {
@@ -111,7 +110,7 @@ describe("logs of a shared server", () => {
     expect([listen(a).texts, calls.map(({ emitted }) => emitted), bench.dropped.notifications]).toEqual([[], [[], []], 1]);
   });
 
-  it("go to the session whose request was answered a moment ago, or to the one whose is in flight by then", () => {
+  it("go to the request in flight, and not to the session that was answered before it", () => {
     const bench = ready();
     const [a, b] = [bench.join(), bench.join()];
     bench.request(a, setLevel("info"));
@@ -119,34 +118,70 @@ describe("logs of a shared server", () => {
     bench.request(b, setLevel("info"));
     bench.request(a, { method: "tools/call" });
     bench.reply("tools/call");
-    vi.advanceTimersByTime(AFTER_ANSWER_MS - 1);
-    bench.say(log("info"));
-    const streams = [listen(a), listen(b)];
-    expect(streams.map(({ texts }) => texts.length)).toEqual([1, 0]);
     const call = bench.request(b, { method: "tools/call" });
     bench.say(log("info"));
-    expect([call.emitted.length, streams.map(({ texts }) => texts.length)]).toEqual([1, [1, 0]]);
+    expect([call.emitted.length, listen(a).texts, listen(b).texts]).toEqual([1, [], []]);
   });
 
-  it.each([
-    ["was answered", true, AFTER_ANSWER_MS],
-    ["was given up, which the server may go on working at,", false, AFTER_GIVING_UP_MS],
-  ])("are no other session's where one has ended whose request %s until that is over", (_, isAnswered, untilMs) => {
+  it("ignore requests that wait and were not sent", () => {
+    const bench = LaneBench.shared({ maxInFlight: 1 });
+    bench.start();
+    const [a, b] = [bench.join(), bench.join()];
+    bench.request(a, setLevel("info"));
+    bench.reply("logging/setLevel");
+    const calls = [a, b].map((session) => bench.request(session, { method: "tools/call" }));
+    bench.say(log("info"));
+    expect(calls.map(({ emitted }) => emitted.length)).toEqual([1, 0]);
+  });
+
+  it("are dropped while the server may still run a request that another session gave up", () => {
     const bench = ready();
     const [a, b] = [bench.join(), bench.join()];
     bench.request(b, setLevel("info"));
     bench.reply("logging/setLevel");
-    vi.advanceTimersByTime(AFTER_ANSWER_MS);
     bench.request(a, { method: "tools/call" });
-    if (isAnswered) bench.reply("tools/call");
     bench.lane.endSession(a);
-    const stream = listen(b);
-    vi.advanceTimersByTime(untilMs - 1);
+    const call = bench.request(b, { method: "tools/call", params: { name: "x" } });
     bench.say(log("error"));
-    expect([stream.texts, bench.dropped.notifications]).toEqual([[], 1]);
-    vi.advanceTimersByTime(1);
+    expect([call.emitted, listen(b).texts, bench.dropped.notifications]).toEqual([[], [], 1]);
+  });
+
+  it("go to the only session again once the late answer has come", () => {
+    const bench = ready();
+    const [a, b] = [bench.join(), bench.join()];
+    bench.request(b, setLevel("info"));
+    bench.reply("logging/setLevel");
+    bench.request(a, { method: "tools/call" });
+    bench.lane.endSession(a);
+    bench.reply("tools/call");
+    const call = bench.request(b, { method: "tools/call" });
     bench.say(log("error"));
-    expect(stream.texts).toHaveLength(1);
+    expect([call.emitted.length, bench.dropped.notifications]).toEqual([1, 0]);
+  });
+
+  it("go to the only session again when no late answer can be expected", () => {
+    const bench = ready();
+    const [a, b] = [bench.join(), bench.join()];
+    bench.request(b, setLevel("info"));
+    bench.reply("logging/setLevel");
+    bench.request(a, { method: "tools/call" });
+    bench.lane.endSession(a);
+    vi.advanceTimersByTime(GIVEN_UP_MS + 1);
+    const call = bench.request(b, { method: "tools/call" });
+    bench.say(log("error"));
+    expect(call.emitted).toHaveLength(1);
+  });
+
+  it("go to the session whose own earlier request was given up", () => {
+    const bench = ready();
+    const session = bench.join();
+    bench.request(session, setLevel("info"));
+    bench.reply("logging/setLevel");
+    bench.request(session, { id: 7, method: "tools/call" });
+    bench.notify(session, { method: "notifications/cancelled", params: { requestId: 7 } });
+    const call = bench.request(session, { id: 8, method: "tools/call" });
+    bench.say(log("error"));
+    expect(call.emitted).toHaveLength(1);
   });
 
   it("are not the session's whose level the server did not take, or that has ended", () => {
@@ -158,8 +193,9 @@ describe("logs of a shared server", () => {
     bench.request(b, setLevel("info"));
     bench.reply("logging/setLevel");
     bench.lane.endSession(b);
+    const call = bench.request(a, { method: "tools/call" });
     bench.say(log("emergency"));
-    expect([listen(a).texts, listen(b).texts, bench.dropped.notifications]).toEqual([[], [], 1]);
+    expect([call.emitted, listen(a).texts, listen(b).texts, bench.dropped.notifications]).toEqual([[], [], [], 1]);
   });
 
   it("stay as the session had them where the server does not take a new level", () => {
@@ -169,9 +205,10 @@ describe("logs of a shared server", () => {
     bench.reply("logging/setLevel");
     bench.request(session, setLevel("debug"));
     bench.reply("logging/setLevel", { error: { code: -32_603, message: "?" } });
+    const call = bench.request(session, { method: "tools/call" });
     bench.say(log("info"));
     bench.say(log("critical"));
-    expect(listen(session).texts).toHaveLength(1);
+    expect(call.emitted).toHaveLength(1);
   });
 
   it("are told again where the server may have another level, at the next wish of anybody", () => {
