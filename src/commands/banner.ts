@@ -1,6 +1,7 @@
 import { styleText } from "node:util";
 import { maskArgs } from "../config/describe.ts";
 import type { Config } from "../config/load.ts";
+import { shorten } from "../json/text.ts";
 import { readValue } from "../json/values.ts";
 import { isJsonObject } from "../jsonrpc/message.ts";
 
@@ -70,6 +71,5 @@ function serverName(resultText: string, plain: (text: string) => string): string
 
 /** Cut only where secrets are masked: a half of one would not be. */
 function bounded(name: string, plain: (text: string) => string): string {
-  const text = plain(name);
-  return text.length > MAX_NAME_LENGTH ? `${text.slice(0, MAX_NAME_LENGTH)}${ELLIPSIS}` : text;
+  return shorten(plain(name), MAX_NAME_LENGTH);
 }

@@ -1,6 +1,7 @@
 import { request as httpRequest } from "node:http";
 import { request as httpsRequest } from "node:https";
 import { StringDecoder } from "node:string_decoder";
+import { shorten } from "../json/text.ts";
 import { parseJson } from "../json/values.ts";
 import { isJsonObject, type JsonObject, readText, type ResponseMessage } from "../jsonrpc/message.ts";
 import { EventReader } from "./discover-events.ts";
@@ -103,11 +104,11 @@ function readReason(body: string, mediaType: string): string {
       const value = parseJson(body);
       const error = isJsonObject(value) ? value["error"] : undefined;
       const message = isJsonObject(error) ? error["message"] : error;
-      if (typeof message === "string") return message.slice(0, MAX_REASON_LENGTH);
+      if (typeof message === "string") return shorten(message, MAX_REASON_LENGTH);
     } catch {
       // Then it is shown as it is.
     }
   }
   if (mediaType === "text/html") return "";
-  return (body.trim().split(/[\r\n]/, 1)[0] ?? "").slice(0, MAX_REASON_LENGTH);
+  return shorten(body.trim().split(/[\r\n]/, 1)[0] ?? "", MAX_REASON_LENGTH);
 }

@@ -1,5 +1,6 @@
 import { findMembers } from "../json/find.ts";
 import { decodeString } from "../json/strings.ts";
+import { shorten } from "../json/text.ts";
 import { readValue } from "../json/values.ts";
 import { type JsonObject, type ResponseMessage, Slot } from "../jsonrpc/message.ts";
 
@@ -42,7 +43,7 @@ const MAX_ERROR_LENGTH = 500;
 export function readAnswer({ outline, isError }: ResponseMessage, method: string): unknown {
   const { text } = outline;
   if (!isError) return readValue(text, outline.span(Slot.result));
-  throw new DiscoverError(`the server refused ${method}: ${describeRefusal(outline.textAt(Slot.error) ?? "").slice(0, MAX_ERROR_LENGTH)}`);
+  throw new DiscoverError(`the server refused ${method}: ${shorten(describeRefusal(outline.textAt(Slot.error) ?? ""), MAX_ERROR_LENGTH)}`);
 }
 
 /** @param errorText of a JSON-RPC error. */

@@ -1,5 +1,5 @@
 import type { Environment } from "../config/load.ts";
-import { plainText } from "../observability/plain-text.ts";
+import { plainText, shorten } from "../json/text.ts";
 
 const INTERVAL_MS = 500;
 const DEFAULT_COLUMNS = 80;
@@ -17,16 +17,20 @@ export function columnsOf({ columns = 0 }: Terminal): number {
   return columns > 0 ? columns : DEFAULT_COLUMNS;
 }
 
-/** As much as is sure to fit: what is not ASCII may be two columns wide. */
-function cutToColumns(text: string, columns: number): string {
-  let room = columns;
+/** The text, shortened so that it is sure to fit: a character that is not ASCII may be two columns wide. */
+function shortenToColumns(text: string, columns: number): string {
+  let width = 0;
   let length = 0;
   for (const character of text) {
-    room -= character > "~" ? 2 : 1;
-    if (room < 0) break;
-    length += character.length;
+    width += widthOf(character);
+    if (width > columns) return shorten(text, length);
+    if (width + widthOf("…") <= columns) length += character.length;
   }
-  return text.slice(0, length);
+  return text;
+}
+
+function widthOf(character: string): number {
+  return character > "~" ? 2 : 1;
 }
 
 /**
@@ -49,7 +53,7 @@ export class ProgressLine {
       const words = lastWords() ?? "";
       const line = plainText(`${what}, ${seconds} s${words === "" ? "" : `: ${words}`}`);
       // In the last column the line might be broken, and only half of it erased.
-      terminal.write(`${ERASE_LINE}${cutToColumns(line, columnsOf(terminal) - 1)}`);
+      terminal.write(`${ERASE_LINE}${shortenToColumns(line, columnsOf(terminal) - 1)}`);
       this.#isShown = true;
     }, INTERVAL_MS).unref();
   }

@@ -1,3 +1,4 @@
+import { beginning, escapeInvisible, isInsidePair, shorten } from "../json/text.ts";
 import { isJsonObject, type JsonObject } from "../jsonrpc/message.ts";
 import { readAnnotations, readDescription, readInputSchema } from "./descriptor.ts";
 import type { ToolDrift } from "./drift.ts";
@@ -13,8 +14,6 @@ const CONTEXT_LENGTH = 20;
 const MAX_PREVIEW_DEPTH = 4;
 const MAX_PREVIEW_MEMBERS = 10;
 const PLAIN_NAME = /^[\w./:@-]+$/;
-/** What a reader would not see, or a terminal would obey: controls, direction marks, zero-width and tag characters, lone surrogates. */
-const INVISIBLE = /[\p{C}\p{Zl}\p{Zp}]/gu;
 
 /** What has changed, as lines for a person who has to decide: one for each place, `search: inputSchema.properties.limit.maximum: 100 -> 1000`. */
 export function describeDrift(drifts: readonly ToolDrift[]): string[] {
@@ -73,24 +72,17 @@ function preview(value: unknown, start = 0): string {
 
 /** The text from there on, as JSON; dots where something is left out. */
 function quote(text: string, start: number, maxLength: number): string {
-  const end = start + maxLength;
-  return `${start > 0 ? "…" : ""}${escapeInvisible(JSON.stringify(text.slice(start, end)))}${end < text.length ? "…" : ""}`;
+  const rest = text.slice(isInsidePair(text, start) ? start - 1 : start);
+  const shown = beginning(rest, maxLength);
+  return `${start > 0 ? "…" : ""}${escapeInvisible(JSON.stringify(shown))}${shown.length < rest.length ? "…" : ""}`;
 }
 
 /** So much of a value that it can be written out, however large and deep it is. */
 function outline(value: unknown, depth: number): unknown {
-  if (typeof value === "string") return value.slice(0, MAX_VALUE_LENGTH);
+  if (typeof value === "string") return beginning(value, MAX_VALUE_LENGTH);
   if (typeof value === "object" && value !== null && depth === 0) return "…";
   if (Array.isArray(value)) return value.slice(0, MAX_PREVIEW_MEMBERS).map((element) => outline(element, depth - 1));
   if (!isJsonObject(value)) return value;
   const members = Object.entries(value).slice(0, MAX_PREVIEW_MEMBERS);
-  return Object.fromEntries(members.map(([key, member]) => [key.slice(0, MAX_VALUE_LENGTH), outline(member, depth - 1)]));
-}
-
-function escapeInvisible(text: string): string {
-  return text.replace(INVISIBLE, (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`);
-}
-
-function shorten(text: string, maxLength: number): string {
-  return text.length <= maxLength ? text : `${text.slice(0, maxLength)}…`;
+  return Object.fromEntries(members.map(([key, member]) => [beginning(key, MAX_VALUE_LENGTH), outline(member, depth - 1)]));
 }

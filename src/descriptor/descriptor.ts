@@ -1,3 +1,4 @@
+import { escapeInvisible } from "../json/text.ts";
 import { isJsonObject, type JsonObject } from "../jsonrpc/message.ts";
 
 /** A schema is a few levels deep; beyond this, it is not walked through, stored or taken for equal. */
@@ -126,17 +127,8 @@ export function formatDescriptor({ version, description, mcp, tools, "x-claw-dis
     ...(annotations === undefined ? {} : { annotations: sortKeys(annotations, MAX_DEPTH) }),
   }));
   const text = JSON.stringify({ version, description, mcp, tools: formatted, "x-claw-discovery": discovery }, undefined, 2);
-  return `${text.replaceAll(INVISIBLE, escapeUnits)}\n`;
-}
-
-/** What JSON leaves as it is, and a reviewer would not see, or a terminal obey: controls, direction marks, zero-width and tag characters. */
-const INVISIBLE = /[\p{Cf}\p{Zl}\p{Zp}\u007F-\u009F]/gu;
-
-function escapeUnits(character: string): string {
-  return character
-    .split("")
-    .map((unit) => String.raw`\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
-    .join("");
+  // A reviewer has to see every character.
+  return `${text.split("\n").map(escapeInvisible).join("\n")}\n`;
 }
 
 /** @throws DescriptorError where there are too many levels. */

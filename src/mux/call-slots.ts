@@ -1,4 +1,4 @@
-import { shorten } from "./failures.ts";
+import { shorten } from "../json/text.ts";
 
 /**
  * How many calls of one tool a server process may have at a time, and which it has. Shared by all calls of the tool in a lane. What has

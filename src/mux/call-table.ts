@@ -1,11 +1,12 @@
 import type { Counters, RequestEnding } from "../counters.ts";
 import { SidecarError } from "../errors.ts";
+import { shorten } from "../json/text.ts";
 import { outgoing } from "../jsonrpc/outgoing.ts";
 import { PendingRequests } from "../jsonrpc/pending-requests.ts";
 import type { Log } from "../observability/log.ts";
 import type { Call } from "./call.ts";
 import type { CallVerdict } from "./call-terms.ts";
-import { requestTimedOut, shorten } from "./failures.ts";
+import { requestTimedOut } from "./failures.ts";
 import type { Retries } from "./retries.ts";
 import type { Session } from "./session.ts";
 import type { Turns } from "./turns.ts";

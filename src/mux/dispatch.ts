@@ -1,6 +1,7 @@
 import type { Counters } from "../counters.ts";
 import { Defects } from "../defects.ts";
 import type { SidecarError } from "../errors.ts";
+import { shorten } from "../json/text.ts";
 import { readMessage, type RequestMessage, Slot } from "../jsonrpc/message.ts";
 import { type Outgoing, outgoing } from "../jsonrpc/outgoing.ts";
 import { progressTokenText, requestToServer } from "../jsonrpc/rewrite.ts";
@@ -11,7 +12,7 @@ import { CallTable } from "./call-table.ts";
 import type { CallTerms, CallVerdict } from "./call-terms.ts";
 import { DeadlineSweep } from "./deadline-sweep.ts";
 import type { Exchange } from "./exchange.ts";
-import { overloaded, sessionOverloaded, shorten } from "./failures.ts";
+import { overloaded, sessionOverloaded } from "./failures.ts";
 import { type LaneLimits, MAX_RENEWED_TIMES } from "./lane-limits.ts";
 import type { LaneLoad } from "./lane-load.ts";
 import { OwnExchange } from "./own-exchange.ts";

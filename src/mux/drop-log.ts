@@ -1,8 +1,8 @@
 import type { Counters } from "../counters.ts";
+import { shorten } from "../json/text.ts";
 import type { JsonRpcId, OverlongLine } from "../jsonrpc/message.ts";
 import type { Log } from "../observability/log.ts";
 import { LogLimiter } from "../observability/log-limiter.ts";
-import { shorten } from "./failures.ts";
 
 /** Counts and logs what is discarded. A server can cause it at any rate, so the log holds the first of each period, with the counts. */
 export class DropLog {

@@ -1,8 +1,8 @@
 import { SidecarError } from "../errors.ts";
+import { shorten } from "../json/text.ts";
 import { type Effect, effectOf } from "./retry-safety.ts";
 import type { UpstreamExit, UpstreamStatus } from "../upstream/port.ts";
 
-const MAX_SHOWN_LENGTH = 100;
 /** A client may end its session long before it is idle for so long that it is ended. */
 const MAX_RETRY_AFTER_SECONDS = 30;
 
@@ -62,7 +62,7 @@ export function upstreamFailed(
     retrySafe: isRetrySafe(sent, effect),
     ...(lastExit?.exitCode === undefined ? {} : { exitCode: lastExit.exitCode }),
     ...(lastExit?.signal === undefined ? {} : { signal: lastExit.signal }),
-    stderrTail: (lastExit?.stderrTail ?? []).slice(-MAX_TAIL_LINES).map((line) => line.slice(0, MAX_TAIL_LINE_LENGTH)),
+    stderrTail: (lastExit?.stderrTail ?? []).slice(-MAX_TAIL_LINES).map((line) => shorten(line, MAX_TAIL_LINE_LENGTH)),
     retryAfterSeconds: Math.max(1, Math.ceil(waitMs / 1000)),
   });
 }
@@ -153,11 +153,6 @@ export function responseTooLarge(method: string, bytes: number, limitBytes: numb
     `The MCP server answered ${shorten(method)} with ${bytes} bytes, more than ${limitBytes}; the answer was discarded. Ask for less at a time.`,
     { sent: true, retrySafe: isRetrySafe(true, effect), limitBytes },
   );
-}
-
-/** A client chooses the method's name: it may be a megabyte long, and shall not be read again in a log or an error. */
-export function shorten(name: string): string {
-  return name.length <= MAX_SHOWN_LENGTH ? name : `${name.slice(0, MAX_SHOWN_LENGTH)}…`;
 }
 
 function isRetrySafe(sent: boolean, effect: Effect): boolean {

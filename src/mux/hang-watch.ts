@@ -1,7 +1,7 @@
+import { shorten } from "../json/text.ts";
 import type { Call } from "./call.ts";
 import type { CallTable } from "./call-table.ts";
 import type { Dispatch } from "./dispatch.ts";
-import { shorten } from "./failures.ts";
 import type { LaneLimits } from "./lane-limits.ts";
 import type { Upstream } from "../upstream/port.ts";
 

@@ -1,9 +1,9 @@
 import type { SidecarError } from "../errors.ts";
+import { shorten } from "../json/text.ts";
 import { JsonRpcErrorCode } from "../jsonrpc/error-codes.ts";
 import { idTextOf, type NotificationMessage, type RequestMessage, type ResponseMessage, Slot } from "../jsonrpc/message.ts";
 import { messageToServer } from "../jsonrpc/rewrite.ts";
 import type { Exchange } from "./exchange.ts";
-import { shorten } from "./failures.ts";
 import { cancellation, ForwardedRequests } from "./forwarded-requests.ts";
 import { MAX_RENEWED_TIMES } from "./lane-limits.ts";
 import { type InitializeAnswer, type LaneAccess, type LaneRules, refuse, type RequestRule } from "./lane-rules.ts";

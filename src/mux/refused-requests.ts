@@ -1,6 +1,6 @@
+import { shorten } from "../json/text.ts";
 import { JsonRpcErrorCode } from "../jsonrpc/error-codes.ts";
 import { idTextOf, type RequestMessage } from "../jsonrpc/message.ts";
-import { shorten } from "./failures.ts";
 
 /** The sidecar is there, whatever its clients do: it answers a server's `ping` itself. */
 export function answerPing(request: RequestMessage): string {

@@ -1,7 +1,8 @@
+import { shorten } from "../json/text.ts";
 import type { Log } from "../observability/log.ts";
 import { isSent } from "./call.ts";
 import type { CallTable } from "./call-table.ts";
-import { sessionOutdated, shorten } from "./failures.ts";
+import { sessionOutdated } from "./failures.ts";
 import { changingLists, findMissing, type Offer } from "./offer.ts";
 import type { Session } from "./session.ts";
 

@@ -1,6 +1,6 @@
 import { pino, stdTimeFunctions } from "pino";
+import { plainText } from "../json/text.ts";
 import type { Log, LogLevel } from "./log.ts";
-import { plainText } from "./plain-text.ts";
 import type { Redact } from "./redact.ts";
 
 /** What is kept while the container's log driver does not read; beyond it, lines are dropped and counted, never waited for. */
@@ -96,7 +96,7 @@ function redactLine(line: string, redact: Redact): string {
   }
 }
 
-/** For a terminal, which would obey what a server says; as in `maskedPlainText`, masked before and behind. */
+/** For a terminal, which would obey what a server says; masked before and after, as in `maskedPlainText`. */
 function plainLine(line: string, redact: Redact): string {
   const fields = JSON.parse(redactLine(line, redact), (key, value: unknown) => {
     if (typeof value !== "string") return value;

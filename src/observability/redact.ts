@@ -1,4 +1,5 @@
 import { applyEdits, type Edit } from "../json/edit.ts";
+import { plainText } from "../json/text.ts";
 import { skipString } from "../json/walk.ts";
 import { decodeString } from "../json/strings.ts";
 
@@ -11,6 +12,11 @@ export const MAX_SECRET_LENGTH = 4096;
 const MASK = "***";
 
 export type Redact = (text: string) => string;
+
+/** Masks secrets before and after making the text plain: a secret may hold an escape sequence, or be divided by one. */
+export function maskedPlainText(text: string, redact: Redact): string {
+  return redact(plainText(redact(text)));
+}
 
 /** What must not be read in anything that the sidecar says. */
 export class Secrets {

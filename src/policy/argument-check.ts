@@ -1,11 +1,11 @@
 import { createHash } from "node:crypto";
+import { shorten } from "../json/text.ts";
 import type { JsonObject } from "../jsonrpc/message.ts";
 import type { Defects } from "../defects.ts";
 import type { Log } from "../observability/log.ts";
 import { CheckThread, type CheckFailure } from "./schema/check-thread.ts";
 import type { SchemaReport } from "./schema/checker.ts";
 import { RoundRobin } from "./schema/round-robin.ts";
-import { shortened } from "./schema/value-path.ts";
 
 const MAX_SCHEMAS = 1000;
 /** Of all schemas that the thread has, as JSON, in UTF-16 units; compiled, they take fifty times as much. */
@@ -19,7 +19,6 @@ const MAX_COMPILE_CPU_MS = 500;
 /** A schema that has so many times taken too much to be compiled is not tried again. */
 const MAX_STRIKES = 3;
 const MAX_REASON_LENGTH = 500;
-const MAX_TOOL_NAME_LENGTH = 100;
 
 const NOT_CHECKED: readonly string[] = ["the arguments could not be checked"];
 
@@ -148,7 +147,7 @@ export class ArgumentCheck {
   #giveUp({ exceededLimit, reason }: CheckFailure, toolName: unknown): readonly string[] {
     const { log, onGivenUp } = this.#options;
     onGivenUp();
-    log.warn({ tool: shownName(toolName), reason: shortened(reason, MAX_REASON_LENGTH) }, "argument check given up");
+    log.warn({ tool: shownName(toolName), reason: shorten(reason, MAX_REASON_LENGTH) }, "argument check given up");
     if (exceededLimit === undefined) return NOT_CHECKED;
     return [`the arguments take too ${exceededLimit === "memory" ? "much memory" : "long"} to be checked`];
   }
@@ -186,15 +185,15 @@ export class ArgumentCheck {
     schema.isLogged = true;
     const { log } = this.#options;
     const tool = shownName(toolName);
-    if (problem !== undefined) log.warn({ tool, reason: shortened(problem, MAX_REASON_LENGTH) }, "argument schema skipped");
+    if (problem !== undefined) log.warn({ tool, reason: shorten(problem, MAX_REASON_LENGTH) }, "argument schema skipped");
     else if (unchecked.length > 0) {
-      log.warn({ tool, count: unchecked.length, reason: shortened(unchecked.join("; "), MAX_REASON_LENGTH) }, "argument patterns skipped");
+      log.warn({ tool, count: unchecked.length, reason: shorten(unchecked.join("; "), MAX_REASON_LENGTH) }, "argument patterns skipped");
     }
   }
 }
 
 function shownName(toolName: unknown): string {
-  return shortened(String(toolName), MAX_TOOL_NAME_LENGTH);
+  return shorten(String(toolName));
 }
 
 /** The same for the same schema; empty for one that is nested too deeply to have a text. */

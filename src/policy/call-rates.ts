@@ -1,5 +1,5 @@
 import { SidecarError } from "../errors.ts";
-import { shorten } from "../mux/failures.ts";
+import { shorten } from "../json/text.ts";
 import { RateLimit } from "../rate-limit.ts";
 import { findByName } from "./tool-names.ts";
 import { type ToolNumber, ToolStates } from "./tool-states.ts";

@@ -1,6 +1,4 @@
-import { shortened } from "./schema/value-path.ts";
-
-const MAX_TOOL_NAME_LENGTH = 100;
+import { shorten } from "../json/text.ts";
 
 /**
  * The result of a call that was not made, for a model that can correct itself.
@@ -10,7 +8,7 @@ const MAX_TOOL_NAME_LENGTH = 100;
  */
 export function invalidArgumentsResult(toolName: string, problems: readonly string[]): string {
   const text = [
-    `INVALID_ARGS: the arguments do not fit the input schema of the tool ${JSON.stringify(shortened(toolName, MAX_TOOL_NAME_LENGTH))}. Nothing was sent to the server.`,
+    `INVALID_ARGS: the arguments do not fit the input schema of the tool ${JSON.stringify(shorten(toolName))}. Nothing was sent to the server.`,
     ...problems.map((problem) => `- ${problem}`),
     "Correct this, and call the tool again.",
   ].join("\n");

@@ -1,3 +1,4 @@
+import { shorten } from "../json/text.ts";
 import { type Message, type RequestMessage, type ResponseMessage, Slot } from "../jsonrpc/message.ts";
 import { NEWEST_LEGACY_PROTOCOL_VERSION } from "../jsonrpc/protocol-versions.ts";
 import type { UpstreamHandshake } from "./port.ts";
@@ -65,7 +66,7 @@ export function readHandshake(message: RequestMessage | ResponseMessage, generat
   if (message.kind === "request") throw refused("it sends back what it is sent: the command is not an MCP server");
   const { outline, isError } = message;
   if (isError) {
-    throw refused(`the MCP server refused initialize: ${(outline.textAt(Slot.error) ?? "").slice(0, MAX_ERROR_LENGTH)}`);
+    throw refused(`the MCP server refused initialize: ${shorten(outline.textAt(Slot.error) ?? "", MAX_ERROR_LENGTH)}`);
   }
   const result = outline.span(Slot.result);
   const protocolVersion = outline.stringAt(Slot.protocolVersion);

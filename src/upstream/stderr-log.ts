@@ -1,4 +1,5 @@
 import { StringDecoder } from "node:string_decoder";
+import { beginning, shorten } from "../json/text.ts";
 import type { Log, LogFields } from "../observability/log.ts";
 import { MAX_SECRET_LENGTH, type Redact } from "../observability/redact.ts";
 
@@ -60,7 +61,7 @@ export class StderrLog {
   #cut(text: string, restLength: number): string {
     let rest = text;
     while (rest.length > restLength) {
-      const piece = prefix(rest, MAX_PIECE_LENGTH);
+      const piece = beginning(rest, MAX_PIECE_LENGTH);
       this.#piece(piece, true);
       this.#isContinued = true;
       rest = rest.slice(piece.length);
@@ -71,13 +72,7 @@ export class StderrLog {
   #piece(text: string, isPartial: boolean): void {
     this.#log.info(isPartial ? { ...this.#fields, isPartial } : this.#fields, text);
     if (this.#isContinued) return;
-    this.#tail.push(prefix(text, MAX_TAIL_LINE_LENGTH));
+    this.#tail.push(shorten(text, MAX_TAIL_LINE_LENGTH));
     if (this.#tail.length > TAIL_LINES) this.#tail.shift();
   }
-}
-
-/** The first characters, none cut in two. */
-function prefix(text: string, maxLength: number): string {
-  const isCutInTwo = text.length > maxLength && text.charCodeAt(maxLength - 1) >> 10 === 0xd800 >> 10;
-  return text.slice(0, isCutInTwo ? maxLength - 1 : maxLength);
 }

@@ -1,4 +1,5 @@
 import type { Counters } from "../counters.ts";
+import { shorten } from "../json/text.ts";
 import type { Log, LogFields } from "../observability/log.ts";
 import { LogLimiter } from "../observability/log-limiter.ts";
 import { MAX_SECRET_LENGTH, type Redact } from "../observability/redact.ts";
@@ -33,7 +34,7 @@ export class StdoutNoise {
     const beginning = line.slice(0, MAX_SHOWN_LENGTH + MAX_SECRET_LENGTH);
     const shown = /^\s*[{[]/.test(beginning)
       ? { bytes: Buffer.byteLength(line) }
-      : { line: this.#redact(beginning).slice(0, MAX_SHOWN_LENGTH) };
+      : { line: shorten(this.#redact(beginning), MAX_SHOWN_LENGTH) };
     this.#log.warn({ ...this.#fields, reason, ...shown }, "stdout line skipped: not json-rpc");
   }
 

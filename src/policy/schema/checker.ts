@@ -1,4 +1,5 @@
 import { describeError } from "../../errors.ts";
+import { shorten } from "../../json/text.ts";
 import { estimatedBytes, MAX_VALUE_BYTES } from "../../json/value-size.ts";
 import { readValue } from "../../json/values.ts";
 import { isJsonObject, type JsonObject } from "../../jsonrpc/message.ts";
@@ -7,7 +8,6 @@ import { relevantViolations } from "./branches.ts";
 import { SchemaCompiler, type Validate } from "./schema-compiler.ts";
 import { surveySchema } from "./schema-survey.ts";
 import { hasAtMost, isDeeperThan } from "./value-limits.ts";
-import { shortened } from "./value-path.ts";
 import type { Violation } from "./violation.ts";
 import { describeViolation } from "./wording.ts";
 
@@ -130,7 +130,7 @@ function linesOf(violations: readonly Violation[], args: JsonObject): readonly s
   const lines = new Set<string>();
   const relevant = relevantViolations(violations);
   for (const violation of relevant) {
-    lines.add(shortened(describeViolation(violation, args), MAX_PROBLEM_LENGTH));
+    lines.add(shorten(describeViolation(violation, args), MAX_PROBLEM_LENGTH));
     if (lines.size > MAX_PROBLEMS) break;
   }
   if (lines.size <= MAX_PROBLEMS) return [...lines];

@@ -1,14 +1,11 @@
-const MAX_NAME_LENGTH = 100;
+import { shorten } from "../../json/text.ts";
+
 const MAX_PATH_LENGTH = 250;
 const PLAIN_NAME = /^[A-Za-z_$][\w$-]*$/;
 
 /** A name or text of a client or a server, as one short piece of a line: quoted, without line breaks. */
 export function quoted(text: string): string {
-  return JSON.stringify(shortened(text, MAX_NAME_LENGTH));
-}
-
-export function shortened(text: string, maxLength: number): string {
-  return text.length <= maxLength ? text : `${text.slice(0, maxLength).toWellFormed()}…`;
+  return JSON.stringify(shorten(text));
 }
 
 /** @returns the names and indexes on the way to a value. */
@@ -27,12 +24,12 @@ export function readablePath(root: unknown, steps: readonly string[]): string {
     path += Array.isArray(value) ? `[${step}]` : memberPath(step, path === "");
     value =
       typeof value === "object" && value !== null && Object.hasOwn(value, step) ? (value as Record<string, unknown>)[step] : undefined;
-    if (path.length > MAX_PATH_LENGTH) return shortened(path, MAX_PATH_LENGTH);
+    if (path.length > MAX_PATH_LENGTH) return shorten(path, MAX_PATH_LENGTH);
   }
   return path;
 }
 
 function memberPath(name: string, isFirst: boolean): string {
   if (!PLAIN_NAME.test(name)) return `[${quoted(name)}]`;
-  return `${isFirst ? "" : "."}${shortened(name, MAX_NAME_LENGTH)}`;
+  return `${isFirst ? "" : "."}${shorten(name)}`;
 }

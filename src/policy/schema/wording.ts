@@ -1,4 +1,5 @@
-import { readablePath, quoted, shortened, stepsOf } from "./value-path.ts";
+import { shorten } from "../../json/text.ts";
+import { readablePath, quoted, stepsOf } from "./value-path.ts";
 import { NO_BRANCH, type Violation } from "./violation.ts";
 
 const MAX_LISTED = 20;
@@ -29,7 +30,7 @@ function requirementOf(violation: Violation, keyword: string, params: Violation[
       return `is required${expectedType(violation)}`;
     case "dependentRequired":
     case "dependencies":
-      return `is required where \`${shortened(String(params["property"]), MAX_VALUE_LENGTH)}\` is given`;
+      return `is required where \`${shorten(String(params["property"]), MAX_VALUE_LENGTH)}\` is given`;
     case "additionalProperties":
     case "unevaluatedProperties":
       return `is not known${knownNames(violation)}`;
@@ -53,7 +54,7 @@ function requirementOf(violation: Violation, keyword: string, params: Violation[
     case "maxLength":
       return `must have at most ${counted(params, "character")}`;
     case "pattern":
-      return `must match the pattern ${JSON.stringify(shortened(String(params["pattern"]), MAX_PATTERN_LENGTH))}`;
+      return `must match the pattern ${JSON.stringify(shorten(String(params["pattern"]), MAX_PATTERN_LENGTH))}`;
     case "minItems":
       return `must have at least ${counted(params, "item")}`;
     case "maxItems":
@@ -133,7 +134,7 @@ function valuesOf(values: unknown): string[] {
 }
 
 function valueText(value: unknown): string {
-  return shortened(JSON.stringify(value), MAX_VALUE_LENGTH);
+  return shorten(JSON.stringify(value), MAX_VALUE_LENGTH);
 }
 
 function anyOf(expectations: readonly string[]): string {

@@ -61,9 +61,9 @@ describe("describeDrift", () => {
 
   it("shows what a reader would not see, and sends no terminal a command", () => {
     const [line = ""] = linesFor({ description: "Searches.\u202e\u200b\u{e0041}\u001b[2J\n\u2028\ud800" });
-    expect(line).toBe(String.raw`search: description: "Searches." -> "Searches.\u{202e}\u{200b}\u{e0041}\u001b[2J\n\u{2028}\ud800"`);
-    expect(readableName("a\u001b[31m\u200b")).toBe(String.raw`"a\u001b[31m\u{200b}"`);
-    expect(linesFor({ inputSchema: { ...SCHEMA, "\u202e": 1 } })).toEqual([String.raw`search: inputSchema["\u{202e}"]: (none) -> 1`]);
+    expect(line).toBe(String.raw`search: description: "Searches." -> "Searches.\u202e\u200b\udb40\udc41\u001b[2J\n\u2028\ud800"`);
+    expect(readableName("a\u001b[31m\u200b")).toBe(String.raw`"a\u001b[31m\u200b"`);
+    expect(linesFor({ inputSchema: { ...SCHEMA, "\u202e": 1 } })).toEqual([String.raw`search: inputSchema["\u202e"]: (none) -> 1`]);
   });
 
   it("leaves a name as it is, unless it is unusual or long", () => {

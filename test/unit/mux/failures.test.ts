@@ -131,7 +131,7 @@ describe("a server that ends again and again", () => {
   it("repeats the end of what it said, and not all of it", () => {
     const stderrTail = Array.from({ length: 20 }, (_, line) => `${line} `.padEnd(512, "x"));
     const { details } = upstreamFailed({ ...failed, lastExit: { ...EXIT, stderrTail } }, 1000);
-    expect(details.stderrTail).toEqual(stderrTail.slice(15).map((line) => line.slice(0, 300)));
+    expect(details.stderrTail).toEqual(stderrTail.slice(15).map((line) => `${line.slice(0, 300)}…`));
   });
 
   it("asks for a second's pause while it is tried, and where it is tried no more", () => {

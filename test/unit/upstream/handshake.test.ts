@@ -83,7 +83,7 @@ describe("readHandshake", () => {
     const error = JSON.stringify({ code: 1, message: "x".repeat(5000) });
     const text = `{"jsonrpc":"2.0","id":0,"error":${error}}`;
     expect(() => readHandshake(response(text), 1)).toThrow(
-      new HandshakeError("handshake-refused", `the MCP server refused initialize: ${error.slice(0, 500)}`),
+      new HandshakeError("handshake-refused", `the MCP server refused initialize: ${error.slice(0, 500)}…`),
     );
   });
 

@@ -115,7 +115,7 @@ describe("StderrLog's tail", () => {
 
   it("keeps the beginning of a long line, as one line", () => {
     const { stderr } = record(["before\n", `start ${"x".repeat(3 * PIECE)}`, "\nafter\n"]);
-    expect(stderr.tail).toEqual(["before", `start ${"x".repeat(506)}`, "after"]);
+    expect(stderr.tail).toEqual(["before", `start ${"x".repeat(506)}…`, "after"]);
   });
 });
 

@@ -1,0 +1,46 @@
+/** Enough to recognise a name or a method by. In UTF-16 units. */
+const NAME_LENGTH = 100;
+
+/**
+ * Characters that a reader does not see or that control a terminal: controls, direction marks, zero-width and tag characters, lone
+ * surrogates. The selectors of emoji and text presentation are left out, because ordinary texts have them.
+ */
+const INVISIBLE = /[[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]--[\uFE0E\uFE0F]]/gv;
+
+/**
+ * Escape sequences with their parameters (ECMA-48). None can begin inside another one, so the time is linear. `stripVTControlCharacters`
+ * takes quadratic time, and a server may write megabytes.
+ */
+const ESCAPE_SEQUENCES =
+  // oxlint-disable-next-line no-control-regex -- they are what it matches
+  /(?:\u001B\[|\u009B)[0-?]*[ -/]*[@-~]|(?:\u001B[\]PX^_]|[\u0090\u0098\u009D-\u009F])[^\u0007\u001B\u0080-\u009F]*(?:\u0007|\u001B\\|\u009C)|\u001B[ -/]*[0-~]/g;
+
+/** The text for a person: if it is longer than `maxLength` UTF-16 units, its beginning and "…". */
+export function shorten(text: string, maxLength = NAME_LENGTH): string {
+  return text.length <= maxLength ? text : `${beginning(text, maxLength)}…`;
+}
+
+/** At most `maxLength` UTF-16 units from the start of a text, without half of a surrogate pair at the end. */
+export function beginning(text: string, maxLength: number): string {
+  return text.slice(0, isInsidePair(text, maxLength) ? maxLength - 1 : maxLength);
+}
+
+/** True if the UTF-16 units before and at `index` are the two halves of one character. */
+export function isInsidePair(text: string, index: number): boolean {
+  return (text.codePointAt(index - 1) ?? 0) > 0xffff;
+}
+
+/** The text on one line, without anything that controls a terminal: escape sequences are removed, invisible characters become spaces. */
+export function plainText(text: string): string {
+  return text.replace(ESCAPE_SEQUENCES, "").replace(INVISIBLE, " ");
+}
+
+/** The text with each invisible character written as JSON escapes it. */
+export function escapeInvisible(text: string): string {
+  return text.replace(INVISIBLE, (character) =>
+    character
+      .split("")
+      .map((unit) => String.raw`\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
+      .join(""),
+  );
+}

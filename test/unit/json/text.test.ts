@@ -1,0 +1,75 @@
+import { describe, expect, it } from "vitest";
+import { beginning, escapeInvisible, plainText, shorten } from "../../../src/json/text.ts";
+
+const ESC = "\u001B";
+
+describe("plainText", () => {
+  it.each([
+    ["colours", `${ESC}[1;31mred${ESC}[0m`, "red"],
+    ["the eight-bit form", "\u009B2Ja\u009D0;title\u009Cb", "ab"],
+    ["a title, with either end", `a${ESC}]0;title\u0007b${ESC}]0;title${ESC}\\c`, "abc"],
+    ["the clipboard", `a${ESC}]52;c;ZXZpbA==\u0007b`, "ab"],
+    ["a device control string", `a${ESC}P1$r0m${ESC}\\b`, "ab"],
+    ["a character set", `a${ESC}(Bb${ESC}7c`, "abc"],
+    ["the begin of something that has no end, but no text", `a${ESC}]0;title`, "a0;title"],
+    ["an escape in an escape", `a${ESC}${ESC}[2Jb`, "a b"],
+    ["line ends, backspaces, direction marks", "a\r\nb\bc\u202Ed", "a  b c d"],
+  ])("takes out %s", (_what, text, plain) => {
+    expect(plainText(text)).toBe(plain);
+  });
+
+  // In quadratic time the first would take a minute.
+  it.each([`${ESC}]`, `${ESC}[`, `${ESC}]x;`, `${ESC}[1;`, "\u009D", "\u009D1", `${ESC}P`, ESC, `${ESC}(`])(
+    "is not held up by many %j",
+    (text) => {
+      expect(plainText(text.repeat(200_000))).not.toMatch(/\p{Cc}/u);
+    },
+  );
+});
+
+describe("the invisible characters", () => {
+  const INVISIBLE = [
+    "\u0000",
+    "\u001F",
+    "\u007F",
+    "\u0085",
+    "\u00AD",
+    "\u115F",
+    "\u200B",
+    "\u200D",
+    "\u2028",
+    "\u202E",
+    "\uFEFF",
+    "\uD800",
+  ];
+
+  it.each([...INVISIBLE, "\u{E0041}", "\u{E0100}"])("include %j in a terminal and in a review", (character) => {
+    expect(plainText(`a${character}b`)).toBe("a b");
+    const escaped = escapeInvisible(`a${character}b`);
+    expect(escaped).toMatch(/^a(?:\\u[\da-f]{4}){1,2}b$/);
+    expect(JSON.parse(`"${escaped}"`)).toBe(`a${character}b`);
+  });
+
+  it.each(["a", "é", "e\u0301", "😀", "❤\uFE0F", "\u00A0", "日本"])("do not include %j", (text) => {
+    expect([plainText(text), escapeInvisible(text)]).toEqual([text, text]);
+  });
+});
+
+describe("a text that is shortened", () => {
+  it.each([
+    ["abc", 3, "abc"],
+    ["abcd", 3, "abc…"],
+    ["ab😀d", 3, "ab…"],
+    ["ab😀d", 4, "ab😀…"],
+    ["a\uD83Dcd", 2, "a\uD83D…"],
+    ["", 0, ""],
+    ["a", 0, "…"],
+  ])("ends at a whole character and with an ellipsis: %j at %i", (text, maxLength, shortened) => {
+    expect(shorten(text, maxLength)).toBe(shortened);
+    expect(beginning(text, maxLength)).toBe(shortened.replace("…", ""));
+  });
+
+  it("has 100 UTF-16 units if no length is given", () => {
+    expect(shorten("x".repeat(101))).toBe(`${"x".repeat(100)}…`);
+  });
+});
