@@ -122,7 +122,7 @@ describe("HTTP+SSE", () => {
     it("tells every client when a list has changed", async () => {
       using one = await LegacySseClient.connect(sidecar.origin);
       using two = await LegacySseClient.connect(sidecar.origin);
-      await one.post({ ...PING, method: "tools/call", params: { name: "raw_line", arguments: { line: JSON.stringify(LIST_CHANGED) } } });
+      await one.callTool("raw_line", { line: `${JSON.stringify(LIST_CHANGED)}\n{"jsonrpc":"2.0","id":$ID,"result":{}}` });
       for (const client of [one, two]) {
         expect(await client.waitForMessage(({ method }) => method !== undefined)).toEqual(LIST_CHANGED);
       }
