@@ -6,7 +6,7 @@ import { parseJson } from "../json/values.ts";
 import { isJsonObject, type JsonObject, readText, type ResponseMessage } from "../jsonrpc/message.ts";
 import { EventReader } from "./discover-events.ts";
 import { DiscoverError } from "./discover-listing.ts";
-import { MAX_LIST_LENGTH } from "./discover-pages.ts";
+import { MAX_LIST_BYTES } from "./discover-pages.ts";
 
 /** Of an error's body; more than that says nothing more. */
 const MAX_ERROR_BYTES = 16 * 1024;
@@ -26,7 +26,7 @@ export interface HttpAnswer {
   /** The JSON-RPC response to the request; undefined where there was none in a good answer. */
   readonly response: ResponseMessage | undefined;
   /** Bytes of the body that were read. */
-  readonly length: number;
+  readonly bytes: number;
 }
 
 /**
@@ -45,10 +45,10 @@ export function exchange({ url, method, headers, message, signal }: HttpMessage)
       const mediaType = (response.headers["content-type"] ?? "").split(";")[0]?.trim().toLowerCase() ?? "";
       const decoder = new StringDecoder("utf8");
       const pieces: string[] = [];
-      let length = 0;
+      let bytes = 0;
       const finish = (found: ResponseMessage | undefined): void => {
         const sessionId = response.headers["mcp-session-id"];
-        resolve({ sessionId: typeof sessionId === "string" ? sessionId : undefined, response: found, length });
+        resolve({ sessionId: typeof sessionId === "string" ? sessionId : undefined, response: found, bytes });
         response.destroy();
       };
       const fail = (reason: string): void => {
@@ -65,11 +65,11 @@ export function exchange({ url, method, headers, message, signal }: HttpMessage)
       });
       const isStream = isGood && mediaType === "text/event-stream";
       response.on("data", (chunk: Buffer) => {
-        length += chunk.length;
-        if (length > MAX_LIST_LENGTH) return fail(`its answer is longer than ${MAX_LIST_LENGTH} bytes`);
+        bytes += chunk.length;
+        if (bytes > MAX_LIST_BYTES) return fail(`its answer is longer than ${MAX_LIST_BYTES} bytes`);
         if (isStream) return events.push(chunk);
         pieces.push(decoder.write(chunk));
-        if (!isGood && length > MAX_ERROR_BYTES) failByStatus();
+        if (!isGood && bytes > MAX_ERROR_BYTES) failByStatus();
       });
       response.once("end", () => {
         if (!isGood) return failByStatus();

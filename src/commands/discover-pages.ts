@@ -5,7 +5,7 @@ import { DiscoverError } from "./discover-listing.ts";
 const MAX_PAGES = 1000;
 const MAX_TOOLS = 10_000;
 /** Of all pages together, in UTF-16 units or bytes; also of one message. */
-export const MAX_LIST_LENGTH = 64 * 1024 * 1024;
+export const MAX_LIST_BYTES = 64 * 1024 * 1024;
 
 const MAX_NAMES_SHOWN = 5;
 
@@ -13,7 +13,7 @@ const MAX_NAMES_SHOWN = 5;
 export interface ToolsPage {
   readonly result: unknown;
   /** Of the message that it came in. */
-  readonly length: number;
+  readonly bytes: number;
 }
 
 /**
@@ -25,11 +25,11 @@ export async function readToolPages(requestPage: (params: JsonObject | undefined
   const tools: JsonObject[] = [];
   const cursors = new Set<string>();
   let cursor: string | undefined;
-  let length = 0;
+  let bytes = 0;
   for (let page = 1; page <= MAX_PAGES; page++) {
     const answer = await requestPage(cursor === undefined ? undefined : { cursor });
-    length += answer.length;
-    if (length > MAX_LIST_LENGTH) throw new DiscoverError(`tools/list: longer than ${MAX_LIST_LENGTH} bytes in all`);
+    bytes += answer.bytes;
+    if (bytes > MAX_LIST_BYTES) throw new DiscoverError(`tools/list: longer than ${MAX_LIST_BYTES} bytes in all`);
     cursor = readPage(answer.result, page, tools);
     if (tools.length > MAX_TOOLS) throw new DiscoverError(`tools/list: more than ${MAX_TOOLS} tools`);
     if (cursor === undefined) return refuseAmbiguous(tools);

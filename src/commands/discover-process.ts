@@ -13,10 +13,10 @@ import { type ClientInfo, HandshakeError, INITIALIZED_NOTIFICATION, initializeRe
 import { Life } from "../upstream/life.ts";
 import { describeExit } from "../upstream/run-end.ts";
 import { DiscoverError, endedError, type Listing, type ListingBounds, readAnswer } from "./discover-listing.ts";
-import { MAX_LIST_LENGTH, readToolPages, type ToolsPage } from "./discover-pages.ts";
+import { MAX_LIST_BYTES, readToolPages, type ToolsPage } from "./discover-pages.ts";
 
 /** What may wait for a server that asks and does not read the answers, in UTF-16 units; beyond it, it gets none. */
-const MAX_QUEUED_LENGTH = 1024 * 1024;
+const MAX_QUEUED_BYTES = 1024 * 1024;
 
 export interface ProcessListingOptions extends ListingBounds {
   readonly command: ChildCommand;
@@ -60,7 +60,7 @@ class ListedServer {
     this.#life = new Life(
       {
         command,
-        limits: { maxLineBytes: MAX_LIST_LENGTH, ...STOP_GRACES },
+        limits: { maxLineBytes: MAX_LIST_BYTES, ...STOP_GRACES },
         handshake: { request: initializeRequest(clientInfo), initializedNotification: () => INITIALIZED_NOTIFICATION },
         readyTimeoutMs: timeoutMs,
         generation: 1,
@@ -73,7 +73,7 @@ class ListedServer {
         onMessage: (message) => this.#onMessage(message),
         onRefused: () => undefined,
         onOverlongLine: ({ bytes, hasMethod }) => {
-          if (!hasMethod) this.#fail(`its answer to ${this.#method} has ${bytes} bytes, more than ${MAX_LIST_LENGTH}`);
+          if (!hasMethod) this.#fail(`its answer to ${this.#method} has ${bytes} bytes, more than ${MAX_LIST_BYTES}`);
         },
       },
     );
@@ -127,12 +127,12 @@ class ListedServer {
     const answered = new Promise<ResponseMessage>((resolve) => this.#pending.add(id, resolve));
     this.#life.send(outgoing(JSON.stringify({ jsonrpc: "2.0", id, method: this.#method, params })));
     const answer = await answered;
-    return { result: readAnswer(answer, this.#method), length: answer.text.length };
+    return { result: readAnswer(answer, this.#method), bytes: Buffer.byteLength(answer.text) };
   }
 
   #onMessage(message: Message): void {
     if (message.kind === "response") this.#pending.take(message.id)?.(message);
-    else if (message.kind === "request" && this.#life.queuedLength < MAX_QUEUED_LENGTH) {
+    else if (message.kind === "request" && this.#life.queuedBytes < MAX_QUEUED_BYTES) {
       this.#life.send(outgoing(message.method === "ping" ? answerPing(message) : refuseRequest(message)));
     }
   }

@@ -69,10 +69,10 @@ class UrlSession {
   async #request(
     method: string,
     params: JsonObject | undefined,
-  ): Promise<{ result: unknown; length: number; sessionId: string | undefined }> {
-    const { response, length, sessionId } = await this.#post(method, { jsonrpc: "2.0", id: ++this.#lastId, method, params });
+  ): Promise<{ result: unknown; bytes: number; sessionId: string | undefined }> {
+    const { response, bytes, sessionId } = await this.#post(method, { jsonrpc: "2.0", id: ++this.#lastId, method, params });
     if (response === undefined) throw this.#error(method, "no answer");
-    return { result: readAnswer(response, method), length, sessionId };
+    return { result: readAnswer(response, method), bytes, sessionId };
   }
 
   async #post(method: string, message: JsonObject): Promise<HttpAnswer> {

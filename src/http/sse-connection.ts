@@ -6,12 +6,15 @@ import type { EventSink } from "../mux/event-stream.ts";
 /** When a client that lost its connection comes back; only sent to those that are known to read it. */
 const RETRY_MS = 1000;
 
-/** What a reader may be behind before it is given up. What it missed stays for replay. */
-const MAX_UNREAD_BYTES = 16 * 1024 * 1024;
+/**
+ * What a reader may be behind before it is given up. What it missed stays for replay. In UTF-16 units, as Node counts the text that waits in
+ * a socket; so are the limits below.
+ */
+const MAX_UNREAD_LENGTH = 16 * 1024 * 1024;
 /** What all readers together may be behind; beyond it, the one that is furthest behind is given up. */
-const MAX_ALL_UNREAD_BYTES = 64 * 1024 * 1024;
+const MAX_ALL_UNREAD_LENGTH = 64 * 1024 * 1024;
 /** A reader that is behind by less needs no look at the others. */
-const SMALL_UNREAD_BYTES = 64 * 1024;
+const SMALL_UNREAD_LENGTH = 64 * 1024;
 
 const SSE_HEADERS = {
   "Content-Type": "text/event-stream",
@@ -29,7 +32,7 @@ export class SseConnection implements EventSink {
   #isCorked = false;
   #isReplaying = false;
   /** By how much more a reader may be behind until it has read everything: for what came at once, and could not be read so fast. */
-  #allowedBytes = 0;
+  #allowedLength = 0;
 
   /** @param onBehind called when there is more to be read than a little; it may give this reader up. */
   constructor(response: ServerResponse, onBehind: () => void, headers?: Readonly<Record<string, string>>) {
@@ -66,10 +69,10 @@ export class SseConnection implements EventSink {
     this.#isReplaying = true;
     send();
     this.#isReplaying = false;
-    this.#allowedBytes = this.#response.writableLength;
+    this.#allowedLength = this.#response.writableLength;
   }
 
-  get unreadBytes(): number {
+  get unreadLength(): number {
     return this.#response.destroyed ? 0 : this.#response.writableLength;
   }
 
@@ -85,18 +88,18 @@ export class SseConnection implements EventSink {
   }
 
   #send(fields: string, text: string): boolean {
-    const unreadBytes = this.#response.writableLength;
-    if (unreadBytes === 0) this.#allowedBytes = 0;
-    else if (!this.#isReplaying && unreadBytes > MAX_UNREAD_BYTES + this.#allowedBytes) {
+    const unreadLength = this.#response.writableLength;
+    if (unreadLength === 0) this.#allowedLength = 0;
+    else if (!this.#isReplaying && unreadLength > MAX_UNREAD_LENGTH + this.#allowedLength) {
       this.#response.destroy();
       return false;
     }
-    if (unreadBytes > SMALL_UNREAD_BYTES) this.#onBehind();
+    if (unreadLength > SMALL_UNREAD_LENGTH) this.#onBehind();
     if (this.#response.destroyed) return false;
     // Not joined: of a long text, that would be one more copy.
     this.#write(`${fields}\ndata: `, toOneLine(text), "\n\n");
     // A single message may be longer than all that a reader may be behind.
-    this.#allowedBytes = Math.max(this.#allowedBytes, this.#response.writableLength - unreadBytes);
+    this.#allowedLength = Math.max(this.#allowedLength, this.#response.writableLength - unreadLength);
     return true;
   }
 
@@ -157,13 +160,13 @@ export class SseConnections {
   }
 
   #giveUpFurthest(): void {
-    const behind = [...this.#open].map((connection) => ({ connection, bytes: connection.unreadBytes }));
-    let allBytes = behind.reduce((sum, { bytes }) => sum + bytes, 0);
-    if (allBytes <= MAX_ALL_UNREAD_BYTES) return;
-    for (const { connection, bytes } of behind.sort((a, b) => b.bytes - a.bytes)) {
+    const behind = [...this.#open].map((connection) => ({ connection, length: connection.unreadLength }));
+    let allLength = behind.reduce((sum, { length }) => sum + length, 0);
+    if (allLength <= MAX_ALL_UNREAD_LENGTH) return;
+    for (const { connection, length } of behind.sort((a, b) => b.length - a.length)) {
       connection.giveUp();
-      allBytes -= bytes;
-      if (allBytes <= MAX_ALL_UNREAD_BYTES) return;
+      allLength -= length;
+      if (allLength <= MAX_ALL_UNREAD_LENGTH) return;
     }
   }
 

@@ -9,8 +9,8 @@ export interface StalledReadersOptions {
   readonly timeoutMs: number;
   readonly defects: Pick<Defects, "guard">;
   readonly nowMs: () => number;
-  /** Told of each connection that is cut, and how much had waited there. */
-  readonly onCut: (unreadBytes: number) => void;
+  /** Told of each connection that is cut, and how much text had waited there, in UTF-16 units. */
+  readonly onCut: (unreadLength: number) => void;
 }
 
 /**
@@ -38,8 +38,8 @@ export class StalledReaders {
 
   /** To be called when the timer of a socket with an open response fires. */
   onTimeout(socket: Socket): void {
-    const unreadBytes = socket.writableLength;
-    if (unreadBytes === 0) {
+    const unreadLength = socket.writableLength;
+    if (unreadLength === 0) {
       socket.setTimeout(0);
       return;
     }
@@ -48,7 +48,7 @@ export class StalledReaders {
     // Longer than one check and a bit: in between, something was read.
     if (firedBeforeMs < this.#checkMs * 1.5) {
       socket.destroy();
-      onCut(unreadBytes);
+      onCut(unreadLength);
     } else {
       this.#unreadSinceMs.set(socket, nowMs());
       socket.setTimeout(this.#checkMs);

@@ -24,7 +24,7 @@ export class CallChecks {
   }
 
   /** Bytes of the calls that are being checked. */
-  get queuedLength(): number {
+  get queuedBytes(): number {
     return this.#bytes;
   }
 

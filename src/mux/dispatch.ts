@@ -238,7 +238,7 @@ export class Dispatch {
   }
 
   get #queuedBytes(): number {
-    return this.#options.upstream.queuedLength + this.turns.queuedLength + this.#checks.queuedLength;
+    return this.#options.upstream.queuedBytes + this.turns.queuedBytes + this.#checks.queuedBytes;
   }
 
   #hasRoomFor(text: string): boolean {

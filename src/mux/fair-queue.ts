@@ -25,7 +25,7 @@ export class FairQueue {
   readonly #forNone = new LinkedList<Line>();
   readonly #slotQueues = new Map<CallSlots, SlotQueue>();
   #slotCount = 0;
-  #queuedLength = 0;
+  #queuedBytes = 0;
 
   constructor(maxEntries: number) {
     this.#maxEntries = maxEntries;
@@ -41,8 +41,8 @@ export class FairQueue {
   }
 
   /** Bytes that wait. */
-  get queuedLength(): number {
-    return this.#queuedLength;
+  get queuedBytes(): number {
+    return this.#queuedBytes;
   }
 
   has(entry: Held): boolean {
@@ -141,7 +141,7 @@ export class FairQueue {
   }
 
   #count({ byteLength, takesSlot, slots }: Held, line: Line, change: 1 | -1): void {
-    this.#queuedLength += change * byteLength;
+    this.#queuedBytes += change * byteLength;
     line.flow.size += change;
     if (slots !== undefined) slots.waitingCount += change;
     if (!takesSlot) return;

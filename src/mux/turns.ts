@@ -44,8 +44,8 @@ export class Turns {
   }
 
   /** Bytes that wait. */
-  get queuedLength(): number {
-    return this.#queue.queuedLength;
+  get queuedBytes(): number {
+    return this.#queue.queuedBytes;
   }
 
   has(entry: Held): boolean {

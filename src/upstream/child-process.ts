@@ -100,8 +100,8 @@ export class ChildProcess {
   }
 
   /** Bytes that wait for the child to read them. */
-  get queuedLength(): number {
-    return this.#writer.queuedLength;
+  get queuedBytes(): number {
+    return this.#writer.queuedBytes;
   }
 
   send(line: Outgoing): void {

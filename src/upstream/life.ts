@@ -97,8 +97,8 @@ export class Life {
     return this.#stderr.tail;
   }
 
-  get queuedLength(): number {
-    return this.#child.queuedLength;
+  get queuedBytes(): number {
+    return this.#child.queuedBytes;
   }
 
   /** Why the sidecar ended it; undefined when it ended by itself. */

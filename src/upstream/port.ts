@@ -5,7 +5,7 @@ import type { Outgoing } from "../jsonrpc/outgoing.ts";
 /** The port to the MCP server's side. The supervisor satisfies it; `sidecar.ts` joins it with a lane. */
 export interface Upstream {
   /** Bytes that wait for the server to read them. */
-  readonly queuedLength: number;
+  readonly queuedBytes: number;
   /** Queues a line for the generation that runs; it stays `queued` where none does. Never blocks, never throws. */
   send(line: Outgoing): void;
   /** Takes a line back that is still queued. */

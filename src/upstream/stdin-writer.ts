@@ -2,7 +2,7 @@ import type { Writable } from "node:stream";
 import type { Outgoing } from "../jsonrpc/outgoing.ts";
 
 /** Lines are joined up to about this size, so that a batch that is half written says little about lines that were not. */
-const MAX_BATCH_LENGTH = 256 * 1024;
+const MAX_BATCH_BYTES = 256 * 1024;
 
 /**
  * Writes lines to the MCP server's stdin in order, one write at a time. Lines that come while a write is under way, or within one turn
@@ -13,7 +13,7 @@ export class StdinWriter {
   readonly #stream: Writable;
   readonly #onDefect: (error: unknown) => void;
   readonly #queue = new Set<Outgoing>();
-  #queuedLength = 0;
+  #queuedBytes = 0;
   #isScheduled = false;
   #isWriting = false;
   #isPaused = false;
@@ -25,14 +25,14 @@ export class StdinWriter {
   }
 
   /** Bytes that wait for the server to read. */
-  get queuedLength(): number {
-    return this.#queuedLength;
+  get queuedBytes(): number {
+    return this.#queuedBytes;
   }
 
   send(line: Outgoing): void {
     this.#queue.add(line);
     line.byteLength ??= Buffer.byteLength(line.text);
-    this.#queuedLength += line.byteLength;
+    this.#queuedBytes += line.byteLength;
     if (this.#isScheduled || this.#isWriting) return;
     this.#isScheduled = true;
     setImmediate(() => {
@@ -56,7 +56,7 @@ export class StdinWriter {
   takeUnwritten(): Outgoing[] {
     const unwritten = [...this.#queue];
     this.#queue.clear();
-    this.#queuedLength = 0;
+    this.#queuedBytes = 0;
     return unwritten;
   }
 
@@ -67,7 +67,7 @@ export class StdinWriter {
   }
 
   #remove(line: Outgoing): void {
-    if (this.#queue.delete(line)) this.#queuedLength -= line.byteLength ?? 0;
+    if (this.#queue.delete(line)) this.#queuedBytes -= line.byteLength ?? 0;
   }
 
   #writeGuarded(): void {
@@ -81,8 +81,10 @@ export class StdinWriter {
   #writeBatch(): void {
     if (this.#isPaused || this.#isWriting || this.#queue.size === 0 || !this.#stream.writable) return;
     let batch = "";
+    let batchBytes = 0;
     for (const line of this.#queue) {
-      if (batch !== "" && batch.length + line.text.length > MAX_BATCH_LENGTH) break;
+      batchBytes += line.byteLength ?? 0;
+      if (batch !== "" && batchBytes > MAX_BATCH_BYTES) break;
       this.#remove(line);
       line.state = "written";
       batch += `${line.text}\n`;

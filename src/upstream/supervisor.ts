@@ -70,8 +70,8 @@ export class Supervisor implements Upstream {
   }
 
   /** What waits to be read by the server, in bytes. */
-  get queuedLength(): number {
-    return this.#life?.queuedLength ?? 0;
+  get queuedBytes(): number {
+    return this.#life?.queuedBytes ?? 0;
   }
 
   /** Queues a line for the running server; without one, the line stays `queued` and goes nowhere. */

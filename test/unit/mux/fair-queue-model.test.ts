@@ -123,20 +123,20 @@ function expire(nowMs: number): Step {
 /** What can be asked of a queue at any time. */
 function ask(model: Model, { queue, slots }: Real): Observation {
   const { waiting } = model;
-  const queuedLength = waiting.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  const queuedBytes = waiting.reduce((sum, { byteLength }) => sum + byteLength, 0);
   const waitingFor = (each: CallSlots): number => waiting.filter((entry) => entry.slots === each).length;
   return [
     [
       queue.size,
       queue.slotCount,
-      queue.queuedLength,
+      queue.queuedBytes,
       FLOWS.map((flow) => queue.hasFlow(flow)),
       slots.map((each) => [each.waitingCount, each.freeCount]),
     ],
     [
       waiting.length,
       waiting.filter(takesSlot).length,
-      queuedLength,
+      queuedBytes,
       FLOWS.map((flow) => model.line(flow).length > 0),
       slots.map((each) => [waitingFor(each), model.freeCount(each)]),
     ],

@@ -49,7 +49,7 @@ describe("a fair queue", () => {
     const journal = new Journal();
     const queue = journal.queue(["a1", "a2", "a3", "b1", "c1", "c2"]);
     expect(journal.take(queue)).toEqual(["a1", "b1", "c1", "a2", "c2", "a3"]);
-    expect([queue.size, queue.slotCount, queue.queuedLength]).toEqual([0, 0, 0]);
+    expect([queue.size, queue.slotCount, queue.queuedBytes]).toEqual([0, 0, 0]);
   });
 
   it("gives a flow its next turn behind all others, also one that had been empty", () => {
@@ -187,7 +187,7 @@ describe("a full queue", () => {
     const queue = journal.queue(["a1", "a2", "a3", "b1"], 4);
     expect(queue.add(journal.entry("b2"))).toBe(true);
     expect(journal.lines.splice(0)).toEqual(["a3 refused"]);
-    expect([queue.size, queue.slotCount, queue.queuedLength]).toEqual([4, 4, 8]);
+    expect([queue.size, queue.slotCount, queue.queuedBytes]).toEqual([4, 4, 8]);
     expect(["a4", "b3"].map((name) => queue.add(journal.entry(name)))).toEqual([false, false]);
     expect(queue.add(journal.entry("c1"))).toBe(true);
     expect(["a2 refused", "b2 refused"]).toContain(journal.lines[0]);

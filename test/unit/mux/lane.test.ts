@@ -162,10 +162,10 @@ describe("a client's cancellation", () => {
     bench.heard();
     bench.upstream.isReading = false;
     bench.notify(session, { method: "notifications/custom", params: { text: "x".repeat(100) } });
-    const before = bench.upstream.queuedLength;
+    const before = bench.upstream.queuedBytes;
     bench.notify(session, { method: "notifications/cancelled", params: { requestId: 1, reason: "x".repeat(10_000) } });
     expect(call.outcome).toBe("dismissed");
-    expect(bench.upstream.queuedLength - before).toBeLessThan(200);
+    expect(bench.upstream.queuedBytes - before).toBeLessThan(200);
   });
 
   it("a waiting message counts the bytes that the server reads, up to the limit", () => {
@@ -188,7 +188,7 @@ describe("a client's cancellation", () => {
     const session = bench.join();
     const call = bench.request(session, CALL);
     bench.notify(session, { method: "notifications/cancelled", params: { requestId: 1 } });
-    expect([call.outcome, bench.upstream.queuedLength]).toEqual(["dismissed", 0]);
+    expect([call.outcome, bench.upstream.queuedBytes]).toEqual(["dismissed", 0]);
   });
 });
 

@@ -35,7 +35,7 @@ describe("a request of a shared server", () => {
     const bench = ready();
     bench.upstream.isReading = false;
     for (let id = 0; id < 1000; id++) bench.say({ id, method: "roots/list" });
-    expect(bench.upstream.queuedLength).toBeLessThanOrEqual(10_000);
+    expect(bench.upstream.queuedBytes).toBeLessThanOrEqual(10_000);
     expect(bench.dropped.requests).toBeGreaterThan(900);
   });
 });

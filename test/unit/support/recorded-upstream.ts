@@ -10,7 +10,7 @@ export class RecordedUpstream implements Upstream {
   isFailed = false;
   #lines: Outgoing[] = [];
 
-  get queuedLength(): number {
+  get queuedBytes(): number {
     return this.#lines.reduce((sum, { text, state }) => sum + (state === "queued" ? Buffer.byteLength(text) : 0), 0);
   }
 

@@ -62,12 +62,12 @@ describe("StdinWriter", () => {
     sendAll(writer, all.slice(1));
     await new Promise(setImmediate);
     expect(all.map((line) => line.state)).toEqual(["written", "queued", "queued"]);
-    expect(writer.queuedLength).toBe("second €".length + 2 + "third".length);
+    expect(writer.queuedBytes).toBe("second €".length + 2 + "third".length);
     const next = pipe.nextWrite();
     pipe.finishWrite();
     expect(await next).toBe("second €\nthird\n");
     expect(pipe.writes).toHaveLength(2);
-    expect(writer.queuedLength).toBe(0);
+    expect(writer.queuedBytes).toBe(0);
   });
 
   it("starts again after it has run dry", async () => {
@@ -103,7 +103,7 @@ describe("StdinWriter", () => {
     for (const line of all.slice(1, 3)) writer.withdraw(line);
     expect(await pipe.nextWrite()).toBe("first\nlast\n");
     expect(all.map((line) => line.state)).toEqual(["written", "withdrawn", "withdrawn", "written"]);
-    expect(writer.queuedLength).toBe(0);
+    expect(writer.queuedBytes).toBe(0);
   });
 
   it("goes on behind a turn in which everything was withdrawn", async () => {
@@ -113,7 +113,7 @@ describe("StdinWriter", () => {
     const last = outgoing("last");
     sendAll(writer, [withdrawn, last]);
     writer.withdraw(withdrawn);
-    expect(writer.queuedLength).toBe("last".length);
+    expect(writer.queuedBytes).toBe("last".length);
     expect(await pipe.nextWrite()).toBe("last\n");
     pipe.finishWrite();
     const another = outgoing("withdrawn as well");
@@ -149,7 +149,7 @@ describe("StdinWriter when the server is gone", () => {
     await new Promise(setImmediate);
     expect(writer.takeUnwritten()).toEqual([all[1], all[3]]);
     expect(writer.takeUnwritten()).toEqual([]);
-    expect(writer.queuedLength).toBe(0);
+    expect(writer.queuedBytes).toBe(0);
     expect(all.map((line) => line.state)).toEqual(["written", "queued", "withdrawn", "queued"]);
   });
 
