@@ -3,7 +3,7 @@
 import type { Adapter } from "./adapters.ts";
 import type { Ledger } from "./ledger.ts";
 
-/** As far as `/status` is read here (docs/OPERATIONS.md). */
+/** As far as `/status` is read here (docs/operations/status.md). */
 interface Status {
   readonly counters?: {
     readonly requests: { readonly accepted: number; readonly refused?: Counts };

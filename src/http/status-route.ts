@@ -18,7 +18,7 @@ export interface StatusOptions extends HealthOptions {
   readonly nowMs: () => number;
 }
 
-/** What the sidecar does and has done since its start, in numbers (docs/OPERATIONS.md). Always 200: whether it is ready, `/readyz` says. */
+/** What the sidecar does and has done since its start, in numbers (docs/operations/status.md). Always 200: whether it is ready, `/readyz` says. */
 export function createStatusRoute(options: StatusOptions): Route {
   const { version, lanes, sessions, connections, counters, policy, nowMs, replacer } = options;
   const startedAtMs = nowMs();

@@ -1,7 +1,7 @@
 export const LOG_LEVELS = ["silent", "error", "warn", "info", "debug"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
-/** What a log line may tell besides its message, by what it tells of. What they mean: docs/OPERATIONS.md, "Log lines". */
+/** What a log line may tell besides its message, by what it tells of. What they mean: docs/operations/logs.md. */
 export const LOG_FIELDS = [
   // The server process.
   "lane",

@@ -161,15 +161,14 @@ describe("/status", () => {
     for (const hidden of [secret, TOKEN, "k-0123456789", "stdio-server", client.sessionId]) expect(text).not.toContain(hidden);
   });
 
-  it("has exactly the fields that docs/OPERATIONS.md explains", async () => {
+  it("has exactly the fields that docs/operations/status.md explains", async () => {
     await using pinned = await PinnedTools.review({ name: "exit" });
     await using sidecar = await pinned.start();
     const client = await sidecar.client();
     await client.callTool("exit", { code: 1 });
     await waitForGeneration(sidecar, 2);
-    const manual = readFileSync(new URL("../../docs/OPERATIONS.md", import.meta.url), "utf8");
-    const [, section = ""] = manual.split("## `/status`");
-    const documented = (section.split("\n## ")[0] ?? "").split("\n").flatMap((line) => /^\| `([\w.]+)` \|/.exec(line)?.[1] ?? []);
+    const manual = readFileSync(new URL("../../docs/operations/status.md", import.meta.url), "utf8");
+    const documented = manual.split("\n").flatMap((line) => /^\| `([\w.]+)` \|/.exec(line)?.[1] ?? []);
     expect(documented.toSorted()).toEqual(fieldPaths(await readStatus(sidecar)).toSorted());
   });
 });
