@@ -1,9 +1,9 @@
 import type { SidecarError } from "../errors.ts";
 import { findMembers } from "../json/find.ts";
 import type { Exchange } from "../mux/exchange.ts";
-import { limitBody } from "./results/result-limit.ts";
+import { limitBody } from "./result-limit/limit.ts";
 import { RewrittenExchange } from "./rewritten-exchange.ts";
-import { shortenFailure } from "./results/shortened-failure.ts";
+import { limitFailure } from "./result-limit/failure.ts";
 
 export interface ResultLimit {
   /** Of the whole HTTP body. */
@@ -53,7 +53,7 @@ export class LimitedExchange extends RewrittenExchange {
   }
 
   override fail(error: SidecarError): void {
-    this.inner.fail(shortenFailure(error, this.idText, this.#roomBytes()));
+    this.inner.fail(limitFailure(error, this.idText, this.#roomBytes()));
   }
 
   #shorten(body: string): string {

@@ -17,7 +17,7 @@ import { TempDir } from "../support/temp-dir.ts";
 /** What the consumer reads of a body (pod-contract.md §3). */
 const MAX_BYTES = 16_384;
 const LIMITED = ["--max-result-bytes", String(MAX_BYTES)];
-const LINE = /\n\[truncated: \d+ of \d+ bytes left out; ask for less at a time\]$/;
+const LINE = /\n\[truncated: \d+ of \d+ bytes omitted; ask for less at a time\]$/;
 
 function call(name: string, args: object, id: string | number = 2, meta: object = {}): object {
   return { jsonrpc: "2.0", id, method: "tools/call", params: { name, arguments: args, _meta: meta } };
@@ -227,14 +227,14 @@ describe("real servers behind a result limit", () => {
     await writeFile(path, content);
     using consumer = new ConsumerClient(sidecar.url);
     const outcome = await consumer.call("read_text_file", { path });
-    const text = outcome.ok ? outcome.text : "";
+    const text = (outcome.ok ? outcome.text : "").replace(/\n\[omitted: structuredContent of \d+ bytes; ask for less at a time\]$/, "");
     expect(text).toMatch(LINE);
     expect(content.startsWith(text.replace(LINE, ""))).toBe(true);
     expect(Buffer.byteLength(text)).toBeGreaterThan(MAX_BYTES * 0.8);
     await writeFile(directory.file("a.png"), randomBytes(40_000));
     expect(await consumer.call("read_media_file", { path: directory.file("a.png") })).toEqual({
       ok: true,
-      text: expect.stringMatching(/^\[image\/png, 40000 bytes: left out by the sidecar\]\n\[truncated: /) as string,
+      text: expect.stringMatching(/^\[omitted: image, image\/png, 53\d\d\d bytes\]\n\[omitted: structuredContent of \d+ bytes; /) as string,
     });
   });
 
@@ -260,9 +260,8 @@ describe("real servers behind a result limit", () => {
     expect(CallToolResultSchema.safeParse(result).success).toBe(true);
     expect(result?.content?.map(({ text }) => text)).toEqual([
       expect.stringContaining("image") as string,
-      expect.stringMatching(/^\[image\/png, \d+ bytes: left out by the sidecar\]$/) as string,
+      expect.stringMatching(/^\[omitted: image, image\/png, \d+ bytes\]$/) as string,
       expect.stringContaining("image") as string,
-      expect.stringMatching(/^\[truncated: /) as string,
     ]);
   });
 });

@@ -1,8 +1,7 @@
 import { CallToolResultSchema } from "@modelcontextprotocol/sdk/types.js";
 import * as fc from "fast-check";
-import assert from "node:assert/strict";
 import { describe, expect, it } from "vitest";
-import { limitBody } from "../../../../src/policy/results/result-limit.ts";
+import { limitBody } from "../../../../src/policy/result-limit/limit.ts";
 import { nodeOf, poisonEngine, referenceValue } from "../../support/json-reference.ts";
 import { inAnyOrder, keyText, memberText, objectText, otherMembers, stringText, together, whitespace } from "../../../support/json-text.ts";
 
@@ -111,9 +110,10 @@ interface Result {
 }
 const parse = (text: string): Result => (referenceValue(text) as { readonly result: Result }).result;
 
-const NOTE = /^\[[^\n]* \d+ bytes: left out by the sidecar\]$/;
-const ENDING =
-  /\n?\[(?:cut here|truncated: (?<left>\d+) of (?<original>\d+) bytes(?:, \d+ of \d+ items)? left out; ask for less at a time)\]$/;
+const NOTE = /^\[omitted: (?:[^\n]*, )?\d+ bytes\]$/;
+const CUT_LINE = /\n\[truncated: (?<omitted>\d+) of (?<all>\d+) bytes omitted; ask for less at a time\]$/;
+const LAST_ITEM =
+  /^\[omitted: (?:(?<dropped>\d+) of (?<count>\d+) items)?(?:, )?(?:structuredContent of \d+ bytes)?; ask for less at a time\]$/;
 
 describe("limitBody, of any tool result", () => {
   it("is never over the limit, valid, has the same id, and is still a tool result", () => {
@@ -133,50 +133,42 @@ describe("limitBody, of any tool result", () => {
     );
   });
 
-  it("says that it is truncated where something was left out, and by how much, and nowhere else", () => {
+  it("the marks tell the true sizes, and a second limit changes nothing", () => {
     fc.assert(
       fc.property(response, maxBytes, ({ text }, max) => {
         const limited = limitBody(text, max);
         if (limited === undefined) return;
-        const [before, after] = [parse(text), parse(limited)];
-        const { _meta: meta } = after;
-        if (meta?.["truncated"] !== true) {
-          assert.deepEqual(after, before);
-          return;
-        }
-        const keptBytes = Buffer.byteLength(limited);
-        const originalBytes = Buffer.byteLength(text);
-        expect(meta).toMatchObject({ originalBytes, keptBytes });
-        const lastText = after.content.findLast((each) => each.type === "text");
-        expect(ENDING.exec(lastText?.text ?? "")?.groups).toEqual({
-          left: String(originalBytes - keptBytes),
-          original: String(originalBytes),
-        });
-        const { truncated: _t, originalBytes: _o, keptBytes: _k, ...otherMeta } = meta;
-        const withoutMarks = { ...after, _meta: otherMeta, content: after.content.slice(0, -1) };
-        expect({ _meta: {}, ...before }).not.toEqual(withoutMarks);
+        const [originalBytes, keptBytes] = [Buffer.byteLength(text), Buffer.byteLength(limited)];
+        expect(parse(limited)["_meta"]).toMatchObject({ truncated: true, originalBytes, keptBytes });
+        expect(limitBody(limited, max)).toBeUndefined();
       }),
       { numRuns: 150 },
     );
   });
 
-  it("keeps of each item all, or a note, or a beginning that ends between two characters", () => {
+  it("each item is kept, replaced by a note, or cut between two characters, and dropped items are counted", () => {
     fc.assert(
       fc.property(response, maxBytes, ({ text }, max) => {
         const limited = limitBody(text, max);
         if (limited === undefined) return;
         const [before, after] = [parse(text), parse(limited)];
-        for (const [index, kept] of after.content.entries()) {
+        const last = LAST_ITEM.exec(after.content.at(-1)?.text ?? "")?.groups;
+        const items = last === undefined ? after.content : after.content.slice(0, -1);
+        for (const [index, kept] of items.entries()) {
           const original = before.content[index];
-          if (original === undefined || JSON.stringify(kept) === JSON.stringify(original)) continue;
-          const isLine = index === after.content.length - 1 && kept.text?.startsWith("[truncated: ") === true;
-          if (isLine || NOTE.test(kept.text ?? "")) continue;
-          expect(kept.text).toMatch(ENDING);
-          const beginning = kept.text?.replace(ENDING, "") ?? "";
-          expect(original.text?.startsWith(beginning)).toBe(true);
-          const [last, next] = [beginning.at(-1) ?? "", original.text?.at(beginning.length) ?? ""];
-          expect(/[\ud800-\udbff]/.test(last) && /[\udc00-\udfff]/.test(next)).toBe(false);
+          if (JSON.stringify(kept) === JSON.stringify(original) || NOTE.test(kept.text ?? "")) continue;
+          // Without its other members, which were too long.
+          if (kept.text === original?.text) continue;
+          const line = CUT_LINE.exec(kept.text ?? "");
+          const beginning = kept.text?.slice(0, line?.index) ?? "";
+          expect(line !== null && original?.text?.startsWith(beginning)).toBe(true);
+          expect(Number(line?.groups?.["omitted"])).toBeLessThanOrEqual(Number(line?.groups?.["all"]));
+          const [end, next] = [beginning.at(-1) ?? "", original?.text?.at(beginning.length) ?? ""];
+          expect(/[\ud800-\udbff]/.test(end) && /[\udc00-\udfff]/.test(next)).toBe(false);
         }
+        // A result of which not even the last item fits is empty.
+        const isCounted = items.length === before.content.length || Number(last?.["dropped"]) === before.content.length - items.length;
+        expect(isCounted || after["_meta"]?.["keptBytes"] === undefined).toBe(true);
         const { content: _c, _meta: _m, ...others } = after;
         expect(before).toMatchObject(others);
       }),

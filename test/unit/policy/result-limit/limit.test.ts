@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { CallToolResultSchema, CreateTaskResultSchema, JSONRPCErrorSchema } from "@modelcontextprotocol/sdk/types.js";
 import { describe, expect, it } from "vitest";
-import { limitBody } from "../../../../src/policy/results/result-limit.ts";
+import { limitBody } from "../../../../src/policy/result-limit/limit.ts";
 
 interface TextItem {
   readonly type: string;
@@ -62,7 +62,7 @@ describe("limitBody", () => {
 
   it("lists no more items in all, however often the content is repeated", () => {
     const text = `{"jsonrpc":"2.0","id":2,"result":{${'"content":[0,0,0],'.repeat(50_000)}"content":[1]}}`;
-    expect(limit(text, 1000).result.content.at(-1)?.text).toMatch(/1 of 1 items left out/);
+    expect(limit(text, 1000).result.content.at(-1)?.text).toMatch(/^\[omitted: 1 of 1 items; /);
   });
 
   it("counts the items that it does not list, whatever is in them", () => {
@@ -88,10 +88,9 @@ describe("limitBody", () => {
     const { result, id } = JSON.parse(limited) as Answer;
     expect(keptBytes).toBeGreaterThan(16_384 * 0.99);
     expect(id).toBe(2);
-    const left = text.length - keptBytes;
-    expect(result.content[0]?.text).toMatch(
-      new RegExp(`^a+\\n\\[truncated: ${left} of ${text.length} bytes left out; ask for less at a time\\]$`),
-    );
+    const [, kept = "", omitted] =
+      /^(a+)\n\[truncated: (\d+) of 20000 bytes omitted; ask for less at a time\]$/.exec(result.content[0]?.text ?? "") ?? [];
+    expect(Number(omitted)).toBe(20_000 - kept.length);
     expect(result["_meta"]).toEqual({ truncated: true, originalBytes: text.length, keptBytes });
     expect(CallToolResultSchema.safeParse(result).success).toBe(true);
   });
@@ -117,15 +116,21 @@ describe("limitBody", () => {
     expect(limited).toContain('"isError":true');
   });
 
-  it("drops structuredContent where it does not fit beside the text, which stays whole", () => {
+  it("structuredContent is omitted if it does not fit beside the text", () => {
     const data = { rows: "r".repeat(3000) };
     const { result } = limit(body({ ...texts(JSON.stringify(data)), structuredContent: data }), 4096);
     expect(result["structuredContent"]).toBeUndefined();
     expect(JSON.parse(result.content[0]?.text ?? "")).toEqual(data);
-    expect(result.content[1]?.text).toMatch(/^\[truncated: /);
+    expect(result.content[1]?.text).toBe("[omitted: structuredContent of 3011 bytes; ask for less at a time]");
   });
 
-  it("replaces what is no text by a note of its type and size, and keeps small ones", () => {
+  it("structuredContent is kept as it is spelled if it fits beside the content", () => {
+    const image = JSON.stringify({ type: "image", mimeType: "image/png", data: "d".repeat(5000) });
+    const text = `{"jsonrpc":"2.0","id":2,"result":{"structuredContent" : {"n": 1.0},"content":[${image}]}}`;
+    expect(limitBody(text, 1024)).toContain(',"structuredContent" : {"n": 1.0},"_meta"');
+  });
+
+  it("a note with type, name and size replaces an item that is not a text and does not fit", () => {
     const data = Buffer.alloc(30_000).toString("base64");
     const items = [
       { type: "image", mimeType: "image/png", data },
@@ -137,37 +142,35 @@ describe("limitBody", () => {
     ];
     const { result } = limit(body({ content: items }), 2048);
     expect(result.content.slice(0, 6)).toEqual([
-      { type: "text", text: "[image/png, 30000 bytes: left out by the sidecar]" },
+      { type: "text", text: "[omitted: image, image/png, 40049 bytes]" },
       items[1],
-      { type: "text", text: "[audio/wav, 30000 bytes: left out by the sidecar]" },
-      { type: "text", text: "[resource, file:///a.bin, application/zip, 30000 bytes: left out by the sidecar]" },
-      { type: "text", text: "[resource, file:///a.txt, 20000 bytes: left out by the sidecar]" },
-      { type: "text", text: expect.stringMatching(/^\[resource_link, file:\/\/\/b, 9\d\d\d bytes: left out by the sidecar\]$/) as string },
+      { type: "text", text: "[omitted: audio, audio/wav, 40049 bytes]" },
+      { type: "text", text: "[omitted: resource, file:///a.bin, application/zip, 40093 bytes]" },
+      { type: "text", text: "[omitted: resource, file:///a.txt, 20064 bytes]" },
+      { type: "text", text: "[omitted: resource_link, file:///b, 9070 bytes]" },
     ]);
   });
 
-  it("tells the size of base64 however it is spelled", () => {
-    const data = Buffer.from("\u00ff".repeat(1001), "latin1")
-      .toString("base64")
-      .replaceAll("/", String.raw`\/`);
-    const text = `{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"image","mimeType":"image\\/png","data":"${data}"}]}}`;
-    expect(limit(text, 1024).result.content[0]?.text).toBe("[image/png, 1001 bytes: left out by the sidecar]");
+  it("a note decodes a media type and leaves out a name that is too long", () => {
+    const uri = `file:///${"u".repeat(300)}`;
+    const text = `{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"image","mimeType":"image\\/png","uri":"${uri}","data":"${"A".repeat(2000)}"}]}}`;
+    expect(limit(text, 1024).result.content[0]?.text).toMatch(/^\[omitted: image, image\/png, \d+ bytes\]$/);
   });
 
-  it("keeps small texts whole beside a long one, and says where that is cut", () => {
+  it("small texts are kept beside a long one, which is cut", () => {
     const { result } = limit(body(texts("first", "l".repeat(50_000), "last")), 4096);
-    const [first, long, last, line] = result.content;
+    const [first, long, last] = result.content;
     expect(first?.text).toBe("first");
-    expect(long?.text).toMatch(/^l{3000,}\n\[cut here\]$/);
+    expect(long?.text).toMatch(/^l{3000,}\n\[truncated: \d+ of 50000 bytes omitted; ask for less at a time\]$/);
     expect(last?.text).toBe("last");
-    expect(line?.text).toMatch(/^\[truncated: /);
+    expect(result.content).toHaveLength(3);
   });
 
   it("gives the room to the first of several long texts, and to each of them some", () => {
     const { result } = limit(body(texts("a".repeat(3000), "b".repeat(3000), "c".repeat(3000))), 4096);
     const [a, b, c] = result.content.map(({ text }) => text);
     expect(a).toBe("a".repeat(3000));
-    expect(b).toMatch(/^b{40,}\n\[cut here\]$/);
+    expect(b).toMatch(/^b{40,}\n\[truncated: .*\]$/);
     expect(c).toMatch(/^c{40,}\n\[truncated: .*\]$/);
   });
 
@@ -177,10 +180,10 @@ describe("limitBody", () => {
     const kept = result.content.slice(0, -1).map(({ text }) => text);
     expect(kept).toEqual(all.slice(0, kept.length));
     expect(kept.length).toBeGreaterThan(300);
-    expect(result.content.at(-1)?.text).toContain(`${5000 - kept.length} of 5000 items left out`);
+    expect(result.content.at(-1)?.text).toBe(`[omitted: ${5000 - kept.length} of 5000 items; ask for less at a time]`);
   });
 
-  it("keeps what is small of _meta and unknown members, the biggest go first", () => {
+  it("unknown members of the result and of _meta are kept if they are small", () => {
     const related = { "io.modelcontextprotocol/related-task": { taskId: "t" } };
     const text = body({ ...texts("a".repeat(9000)), small: 1, big: "b".repeat(5000), _meta: { ...related, large: "l".repeat(5000) } });
     const { result } = limit(text, 4096);
@@ -195,9 +198,9 @@ describe("limitBody", () => {
     expect(result.content[0]).toMatchObject({ type: "text", annotations });
   });
 
-  it("says nothing where only white space was too much", () => {
+  it("a result that is too long by white space alone keeps all of its content", () => {
     const text = `{"jsonrpc":"2.0","id":2,"result":{"content":[${" ".repeat(2000)}{"type":"text","text":"a"}]}}`;
-    expect(limitBody(text, 1024)).toBe(body(texts("a")));
+    expect(limit(text, 1024).result).toMatchObject({ ...texts("a"), _meta: { truncated: true } });
   });
 
   it("reads the last of repeated members, as parsers do", () => {
@@ -210,7 +213,7 @@ describe("limitBody", () => {
 
   it("marks what a result of structuredContent alone has lost", () => {
     const { result } = limit(body({ structuredContent: { rows: "r".repeat(9000) } }), 1024);
-    expect(result.content).toEqual([{ type: "text", text: expect.stringMatching(/^\[truncated: /) as string }]);
+    expect(result.content).toEqual([{ type: "text", text: "[omitted: structuredContent of 9011 bytes; ask for less at a time]" }]);
     expect(sizesIn({ result } as Answer)).toMatchObject({ truncated: true });
   });
 
@@ -247,7 +250,7 @@ describe("limitBody", () => {
     (result) => {
       const answer = limit(body(result), 1024);
       expect(CallToolResultSchema.parse(answer.result)).toMatchObject({ isError: true, _meta: { truncated: true } });
-      expect(answer.result.content[0]?.text).toContain("too long");
+      expect(answer.result.content[0]?.text).toBe("[Response too large and not a tool result; content omitted]");
     },
   );
 
@@ -255,7 +258,10 @@ describe("limitBody", () => {
     const items = JSON.stringify(texts("a".repeat(2000))).slice(1, -1);
     for (const end of ['"content":"x"}}', '"x":1},"result":{"content":1}}', '"x":1},"result":"x"}']) {
       const text = `{"jsonrpc":"2.0","id":2,"result":{${items},${end}`;
-      expect(limit(text, 1024).result).toMatchObject({ isError: true, content: [{ text: expect.stringContaining("too long") as string }] });
+      expect(limit(text, 1024).result).toMatchObject({
+        isError: true,
+        content: [{ text: expect.stringContaining("not a tool result") as string }],
+      });
     }
   });
 
@@ -286,7 +292,8 @@ describe("limitBody", () => {
       if (limited === undefined) continue;
       const { result } = JSON.parse(limited) as Answer;
       expect(result["_meta"]).toEqual({ truncated: true, originalBytes: text.length, keptBytes: limited.length });
-      expect(result.content[0]?.text).toContain(`[truncated: ${text.length - limited.length} of ${text.length} bytes`);
+      const [kept = "", line] = result.content[0]?.text.split("\n") ?? [];
+      expect(line).toBe(`[truncated: ${length - kept.length} of ${length} bytes omitted; ask for less at a time]`);
     }
   });
 
@@ -308,7 +315,7 @@ describe("limitBody", () => {
 /** Runs a script in Node itself: Vitest makes each use of an import a look-up in an object, which is no part of the program. */
 function measure(script: string): { readonly limitMs: number; readonly parseMs: number } {
   const imported = [
-    ["limitBody", "../../../../src/policy/results/result-limit.ts"],
+    ["limitBody", "../../../../src/policy/result-limit/limit.ts"],
     ["cpuMsOf", "../../../support/cpu-time.ts"],
   ].map(([name, path = ""]) => `import { ${name} } from ${JSON.stringify(new URL(path, import.meta.url).href)};`);
   const printed = execFileSync(process.execPath, ["--input-type=module", "--eval", imported.join("") + script], { encoding: "utf8" });
