@@ -1,10 +1,10 @@
 import { request as httpRequest } from "node:http";
 import { request as httpsRequest } from "node:https";
 import { StringDecoder } from "node:string_decoder";
+import { createParser } from "eventsource-parser";
 import { shorten } from "../json/text.ts";
 import { parseJson } from "../json/values.ts";
 import { isJsonObject, type JsonObject, readText, type ResponseMessage } from "../jsonrpc/message.ts";
-import { EventReader } from "./discover-events.ts";
 import { DiscoverError } from "./discover-listing.ts";
 import { MAX_LIST_BYTES } from "./discover-pages.ts";
 
@@ -59,16 +59,20 @@ export function exchange({ url, method, headers, message, signal }: HttpMessage)
         const reason = readReason(pieces.join(""), mediaType);
         fail(`HTTP ${statusCode}${statusMessage === "" ? "" : ` ${statusMessage}`}${reason === "" ? "" : `: ${reason}`}`);
       };
-      const events = new EventReader((data) => {
-        const found = findResponse(data, id);
-        if (found !== undefined) finish(found);
+      // Its buffer needs no limit of its own: the length of the whole body has one.
+      const events = createParser({
+        onEvent: ({ data }) => {
+          const found = findResponse(data, id);
+          if (found !== undefined) finish(found);
+        },
       });
       const isStream = isGood && mediaType === "text/event-stream";
       response.on("data", (chunk: Buffer) => {
         bytes += chunk.length;
         if (bytes > MAX_LIST_BYTES) return fail(`its answer is longer than ${MAX_LIST_BYTES} bytes`);
-        if (isStream) return events.push(chunk);
-        pieces.push(decoder.write(chunk));
+        const text = decoder.write(chunk);
+        if (isStream) return events.feed(text);
+        pieces.push(text);
         if (!isGood && bytes > MAX_ERROR_BYTES) failByStatus();
       });
       response.once("end", () => {
