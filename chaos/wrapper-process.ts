@@ -3,12 +3,12 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, createReadStream, openSync } from "node:fs";
-import { get } from "node:http";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { findFreePort } from "../bench/free-port.ts";
 import { memoryBytes } from "../bench/process-memory.ts";
+import { send } from "../test/support/http-client.ts";
 import type { Adapter } from "./adapters.ts";
 import type { Endpoint } from "./client/session.ts";
 import { DIRECTORY_VARIABLE } from "./contract.ts";
@@ -118,12 +118,8 @@ export class WrapperProcess {
 }
 
 async function answersOk(url: URL): Promise<boolean> {
-  return new Promise((resolve) => {
-    get(url, { agent: false }, (response) => {
-      response.resume();
-      resolve(response.statusCode === 200);
-    }).on("error", () => resolve(false));
-  });
+  const reply = await send(url, { method: "GET", agent: false }).catch(() => undefined);
+  return reply?.status === 200;
 }
 
 function killGroup(groupId: number): void {

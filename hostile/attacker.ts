@@ -3,7 +3,8 @@
 import { once } from "node:events";
 import { Agent } from "node:http";
 import { connect, type Socket } from "node:net";
-import { JSON_HEADERS, send } from "../test/support/http-client.ts";
+import { initializeRequest, McpClient } from "../test/support/mcp-client.ts";
+import { headBytes } from "../test/support/mcp-request-bytes.ts";
 import { RawConnection } from "../test/support/raw-connection.ts";
 import { within } from "./bounded.ts";
 import type { Told } from "./told.ts";
@@ -50,8 +51,7 @@ export class Attacker {
 
   /** initialize and notifications/initialized. */
   async open(protocolVersion = "2025-11-25", capabilities = {}): Promise<void> {
-    const params = { protocolVersion, capabilities, clientInfo: { name: "attacker", version: "1" } };
-    const reply = await this.quietly({ jsonrpc: "2.0", id: 1, method: "initialize", params }, { sessionId: undefined });
+    const reply = await this.quietly(initializeRequest(capabilities, protocolVersion), { sessionId: undefined });
     this.sessionId = reply?.sessionId ?? "";
     await this.quietly({ jsonrpc: "2.0", method: "notifications/initialized" });
   }
@@ -86,19 +86,15 @@ export class Attacker {
     return Number(/"text":"(-?\d+)"/.exec(reply?.body ?? "")?.[1] ?? 0);
   }
 
-  headers({ sessionId, token }: SendOptions): Record<string, string> {
-    return {
-      ...JSON_HEADERS,
-      ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }),
-      ...(sessionId === undefined ? {} : { "Mcp-Session-Id": sessionId }),
-    };
+  /** The head of a POST by hand, with token and session unless they are chosen otherwise. The fields may repeat others. */
+  head(fields: readonly string[], options: SendOptions = {}): string {
+    const head = headBytes("POST /mcp", { Host: new URL(this.url).host, ...this.#client(options).postHeaders() });
+    return [head.slice(0, -4), ...fields, "", ""].join("\r\n");
   }
 
-  /** The head of a POST by hand, with token and session unless they are chosen otherwise. */
-  head(fields: readonly string[], options: SendOptions = {}, method = "POST"): string {
-    const headers = this.headers({ sessionId: this.sessionId, token: this.token, ...options });
-    const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
-    return [`${method} /mcp HTTP/1.1`, `Host: ${new URL(this.url).host}`, ...lines, ...fields, "", ""].join("\r\n");
+  /** The head of a GET that opens a stream. */
+  streamHead(): string {
+    return headBytes("GET /mcp", { Host: new URL(this.url).host, ...this.#client({}).getHeaders() });
   }
 
   /** A connection of its own that is cut at the end of the attack. @returns undefined if it is refused. */
@@ -130,17 +126,15 @@ export class Attacker {
     }
   }
 
+  /** With token and session, unless they are chosen otherwise. */
+  #client(options: SendOptions): McpClient {
+    return new McpClient(this.url, { sessionId: this.sessionId, token: this.token, agent: this.#agent, ...options });
+  }
+
   async #send(body: unknown, options: SendOptions): Promise<Sent | string> {
-    const all = { sessionId: this.sessionId, token: this.token, ...options };
     const signal = AbortSignal.any([this.#ended, AbortSignal.timeout(options.limitMs ?? ANSWER_LIMIT_MS)]);
-    const content = typeof body === "string" || Buffer.isBuffer(body) ? body : JSON.stringify(body);
     try {
-      const reply = await send(this.url, {
-        body: content,
-        headers: { ...this.headers(all), ...options.headers },
-        signal,
-        agent: this.#agent,
-      });
+      const reply = await this.#client(options).post(body, { signal });
       return { status: reply.status, body: reply.body, sessionId: reply.headers["mcp-session-id"]?.toString() };
     } catch (error) {
       return signal.aborted ? "no answer" : ((error as NodeJS.ErrnoException).code ?? "cut");

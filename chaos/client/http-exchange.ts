@@ -1,15 +1,8 @@
 // One HTTP request whose messages are handed on as they come.
 
-import { type Agent, type ClientRequest, type IncomingMessage, request } from "node:http";
-import { EventReader } from "./event-reader.ts";
-
-export interface ExchangeOptions {
-  readonly agent: Agent;
-  readonly url: URL;
-  readonly method: "POST" | "GET" | "DELETE";
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body?: string;
-}
+import type { IncomingMessage } from "node:http";
+import { EventStreamParser } from "../../test/support/event-stream-parser.ts";
+import { type HttpCall, startRequest } from "../../test/support/http-client.ts";
 
 export interface ExchangeListener {
   /** A JSON value of the body, or of an event. */
@@ -42,25 +35,16 @@ export interface Exchange {
 
 const EXCERPT_CHARS = 200;
 
-export function exchange(options: ExchangeOptions, listener: ExchangeListener): Exchange {
-  const { agent, url, method, headers, body } = options;
-  const length = body === undefined ? {} : { "Content-Length": String(Buffer.byteLength(body)) };
-  const outgoing = request(url, { agent, method, headers: { ...headers, ...length } });
-  const ended = new Promise<ExchangeEnd>((resolve) => {
-    outgoing.on("error", (error: NodeJS.ErrnoException) => {
-      resolve({ failure: `${error.code ?? error.message} on a connection that was ${outgoing.reusedSocket ? "used before" : "new"}` });
-    });
-    outgoing.on("response", (incoming) => {
-      void read(incoming, listener).then(resolve);
-    });
-  });
-  outgoing.on("finish", () => listener.onSent?.());
-  outgoing.end(body);
-  return { ended, abandon: () => abandon(outgoing) };
-}
-
-function abandon(outgoing: ClientRequest): void {
-  outgoing.destroy();
+export function exchange(url: string, call: HttpCall, listener: ExchangeListener): Exchange {
+  const { request, response } = startRequest(url, call);
+  request.on("finish", () => listener.onSent?.());
+  const ended = response.then(
+    (incoming) => read(incoming, listener),
+    (error: NodeJS.ErrnoException) => ({
+      failure: `${error.code ?? error.message} on a connection that was ${request.reusedSocket ? "used before" : "new"}`,
+    }),
+  );
+  return { ended, abandon: () => void request.destroy() };
 }
 
 async function read(incoming: IncomingMessage, listener: ExchangeListener): Promise<ExchangeEnd> {
@@ -80,18 +64,16 @@ async function read(incoming: IncomingMessage, listener: ExchangeListener): Prom
 }
 
 async function readEvents(incoming: IncomingMessage, listener: ExchangeListener): Promise<void> {
-  const reader = new EventReader();
+  const parser = new EventStreamParser();
   for await (const chunk of incoming) {
-    for (const { id, data } of reader.push(chunk as Buffer)) {
+    for (const { id, data = "" } of parser.push(chunk as Buffer)) {
       if (data !== "") listener.onMessage?.(JSON.parse(data), id);
     }
   }
 }
 
 async function readBody(incoming: IncomingMessage, head: ExchangeHead, listener: ExchangeListener): Promise<ExchangeEnd> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of incoming) chunks.push(chunk as Buffer);
-  const text = Buffer.concat(chunks).toString();
+  const text = Buffer.concat((await incoming.toArray()) as Buffer[]).toString();
   if (text === "") return { head };
   let messages: unknown;
   try {

@@ -1,6 +1,7 @@
 // One MCP session over Streamable HTTP.
 
 import { Agent } from "node:http";
+import { McpClient } from "../../test/support/mcp-client.ts";
 import type { ToolArguments } from "../contract.ts";
 import { LOST_AFTER_MS, type Ledger, type RequestRecord, type Verdict } from "../ledger.ts";
 import { type Exchange, exchange, type ExchangeEnd } from "./http-exchange.ts";
@@ -39,18 +40,18 @@ export class Session {
   /** The wrapper does not know it any more. */
   isOver = false;
   #isDeleted = false;
-  #sessionId: string | undefined;
+  readonly #client: McpClient;
   /** The same in every session, so that what mixes up ids of different clients is found. */
   #nextId = 1;
   readonly #identity: Identity;
-  readonly #endpoint: Endpoint;
   readonly #ledger: Ledger;
   readonly #inbox: Inbox;
   readonly #agent = new Agent({ keepAlive: true });
   readonly #exchanges = new Map<Exchange, RequestRecord | undefined>();
 
   constructor(endpoint: Endpoint, identity: Identity, ledger: Ledger, onRight: (serverPid: number) => void) {
-    this.#endpoint = endpoint;
+    this.#client = new McpClient(endpoint.url.href, { token: endpoint.token, sendsVersion: true });
+    this.#client.protocolVersion = PROTOCOL_VERSION;
     this.#identity = identity;
     this.#ledger = ledger;
     // `roots/list` is the only question that the server knows.
@@ -157,16 +158,17 @@ export class Session {
   async #exchange({ method, body, record, lastEventId, onMessage, breakBehindEvent }: Sending): Promise<ExchangeEnd> {
     let status = 0;
     let isBroken = false;
-    const headers = this.#headers(method, lastEventId);
+    const headers = method === "GET" ? this.#client.getHeaders({ lastEventId }) : this.#client.postHeaders();
     const running = exchange(
-      { agent: this.#agent, url: this.#endpoint.url, method, headers, ...(body === undefined ? {} : { body }) },
+      this.#client.url,
+      { agent: this.#agent, method, headers, ...(body === undefined ? {} : { body }) },
       {
         onSent: () => {
           if (record !== undefined && method === "POST") record.sentAtMs = performance.now();
         },
         onHead: (head) => {
           status = head.status;
-          if (head.sessionId !== undefined) this.#sessionId ??= head.sessionId;
+          if (head.sessionId !== undefined) this.#client.sessionId ||= head.sessionId;
           if (status === 404) this.isOver = true;
         },
         onMessage: (message, eventId) => {
@@ -188,17 +190,6 @@ export class Session {
     clearTimeout(overdue);
     this.#exchanges.delete(running);
     return end;
-  }
-
-  #headers(method: string, lastEventId: string | undefined): Record<string, string> {
-    const { token } = this.#endpoint;
-    return {
-      Accept: method === "GET" ? "text/event-stream" : "application/json, text/event-stream",
-      ...(method === "POST" ? { "Content-Type": "application/json" } : {}),
-      ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }),
-      ...(this.#sessionId === undefined ? {} : { "Mcp-Session-Id": this.#sessionId, "MCP-Protocol-Version": PROTOCOL_VERSION }),
-      ...(lastEventId === undefined ? {} : { "Last-Event-ID": lastEventId }),
-    };
   }
 
   /** A notification, or the answer to a question of the server. */

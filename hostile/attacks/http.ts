@@ -147,7 +147,7 @@ export const HTTP_ATTACKS: readonly Attack[] = [
     for (let index = 0; index < 50; index++) {
       await attacker.open();
       await attacker.quietly({ jsonrpc: "2.0", id: 2, method: "resources/subscribe", params: { uri: FLOOD_URI } });
-      await openUnread(attacker, attacker.head(["Accept: text/event-stream"], {}, "GET").replace(/^Accept: application.*\r\n/m, ""));
+      await openUnread(attacker, attacker.streamHead());
     }
     for (let round = 0; round < 20; round++)
       await attacker.callTool("trick", { trick: "flood", uri: FLOOD_URI, count: 50, padding: 100_000 });

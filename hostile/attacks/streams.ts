@@ -34,7 +34,7 @@ const messages = stream("as log message on a GET stream", async (attacker) => {
   await attacker.request("logging/setLevel", { level: "debug" });
   const socket = await attacker.connectUnread();
   if (socket === undefined) return;
-  socket.write(attacker.head(["Accept: text/event-stream"], {}, "GET").replace(/^Accept: application.*\r\n/m, ""));
+  socket.write(attacker.streamHead());
   const chunks = socket.iterator() as AsyncIterator<Buffer, undefined>;
   let received = 0;
   for (const [index, shape] of LINES.entries()) {

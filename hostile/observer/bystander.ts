@@ -2,7 +2,9 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { Agent } from "node:http";
-import { type HttpReply, type JsonRpcReply, RawClient, readMessages } from "../../test/support/http-client.ts";
+import type { HttpReply } from "../../test/support/http-client.ts";
+import { readMessages } from "../../test/support/json-rpc.ts";
+import { McpClient } from "../../test/support/mcp-client.ts";
 import { BYSTANDER_MARK, type CallCounts, type Watched } from "../contract.ts";
 
 /** Calls at the same time: one of them answered late, so that an answer of another client has something to meet. */
@@ -15,7 +17,7 @@ const MAX_EXAMPLES = 5;
 type Outcome = "ok" | "crossed" | "lost" | { readonly refused: string };
 
 export class Bystander {
-  readonly #client: RawClient;
+  readonly #client: McpClient;
   readonly #agent = new Agent({ keepAlive: true });
   readonly #seed: number;
   readonly #refused = new Map<string, number>();
@@ -28,14 +30,14 @@ export class Bystander {
   #count = 0;
   #isCalling = true;
 
-  private constructor(client: RawClient, seed: number) {
+  private constructor(client: McpClient, seed: number) {
     this.#client = client;
     this.#seed = seed;
     for (const delayMs of DELAYS_MS) this.#pending.add(this.#keepCalling(delayMs));
   }
 
   static async open({ url, token, seed }: Watched): Promise<Bystander> {
-    return new Bystander(await new RawClient(url, { Authorization: `Bearer ${token}` }).open(), seed);
+    return new Bystander(await new McpClient(url, { token }).open(), seed);
   }
 
   counts(): CallCounts {
@@ -106,9 +108,7 @@ export class Bystander {
 
 function judge(reply: HttpReply, id: string | number, text: string): Outcome {
   if (reply.body === "") return "lost";
-  const answers = readMessages(reply)
-    .map((message) => JSON.parse(message) as JsonRpcReply & { readonly method?: string })
-    .filter(({ method }) => method === undefined);
+  const answers = readMessages(reply).filter(({ method }) => method === undefined);
   const [answer] = answers;
   if (answer === undefined) return "lost";
   if (answers.length > 1 || answer.id !== id) return "crossed";

@@ -6,7 +6,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { Container, docker, EXAMPLE_IN_CONTAINER, IMAGE } from "../support/container.ts";
 import { DiscoveryClient } from "../support/discovery-client.ts";
-import { RawClient } from "../support/http-client.ts";
+import { McpClient } from "../support/mcp-client.ts";
 import { SdkClient } from "../support/sdk-client.ts";
 
 const manifest = readJson("package.json") as { readonly version: string; readonly description: string; readonly license: string };
@@ -131,7 +131,7 @@ describe("the image", () => {
 
   it("serves what npx has fetched with git and made, as a user whom nobody has named", async () => {
     await using container = await readyContainer(["sh", "-c", NPX_FROM_REPOSITORY], ["--user", "12345:12345"]);
-    const client = await new RawClient(container.url).open();
+    const client = await new McpClient(container.url).open();
     expect(await client.toolText("add", { a: 2, b: 3 })).toBe("5");
     const status = await container.exec("cat", `/proc/${await container.serverPid()}/status`);
     expect(status).toMatch(/^Uid:\t12345\t/m);
@@ -139,7 +139,7 @@ describe("the image", () => {
 
   it("gives a server in Python git and certificates", async () => {
     await using container = await readyContainer(["python3", "/fixtures/python_server.py"]);
-    const client = await new RawClient(container.url).open();
+    const client = await new McpClient(container.url).open();
     expect(JSON.parse(await client.toolText("found"))).toEqual({
       git: "git version",
       hasCertificates: true,
@@ -164,7 +164,7 @@ describe("the image", () => {
 
   it("is gone with exit code 0 in less than 2 s behind SIGTERM, with a session open", async () => {
     await using container = await readyContainer();
-    await new RawClient(container.url).open();
+    await new McpClient(container.url).open();
     expect(await msToEndAtSigterm(container)).toBeLessThan(2000);
   });
 
@@ -182,7 +182,7 @@ describe("the image", () => {
   it("survives SIGKILL of its server: the session goes on, no process and no zombie of the first one is left", async () => {
     // What the server has started is nobody's child when it is killed: PID 1 has to reap it.
     await using container = await readyContainer(["sh", "-c", `sleep 1000 & exec ${EXAMPLE_IN_CONTAINER.join(" ")}`]);
-    const client = await new RawClient(container.url).open();
+    const client = await new McpClient(container.url).open();
     const serverPid = await container.serverPid();
     const sleeper = (await container.processes()).find(({ name }) => name === "sleep");
     expect(sleeper).toBeDefined();

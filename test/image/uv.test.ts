@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { beforeAll, expect, it } from "vitest";
 import { BASE_IMAGE_ARGS, Container, docker, IMAGE } from "../support/container.ts";
-import { RawClient } from "../support/http-client.ts";
+import { McpClient } from "../support/mcp-client.ts";
 import { TempDir } from "../support/temp-dir.ts";
 import manifest from "../../package.json" with { type: "json" };
 
@@ -74,7 +74,7 @@ it("the image with uv serves at /mcp what uvx has installed, with Debian's Pytho
   await using container = await Container.start({ image: UV_IMAGE, args: UVX, flags: volume("ro") });
   await container.waitForLog("mcp server ready");
   expect(await container.exec("uv", "--version")).toMatch(/^uv \d/);
-  const client = await new RawClient(container.url).open();
+  const client = await new McpClient(container.url).open();
   expect(JSON.parse(await client.toolText("found"))).toEqual({
     git: "git version",
     hasCertificates: true,

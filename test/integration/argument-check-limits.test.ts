@@ -1,7 +1,9 @@
 import { once } from "node:events";
 import { describe, expect, it } from "vitest";
-import { type JsonRpcReply, type RawClient, send } from "../support/http-client.ts";
+import { send } from "../support/http-client.ts";
+import type { JsonRpcMessage } from "../support/json-rpc.ts";
 import { type ListedTool, ListedTools, WITNESSES } from "../support/listed-tools.ts";
+import type { McpClient } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";
 
@@ -15,12 +17,12 @@ function start(listed: ListedTools, mode: "warn" | "enforce" = "enforce"): Promi
   return Sidecar.start({ flags: ["--argument-check", mode], env: listed.env });
 }
 
-function textOf({ result }: JsonRpcReply): string {
+function textOf({ result }: JsonRpcMessage): string {
   return result?.content?.[0]?.text ?? "";
 }
 
 /** How often the server has received a call of this tool. */
-async function countReceived(client: RawClient, name: string): Promise<number> {
+async function countReceived(client: McpClient, name: string): Promise<number> {
   const lines = JSON.parse(await client.toolText("lines")) as string[];
   return lines.filter((line) => (JSON.parse(line) as { params?: { name?: unknown } }).params?.name === name).length;
 }
@@ -31,7 +33,7 @@ async function policyCounters(sidecar: Sidecar): Promise<unknown> {
 }
 
 /** Begins so many slow calls that the last ones wait for the first. */
-async function beginSlowCalls(sidecar: Sidecar, client: RawClient, count: number, signal?: AbortSignal) {
+async function beginSlowCalls(sidecar: Sidecar, client: McpClient, count: number, signal?: AbortSignal) {
   const calls = Array.from({ length: count }, (_unused, index) =>
     client.callTool("match", SLOW, index, signal === undefined ? {} : { signal }).catch(() => undefined),
   );
@@ -144,7 +146,7 @@ describe("names that are spelled with escapes", () => {
     // The engine takes names that begin like these, in an object of the same form, for those that it has seen (nodejs/node#63785).
     for (const poison of [String.raw`{"x":1,"f\\u00":1}`, String.raw`{"x":1,"i\\":1}`]) await client.post(call(poison));
     const reply = await client.post(call(String.raw`{"x":1,"f\u006frce":true}`));
-    expect(textOf(JSON.parse(reply.body) as JsonRpcReply)).toContain("- `force` must be false\n");
+    expect(textOf(JSON.parse(reply.body) as JsonRpcMessage)).toContain("- `force` must be false\n");
     // The two harmless ones only.
     expect(await countReceived(client, "delete")).toBe(2);
   });

@@ -1,11 +1,12 @@
 import { CallToolResultSchema } from "@modelcontextprotocol/sdk/types.js";
 import { describe, expect, it } from "vitest";
 import { crashProcess } from "../support/crash.ts";
-import { type JsonRpcReply, RawClient } from "../support/http-client.ts";
 import { readWhere } from "../support/in-flight.ts";
+import type { JsonRpcMessage } from "../support/json-rpc.ts";
 import type { LaneClient } from "../support/lane-client.ts";
 import { LANE_CLIENTS } from "../support/lanes.ts";
 import { type ListedTool, ListedTools, WITNESSES } from "../support/listed-tools.ts";
+import type { McpClient } from "../support/mcp-client.ts";
 import { InteropClient, SDKS } from "../support/sdk-clients.ts";
 import { type LogLine, Sidecar } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";
@@ -31,13 +32,13 @@ function call(name: string, args: unknown, id: string | number = 2): object {
 }
 
 /** The text of a refusal; undefined for an answer of the server. */
-function refusalOf({ result }: JsonRpcReply): string | undefined {
+function refusalOf({ result }: JsonRpcMessage): string | undefined {
   const { isError, content } = CallToolResultSchema.parse(result);
   return isError === true && content[0]?.type === "text" ? content[0].text : undefined;
 }
 
 /** The arguments that tools of this name have been called with, as this client's server has received them. */
-async function receivedArgs(client: RawClient, name: string): Promise<unknown[]> {
+async function receivedArgs(client: McpClient, name: string): Promise<unknown[]> {
   const lines = JSON.parse(await client.toolText("lines")) as string[];
   const messages = lines.map((line) => JSON.parse(line) as { readonly params?: { readonly name?: unknown; readonly arguments?: unknown } });
   return messages.filter(({ params }) => params?.name === name).map(({ params }) => params?.arguments);
@@ -53,7 +54,7 @@ function linesOf(sidecar: Sidecar, message: string): LogLine[] {
 }
 
 /** Ends the server of this client; returns when the next one has been told about its tools. */
-async function restart(sidecar: Sidecar, client: RawClient): Promise<void> {
+async function restart(sidecar: Sidecar, client: McpClient): Promise<void> {
   const { pid } = await readWhere(client);
   await crashProcess(sidecar, pid);
   await readWhere(client);
@@ -68,7 +69,7 @@ describe("wrong arguments, where they are refused", () => {
     await using sidecar = await start("enforce", listed);
     const client = await sidecar.client();
     const { body } = await client.post(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"search","arguments":${args}}}`);
-    expect(refusalOf(JSON.parse(body) as JsonRpcReply)).toContain(`- ${problem}\n`);
+    expect(refusalOf(JSON.parse(body) as JsonRpcMessage)).toContain(`- ${problem}\n`);
     expect(await receivedArgs(client, "search")).toEqual([]);
   });
 
@@ -139,13 +140,13 @@ describe("wrong arguments, where they are refused", () => {
   it("are refused one by one in a batch", async () => {
     await using listed = await ListedTools.create([...WITNESSES, SEARCH]);
     await using sidecar = await start("enforce", listed);
-    const client = await new RawClient(sidecar.url).open("2025-03-26");
+    const client = await sidecar.client({ protocolVersion: "2025-03-26" });
     const { body } = await client.post([
       call("search", {}, "wrong"),
       call("search", { query: "x" }, "right"),
       call("search", { query: 1 }, "wrong too"),
     ]);
-    const replies = new Map((JSON.parse(body) as JsonRpcReply[]).map((reply) => [reply.id, refusalOf(reply)]));
+    const replies = new Map((JSON.parse(body) as JsonRpcMessage[]).map((reply) => [reply.id, refusalOf(reply)]));
     expect(replies.get("wrong")).toContain("`query` is required");
     expect(replies.get("wrong too")).toContain("`query` must be a string");
     expect(replies.get("right")).toBeUndefined();

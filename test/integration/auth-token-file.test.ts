@@ -3,14 +3,15 @@ import { existsSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { EventStream } from "../support/event-stream.ts";
 import { HeldCall } from "../support/held-call.ts";
-import { RawClient, send } from "../support/http-client.ts";
-import { RawConnection } from "../support/raw-connection.ts";
+import { send } from "../support/http-client.ts";
+import { waitForHanging } from "../support/in-flight.ts";
 import { LegacySseClient } from "../support/legacy-sse-client.ts";
 import { stopAndReadLog } from "../support/log-end.ts";
-import { waitForHanging } from "../support/in-flight.ts";
+import { McpClient } from "../support/mcp-client.ts";
 import { processEnd } from "../support/process-end.ts";
-import { readStatus } from "../support/status.ts";
+import { RawConnection } from "../support/raw-connection.ts";
 import { runMain, Sidecar, type StartOptions } from "../support/sidecar.ts";
+import { readStatus } from "../support/status.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
 const FIRST = "first-token-0123456789";
@@ -155,7 +156,7 @@ describe("AUTH_TOKEN_FILE", () => {
       await using sidecar = await start(directory);
       await appendFile(directory.file("tokens"), `${SECOND}\n`);
       await sidecar.waitForLog(RELOADED);
-      const [client, other] = [await sidecar.client(bearer(FIRST)), await sidecar.client(bearer(SECOND))];
+      const [client, other] = [await sidecar.client({ headers: bearer(FIRST) }), await sidecar.client({ headers: bearer(SECOND) })];
       const headers = { ...bearer(FIRST), "Mcp-Session-Id": client.sessionId, Accept: "text/event-stream" };
       using standalone = await EventStream.open(sidecar.url, { headers });
       const call = client.callTool("hang", {}, "mine");
@@ -163,17 +164,17 @@ describe("AUTH_TOKEN_FILE", () => {
       const held = await HeldCall.start(client, other);
       await held.progress(1);
       using stream = await held.stream;
-      await stream.message();
+      await stream.next();
       expect((await client.request("ping")).status).toBe(200);
 
       await writeFile(directory.file("tokens"), SECOND);
       expect(await call).toMatchObject({ status: 200, id: "mine", error: { data: { code: "REQUEST_CANCELLED", sent: true } } });
-      expect((await stream.message())?.text).toContain("REQUEST_CANCELLED");
-      expect(await stream.message()).toBeUndefined();
-      expect(await standalone.message()).toBeUndefined();
+      expect(await stream.nextText()).toContain("REQUEST_CANCELLED");
+      expect(await stream.nextText()).toBeUndefined();
+      expect(await standalone.nextText()).toBeUndefined();
       expect(await sidecar.waitForLog("sessions ended")).toMatchObject({ count: 1, reason: "their auth token is no longer valid" });
       expect((await client.request("ping")).status).toBe(401);
-      const renewed = new RawClient(sidecar.url, bearer(SECOND));
+      const renewed = new McpClient(sidecar.url, { headers: bearer(SECOND) });
       renewed.sessionId = client.sessionId;
       expect(await renewed.request("ping")).toMatchObject({ status: 404, error: { data: { code: "SESSION_NOT_FOUND" } } });
       renewed.sessionId = "";
@@ -184,7 +185,7 @@ describe("AUTH_TOKEN_FILE", () => {
     it("ends the server that one of its sessions had for itself", async () => {
       await using directory = await TempDir.create();
       await using sidecar = await start(directory);
-      const client = new RawClient(sidecar.url, bearer(FIRST));
+      const client = new McpClient(sidecar.url, { headers: bearer(FIRST) });
       const opened = await client.post({ jsonrpc: "2.0", id: 1, method: "initialize", params: SAMPLING });
       client.sessionId = String(opened.headers["mcp-session-id"]);
       const { pid } = JSON.parse(await client.toolText("where")) as { pid: number };
@@ -231,7 +232,7 @@ describe("AUTH_TOKEN_FILE", () => {
       await using directory = await TempDir.create();
       await using sidecar = await start(directory, { mode: "gated", env: { FIXTURE_GATE: directory.file("gate") }, untilReady: false });
       await sidecar.waitForLog("mcp server started");
-      const client = new RawClient(sidecar.url, bearer(FIRST));
+      const client = new McpClient(sidecar.url, { headers: bearer(FIRST) });
       const opening = client.post({ jsonrpc: "2.0", id: 1, method: "initialize", params: { ...SAMPLING, capabilities: {} } });
       while ((await readStatus(sidecar, bearer(FIRST))).lanes.shared.waiting === 0);
       await writeFile(directory.file("tokens"), SECOND);
@@ -239,7 +240,7 @@ describe("AUTH_TOKEN_FILE", () => {
       await writeFile(directory.file("gate"), "");
       const opened = await opening;
       const session = { ...bearer(SECOND), "Mcp-Session-Id": String(opened.headers["mcp-session-id"]) };
-      expect(await new RawClient(sidecar.url, session).request("ping")).toMatchObject({ status: 404 });
+      expect(await new McpClient(sidecar.url, { headers: session }).request("ping")).toMatchObject({ status: 404 });
     });
   });
 });

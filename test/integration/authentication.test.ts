@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { errorReply, readError } from "../support/error-reply.ts";
-import { type HttpReply, JSON_HEADERS, type RawClient, send } from "../support/http-client.ts";
+import { type HttpReply, send } from "../support/http-client.ts";
+import { JSON_HEADERS, type McpClient } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 const TOKEN = "s3cret-Token.0123456789";
@@ -10,10 +11,10 @@ const PING = '{"jsonrpc":"2.0","id":7,"method":"ping"}';
 
 describe("authentication", () => {
   let sidecar: Sidecar;
-  let client: RawClient;
+  let client: McpClient;
   beforeAll(async () => {
     sidecar = await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN }, flags: ["--max-body-bytes", "2048"] });
-    client = await sidecar.client(AUTHORIZED);
+    client = await sidecar.client({ headers: AUTHORIZED });
   });
   afterAll(() => sidecar[Symbol.asyncDispose]());
 
@@ -110,7 +111,7 @@ describe("authentication", () => {
   it("lets everybody in where no token is configured, and warns of it", async () => {
     await using open = await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: "" } });
     expect(await (await open.client()).request("ping")).toMatchObject({ status: 200 });
-    expect(await (await open.client({ Authorization: "Bearer anything" })).request("ping")).toMatchObject({ status: 200 });
+    expect(await (await open.client({ token: "anything" })).request("ping")).toMatchObject({ status: 200 });
     await open.waitForLog("no auth token is set: every client that reaches the address may call");
     expect(sidecar.transcript()).not.toContain("no auth token is set");
   });

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { errorReply, readError } from "../support/error-reply.ts";
-import { JSON_HEADERS, RawClient, send } from "../support/http-client.ts";
+import { send } from "../support/http-client.ts";
 import { readSeen } from "../support/in-flight.ts";
+import { JSON_HEADERS, type McpClient } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 const REFUSED = errorReply(400, -32600, "INVALID_REQUEST");
@@ -9,10 +10,10 @@ const GOOD = JSON.stringify({ jsonrpc: "2.0", method: "notifications/refused" })
 
 describe("a batch is refused, and nothing of it reaches the server,", () => {
   let sidecar: Sidecar;
-  let client: RawClient;
+  let client: McpClient;
   beforeAll(async () => {
     sidecar = await Sidecar.start();
-    client = await new RawClient(sidecar.url).open("2025-03-26");
+    client = await sidecar.client({ protocolVersion: "2025-03-26" });
   });
   afterAll(() => sidecar[Symbol.asyncDispose]());
 
@@ -43,7 +44,7 @@ describe("a batch is refused, and nothing of it reaches the server,", () => {
   });
 
   it.each(["2025-06-18", "2025-11-25"])("where %s was negotiated, whatever MCP-Protocol-Version says", async (version) => {
-    const own = await new RawClient(sidecar.url).open(version);
+    const own = await sidecar.client({ protocolVersion: version });
     for (const header of [{}, { "MCP-Protocol-Version": "2025-03-26" }]) {
       expect(readError(await own.post(`[${GOOD}]`, { headers: header }))).toStrictEqual(REFUSED);
     }
@@ -53,8 +54,8 @@ describe("a batch is refused, and nothing of it reaches the server,", () => {
   it("where it has no session, or one that has ended", async () => {
     const body = `[${GOOD}]`;
     expect(readError(await send(sidecar.url, { headers: JSON_HEADERS, body }))).toStrictEqual(REFUSED);
-    const ended = await new RawClient(sidecar.url).open("2025-03-26");
-    await ended.post("", { method: "DELETE" });
+    const ended = await sidecar.client({ protocolVersion: "2025-03-26" });
+    await ended.end();
     expect(readError(await ended.post(body))).toStrictEqual(errorReply(404, -32001, "SESSION_NOT_FOUND"));
   });
 });

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { crash } from "../support/crash.ts";
-import { openStream, postForStream } from "../support/event-stream.ts";
 import { answerOf, progressOf, say } from "../support/held-call.ts";
-import { RawClient, readMessages } from "../support/http-client.ts";
 import { readSeen, waitForHanging, waitForSeen } from "../support/in-flight.ts";
+import { readMessages } from "../support/json-rpc.ts";
+import type { McpClient } from "../support/mcp-client.ts";
 import { countSockets, waitForSockets } from "../support/open-sockets.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";
@@ -25,17 +25,17 @@ function notification(method: string): object {
 
 describe("a batch", () => {
   let sidecar: Sidecar;
-  let client: RawClient;
-  let control: RawClient;
+  let client: McpClient;
+  let control: McpClient;
   beforeAll(async () => {
     sidecar = await Sidecar.start();
-    client = await new RawClient(sidecar.url).open("2025-03-26");
+    client = await sidecar.client({ protocolVersion: "2025-03-26" });
     control = await sidecar.client();
   });
   afterAll(() => sidecar[Symbol.asyncDispose]());
 
   it.each(["2025-03-26", "2024-11-05", "2024-10-07"])("of requests is answered with one array of their responses (%s)", async (version) => {
-    const own = await new RawClient(sidecar.url).open(version);
+    const own = await sidecar.client({ protocolVersion: version });
     const reply = await own.post([echo(1, "one"), echo("two", "two"), { jsonrpc: "2.0", id: 3, method: "ping" }]);
     expect([reply.status, reply.headers["content-type"]]).toEqual([200, "application/json"]);
     const responses = JSON.parse(reply.body) as unknown[];
@@ -83,18 +83,18 @@ describe("a batch", () => {
 
   it("is answered as a stream from the first progress on, with one event for each response", async () => {
     const batch = [tool(1, "progress", { steps: 2 }, "mine"), echo(2, "two"), tool(3, "progress", { steps: 1 }, 7)];
-    using stream = await postForStream(client, batch);
+    using stream = await client.postForStream(batch);
     expect([stream.status, stream.headers["content-type"]]).toEqual([200, "text/event-stream"]);
     const messages = await stream.rest();
     expect(messages).toHaveLength(6);
     const expected = [progressOf(1), progressOf(2), answerOf("done", 1), answerOf("two", 2), progressOf(1, 7), answerOf("done", 3)];
     expect(messages).toEqual(expect.arrayContaining(expected));
-    expect(messages.indexOf(messages.find((each) => JSON.stringify(each) === JSON.stringify(answerOf("done", 1))))).toBeGreaterThan(1);
+    expect(messages.findIndex((each) => JSON.stringify(each) === JSON.stringify(answerOf("done", 1)))).toBeGreaterThan(1);
   });
 
   it("gives responses that came before its stream began on that stream, and each once", async () => {
     const hanging = await waitForHanging(control, 0);
-    const opening = postForStream(client, [echo(1, "first"), tool(2, "hang", {}, "mine")]);
+    const opening = client.postForStream([echo(1, "first"), tool(2, "hang", {}, "mine")]);
     const wireId = (await waitForHanging(control, hanging.length + 1)).at(-1);
     await say(
       control,
@@ -109,13 +109,13 @@ describe("a batch", () => {
 
   it("goes on with the rest where its client comes back with an event id", async () => {
     const hanging = await waitForHanging(control, 0);
-    const first = await postForStream(client, [tool(1, "progress", { steps: 1 }, "mine"), tool(2, "hang"), tool(3, "hang")]);
+    const first = await client.postForStream([tool(1, "progress", { steps: 1 }, "mine"), tool(2, "hang"), tool(3, "hang")]);
     expect(await first.messages(2)).toEqual([progressOf(1), answerOf("done", 1)]);
     first.close();
     for (const wireId of (await waitForHanging(control, hanging.length + 2)).slice(hanging.length)) {
       await say(control, JSON.stringify({ jsonrpc: "2.0", id: wireId, result: { content: [{ type: "text", text: "late" }] } }));
     }
-    using second = await openStream(client, { lastEventId: first.lastEventId });
+    using second = await client.openStream({ lastEventId: first.lastEventId });
     expect(await second.rest()).toEqual([answerOf("late", 2), answerOf("late", 3)]);
   });
 
@@ -169,7 +169,7 @@ describe("a batch", () => {
 
   it("is answered whole when the server is gone: what had come, and why the rest did not", async () => {
     await using crashing = await Sidecar.start({ flags: ["--restart-backoff-ms", "1", "--restart-max-ms", "1"] });
-    const own = await new RawClient(crashing.url).open("2025-03-26");
+    const own = await crashing.client({ protocolVersion: "2025-03-26" });
     const reply = await own.post([echo(1, "one"), tool(2, "hang"), tool(3, "exit", { code: 1 })]);
     expect(reply.status).toBe(200);
     const responses = JSON.parse(reply.body) as { id: number; error?: { data: { code: string } } }[];
@@ -179,7 +179,7 @@ describe("a batch", () => {
 
   it("is answered whole where only a part of it can be carried", async () => {
     await using small = await Sidecar.start({ flags: ["--max-session-requests", "2"] });
-    const own = await new RawClient(small.url).open("2025-03-26");
+    const own = await small.client({ protocolVersion: "2025-03-26" });
     const reply = await own.post([echo(1, "one"), echo(2, "two"), echo(3, "three")]);
     const responses = JSON.parse(reply.body) as unknown[];
     expect([reply.status, responses]).toMatchObject([
@@ -192,7 +192,7 @@ describe("a batch", () => {
   it("is refused, and counted so, from a notification on that cannot be taken", async () => {
     const flags = ["--max-held-requests", "1", "--restart-backoff-ms", "60000", "--restart-max-ms", "60000", "--drain-timeout-ms", "1"];
     await using full = await Sidecar.start({ flags });
-    const own = await new RawClient(full.url).open("2025-03-26");
+    const own = await full.client({ protocolVersion: "2025-03-26" });
     await crash(full);
     await full.waitForLog("mcp server will be restarted");
     const held = own.callTool("echo", { text: "held" });

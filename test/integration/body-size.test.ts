@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { errorReply, readError } from "../support/error-reply.ts";
-import type { RawClient } from "../support/http-client.ts";
+import type { McpClient } from "../support/mcp-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
@@ -11,7 +11,7 @@ const HUGE = 32 * 1024 * 1024;
 
 describe("body size", () => {
   let sidecar: Sidecar;
-  let client: RawClient;
+  let client: McpClient;
   beforeAll(async () => {
     sidecar = await Sidecar.start({ flags: ["--max-body-bytes", String(LIMIT)] });
     client = await sidecar.client();

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { errorReply, readError } from "../support/error-reply.ts";
-import { type JsonRpcReply, RawClient } from "../support/http-client.ts";
 import { readSeen } from "../support/in-flight.ts";
+import type { JsonRpcMessage } from "../support/json-rpc.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { LANE_CLIENTS } from "../support/lanes.ts";
 import { Sidecar } from "../support/sidecar.ts";
@@ -76,10 +76,10 @@ describe("a tool that has had its calls of the minute", () => {
 
   it("is refused within a batch, call by call, where the others are answered", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--tool-calls-per-minute", "echo=2"] });
-    const client = await new RawClient(sidecar.url, { Accept: "application/json" }).open("2025-03-26");
+    const client = await sidecar.client({ accept: "application/json", protocolVersion: "2025-03-26" });
     const list = { jsonrpc: "2.0", id: 4, method: "tools/list" };
     const reply = await client.post([echo(1), echo(2), echo(3), list]);
-    const answers = (JSON.parse(reply.body) as JsonRpcReply[]).toSorted((a, b) => Number(a.id) - Number(b.id));
+    const answers = (JSON.parse(reply.body) as JsonRpcMessage[]).toSorted((a, b) => Number(a.id) - Number(b.id));
     expect(reply.status).toBe(200);
     expect(answers.map(({ result, error }) => error?.data?.["code"] ?? typeof result)).toEqual([
       "object",

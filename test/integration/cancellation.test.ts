@@ -1,18 +1,20 @@
 import { describe, expect, it } from "vitest";
 import { errorData } from "../support/error-reply.ts";
-import type { HttpReply, JsonRpcReply, RawClient } from "../support/http-client.ts";
+import type { HttpReply } from "../support/http-client.ts";
 import { readSeen, waitForHanging } from "../support/in-flight.ts";
+import type { JsonRpcMessage } from "../support/json-rpc.ts";
+import type { McpClient } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
-function cancel(client: RawClient, requestId: string | number): Promise<HttpReply> {
+function cancel(client: McpClient, requestId: string | number): Promise<HttpReply> {
   return client.post({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId } });
 }
 
-async function readCancellations(client: RawClient): Promise<string[]> {
+async function readCancellations(client: McpClient): Promise<string[]> {
   return (await readSeen(client)).filter((method) => method.startsWith("notifications/cancelled"));
 }
 
-function texts(replies: readonly JsonRpcReply[]): (string | undefined)[] {
+function texts(replies: readonly JsonRpcMessage[]): (string | undefined)[] {
   return replies.map((reply) => reply.result?.content?.[0]?.text);
 }
 
@@ -129,7 +131,7 @@ describe("cancellation", () => {
     const [otherId] = await waitForHanging(other, 1);
     const hanging = [ending.callTool("hang", {}, 2), ending.callTool("hang", {}, 3)];
     const [, ...endingIds] = await waitForHanging(other, 3);
-    expect((await ending.post("", { method: "DELETE" })).status).toBe(204);
+    expect((await ending.end()).status).toBe(204);
     for (const { status, error } of await Promise.all(hanging)) {
       expect(status).toBe(200);
       expect(error?.data).toEqual(errorData("REQUEST_CANCELLED", { sent: true, retrySafe: false }));

@@ -1,13 +1,13 @@
 import { request as httpRequest } from "node:http";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { JSON_HEADERS, type RawClient } from "../support/http-client.ts";
+import { JSON_HEADERS, type McpClient } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 const FIVE_MB = 5_000_000;
 
 describe("carriage of what is long or comes in pieces", () => {
   let sidecar: Sidecar;
-  let client: RawClient;
+  let client: McpClient;
 
   beforeAll(async () => {
     sidecar = await Sidecar.start({ flags: ["--max-body-bytes", String(2 * FIVE_MB)] });

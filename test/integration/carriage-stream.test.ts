@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { openStream, postForStream } from "../support/event-stream.ts";
 import { say } from "../support/held-call.ts";
-import { type RawClient, readMessages } from "../support/http-client.ts";
+import { messageTexts } from "../support/json-rpc.ts";
+import type { McpClient } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 /** What a JSON parser and writer in the middle, or one of event streams, would change. */
@@ -21,7 +21,7 @@ const JSON_TEXTS = [
 
 describe("a stream", () => {
   let sidecar: Sidecar;
-  let client: RawClient;
+  let client: McpClient;
   beforeAll(async () => {
     // Only a newline cuts this server's input.
     sidecar = await Sidecar.start({ mode: "newline-only", flags: ["--max-body-bytes", "40000000"] });
@@ -32,7 +32,7 @@ describe("a stream", () => {
   /** What the client reads when the server answers its call with these lines. */
   async function answered(lines: readonly string[]): Promise<string[]> {
     const params = { name: "raw_line", arguments: { line: lines.join("\n") }, _meta: { progressToken: "t" } };
-    return readMessages(await client.post({ jsonrpc: "2.0", id: "my id", method: "tools/call", params }));
+    return messageTexts(await client.post({ jsonrpc: "2.0", id: "my id", method: "tools/call", params }));
   }
 
   it.each(JSON_TEXTS)("carries %s as the server sent it, ahead of the response and in it", async (_what, json) => {
@@ -43,12 +43,12 @@ describe("a stream", () => {
 
   it.each(JSON_TEXTS)("by GET carries %s as the server sent it", async (_what, json) => {
     const own = await sidecar.client();
-    using stream = await openStream(own);
+    using stream = await own.openStream();
     const line = `{ "jsonrpc":"2.0" ,"method":"notifications/tools/list_changed","params":{"x":${json}}}`;
     await say(client, line);
-    expect((await stream.message())?.text).toBe(line);
-    using again = await openStream(own, { lastEventId: "s1-0" });
-    expect((await again.message())?.text).toBe(line);
+    expect(await stream.nextText()).toBe(line);
+    using again = await own.openStream({ lastEventId: "s1-0" });
+    expect(await again.nextText()).toBe(line);
   });
 
   it("makes a space of a carriage return between tokens, since it would end a line there, and changes nothing else", async () => {
@@ -87,10 +87,10 @@ describe("a stream", () => {
       `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$ID,"progress":${step},"message":"${message}"}}`;
     const line = [progress(1, text), progress(2, ""), progress(3, ""), `{"jsonrpc":"2.0","id":$ID,"result":{}}`].join("\n");
     const params = { name: "raw_line", arguments: { line }, _meta: { progressToken: "t" } };
-    using stream = await postForStream(own, { jsonrpc: "2.0", id: 7, method: "tools/call", params });
-    const messages = (await stream.rest()) as { params?: { progress: number; message: string } }[];
-    expect(messages.map((message) => message.params?.progress)).toEqual([1, 2, 3, undefined]);
-    expect(messages[0]?.params?.message === text).toBe(true);
+    using stream = await own.postForStream({ jsonrpc: "2.0", id: 7, method: "tools/call", params });
+    const messages = await stream.rest();
+    expect(messages.map((message) => message.params?.["progress"])).toEqual([1, 2, 3, undefined]);
+    expect(messages[0]?.params?.["message"] === text).toBe(true);
   });
 
   it("carries large and small messages of many calls at once, each to its own", async () => {
@@ -102,12 +102,13 @@ describe("a stream", () => {
           `{"jsonrpc":"2.0","id":$ID,"result":{"text":"${text}"}}`,
         ].join("\n");
         const params = { name: "raw_line", arguments: { line }, _meta: { progressToken: index } };
-        using stream = await postForStream(client, { jsonrpc: "2.0", id: 1, method: "tools/call", params });
-        return { text, messages: (await stream.rest()) as [{ params: { message: string } }, { result: { text: string } }] };
+        using stream = await client.postForStream({ jsonrpc: "2.0", id: 1, method: "tools/call", params });
+        return { text, messages: await stream.rest() };
       }),
     );
     for (const { text, messages } of replies) {
-      expect([messages.length, messages[0].params.message === text, messages[1].result.text === text]).toEqual([2, true, true]);
+      const [progress, response] = messages;
+      expect([messages.length, progress?.params?.["message"] === text, response?.result?.["text"] === text]).toEqual([2, true, true]);
     }
   });
 });

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { RawClient } from "../support/http-client.ts";
+import { McpClient } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 /** What a JSON parser and writer in the middle would change. */
@@ -29,7 +29,7 @@ const SEPARATORS = ["separators that are line ends elsewhere", `"\u2028\u2029\u0
 
 describe("carriage", () => {
   let sidecar: Sidecar;
-  let client: RawClient;
+  let client: McpClient;
 
   beforeAll(async () => {
     sidecar = await Sidecar.start({ mode: "newline-only" });
@@ -171,7 +171,7 @@ describe("carriage", () => {
 
   it("gives the id of initialize back as it was spelled", async () => {
     const params = `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"raw","version":"1"}}`;
-    const reply = await new RawClient(sidecar.url).post(`{"jsonrpc":"2.0","id":9007199254740993,"method":"initialize","params":${params}}`);
+    const reply = await new McpClient(sidecar.url).post(`{"jsonrpc":"2.0","id":9007199254740993,"method":"initialize","params":${params}}`);
     expect(reply.status).toBe(200);
     expect(reply.body).toMatch(/^\{"jsonrpc":"2.0","id":9007199254740993,"result":\{"protocolVersion":"2025-11-25",/);
   });

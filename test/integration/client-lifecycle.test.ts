@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { errorReply, readError } from "../support/error-reply.ts";
-import { RawClient, send } from "../support/http-client.ts";
+import { send } from "../support/http-client.ts";
+import { McpClient } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 const KNOWN_VERSIONS = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"];
@@ -20,7 +21,7 @@ describe("client lifecycle", () => {
 
   describe("initialize", () => {
     it.each(KNOWN_VERSIONS)("answers revision %s with the same", async (protocolVersion) => {
-      const reply = await new RawClient(sidecar.url).post(initialize(protocolVersion));
+      const reply = await new McpClient(sidecar.url).post(initialize(protocolVersion));
       expect(readError(reply)).toStrictEqual({
         status: 200,
         contentType: "application/json",
@@ -29,20 +30,20 @@ describe("client lifecycle", () => {
     });
 
     it.each(["2099-01-01", "1.0", "", "2025-11-25 ", 20251125, null])("answers revision %j with the newest", async (protocolVersion) => {
-      const reply = await new RawClient(sidecar.url).post(initialize(protocolVersion));
+      const reply = await new McpClient(sidecar.url).post(initialize(protocolVersion));
       expect(JSON.parse(reply.body)).toEqual({ jsonrpc: "2.0", id: "first", result: { protocolVersion: "2025-11-25", ...SERVER_INFO } });
     });
 
     it("negotiates with each client, whatever revision the server speaks", async () => {
       await using old = await Sidecar.start({ mode: "old" });
       for (const protocolVersion of ["2025-11-25", "2024-11-05"]) {
-        const reply = await new RawClient(old.url).post(initialize(protocolVersion));
+        const reply = await new McpClient(old.url).post(initialize(protocolVersion));
         expect(JSON.parse(reply.body)).toEqual({ jsonrpc: "2.0", id: "first", result: { protocolVersion, ...SERVER_INFO } });
       }
     });
 
     it("does not need a known MCP-Protocol-Version header", async () => {
-      const reply = await new RawClient(sidecar.url).post(initialize("2025-06-18"), { headers: { "MCP-Protocol-Version": "2025-06-18" } });
+      const reply = await new McpClient(sidecar.url).post(initialize("2025-06-18"), { headers: { "MCP-Protocol-Version": "2025-06-18" } });
       expect(reply.status).toBe(200);
     });
   });
@@ -87,9 +88,9 @@ describe("client lifecycle", () => {
   });
 
   describe("MCP-Protocol-Version", () => {
-    let client: RawClient;
+    let client: McpClient;
     beforeAll(async () => {
-      client = await new RawClient(sidecar.url).open("2025-06-18");
+      client = await sidecar.client({ protocolVersion: "2025-06-18" });
     });
 
     it("may be absent", async () => {

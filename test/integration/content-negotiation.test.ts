@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { errorReply, readError } from "../support/error-reply.ts";
-import { JSON_HEADERS, type HttpReply, send } from "../support/http-client.ts";
+import { type HttpReply, send } from "../support/http-client.ts";
+import { JSON_HEADERS } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 describe("content negotiation", () => {

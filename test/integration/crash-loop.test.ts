@@ -1,10 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { errorData } from "../support/error-reply.ts";
 import { ChosenServer } from "../support/chosen-server.ts";
+import { errorData } from "../support/error-reply.ts";
 import type { HttpReply } from "../support/http-client.ts";
-import { RawClient } from "../support/http-client.ts";
-import { initializeRequest } from "../support/lane-client.ts";
 import { LANES, useLane } from "../support/lanes.ts";
+import { initializeRequest, McpClient } from "../support/mcp-client.ts";
 import { readReadiness } from "../support/readiness.ts";
 import { type LogLine, Sidecar } from "../support/sidecar.ts";
 
@@ -78,7 +77,7 @@ describe("a crash loop", () => {
       untilReady: false,
     });
     await sidecar.waitForLog(FAILED);
-    const reply = await new RawClient(sidecar.url).post(initializeRequest({}));
+    const reply = await new McpClient(sidecar.url).post(initializeRequest());
     expect(errorOf(reply)).toMatchObject({ data: { code: "UPSTREAM_FAILED", stderrTail: ["login with *** failed"] } });
     expect(await readReadiness(sidecar)).toMatchObject({ lastExit: { stderrTail: ["login with *** failed"] } });
     expect(sidecar.transcript()).not.toContain(secret);
@@ -91,7 +90,7 @@ describe("a crash loop", () => {
     await using server = await ChosenServer.create();
     await server.chooseExit(3);
     await using sidecar = await Sidecar.start({ command: server.command, flags: [...CRASH_LOOP, ...PATIENT], untilReady: false });
-    expect(errorOf(await new RawClient(sidecar.url).post(initializeRequest(capabilities)))).toEqual(REFUSED);
+    expect(errorOf(await new McpClient(sidecar.url).post(initializeRequest(capabilities)))).toEqual(REFUSED);
   });
 
   describe.each(LANES)("of a %s server", (kind) => {
@@ -139,7 +138,7 @@ describe("a crash loop", () => {
     // The one that was started last before the choice may be seen on its way to its end.
     for (;;) {
       const before = await readReadiness(sidecar);
-      const refused = await new RawClient(sidecar.url).post(initializeRequest({}));
+      const refused = await new McpClient(sidecar.url).post(initializeRequest());
       const after = await readReadiness(sidecar);
       if (before.pid === null || before.pid !== after.pid) continue;
       expect(errorOf(refused)).toEqual(REFUSED);

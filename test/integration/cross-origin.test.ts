@@ -2,7 +2,8 @@ import { once } from "node:events";
 import { get, type IncomingMessage } from "node:http";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { errorReply, readError } from "../support/error-reply.ts";
-import { type HttpCall, type HttpReply, JSON_HEADERS, type RawClient, send } from "../support/http-client.ts";
+import { type HttpCall, type HttpReply, send } from "../support/http-client.ts";
+import { JSON_HEADERS, type McpClient } from "../support/mcp-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
@@ -37,10 +38,10 @@ function errorMessage({ body }: HttpReply): string {
 
 describe("cross-origin requests", () => {
   let sidecar: Sidecar;
-  let client: RawClient;
+  let client: McpClient;
   beforeAll(async () => {
     sidecar = await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN }, flags: ["--max-body-bytes", "2048"] });
-    client = await sidecar.client(AUTHORIZED);
+    client = await sidecar.client({ headers: AUTHORIZED });
   });
   afterAll(() => sidecar[Symbol.asyncDispose]());
 
@@ -220,7 +221,7 @@ describe("cross-origin requests", () => {
 });
 
 describe("cross-origin configuration", () => {
-  function pingFrom(client: RawClient, headers: Readonly<Record<string, string>>): Promise<HttpReply> {
+  function pingFrom(client: McpClient, headers: Readonly<Record<string, string>>): Promise<HttpReply> {
     return client.post(PING, { headers });
   }
 

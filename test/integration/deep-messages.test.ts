@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { RawClient } from "../support/http-client.ts";
+import { McpClient } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 /** A secret in the environment, so that what is said of the server is masked. */
@@ -25,7 +25,7 @@ describe.each([8000, 1_000_000])("an error that is nested %d levels deep", (leve
     await using sidecar = await Sidecar.start({ command: refusingServer(levels), env });
     const bystander = await sidecar.client();
     const params = { protocolVersion: "2025-11-25", capabilities: { sampling: {} }, clientInfo: { name: "asks", version: "1" } };
-    const reply = await new RawClient(sidecar.url).post({ jsonrpc: "2.0", id: 1, method: "initialize", params });
+    const reply = await new McpClient(sidecar.url).post({ jsonrpc: "2.0", id: 1, method: "initialize", params });
     expect(reply.body).toMatch(/^\{"jsonrpc":"2\.0","id":1,"error":\{/);
     expect(reply.body).not.toContain(env.SOME_API_KEY);
     expect((await bystander.request("x/echo", { text: "still here" })).result).toEqual({ echo: "still here" });

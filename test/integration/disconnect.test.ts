@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { getHeaders, openStream, postForStream } from "../support/event-stream.ts";
 import { answerOf, HeldCall, progressOf } from "../support/held-call.ts";
-import { RawClient, send } from "../support/http-client.ts";
+import { send } from "../support/http-client.ts";
 import { readSeen, waitForHanging, waitForSeen } from "../support/in-flight.ts";
+import type { McpClient } from "../support/mcp-client.ts";
 import { countSockets, waitForSockets } from "../support/open-sockets.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
@@ -10,19 +10,19 @@ const QUIET = ["--stream-after-ms", "1"];
 
 describe("a client that goes away during its call", () => {
   let sidecar: Sidecar;
-  let control: RawClient;
+  let control: McpClient;
   beforeAll(async () => {
     sidecar = await Sidecar.start({ flags: QUIET });
-    control = await sidecar.client({ Accept: "application/json" });
+    control = await sidecar.client({ accept: "application/json" });
   });
   afterAll(() => sidecar[Symbol.asyncDispose]());
 
   /** Begins a call whose answer is a stream, without any message, and leaves; returns when the sidecar has seen it. */
-  async function leaveSilentStream(client: RawClient): Promise<{ readonly call: HeldCall; readonly lastEventId: string }> {
+  async function leaveSilentStream(client: McpClient): Promise<{ readonly call: HeldCall; readonly lastEventId: string }> {
     const call = await HeldCall.start(client, control);
     const stream = await call.stream;
     expect(stream.headers["content-type"]).toBe("text/event-stream");
-    if (client.protocolVersion === "2025-11-25") await stream.next();
+    if (client.protocolVersion === "2025-11-25") await stream.block();
     await leave(() => stream.close());
     return { call, lastEventId: stream.lastEventId };
   }
@@ -37,7 +37,7 @@ describe("a client that goes away during its call", () => {
   it.each(["2025-06-18", "2025-03-26", "2024-11-05"])(
     "and got no event id (%s) can never read the answer: the server is told",
     async (version) => {
-      const client = await new RawClient(sidecar.url).open(version);
+      const client = await sidecar.client({ protocolVersion: version });
       const { call } = await leaveSilentStream(client);
       await waitForSeen(control, `notifications/cancelled ${call.wireId}`);
       expect(await sidecar.waitForLog("request given up", (line) => line["requestId"] === call.wireId)).toMatchObject({
@@ -51,7 +51,7 @@ describe("a client that goes away during its call", () => {
     const { call, lastEventId } = await leaveSilentStream(client);
     await call.answer();
     expect(await readSeen(control)).not.toContain(`notifications/cancelled ${call.wireId}`);
-    using resumed = await openStream(client, { lastEventId });
+    using resumed = await client.openStream({ lastEventId });
     expect(await resumed.rest()).toEqual([answerOf()]);
   });
 
@@ -76,27 +76,27 @@ describe("a client that goes away during its call", () => {
     await leave(() => stream.close());
     expect((await client.post({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 7 } })).status).toBe(202);
     await waitForSeen(control, `notifications/cancelled ${call.wireId}`);
-    using resumed = await openStream(client, { lastEventId: stream.lastEventId });
+    using resumed = await client.openStream({ lastEventId: stream.lastEventId });
     expect(await resumed.rest()).toEqual([progressOf(2)]);
-    const headers = getHeaders(client, { lastEventId: resumed.lastEventId });
+    const headers = client.getHeaders({ lastEventId: resumed.lastEventId });
     expect((await send(client.url, { method: "GET", headers })).status).toBe(204);
   });
 
   it("can still end its session: the server is told", async () => {
     const client = await sidecar.client();
     const { call } = await leaveSilentStream(client);
-    expect((await client.post("", { method: "DELETE" })).status).toBe(204);
+    expect((await client.end()).status).toBe(204);
     await waitForSeen(control, `notifications/cancelled ${call.wireId}`);
   });
 
   it("and goes away again after it has come back loses nothing", async () => {
     const client = await sidecar.client();
     const { call, lastEventId } = await leaveSilentStream(client);
-    const resumed = await openStream(client, { lastEventId });
+    const resumed = await client.openStream({ lastEventId });
     await leave(() => resumed.close());
     await call.progress(1);
     await call.answer();
-    using again = await openStream(client, { lastEventId });
+    using again = await client.openStream({ lastEventId });
     expect(await again.rest()).toEqual([progressOf(1), answerOf()]);
     expect(await readSeen(control)).not.toContain(`notifications/cancelled ${call.wireId}`);
   });
@@ -104,12 +104,12 @@ describe("a client that goes away during its call", () => {
   it("and never comes back leaves nothing in flight: the call's time is up, as for any other", async () => {
     await using impatient = await Sidecar.start({ flags: [...QUIET, "--request-timeout-ms", "500", "--max-in-flight", "1"] });
     const client = await impatient.client();
-    using stream = await postForStream(client, { jsonrpc: "2.0", id: 7, method: "tools/call", params: { name: "hang", arguments: {} } });
-    await stream.next();
+    using stream = await client.postForStream({ jsonrpc: "2.0", id: 7, method: "tools/call", params: { name: "hang", arguments: {} } });
+    await stream.block();
     stream.close();
     await impatient.waitForLog("request given up", (line) => line["reason"] === "timeout");
     expect(await client.toolText("echo", { text: "free" })).toBe("free");
-    using resumed = await openStream(client, { lastEventId: stream.lastEventId });
+    using resumed = await client.openStream({ lastEventId: stream.lastEventId });
     expect(await resumed.rest()).toMatchObject([{ id: 7, error: { data: { code: "REQUEST_TIMEOUT", sent: true } } }]);
   });
 });

@@ -6,10 +6,9 @@ import { describe, expect, it } from "vitest";
 import { crash } from "../support/crash.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import { Gate } from "../support/gate.ts";
-import { exitAndLogEnd } from "../support/log-end.ts";
-import { getHeaders } from "../support/event-stream.ts";
-import { JSON_HEADERS, RawClient, send } from "../support/http-client.ts";
 import { LaneClient } from "../support/lane-client.ts";
+import { exitAndLogEnd } from "../support/log-end.ts";
+import { JSON_HEADERS, McpClient } from "../support/mcp-client.ts";
 import { getBytes, postBytes } from "../support/mcp-request-bytes.ts";
 import { openUnread } from "../support/open-sockets.ts";
 import { RawConnection } from "../support/raw-connection.ts";
@@ -217,8 +216,8 @@ describe("drain", () => {
     const refused = await client.post({ jsonrpc: "2.0", id: "new", method: "tools/list" });
     expect(readError(refused)).toStrictEqual(shuttingDown("new", false, true));
     expect(refused.headers).toMatchObject({ connection: "close", "retry-after": "1" });
-    expect(readError(await new RawClient(sidecar.url).post(INITIALIZE))).toStrictEqual(shuttingDown("i", false, true));
-    const refusedStream = await send(client.url, { method: "GET", headers: getHeaders(client) });
+    expect(readError(await new McpClient(sidecar.url).post(INITIALIZE))).toStrictEqual(shuttingDown("i", false, true));
+    const refusedStream = await client.get();
     expect(refusedStream).toMatchObject({ status: 503, headers: { "retry-after": "1" } });
 
     await writeFile(path, "");
@@ -253,8 +252,7 @@ describe("drain", () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
     using get = await RawConnection.open(sidecar.origin);
-    const fields = Object.entries(getHeaders(client)).map(([name, value]) => `${name}: ${value}\r\n`);
-    await get.write(`GET /mcp HTTP/1.1\r\nHost: localhost\r\n${fields.join("")}\r\n`);
+    await get.write(getBytes("/mcp", client.getHeaders()));
     while ((await readStatus(sidecar)).openStreams === 0);
     using post = await RawConnection.open(sidecar.origin);
     const params = { name: "wait_for_file", arguments: { path }, _meta: { progressToken: "mine" } };

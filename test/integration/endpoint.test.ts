@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { errorReply, readError } from "../support/error-reply.ts";
-import { openStream } from "../support/event-stream.ts";
-import { JSON_HEADERS, RawClient, send } from "../support/http-client.ts";
+import { send } from "../support/http-client.ts";
+import { JSON_HEADERS, McpClient } from "../support/mcp-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
@@ -12,7 +12,7 @@ const NOT_FOUND = errorReply(404, -32000, "NOT_FOUND");
 
 describe("endpoint", () => {
   let sidecar: Sidecar;
-  let client: RawClient;
+  let client: McpClient;
   beforeAll(async () => {
     sidecar = await Sidecar.start();
     client = await sidecar.client();
@@ -27,7 +27,7 @@ describe("endpoint", () => {
     });
 
     it("answers GET with a stream, and without a session with 400", async () => {
-      using stream = await openStream(client);
+      using stream = await client.openStream();
       expect([stream.status, stream.headers["content-type"]]).toEqual([200, "text/event-stream"]);
       const reply = await send(client.url, { method: "GET", headers: { Accept: "text/event-stream" } });
       expect(readError(reply)).toStrictEqual(errorReply(400, -32000, "SESSION_REQUIRED"));
@@ -52,14 +52,14 @@ describe("endpoint", () => {
 
   describe("paths", () => {
     it.each(["/mcp", "/mcp/", "/mcp?", "/mcp?key=value&key=other", "/mcp/?key=value"])("serves %s", async (path) => {
-      const reply = await new RawClient(`${sidecar.origin}${path}`, { "Mcp-Session-Id": client.sessionId }).post(PING);
+      const reply = await new McpClient(`${sidecar.origin}${path}`, { sessionId: client.sessionId }).post(PING);
       expect(readError(reply)).toStrictEqual(PONG);
     });
 
     it.each(["/", "/mcpx", "/mcp/x", "/mcp//", "/MCP", "/sse", "//mcp", "/%6dcp", "/%", "/%E0%A4%A", "/favicon.ico", "/__proto__"])(
       "answers %s with 404 in JSON",
       async (path) => {
-        const reply = await new RawClient(`${sidecar.origin}${path}`, { "Mcp-Session-Id": client.sessionId }).post(PING);
+        const reply = await new McpClient(`${sidecar.origin}${path}`, { sessionId: client.sessionId }).post(PING);
         expect(readError(reply)).toStrictEqual(NOT_FOUND);
       },
     );
@@ -89,9 +89,9 @@ describe("endpoint", () => {
       ["/", "/mcp"],
     ])("with --path %s serves that path, and %s no more", async (path, otherPath) => {
       await using other = await Sidecar.start({ flags: ["--path", path] });
-      const otherClient = await new RawClient(`${other.origin}${path}`).open();
+      const otherClient = await new McpClient(`${other.origin}${path}`).open();
       expect(readError(await otherClient.post(PING))).toStrictEqual(PONG);
-      const reply = await new RawClient(`${other.origin}${otherPath}`, { "Mcp-Session-Id": otherClient.sessionId }).post(PING);
+      const reply = await new McpClient(`${other.origin}${otherPath}`, { sessionId: otherClient.sessionId }).post(PING);
       expect(readError(reply)).toStrictEqual(NOT_FOUND);
       expect((await send(`${other.origin}/healthz`, { method: "GET" })).status).toBe(200);
     });

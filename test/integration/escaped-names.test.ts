@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { JsonRpcReply, RawClient } from "../support/http-client.ts";
 import { waitForHanging } from "../support/in-flight.ts";
+import type { JsonRpcMessage } from "../support/json-rpc.ts";
+import type { McpClient } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 /** An object that makes an engine misread what follows, for whoever reads it: see test/support/poison.js. */
@@ -8,8 +9,8 @@ const POISON = String.raw`{"jsonrpc":"2.0","id":7,"method":"ping","params":{"x":
 
 describe("escaped names", () => {
   let sidecar: Sidecar;
-  let victim: RawClient;
-  let attacker: RawClient;
+  let victim: McpClient;
+  let attacker: McpClient;
   beforeAll(async () => {
     sidecar = await Sidecar.start();
     victim = await sidecar.client();
@@ -39,7 +40,7 @@ describe("escaped names", () => {
 
   it("reach the server without escapes, also within arguments", async () => {
     const body = String.raw`{"jsonrpc":"2.0","i\u0064":5,"method":"tools/call","params":{"n\u0061me":"received","arguments":{"f\u006frce":"\u0061","i\n":{"\u00e4":1}}}}`;
-    const reply = JSON.parse((await attacker.post(body)).body) as JsonRpcReply;
+    const reply = JSON.parse((await attacker.post(body)).body) as JsonRpcMessage;
     const line = reply.result?.content?.[0]?.text ?? "";
     expect(line.replace(/"id":\d+/, '"id":5')).toBe(
       String.raw`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"received","arguments":{"force":"\u0061","i\n":{"ä":1}}}}`,

@@ -8,7 +8,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { type Option, VARIABLE_PREFIX } from "../../src/config/option.ts";
 import { OPTIONS } from "../../src/config/options.ts";
-import { RawClient, send } from "../support/http-client.ts";
+import { send } from "../support/http-client.ts";
+import { McpClient } from "../support/mcp-client.ts";
 import { Pod } from "../support/pod.ts";
 import { EXAMPLE, FIXTURE, Sidecar } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";
@@ -99,7 +100,7 @@ async function startDeclared(directory: TempDir, declared: Readonly<Record<strin
 }
 
 async function serverEnvironment(url: string, headers: Readonly<Record<string, string>> = {}): Promise<Readonly<Record<string, string>>> {
-  const client = await new RawClient(url, headers).open();
+  const client = await new McpClient(url, { headers }).open();
   return JSON.parse(await client.toolText("env")) as Record<string, string>;
 }
 
@@ -231,7 +232,7 @@ describe("examples/kubernetes", () => {
     const mountedFile = directory.file(basename(tokenFile));
     await writeFile(mountedFile, TOKEN);
     await using running = await startDeclared(directory, { ...variables, CLAW_MCP_STDIO_AUTH_TOKEN_FILE: mountedFile });
-    await expect(new RawClient(running.url).open()).rejects.toThrow("initialize: 401");
+    await expect(new McpClient(running.url).open()).rejects.toThrow("initialize: 401");
     const environment = await serverEnvironment(running.url, { Authorization: `Bearer ${TOKEN}` });
     expect(environment).toMatchObject({ npm_lifecycle_event: "npx", PERPLEXITY_API_KEY: "a-key" });
   });

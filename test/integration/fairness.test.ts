@@ -1,7 +1,9 @@
 import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
-import { type HttpReply, type JsonRpcReply, RawClient } from "../support/http-client.ts";
+import type { HttpReply } from "../support/http-client.ts";
 import { readSeen } from "../support/in-flight.ts";
+import type { JsonRpcMessage } from "../support/json-rpc.ts";
+import type { McpClient } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
@@ -16,7 +18,7 @@ class Flood {
   #refused = 0;
   readonly #waiting = new Set<() => void>();
 
-  constructor(client: RawClient, count: number, path: string) {
+  constructor(client: McpClient, count: number, path: string) {
     const params = { name: "wait_for_file", arguments: { path } };
     const posts = Array.from({ length: count }, (_, id) => client.post({ jsonrpc: "2.0", id, method: "tools/call", params }));
     this.replies = Promise.all(posts.map((post) => post.then((reply) => this.#count(reply))));
@@ -48,7 +50,7 @@ describe("a session that floods the server", () => {
     await writeFile(path, "");
 
     expect(await reply).toMatchObject({ status: 200, id: "mine", result: { method: "x-vendor/other" } });
-    const replies = (await flood.replies).map(({ body }) => JSON.parse(body) as JsonRpcReply);
+    const replies = (await flood.replies).map(({ body }) => JSON.parse(body) as JsonRpcMessage);
     expect(replies.filter(({ result }) => result !== undefined)).toHaveLength(MAX_IN_FLIGHT + MAX_HELD - 1);
     const refused = replies.flatMap(({ error }) => (error === undefined ? [] : [error.data?.["code"]]));
     expect(refused).toEqual(Array(FLOOD - MAX_IN_FLIGHT - MAX_HELD + 1).fill("OVERLOADED"));
@@ -58,7 +60,7 @@ describe("a session that floods the server", () => {
 
   it("is served in its own order, with each notification behind the request that it came behind", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--max-in-flight", "1"] });
-    const client = await new RawClient(sidecar.url).open("2025-03-26");
+    const client = await sidecar.client({ protocolVersion: "2025-03-26" });
     const methods = Array.from({ length: 50 }, (_, number) => `x-vendor/${number}`);
     const messages = methods.flatMap((method, id) => [
       { jsonrpc: "2.0", id, method },

@@ -2,9 +2,10 @@ import { writeFile } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { crash } from "../support/crash.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
-import { type EventStream, getHeaders, openStream, postForStream } from "../support/event-stream.ts";
+import type { EventStream } from "../support/event-stream.ts";
 import { answerOf, HeldCall, progressOf, say } from "../support/held-call.ts";
-import { RawClient, send } from "../support/http-client.ts";
+import { send } from "../support/http-client.ts";
+import type { McpClient } from "../support/mcp-client.ts";
 import { countSockets, waitForSockets } from "../support/open-sockets.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
@@ -13,12 +14,12 @@ const TOOLS_CHANGED = { jsonrpc: "2.0", method: "notifications/tools/list_change
 const PROMPTS_CHANGED = { jsonrpc: "2.0", method: "notifications/prompts/list_changed" };
 const RESOURCES_CHANGED = { jsonrpc: "2.0", method: "notifications/resources/list_changed", params: { _meta: { n: 1 } } };
 
-function sayAll(client: RawClient, ...messages: readonly object[]): Promise<void> {
+function sayAll(client: McpClient, ...messages: readonly object[]): Promise<void> {
   return say(client, ...messages.map((message) => JSON.stringify(message)));
 }
 
-async function end(client: RawClient): Promise<void> {
-  expect((await client.post("", { method: "DELETE" })).status).toBe(204);
+async function end(client: McpClient): Promise<void> {
+  expect((await client.end()).status).toBe(204);
 }
 
 describe("a stream by GET", () => {
@@ -30,7 +31,7 @@ describe("a stream by GET", () => {
 
   it("is open at once, without an event until there is a message, and stays open", async () => {
     const client = await sidecar.client();
-    using stream = await openStream(client);
+    using stream = await client.openStream();
     expect(stream.headers).toMatchObject({
       "content-type": "text/event-stream",
       "cache-control": "no-cache, no-transform",
@@ -42,17 +43,17 @@ describe("a stream by GET", () => {
   });
 
   it.each(["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"])("begins without an event in revision %s", async (version) => {
-    const client = await new RawClient(sidecar.url).open(version);
-    using stream = await openStream(client, { headers: { "MCP-Protocol-Version": "2025-11-25" } });
+    const client = await sidecar.client({ protocolVersion: version });
+    using stream = await client.openStream({ headers: { "MCP-Protocol-Version": "2025-11-25" } });
     await sayAll(client, TOOLS_CHANGED);
-    const block = await stream.next();
+    const block = await stream.block();
     expect(block).toEqual({ id: expect.stringMatching(/./) as string, event: "message", data: JSON.stringify(TOOLS_CHANGED) });
   });
 
   it("gets comments while nothing happens", async () => {
     await using quick = await Sidecar.start({ flags: ["--keep-alive-ms", "10"] });
-    using stream = await openStream(await quick.client());
-    for (let count = 0; count < 3; count++) expect(await stream.next()).toEqual({ comment: "keep-alive" });
+    using stream = await (await quick.client()).openStream();
+    for (let count = 0; count < 3; count++) expect(await stream.block()).toEqual({ comment: "keep-alive" });
   });
 
   it.each([["*/*"], ["application/json"], ["text/*"], ["text/event-stream;q=0, application/json"], [undefined]])(
@@ -80,9 +81,9 @@ describe("a stream by GET", () => {
     const [several, single, none, control] = await Promise.all(Array.from({ length: 4 }, () => sidecar.client()));
     if (several === undefined || single === undefined || none === undefined || control === undefined) throw new Error("four clients");
     const streams: EventStream[] = [];
-    for (const client of [several, several, several, single]) streams.push(await openStream(client));
+    for (const client of [several, several, several, single]) streams.push(await client.openStream());
     await sayAll(control, TOOLS_CHANGED, PROMPTS_CHANGED);
-    streams.push(await openStream(none));
+    streams.push(await none.openStream());
     await sayAll(control, RESOURCES_CHANGED);
     for (const client of [several, single, none]) await end(client);
     const all = [TOOLS_CHANGED, PROMPTS_CHANGED, RESOURCES_CHANGED];
@@ -92,9 +93,9 @@ describe("a stream by GET", () => {
   it("begins with what has waited for it, in order, each that says the same once, and no other stream gets it again", async () => {
     const client = await sidecar.client();
     await sayAll(client, TOOLS_CHANGED, PROMPTS_CHANGED, TOOLS_CHANGED, RESOURCES_CHANGED, PROMPTS_CHANGED);
-    using first = await openStream(client);
+    using first = await client.openStream();
     expect(await first.messages(3)).toEqual([TOOLS_CHANGED, PROMPTS_CHANGED, RESOURCES_CHANGED]);
-    using second = await openStream(client);
+    using second = await client.openStream();
     await sayAll(client, TOOLS_CHANGED, TOOLS_CHANGED);
     await end(client);
     expect([await first.rest(), await second.rest()]).toEqual([[], [TOOLS_CHANGED, TOOLS_CHANGED]]);
@@ -103,9 +104,9 @@ describe("a stream by GET", () => {
   it("takes over from a newer one whose client has gone", async () => {
     const client = await sidecar.client();
     const pid = Number(sidecar.process.pid);
-    using older = await openStream(client);
+    using older = await client.openStream();
     const before = countSockets(pid);
-    using newer = await openStream(client);
+    using newer = await client.openStream();
     newer.close();
     await waitForSockets(pid, before);
     await sayAll(client, TOOLS_CHANGED);
@@ -114,7 +115,7 @@ describe("a stream by GET", () => {
 
   it("has nothing of what belongs to a request", async () => {
     const client = await sidecar.client();
-    using stream = await openStream(client);
+    using stream = await client.openStream();
     const call = await HeldCall.start(client, client);
     await call.progress(1, 2);
     await call.answer();
@@ -126,15 +127,15 @@ describe("a stream by GET", () => {
 
   it("ends with its session, as all of its streams do", async () => {
     const [client, other] = [await sidecar.client(), await sidecar.client()];
-    using standalone = await openStream(client);
-    using untouched = await openStream(other);
+    using standalone = await client.openStream();
+    using untouched = await other.openStream();
     const call = await HeldCall.start(client, other);
     await call.progress(1);
     using answer = await call.stream;
     await end(client);
     expect(await standalone.rest()).toEqual([]);
     expect(await answer.rest()).toMatchObject([progressOf(1), { id: 7, error: { data: { code: "REQUEST_CANCELLED", sent: true } } }]);
-    const again = await send(client.url, { method: "GET", headers: getHeaders(client, { lastEventId: answer.lastEventId }) });
+    const again = await client.get({ lastEventId: answer.lastEventId });
     expect(readError(again)).toStrictEqual(errorReply(404, -32001, "SESSION_NOT_FOUND"));
     await sayAll(other, TOOLS_CHANGED);
     expect(await untouched.messages(1)).toEqual([TOOLS_CHANGED]);
@@ -143,7 +144,7 @@ describe("a stream by GET", () => {
   it("is one of sixteen at most: the next one ends the oldest", async () => {
     const client = await sidecar.client();
     const streams: EventStream[] = [];
-    for (let count = 0; count < 17; count++) streams.push(await openStream(client));
+    for (let count = 0; count < 17; count++) streams.push(await client.openStream());
     expect(await streams[0]?.rest()).toEqual([]);
     await sayAll(client, TOOLS_CHANGED);
     expect(await streams[16]?.messages(1)).toEqual([TOOLS_CHANGED]);
@@ -156,7 +157,7 @@ describe("a stream by GET", () => {
     const pid = Number(sidecar.process.pid);
     const before = countSockets(pid);
     for (let round = 0; round < 3; round++) {
-      const streams = await Promise.all(clients.flatMap((client) => Array.from({ length: 10 }, () => openStream(client))));
+      const streams = await Promise.all(clients.flatMap((client) => Array.from({ length: 10 }, () => client.openStream())));
       expect(countSockets(pid)).toBeGreaterThan(before);
       for (const stream of streams) stream.close();
       await waitForSockets(pid, before);
@@ -164,14 +165,14 @@ describe("a stream by GET", () => {
     const [client] = clients;
     if (client === undefined) throw new Error("a client");
     await sayAll(client, TOOLS_CHANGED);
-    using stream = await openStream(client);
+    using stream = await client.openStream();
     expect(await stream.messages(1)).toEqual([TOOLS_CHANGED]);
   });
 
   it("outlives a crash of the server", async () => {
     await using crashing = await Sidecar.start({ flags: ["--restart-backoff-ms", "1", "--restart-max-ms", "1"] });
     const client = await crashing.client();
-    using stream = await openStream(client);
+    using stream = await client.openStream();
     await crash(crashing);
     await sayAll(client, TOOLS_CHANGED);
     expect(await stream.messages(1)).toEqual([TOOLS_CHANGED]);
@@ -180,7 +181,7 @@ describe("a stream by GET", () => {
   it("counts as use: its session is not the one that ends when there are too many", async () => {
     await using small = await Sidecar.start({ flags: ["--max-sessions", "2"] });
     const listening = await small.client();
-    using stream = await openStream(listening);
+    using stream = await listening.openStream();
     const idle = await small.client();
     const third = await small.client();
     expect((await idle.callTool("echo")).status).toBe(404);
@@ -193,9 +194,9 @@ describe("a stream by GET", () => {
     await using stopping = await Sidecar.start();
     const client = await stopping.client();
     const path = directory.file("go");
-    using standalone = await openStream(client);
+    using standalone = await client.openStream();
     const params = { name: "wait_for_file", arguments: { path }, _meta: { progressToken: "mine" } };
-    using answer = await postForStream(client, { jsonrpc: "2.0", id: 7, method: "tools/call", params });
+    using answer = await client.postForStream({ jsonrpc: "2.0", id: 7, method: "tools/call", params });
     const stopped = stopping.stop();
     expect(await standalone.rest()).toEqual([]);
     await writeFile(path, "");
@@ -206,7 +207,7 @@ describe("a stream by GET", () => {
   it("does not delay the stop of the sidecar, nor does a stream whose client has gone", async () => {
     await using stopping = await Sidecar.start({ flags: ["--drain-timeout-ms", "600000"] });
     const client = await stopping.client();
-    const streams = await Promise.all(Array.from({ length: 10 }, () => openStream(client)));
+    const streams = await Promise.all(Array.from({ length: 10 }, () => client.openStream()));
     const call = await HeldCall.start(client, client);
     await call.progress(1);
     using left = await call.stream;

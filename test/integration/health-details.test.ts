@@ -11,7 +11,7 @@ const LAST_WORDS = "the last words of the server";
 async function start(flags: readonly string[], token?: string): Promise<Sidecar> {
   const env = { CLAW_MCP_STDIO_AUTH_TOKEN: token ?? "" };
   const sidecar = await Sidecar.start({ flags: [...NO_RESTART, ...flags], env });
-  const client = await sidecar.client(token === undefined ? {} : { Authorization: `Bearer ${token}` });
+  const client = await sidecar.client({ token });
   await client.toolText("stderr", { text: LAST_WORDS });
   await client.callTool("exit", { code: 3 });
   await sidecar.waitForLog("mcp server will be restarted");

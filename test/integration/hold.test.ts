@@ -2,8 +2,9 @@ import { describe, expect, it } from "vitest";
 import { crash } from "../support/crash.ts";
 import { errorData, errorReply, readError } from "../support/error-reply.ts";
 import { Gate } from "../support/gate.ts";
-import { type HttpReply, RawClient } from "../support/http-client.ts";
+import type { HttpReply } from "../support/http-client.ts";
 import { readSeen } from "../support/in-flight.ts";
+import { McpClient } from "../support/mcp-client.ts";
 import { waitForGeneration } from "../support/readiness.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
@@ -68,7 +69,7 @@ describe("while the server is restarting", () => {
     await using gate = await Gate.create();
     await using sidecar = await startGated(gate, ["--max-held-requests", "1"]);
     await crashBehindGate(sidecar, gate);
-    const newcomer = new RawClient(sidecar.url);
+    const newcomer = new McpClient(sidecar.url);
     const { refused, held } = await holdAll([() => newcomer.post(INITIALIZE), () => newcomer.post(INITIALIZE)]);
     expect(readError(refused)).toEqual(
       errorReply(503, -32000, "UPSTREAM_NOT_READY", { id: 1, data: { sent: false, retrySafe: true, retryAfterSeconds: 1 } }),
@@ -89,7 +90,7 @@ describe("while the server is restarting", () => {
       flags: ["--max-held-requests", "1"],
       untilReady: false,
     });
-    const newcomer = new RawClient(sidecar.url);
+    const newcomer = new McpClient(sidecar.url);
     const { held } = await holdAll([() => newcomer.post(INITIALIZE), () => newcomer.post(INITIALIZE)]);
     await gate.open();
     expect((await held)[0]?.status).toBe(200);
@@ -140,7 +141,7 @@ describe("while the server is restarting", () => {
 
   it("initialize waits HOLD_TIMEOUT_MS at most", async () => {
     await using sidecar = await Sidecar.start({ mode: "silent", flags: ["--hold-timeout-ms", "50"], untilReady: false });
-    const reply = await new RawClient(sidecar.url).post(INITIALIZE);
+    const reply = await new McpClient(sidecar.url).post(INITIALIZE);
     expect(reply.headers["retry-after"]).toBe("1");
     expect(readError(reply)).toEqual(
       errorReply(503, -32000, "UPSTREAM_NOT_READY", { id: 1, data: { sent: false, retrySafe: true, retryAfterSeconds: 1 } }),

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { errorReply, readError } from "../support/error-reply.ts";
-import { type HttpReply, JSON_HEADERS, RawClient, send } from "../support/http-client.ts";
+import { type HttpReply, send } from "../support/http-client.ts";
+import { JSON_HEADERS, McpClient } from "../support/mcp-client.ts";
 import { Pod } from "../support/pod.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { Sidecar } from "../support/sidecar.ts";
@@ -12,16 +13,16 @@ const HOST_NOT_ALLOWED = errorReply(403, -32000, "HOST_NOT_ALLOWED", { data: { s
 const PING = '{"jsonrpc":"2.0","id":7,"method":"ping"}';
 const PONG = { status: 200, contentType: "application/json", body: { jsonrpc: "2.0", id: 7, result: {} } };
 
-function ping(client: RawClient, headers: Readonly<Record<string, string>>): Promise<HttpReply> {
+function ping(client: McpClient, headers: Readonly<Record<string, string>>): Promise<HttpReply> {
   return client.post(PING, { headers });
 }
 
 describe("the host of a request", () => {
   let sidecar: Sidecar;
-  let client: RawClient;
+  let client: McpClient;
   beforeAll(async () => {
     sidecar = await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN } });
-    client = await sidecar.client(AUTHORIZED);
+    client = await sidecar.client({ headers: AUTHORIZED });
   });
   afterAll(() => sidecar[Symbol.asyncDispose]());
 
@@ -94,7 +95,7 @@ describe("the host of a request", () => {
 
   it("may be any for a pod, which listens on all interfaces, but a page must still be of this machine", async () => {
     await using pod = await Pod.start();
-    const podClient = await new RawClient(`${pod.origin}/mcp`).open();
+    const podClient = await new McpClient(`${pod.origin}/mcp`).open();
     for (const host of ["search.default.svc.cluster.local:8080", "10.1.2.3:8080", "my_service", "localhost"]) {
       expect(readError(await ping(podClient, { Host: host }))).toStrictEqual(PONG);
     }
@@ -105,7 +106,7 @@ describe("the host of a request", () => {
 
   it("may be a listed one or one of this machine, wherever it listens", async () => {
     await using pod = await Pod.start({ env: { CLAW_MCP_STDIO_ALLOWED_HOSTS: "search,Api.Example:8443,[2001:DB8::1]" } });
-    const podClient = await new RawClient(`${pod.origin}/mcp`).open();
+    const podClient = await new McpClient(`${pod.origin}/mcp`).open();
     for (const host of ["search", "SEARCH.:8080", "api.example:8443", "[2001:db8::1]:80", "localhost:8080", "127.0.0.1"]) {
       expect(readError(await ping(podClient, { Host: host }))).toStrictEqual(PONG);
     }

@@ -3,7 +3,6 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { describe, expect, it } from "vitest";
 import { ERROR_CATALOG } from "../../src/errors.ts";
-import { RawClient } from "../support/http-client.ts";
 import { connectionBytes, PLACEHOLDERS } from "../support/http-fuzz-requests.ts";
 import { parseResponses, type WireResponse } from "../support/http-responses.ts";
 import { SEED } from "../support/seed.ts";
@@ -106,7 +105,7 @@ describe("the endpoint under requests that nobody should send", () => {
     async () => {
       await using sidecar = await Sidecar.start({ flags: FLAGS });
       const { childPid } = sidecar;
-      let [client, batchClient] = [await sidecar.client(), await new RawClient(sidecar.url).open("2025-03-26")];
+      let [client, batchClient] = [await sidecar.client(), await sidecar.client({ protocolVersion: "2025-03-26" })];
       let responseCount = 0;
 
       const send = async (bytes: string): Promise<void> => {
@@ -131,7 +130,7 @@ describe("the endpoint under requests that nobody should send", () => {
           await Promise.all(cases.map(send));
           // A DELETE may have ended them.
           if ((await client.request("ping")).status === 404) client = await sidecar.client();
-          if ((await batchClient.request("ping")).status === 404) batchClient = await new RawClient(sidecar.url).open("2025-03-26");
+          if ((await batchClient.request("ping")).status === 404) batchClient = await sidecar.client({ protocolVersion: "2025-03-26" });
           expect(await client.toolText("echo", { text: "alive" })).toBe("alive");
           expect(sidecar.childPid).toBe(childPid);
         }),

@@ -2,11 +2,12 @@ import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { crash } from "../support/crash.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
-import { openStream } from "../support/event-stream.ts";
 import { Gate } from "../support/gate.ts";
 import { answerOf, progressOf, say } from "../support/held-call.ts";
-import { RawClient, readMessages, send } from "../support/http-client.ts";
+import { send } from "../support/http-client.ts";
 import { readSeen, readWhere, waitForHanging } from "../support/in-flight.ts";
+import { readMessages } from "../support/json-rpc.ts";
+import { McpClient } from "../support/mcp-client.ts";
 import { getBytes, postBytes } from "../support/mcp-request-bytes.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { waitForGeneration } from "../support/readiness.ts";
@@ -56,7 +57,7 @@ describe("known faults", () => {
     const stuck = [1, 2, 3].map((id) => client.callTool("echo", { padding: "p".repeat(300_000) }, id));
     const healthz = await send(`${sidecar.origin}/healthz`, { method: "GET" });
     expect(healthz.status).toBe(200);
-    expect((await new RawClient(sidecar.url).post(INITIALIZE)).status).toBe(200);
+    expect((await new McpClient(sidecar.url).post(INITIALIZE)).status).toBe(200);
     for (const { error } of await Promise.all(stuck)) expect(error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
   });
 
@@ -107,7 +108,7 @@ describe("known faults", () => {
 
   it("fault 8: the token does not reach the server, and a wrong one of the same length is refused", async () => {
     await using sidecar = await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: "right-token", FIXTURE_API_KEY: "for the server" } });
-    const client = await sidecar.client({ Authorization: "Bearer right-token" });
+    const client = await sidecar.client({ token: "right-token" });
     const environment = JSON.parse(await client.toolText("env")) as Record<string, string>;
     expect(Object.keys(environment).filter((name) => name.startsWith("CLAW_MCP_STDIO_"))).toEqual([]);
     expect(environment["FIXTURE_API_KEY"]).toBe("for the server");
@@ -127,13 +128,13 @@ describe("known faults", () => {
   it("fault 10: GET opens a stream, the server's notifications reach who they are for, and DELETE ends the session", async () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
-    using stream = await openStream(client);
+    using stream = await client.openStream();
     const params = { name: "progress", arguments: { steps: 1 }, _meta: { progressToken: 1 } };
     const reply = await client.post({ jsonrpc: "2.0", id: 7, method: "tools/call", params });
-    expect(readMessages(reply).map((text) => JSON.parse(text) as unknown)).toEqual([progressOf(1, 1), answerOf()]);
+    expect(readMessages(reply)).toEqual([progressOf(1, 1), answerOf()]);
     const changed = { jsonrpc: "2.0", method: "notifications/tools/list_changed" };
     await say(client, JSON.stringify(changed));
-    expect((await client.post("", { method: "DELETE" })).status).toBe(204);
+    expect((await client.end()).status).toBe(204);
     expect(await stream.rest()).toEqual([changed]);
     expect((await client.callTool("echo")).status).toBe(404);
   });
@@ -151,7 +152,7 @@ describe("known faults", () => {
     await using sidecar = await Sidecar.start({ flags: ["--max-body-bytes", "1000"] });
     const client = await sidecar.client();
     expect((await client.post(" ".repeat(1001))).status).toBe(413);
-    const withoutSession = await new RawClient(sidecar.url).post({ jsonrpc: "2.0", id: 2, method: "ping" });
+    const withoutSession = await new McpClient(sidecar.url).post({ jsonrpc: "2.0", id: 2, method: "ping" });
     expect(readError(withoutSession)).toEqual(errorReply(400, -32000, "SESSION_REQUIRED", { id: 2 }));
     expect((await client.post({ jsonrpc: "2.0", id: 1, result: {} })).status).toBe(202);
   });
@@ -169,7 +170,7 @@ describe("known faults", () => {
     await leaving.write(getBytes("/livez") + postBytes(INITIALIZE));
     // The initialize behind it has arrived as well.
     await leaving.reply();
-    const staying = Array.from({ length: 20 }, () => new RawClient(sidecar.url).post(INITIALIZE));
+    const staying = Array.from({ length: 20 }, () => new McpClient(sidecar.url).post(INITIALIZE));
     leaving[Symbol.dispose]();
     await gate.open();
     expect(new Set((await Promise.all(staying)).map((reply) => reply.headers["mcp-session-id"])).size).toBe(20);
@@ -177,18 +178,18 @@ describe("known faults", () => {
     const client = await sidecar.client();
     const hanging = client.callTool("hang");
     await waitForHanging(client, 1);
-    expect((await new RawClient(sidecar.url).post(INITIALIZE)).status).toBe(200);
+    expect((await new McpClient(sidecar.url).post(INITIALIZE)).status).toBe(200);
     await client.toolText("release");
     expect((await hanging).status).toBe(200);
   });
 
   it("fault 15: initialize is answered whole and right while the server crashes again and again", async () => {
     await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
-    const expected = JSON.parse((await new RawClient(sidecar.url).post(INITIALIZE)).body) as unknown;
+    const expected = JSON.parse((await new McpClient(sidecar.url).post(INITIALIZE)).body) as unknown;
     for (let generation = 1; generation <= 3; generation++) {
-      const before = Array.from({ length: 10 }, () => new RawClient(sidecar.url).post(INITIALIZE));
+      const before = Array.from({ length: 10 }, () => new McpClient(sidecar.url).post(INITIALIZE));
       await crash(sidecar);
-      const after = Array.from({ length: 10 }, () => new RawClient(sidecar.url).post(INITIALIZE));
+      const after = Array.from({ length: 10 }, () => new McpClient(sidecar.url).post(INITIALIZE));
       for (const reply of await Promise.all([...before, ...after])) {
         expect(reply.status).toBe(200);
         expect(JSON.parse(reply.body)).toEqual(expected);
@@ -215,7 +216,7 @@ describe("known faults", () => {
 
   it("fault 17: the sidecar itself completes the handshake, whatever its clients do, and once only", async () => {
     await using sidecar = await Sidecar.start();
-    const silent = new RawClient(sidecar.url);
+    const silent = new McpClient(sidecar.url);
     const reply = await silent.post(INITIALIZE);
     silent.sessionId = String(reply.headers["mcp-session-id"]);
     const usual = await sidecar.client();

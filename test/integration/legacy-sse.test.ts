@@ -2,9 +2,11 @@ import { writeFile } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { errorData, errorReply, readError } from "../support/error-reply.ts";
 import { Gate } from "../support/gate.ts";
-import { type HttpReply, RawClient, send } from "../support/http-client.ts";
+import { type HttpReply, send } from "../support/http-client.ts";
 import { waitForSeen } from "../support/in-flight.ts";
-import { LegacySseClient, type SseMessage } from "../support/legacy-sse-client.ts";
+import type { JsonRpcMessage } from "../support/json-rpc.ts";
+import { LegacySseClient } from "../support/legacy-sse-client.ts";
+import { McpClient } from "../support/mcp-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { isGroupAlive, runMain, Sidecar, type StartOptions } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
@@ -22,8 +24,8 @@ function initialize(capabilities: object = {}): object {
   return { jsonrpc: "2.0", id: "i", method: "initialize", params: { protocolVersion: "2024-11-05", capabilities } };
 }
 
-function errorMessage(id: string | number, code: number, dataCode: string, data: object): SseMessage {
-  return errorReply(200, code, dataCode, { id, data }).body as SseMessage;
+function errorMessage(id: string | number, code: number, dataCode: string, data: object): JsonRpcMessage {
+  return errorReply(200, code, dataCode, { id, data }).body as JsonRpcMessage;
 }
 
 /** Asked over the endpoint: the shared server behind is the same. */
@@ -57,7 +59,7 @@ describe("HTTP+SSE", () => {
     it("opens a stream that first names a URL for the client's messages, relative and not to be guessed", async () => {
       using client = await LegacySseClient.open(sidecar.origin);
       using other = await LegacySseClient.open(sidecar.origin);
-      expect(client.response.headers).toMatchObject({
+      expect(client.stream.response.headers).toMatchObject({
         "content-type": "text/event-stream",
         "cache-control": "no-cache, no-transform",
         "x-accel-buffering": "no",
@@ -166,9 +168,7 @@ describe("HTTP+SSE", () => {
     it("does not let its sessions in at the endpoint, nor those of the endpoint in here", async () => {
       using client = await LegacySseClient.connect(sidecar.origin);
       const endpointClient = await sidecar.client();
-      const stolen = await new RawClient(sidecar.url, { "Mcp-Session-Id": new URL(client.url).searchParams.get("sessionId") ?? "" }).post(
-        PING,
-      );
+      const stolen = await new McpClient(sidecar.url, { sessionId: new URL(client.url).searchParams.get("sessionId") ?? "" }).post(PING);
       client.url = `${sidecar.origin}/messages?sessionId=${endpointClient.sessionId}`;
       for (const reply of [stolen, await client.post(PING)]) {
         expect(readError(reply)).toStrictEqual(errorReply(404, -32001, "SESSION_NOT_FOUND", { id: 7 }));
@@ -271,7 +271,7 @@ describe("HTTP+SSE", () => {
     await using sidecar = await start();
     const Origin = "http://localhost:5173";
     using client = await LegacySseClient.connect(sidecar.origin, {}, { Origin });
-    expect(client.response.headers["access-control-allow-origin"]).toBe(Origin);
+    expect(client.stream.response.headers["access-control-allow-origin"]).toBe(Origin);
     expect((await client.post(PING)).headers["access-control-allow-origin"]).toBe(Origin);
     const preflight = await send(client.url, { method: "OPTIONS", headers: { Origin, "Access-Control-Request-Method": "POST" } });
     expect(preflight).toMatchObject({ status: 204, headers: { "access-control-allow-origin": Origin } });
@@ -344,9 +344,8 @@ describe("HTTP+SSE", () => {
   it("answers on the stream when the server exits, and goes on with the next one", async () => {
     await using sidecar = await start({ flags: ["--restart-backoff-ms", "1"] });
     using client = await LegacySseClient.connect(sidecar.origin);
-    expect(await client.callTool("exit", { code: 3 }, "x")).toStrictEqual(
-      errorMessage("x", -32603, "UPSTREAM_EXITED", { sent: true, retrySafe: false, exitCode: 3 }),
-    );
+    const { status: _, ...answer } = await client.callTool("exit", { code: 3 }, "x");
+    expect(answer).toStrictEqual(errorMessage("x", -32603, "UPSTREAM_EXITED", { sent: true, retrySafe: false, exitCode: 3 }));
     expect(await client.toolText("echo", { text: "next" })).toBe("next");
   });
 
@@ -378,7 +377,7 @@ describe("HTTP+SSE", () => {
     await using sidecar = await start();
     using client = await LegacySseClient.connect(sidecar.origin);
     using other = await LegacySseClient.connect(sidecar.origin);
-    client.response.pause();
+    client.stream.response.pause();
     const big = { ...PING, method: "tools/call", params: { name: "big", arguments: { length: 1024 * 1024 } } };
     let count = 0;
     while ((await client.post(big)).status === 202) {
@@ -390,7 +389,7 @@ describe("HTTP+SSE", () => {
     // 16 MiB here; the rest is what the operating systems of both sides take.
     expect(count).toBeGreaterThan(16);
     expect(count).toBeLessThan(48);
-    client.response.resume();
+    client.stream.response.resume();
     expect(await client.ended).toBe("broken");
   });
 

@@ -3,8 +3,8 @@ import { once } from "node:events";
 import { closeSync, openSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { describe, expect, it } from "vitest";
-import { RawClient } from "../support/http-client.ts";
 import { waitForHanging } from "../support/in-flight.ts";
+import { McpClient } from "../support/mcp-client.ts";
 import { groupEnd } from "../support/process-end.ts";
 import { readReadiness } from "../support/readiness.ts";
 import { FIXTURE, isGroupAlive, MAIN, Sidecar } from "../support/sidecar.ts";
@@ -88,7 +88,7 @@ describe("a log sink", () => {
 
   it("that is a terminal and stops reading stops nothing", async () => {
     await using terminal = new TerminalRun(["--", process.execPath, FIXTURE], { NO_COLOR: "1" });
-    const client = await new RawClient(await terminal.url()).open();
+    const client = await new McpClient(await terminal.url()).open();
     terminal.stopReading();
     expect(await client.toolText("stderr", FLOOD)).toBe("written");
     expect(await client.toolText("echo", { text: "still here" })).toBe("still here");

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { errorReply, readError } from "../support/error-reply.ts";
-import type { RawClient } from "../support/http-client.ts";
 import { waitForHanging } from "../support/in-flight.ts";
+import type { McpClient } from "../support/mcp-client.ts";
 import { getBytes, postBytes } from "../support/mcp-request-bytes.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { Sidecar } from "../support/sidecar.ts";
@@ -12,7 +12,7 @@ const JSON_FIELDS = "Content-Type: application/json\r\nAccept: application/json\
 
 describe("malformed HTTP", () => {
   let sidecar: Sidecar;
-  let client: RawClient;
+  let client: McpClient;
   beforeAll(async () => {
     sidecar = await Sidecar.start();
     client = await sidecar.client();

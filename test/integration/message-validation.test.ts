@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { errorReply, readError } from "../support/error-reply.ts";
-import type { RawClient } from "../support/http-client.ts";
+import type { McpClient } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 const PARSE_ERROR = errorReply(400, -32700, "PARSE_ERROR");
@@ -8,7 +8,7 @@ const INVALID_REQUEST = errorReply(400, -32600, "INVALID_REQUEST");
 
 describe("message validation", () => {
   let sidecar: Sidecar;
-  let client: RawClient;
+  let client: McpClient;
   beforeAll(async () => {
     sidecar = await Sidecar.start();
     client = await sidecar.client();

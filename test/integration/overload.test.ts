@@ -2,11 +2,12 @@ import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
-import { errorData } from "../support/error-reply.ts";
 import { crash } from "../support/crash.ts";
-import { errorReply, readError } from "../support/error-reply.ts";
-import { type HttpReply, type RawClient, readResponse } from "../support/http-client.ts";
+import { errorData, errorReply, readError } from "../support/error-reply.ts";
+import type { HttpReply } from "../support/http-client.ts";
 import { readSeen, waitForHanging } from "../support/in-flight.ts";
+import { readResponse } from "../support/json-rpc.ts";
+import type { McpClient } from "../support/mcp-client.ts";
 import { waitForGeneration } from "../support/readiness.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
@@ -16,12 +17,12 @@ const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 const LARGE = 300_000;
 const OVERLOADED = { sent: false, retrySafe: true, retryAfterSeconds: 1 };
 
-function post(client: RawClient, id: number, length: number): Promise<HttpReply> {
+function post(client: McpClient, id: number, length: number): Promise<HttpReply> {
   return client.post({ jsonrpc: "2.0", id, method: "x-vendor/large", params: { padding: "p".repeat(length) } });
 }
 
 /** As many requests as the session may have and one more: the one that is refused shows that all others have come. */
-async function fill(client: RawClient, maxRequests: number, length: number): Promise<{ refused: HttpReply; others: Promise<HttpReply[]> }> {
+async function fill(client: McpClient, maxRequests: number, length: number): Promise<{ refused: HttpReply; others: Promise<HttpReply[]> }> {
   const replies = Array.from({ length: maxRequests + 1 }, (_, id) => post(client, id, length));
   const refused = await Promise.race(replies);
   return { refused, others: Promise.all(replies).then((all) => all.filter((reply) => reply !== refused)) };

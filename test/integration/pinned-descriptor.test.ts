@@ -2,10 +2,10 @@ import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { crash, crashServerOf } from "../support/crash.ts";
 import { Gate } from "../support/gate.ts";
-import type { RawClient } from "../support/http-client.ts";
 import { waitForHanging } from "../support/in-flight.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import type { ListedTool } from "../support/listed-tools.ts";
+import type { McpClient } from "../support/mcp-client.ts";
 import { PinnedTools } from "../support/pinned-tools.ts";
 import { runMain, type Sidecar } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";
@@ -24,7 +24,7 @@ const OWN_NAMES = new Set(["lines", "where", "hanging"]);
 const LIST_CHANGED = { jsonrpc: "2.0", method: "notifications/tools/list_changed" };
 
 /** All tools that a client sees, page by page. */
-async function listNames(client: RawClient): Promise<string[]> {
+async function listNames(client: McpClient): Promise<string[]> {
   const names: string[] = [];
   for (let cursor: unknown, page = 0; page === 0 || cursor !== undefined; page++) {
     const { result } = await client.request("tools/list", cursor === undefined ? {} : { cursor });
@@ -36,7 +36,7 @@ async function listNames(client: RawClient): Promise<string[]> {
 }
 
 /** What calls of tools the server that runs has seen. */
-async function calledTools(client: RawClient): Promise<string[]> {
+async function calledTools(client: McpClient): Promise<string[]> {
   const lines = JSON.parse(await client.toolText("lines")) as string[];
   const calls = lines.map((line) => JSON.parse(line) as { method: string; params?: { name: string } });
   return calls
@@ -45,7 +45,7 @@ async function calledTools(client: RawClient): Promise<string[]> {
 }
 
 /** How a call of this tool was answered, but for its name. */
-async function refusal(client: RawClient, name: string): Promise<object> {
+async function refusal(client: McpClient, name: string): Promise<object> {
   const { status, error } = await client.callTool(name, { limit: 1 });
   return { status, code: error?.code, message: error?.message.replace(name, "NAME"), data: error?.data };
 }
@@ -59,7 +59,7 @@ function toolLog({ logLines }: Sidecar): string[] {
 }
 
 /** Ends the server of this client. @returns the tools that it sees of the next one: by then they have been compared. */
-async function restart(sidecar: Sidecar, client: RawClient): Promise<string[]> {
+async function restart(sidecar: Sidecar, client: McpClient): Promise<string[]> {
   await crashServerOf(sidecar, client);
   return listNames(client);
 }

@@ -1,8 +1,9 @@
 import { writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
-import { RawClient, send } from "../support/http-client.ts";
+import { send } from "../support/http-client.ts";
 import { stopAndReadLog } from "../support/log-end.ts";
+import { McpClient } from "../support/mcp-client.ts";
 import { runMain, Sidecar, type StartOptions } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
@@ -67,7 +68,7 @@ async function readAll(sidecar: Sidecar, token: string): Promise<string> {
 }
 
 function post(sidecar: Sidecar, token: string, method: string, params: object = {}): Promise<string> {
-  const client = new RawClient(sidecar.url, { Authorization: `Bearer ${token}` });
+  const client = new McpClient(sidecar.url, { token });
   return client.post({ jsonrpc: "2.0", id: 1, method, params }).then(({ body }) => body);
 }
 
@@ -85,7 +86,7 @@ describe("planted secrets", () => {
     // A token is known for one as soon as it is valid.
     await writeFile(directory.file("tokens"), NEXT_TOKEN);
     await sidecar.waitForLog("auth tokens reloaded");
-    const client = await sidecar.client({ Authorization: `Bearer ${NEXT_TOKEN}` });
+    const client = await sidecar.client({ token: NEXT_TOKEN });
     await client.request("x-test/tell");
     const said = [JSON.stringify(await client.request("x-test/exit")), await readAll(sidecar, NEXT_TOKEN)];
     await sidecar.waitForLog("mcp server ready", ({ generation }) => generation === 2);
@@ -130,7 +131,7 @@ describe("planted secrets", () => {
     expect(await runMain(["discover", "--out", file, "--", ...server], { PLANTED: '["reviewed"]' })).toMatchObject({ code: 0 });
     const flags = ["--descriptor", file, "--descriptor-mode", "warn", "--argument-check", "warn"];
     await using sidecar = await start(directory, "normal", `${TOKEN}\n${NEXT_TOKEN}`, { flags });
-    const client = await sidecar.client({ Authorization: `Bearer ${TOKEN}` });
+    const client = await sidecar.client({ token: TOKEN });
     for (const secret of PLANTED) await client.callTool(`use-${secret}`, { count: secret });
     const said = await readAll(sidecar, TOKEN);
     expect(said).toContain("use-***");
@@ -163,7 +164,7 @@ describe("planted secrets", () => {
   it("are what the server says in its own results: these are not touched", async () => {
     await using directory = await TempDir.create();
     await using sidecar = await start(directory, "normal", `${TOKEN}\n${NEXT_TOKEN}`);
-    const client = await sidecar.client({ Authorization: `Bearer ${TOKEN}` });
+    const client = await sidecar.client({ token: TOKEN });
     expect(JSON.parse(await client.toolText("any"))).toEqual(PLANTED);
     const { result } = await client.request("tools/list");
     expect(result).toMatchObject({ tools: PLANTED.map((secret) => ({ name: `use-${secret}` })) });
@@ -205,10 +206,10 @@ describe("planted secrets", () => {
 describe("the token of a client", () => {
   it("never reaches the server", async () => {
     await using sidecar = await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN } });
-    const client = await sidecar.client({ Authorization: `Bearer ${TOKEN}` });
+    const client = await sidecar.client({ token: TOKEN });
     const sampling = { protocolVersion: "2025-11-25", capabilities: { sampling: {} }, clientInfo: { name: "raw", version: "1" } };
     await client.post({ jsonrpc: "2.0", method: "notifications/x-vendor" });
-    const own = new RawClient(sidecar.url, { Authorization: `Bearer ${TOKEN}` });
+    const own = new McpClient(sidecar.url, { token: TOKEN });
     own.sessionId = String((await own.post({ jsonrpc: "2.0", id: 1, method: "initialize", params: sampling })).headers["mcp-session-id"]);
     for (const each of [client, own]) {
       const received = `${await each.toolText("lines")}${await each.toolText("env")}`;

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { crash } from "../support/crash.ts";
-import type { EventSource, WireMessage } from "../support/event-source.ts";
+import type { EventStream } from "../support/event-stream.ts";
 import { waitForHanging } from "../support/in-flight.ts";
+import type { JsonRpcMessage } from "../support/json-rpc.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { waitForGeneration } from "../support/readiness.ts";
 import { Sidecar } from "../support/sidecar.ts";
@@ -9,20 +10,20 @@ import { Sidecar } from "../support/sidecar.ts";
 describe("the answer to a private server's request", () => {
   let sidecar: Sidecar;
   let client: LaneClient;
-  let stream: EventSource;
+  let stream: EventStream;
 
   beforeAll(async () => {
     sidecar = await Sidecar.start({ mode: "newline-only" });
   });
   beforeEach(async () => {
     client = await LaneClient.connect(sidecar);
-    stream = await client.stream();
+    stream = await client.openStream();
     return async () => void (await client.end());
   });
   afterAll(() => sidecar[Symbol.asyncDispose]());
 
   /** Has the server ask, with this JSON text as its id. */
-  async function ask(idText: string): Promise<WireMessage> {
+  async function ask(idText: string): Promise<JsonRpcMessage> {
     await client.write(`{"jsonrpc":"2.0","id":${idText},"method":"roots/list"}`);
     return stream.next();
   }
@@ -89,7 +90,7 @@ describe("the answer to a private server's request", () => {
   it("never reaches the next generation, which may have asked under the same id", async () => {
     await using restarting = await Sidecar.start({ flags: ["--restart-backoff-ms", "1", "--restart-max-ms", "20"] });
     const own = await LaneClient.connect(restarting);
-    using ownStream = await own.stream();
+    using ownStream = await own.openStream();
     const line = `{"jsonrpc":"2.0","id":"same","method":"roots/list"}`;
     await own.write(line);
     const early = await ownStream.next();
@@ -109,7 +110,7 @@ describe("the answer to a private server's request", () => {
   it("may come in a batch, where the revision has them", async () => {
     await using older = await Sidecar.start({ mode: "protocol-2025-03-26" });
     const own = await LaneClient.connect(older, undefined, "2025-03-26");
-    using ownStream = await own.stream();
+    using ownStream = await own.openStream();
     for (const id of [`"a"`, "1.0"]) await own.write(`{"jsonrpc":"2.0","id":${id},"method":"roots/list"}`);
     const [first, second] = [await ownStream.next(), await ownStream.next()];
     const batch = `[{"jsonrpc":"2.0","id":${second.id},"result":{"n":2}},\n {"jsonrpc":"2.0","id":999,"result":{}}, {"id":${first.id},"error":{"code":-1,"message":"no"},"jsonrpc":"2.0"}]`;
@@ -123,7 +124,7 @@ describe("the answer to a private server's request", () => {
   it("is given by the sidecar where the client gives none in ten times REQUEST_TIMEOUT_MS, and then dropped", async () => {
     await using impatient = await Sidecar.start({ flags: ["--request-timeout-ms", "700"] });
     const own = await LaneClient.connect(impatient);
-    using ownStream = await own.stream();
+    using ownStream = await own.openStream();
     const askedAtMs = performance.now();
     await own.write(`{"jsonrpc":"2.0","id":"ask","method":"elicitation/create"}`);
     const asked = await ownStream.next();
@@ -142,7 +143,7 @@ describe("a private server's ping", () => {
   it.each([`"p"`, `0`, `1e400`])("is answered by the sidecar, with its id %s, and never reaches the client", async (idText) => {
     await using sidecar = await Sidecar.start();
     const client = await LaneClient.connect(sidecar);
-    using stream = await client.stream();
+    using stream = await client.openStream();
     await client.write(`{"id": ${idText} ,"method":"ping","jsonrpc":"2.0"}`);
     let answers: string[] = [];
     while (answers.length === 0) answers = await client.answers();

@@ -17,7 +17,7 @@ describe("cancellation in a private lane", () => {
   afterAll(() => sidecar[Symbol.asyncDispose]());
 
   it("by the server reaches the client with the id that it knows, and is otherwise as the server sent it", async () => {
-    using stream = await client.stream();
+    using stream = await client.openStream();
     await client.write(`{"jsonrpc":"2.0","id":"other","method":"roots/list"}`);
     await client.write(`{"jsonrpc":"2.0","id":"my \\u0069d","method":"elicitation/create"}`);
     const [other, asked] = [await stream.next(), await stream.next()];
@@ -31,7 +31,7 @@ describe("cancellation in a private lane", () => {
   });
 
   it("by the server goes where its request went: on the stream of the call", async () => {
-    using stream = await client.stream();
+    using stream = await client.openStream();
     using call = await client.begin("ask", { id: 7, method: "sampling/createMessage" });
     const asked = await call.next();
     await client.write({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 7 } });
@@ -41,7 +41,7 @@ describe("cancellation in a private lane", () => {
   });
 
   it.each([`"unknown"`, `"1"`, `null`, `[1]`])("by the server of what it did not ask is dropped: %s", async (idText) => {
-    using stream = await client.stream();
+    using stream = await client.openStream();
     await client.write(`{"jsonrpc":"2.0","id":1,"method":"roots/list"}`);
     await stream.next();
     await client.write(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":${idText}}}`);
@@ -89,11 +89,11 @@ describe("cancellation in a private lane", () => {
     expect(cancelled).toEqual([`notifications/cancelled ${wireId}`]);
 
     const call = await client.begin("ask", { method: "roots/list" });
-    const primer = await call.nextEvent();
+    const primer = await call.block();
     const asked = await call.next();
     call[Symbol.dispose]();
     await client.answer(asked, { roots: [] });
-    using resumed = await client.stream(primer?.id);
+    using resumed = await client.openStream({ lastEventId: primer?.id });
     const [, answer] = await resumed.rest();
     expect(JSON.parse(answer?.result?.content?.[0]?.text ?? "")).toMatchObject({ id: "ask", result: { roots: [] } });
     expect(await readCancelled()).toEqual(cancelled);

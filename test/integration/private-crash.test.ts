@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { errorData } from "../support/error-reply.ts";
+import { Gate } from "../support/gate.ts";
 import { readSeen, readWhere, waitForHanging } from "../support/in-flight.ts";
 import { LaneClient } from "../support/lane-client.ts";
-import { Gate } from "../support/gate.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
@@ -82,7 +82,7 @@ describe("the crash of a private server", () => {
   it("keeps the GET stream, and what waits for it", async () => {
     await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
     const client = await LaneClient.connect(sidecar);
-    using stream = await client.stream();
+    using stream = await client.openStream();
     await kill(sidecar, client);
     await client.write({ jsonrpc: "2.0", method: "notifications/tools/list_changed" });
     expect(await stream.next()).toMatchObject({ method: "notifications/tools/list_changed" });
@@ -99,7 +99,7 @@ describe("the crash of a private server", () => {
     await gate.open();
     // The one that gets ready has asked under the same id.
     await client.toolText("echo", { text: "ready" });
-    using stream = await client.stream();
+    using stream = await client.openStream();
     // The first generation asked, those without a handshake, and the last one.
     const asked: unknown[] = [];
     const cancelled: unknown[] = [];

@@ -1,18 +1,18 @@
 import { describe, expect, it } from "vitest";
-import { RawClient } from "../support/http-client.ts";
 import { readWhere } from "../support/in-flight.ts";
+import { LaneClient } from "../support/lane-client.ts";
+import { ASKABLE, initializeRequest, McpClient } from "../support/mcp-client.ts";
 import { groupEnd } from "../support/process-end.ts";
-import { initializeRequest, LaneClient } from "../support/lane-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 /** A client with a session that another one's initialize has opened. */
-function resume(sidecar: Sidecar, sessionId: unknown): RawClient {
-  const client = new RawClient(sidecar.url);
+function resume(sidecar: Sidecar, sessionId: unknown): McpClient {
+  const client = new McpClient(sidecar.url);
   client.sessionId = String(sessionId);
   return client;
 }
 
-async function readLines(client: RawClient): Promise<string[]> {
+async function readLines(client: McpClient): Promise<string[]> {
   return JSON.parse(await client.toolText("lines")) as string[];
 }
 
@@ -30,7 +30,7 @@ describe("the initialize of a client that can be asked", () => {
     await using sidecar = await Sidecar.start({ mode: "newline-only" });
     const body = (id: string): string =>
       String.raw`{ "x-before" : 1.0,"params":{"clientInfo":{"version":"1","name":"caf\u00e9","icons":[{"src":"a\/b","x":-0}]},"capabilities":{"x-vendor":{"big":9007199254740993,"10":1,"2":2},"sampling":{"tools":{},"y":1e400},"experimental":{"\ud800":null},"id":7},"protocolVersion":"2025-11-25","_meta":{"x":[1.50]}},"method":"initialize","id": ${id} ,"jsonrpc":"2.0","z":[ ]}`;
-    const reply = await new RawClient(sidecar.url).post(body(`"my id"`));
+    const reply = await new McpClient(sidecar.url).post(body(`"my id"`));
     expect(reply.status).toBe(200);
     const [initialize, ...others] = await readLines(resume(sidecar, reply.headers["mcp-session-id"]));
     expect(initialize).toBe(body("0"));
@@ -40,8 +40,8 @@ describe("the initialize of a client that can be asked", () => {
 
   it("may be broken into lines: it is one line for the server, and nothing else changes", async () => {
     await using sidecar = await Sidecar.start();
-    const text = JSON.stringify(initializeRequest(), undefined, 2).replace(`"id": 1`, `"id": "x"`);
-    const reply = await new RawClient(sidecar.url).post(text.replaceAll("\n", "\r\n"));
+    const text = JSON.stringify(initializeRequest(ASKABLE), undefined, 2).replace(`"id": 1`, `"id": "x"`);
+    const reply = await new McpClient(sidecar.url).post(text.replaceAll("\n", "\r\n"));
     const [line] = await readLines(resume(sidecar, reply.headers["mcp-session-id"]));
     expect(line).toBe(text.replaceAll("\n", "  ").replace(`"id": "x"`, `"id": 0`));
   });
@@ -49,8 +49,8 @@ describe("the initialize of a client that can be asked", () => {
   it("is answered with the server's own result, byte for byte", async () => {
     const result = String.raw`{ "serverInfo":{"version":1.0,"name":"\u0066ixture"} ,"x":9007199254740993,"capabilities":{"tasks":{"list":{},"cancel":{}},"tools":{"listChanged":true},"10":{},"2":{}},"protocolVersion":"2025-06-18","instructions":"a\/b"}`;
     await using sidecar = await Sidecar.start({ env: { FIXTURE_INITIALIZE_RESULT: result } });
-    const text = JSON.stringify(initializeRequest()).replace(`"id":1,`, `"id":12345678901234567890,`);
-    const reply = await new RawClient(sidecar.url).post(text);
+    const text = JSON.stringify(initializeRequest(ASKABLE)).replace(`"id":1,`, `"id":12345678901234567890,`);
+    const reply = await new McpClient(sidecar.url).post(text);
     expect([reply.status, reply.headers["content-type"]]).toEqual([200, "application/json"]);
     expect(reply.body).toBe(`{"jsonrpc":"2.0","id":12345678901234567890,"result":${result}}`);
     expect(reply.headers["mcp-session-id"]).toMatch(/^[\x21-\x7e]{32,}$/);
@@ -58,16 +58,16 @@ describe("the initialize of a client that can be asked", () => {
 
   it("is answered with the revision that the server chose, whichever the client asked for", async () => {
     await using sidecar = await Sidecar.start({ mode: "old" });
-    const privateReply = await new RawClient(sidecar.url).post(initializeRequest({ roots: {} }));
+    const privateReply = await new McpClient(sidecar.url).post(initializeRequest({ roots: {} }));
     expect(JSON.parse(privateReply.body)).toMatchObject({ result: { protocolVersion: "2024-11-05" } });
     // The sidecar itself speaks all of them.
-    const sharedReply = await new RawClient(sidecar.url).post(initializeRequest({}));
+    const sharedReply = await new McpClient(sidecar.url).post(initializeRequest());
     expect(JSON.parse(sharedReply.body)).toMatchObject({ result: { protocolVersion: "2025-11-25" } });
   });
 
   it("is followed by the client's own notifications/initialized, as it was sent", async () => {
     await using sidecar = await Sidecar.start();
-    const reply = await new RawClient(sidecar.url).post(initializeRequest());
+    const reply = await new McpClient(sidecar.url).post(initializeRequest(ASKABLE));
     const client = resume(sidecar, reply.headers["mcp-session-id"]);
     const initialized = `{ "params":{"_meta":{"x":1.0}},"method":"notifications/initialized" ,"jsonrpc":"2.0"}`;
     expect(await client.post(initialized)).toMatchObject({ status: 202, body: "" });
@@ -77,13 +77,13 @@ describe("the initialize of a client that can be asked", () => {
   it("is relayed to a server that refuses it: its error at 200, no session, and the process is gone", async () => {
     await using sidecar = await Sidecar.start({ mode: "refuse-clients" });
     const sharedPid = sidecar.childPid;
-    const reply = await new RawClient(sidecar.url).post(JSON.stringify(initializeRequest()).replace(`"id":1,`, `"id":1.0,`));
+    const reply = await new McpClient(sidecar.url).post(JSON.stringify(initializeRequest(ASKABLE)).replace(`"id":1,`, `"id":1.0,`));
     expect(reply.status).toBe(200);
     expect(reply.headers).not.toHaveProperty("mcp-session-id");
     expect(reply.body).toBe(`{"jsonrpc":"2.0","id":1.0,"error":{"code":-32603,"message":"no license"}}`);
     await groupEnd(await sidecar.waitForChild(sharedPid));
     // Nothing is left of it: the next one is asked anew.
-    expect((await new RawClient(sidecar.url).post(initializeRequest())).body).toContain("no license");
+    expect((await new McpClient(sidecar.url).post(initializeRequest(ASKABLE))).body).toContain("no license");
     expect((await sidecar.client()).sessionId).not.toBe("");
     expect(sidecar.logLines.filter(({ msg }) => msg === "mcp server will be restarted")).toEqual([]);
   });
@@ -92,7 +92,7 @@ describe("the initialize of a client that can be asked", () => {
     await using sidecar = await Sidecar.start({ mode: "silent", untilReady: false, flags: ["--request-timeout-ms", "300"] });
     await sidecar.waitForLog("mcp server started");
     const sharedPid = sidecar.childPid;
-    const reply = await new RawClient(sidecar.url).post(initializeRequest());
+    const reply = await new McpClient(sidecar.url).post(initializeRequest(ASKABLE));
     expect(reply.status).toBe(503);
     expect(JSON.parse(reply.body)).toMatchObject({ id: 1, error: { data: { code: "UPSTREAM_NOT_READY", sent: false } } });
     await groupEnd(await sidecar.waitForChild(sharedPid));

@@ -1,13 +1,14 @@
 import { describe, expect, it } from "vitest";
-import type { EventSource, WireMessage } from "../support/event-source.ts";
+import type { EventStream } from "../support/event-stream.ts";
+import type { JsonRpcMessage } from "../support/json-rpc.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { isGroupAlive, Sidecar } from "../support/sidecar.ts";
 
 const CALLS = 12;
 
 /** Reads a stream to its end, answers every request on it with who it was asked, and gives back all else. */
-async function converse(client: LaneClient, name: string, stream: EventSource, asked: unknown[]): Promise<WireMessage[]> {
-  const others: WireMessage[] = [];
+async function converse(client: LaneClient, name: string, stream: EventStream, asked: unknown[]): Promise<JsonRpcMessage[]> {
+  const others: JsonRpcMessage[] = [];
   for (const message of stream.isStream ? messagesOf(stream) : [stream.answer()]) {
     const each = await message;
     if (each === undefined) break;
@@ -20,8 +21,8 @@ async function converse(client: LaneClient, name: string, stream: EventSource, a
   return others;
 }
 
-function* messagesOf(stream: EventSource): Generator<Promise<WireMessage | undefined>> {
-  for (;;) yield stream.nextText().then((text) => (text === undefined ? undefined : (JSON.parse(text) as WireMessage)));
+function* messagesOf(stream: EventStream): Generator<Promise<JsonRpcMessage | undefined>> {
+  for (;;) yield stream.nextText().then((text) => (text === undefined ? undefined : (JSON.parse(text) as JsonRpcMessage)));
 }
 
 /** Calls of every kind at once, all with the same ids and tokens as those of all other clients. */
@@ -53,7 +54,7 @@ describe("private lanes", () => {
     expect(new Set(clients.map(({ childPid }) => childPid)).size).toBe(6);
     await Promise.all(clients.map((client, index) => useAll(client, `client ${index}`)));
     // None of it is left for a stream that is opened later.
-    const streams = await Promise.all(clients.map((client) => client.stream()));
+    const streams = await Promise.all(clients.map((client) => client.openStream()));
     await Promise.all(clients.map((client) => client.end()));
     for (const stream of streams) expect(await stream.rest()).toEqual([]);
   });
@@ -66,7 +67,7 @@ describe("private lanes", () => {
     const lives = Array.from({ length: 8 }, async (_, index) => {
       for (let round = 0; round < 2; round++) {
         const client = await LaneClient.connect(sidecar);
-        const stream = await client.stream();
+        const stream = await client.openStream();
         const calls = Array.from({ length: 10 }, async (_each, call) => {
           const name = ["echo", "ask", "kill", "hang", "answer_and_exit"][(index + call) % 5] ?? "";
           using answer = await client.begin(name, { text: `${index}`, id: call, method: "roots/list" }, call);

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { type EventSource, progressTokenOf, type WireMessage } from "../support/event-source.ts";
+import type { EventStream } from "../support/event-stream.ts";
 import { waitForHanging } from "../support/in-flight.ts";
+import { type JsonRpcMessage, progressTokenOf } from "../support/json-rpc.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
@@ -22,7 +23,7 @@ describe("in a private lane", () => {
   afterAll(() => sidecar[Symbol.asyncDispose]());
 
   /** The messages of a stream up to the end of the session. */
-  async function endAndRead(...streams: EventSource[]): Promise<WireMessage[][]> {
+  async function endAndRead(...streams: EventStream[]): Promise<JsonRpcMessage[][]> {
     await client.end();
     return Promise.all(streams.map((stream) => stream.rest()));
   }
@@ -31,11 +32,11 @@ describe("in a private lane", () => {
     it.each([`"my token"`, `""`, `0`, `7`, `1.50`, `9007199254740993`, String.raw`"\u00e9\/"`])(
       "of the server goes on the stream of its call alone, with the token %s restored",
       async (token) => {
-        using stream = await client.stream();
+        using stream = await client.openStream();
         const other = client.begin("hang", {}, 3, { progressToken: 0 });
         const [otherId] = await waitForHanging(client, 1);
         const params = `{"_meta":{"progressToken":${token}},"name":"progress","arguments":{"steps":2}}`;
-        using call = await client.beginText(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":${params}}`);
+        using call = await client.postForStream(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":${params}}`);
         const line = (step: number): string =>
           `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":${token},"progress":${step}}}`;
         expect([await call.nextText(), await call.nextText()]).toEqual([line(1), line(2)]);
@@ -52,7 +53,7 @@ describe("in a private lane", () => {
     );
 
     it.each([`"its token"`, `0`, `1e400`])("of the client reaches the server with the token %s restored", async (token) => {
-      using stream = await client.stream();
+      using stream = await client.openStream();
       await client.write(`{"jsonrpc":"2.0","id":"ask","method":"sampling/createMessage","params":{"_meta":{"progressToken":${token}}}}`);
       const asked = await stream.next();
       const minted = progressTokenOf(asked);
@@ -69,7 +70,7 @@ describe("in a private lane", () => {
     });
 
     it("of the client on a request without a token is dropped", async () => {
-      using stream = await client.stream();
+      using stream = await client.openStream();
       await client.write(`{"jsonrpc":"2.0","id":"ask","method":"roots/list","params":{"_meta":{}}}`);
       const { id } = await stream.next();
       await client.post({ jsonrpc: "2.0", method: "notifications/progress", params: { progressToken: id, progress: 1 } });
@@ -94,7 +95,7 @@ describe("in a private lane", () => {
     ["notifications/x-vendor", { a: [1] }],
   ])("the server's %s goes on exactly one stream, as it was sent", async (method, params) => {
     const line = notification(method, params).replace("{", "{ ");
-    using stream = await client.stream();
+    using stream = await client.openStream();
     // None in flight: the GET stream.
     await client.write(line);
     expect(await stream.nextText()).toBe(line);
@@ -121,7 +122,7 @@ describe("in a private lane", () => {
     const other = notification("notifications/resources/updated", { uri: "x://1" });
     await client.write(other);
     await client.toolText("echo", { text: "all are read" });
-    using stream = await client.stream();
+    using stream = await client.openStream();
     expect([await stream.nextText(), await stream.nextText()]).toEqual([line, other]);
     // Also while a call is in flight: it is about no call.
     const hanging = client.begin("hang");
@@ -140,7 +141,7 @@ describe("in a private lane", () => {
       for (let count = 0; count < 2; count++) {
         expect(await client.request(method, params, "my id")).toMatchObject({ status: 200, id: "my id", result: { method, params } });
       }
-      const lines = (await client.lines()).map((line) => JSON.parse(line) as WireMessage).filter((each) => each.method === method);
+      const lines = (await client.lines()).map((line) => JSON.parse(line) as JsonRpcMessage).filter((each) => each.method === method);
       expect(lines.map((each) => each.params)).toEqual([params, params]);
     },
   );
@@ -150,8 +151,8 @@ describe("in a private lane", () => {
     const shared = await sidecar.client();
     await shared.request("logging/setLevel", { level: "debug" });
     await client.request("logging/setLevel", { level: "emergency" });
-    using stream = await client.stream();
-    using otherStream = await other.stream();
+    using stream = await client.openStream();
+    using otherStream = await other.openStream();
     const line = notification("notifications/message", { level: "debug", data: "mine" });
     await client.write(line);
     expect(await stream.nextText()).toBe(line);

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import type { EventSource, WireMessage } from "../support/event-source.ts";
+import type { EventStream } from "../support/event-stream.ts";
 import { waitForHanging } from "../support/in-flight.ts";
+import type { JsonRpcMessage } from "../support/json-rpc.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
@@ -32,13 +33,13 @@ describe("a request of a private server", () => {
   afterAll(() => sidecar[Symbol.asyncDispose]());
 
   /** The messages of a stream up to the end of the session. */
-  async function endAndRead(...streams: EventSource[]): Promise<WireMessage[][]> {
+  async function endAndRead(...streams: EventStream[]): Promise<JsonRpcMessage[][]> {
     expect((await client.end()).status).toBe(204);
     return Promise.all(streams.map((stream) => stream.rest()));
   }
 
   it.each(REQUESTS)("for %s goes out on the stream of the one call in flight, and the answer comes back to it", async (method, params) => {
-    using stream = await client.stream();
+    using stream = await client.openStream();
     using call = await client.begin("ask", { method, ...(params === undefined ? {} : { params }) });
     expect(call.isStream).toBe(true);
     const asked = await call.next();
@@ -49,7 +50,7 @@ describe("a request of a private server", () => {
   });
 
   it("goes out as the server wrote it, but for the id", async () => {
-    using stream = await client.stream();
+    using stream = await client.openStream();
     const line = (id: string): string =>
       String.raw`{ "x":1.0 ,"params":{"b":9007199254740993,"10":1,"2":-0,"text":"caf\u00e9 \/ \ud800"},"method":"sampling\/createMessage", "id" : ${id} ,"jsonrpc":"2.0"}`;
     await client.write(line(`"my id"`));
@@ -64,7 +65,7 @@ describe("a request of a private server", () => {
   });
 
   it("goes out on the GET stream where several calls are in flight, and on that alone", async () => {
-    using stream = await client.stream();
+    using stream = await client.openStream();
     const hanging = [client.begin("hang", {}, 2), client.begin("hang", {}, 3)];
     await waitForHanging(client, 2);
     await client.write(request("ask"));
@@ -90,7 +91,7 @@ describe("a request of a private server", () => {
     await client.toolText("release");
     expect(await call.rest()).toHaveLength(1);
     expect((await newer).isStream).toBe(false);
-    using stream = await client.stream();
+    using stream = await client.openStream();
     expect(await endAndRead(stream)).toEqual([[]]);
   });
 
@@ -109,37 +110,37 @@ describe("a request of a private server", () => {
   it("waits for the GET stream where no stream is open, in order, and goes out once", async () => {
     for (const id of ["a", 2, "c"]) await client.write(request(id, `x-vendor/${id}`));
     expect(await client.toolText("echo", { text: "they are waiting" })).toBe("they are waiting");
-    using stream = await client.stream();
+    using stream = await client.openStream();
     const asked = [await stream.next(), await stream.next(), await stream.next()];
     expect(asked.map(({ method }) => method)).toEqual(["x-vendor/a", "x-vendor/2", "x-vendor/c"]);
-    using second = await client.stream();
+    using second = await client.openStream();
     for (const each of asked.toReversed()) await client.answer(each, {});
-    expect((await client.answers()).map((line) => (JSON.parse(line) as WireMessage).id)).toEqual(["c", 2, "a"]);
+    expect((await client.answers()).map((line) => (JSON.parse(line) as JsonRpcMessage).id)).toEqual(["c", 2, "a"]);
     expect(await endAndRead(stream, second)).toEqual([[], []]);
   });
 
   it("waits for the GET stream where the one call in flight reads no streams", async () => {
     const ask = client.callTool("ask", { method: "roots/list" });
     await client.toolText("echo", { text: "asked" });
-    using stream = await client.stream();
+    using stream = await client.openStream();
     await client.answer(await stream.next(), { roots: [] });
     expect(JSON.parse((await ask).result?.content?.[0]?.text ?? "")).toEqual({ jsonrpc: "2.0", id: "ask", result: { roots: [] } });
   });
 
   it("goes out on the newest of several GET streams, and on that alone", async () => {
-    using first = await client.stream();
-    using second = await client.stream();
+    using first = await client.openStream();
+    using second = await client.openStream();
     await client.write(request("ask"));
     expect(await second.next()).toMatchObject({ method: "roots/list" });
     expect(await endAndRead(first, second)).toEqual([[], []]);
   });
 
   it("goes out on the GET stream that is left when the newest one is closed, and none is lost or repeated", async () => {
-    using first = await client.stream();
-    const second = await client.stream();
-    const primer = await second.nextEvent();
+    using first = await client.openStream();
+    const second = await client.openStream();
+    const primer = await second.block();
     let count = 0;
-    const onFirst: WireMessage[] = [];
+    const onFirst: JsonRpcMessage[] = [];
     const moved = first.next().then((message) => onFirst.push(message));
     second[Symbol.dispose]();
     // The sidecar learns of it in its own time.
@@ -149,7 +150,7 @@ describe("a request of a private server", () => {
     }
     await client.toolText("echo", { text: "all are delivered" });
     await moved;
-    using resumed = await client.stream(primer?.id);
+    using resumed = await client.openStream({ lastEventId: primer?.id });
     const [others, replayed] = await endAndRead(first, resumed);
     const methods = [...(replayed ?? []), ...onFirst, ...(others ?? [])].map(({ method }) => method);
     expect(methods).toEqual(Array.from({ length: count }, (_, index) => `x-vendor/${index}`));
@@ -157,18 +158,18 @@ describe("a request of a private server", () => {
 
   it("goes out on the stream of a later call where nobody reads that of the oldest one, and none is lost or repeated", async () => {
     const oldest = await client.begin("ask", { method: "roots/list" }, "oldest");
-    const primer = await oldest.nextEvent();
+    const primer = await oldest.block();
     expect(await oldest.next()).toMatchObject({ method: "roots/list" });
     const newer = client.begin("hang", {}, "newer");
     await waitForHanging(client, 1);
     oldest[Symbol.dispose]();
-    const begun: EventSource[] = [];
+    const begun: EventStream[] = [];
     void newer.then((stream) => begun.push(stream));
     let count = 0;
     for (; begun.length === 0; count++) await client.write(request(count, `x-vendor/${count}`));
     using call = await newer;
     await client.toolText("echo", { text: "all are delivered" });
-    using resumed = await client.stream(primer?.id);
+    using resumed = await client.openStream({ lastEventId: primer?.id });
     const [replayed, others] = await endAndRead(resumed, call);
     const methods = [...(replayed ?? []), ...(others ?? [])].flatMap(({ method = "" }) => (method.startsWith("x-vendor/") ? [method] : []));
     expect(methods).toEqual(Array.from({ length: count }, (_, index) => `x-vendor/${index}`));
@@ -176,8 +177,8 @@ describe("a request of a private server", () => {
 
   it("reaches its own client only, and is answered by that client only", async () => {
     const other = await LaneClient.connect(sidecar);
-    using stream = await client.stream();
-    using otherStream = await other.stream();
+    using stream = await client.openStream();
+    using otherStream = await other.openStream();
     await client.write(request("same"));
     await other.write(request("same"));
     const [asked, otherAsked] = [await stream.next(), await otherStream.next()];
@@ -194,7 +195,7 @@ describe("a request of a private server", () => {
   it("that was sent before the handshake waits for the GET stream, too", async () => {
     await using asking = await Sidecar.start({ mode: "asks-at-start" });
     const early = await LaneClient.connect(asking);
-    using stream = await early.stream();
+    using stream = await early.openStream();
     const asked = await stream.next();
     expect(asked).toMatchObject({ method: "roots/list" });
     await early.answer(asked, { roots: [] });
@@ -204,7 +205,7 @@ describe("a request of a private server", () => {
   it.each(["2024-11-05", "2025-03-26", "2025-06-18"])("reaches clients of revision %s, too, on either kind of stream", async (revision) => {
     await using older = await Sidecar.start({ mode: `protocol-${revision}` });
     const own = await LaneClient.connect(older, undefined, revision);
-    using ownStream = await own.stream();
+    using ownStream = await own.openStream();
     await own.write(request("on the GET stream"));
     await own.answer(await ownStream.next(), {});
     using call = await own.begin("ask", { method: "sampling/createMessage" });
@@ -214,7 +215,7 @@ describe("a request of a private server", () => {
   });
 
   it("is one of many: a thousand at once are all answered, each with its own id", async () => {
-    using stream = await client.stream();
+    using stream = await client.openStream();
     const ids = Array.from({ length: 1000 }, (_, index) => (index % 2 === 0 ? index : `${index}`));
     await client.write(ids.map((id) => request(id)).join("\n"));
     for (const id of ids) {
@@ -223,13 +224,13 @@ describe("a request of a private server", () => {
     }
     let answers: string[] = [];
     while (answers.length < ids.length) answers = await client.answers();
-    const pairs = answers.map((line) => JSON.parse(line) as WireMessage).map(({ id, result }) => [id, result?.["for"]]);
+    const pairs = answers.map((line) => JSON.parse(line) as JsonRpcMessage).map(({ id, result }) => [id, result?.["for"]]);
     expect(new Set(pairs.map(([id]) => id)).size).toBe(1000);
     for (const [id, answeredFor] of pairs) expect(answeredFor).toBe(id);
   });
 
   it("is refused where the client has 1024 to answer already, and taken again once it has answered one", async () => {
-    using stream = await client.stream();
+    using stream = await client.openStream();
     const ids = Array.from({ length: 1025 }, (_, index) => index);
     await client.write(ids.map((id) => request(id)).join("\n"));
     const first = await stream.next();

@@ -1,13 +1,13 @@
 import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
-import type { WireMessage } from "../support/event-source.ts";
 import { Gate } from "../support/gate.ts";
-import { RawClient } from "../support/http-client.ts";
 import { readWhere, waitForHanging } from "../support/in-flight.ts";
+import type { JsonRpcMessage } from "../support/json-rpc.ts";
+import { LaneClient } from "../support/lane-client.ts";
 import { exitAndLogEnd, stopAndReadLog } from "../support/log-end.ts";
+import { ASKABLE, initializeRequest, McpClient } from "../support/mcp-client.ts";
 import { postBytes } from "../support/mcp-request-bytes.ts";
 import { groupEnd, processEnd } from "../support/process-end.ts";
-import { initializeRequest, LaneClient } from "../support/lane-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { isAlive, isGroupAlive, Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
@@ -23,7 +23,7 @@ describe("a private server", () => {
     expect(isAlive(grandchildPid)).toBe(true);
     const hanging = client.callTool("hang", {}, "mine");
     await waitForHanging(client, 1);
-    using stream = await client.stream();
+    using stream = await client.openStream();
     expect((await client.end()).status).toBe(204);
     // All that was open is answered at once, however long the processes take.
     expect(await hanging).toMatchObject({ id: "mine", error: { data: { code: "REQUEST_CANCELLED" } } });
@@ -41,20 +41,20 @@ describe("a private server", () => {
     await gate.close();
     const { childPid: sharedPid } = sidecar;
     using connection = await RawConnection.open(sidecar.origin);
-    await connection.write(postBytes(initializeRequest()));
+    await connection.write(postBytes(initializeRequest(ASKABLE)));
     const childPid = await sidecar.waitForChild(sharedPid);
     connection[Symbol.dispose]();
     await groupEnd(childPid);
     await sidecar.waitForLog("mcp server ended", (line) => line["childPid"] === childPid);
     await gate.open();
-    expect((await new RawClient(sidecar.url).post(initializeRequest())).status).toBe(200);
+    expect((await new McpClient(sidecar.url).post(initializeRequest(ASKABLE))).status).toBe(200);
   });
 
   it("ends when its client leaves while it is being restarted for an initialize that waits", async () => {
     await using sidecar = await Sidecar.start({ mode: "exit-at-initialize", untilReady: false, flags: ["--restart-backoff-ms", "1"] });
     await sidecar.waitForLog("mcp server exited");
     using connection = await RawConnection.open(sidecar.origin);
-    await connection.write(postBytes(initializeRequest()));
+    await connection.write(postBytes(initializeRequest(ASKABLE)));
     await sidecar.waitForLog("mcp server exited", (line) => line["lane"] === "private-1" && line["generation"] === 2);
     connection[Symbol.dispose]();
     expect(await sidecar.stop()).toBe(0);
@@ -78,7 +78,7 @@ describe("a private server", () => {
     const clients = [await LaneClient.connect(sidecar), await LaneClient.connect(sidecar), await LaneClient.connect(sidecar)];
     const pids = [sidecar.childPid];
     for (const client of clients) pids.push((await readWhere(client)).grandchildPid ?? client.childPid);
-    using stream = await clients[0]?.stream();
+    using stream = await clients[0]?.openStream();
     // One is being ended already, one has something in flight that is answered by the end.
     await clients[1]?.end();
     const hanging = clients[2]?.callTool("hang");
@@ -95,7 +95,7 @@ describe("a private server", () => {
     await using sidecar = await Sidecar.start({ mode: "gated", env: gate.env, flags: SHORT_DRAIN });
     await gate.close();
     const sharedPid = sidecar.childPid;
-    const waiting = new RawClient(sidecar.url).post(initializeRequest());
+    const waiting = new McpClient(sidecar.url).post(initializeRequest(ASKABLE));
     const childPid = await sidecar.waitForChild(sharedPid);
     expect(await stopAndReadLog(sidecar)).toBe(0);
     expect(isGroupAlive(childPid)).toBe(false);
@@ -115,10 +115,10 @@ describe("a private server", () => {
     sidecar.process.kill("SIGTERM");
     await sidecar.waitForLog("stopping");
     // Pipelined behind the call, on a connection that is still served.
-    await connection.write(postBytes(initializeRequest()) + call(6, "echo"));
+    await connection.write(postBytes(initializeRequest(ASKABLE)) + call(6, "echo"));
     await writeFile(path, "");
     const replies = [await connection.reply(), await connection.reply(), await connection.reply()];
-    expect(replies.map(({ status, body }) => [status, (JSON.parse(body) as WireMessage).error?.data?.["code"]])).toEqual([
+    expect(replies.map(({ status, body }) => [status, (JSON.parse(body) as JsonRpcMessage).error?.data?.["code"]])).toEqual([
       [200, undefined],
       [503, "SHUTTING_DOWN"],
       [503, "SHUTTING_DOWN"],

@@ -1,16 +1,17 @@
 import { describe, expect, it } from "vitest";
 import { errorReply, readError } from "../support/error-reply.ts";
-import { type HttpReply, RawClient } from "../support/http-client.ts";
+import type { HttpReply } from "../support/http-client.ts";
 import { readWhere, waitForHanging } from "../support/in-flight.ts";
+import { LaneClient } from "../support/lane-client.ts";
+import { ASKABLE, initializeRequest, McpClient } from "../support/mcp-client.ts";
 import { groupEnd } from "../support/process-end.ts";
-import { initializeRequest, LaneClient } from "../support/lane-client.ts";
 import { isGroupAlive, Sidecar } from "../support/sidecar.ts";
 
 const IDLE_MS = 1000;
 const IDLE = ["--session-idle-timeout-ms", String(IDLE_MS)];
 
 function initialize(sidecar: Sidecar): Promise<HttpReply> {
-  return new RawClient(sidecar.url).post(initializeRequest());
+  return new McpClient(sidecar.url).post(initializeRequest(ASKABLE));
 }
 
 /** Resolves when the log names so many servers. It may be read later than an answer. @returns how many it names. */
@@ -99,7 +100,7 @@ describe("--session-idle-timeout-ms", () => {
     await using sidecar = await Sidecar.start({ flags: IDLE });
     const shared = await sidecar.client();
     const listening = await LaneClient.connect(sidecar);
-    const stream = await listening.stream();
+    const stream = await listening.openStream();
     const running = await LaneClient.connect(sidecar);
     const hanging = running.callTool("hang");
     await waitForHanging(running, 1);
@@ -123,7 +124,7 @@ describe("--session-idle-timeout-ms", () => {
   it.each(["call", "stream"])("begins to run when the last %s has ended, not when it began", async (what) => {
     await using sidecar = await Sidecar.start({ flags: IDLE });
     const client = await LaneClient.connect(sidecar);
-    const use = what === "call" ? client.begin("slow_progress", { steps: 8, intervalMs: 100 }) : client.stream();
+    const use = what === "call" ? client.begin("slow_progress", { steps: 8, intervalMs: 100 }) : client.openStream();
     if (what === "stream") await client.toolText("slow_progress", { steps: 8, intervalMs: 100 });
     const open = await use;
     const endedAtMs = performance.now();

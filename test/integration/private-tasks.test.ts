@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { crash } from "../support/crash.ts";
-import { progressTokenOf } from "../support/event-source.ts";
+import { progressTokenOf } from "../support/json-rpc.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { waitForGeneration } from "../support/readiness.ts";
 import { Sidecar } from "../support/sidecar.ts";
@@ -10,7 +10,7 @@ async function createTask(client: LaneClient, token: string): Promise<number> {
   const task = `{"taskId":"task of $ID","status":"working","createdAt":"2025-11-25T00:00:00Z","lastUpdatedAt":"2025-11-25T00:00:00Z","ttl":60000}`;
   const line = JSON.stringify(`{"jsonrpc":"2.0","id":$ID,"result":{"task":${task}}}`);
   const params = `{"_meta":{"progressToken":${token}},"task":{"ttl":60000},"name":"raw_line","arguments":{"line":${line}}}`;
-  using call = await client.beginText(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":${params}}`);
+  using call = await client.postForStream(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":${params}}`);
   const answer = (await call.answer()) as { result?: { task?: { taskId: string } } };
   return Number(answer.result?.task?.taskId.slice("task of ".length));
 }
@@ -46,8 +46,8 @@ describe("a task", () => {
   ])("of %s server shows progress after its call was answered, under the token %s, to its own client", async (kind, token) => {
     const connect = (): Promise<LaneClient> => (kind === "a shared" ? LaneClient.connectShared(sidecar) : LaneClient.connect(sidecar));
     const [client, other] = [await connect(), await connect()];
-    using stream = await client.stream();
-    using otherStream = await other.stream();
+    using stream = await client.openStream();
+    using otherStream = await other.openStream();
     const wireId = await createTask(client, token);
     const otherId = await createTask(other, token);
     await client.write(progress(wireId, 1));
@@ -62,7 +62,7 @@ describe("a task", () => {
   it("of a session that has ended, or of a server that is gone, shows none", async () => {
     await using own = await Sidecar.start({ flags: ["--restart-backoff-ms", "1", "--restart-max-ms", "20", "--log-level", "debug"] });
     const [ending, client] = [await LaneClient.connectShared(own), await LaneClient.connectShared(own)];
-    using stream = await client.stream();
+    using stream = await client.openStream();
     const endedId = await createTask(ending, "0");
     const wireId = await createTask(client, "0");
     await ending.end();
@@ -79,7 +79,7 @@ describe("a task", () => {
 
   it("of a client shows progress after it was created, under the token that the server chose", async () => {
     const client = await LaneClient.connect(sidecar);
-    using stream = await client.stream();
+    using stream = await client.openStream();
     await client.write(
       `{"jsonrpc":"2.0","id":"ask","method":"sampling/createMessage","params":{"task":{},"_meta":{"progressToken":"its own"}}}`,
     );

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { openStream, postForStream } from "../support/event-stream.ts";
 import { answerOf, HeldCall, progressOf, say } from "../support/held-call.ts";
-import { type RawClient, readMessages } from "../support/http-client.ts";
 import { waitForHanging } from "../support/in-flight.ts";
+import { messageTexts, readMessages } from "../support/json-rpc.ts";
+import type { McpClient } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 function progressLine(token: string, rest = `"progress":1`): string {
@@ -30,7 +30,7 @@ class Heartbeat {
 
 describe("progress", () => {
   let sidecar: Sidecar;
-  let client: RawClient;
+  let client: McpClient;
   beforeAll(async () => {
     sidecar = await Sidecar.start({ flags: ["--log-level", "debug"] });
     client = await sidecar.client();
@@ -50,7 +50,7 @@ describe("progress", () => {
     "has the token %s back as its client spelled it",
     async (token) => {
       const body = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"_meta":{"progressToken":${token}},"name":"progress","arguments":{"steps":2}}}`;
-      const messages = readMessages(await client.post(body));
+      const messages = messageTexts(await client.post(body));
       expect(messages.slice(0, 2)).toEqual([progressLine(token), progressLine(token, `"progress":2`)]);
       expect(JSON.parse(messages[2] ?? "")).toEqual(answerOf());
     },
@@ -63,7 +63,7 @@ describe("progress", () => {
       arguments: { line: `${line}\n{"jsonrpc":"2.0","id":$ID,"result":{}}` },
       _meta: { progressToken: "t" },
     };
-    const messages = readMessages(await client.post({ jsonrpc: "2.0", id: 7, method: "tools/call", params }));
+    const messages = messageTexts(await client.post({ jsonrpc: "2.0", id: 7, method: "tools/call", params }));
     expect(messages).toEqual([line.replace("$ID", `"t"`), `{"jsonrpc":"2.0","id":7,"result":{}}`]);
   });
 
@@ -93,7 +93,7 @@ describe("progress", () => {
     for (const [position, reply] of replies.entries()) {
       const index = position % 10;
       const expected = Array.from({ length: 10 + index }, (_, step) => progressOf(step + 1, index));
-      expect(readMessages(reply).map((text) => JSON.parse(text) as unknown)).toEqual([...expected, answerOf("done", 1)]);
+      expect(readMessages(reply)).toEqual([...expected, answerOf("done", 1)]);
     }
   });
 
@@ -122,7 +122,7 @@ describe("progress", () => {
 
   it("after the answer is dropped", async () => {
     const before = droppedCount();
-    using standalone = await openStream(client);
+    using standalone = await client.openStream();
     const call = await HeldCall.start(client, client);
     await call.progress(1);
     await call.answer();
@@ -167,7 +167,7 @@ describe("progress", () => {
     const own = await impatient.client();
     const startedAtMs = performance.now();
     const call = await HeldCall.start(own, own);
-    const other = postForStream(own, { jsonrpc: "2.0", id: 8, method: "tools/call", params: { name: "hang", arguments: {} } });
+    const other = own.postForStream({ jsonrpc: "2.0", id: 8, method: "tools/call", params: { name: "hang", arguments: {} } });
     await waitForHanging(own, 2);
     const beat = new Heartbeat(call);
     // One of the same age, that shows no progress, runs out of time.

@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { errorReply, readError } from "../support/error-reply.ts";
-import { getHeaders, openStream } from "../support/event-stream.ts";
 import { say } from "../support/held-call.ts";
-import { RawClient, send } from "../support/http-client.ts";
+import { send } from "../support/http-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 const SUPPORTED = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"];
@@ -18,7 +17,7 @@ describe("MCP-Protocol-Version", () => {
 
   it.each([undefined, ...SUPPORTED])("of a GET may be %s", async (version) => {
     const client = await sidecar.client();
-    using stream = await openStream(client, version === undefined ? {} : { headers: { "MCP-Protocol-Version": version } });
+    using stream = await client.openStream(version === undefined ? {} : { headers: { "MCP-Protocol-Version": version } });
     await say(client, JSON.stringify(TOOLS_CHANGED));
     expect(await stream.messages(1)).toEqual([TOOLS_CHANGED]);
   });
@@ -27,10 +26,10 @@ describe("MCP-Protocol-Version", () => {
     "of a GET may not be %s, nor of one that resumes",
     async (version) => {
       const client = await sidecar.client();
-      using stream = await openStream(client);
+      using stream = await client.openStream();
       for (const lastEventId of [undefined, "s1-0", "garbage"]) {
         const resumed = lastEventId === undefined ? {} : { lastEventId };
-        const headers = getHeaders(client, { ...resumed, headers: { "MCP-Protocol-Version": version } });
+        const headers = client.getHeaders({ ...resumed, headers: { "MCP-Protocol-Version": version } });
         expect(readError(await send(client.url, { method: "GET", headers }))).toStrictEqual(UNSUPPORTED);
       }
       await say(client, JSON.stringify(TOOLS_CHANGED));
@@ -39,7 +38,7 @@ describe("MCP-Protocol-Version", () => {
   );
 
   it("of a batch is checked, too, and nothing of it is carried", async () => {
-    const client = await new RawClient(sidecar.url).open("2025-03-26");
+    const client = await sidecar.client({ protocolVersion: "2025-03-26" });
     const batch = [{ jsonrpc: "2.0", method: "notifications/x-refused" }];
     expect(readError(await client.post(batch, { headers: { "MCP-Protocol-Version": "1.0" } }))).toStrictEqual(UNSUPPORTED);
     expect(JSON.parse(await client.toolText("seen"))).not.toContain("notifications/x-refused");
@@ -47,10 +46,10 @@ describe("MCP-Protocol-Version", () => {
 
   it("changes nothing of what was negotiated: batches are", async () => {
     const batch = [{ jsonrpc: "2.0", id: 1, method: "ping" }];
-    const old = await new RawClient(sidecar.url).open("2025-03-26");
+    const old = await sidecar.client({ protocolVersion: "2025-03-26" });
     const reply = await old.post(batch, { headers: { "MCP-Protocol-Version": "2025-11-25" } });
     expect([reply.status, JSON.parse(reply.body)]).toEqual([200, [{ jsonrpc: "2.0", id: 1, result: {} }]]);
-    const current = await new RawClient(sidecar.url).open("2025-06-18");
+    const current = await sidecar.client({ protocolVersion: "2025-06-18" });
     expect(readError(await current.post(batch, { headers: { "MCP-Protocol-Version": "2025-03-26" } }))).toStrictEqual(
       errorReply(400, -32600, "INVALID_REQUEST"),
     );
@@ -58,7 +57,7 @@ describe("MCP-Protocol-Version", () => {
 
   it("of an initialize is no matter: it is what is being negotiated", async () => {
     for (const version of [...SUPPORTED, "1.0"]) {
-      const client = await new RawClient(sidecar.url, { "MCP-Protocol-Version": version }).open("2025-06-18").catch(String);
+      const client = await sidecar.client({ headers: { "MCP-Protocol-Version": version }, protocolVersion: "2025-06-18" }).catch(String);
       // The notification behind it is refused where the version is unknown.
       if (typeof client === "string") throw new Error(client);
       expect(client.protocolVersion).toBe("2025-06-18");

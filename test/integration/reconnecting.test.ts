@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Random } from "../../chaos/random.ts";
-import { type EventStream, openStream, postForStream } from "../support/event-stream.ts";
+import type { EventStream } from "../support/event-stream.ts";
 import { answerOf, progressOf, say } from "../support/held-call.ts";
-import { RawClient } from "../support/http-client.ts";
+import type { McpClient } from "../support/mcp-client.ts";
 import { SEED } from "../support/seed.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
@@ -32,8 +32,8 @@ describe("clients that lose their connections again and again", () => {
     await sidecar[Symbol.asyncDispose]();
   });
 
-  async function openClient(index: number): Promise<RawClient> {
-    return new RawClient(sidecar.url).open(index % 2 === 0 ? "2025-11-25" : "2025-06-18");
+  async function openClient(index: number): Promise<McpClient> {
+    return sidecar.client({ protocolVersion: index % 2 === 0 ? "2025-11-25" : "2025-06-18" });
   }
 
   function lose(stream: EventStream, isHalfOpen: boolean): void {
@@ -42,30 +42,30 @@ describe("clients that lose their connections again and again", () => {
   }
 
   /** Listens until the last broadcast has come. @returns the numbers of all that came. */
-  async function listen(client: RawClient, first: EventStream, random: (limit: number) => number): Promise<number[]> {
+  async function listen(client: McpClient, first: EventStream, random: (limit: number) => number): Promise<number[]> {
     const numbers: number[] = [];
     let stream = first;
     for (;;) {
       // At least one: without priming, a client has no id before its first message.
       const messages = await stream.messages(Math.min(1 + random(10), BROADCASTS - numbers.length));
-      numbers.push(...messages.map((message) => (message as { params: { number: number } }).params.number));
+      numbers.push(...messages.map((message) => Number(message.params?.["number"])));
       lose(stream, random(2) === 0);
       if (numbers.length >= BROADCASTS || messages.length === 0) return numbers;
-      stream = await openStream(client, { lastEventId: stream.lastEventId });
+      stream = await client.openStream({ lastEventId: stream.lastEventId });
     }
   }
 
   /** Makes a call with so many steps of progress. @returns all that came. */
-  async function call(client: RawClient, steps: number, random: (limit: number) => number): Promise<unknown[]> {
+  async function call(client: McpClient, steps: number, random: (limit: number) => number): Promise<unknown[]> {
     const params = { name: "progress", arguments: { steps }, _meta: { progressToken: "mine" } };
-    let stream = await postForStream(client, { jsonrpc: "2.0", id: 7, method: "tools/call", params });
+    let stream = await client.postForStream({ jsonrpc: "2.0", id: 7, method: "tools/call", params });
     const messages: unknown[] = [];
     for (;;) {
       const part = await stream.messages(Math.min(1 + random(50), steps + 1 - messages.length));
       messages.push(...part);
       lose(stream, random(2) === 0);
       if (messages.length > steps || part.length === 0) return messages;
-      stream = await openStream(client, { lastEventId: stream.lastEventId });
+      stream = await client.openStream({ lastEventId: stream.lastEventId });
     }
   }
 
@@ -74,7 +74,7 @@ describe("clients that lose their connections again and again", () => {
     const listeners = await Promise.all(
       Array.from({ length: CLIENTS }, async (_, index) => {
         const client = await openClient(index);
-        return { client, stream: await openStream(client), random: createRandom(seed * 100 + index) };
+        return { client, stream: await client.openStream(), random: createRandom(seed * 100 + index) };
       }),
     );
     const listening = listeners.map(({ client, stream, random }) => listen(client, stream, random));

@@ -1,9 +1,10 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { readError } from "../support/error-reply.ts";
-import { type EventStream, getHeaders, openStream } from "../support/event-stream.ts";
+import type { EventStream } from "../support/event-stream.ts";
 import { answerOf, HeldCall, progressOf, say } from "../support/held-call.ts";
-import { type RawClient, send } from "../support/http-client.ts";
+import { resultText } from "../support/json-rpc.ts";
+import type { McpClient } from "../support/mcp-client.ts";
 import { countSockets, waitForSockets } from "../support/open-sockets.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
@@ -19,16 +20,16 @@ function indexOf(message: unknown): unknown {
 }
 
 /** A stream by GET whose client reads only the first event: what comes then counts as missed. */
-async function openUnreadable(client: RawClient): Promise<EventStream> {
+async function openUnreadable(client: McpClient): Promise<EventStream> {
   await say(client, JSON.stringify(listChanged(0)));
-  const stream = await openStream(client);
-  await stream.message();
+  const stream = await client.openStream();
+  await stream.next();
   return stream;
 }
 
 /** Goes on with a GET stream. @returns which of the messages come again. */
-async function replayed(client: RawClient, lastEventId: string, control: RawClient): Promise<unknown[]> {
-  using stream = await openStream(client, { lastEventId });
+async function replayed(client: McpClient, lastEventId: string, control: McpClient): Promise<unknown[]> {
+  using stream = await client.openStream({ lastEventId });
   // Whatever is replayed comes before what is new.
   await say(control, JSON.stringify(listChanged(-1)));
   const indexes: unknown[] = [];
@@ -51,7 +52,7 @@ describe("what is kept for a client that comes back", () => {
     await using sidecar = await Sidecar.start({ flags: ["--replay-max-events", "3"] });
     const [client, control] = [await sidecar.client(), await sidecar.client()];
     for (let index = 1; index <= 5; index++) await say(control, JSON.stringify(listChanged(index)));
-    using stream = await openStream(client);
+    using stream = await client.openStream();
     expect((await stream.messages(3)).map(indexOf)).toEqual([3, 4, 5]);
   });
 
@@ -61,14 +62,14 @@ describe("what is kept for a client that comes back", () => {
     const call = await HeldCall.start(client, client);
     await call.progress(1);
     using lost = await call.stream;
-    await lost.next();
+    await lost.block();
     await call.progress(2, 3);
     const text = "t".repeat(MB);
     await call.answer(text);
-    using resumed = await openStream(client, { lastEventId: lost.lastEventId });
-    const messages = (await resumed.rest()) as [typeof ANSWER];
+    using resumed = await client.openStream({ lastEventId: lost.lastEventId });
+    const messages = await resumed.rest();
     expect(messages).toHaveLength(1);
-    expect(messages[0].result.content[0].text === text).toBe(true);
+    expect(messages.map(resultText)).toEqual([text]);
   });
 
   it("is at most --replay-max-bytes of all streams, of which one may take a quarter", async () => {
@@ -95,13 +96,13 @@ describe("what is kept for a client that comes back", () => {
     const call = await HeldCall.start(client, client);
     await call.progress(1);
     using lost = await call.stream;
-    await lost.next();
+    await lost.block();
     lost.close();
     await call.answer();
     const { lastEventId } = lost;
-    using resumed = await openStream(client, { lastEventId });
+    using resumed = await client.openStream({ lastEventId });
     expect(await resumed.rest()).toEqual([progressOf(1), answerOf()]);
-    const comeBack = (eventId: string) => send(client.url, { method: "GET", headers: getHeaders(client, { lastEventId: eventId }) });
+    const comeBack = (eventId: string) => client.get({ lastEventId: eventId });
     let reply = await comeBack(lastEventId);
     while (reply.status === 200) reply = await comeBack(lastEventId);
     expect(readError(reply)).toMatchObject({ status: 400, body: { error: { data: { code: "EVENT_NOT_FOUND" } } } });
@@ -128,7 +129,7 @@ describe("a stream by GET of which nothing is kept any more", () => {
     const [client, control] = [await sidecar.client(), await sidecar.client()];
     const pid = Number(sidecar.process.pid);
     const before = countSockets(pid);
-    using old = await openStream(client);
+    using old = await client.openStream();
     for (let index = 1; index <= 3; index++) await say(control, JSON.stringify(listChanged(index)));
     await old.messages(3);
     old.close();
@@ -136,13 +137,11 @@ describe("a stream by GET of which nothing is kept any more", () => {
     const { lastEventId } = old;
     // The age of what is kept is the only thing that time decides here: sooner or later it is all forgotten.
     await delay(500);
-    using unread = await openStream(client, { lastEventId });
+    using unread = await client.openStream({ lastEventId });
     expect(unread.status).toBe(200);
     await say(control, JSON.stringify(listChanged(4)), JSON.stringify(listChanged(5)));
-    using again = await openStream(client, { lastEventId });
+    using again = await client.openStream({ lastEventId });
     await say(control, JSON.stringify(listChanged(6)));
     expect((await again.messages(3)).map(indexOf)).toEqual([4, 5, 6]);
   });
 });
-
-const ANSWER = { result: { content: [{ text: "" }] as [{ text: string }] } };

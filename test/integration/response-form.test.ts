@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Gate } from "../support/gate.ts";
 import { answerOf, HeldCall, progressOf } from "../support/held-call.ts";
-import { postForStream } from "../support/event-stream.ts";
-import { JSON_HEADERS, RawClient, readMessages, send } from "../support/http-client.ts";
+import { send } from "../support/http-client.ts";
+import { readMessages } from "../support/json-rpc.ts";
+import { JSON_HEADERS, type McpClient } from "../support/mcp-client.ts";
 import { postBytes } from "../support/mcp-request-bytes.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { Sidecar } from "../support/sidecar.ts";
@@ -13,12 +14,12 @@ const CALL_WITH_PROGRESS = {
   method: "tools/call",
   params: { name: "progress", arguments: { steps: 2 }, _meta: { progressToken: "mine" } },
 };
-const PRIMING = { id: expect.stringMatching(/./) as string, retry: expect.stringMatching(/^\d+$/) as string, data: "" };
+const PRIMING = { id: expect.stringMatching(/./) as string, retry: expect.any(Number) as number, data: "" };
 const STREAM_HEADERS = { "content-type": "text/event-stream", "cache-control": "no-cache, no-transform", "x-accel-buffering": "no" };
 
 describe("the answer to a POST", () => {
   let sidecar: Sidecar;
-  let client: RawClient;
+  let client: McpClient;
   beforeAll(async () => {
     sidecar = await Sidecar.start();
     client = await sidecar.client();
@@ -37,8 +38,8 @@ describe("the answer to a POST", () => {
     using stream = await call.stream;
     expect([stream.status, stream.headers]).toMatchObject([200, { ...STREAM_HEADERS, "mcp-session-id": client.sessionId }]);
     expect(stream.headers).not.toHaveProperty("content-length");
-    expect(await stream.next()).toEqual(PRIMING);
-    const first = await stream.next();
+    expect(await stream.block()).toEqual(PRIMING);
+    const first = await stream.block();
     expect(first).toEqual({ id: expect.stringMatching(/./) as string, event: "message", data: JSON.stringify(progressOf(1)) });
     await call.progress(2);
     expect(await stream.messages(1)).toEqual([progressOf(2)]);
@@ -73,7 +74,7 @@ describe("the answer to a POST", () => {
 
   it("keeps ten thousand messages in order", async () => {
     const params = { name: "progress", arguments: { steps: 10_000 }, _meta: { progressToken: "mine" } };
-    using stream = await postForStream(client, { jsonrpc: "2.0", id: 7, method: "tools/call", params });
+    using stream = await client.postForStream({ jsonrpc: "2.0", id: 7, method: "tools/call", params });
     const expected = Array.from({ length: 10_000 }, (_, index) => progressOf(index + 1));
     expect(await stream.rest()).toEqual([...expected, answerOf()]);
   });
@@ -132,7 +133,7 @@ describe("the answer to a POST", () => {
     async (accept) => {
       const reply = await client.post(CALL_WITH_PROGRESS, { headers: { Accept: accept } });
       expect(reply.headers["content-type"]).toBe("text/event-stream");
-      expect(readMessages(reply).map((text) => JSON.parse(text) as unknown)).toEqual([progressOf(1), progressOf(2), answerOf()]);
+      expect(readMessages(reply)).toEqual([progressOf(1), progressOf(2), answerOf()]);
     },
   );
 
@@ -144,10 +145,10 @@ describe("the answer to a POST", () => {
     ["2025-03-26", undefined, 0],
     ["2024-11-05", "2025-11-25", 0],
   ])("begins a stream as revision %s has it, whatever MCP-Protocol-Version says (%s)", async (negotiated, header, primings) => {
-    const own = await new RawClient(sidecar.url).open(negotiated);
+    const own = await sidecar.client({ protocolVersion: negotiated });
     const headers: Record<string, string> = header === undefined ? {} : { "MCP-Protocol-Version": header };
-    using stream = await postForStream(own, CALL_WITH_PROGRESS, headers);
-    const blocks = [await stream.next(), await stream.next(), await stream.next()];
+    using stream = await own.postForStream(CALL_WITH_PROGRESS, headers);
+    const blocks = [await stream.block(), await stream.block(), await stream.block()];
     // A parser of an older revision takes an event without data for a broken one.
     expect(blocks.filter((block) => block?.data === "")).toHaveLength(primings);
     expect(blocks.filter((block) => block?.retry !== undefined)).toHaveLength(primings);
@@ -162,7 +163,7 @@ describe("a long silence", () => {
     const call = await HeldCall.start(client, client, { token: null });
     using stream = await call.stream;
     expect(stream.headers).toMatchObject(STREAM_HEADERS);
-    expect([await stream.next(), await stream.next(), await stream.next()]).toEqual([
+    expect([await stream.block(), await stream.block(), await stream.block()]).toEqual([
       PRIMING,
       { comment: "keep-alive" },
       { comment: "keep-alive" },
@@ -173,10 +174,10 @@ describe("a long silence", () => {
 
   it("begins a stream without an event for a client of an older revision", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--stream-after-ms", "50", "--keep-alive-ms", "20"] });
-    const client = await new RawClient(sidecar.url).open("2025-06-18");
+    const client = await sidecar.client({ protocolVersion: "2025-06-18" });
     const call = await HeldCall.start(client, client, { token: null });
     using stream = await call.stream;
-    expect([await stream.next(), await stream.next()]).toEqual([{ comment: "keep-alive" }, { comment: "keep-alive" }]);
+    expect([await stream.block(), await stream.block()]).toEqual([{ comment: "keep-alive" }, { comment: "keep-alive" }]);
     await call.answer();
     expect(await stream.rest()).toEqual([answerOf()]);
   });
@@ -191,7 +192,7 @@ describe("a long silence", () => {
     await client.callTool("exit");
     await sidecar.waitForLog("mcp server started", (line) => line["generation"] === 2);
     const echo = { jsonrpc: "2.0", id: 7, method: "tools/call", params: { name: "echo", arguments: { text: "late" } } };
-    using refused = await postForStream(client, echo);
+    using refused = await client.postForStream(echo);
     expect([refused.status, refused.headers["content-type"]]).toEqual([503, "application/json"]);
     const held = client.callTool("echo", { text: "late" });
     await gate.open();

@@ -1,8 +1,8 @@
 import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { ChosenServer } from "../support/chosen-server.ts";
-import { LANES, useLane } from "../support/lanes.ts";
 import { LaneClient } from "../support/lane-client.ts";
+import { LANES, useLane } from "../support/lanes.ts";
 import { exitAndLogEnd } from "../support/log-end.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
@@ -80,7 +80,7 @@ describe("the restart limit", () => {
     await using sidecar = await Sidecar.start({ command: server.command, flags: [...QUICK_RESTART, "--restart-limit", "2"] });
     const { client, childPid, waitForLog } = await useLane(sidecar, "private");
     const shared = await sidecar.client();
-    using stream = await client.stream();
+    using stream = await client.openStream();
     await server.chooseExit(3);
     process.kill(childPid, "SIGKILL");
     expect(await waitForLog(GIVEN_UP)).toMatchObject({ level: "error", restarts: 2 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { errorData } from "../support/error-reply.ts";
 import { crash, crashServerOf } from "../support/crash.ts";
+import { errorData } from "../support/error-reply.ts";
 import { Gate } from "../support/gate.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { LANE_CLIENTS } from "../support/lanes.ts";
@@ -25,7 +25,7 @@ describe.each(LANE_CLIENTS)("a session with a $lane server that is started anew"
       offer(ALL, { instructions: "new", serverInfo: { name: "other", version: "2" } }),
     );
     const client = await connect(sidecar);
-    using stream = await client.stream();
+    using stream = await client.openStream();
     await gate.open();
     await crashServerOf(sidecar, client);
     expect(await client.toolText("echo", { text: "still there" })).toBe("still there");
@@ -40,7 +40,7 @@ describe.each(LANE_CLIENTS)("a session with a $lane server that is started anew"
     await using gate = await Gate.create();
     await using sidecar = await start(gate, offer(ALL), offer({ ...ALL, prompts: {} }));
     const client = await connect(sidecar);
-    using stream = await client.stream();
+    using stream = await client.openStream();
     await gate.open();
     await crashServerOf(sidecar, client);
     // Sent while the server is away, or just after: either way it finds no session.

@@ -1,12 +1,13 @@
 import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
-import { errorData } from "../support/error-reply.ts";
 import { crash, crashProcess } from "../support/crash.ts";
+import { errorData } from "../support/error-reply.ts";
 import { Gate } from "../support/gate.ts";
-import type { HttpReply, RawClient } from "../support/http-client.ts";
+import type { HttpReply } from "../support/http-client.ts";
 import { readSeen, readWhere, waitForSeen } from "../support/in-flight.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { LANE_CLIENTS } from "../support/lanes.ts";
+import type { McpClient } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
@@ -24,7 +25,7 @@ const READS = [
 ];
 
 /** Has this server answer none of these requests. */
-async function mute(client: RawClient, ...methods: readonly string[]): Promise<void> {
+async function mute(client: McpClient, ...methods: readonly string[]): Promise<void> {
   for (const method of methods) await client.callTool("mute", { method });
 }
 
@@ -69,7 +70,7 @@ describe("a request that waits to be sent once more", () => {
   async function waiting(
     sidecar: Sidecar,
     gate: Gate,
-    client: RawClient,
+    client: McpClient,
     leaving?: AbortController,
   ): Promise<{ reply: Promise<HttpReply> }> {
     await mute(client, "resources/list");
@@ -123,7 +124,7 @@ describe("a request that waits to be sent once more", () => {
     await using sidecar = await startGated(gate);
     const client = await sidecar.client();
     const { reply } = await waiting(sidecar, gate, client);
-    await client.post("", { method: "DELETE" });
+    await client.end();
     expect((await reply).status).toBe(200);
     expect(JSON.parse((await reply).body)).toMatchObject({
       id: 7,

@@ -50,7 +50,7 @@ describe("the next server of a single client", () => {
   it("answers all of that to nobody: what the client reads is its own", async () => {
     await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
     const client = await LaneClient.connect(sidecar);
-    using stream = await client.stream();
+    using stream = await client.openStream();
     await client.request("logging/setLevel", { level: "debug" });
     await client.request("resources/subscribe", { uri: "x://1" });
     await crashServerOf(sidecar, client);

@@ -4,10 +4,12 @@ import { CallToolResultSchema } from "@modelcontextprotocol/sdk/types.js";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ConsumerClient } from "../support/consumer-client.ts";
 import { answerOf, HeldCall, say } from "../support/held-call.ts";
-import { type HttpReply, type JsonRpcReply, RawClient, readMessages } from "../support/http-client.ts";
+import type { HttpReply } from "../support/http-client.ts";
 import { waitForHanging } from "../support/in-flight.ts";
+import { type JsonRpcMessage, readMessages, readResponse } from "../support/json-rpc.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { LegacySseClient } from "../support/legacy-sse-client.ts";
+import type { McpClient } from "../support/mcp-client.ts";
 import { EVERYTHING, filesystem } from "../support/real-servers.ts";
 import { InteropClient, SDKS } from "../support/sdk-clients.ts";
 import { Sidecar } from "../support/sidecar.ts";
@@ -28,22 +30,22 @@ function bodyBytes({ body }: HttpReply): number {
   return Buffer.byteLength(body);
 }
 
-function lastMessage(reply: HttpReply): JsonRpcReply {
-  return JSON.parse(readMessages(reply).at(-1) ?? "") as JsonRpcReply;
+function lastMessage(reply: HttpReply): JsonRpcMessage {
+  return readResponse(reply);
 }
 
-function textOf({ result }: JsonRpcReply): string {
+function textOf({ result }: JsonRpcMessage): string {
   return result?.content?.[0]?.text ?? "";
 }
 
-function isTruncated({ result }: JsonRpcReply): boolean {
+function isTruncated({ result }: JsonRpcMessage): boolean {
   return (result?.["_meta"] as { readonly truncated?: boolean } | undefined)?.truncated === true;
 }
 
 describe("a sidecar that limits results", () => {
   let sidecar: Sidecar;
-  let client: RawClient;
-  let control: RawClient;
+  let client: McpClient;
+  let control: McpClient;
   beforeAll(async () => {
     sidecar = await Sidecar.start({ flags: [...LIMITED, "--legacy-sse", "on"] });
     [client, control] = [await sidecar.client(), await sidecar.client()];
@@ -112,7 +114,7 @@ describe("a sidecar that limits results", () => {
   });
 
   it("keeps the answer to a batch within the limit", async () => {
-    const own = await new RawClient(sidecar.url).open("2025-03-26");
+    const own = await sidecar.client({ protocolVersion: "2025-03-26" });
     const calls = Array.from({ length: 8 }, (_, id) => call("big", { length: id * 3000 }, id, { progressToken: id }));
     const array = await own.post(calls, { headers: { Accept: "application/json" } });
     const stream = await own.post([...calls, call("progress", { steps: 20 }, "p", { progressToken: "p" })]);
@@ -121,7 +123,7 @@ describe("a sidecar that limits results", () => {
       expect(bodyBytes(reply)).toBeLessThanOrEqual(MAX_BYTES);
       expect(bodyBytes(reply)).toBeGreaterThan(MAX_BYTES * 0.6);
     }
-    const answers = JSON.parse(array.body) as JsonRpcReply[];
+    const answers = JSON.parse(array.body) as JsonRpcMessage[];
     expect(new Set(answers.map(({ id }) => id))).toEqual(new Set([0, 1, 2, 3, 4, 5, 6, 7]));
     expect(answers.filter(isTruncated)).toHaveLength(7);
   });
@@ -131,7 +133,7 @@ describe("a sidecar that limits results", () => {
     using source = await asked.begin("ask", { method: "elicitation/create", params: { message: "m".repeat(3000) } });
     const question = await source.next();
     await asked.answer(question, { action: "accept", content: { text: "c".repeat(50_000) } });
-    const answer = (await source.answer()) as JsonRpcReply;
+    const answer = await source.answer();
     expect(textOf(answer)).toMatch(LINE);
     expect(Buffer.byteLength(JSON.stringify(answer))).toBeLessThan(MAX_BYTES - 3000);
     await asked.end();
@@ -197,7 +199,7 @@ describe("a result limit", () => {
     // Another stream tells how many there were, since every stream gets them.
     const other = await HeldCall.start(client, control, { token: null });
     using stream = await other.stream;
-    for (let comments = 0; comments < 30;) if ((await stream.next())?.comment !== undefined) comments++;
+    for (let comments = 0; comments < 30;) if ((await stream.block())?.comment !== undefined) comments++;
     await say(control, JSON.stringify({ jsonrpc: "2.0", id: wireId, result: { content: [{ type: "text", text: "y".repeat(100_000) }] } }));
     await other.answer();
     const reply = await replied;

@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { errorReply, readError } from "../support/error-reply.ts";
-import { type EventStream, getHeaders, type GetOptions, openStream, postForStream } from "../support/event-stream.ts";
+import type { EventStream } from "../support/event-stream.ts";
 import { answerOf, HeldCall, progressOf, say } from "../support/held-call.ts";
-import { type HttpReply, RawClient, send } from "../support/http-client.ts";
+import { type HttpReply, send } from "../support/http-client.ts";
 import { readSeen } from "../support/in-flight.ts";
+import type { GetOptions, McpClient } from "../support/mcp-client.ts";
 import { countSockets, waitForSockets } from "../support/open-sockets.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
@@ -13,13 +14,19 @@ const RESOURCES_CHANGED = { jsonrpc: "2.0", method: "notifications/resources/lis
 const EVENT_NOT_FOUND = errorReply(400, -32000, "EVENT_NOT_FOUND");
 
 /** A GET that is not answered with a stream. */
-function refusedGet(client: RawClient, options: GetOptions): Promise<HttpReply> {
-  return send(client.url, { method: "GET", headers: getHeaders(client, options) });
+function refusedGet(client: McpClient, options: GetOptions): Promise<HttpReply> {
+  return client.get(options);
+}
+
+/** Reads one message. */
+async function nextEventId(stream: EventStream): Promise<string> {
+  await stream.next();
+  return stream.lastEventId;
 }
 
 describe("a client that comes back", () => {
   let sidecar: Sidecar;
-  let client: RawClient;
+  let client: McpClient;
   beforeAll(async () => {
     sidecar = await Sidecar.start();
     client = await sidecar.client();
@@ -35,14 +42,14 @@ describe("a client that comes back", () => {
   }
 
   it.each(["2025-11-25", "2025-06-18"])("during the call gets what it missed, then the rest, then the answer (%s)", async (version) => {
-    const own = await new RawClient(sidecar.url).open(version);
+    const own = await sidecar.client({ protocolVersion: version });
     const call = await HeldCall.start(own, client);
     await call.progress(1);
     const first = await call.stream;
     expect(await first.messages(1)).toEqual([progressOf(1)]);
     await leave(first);
     await call.progress(2, 3);
-    using second = await openStream(own, { lastEventId: first.lastEventId });
+    using second = await own.openStream({ lastEventId: first.lastEventId });
     expect(await second.messages(2)).toEqual([progressOf(2), progressOf(3)]);
     await call.progress(4);
     await call.answer();
@@ -58,7 +65,7 @@ describe("a client that comes back", () => {
     await leave(first);
     await call.progress(2);
     await call.answer();
-    using second = await openStream(client, { lastEventId: first.lastEventId });
+    using second = await client.openStream({ lastEventId: first.lastEventId });
     expect(await second.rest()).toEqual([progressOf(2), answerOf()]);
   });
 
@@ -66,10 +73,10 @@ describe("a client that comes back", () => {
     const call = await HeldCall.start(client, client);
     await call.progress(1);
     const first = await call.stream;
-    await first.next();
+    await first.block();
     await leave(first);
     await call.answer();
-    using second = await openStream(client, { lastEventId: first.lastEventId });
+    using second = await client.openStream({ lastEventId: first.lastEventId });
     expect(await second.rest()).toEqual([progressOf(1), answerOf()]);
   });
 
@@ -77,14 +84,14 @@ describe("a client that comes back", () => {
     const call = await HeldCall.start(client, client);
     await call.progress(1, 2);
     using first = await call.stream;
-    const ids = [(await first.message())?.eventId, (await first.message())?.eventId];
+    const ids = [await nextEventId(first), await nextEventId(first)];
     await leave(first);
     await call.answer();
     const whole = [progressOf(1), progressOf(2), answerOf()];
     let last = "";
-    for (const [index, lastEventId = ""] of ids.entries()) {
+    for (const [index, lastEventId] of ids.entries()) {
       for (let time = 0; time < 2; time++) {
-        using stream = await openStream(client, { lastEventId });
+        using stream = await client.openStream({ lastEventId });
         expect(await stream.rest()).toEqual(whole.slice(index + 1));
         last = stream.lastEventId;
       }
@@ -98,11 +105,11 @@ describe("a client that comes back", () => {
     await call.progress(1);
     using first = await call.stream;
     await first.messages(1);
-    using second = await openStream(client, { lastEventId: first.lastEventId });
+    using second = await client.openStream({ lastEventId: first.lastEventId });
     expect(await first.rest()).toEqual([]);
     await call.progress(2);
     expect(await second.messages(1)).toEqual([progressOf(2)]);
-    using third = await openStream(client, { lastEventId: second.lastEventId });
+    using third = await client.openStream({ lastEventId: second.lastEventId });
     expect(await second.rest()).toEqual([]);
     await call.answer();
     expect(await third.rest()).toEqual([answerOf()]);
@@ -123,48 +130,48 @@ describe("a client that comes back", () => {
     }
     for (const call of calls) await call.progress(2);
     await say(client, JSON.stringify(TOOLS_CHANGED));
-    const streams = await Promise.all(lastEventIds.map((lastEventId) => openStream(client, { lastEventId })));
+    const streams = await Promise.all(lastEventIds.map((lastEventId) => client.openStream({ lastEventId })));
     for (const call of calls) await call.answer(`answer ${call.id}`);
     for (const [id, stream] of streams.entries()) {
       expect(await stream.rest()).toEqual([progressOf(2, `token ${id}`), answerOf(`answer ${id}`, id)]);
     }
-    using standalone = await openStream(client);
+    using standalone = await client.openStream();
     expect(await standalone.messages(1)).toEqual([TOOLS_CHANGED]);
   });
 
   it("at any point of a long stream, many times over, loses nothing and gets nothing twice", async () => {
     const steps = 900;
     const params = { name: "progress", arguments: { steps }, _meta: { progressToken: "mine" } };
-    let stream = await postForStream(client, { jsonrpc: "2.0", id: 7, method: "tools/call", params });
+    let stream = await client.postForStream({ jsonrpc: "2.0", id: 7, method: "tools/call", params });
     const messages: unknown[] = [];
     for (let turn = 1; messages.length < steps + 1; turn++) {
       messages.push(...(await stream.messages((turn * 37) % 101)));
       stream.close();
-      if (messages.length <= steps) stream = await openStream(client, { lastEventId: stream.lastEventId });
+      if (messages.length <= steps) stream = await client.openStream({ lastEventId: stream.lastEventId });
     }
     expect(messages).toEqual([...Array.from({ length: steps }, (_, index) => progressOf(index + 1)), answerOf()]);
   });
 
   it("to a stream by GET gets what was sent to a connection that was lost, once", async () => {
     const own = await sidecar.client();
-    using lost = await openStream(own);
+    using lost = await own.openStream();
     await say(client, JSON.stringify(RESOURCES_CHANGED));
-    await lost.message();
+    await lost.next();
     // Sent to the connection, but its client will say that it has seen none of it.
     await say(client, JSON.stringify(TOOLS_CHANGED), JSON.stringify(PROMPTS_CHANGED));
-    using resumed = await openStream(own, { lastEventId: lost.lastEventId });
+    using resumed = await own.openStream({ lastEventId: lost.lastEventId });
     expect(await resumed.messages(2)).toEqual([TOOLS_CHANGED, PROMPTS_CHANGED]);
     await leave(resumed);
     await say(client, JSON.stringify(PROMPTS_CHANGED));
-    using again = await openStream(own, { lastEventId: resumed.lastEventId });
+    using again = await own.openStream({ lastEventId: resumed.lastEventId });
     expect(await again.messages(1)).toEqual([PROMPTS_CHANGED]);
-    await own.post("", { method: "DELETE" });
+    await own.end();
     expect(await again.rest()).toEqual([]);
   });
 
   it("with an empty id, as before its first event, gets a new stream", async () => {
     const own = await sidecar.client();
-    using stream = await openStream(own, { lastEventId: "" });
+    using stream = await own.openStream({ lastEventId: "" });
     await say(own, JSON.stringify(TOOLS_CHANGED));
     expect(await stream.messages(1)).toEqual([TOOLS_CHANGED]);
   });
@@ -195,7 +202,7 @@ describe("a client that comes back", () => {
     const call = await HeldCall.start(own, client);
     await call.progress(1);
     using stream = await call.stream;
-    const id = (await stream.message())?.eventId ?? "";
+    const id = await nextEventId(stream);
     expect(id).toBe("r1-1");
     for (const lastEventId of ["r1-2", "s1-1", "r1-100"]) {
       expect(readError(await refusedGet(own, { lastEventId }))).toStrictEqual(EVENT_NOT_FOUND);
@@ -210,34 +217,34 @@ describe("a client that comes back", () => {
     const call = await HeldCall.start(owner, client, { token: "secret" });
     await call.progress(1);
     using stream = await call.stream;
-    const lastEventId = (await stream.message())?.eventId ?? "";
+    const lastEventId = await nextEventId(stream);
     expect(readError(await refusedGet(stranger, { lastEventId }))).toStrictEqual(EVENT_NOT_FOUND);
     // With a stream of the same name, it gets its own.
     const own = await HeldCall.start(stranger, client, { id: "own" });
     await own.progress(1);
     using ownStream = await own.stream;
-    const ownId = (await ownStream.message())?.eventId ?? "";
+    const ownId = await nextEventId(ownStream);
     await call.answer();
     await own.answer("own");
-    using resumed = await openStream(stranger, { lastEventId: ownId });
+    using resumed = await stranger.openStream({ lastEventId: ownId });
     expect(await resumed.rest()).toEqual([answerOf("own", "own")]);
   });
 
   it("has to be allowed to read streams, and to know the token", async () => {
     await using guarded = await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: "right-token" } });
-    const own = await guarded.client({ Authorization: "Bearer right-token" });
+    const own = await guarded.client({ token: "right-token" });
     const call = await HeldCall.start(own, own);
     await call.progress(1);
     using first = await call.stream;
     await first.messages(1);
     const { lastEventId } = first;
     first.close();
-    const { Authorization: _token, ...headers } = getHeaders(own, { lastEventId });
+    const { Authorization: _token, ...headers } = own.getHeaders({ lastEventId });
     expect((await send(own.url, { method: "GET", headers })).status).toBe(401);
     expect((await refusedGet(own, { lastEventId, headers: { Authorization: "Bearer wrong-token" } })).status).toBe(401);
     expect((await refusedGet(own, { lastEventId, headers: { Accept: "application/json" } })).status).toBe(406);
     await call.answer();
-    using resumed = await openStream(own, { lastEventId });
+    using resumed = await own.openStream({ lastEventId });
     expect(await resumed.rest()).toEqual([answerOf()]);
   });
 });

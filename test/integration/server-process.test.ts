@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { symlink } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
-import { RawClient } from "../support/http-client.ts";
+import { McpClient } from "../support/mcp-client.ts";
 import { FIXTURE, MAIN, Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
@@ -36,7 +36,7 @@ interface Where {
   readonly argv: readonly string[];
 }
 
-async function where(client: RawClient): Promise<Where> {
+async function where(client: McpClient): Promise<Where> {
   return JSON.parse(await client.toolText("where")) as Where;
 }
 
@@ -75,7 +75,7 @@ describe("server process", () => {
     await using sidecar = new Sidecar(spawn(process.execPath, [MAIN], { env, stdio: ["ignore", "pipe", "pipe"] }));
     const { address, path } = await sidecar.waitForLog("listening");
     expect(path).toBe("/tools");
-    const client = await new RawClient(`http://${String(address)}/tools`, { Authorization: "Bearer pod-token" }).open();
+    const client = await new McpClient(`http://${String(address)}/tools`, { token: "pod-token" }).open();
     expect((await where(client)).argv).toEqual(["one", "two words"]);
   });
 

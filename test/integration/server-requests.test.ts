@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { crash } from "../support/crash.ts";
-import { EventSource } from "../support/event-source.ts";
-import type { RawClient } from "../support/http-client.ts";
 import { waitForHanging } from "../support/in-flight.ts";
+import type { McpClient } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 function refusal(method: string): object {
@@ -13,7 +12,7 @@ function refusal(method: string): object {
 }
 
 /** What the server is answered when it sends this request; it gives the answer back. */
-async function ask(client: RawClient, method: string, id: string | number): Promise<unknown> {
+async function ask(client: McpClient, method: string, id: string | number): Promise<unknown> {
   return JSON.parse(await client.toolText("ask", { method, id }));
 }
 
@@ -127,7 +126,7 @@ describe("what the server says otherwise", () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
     const params = { name: "progress", arguments: { steps: 1000 }, _meta: { progressToken: "mine" } };
-    const wanted = EventSource.post(client, { jsonrpc: "2.0", id: "my id", method: "tools/call", params });
+    const wanted = client.postForStream({ jsonrpc: "2.0", id: "my id", method: "tools/call", params });
     const unwanted = client.toolText("progress", { steps: 1000 });
     const notification = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"hello"}}`;
     const other = client.toolText("noise", { line: notification, count: 1000 });

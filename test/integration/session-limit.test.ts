@@ -1,7 +1,9 @@
 import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { errorReply, readError } from "../support/error-reply.ts";
-import { type HttpReply, type JsonRpcReply, RawClient } from "../support/http-client.ts";
+import type { HttpReply } from "../support/http-client.ts";
+import type { JsonRpcMessage } from "../support/json-rpc.ts";
+import type { McpClient } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
@@ -14,14 +16,14 @@ function waitForFile(id: string | number, path: string): object {
 }
 
 /** One more than the session may have: the one that is refused shows that all others have come. */
-async function exceed(client: RawClient, path: string): Promise<{ refused: HttpReply; others: Promise<HttpReply[]> }> {
+async function exceed(client: McpClient, path: string): Promise<{ refused: HttpReply; others: Promise<HttpReply[]> }> {
   const replies = ["a", 1, "c", 2.5].map((id) => client.post(waitForFile(id, path)));
   const refused = await Promise.race(replies);
   return { refused, others: Promise.all(replies).then((all) => all.filter((reply) => reply !== refused)) };
 }
 
-function parse({ body }: HttpReply): JsonRpcReply {
-  return JSON.parse(body) as JsonRpcReply;
+function parse({ body }: HttpReply): JsonRpcMessage {
+  return JSON.parse(body) as JsonRpcMessage;
 }
 
 describe("a session with MAX_SESSION_REQUESTS requests", () => {
@@ -60,10 +62,10 @@ describe("a session with MAX_SESSION_REQUESTS requests", () => {
 
   it("has its batches counted by their requests: those beyond are refused, the rest is answered", async () => {
     await using sidecar = await Sidecar.start({ flags: FLAGS });
-    const client = await new RawClient(sidecar.url).open("2025-03-26");
+    const client = await sidecar.client({ protocolVersion: "2025-03-26" });
     const batch = [1, 2, 3, 4, 5].map((id) => ({ jsonrpc: "2.0", id, method: "x-vendor/batched" }));
     const reply = await client.post([...batch, { jsonrpc: "2.0", method: "notifications/x-vendor" }]);
-    const responses = JSON.parse(reply.body) as JsonRpcReply[];
+    const responses = JSON.parse(reply.body) as JsonRpcMessage[];
     const codes = new Map(responses.map(({ id, error }) => [id, error?.data?.["code"]]));
     expect([reply.status, codes]).toEqual([
       200,

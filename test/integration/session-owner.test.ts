@@ -2,8 +2,9 @@ import { writeFile } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { EventStream } from "../support/event-stream.ts";
 import { HeldCall } from "../support/held-call.ts";
-import { type HttpCall, type HttpReply, JSON_HEADERS, type RawClient, send } from "../support/http-client.ts";
+import { type HttpCall, type HttpReply, send } from "../support/http-client.ts";
 import { LegacySseClient } from "../support/legacy-sse-client.ts";
+import { JSON_HEADERS, type McpClient } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
@@ -33,12 +34,12 @@ async function withBoth(url: string, { headers, ...call }: HttpCall): Promise<{ 
 describe("a session that another token has opened", () => {
   let directory: TempDir;
   let sidecar: Sidecar;
-  let client: RawClient;
+  let client: McpClient;
   beforeAll(async () => {
     directory = await TempDir.create();
     await writeFile(directory.file("tokens"), "token-of-the-owner\ntoken-of-somebody-else\n");
     sidecar = await Sidecar.start({ flags: ["--auth-token-file", directory.file("tokens"), "--legacy-sse", "on"] });
-    client = await sidecar.client(OWNER);
+    client = await sidecar.client({ headers: OWNER });
   });
   afterAll(async () => {
     await sidecar[Symbol.asyncDispose]();
@@ -46,7 +47,7 @@ describe("a session that another token has opened", () => {
   });
 
   it("is there for its own token, and others may open theirs", async () => {
-    const other = await sidecar.client(OTHER);
+    const other = await sidecar.client({ headers: OTHER });
     expect(await client.toolText("echo", { text: "mine" })).toBe("mine");
     expect(await other.toolText("echo", { text: "theirs" })).toBe("theirs");
   });
@@ -83,11 +84,11 @@ describe("a session that another token has opened", () => {
   });
 
   it("gives nothing of a broken stream to who comes with its event ids", async () => {
-    const control = await sidecar.client(OWNER);
+    const control = await sidecar.client({ headers: OWNER });
     const call = await HeldCall.start(client, control);
     await call.progress(1);
     const stream = await call.stream;
-    await stream.message();
+    await stream.next();
     const lastEventId = stream.lastEventId;
     stream[Symbol.dispose]();
     const resume = { Accept: "text/event-stream", "Mcp-Session-Id": client.sessionId, "Last-Event-ID": lastEventId };
@@ -95,17 +96,17 @@ describe("a session that another token has opened", () => {
     expect(other).toStrictEqual(wrong);
     await call.answer("for the owner only");
     using resumed = await EventStream.open(sidecar.url, { headers: { ...resume, ...OWNER } });
-    expect((await resumed.message())?.text).toContain("for the owner only");
+    expect(await resumed.nextText()).toContain("for the owner only");
   });
 
   it("is not kept alive by others: what they do is no use of it", async () => {
     await using small = await Sidecar.start({
       flags: ["--auth-token-file", directory.file("tokens"), "--max-sessions", "2"],
     });
-    const [first, second] = [await small.client(OWNER), await small.client(OWNER)];
+    const [first, second] = [await small.client({ headers: OWNER }), await small.client({ headers: OWNER })];
     const headers = { ...JSON_HEADERS, "Mcp-Session-Id": first.sessionId };
     for (const body of [REQUEST, INITIALIZE]) await withBoth(small.url, { body, headers });
-    await small.client(OTHER);
+    await small.client({ headers: OTHER });
     expect([(await first.request("ping")).status, (await second.request("ping")).status]).toEqual([404, 200]);
   });
 

@@ -1,9 +1,10 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { errorReply, readError } from "../support/error-reply.ts";
-import { type HttpReply, RawClient } from "../support/http-client.ts";
+import type { HttpReply } from "../support/http-client.ts";
 import { LegacySseClient } from "../support/legacy-sse-client.ts";
 import { stopAndReadLog } from "../support/log-end.ts";
+import { McpClient } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";
 
@@ -11,7 +12,7 @@ const SAMPLING = { sampling: {} };
 
 function initialize(sidecar: Sidecar, capabilities: object = {}): Promise<HttpReply> {
   const params = { protocolVersion: "2025-11-25", capabilities, clientInfo: { name: "raw", version: "1" } };
-  return new RawClient(sidecar.url).post({ jsonrpc: "2.0", id: "mine", method: "initialize", params });
+  return new McpClient(sidecar.url).post({ jsonrpc: "2.0", id: "mine", method: "initialize", params });
 }
 
 describe("SESSIONS_PER_MINUTE", () => {

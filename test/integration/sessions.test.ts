@@ -1,7 +1,8 @@
 import { writeFile } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { errorReply, readError } from "../support/error-reply.ts";
-import { type HttpReply, RawClient, send } from "../support/http-client.ts";
+import { type HttpReply, send } from "../support/http-client.ts";
+import { McpClient } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
@@ -16,8 +17,8 @@ describe("sessions", () => {
   });
   afterAll(() => sidecar[Symbol.asyncDispose]());
 
-  function clientWith(sessionId: string): RawClient {
-    const client = new RawClient(sidecar.url);
+  function clientWith(sessionId: string): McpClient {
+    const client = new McpClient(sidecar.url);
     client.sessionId = sessionId;
     return client;
   }
@@ -26,7 +27,7 @@ describe("sessions", () => {
     return errorReply(status, code, dataCode, id === undefined ? {} : { id });
   }
 
-  function end(client: RawClient): Promise<HttpReply> {
+  function end(client: McpClient): Promise<HttpReply> {
     return send(client.url, { method: "DELETE", headers: client.sessionId === "" ? {} : { "Mcp-Session-Id": client.sessionId } });
   }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { crash } from "../support/crash.ts";
-import type { EventSource } from "../support/event-source.ts";
+import type { EventStream } from "../support/event-stream.ts";
 import { waitForHanging } from "../support/in-flight.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { waitForGeneration } from "../support/readiness.ts";
@@ -24,7 +24,7 @@ async function logDuringCall(client: LaneClient, ...lines: string[]): Promise<un
 }
 
 /** What the log messages say that came on a stream up to the end of the session. */
-async function endAndRead(client: LaneClient, stream: EventSource): Promise<unknown[]> {
+async function endAndRead(client: LaneClient, stream: EventStream): Promise<unknown[]> {
   await client.end();
   return (await stream.rest()).map(({ params }) => params?.["data"]);
 }
@@ -81,7 +81,7 @@ describe("the log level of a shared server", () => {
   it.each(["loud", "DEBUG", 3, null])("%j is none: the server says so, and nothing changes", async (level) => {
     await using sidecar = await Sidecar.start();
     const client = await LaneClient.connectShared(sidecar);
-    using stream = await client.stream();
+    using stream = await client.openStream();
     const reply = await client.request("logging/setLevel", { level });
     expect(reply.result).toEqual({ method: "logging/setLevel", params: { level } });
     expect(await logDuringCall(client, ...LEVELS.map((each) => log(each)))).toEqual([]);
@@ -92,7 +92,7 @@ describe("the log level of a shared server", () => {
   it("that the server refuses is refused to the client, who keeps the one it had", async () => {
     await using sidecar = await Sidecar.start();
     const client = await LaneClient.connectShared(sidecar);
-    using stream = await client.stream();
+    using stream = await client.openStream();
     await setLevel(client, "error");
     await client.toolText("refuse", { method: "logging/setLevel" });
     expect((await client.request("logging/setLevel", { level: "debug" })).error).toEqual({ code: -32602, message: "refused" });
@@ -116,7 +116,7 @@ describe("a log message of a shared server", () => {
     await using sidecar = await Sidecar.start();
     for (const level of [...LEVELS, undefined]) {
       const client = await LaneClient.connectShared(sidecar);
-      using stream = await client.stream();
+      using stream = await client.openStream();
       if (level !== undefined) await setLevel(client, level);
       const wanted = level === undefined ? [] : LEVELS.slice(LEVELS.indexOf(level));
       expect(await logDuringCall(client, ...["loud", ...LEVELS].map((each) => log(each)))).toEqual(wanted);
@@ -128,7 +128,7 @@ describe("a log message of a shared server", () => {
     await using sidecar = await Sidecar.start({ flags: ["--log-level", "debug"] });
     const client = await LaneClient.connectShared(sidecar);
     await setLevel(client, "debug");
-    using stream = await client.stream();
+    using stream = await client.openStream();
     await client.write(log("emergency", "whose?"));
     await sidecar.waitForLog("server notification dropped", ({ method }) => method === "notifications/message");
     expect(await endAndRead(client, stream)).toEqual([]);
@@ -138,8 +138,8 @@ describe("a log message of a shared server", () => {
     await using sidecar = await Sidecar.start();
     const [client, other] = [await LaneClient.connectShared(sidecar), await LaneClient.connectShared(sidecar)];
     for (const each of [client, other]) await setLevel(each, "debug");
-    using stream = await client.stream();
-    using otherStream = await other.stream();
+    using stream = await client.openStream();
+    using otherStream = await other.openStream();
     using call = await client.begin("raw_line", { line: `${log("info", "mine")}\n{"jsonrpc":"2.0","id":$ID,"result":{}}` });
     expect(await call.rest()).toEqual([JSON.parse(log("info", "mine")), { jsonrpc: "2.0", id: 2, result: {} }]);
     expect([await endAndRead(client, stream), await endAndRead(other, otherStream)]).toEqual([[], []]);
@@ -149,8 +149,8 @@ describe("a log message of a shared server", () => {
     await using sidecar = await Sidecar.start();
     const [client, other] = [await LaneClient.connectShared(sidecar), await LaneClient.connectShared(sidecar)];
     for (const each of [client, other]) await setLevel(each, "debug");
-    using stream = await client.stream();
-    using otherStream = await other.stream();
+    using stream = await client.openStream();
+    using otherStream = await other.openStream();
     const hanging = [client.begin("hang", {}, 2), client.begin("hang", {}, 3)];
     await waitForHanging(client, 2);
     await client.write(log("info", "mine"));
@@ -163,8 +163,8 @@ describe("a log message of a shared server", () => {
     await using sidecar = await Sidecar.start({ flags: ["--log-level", "debug"] });
     const [client, other] = [await LaneClient.connectShared(sidecar), await LaneClient.connectShared(sidecar)];
     for (const each of [client, other]) await setLevel(each, "debug");
-    using stream = await client.stream();
-    using otherStream = await other.stream();
+    using stream = await client.openStream();
+    using otherStream = await other.openStream();
     const hanging = [client.callTool("hang"), other.callTool("hang")];
     await waitForHanging(client, 2);
     await client.write(log("emergency", "whose?"));
@@ -178,8 +178,8 @@ describe("a log message of a shared server", () => {
     await using sidecar = await Sidecar.start();
     const [silent, other] = [await LaneClient.connectShared(sidecar), await LaneClient.connectShared(sidecar)];
     await setLevel(other, "debug");
-    using stream = await silent.stream();
-    using otherStream = await other.stream();
+    using stream = await silent.openStream();
+    using otherStream = await other.openStream();
     using call = await silent.begin("raw_line", { line: `${log("emergency", "whose?")}\n{"jsonrpc":"2.0","id":$ID,"result":{}}` });
     expect(call.isStream).toBe(false);
     expect([await endAndRead(silent, stream), await endAndRead(other, otherStream)]).toEqual([[], []]);
@@ -189,8 +189,8 @@ describe("a log message of a shared server", () => {
     await using sidecar = await Sidecar.start();
     const [shared, own] = [await LaneClient.connectShared(sidecar), await LaneClient.connect(sidecar)];
     for (const each of [shared, own]) await setLevel(each, "debug");
-    using sharedStream = await shared.stream();
-    using ownStream = await own.stream();
+    using sharedStream = await shared.openStream();
+    using ownStream = await own.openStream();
     await own.write(log("info", "private"));
     expect(await logDuringCall(shared, log("info", "shared"))).toEqual(["shared"]);
     expect(await ownStream.nextText()).toBe(log("info", "private"));

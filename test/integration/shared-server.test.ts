@@ -1,13 +1,14 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { crash } from "../support/crash.ts";
-import { type HttpReply, RawClient } from "../support/http-client.ts";
+import type { HttpReply } from "../support/http-client.ts";
 import { waitForHanging } from "../support/in-flight.ts";
-import { initializeRequest, LaneClient } from "../support/lane-client.ts";
+import { LaneClient } from "../support/lane-client.ts";
+import { initializeRequest, McpClient } from "../support/mcp-client.ts";
 import { waitForGeneration } from "../support/readiness.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 function initialize(sidecar: Sidecar): Promise<HttpReply> {
-  return new RawClient(sidecar.url).post(initializeRequest({}));
+  return new McpClient(sidecar.url).post(initializeRequest());
 }
 
 describe("a shared server", () => {
@@ -22,10 +23,10 @@ describe("a shared server", () => {
     const clients = await Promise.all(Array.from({ length: 4 }, () => LaneClient.connectShared(sidecar)));
     const [listening, twice, busy, absent] = clients;
     if (listening === undefined || twice === undefined || busy === undefined || absent === undefined) throw new Error("four clients");
-    using stream = await listening.stream();
-    using older = await twice.stream();
-    using newer = await twice.stream();
-    using busyStream = await busy.stream();
+    using stream = await listening.openStream();
+    using older = await twice.openStream();
+    using newer = await twice.openStream();
+    using busyStream = await busy.openStream();
     const hanging = busy.begin("hang");
     await waitForHanging(busy, 1);
     await listening.write(line);
@@ -35,7 +36,7 @@ describe("a shared server", () => {
     await busy.toolText("release");
     expect((await hanging).isStream).toBe(false);
     // For the one that was not there, it has waited once.
-    using late = await absent.stream();
+    using late = await absent.openStream();
     expect(await late.nextText()).toBe(line);
     await Promise.all(clients.map((client) => client.end()));
     for (const each of [stream, older, newer, busyStream, late]) expect(await each.rest()).toEqual([]);
@@ -49,7 +50,7 @@ describe("a shared server", () => {
   ])("tells nobody of %s, which may concern any of them", async (method, params) => {
     await using own = await Sidecar.start({ flags: ["--log-level", "debug"] });
     const client = await LaneClient.connectShared(own);
-    using stream = await client.stream();
+    using stream = await client.openStream();
     await client.write({ jsonrpc: "2.0", method, params });
     await own.waitForLog("server notification dropped", (line) => line["method"] === method);
     await client.end();
@@ -73,7 +74,7 @@ describe("a shared server", () => {
 
   it("delivers progress by its token alone, although all clients use the same ones", async () => {
     const clients = await Promise.all(Array.from({ length: 10 }, () => LaneClient.connectShared(sidecar)));
-    const streams = await Promise.all(clients.map((client) => client.stream()));
+    const streams = await Promise.all(clients.map((client) => client.openStream()));
     const calls = clients.flatMap((client, index) =>
       [0, "0"].map(async (token) => {
         using call = await client.begin("progress", { steps: 20 + index }, 0, { progressToken: token });
@@ -93,7 +94,7 @@ describe("a shared server", () => {
   it("delivers no progress to a call of the next generation, or to one that has ended", async () => {
     await using own = await Sidecar.start({ flags: ["--restart-backoff-ms", "1", "--restart-max-ms", "20", "--log-level", "debug"] });
     const client = await LaneClient.connectShared(own);
-    using stream = await client.stream();
+    using stream = await client.openStream();
     const lost = client.begin("hang", {}, 2, { progressToken: "t" });
     const [lostId] = await waitForHanging(client, 1);
     await crash(own);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { crash } from "../support/crash.ts";
-import type { EventSource } from "../support/event-source.ts";
+import type { EventStream } from "../support/event-stream.ts";
 import { Gate } from "../support/gate.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { waitForGeneration } from "../support/readiness.ts";
@@ -26,7 +26,7 @@ function connect(sidecar: Sidecar, count: number): Promise<LaneClient[]> {
 }
 
 /** The resources that a stream was told of, up to the end of the session. */
-async function endAndRead(client: LaneClient, stream: EventSource): Promise<unknown[]> {
+async function endAndRead(client: LaneClient, stream: EventStream): Promise<unknown[]> {
   await client.end();
   return (await stream.rest()).map(({ params }) => params?.["uri"]);
 }
@@ -54,13 +54,13 @@ describe("a subscription to a resource of a shared server", () => {
   it("is delivered to its subscribers only, once each, also for what is below the resource", async () => {
     await using sidecar = await Sidecar.start();
     const clients = await connect(sidecar, 4);
-    const streams = await Promise.all(clients.map((client) => client.stream()));
+    const streams = await Promise.all(clients.map((client) => client.openStream()));
     const subscribed = [["x://a", "x://a/b"], ["x://a/"], ["x://a/b/c"], []];
     for (const [index, client] of clients.entries()) for (const uri of subscribed[index] ?? []) await request(client, SUBSCRIBE, uri);
     const uris = ["x://a", "x://a/b", "x://a/b/c", "x://ab", "x://b", "x://a/b/c"];
     await clients[0]?.write(uris.map(updated).join("\n"));
     await clients[0]?.toolText("echo", { text: "all are read" });
-    const told = await Promise.all(clients.map(async (client, index) => endAndRead(client, streams[index] as EventSource)));
+    const told = await Promise.all(clients.map(async (client, index) => endAndRead(client, streams[index] as EventStream)));
     expect(told).toEqual([
       ["x://a", "x://a/b", "x://a/b/c", "x://a/b/c"],
       ["x://a/b", "x://a/b/c", "x://a/b/c"],
@@ -76,7 +76,7 @@ describe("a subscription to a resource of a shared server", () => {
     const line = String.raw`{ "params":{"uri":"x:\/\/1","title":"caf\u00e9","x":1.0},"method":"notifications/resources/updated","jsonrpc":"2.0"}`;
     for (let count = 0; count < 3; count++) await client.write(line);
     await client.toolText("echo", { text: "all are read" });
-    using stream = await client.stream();
+    using stream = await client.openStream();
     expect(await stream.nextText()).toBe(line);
     expect(await endAndRead(client, stream)).toEqual([]);
   });
@@ -89,7 +89,7 @@ describe("a subscription to a resource of a shared server", () => {
     await request(staying, SUBSCRIBE, "x://ours");
     await ending.end();
     expect(await staying.received(UNSUBSCRIBE)).toEqual([{ uri: "x://mine" }]);
-    using stream = await staying.stream();
+    using stream = await staying.openStream();
     await staying.write(`${updated("x://mine")}\n${updated("x://ours")}`);
     expect(await stream.nextText()).toBe(updated("x://ours"));
     expect(await endAndRead(staying, stream)).toEqual([]);
@@ -105,7 +105,7 @@ describe("a subscription to a resource of a shared server", () => {
     await waitForGeneration(sidecar, 2);
     expect(await first.received(SUBSCRIBE)).toEqual(uris.map((uri) => ({ uri })));
     expect(await request(late, SUBSCRIBE, "x://7")).toBe("answered");
-    using stream = await first.stream();
+    using stream = await first.openStream();
     await first.write(updated("x://3"));
     expect(await stream.nextText()).toBe(updated("x://3"));
   });
@@ -130,7 +130,7 @@ describe("a subscription to a resource of a shared server", () => {
   it("that the server refuses is refused to the client, delivers nothing, and may be asked for again", async () => {
     await using sidecar = await Sidecar.start();
     const client = await LaneClient.connectShared(sidecar);
-    using stream = await client.stream();
+    using stream = await client.openStream();
     await client.toolText("refuse", { method: SUBSCRIBE });
     for (let times = 0; times < 2; times++) {
       expect((await client.request(SUBSCRIBE, { uri: "x://1" })).error).toEqual({ code: -32602, message: "refused" });

@@ -1,8 +1,8 @@
 import { spawn } from "node:child_process";
 import { describe, expect, it } from "vitest";
 import { Gate } from "../support/gate.ts";
+import type { JsonRpcMessage } from "../support/json-rpc.ts";
 import { stopAndReadLog } from "../support/log-end.ts";
-import type { JsonRpcReply } from "../support/http-client.ts";
 import { getBytes } from "../support/mcp-request-bytes.ts";
 import { groupEnd } from "../support/process-end.ts";
 import { RawConnection } from "../support/raw-connection.ts";
@@ -102,7 +102,7 @@ describe("shutdown", () => {
       await groupEnd(childPid);
       // The connection is lost with the sidecar; or else the end of the server was seen before that, and told.
       const outcome = await call;
-      expect([undefined, "UPSTREAM_EXITED"]).toContain((outcome as Partial<JsonRpcReply>).error?.data?.["code"]);
+      expect([undefined, "UPSTREAM_EXITED"]).toContain((outcome as Partial<JsonRpcMessage>).error?.data?.["code"]);
     });
 
     it("ends at once while the server is given time to end by itself", async () => {

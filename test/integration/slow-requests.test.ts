@@ -1,9 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { errorReply, readError } from "../support/error-reply.ts";
-import { openStream } from "../support/event-stream.ts";
 import { answerOf, HeldCall, progressOf, say } from "../support/held-call.ts";
-import type { RawClient } from "../support/http-client.ts";
 import { readSeen, waitForHanging } from "../support/in-flight.ts";
+import type { McpClient } from "../support/mcp-client.ts";
 import { getBytes, postBytes } from "../support/mcp-request-bytes.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { Sidecar } from "../support/sidecar.ts";
@@ -17,7 +16,7 @@ const LATE_MS = 3000;
 const TOO_LATE = errorReply(408, -32000, "BODY_INCOMPLETE", { data: { sent: false } });
 const NEVER = "x-test/never-arrived";
 
-function bytesOf(client: RawClient, message: object): string {
+function bytesOf(client: McpClient, message: object): string {
   return postBytes(message, client.sessionId);
 }
 
@@ -28,7 +27,7 @@ function cutShort(bytes: string): string {
 
 describe("a request that does not arrive in time", () => {
   let sidecar: Sidecar;
-  let client: RawClient;
+  let client: McpClient;
   beforeAll(async () => {
     sidecar = await Sidecar.start({ flags: FLAGS });
     client = await sidecar.client();
@@ -109,7 +108,7 @@ describe("a request that does not arrive in time", () => {
   });
 
   it("is the only one whose time counts: event streams go on", async () => {
-    using stream = await openStream(client);
+    using stream = await client.openStream();
     const call = await HeldCall.start(client, client);
     await call.progress(1);
     using answer = await call.stream;

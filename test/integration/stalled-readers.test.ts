@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { getHeaders, openStream } from "../support/event-stream.ts";
 import { say } from "../support/held-call.ts";
-import type { RawClient } from "../support/http-client.ts";
-import { postBytes } from "../support/mcp-request-bytes.ts";
+import type { McpClient } from "../support/mcp-client.ts";
+import { getBytes, postBytes } from "../support/mcp-request-bytes.ts";
 import { countSockets, openUnread, waitForSockets } from "../support/open-sockets.ts";
 import { type LogLine, Sidecar } from "../support/sidecar.ts";
 import { readSlowly } from "../support/slow-reader.ts";
@@ -17,14 +16,9 @@ const SMALLER_LENGTH = 10 * 1024 * 1024;
 const MESSAGES = 12;
 const SLOW = { stepBytes: 2 * 1024 * 1024, pauseMs: 150 };
 
-function bigCall(client: RawClient, length = ANSWER_LENGTH): string {
+function bigCall(client: McpClient, length = ANSWER_LENGTH): string {
   const params = { name: "big", arguments: { length } };
   return postBytes({ jsonrpc: "2.0", id: 7, method: "tools/call", params }, client.sessionId);
-}
-
-function getBytes(client: RawClient, ...fields: readonly string[]): string {
-  const headers = Object.entries(getHeaders(client)).map(([name, value]) => `${name}: ${value}`);
-  return ["GET /mcp HTTP/1.1", "Host: localhost", ...headers, ...fields, "", ""].join("\r\n");
 }
 
 function listChanged(index: number): string {
@@ -41,9 +35,9 @@ function cuts(sidecar: Sidecar): LogLine[] {
 }
 
 /** Opens a stream of this client that is not read. */
-async function openDeaf(sidecar: Sidecar, deaf: RawClient): ReturnType<typeof openUnread> {
+async function openDeaf(sidecar: Sidecar, deaf: McpClient): ReturnType<typeof openUnread> {
   const { openStreams } = await readStatus(sidecar);
-  const unread = await openUnread(sidecar.origin, getBytes(deaf));
+  const unread = await openUnread(sidecar.origin, getBytes("/mcp", deaf.getHeaders()));
   while ((await readStatus(sidecar)).openStreams === openStreams);
   return unread;
 }
@@ -69,7 +63,7 @@ describe("a client that reads nothing of what waits for it", () => {
   it("has its event stream cut; those that have read all, and have nothing to read, go on, and what it missed is replayed", async () => {
     await using sidecar = await Sidecar.start({ flags: FLAGS });
     const [deaf, listening, control] = [await sidecar.client(), await sidecar.client(), await sidecar.client()];
-    using stream = await openStream(listening);
+    using stream = await listening.openStream();
     using unread = await openDeaf(sidecar, deaf);
     const indexes = Array.from({ length: MESSAGES }, (_, index) => index + 1);
     for (const index of indexes) await say(control, listChanged(index));
@@ -82,7 +76,7 @@ describe("a client that reads nothing of what waits for it", () => {
     await say(control, listChanged(MESSAGES + 1));
     expect((await stream.messages(1)).map(indexOf)).toEqual([MESSAGES + 1]);
     expect((await readStatus(sidecar)).counters.http.readersCutOff).toBe(2);
-    using resumed = await openStream(deaf, { lastEventId: "s1-0" });
+    using resumed = await deaf.openStream({ lastEventId: "s1-0" });
     const replayed: number[] = [];
     while (replayed.at(-1) !== MESSAGES + 1) replayed.push(...(await resumed.messages(1)).map(indexOf));
     expect(replayed.length).toBeGreaterThan(1);
@@ -116,10 +110,13 @@ describe("a client that reads slowly", () => {
     await using sidecar = await Sidecar.start({ flags: FLAGS });
     const [slow, control] = [await sidecar.client(), await sidecar.client()];
     const startedAtMs = performance.now();
-    const reading = readSlowly(sidecar.origin, getBytes(slow, "Connection: close"), { stepBytes: 1_000_000, pauseMs: 200 });
+    const reading = readSlowly(sidecar.origin, getBytes("/mcp", slow.getHeaders({ headers: { Connection: "close" } })), {
+      stepBytes: 1_000_000,
+      pauseMs: 200,
+    });
     while ((await readStatus(sidecar)).openStreams === 0);
     for (let index = 1; index <= MESSAGES; index++) await say(control, listChanged(index));
-    expect((await slow.post("", { method: "DELETE" })).status).toBe(204);
+    expect((await slow.end()).status).toBe(204);
     const text = (await reading).toString();
     expect(performance.now() - startedAtMs).toBeGreaterThan(3 * TIMEOUT_MS);
     expect(text.split('"index":').length - 1).toBe(MESSAGES);

@@ -2,11 +2,10 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { crash } from "../support/crash.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
-import { openStream } from "../support/event-stream.ts";
 import { Gate } from "../support/gate.ts";
 import { send } from "../support/http-client.ts";
-import { LaneClient } from "../support/lane-client.ts";
 import { waitForHanging, waitForSeen } from "../support/in-flight.ts";
+import { LaneClient } from "../support/lane-client.ts";
 import { PinnedTools } from "../support/pinned-tools.ts";
 import { readReadiness, waitForGeneration } from "../support/readiness.ts";
 import { Sidecar } from "../support/sidecar.ts";
@@ -31,7 +30,7 @@ describe("/status", () => {
     expect(idle).toMatchObject({ sessions: 0, openStreams: 0, lanes: { shared: none, private: { servers: 0, ...none } } });
     const client = await sidecar.client();
     await LaneClient.connect(sidecar);
-    using stream = await openStream(client);
+    using stream = await client.openStream();
     const hanging = [client.callTool("hang"), client.callTool("hang")];
     await waitForHanging(client, 2);
     const busy = await readStatus(sidecar);
@@ -152,7 +151,7 @@ describe("/status", () => {
       fixtureArgs: ["--password", secret],
       env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN, FIXTURE_API_KEY: "k-0123456789" },
     });
-    const client = await sidecar.client({ Authorization: `Bearer ${TOKEN}` });
+    const client = await sidecar.client({ token: TOKEN });
     await client.toolText("stderr", { text: "login with k-0123456789 failed" });
     await client.callTool("exit", { code: 1 });
     await waitForGeneration(sidecar, 2);

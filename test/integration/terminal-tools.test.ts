@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { LISTING_SERVER } from "../support/discover.ts";
-import { RawClient } from "../support/http-client.ts";
 import { listedTool, ListedTools, WITNESSES } from "../support/listed-tools.ts";
+import { McpClient } from "../support/mcp-client.ts";
 import { offer } from "../support/offers.ts";
 import { FIXTURE, Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
@@ -23,7 +23,7 @@ async function toolsLine(terminal: TerminalRun): Promise<string> {
 }
 
 /** How often the server was asked for its tools. */
-async function countListings(client: RawClient): Promise<number> {
+async function countListings(client: McpClient): Promise<number> {
   const seen = JSON.parse(await client.toolText("seen")) as string[];
   return seen.filter((method) => method === "tools/list").length;
 }
@@ -33,7 +33,7 @@ describe("the tools in the banner", () => {
     await using listed = await ListedTools.create([listedTool("one"), listedTool("two")], [listedTool("three")]);
     await using terminal = run(listed);
     expect(await toolsLine(terminal)).toBe("3: one, two, three");
-    expect(await countListings(await new RawClient(await terminal.url()).open())).toBe(2);
+    expect(await countListings(await new McpClient(await terminal.url()).open())).toBe(2);
     expect(await terminal.interrupt()).toBe(0);
   });
 
@@ -73,7 +73,7 @@ describe("the tools in the banner", () => {
   it("are none where the server says that it has none, and it is not asked", async () => {
     await using terminal = new TerminalRun(SERVER, { NO_COLOR: "1", FIXTURE_INITIALIZE_RESULT: offer({}) });
     expect(await toolsLine(terminal)).toBe("none");
-    expect(await countListings(await new RawClient(await terminal.url()).open())).toBe(0);
+    expect(await countListings(await new McpClient(await terminal.url()).open())).toBe(0);
     expect(await terminal.interrupt()).toBe(0);
   });
 
@@ -92,7 +92,7 @@ describe("the tools in the banner", () => {
     await using terminal = run(listed, ["--log-level", "debug", "--max-in-flight", "1", "--hold-timeout-ms", "1"]);
     const [, address = ""] = await terminal.waitFor(/"address":"(.+?)"/);
     await terminal.waitFor(/mcp server ready/);
-    const client = await new RawClient(`http://${address}/mcp`).open();
+    const client = await new McpClient(`http://${address}/mcp`).open();
     expect(await countListings(client)).toBe(1);
     expect(await toolsLine(terminal)).toBe(NOT_KNOWN);
     // It is told that nobody waits any more.

@@ -2,9 +2,9 @@ import { readFile } from "node:fs/promises";
 import { stripVTControlCharacters } from "node:util";
 import { describe, expect, it } from "vitest";
 import { Gate } from "../support/gate.ts";
-import { RawClient } from "../support/http-client.ts";
 import { waitForHanging } from "../support/in-flight.ts";
 import { inspect } from "../support/inspector.ts";
+import { McpClient } from "../support/mcp-client.ts";
 import { processEnd } from "../support/process-end.ts";
 import { EXAMPLE, FIXTURE, Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
@@ -203,7 +203,7 @@ describe("the start, on a terminal", () => {
   it("a second Ctrl-C ends it at once, on a line of its own", async () => {
     const flags = ["--log-level", "silent", "--drain-timeout-ms", "600000"];
     await using terminal = new TerminalRun([...flags, "--", process.execPath, FIXTURE, "stubborn"], { NO_COLOR: "1" });
-    const client = await new RawClient(await terminal.url()).open();
+    const client = await new McpClient(await terminal.url()).open();
     const hanging = client.callTool("hang").catch((error: unknown) => error);
     await waitForHanging(client, 1);
     terminal.type(CTRL_C);

@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { errorData, readError } from "../support/error-reply.ts";
-import { EventSource } from "../support/event-source.ts";
-import type { RawClient } from "../support/http-client.ts";
+import type { EventStream } from "../support/event-stream.ts";
 import { readSeen, waitForHanging, waitForSeen } from "../support/in-flight.ts";
-import { getBytes, postBytes } from "../support/mcp-request-bytes.ts";
 import { LaneClient } from "../support/lane-client.ts";
+import type { McpClient } from "../support/mcp-client.ts";
+import { getBytes, postBytes } from "../support/mcp-request-bytes.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
@@ -147,9 +147,9 @@ describe("a request's timeout", () => {
 });
 
 /** A call that shows progress every 20 ms, `steps` times, before it answers. */
-function slowCall(client: RawClient, steps: number, meta: object = { progressToken: "mine" }): Promise<EventSource> {
+function slowCall(client: McpClient, steps: number, meta: object = { progressToken: "mine" }): Promise<EventStream> {
   const params = { name: "slow_progress", arguments: { steps, intervalMs: 20 }, _meta: meta };
-  return EventSource.post(client, { jsonrpc: "2.0", id: "slow", method: "tools/call", params });
+  return client.postForStream({ jsonrpc: "2.0", id: "slow", method: "tools/call", params });
 }
 
 describe("a request's time", () => {
@@ -167,7 +167,7 @@ describe("a request's time", () => {
     await using sidecar = await Sidecar.start({ flags: ["--request-timeout-ms", String(timeoutMs)] });
     const client = await sidecar.client();
     const params = { name: "hang", arguments: {}, _meta: { progressToken: "mine" } };
-    const hanging = EventSource.post(client, { jsonrpc: "2.0", id: 2, method: "tools/call", params });
+    const hanging = client.postForStream({ jsonrpc: "2.0", id: 2, method: "tools/call", params });
     const startedAtMs = performance.now();
     const [wireId] = await waitForHanging(client, 1);
     const line = JSON.stringify({ jsonrpc: "2.0", method: "notifications/progress", params: { progressToken: wireId, progress: 1 } });
@@ -207,7 +207,7 @@ describe("a request's time", () => {
     const client = await sidecar.client();
     const params = { name: "hang", arguments: {}, _meta: meta };
     const startedAtMs = performance.now();
-    const hanging = EventSource.post(client, { jsonrpc: "2.0", id: 2, method: "tools/call", params });
+    const hanging = client.postForStream({ jsonrpc: "2.0", id: 2, method: "tools/call", params });
     const [wireId = 0] = await waitForHanging(client, 1);
     // Its own id, where it has no token; the token as its client spells it, where it has one.
     const progressToken = "progressToken" in meta ? "another" : wireId;

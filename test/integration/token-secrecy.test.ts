@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { RawClient, send } from "../support/http-client.ts";
+import { send } from "../support/http-client.ts";
 import { stopAndReadLog } from "../support/log-end.ts";
+import { McpClient } from "../support/mcp-client.ts";
 import { runMain, Sidecar } from "../support/sidecar.ts";
 
 const TOKEN = "s3cret-Token.0123456789";
@@ -11,10 +12,10 @@ describe("the auth token", () => {
     ["flag", { flags: ["--auth-token", TOKEN] }],
   ])("given as %s shows in no log line, and neither does a wrong one", async (_what, { env = {}, flags = [] }: StartAs) => {
     await using sidecar = await Sidecar.start({ env, flags: [...flags, "--log-level", "debug"] });
-    const client = await sidecar.client({ Authorization: `Bearer ${TOKEN}` });
+    const client = await sidecar.client({ token: TOKEN });
     await client.toolText("echo", { text: "hello" });
-    expect((await new RawClient(sidecar.url, { Authorization: "Bearer wr0ng-token" }).post("{}")).status).toBe(401);
-    await send(client.url, { method: "DELETE", headers: { ...client.headers, "Mcp-Session-Id": client.sessionId } });
+    expect((await new McpClient(sidecar.url, { token: "wr0ng-token" }).post("{}")).status).toBe(401);
+    await client.end();
     await stopAndReadLog(sidecar);
     expect(sidecar.logLines.length).toBeGreaterThan(2);
     expect(sidecar.transcript()).not.toContain(TOKEN);
@@ -62,7 +63,7 @@ describe("the auth token", () => {
       CLAW_MCP_STDIO_UNKNOWN: "x",
     };
     await using sidecar = await Sidecar.start({ env: { ...env, ...own } });
-    const client = await sidecar.client({ Authorization: `Bearer ${TOKEN}` });
+    const client = await sidecar.client({ token: TOKEN });
     expect(JSON.parse(await client.toolText("env"))).toEqual({ ...process.env, ...env });
   });
 });

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { crash } from "../support/crash.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
-import { GatedCalls, LET_THROUGH, parseReply } from "../support/gated-calls.ts";
-import { type JsonRpcReply, RawClient } from "../support/http-client.ts";
+import { GatedCalls, LET_THROUGH } from "../support/gated-calls.ts";
+import { type JsonRpcMessage, readResponse } from "../support/json-rpc.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { LANE_CLIENTS } from "../support/lanes.ts";
 import { Sidecar } from "../support/sidecar.ts";
@@ -35,7 +35,7 @@ describe.each(LANE_CLIENTS)("calls of a tool beyond TOOL_CONCURRENCY, of a $lane
       expect(reached).toHaveLength(count);
       await gated.letThrough(...reached);
     }
-    expect((await Promise.all(replies)).map((reply) => parseReply(reply))).toEqual(
+    expect((await Promise.all(replies)).map((reply) => readResponse(reply))).toEqual(
       ["1", "2", "3"].map((id) => ({ jsonrpc: "2.0", id, result: LET_THROUGH })),
     );
     const { accepted, endings } = await readCounts(sidecar);
@@ -74,12 +74,12 @@ describe("calls of a tool beyond TOOL_CONCURRENCY", () => {
     await gated.waitForWaiting(4);
     await client.post({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: "cancelled" } });
     leaving.abort();
-    await ending.post("", { method: "DELETE" });
+    await ending.end();
     expect([(await cancelled).status, await left]).toEqual([202, expect.stringContaining("abort")]);
-    expect(parseReply(await ended).error?.data).toMatchObject({ code: "REQUEST_CANCELLED", sent: false });
+    expect(readResponse(await ended).error?.data).toMatchObject({ code: "REQUEST_CANCELLED", sent: false });
     await gated.waitForWaiting(1);
     await gated.letThrough("running", "cancelled", "left", "ended", "last");
-    expect([parseReply(await running).result, parseReply(await last).result]).toEqual([LET_THROUGH, LET_THROUGH]);
+    expect([readResponse(await running).result, readResponse(await last).result]).toEqual([LET_THROUGH, LET_THROUGH]);
     expect(await gated.waitForReached(2)).toEqual(["running", "last"]);
     const { accepted, endings } = await readCounts(sidecar);
     expect(accepted).toBe(endings);
@@ -96,10 +96,10 @@ describe("calls of a tool beyond TOOL_CONCURRENCY", () => {
     await client.post({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: "cancelled" } });
     expect((await cancelled).status).toBe(202);
     expect(await gated.waitForReached(2)).toEqual(["cancelled", "slow"]);
-    expect(parseReply(await slow).error?.data).toMatchObject({ code: "REQUEST_TIMEOUT", timeoutMs: 3000 });
+    expect(readResponse(await slow).error?.data).toMatchObject({ code: "REQUEST_TIMEOUT", timeoutMs: 3000 });
     const last = gated.post(client, "last");
     await gated.letThrough("last");
-    expect(parseReply(await last).result).toEqual(LET_THROUGH);
+    expect(readResponse(await last).result).toEqual(LET_THROUGH);
   });
 
   it("go to the next server one at a time when theirs has ended", async () => {
@@ -110,11 +110,11 @@ describe("calls of a tool beyond TOOL_CONCURRENCY", () => {
     await gated.waitForReached(1);
     const waiting: Promise<unknown>[] = [];
     for (const [index, name] of ["1", "2"].entries()) {
-      waiting.push(gated.post(client, name).then((reply) => parseReply(reply).result));
+      waiting.push(gated.post(client, name).then((reply) => readResponse(reply).result));
       await gated.waitForWaiting(index + 1);
     }
     await crash(sidecar);
-    expect(parseReply(await running).error?.data).toMatchObject({ code: "UPSTREAM_EXITED", sent: true });
+    expect(readResponse(await running).error?.data).toMatchObject({ code: "UPSTREAM_EXITED", sent: true });
     expect(await gated.waitForReached(2)).toEqual(["running", "1"]);
     expect(await client.toolText("echo", { text: "meanwhile" })).toBe("meanwhile");
     await gated.waitForWaiting(1);
@@ -137,19 +137,19 @@ describe("calls of a tool beyond TOOL_CONCURRENCY", () => {
     expect(refused.headers["retry-after"]).toBe("1");
     expect(refused.body).toContain("tool wait_for_file has 1 calls at a time, and 0 wait. The request was not sent");
     await gated.letThrough("running");
-    expect(parseReply(await running).result).toEqual(LET_THROUGH);
+    expect(readResponse(await running).result).toEqual(LET_THROUGH);
   });
 
   it("wait for each other also in one batch", async () => {
     await using sidecar = await Sidecar.start({ flags: ONE_AT_A_TIME });
     await using gated = await GatedCalls.create(sidecar);
-    const client = await new RawClient(sidecar.url, { Accept: "application/json" }).open("2025-03-26");
+    const client = await sidecar.client({ accept: "application/json", protocolVersion: "2025-03-26" });
     const echo = { jsonrpc: "2.0", id: "echo", method: "tools/call", params: { name: "echo", arguments: { text: "x" } } };
     const reply = client.post([gated.message("1"), gated.message("2"), echo]);
     expect(await gated.waitForReached(1)).toEqual(["1"]);
     await gated.waitForWaiting(1);
     await gated.letThrough("1", "2");
-    const answers = JSON.parse((await reply).body) as JsonRpcReply[];
+    const answers = JSON.parse((await reply).body) as JsonRpcMessage[];
     expect(new Set(answers.map(({ id, result }) => [id, result?.content?.[0]?.text]))).toEqual(
       new Set([
         ["1", "the file is there"],
@@ -167,6 +167,6 @@ describe("calls of a tool beyond TOOL_CONCURRENCY", () => {
     const replies = clients.map((client, index) => gated.post(client, String(index)));
     expect((await gated.waitForReached(3)).toSorted()).toEqual(["0", "1", "2"]);
     await gated.letThrough("0", "1", "2");
-    expect((await Promise.all(replies)).map((reply) => parseReply(reply).result)).toEqual([LET_THROUGH, LET_THROUGH, LET_THROUGH]);
+    expect((await Promise.all(replies)).map((reply) => readResponse(reply).result)).toEqual([LET_THROUGH, LET_THROUGH, LET_THROUGH]);
   });
 });

@@ -2,14 +2,16 @@ import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { crash, crashProcess } from "../support/crash.ts";
 import { errorData, errorReply, readError } from "../support/error-reply.ts";
-import { type HttpReply, type JsonRpcReply, RawClient, readMessages } from "../support/http-client.ts";
+import type { HttpReply } from "../support/http-client.ts";
 import { readSeen, readWhere } from "../support/in-flight.ts";
+import { type JsonRpcMessage, readResponse } from "../support/json-rpc.ts";
 import type { LaneClient } from "../support/lane-client.ts";
 import { LANE_CLIENTS } from "../support/lanes.ts";
 import { LegacySseClient } from "../support/legacy-sse-client.ts";
-import { type ListedTool, ListedTools, listedTool, WITNESSES } from "../support/listed-tools.ts";
-import { SDKS, InteropClient } from "../support/sdk-clients.ts";
+import { listedTool, type ListedTool, ListedTools, WITNESSES } from "../support/listed-tools.ts";
+import type { McpClient } from "../support/mcp-client.ts";
 import { SdkClient } from "../support/sdk-client.ts";
+import { InteropClient, SDKS } from "../support/sdk-clients.ts";
 import { Sidecar, type StartOptions } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
@@ -37,7 +39,7 @@ function shapeOf({ status, headers, body }: HttpReply, name: string): object {
 }
 
 /** Whether a call of the hidden tool is answered as one of a tool that never was. @returns that answer. */
-async function expectHidden(client: RawClient): Promise<string> {
+async function expectHidden(client: McpClient): Promise<string> {
   const [hidden, never] = [await client.post(call(HIDDEN)), await client.post(call(NEVER_WAS))];
   expect(hidden.body).toContain(HIDDEN);
   expect(shapeOf(hidden, HIDDEN)).toEqual(shapeOf(never, NEVER_WAS));
@@ -45,14 +47,14 @@ async function expectHidden(client: RawClient): Promise<string> {
 }
 
 /** The names that the server of this client has been called with. */
-async function calledNames(client: RawClient): Promise<unknown[]> {
+async function calledNames(client: McpClient): Promise<unknown[]> {
   const lines = JSON.parse(await client.toolText("lines")) as string[];
   const messages = lines.map((line) => JSON.parse(line) as { readonly method?: string; readonly params?: { readonly name?: unknown } });
   return messages.filter(({ method }) => method === "tools/call").map(({ params }) => params?.name);
 }
 
 /** The names on each page, as this client reads them. */
-async function listedNames(client: RawClient): Promise<string[][]> {
+async function listedNames(client: McpClient): Promise<string[][]> {
   const pages: string[][] = [];
   let cursor: unknown;
   do {
@@ -87,7 +89,7 @@ describe.each(LANE_CLIENTS)("a hidden tool in a $lane lane", ({ connect }) => {
     await using listed = await ListedTools.create(...PAGES);
     await using sidecar = await start(listed, DENY);
     const client = await connect(sidecar);
-    const { error } = JSON.parse(await expectHidden(client)) as JsonRpcReply;
+    const { error } = JSON.parse(await expectHidden(client)) as JsonRpcMessage;
     expect(error).toMatchObject({ code: -32602, data: errorData("TOOL_NOT_FOUND", { sent: false, retrySafe: true }) });
     expect(await client.toolText("search", { q: 1 })).toBe('{"q":1}');
     expect((await calledNames(client)).filter((name) => name !== "where")).toEqual(["search", "lines"]);
@@ -158,14 +160,14 @@ describe("a hidden tool", () => {
   it("is answered in a batch as one that never was, and the others of the batch are called", async () => {
     await using listed = await ListedTools.create(...PAGES);
     await using sidecar = await start(listed, DENY);
-    const client = await new RawClient(sidecar.url).open("2025-03-26");
+    const client = await sidecar.client({ protocolVersion: "2025-03-26" });
     const { status, body } = await client.post([
       call(HIDDEN, "h"),
       call("search", "s"),
       call(NEVER_WAS, "n"),
       { jsonrpc: "2.0", id: "l", method: "tools/list" },
     ]);
-    const byId = new Map((JSON.parse(body) as JsonRpcReply[]).map((response) => [response.id, response]));
+    const byId = new Map((JSON.parse(body) as JsonRpcMessage[]).map((response) => [response.id, response]));
     const textOf = (id: string): string => JSON.stringify({ ...byId.get(id), id: "" });
     expect([status, byId.size, byId.get("s")?.result]).toMatchObject([200, 4, { content: [{ text: '{"a":1}' }] }]);
     expect(textOf("h").replaceAll(HIDDEN, "NAME")).toBe(textOf("n").replaceAll(NEVER_WAS, "NAME"));
@@ -225,7 +227,7 @@ describe("a hidden tool", () => {
     await crash(sidecar);
     const reply = await answer;
     expect(reply.headers["content-type"]).toBe("text/event-stream");
-    const { result } = JSON.parse(readMessages(reply).at(-1) ?? "") as JsonRpcReply;
+    const { result } = readResponse(reply);
     expect(result).toEqual({ tools: [...WITNESSES, listedTool("mute")] });
     expect(reply.body).not.toContain(HIDDEN);
   });
@@ -274,7 +276,7 @@ describe("what the tool filter does not concern", () => {
       expect((await client.request(method, { name: HIDDEN })).result).toEqual({ method, params: { name: HIDDEN } });
     }
     const line = `{"jsonrpc":"2.0","params": {"arguments":{"n":1.0,"s":"\\u0041"},"name":"received"},"method":"tools/call","id":0}`;
-    const reply = JSON.parse((await client.post(line)).body) as JsonRpcReply;
+    const reply = JSON.parse((await client.post(line)).body) as JsonRpcMessage;
     const received = reply.result?.content?.[0]?.text ?? "";
     expect(received.replace(/"id":\d+/, '"id":0')).toBe(line);
     await client.callTool("refuse", { method: "tools/list" });
@@ -290,7 +292,7 @@ describe.each([
   const PAGE = [...WITNESSES, listedTool("wait_for_file"), listedTool(HIDDEN)];
 
   /** Calls until a server answers. @returns what it was refused with before. */
-  async function callUntilAnswered(client: RawClient, path: string): Promise<unknown[]> {
+  async function callUntilAnswered(client: McpClient, path: string): Promise<unknown[]> {
     const refusals: unknown[] = [];
     for (;;) {
       const { result, error } = await client.callTool("wait_for_file", { path });
@@ -300,7 +302,7 @@ describe.each([
   }
 
   /** Calls until a generation lists its tools; this one, which runs or comes next, does not. */
-  async function callOnceListed(sidecar: Sidecar, client: RawClient, listed: ListedTools, spoiledGeneration: number) {
+  async function callOnceListed(sidecar: Sidecar, client: McpClient, listed: ListedTools, spoiledGeneration: number) {
     await using dir = await TempDir.create();
     const path = dir.file("go");
     await writeFile(path, "");

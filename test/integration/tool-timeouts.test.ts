@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { errorReply, readError } from "../support/error-reply.ts";
-import { readMessages } from "../support/http-client.ts";
 import { waitForHanging, waitForSeen } from "../support/in-flight.ts";
+import { readMessages } from "../support/json-rpc.ts";
 import { LANE_CLIENTS } from "../support/lanes.ts";
 import { waitForGeneration } from "../support/readiness.ts";
 import { Sidecar } from "../support/sidecar.ts";
@@ -39,7 +39,7 @@ describe("a tool with a time of its own", () => {
     const params = { name: "slow_progress", arguments: { steps: 15, intervalMs: 100 }, _meta: { progressToken: "mine" } };
     const messages = readMessages(await client.post({ jsonrpc: "2.0", id: 5, method: "tools/call", params }));
     expect(messages).toHaveLength(16);
-    expect(JSON.parse(messages.at(-1) ?? "")).toMatchObject({ id: 5, result: { content: [{ text: "done" }] } });
+    expect(messages.at(-1)).toMatchObject({ id: 5, result: { content: [{ text: "done" }] } });
   });
 
   it("is soon given up by clients where its server hangs, and the server when it was silent for REQUEST_TIMEOUT_MS", async () => {

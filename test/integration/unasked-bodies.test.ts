@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { readError } from "../support/error-reply.ts";
-import { type HttpReply, RawClient } from "../support/http-client.ts";
+import type { HttpReply } from "../support/http-client.ts";
+import { McpClient } from "../support/mcp-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
@@ -10,7 +11,7 @@ const DECLARED = 1024 * 1024;
 
 describe("a body of more than 64 KiB", () => {
   let sidecar: Sidecar;
-  let client: RawClient;
+  let client: McpClient;
   beforeAll(async () => {
     sidecar = await Sidecar.start();
     client = await sidecar.client();
@@ -45,7 +46,7 @@ describe("a body of more than 64 KiB", () => {
       capabilities: { experimental: { pad: "x".repeat(DECLARED) } },
       clientInfo: { name: "a", version: "1" },
     };
-    const reply = await new RawClient(sidecar.url).post({ jsonrpc: "2.0", id: 1, method: "initialize", params });
+    const reply = await new McpClient(sidecar.url).post({ jsonrpc: "2.0", id: 1, method: "initialize", params });
     expect(reply.status).toBe(200);
   });
 });

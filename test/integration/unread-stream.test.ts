@@ -1,9 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { getHeaders, openStream } from "../support/event-stream.ts";
 import { answerOf, HeldCall, say } from "../support/held-call.ts";
-import type { RawClient } from "../support/http-client.ts";
 import { readSeen, waitForHanging } from "../support/in-flight.ts";
-import { postBytes } from "../support/mcp-request-bytes.ts";
+import { getBytes, postBytes } from "../support/mcp-request-bytes.ts";
 import { countSockets, openUnread, waitForSockets } from "../support/open-sockets.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
@@ -20,19 +18,14 @@ function indexOf(message: unknown): number {
   return (message as { params: { index: number } }).params.index;
 }
 
-function getBytes(client: RawClient, lastEventId?: string): string {
-  const headers = Object.entries(getHeaders(client, lastEventId === undefined ? {} : { lastEventId }));
-  return ["GET /mcp HTTP/1.1", "Host: localhost", ...headers.map(([name, value]) => `${name}: ${value}`), "", ""].join("\r\n");
-}
-
 describe("a stream that nobody reads", () => {
   it("is given up when it is too far behind, and keeps nobody waiting until then", async () => {
     await using sidecar = await Sidecar.start();
     const [deaf, listening, control] = [await sidecar.client(), await sidecar.client(), await sidecar.client()];
-    using stream = await openStream(listening);
+    using stream = await listening.openStream();
     const pid = Number(sidecar.process.pid);
     const before = countSockets(pid);
-    using unread = await openUnread(sidecar.origin, getBytes(deaf));
+    using unread = await openUnread(sidecar.origin, getBytes("/mcp", deaf.getHeaders()));
     while (countSockets(pid) === before);
     for (let index = 1; index <= FLOOD; index++) {
       await say(control, listChanged(index));
@@ -41,7 +34,7 @@ describe("a stream that nobody reads", () => {
     }
     await waitForSockets(pid, before);
     // What it missed, as far as it is kept, is there for a client that comes back: in order, each once, to the last.
-    using resumed = await openStream(deaf, { lastEventId: "s1-0" });
+    using resumed = await deaf.openStream({ lastEventId: "s1-0" });
     const indexes: number[] = [];
     while (indexes.at(-1) !== FLOOD) indexes.push(...(await resumed.messages(1)).map(indexOf));
     expect(indexes).toEqual([...new Set(indexes)].toSorted((a, b) => a - b));
@@ -64,7 +57,7 @@ describe("a stream that nobody reads", () => {
     await waitForSockets(pid, before);
     await say(control, JSON.stringify({ jsonrpc: "2.0", id: wireId, result: { content: [{ type: "text", text: "done" }] } }));
     expect(await readSeen(control)).not.toContain(`notifications/cancelled ${wireId}`);
-    using resumed = await openStream(deaf, { lastEventId: "r1-0" });
+    using resumed = await deaf.openStream({ lastEventId: "r1-0" });
     expect((await resumed.rest()).at(-1)).toEqual(answerOf());
     expect(unread.readableFlowing).toBe(false);
   });
@@ -72,17 +65,17 @@ describe("a stream that nobody reads", () => {
   it("and is taken over again and again holds one connection", async () => {
     await using sidecar = await Sidecar.start();
     const [client, control] = [await sidecar.client(), await sidecar.client()];
-    using lost = await openStream(client);
+    using lost = await client.openStream();
     // More than the buffers of the operating system take of one connection that is not read.
     const indexes = [1, 2, 3, 4, 5, 6, 7, 8];
     for (const index of indexes) await say(control, listChanged(index));
     await lost.messages(indexes.length);
     const pid = Number(sidecar.process.pid);
     const before = countSockets(pid);
-    const bytes = getBytes(client, "s1-0");
+    const bytes = getBytes("/mcp", client.getHeaders({ lastEventId: "s1-0" }));
     const unread = await Promise.all(Array.from({ length: 20 }, () => openUnread(sidecar.origin, bytes)));
     expect(await lost.rest()).toEqual([]);
-    using resumed = await openStream(client, { lastEventId: "s1-0" });
+    using resumed = await client.openStream({ lastEventId: "s1-0" });
     expect((await resumed.messages(indexes.length)).map(indexOf)).toEqual(indexes);
     await waitForSockets(pid, before);
     for (const socket of unread) socket.destroy();
@@ -93,7 +86,7 @@ describe("a stream that nobody reads", () => {
     const [deaf, control] = [await sidecar.client(), await sidecar.client()];
     const pid = Number(sidecar.process.pid);
     const before = countSockets(pid);
-    using unread = await openUnread(sidecar.origin, getBytes(deaf));
+    using unread = await openUnread(sidecar.origin, getBytes("/mcp", deaf.getHeaders()));
     while (countSockets(pid) === before);
     for (let index = 1; index <= 12; index++) await say(control, listChanged(index));
     const call = await HeldCall.start(control, control);

@@ -6,7 +6,8 @@ import { delimiter, dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { RawClient, send } from "../support/http-client.ts";
+import { send } from "../support/http-client.ts";
+import { McpClient } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
@@ -28,7 +29,7 @@ function filesBelow(folder: string): string[] {
 
 async function addTwoAndThree(sidecar: Sidecar, address: string): Promise<string> {
   await sidecar.waitForLog("mcp server ready");
-  const client = await new RawClient(`http://${address}/mcp`).open();
+  const client = await new McpClient(`http://${address}/mcp`).open();
   return client.toolText("add", { a: 2, b: 3 });
 }
 
@@ -77,7 +78,7 @@ describe("the package, packed and installed in an empty folder", () => {
     const env = { ...ENV, CLAW_MCP_STDIO_ADDR: "127.0.0.1:0", npm_config_prefer_offline: "true" };
     await using sidecar = new Sidecar(spawn(program, args, { cwd: directory.path, env, stdio: ["ignore", "pipe", "pipe"] }));
     const { address, pid } = await sidecar.waitForLog("listening");
-    const ready = sidecar.waitForLog("mcp server ready").then(() => new RawClient(`http://${String(address)}/mcp`).open());
+    const ready = sidecar.waitForLog("mcp server ready").then(() => new McpClient(`http://${String(address)}/mcp`).open());
     const sum = await ready
       .then((client) => client.toolText("get-sum", { a: 2, b: 3 }))
       .finally(() => process.kill(Number(pid), "SIGTERM"));
@@ -95,7 +96,9 @@ describe("the package, packed and installed in an empty folder", () => {
     // It closes when the sidecar, too, is gone.
     const stdoutClosed = once(npx.stdout, "close");
     await sidecar.stop("SIGTERM");
-    const live = await send(`http://${String(address)}/livez`, { method: "GET" }).finally(() => process.kill(Number(pid), "SIGTERM"));
+    const live = await send(`http://${String(address)}/livez`, { headers: { method: "GET" } }).finally(() =>
+      process.kill(Number(pid), "SIGTERM"),
+    );
     expect(live.status).toBe(200);
     await stdoutClosed;
   });

@@ -6,7 +6,8 @@ import { ConsumerClient } from "../support/consumer-client.ts";
 import { crash } from "../support/crash.ts";
 import { DiscoveryClient } from "../support/discovery-client.ts";
 import { Gate } from "../support/gate.ts";
-import { RawClient, send } from "../support/http-client.ts";
+import { send } from "../support/http-client.ts";
+import { McpClient } from "../support/mcp-client.ts";
 import { containerEnvironment, freePort, Pod } from "../support/pod.ts";
 import { EXAMPLE, FIXTURE, isAlive, MAIN } from "../support/sidecar.ts";
 
@@ -28,7 +29,7 @@ async function runInContainer(env: Readonly<Record<string, string>>, ...args: re
 }
 
 async function jsonFromTool(pod: Pod, tool: string): Promise<unknown> {
-  const client = await new RawClient(pod.url).open();
+  const client = await new McpClient(pod.url).open();
   return JSON.parse(await client.toolText(tool));
 }
 

@@ -1,6 +1,6 @@
 import { Agent } from "node:http";
 import { boundedExchange, type BoundedReply } from "./bounded-exchange.ts";
-import type { JsonRpcReply } from "./http-client.ts";
+import { type JsonRpcMessage, readMessages } from "./json-rpc.ts";
 
 const PROTOCOL_VERSION = "2025-11-25";
 const MAX_REPLY_BYTES = 16_384;
@@ -137,19 +137,10 @@ function readOutcome(reply: BoundedReply): Outcome {
   return result?.["isError"] === true ? { ok: false, code: "tool_error", message: text } : { ok: true, text };
 }
 
-function readJsonRpc({ headers, body }: BoundedReply, id: number): JsonRpcReply {
-  const isStream = String(headers["content-type"]).includes("text/event-stream");
-  const messages = isStream ? eventData(body) : [body];
-  const replies = messages.map((message) => JSON.parse(message) as JsonRpcReply);
-  const reply = replies.find((each) => String(each.id) === String(id));
-  if (reply === undefined) throw new Error(`no response with id ${id}: ${body}`);
-  return reply;
-}
-
-/** The data of each event of a stream. */
-function eventData(body: string): string[] {
-  const events = body.split("\n\n").map((event) => event.split("\n").filter((line) => line.startsWith("data:")));
-  return events.map((lines) => lines.map((line) => line.slice("data:".length).trim()).join("\n")).filter((data) => data !== "");
+function readJsonRpc(reply: BoundedReply, id: number): JsonRpcMessage {
+  const message = readMessages(reply).find((each) => String(each.id) === String(id));
+  if (message === undefined) throw new Error(`no response with id ${id}: ${reply.body}`);
+  return message;
 }
 
 function parseIfJson(body: string): unknown {

@@ -1,5 +1,5 @@
 import { readWhere } from "./in-flight.ts";
-import type { RawClient } from "./http-client.ts";
+import type { McpClient } from "./mcp-client.ts";
 import type { Sidecar } from "./sidecar.ts";
 
 /** Kills the shared MCP server behind the sidecar; returns when the sidecar has seen it. */
@@ -8,7 +8,7 @@ export function crash(sidecar: Sidecar): Promise<void> {
 }
 
 /** The same for the server of this client, whichever that is. */
-export async function crashServerOf(sidecar: Sidecar, client: RawClient): Promise<void> {
+export async function crashServerOf(sidecar: Sidecar, client: McpClient): Promise<void> {
   const { pid } = await readWhere(client);
   await crashProcess(sidecar, pid);
 }

@@ -1,7 +1,7 @@
 import { Agent } from "node:http";
 import { setTimeout as delay } from "node:timers/promises";
 import { boundedExchange, type BoundedReply } from "./bounded-exchange.ts";
-import type { JsonRpcReply } from "./http-client.ts";
+import type { JsonRpcMessage } from "./json-rpc.ts";
 
 const POLL_INTERVAL_MS = 250;
 const HEALTH_TIMEOUT_MS = 45_000;
@@ -161,7 +161,7 @@ export class DiscoveryClient {
 function readResult({ headers, body, isTruncated }: BoundedReply): Readonly<Record<string, unknown>> {
   if (headers["content-type"] !== "application/json") throw new Error(`not plain JSON: ${headers["content-type"]}`);
   if (isTruncated) throw new Error("the reply is too long");
-  const { result, error } = JSON.parse(body) as JsonRpcReply;
+  const { result, error } = JSON.parse(body) as JsonRpcMessage;
   if (error !== undefined) throw new Error(`${error.message} (code ${error.code})`);
   if (result === undefined) throw new Error("JSON-RPC response missing result");
   return result;

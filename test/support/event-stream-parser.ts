@@ -1,39 +1,52 @@
-/** One block of an event stream, with the fields it has; a comment is one, too. */
+import { createParser } from "eventsource-parser";
+
+/** An event of a stream with the fields it has, or a comment. */
 export interface StreamBlock {
-  readonly id?: string;
-  readonly event?: string;
-  readonly retry?: string;
+  readonly id?: string | undefined;
+  readonly event?: string | undefined;
+  readonly retry?: number;
   readonly data?: string;
   readonly comment?: string;
 }
 
-const LINE_ENDS = /\r\n|\n|\r/;
-const FIELDS: ReadonlySet<string> = new Set(["id", "event", "retry", "data", "comment"]);
-
 /**
- * Reads server-sent events (WHATWG HTML, "Server-sent events"), but strictly: what a browser would pass over in silence is an error
- * here, since the sidecar has no reason to send it.
+ * Reads server-sent events with `eventsource-parser`, but strictly: broken UTF-8, unknown fields and an incomplete event at the end are
+ * errors here, since the sidecar has no reason to send them.
  */
 export class EventStreamParser {
   readonly #decoder = new TextDecoder("utf-8", { fatal: true });
-  /** What came since the last block: in pieces, since joining a long message again and again would take long. */
-  #pieces: string[] = [];
+  readonly #parser;
+  readonly #blocks: StreamBlock[] = [];
+  /** Of the event that is being read. */
+  #retry: { retry?: number } = {};
+  #lastTwo = "";
+
+  constructor() {
+    this.#parser = createParser({
+      onEvent: ({ id, event, data }) => {
+        this.#blocks.push({ ...(id === undefined ? {} : { id }), ...(event === undefined ? {} : { event }), ...this.#retry, data });
+        this.#retry = {};
+      },
+      onRetry: (retry) => (this.#retry = { retry }),
+      onComment: (comment) => this.#blocks.push({ comment }),
+      onError: (error) => {
+        throw error;
+      },
+    });
+  }
 
   /** @returns the blocks that are complete now. */
   push(chunk: Uint8Array): StreamBlock[] {
-    const piece = this.#decoder.decode(chunk, { stream: true });
-    const mayEnd = piece.includes("\n\n") || (piece.startsWith("\n") && this.#pieces.at(-1)?.endsWith("\n") === true);
-    if (piece !== "") this.#pieces.push(piece);
-    if (!mayEnd) return [];
-    const blocks = this.#pieces.join("").split("\n\n");
-    this.#pieces = [blocks.pop() ?? ""];
-    return blocks.map(readBlock);
+    const text = this.#decoder.decode(chunk, { stream: true });
+    this.#lastTwo = (this.#lastTwo + text.slice(-2)).slice(-2);
+    this.#parser.feed(text);
+    return this.#blocks.splice(0);
   }
 
-  /** @throws where the stream ended within a block. */
+  /** @throws if the stream ended within an event. */
   end(): void {
-    const rest = this.#pieces.join("") + this.#decoder.decode();
-    if (rest !== "") throw new Error(`the stream ended within an event: ${JSON.stringify(rest.slice(0, 200))}`);
+    const isComplete = this.#lastTwo === "" || this.#lastTwo === "\n\n";
+    if (this.#decoder.decode() !== "" || !isComplete) throw new Error("the stream ended within an event");
   }
 }
 
@@ -42,17 +55,4 @@ export function parseEventStream(body: string): StreamBlock[] {
   const blocks = parser.push(Buffer.from(body));
   parser.end();
   return blocks;
-}
-
-function readBlock(text: string): StreamBlock {
-  const fields: Record<string, string> = {};
-  for (const line of text.split(LINE_ENDS)) {
-    const colon = line.indexOf(": ");
-    const name = colon === 0 ? "comment" : line.slice(0, colon);
-    if (colon === -1 || fields[name] !== undefined || !FIELDS.has(name)) {
-      throw new Error(`not a line of an event: ${JSON.stringify(line.slice(0, 200))}`);
-    }
-    fields[name] = line.slice(colon + 2);
-  }
-  return fields;
 }

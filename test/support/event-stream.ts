@@ -1,49 +1,42 @@
-import { type ClientRequest, type IncomingHttpHeaders, type IncomingMessage, request as httpRequest } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { EventStreamParser, type StreamBlock } from "./event-stream-parser.ts";
-import { type HttpCall, JSON_HEADERS, type RawClient } from "./http-client.ts";
+import { type HttpCall, startRequest } from "./http-client.ts";
+import { type JsonRpcMessage, resultText } from "./json-rpc.ts";
 
-/** A message of a stream, with the id of its event. */
-export interface StreamMessage {
-  readonly eventId: string;
-  readonly text: string;
-}
-
-/** One HTTP response with events that is still open: read block by block, as they come. */
+/** An HTTP response while it is being read: a stream of events, or one body. */
 export class EventStream implements Disposable {
-  readonly status: number;
-  readonly headers: IncomingHttpHeaders;
-  readonly #request: ClientRequest;
+  readonly response: IncomingMessage;
+  readonly #parser = new EventStreamParser();
   readonly #blocks: StreamBlock[] = [];
+  readonly #chunks: Buffer[] = [];
   #lastEventId = "";
   #end: Error | "ended" | undefined;
   #onChange: (() => void) | undefined;
 
-  private constructor(request: ClientRequest, response: IncomingMessage) {
-    this.status = response.statusCode ?? 0;
-    this.headers = response.headers;
-    this.#request = request;
-    const parser = new EventStreamParser();
-    const settle = (act: () => void): void => {
-      try {
-        act();
-      } catch (error) {
-        this.#end ??= error as Error;
-      }
-      this.#onChange?.();
-    };
-    response.on("data", (chunk: Buffer) => settle(() => this.#blocks.push(...parser.push(chunk))));
-    response.once("end", () => settle(() => (parser.end(), (this.#end ??= "ended"))));
-    response.once("error", (error) => settle(() => (this.#end ??= error)));
+  private constructor(response: IncomingMessage) {
+    this.response = response;
+    response.on("data", (chunk: Buffer) => this.#settle(() => this.#read(chunk)));
+    response.once("end", () => this.#settle(() => this.isStream && this.#parser.end()));
+    response.once("error", (error) => this.#settle(() => (this.#end ??= error)));
+    response.once("close", () => this.#settle(() => (this.#end ??= "ended")));
   }
 
   /** Resolves when the response begins, which is not before there is something to send. */
-  static open(url: string, { method = "GET", headers = {}, body }: HttpCall): Promise<EventStream> {
-    return new Promise((resolve, reject) => {
-      const request = httpRequest(url, { method, headers, agent: false });
-      request.once("response", (response) => resolve(new EventStream(request, response)));
-      request.on("error", reject);
-      request.end(body);
-    });
+  static async open(url: string, call: HttpCall): Promise<EventStream> {
+    // On a connection of its own: a reader that leaves closes it.
+    return new EventStream(await startRequest(url, { method: "GET", agent: false, ...call }).response);
+  }
+
+  get status(): number {
+    return this.response.statusCode ?? 0;
+  }
+
+  get headers(): IncomingHttpHeaders {
+    return this.response.headers;
+  }
+
+  get isStream(): boolean {
+    return this.headers["content-type"] === "text/event-stream";
   }
 
   /** The id with which the client would come back. */
@@ -51,78 +44,100 @@ export class EventStream implements Disposable {
     return this.#lastEventId;
   }
 
-  /** The next block, or undefined at the end of the stream. @throws where the connection broke. */
-  async next(): Promise<StreamBlock | undefined> {
+  /** The next event or comment, or undefined at the end of the stream. @throws if the connection broke. */
+  async block(): Promise<StreamBlock | undefined> {
     for (;;) {
       const block = this.#blocks.shift();
       if (block !== undefined) {
         this.#lastEventId = block.id ?? this.#lastEventId;
         return block;
       }
-      if (this.#end === "ended") return undefined;
-      if (this.#end !== undefined) throw this.#end;
-      await new Promise<void>((resolve) => (this.#onChange = resolve));
+      if (await this.#isOver()) return undefined;
     }
   }
 
-  /** The next message; comments, and ids without one, are passed over. */
-  async message(): Promise<StreamMessage | undefined> {
+  /** The JSON text of the next message, or undefined at the end; comments, and ids without a message, are skipped. */
+  async nextText(): Promise<string | undefined> {
     for (;;) {
-      const block = await this.next();
+      const block = await this.block();
       if (block === undefined) return undefined;
-      if (block.data !== undefined && block.data !== "") return { eventId: block.id ?? "", text: block.data };
+      if (block.data !== undefined && block.data !== "") return block.data;
     }
   }
 
-  /** So many messages, parsed; fewer where the stream ends before. */
-  async messages(count: number): Promise<unknown[]> {
-    const messages: unknown[] = [];
+  /** The next message. @throws at the end of the stream. */
+  async next(): Promise<JsonRpcMessage> {
+    const text = await this.nextText();
+    if (text === undefined) throw new Error("the stream has ended");
+    return JSON.parse(text) as JsonRpcMessage;
+  }
+
+  /** This number of messages; fewer if the stream ends before. */
+  async messages(count: number): Promise<JsonRpcMessage[]> {
+    const messages: JsonRpcMessage[] = [];
     while (messages.length < count) {
-      const message = await this.message();
-      if (message === undefined) break;
-      messages.push(JSON.parse(message.text));
+      const text = await this.nextText();
+      if (text === undefined) break;
+      messages.push(JSON.parse(text) as JsonRpcMessage);
     }
     return messages;
   }
 
-  /** All messages to the end of the stream, parsed. */
-  rest(): Promise<unknown[]> {
+  /** All messages that were not read, up to the end of the stream. */
+  rest(): Promise<JsonRpcMessage[]> {
     return this.messages(Number.POSITIVE_INFINITY);
   }
 
-  /** The client goes away. */
+  /** The last message: the response, whether it came as JSON or on a stream. */
+  async answer(): Promise<JsonRpcMessage> {
+    const message = this.isStream ? (await this.rest()).at(-1) : (JSON.parse(await this.body()) as JsonRpcMessage);
+    if (message === undefined) throw new Error("the stream ended without an answer");
+    return message;
+  }
+
+  /** The text of a tool's result. */
+  async toolText(): Promise<string> {
+    return resultText(await this.answer());
+  }
+
+  /** The whole body of a response that is not a stream. */
+  async body(): Promise<string> {
+    while (!(await this.#isOver()));
+    return Buffer.concat(this.#chunks).toString();
+  }
+
+  /** Leaves: the connection is closed at once. */
   close(): void {
-    this.#request.destroy();
+    this.#end ??= "ended";
+    this.response.destroy();
   }
 
   [Symbol.dispose](): void {
     this.close();
   }
-}
 
-export interface GetOptions {
-  readonly lastEventId?: string;
-  readonly headers?: Readonly<Record<string, string>>;
-}
+  #read(chunk: Buffer): void {
+    if (this.isStream) this.#blocks.push(...this.#parser.push(chunk));
+    else this.#chunks.push(chunk);
+  }
 
-/** The headers of a GET of this client. */
-export function getHeaders(client: RawClient, { lastEventId, headers = {} }: GetOptions = {}): Record<string, string> {
-  const resumed: Record<string, string> = lastEventId === undefined ? {} : { "Last-Event-ID": lastEventId };
-  return { Accept: "text/event-stream", "Mcp-Session-Id": client.sessionId, ...client.headers, ...resumed, ...headers };
-}
+  /** What the response did: an error of the parser ends the stream for its reader. */
+  #settle(act: () => unknown): void {
+    try {
+      act();
+    } catch (error) {
+      this.#end ??= error as Error;
+    }
+    this.#onChange?.();
+  }
 
-/** Opens a stream by GET, or goes on with one. @throws where it is refused. */
-export async function openStream(client: RawClient, options: GetOptions = {}): Promise<EventStream> {
-  const stream = await EventStream.open(client.url, { method: "GET", headers: getHeaders(client, options) });
-  if (stream.status !== 200) throw new Error(`GET: ${stream.status}`);
-  return stream;
-}
-
-/** Posts a message of which the answer will be a stream. */
-export function postForStream(client: RawClient, message: unknown, headers: Readonly<Record<string, string>> = {}): Promise<EventStream> {
-  return EventStream.open(client.url, {
-    method: "POST",
-    headers: { ...JSON_HEADERS, "Mcp-Session-Id": client.sessionId, ...client.headers, ...headers },
-    body: JSON.stringify(message),
-  });
+  /** Waits for a change, unless the response has ended. */
+  async #isOver(): Promise<boolean> {
+    if (this.#end === undefined) {
+      await new Promise<void>((resolve) => (this.#onChange = resolve));
+      return false;
+    }
+    if (this.#end !== "ended") throw this.#end;
+    return true;
+  }
 }

@@ -1,6 +1,6 @@
 import { writeFile } from "node:fs/promises";
-import type { HttpCall, HttpReply, JsonRpcReply, RawClient } from "./http-client.ts";
-import { readMessages } from "./http-client.ts";
+import type { HttpCall, HttpReply } from "./http-client.ts";
+import type { McpClient } from "./mcp-client.ts";
 import type { Sidecar } from "./sidecar.ts";
 import { readStatus } from "./status.ts";
 import { TempDir } from "./temp-dir.ts";
@@ -28,7 +28,7 @@ export class GatedCalls implements AsyncDisposable {
     return { jsonrpc: "2.0", id: name, method: "tools/call", params };
   }
 
-  post(client: RawClient, name: string, call?: HttpCall): Promise<HttpReply> {
+  post(client: McpClient, name: string, call?: HttpCall): Promise<HttpReply> {
     return client.post(this.message(name), call);
   }
 
@@ -55,9 +55,4 @@ export class GatedCalls implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#directory[Symbol.asyncDispose]();
   }
-}
-
-/** The JSON-RPC response of a reply. */
-export function parseReply(reply: HttpReply): JsonRpcReply {
-  return JSON.parse(readMessages(reply).at(-1) ?? "") as JsonRpcReply;
 }

@@ -1,6 +1,6 @@
-import { type EventStream, postForStream } from "./event-stream.ts";
-import type { RawClient } from "./http-client.ts";
+import type { EventStream } from "./event-stream.ts";
 import { waitForHanging } from "./in-flight.ts";
+import type { McpClient } from "./mcp-client.ts";
 
 export interface HeldCallOptions {
   readonly id?: string | number;
@@ -16,9 +16,9 @@ export class HeldCall {
   readonly wireId: number;
   /** Resolves when its answer begins. */
   readonly stream: Promise<EventStream>;
-  readonly #control: RawClient;
+  readonly #control: McpClient;
 
-  private constructor(control: RawClient, id: string | number, wireId: number, stream: Promise<EventStream>) {
+  private constructor(control: McpClient, id: string | number, wireId: number, stream: Promise<EventStream>) {
     this.#control = control;
     this.id = id;
     this.wireId = wireId;
@@ -26,11 +26,11 @@ export class HeldCall {
   }
 
   /** @param control tells the server what to say; any session on the same server will do. */
-  static async start(client: RawClient, control: RawClient, { id = 7, token = "mine", headers }: HeldCallOptions = {}): Promise<HeldCall> {
+  static async start(client: McpClient, control: McpClient, { id = 7, token = "mine", headers }: HeldCallOptions = {}): Promise<HeldCall> {
     const before = await waitForHanging(control, 0);
     const meta = token === null ? {} : { _meta: { progressToken: token } };
     const message = { jsonrpc: "2.0", id, method: "tools/call", params: { name: "hang", arguments: {}, ...meta } };
-    const stream = postForStream(client, message, headers);
+    const stream = client.postForStream(message, headers);
     // Where it is never answered, nobody need know why.
     stream.catch(() => undefined);
     const hanging = await waitForHanging(control, before.length + 1);
@@ -52,7 +52,7 @@ export class HeldCall {
 }
 
 /** The server writes these lines. They have left it when this resolves. */
-export async function say(control: RawClient, ...lines: readonly string[]): Promise<void> {
+export async function say(control: McpClient, ...lines: readonly string[]): Promise<void> {
   await control.toolText("noise", { line: lines.join("\n") });
 }
 

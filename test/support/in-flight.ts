@@ -1,7 +1,7 @@
-import type { RawClient } from "./http-client.ts";
+import type { McpClient } from "./mcp-client.ts";
 
 /** Waits until `count` calls of the fixture's tool `hang` have reached the server. @returns the ids by which it knows them. */
-export async function waitForHanging(client: RawClient, count: number): Promise<number[]> {
+export async function waitForHanging(client: McpClient, count: number): Promise<number[]> {
   for (;;) {
     const wireIds = JSON.parse(await client.toolText("hanging")) as number[];
     if (wireIds.length >= count) return wireIds;
@@ -9,16 +9,16 @@ export async function waitForHanging(client: RawClient, count: number): Promise<
 }
 
 /** The methods that this generation of the fixture has received, in order; a cancellation with the id it names. */
-export async function readSeen(client: RawClient): Promise<string[]> {
+export async function readSeen(client: McpClient): Promise<string[]> {
   return JSON.parse(await client.toolText("seen")) as string[];
 }
 
 /** Waits until the server has received this method. */
-export async function waitForSeen(client: RawClient, method: string): Promise<void> {
+export async function waitForSeen(client: McpClient, method: string): Promise<void> {
   while (!(await readSeen(client)).includes(method));
 }
 
 /** The process of the fixture, as it says itself. */
-export async function readWhere(client: RawClient): Promise<{ readonly pid: number; readonly grandchildPid?: number }> {
+export async function readWhere(client: McpClient): Promise<{ readonly pid: number; readonly grandchildPid?: number }> {
   return JSON.parse(await client.toolText("where")) as { pid: number; grandchildPid?: number };
 }

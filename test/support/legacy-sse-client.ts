@@ -1,105 +1,66 @@
-import { once } from "node:events";
-import { get, type IncomingMessage } from "node:http";
-import { EventStreamParser, type StreamBlock } from "./event-stream-parser.ts";
-import { type HttpCall, type HttpReply, type JsonRpcReply, send } from "./http-client.ts";
-
-export interface SseMessage extends JsonRpcReply {
-  readonly method?: string;
-  readonly params?: Readonly<Record<string, unknown>>;
-}
+import type { StreamBlock } from "./event-stream-parser.ts";
+import { EventStream } from "./event-stream.ts";
+import type { Headers } from "./http-client.ts";
+import type { JsonRpcMessage } from "./json-rpc.ts";
+import { initializeRequest, McpClient, type Reply } from "./mcp-client.ts";
 
 /** Only a hang reaches it. */
 const WAIT_TIMEOUT_MS = 20_000;
 
-/** A client of HTTP+SSE (MCP 2024-11-05) in the raw: one stream to read, one URL to post to, and ids that it chooses itself. */
-export class LegacySseClient implements Disposable {
-  readonly response: IncomingMessage;
+/** The client over HTTP+SSE (MCP 2024-11-05): one stream to read, and one URL to post to. */
+export class LegacySseClient extends McpClient implements Disposable {
+  readonly stream: EventStream;
   /** All that has come, comments included. */
-  readonly events: StreamBlock[] = [];
+  readonly events: readonly StreamBlock[];
   /** The JSON-RPC messages among them. */
-  readonly messages: SseMessage[] = [];
+  readonly messages: JsonRpcMessage[] = [];
   /** Whether the stream was ended as it should be, and not broken off. */
   readonly ended: Promise<"complete" | "broken">;
-  /** Where its messages go to. */
-  url = "";
-  readonly #headers: Readonly<Record<string, string>>;
   readonly #onChange = new Set<() => void>();
+  #isEnded = false;
 
-  private constructor(response: IncomingMessage, headers: Readonly<Record<string, string>>) {
-    this.response = response;
-    this.#headers = headers;
-    const parser = new EventStreamParser();
-    response.on("data", (chunk: Buffer) => {
-      for (const event of parser.push(chunk)) this.#add(event);
-      this.#changed();
-    });
-    // A connection that breaks is also closed, which is waited for.
-    response.once("error", () => undefined);
-    this.ended = new Promise((resolve) => {
-      response.once("close", () => {
-        resolve(response.complete ? "complete" : "broken");
-        this.#changed();
-      });
-    });
+  private constructor(url: string, stream: EventStream, events: StreamBlock[], headers: Headers) {
+    super(url, { headers });
+    this.stream = stream;
+    this.events = events;
+    this.ended = this.#read(events);
   }
 
   /** With the stream open, and no session yet. */
-  static async open(origin: string, headers: Readonly<Record<string, string>> = {}): Promise<LegacySseClient> {
-    const request = get(`${origin}/sse`, { agent: false, headers: { Accept: "text/event-stream", ...headers } });
-    const [response] = (await once(request, "response")) as [IncomingMessage];
-    if (response.statusCode !== 200) throw new Error(`GET /sse: ${response.statusCode}`);
-    const client = new LegacySseClient(response, headers);
-    const { data = "" } = await client.waitFor(() => client.events.find(({ event }) => event === "endpoint"), "the endpoint");
-    client.url = new URL(data, origin).href;
-    return client;
+  static async open(origin: string, headers: Headers = {}): Promise<LegacySseClient> {
+    const stream = await EventStream.open(`${origin}/sse`, { headers: { Accept: "text/event-stream", ...headers } });
+    if (stream.status !== 200) throw new Error(`GET /sse: ${stream.status}`);
+    const first = await stream.block();
+    if (first?.event !== "endpoint") throw new Error(`not the endpoint: ${JSON.stringify(first)}`);
+    return new LegacySseClient(new URL(first.data ?? "", origin).href, stream, [first], headers);
   }
 
   /** With a session. */
-  static async connect(
-    origin: string,
-    capabilities: object = {},
-    headers: Readonly<Record<string, string>> = {},
-  ): Promise<LegacySseClient> {
+  static async connect(origin: string, capabilities: object = {}, headers: Headers = {}): Promise<LegacySseClient> {
     const client = await LegacySseClient.open(origin, headers);
     await client.initialize(capabilities);
     return client;
   }
 
-  async initialize(capabilities: object = {}): Promise<SseMessage> {
-    const clientInfo = { name: "legacy", version: "1" };
-    const answer = await this.request("initialize", { protocolVersion: "2024-11-05", capabilities, clientInfo });
-    await this.post({ jsonrpc: "2.0", method: "notifications/initialized" });
+  /** initialize and notifications/initialized. */
+  override async initialize(capabilities: object = {}): Promise<JsonRpcMessage> {
+    const answer = await this.#exchange(initializeRequest(capabilities, "2024-11-05"), 1);
+    await this.notify("notifications/initialized");
     return answer;
   }
 
-  /** Any body: an object is serialised, a text goes out as it is. */
-  post(message: unknown, call: HttpCall = {}): Promise<HttpReply> {
-    const body = typeof message === "string" ? message : JSON.stringify(message);
-    return send(this.url, { ...call, body, headers: { "Content-Type": "application/json", ...this.#headers, ...call.headers } });
+  override postHeaders(headers: Headers = {}): Headers {
+    const { Accept: _, ...others } = super.postHeaders(headers);
+    return others;
   }
 
   /** Posts a request. @returns what answers it on the stream. */
-  async request(method: string, params: unknown = {}, id: string | number = 1): Promise<SseMessage> {
-    const from = this.messages.length;
-    const { status, body } = await this.post({ jsonrpc: "2.0", id, method, params });
-    if (status !== 202) throw new Error(`${method}: ${status} ${body}`);
-    return this.waitForMessage((message) => message.id === id && message.method === undefined, from);
-  }
-
-  callTool(name: string, args: object = {}, id: string | number = 2): Promise<SseMessage> {
-    return this.request("tools/call", { name, arguments: args }, id);
-  }
-
-  /** The text of a tool's result. */
-  async toolText(name: string, args: object = {}): Promise<string> {
-    const reply = await this.callTool(name, args);
-    const text = reply.result?.content?.[0]?.text;
-    if (text === undefined) throw new Error(`${name}: ${JSON.stringify(reply)}`);
-    return text;
+  override request(method: string, params: unknown = {}, id: string | number = 1): Promise<Reply> {
+    return this.#exchange({ jsonrpc: "2.0", id, method, params }, id);
   }
 
   /** The first message behind the first `from` ones that the predicate accepts, past or future. */
-  waitForMessage(accepts: (message: SseMessage) => boolean, from = 0): Promise<SseMessage> {
+  waitForMessage(accepts: (message: JsonRpcMessage) => boolean, from = 0): Promise<JsonRpcMessage> {
     return this.waitFor(() => this.messages.slice(from).find(accepts), "the message");
   }
 
@@ -116,7 +77,7 @@ export class LegacySseClient implements Disposable {
       const look = (): void => {
         const found = find();
         if (found !== undefined) settle(() => resolve(found));
-        else if (this.response.closed) fail("end");
+        else if (this.#isEnded) fail("end");
       };
       const timer = setTimeout(() => fail("timeout"), WAIT_TIMEOUT_MS);
       this.#onChange.add(look);
@@ -124,18 +85,35 @@ export class LegacySseClient implements Disposable {
     });
   }
 
-  /** Goes away, without a word. */
+  /** Leaves without a word. */
   close(): void {
-    this.response.destroy();
+    this.stream.close();
   }
 
   [Symbol.dispose](): void {
     this.close();
   }
 
-  #add(event: StreamBlock): void {
-    this.events.push(event);
-    if (event.event === "message") this.messages.push(JSON.parse(event.data ?? "") as SseMessage);
+  async #exchange(message: object, id: string | number): Promise<Reply> {
+    const from = this.messages.length;
+    const { status, body } = await this.post(message);
+    if (status !== 202) throw new Error(`${JSON.stringify(message)}: ${status} ${body}`);
+    return { ...(await this.waitForMessage((each) => each.id === id && each.method === undefined, from)), status };
+  }
+
+  async #read(events: StreamBlock[]): Promise<"complete" | "broken"> {
+    try {
+      for (let block = await this.stream.block(); block !== undefined; block = await this.stream.block()) {
+        events.push(block);
+        if (block.event === "message") this.messages.push(JSON.parse(block.data ?? "") as JsonRpcMessage);
+        this.#changed();
+      }
+    } catch {
+      // The response is not complete then.
+    }
+    this.#isEnded = true;
+    this.#changed();
+    return this.stream.response.complete ? "complete" : "broken";
   }
 
   #changed(): void {

@@ -1,18 +1,19 @@
-/** A whole POST to the endpoint as it goes over the wire, for connections that are written by hand. */
-export function postBytes(message: object, sessionId?: string): string {
-  const body = JSON.stringify(message);
-  return [
-    "POST /mcp HTTP/1.1",
-    "Host: localhost",
-    "Content-Type: application/json",
-    "Accept: application/json, text/event-stream",
-    ...(sessionId === undefined ? [] : [`Mcp-Session-Id: ${sessionId}`]),
-    `Content-Length: ${Buffer.byteLength(body)}`,
-    "",
-    body,
-  ].join("\r\n");
+import type { Headers } from "./http-client.ts";
+import { JSON_HEADERS } from "./mcp-client.ts";
+
+/** The head of a request as it goes over the wire, for connections that are written by hand. */
+export function headBytes(requestLine: string, headers: Headers = {}): string {
+  const fields = Object.entries({ Host: "localhost", ...headers }).map(([name, value]) => `${name}: ${value}`);
+  return [`${requestLine} HTTP/1.1`, ...fields, "", ""].join("\r\n");
 }
 
-export function getBytes(path: string): string {
-  return `GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`;
+/** A whole POST to the endpoint. */
+export function postBytes(message: object, sessionId?: string): string {
+  const body = JSON.stringify(message);
+  const session = sessionId === undefined ? {} : { "Mcp-Session-Id": sessionId };
+  return headBytes("POST /mcp", { ...JSON_HEADERS, ...session, "Content-Length": String(Buffer.byteLength(body)) }) + body;
+}
+
+export function getBytes(path: string, headers: Headers = {}): string {
+  return headBytes(`GET ${path}`, headers);
 }

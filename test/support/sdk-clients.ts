@@ -2,6 +2,7 @@ import { Client as ClientV2, StreamableHTTPClientTransport as TransportV2 } from
 import { Client as ClientV1 } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport as TransportV1 } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import type { LoggingLevel } from "@modelcontextprotocol/sdk/types.js";
+import { ASKABLE } from "./mcp-client.ts";
 import { type Answer, answerWithV1, answerWithV2, type Params, type Question } from "./sdk-client-questions.ts";
 
 /** The official clients: the first and the second generation of the SDK. The second one is used as it is by default: with `initialize`. */
@@ -14,8 +15,6 @@ export const CLIENTS = SDKS.flatMap((sdk) => [
   { sdk, lane: "shared" as const },
 ]);
 
-/** What makes a client one that can be asked, and so one with a server of its own. */
-const ASKABLE = { sampling: {}, elicitation: { form: {}, url: {} }, roots: { listChanged: true } };
 const CLIENT_INFO = { name: "interop", version: "1.0.0" };
 
 export interface InteropOptions {

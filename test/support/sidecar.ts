@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { readdirSync, readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
-import { RawClient } from "./http-client.ts";
+import { type ClientOptions, McpClient } from "./mcp-client.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 export const MAIN = `${ROOT}dist/main.js`;
@@ -126,8 +126,8 @@ export class Sidecar implements AsyncDisposable {
   }
 
   /** A client with an open session. */
-  client(headers: Readonly<Record<string, string>> = {}): Promise<RawClient> {
-    return new RawClient(this.url, headers).open();
+  client(options: ClientOptions = {}): Promise<McpClient> {
+    return new McpClient(this.url, options).open();
   }
 
   /** The first log line, past or future, with this message that the predicate accepts. */

@@ -1,0 +1,40 @@
+import { parseEventStream } from "./event-stream-parser.ts";
+import type { HttpReply } from "./http-client.ts";
+
+/** A JSON-RPC message, as far as tests look into it. */
+export interface JsonRpcMessage {
+  readonly jsonrpc: string;
+  readonly id?: string | number;
+  readonly method?: string;
+  readonly params?: Readonly<Record<string, unknown>>;
+  readonly result?: { readonly [key: string]: unknown; readonly content?: readonly { readonly text: string }[] };
+  readonly error?: { readonly code: number; readonly message: string; readonly data?: Readonly<Record<string, unknown>> };
+}
+
+/** The texts of the messages of an answer: all events of a stream, in order, or the one body. */
+export function messageTexts({ headers, body }: HttpReply): string[] {
+  if (headers["content-type"] !== "text/event-stream") return [body];
+  return parseEventStream(body).flatMap(({ data = "" }) => (data === "" ? [] : [data]));
+}
+
+/** The messages of an answer, in order. */
+export function readMessages(reply: HttpReply): JsonRpcMessage[] {
+  return messageTexts(reply).map((text) => JSON.parse(text) as JsonRpcMessage);
+}
+
+/** The response to a request, from the one body or the last event: an answer that takes STREAM_AFTER_MS comes in a stream. */
+export function readResponse(reply: HttpReply): JsonRpcMessage {
+  return JSON.parse(messageTexts(reply).at(-1) ?? "") as JsonRpcMessage;
+}
+
+/** The text of a tool's result. @throws if there is none. */
+export function resultText(message: JsonRpcMessage): string {
+  const text = message.result?.content?.[0]?.text;
+  if (text === undefined) throw new Error(`not a result with a text: ${JSON.stringify(message)}`);
+  return text;
+}
+
+/** The token under which the reader of this request may show progress. */
+export function progressTokenOf({ params }: JsonRpcMessage): unknown {
+  return (params?.["_meta"] as { readonly progressToken?: unknown } | undefined)?.progressToken;
+}
