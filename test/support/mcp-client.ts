@@ -142,10 +142,10 @@ export class McpClient {
   }
 
   #ownHeaders(): Headers {
-    const { token, sendsVersion = false, protocolVersion = "", headers } = this.#options;
+    const { token, sendsVersion = false, headers } = this.#options;
     return {
       ...(this.sessionId === "" ? {} : { "Mcp-Session-Id": this.sessionId }),
-      ...(sendsVersion && this.sessionId !== "" ? { "MCP-Protocol-Version": protocolVersion } : {}),
+      ...(sendsVersion && this.sessionId !== "" ? { "MCP-Protocol-Version": this.protocolVersion } : {}),
       ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }),
       ...headers,
     };
