@@ -2,7 +2,8 @@ import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
-import { RawClient, send } from "../support/http-client.ts";
+import { send } from "../support/http-client.ts";
+import { McpClient } from "../support/mcp-client.ts";
 import { freePort, Pod } from "../support/pod.ts";
 import { MAIN, runMain, Sidecar } from "../support/sidecar.ts";
 
@@ -14,7 +15,7 @@ interface ComposeFile {
 }
 
 async function addTwoAndThree(url: string, token: string): Promise<string> {
-  const client = await new RawClient(url, token === "" ? {} : { Authorization: `Bearer ${token}` }).open();
+  const client = await new McpClient(url, { token: token === "" ? undefined : token }).open();
   return client.toolText("get-sum", { a: 2, b: 3 });
 }
 

@@ -75,12 +75,4 @@ describe("work that is done in steps", () => {
     await run(journal, work(journal, "later", 1));
     expect(journal.at(-1)).toBe("later done");
   });
-
-  it("may be added by the end of other work", async () => {
-    const journal: string[] = [];
-    await new Promise<void>((resolve) => {
-      runInSteps(work(journal, "a", 1), () => runInSteps(work(journal, "b", 2), () => resolve(), unexpected), unexpected);
-    });
-    expect(journal).toEqual(["a1", "b1", "b2"]);
-  });
 });

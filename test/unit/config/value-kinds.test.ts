@@ -195,7 +195,12 @@ describe("a list of origins", () => {
     [" * ", "*"],
     ["https://app.example", ["https://app.example"]],
     ["HTTPS://App.Example:443, http://localhost:5173 ,http://[::1]", ["https://app.example", "http://localhost:5173", "http://[::1]"]],
-    ["chrome-extension://abcdefgh,vscode-webview://0d3f", ["chrome-extension://abcdefgh", "vscode-webview://0d3f"]],
+    ["chrome-extension://ABCdefgh,vscode-webview://0d3f", ["chrome-extension://abcdefgh", "vscode-webview://0d3f"]],
+    ["vscode-webview://0d3f-0x1,vscode-webview://123", ["vscode-webview://0d3f-0x1", "vscode-webview://123"]],
+    ["tauri://localhost:80,https://app.example:80", ["tauri://localhost:80", "https://app.example:80"]],
+    ["https://app.example:0443,http://app.example:80", ["https://app.example", "http://app.example"]],
+    ["http://app.example:443,https://app.example.", ["http://app.example:443", "https://app.example."]],
+    ["http://[0:0:0:0:0:0:0:1]:3000,https://xn--bcher-kva.example", ["http://[::1]:3000", "https://xn--bcher-kva.example"]],
   ])("is %s", (text, value) => {
     expect(origins.parse(text)).toEqual(value);
   });
@@ -214,7 +219,21 @@ describe("a list of origins", () => {
     "https://app.example https://b.example",
     "https://app.example;https://b.example",
     "https://app.example:65536",
+    "https://app.example:",
     "https://bücher.example",
+    "https://",
+    "https://:443",
+    "//app.example",
+    "https:app.example",
+    "https:/app.example",
+    "https://app.example/path",
+    "https://app.example?x",
+    "https://app.example#x",
+    "http://localhost@evil.com",
+    "http://localhost:80@evil.com",
+    "http://localhost\\.evil.com",
+    "https://1.2.3.4.5",
+    "1http://app.example",
   ])("is not %j", (text) => {
     expect(origins.parse(text)).toBeUndefined();
   });
@@ -225,6 +244,7 @@ describe("a list of hosts", () => {
     ["mcp.example", ["mcp.example"]],
     ["Mcp.Example.:8080, 10.0.0.5 ,[2001:DB8::1]:80", ["mcp.example:8080", "10.0.0.5", "[2001:db8::1]:80"]],
     ["my_service,xn--bcher-kva.example", ["my_service", "xn--bcher-kva.example"]],
+    ["127.1,[::FFFF:127.0.0.1],Mcp.Example.:80", ["127.0.0.1", "[::ffff:7f00:1]", "mcp.example:80"]],
   ])("is %s", (text, value) => {
     expect(hosts.parse(text)).toEqual(value);
   });

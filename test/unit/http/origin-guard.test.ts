@@ -100,6 +100,7 @@ describe("createHostCheck", () => {
 
       it("allows the names of this machine at any port", () => {
         const names = ["localhost", "localhost:8080", "LocalHost:1", "localhost.", "127.0.0.1:9", "127.0.0.2", "[::1]", "[::1]:8080"];
+        names.push("127.1", "0x7f000001", "127.0.0.1.", "127.255.255.254", "[0:0:0:0:0:0:0:1]:1", "[::ffff:127.0.0.1]");
         expect(names.filter((name) => isAllowed?.(name) !== true)).toEqual([]);
       });
 
@@ -121,6 +122,37 @@ describe("createHostCheck", () => {
           "10.0.0.5",
           "::1",
           "ｌｏｃａｌｈｏｓｔ",
+          "loc\u{aa}lhost",
+          "127。0。0。1",
+          "%6cocalhost",
+          " localhost",
+          "localhost ",
+          "localhost\n",
+          ".",
+          "*.localhost",
+          "localhost:65536",
+          "localhost:080808",
+          "localhost:-1",
+          "localhost:80:80",
+          ":8080",
+          "user:secret@localhost",
+          "localhost/path",
+          "localhost?evil.com",
+          "localhost#evil.com",
+          "localhost\\@evil.com",
+          "http://localhost",
+          "[::1",
+          "[]",
+          "[::1%25lo]",
+          "[localhost]",
+          "[::2]",
+          "[::ffff:8000:1]",
+          "[::7f00:1]",
+          "localhost.localdomain",
+          "127.evil.com",
+          "128.0.0.1",
+          "10.127.0.1",
+          "1.2.3.4.5",
         ];
         expect(names.filter((name) => isAllowed?.(name) !== false)).toEqual([]);
       });

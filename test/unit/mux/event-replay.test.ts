@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { EventLog } from "../../../src/mux/event-log.ts";
-import { EventStream } from "../../../src/mux/event-stream.ts";
+import { EventStream, formatEventId, parseEventId } from "../../../src/mux/event-stream.ts";
 import { UNGUARDED } from "../support/defects.ts";
 import { RecordedSink } from "../support/recorded-sink.ts";
 
@@ -18,6 +18,26 @@ function open(maxEvents: number): EventStream {
   const log = new EventLog({ replayMaxBytes: 10_000, replayMaxAgeMs: 1000, replayMaxEvents: maxEvents }, Date.now, UNGUARDED);
   return new EventStream(7, false, log, () => undefined);
 }
+
+describe("an event id", () => {
+  it("an event id is read as it was written, whatever stream and event it names", () => {
+    fc.assert(
+      fc.property(fc.boolean(), fc.nat(), fc.nat(), (isStandalone, streamId, sequence) => {
+        const position = { isStandalone, streamId, sequence };
+        expect(parseEventId(formatEventId(position))).toEqual(position);
+      }),
+    );
+    expect(formatEventId({ isStandalone: true, streamId: 3, sequence: 17 })).toBe("s3-17");
+    expect(formatEventId({ isStandalone: false, streamId: 3, sequence: 17 })).toBe("r3-17");
+  });
+
+  it.each(["", "r", "r1", "r1-", "r-1", "x1-1", "R1-1", "r1-1 ", " r1-1", "r1-1\n", "r-1-1", "r1.5-1", "r1e3-1", `r1-${"9".repeat(16)}`])(
+    "%j is not an event id",
+    (text) => {
+      expect(parseEventId(text)).toBeUndefined();
+    },
+  );
+});
 
 describe("replay", () => {
   it("after any position gives exactly the later kept events, in order, once", () => {

@@ -131,6 +131,56 @@ describe("a request", () => {
   });
 });
 
+describe("a request that is late or held", () => {
+  it("a held request has no answer begun, since it may still be refused with 503", () => {
+    const bench = ready();
+    bench.lose();
+    const call = bench.request(bench.join(), CALL);
+    vi.advanceTimersByTime(2 * STREAM_AFTER_MS);
+    bench.start();
+    expect(call.keepAliveCount).toBe(0);
+    vi.advanceTimersByTime(STREAM_AFTER_MS);
+    expect(call.keepAliveCount).toBe(1);
+  });
+
+  it("a session at its limit may send the next request from the moment of the answer", () => {
+    const bench = ready({ maxSessionRequests: 1 });
+    const session = bench.join();
+    const first = bench.request(session, CALL);
+    let next = first;
+    first.respond = () => void (next = bench.request(session, CALL));
+    bench.reply("tools/call");
+    expect([next === first, next.outcome]).toEqual([false, undefined]);
+  });
+
+  it.each([
+    ["a thousand later ones were given up", 1001, 0],
+    ["five minutes have passed", 1, 300_001],
+  ])("a request that was given up is forgotten once %s", (_when, count, pauseMs) => {
+    const bench = ready({ maxInFlight: 2000, maxSessionRequests: 2000, maxQueuedBytes: 1_000_000 });
+    const session = bench.join();
+    const giveUp = (): void => bench.request(session, CALL).onDisconnect?.();
+    giveUp();
+    const [{ id } = {}] = bench.heard();
+    vi.advanceTimersByTime(pauseMs);
+    for (let number = 1; number < count; number++) giveUp();
+    const late = bench.heard().filter(({ method }) => method === "tools/call");
+    giveUp();
+    for (const each of [id, ...late.map((request) => request["id"]).slice(-1)]) bench.say({ id: each, result: {} });
+    expect(bench.dropped).toMatchObject({ lateAnswers: late.length > 0 ? 1 : 0, unknownAnswers: 1 });
+  });
+
+  it("the ids of two servers begin at different numbers, so that no answer can be forged in advance", () => {
+    const first = Array.from({ length: 20 }, () => {
+      const bench = ready();
+      bench.request(bench.join(), CALL);
+      return Number(bench.heard()[0]?.["id"]);
+    });
+    expect(new Set(first).size).toBeGreaterThan(15);
+    for (const id of first) expect(Number.isInteger(id) && id >= 1 && id <= 2 ** 30).toBe(true);
+  });
+});
+
 describe("a client's cancellation", () => {
   it("ends its own request, and no other session's with the same id", () => {
     const bench = ready();

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { Session } from "../../../src/mux/session.ts";
 import { answerOfServer, listen } from "../support/lane-bench.ts";
 import { type Client, IDLE_TIMEOUT_MS, LanesBench } from "../support/lanes-bench.ts";
 
@@ -163,6 +164,60 @@ describe("a private server is ended, and the session with it", () => {
     bench.connect({});
     vi.advanceTimersByTime(10 * IDLE_TIMEOUT_MS);
     expect(bench.sessions.size).toBe(1);
+  });
+});
+
+describe("a session beyond MAX_SESSIONS", () => {
+  /** Sessions of a shared server, each used a second after the one before; there is room for no more. */
+  function full(count: number): { readonly bench: LanesBench; readonly sessions: Session[]; readonly kept: () => boolean[] } {
+    const bench = new LanesBench({ maxSessions: count });
+    const sessions = Array.from({ length: count }, () => {
+      vi.advanceTimersByTime(1000);
+      const session = bench.connect({}).session();
+      if (session === undefined) throw new Error("there is no session");
+      return session;
+    });
+    return { bench, sessions, kept: () => sessions.map((session) => bench.sessions.use(session.id, 0) !== undefined) };
+  }
+
+  it("a new session ends the one that was unused for longest", () => {
+    const { bench, sessions, kept } = full(3);
+    const [first] = sessions;
+    bench.sessions.use(first?.id ?? "", Date.now());
+    const added = bench.connect({}).session();
+    expect([kept(), bench.sessions.size, added?.isInUse]).toEqual([[true, false, true], 3, false]);
+  });
+
+  it("a new session ends no session that is listened to or awaits an answer, if another is idle", () => {
+    const { bench, sessions, kept } = full(3);
+    const [listening, waiting] = sessions;
+    if (listening === undefined || waiting === undefined) throw new Error("there are three");
+    const stream = listen(listening);
+    const call = bench.shared.request(waiting, { method: "tools/call" });
+    bench.connect({});
+    expect([kept(), stream.isEnded, call.isFinished]).toEqual([[true, true, false], false, false]);
+  });
+
+  it("a new session ends the oldest one if all are in use, and never itself", () => {
+    const { bench, sessions, kept } = full(2);
+    const streams = sessions.map(listen);
+    const added = bench.connect({}).session();
+    expect([kept(), streams.map(({ isEnded }) => isEnded)]).toEqual([
+      [false, true],
+      [true, false],
+    ]);
+    expect(bench.sessions.use(added?.id ?? "", 0)).toBe(added);
+  });
+
+  it.each(["constructor", "__proto__", "toString", "", "0"])("no session has the id %j", (id) => {
+    const { bench } = full(1);
+    expect(bench.sessions.use(id, 0)).toBeUndefined();
+  });
+
+  it("every session has a random id of its own", () => {
+    const ids = full(100).sessions.map(({ id }) => id);
+    expect(new Set(ids).size).toBe(100);
+    for (const id of ids) expect(id).toMatch(/^[\da-f]{8}-[\da-f]{4}-4[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/);
   });
 });
 

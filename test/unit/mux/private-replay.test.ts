@@ -137,6 +137,30 @@ describe("a private server that was started anew", () => {
     expect(told(bench)).toEqual(["logging/setLevel debug", "logging/setLevel error"]);
   });
 
+  it("is told the level that was asked for last, in whatever order the former one has answered", () => {
+    const bench = ready();
+    for (const level of ["debug", "error", "info"]) bench.request(bench.session, { method: "logging/setLevel", params: { level } });
+    const [debug, error, info] = bench.heard().map(({ id }) => id);
+    for (const id of [error, debug]) bench.say({ id, result: {} });
+    bench.say({ id: info, ...REFUSED });
+    expect(restart(bench)).toEqual(["logging/setLevel error"]);
+  });
+
+  it("is not told a subscription that was taken back before it was confirmed, unless it was asked for again", () => {
+    const bench = ready();
+    const ask = (method: string, uri: string): unknown => {
+      bench.request(bench.session, { method: `resources/${method}`, params: { uri } });
+      return bench.heard()[0]?.["id"];
+    };
+    const [first, gone] = [ask("subscribe", "x:1"), ask("subscribe", "x:2")];
+    for (const uri of ["x:1", "x:2"]) ask("unsubscribe", uri);
+    const again = ask("subscribe", "x:1");
+    for (const id of [first, gone, again]) bench.say({ id, result: {} });
+    const refused = ask("subscribe", "x:1");
+    bench.say({ id: refused, ...REFUSED });
+    expect(restart(bench)).toEqual(["resources/subscribe x:1"]);
+  });
+
   it("is told a few at a time, and no more of what is taken back meanwhile", () => {
     const bench = ready();
     const uris = Array.from({ length: 30 }, (_, number) => `x:${number}`);

@@ -1,58 +1,76 @@
 import * as fc from "fast-check";
-import { describe, expect, it } from "vitest";
-import { type NotificationMessage, readMessage } from "../../../src/jsonrpc/message.ts";
-import { deliverProgress } from "../../../src/mux/progress.ts";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { idText } from "../../support/json-text.ts";
-import { CallBench } from "../support/calls.ts";
+import { LaneBench } from "../support/lane-bench.ts";
 
-function progressText(token: string): string {
-  return `{"jsonrpc":"2.0","params":{"message":"1.0","total":9007199254740993, "progressToken" : ${token}},"method":"notifications/progress"}`;
+/** As the limits of the bench are. */
+const REQUEST_TIMEOUT_MS = 1000;
+
+beforeEach(() => {
+  vi.useFakeTimers({ now: 0 });
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+function callText(token: string): string {
+  return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","_meta":{"progressToken":${token}}}}`;
 }
 
-/** The server shows progress at the time 60, which is worth 100 more to the call it is for. */
-function deliver({ table }: CallBench, text: string): boolean {
-  return deliverProgress(table, readMessage(text) as NotificationMessage, 60);
+function progressText(token: unknown): string {
+  return `{"jsonrpc":"2.0","params":{"message":"1.0","total":9007199254740993, "progressToken" : ${String(token)}},"method":"notifications/progress"}`;
 }
 
 describe("progress of the server", () => {
-  it("reaches the call whose token it is, under the client's own token, byte for byte", () => {
+  it("progress reaches the call whose token it has, under the client's own token, byte for byte", () => {
     fc.assert(
       fc.property(idText, (token) => {
-        const bench = new CallBench();
-        const [other, own] = [bench.add({ progressTokenText: token }), bench.add({ progressTokenText: token })];
-        expect(deliver(bench, progressText(String(own.wireId)))).toBe(true);
-        expect([other.exchange.emitted, own.exchange.emitted]).toEqual([[], [progressText(token)]]);
+        const bench = LaneBench.shared();
+        bench.start();
+        const [other, own] = [bench.request(bench.join(), callText(token)), bench.request(bench.join(), callText(token))];
+        bench.say(progressText(bench.heard()[1]?.["id"]));
+        expect([other.emitted, own.emitted]).toEqual([[], [progressText(token)]]);
       }),
     );
   });
 
-  it("gives its call new time, and no other one", () => {
-    const bench = new CallBench();
-    const [other, own] = [bench.add({ progressTokenText: "1" }), bench.add({ progressTokenText: "1" })];
-    deliver(bench, progressText(String(own.wireId)));
-    expect([other.deadlineMs, own.deadlineMs]).toEqual([100, 160]);
+  it("progress renews the time of its own call, also if the client reads no stream", () => {
+    const bench = LaneBench.shared();
+    bench.start();
+    const session = bench.join();
+    const calls = [bench.request(session, callText("1"), false), bench.request(session, callText("2"))];
+    vi.advanceTimersByTime(REQUEST_TIMEOUT_MS - 1);
+    bench.say(progressText(bench.heard()[0]?.["id"]));
+    vi.advanceTimersByTime(1);
+    expect(calls.map(({ outcome, emitted }) => [outcome, emitted])).toEqual([
+      [undefined, []],
+      ["REQUEST_TIMEOUT", []],
+    ]);
   });
 
-  it("gives new time also to a call whose client reads no stream, and is not delivered there", () => {
-    const bench = new CallBench();
-    const call = bench.add({ progressTokenText: "1", readsStreams: false });
-    expect([deliver(bench, progressText(String(call.wireId))), call.exchange.emitted, call.deadlineMs]).toEqual([false, [], 160]);
-  });
+  it.each([(id: unknown) => `"${String(id)}"`, () => "0", () => "null", () => "{}"])(
+    "progress under another token is dropped and renews no time (%#)",
+    (tokenFor) => {
+      const bench = LaneBench.shared();
+      bench.start();
+      const call = bench.request(bench.join(), callText("1"));
+      vi.advanceTimersByTime(REQUEST_TIMEOUT_MS - 1);
+      bench.say(progressText(tokenFor(bench.heard()[0]?.["id"])));
+      vi.advanceTimersByTime(1);
+      expect([call.outcome, call.emitted, bench.dropped.notifications]).toEqual(["REQUEST_TIMEOUT", [], 1]);
+    },
+  );
 
-  it("is not delivered, and gives no time, where nobody asked for it", () => {
-    const bench = new CallBench();
-    const [untold, queued] = [bench.add(), bench.add({ progressTokenText: "1", state: "queued" })];
-    for (const token of [String(untold.wireId), String(queued.wireId), `"${untold.wireId}"`, "0", "99", "null", "{}"]) {
-      expect(deliver(bench, progressText(token))).toBe(false);
-    }
-    expect(deliver(bench, '{"jsonrpc":"2.0","method":"notifications/progress"}')).toBe(false);
-    for (const call of [untold, queued]) expect([call.exchange.emitted, call.deadlineMs]).toEqual([[], 100]);
-  });
-
-  it("is not delivered behind the answer", () => {
-    const bench = new CallBench();
-    const call = bench.add({ progressTokenText: "1" });
-    bench.table.takeAnswered(call.wireId, "results");
-    expect([deliver(bench, progressText(String(call.wireId))), call.exchange.emitted]).toEqual([false, []]);
+  it("progress for a call that the server has not read is dropped", () => {
+    const bench = LaneBench.shared();
+    bench.start();
+    const session = bench.join();
+    bench.request(session, callText("1"));
+    const first = Number(bench.heard()[0]?.["id"]);
+    bench.upstream.isReading = false;
+    const unread = bench.request(session, callText("2"));
+    bench.say(progressText(first + 1));
+    expect([unread.emitted, bench.dropped.notifications]).toEqual([[], 1]);
   });
 });

@@ -1,4 +1,7 @@
+import * as fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { idText } from "../../support/json-text.ts";
+import { asServerReads } from "../support/as-server-reads.ts";
 import { listen, messages, PrivateLaneBench } from "../support/lane-bench.ts";
 
 /** What a request may take in all, as the limits of the bench are. */
@@ -36,6 +39,43 @@ function ask(bench: PrivateLaneBench, message: object = ROOTS): number {
 }
 
 describe("a request of a private server", () => {
+  it("any id and token of the server are replaced on the way out, and put back on the way in", () => {
+    fc.assert(
+      fc.property(idText, idText, (id, token) => {
+        const bench = ready();
+        const stream = listen(bench.session);
+        const asked = (own: unknown, ownToken: unknown): string =>
+          `{"jsonrpc":"2.0", "id" : ${String(own)} ,"method":"x","params":{"n":9007199254740993,"_meta":{"x":1.0,"progressToken":${String(ownToken)}}}}`;
+        bench.say(asked(id, token));
+        const [minted] = askedIds(stream.texts);
+        expect(stream.texts).toEqual([asked(minted, minted)]);
+        const progress = (own: unknown): string =>
+          `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1.0,"progressToken":${String(own)}}}`;
+        bench.notify(bench.session, progress(minted));
+        const answer = (own: unknown): string => `{"result":{"id":1,\r\n"x":1.0},"id" : ${String(own)},"jsonrpc":"2.0"}`;
+        bench.answer(answer(minted));
+        expect(bench.upstream.takeRead()).toEqual([progress(token), answer(id).replace("\r\n", "  ")].map(asServerReads));
+      }),
+    );
+  });
+
+  it.each([
+    ["a task", { task: { taskId: "a", status: "working" } }, 1],
+    ["something else", { role: "assistant" }, 0],
+  ])("a client's progress after an answer with %s is carried until the server ends", (_what, result, count) => {
+    const bench = ready();
+    const id = ask(bench, { id: "q", method: "sampling/createMessage", params: { _meta: { progressToken: "t" }, task: {} } });
+    bench.answer({ id, result });
+    bench.heard();
+    const later = { method: "notifications/progress", params: { progressToken: id, progress: 0.5 } };
+    bench.notify(bench.session, later);
+    expect(bench.heard()).toEqual(Array.from({ length: count }, () => ({ ...later, params: { progressToken: "t", progress: 0.5 } })));
+    bench.lose();
+    bench.start();
+    bench.notify(bench.session, later);
+    expect(bench.heard()).toEqual([]);
+  });
+
   it("is asked under an id that is minted here, and the answer comes back under the server's own", () => {
     const bench = ready();
     const stream = listen(bench.session);

@@ -170,17 +170,42 @@ describe("a request that only reads, of which the server ends before it has answ
     expect([call.outcome, call.error?.details.retrySafe]).toEqual(["UPSTREAM_EXITED", true]);
   });
 
-  it.each(["tools/call", "x-vendor/list", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/cancel"])(
-    "is none where it is %s",
-    (method) => {
-      const bench = ready();
-      const call = bench.request(bench.join(), { method, params: { level: "info", uri: "x:1", name: "look" } });
-      bench.lose();
-      expect(call.outcome).toBe("UPSTREAM_EXITED");
-      bench.start();
-      expect(bench.heard()).toEqual([]);
-    },
-  );
+  it.each([
+    "ping",
+    "tools/list",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+    "prompts/list",
+    "prompts/get",
+    "completion/complete",
+    "tasks/get",
+  ])("%s only reads and is sent again", (method) => {
+    const bench = ready();
+    const call = bench.request(bench.join(), { method });
+    bench.lose();
+    bench.start();
+    bench.reply(method);
+    expect(call.outcome).toEqual({});
+  });
+
+  it.each([
+    "tools/call",
+    "x-vendor/list",
+    "tools/list ",
+    "constructor",
+    "logging/setLevel",
+    "resources/subscribe",
+    "resources/unsubscribe",
+    "tasks/cancel",
+  ])("is none where it is %s", (method) => {
+    const bench = ready();
+    const call = bench.request(bench.join(), { method, params: { level: "info", uri: "x:1", name: "look" } });
+    bench.lose();
+    expect(call.outcome).toBe("UPSTREAM_EXITED");
+    bench.start();
+    expect(bench.heard()).toEqual([]);
+  });
 });
 
 describe("a request that waits to be sent once more", () => {
@@ -315,6 +340,17 @@ describe("a call of a tool that is marked as read-only", () => {
     const call = bench.request(bench.join(), CALL);
     bench.lose();
     expect([call.outcome, call.error?.details.retrySafe]).toEqual(["UPSTREAM_EXITED", false]);
+  });
+
+  it("is not repeated if another tool of its name, or one with a name of over 1000 characters, is not read-only", () => {
+    const bench = ready({ retry: "read-only" });
+    const [marked, long] = [{ annotations: { readOnlyHint: true } }, "x".repeat(1001)];
+    const tools = [{ name: "a", ...marked }, { name: "b" }, { name: "b", ...marked }, { name: "a" }, { name: long, ...marked }];
+    bench.reply("tools/list", { result: { tools: [...tools, { name: "c", ...marked }] } });
+    const session = bench.join();
+    const calls = ["a", "b", "constructor", long, "c"].map((name) => bench.request(session, { ...CALL, params: { name } }));
+    bench.lose();
+    expect(calls.map(({ outcome }) => outcome)).toEqual([...calls.slice(1).map(() => "UPSTREAM_EXITED"), undefined]);
   });
 
   it("is not repeated where the server has said that its tools have changed, and not yet to what", () => {

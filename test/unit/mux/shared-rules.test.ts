@@ -31,6 +31,22 @@ describe("a request of a shared server", () => {
     expect([stream.texts, call.emitted, call.isFinished]).toEqual([[], [], false]);
   });
 
+  it.each(["sampling/createMessage", "elicitation/create", "roots/list", 'x/"odd"\n'])(
+    "the method %j of the server is refused as one that no client of a shared server offers",
+    (method) => {
+      const bench = ready();
+      bench.say({ id: 5, method, params: {} });
+      const message = `No client of this shared MCP server can be asked for ${method}: it declared no client capabilities`;
+      expect(bench.heard()).toEqual([{ id: 5, error: { code: -32_601, message } }]);
+    },
+  );
+
+  it("a refusal does not repeat a method of a megabyte", () => {
+    const bench = ready();
+    bench.say({ id: 5, method: "x".repeat(1_000_000) });
+    expect(bench.upstream.takeRead()[0]?.length).toBeLessThan(300);
+  });
+
   it("is dropped where the server reads no answers, before they fill the memory", () => {
     const bench = ready();
     bench.upstream.isReading = false;

@@ -48,13 +48,31 @@ describe("the progress of a task", () => {
     expect([listen(ended.session).texts, listen(lost.session).texts, bench.dropped.notifications]).toEqual([[], [], 2]);
   });
 
-  it("is nobody's where the call was answered with no task", () => {
+  it.each([
+    [{ result: { task: { taskId: "t", status: "working" } } }, 1],
+    [{ result: { content: [] } }, 0],
+    [{ result: { task: "t" } }, 0],
+    [{ result: { task: { taskId: 1 } } }, 0],
+    [{ result: { task: null } }, 0],
+    [{ result: [] }, 0],
+    [{ result: null }, 0],
+    [{ error: { code: 1, message: "no" } }, 0],
+  ])("progress after the answer %j is delivered %i times", (answer, count) => {
     const bench = LaneBench.shared();
     bench.start();
     const session = bench.join();
     bench.request(session, { method: "tools/call", params: { _meta: { progressToken: "own" } } });
-    bench.reply("tools/call", { result: { content: [] } });
-    progress(bench, 1);
-    expect([listen(session).texts, bench.dropped.notifications]).toEqual([[], 1]);
+    const token = bench.heard()[0]?.["id"];
+    bench.say({ id: token, ...answer });
+    for (const each of [token, String(token), undefined]) progress(bench, each);
+    expect([listen(session).texts.length, bench.dropped.notifications]).toEqual([count, 3 - count]);
+  });
+
+  it("progress of a task is dropped once 1024 newer tasks were begun", () => {
+    const bench = LaneBench.shared();
+    bench.start();
+    const tasks = Array.from({ length: 1025 }, () => withTask(bench));
+    for (const { token } of [tasks[0], tasks[1]].filter((task) => task !== undefined)) progress(bench, token);
+    expect(tasks.slice(0, 2).map(({ session }) => listen(session).texts.length)).toEqual([0, 1]);
   });
 });

@@ -1,9 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
 import { Counters } from "../../../src/counters.ts";
-import type { SidecarError } from "../../../src/errors.ts";
-import type { Exchange } from "../../../src/mux/exchange.ts";
-import type { RequestMessage } from "../../../src/jsonrpc/message.ts";
-import type { Session } from "../../../src/mux/session.ts";
 import type { CheckedCall } from "../../../src/policy/argument-check.ts";
 import type { CallRules } from "../../../src/policy/call-rules.ts";
 import { createCallRates } from "../../../src/policy/call-rates.ts";
@@ -72,27 +68,18 @@ describe.each(Object.entries(RULES))("a call under %s", (_name, rule) => {
   it.each([["a list", ["search"]] as const, ["nothing", undefined] as const])(
     "whose name is %s does not reach a server, which may take it for one",
     (_what, name) => {
-      const carried: string[] = [];
-      const unused = (): never => {
-        throw new Error("not expected");
-      };
-      const lane = {
-        request: (_session: Session, _exchange: Exchange, { method }: RequestMessage) => void carried.push(method),
-        refuse: (exchange: Exchange, error: SidecarError) => exchange.fail(error),
-        respond: unused,
-        notify: unused,
-        answer: unused,
-        endSession: unused,
-        tools: { onChanged: unused },
-      };
+      vi.useFakeTimers();
       const rules = { ...NO_RULES, ...rule };
-      const tools = new LaneTools({ rules, counters: new Counters(), log: new RecordedLog() });
-      tools.onTools([{ name: "search", inputSchema: { type: "object" } }], 1);
-      const guarded = new GuardedLane(lane, rules, tools);
+      const toolWatcher = new LaneTools({ rules, counters: new Counters(), log: new RecordedLog() });
+      const bench = LaneBench.shared({}, { toolWatcher });
+      const guarded = new GuardedLane(bench.lane, rules, toolWatcher);
+      bench.start({ tools: {} });
+      bench.reply("tools/list", { result: { tools: [{ name: "search", inputSchema: { type: "object" } }] } });
       const exchange = new RecordedExchange("1", 0);
       const request = requestOfClient({ id: 1, method: "tools/call", params: { name, arguments: {} } });
-      guarded.request(newSession(), exchange, request);
-      expect([exchange.outcome, carried]).toEqual(["TOOL_NOT_FOUND", []]);
+      guarded.request(bench.join(), exchange, request);
+      expect([exchange.outcome, bench.heard()]).toEqual(["TOOL_NOT_FOUND", []]);
+      vi.useRealTimers();
     },
   );
 });

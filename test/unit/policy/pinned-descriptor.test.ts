@@ -35,27 +35,6 @@ class Bench {
 }
 
 describe("PinnedDescriptor", () => {
-  it("takes for pinned what equals the reviewed tool of that name, and nothing else", () => {
-    const { pinned } = new Bench();
-    expect(pinned.isPinned({ ...SEARCH, title: "T" })).toBe(true);
-    for (const tool of [OTHER_ASK, { ...SEARCH, name: "new" }, { ...SEARCH, name: " search" }, { name: 7 }, {}, { name: "constructor" }]) {
-      expect(pinned.isPinned({ ...tool })).toBe(false);
-    }
-  });
-
-  it("logs of each tool what has changed, once", () => {
-    const bench = new Bench();
-    const live = [{ ...SEARCH, description: "Other.", annotations: { readOnlyHint: true } }, { name: "new" }];
-    expect(bench.start(live)).toEqual([
-      "warn | shared | tool is not as reviewed | ask | missing",
-      "warn | shared | tool is not as reviewed | new | new",
-      "warn | shared | tool is not as reviewed | search | description, annotations",
-    ]);
-    expect(bench.log.lines[0]?.fields).toEqual({ generation: 1, tool: "ask", reason: "missing", mode: "enforce" });
-    expect(bench.start(live)).toEqual([]);
-    expect(bench.start(live.toReversed())).toEqual([]);
-  });
-
   it("logs again what has changed again, and nothing of what has stayed", () => {
     const bench = new Bench();
     bench.start([{ ...SEARCH, description: "Other." }, OTHER_ASK]);
@@ -72,13 +51,6 @@ describe("PinnedDescriptor", () => {
     expect(bench.start([{ ...SEARCH, description: "Other." }, ASK])).toEqual(["info | shared | tool is as reviewed again | ask"]);
     expect(bench.start([SEARCH, ASK])).toEqual(["info | shared | all tools are as reviewed | 2"]);
     expect(bench.start([SEARCH])).toEqual(["warn | shared | tool is not as reviewed | ask | missing"]);
-  });
-
-  it("takes all tools of a server that tells none for missing", () => {
-    expect(new Bench().start([])).toEqual([
-      "warn | shared | tool is not as reviewed | ask | missing",
-      "warn | shared | tool is not as reviewed | search | missing",
-    ]);
   });
 
   it("logs the drift of private servers once over all lanes, with the name of the lane", () => {

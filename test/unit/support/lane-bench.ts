@@ -171,14 +171,14 @@ export class LaneBench {
   }
 
   /** @returns the code of the error, if there is one. */
-  notify(session: Session, message: JsonObject): string | undefined {
+  notify(session: Session, message: JsonObject | string): string | undefined {
     const notification = fromClient(message);
     if (notification.kind !== "notification") throw new Error("no notification");
     return this.lane.notify(session, notification)?.code;
   }
 
   /** @returns the code of the error, if there is one. */
-  answer(message: JsonObject): string | undefined {
+  answer(message: JsonObject | string): string | undefined {
     const response = fromClient(message);
     if (response.kind !== "response") throw new Error("no response");
     return this.lane.answer(response)?.code;

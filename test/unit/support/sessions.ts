@@ -4,7 +4,7 @@ import { SessionStreams } from "../../../src/mux/session-streams.ts";
 import { UNGUARDED } from "./defects.ts";
 
 /** A lane that takes everything, and keeps whose sessions have ended. */
-export class IdleLane implements SessionLane {
+class IdleLane implements SessionLane {
   readonly ended: Session[] = [];
 
   request(): void {

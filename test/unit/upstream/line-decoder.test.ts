@@ -36,10 +36,6 @@ describe("LineDecoder", () => {
     expect(lines).toEqual(['{"a":1}', '{"b":2}']);
   });
 
-  it("takes CR LF for one line end and skips empty lines", () => {
-    expect(decode(["a\r\n\r\n\nb\rc\r", "\nd\n"], 100)).toEqual(["a", "b\rc", "d"]);
-  });
-
   it("delivers a last line that has no newline, once", () => {
     const lines: string[] = [];
     const decoder = new LineDecoder(100, { onLine: (line) => lines.push(line), onOverlongLine: () => undefined });
@@ -52,28 +48,11 @@ describe("LineDecoder", () => {
   it("keeps what Unicode takes for line ends but newline-delimited JSON does not", () => {
     expect(decode(["a\u2028b\u2029c\u0085d\ve\ff\n"], 100)).toEqual(["a\u2028b\u2029c\u0085d\ve\ff"]);
   });
-
-  it("delivers the same lines however the stream is cut", () => {
-    const stream = fc.string({
-      unit: fc.oneof(fc.constantFrom("\n", "\r\n", "\r", "é", "😀"), fc.string({ maxLength: 4 })),
-      maxLength: 40,
-    });
-    fc.assert(
-      fc.property(inPieces(stream), ({ text, pieces }) => {
-        const lines = text.split("\n").map((line) => (line.endsWith("\r") ? line.slice(0, -1) : line));
-        expect(decode(pieces, Number.POSITIVE_INFINITY)).toEqual(lines.filter((line) => line !== ""));
-      }),
-    );
-  });
 });
 
 describe("LineDecoder at its limit", () => {
   it("delivers a line of exactly the limit and discards one that is longer by one", () => {
     expect(decode(["12345\n123456\n12345"], 5)).toEqual(["12345", { bytes: 6, idText: undefined, hasMethod: false }, "12345"]);
-  });
-
-  it("counts bytes, not characters", () => {
-    expect(decode(["€€\n😀é\n€€€\n"], 6)).toEqual(["€€", "😀é", { bytes: 9, idText: undefined, hasMethod: false }]);
   });
 
   it("decodes no character that is cut between two chunks for two", () => {
@@ -108,21 +87,6 @@ describe("LineDecoder at its limit", () => {
       ),
     ).toEqual(expected);
     expect(decode([bytes], 50)).toEqual(expected);
-  });
-
-  it("skips any overlong line and delivers those around it, however the stream is cut", () => {
-    const limit = 8;
-    const line = fc.string({ unit: fc.constantFrom("a", "{", '"', "\\", ":", "[", "é"), maxLength: 2 * limit, size: "max" });
-    fc.assert(
-      fc.property(inPieces(fc.array(line).map((lines) => lines.join("\n"))), ({ text, pieces }) => {
-        const expected = text
-          .split("\n")
-          .filter((each) => each !== "")
-          .map((each) => (Buffer.byteLength(each) > limit ? Buffer.byteLength(each) : each));
-        const got = decode(pieces, limit).map((each) => (typeof each === "string" ? each : each.bytes));
-        expect(got).toEqual(expected);
-      }),
-    );
   });
 
   it("cuts any stream into its lines, long and short, however they end and however the stream is cut", () => {
@@ -165,16 +129,6 @@ describe("LineDecoder at its limit", () => {
     expect(decode([`${request}\n${notification}\n`], 30)).toEqual([
       { bytes: request.length, idText: "7", hasMethod: true },
       { bytes: notification.length, idText: undefined, hasMethod: true },
-    ]);
-  });
-
-  it("starts afresh behind an overlong line", () => {
-    const unfinished = `{"id":1,"method":"x","filler":"${"y".repeat(50)}`;
-    const next = `{"filler":"${"z".repeat(50)}","id":2}`;
-    expect(decode([unfinished, `\n${next}\nshort`], 30)).toEqual([
-      { bytes: unfinished.length, idText: "1", hasMethod: true },
-      { bytes: next.length, idText: "2", hasMethod: false },
-      "short",
     ]);
   });
 

@@ -72,6 +72,27 @@ describe("RestartPolicy", () => {
     ]);
   });
 
+  it("the crash loop lasts until a run was ready for the period, however rare the ends are", () => {
+    const run = fc.record({ startMs: fc.nat(60), runMs: fc.nat(150) });
+    const periods = fc.integer({ min: 1, max: 200 });
+    fc.assert(
+      fc.property(fc.array(run, { maxLength: 60 }), fc.integer({ min: 1, max: 6 }), periods, (runs, exits, periodMs) => {
+        const policy = policyWith({ crashLoop: { exits, periodMs } });
+        const endsMs: number[] = [];
+        let nowMs = 0;
+        let isLooping = false;
+        for (const { startMs, runMs } of runs) {
+          nowMs += startMs + runMs;
+          endsMs.push(nowMs);
+          const lasts: boolean = isLooping && runMs < periodMs;
+          const isDense = endsMs.filter((endMs) => endMs > nowMs - periodMs).length >= exits;
+          isLooping = lasts || isDense;
+          expect(policy.afterEnd(runMs, nowMs).crashLoop).toBe(lasts ? "lasting" : isDense ? "entered" : "none");
+        }
+      }),
+    );
+  });
+
   describe("with a restart limit", () => {
     it.each([1, 2, 10])("of %i starts again so many times, and not once more", (restartLimit) => {
       const policy = policyWith({ restartLimit });

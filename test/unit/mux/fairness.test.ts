@@ -1,0 +1,115 @@
+import * as fc from "fast-check";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { CallSlots } from "../../../src/mux/call-slots.ts";
+import type { Session } from "../../../src/mux/session.ts";
+import { LaneBench } from "../support/lane-bench.ts";
+
+beforeEach(() => {
+  vi.useFakeTimers({ now: 0 });
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** Three sessions that share few slots: of the server, or of one tool. It notes each request that the server hears out of turn. */
+class Scene {
+  readonly problems: string[] = [];
+  readonly #bench: LaneBench;
+  readonly #limit: number;
+  readonly #slots: CallSlots | undefined;
+  readonly #sessions: Session[];
+  /** The numbers of the requests that wait, by session, in order. */
+  readonly #waiting: number[][] = [[], [], []];
+  /** For each session that waits: the sessions that were served since it waits. */
+  readonly #servedSince = [new Set<number>(), new Set<number>(), new Set<number>()];
+  readonly #inFlight: unknown[] = [];
+  #lastNumber = 0;
+
+  constructor(limit: number, ofTool: boolean) {
+    this.#limit = limit;
+    this.#slots = ofTool ? new CallSlots("export", limit) : undefined;
+    const room = { maxHeldRequests: 1000, maxQueuedBytes: 1_000_000, holdTimeoutMs: 500 };
+    this.#bench = LaneBench.shared({ ...room, maxInFlight: ofTool ? 100 : limit });
+    this.#sessions = this.#waiting.map(() => this.#bench.join());
+    this.#bench.start();
+  }
+
+  request(index: number): void {
+    const [session, id] = [this.#sessions[index], ++this.#lastNumber];
+    if (session === undefined) return;
+    this.#waiting[index]?.push(id);
+    const terms = this.#slots === undefined ? {} : { slots: this.#slots };
+    this.#bench.request(session, { id, method: `x/${index}/${id}` }, true, Date.now(), terms);
+    this.#hear();
+  }
+
+  answer(index: number): void {
+    const [id] = this.#inFlight.splice(index % Math.max(1, this.#inFlight.length), 1);
+    if (id !== undefined) this.#bench.say({ id, result: {} });
+    this.#hear();
+  }
+
+  cancelWaiting(index: number): void {
+    const [session, waiting] = [this.#sessions[index], this.#waiting[index]];
+    const requestId = waiting?.splice(this.#lastNumber % waiting.length, 1)[0];
+    if (session === undefined || requestId === undefined) return;
+    if (waiting?.length === 0) this.#servedSince[index]?.clear();
+    this.#bench.notify(session, { method: "notifications/cancelled", params: { requestId } });
+    this.#hear();
+  }
+
+  restart(): void {
+    this.#bench.lose();
+    this.#inFlight.length = 0;
+    this.#bench.start();
+    this.#hear();
+  }
+
+  #hear(): void {
+    for (const { id, method } of this.#bench.heard()) {
+      const [, session, number] = String(method).split("/").map(Number);
+      if (session === undefined || number === undefined) continue;
+      this.#inFlight.push(id);
+      if (this.#waiting[session]?.shift() !== number) this.problems.push(`request ${number} overtakes another of its session`);
+      this.#serve(session);
+    }
+    if (this.#inFlight.length > this.#limit) this.problems.push("more requests are in flight than there are slots");
+    const hasFreeSlot = this.#inFlight.length < this.#limit;
+    if (hasFreeSlot && this.#waiting.some((waiting) => waiting.length > 0)) this.problems.push("a slot is free while a request waits");
+  }
+
+  #serve(session: number): void {
+    for (const [other, waiting] of this.#waiting.entries()) {
+      const servedSince = this.#servedSince[other];
+      if (other === session || waiting.length === 0) servedSince?.clear();
+      else if (servedSince?.has(session) === true) this.problems.push(`session ${session} is served twice while ${other} waits`);
+      if (other !== session && waiting.length > 0) servedSince?.add(session);
+    }
+  }
+}
+
+const session = fc.nat({ max: 2 });
+const step = fc.oneof(
+  { weight: 6, arbitrary: session.map((index) => (scene: Scene) => scene.request(index)) },
+  { weight: 4, arbitrary: session.map((index) => (scene: Scene) => scene.answer(index)) },
+  { weight: 2, arbitrary: session.map((index) => (scene: Scene) => scene.cancelWaiting(index)) },
+  { weight: 1, arbitrary: fc.constant((scene: Scene) => scene.restart()) },
+);
+
+describe("fairness", () => {
+  it.each([
+    ["the server", false],
+    ["a tool", true],
+  ])("no session gets two slots of %s while another session waits for one", (_what, ofTool) => {
+    const limit = ofTool ? fc.constant(1) : fc.integer({ min: 1, max: 3 });
+    fc.assert(
+      fc.property(limit, fc.array(step, { maxLength: 80, size: "max" }), (slots, steps) => {
+        const scene = new Scene(slots, ofTool);
+        for (const each of steps) each(scene);
+        expect(scene.problems).toEqual([]);
+      }),
+      { numRuns: 1000 },
+    );
+  });
+});
