@@ -200,6 +200,18 @@ describe("calls beyond the slots of their tool", () => {
     expect(names(hear(bench))).toEqual(["2"]);
   });
 
+  it("a slot that was promised to a cancelled call goes to the next session", () => {
+    const { bench, terms } = limited(1, { maxInFlight: 1 });
+    const [session, other] = [bench.join(), bench.join()];
+    call(bench, session, "running");
+    const [running] = hear(bench);
+    call(bench, session, "promised", terms);
+    call(bench, other, "next", terms);
+    bench.notify(session, { method: "notifications/cancelled", params: { requestId: "promised" } });
+    bench.say({ id: running?.id, result: {} });
+    expect(names(hear(bench))).toEqual(["next"]);
+  });
+
   it("do not take a slot where their time was over before they could be sent", () => {
     const { bench, slots } = limited(1);
     const exchange = bench.request(bench.join(), { id: 1, method: "tools/call" }, true, Date.now() - 100, { timeoutMs: 100, slots });

@@ -4,7 +4,6 @@ import { collectGarbage, countAlive } from "../support/garbage.ts";
 import { LaneBench, listen } from "../support/lane-bench.ts";
 import { LanesBench } from "../support/lanes-bench.ts";
 import { RecordedSink } from "../support/recorded-sink.ts";
-import { newLog } from "../support/sessions.ts";
 
 const COUNT = 20;
 
@@ -78,7 +77,7 @@ describe("nothing is left in memory", () => {
 
   it("of what a message was read together with, while the message is kept", () => {
     // Longer ones than these are not on the heap.
-    const [log, chunkLength] = [newLog(), 512 * 1024];
+    const [{ eventLog: log }, chunkLength] = [LaneBench.shared(), 512 * 1024];
     const streams = new SessionStreams(log);
     collectGarbage();
     const before = process.memoryUsage().heapUsed;

@@ -245,6 +245,16 @@ describe("the time of a client's request", () => {
     expect(call.outcome).toBe("REQUEST_TIMEOUT");
   });
 
+  it("a question gives no new time to a request that the server has not read", () => {
+    const bench = ready();
+    bench.upstream.isReading = false;
+    const unread = bench.request(bench.session, { method: "tools/call" });
+    vi.advanceTimersByTime(TIMEOUT_MS - 1);
+    bench.say(ROOTS);
+    vi.advanceTimersByTime(1);
+    expect(unread.outcome).toBe("REQUEST_TIMEOUT");
+  });
+
   it("starts anew with an answer of the client", () => {
     const bench = ready();
     const call = bench.request(bench.session, { method: "tools/call" });

@@ -119,6 +119,14 @@ describe("the events that are kept for a client that comes back", () => {
     expect([seen, vi.getTimerCount()]).toEqual([["acb", "cb", "cb", ""], 0]);
   });
 
+  it("leave no timer behind when the sidecar ends", () => {
+    const bench = new Bench();
+    bench.emit(0, "a");
+    bench.log.close();
+    bench.emit(0, "b");
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
   it("never exceed their bounds, never lose the newest, and lose the oldest of each stream first", () => {
     const index = fc.nat({ max: 3 });
     const steps = fc.array(

@@ -103,6 +103,42 @@ describe("a message that belongs to no request", () => {
   });
 });
 
+describe("a stream whose connection ends or is replaced", () => {
+  it("the end of a connection that another one has replaced changes nothing", () => {
+    const { stream, sink: former } = get();
+    streams.emit("a");
+    const current = resume("s1-1") as RecordedSink;
+    stream.detach(former);
+    streams.emit("b");
+    expect([former.texts, former.endCount, former.isOvertaken]).toEqual([["a"], 1, true]);
+    expect([current.texts, current.isEnded]).toEqual([["b"], false]);
+  });
+
+  it("a message that comes after a reader was too slow goes to the next GET stream", () => {
+    const slow = get(new RecordedSink(1));
+    for (const text of ["a", "b", "c"]) streams.emit(text);
+    const next = get();
+    expect([slow.sink.texts, slow.stream.isAttached, next.sink.texts]).toEqual([["a"], false, ["c"]]);
+    expect((resume("s1-1") as RecordedSink).texts).toEqual(["b"]);
+  });
+
+  it("a connected stream goes on after all of its messages were forgotten", () => {
+    const { sink } = get();
+    streams.emit("a");
+    vi.advanceTimersByTime(2 * MAX_AGE_MS);
+    streams.emit("b");
+    expect(sink.ids).toEqual(["s1-1", "s1-2"]);
+  });
+
+  it("the stream of a request that still runs is found after its messages were forgotten", () => {
+    const stream = streams.openForRequest();
+    stream.emit("a");
+    vi.advanceTimersByTime(2 * MAX_AGE_MS);
+    stream.finish("answer");
+    expect((resume("r1-1") as RecordedSink).texts).toEqual(["answer"]);
+  });
+});
+
 describe("an event id of a client that comes back", () => {
   it("finds the stream of a request, finished or not", () => {
     const stream = streams.openForRequest();
@@ -225,7 +261,7 @@ describe("the streams of a client that cannot come back", () => {
     request.finish("answer");
     stream.detach(sink);
     streams.emit("after");
-    expect([sink.texts, answer.texts, answer.isEnded, log.size]).toEqual([["a"], ["answer"], true, 0]);
+    expect([sink.ids, sink.texts, answer.texts, answer.isEnded, log.size]).toEqual([["s1-1"], ["a"], ["answer"], true, 0]);
     expect([find("r2-1"), get().sink.texts]).toEqual(["delivered", []]);
   });
 });

@@ -9,7 +9,6 @@ import { createToolLimits } from "../../../src/policy/tool-limits.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
 import { LaneBench, requestOfClient } from "../support/lane-bench.ts";
 import { RecordedExchange } from "../support/recorded-exchange.ts";
-import { newSession } from "../support/sessions.ts";
 
 const NO_RULES: CallRules = {
   filter: undefined,
@@ -44,7 +43,7 @@ describe("a call with wrong arguments that is carried", () => {
     const bench = LaneBench.shared({}, { toolWatcher });
     const guarded = new GuardedLane(bench.lane, rules, toolWatcher);
     const result = { tools: [{ name: "search", inputSchema: { type: "object" } }] };
-    const session = newSession(guarded);
+    const session = bench.join();
     for (const id of [1, 2, 3]) {
       const request = requestOfClient({ id, method: "tools/call", params: { name: "search", arguments: {} } });
       guarded.request(session, new RecordedExchange(String(id), Date.now()), request);
