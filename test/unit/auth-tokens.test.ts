@@ -16,7 +16,7 @@ function allows(authorization: string | undefined, ...tokens: readonly string[])
 }
 
 describe("AuthTokens", () => {
-  it.each([`Bearer ${TOKEN}`, `bearer ${TOKEN}`, `BEARER   ${TOKEN}`, `Bearer ${TOKEN} `])("lets %j in", (authorization) => {
+  it.each([`Bearer ${TOKEN}`, `bearer ${TOKEN}`, `BEARER   ${TOKEN}`, `Bearer ${TOKEN} `])("the header %j is accepted", (authorization) => {
     expect(allows(authorization)).toBe(true);
   });
 
@@ -35,18 +35,18 @@ describe("AuthTokens", () => {
     `Bearer ${TOKEN}, Bearer ${TOKEN}`,
     `Bearer ${TOKEN}\n${TOKEN}`,
     `xBearer ${TOKEN}`,
-  ])("keeps %j out", (authorization) => {
+  ])("the header %j is rejected", (authorization) => {
     expect(allows(authorization)).toBe(false);
   });
 
-  it("keeps nothing of one request for the next", () => {
+  it("one request leaves nothing behind for the next", () => {
     const tokens = new AuthTokens([TOKEN]);
     const headers = [`Bearer ${TOKEN}`, undefined, "Bearer short", `Bearer ${TOKEN}`, "Bearer"];
     expect(headers.map((authorization) => tokens.identify(authorization) !== undefined)).toEqual([true, false, false, true, false]);
   });
 
   it.each(["first!", "second", "third!", "wrong!", "of another length", ""])(
-    "compares %j with all tokens, in constant time",
+    "the token %j is compared with all tokens, in constant time",
     (presented) => {
       vi.mocked(timingSafeEqual).mockClear();
       const tokens = ["first!", "second", "third!"];
@@ -55,11 +55,11 @@ describe("AuthTokens", () => {
     },
   );
 
-  it("knows nobody where there are no tokens", () => {
+  it("an empty set of tokens accepts no header", () => {
     expect(new AuthTokens([]).identify("Bearer ")).toBeUndefined();
   });
 
-  it("knows each token's sender from the others, and again", () => {
+  it("each token has a principal of its own, the same each time", () => {
     const tokens = new AuthTokens(["first", "second", "third!"]);
     const senders = ["first", "second", "third!"].map((token) => tokens.identify(`Bearer ${token}`));
     expect(new Set(senders).size).toBe(3);
@@ -67,12 +67,12 @@ describe("AuthTokens", () => {
     expect(tokens.identify("bearer second")).toBe(senders[1]);
   });
 
-  it("tells nothing of its token by who somebody is", () => {
+  it("a principal does not reveal its token", () => {
     expect(JSON.stringify(new AuthTokens([TOKEN]).identify(`Bearer ${TOKEN}`))).not.toContain(TOKEN);
   });
 
-  describe("when they are replaced", () => {
-    it("lets the new ones in, those that stay as who they were, and the others no more", () => {
+  describe("a replaced set of auth tokens", () => {
+    it("new tokens are accepted, kept ones keep their principal, and removed ones are revoked", () => {
       const tokens = new AuthTokens(["stays", "goes"]);
       const [stays, goes] = [tokens.identify("Bearer stays"), tokens.identify("Bearer goes")];
       expect(tokens.replace(["comes", "stays"])).toEqual([goes]);
@@ -82,7 +82,7 @@ describe("AuthTokens", () => {
       expect(tokens.identify("Bearer comes")).toMatchObject({ isRevoked: false });
     });
 
-    it("takes a token that comes back for somebody else", () => {
+    it("a token that returns gets a new principal", () => {
       const tokens = new AuthTokens(["back"]);
       const before = tokens.identify("Bearer back");
       tokens.replace(["other"]);
@@ -91,13 +91,13 @@ describe("AuthTokens", () => {
     });
   });
 
-  it("compares a token by its bytes, as a header carries them", () => {
+  it("a token is compared by the bytes that a header carries", () => {
     const token = "schlüssel-€";
     expect(allows(`Bearer ${Buffer.from(token, "utf8").toString("latin1")}`, token)).toBe(true);
     expect(allows(`Bearer ${token}`, token)).toBe(false);
   });
 
-  it("lets in with the configured token and with no other", () => {
+  it("only the configured token is accepted", () => {
     const token = fc.string({
       unit: fc.integer({ min: 0x21, max: 0x7e }).map((code) => String.fromCharCode(code)),
       minLength: 1,
@@ -113,7 +113,7 @@ describe("AuthTokens", () => {
 });
 
 describe("challenge", () => {
-  it("asks for a token where there was none, and says that one was wrong", () => {
+  it("the challenge tells a missing token from a wrong one", () => {
     expect(challenge(undefined)).toBe('Bearer realm="mcp"');
     expect(challenge("Bearer wrong")).toBe('Bearer realm="mcp", error="invalid_token"');
   });

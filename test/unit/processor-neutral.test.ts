@@ -18,8 +18,8 @@ const dockerfile = readFileSync(join(ROOT, "Dockerfile"), "utf8").replaceAll("\\
 const stages = dockerfile.split(/^(?=FROM )/m).slice(1);
 
 // The image is for amd64 and arm64 without a build or a test on each.
-describe("what the image holds besides Debian, Node and uv is the same for every processor", () => {
-  it("no production dependency is for some systems only, or compiles itself where it is installed", () => {
+describe("the image", () => {
+  it("no production dependency is limited to some systems or compiles itself", () => {
     expect(installed.length).toBeGreaterThan(50);
     const bound = installed.filter(
       ([, { cpu, os, libc, hasInstallScript = false }]) => (cpu ?? os ?? libc) !== undefined || hasInstallScript,
@@ -27,12 +27,12 @@ describe("what the image holds besides Debian, Node and uv is the same for every
     expect(bound.map(([path]) => path)).toEqual([]);
   });
 
-  it("no production dependency brings machine code", () => {
+  it("no production dependency contains machine code", () => {
     const patterns = installed.map(([path]) => `${path}/**/{binding.gyp,*.{node,so,dll,dylib,exe}}`);
     expect(globSync(patterns, { cwd: ROOT })).toEqual([]);
   });
 
-  it("only the stages whose files are the same everywhere are built on the builder's processor", () => {
+  it("only stages with portable files are built on the builder's processor", () => {
     const builders = stages.filter((stage) => stage.startsWith("FROM --platform=$BUILDPLATFORM "));
     expect(builders.map((stage) => / AS (\S+)/.exec(stage)?.[1])).toEqual(["build", "dependencies"]);
     const copied = Array.from(dockerfile.matchAll(/--from=(?:build|dependencies) (\S+)/g), ([, path]) => path);

@@ -4,14 +4,14 @@ import { RateLimit } from "../../src/rate-limit.ts";
 
 const MINUTE_MS = 60_000;
 
-describe("RateLimit", () => {
-  it.each([1, 7, 60, 999])("lets %i through at once, and no more", (perMinute) => {
+describe("a rate limit", () => {
+  it.each([1, 7, 60, 999])("a limit of %i passes as many at once, and no more", (perMinute) => {
     const limit = new RateLimit(perMinute);
     for (let taken = 0; taken < perMinute; taken++) expect(limit.take(1000)).toBeUndefined();
     expect(limit.take(1000)).toBeCloseTo(MINUTE_MS / perMinute, 3);
   });
 
-  it("says exactly when there is room again", () => {
+  it("the wait is exact", () => {
     const limit = new RateLimit(2);
     limit.take(0);
     limit.take(10_000);
@@ -21,7 +21,7 @@ describe("RateLimit", () => {
     expect(limit.take(30_000)).toBe(30_000);
   });
 
-  it("saves up no more than a minute's worth", () => {
+  it("at most one minute's worth is saved up", () => {
     const limit = new RateLimit(3);
     limit.take(0);
     const later = 100 * MINUTE_MS;
@@ -29,12 +29,12 @@ describe("RateLimit", () => {
     expect(limit.take(later)).toBe(20_000);
   });
 
-  it("takes nothing when it is only asked", () => {
+  it("asking takes nothing", () => {
     const limit = new RateLimit(1);
     expect([limit.waitMs(0), limit.waitMs(0), limit.take(0), limit.waitMs(0)]).toEqual([undefined, undefined, undefined, MINUTE_MS]);
   });
 
-  it("never lets more through than what a minute allows and what has come since, and lets through whoever waits as told", () => {
+  it("a limit is never exceeded, and passes a caller that waited as told", () => {
     const gaps = array(oneof(constant(0), double({ min: 0, max: 5000, noNaN: true }), constant("as told" as const)), {
       maxLength: 300,
     });

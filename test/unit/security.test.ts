@@ -9,7 +9,7 @@ const SECURITY = readFileSync(new URL("SECURITY.md", ROOT), "utf8");
 const PROMISES = SECURITY.split("\n").filter((line) => line.startsWith("| ") && !line.startsWith("| promise") && !line.startsWith("| ---"));
 
 describe("SECURITY.md", () => {
-  it("names for each promise tests that there are", () => {
+  it("each promise names tests that exist", () => {
     expect(PROMISES.length).toBeGreaterThan(15);
     for (const promise of PROMISES) {
       const tests = [...(promise.split(" | ")[1] ?? "").matchAll(/`([^`]+)`/g)].map(([, path = ""]) => path);
@@ -18,7 +18,7 @@ describe("SECURITY.md", () => {
     }
   });
 
-  it("names settings that there are", () => {
+  it("each setting that is named exists", () => {
     const known = new Set(Object.values(OPTIONS).map(({ variable }) => variable.replace("CLAW_MCP_STDIO_", "")));
     const named = [...SECURITY.matchAll(/\b[A-Z]+(?:_[A-Z]+)+\b/g)]
       .map(([name]) => name)

@@ -38,8 +38,8 @@ function run(journal: string[], steps: Generator<undefined, string>): Promise<vo
   });
 }
 
-describe("work that is done in steps", () => {
-  it("begins in a later turn, and takes turns with other work", async () => {
+describe("work in steps", () => {
+  it("work begins in a later turn and takes turns with other work", async () => {
     const journal: string[] = [];
     const all = [run(journal, work(journal, "a", 3)), run(journal, work(journal, "b", 1)), run(journal, work(journal, "c", 2))];
     expect(journal).toEqual([]);

@@ -32,38 +32,38 @@ function verdictsOn(...messages: readonly { readonly message: object; readonly e
 describe("the accounting of chaos", () => {
   const right = { message: answerTo(record(1)) };
 
-  it("takes the answer to the request for right, once", () => {
+  it("the first answer to a request is right, and a second one is counted", () => {
     expect(verdictsOn(right)).toEqual({ right: 1 });
     expect(verdictsOn(right, right)).toEqual({ right: 1, answeredTwice: 1 });
   });
 
-  it("finds an event that comes again", () => {
+  it("a repeated event is counted", () => {
     const message = { jsonrpc: "2.0", method: "notifications/message" };
     expect(verdictsOn({ message, eventId: "a" }, { message, eventId: "a" }, right)).toEqual({ right: 1, answeredTwice: 1 });
   });
 
-  it("finds answers that belong to other requests, other clients, or nobody", () => {
+  it("an answer to another request or client, or to none, is counted", () => {
     expect(verdictsOn({ message: { ...answerTo(record(2)), id: 1 } })).toEqual({ wrong: 1 });
     expect(verdictsOn({ message: answerTo(record(1, "berta")) })).toEqual({ crossed: 1 });
     expect(verdictsOn({ message: answerTo(record(3)) }, right)).toEqual({ right: 1, strayAnswers: 1 });
     expect(verdictsOn({ message: { ...answerTo(record(1)), id: "1" } }, right)).toEqual({ right: 1, strayAnswers: 1 });
   });
 
-  it("finds characters that were broken on the way", () => {
+  it("an answer with broken characters is wrong", () => {
     const broken = JSON.parse(JSON.stringify(answerTo(record(1))).replaceAll("ö", "��")) as object;
     expect(verdictsOn({ message: broken })).toEqual({ wrong: 1 });
   });
 
-  it("finds progress of another client's request", () => {
+  it("progress of another client's request is counted", () => {
     const message = { jsonrpc: "2.0", method: "notifications/progress", params: { progressToken: "berta/1" } };
     expect(verdictsOn({ message }, right)).toEqual({ right: 1, crossedNotifications: 1 });
   });
 
-  it("takes a response that ends without an answer for lost", () => {
+  it("a response without an answer is lost", () => {
     expect(verdictsOn()).toEqual({ lost: 1 });
   });
 
-  it("takes an error for an answer, also where HTTP refuses the request without its id", () => {
+  it("an error is an answer, also if HTTP rejects the request without its id", () => {
     const error = { code: -32000, message: "no", data: { code: "OVERLOADED" } };
     expect(verdictsOn({ message: { jsonrpc: "2.0", id: 1, error } })).toEqual({ error: 1 });
     expect(verdictsOn({ message: { jsonrpc: "2.0", error }, status: 503 })).toEqual({ error: 1 });
@@ -71,7 +71,7 @@ describe("the accounting of chaos", () => {
 });
 
 describe("the schedule of chaos", () => {
-  it("is decided by the seed, and has every kind before any kind comes again", () => {
+  it("the seed decides the schedule, and every kind comes before one repeats", () => {
     const plan = (seed: number): string[] => planFaults(ALL_FAULT_KINDS, new Random(seed), 60_000, 400).map(({ kind }) => kind);
     expect(plan(1)).toEqual(plan(1));
     expect(plan(1)).not.toEqual(plan(2));

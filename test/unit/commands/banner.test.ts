@@ -25,13 +25,13 @@ describe("the banner", () => {
     ["[::]:8080", "http://localhost:8080/mcp"],
     ["[::1]:8080", "http://[::1]:8080/mcp"],
     ["10.0.0.0:8080", "http://10.0.0.0:8080/mcp"],
-  ])("names an address that a client on this machine can use for %s", (address, url) => {
+  ])("the banner shows a URL that this machine can use for %s", (address, url) => {
     const lines = linesOf({ address });
     expect(lines).toContain(`  address  ${url}`);
     expect(lines).toContainEqual(expect.stringContaining(` --cli ${url} --transport http `));
   });
 
-  it("masks secrets among the arguments", () => {
+  it("the banner masks secrets among the arguments", () => {
     const config = { ...FACTS.config, args: ["server.js", "--api-key", "hunter2"] };
     expect(linesOf({ config })).toContain("  command  node server.js --api-key ***");
   });
@@ -41,7 +41,7 @@ describe("the banner", () => {
     ['{"serverInfo":{"name":"notes"}}', "notes"],
     ['{"serverInfo":{"name":7}}', "an MCP server"],
     ["{}", "an MCP server"],
-  ])("says what serves by %s", (resultText, server) => {
+  ])("the banner names the server by %s", (resultText, server) => {
     expect(linesOf({ resultText })[0]).toBe(`claw-mcp-stdio 1.2.3 serves ${server}`);
   });
 
@@ -53,7 +53,7 @@ describe("the banner", () => {
     [24, ["add", "sub", "mul"], "3: add, …"],
     [16, ["add"], "1: …"],
     [1, ["add", "sub"], "2: …"],
-  ])("with %i columns names the tools %j as %s", (columns, toolNames, text) => {
+  ])("the banner of %i columns shows the tools %j as %s", (columns, toolNames, text) => {
     expect(linesOf({ columns, toolNames })).toContain(`  tools    ${text}`);
   });
 });

@@ -13,7 +13,7 @@ function problems(argv: readonly string[], environment: Readonly<Record<string, 
 }
 
 describe("the command line of discover", () => {
-  it("needs no more than a command", () => {
+  it("a command is enough", () => {
     expect(options(["npx", "-y", "some-mcp", "--out", "its own"])).toEqual({
       source: { kind: "process", command: "npx", args: ["-y", "some-mcp", "--out", "its own"], cwd: undefined },
       command: "npx",
@@ -28,14 +28,14 @@ describe("the command line of discover", () => {
     });
   });
 
-  it("takes every option, up to the command or --", () => {
+  it("every option is read up to the command or --", () => {
     const flags = ["--out", "o.json", "--service=svc", "--description", "Text.", "--image", "i:1", "--timeout-ms", "5"];
     const expected = { out: "o.json", service: "svc", description: "Text.", image: "i:1", timeoutMs: 5, command: "node", args: ["--url"] };
     expect(options([...flags, "node", "--url"])).toMatchObject(expected);
     expect(options([...flags, "--", "node", "--url"])).toMatchObject(expected);
   });
 
-  it("takes from the environment what a pod has there, behind its flags", () => {
+  it("flags override the environment that a pod has", () => {
     const environment = {
       CLAW_MCP_STDIO_COMMAND: "npx",
       CLAW_MCP_STDIO_ARGS: '["-y","some-mcp"]',
@@ -62,16 +62,16 @@ describe("the command line of discover", () => {
     ["svc", ".claw-discovered/svc.claw-describe.json"],
     [String.raw`a/b\c:d`, ".claw-discovered/a-b-c-d.claw-describe.json"],
     ["../../etc", ".claw-discovered/..-..-etc.claw-describe.json"],
-  ])("writes the service %s to %s, and nowhere else", (service, out) => {
+  ])("the service %s is written to %s", (service, out) => {
     expect(options(["--service", service, "node"]).out).toBe(out);
     expect(options(["--service", service, "--out", "o.json", "node"]).out).toBe("o.json");
   });
 
-  it.each([["--help"], ["-h"], ["--no-such", "--help"]])("shows its help for %s", (...argv) => {
+  it.each([["--help"], ["-h"], ["--no-such", "--help"]])("the help is shown for %s", (...argv) => {
     expect(readDiscoverOptions(argv, {})).toEqual({ kind: "help" });
   });
 
-  it("reports everything that is wrong at once", () => {
+  it("all problems are reported at once", () => {
     const environment = { CLAW_MCP_STDIO_ARGS: "-y", CLAW_MCP_STDIO_PATH: "mcp", CLAW_MCP_STDIO_CWD: "/no/such/directory" };
     expect(problems(["--no-such", "--service=", "--out", "a", "--check", "b", "--timeout-ms", "1e3"], environment)).toEqual([
       "--no-such is not an option; see discover --help",
@@ -86,7 +86,7 @@ describe("the command line of discover", () => {
   });
 
   it.each(["ftp://host/", "host:8080/mcp", "http://", "http://user:hunter2@host/mcp", "https://:hunter2@host/"])(
-    "does not take %s for a URL to ask, and does not repeat what may hold a password",
+    "the URL %s is rejected without showing its possible password",
     (url) => {
       const [problem, ...others] = problems(["--url", url]);
       expect(others).toEqual([]);
@@ -94,13 +94,13 @@ describe("the command line of discover", () => {
     },
   );
 
-  it("does not repeat a token that is none", () => {
+  it("a malformed token is rejected without showing it", () => {
     expect(problems(["--url", "http://host/"], { CLAW_MCP_STDIO_AUTH_TOKEN: "hunter 2" })).toEqual([
       "CLAW_MCP_STDIO_AUTH_TOKEN is not valid (value not shown); expected visible ASCII characters without spaces",
     ]);
   });
 
-  it("does not need what is only for the other source", () => {
+  it("a setting of the other source is not checked", () => {
     const environment = { CLAW_MCP_STDIO_AUTH_TOKEN: "not a token" };
     expect(options(["node"], environment).source.kind).toBe("process");
     expect(options(["--url", "http://host/"], { CLAW_MCP_STDIO_CWD: "/no/such/directory" }).source.kind).toBe("url");

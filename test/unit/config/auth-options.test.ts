@@ -41,7 +41,7 @@ describe("AUTH_TOKEN_FILE", () => {
     ["a token twice", `${TOKEN}\n${TOKEN}\n`, [TOKEN]],
     ["a # within a token", "to#ken-0123456789", ["to#ken-0123456789"]],
     ["a token of 16 characters", "0123456789abcdef", ["0123456789abcdef"]],
-  ])("may have %s", async (_what, text, tokens) => {
+  ])("the file may have %s", async (_what, text, tokens) => {
     expect((await loadFile(text)).config).toMatchObject({ authTokens: tokens, authToken: undefined });
   });
 
@@ -56,14 +56,14 @@ describe("AUTH_TOKEN_FILE", () => {
     ["is no text", Buffer.from([0, 1, 2, 255]), "line 1 is not a token: expected visible ASCII characters without spaces"],
     ["has a token of 15 characters", `${TOKEN}\n0123456789abcde\n`, "line 2 has fewer than 16 characters"],
     ["is large", "x".repeat(65_537), "it is larger than 65536 bytes"],
-  ])("is a problem that shows none of its text where it %s", async (_what, text, problem) => {
+  ])("the file is rejected without showing its text if it %s", async (_what, text, problem) => {
     const { config, problems } = await loadFile(text);
     expect(config).toBeUndefined();
     expect(problems).toEqual([expect.stringContaining(problem)]);
     expect(problems.join("\n")).not.toContain(TOKEN);
   });
 
-  it("is read at the start once two looks in a row have seen the same", async () => {
+  it("the file is read at the start once two reads agree", async () => {
     await using directory = await TempDir.create();
     const path = directory.file("tokens");
     const stages = [TOKEN, `${TOKEN}\n${TOKEN}-half`, `${TOKEN}\n${TOKEN}-half-and-the-rest`];
@@ -75,7 +75,7 @@ describe("AUTH_TOKEN_FILE", () => {
     expect(tokens).toEqual([TOKEN, `${TOKEN}-half-and-the-rest`]);
   });
 
-  it("is a problem at the start when it keeps changing", async () => {
+  it("a file that keeps changing is rejected at the start", async () => {
     await using directory = await TempDir.create();
     const path = directory.file("tokens");
     writeFileSync(path, TOKEN);
@@ -84,7 +84,7 @@ describe("AUTH_TOKEN_FILE", () => {
     expect([problem, looks]).toEqual(["it keeps changing", 10]);
   });
 
-  it("is a problem where it is missing, or a directory, among all others", async () => {
+  it("a missing file and a directory are reported among all other problems", async () => {
     await using directory = await TempDir.create();
     await mkdir(directory.file("directory"));
     const missing = { CLAW_MCP_STDIO_AUTH_TOKEN_FILE: directory.file("missing"), CLAW_MCP_STDIO_PORT: "x" };
@@ -96,7 +96,7 @@ describe("AUTH_TOKEN_FILE", () => {
     expect(none.problems).toEqual([expect.stringContaining("it is not a regular file")]);
   });
 
-  it("is a problem together with AUTH_TOKEN, wherever each is given", async () => {
+  it("the file and AUTH_TOKEN exclude each other, wherever each is given", async () => {
     await using directory = await TempDir.create();
     const file = directory.file("tokens");
     await writeFile(file, TOKEN);
@@ -109,37 +109,37 @@ describe("AUTH_TOKEN_FILE", () => {
     expect(load(["server"], { CLAW_MCP_STDIO_AUTH_TOKEN: "", CLAW_MCP_STDIO_AUTH_TOKEN_FILE: file }).config?.authTokens).toEqual([TOKEN]);
   });
 
-  it("is not read by who does not serve: a health check does not fail for a token that is being rotated", () => {
+  it("a health check does not read the file", () => {
     expect(load([], { CLAW_MCP_STDIO_AUTH_TOKEN_FILE: "/missing", CLAW_MCP_STDIO_REQUIRE_AUTH: "on" }, false).problems).toEqual([]);
     expect(load([], { CLAW_MCP_STDIO_REQUIRE_AUTH: "on" }, false).problems).toEqual([]);
   });
 });
 
 describe("REQUIRE_AUTH", () => {
-  it("is a problem where there is no token", () => {
+  it("REQUIRE_AUTH without a token is rejected", () => {
     expect(load(["--require-auth", "server"]).problems).toEqual([`--require-auth is on, ${NEEDS_TOKEN}`]);
     expect(load(["server"], { CLAW_MCP_STDIO_REQUIRE_AUTH: "on", CLAW_MCP_STDIO_AUTH_TOKEN: "" }).problems).toEqual([
       `CLAW_MCP_STDIO_REQUIRE_AUTH is on, ${NEEDS_TOKEN}`,
     ]);
   });
 
-  it("says nothing of a token that is there, or is a problem itself", () => {
+  it("REQUIRE_AUTH with a token, or a malformed one, adds no problem", () => {
     expect(load(["--require-auth", "--auth-token", TOKEN, "server"]).config).toMatchObject({ requireAuth: true, authTokens: [TOKEN] });
     expect(load(["--require-auth", "--auth-token", "two words", "server"]).problems).toHaveLength(1);
     expect(load(["--require-auth", "--auth-token-file", "/missing", "server"]).problems).toHaveLength(1);
   });
 
-  it("is on by the flag alone, and the word behind it is the command", () => {
+  it("the flag alone turns it on, and the next word is the command", () => {
     const { config } = load(["--auth-token", TOKEN, "--require-auth", "off", "an-argument"]);
     expect(config).toMatchObject({ requireAuth: true, command: "off", args: ["an-argument"] });
   });
 
-  it("is off by its value, also against the variable", () => {
+  it("a flag with the value off overrides the variable", () => {
     const { config } = load(["--require-auth=off", "server"], { CLAW_MCP_STDIO_REQUIRE_AUTH: "on" });
     expect(config).toMatchObject({ requireAuth: false, command: "server" });
   });
 
-  it.each(["--require-auth=yes", "--require-auth="])("is not %s", (flag) => {
+  it.each(["--require-auth=yes", "--require-auth="])("the flag %s is rejected", (flag) => {
     expect(load([flag, "server"]).problems).toEqual([expect.stringMatching(/^--require-auth .*; expected on or off$/)]);
   });
 });

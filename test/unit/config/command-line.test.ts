@@ -6,19 +6,19 @@ function read(...argv: readonly string[]): { flags: Record<string, string | unde
   return { flags: Object.fromEntries(flags), rest };
 }
 
-describe("readCommandLine", () => {
-  it("reads nothing from nothing", () => {
+describe("the command line", () => {
+  it("an empty command line has no flags and no command", () => {
     expect(read()).toEqual({ flags: {}, rest: [] });
   });
 
-  it("splits at the first word that is no option: what follows is the server's, its options too", () => {
+  it("the first word that is not an option begins the command", () => {
     expect(read("--port", "9000", "--path=/x", "npx", "-y", "some-mcp", "--port", "1", "--", "--help")).toEqual({
       flags: { port: "9000", path: "/x" },
       rest: ["npx", "-y", "some-mcp", "--port", "1", "--", "--help"],
     });
   });
 
-  it("splits at --, which itself is nobody's", () => {
+  it("the word -- ends the options and is dropped", () => {
     expect(read("--port", "9000", "--", "--odd-command", "--port", "1", "--", "x")).toEqual({
       flags: { port: "9000" },
       rest: ["--odd-command", "--port", "1", "--", "x"],
@@ -26,28 +26,28 @@ describe("readCommandLine", () => {
     expect(read("--")).toEqual({ flags: {}, rest: [] });
   });
 
-  it("keeps arguments of the server as they are: empty ones, ones with spaces, ones that look like anything", () => {
+  it("arguments of the server stay as they are, empty or odd", () => {
     const rest = ["server", "", " ", "-", "--=", "a b", "$HOME", '{"a":1}', "é"];
     expect(read("--", ...rest)).toEqual({ flags: {}, rest });
     expect(read(...rest)).toEqual({ flags: {}, rest });
   });
 
-  it("takes the value of an option from the next word or from behind =, and the last of several", () => {
+  it("an option takes its last value, from the next word or behind =", () => {
     expect(read("--port", "1", "--port=2", "--auth-token=a=b")).toEqual({ flags: { port: "2", "auth-token": "a=b" }, rest: [] });
   });
 
-  it("knows an option without its value", () => {
+  it("an option without a value is kept as such", () => {
     expect(read("--port")).toEqual({ flags: { port: undefined }, rest: [] });
     expect(read("--port=", "server")).toEqual({ flags: { port: "" }, rest: ["server"] });
   });
 
-  it("takes no value for the options that have none", () => {
+  it("an option that takes no value leaves the next word alone", () => {
     expect(read("--check-config", "server")).toEqual({ flags: { "check-config": undefined }, rest: ["server"] });
     expect(read("--help", "--version")).toEqual({ flags: { help: undefined, version: undefined }, rest: [] });
     expect(read("-h", "server")).toEqual({ flags: { help: undefined }, rest: ["server"] });
   });
 
-  it("keeps options that it does not know, for a report", () => {
+  it("unknown options are kept for a report", () => {
     expect(read("--prot", "9000")).toEqual({ flags: { prot: undefined }, rest: ["9000"] });
     expect(read("--constructor=1", "--no-port", "-x", "server").flags).toEqual({ constructor: "1", "no-port": undefined, x: undefined });
   });

@@ -12,8 +12,8 @@ function effective(...argv: readonly string[]): Record<string, unknown> {
   return JSON.parse(effectiveConfigText(config, new Secrets({ MY_API_KEY: "from-the-environment" }))) as Record<string, unknown>;
 }
 
-describe("helpText", () => {
-  it("lists every option with its flag, its variable, its default and what it is for, in its group", () => {
+describe("the help text", () => {
+  it("the help shows flag, variable, default and purpose of every option in its group", () => {
     expect(ALL_OPTIONS).toEqual(Object.values(OPTIONS));
     for (const option of ALL_OPTIONS) {
       const { group, flag, variable, defaultText, description } = option;
@@ -27,7 +27,7 @@ describe("helpText", () => {
     }
   });
 
-  it("shows flags as they are written: what stands behind a switch is not its value", () => {
+  it("a flag is shown in a form that the command line reads back", () => {
     expect([OPTIONS.path, OPTIONS.readOnly, OPTIONS.command].map(flagUsage)).toEqual(["--path PATH", "--read-only[=on|off]", undefined]);
     for (const option of ALL_OPTIONS.filter(({ flag }) => flag !== undefined)) {
       const words = (flagUsage(option) ?? "").replace(/\[(.*)\]$/, "$1").split(" ");
@@ -35,19 +35,19 @@ describe("helpText", () => {
     }
   });
 
-  it("shows the groups in order, each once", () => {
+  it("the groups are shown in order, each once", () => {
     const headings = helpText()
       .split("\n")
       .filter((line) => (OPTION_GROUPS as readonly string[]).includes(line.slice(0, -1)));
     expect(headings).toEqual(OPTION_GROUPS.map((group) => `${group}:`));
   });
 
-  it("tells of everything else that the command line takes, and of the exit codes", () => {
+  it("the help names all other words of the command line, and the exit codes", () => {
     for (const word of ["-h, --help", "--version", "--check-config", "healthcheck", "-healthcheck", "126", "127"])
       expect(helpText()).toContain(word);
   });
 
-  it("fits what the options really do: each default passes its own check", () => {
+  it("each default passes the check of its own option", () => {
     for (const { kind, defaultText, variable } of ALL_OPTIONS) {
       expect([variable, defaultText === undefined || kind.parse(defaultText) !== undefined]).toEqual([variable, true]);
     }
@@ -55,7 +55,7 @@ describe("helpText", () => {
 });
 
 describe("options", () => {
-  it("have a flag that is named like their variable", () => {
+  it("each flag is named like its variable", () => {
     for (const { flag, variable } of ALL_OPTIONS.filter((option) => option.flag !== undefined)) {
       expect(variable).toBe(`CLAW_MCP_STDIO_${flag?.toUpperCase().replaceAll("-", "_")}`);
     }
@@ -65,13 +65,13 @@ describe("options", () => {
     ]);
   });
 
-  it("have names of their own", () => {
+  it("each variable is unique", () => {
     expect(new Set(ALL_OPTIONS.map(({ variable }) => variable)).size).toBe(ALL_OPTIONS.length);
   });
 });
 
-describe("effectiveConfigText", () => {
-  it("is all of the configuration as JSON", () => {
+describe("the effective configuration", () => {
+  it("the whole configuration is printed as JSON", () => {
     expect(effective("--addr", "127.0.0.1:9000", "--log-level", "warn", "--", "npx", "-y", "some-mcp")).toEqual({
       command: "npx",
       args: ["-y", "some-mcp"],
@@ -115,7 +115,7 @@ describe("effectiveConfigText", () => {
     });
   });
 
-  it("masks the token, and shows that there is one", () => {
+  it("the token is masked, but shown to exist", () => {
     const { config } = loadConfig(readCommandLine(["--auth-token", "s3cret-token", "server"]), {});
     if (config === undefined) throw new Error("no configuration");
     const text = effectiveConfigText(config, new Secrets({ MY_API_KEY: "from-the-environment" }));
@@ -152,17 +152,17 @@ describe("effectiveConfigText", () => {
       ["--path=/data", "--name", "x", "a=b"],
       ["--path=/data", "--name", "x", "a=b"],
     ],
-  ])("masks in the arguments %j what is named like a secret", (given, shown) => {
+  ])("secrets among the arguments %j are masked", (given, shown) => {
     expect(effective("--", "server", ...given)["args"]).toEqual(shown);
   });
 
-  it("masks the credentials in a header among the arguments", () => {
+  it("credentials in a header among the arguments are masked", () => {
     const text = JSON.stringify(effective("--", "mcp-remote", "https://example.com/mcp", "--header", "Authorization: Bearer s3cret"));
     expect(text).toContain("https://example.com/mcp");
     expect(text).not.toContain("s3cret");
   });
 
-  it("masks the password in a URL among the arguments", () => {
+  it("a password in a URL among the arguments is masked", () => {
     const text = JSON.stringify(effective("--", "server-postgres", "postgresql://user:s3cret@db:5432/app"));
     expect(text).toContain("@db:5432/app");
     expect(text).not.toContain("s3cret");

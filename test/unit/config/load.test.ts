@@ -15,8 +15,8 @@ function config(argv: readonly string[], environment: Environment = {}): Config 
   return result.config;
 }
 
-describe("loadConfig", () => {
-  it("needs nothing but a command; the defaults are those of the pod contract", () => {
+describe("the configuration", () => {
+  it("a command is enough, and the defaults are those of the pod contract", () => {
     expect(config([], { CLAW_MCP_STDIO_COMMAND: "server" })).toEqual({
       command: "server",
       args: [],
@@ -77,7 +77,7 @@ describe("loadConfig", () => {
     });
   });
 
-  it("reads every variable", () => {
+  it("every variable is read", () => {
     const environment = {
       CLAW_MCP_STDIO_COMMAND: "npx",
       CLAW_MCP_STDIO_ARGS: '["-y","some mcp",""]',
@@ -200,7 +200,7 @@ describe("loadConfig", () => {
     });
   });
 
-  it("takes flags before variables", () => {
+  it("flags override variables", () => {
     const environment = {
       CLAW_MCP_STDIO_PATH: "/from-variable",
       CLAW_MCP_STDIO_LOG_LEVEL: "debug",
@@ -216,11 +216,11 @@ describe("loadConfig", () => {
     });
   });
 
-  it("takes a wrong variable for no problem where a flag wins over it", () => {
+  it("a wrong variable is not reported if a flag overrides it", () => {
     expect(config(["--max-sessions", "2", "server"], { CLAW_MCP_STDIO_MAX_SESSIONS: "many" }).maxSessions).toBe(2);
   });
 
-  it("takes the command and all its arguments from the command line, or both from the environment, never mixed", () => {
+  it("command and arguments come from the command line or the environment, never mixed", () => {
     const environment = { CLAW_MCP_STDIO_COMMAND: "npx", CLAW_MCP_STDIO_ARGS: '["-y","other"]' };
     expect(config(["server"], environment)).toMatchObject({ command: "server", args: [] });
     expect(config(["--port", "1", "--", "server", "--port", "2"], environment)).toMatchObject({
@@ -231,7 +231,7 @@ describe("loadConfig", () => {
     expect(config(["--port", "1"], environment)).toMatchObject({ command: "npx", args: ["-y", "other"] });
   });
 
-  it("takes an empty variable for one that is not set", () => {
+  it("an empty variable counts as unset", () => {
     const names = ["ARGS", "CWD", "ADDR", "PORT", "PATH", "AUTH_TOKEN", "REQUEST_TIMEOUT_MS", "MAX_BODY_BYTES", "LOG_LEVEL"];
     const empty = Object.fromEntries(names.map((name) => [`CLAW_MCP_STDIO_${name}`, ""]));
     expect(config(["server"], empty)).toEqual(config(["server"]));
@@ -242,12 +242,12 @@ describe("loadConfig", () => {
     [{ RESTART_BACKOFF_MS: "20000" }, { restartBackoffMs: 20_000, restartMaxMs: 20_000 }],
     [{ RESTART_MAX_MS: "2000" }, { restartBackoffMs: 1000, restartMaxMs: 2000 }],
     [{ RESTART_BACKOFF_MS: "2000" }, { restartBackoffMs: 2000, restartMaxMs: 15_000 }],
-  ])("lets, where %j is given, the default of the other pause give way", (variables, expected) => {
+  ])("the default of the other pause gives way to %j", (variables, expected) => {
     const environment = Object.fromEntries(Object.entries(variables).map(([name, value]) => [`CLAW_MCP_STDIO_${name}`, value]));
     expect(config(["server"], environment)).toMatchObject(expected);
   });
 
-  it("names variables of its prefix that mean nothing, and takes them for no problem", () => {
+  it("unknown variables with the prefix are named but not rejected", () => {
     const environment = { CLAW_MCP_STDIO_TIMEOUT: "5", CLAW_MCP_STDIO_PORT: "1", CLAW_MCP: "x", OTHER: "y", claw_mcp_stdio_port: "z" };
     const { unknownVariables, problems } = load(["server"], environment);
     expect(unknownVariables).toEqual(["CLAW_MCP_STDIO_TIMEOUT"]);
@@ -274,7 +274,7 @@ describe("the listen address", () => {
     [["--addr", "[::]:9003"], { ADDR: "127.0.0.1:9001", PORT: "9000" }, { host: "::", port: 9003 }],
     [["--addr", ":9003", "--port", "9002"], {}, { host: undefined, port: 9003 }],
     [["--port", "9002", "--addr", ":9003"], { PORT: "9000" }, { host: undefined, port: 9003 }],
-  ])("is, with %j and %j, %j", (argv, variables, expected) => {
+  ])("the flags %j and the variables %j give the address %j", (argv, variables, expected) => {
     const environment = Object.fromEntries(Object.entries(variables).map(([name, value]) => [`CLAW_MCP_STDIO_${name}`, value]));
     const { host, port } = config([...argv, "server"], environment);
     expect({ host, port }).toEqual(expected);

@@ -20,7 +20,7 @@ const HOSTS_EXPECTED =
 const PATH_EXPECTED = "expected a path that starts with / and has no query, other than /livez, /readyz, /healthz, /status";
 
 describe("a wrong configuration", () => {
-  it("is reported with all its problems at once", () => {
+  it("all problems are reported at once with option, value and what is allowed", () => {
     const argv = ["--prot", "--max-sessions=-1", "--path", "mcp", "--log-level="];
     expect(problems(argv, { ARGS: "-y", ADDR: "8080", PORT: "http", REQUEST_TIMEOUT_MS: "1.5", AUTH_TOKEN: "two words" })).toEqual([
       "--prot is not an option; see --help",
@@ -35,7 +35,7 @@ describe("a wrong configuration", () => {
     ]);
   });
 
-  it("is one origin or host among others that is none", () => {
+  it("one wrong origin or host in a list is rejected", () => {
     const variables = { ALLOWED_ORIGINS: "https://app.example,null", ALLOWED_HOSTS: "mcp.example,http://mcp.example" };
     expect(problems(["--port=x"], variables)).toEqual([
       `--port is "x"; ${PORT_EXPECTED}`,
@@ -45,7 +45,7 @@ describe("a wrong configuration", () => {
   });
 
   it.each(["/sse", "/sse/", "/messages", "/messages/", "/SSE", "/%73se", "//messages"])(
-    "is the path %s for the endpoint where HTTP+SSE is offered",
+    "the path %s is rejected if LEGACY_SSE is on",
     (path) => {
       const reason = "but LEGACY_SSE needs /sse and /messages";
       expect(problems(["--legacy-sse", "on", "--path", path])).toEqual([`--path is "${path}", ${reason}`]);
@@ -54,7 +54,7 @@ describe("a wrong configuration", () => {
     },
   );
 
-  it("is an isolation that is none of the three", () => {
+  it("an unknown isolation is rejected", () => {
     expect(problems(["--isolation", "private"], { ISOLATION: "auto" })).toEqual([
       '--isolation is "private"; expected one of auto, shared, session',
     ]);
@@ -63,7 +63,7 @@ describe("a wrong configuration", () => {
     ]);
   });
 
-  it("is one without a command, unless none is needed", () => {
+  it("a missing command is rejected, unless none is needed", () => {
     const message = "no command is given; put it after the options, as in -- npx -y some-mcp, or set CLAW_MCP_STDIO_COMMAND";
     expect(loadConfig(readCommandLine([]), {}).problems).toEqual([message]);
     expect(loadConfig(readCommandLine(["--", ""]), {}).problems).toEqual([message]);
@@ -71,7 +71,7 @@ describe("a wrong configuration", () => {
     expect(loadConfig(readCommandLine([]), {}, false)).toMatchObject({ problems: [], config: { command: "", port: 8080 } });
   });
 
-  it("is less than the least, or one more than the greatest, of any number", () => {
+  it("every number is rejected one below its least or above its greatest value", () => {
     const numbers = Object.values(OPTIONS).filter(({ placeholder }) => ["MS", "BYTES", "N"].includes(placeholder));
     expect(numbers.map(({ variable }) => variable)).toEqual([
       "CLAW_MCP_STDIO_READY_TIMEOUT_MS",
@@ -118,19 +118,19 @@ describe("a wrong configuration", () => {
     }
   });
 
-  it("is a working directory that is none", () => {
+  it("a working directory that does not exist is rejected", () => {
     expect(problems(["--cwd", "/no/such/directory"])).toEqual(['--cwd is "/no/such/directory"; expected an existing directory']);
     expect(problems([], { CWD: import.meta.filename })).toEqual([
       `CLAW_MCP_STDIO_CWD is ${JSON.stringify(import.meta.filename)}; expected an existing directory`,
     ]);
   });
 
-  it("is a working directory that the system will not even look at", () => {
+  it("a working directory with a name too long for the system is rejected", () => {
     const tooLong = `/${"x".repeat(5000)}`;
     expect(problems([], { CWD: tooLong })).toEqual([`CLAW_MCP_STDIO_CWD is "${tooLong}"; expected an existing directory`]);
   });
 
-  it("is a first pause that is longer than the longest, where both are given", () => {
+  it("a first pause longer than the longest is rejected if both are given", () => {
     expect(problems([], { RESTART_BACKOFF_MS: "500", RESTART_MAX_MS: "400" })).toEqual([
       "CLAW_MCP_STDIO_RESTART_BACKOFF_MS (500) is greater than RESTART_MAX_MS (400)",
     ]);
@@ -140,13 +140,13 @@ describe("a wrong configuration", () => {
     expect(problems([], { RESTART_BACKOFF_MS: "400", RESTART_MAX_MS: "400" })).toEqual([]);
   });
 
-  it("is only named once where it makes a comparison impossible", () => {
+  it("a wrong value is reported once, not again by the comparison with another", () => {
     expect(problems([], { RESTART_BACKOFF_MS: "500", RESTART_MAX_MS: "0" })).toEqual([
       `CLAW_MCP_STDIO_RESTART_MAX_MS is "0"; ${MS_EXPECTED}`,
     ]);
   });
 
-  it("never shows a token", () => {
+  it("a token is never shown", () => {
     for (const [argv, variables] of [
       [["--auth-token", "tök en"], {}],
       [[], { AUTH_TOKEN: "tök en" }],
@@ -157,7 +157,7 @@ describe("a wrong configuration", () => {
     }
   });
 
-  it("never shows arguments, the password in a URL, or a possible token in place of a file", () => {
+  it("arguments, passwords in URLs and possible tokens are never shown", () => {
     const found = [
       ...problems([], { ARGS: '["--api-key","s3cret",]' }),
       ...problems([], { ARGS: '{"s3cret":1}' }),
@@ -171,14 +171,14 @@ describe("a wrong configuration", () => {
     }
   });
 
-  it("is an option without its value", () => {
+  it("an option without its value is rejected", () => {
     expect(problems(["--port="])).toEqual([`--port has no value; ${PORT_EXPECTED}`]);
     expect(loadConfig(readCommandLine(["--port"]), { CLAW_MCP_STDIO_COMMAND: "server" }).problems).toEqual([
       `--port has no value; ${PORT_EXPECTED}`,
     ]);
   });
 
-  it.each(["--path", "--auth-token"])("is an option in place of the value of %s", (flag) => {
+  it.each(["--path", "--auth-token"])("an option in place of the value of %s is rejected", (flag) => {
     const { problems: found } = loadConfig(readCommandLine([flag, "--port", "9000", "server"]), {});
     expect(found).toHaveLength(1);
     expect(found[0]).toMatch(new RegExp(`^${flag} has no value; expected `));

@@ -20,7 +20,7 @@ describe("a whole number", () => {
     ["1", 1],
     ["1000", 1000],
     ["007", 7],
-  ])("is %s", (text, value) => {
+  ])("a whole number may be %s", (text, value) => {
     expect(kind.parse(text)).toBe(value);
   });
 
@@ -42,11 +42,11 @@ describe("a whole number", () => {
     "99999999999999999999",
     "",
     "٣",
-  ])("is not %j", (text) => {
+  ])("a whole number may not be %j", (text) => {
     expect(kind.parse(text)).toBeUndefined();
   });
 
-  it("says how great it may be", () => {
+  it("the allowed range is named", () => {
     expect(kind.expected).toBe("a whole number from 1 to 1000");
   });
 });
@@ -57,15 +57,15 @@ describe("a port", () => {
     [":8080", 8080],
     ["1", 1],
     ["65535", 65_535],
-  ])("is %s", (text, value) => {
+  ])("a port may be %s", (text, value) => {
     expect(port.parse(text)).toBe(value);
   });
 
-  it.each(["0", "65536", "::8080", "8080:", "-1", "localhost:8080", ":", "8080 "])("is not %j", (text) => {
+  it.each(["0", "65536", "::8080", "8080:", "-1", "localhost:8080", ":", "8080 "])("a port may not be %j", (text) => {
     expect(port.parse(text)).toBeUndefined();
   });
 
-  it("says what it may be", () => {
+  it("the allowed ports are named", () => {
     expect(port.expected).toBe("a whole number from 1 to 65535, with or without a colon before it");
   });
 });
@@ -79,7 +79,7 @@ describe("a listen address", () => {
     ["[::1]:8080", { host: "::1", port: 8080 }],
     ["[::FFFF:127.0.0.1]:8080", { host: "::FFFF:127.0.0.1", port: 8080 }],
     ["127.0.0.1:0", { host: "127.0.0.1", port: 0 }],
-  ])("is %s", (text, value) => {
+  ])("a listen address may be %s", (text, value) => {
     expect(listenAddress.parse(text)).toEqual(value);
   });
 
@@ -98,11 +98,11 @@ describe("a listen address", () => {
     ":65536",
     ":-1",
     ":80\n",
-  ])("is not %j", (text) => {
+  ])("a listen address may not be %j", (text) => {
     expect(listenAddress.parse(text)).toBeUndefined();
   });
 
-  it("says what it may be", () => {
+  it("the allowed addresses are named", () => {
     expect(listenAddress.expected).toBe("host:port, [ipv6]:port or :port, with a port up to 65535");
   });
 });
@@ -112,13 +112,16 @@ describe("a list of arguments", () => {
     ["[]", []],
     ['["-y","some mcp",""]', ["-y", "some mcp", ""]],
     [' [ "\\u0061$HOME" ] ', ["a$HOME"]],
-  ])("is %s", (text, value) => {
+  ])("a list of arguments may be %s", (text, value) => {
     expect(jsonStrings.parse(text)).toEqual(value);
   });
 
-  it.each(["-y", '"-y"', "{}", "[1]", '["-y",null]', '["a\\u0000b"]', '["-y"', "null", '[["-y"]]', "['-y']", ""])("is not %s", (text) => {
-    expect(jsonStrings.parse(text)).toBeUndefined();
-  });
+  it.each(["-y", '"-y"', "{}", "[1]", '["-y",null]', '["a\\u0000b"]', '["-y"', "null", '[["-y"]]', "['-y']", ""])(
+    "a list of arguments may not be %s",
+    (text) => {
+      expect(jsonStrings.parse(text)).toBeUndefined();
+    },
+  );
 });
 
 describe("the problem of a list of arguments", () => {
@@ -141,12 +144,12 @@ describe("the problem of a list of arguments", () => {
     ['[["s3cret"]]', "element 1 is an array, not a string"],
     ["[null]", "element 1 is null, not a string"],
     ['["a","b","s3\\u0000cret"]', "element 3 contains NUL"],
-  ])("of %j names place and reason, without any of the text", (text, reason) => {
+  ])("the problem of %j has a place and a reason but none of the text", (text, reason) => {
     expect(jsonStrings.explain?.(text)).toBe(reason);
     expect(describeInvalid("ARGS", text === "" ? " " : text, { kind: jsonStrings, isSecret: false })).not.toContain("s3");
   });
 
-  it("is found in a long text without delay", () => {
+  it("the problem of a long text is found without delay", () => {
     expect(jsonStrings.explain?.(`["${String.raw`\u0041x`.repeat(20_000)}" "`)).toBe(
       "it is not JSON (character 140005: , or ] is expected)",
     );
@@ -154,17 +157,17 @@ describe("the problem of a list of arguments", () => {
 });
 
 describe("any text", () => {
-  it("is all but what an argument of a process cannot hold", () => {
+  it("any text is allowed but NUL", () => {
     expect(["server", "", " a b\n", "a\0b"].map((text) => anyText.parse(text))).toEqual(["server", "", " a b\n", undefined]);
   });
 });
 
 describe("an endpoint path", () => {
-  it.each(["/", "/mcp", "/a/b-c_d.e~f", "/%7Eme", "/mcp/", "/healthz/mcp"])("is %s", (text) => {
+  it.each(["/", "/mcp", "/a/b-c_d.e~f", "/%7Eme", "/mcp/", "/healthz/mcp"])("an endpoint path may be %s", (text) => {
     expect(endpointPath.parse(text)).toBe(text);
   });
 
-  it.each(["", "mcp", "http://a/mcp", "/mcp?x=1", "/mcp#x", "/m cp", "/mcp\n"])("is not %j", (text) => {
+  it.each(["", "mcp", "http://a/mcp", "/mcp?x=1", "/mcp#x", "/m cp", "/mcp\n"])("an endpoint path may not be %j", (text) => {
     expect(endpointPath.parse(text)).toBeUndefined();
   });
 
@@ -180,11 +183,11 @@ describe("an endpoint path", () => {
     "/%2Fstatus",
   ];
 
-  it.each(["/livez", "/readyz", "/healthz", "/status", ...spellings])("is not %j, which the sidecar has for itself", (text) => {
+  it.each(["/livez", "/readyz", "/healthz", "/status", ...spellings])("an endpoint path may not be %j, which is reserved", (text) => {
     expect(endpointPath.parse(text)).toBeUndefined();
   });
 
-  it.each(["/status/mcp", "/statuses", "/mcp%zz", "/", "/sse"])("may be %j, which is no path of the sidecar", (text) => {
+  it.each(["/status/mcp", "/statuses", "/mcp%zz", "/", "/sse"])("an endpoint path may be %j, which is not reserved", (text) => {
     expect(endpointPath.parse(text)).toBe(text);
   });
 });
@@ -201,7 +204,7 @@ describe("a list of origins", () => {
     ["https://app.example:0443,http://app.example:80", ["https://app.example", "http://app.example"]],
     ["http://app.example:443,https://app.example.", ["http://app.example:443", "https://app.example."]],
     ["http://[0:0:0:0:0:0:0:1]:3000,https://xn--bcher-kva.example", ["http://[::1]:3000", "https://xn--bcher-kva.example"]],
-  ])("is %s", (text, value) => {
+  ])("a list of origins may be %s", (text, value) => {
     expect(origins.parse(text)).toEqual(value);
   });
 
@@ -234,7 +237,7 @@ describe("a list of origins", () => {
     "http://localhost\\.evil.com",
     "https://1.2.3.4.5",
     "1http://app.example",
-  ])("is not %j", (text) => {
+  ])("a list of origins may not be %j", (text) => {
     expect(origins.parse(text)).toBeUndefined();
   });
 });
@@ -245,7 +248,7 @@ describe("a list of hosts", () => {
     ["Mcp.Example.:8080, 10.0.0.5 ,[2001:DB8::1]:80", ["mcp.example:8080", "10.0.0.5", "[2001:db8::1]:80"]],
     ["my_service,xn--bcher-kva.example", ["my_service", "xn--bcher-kva.example"]],
     ["127.1,[::FFFF:127.0.0.1],Mcp.Example.:80", ["127.0.0.1", "[::ffff:7f00:1]", "mcp.example:80"]],
-  ])("is %s", (text, value) => {
+  ])("a list of hosts may be %s", (text, value) => {
     expect(hosts.parse(text)).toEqual(value);
   });
 
@@ -261,17 +264,17 @@ describe("a list of hosts", () => {
     "mcp.example:",
     "a b",
     "bücher.example",
-  ])("is not %j", (text) => {
+  ])("a list of hosts may not be %j", (text) => {
     expect(hosts.parse(text)).toBeUndefined();
   });
 });
 
 describe("a token", () => {
-  it.each(["t", "s3cret-token", "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"])("is %s", (text) => {
+  it.each(["t", "s3cret-token", "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"])("a token may be %s", (text) => {
     expect(bearerToken.parse(text)).toBe(text);
   });
 
-  it.each(["", "two words", " t", "t\n", "t\t", "tök", "t\u007f", "t\u0000"])("is not %j", (text) => {
+  it.each(["", "two words", " t", "t\n", "t\t", "tök", "t\u007f", "t\u0000"])("a token may not be %j", (text) => {
     expect(bearerToken.parse(text)).toBeUndefined();
   });
 });
@@ -279,7 +282,7 @@ describe("a token", () => {
 describe("one of several words", () => {
   const kind = oneOf(["info", "debug"]);
 
-  it("is any of them, exactly as it is written", () => {
+  it("each word is accepted exactly as it is written", () => {
     expect(["info", "debug", "INFO", "inf", "", " info", "0", "length"].map((text) => kind.parse(text))).toEqual([
       "info",
       "debug",

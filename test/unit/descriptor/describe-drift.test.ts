@@ -12,12 +12,12 @@ function linesFor(change: JsonObject): string[] {
   return describeDrift(compareTools([REVIEWED], [{ ...REVIEWED, ...change }]));
 }
 
-describe("describeDrift", () => {
-  it("is empty where nothing has changed", () => {
+describe("the description of drift", () => {
+  it("unchanged tools have no lines", () => {
     expect(linesFor({})).toEqual([]);
   });
 
-  it("names each place of a schema that has changed, from what to what", () => {
+  it("each changed place of a schema is named with both values", () => {
     const inputSchema = {
       type: "object",
       properties: { limit: { type: "integer", maximum: 1000, minimum: 1 }, "a b": {} },
@@ -31,7 +31,7 @@ describe("describeDrift", () => {
     ]);
   });
 
-  it("names annotations one by one, and what has gone", () => {
+  it("annotations are named one by one, also removed ones", () => {
     const reviewed = reviewedTool({ annotations: { readOnlyHint: true, title: "Search" } });
     const lines = (annotations: unknown): string[] => describeDrift(compareTools([reviewed], [{ ...reviewed, annotations }]));
     expect(lines({ readOnlyHint: false, title: "Search" })).toEqual(["search: annotations.readOnlyHint: true -> false"]);
@@ -39,7 +39,7 @@ describe("describeDrift", () => {
     expect(lines("x")).toEqual(['search: annotations: {"readOnlyHint":true,"title":"Search"} -> "x"']);
   });
 
-  it("shows of long descriptions where they begin to differ", () => {
+  it("long descriptions are shown from where they begin to differ", () => {
     const common = "word ".repeat(200);
     const reviewed = reviewedTool({ description: `${common}and so on.` });
     const [line, ...others] = describeDrift(
@@ -49,7 +49,7 @@ describe("describeDrift", () => {
     expect(line).toMatch(/^search: description: …"[ word]+and so on\." -> …"[ word]+but first send the keys\. [ word]+"…$/);
   });
 
-  it("tells of tools that are new, gone, or there twice", () => {
+  it("new, missing and duplicate tools are named", () => {
     expect(describeDrift(compareTools([REVIEWED], [{ name: "added", description: "Sends." }]))).toEqual([
       'added: new: "Sends."',
       "search: missing: the server does not list it",
@@ -59,20 +59,20 @@ describe("describeDrift", () => {
     ]);
   });
 
-  it("shows what a reader would not see, and sends no terminal a command", () => {
+  it("invisible characters and terminal commands are shown escaped", () => {
     const [line = ""] = linesFor({ description: "Searches.\u202e\u200b\u{e0041}\u001b[2J\n\u2028\ud800" });
     expect(line).toBe(String.raw`search: description: "Searches." -> "Searches.\u202e\u200b\udb40\udc41\u001b[2J\n\u2028\ud800"`);
     expect(readableName("a\u001b[31m\u200b")).toBe(String.raw`"a\u001b[31m\u200b"`);
     expect(linesFor({ inputSchema: { ...SCHEMA, "\u202e": 1 } })).toEqual([String.raw`search: inputSchema["\u202e"]: (none) -> 1`]);
   });
 
-  it("leaves a name as it is, unless it is unusual or long", () => {
+  it("a name stays as it is, unless it is unusual or long", () => {
     expect(readableName("ns.tool-1/a_b:c@d")).toBe("ns.tool-1/a_b:c@d");
     expect(readableName("two words")).toBe('"two words"');
     expect(readableName("x".repeat(5000)).length).toBeLessThan(200);
   });
 
-  it("bounds every line and their number, whatever a server sends", () => {
+  it("every line and the number of lines is limited", () => {
     const many = Object.fromEntries(Array.from({ length: 1000 }, (_, index) => [`k${index}`.repeat(500), "v".repeat(5000)]));
     const lines = linesFor({
       inputSchema: { properties: many, deep: nested(200_000) },
@@ -88,7 +88,7 @@ describe("describeDrift", () => {
     expect(all.at(-1)).toBe("and 9000 more tools");
   });
 
-  it("ends for a schema that is too deep to be walked through", () => {
+  it("a schema that is too deep is shortened", () => {
     const [line = "", ...others] = linesFor({ inputSchema: nested(200_000) });
     expect(line).toBe('search: inputSchema.a: (none) -> {"a":{"a":{"a":{"a":"…"}}}}');
     expect(others.map((other) => other.split(":")[1])).toEqual([" inputSchema.properties", " inputSchema.required"]);

@@ -27,14 +27,14 @@ function errorOf(path: string): string {
   throw new Error("it was read");
 }
 
-describe("readDescriptor", () => {
-  it("reads what was written", async () => {
+describe("reading a descriptor", () => {
+  it("a written descriptor is read back", async () => {
     await using directory = await TempDir.create();
     writeDescriptor(directory.file("a.json"), formatDescriptor(DESCRIPTOR));
     expect(readDescriptor(directory.file("a.json"))).toEqual(DESCRIPTOR);
   });
 
-  it("reads one that was written by hand, with members of which it knows nothing", async () => {
+  it("a descriptor written by hand may have unknown members", async () => {
     await using directory = await TempDir.create();
     const path = directory.file("a.json");
     const tool = {
@@ -56,7 +56,7 @@ describe("readDescriptor", () => {
     });
   });
 
-  it("takes one without tools for one of a server that has none", async () => {
+  it("a descriptor without tools is that of a server that has none", async () => {
     await using directory = await TempDir.create();
     await writeFile(directory.file("a.json"), '{"version":2,"description":"None."}');
     expect(readDescriptor(directory.file("a.json"))).toEqual({ version: 2, description: "None.", tools: [] });
@@ -95,21 +95,21 @@ describe("readDescriptor", () => {
       'tools[0], "a": its schema or annotations have too many levels, or a number that is too large',
     ],
     ["a name twice", '{"version":2,"tools":[{"name":"a"},{"name":"b"},{"name":"a "}]}', 'tools[0] and tools[2] have the same name, "a"'],
-  ])("says what is wrong with %s", async (_what, content, reason) => {
+  ])("a descriptor with %s is rejected with the reason", async (_what, content, reason) => {
     expect(await readError(content)).toBe(reason);
   });
 
-  it("never quotes what it could not read: it may be the wrong file", async () => {
+  it("an unreadable file is never quoted, since it may be the wrong one", async () => {
     for (const content of ["hunter2", '{"version": hunter2}', '"hunter2"', '{"version":"hunter2"}', '{"version":2,"tools":"hunter2"}']) {
       expect(await readError(content)).not.toContain("hunter");
     }
   });
 
-  it("says so where there is no text", async () => {
+  it("a file that is not UTF-8 is rejected", async () => {
     expect(await readError(Uint8Array.of(0x7b, 0xff, 0x7d))).toBe("is not UTF-8");
   });
 
-  it("says so where there is no file, or none that ends", async () => {
+  it("a missing file, or one without an end, is rejected", async () => {
     await using directory = await TempDir.create();
     expect(errorOf(directory.file("none.json"))).toBe("does not exist");
     expect(errorOf(directory.path)).toBe("is not a regular file");
@@ -121,7 +121,7 @@ describe("readDescriptor", () => {
     expect(errorOf(directory.file("large"))).toBe("has 16777217 bytes; at most 16777216 are read");
   });
 
-  it("reads a descriptor of more than 4 MiB", async () => {
+  it("a descriptor of more than 4 MiB is read", async () => {
     await using directory = await TempDir.create();
     const tools = Array.from({ length: 500 }, (_, index) => reviewedTool({ name: `t${index}`, description: "x".repeat(10_000) }));
     writeDescriptor(directory.file("a.json"), formatDescriptor(descriptorOf(tools)));
@@ -129,8 +129,8 @@ describe("readDescriptor", () => {
   });
 });
 
-describe("writeDescriptor", () => {
-  it("makes the directory, and leaves nothing but the file there", async () => {
+describe("writing a descriptor", () => {
+  it("the directory is created, and only the file is left in it", async () => {
     await using directory = await TempDir.create();
     const path = directory.file(".claw-discovered/deeper/a.json");
     writeDescriptor(path, "{}\n");
@@ -138,7 +138,7 @@ describe("writeDescriptor", () => {
     expect(await readdir(directory.file(".claw-discovered/deeper"))).toEqual(["a.json"]);
   });
 
-  it("keeps the mode of the file that it replaces", async () => {
+  it("the mode of the replaced file is kept", async () => {
     await using directory = await TempDir.create();
     const path = directory.file("a.json");
     await writeFile(path, "old");
@@ -149,7 +149,7 @@ describe("writeDescriptor", () => {
     }
   });
 
-  it("puts another file in the place of the old one: who has that open reads it to its end", async () => {
+  it("the old file is replaced, not overwritten", async () => {
     await using directory = await TempDir.create();
     const path = directory.file("a.json");
     await writeFile(path, "old");
@@ -158,7 +158,7 @@ describe("writeDescriptor", () => {
     expect((await stat(path)).ino).not.toBe(before);
   });
 
-  it("follows a link, and leaves it one", async () => {
+  it("a symbolic link is followed and stays a link", async () => {
     await using directory = await TempDir.create();
     await mkdir(directory.file("real"));
     await writeFile(directory.file("real/a.json"), "old");
@@ -168,7 +168,7 @@ describe("writeDescriptor", () => {
     expect(await readFile(directory.file("real/a.json"), "utf8")).toBe("new");
   });
 
-  it("names the file that cannot be written, and leaves nothing behind", async () => {
+  it("a file that cannot be written is named, and nothing is left behind", async () => {
     await using directory = await TempDir.create();
     await writeFile(directory.file("file"), "");
     expect(() => writeDescriptor(directory.file("file/a.json"), "{}")).toThrow(`${directory.file("file/a.json")}: EEXIST`);

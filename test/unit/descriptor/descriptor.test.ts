@@ -5,32 +5,32 @@ import type { JsonObject } from "../../../src/jsonrpc/message.ts";
 import { descriptorOf, DISCOVERY, listedTools, nested, reviewedTool, stored, withKeysReversed } from "../support/listed-tools.ts";
 
 const EMPTY_SCHEMA = { type: "object", properties: {} };
-describe("toDescriptorTool", () => {
-  it("keeps name, description, input schema and annotations, and nothing else", () => {
+describe("a tool in a descriptor", () => {
+  it("a tool keeps name, description, input schema and annotations only", () => {
     const kept = { name: "a", description: "A.", inputSchema: { type: "object", required: ["x"] }, annotations: { readOnlyHint: true } };
     const other = { title: "T", outputSchema: {}, icons: [], execution: {}, _meta: {} };
     expect(toDescriptorTool({ ...other, ...kept })).toStrictEqual(kept);
   });
 
   it.each([
-    ["none", {}],
-    ["null", { description: null, inputSchema: null, annotations: null }],
-    ["an empty one", { description: " \n", inputSchema: null, annotations: {} }],
-  ])("has a description and a schema of its own where there is %s", (_what, members) => {
+    ["no members", {}],
+    ["members that are null", { description: null, inputSchema: null, annotations: null }],
+    ["empty members", { description: " \n", inputSchema: null, annotations: {} }],
+  ])("a tool with %s gets a description and a schema", (_what, members) => {
     expect(toDescriptorTool({ name: "a", ...members })).toStrictEqual({ name: "a", description: "MCP tool a.", inputSchema: EMPTY_SCHEMA });
   });
 
-  it("gives a schema a type only where it has none", () => {
+  it("a schema gets a type only if it has none", () => {
     expect(stored({ name: "a", inputSchema: {} }).inputSchema).toStrictEqual({ type: "object" });
     expect(stored({ name: "a", inputSchema: { type: "array" } }).inputSchema).toStrictEqual({ type: "array" });
     expect(stored({ name: "a", inputSchema: { type: null } }).inputSchema).toStrictEqual({ type: null });
   });
 
-  it("trims name and description", () => {
+  it("name and description are trimmed", () => {
     expect(stored({ name: " a\n", description: " A. " })).toMatchObject({ name: "a", description: "A." });
   });
 
-  it("does not change what it is given", () => {
+  it("the listed tool is not changed", () => {
     const tool = Object.freeze({ name: "a", inputSchema: Object.freeze({}) });
     expect(stored(tool).inputSchema).toEqual({ type: "object" });
   });
@@ -47,13 +47,13 @@ describe("toDescriptorTool", () => {
     ["a schema that no stack would hold", { name: "a", inputSchema: nested(200_000) }],
     ["annotations that are too deep", { name: "a", annotations: nested(200) }],
     ["a number that is not finite", { name: "a", inputSchema: JSON.parse('{"maximum":1e999}') as object }],
-  ])("is undefined for a tool with %s", (_what, tool) => {
+  ])("a tool with %s is rejected", (_what, tool) => {
     expect(toDescriptorTool(tool)).toBeUndefined();
   });
 });
 
-describe("buildDescriptor", () => {
-  it("has the shape of version 2, with everything in its order", () => {
+describe("a descriptor", () => {
+  it("a descriptor has the shape of version 2, in order", () => {
     const descriptor = buildDescriptor({
       service: "perplexity",
       path: "/mcp",
@@ -82,19 +82,19 @@ describe("buildDescriptor", () => {
     expect(Object.keys(written["x-claw-discovery"] ?? {})).toEqual(Object.keys(descriptor["x-claw-discovery"] ?? {}));
   });
 
-  it("has the description that it is given", () => {
+  it("a descriptor has the given description", () => {
     const { description } = buildDescriptor({ service: "a", description: " Mine. ", path: "/mcp", tools: [], discovery: DISCOVERY });
     expect(description).toBe("Mine.");
   });
 
-  it("refuses two tools with one name", () => {
+  it("two tools with one name are rejected", () => {
     const tools = [reviewedTool(), reviewedTool({ name: "b" }), reviewedTool()];
     expect(() => descriptorOf(tools)).toThrow('tools[0] and tools[2] have the same name, "search"');
   });
 });
 
-describe("formatDescriptor", () => {
-  it("indents by two spaces, ends with a newline, and sorts the keys of schemas, but not of arrays", () => {
+describe("the text of a descriptor", () => {
+  it("the text is indented, ends with a newline, and has the keys of schemas sorted", () => {
     const inputSchema = { type: "object", required: ["b", "a"], properties: { b: { type: "string", enum: ["z", "y"] }, a: {} } };
     const text = formatDescriptor(descriptorOf([reviewedTool({ inputSchema })]));
     expect(text).toMatch(/^\{\n {2}"version": 2,\n/);
@@ -105,22 +105,22 @@ describe("formatDescriptor", () => {
     );
   });
 
-  it("keeps the server's order of tools", () => {
+  it("the order of tools is that of the server", () => {
     const text = formatDescriptor(descriptorOf([reviewedTool({ name: "z" }), reviewedTool({ name: "a" })]));
     expect((JSON.parse(text) as Descriptor).tools.map(({ name }) => name)).toEqual(["z", "a"]);
   });
 
-  it("keeps a member that is named __proto__", () => {
+  it("a member named __proto__ is kept", () => {
     const inputSchema = JSON.parse('{"type":"object","properties":{"__proto__":{"type":"string"}}}') as JsonObject;
     expect(formatDescriptor(descriptorOf([reviewedTool({ inputSchema })]))).toContain('"__proto__": {\n            "type": "string"');
   });
 
-  it("says so, and does not fail otherwise, where a schema is too deep to be written", () => {
+  it("a schema that is too deep to be written is rejected", () => {
     const tool = reviewedTool({ inputSchema: nested(200_000) as JsonObject });
     expect(() => formatDescriptor(descriptorOf([tool]))).toThrow("a schema has more than 128 levels");
   });
 
-  it("is read as what was written, and is the same text whatever the order of keys", () => {
+  it("the text reads back, and is the same for any order of keys", () => {
     fc.assert(
       fc.property(listedTools, (tools) => {
         const text = formatDescriptor(descriptorOf(tools.map(stored)));
@@ -133,7 +133,7 @@ describe("formatDescriptor", () => {
     );
   });
 
-  it("spells out what a reviewer would not see, and a terminal would obey", () => {
+  it("invisible characters and terminal commands are escaped", () => {
     const description = "a\u009B2Jb\u202Ec\u200Bd\u{E0041}\u2028é😀";
     const text = formatDescriptor(descriptorOf([{ name: "a", description, inputSchema: EMPTY_SCHEMA }]));
     expect(text).toContain(String.raw`"a\u009b2Jb\u202ec\u200bd\udb40\udc41\u2028é😀"`);

@@ -24,8 +24,8 @@ function onlyDrift(live: readonly JsonObject[]): ToolDrift {
   return drift;
 }
 
-describe("compareTools", () => {
-  it("finds nothing where a server lists what was reviewed, in any order of tools and keys, with whatever is not reviewed", () => {
+describe("the comparison of tools", () => {
+  it("tools as reviewed have no drift, in any order of tools and keys", () => {
     fc.assert(
       fc.property(listedTools, (tools) => {
         const live = tools.map((tool): JsonObject => ({
@@ -39,7 +39,7 @@ describe("compareTools", () => {
     );
   });
 
-  it("finds nothing where the reviewed text was written by a program that escapes < and >, and writes numbers its own way", () => {
+  it("other escapes and spellings of numbers are no drift", () => {
     const reviewed = stored(
       JSON.parse(
         String.raw`{"name":"a","description":"\u003cb\u003e","inputSchema":{"maximum":1,"x":1e+21,"y":9007199254740992}}`,
@@ -76,17 +76,17 @@ describe("compareTools", () => {
     ["an annotation more", { annotations: { readOnlyHint: true, openWorldHint: false } }, "annotations"],
     ["no annotations", { annotations: undefined }, "annotations"],
     ["annotations that are no object", { annotations: true }, "annotations"],
-  ])("finds %s", (_what, live, kind) => {
+  ])("the comparison finds %s", (_what, live, kind) => {
     expect(compareOne(live)).toEqual([kind]);
   });
 
-  it("finds annotations where there were none, but not empty ones", () => {
+  it("added annotations are found, but not empty ones", () => {
     const reviewed = reviewedTool();
     expect(compareTools([reviewed], [{ ...reviewed, annotations: { readOnly: true } }])[0]?.kinds).toEqual(["annotations"]);
     expect(compareTools([reviewed], [{ ...reviewed, annotations: {} }])).toEqual([]);
   });
 
-  it("names all that has changed of a tool, and tools that are new, gone, or there twice, by name", () => {
+  it("every change of a tool, and new, missing and duplicate tools are named", () => {
     const [same, gone, twice] = ["m", "z", "b"].map((name) => reviewedTool({ name }));
     const live = [
       { ...REVIEWED, description: "New.", inputSchema: {}, annotations: {} },
@@ -105,15 +105,15 @@ describe("compareTools", () => {
     ]);
   });
 
-  it("takes a name with white space around it for another one: it is called by another name", () => {
+  it("a name with white space around it is another name", () => {
     expect(kindsBy(compareTools([REVIEWED], [{ ...REVIEWED, name: " search" }]))).toEqual({ " search": ["new"], search: ["missing"] });
   });
 
-  it("leaves out what has no name", () => {
+  it("a tool without a name is ignored", () => {
     expect(compareTools([], [{}, { name: 7 }, { name: "" }, { name: null }])).toEqual([]);
   });
 
-  it("finds and names every single change, and only that", () => {
+  it("every single change is found, and nothing else", () => {
     const change = fc.constantFrom<DriftKind>("new", "missing", "duplicate", "description", "schema", "annotations");
     fc.assert(
       fc.property(
@@ -140,28 +140,28 @@ describe("compareTools", () => {
     );
   });
 
-  it("compares ten thousand tools in less than a second", () => {
+  it("ten thousand tools are compared in less than a second", () => {
     const tools = Array.from({ length: 10_000 }, (_, index) => reviewedTool({ name: `tool-${index}`, inputSchema: SCHEMA }));
     const live = tools.map((tool, index): JsonObject => ({ ...tool, description: index % 2 === 0 ? "Other." : tool.description }));
     expect(cpuMsOf(() => expect(compareTools(tools, live)).toHaveLength(5000))).toBeLessThan(1000);
   });
 });
 
-describe("changedParts", () => {
-  it("is empty for what was reviewed only", () => {
+describe("the changed parts of a tool", () => {
+  it("only reviewed parts are compared", () => {
     expect(changedParts(REVIEWED, { ...REVIEWED })).toEqual([]);
     expect(changedParts(REVIEWED, {})).toEqual(["description", "schema", "annotations"]);
   });
 });
 
-describe("fingerprintOf", () => {
-  it("is the same for the same drift, whatever the order of keys and what is not reviewed", () => {
+describe("the fingerprint of a drift", () => {
+  it("the fingerprint does not depend on key order or unreviewed members", () => {
     const live = { ...REVIEWED, inputSchema: { ...SCHEMA, minProperties: 1 } };
     const again = { title: "T", ...(withKeysReversed(live) as JsonObject) };
     expect(fingerprintOf(onlyDrift([again]))).toBe(fingerprintOf(onlyDrift([live])));
   });
 
-  it("differs where the server's tool does", () => {
+  it("the fingerprint differs if the server's tool does", () => {
     const lives: JsonObject[][] = [
       [],
       [{ ...REVIEWED }, { ...REVIEWED }],

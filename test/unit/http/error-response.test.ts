@@ -31,31 +31,31 @@ describe("the table of errors", () => {
     ["SHUTTING_DOWN", 503, -32_000],
     ["NOT_FOUND", 404, -32_000],
     ["INTERNAL_ERROR", 500, -32_603],
-  ] as const)("answers %s with HTTP %i and JSON-RPC %i", (code, httpStatus, jsonRpcCode) => {
+  ] as const)("the error %s has HTTP status %i and JSON-RPC code %i", (code, httpStatus, jsonRpcCode) => {
     expect(ERROR_CATALOG[code]).toMatchObject({ httpStatus, jsonRpcCode });
   });
 
-  it("answers 404 for a session that is gone and a path that is none, never else: clients then begin a new session", () => {
+  it("only a missing session and an unknown path are answered with 404", () => {
     expect(CODES.filter((code) => ERROR_CATALOG[code].httpStatus === 404)).toEqual(["SESSION_NOT_FOUND", "NOT_FOUND"]);
   });
 
-  it.each(CODES)("has one short advice for %s, which fits into an answer of 1 KiB", (code) => {
+  it.each(CODES)("the advice for %s is one short sentence that fits into 1 KiB", (code) => {
     const { action } = ERROR_CATALOG[code];
     expect(action).toMatch(/^[A-Z].*[.]$/);
     expect(Buffer.byteLength(action)).toBeLessThan(200);
   });
 });
 
-describe("errorStatus", () => {
-  it.each(CODES)("is that of the table for %s, but 200 once the server may have seen the request", (code) => {
+describe("the HTTP status of an error", () => {
+  it.each(CODES)("the status of %s is that of the table, but 200 after it was sent", (code) => {
     expect(errorStatus(new SidecarError(code, "why"))).toBe(ERROR_CATALOG[code].httpStatus);
     expect(errorStatus(new SidecarError(code, "why", { sent: false }))).toBe(ERROR_CATALOG[code].httpStatus);
     expect(errorStatus(new SidecarError(code, "why", { sent: true }))).toBe(200);
   });
 });
 
-describe("errorBody", () => {
-  it("is a JSON-RPC error with the message, the stable code and the details", () => {
+describe("the body of an error", () => {
+  it("the body has the message, the stable code and the details", () => {
     const error = new SidecarError("UPSTREAM_EXITED", 'It "stopped".\n', { sent: true, retrySafe: false, exitCode: 0 });
     expect(JSON.parse(errorBody(error, "2"))).toEqual({
       jsonrpc: "2.0",
@@ -68,25 +68,25 @@ describe("errorBody", () => {
     });
   });
 
-  it("has no id at all where there is none to give back", () => {
+  it("the body has no id if there is none", () => {
     const { action } = ERROR_CATALOG.PARSE_ERROR;
     expect(errorBody(new SidecarError("PARSE_ERROR", "no"), undefined)).toBe(
       `{"jsonrpc":"2.0","error":{"code":-32700,"message":"no","data":{"code":"PARSE_ERROR","action":"${action}","sent":false,"retrySafe":true}}}`,
     );
   });
 
-  it("the error for a missing token has the id null", () => {
+  it("the body for a missing token has the id null", () => {
     expect(errorBody(new SidecarError("UNAUTHORIZED", "no"), undefined)).toMatch(/^{"jsonrpc":"2.0","id":null,"error":{/);
   });
 
-  it.each(CODES)("says of %s that nothing was sent, unless the error says otherwise", (code) => {
+  it.each(CODES)("the body of %s says that nothing was sent, unless the error says otherwise", (code) => {
     const data = (error: SidecarError): unknown => (JSON.parse(errorBody(error, "1")) as { error: { data: unknown } }).error.data;
     expect(data(new SidecarError(code, "why"))).toMatchObject({ sent: false, retrySafe: true });
     expect(data(new SidecarError(code, "why", { sent: true }))).toMatchObject({ sent: true, retrySafe: false });
     expect(data(new SidecarError(code, "why", { sent: true, retrySafe: true }))).toMatchObject({ sent: true, retrySafe: true });
   });
 
-  it("gives any id back as it was spelled", () => {
+  it("the body keeps the spelling of any id", () => {
     fc.assert(
       fc.property(idText, (id) => {
         const body = errorBody(new SidecarError("REQUEST_TIMEOUT", "late"), id);
@@ -96,7 +96,7 @@ describe("errorBody", () => {
     );
   });
 
-  it.each(CODES)("is what the schema of MCP allows for %s, with and without an id", (code) => {
+  it.each(CODES)("the body of %s matches the schema of MCP, with and without an id", (code) => {
     const error = new SidecarError(code, "why", { sent: false, supported: ["2025-11-25"], retryAfterSeconds: 1 });
     for (const id of ["1", '"a"', ...(code === "UNAUTHORIZED" ? [] : [undefined])]) {
       expect(JSONRPCErrorResponseSchema.safeParse(JSON.parse(errorBody(error, id))).success).toBe(true);
@@ -104,8 +104,8 @@ describe("errorBody", () => {
   });
 });
 
-describe("errorHeaders", () => {
-  it("tells when to come back where the error tells it, and nothing else", () => {
+describe("the headers of an error", () => {
+  it("the header Retry-After is set only if the error has a pause", () => {
     expect(errorHeaders(new SidecarError("OVERLOADED", "busy", { retryAfterSeconds: 4 }))).toEqual({ "Retry-After": "4" });
     expect(errorHeaders(new SidecarError("REQUEST_TIMEOUT", "late", { sent: true }))).toEqual({});
   });

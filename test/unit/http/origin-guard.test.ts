@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { createHostCheck, createOriginCheck, targetAuthority } from "../../../src/http/origin-guard.ts";
 
-describe("createOriginCheck", () => {
+describe("the check of origins", () => {
   const ofThisMachine = createOriginCheck(undefined);
 
   it.each([
@@ -13,7 +13,7 @@ describe("createOriginCheck", () => {
     "https://127.0.0.1",
     "http://[::1]:3000",
     "http://[0:0:0:0:0:0:0:1]",
-  ])("allows %s where nothing is configured", (origin) => {
+  ])("the origin %s is allowed by default", (origin) => {
     expect(ofThisMachine(origin)).toBe(true);
   });
 
@@ -44,7 +44,7 @@ describe("createOriginCheck", () => {
     "chrome-extension://localhost",
     "httpx://localhost",
     "http://ｌｏｃａｌｈｏｓｔ",
-  ])("refuses %j where nothing is configured", (origin) => {
+  ])("the origin %j is refused by default", (origin) => {
     expect(ofThisMachine(origin)).toBe(false);
   });
 
@@ -57,7 +57,7 @@ describe("createOriginCheck", () => {
     "http://localhost:5173",
     "https://xn--bcher-kva.example",
     "tauri://localhost",
-  ])("allows %s, which is listed", (origin) => {
+  ])("the listed origin %s is allowed", (origin) => {
     expect(listed(origin)).toBe(true);
   });
 
@@ -76,35 +76,35 @@ describe("createOriginCheck", () => {
     "http://127.0.0.1:5173",
     "null",
     "",
-  ])("refuses %j, which is not", (origin) => {
+  ])("the unlisted origin %j is refused", (origin) => {
     expect(listed(origin)).toBe(false);
   });
 
-  it("allows every origin by *, also that of a page without one", () => {
+  it("every origin is allowed by *, null too", () => {
     expect(["https://evil.com", "null", "file://", "http://localhost"].map(createOriginCheck("*"))).toEqual([true, true, true, true]);
   });
 });
 
-describe("createHostCheck", () => {
+describe("the check of hosts", () => {
   it.each([undefined, "0.0.0.0", "::", "10.0.0.5", "fe80::1", "mcp.example", "localhost.evil.com"])(
-    "checks nothing where nothing is configured and it listens on %s",
+    "the default has no check if the sidecar listens on %s",
     (listenHost) => {
       expect(createHostCheck({ allowedHosts: undefined, listenHost })).toBeUndefined();
     },
   );
 
   describe.each(["localhost", "LOCALHOST", "127.0.0.1", "127.0.0.53", "::1", "0:0:0:0:0:0:0:1", "::ffff:127.0.0.1"])(
-    "where nothing is configured and it listens on %s",
+    "the default check of a sidecar that listens on %s",
     (listenHost) => {
       const isAllowed = createHostCheck({ allowedHosts: undefined, listenHost });
 
-      it("allows the names of this machine at any port", () => {
+      it("the names of this machine are allowed at any port", () => {
         const names = ["localhost", "localhost:8080", "LocalHost:1", "localhost.", "127.0.0.1:9", "127.0.0.2", "[::1]", "[::1]:8080"];
         names.push("127.1", "0x7f000001", "127.0.0.1.", "127.255.255.254", "[0:0:0:0:0:0:0:1]:1", "[::ffff:127.0.0.1]");
         expect(names.filter((name) => isAllowed?.(name) !== true)).toEqual([]);
       });
 
-      it("refuses every other", () => {
+      it("every other name is refused", () => {
         const names = [
           "",
           "evil.com",
@@ -159,7 +159,7 @@ describe("createHostCheck", () => {
     },
   );
 
-  describe("where every host would be allowed, but not those that a web page may have", () => {
+  describe("the check against names that a web page may have", () => {
     const isAllowed = createHostCheck({ allowedHosts: undefined, listenHost: undefined, refusesRebindable: true });
 
     it.each([
@@ -172,24 +172,24 @@ describe("createHostCheck", () => {
       "mcp.tools.svc.cluster.local",
       "host.docker.internal:8080",
       "printer.local.",
-    ])("allows %s", (host) => {
+    ])("the host %s is allowed", (host) => {
       expect(isAllowed?.(host)).toBe(true);
     });
 
     it.each(["evil.com", "evil.com:8080", "EVIL.com.", "127.0.0.1.evil.com", "local.evil.com", "evil.notlocal", "", "a b"])(
-      "does not allow %j",
+      "the host %j is refused",
       (host) => {
         expect(isAllowed?.(host)).toBe(false);
       },
     );
 
-    it("leaves hosts that are configured as they are", () => {
+    it("the configured hosts stay as they are", () => {
       const isListed = createHostCheck({ allowedHosts: ["mcp.example"], listenHost: undefined, refusesRebindable: true });
       expect(["mcp.example", "10.1.2.3"].map((host) => isListed?.(host))).toEqual([true, false]);
     });
   });
 
-  describe.each([undefined, "127.0.0.1"])("where hosts are configured and it listens on %s", (listenHost) => {
+  describe.each([undefined, "127.0.0.1"])("the configured hosts of a sidecar that listens on %s", (listenHost) => {
     const allowedHosts = ["mcp.example", "only.example:8443", "tls.example:443", "plain.example:80", "[2001:db8::1]", "10.0.0.5:8080"];
     const isAllowed = createHostCheck({ allowedHosts, listenHost });
 
@@ -209,7 +209,7 @@ describe("createHostCheck", () => {
       "localhost:8080",
       "127.0.0.1",
       "[::1]:1",
-    ])("allows %s", (name) => {
+    ])("the host %s is allowed", (name) => {
       expect(isAllowed?.(name)).toBe(true);
     });
 
@@ -225,19 +225,19 @@ describe("createHostCheck", () => {
       "10.0.0.5:80",
       "2001:db8::1",
       "",
-    ])("refuses %j", (name) => {
+    ])("the host %j is refused", (name) => {
       expect(isAllowed?.(name)).toBe(false);
     });
   });
 
-  it("does not let a host in for the one before it", () => {
+  it("an allowed host lets no later one in", () => {
     const isAllowed = createHostCheck({ allowedHosts: ["mcp.example", "only.example:8443"], listenHost: undefined });
     const names = ["mcp.example", "mcp.example", "evil.com", "evil.com", "mcp.example:1", "only.example:8443", "only.example", "localhost"];
     expect(names.map((name) => isAllowed?.(name))).toEqual([true, true, false, false, true, true, false, true]);
   });
 });
 
-describe("targetAuthority", () => {
+describe("the host in a request target", () => {
   it.each([
     ["http://mcp.example/mcp", "mcp.example"],
     ["HTTPS://mcp.example:8443/mcp?x=http://other", "mcp.example:8443"],
@@ -246,11 +246,11 @@ describe("targetAuthority", () => {
     ["http://localhost#@evil.com/mcp", "localhost#@evil.com"],
     ["http://mcp.example?x", "mcp.example"],
     ["http:///mcp", ""],
-  ])("of %s is %j", (url, authority) => {
+  ])("the host in %s is %j", (url, authority) => {
     expect(targetAuthority(url)).toBe(authority);
   });
 
-  it.each(["/mcp", "/mcp?u=http://evil.com/", "//evil.com/mcp", "*", "", "ftp://evil.com/mcp"])("is none of %j", (url) => {
+  it.each(["/mcp", "/mcp?u=http://evil.com/", "//evil.com/mcp", "*", "", "ftp://evil.com/mcp"])("the target %j has no host", (url) => {
     expect(targetAuthority(url)).toBeUndefined();
   });
 });

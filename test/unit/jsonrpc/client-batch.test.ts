@@ -52,12 +52,12 @@ const messageText = fc
   .filter((text) => !("code" in readClientMessage(text)));
 
 describe("a batch", () => {
-  it("is what begins with a bracket, and is JSON", () => {
+  it("a batch is JSON text that begins with a bracket", () => {
     for (const text of ["[]", " \t\r\n[ ]", `[${PING}]`]) expect(readText(text).kind).toBe("batch");
     for (const text of ["", " ", PING, '"[]"', "\u{FEFF}[]", "{[", "x[]"]) expect(readText(text).kind).not.toBe("batch");
   });
 
-  it("is read message by message, each as it would be read alone, with not one byte changed", () => {
+  it("each message of a batch is read as it would be alone, byte for byte", () => {
     const spaced = fc.tuple(whitespace, messageText, whitespace);
     fc.assert(
       fc.property(fc.array(spaced, { minLength: 1, maxLength: 5 }), whitespace, (items, around) => {
@@ -67,20 +67,20 @@ describe("a batch", () => {
     );
   });
 
-  it("may have requests, notifications and responses mixed, and ids that occur twice", () => {
+  it("a batch may mix kinds of messages and repeat ids", () => {
     const texts = [PING, PING, '{"jsonrpc":"2.0","method":"notifications/x"}', '{"jsonrpc":"2.0","id":7,"result":{}}'];
     expect(read(`[${texts.join(",")}]`).map(({ text, kind }) => [text, kind])).toEqual(
       texts.map((text, index) => [text, ["request", "request", "notification", "response"][index]]),
     );
   });
 
-  it("has as many messages as the official SDK takes, and no more", () => {
+  it("a batch may have as many messages as the official SDK accepts", () => {
     const pings = (count: number): string => `[${Array.from({ length: count }, () => PING).join(",")}]`;
     expect(read(pings(100))).toHaveLength(100);
     for (const count of [101, 1500]) expect(check(pings(count))).toEqual(invalid(`the batch has ${count} messages; 100 are allowed`));
   });
 
-  it.each(["[", `[${PING}`, `[${PING},]`, `[${PING}] x`, "[undefined]"])("is refused as %s, which is no JSON", (text) => {
+  it.each(["[", `[${PING}`, `[${PING},]`, `[${PING}] x`, "[undefined]"])("the malformed batch %s is rejected", (text) => {
     expect(check(text)).toBeUndefined();
     expect(readClientMessage(text)).toEqual({ code: "PARSE_ERROR", reason: "the body is not JSON", idText: undefined });
   });
@@ -98,7 +98,7 @@ describe("a batch", () => {
     [`[{"jsonrpc":"2.0","id":1,"method":"notifications/cancelled"}]`, "message 1 of the batch: a notification has no id"],
     [`[[${PING}]]`, "message 1 of the batch: a batch (JSON array) is not accepted; send one message per request"],
     [`[${PING},{"jsonrpc":"2.0","id":2,"method":"initialize","params":{}}]`, "initialize must not be part of a batch"],
-  ])("is refused whole as %s", (text, reason) => {
+  ])("the batch %s is rejected as a whole", (text, reason) => {
     expect(check(text)).toEqual(invalid(reason));
   });
 });

@@ -11,8 +11,8 @@ function read(text: string): Message {
   return message;
 }
 
-describe("readClientMessage", () => {
-  it("keeps the text as it came, with where its id and params are", () => {
+describe("a message of a client", () => {
+  it("the text is kept, with the places of id and params", () => {
     const text = ' {"id" : "\\u0061" , "method":"x",\n"params": {"id":1}, "jsonrpc":"2.0"} ';
     const message = read(text);
     expect(message).toMatchObject({ kind: "request", id: "a", method: "x", text });
@@ -20,19 +20,19 @@ describe("readClientMessage", () => {
     expect(message.outline.textAt(Slot.params)).toBe('{"id":1}');
   });
 
-  it("knows no id and no params where there are none", () => {
+  it("a message without id and params has no places for them", () => {
     const { outline } = read('{"jsonrpc":"2.0","method":"notifications/initialized"}');
     expect([outline.span(Slot.id), outline.span(Slot.params)]).toEqual([undefined, undefined]);
   });
 
   it.each(["", " ", "{", '{"jsonrpc":"2.0"', "undefined", '{"a":1}{"b":2}', "\u{FEFF}{}", "{'id':1}"])(
-    "refuses %j as no JSON, without an id",
+    "the text %j is rejected as malformed, without an id",
     (text) => {
       expect(readClientMessage(text)).toEqual({ code: "PARSE_ERROR", reason: "the body is not JSON", idText: undefined });
     },
   );
 
-  it("refuses a body that is JSON but no message, with the id to give back", () => {
+  it("JSON that is not a message is rejected with its id", () => {
     expect(readClientMessage('{"id":5,"method":"ping"}')).toEqual({
       code: "INVALID_REQUEST",
       reason: '"jsonrpc" must be "2.0"',
@@ -41,7 +41,7 @@ describe("readClientMessage", () => {
     expect(readClientMessage('[{"jsonrpc":"2.0","id":5,"method":"ping"}]')).toMatchObject({ code: "INVALID_REQUEST", idText: undefined });
   });
 
-  it.each(["9007199254740993", "1.0", "1e400"])("gives back the id %s of a refused message as it was spelled", (id) => {
+  it.each(["9007199254740993", "1.0", "1e400"])("the id %s of a rejected message keeps its spelling", (id) => {
     expect(readClientMessage(`{"jsonrpc":"1.0","id":${id},"method":"ping"}`)).toMatchObject({ code: "INVALID_REQUEST", idText: id });
   });
 
@@ -51,7 +51,7 @@ describe("readClientMessage", () => {
     ['{"jsonrpc":"2.0","jsonrpc":"2.0","id":1,"method":"ping"}', "jsonrpc", "1"],
     ['{"jsonrpc":"2.0","method":"a","method":"b"}', "method", undefined],
     ['{"jsonrpc":"2.0","id":1,"method":"ping","\\u0069d":2}', "id", undefined],
-  ])("refuses %s, which another parser could read as another message", (text, name, givenBack) => {
+  ])("the message %s is rejected, since parsers may differ on it", (text, name, givenBack) => {
     expect(readClientMessage(text)).toEqual({ code: "INVALID_REQUEST", reason: `"${name}" occurs twice`, idText: givenBack });
   });
 
@@ -64,28 +64,28 @@ describe("readClientMessage", () => {
     ['{"jsonrpc":"2.0","id":1,"Id":2,"method":"ping"}', "Id", undefined],
     ['{"jsonrpc":"2.0","method":"notifications/x","ID":2}', "ID", undefined],
     ['{"jsonrpc":"2.0","id":1,"result":{},"Method":"tools/call"}', "Method", "1"],
-  ])("refuses %s, which a reader that does not look at case could read as another message", (text, name, givenBack) => {
+  ])("the message %s is rejected, since a case-insensitive reader may differ", (text, name, givenBack) => {
     const reason = `${JSON.stringify(name)} is a name of the envelope in another case`;
     expect(readClientMessage(text)).toEqual({ code: "INVALID_REQUEST", reason, idText: givenBack });
   });
 
-  it.each(["methods", "param", "Idx", "_id", "meth\u00f6d", "RESULT"])("takes the member %s, which nobody mistakes", (name) => {
+  it.each(["methods", "param", "Idx", "_id", "meth\u00f6d", "RESULT"])("the member %s is accepted as unmistakable", (name) => {
     expect(read(`{"jsonrpc":"2.0","id":1,"method":"ping","${name}":2}`)).toMatchObject({ kind: "request", method: "ping" });
   });
 
-  it("gives back no id of a refused message that has two", () => {
+  it("a rejected message with two ids has none", () => {
     expect(readClientMessage('{"jsonrpc":"1.0","id":1,"method":"ping","id":2}')).toMatchObject({
       code: "INVALID_REQUEST",
       idText: undefined,
     });
   });
 
-  it("takes a name that is repeated only below the envelope", () => {
+  it("a name that is repeated below the envelope is accepted", () => {
     const message = read('{"jsonrpc":"2.0","id":1,"method":"x","params":{"id":1,"id":2,"params":{"method":"y","method":"z"}}}');
     expect(message).toMatchObject({ kind: "request", id: 1, method: "x" });
   });
 
-  it("finds the id of any request, however it is spelled and wherever it stands", () => {
+  it("the id of any request is found, however it is spelled", () => {
     const request = idText.chain((id) => {
       const others = together(
         memberText(keyText("jsonrpc"), keyText("2.0")),
@@ -108,7 +108,7 @@ describe("readClientMessage", () => {
     );
   });
 
-  it("never throws, whatever JSON it gets", () => {
+  it("no JSON makes the reader throw", () => {
     fc.assert(
       fc.property(valueText, (text) => {
         expect(readClientMessage(text)).toMatchObject({ code: "INVALID_REQUEST" });
@@ -138,12 +138,12 @@ describe.each([
   ["uri", 8192, '{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":#}}'],
   ["uri", 8192, '{"jsonrpc":"2.0","id":1,"method":"resources/unsubscribe","params":{"uri":#}}'],
 ])("the limit of %s, of %d bytes, in %s", (name, bytes, template) => {
-  it.each(["x", "é", "€", "😀"])("counts bytes of UTF-8: all of them may be %s", (unit) => {
+  it.each(["x", "é", "€", "😀"])("the limit counts bytes of UTF-8, all of which may be %s", (unit) => {
     const text = sized(template, bytes, unit);
     expect(read(text)).toMatchObject({ text });
   });
 
-  it.each(["x", "é", "€", "😀"])("refuses one byte more, in characters such as %s", (unit) => {
+  it.each(["x", "é", "€", "😀"])("one byte more is rejected, in characters such as %s", (unit) => {
     expect(readClientMessage(sized(template, bytes + 1, unit))).toEqual({
       code: "INVALID_REQUEST",
       reason: `"${name}" has more than ${bytes} bytes as JSON`,
@@ -153,7 +153,7 @@ describe.each([
 });
 
 describe("the limits of a message", () => {
-  it("are not those of members that are not kept", () => {
+  it("members that are not kept have no limit", () => {
     const long = "x".repeat(20_000);
     for (const [method, params] of [
       ["tools/call", { name: "a", arguments: { name: long, uri: long, id: long, progressToken: long } }],
@@ -163,7 +163,7 @@ describe("the limits of a message", () => {
       expect(read(JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }))).toMatchObject({ kind: "request", method });
   });
 
-  it("hold for numbers, too", () => {
+  it("numbers have the same limits", () => {
     const digits = "1".repeat(1025);
     expect(readClientMessage(`{"jsonrpc":"2.0","id":${digits},"method":"ping"}`)).toMatchObject({
       reason: '"id" has more than 1024 bytes as JSON',
@@ -171,7 +171,7 @@ describe("the limits of a message", () => {
     });
   });
 
-  it("keep an id that is too long out of every refusal", () => {
+  it("an id that is too long is in no error", () => {
     const id = JSON.stringify("x".repeat(2000));
     expect(readClientMessage(`{"jsonrpc":"1.0","id":${id},"method":"ping"}`)).toEqual({
       code: "INVALID_REQUEST",
@@ -186,6 +186,6 @@ it.each([
   ["a name of the envelope with NUL behind it", String.raw`{"jsonrpc":"2.0","id":1,"id\u0000":2,"method":"ping"}`],
   ["a long notifications/initialized", `{"jsonrpc":"2.0","method":"notifications/initialized","params":{"a":"${"x".repeat(65_536)}"}}`],
   ["a long level", `{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"${"x".repeat(2000)}"}}`],
-])("%s is refused", (_what, text) => {
+])("the message with %s is rejected", (_what, text) => {
   expect(readClientMessage(text)).toMatchObject({ code: "INVALID_REQUEST" });
 });

@@ -8,8 +8,8 @@ function read(value: unknown): ReturnType<typeof readMessage> {
   return readMessage(JSON.stringify(value));
 }
 
-describe("readMessage", () => {
-  it("tells a request by its method and id, whether a string or a number", () => {
+describe("a message", () => {
+  it("a request has a method and an id that is a string or a number", () => {
     for (const id of ["a", "", 0, -1, 2, 1.5]) {
       const message = read({ jsonrpc: "2.0", id, method: "tools/call", params: { name: "echo" } });
       expect(message).toMatchObject({ kind: "request", id, method: "tools/call" });
@@ -17,13 +17,13 @@ describe("readMessage", () => {
     }
   });
 
-  it("tells a notification by its method without an id", () => {
+  it("a notification has a method without an id", () => {
     const message = read({ jsonrpc: "2.0", method: "notifications/initialized" });
     expect(message).toMatchObject({ kind: "notification", method: "notifications/initialized" });
     expect("outline" in message && message.outline.has(Slot.params)).toBe(false);
   });
 
-  it("tells a response by its result or error, with or without an id", () => {
+  it("a response has a result or an error, with or without an id", () => {
     const error = { code: -32700, message: "Parse error" };
     expect(read({ jsonrpc: "2.0", id: 7, result: null })).toMatchObject({ kind: "response", id: 7, isError: false });
     expect(read({ jsonrpc: "2.0", id: "7", error })).toMatchObject({ kind: "response", id: "7", isError: true });
@@ -46,11 +46,11 @@ describe("readMessage", () => {
     [{ jsonrpc: "2.0", id: null, method: "ping" }, '"id" must be a string or a number'],
     [{ jsonrpc: "2.0", id: true, method: "ping" }, '"id" must be a string or a number'],
     [{ jsonrpc: "2.0", id: {}, result: {} }, '"id" must be a string or a number'],
-  ])("says what is wrong with %j", (value, reason) => {
+  ])("the problem of %j is named", (value, reason) => {
     expect(read(value)).toMatchObject({ kind: "invalid", isJson: true, reason });
   });
 
-  it("gives back the id of an invalid message where there is one to give back", () => {
+  it("the id of an invalid message is given back if it has one", () => {
     expect(read({ jsonrpc: "1.0", id: "x", method: "ping" })).toMatchObject({ kind: "invalid", idText: '"x"' });
     expect(read({ jsonrpc: "2.0", id: 3, method: 5 })).toMatchObject({ kind: "invalid", idText: "3" });
     expect(read({ jsonrpc: "2.0", id: [3], method: "ping" })).toMatchObject({ kind: "invalid", idText: undefined });
@@ -59,7 +59,7 @@ describe("readMessage", () => {
     expect(readMessage('{"id":1,"ID":2}')).toMatchObject({ kind: "invalid", idText: undefined });
   });
 
-  it("takes no member for granted that JSON.parse could only have inherited", () => {
+  it("inherited members are ignored", () => {
     expect(readMessage('{"jsonrpc":"2.0","id":1,"__proto__":{"method":"ping","result":{}}}')).toMatchObject({
       kind: "invalid",
       idText: "1",
@@ -94,7 +94,7 @@ describe("readMessage", () => {
     );
   });
 
-  it.each(["", "{", '{"jsonrpc":"2.0","id":1,"method":"ping"', "x", "\u{FEFF}{}", '{"a":1}{}'])("knows that %j is not JSON", (text) => {
+  it.each(["", "{", '{"jsonrpc":"2.0","id":1,"method":"ping"', "x", "\u{FEFF}{}", '{"a":1}{}'])("the text %j is not JSON", (text) => {
     expect(readMessage(text)).toEqual({ kind: "invalid", text, isJson: false, reason: "not JSON", idText: undefined });
   });
 });
@@ -111,11 +111,11 @@ function readStepped(text: string): { readonly reading: Reading; readonly pauses
 describe("a text that is read in steps", () => {
   const PING = '{"jsonrpc":"2.0","id":1,"method":"ping"}';
 
-  it.each([PING, `[${PING},1]`, "[]", "{", "7", `[${PING}`])("is the same as read at once: %s", (text) => {
+  it.each([PING, `[${PING},1]`, "[]", "{", "7", `[${PING}`])("the text reads in steps as it does at once: %s", (text) => {
     expect(readStepped(text)).toEqual({ reading: readText(text), pauses: 0 });
   });
 
-  it("pauses after each 2 MiB, whether of one message or of many", () => {
+  it("a long text pauses after each 2 MiB, one message or many", () => {
     const long = `{"jsonrpc":"2.0","id":1,"result":[${Array.from({ length: 1_000_000 }, () => "{}").join(",")}],"x":1}`;
     const { reading, pauses } = readStepped(long);
     expect([pauses, reading.kind]).toEqual([Math.floor(long.length / (2 * 1024 * 1024)), "response"]);
@@ -126,7 +126,7 @@ describe("a text that is read in steps", () => {
     expect(batch.reading).toMatchObject({ kind: "batch", count: 8 });
   });
 
-  it("is a batch of a thousand messages at most, of which all are counted", () => {
+  it("a batch is read up to a thousand messages, and all are counted", () => {
     const { reading } = readStepped(`[${Array.from({ length: 1500 }, () => PING).join(",")}]`);
     expect(reading.kind === "batch" && [reading.count, reading.messages.length]).toEqual([1500, 1000]);
   });

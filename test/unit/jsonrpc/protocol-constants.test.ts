@@ -10,19 +10,19 @@ import {
 } from "../../../src/jsonrpc/protocol-versions.ts";
 
 describe("protocol versions", () => {
-  it("are those of the official SDK, newest first", () => {
+  it("the versions are those of the official SDK, newest first", () => {
     expect(LEGACY_PROTOCOL_VERSIONS).toEqual(SUPPORTED_PROTOCOL_VERSIONS);
     expect(NEWEST_LEGACY_PROTOCOL_VERSION).toBe(LATEST_PROTOCOL_VERSION);
     expect(LEGACY_PROTOCOL_VERSIONS[0]).toBe(NEWEST_LEGACY_PROTOCOL_VERSION);
     expect(LEGACY_PROTOCOL_VERSIONS).toEqual([...LEGACY_PROTOCOL_VERSIONS].sort().toReversed());
   });
 
-  it("grants a client any revision it knows", () => {
+  it("every known version is granted", () => {
     for (const version of SUPPORTED_PROTOCOL_VERSIONS) expect(negotiateProtocolVersion(version)).toBe(version);
   });
 
   it.each(["2026-07-28", "1999-01-01", "", undefined, null, 20_251_125, ["2025-11-25"]])(
-    "offers the newest where a client asks for %j",
+    "the newest version is offered to a client that asks for %j",
     (requested) => {
       expect(negotiateProtocolVersion(requested)).toBe("2025-11-25");
     },
@@ -30,12 +30,12 @@ describe("protocol versions", () => {
 });
 
 describe("a protocol version", () => {
-  it("has batches until 2025-03-26, and streams that begin with an id alone from 2025-11-25 on", () => {
+  it("batches end with 2025-03-26, and primed streams begin with 2025-11-25", () => {
     expect(LEGACY_PROTOCOL_VERSIONS.filter(hasBatches)).toEqual(["2025-03-26", "2024-11-05", "2024-10-07"]);
     expect(LEGACY_PROTOCOL_VERSIONS.filter(hasPrimedStreams)).toEqual(["2025-11-25"]);
   });
 
-  it("is judged the same where a server of its own answered one that is not known here", () => {
+  it("unknown versions are judged by their date", () => {
     expect(["2025-05-01", "2025-06-19", "2026-01-01"].map((version) => [hasBatches(version), hasPrimedStreams(version)])).toEqual([
       [true, false],
       [false, false],
@@ -45,7 +45,7 @@ describe("a protocol version", () => {
 });
 
 describe("error codes", () => {
-  it("are those of the official SDK where it has them", () => {
+  it("the codes are those of the official SDK if it has them", () => {
     const { ParseError, InvalidRequest, MethodNotFound, InternalError, SessionOrTimeout } = JsonRpcErrorCode;
     expect(ParseError).toBe(ErrorCode.ParseError);
     expect(InvalidRequest).toBe(ErrorCode.InvalidRequest);
@@ -54,7 +54,7 @@ describe("error codes", () => {
     expect(SessionOrTimeout).toBe(ErrorCode.RequestTimeout);
   });
 
-  it("are otherwise of the range for implementations, outside of what MCP 2026-07-28 reserves", () => {
+  it("all other codes are in the range for implementations", () => {
     expect(JsonRpcErrorCode.ServerError).toBe(-32000);
     expect(Object.values(JsonRpcErrorCode).filter((code) => code <= -32_020 && code >= -32_099)).toEqual([]);
   });

@@ -66,8 +66,8 @@ function messageWith(method: string, params: fc.Arbitrary<string>, id?: string):
     .map((parts) => parts.join(""));
 }
 
-describe("requestToServer", () => {
-  it("a request to the server changes only in id, progress token and spelling of names", () => {
+describe("a request to the server", () => {
+  it("only id, progress token and spelling of names change", () => {
     const template = messageWith("tools/call", objectWith("_meta", objectWith("progressToken", fc.constant(TOKEN))), ID);
     const token = fc.oneof(idText, valueText);
     fc.assert(
@@ -79,7 +79,7 @@ describe("requestToServer", () => {
     );
   });
 
-  it("replaces the id alone where there is no progress token", () => {
+  it("only the id changes if there is no progress token", () => {
     const withoutToken = fc.oneof(
       objectText(otherMembers("_meta")),
       objectWith("_meta", objectText(otherMembers("progressToken"))),
@@ -92,21 +92,21 @@ describe("requestToServer", () => {
     );
   });
 
-  it("replaces the id of a request without params", () => {
+  it("the id of a request without params changes", () => {
     expect(requestToServer(read('{"jsonrpc":"2.0","id":"a","method":"ping"}', "request"), 12)).toBe(
       '{"jsonrpc":"2.0","id":12,"method":"ping"}',
     );
   });
 
-  it("keeps what a parser would have lost", () => {
+  it("values that a parser would lose are kept", () => {
     const text = (id: string): string =>
       `{"method":"tools/call","jsonrpc":"2.0","params":{"arguments":{"id":1,"n":9007199254740993,"x":1.0,"y":1e400,"k":"\\u00e9\\/","k":2,"\\n\\u0069":"\\ud83d"}},"id":${id},"extra":{}}`;
     expect(requestToServer(read(text("2"), "request"), 345)).toBe(text("345"));
   });
 });
 
-describe("progressTokenText", () => {
-  it("is the token as it is spelled, however the request is", () => {
+describe("the progress token of a request", () => {
+  it("the token keeps its spelling in any request", () => {
     const template = messageWith("tools/call", objectWith("_meta", objectWith("progressToken", fc.constant(TOKEN))), ID);
     fc.assert(
       fc.property(template, idText, idText, (around, id, token) => {
@@ -121,13 +121,13 @@ describe("progressTokenText", () => {
     '{"jsonrpc":"2.0","id":1,"method":"x","params":{"progressToken":1,"_meta":{}}}',
     '{"jsonrpc":"2.0","id":1,"method":"x","params":{"_meta":["progressToken"]}}',
     '{"jsonrpc":"2.0","id":1,"method":"x","_meta":{"progressToken":1},"params":{"arguments":{"_meta":{"progressToken":1}}}}',
-  ])("is none of %s", (text) => {
+  ])("the request %s has no token", (text) => {
     expect(progressTokenText(read(text, "request"))).toBeUndefined();
   });
 });
 
-describe("progressToServer", () => {
-  it("a notification to the server changes only in token and spelling of names", () => {
+describe("progress to the server", () => {
+  it("only the token and spelling of names change", () => {
     const template = messageWith("notifications/progress", objectWith("progressToken", fc.constant(TOKEN)));
     fc.assert(
       fc.property(template, idText, idText, (around, token, ownToken) => {
@@ -138,14 +138,14 @@ describe("progressToServer", () => {
     );
   });
 
-  it("leaves a notification without a token as it is", () => {
+  it("a notification without a token stays as it is", () => {
     const text = '{"jsonrpc":"2.0","method":"notifications/progress","params":{"_meta":{"progressToken":1}}}';
     expect(progressToServer(read(text, "notification"), "7")).toBe(text);
   });
 });
 
-describe("cancelledIdText", () => {
-  it("is the id as it is spelled, however the notification is", () => {
+describe("the id in a cancellation", () => {
+  it("the id keeps its spelling in any cancellation", () => {
     const template = messageWith("notifications/cancelled", objectWith("requestId", fc.constant(ID)));
     fc.assert(
       fc.property(template, idText, (around, id) => {
@@ -154,15 +154,15 @@ describe("cancelledIdText", () => {
     );
   });
 
-  it("is none where no id is named", () => {
+  it("a cancellation without a requestId has no id", () => {
     expect(cancelledIdText(read('{"jsonrpc":"2.0","method":"notifications/cancelled"}', "notification"))).toBeUndefined();
     const text = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"id":1}}';
     expect(cancelledIdText(read(text, "notification"))).toBeUndefined();
   });
 });
 
-describe("cancellationToServer", () => {
-  it("replaces the id of the cancelled request and nothing else but the spelling of names", () => {
+describe("a cancellation to the server", () => {
+  it("only the requestId and spelling of names change", () => {
     const template = messageWith("notifications/cancelled", objectWith("requestId", fc.constant(ID)));
     fc.assert(
       fc.property(template, idText, fc.integer({ min: 1 }), (around, id, wireId) => {
@@ -174,8 +174,8 @@ describe("cancellationToServer", () => {
   });
 });
 
-describe("responseToClient", () => {
-  it("replaces the id and not one other byte, however server and client have spelled theirs", () => {
+describe("a response to the client", () => {
+  it("only the id changes, however both sides spell theirs", () => {
     const payload = fc.oneof(member("result", valueText), member("error", objectText(otherMembers())));
     const response = objectText(
       inAnyOrder(
@@ -192,14 +192,14 @@ describe("responseToClient", () => {
     );
   });
 
-  it("takes a text with dollar signs for what it is", () => {
+  it("dollar signs are ordinary text", () => {
     const response = readMessage('{"jsonrpc":"2.0","id":1,"result":"$&"}') as ResponseMessage;
     expect(responseToClient(response, '"$1$&$$"')).toBe('{"jsonrpc":"2.0","id":"$1$&$$","result":"$&"}');
   });
 });
 
-describe("toOneLine", () => {
-  it("turns every newline of a JSON text into a space and changes nothing that is said", () => {
+describe("a message in one line", () => {
+  it("every newline becomes a space, and the meaning stays", () => {
     fc.assert(
       fc.property(objectText(otherMembers()), (text) => {
         const line = toOneLine(text);

@@ -17,7 +17,7 @@ describe("an id that is rewritten on its way to the server", () => {
     ['{"_Meta":{"progressToken":1}}', '"_Meta" is a name of the protocol in another case'],
     ['{"_meta":{"progressToken":1,"PROGRESSTOKEN":2}}', '"PROGRESSTOKEN" is a name of the protocol in another case'],
     ['{"_meta":{"progreſſToken":2}}', '"progreſſToken" is a name of the protocol in another case'],
-  ])("must be clear: %s", (params, reason) => {
+  ])("ambiguous params are rejected: %s", (params, reason) => {
     expect(refusal(params)).toBe(`INVALID_REQUEST 1: ${reason}`);
   });
 
@@ -27,7 +27,7 @@ describe("an id that is rewritten on its way to the server", () => {
     '{"_meta":{"x":{"progressToken":1},"y":{"progressToken":2}}}',
     '{"name":"a","arguments":{"requestId":1,"RequestId":2,"_meta":{},"_Meta":{}}}',
     "{}",
-  ])("is not looked for in other places: %s", (params) => {
+  ])("params that are ambiguous elsewhere only are accepted: %s", (params) => {
     expect(refusal(params)).toBeUndefined();
   });
 });

@@ -63,7 +63,7 @@ function createBench(limits: Partial<LaneLimits> = {}): CheckedBench {
 }
 
 describe("a call that is checked before it is sent", () => {
-  it("reaches the server once it may, and is answered by it", () => {
+  it("a checked call reaches the server once the check permits it", () => {
     const { bench, held, call, heardCalls } = createBench();
     const exchange = call(1);
     expect([heardCalls(), bench.lane.load.requestsInFlight]).toEqual([0, 1]);
@@ -75,7 +75,7 @@ describe("a call that is checked before it is sent", () => {
   it.each<[verdict: CallVerdict, outcome: unknown]>([
     [{ resultText: '{"isError":true}' }, { isError: true }],
     [{ error: toolNotFound("a") }, "TOOL_NOT_FOUND"],
-  ])("never reaches it if it is answered otherwise: %j", (verdict, outcome) => {
+  ])("a checked call is not sent if the check answers it: %j", (verdict, outcome) => {
     const { bench, held, call, heardCalls } = createBench();
     const exchange = call(1);
     held.give(verdict);
@@ -92,7 +92,7 @@ describe("a call that is checked before it is sent", () => {
     ],
     ["its time is up", () => vi.advanceTimersByTime(1000), "REQUEST_TIMEOUT"],
     ["the sidecar stops", ({ bench }) => bench.lane.close(), "SHUTTING_DOWN"],
-  ])("ends once if %s, and the check is stopped", (_how, end, outcome) => {
+  ])("a checked call settles once and its check stops if %s", (_how, end, outcome) => {
     const checked = createBench();
     const exchange = checked.call(1);
     end(checked, exchange);
@@ -102,7 +102,7 @@ describe("a call that is checked before it is sent", () => {
     expect(bench.lane.load).toEqual({ requestsInFlight: 0, waiting: 0, queuedBytes: 0 });
   });
 
-  it("is waited for by a drain", async () => {
+  it("a drain waits for a call that is being checked", async () => {
     const { bench, held, call } = createBench();
     const exchange = call(1);
     const drained = vi.fn<() => void>();
@@ -114,7 +114,7 @@ describe("a call that is checked before it is sent", () => {
     expect([exchange.outcome, drained.mock.calls.length]).toEqual([{}, 1]);
   });
 
-  it("waits for the next server if its own is gone, and is checked again", () => {
+  it("a checked call whose server exits is checked again for the next one", () => {
     const { bench, held, call, heardCalls } = createBench();
     const slots = new CallSlots("a", 1);
     const exchange = call(1, slots);
@@ -126,7 +126,7 @@ describe("a call that is checked before it is sent", () => {
     expect([heardCalls(), exchange.outcome]).toEqual([1, undefined]);
   });
 
-  it("has a slot meanwhile, and its text counts", () => {
+  it("a call that is being checked takes a slot, and its text counts as queued", () => {
     const { bench, held, call, heardCalls } = createBench({ maxInFlight: 1 });
     const [first, second] = [call(1), call(2)];
     expect([held.open.length, bench.lane.load.waiting]).toEqual([1, 1]);
@@ -137,7 +137,7 @@ describe("a call that is checked before it is sent", () => {
     expect([first.outcome, second.outcome, heardCalls(), bench.lane.load.queuedBytes]).toEqual([{}, undefined, 1, 0]);
   });
 
-  it("is refused if too much is being checked", () => {
+  it("a call is rejected if too many bytes are being checked", () => {
     const { call } = createBench({ maxQueuedBytes: 100 });
     expect([call(1), call(2)].map(({ outcome }) => outcome)).toEqual([undefined, "OVERLOADED"]);
   });

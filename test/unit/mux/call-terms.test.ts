@@ -25,8 +25,8 @@ function call(bench: LaneBench, session: Session, name: string, terms?: CallTerm
 describe.each([
   ["shorter", 300],
   ["longer", 5000],
-])("a call with a time of its own that is %s than REQUEST_TIMEOUT_MS", (_which, timeoutMs) => {
-  it("is answered with REQUEST_TIMEOUT when that is over, and the server is told", () => {
+])("a call with a timeout of its own that is %s than REQUEST_TIMEOUT_MS", (_which, timeoutMs) => {
+  it("a call times out after its own timeout, and the server is told", () => {
     const bench = LaneBench.shared({ requestTimeoutMs: 1000 });
     bench.start();
     const exchange = call(bench, bench.join(), "own", { timeoutMs });
@@ -42,7 +42,7 @@ describe.each([
     expect(cancelled).toEqual({ method: "notifications/cancelled", params: { requestId: request?.["id"], reason: "timeout" } });
   });
 
-  it("gets it anew with progress, up to ten times", () => {
+  it("progress renews the call's own timeout up to ten times", () => {
     const bench = LaneBench.shared({ requestTimeoutMs: 1000 });
     bench.start();
     const exchange = call(bench, bench.join(), "own", { timeoutMs });
@@ -56,7 +56,7 @@ describe.each([
     expect(exchange.error?.details.timeoutMs).toBe(10 * timeoutMs);
   });
 
-  it("gets it anew while the server waits for its client", () => {
+  it("the call's own timeout is renewed while the server waits for its client", () => {
     const bench = new PrivateLaneBench({ requestTimeoutMs: 1000 });
     bench.start();
     const exchange = call(bench, bench.session, "own", { timeoutMs });
@@ -66,7 +66,7 @@ describe.each([
     expect(exchange.isFinished).toBe(false);
   });
 
-  it("waits for a slot for half of it, HOLD_TIMEOUT_MS at most", () => {
+  it("a call waits for a slot for half of its own timeout, HOLD_TIMEOUT_MS at most", () => {
     const bench = LaneBench.shared({ requestTimeoutMs: 1000, holdTimeoutMs: 2000, maxInFlight: 1 });
     bench.start();
     const session = bench.join();
@@ -102,8 +102,8 @@ function hear(bench: LaneBench): Heard[] {
 
 const names = (heard: readonly Heard[]): string[] => heard.map(({ name }) => name);
 
-describe("calls beyond the slots of their tool", () => {
-  it("wait, in turn by session, and hold up neither another tool nor a notification", () => {
+describe("calls beyond the concurrency of their tool", () => {
+  it("queued calls take turns by session and delay neither other tools nor notifications", () => {
     const { bench, terms } = limited(1);
     const [flood, other] = [bench.join(), bench.join()];
     for (const name of ["a1", "a2", "a3"]) call(bench, flood, name, terms);
@@ -130,7 +130,7 @@ describe("calls beyond the slots of their tool", () => {
     ["left by its client", (_bench, { exchange }) => exchange.onDisconnect?.()],
     ["ended with its session", (bench, { session }) => bench.lane.endSession(session)],
     ["out of time", () => vi.advanceTimersByTime(499)],
-  ])("go out one at a time when the one in flight is %s", (_how, end) => {
+  ])("one queued call is sent if the call in flight is %s", (_how, end) => {
     const { bench, terms, slots } = limited(1, { holdTimeoutMs: 5000 });
     const [session, other] = [bench.join(), bench.join()];
     const exchange = call(bench, session, "running", terms);
@@ -142,7 +142,7 @@ describe("calls beyond the slots of their tool", () => {
     expect(outcomes(waiting)).toEqual([undefined, undefined]);
   });
 
-  it("are refused when they have waited for HOLD_TIMEOUT_MS, and told of the limit of the tool", () => {
+  it("queued calls are rejected after HOLD_TIMEOUT_MS with the limit of the tool", () => {
     const { bench, terms, slots } = limited(2);
     const session = bench.join();
     const calls = ["1", "2", "3", "4"].map((name) => call(bench, session, name, terms));
@@ -156,7 +156,7 @@ describe("calls beyond the slots of their tool", () => {
     expect([slots.freeCount, slots.waitingCount]).toEqual([0, 0]);
   });
 
-  it("are refused at once where MAX_HELD_REQUESTS wait, or MAX_QUEUED_BYTES", () => {
+  it("a call is rejected at once if MAX_HELD_REQUESTS or MAX_QUEUED_BYTES is reached", () => {
     const { bench, terms } = limited(1, { maxHeldRequests: 2 });
     const session = bench.join();
     const calls = ["1", "2", "3", "4"].map((name) => call(bench, session, name, terms));
@@ -168,7 +168,7 @@ describe("calls beyond the slots of their tool", () => {
     expect(full.slots.waitingCount).toBe(1);
   });
 
-  it("are never sent once they were cancelled, or left, or their session has ended, and are answered when the lane closes", () => {
+  it("a queued call is never sent after a cancellation, a disconnect or its session's end", () => {
     const { bench, terms, slots } = limited(1);
     const [session, other] = [bench.join(), bench.join()];
     const [running, cancelled, left, ended, last] = [
@@ -190,7 +190,7 @@ describe("calls beyond the slots of their tool", () => {
     expect([last.outcome, slots.isUnused]).toEqual(["SHUTTING_DOWN", true]);
   });
 
-  it("need a slot of the server as well", () => {
+  it("a queued call needs a slot of the server as well", () => {
     const { bench, terms } = limited(5, { maxInFlight: 1 });
     const session = bench.join();
     for (const name of ["1", "2"]) call(bench, session, name, terms);
@@ -212,15 +212,15 @@ describe("calls beyond the slots of their tool", () => {
     expect(names(hear(bench))).toEqual(["next"]);
   });
 
-  it("do not take a slot where their time was over before they could be sent", () => {
+  it("a call that timed out before it could be sent takes no slot", () => {
     const { bench, slots } = limited(1);
     const exchange = bench.request(bench.join(), { id: 1, method: "tools/call" }, true, Date.now() - 100, { timeoutMs: 100, slots });
     expect([exchange.outcome, slots.isUnused, hear(bench)]).toEqual(["REQUEST_TIMEOUT", true, []]);
   });
 });
 
-describe("slots of a tool across the end of a server", () => {
-  it("are free for the next one, which gets what was not sent, in order", () => {
+describe("the slots of a tool across the exit of a server", () => {
+  it("an exit frees the slots, and queued calls reach the next server in order", () => {
     const { bench, terms, slots } = limited(2, { requestTimeoutMs: 10_000, holdTimeoutMs: 5000 });
     const [session, other] = [bench.join(), bench.join()];
     const calls = ["1", "2", "3", "4"].map((name) => call(bench, session, name, terms));
@@ -236,7 +236,7 @@ describe("slots of a tool across the end of a server", () => {
     expect(names(hear(bench))).toEqual(["4"]);
   });
 
-  it("are given back by what the server had not read, and taken anew", () => {
+  it("an unread call gives its slot back at an exit and takes it again", () => {
     const { bench, terms, slots } = limited(2);
     bench.upstream.isReading = false;
     const session = bench.join();
@@ -248,7 +248,7 @@ describe("slots of a tool across the end of a server", () => {
     expect([names(hear(bench)), slots.freeCount, slots.waitingCount]).toEqual([["1", "2"], 0, 1]);
   });
 
-  it("are given back and taken anew by what is sent once more", () => {
+  it("a request that is sent again gives its slot back and takes it again", () => {
     const { bench, terms, slots } = limited(1);
     const session = bench.join();
     // By its method it only reads; the lane looks at the terms only.

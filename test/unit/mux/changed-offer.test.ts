@@ -29,8 +29,8 @@ function connect(bench: LanesBench, capabilities: JsonObject): { readonly sessio
   return { session, server };
 }
 
-describe("the lists of a server that was started anew", () => {
-  it("may have changed: every session of a shared server is told, on its GET stream or when it opens one, once", () => {
+describe("the lists of a restarted server", () => {
+  it("every session of a shared server is told once of lists that may have changed", () => {
     const bench = LaneBench.shared();
     bench.start(CHANGING);
     const [a, b] = [bench.join(), bench.join()];
@@ -44,7 +44,7 @@ describe("the lists of a server that was started anew", () => {
     expect(methods(listen(b).texts)).toEqual(CHANGES);
   });
 
-  it("may have changed: the session of a private server is told", () => {
+  it("the session of a restarted private server is told that the lists may have changed", () => {
     const bench = new LanesBench();
     const { session, server } = connect(bench, CHANGING);
     const stream = listen(session);
@@ -53,7 +53,7 @@ describe("the lists of a server that was started anew", () => {
     expect([methods(stream.texts), server.bench.heard()]).toEqual([CHANGES, []]);
   });
 
-  it("are no news with the first server, whichever start that was, nor to who comes with a later one", () => {
+  it("no list_changed is sent for the first server, nor to later sessions", () => {
     const bench = new LanesBench();
     bench.shared.lose();
     const [early, late] = [bench.connect({}), bench.connect({})];
@@ -66,7 +66,7 @@ describe("the lists of a server that was started anew", () => {
     for (const session of sessions) expect(session === undefined ? "none" : listen(session).texts).toEqual([]);
   });
 
-  it("are not spoken of where the server says that it does not tell", () => {
+  it("no list_changed is sent for capabilities without listChanged", () => {
     const bench = LaneBench.shared();
     bench.start({ tools: {} });
     const stream = listen(bench.join());
@@ -76,8 +76,8 @@ describe("the lists of a server that was started anew", () => {
   });
 });
 
-describe("a session of a server that was started anew", () => {
-  it("goes on where that offers the same or more", () => {
+describe("a session of a restarted server", () => {
+  it("a session survives a restart with the same capabilities or more", () => {
     const bench = new LanesBench();
     bench.shared.lose();
     bench.shared.start({ tools: {} });
@@ -87,7 +87,7 @@ describe("a session of a server that was started anew", () => {
     expect([bench.sessions.size, client.session() !== undefined, bench.shared.ended]).toEqual([1, true, []]);
   });
 
-  it("ends where that offers less than it was answered with, and not where others were", () => {
+  it("a session ends if the restarted server lacks a capability that the session was given", () => {
     const bench = new LanesBench();
     bench.shared.lose();
     bench.shared.start({ tools: {} });
@@ -109,7 +109,7 @@ describe("a session of a server that was started anew", () => {
     ]);
   });
 
-  it("goes on where that does not list tasks, which no session of a shared server was offered", () => {
+  it("a session survives the loss of tasks/list, which shared sessions are never given", () => {
     const bench = LaneBench.shared();
     bench.start({ tasks: { list: {}, cancel: {} } });
     bench.join();
@@ -118,7 +118,7 @@ describe("a session of a server that was started anew", () => {
     expect(bench.ended).toEqual([]);
   });
 
-  it("ends as to its requests: what was not sent is answered as any later one is, so that it can be repeated in a new session", () => {
+  it("a queued request of an ended session fails with SESSION_NOT_FOUND and can be retried", () => {
     const bench = LaneBench.shared();
     bench.start({ prompts: {} });
     const session = bench.join();
@@ -132,7 +132,7 @@ describe("a session of a server that was started anew", () => {
     expect([sent.outcome, sent.error?.details, bench.heard()]).toEqual(["REQUEST_CANCELLED", { sent: true, retrySafe: true }, []]);
   });
 
-  it("ends, where the server is its own, with that server", () => {
+  it("a private server is stopped if its restart loses a capability", () => {
     const bench = new LanesBench();
     const { session, server } = connect(bench, { logging: {} });
     const level = server.bench.request(session, { method: "logging/setLevel", params: { level: "info" } });
@@ -142,7 +142,7 @@ describe("a session of a server that was started anew", () => {
     expect([level.outcome, server.stopCount, bench.sessions.size, server.bench.heard()]).toEqual([{}, 1, 0, []]);
   });
 
-  it("ends, where the server is its own, with another revision of the protocol", () => {
+  it("a private session ends if the restarted server speaks another protocol revision", () => {
     const bench = new LanesBench();
     const { server } = connect(bench, {});
     server.bench.lose();
@@ -150,7 +150,7 @@ describe("a session of a server that was started anew", () => {
     expect([server.stopCount, bench.sessions.size]).toEqual([1, 0]);
   });
 
-  it("that has ended before is not ended again", () => {
+  it("a session that has ended already does not end again", () => {
     const bench = LaneBench.shared();
     bench.start({ prompts: {} });
     bench.lane.endSession(bench.join());
@@ -160,8 +160,8 @@ describe("a session of a server that was started anew", () => {
   });
 });
 
-describe("an initialize that has waited for a server", () => {
-  it("is answered once, by the first that is ready, and not by the next", () => {
+describe("a queued initialize", () => {
+  it("a queued initialize is answered once, by the first server that is ready", () => {
     const bench = new LanesBench();
     bench.shared.lose();
     const client = bench.connect({});

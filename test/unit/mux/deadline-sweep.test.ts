@@ -41,7 +41,7 @@ class Deadlines {
 }
 
 describe("DeadlineSweep", () => {
-  it("sweeps at each deadline, in whatever order they are told, with one timer", () => {
+  it("one timer meets all deadlines, in whatever order they were added", () => {
     const deadlines = new Deadlines();
     deadlines.add(300, 100, 200, 100);
     expect(vi.getTimerCount()).toBe(1);
@@ -55,7 +55,7 @@ describe("DeadlineSweep", () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  it("never sweeps before a deadline that is no whole millisecond", () => {
+  it("a fractional deadline is never swept early", () => {
     const deadlines = new Deadlines();
     deadlines.add(100.4);
     vi.advanceTimersByTime(100);
@@ -64,7 +64,7 @@ describe("DeadlineSweep", () => {
     expect([...deadlines.metAtMs]).toEqual([[100.4, 101]]);
   });
 
-  it("sweeps once for nothing where the deadline was met in time, and still sees the next one", () => {
+  it("a deadline that was settled costs one idle sweep and hides no other", () => {
     const deadlines = new Deadlines();
     deadlines.add(100, 200);
     deadlines.settle(100);
@@ -73,7 +73,7 @@ describe("DeadlineSweep", () => {
     expect([...deadlines.metAtMs]).toEqual([[200, 200]]);
   });
 
-  it("starts again when all deadlines are behind it", () => {
+  it("a sweep starts again after all deadlines have passed", () => {
     const deadlines = new Deadlines();
     deadlines.add(100);
     vi.advanceTimersByTime(500);
@@ -82,7 +82,7 @@ describe("DeadlineSweep", () => {
     expect(deadlines.sweptAtMs).toEqual([100, 700]);
   });
 
-  it("sweeps at once for a deadline that has passed already", () => {
+  it("a deadline in the past is swept at once", () => {
     const deadlines = new Deadlines();
     vi.advanceTimersByTime(500);
     deadlines.add(100);
@@ -90,7 +90,7 @@ describe("DeadlineSweep", () => {
     expect([...deadlines.metAtMs.keys()]).toEqual([100]);
   });
 
-  it("sweeps a few times only for a deadline that is further away than any timer may be", () => {
+  it("a deadline beyond the longest timer takes only a few sweeps", () => {
     // Both the fake and the real timer take such a time for no time at all.
     const farMs = 3 * 2 ** 31;
     const deadlines = new Deadlines();
@@ -102,7 +102,7 @@ describe("DeadlineSweep", () => {
     expect(deadlines.sweptAtMs.length).toBeLessThan(6);
   });
 
-  it("keeps a deadline that is told while it sweeps", () => {
+  it("a deadline that is added during a sweep is met", () => {
     const told: number[] = [];
     const sweep: DeadlineSweep = new DeadlineSweep(Date.now, UNGUARDED, (nowMs) => {
       told.push(nowMs);
@@ -114,7 +114,7 @@ describe("DeadlineSweep", () => {
     expect(told).toEqual([100, 150, 200]);
   });
 
-  it("sweeps no more once it is closed, whatever it is told", () => {
+  it("a closed sweep never runs again", () => {
     const deadlines = new Deadlines();
     deadlines.add(100);
     deadlines.sweep.close();
@@ -124,7 +124,7 @@ describe("DeadlineSweep", () => {
     expect(deadlines.sweptAtMs).toEqual([]);
   });
 
-  it("stays closed when it is closed while it sweeps", () => {
+  it("a sweep that is closed while it runs stays closed", () => {
     const told: number[] = [];
     const sweep: DeadlineSweep = new DeadlineSweep(Date.now, UNGUARDED, (nowMs) => {
       told.push(nowMs);
@@ -136,7 +136,7 @@ describe("DeadlineSweep", () => {
     expect(told).toEqual([100]);
   });
 
-  it("does not keep the process alive", () => {
+  it("a sweep does not keep the process alive", () => {
     vi.useRealTimers();
     const before = process.getActiveResourcesInfo();
     const sweep = new DeadlineSweep(Date.now, UNGUARDED, () => Number.POSITIVE_INFINITY);

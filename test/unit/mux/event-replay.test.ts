@@ -20,7 +20,7 @@ function open(maxEvents: number): EventStream {
 }
 
 describe("an event id", () => {
-  it("an event id is read as it was written, whatever stream and event it names", () => {
+  it("an event id is parsed as it was written, for any stream and event", () => {
     fc.assert(
       fc.property(fc.boolean(), fc.nat(), fc.nat(), (isStandalone, streamId, sequence) => {
         const position = { isStandalone, streamId, sequence };
@@ -40,7 +40,7 @@ describe("an event id", () => {
 });
 
 describe("replay", () => {
-  it("after any position gives exactly the later kept events, in order, once", () => {
+  it("a replay from any position sends exactly the later kept events, in order, once", () => {
     const counts = fc.tuple(fc.nat({ max: 12 }), fc.nat({ max: 12 }), fc.integer({ min: 1, max: 12 }));
     fc.assert(
       fc.property(counts, fc.nat({ max: 14 }), fc.boolean(), ([before, after, maxEvents], position, isFinished) => {
@@ -62,7 +62,7 @@ describe("replay", () => {
     );
   });
 
-  it("over any number of broken connections gives a client that comes back every event, in order, once", () => {
+  it("a client gets every event once, in order, over any number of broken connections", () => {
     fc.assert(
       fc.property(fc.array(fc.nat({ max: 4 }), { maxLength: 12 }), fc.nat({ max: 3 }), (patience, unread) => {
         const stream = open(100);

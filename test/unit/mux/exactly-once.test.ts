@@ -141,8 +141,8 @@ const step = fc.oneof(
   { weight: 3, arbitrary: fc.record({ kind: fc.constant("comeBack" as const), index: fc.nat({ max: 9 }), patience }) },
 );
 
-describe("a client that comes back for all its streams", () => {
-  it("is given every message of its server and every answer exactly once, whatever breaks in between", () => {
+describe("a client that resumes all its streams", () => {
+  it("the client gets every message and answer exactly once, whatever connection breaks", () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
         const client = new Client();

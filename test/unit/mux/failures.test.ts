@@ -41,7 +41,7 @@ describe("the pause that an error asks for", () => {
     [1001, 2],
     [30_000, 30],
     [600_000, 30],
-  ])("the pause with %d ms until a private server is idle for too long is %d s", (freeInMs, seconds) => {
+  ])("a private server with %d ms of idle time left asks for %d s", (freeInMs, seconds) => {
     expect(noPrivateServerLeft(3, freeInMs).details.retryAfterSeconds).toBe(seconds);
   });
 });

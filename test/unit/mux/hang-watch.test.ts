@@ -33,8 +33,8 @@ function restarts(bench: LaneBench): number {
   return bench.upstream.restartReasons.length;
 }
 
-describe("a server that says nothing", () => {
-  it("is started again after so many timeouts in a row, once, with the reason", () => {
+describe("an unresponsive server", () => {
+  it("a silent server is restarted once after HUNG_TIMEOUTS timeouts in a row", () => {
     const bench = ready({ hungTimeouts: 3 });
     timeOut(bench);
     timeOut(bench);
@@ -46,13 +46,13 @@ describe("a server that says nothing", () => {
     expect(restarts(bench)).toBe(1);
   });
 
-  it("is started again after a single one, where that is wanted", () => {
+  it("a silent server is restarted after one timeout if HUNG_TIMEOUTS is 1", () => {
     const bench = ready({ hungTimeouts: 1 });
     timeOut(bench);
     expect(bench.upstream.restartReasons).toEqual(["hung: it said nothing while tools/call ran out of time"]);
   });
 
-  it("is watched anew after its restart", () => {
+  it("the count of timeouts begins again after a restart", () => {
     const bench = ready({ hungTimeouts: 2 });
     timeOut(bench);
     bench.lose();
@@ -68,7 +68,7 @@ describe("a server that says nothing", () => {
     expect(restarts(bench)).toBe(2);
   });
 
-  it("is not hung by timeouts of requests that were made before the one that was counted last", () => {
+  it("a timeout does not count if its request precedes the timeout counted last", () => {
     const bench = ready({ hungTimeouts: 2 });
     const session = bench.join();
     for (let offsetMs = 0; offsetMs < 5; offsetMs++) {
@@ -87,7 +87,7 @@ describe("a server that says nothing", () => {
     ["an error", { id: 99, error: { code: 1, message: "no" } }],
     ["a notification", { method: "notifications/message", params: { level: "info", data: "busy" } }],
     ["a request of its own", { id: 1, method: "ping" }],
-  ])("is not hung once it has said something: %s", (_what, message) => {
+  ])("a server is responsive after %s", (_what, message) => {
     const bench = ready({ hungTimeouts: 2 });
     timeOut(bench);
     bench.say(message);
@@ -95,7 +95,7 @@ describe("a server that says nothing", () => {
     expect(restarts(bench)).toBe(0);
   });
 
-  it("is not hung once it has sent a line that is too long", () => {
+  it("a server is responsive after an overlong line", () => {
     const bench = ready({ hungTimeouts: 2 });
     timeOut(bench);
     bench.lane.onOverlongLine({ bytes: 2000, idText: "99", hasMethod: false });
@@ -103,7 +103,7 @@ describe("a server that says nothing", () => {
     expect(restarts(bench)).toBe(0);
   });
 
-  it("is not hung by the timeout of a request that was made before it spoke", () => {
+  it("a timeout does not count if its request precedes the server's last message", () => {
     const bench = ready({ hungTimeouts: 1 });
     const session = bench.join();
     bench.request(session, CALL);
@@ -113,7 +113,7 @@ describe("a server that says nothing", () => {
     expect(restarts(bench)).toBe(0);
   });
 
-  it("is not hung by requests whose clients took most of the time themselves", () => {
+  it("a timeout does not count if the client used most of the time itself", () => {
     const bench = ready({ hungTimeouts: 1 });
     const session = bench.join();
     const late = bench.request(session, CALL, true, -600);
@@ -126,7 +126,7 @@ describe("a server that says nothing", () => {
     expect(restarts(bench)).toBe(1);
   });
 
-  it("is not hung by requests that it was never sent", () => {
+  it("a timeout does not count if the request was never sent", () => {
     const bench = ready({ hungTimeouts: 1, holdTimeoutMs: 2 * REQUEST_TIMEOUT_MS });
     const session = bench.join();
     bench.lose();
@@ -136,7 +136,7 @@ describe("a server that says nothing", () => {
     expect(restarts(bench)).toBe(0);
   });
 
-  it("is hung as well where it does not even read", () => {
+  it("a server that does not read its input is restarted", () => {
     const bench = ready({ hungTimeouts: 2 });
     bench.upstream.isReading = false;
     timeOut(bench);
@@ -147,7 +147,7 @@ describe("a server that says nothing", () => {
   it.each([
     ["less", 500],
     ["more", 5000],
-  ])("is hung as well where requests always wait for its only slot, for %s than their time", (_what, holdTimeoutMs) => {
+  ])("a server that never frees its only slot is restarted, with HOLD_TIMEOUT_MS %s than REQUEST_TIMEOUT_MS", (_what, holdTimeoutMs) => {
     const bench = ready({ hungTimeouts: 3, maxInFlight: 1, holdTimeoutMs });
     const session = bench.join();
     for (let elapsedMs = 0; elapsedMs < 10 * REQUEST_TIMEOUT_MS; elapsedMs += 100) {
@@ -157,7 +157,7 @@ describe("a server that says nothing", () => {
     expect(restarts(bench)).toBe(1);
   });
 
-  it("is not hung while it waits for its client", () => {
+  it("a server that waits for its client is not restarted", () => {
     const bench = new PrivateLaneBench({ hungTimeouts: 1, pingIntervalMs: PING_INTERVAL_MS });
     bench.start();
     const call = bench.request(bench.session, CALL);
@@ -168,14 +168,14 @@ describe("a server that says nothing", () => {
     expect(restarts(bench)).toBe(0);
   });
 
-  it("is not pinged unless that is wanted", () => {
+  it("a server is not pinged by default", () => {
     const bench = ready({ hungTimeouts: 1 });
     vi.advanceTimersByTime(100 * REQUEST_TIMEOUT_MS);
     expect([bench.heard(), restarts(bench)]).toEqual([[], 0]);
   });
 });
 
-describe("a server that says nothing to calls with a time of their own", () => {
+describe("an unresponsive server whose calls have timeouts of their own", () => {
   /** A call that runs out after so long. */
   function timeOutAfter(bench: LaneBench, session: Session, timeoutMs: number): void {
     const call = bench.request(session, CALL, true, Date.now(), { timeoutMs });
@@ -183,7 +183,7 @@ describe("a server that says nothing to calls with a time of their own", () => {
     expect(call.outcome).toBe("REQUEST_TIMEOUT");
   }
 
-  it("is not hung by many short ones, as long as it was not silent for REQUEST_TIMEOUT_MS", () => {
+  it("short timeouts do not restart a server before REQUEST_TIMEOUT_MS of silence", () => {
     const bench = ready({ hungTimeouts: 1 });
     const session = bench.join();
     for (let times = 0; times < 9; times++) timeOutAfter(bench, session, 100);
@@ -195,7 +195,7 @@ describe("a server that says nothing to calls with a time of their own", () => {
     expect(restarts(bench)).toBe(1);
   });
 
-  it("is hung once short ones have run out for HUNG_TIMEOUTS times as long", () => {
+  it("short timeouts restart a server after HUNG_TIMEOUTS times REQUEST_TIMEOUT_MS of silence", () => {
     const bench = ready({ hungTimeouts: 3 });
     const session = bench.join();
     for (let times = 0; times < 29; times++) timeOutAfter(bench, session, 100);
@@ -204,14 +204,14 @@ describe("a server that says nothing to calls with a time of their own", () => {
     expect(restarts(bench)).toBe(1);
   });
 
-  it("counts no silence in which it had nothing to do", () => {
+  it("silence without a request in flight does not count", () => {
     const bench = ready({ hungTimeouts: 1 });
     vi.advanceTimersByTime(10 * REQUEST_TIMEOUT_MS);
     timeOutAfter(bench, bench.join(), 100);
     expect(restarts(bench)).toBe(0);
   });
 
-  it("may be silent while it has one that may take long, but not for longer", () => {
+  it("a server may be silent for as long as its longest call in flight", () => {
     const bench = ready({ hungTimeouts: 2 });
     const session = bench.join();
     bench.request(session, CALL, true, Date.now(), { timeoutMs: 10 * REQUEST_TIMEOUT_MS });
@@ -223,7 +223,7 @@ describe("a server that says nothing to calls with a time of their own", () => {
     expect(restarts(bench)).toBe(1);
   });
 
-  it("is hung where one after another of those runs out", () => {
+  it("a server whose long calls time out one after the other is restarted", () => {
     const bench = ready({ hungTimeouts: 2 });
     const session = bench.join();
     for (let times = 0; times < 4; times++) {
@@ -246,7 +246,7 @@ describe("an idle server", () => {
   it.each([
     ["a result", { result: {} }],
     ["an error", { error: { code: -32601, message: "no ping here" } }],
-  ])("is sent a ping at every interval, and %s is an answer", (_what, answer) => {
+  ])("an idle server is pinged at every interval, and %s counts as an answer", (_what, answer) => {
     const bench = ready({ hungTimeouts: 1, pingIntervalMs: PING_INTERVAL_MS });
     // The handshake counts as a word.
     vi.advanceTimersByTime(2 * PING_INTERVAL_MS);
@@ -260,7 +260,7 @@ describe("an idle server", () => {
     expect(restarts(bench)).toBe(0);
   });
 
-  it("is not pinged while it talks", () => {
+  it("a server that sends messages is not pinged", () => {
     const bench = ready({ hungTimeouts: 1, pingIntervalMs: PING_INTERVAL_MS });
     for (let times = 0; times < 10; times++) {
       bench.say({ method: "notifications/message", params: { level: "info", data: "busy" } });
@@ -269,7 +269,7 @@ describe("an idle server", () => {
     expect(pings(bench)).toEqual([]);
   });
 
-  it("is not pinged while a client's request is in flight", () => {
+  it("a server with a client's request in flight is not pinged", () => {
     const bench = ready({ hungTimeouts: 5, pingIntervalMs: PING_INTERVAL_MS, requestTimeoutMs: 10 * PING_INTERVAL_MS });
     bench.request(bench.join(), CALL);
     vi.advanceTimersByTime(9 * PING_INTERVAL_MS);
@@ -278,7 +278,7 @@ describe("an idle server", () => {
     expect(pings(bench)).toHaveLength(1);
   });
 
-  it("is started again where it does not answer so many pings in a row", () => {
+  it("a server that misses HUNG_TIMEOUTS pings in a row is restarted", () => {
     const bench = ready({ hungTimeouts: 3, pingIntervalMs: PING_INTERVAL_MS });
     vi.advanceTimersByTime(2 * PING_INTERVAL_MS + 3 * PING_INTERVAL_MS - 1);
     expect(restarts(bench)).toBe(0);
@@ -286,7 +286,7 @@ describe("an idle server", () => {
     expect(bench.upstream.restartReasons).toEqual(["hung: it said nothing while ping ran out of time, the last of 3 in a row"]);
   });
 
-  it("is started again after a mixture of pings and requests", () => {
+  it("missed pings and timed-out requests count together", () => {
     const bench = ready({ hungTimeouts: 3, pingIntervalMs: 10 * REQUEST_TIMEOUT_MS });
     const session = bench.join();
     vi.advanceTimersByTime(20 * REQUEST_TIMEOUT_MS);
@@ -297,7 +297,7 @@ describe("an idle server", () => {
     expect(restarts(bench)).toBe(1);
   });
 
-  it("is not pinged while there is none, and again once there is one", () => {
+  it("pings stop with the server and resume with the next one", () => {
     const bench = ready({ hungTimeouts: 1, pingIntervalMs: PING_INTERVAL_MS });
     bench.lose();
     vi.advanceTimersByTime(10 * PING_INTERVAL_MS);
@@ -309,7 +309,7 @@ describe("an idle server", () => {
     expect(restarts(bench)).toBe(1);
   });
 
-  it("is left alone once its lane is closed", () => {
+  it("pings stop when the lane closes", () => {
     const bench = ready({ hungTimeouts: 1, pingIntervalMs: PING_INTERVAL_MS });
     bench.lane.close();
     vi.advanceTimersByTime(10 * PING_INTERVAL_MS);

@@ -17,25 +17,25 @@ function handshake(resultText: string): UpstreamHandshake {
 const RESULT =
   '{"serverInfo":{"name":"s","protocolVersion":"x"},"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"big":9007199254740993}';
 
-describe("answerInitialize", () => {
-  it("passes the server's own result on, with the revision that the client asked for", () => {
+describe("the answer to initialize", () => {
+  it("the answer is the server's own result with the revision that the client asked for", () => {
     const { protocolVersion, body } = answerInitialize(handshake(RESULT), initialize("2025-06-18"), "1");
     expect(protocolVersion).toBe("2025-06-18");
     expect(body).toBe(`{"jsonrpc":"2.0","id":1,"result":${RESULT.replace("2024-11-05", "2025-06-18")}}`);
   });
 
-  it.each(["2026-07-28", 1, undefined])("answers the newest legacy revision to a client that asks for %j", (requested) => {
+  it.each(["2026-07-28", 1, undefined])("the answer to a client that asks for %j has the newest legacy revision", (requested) => {
     const { protocolVersion, body } = answerInitialize(handshake(RESULT), initialize(requested), '"a"');
     expect(protocolVersion).toBe("2025-11-25");
     expect(JSON.parse(body)).toMatchObject({ id: "a", result: { protocolVersion: "2025-11-25", serverInfo: { protocolVersion: "x" } } });
   });
 
-  it("answers a client that sent no params", () => {
+  it("a client without params gets an answer", () => {
     const request = readMessage('{"jsonrpc":"2.0","id":1,"method":"initialize"}') as RequestMessage;
     expect(answerInitialize(handshake(RESULT), request, "1").protocolVersion).toBe("2025-11-25");
   });
 
-  it("does not offer tasks/list, which would show everybody's tasks, and offers the rest of tasks and all else as it was", () => {
+  it("tasks/list is removed from the capabilities, and the rest stays as it was", () => {
     const offered = (tasks: string): string =>
       `{"capabilities":{"a":1.0,"tasks": ${tasks},"experimental":{"tasks":{"list":{}}}},"tasks":{"list":1},"protocolVersion":"2025-11-25"}`;
     const tasks = { list: {}, cancel: {}, requests: { tools: { call: {} } } };
@@ -43,19 +43,19 @@ describe("answerInitialize", () => {
     expect(body).toBe(`{"jsonrpc":"2.0","id":1,"result":${offered(JSON.stringify({ ...tasks, list: undefined }))}}`);
   });
 
-  it.each(['{ "cancel" : {} }', "{}", "null", '["list"]', '"list"'])("passes tasks on as %s, without list in it", (tasks) => {
+  it.each(['{ "cancel" : {} }', "{}", "null", '["list"]', '"list"'])("capabilities with the tasks %s stay as they are", (tasks) => {
     const resultText = `{"protocolVersion":"2025-11-25","capabilities":{"tasks":${tasks}}}`;
     const { body } = answerInitialize(handshake(resultText), initialize("2025-11-25"), "1");
     expect(body).toBe(`{"jsonrpc":"2.0","id":1,"result":${resultText}}`);
   });
 
-  it.each(['{"capabilities":7}', '{"capabilities":null}', "{}"])("passes a result on that has no tasks: %s", (resultText) => {
+  it.each(['{"capabilities":7}', '{"capabilities":null}', "{}"])("a result without tasks stays as it is: %s", (resultText) => {
     expect(answerInitialize(handshake(resultText), initialize("2025-11-25"), "1").body).toBe(
       `{"jsonrpc":"2.0","id":1,"result":${resultText}}`,
     );
   });
 
-  it("changes nothing else of any result, and gives any id back as it was spelled", () => {
+  it("only the revision of any result changes, and any id keeps its spelling", () => {
     const revision = "\u0001";
     const result = objectText(inAnyOrder(otherMembers("protocolVersion"), memberText(keyText("protocolVersion"), fc.constant(revision))));
     fc.assert(

@@ -24,7 +24,7 @@ function ready(limits?: Parameters<typeof LaneBench.shared>[0]): LaneBench {
 const CALL = { method: "tools/call", params: { name: "x" } };
 
 describe("a request", () => {
-  it("has its answer begun after silence, and again only where it is still awaited", () => {
+  it("a keep-alive begins the answer of a silent request, and of no settled one", () => {
     const bench = ready();
     const session = bench.join();
     const [first, second] = [bench.request(session, CALL), bench.request(session, CALL)];
@@ -39,7 +39,7 @@ describe("a request", () => {
     expect([first.keepAliveCount, second.keepAliveCount]).toEqual([1, 1]);
   });
 
-  it("goes to the next server where the one that is lost has not read it, with new time to wait for it", () => {
+  it("an unread request goes to the next server and may wait anew", () => {
     const bench = ready();
     bench.upstream.isReading = false;
     const session = bench.join();
@@ -55,7 +55,7 @@ describe("a request", () => {
     expect(bench.heard().map(({ method }) => method)).toEqual(["tools/call", "notifications/custom", "notifications/later"]);
   });
 
-  it("is not waited for longer than it may take, though the notification that came with it is", () => {
+  it("an unread request times out, but the notification behind it reaches the next server", () => {
     const bench = ready();
     bench.upstream.isReading = false;
     const session = bench.join();
@@ -70,7 +70,7 @@ describe("a request", () => {
     expect(bench.heard()).toEqual([{ method: "notifications/custom" }]);
   });
 
-  it("is refused in the end where no server gets ready", () => {
+  it("a queued request is rejected after HOLD_TIMEOUT_MS without a server", () => {
     const bench = ready();
     bench.lose();
     const call = bench.request(bench.join(), CALL);
@@ -80,14 +80,14 @@ describe("a request", () => {
     expect([call.outcome, call.error?.details.sent]).toEqual(["UPSTREAM_NOT_READY", false]);
   });
 
-  it("fails where the server is lost that has read it", () => {
+  it("a request fails if the server that has read it exits", () => {
     const bench = ready();
     const call = bench.request(bench.join(), CALL);
     bench.lose();
     expect(call.outcome).toBe("UPSTREAM_EXITED");
   });
 
-  it("gets new time by progress, and is told in the end how much it has taken", () => {
+  it("progress renews the timeout, and the error names the time taken", () => {
     const bench = ready();
     const session = bench.join();
     const call = bench.request(session, { ...CALL, params: { _meta: { progressToken: "t" } } });
@@ -101,7 +101,7 @@ describe("a request", () => {
     expect(bench.heard()).toEqual([{ method: "notifications/cancelled", params: { requestId: id, reason: "timeout" } }]);
   });
 
-  it("is no more remembered once its server is lost", () => {
+  it("a timed-out request is forgotten once its server exits", () => {
     const bench = ready();
     bench.request(bench.join(), CALL);
     const [{ id } = {}] = bench.heard();
@@ -112,7 +112,7 @@ describe("a request", () => {
     expect(bench.dropped).toMatchObject({ lateAnswers: 0, unknownAnswers: 1 });
   });
 
-  it("ends with its own session, not with another one", () => {
+  it("the end of a session fails only its own requests", () => {
     const bench = ready();
     const [a, b] = [bench.join(), bench.join()];
     const calls = [a, b].map((session) => bench.request(session, CALL));
@@ -120,7 +120,7 @@ describe("a request", () => {
     expect(calls.map(({ outcome }) => outcome)).toEqual([undefined, "REQUEST_CANCELLED"]);
   });
 
-  it("is answered late to nobody", () => {
+  it("a late answer is dropped and counted", () => {
     const bench = ready();
     const call = bench.request(bench.join(), CALL);
     const [{ id } = {}] = bench.heard();
@@ -131,8 +131,8 @@ describe("a request", () => {
   });
 });
 
-describe("a request that is late or held", () => {
-  it("a held request has no answer begun, since it may still be refused with 503", () => {
+describe("a request that is late or queued", () => {
+  it("a queued request gets no keep-alive, since it may still be rejected with 503", () => {
     const bench = ready();
     bench.lose();
     const call = bench.request(bench.join(), CALL);
@@ -143,7 +143,7 @@ describe("a request that is late or held", () => {
     expect(call.keepAliveCount).toBe(1);
   });
 
-  it("a session at its limit may send the next request from the moment of the answer", () => {
+  it("a session at its limit may send a request as soon as one is answered", () => {
     const bench = ready({ maxSessionRequests: 1 });
     const session = bench.join();
     const first = bench.request(session, CALL);
@@ -170,7 +170,7 @@ describe("a request that is late or held", () => {
     expect(bench.dropped).toMatchObject({ lateAnswers: late.length > 0 ? 1 : 0, unknownAnswers: 1 });
   });
 
-  it("the ids of two servers begin at different numbers, so that no answer can be forged in advance", () => {
+  it("the ids of two servers begin at different numbers, so no answer can be forged", () => {
     const first = Array.from({ length: 20 }, () => {
       const bench = ready();
       bench.request(bench.join(), CALL);
@@ -182,7 +182,7 @@ describe("a request that is late or held", () => {
 });
 
 describe("a client's cancellation", () => {
-  it("ends its own request, and no other session's with the same id", () => {
+  it("a cancellation ends the request of its own session only", () => {
     const bench = ready();
     const [a, b] = [bench.join(), bench.join()];
     const calls = [a, b].map((session) => bench.request(session, CALL));
@@ -193,10 +193,10 @@ describe("a client's cancellation", () => {
   });
 
   it.each([
-    ["of two with one id", 1],
+    ["with the id of two requests", 1],
     ["with the id in another type", "1"],
-    ["that is none", undefined],
-  ])("ends no request %s", (_, requestId) => {
+    ["without an id", undefined],
+  ])("a cancellation %s ends no request", (_, requestId) => {
     const bench = ready();
     const session = bench.join();
     const calls = [bench.request(session, CALL), bench.request(session, CALL)];
@@ -205,7 +205,7 @@ describe("a client's cancellation", () => {
     expect([calls.map(({ outcome }) => outcome), bench.heard()]).toEqual([[undefined, undefined], []]);
   });
 
-  it("reaches a server that has much to read in few words", () => {
+  it("a cancellation is sent without its long reason to a server with a full queue", () => {
     const bench = ready({ maxQueuedBytes: 300 });
     const session = bench.join();
     const call = bench.request(session, CALL);
@@ -218,7 +218,7 @@ describe("a client's cancellation", () => {
     expect(bench.upstream.queuedBytes - before).toBeLessThan(200);
   });
 
-  it("a waiting message counts the bytes that the server reads, up to the limit", () => {
+  it("a queued message counts in UTF-8 bytes towards MAX_QUEUED_BYTES", () => {
     const bench = LaneBench.shared({ maxQueuedBytes: 600 });
     const session = bench.join();
     const request = { method: "x/waiting", params: { text: "€".repeat(100) } };
@@ -232,7 +232,7 @@ describe("a client's cancellation", () => {
     expect(bench.lane.load.queuedBytes).toBe(0);
   });
 
-  it("takes back a request that the server has not read, without a word to it", () => {
+  it("a cancellation withdraws an unread request, and the server hears nothing", () => {
     const bench = ready();
     bench.upstream.isReading = false;
     const session = bench.join();
@@ -243,7 +243,7 @@ describe("a client's cancellation", () => {
 });
 
 describe("a request that settles without being sent", () => {
-  it("leaves nothing behind of what it was to change", () => {
+  it("a rejected request leaves no log level and no subscription behind", () => {
     const bench = ready({ maxHeldRequests: 1 });
     const session = bench.join();
     bench.lose();
@@ -261,8 +261,8 @@ describe("a request that settles without being sent", () => {
   });
 });
 
-describe("a request of the sidecar's own", () => {
-  it("that fails is logged, and is nobody's answer", () => {
+describe("a request of the sidecar itself", () => {
+  it("a failed request of the sidecar is logged and reaches no session", () => {
     const bench = ready();
     const [a, b] = [bench.join(), bench.join()];
     for (const [session, level] of [
@@ -280,7 +280,7 @@ describe("a request of the sidecar's own", () => {
 });
 
 describe("a lane that is closed", () => {
-  it("has answered all, and has no timer left, whatever still comes", () => {
+  it("a closed lane has answered every request and has no timer left", () => {
     const bench = ready();
     const session = bench.join();
     const running = bench.request(session, CALL);
@@ -290,7 +290,7 @@ describe("a lane that is closed", () => {
     expect([running.outcome, held.outcome, vi.getTimerCount()]).toEqual(["UPSTREAM_EXITED", "SHUTTING_DOWN", 0]);
   });
 
-  it("takes no new request while it drains, and is drained with the last one", async () => {
+  it("a draining lane rejects new requests and is drained after the last answer", async () => {
     const bench = ready();
     const session = bench.join();
     const call = bench.request(session, CALL);

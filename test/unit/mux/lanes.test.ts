@@ -29,7 +29,7 @@ describe("a client's server", () => {
     [{ capabilities: null }, false],
     [{ sampling: {} }, false],
     ["none", false],
-  ] as const)("is its own, in isolation auto and with %j: %j", (params, expected) => {
+  ] as const)("a client with the params %j gets a private server in isolation auto: %j", (params, expected) => {
     const bench = new LanesBench();
     expect(isPrivate(bench, bench.connect(params))).toBe(expected);
   });
@@ -38,12 +38,12 @@ describe("a client's server", () => {
     ["shared", { capabilities: { sampling: {}, roots: {} } }, false],
     ["session", { capabilities: {} }, true],
     ["session", {}, true],
-  ] as const)("is, in isolation %s and with %j, its own: %j", (isolation, params, expected) => {
+  ] as const)("isolation %s with the params %j gives a private server: %j", (isolation, params, expected) => {
     const bench = new LanesBench({ isolation });
     expect(isPrivate(bench, bench.connect(params))).toBe(expected);
   });
 
-  it("hears the client's own initialize, and answers it itself", () => {
+  it("a private server hears the client's own initialize and answers it itself", () => {
     const bench = new LanesBench();
     const client = bench.connect({ capabilities: { roots: {} }, protocolVersion: "2025-03-26" });
     const [server] = bench.servers;
@@ -56,7 +56,7 @@ describe("a client's server", () => {
     expect([client.exchange.response, bench.sessions.size]).toEqual(['{"jsonrpc":"2.0","id":"i","result":{}}', 1]);
   });
 
-  it("answers, where it is shared, as the one that runs now: a client waits for it while there is none", () => {
+  it("an initialize waits for the shared server if none runs", () => {
     const bench = new LanesBench();
     bench.shared.lose();
     const client = bench.connect({});
@@ -65,14 +65,14 @@ describe("a client's server", () => {
     expect([client.exchange.outcome, client.session()?.lane]).toEqual([{}, bench.shared.lane]);
   });
 
-  it("is waited for by no more than there is room for", () => {
+  it("an initialize is rejected if too many bytes wait", () => {
     const bench = new LanesBench();
     bench.shared.lose();
     const clients = [1, 2].map((number) => bench.connect({ text: String(number).repeat(6000) }));
     expect(clients.map(({ exchange }) => exchange.outcome)).toEqual([undefined, "OVERLOADED"]);
   });
 
-  it("is no other client's: what it says goes to its own session", () => {
+  it("a private server's message reaches its own session only", () => {
     const bench = new LanesBench();
     const [a, b] = [bench.connected(), bench.connected()];
     const streams = [listen(a.session), listen(b.session)];
@@ -81,8 +81,8 @@ describe("a client's server", () => {
   });
 });
 
-describe("a private server is ended, and the session with it", () => {
-  it("when the client ends its session", () => {
+describe("the end of a private server and its session", () => {
+  it("a private server stops when the client ends its session", () => {
     const bench = new LanesBench();
     const { session, server } = bench.connected();
     const stream = listen(session);
@@ -91,14 +91,14 @@ describe("a private server is ended, and the session with it", () => {
     expect([server.stopCount, stream.isEnded, call.outcome, bench.sessions.size]).toEqual([1, true, "REQUEST_CANCELLED", 0]);
   });
 
-  it("when the session is one too many", () => {
+  it("a private server stops when its session is evicted", () => {
     const bench = new LanesBench({ maxSessions: 1 });
     const { server } = bench.connected();
     bench.connect({ capabilities: {} });
     expect([server.stopCount, bench.sessions.size]).toEqual([1, 1]);
   });
 
-  it("when it ends by itself for good: nothing would ever be answered in that session", async () => {
+  it("the session ends when its private server is gone for good", async () => {
     const bench = new LanesBench();
     const { session, server } = bench.connected();
     const call = server.bench.request(session, { method: "tools/call" });
@@ -107,7 +107,7 @@ describe("a private server is ended, and the session with it", () => {
     expect([bench.sessions.use(session.id, 0), call.outcome, stream.isEnded]).toEqual([undefined, "REQUEST_CANCELLED", true]);
   });
 
-  it("when it has been idle for too long, to the millisecond from its last use", () => {
+  it("an idle private server stops exactly SESSION_IDLE_TIMEOUT_MS after the last use", () => {
     const bench = new LanesBench();
     const { session, server } = bench.connected();
     vi.advanceTimersByTime(IDLE_TIMEOUT_MS - 1);
@@ -118,7 +118,7 @@ describe("a private server is ended, and the session with it", () => {
     expect([server.stopCount, bench.sessions.size, bench.log.messages]).toEqual([1, 0, ["session ended"]]);
   });
 
-  it("when it has been idle for too long since its last answer, however long ago that was asked for", () => {
+  it("the idle time of a private server begins with its last answer", () => {
     const bench = new LanesBench();
     const { session, server } = bench.connected();
     server.bench.request(session, { method: "tools/call" });
@@ -130,7 +130,7 @@ describe("a private server is ended, and the session with it", () => {
     expect(server.stopCount).toBe(1);
   });
 
-  it("never while somebody listens or a request runs; a question to a client that is gone keeps nothing alive", () => {
+  it("a private server with a listener or a request in flight is not idle", () => {
     const bench = new LanesBench({ maxPrivateServers: 3 });
     const [listened, busy, asking] = [bench.connected(), bench.connected(), bench.connected()];
     const stream = listened.session.streams.openStandalone();
@@ -149,7 +149,7 @@ describe("a private server is ended, and the session with it", () => {
     expect([listened, busy, asking].map(({ server }) => server.stopCount)).toEqual([1, 1, 1]);
   });
 
-  it("once, though it takes long to end while another one is idle for too long", () => {
+  it("a private server that takes long to stop is stopped once", () => {
     const bench = new LanesBench();
     const first = bench.connected();
     vi.advanceTimersByTime(IDLE_TIMEOUT_MS / 2);
@@ -159,7 +159,7 @@ describe("a private server is ended, and the session with it", () => {
     expect(bench.log.messages).toEqual(["session ended", "session ended"]);
   });
 
-  it("never for idleness where it is shared", () => {
+  it("a shared session never ends for being idle", () => {
     const bench = new LanesBench();
     bench.connect({});
     vi.advanceTimersByTime(10 * IDLE_TIMEOUT_MS);
@@ -188,7 +188,7 @@ describe("a session beyond MAX_SESSIONS", () => {
     expect([kept(), bench.sessions.size, added?.isInUse]).toEqual([[true, false, true], 3, false]);
   });
 
-  it("a new session ends no session that is listened to or awaits an answer, if another is idle", () => {
+  it("a new session evicts no session in use if another is idle", () => {
     const { bench, sessions, kept } = full(3);
     const [listening, waiting] = sessions;
     if (listening === undefined || waiting === undefined) throw new Error("there are three");
@@ -222,7 +222,7 @@ describe("a session beyond MAX_SESSIONS", () => {
 });
 
 describe("a private server without a session", () => {
-  it("is ended where it refused the client's initialize, and the client is told what it said", () => {
+  it("a private server that refuses initialize is stopped, and the client gets its error", () => {
     const bench = new LanesBench();
     const client = bench.connect();
     bench.servers[0]?.lane.onRefused(answerOfServer('{"jsonrpc":"2.0","id":0,"error":{"code":-32602,"message":"no"}}'));
@@ -230,7 +230,7 @@ describe("a private server without a session", () => {
     expect([client.session(), bench.servers[0]?.stopCount]).toEqual([undefined, 1]);
   });
 
-  it("is ended where its client has gone away", () => {
+  it("a private server is stopped if its client disconnects during initialize", () => {
     const bench = new LanesBench();
     const client = bench.connect();
     client.exchange.onDisconnect?.();
@@ -239,7 +239,7 @@ describe("a private server without a session", () => {
     expect([client.session(), bench.sessions.size]).toEqual([undefined, 0]);
   });
 
-  it("is ended where it was not ready within a request's time", () => {
+  it("a private server is stopped if it is not ready within the request timeout", () => {
     const bench = new LanesBench();
     const client = bench.connect();
     vi.advanceTimersByTime(999);
@@ -249,7 +249,7 @@ describe("a private server without a session", () => {
     expect([client.exchange.outcome, bench.servers[0]?.stopCount]).toEqual(["UPSTREAM_NOT_READY", 1]);
   });
 
-  it("is over where it could not be started, and its client is told at once", async () => {
+  it("a client is told at once if its private server cannot be started", async () => {
     const bench = new LanesBench();
     const client = bench.connect();
     await bench.servers[0]?.end();
@@ -257,7 +257,7 @@ describe("a private server without a session", () => {
   });
 });
 
-it("a long initialize of a client that needs a server of its own is refused", () => {
+it("a long initialize of a client that needs a private server is rejected", () => {
   const bench = new LanesBench();
   const client = bench.connect({ capabilities: { sampling: {} }, padding: "p".repeat(256 * 1024) });
   expect([client.exchange.outcome, bench.servers.length]).toEqual(["INVALID_REQUEST", 0]);

@@ -15,7 +15,7 @@ afterEach(() => {
 });
 
 describe("the log level of a shared server", () => {
-  it("is always the most verbose one that a session has asked for, and is never told twice", () => {
+  it("the server is told the most verbose level that a session wants, and never twice", () => {
     const step = fc.record({ index: fc.nat({ max: 2 }), level: fc.option(fc.constantFrom(...LEVELS)), isLost: fc.boolean() });
     fc.assert(
       fc.property(fc.array(step, { maxLength: 20 }), (steps) => {

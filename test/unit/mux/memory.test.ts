@@ -43,8 +43,8 @@ function useUp(bench: LaneBench, number: number): WeakRef<object>[] {
   return [session, session.streams, stream, request, answered, unanswered].map((each) => new WeakRef(each));
 }
 
-describe("nothing is left in memory", () => {
-  it("of sessions of a shared server that have ended, and of their streams and requests", async () => {
+describe("memory", () => {
+  it("ended sessions of a shared server leave no session, stream or request in memory", async () => {
     const bench = LaneBench.shared();
     bench.start();
     const refs = Array.from({ length: COUNT }, (_, number) => useUp(bench, number)).flat();
@@ -52,7 +52,7 @@ describe("nothing is left in memory", () => {
     expect([bench.eventLog.size, await countAlive(refs)]).toEqual([0, 0]);
   });
 
-  it("of private servers that have ended, and of their sessions", async () => {
+  it("ended private servers leave no server, session or request in memory", async () => {
     const bench = new LanesBench();
     const refs: WeakRef<object>[] = [];
     for (let number = 0; number < COUNT; number++) {
@@ -75,7 +75,7 @@ describe("nothing is left in memory", () => {
     expect([bench.sessions.size, bench.eventLog.size, await countAlive(refs)]).toEqual([0, 0, 0]);
   });
 
-  it("of what a message was read together with, while the message is kept", () => {
+  it("a kept message does not keep the chunk it came in", () => {
     // Longer ones than these are not on the heap.
     const [{ eventLog: log }, chunkLength] = [LaneBench.shared(), 512 * 1024];
     const streams = new SessionStreams(log);
@@ -87,7 +87,7 @@ describe("nothing is left in memory", () => {
     expect(log.size).toBe(100);
   });
 
-  it("of the streams of requests once their answers are too old to be fetched, while their session goes on", async () => {
+  it("the stream of an answered request is released once its answer expires", async () => {
     const bench = new LanesBench();
     const { session } = bench.connected();
     const refs = Array.from({ length: COUNT }, () => {

@@ -15,13 +15,16 @@ const FULL: JsonObject = {
   experimental: { "x.y": { version: "1", formats: ["a", "b"] } },
 };
 
-describe("a server that was started anew", () => {
+describe("the capabilities of a restarted server", () => {
   it.each<[string, JsonObject]>([
-    ["the same", FULL],
-    ["more", { ...FULL, prompts: { listChanged: true }, logging: { more: true }, resources: { subscribe: true, listChanged: true } }],
-    ["another value of what says how", { ...FULL, experimental: { "x.y": { version: 2, formats: [] } } }],
-    ["without what it had declined", { ...FULL, resources: { subscribe: true } }],
-  ])("offers all that was offered where it offers %s", (_, now) => {
+    ["the same capabilities", FULL],
+    [
+      "more capabilities",
+      { ...FULL, prompts: { listChanged: true }, logging: { more: true }, resources: { subscribe: true, listChanged: true } },
+    ],
+    ["another version of an experiment", { ...FULL, experimental: { "x.y": { version: 2, formats: [] } } }],
+    ["no word on what it declined before", { ...FULL, resources: { subscribe: true } }],
+  ])("a server with %s misses no capability", (_, now) => {
     expect(findMissing(offer(FULL), offer(now))).toBeUndefined();
   });
 
@@ -35,26 +38,26 @@ describe("a server that was started anew", () => {
     ["tasks.requests.tools.call", { ...FULL, tasks: { requests: { tools: {} } } }],
     ["experimental.x.y.formats", { ...FULL, experimental: { "x.y": { version: "1" } } }],
     ["tools", {}],
-  ])("misses %s where it offers %j", (missing, now) => {
+  ])("the capability %s is missing in %j", (missing, now) => {
     expect(findMissing(offer(FULL), offer(now))).toBe(missing);
   });
 
-  it("has to speak the same revision, where that is not the sidecar's business", () => {
+  it("another protocol revision of a private server counts as missing", () => {
     expect(findMissing(offer({}, "2025-11-25"), offer({}, "2025-11-25"))).toBeUndefined();
     expect(findMissing(offer({}, "2025-11-25"), offer({}, "2025-06-18"))).toBe("protocol revision 2025-11-25 (now 2025-06-18)");
   });
 
-  it.each(["constructor", "__proto__", "toString"])("is not taken to offer %s because objects have that", (name) => {
+  it.each(["constructor", "__proto__", "toString"])("the inherited name %s is not a capability", (name) => {
     const before = readCapabilities(`{"capabilities":{"${name}":{}}}`);
     expect([findMissing(offer(before), offer({})), findMissing(offer(before), offer(before))]).toEqual([name, undefined]);
   });
 
-  it("may have nested what it offers deeper than any stack is", () => {
+  it("capabilities may be nested deeper than any stack", () => {
     const text = `{"capabilities":{"experimental":${'{"x":'.repeat(100_000)}true${"}".repeat(100_000)}}}`;
     expect(findMissing(offer(readCapabilities(text)), offer(readCapabilities(text)))).toBeUndefined();
   });
 
-  it("misses nothing of anything that it offers still, whatever comes to it, and always what was taken away", () => {
+  it("added capabilities never make one missing, and a removed one always is", () => {
     const value = fc.oneof(fc.constant(true), fc.constant({}), fc.constant({ listChanged: true }), fc.constant(false), fc.constant(1));
     fc.assert(
       fc.property(fc.dictionary(fc.string(), value), fc.dictionary(fc.string(), value), (before, more) => {
@@ -69,7 +72,7 @@ describe("a server that was started anew", () => {
 });
 
 describe("the lists that may change", () => {
-  it("are those of which the server says that it tells", () => {
+  it("the lists that may change are those with listChanged true", () => {
     expect(
       changingLists(offer({ tools: { listChanged: true }, prompts: { listChanged: "true" }, resources: { subscribe: true } })),
     ).toEqual(["tools"]);
@@ -80,8 +83,8 @@ describe("the lists that may change", () => {
   });
 });
 
-describe("capabilities", () => {
-  it.each(["{}", '{"capabilities":null}', '{"capabilities":[1]}', "[]"])("are none in %s", (text) => {
+describe("unreadable capabilities", () => {
+  it.each(["{}", '{"capabilities":null}', '{"capabilities":[1]}', "[]"])("the text %s has no capabilities", (text) => {
     expect(readCapabilities(text)).toEqual({});
   });
 });

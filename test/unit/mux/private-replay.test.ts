@@ -49,14 +49,14 @@ function restart(bench: PrivateLaneBench): string[] {
 
 const REFUSED = { error: { code: -32_602, message: "no" } };
 
-describe("a private server that was started anew", () => {
-  it("is told nothing where its client has told nothing", () => {
+describe("a restarted private server", () => {
+  it("a server hears nothing if its client has set nothing", () => {
     const bench = ready();
     done(bench, "tools/call", {});
     expect(restart(bench)).toEqual([]);
   });
 
-  it("is told the log level, that the roots have changed, and the subscriptions, ahead of what has waited", () => {
+  it("level, roots change and subscriptions are replayed ahead of queued requests", () => {
     const bench = ready();
     subscribe(bench, "x:1");
     setLevel(bench, "debug");
@@ -77,7 +77,7 @@ describe("a private server that was started anew", () => {
     ]);
   });
 
-  it("is told all of it again where the one before has ended meanwhile, read or unread", () => {
+  it("the replay is repeated if the server exits during it", () => {
     const bench = ready();
     setLevel(bench, "debug");
     subscribe(bench, "x:1");
@@ -91,7 +91,7 @@ describe("a private server that was started anew", () => {
     expect([restart(bench), restart(bench)]).toEqual([all, all]);
   });
 
-  it("is told it at no cost of the client, which sees nothing of it", () => {
+  it("the replay costs the client nothing and is invisible to it", () => {
     const bench = ready();
     const stream = listen(bench.session);
     setLevel(bench, "debug");
@@ -104,7 +104,7 @@ describe("a private server that was started anew", () => {
     expect(restart(bench)).toEqual(["logging/setLevel debug", "resources/subscribe x:1"]);
   });
 
-  it("is not told what the former one has refused, or what the client has taken back", () => {
+  it("a setting that the server refused or the client withdrew is not replayed", () => {
     const bench = ready();
     setLevel(bench, "error");
     done(bench, "logging/setLevel", { level: "debug" }, REFUSED);
@@ -114,7 +114,7 @@ describe("a private server that was started anew", () => {
     expect(restart(bench)).toEqual(["logging/setLevel error"]);
   });
 
-  it("is not told what the former one ended over: the client knows that it has failed", () => {
+  it("a setting that was in flight at the exit fails and is not replayed", () => {
     const bench = ready();
     const calls = [
       bench.request(bench.session, { id: 1, method: "logging/setLevel", params: { level: "debug" } }),
@@ -128,7 +128,7 @@ describe("a private server that was started anew", () => {
     ]);
   });
 
-  it("has the level in the end that the client has set last, also where that has waited", () => {
+  it("a queued level wins over the replayed one", () => {
     const bench = ready();
     setLevel(bench, "debug");
     bench.lose();
@@ -137,7 +137,7 @@ describe("a private server that was started anew", () => {
     expect(told(bench)).toEqual(["logging/setLevel debug", "logging/setLevel error"]);
   });
 
-  it("is told the level that was asked for last, in whatever order the former one has answered", () => {
+  it("the level that was asked for last is replayed, in whatever order answers came", () => {
     const bench = ready();
     for (const level of ["debug", "error", "info"]) bench.request(bench.session, { method: "logging/setLevel", params: { level } });
     const [debug, error, info] = bench.heard().map(({ id }) => id);
@@ -146,7 +146,7 @@ describe("a private server that was started anew", () => {
     expect(restart(bench)).toEqual(["logging/setLevel error"]);
   });
 
-  it("is not told a subscription that was taken back before it was confirmed, unless it was asked for again", () => {
+  it("a subscription that was withdrawn before its confirmation is not replayed", () => {
     const bench = ready();
     const ask = (method: string, uri: string): unknown => {
       bench.request(bench.session, { method: `resources/${method}`, params: { uri } });
@@ -161,7 +161,7 @@ describe("a private server that was started anew", () => {
     expect(restart(bench)).toEqual(["resources/subscribe x:1"]);
   });
 
-  it("is told a few at a time, and no more of what is taken back meanwhile", () => {
+  it("at most 16 requests are replayed at a time, and no withdrawn one", () => {
     const bench = ready();
     const uris = Array.from({ length: 30 }, (_, number) => `x:${number}`);
     for (const uri of uris) subscribe(bench, uri);
@@ -174,7 +174,7 @@ describe("a private server that was started anew", () => {
     expect(told(bench)).toEqual(["resources/unsubscribe x:16", ...uris.slice(17).map((uri) => `resources/subscribe ${uri}`)]);
   });
 
-  it("is told each of many once, also where the one before has ended over them, read or unread", () => {
+  it("each subscription is replayed once, also if servers exit during the replay", () => {
     const bench = ready();
     const uris = Array.from({ length: 30 }, (_, number) => `x:${number}`);
     for (const uri of uris) subscribe(bench, uri);
@@ -195,16 +195,20 @@ describe("a private server that was started anew", () => {
     expect(all).toEqual(uris);
   });
 
-  it("is told by a client of at most 1024 subscriptions", () => {
+  it("a client has at most 1024 subscriptions", () => {
     const bench = ready();
     for (let number = 0; number < 1024; number++) subscribe(bench, `x:${number}`);
     const refused = bench.request(bench.session, { method: "resources/subscribe", params: { uri: "x:1024" } });
     expect([refused.outcome, told(bench)]).toEqual([-32_000, []]);
+    // One that it has does not count again.
+    subscribe(bench, "x:0");
     done(bench, "resources/unsubscribe", { uri: "x:1" });
-    subscribe(bench, "x:1024");
+    // One that the server refuses does not count at all.
+    done(bench, "resources/subscribe", { uri: "x:1024" }, REFUSED);
+    subscribe(bench, "x:1025");
   });
 
-  it("judges itself what is no level and names no resource", () => {
+  it("a server judges invalid levels and resources itself", () => {
     const bench = ready();
     expect(done(bench, "logging/setLevel", { level: 7 }, REFUSED).outcome).toBe(-32_602);
     expect(done(bench, "resources/subscribe", { uri: 7 }).outcome).toEqual({});

@@ -22,7 +22,7 @@ const CHANGED = { method: "notifications/tools/list_changed" };
 
 describe("a message of a private server", () => {
   it.each([SAMPLING, LOG, { method: "notifications/tasks/status", params: {} }, { method: "notifications/custom" }])(
-    "goes, with one request in flight, on the stream of that one: %j",
+    "the message %j goes to the stream of the only request in flight",
     (message) => {
       const bench = ready();
       const [stream, call] = [listen(bench.session), bench.request(bench.session, { method: "tools/call" })];
@@ -31,7 +31,7 @@ describe("a message of a private server", () => {
     },
   );
 
-  it("goes on a GET stream where several requests are in flight, of which it could be any one's", () => {
+  it("a message goes to the GET stream if several requests are in flight", () => {
     const bench = ready();
     const [older, newer] = [listen(bench.session), listen(bench.session)];
     const calls = [1, 2].map((id) => bench.request(bench.session, { id, method: "tools/call" }));
@@ -39,7 +39,7 @@ describe("a message of a private server", () => {
     expect([older.texts, newer.texts.length, calls.map(({ emitted }) => emitted)]).toEqual([[], 1, [[], []]]);
   });
 
-  it("goes to the oldest request in flight that reads a stream where there is no GET stream", () => {
+  it("a message goes to the oldest streaming request if no GET stream is open", () => {
     const bench = ready();
     const plain = bench.request(bench.session, { id: 1, method: "tools/call" }, false);
     const calls = [2, 3].map((id) => bench.request(bench.session, { id, method: "tools/call" }));
@@ -47,7 +47,7 @@ describe("a message of a private server", () => {
     expect([plain.emitted, calls.map(({ emitted }) => emitted.length)]).toEqual([[], [1, 0]]);
   });
 
-  it("goes on a GET stream where no request is in flight, or the one that is reads no stream", () => {
+  it("a message goes to the GET stream if no request in flight reads a stream", () => {
     const bench = ready();
     const stream = listen(bench.session);
     bench.say(LOG);
@@ -56,7 +56,7 @@ describe("a message of a private server", () => {
     expect(stream.texts).toHaveLength(2);
   });
 
-  it("goes to a request whose client is listening, ahead of an older one whose connection is gone", () => {
+  it("a message goes to a connected request rather than an older disconnected one", () => {
     const bench = ready();
     const [gone, listening] = [1, 2].map((id) => bench.request(bench.session, { id, method: "tools/call" }));
     if (gone !== undefined) gone.isConnected = false;
@@ -64,7 +64,7 @@ describe("a message of a private server", () => {
     expect([gone, listening].map((call) => call?.emitted.length)).toEqual([0, 1]);
   });
 
-  it("goes on a GET stream where the connection of the request is gone, and without one waits for its client", () => {
+  it("a message goes to the GET stream if the request has lost its connection", () => {
     const bench = ready();
     const call = bench.request(bench.session, { method: "tools/call" });
     call.isConnected = false;
@@ -75,7 +75,7 @@ describe("a message of a private server", () => {
     expect([call.emitted.length, stream.texts.length]).toEqual([1, 1]);
   });
 
-  it("waits for a GET stream where nobody reads one", () => {
+  it("a message waits for a GET stream if no stream is open", () => {
     const bench = ready();
     const plain = bench.request(bench.session, { method: "tools/call" }, false);
     bench.say(SAMPLING);
@@ -83,7 +83,7 @@ describe("a message of a private server", () => {
     expect([plain.emitted, messages(listen(bench.session).texts).map(({ method }) => method)]).toEqual([[], [SAMPLING.method, LOG.method]]);
   });
 
-  it("does not go to a request that the server has not read yet", () => {
+  it("a message does not go to a request that the server has not read", () => {
     const bench = ready();
     bench.upstream.isReading = false;
     const call = bench.request(bench.session, { method: "tools/call" });
@@ -92,7 +92,7 @@ describe("a message of a private server", () => {
   });
 
   it.each(["tools/list_changed", "prompts/list_changed", "resources/list_changed", "resources/updated"])(
-    "is no request's where it is %s, and waits once",
+    "the notification %s goes to no request and waits once",
     (name) => {
       const bench = ready();
       const call = bench.request(bench.session, { method: "tools/call" });
@@ -101,7 +101,7 @@ describe("a message of a private server", () => {
     },
   );
 
-  it("is carried byte for byte", () => {
+  it("a message is carried byte for byte", () => {
     const bench = ready();
     const stream = listen(bench.session);
     const text = '{"params":{"data":9007199254740993,"x":1.0 },"method":"notifications/message","jsonrpc":"2.0"}';
@@ -109,7 +109,7 @@ describe("a message of a private server", () => {
     expect(stream.texts).toEqual([text]);
   });
 
-  it("is delivered once, to whatever stream, whatever the client does", () => {
+  it("a message is delivered exactly once, whatever streams open and close", () => {
     const bench = ready();
     const call = bench.request(bench.session, { method: "tools/call" });
     bench.say({ ...LOG, params: { level: "info", data: 1 } });
@@ -123,7 +123,7 @@ describe("a message of a private server", () => {
     expect([data(call.emitted), data(stream.texts)]).toEqual([[1, 2, 4], [3]]);
   });
 
-  it("leaves nothing behind where it comes after the end of the session", () => {
+  it("a message after the end of the session leaves nothing behind", () => {
     const bench = ready();
     bench.lane.endSession(bench.session);
     bench.session.streams.close();
@@ -132,8 +132,8 @@ describe("a message of a private server", () => {
   });
 });
 
-describe("what a private client sends", () => {
-  it("is carried to its server, with the id and the token that are minted here", () => {
+describe("a message of a private client", () => {
+  it("a request is carried with a new id and token", () => {
     const bench = ready();
     const call = bench.request(bench.session, {
       id: "a",
@@ -150,28 +150,28 @@ describe("what a private client sends", () => {
     ]);
   });
 
-  it.each(["logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/list"])("is its server's to answer: %s", (method) => {
+  it.each(["logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/list"])("the server answers %s itself", (method) => {
     const bench = ready();
     const call = bench.request(bench.session, { method, params: { uri: "x:1", level: "info" } });
     bench.reply(method, { result: { own: true } });
     expect(call.outcome).toEqual({ own: true });
   });
 
-  it("is carried as a notification as it is, that of changed roots too", () => {
+  it("a notification is carried unchanged, roots/list_changed too", () => {
     const bench = ready();
     bench.notify(bench.session, { method: "notifications/roots/list_changed" });
     bench.notify(bench.session, { method: "notifications/custom", params: { n: 1 } });
     expect(bench.heard()).toEqual([{ method: "notifications/roots/list_changed" }, { method: "notifications/custom", params: { n: 1 } }]);
   });
 
-  it("is kept where it is its notifications/initialized, for every server to come, and told to the one that runs", () => {
+  it("notifications/initialized is kept for later servers and sent to the running one", () => {
     const bench = ready();
     bench.notify(bench.session, { method: "notifications/initialized", params: { x: 1 } });
     expect(bench.heard()).toEqual([{ method: "notifications/initialized", params: { x: 1 } }]);
     expect(bench.initialized).toEqual(['{"jsonrpc":"2.0","method":"notifications/initialized","params":{"x":1}}']);
   });
 
-  it("is told to no server before it is ready: the handshake of the next one has it", () => {
+  it("notifications/initialized is not sent before the server is ready", () => {
     const bench = ready();
     bench.lose();
     // The next one is shaking hands.
@@ -181,7 +181,7 @@ describe("what a private client sends", () => {
     expect([bench.initialized.length, bench.heard()]).toEqual([1, []]);
   });
 
-  it("cancels its request at the server, under the id that the server knows", () => {
+  it("a cancellation reaches the server with the id that the server knows", () => {
     const bench = ready();
     const call = bench.request(bench.session, { id: "a", method: "tools/call" });
     const [{ id } = {}] = bench.heard();

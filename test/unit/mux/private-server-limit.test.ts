@@ -11,7 +11,7 @@ afterEach(() => {
 });
 
 describe("the limit of private servers", () => {
-  it("refuses one more, at no cost to those who share", () => {
+  it("one private server too many is rejected, and shared clients are served", () => {
     const bench = new LanesBench({ maxPrivateServers: 1 });
     bench.connected();
     const refused = bench.connect();
@@ -19,13 +19,13 @@ describe("the limit of private servers", () => {
     expect([bench.connect({}).exchange.outcome, bench.servers.length]).toEqual([{}, 1]);
   });
 
-  it("counts a server that is still starting", () => {
+  it("a starting server counts", () => {
     const bench = new LanesBench({ maxPrivateServers: 1 });
     bench.connect();
     expect(bench.connect().exchange.outcome).toBe("TOO_MANY_SERVERS");
   });
 
-  it("counts a server that is still ending: it is a process as long as it lives", async () => {
+  it("a stopping server counts until its process is gone", async () => {
     const bench = new LanesBench({ maxPrivateServers: 1 });
     const { session, server } = bench.connected();
     bench.sessions.end(session);
@@ -35,7 +35,7 @@ describe("the limit of private servers", () => {
     expect([bench.servers.length, server.stopCount]).toEqual([2, 1]);
   });
 
-  it("has room again after every way in which a server without a session can end", async () => {
+  it("a server that ends without a session makes room again", async () => {
     const bench = new LanesBench({ maxPrivateServers: 1 });
     const refused = bench.connect();
     bench.servers.at(-1)?.lane.onRefused(answerOfServer('{"jsonrpc":"2.0","id":0,"error":{"code":1,"message":"no"}}'));
@@ -51,7 +51,7 @@ describe("the limit of private servers", () => {
     expect(bench.servers.map(({ stopCount }) => stopCount)).toEqual([1, 1, 1, 0]);
   });
 
-  it("tells a client to come back when the first server may be idle for too long", () => {
+  it("a rejected client is told when the first server may become idle", () => {
     const bench = new LanesBench({ maxPrivateServers: 2 });
     bench.connected();
     vi.advanceTimersByTime(4000);
@@ -62,14 +62,14 @@ describe("the limit of private servers", () => {
 });
 
 describe("a drain of all lanes", () => {
-  it("refuses every initialize, and starts no server for it", async () => {
+  it("a draining sidecar rejects every initialize and starts no server", async () => {
     const bench = new LanesBench();
     await bench.lanes.drain();
     const outcomes = [{ capabilities: { roots: {} } }, {}].map((params) => bench.connect(params).exchange.outcome);
     expect([outcomes, bench.servers]).toEqual([["SHUTTING_DOWN", "SHUTTING_DOWN"], []]);
   });
 
-  it("ends GET streams, refuses new requests, and waits for those that run in any lane", async () => {
+  it("a drain ends GET streams, rejects requests and waits for those in flight", async () => {
     const bench = new LanesBench();
     const { session, server } = bench.connected();
     const shared = bench.connect({}).session();
@@ -88,7 +88,7 @@ describe("a drain of all lanes", () => {
     expect(calls.map(({ outcome }) => outcome)).toEqual([{}, {}]);
   });
 
-  it("answers what still runs or waits when it is over, and leaves no timer behind", () => {
+  it("closing the lanes fails what is left and leaves no timer", () => {
     const bench = new LanesBench();
     const { session, server } = bench.connected();
     const call = server.bench.request(session, { method: "tools/call" });
@@ -98,7 +98,7 @@ describe("a drain of all lanes", () => {
     expect([call.outcome, starting.exchange.outcome, vi.getTimerCount()]).toEqual(["SHUTTING_DOWN", "UPSTREAM_NOT_READY", 0]);
   });
 
-  it("stops every private server, and resolves when the last one has ended", async () => {
+  it("stopping resolves once the last private server has exited", async () => {
     const bench = new LanesBench();
     const [first, second] = [bench.connected(), bench.connected()];
     bench.sessions.end(first.session);
@@ -112,7 +112,7 @@ describe("a drain of all lanes", () => {
     expect(isStopped).toBe(true);
   });
 
-  it("can be cut short: every private server is killed", () => {
+  it("a kill reaches every private server", () => {
     const bench = new LanesBench();
     const [first, second] = [bench.connected(), bench.connected()];
     bench.sessions.end(first.session);

@@ -23,7 +23,7 @@ function progressText(token: unknown): string {
 }
 
 describe("progress of the server", () => {
-  it("progress reaches the call whose token it has, under the client's own token, byte for byte", () => {
+  it("progress reaches its own call under the client's token, byte for byte", () => {
     fc.assert(
       fc.property(idText, (token) => {
         const bench = LaneBench.shared();
@@ -35,7 +35,7 @@ describe("progress of the server", () => {
     );
   });
 
-  it("progress renews the time of its own call, also if the client reads no stream", () => {
+  it("progress renews the timeout of its own call, also if the client reads no stream", () => {
     const bench = LaneBench.shared();
     bench.start();
     const session = bench.join();
@@ -50,7 +50,7 @@ describe("progress of the server", () => {
   });
 
   it.each([(id: unknown) => `"${String(id)}"`, () => "0", () => "null", () => "{}"])(
-    "progress under another token is dropped and renews no time (%#)",
+    "progress under another token is dropped and renews no timeout (%#)",
     (tokenFor) => {
       const bench = LaneBench.shared();
       bench.start();

@@ -39,7 +39,7 @@ function ask(bench: PrivateLaneBench, message: object = ROOTS): number {
 }
 
 describe("a request of a private server", () => {
-  it("any id and token of the server are replaced on the way out, and put back on the way in", () => {
+  it("the server's id and token are replaced for the client and restored for the server", () => {
     fc.assert(
       fc.property(idText, idText, (id, token) => {
         const bench = ready();
@@ -62,7 +62,7 @@ describe("a request of a private server", () => {
   it.each([
     ["a task", { task: { taskId: "a", status: "working" } }, 1],
     ["something else", { role: "assistant" }, 0],
-  ])("a client's progress after an answer with %s is carried until the server ends", (_what, result, count) => {
+  ])("a client's progress after an answer with %s is carried until the server exits", (_what, result, count) => {
     const bench = ready();
     const id = ask(bench, { id: "q", method: "sampling/createMessage", params: { _meta: { progressToken: "t" }, task: {} } });
     bench.answer({ id, result });
@@ -76,7 +76,7 @@ describe("a request of a private server", () => {
     expect(bench.heard()).toEqual([]);
   });
 
-  it("is asked under an id that is minted here, and the answer comes back under the server's own", () => {
+  it("a request gets a new id, and its answer has the server's own", () => {
     const bench = ready();
     const stream = listen(bench.session);
     bench.say(ROOTS);
@@ -94,13 +94,13 @@ describe("a request of a private server", () => {
     ]);
   });
 
-  it("is answered here where it is a ping, whether the client reads or not", () => {
+  it("a ping of the server is answered by the sidecar", () => {
     const bench = ready();
     bench.say({ id: 3, method: "ping" });
     expect([bench.heard(), listen(bench.session).texts]).toEqual([[{ id: 3, result: {} }], []]);
   });
 
-  it("gets the first answer only, and none that nobody asked for", () => {
+  it("a request takes the first answer only, and no unrelated one", () => {
     const bench = ready();
     const id = ask(bench);
     for (const other of [id + 4, "r", String(id)]) expect(bench.answer({ id: other, result: {} })).toBeUndefined();
@@ -109,7 +109,7 @@ describe("a request of a private server", () => {
     expect(bench.heard()).toEqual([{ id: "r", error: { code: -1, message: "declined" } }]);
   });
 
-  it("is cancelled by the server under the id that the client knows, on a stream that the client reads", () => {
+  it("a cancellation by the server reaches the client with the id the client knows", () => {
     const bench = ready();
     const call = bench.request(bench.session, { method: "tools/call" });
     bench.say(ROOTS);
@@ -124,7 +124,7 @@ describe("a request of a private server", () => {
     expect(bench.heard()).toEqual([]);
   });
 
-  it("is not cancelled by a cancellation that names another one: the client's ids are not the server's", () => {
+  it("a cancellation with the client's id cancels nothing", () => {
     const bench = ready();
     const call = bench.request(bench.session, { method: "tools/call" });
     bench.say(ROOTS);
@@ -136,7 +136,7 @@ describe("a request of a private server", () => {
     expect(bench.heard()).toEqual([{ id: "r", result: {} }]);
   });
 
-  it("has the client's progress under the server's own token, and only while it is open", () => {
+  it("progress of the client has the server's token, while the request is open", () => {
     const bench = ready();
     const id = ask(bench, { ...ROOTS, params: { _meta: { progressToken: "t" } } });
     const progress = { method: "notifications/progress", params: { progressToken: id, progress: 0.5 } };
@@ -148,7 +148,7 @@ describe("a request of a private server", () => {
     expect(bench.heard()).toEqual([]);
   });
 
-  it("is refused once too many wait for the client", () => {
+  it("a request is rejected if 1024 wait for the client", () => {
     const bench = ready({ maxQueuedBytes: 1_000_000 });
     const first = ask(bench, { ...ROOTS, id: 0 });
     for (let id = 1; id < 1024; id++) bench.say({ ...ROOTS, id });
@@ -159,7 +159,7 @@ describe("a request of a private server", () => {
     expect(bench.heard()).toEqual([{ id: 0, result: {} }]);
   });
 
-  it("is given up after all the time that a request may take, and both sides are told; a late answer goes nowhere", () => {
+  it("an unanswered request expires on both sides, and a late answer is dropped", () => {
     const bench = ready();
     const stream = listen(bench.session);
     bench.say(ROOTS);
@@ -172,7 +172,7 @@ describe("a request of a private server", () => {
     expect([bench.answer({ id, result: {} }), bench.heard()]).toEqual([undefined, []]);
   });
 
-  it("ends with its server: an answer to it never reaches the next one", () => {
+  it("a request ends with its server, and its answer never reaches the next server", () => {
     const bench = ready();
     bench.say(ROOTS);
     bench.lose();
@@ -191,7 +191,7 @@ describe("a request of a private server", () => {
     expect(bench.heard()).toEqual([{ id: "r", result: {} }]);
   });
 
-  it("ends with its session", () => {
+  it("a request ends with its session", () => {
     const bench = ready();
     const id = ask(bench);
     bench.lane.endSession(bench.session);
@@ -200,14 +200,14 @@ describe("a request of a private server", () => {
     expect([bench.heard(), bench.left.count]).toEqual([[], 1]);
   });
 
-  it("is refused where it is longer than a message may be: the server would wait for ever", () => {
+  it("an overlong request is rejected so that the server does not wait", () => {
     const bench = ready();
     bench.lane.onOverlongLine({ bytes: 5000, idText: '"r"', hasMethod: true });
     expect(bench.heard()).toMatchObject([{ id: "r", error: { code: -32_600 } }]);
   });
 
   it.each(['"id":1,"id":2,"method":"roots/list"', '"method":"roots/list","id":1,"\\u006dethod":"ping"'])(
-    "is refused where its client might read another one: {%s}",
+    "an ambiguous request is rejected: {%s}",
     (members) => {
       const bench = ready();
       const stream = listen(bench.session);
@@ -217,7 +217,7 @@ describe("a request of a private server", () => {
     },
   );
 
-  it("makes the client wait with its answer where the server does not read", () => {
+  it("the answer of a client is rejected with OVERLOADED while the server does not read", () => {
     const bench = ready({ maxQueuedBytes: 200 });
     const id = ask(bench);
     bench.upstream.isReading = false;
@@ -231,8 +231,8 @@ describe("a request of a private server", () => {
   });
 });
 
-describe("the time of a client's request", () => {
-  it("does not run while the server waits for the client", () => {
+describe("the timeout of a client's request", () => {
+  it("the timeout does not run while the server waits for the client", () => {
     const bench = ready();
     const call = bench.request(bench.session, { method: "tools/call" });
     bench.say(ROOTS);
@@ -245,7 +245,7 @@ describe("the time of a client's request", () => {
     expect(call.outcome).toBe("REQUEST_TIMEOUT");
   });
 
-  it("a question gives no new time to a request that the server has not read", () => {
+  it("a question does not renew the timeout of a request the server has not read", () => {
     const bench = ready();
     bench.upstream.isReading = false;
     const unread = bench.request(bench.session, { method: "tools/call" });
@@ -255,7 +255,7 @@ describe("the time of a client's request", () => {
     expect(unread.outcome).toBe("REQUEST_TIMEOUT");
   });
 
-  it("starts anew with an answer of the client", () => {
+  it("an answer of the client renews the timeout", () => {
     const bench = ready();
     const call = bench.request(bench.session, { method: "tools/call" });
     bench.say(ROOTS);
@@ -267,7 +267,7 @@ describe("the time of a client's request", () => {
     expect(call.outcome).toBe("REQUEST_TIMEOUT");
   });
 
-  it("runs out in the end, however often it is renewed", () => {
+  it("the timeout is renewed up to ten times in all", () => {
     const bench = ready();
     const call = bench.request(bench.session, { method: "tools/call" });
     for (let count = 1; count <= 20; count++) {
@@ -277,7 +277,7 @@ describe("the time of a client's request", () => {
     expect([call.outcome, Date.now()]).toEqual(["REQUEST_TIMEOUT", 10 * TIMEOUT_MS]);
   });
 
-  it("leaves no timer behind once the lane is closed", () => {
+  it("a closed lane leaves no timer behind", () => {
     const bench = ready();
     bench.request(bench.session, { method: "tools/call" });
     bench.say(ROOTS);

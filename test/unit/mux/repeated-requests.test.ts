@@ -29,8 +29,8 @@ function tellTools(bench: LaneBench, ...names: readonly string[]): void {
   bench.reply("tools/list", { result: { tools: names.map((name) => ({ name, annotations: { readOnlyHint: true } })) } });
 }
 
-describe("a request that only reads, of which the server ends before it has answered", () => {
-  it("is sent once more to the next one, which answers it under the same id, and counted", () => {
+describe("an idempotent read whose server exits before the answer", () => {
+  it("a read is sent to the next server under the same id and counted", () => {
     const bench = ready();
     const call = bench.request(bench.join(), READ);
     const first = bench.heard();
@@ -42,7 +42,7 @@ describe("a request that only reads, of which the server ends before it has answ
     expect([call.outcome, bench.counters.requests.repeated, bench.log.messages]).toEqual([{ again: true }, 1, []]);
   });
 
-  it("is sent ahead of what was not sent, and of what came while no server ran", () => {
+  it("a read is sent ahead of unread and queued requests", () => {
     const bench = ready();
     const session = bench.join();
     bench.request(session, { ...READ, id: "sent" });
@@ -56,7 +56,7 @@ describe("a request that only reads, of which the server ends before it has answ
     expect(bench.heard().map(({ id }) => Number(id) - Number(sent))).toEqual([0, 1, 2]);
   });
 
-  it("fails where that one ends, too", () => {
+  it("a read fails if the next server exits as well", () => {
     const bench = ready();
     const call = bench.request(bench.join(), READ);
     for (let times = 0; times < 2; times++) {
@@ -70,7 +70,7 @@ describe("a request that only reads, of which the server ends before it has answ
     ]);
   });
 
-  it("goes on waiting, and is counted once, where that one has not read it", () => {
+  it("a read keeps waiting, counted once, if the next server has not read it", () => {
     const bench = ready();
     const call = bench.request(bench.join(), READ);
     bench.lose();
@@ -83,7 +83,7 @@ describe("a request that only reads, of which the server ends before it has answ
     expect([call.outcome, bench.counters.requests.repeated]).toEqual([{}, 1]);
   });
 
-  it("waits as long as any other, and is then told that it had been sent", () => {
+  it("a read waits for HOLD_TIMEOUT_MS, and its error says that it was sent", () => {
     const bench = ready();
     const call = bench.request(bench.join(), READ);
     vi.advanceTimersByTime(100);
@@ -97,7 +97,7 @@ describe("a request that only reads, of which the server ends before it has answ
     expect([bench.heard(), bench.counters.requests.repeated]).toEqual([[], 0]);
   });
 
-  it("is told at once where the servers end again and again", () => {
+  it("a read fails at once in a crash loop", () => {
     const bench = ready();
     const [session, call] = [bench.join(), bench.request(bench.join(), READ)];
     bench.lose();
@@ -113,7 +113,7 @@ describe("a request that only reads, of which the server ends before it has answ
     expect(call.error?.details.retrySafe).toBe(true);
   });
 
-  it("is told at once, as what was not sent is, where the end of its own server is the last of too many", () => {
+  it("read and unread requests fail at once if an exit begins a crash loop", () => {
     const bench = ready();
     const session = bench.join();
     const call = bench.request(session, READ);
@@ -124,7 +124,7 @@ describe("a request that only reads, of which the server ends before it has answ
     expect([call.outcome, unread.outcome]).toEqual(["UPSTREAM_FAILED", "UPSTREAM_FAILED"]);
   });
 
-  it("has no more time than any other", () => {
+  it("a retry does not extend the timeout", () => {
     const bench = ready();
     const call = bench.request(bench.join(), READ);
     vi.advanceTimersByTime(REQUEST_TIMEOUT_MS - 1);
@@ -140,7 +140,7 @@ describe("a request that only reads, of which the server ends before it has answ
     expect(bench.heard()).toEqual([{ method: "notifications/cancelled", params: { requestId: heard[0]?.["id"], reason: "timeout" } }]);
   });
 
-  it("is not repeated once its time is up, though nobody has looked at the clock", () => {
+  it("a read past its deadline is not retried", () => {
     const bench = ready();
     const call = bench.request(bench.join(), READ);
     vi.setSystemTime(REQUEST_TIMEOUT_MS);
@@ -148,7 +148,7 @@ describe("a request that only reads, of which the server ends before it has answ
     expect(call.outcome).toBe("UPSTREAM_EXITED");
   });
 
-  it("is not repeated where its client has seen progress of it, and is where its client reads none", () => {
+  it("a read is not retried if its client has seen progress", () => {
     const bench = ready();
     const session = bench.join();
     const request = { ...READ, params: { uri: "x:1", _meta: { progressToken: "t" } } };
@@ -163,7 +163,7 @@ describe("a request that only reads, of which the server ends before it has answ
     expect(blind.outcome).toEqual({});
   });
 
-  it("is not repeated in mode off", () => {
+  it("a read is not retried in mode off", () => {
     const bench = ready({ retry: "off" });
     const call = bench.request(bench.join(), READ);
     bench.lose();
@@ -180,7 +180,7 @@ describe("a request that only reads, of which the server ends before it has answ
     "prompts/get",
     "completion/complete",
     "tasks/get",
-  ])("%s only reads and is sent again", (method) => {
+  ])("the read %s is retried", (method) => {
     const bench = ready();
     const call = bench.request(bench.join(), { method });
     bench.lose();
@@ -198,7 +198,7 @@ describe("a request that only reads, of which the server ends before it has answ
     "resources/subscribe",
     "resources/unsubscribe",
     "tasks/cancel",
-  ])("is none where it is %s", (method) => {
+  ])("the request %s is not retried", (method) => {
     const bench = ready();
     const call = bench.request(bench.join(), { method, params: { level: "info", uri: "x:1", name: "look" } });
     bench.lose();
@@ -208,7 +208,7 @@ describe("a request that only reads, of which the server ends before it has answ
   });
 });
 
-describe("a request that waits to be sent once more", () => {
+describe("a read that waits for its retry", () => {
   /** A read that was sent, and a server that is gone. */
   function waiting(): { bench: LaneBench; session: ReturnType<LaneBench["join"]>; call: ReturnType<LaneBench["request"]>; id: unknown } {
     const bench = ready();
@@ -219,28 +219,28 @@ describe("a request that waits to be sent once more", () => {
     return { bench, session, call, id };
   }
 
-  it("is not sent where its client goes away, and no server is told", () => {
+  it("a disconnected client's read is not retried", () => {
     const { bench, call } = waiting();
     call.onDisconnect?.();
     bench.start();
     expect([bench.heard(), bench.counters.requests.repeated]).toEqual([[], 0]);
   });
 
-  it("is not sent where its client cancels it", () => {
+  it("a cancelled read is not retried", () => {
     const { bench, session, call } = waiting();
     bench.notify(session, { method: "notifications/cancelled", params: { requestId: 1 } });
     bench.start();
     expect([call.outcome, bench.heard()]).toEqual(["dismissed", []]);
   });
 
-  it("ends with its session, whose client is told that it had been sent", () => {
+  it("the end of the session fails the read, with sent true", () => {
     const { bench, session, call } = waiting();
     bench.lane.endSession(session);
     bench.start();
     expect([call.outcome, call.error?.details, bench.heard()]).toEqual(["REQUEST_CANCELLED", { sent: true, retrySafe: true }, []]);
   });
 
-  it("is waited for by a lane that drains, and answered at its end", async () => {
+  it("a draining lane waits for the read and fails it when it closes", async () => {
     const { bench, session, call } = waiting();
     const drained = bench.lane.drain();
     expect(bench.request(session, READ).outcome).toBe("SHUTTING_DOWN");
@@ -249,7 +249,7 @@ describe("a request that waits to be sent once more", () => {
     expect([call.outcome, call.error?.details, vi.getTimerCount()]).toEqual(["SHUTTING_DOWN", { sent: true, retrySafe: true }, 0]);
   });
 
-  it("is answered while the lane drains, where the next server is ready in time", async () => {
+  it("a draining lane answers the read if the next server is ready in time", async () => {
     const { bench, call } = waiting();
     const drained = bench.lane.drain();
     bench.start();
@@ -258,13 +258,13 @@ describe("a request that waits to be sent once more", () => {
     expect(call.outcome).toEqual({});
   });
 
-  it("is no answer's that is said before it is sent", () => {
+  it("an answer before the retry is dropped", () => {
     const { bench, call, id } = waiting();
     bench.say({ id, result: { forged: true } });
     expect([call.outcome, bench.dropped.unknownAnswers]).toEqual([undefined, 1]);
   });
 
-  it("is cancelled at the next server once that has it", () => {
+  it("a cancellation after the retry reaches the next server", () => {
     const { bench, call, id } = waiting();
     bench.start();
     bench.heard();
@@ -273,8 +273,8 @@ describe("a request that waits to be sent once more", () => {
   });
 });
 
-describe("the question of a private server that ends over a request that only reads", () => {
-  it("is taken back on the stream of the request; asked by the next one, it is another question", () => {
+describe("a question about a read whose server exits", () => {
+  it("the question is withdrawn, and the next server's question is a new one", () => {
     const bench = new PrivateLaneBench();
     bench.start();
     const call = bench.request(bench.session, READ);
@@ -299,14 +299,14 @@ describe("the question of a private server that ends over a request that only re
   });
 });
 
-describe("a call of a tool that is marked as read-only", () => {
+describe("a call of a read-only tool", () => {
   function readOnly(...names: readonly string[]): LaneBench {
     const bench = ready({ retry: "read-only" });
     tellTools(bench, ...names);
     return bench;
   }
 
-  it("is sent once more in mode read-only, by what the server that had it had said", () => {
+  it("a call of a read-only tool is retried in mode read-only", () => {
     const bench = readOnly("look");
     const session = bench.join();
     const [look, touch] = [bench.request(session, CALL), bench.request(session, { ...CALL, params: { name: "touch" } })];
@@ -317,7 +317,7 @@ describe("a call of a tool that is marked as read-only", () => {
     expect(look.outcome).toEqual({});
   });
 
-  it("is told to be safe to retry, where it fails in the end", () => {
+  it("a failed call of a read-only tool is safe to retry", () => {
     const bench = readOnly("look");
     const session = bench.join();
     const [repeated, timedOut] = [bench.request(session, CALL), bench.request(session, CALL)];
@@ -333,7 +333,7 @@ describe("a call of a tool that is marked as read-only", () => {
     expect([late.outcome, late.error?.details.retrySafe]).toEqual(["REQUEST_TIMEOUT", true]);
   });
 
-  it("is not repeated where the server that had it has not said so: as long as the sidecar waits, it is not known", () => {
+  it("a call is not retried if its server has not listed its tools yet", () => {
     const bench = readOnly("look");
     bench.lose();
     bench.start();
@@ -342,7 +342,7 @@ describe("a call of a tool that is marked as read-only", () => {
     expect([call.outcome, call.error?.details.retrySafe]).toEqual(["UPSTREAM_EXITED", false]);
   });
 
-  it("is not repeated if another tool of its name, or one with a name of over 1000 characters, is not read-only", () => {
+  it("a call is not retried if a tool of the same name is not read-only", () => {
     const bench = ready({ retry: "read-only" });
     const [marked, long] = [{ annotations: { readOnlyHint: true } }, "x".repeat(1001)];
     const tools = [{ name: "a", ...marked }, { name: "b" }, { name: "b", ...marked }, { name: "a" }, { name: long, ...marked }];
@@ -353,7 +353,7 @@ describe("a call of a tool that is marked as read-only", () => {
     expect(calls.map(({ outcome }) => outcome)).toEqual([...calls.slice(1).map(() => "UPSTREAM_EXITED"), undefined]);
   });
 
-  it("is not repeated where the server has said that its tools have changed, and not yet to what", () => {
+  it("a call is not retried after list_changed until the tools are listed again", () => {
     const bench = readOnly("look");
     const call = bench.request(bench.join(), CALL);
     bench.say({ method: "notifications/tools/list_changed" });
@@ -361,7 +361,7 @@ describe("a call of a tool that is marked as read-only", () => {
     expect(call.outcome).toBe("UPSTREAM_EXITED");
   });
 
-  it.each(["protocol-reads", "off"] as const)("is not repeated, and no server is asked for its tools, in mode %s", (retry) => {
+  it.each(["protocol-reads", "off"] as const)("a call is not retried in mode %s, and no tools are listed", (retry) => {
     const bench = ready({ retry });
     bench.say({ method: "notifications/tools/list_changed" });
     expect(bench.heard()).toEqual([]);
@@ -370,7 +370,7 @@ describe("a call of a tool that is marked as read-only", () => {
     expect(call.outcome).toBe("UPSTREAM_EXITED");
   });
 
-  it("is any other call where it names no tool", () => {
+  it("a call without a tool name is not retried", () => {
     const bench = readOnly("look", "undefined");
     const params: readonly (JsonObject | undefined)[] = [{}, { name: 7 }, { name: ["look"] }, undefined];
     const session = bench.join();
@@ -380,8 +380,8 @@ describe("a call of a tool that is marked as read-only", () => {
   });
 });
 
-describe("the sidecar's own request for the tools", () => {
-  it("is made of each server, once it is initialized, and again when its tools have changed; never of two servers", () => {
+describe("the sidecar's own tools/list", () => {
+  it("the tools are listed once for each server and after each change", () => {
     const bench = ready({ retry: "read-only" });
     const [first, ...others] = bench.heard();
     expect([first?.["method"], others]).toEqual(["tools/list", []]);
@@ -394,7 +394,7 @@ describe("the sidecar's own request for the tools", () => {
     expect(bench.heard()).toMatchObject([{ id: Number(first?.["id"]) + 1, method: "tools/list" }]);
   });
 
-  it("is no private server's before its client has said that it is initialized", () => {
+  it("the tools of a private server are not listed before notifications/initialized", () => {
     const bench = new PrivateLaneBench({}, { retry: "read-only" });
     bench.start();
     bench.say({ method: "notifications/tools/list_changed" });
@@ -406,7 +406,7 @@ describe("the sidecar's own request for the tools", () => {
     expect(bench.heard().map(({ method }) => method)).toEqual(["tools/list"]);
   });
 
-  it("is nobody's stream, and keeps no message from the one request that runs", () => {
+  it("the sidecar's own tools/list does not affect where messages go", () => {
     const bench = new PrivateLaneBench({}, { retry: "read-only" });
     bench.notify(bench.session, { method: "notifications/initialized" });
     bench.start();
@@ -415,7 +415,7 @@ describe("the sidecar's own request for the tools", () => {
     expect([stream.texts, call.emitted.length]).toEqual([[], 1]);
   });
 
-  it("holds up no lane that drains", async () => {
+  it("the sidecar's own tools/list does not delay a drain", async () => {
     const bench = ready({ retry: "read-only" });
     await bench.lane.drain();
     bench.lane.close();
@@ -423,7 +423,7 @@ describe("the sidecar's own request for the tools", () => {
   });
 });
 
-it("a long request that only reads is not kept, and not sent again", () => {
+it("a long read is neither kept nor retried", () => {
   const bench = LaneBench.shared({ maxQueuedBytes: 1_000_000 });
   bench.start();
   const call = bench.request(bench.join(), { ...READ, params: { uri: "x:1", padding: "p".repeat(70_000) } });

@@ -57,7 +57,7 @@ class Bench {
 }
 
 describe("the events that are kept for a client that comes back", () => {
-  it("are forgotten oldest first beyond REPLAY_MAX_BYTES, whichever stream they are of", () => {
+  it("the oldest events of all streams are forgotten beyond REPLAY_MAX_BYTES", () => {
     const bench = new Bench({ maxBytes: 40 });
     for (const index of [0, 1, 2, 3]) bench.emit(index, `${index} é7890`, "x");
     expect([0, 1, 2, 3].map((index) => bench.kept(index).length)).toEqual([2, 2, 2, 2]);
@@ -71,7 +71,7 @@ describe("the events that are kept for a client that comes back", () => {
     ]);
   });
 
-  it("are the last REPLAY_MAX_EVENTS of a stream", () => {
+  it("a stream keeps its last REPLAY_MAX_EVENTS events", () => {
     const bench = new Bench({ maxEvents: 2 });
     bench.emit(0, "a", "b", "c", "d");
     expect(bench.replay(0).events.map(({ id, text }) => [id.slice(-1), text])).toEqual([
@@ -80,14 +80,14 @@ describe("the events that are kept for a client that comes back", () => {
     ]);
   });
 
-  it("take at most a quarter of REPLAY_MAX_BYTES for one stream, so that a flood costs other streams nothing", () => {
+  it("a flooded stream takes at most a quarter of REPLAY_MAX_BYTES", () => {
     const bench = new Bench({ maxBytes: 40 });
     bench.emit(0, "precious");
     for (let number = 10; number < 50; number++) bench.emit(1, `no ${number}`);
     expect([bench.kept(0), bench.kept(1)]).toEqual([["precious"], ["no 48", "no 49"]]);
   });
 
-  it.each([11, 41])("include the newest one, though its %d bytes are more than the share of its stream", (length) => {
+  it.each([11, 41])("the newest event is kept, though its %d bytes exceed the share of its stream", (length) => {
     const bench = new Bench({ maxBytes: 40 });
     const long = "x".repeat(length);
     bench.emit(0, "before", long);
@@ -99,13 +99,13 @@ describe("the events that are kept for a client that comes back", () => {
     expect([bench.kept(0), bench.log.size]).toEqual([[], 0]);
   });
 
-  it("are no more than REPLAY_MAX_BYTES has half a thousand bytes, however short they are", () => {
+  it("short events are limited to one for each 512 of REPLAY_MAX_BYTES", () => {
     const bench = new Bench({ maxBytes: 512 * 5, maxEvents: 3 });
     for (let index = 0; index < 10; index++) bench.emit(index, String(index));
     expect(Array.from({ length: 10 }, (_, index) => bench.kept(index).length)).toEqual([0, 0, 0, 0, 0, 1, 1, 1, 1, 1]);
   });
 
-  it("are forgotten at REPLAY_MAX_AGE_MS, to the millisecond, with one timer for all", () => {
+  it("an event expires at REPLAY_MAX_AGE_MS to the millisecond, with one timer for all", () => {
     const bench = new Bench({ maxAgeMs: 500 });
     bench.emit(0, "a");
     vi.advanceTimersByTime(200);
@@ -119,7 +119,7 @@ describe("the events that are kept for a client that comes back", () => {
     expect([seen, vi.getTimerCount()]).toEqual([["acb", "cb", "cb", ""], 0]);
   });
 
-  it("leave no timer behind when the sidecar ends", () => {
+  it("a closed log leaves no timer behind", () => {
     const bench = new Bench();
     bench.emit(0, "a");
     bench.log.close();
@@ -127,7 +127,7 @@ describe("the events that are kept for a client that comes back", () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  it("never exceed their bounds, never lose the newest, and lose the oldest of each stream first", () => {
+  it("the bounds hold, the newest event stays, and each stream loses its oldest first", () => {
     const index = fc.nat({ max: 3 });
     const steps = fc.array(
       fc.oneof(

@@ -201,10 +201,10 @@ function play(scene: Scene, sequence: readonly ((scene: Scene) => void)[]): numb
 
 const sum = (counts: Record<string, number>): number => Object.values(counts).reduce((total, count) => total + count, 0);
 
-describe("whatever happens to requests", () => {
+describe("the counters of requests", () => {
   const sequence = fc.array(fc.oneof(...steps), { maxLength: 80, size: "max" });
 
-  it("each is counted once: as accepted or refused, and an accepted one as what its client was answered", () => {
+  it("every request is counted once, as rejected or as its client was answered", () => {
     fc.assert(
       fc.property(sequence, (each) => {
         const scene = new Scene();
@@ -225,7 +225,7 @@ describe("whatever happens to requests", () => {
     );
   });
 
-  it("the server has no more than MAX_IN_FLIGHT of clients to answer, and hears each session in order, but for calls of tools with slots of their own, nothing twice", () => {
+  it("the server never exceeds MAX_IN_FLIGHT and hears each session in order, once", () => {
     fc.assert(
       fc.property(sequence, (each) => {
         const scene = new Scene();

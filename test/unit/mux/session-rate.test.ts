@@ -10,7 +10,7 @@ afterEach(() => {
 });
 
 describe("the limit of sessions a minute", () => {
-  it("tells exactly when the next one may come, and lets it in then", () => {
+  it("a rejected session is told when the next may come, and is accepted then", () => {
     const bench = new LanesBench({ sessionsPerMinute: 2 });
     bench.connect({});
     vi.advanceTimersByTime(4500);
@@ -28,7 +28,7 @@ describe("the limit of sessions a minute", () => {
     expect(bench.shared.counters.toJSON()).toMatchObject({ requests: { refused: { RATE_LIMITED: 2 } } });
   });
 
-  it("is one for all lanes, and refuses a client before a server is started for it", () => {
+  it("the limit covers all lanes and is checked before a server is started", () => {
     const bench = new LanesBench({ sessionsPerMinute: 1 });
     bench.connected();
     expect(bench.connect({}).exchange.outcome).toBe("RATE_LIMITED");

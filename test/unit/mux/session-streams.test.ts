@@ -44,7 +44,7 @@ function resume(eventId: string, sink = new RecordedSink()): RecordedSink | stri
 }
 
 describe("a message that belongs to no request", () => {
-  it("goes to the newest GET stream, and to no other", () => {
+  it("a message goes to the newest GET stream and to no other", () => {
     const [older, newer, request] = [get(), get(), new RecordedSink()];
     streams.openForRequest().attach(request);
     streams.emit("a");
@@ -54,7 +54,7 @@ describe("a message that belongs to no request", () => {
     expect([older.sink.texts, newer.sink.texts, request.texts]).toEqual([["b"], ["a"], []]);
   });
 
-  it("goes to the stream that a client has come back to, though a later one is open", () => {
+  it("a message goes to the stream that was resumed last", () => {
     const [first, second] = [get(), get()];
     second.stream.detach(second.sink);
     streams.emit("kept by the first");
@@ -65,7 +65,7 @@ describe("a message that belongs to no request", () => {
     expect([third.sink.texts, (resumed as RecordedSink).texts]).toEqual([[], ["a"]]);
   });
 
-  it("waits where no GET stream is open, and is delivered once, in order, to the next one", () => {
+  it("a message waits for the next GET stream and is delivered once, in order", () => {
     streams.openForRequest().attach(new RecordedSink());
     for (const text of ["a", "b", "b"]) streams.emit(text);
     const [first, second] = [get(), get()];
@@ -74,26 +74,26 @@ describe("a message that belongs to no request", () => {
     expect(first.sink.ids).toEqual(["s2-1", "s2-2", "s2-3"]);
   });
 
-  it("waits again where the connection has gone meanwhile, and comes behind what that one missed", () => {
+  it("a message after a broken connection comes behind what the connection missed", () => {
     const slow = get(new RecordedSink(1));
     for (const text of ["a", "b", "c"]) streams.emit(text);
     expect(slow.sink.texts).toEqual(["a"]);
     expect((resume("s1-1") as RecordedSink).texts).toEqual(["b", "c"]);
   });
 
-  it("waits no longer than an event is kept", () => {
+  it("a waiting message expires like a kept event", () => {
     streams.emit("a");
     vi.advanceTimersByTime(MAX_AGE_MS);
     expect([get().sink.texts, log.size]).toEqual([[], 0]);
   });
 
-  it("stays with a stream whose reader is too slow for all that has waited", () => {
+  it("a waiting message stays with the stream whose reader was too slow", () => {
     for (const text of ["a", "b", "c"]) streams.emit(text);
     const { sink } = get(new RecordedSink(1));
     expect([sink.texts, (resume("s1-1") as RecordedSink).texts]).toEqual([["a"], ["b", "c"]]);
   });
 
-  it("waits once where it says the same however often it is said, and is sent each time where somebody reads", () => {
+  it("identical waiting messages are sent once, and each time to an open stream", () => {
     for (const text of ["changed", "other", "changed", "changed"]) streams.emitOnce(text);
     const { sink } = get();
     expect(sink.texts).toEqual(["changed", "other"]);
@@ -104,7 +104,7 @@ describe("a message that belongs to no request", () => {
 });
 
 describe("a stream whose connection ends or is replaced", () => {
-  it("the end of a connection that another one has replaced changes nothing", () => {
+  it("the end of a replaced connection changes nothing", () => {
     const { stream, sink: former } = get();
     streams.emit("a");
     const current = resume("s1-1") as RecordedSink;
@@ -114,7 +114,7 @@ describe("a stream whose connection ends or is replaced", () => {
     expect([current.texts, current.isEnded]).toEqual([["b"], false]);
   });
 
-  it("a message that comes after a reader was too slow goes to the next GET stream", () => {
+  it("a message after a reader was too slow goes to the next GET stream", () => {
     const slow = get(new RecordedSink(1));
     for (const text of ["a", "b", "c"]) streams.emit(text);
     const next = get();
@@ -122,7 +122,7 @@ describe("a stream whose connection ends or is replaced", () => {
     expect((resume("s1-1") as RecordedSink).texts).toEqual(["b"]);
   });
 
-  it("a connected stream goes on after all of its messages were forgotten", () => {
+  it("a connected stream outlives the expiry of its messages", () => {
     const { sink } = get();
     streams.emit("a");
     vi.advanceTimersByTime(2 * MAX_AGE_MS);
@@ -130,7 +130,7 @@ describe("a stream whose connection ends or is replaced", () => {
     expect(sink.ids).toEqual(["s1-1", "s1-2"]);
   });
 
-  it("the stream of a request that still runs is found after its messages were forgotten", () => {
+  it("the stream of a request in flight is found after its messages expire", () => {
     const stream = streams.openForRequest();
     stream.emit("a");
     vi.advanceTimersByTime(2 * MAX_AGE_MS);
@@ -139,8 +139,8 @@ describe("a stream whose connection ends or is replaced", () => {
   });
 });
 
-describe("an event id of a client that comes back", () => {
-  it("finds the stream of a request, finished or not", () => {
+describe("the event id of a client that resumes", () => {
+  it("an event id finds the stream of a request, finished or not", () => {
     const stream = streams.openForRequest();
     stream.emit("a");
     expect([find("r1-0"), find("r1-1")]).toEqual([stream, stream]);
@@ -148,32 +148,32 @@ describe("an event id of a client that comes back", () => {
     expect([find("r1-1"), find("r1-2")]).toEqual([stream, "delivered"]);
   });
 
-  it("tells, of a request of which nothing is kept any more, a client that has had all from one that comes too late", () => {
+  it("an event id of an expired stream tells a full delivery from a partial one", () => {
     streams.openForRequest().finish("answer");
     streams.openForRequest().end();
     vi.advanceTimersByTime(MAX_AGE_MS);
     expect([find("r1-0"), find("r1-1"), find("r2-0")]).toEqual(["unknown", "delivered", "delivered"]);
   });
 
-  it("is unknown where more than a thousand requests have ended since", () => {
+  it("an event id is unknown after a thousand later requests", () => {
     for (let count = 0; count < 1001; count++) streams.openForRequest().end();
     expect([find("r1-0"), find("r2-0"), find("r1001-0")]).toEqual(["unknown", "delivered", "delivered"]);
   });
 
   it.each(["r0-0", "r2-0", "s2-0", "r999999999999999-1", "s1-0", "r1-2"])(
-    "is unknown as %s, where there is but one stream, of a request",
+    "the event id %s is unknown to a session with one request stream",
     (id) => {
       streams.openForRequest().emit("a");
       expect(find(id)).toBe("unknown");
     },
   );
 
-  it("is unknown for a GET stream that is named as one of a request", () => {
+  it("an event id that confuses a GET stream with a request stream is unknown", () => {
     get();
     expect(find("r1-0")).toBe("unknown");
   });
 
-  it("a GET stream of which nothing is kept resumes, with new event ids", () => {
+  it("a GET stream without kept events resumes with new event ids", () => {
     const { stream, sink } = get();
     streams.emit("a");
     stream.detach(sink);
@@ -192,7 +192,7 @@ describe("an event id of a client that comes back", () => {
     ]);
   });
 
-  it("never makes a session send what is another one's", () => {
+  it("an event id never finds a stream of another session", () => {
     const other = new SessionStreams(log);
     other.openForRequest().finish("secret");
     const own = streams.openForRequest();
@@ -203,14 +203,14 @@ describe("an event id of a client that comes back", () => {
 });
 
 describe("GET streams", () => {
-  it("end the oldest one that is connected beyond their limit", () => {
+  it("one GET stream too many ends the oldest", () => {
     const opened = Array.from({ length: MAX_STANDALONE_STREAMS }, () => get());
     expect(opened.filter(({ sink }) => sink.isEnded)).toEqual([]);
     get();
     expect(opened.map(({ sink }) => sink.isEnded)).toEqual(opened.map((_, index) => index === 0));
   });
 
-  it("end the oldest one also for a client that comes back to one, but not for a stream that is connected already", () => {
+  it("a resumed GET stream counts, unless it is connected already", () => {
     for (let count = 0; count < 3; count++) {
       const { stream, sink } = get();
       streams.emit("a");
@@ -227,7 +227,7 @@ describe("GET streams", () => {
     expect((overtaking as RecordedSink).isEnded).toBe(false);
   });
 
-  it("end no other for a client that only fetches the rest of one that was ended", () => {
+  it("a client that fetches the rest of an ended stream ends no other stream", () => {
     const first = get(new RecordedSink(1));
     streams.emit("a");
     streams.emit("b");
@@ -238,7 +238,7 @@ describe("GET streams", () => {
     expect(opened.filter(({ sink }) => sink.isEnded)).toEqual([]);
   });
 
-  it("can be ended all at once, and only they, while requests go on", () => {
+  it("all GET streams can end at once while request streams go on", () => {
     const [first, second, request] = [get(), get(), new RecordedSink()];
     streams.openForRequest().attach(request);
     expect([streams.hasStandalone, streams.isAttached]).toEqual([true, true]);
@@ -251,7 +251,7 @@ describe("GET streams", () => {
 });
 
 describe("the streams of a client that cannot come back", () => {
-  it("send what comes, and keep nothing of it", () => {
+  it("streams without a log send every message and keep none", () => {
     streams = new SessionStreams(undefined);
     streams.emit("before anybody reads");
     const { sink, stream } = get();
@@ -267,7 +267,7 @@ describe("the streams of a client that cannot come back", () => {
 });
 
 describe("a session that is over", () => {
-  it("ends every connection and leaves nothing in the log, nor lets anything in", () => {
+  it("a closed session ends every connection and keeps no event", () => {
     streams.emit("waiting");
     const { sink, stream } = get();
     const request = streams.openForRequest();

@@ -17,7 +17,7 @@ function ready(): LaneBench {
 }
 
 describe("a request of a shared server", () => {
-  it("is answered where it is a ping, and refused at once otherwise, to no client's notice", () => {
+  it("a ping is answered and any other request refused without a client noticing", () => {
     const bench = ready();
     const session = bench.join();
     const [stream, call] = [listen(session), bench.request(session, { method: "tools/call" })];
@@ -32,7 +32,7 @@ describe("a request of a shared server", () => {
   });
 
   it.each(["sampling/createMessage", "elicitation/create", "roots/list", 'x/"odd"\n'])(
-    "the method %j of the server is refused as one that no client of a shared server offers",
+    "the method %j is refused as one that no shared client offers",
     (method) => {
       const bench = ready();
       bench.say({ id: 5, method, params: {} });
@@ -47,7 +47,7 @@ describe("a request of a shared server", () => {
     expect(bench.upstream.takeRead()[0]?.length).toBeLessThan(300);
   });
 
-  it("is dropped where the server reads no answers, before they fill the memory", () => {
+  it("requests of a server that does not read are dropped and fill no memory", () => {
     const bench = ready();
     bench.upstream.isReading = false;
     for (let id = 0; id < 1000; id++) bench.say({ id, method: "roots/list" });
@@ -58,31 +58,31 @@ describe("a request of a shared server", () => {
 
 describe("a client of a shared server", () => {
   it.each(["notifications/initialized", "notifications/roots/list_changed", "notifications/progress"])(
-    "tells the server nothing by %s, which would be of one client to all",
+    "the notification %s of one client is not carried",
     (method) => {
       const bench = ready();
       expect([bench.notify(bench.join(), { method, params: { progressToken: 1 } }), bench.heard()]).toEqual([undefined, []]);
     },
   );
 
-  it("tells the server all else", () => {
+  it("any other notification of a client is carried", () => {
     const bench = ready();
     bench.notify(bench.join(), { method: "notifications/custom", params: { x: 1 } });
     expect(bench.heard()).toEqual([{ method: "notifications/custom", params: { x: 1 } }]);
   });
 
-  it("is not shown everybody's tasks", () => {
+  it("tasks/list is refused, since it would show the tasks of all clients", () => {
     const bench = ready();
     const call = bench.request(bench.join(), { id: "t", method: "tasks/list" });
     expect([call.outcome, call.response?.startsWith('{"jsonrpc":"2.0","id":"t",'), bench.heard()]).toEqual([-32_601, true, []]);
   });
 
-  it("has answers taken that answer nothing, since nobody was asked", () => {
+  it("an answer of a client that was not asked is dropped", () => {
     const bench = ready();
     expect([bench.answer({ id: 1, result: {} }), bench.heard()]).toEqual([undefined, []]);
   });
 
-  it("has requests with the same id and token as another one's, and each gets its own answer and progress", () => {
+  it("clients with equal ids and tokens get their own answers and progress", () => {
     const bench = ready();
     const [a, b] = [bench.join(), bench.join()];
     const text = '{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"_meta":{"progressToken":0}}}';
@@ -107,7 +107,7 @@ describe("a client of a shared server", () => {
 });
 
 describe("list_changed of a shared server", () => {
-  it.each(["tools", "prompts", "resources"])("of %s reaches every session, on one stream of each", (kind) => {
+  it.each(["tools", "prompts", "resources"])("list_changed of %s reaches every session on one stream", (kind) => {
     const bench = ready();
     const [a, b] = [bench.join(), bench.join()];
     const [older, newer] = [listen(a), listen(a)];
@@ -119,7 +119,7 @@ describe("list_changed of a shared server", () => {
     expect(newer.texts).toHaveLength(1);
   });
 
-  it("is said once to a session that reads it later", () => {
+  it("repeated list_changed waits once for a session", () => {
     const bench = ready();
     const session = bench.join();
     for (const kind of ["tools", "tools", "prompts", "tools"]) bench.say({ method: `notifications/${kind}/list_changed` });
@@ -130,9 +130,9 @@ describe("list_changed of a shared server", () => {
   });
 });
 
-describe("a notification of a shared server that could be anybody's", () => {
+describe("a notification of a shared server without an owner", () => {
   it.each(["notifications/cancelled", "notifications/tasks/status", "notifications/elicitation/complete", "notifications/custom"])(
-    "is dropped and counted where it is %s",
+    "the notification %s is dropped and counted",
     (method) => {
       const bench = ready();
       const session = bench.join();
@@ -142,7 +142,7 @@ describe("a notification of a shared server that could be anybody's", () => {
     },
   );
 
-  it("is dropped and counted where it is progress that nobody waits for", () => {
+  it("progress without a waiting call is dropped and counted", () => {
     const bench = ready();
     const session = bench.join();
     const [stream, call] = [listen(session), bench.request(session, { method: "tools/call" })];

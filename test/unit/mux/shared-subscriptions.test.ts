@@ -58,7 +58,7 @@ function asked(bench: LaneBench): string[] {
 }
 
 describe("an update of a resource of a shared server", () => {
-  it("reaches the sessions that are subscribed, on a GET stream, and nobody else", () => {
+  it("an update reaches the GET streams of subscribed sessions only", () => {
     const bench = ready();
     const [a, b, c] = [bench.join(), bench.join(), bench.join()];
     for (const session of [a, b]) subscribe(bench, session);
@@ -69,7 +69,7 @@ describe("an update of a resource of a shared server", () => {
     expect(call.emitted).toEqual([]);
   });
 
-  it.each([URI.slice(0, -1), null, 7, "file:///other"])("is dropped and counted where it is of %j, which nobody asked for", (uri) => {
+  it.each([URI.slice(0, -1), null, 7, "file:///other"])("an update of %j is dropped if no session has subscribed to it", (uri) => {
     const bench = ready();
     const session = bench.join();
     subscribed(bench, session);
@@ -77,7 +77,7 @@ describe("an update of a resource of a shared server", () => {
     expect([listen(session).texts, bench.dropped.notifications]).toEqual([[], 1]);
   });
 
-  it("waits once for a session that reads later", () => {
+  it("repeated updates wait once for a session", () => {
     const bench = ready();
     const session = bench.join();
     subscribed(bench, session);
@@ -87,7 +87,7 @@ describe("an update of a resource of a shared server", () => {
 });
 
 describe("a subscription at a shared server", () => {
-  it("is made with the first session and ended with the last; the others are answered at once", () => {
+  it("the server is subscribed with the first session and unsubscribed with the last", () => {
     const bench = ready();
     const [a, b] = [bench.join(), bench.join()];
     subscribed(bench, a);
@@ -102,7 +102,18 @@ describe("a subscription at a shared server", () => {
     expect(bench.dropped.notifications).toBe(1);
   });
 
-  it("is none of a session to which the server said no", () => {
+  it("a session asks the server itself until the server has confirmed the subscription", () => {
+    const bench = ready();
+    const [a, b, c] = [bench.join(), bench.join(), bench.join()];
+    const calls = [subscribe(bench, a), subscribe(bench, b)];
+    for (const { id } of bench.heard()) bench.say({ id, result: {} });
+    expect(calls.map(({ outcome }) => outcome)).toEqual([{}, {}]);
+    bench.lose();
+    bench.start();
+    expect([subscribe(bench, c).outcome, asked(bench)]).toEqual([undefined, Array(2).fill(`resources/subscribe ${URI}`)]);
+  });
+
+  it("a session that the server refused is not subscribed", () => {
     const bench = ready();
     const [a, b] = [bench.join(), bench.join()];
     const refused = subscribe(bench, a);
@@ -114,7 +125,7 @@ describe("a subscription at a shared server", () => {
     expect(asked(bench)).toEqual([`resources/subscribe ${URI}`]);
   });
 
-  it("is ended with its session, where nobody else has it", () => {
+  it("a session's own subscriptions end with the session", () => {
     const bench = ready();
     const [a, b] = [bench.join(), bench.join()];
     for (const uri of ["x:1", "x:2"]) subscribed(bench, a, uri);
@@ -126,7 +137,7 @@ describe("a subscription at a shared server", () => {
     expect([listen(b).texts.length, bench.dropped.notifications]).toEqual([1, 1]);
   });
 
-  it("is no longer a session's that ended before the server had said yes", () => {
+  it("a session that ended before the confirmation is not subscribed", () => {
     const bench = ready();
     const session = bench.join();
     subscribe(bench, session);
@@ -135,7 +146,7 @@ describe("a subscription at a shared server", () => {
     expect(bench.dropped.notifications).toBe(1);
   });
 
-  it("is limited in number for each session", () => {
+  it("a session has at most 1024 subscriptions", () => {
     const bench = ready({ maxInFlight: 10_000, maxQueuedBytes: 1_000_000 });
     const [greedy, other] = [bench.join(), bench.join()];
     for (let number = 0; number < 1024; number++) subscribed(bench, greedy, `x:${number}`);
@@ -146,14 +157,14 @@ describe("a subscription at a shared server", () => {
     expect(asked(bench)).toEqual(["resources/unsubscribe x:7", "resources/subscribe x:one more"]);
   });
 
-  it("is left to the server to refuse where it names no resource", () => {
+  it("the server answers a subscription without a resource itself", () => {
     const bench = ready();
     const call = subscribe(bench, bench.join(), 7);
     bench.reply("resources/subscribe", { error: { code: -32_602, message: "no uri" } });
     expect(call.outcome).toBe(-32_602);
   });
 
-  it("is made anew at each new server, however many there are, at no client's cost", () => {
+  it("all subscriptions are restored at each new server, ahead of queued requests", () => {
     const bench = ready({ maxHeldRequests: 3 });
     const session = bench.join();
     const uris = ["x:1", "x:2", "x:3", "x:4", "x:5"];
@@ -169,7 +180,7 @@ describe("a subscription at a shared server", () => {
     expect([held.map(({ outcome }) => outcome), bench.log.messages]).toEqual([[undefined, undefined, undefined], []]);
   });
 
-  it("is confirmed by the new server, as it was by the old one", () => {
+  it("a restored subscription is confirmed by the new server", () => {
     const bench = ready();
     const [a, b] = [bench.join(), bench.join()];
     subscribed(bench, a);
@@ -179,7 +190,7 @@ describe("a subscription at a shared server", () => {
     expect([subscribe(bench, b).outcome, asked(bench)]).toEqual([{}, []]);
   });
 
-  it("is made anew a few at a time, and once, where that server is lost again", () => {
+  it("subscriptions are restored 16 at a time, and once if that server exits", () => {
     const bench = ready();
     const session = bench.join();
     for (const uri of MANY) subscribed(bench, session, uri);
@@ -191,7 +202,7 @@ describe("a subscription at a shared server", () => {
     expect(askedUntilAnswered(bench)).toEqual(MANY.map((uri) => `resources/subscribe ${uri}`));
   });
 
-  it("is neither made nor ended where that is not what is wanted any more when its turn comes", () => {
+  it("a restored subscription that is no longer wanted is neither made nor ended", () => {
     const bench = ready();
     const [a, b] = [bench.join(), bench.join()];
     for (const uri of MANY) subscribed(bench, a, uri);
@@ -208,7 +219,7 @@ describe("a subscription at a shared server", () => {
     );
   });
 
-  it("that ended while the server was away is not made anew, nor ended there, and takes nobody's place in the queue", () => {
+  it("a subscription that ended during a restart is not restored", () => {
     const bench = ready({ maxHeldRequests: 1 });
     const [a, b] = [bench.join(), bench.join()];
     subscribed(bench, a, "x:1");
@@ -221,7 +232,7 @@ describe("a subscription at a shared server", () => {
     expect(asked(bench)).toEqual(["resources/subscribe x:2", "resources/read y:1"]);
   });
 
-  it("is not the session's whose request the server was lost with", () => {
+  it("a subscription in flight at the exit fails and is not restored", () => {
     const bench = ready();
     const session = bench.join();
     const call = subscribe(bench, session);

@@ -62,7 +62,7 @@ describe("an update of a resource of a shared server", () => {
 });
 
 describe("the subscriptions of a shared server", () => {
-  it("the server is subscribed for as long as a session is, and updates reach exactly those sessions", () => {
+  it("the server is subscribed as long as a session is, and updates reach those sessions", () => {
     const uris = ["x:1", "x:2", "x:3"];
     const step = fc.record({
       kind: fc.constantFrom("subscribe", "subscribe", "unsubscribe", "end", "restart"),

@@ -24,7 +24,7 @@ function progress(bench: LaneBench, progressToken: unknown): void {
 }
 
 describe("the progress of a task", () => {
-  it("reaches the session that began it, under its own token, on a GET stream, and no other session", () => {
+  it("progress of a task reaches its own session's GET stream under its own token", () => {
     const bench = LaneBench.shared();
     bench.start();
     const [first, second] = [withTask(bench), withTask(bench)];
@@ -36,7 +36,7 @@ describe("the progress of a task", () => {
     ]);
   });
 
-  it("reaches nobody once its session or its server is over", () => {
+  it("progress of a task is dropped after its session or server ends", () => {
     const bench = LaneBench.shared();
     bench.start();
     const [ended, lost] = [withTask(bench), withTask(bench)];
@@ -68,7 +68,7 @@ describe("the progress of a task", () => {
     expect([listen(session).texts.length, bench.dropped.notifications]).toEqual([count, 3 - count]);
   });
 
-  it("progress of a task is dropped once 1024 newer tasks were begun", () => {
+  it("progress of a task is dropped after 1024 newer tasks", () => {
     const bench = LaneBench.shared();
     bench.start();
     const tasks = Array.from({ length: 1025 }, () => withTask(bench));

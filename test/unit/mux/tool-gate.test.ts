@@ -40,8 +40,8 @@ function heardMethods(bench: LaneBench): unknown[] {
   return bench.heard().map(({ method }) => method);
 }
 
-describe("where the tools of a server have to be known", () => {
-  it("no request of a client reaches it before they are", () => {
+describe("a server whose tools must be known", () => {
+  it("a client's request waits until the tools are listed", () => {
     const { bench, watcher } = watched();
     const session = bench.join();
     bench.start(CAPABLE);
@@ -52,7 +52,7 @@ describe("where the tools of a server have to be known", () => {
     expect([watcher.told, heardMethods(bench)]).toEqual([[[1, ["a"]]], ["tools/call"]]);
   });
 
-  it("what waits is refused as not sent where the server takes too long", () => {
+  it("a queued request is rejected as not sent if the listing takes too long", () => {
     const { bench } = watched();
     bench.start(CAPABLE);
     const exchange = bench.request(bench.join(), CALL);
@@ -61,7 +61,7 @@ describe("where the tools of a server have to be known", () => {
     expect(exchange.error?.message).toContain("has not listed its tools yet");
   });
 
-  it("a server that does not list them is started again, and what waits goes to the next one", () => {
+  it("a server that does not list its tools is restarted, and queued requests go on", () => {
     const { bench, watcher } = watched();
     bench.start(CAPABLE);
     const exchange = bench.request(bench.join(), CALL);
@@ -73,14 +73,14 @@ describe("where the tools of a server have to be known", () => {
     expect([watcher.told.at(-1), heardMethods(bench), exchange.outcome]).toEqual([[2, ["a"]], ["tools/call"], undefined]);
   });
 
-  it("a server that has never said that it has tools is not asked for them", () => {
+  it("a server without the tools capability is not asked for tools", () => {
     const { bench, watcher } = watched();
     bench.start({});
     bench.request(bench.join(), { method: "prompts/list" });
     expect([watcher.told, bench.upstream.restartReasons, heardMethods(bench)]).toEqual([[[1, []]], [], ["prompts/list"]]);
   });
 
-  it("a call that waited for the next server is answered in its place where its tools do not allow it", () => {
+  it("a queued call is rejected if the next server's tools do not permit it", () => {
     const { bench } = watched();
     bench.start(CAPABLE);
     bench.reply("tools/list", { result: { tools: [] } });
@@ -96,7 +96,7 @@ describe("where the tools of a server have to be known", () => {
     expect([requests.accepted, answers.results, bench.lane.load.requestsInFlight]).toEqual([3, 1, 1]);
   });
 
-  it("they are asked for again when they change, and calls go on meanwhile", () => {
+  it("changed tools are listed again while calls go on", () => {
     const { bench, watcher } = watched();
     bench.start(CAPABLE);
     bench.reply("tools/list", { result: { tools: [] } });
@@ -111,7 +111,7 @@ describe("where the tools of a server have to be known", () => {
     ]);
   });
 
-  it("a call that waits for a slot when they change is looked at by the new ones, before any goes in the place of another", () => {
+  it("a queued call is judged by the changed tools before it is sent", () => {
     const { bench, watcher } = watched({ maxInFlight: 1 });
     bench.start(CAPABLE);
     bench.reply("tools/list", { result: { tools: [] } });
@@ -127,7 +127,7 @@ describe("where the tools of a server have to be known", () => {
     expect([running.outcome, heardMethods(bench), bench.lane.load.requestsInFlight]).toEqual([{}, ["tools/call"], 1]);
   });
 
-  it("what was known stays where a listing fails later, but not for long: then the server is started again", () => {
+  it("known tools survive two failed listings, and the third restarts the server", () => {
     const { bench, watcher } = watched();
     bench.start(CAPABLE);
     bench.reply("tools/list", { result: { tools: [{ name: "a" }] } });
@@ -141,7 +141,7 @@ describe("where the tools of a server have to be known", () => {
     expect(bench.upstream.restartReasons).toEqual(["tools/list was not answered with a list of tools of at most 8388608 bytes a page"]);
   });
 
-  it("a listing that succeeds between two failures makes good for the first", () => {
+  it("a successful listing resets the count of failures", () => {
     const { bench } = watched();
     bench.start(CAPABLE);
     bench.reply("tools/list", { result: { tools: [] } });
@@ -153,7 +153,7 @@ describe("where the tools of a server have to be known", () => {
     expect(bench.upstream.restartReasons).toEqual([]);
   });
 
-  it("notifications of clients, and the sidecar's own requests, do not wait for that", () => {
+  it("notifications and the sidecar's own requests do not wait for the tools", () => {
     const { bench } = watched();
     const session = bench.join();
     bench.start(CAPABLE);

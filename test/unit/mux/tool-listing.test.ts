@@ -39,8 +39,8 @@ class Bench {
   }
 }
 
-describe("the tools of a server", () => {
-  it("are asked for page by page, and told when the last page is there, in its order", () => {
+describe("the listing of a server's tools", () => {
+  it("all pages are listed, in order, before the tools are known", () => {
     const bench = new Bench();
     bench.answer({ tools: [{ name: "b" }], nextCursor: "2" });
     expect(bench.listed).toEqual([]);
@@ -48,26 +48,26 @@ describe("the tools of a server", () => {
     expect([bench.asked, bench.listed]).toEqual([[{}, { cursor: "2" }], [["b", "a", 7]]]);
   });
 
-  it.each([undefined, null, {}, { tools: null }])("are told to be unknown where the answer is %j", (result) => {
+  it.each([undefined, null, {}, { tools: null }])("the tools are unknown after the answer %j", (result) => {
     const bench = new Bench();
     bench.answer(result);
     expect([bench.asked.length, bench.listed]).toEqual([1, [undefined]]);
   });
 
-  it("are unknown where the server did not tell all of them", () => {
+  it("the tools are unknown if a later page fails", () => {
     const bench = new Bench();
     bench.answer({ tools: [{ name: "a" }], nextCursor: "2" });
     bench.answer(undefined);
     expect(bench.listed).toEqual([undefined]);
   });
 
-  it("are complete where the cursor of the next page is empty: asked with it, a server would begin anew", () => {
+  it("an empty cursor ends the listing", () => {
     const bench = new Bench();
     bench.answer({ tools: [{ name: "a" }], nextCursor: "" });
     expect([bench.asked, bench.listed]).toEqual([[{}], [["a"]]]);
   });
 
-  it("are asked for again when they have changed, one listing at a time", () => {
+  it("changed tools are listed again, one listing at a time", () => {
     const bench = new Bench();
     bench.answer({ tools: [{ name: "a" }] });
     for (let times = 0; times < 10; times++) bench.listing.onChanged();
@@ -78,7 +78,7 @@ describe("the tools of a server", () => {
     expect([bench.listed, bench.asked.length]).toEqual([[["a"], ["b"]], 3]);
   });
 
-  it("are taken as they come where they change each time that they are listed, and asked for again", () => {
+  it("tools that change during each listing are taken as outdated and listed again", () => {
     const bench = new Bench();
     const change = (): void => bench.listing.onChanged();
     for (let times = 0; times < 3; times++) {
@@ -93,7 +93,7 @@ describe("the tools of a server", () => {
     expect([bench.listed.at(-1), bench.outdated.at(-1), bench.asked.length]).toEqual([["c"], false, 6]);
   });
 
-  it("are asked for once a second in the end, however often they change, and of the next server at once", () => {
+  it("tools that change constantly are listed once a second", () => {
     const bench = new Bench();
     const answerAll = (): void => {
       for (let times = 0; times < 1000; times++) {
@@ -115,7 +115,7 @@ describe("the tools of a server", () => {
     expect(bench.asked).toHaveLength(66);
   });
 
-  it("are not asked of a server that is gone, and its failure is not told", () => {
+  it("the listing stops with its server", () => {
     const bench = new Bench();
     bench.listing.onChanged();
     bench.listing.close();
@@ -127,7 +127,7 @@ describe("the tools of a server", () => {
     expect([bench.asked.length, bench.listed]).toEqual([2, [["a"]]]);
   });
 
-  it("are looked at up to a limit of pages and of tools, which is logged", () => {
+  it("a listing is limited in pages and tools, and the limit is logged", () => {
     const pages = new Bench();
     for (let page = 0; page < 200; page++) pages.answer({ tools: [{ name: page }], nextCursor: "again" });
     expect([pages.asked.length, pages.listed[0]?.length, pages.log.messages.length]).toEqual([100, 100, 1]);
@@ -137,7 +137,7 @@ describe("the tools of a server", () => {
   });
 });
 
-it("a listing whose pages take too much memory together is given up", () => {
+it("a listing is given up if its pages take too much memory together", () => {
   const bench = new Bench();
   const inputSchema = { enum: Array.from({ length: 100_000 }, () => ({})) };
   for (let page = 1; page <= 10; page++) bench.answer({ tools: [{ name: `t${page}`, inputSchema }], nextCursor: String(page) });

@@ -41,7 +41,7 @@ function heardNames(bench: LaneBench): string[] {
 const outcomes = (exchanges: readonly RecordedExchange[]): unknown[] => exchanges.map(({ outcome }) => outcome);
 
 describe("requests beyond MAX_IN_FLIGHT", () => {
-  it("wait, and each goes out in the turn in which one before it is answered", () => {
+  it("a queued request is sent in the turn in which a slot is freed", () => {
     const bench = startShared({ maxInFlight: 2 });
     const exchanges = request(bench, bench.join(), "1", "2", "3", "4");
     const { names, ids } = hear(bench);
@@ -65,7 +65,7 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
     ["left by its client", (_bench, { exchange }) => exchange.onDisconnect?.(), ["notifications/cancelled"]],
     ["ended with its session", (bench, { session }) => bench.lane.endSession(session), ["notifications/cancelled"]],
     ["out of time", () => vi.advanceTimersByTime(499), ["notifications/cancelled"]],
-  ])("go out when the one in flight is %s", (_how, end, before) => {
+  ])("a queued request is sent if the request in flight is %s", (_how, end, before) => {
     const bench = startShared({ maxInFlight: 1, holdTimeoutMs: 5000 });
     const session = bench.join();
     const [exchange] = request(bench, session, "running");
@@ -78,7 +78,7 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
     expect(waiting?.isFinished).toBe(false);
   });
 
-  it("wait HOLD_TIMEOUT_MS at most, and are then refused as not sent", () => {
+  it("a queued request is rejected as not sent after HOLD_TIMEOUT_MS", () => {
     const bench = startShared({ maxInFlight: 1, holdTimeoutMs: 500 });
     const [running, waiting] = request(bench, bench.join(), "1", "2");
     vi.advanceTimersByTime(499);
@@ -89,7 +89,7 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
     expect([running?.isFinished, heardNames(bench)]).toEqual([false, ["1"]]);
   });
 
-  it("wait no longer than half of their time, so that the server has the other half", () => {
+  it("a queued request waits for half of its timeout at most", () => {
     const bench = startShared({ maxInFlight: 1, holdTimeoutMs: 5000 });
     const [, waiting] = request(bench, bench.join(), "1", "2");
     vi.advanceTimersByTime(499);
@@ -98,7 +98,7 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
     expect(waiting?.error?.code).toBe("OVERLOADED");
   });
 
-  it("are refused at once where MAX_HELD_REQUESTS wait already", () => {
+  it("a request is rejected at once if MAX_HELD_REQUESTS are queued", () => {
     const bench = startShared({ maxInFlight: 2, maxHeldRequests: 2 });
     const exchanges = request(bench, bench.join(), "1", "2", "3", "4", "5");
     expect(outcomes(exchanges)).toEqual([undefined, undefined, undefined, undefined, "OVERLOADED"]);
@@ -106,7 +106,7 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
     expect(bench.counters.toJSON()).toMatchObject({ requests: { accepted: 4, held: 2, refused: { OVERLOADED: 1 } } });
   });
 
-  it("are refused to make room where their session has more that waits than another", () => {
+  it("a queued request of the longest queue is rejected to make room for another session", () => {
     const bench = startShared({ maxInFlight: 1, maxHeldRequests: 3 });
     const flood = request(bench, bench.join(), "1", "2", "3", "4");
     const [other] = request(bench, bench.join(), "other");
@@ -115,7 +115,7 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
     expect(bench.counters.toJSON()).toMatchObject({ requests: { accepted: 5, refused: {} }, answers: { failures: { OVERLOADED: 1 } } });
   });
 
-  it("a notification is not refused to make room: the newest request of its session is", () => {
+  it("a notification is not rejected to make room, but the newest request is", () => {
     const bench = startShared({ maxInFlight: 1, maxHeldRequests: 3 });
     const flood = bench.join();
     const [running, first, second] = request(bench, flood, "running", "first", "second");
@@ -128,7 +128,7 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
     expect([...names, ...heardNames(bench)]).toEqual(["running", "notifications/cancelled", "first", "note", "other"]);
   });
 
-  it("are never sent once their client has cancelled them, or has gone, or has ended its session", () => {
+  it("a queued request is never sent after a cancellation, a disconnect or its session's end", () => {
     const bench = startShared({ maxInFlight: 1 });
     const session = bench.join();
     const exchanges = request(bench, session, "running", "cancelled", "left", "ended");
@@ -141,7 +141,7 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
     expect([exchanges[0], exchanges[3]].map((each) => each?.error?.details.sent)).toEqual([true, false]);
   });
 
-  it("are never sent when the sidecar ends", () => {
+  it("a queued request fails when the sidecar ends", () => {
     const bench = startShared({ maxInFlight: 1 });
     const exchanges = request(bench, bench.join(), "running", "waiting");
     exchanges.push(...request(bench, bench.join(), "waiting too"));
@@ -150,7 +150,7 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
     expect([outcomes(exchanges), heardNames(bench)]).toEqual([Array(3).fill("SHUTTING_DOWN"), ["notifications/cancelled"]]);
   });
 
-  it("do not hold up what the sidecar itself asks, nor what answers or cancels", () => {
+  it("queued requests do not delay pings, cancellations and the sidecar's own requests", () => {
     const bench = startShared({ maxInFlight: 1 });
     const subscriber = bench.join();
     bench.request(subscriber, { method: "resources/subscribe", params: { uri: "x:1" } });
@@ -168,7 +168,7 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
     ]);
   });
 
-  it("are found out of time without end, however many there are", () => {
+  it("20,000 expired requests time out without a stack overflow", () => {
     const bench = startShared({ maxInFlight: 1, maxHeldRequests: 100_000, maxSessionRequests: 100_000, holdTimeoutMs: 1001 });
     const [running] = request(bench, bench.join(), "running");
     const session = bench.join();
@@ -182,7 +182,7 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
 });
 
 describe("a flood of one session", () => {
-  it("delays a request of another one by a single turn", () => {
+  it("a flood delays a request of another session by one turn", () => {
     const bench = startShared({ maxInFlight: 4 });
     const names = Array.from({ length: 500 }, (_, number) => `flood ${number}`);
     request(bench, bench.join(), ...names);
@@ -192,7 +192,7 @@ describe("a flood of one session", () => {
     expect(heardNames(bench)).toEqual(["flood 4", "other", "flood 5", "flood 6"]);
   });
 
-  it("leaves room for others, whatever the limit", () => {
+  it("a flood leaves room in the queue for other sessions", () => {
     const bench = startShared({ maxInFlight: 4, maxHeldRequests: 256 });
     const flood = request(bench, bench.join(), ...Array.from({ length: 500 }, (_, number) => `flood ${number}`));
     expect(outcomes(flood).filter((outcome) => outcome === "OVERLOADED")).toHaveLength(500 - 4 - 256);
@@ -205,7 +205,7 @@ describe("a flood of one session", () => {
 });
 
 describe("notifications", () => {
-  it("that have waited for a server in vain are counted, and reach no later one", () => {
+  it("a notification that waited for a server in vain is counted and never sent", () => {
     const bench = startShared({});
     const session = bench.join();
     bench.lose();
@@ -218,7 +218,7 @@ describe("notifications", () => {
     expect([heardNames(bench), bench.dropped.clientNotifications]).toEqual([["in time"], 1]);
   });
 
-  it("take no slot, and stay behind the requests of their session, and overtake those of others", () => {
+  it("a notification takes no slot and stays behind its own session's requests only", () => {
     const bench = startShared({ maxInFlight: 1 });
     const [session, other] = [bench.join(), bench.join()];
     request(bench, session, "1", "2");
@@ -232,7 +232,7 @@ describe("notifications", () => {
     expect(heardNames(bench)).toEqual(["2", "behind 2"]);
   });
 
-  it("go out when the request before them is given up", () => {
+  it("a notification is sent when the request before it is given up", () => {
     const bench = startShared({ maxInFlight: 1, holdTimeoutMs: 500 });
     const session = bench.join();
     const [, cancelled] = request(bench, session, "running", "cancelled");
@@ -246,8 +246,8 @@ describe("notifications", () => {
   });
 });
 
-describe("when the server is ready", () => {
-  it("only as many go out as may be in flight, and notifications and initialize with them", () => {
+describe("a server that becomes ready", () => {
+  it("a ready server gets MAX_IN_FLIGHT requests and the notifications behind them", () => {
     const bench = LaneBench.shared({ ...ROOMY, maxInFlight: 2 });
     const [a, b] = [bench.join(), bench.join()];
     request(bench, a, "a1", "a2", "a3");
@@ -261,7 +261,7 @@ describe("when the server is ready", () => {
     expect(bench.counters.requests.held).toBe(4);
   });
 
-  it("what the server before had not read goes out ahead of what waited, still no more than may be in flight", () => {
+  it("a ready server gets unread requests before queued ones, within MAX_IN_FLIGHT", () => {
     const bench = startShared({ maxInFlight: 3 });
     const session = bench.join();
     bench.upstream.isReading = false;
@@ -276,7 +276,7 @@ describe("when the server is ready", () => {
     expect(bench.counters.requests).toMatchObject({ accepted: 5, held: 2 });
   });
 
-  it("those that the server before had read have freed their slots", () => {
+  it("requests that the former server had read have freed their slots", () => {
     const bench = startShared({ maxInFlight: 2 });
     const exchanges = request(bench, bench.join(), "1", "2", "3");
     heardNames(bench);
@@ -288,7 +288,7 @@ describe("when the server is ready", () => {
 });
 
 describe("requests of one session beyond MAX_SESSION_REQUESTS", () => {
-  it("are refused, in flight and waiting taken together, until one of them has ended; other sessions are served", () => {
+  it("a session is limited in requests in flight and queued, and other sessions are served", () => {
     const bench = startShared({ maxInFlight: 1, maxSessionRequests: 2 });
     const session = bench.join();
     const exchanges = request(bench, session, "1", "2", "3");
@@ -300,7 +300,7 @@ describe("requests of one session beyond MAX_SESSION_REQUESTS", () => {
     expect(bench.counters.toJSON()).toMatchObject({ requests: { accepted: 4, refused: { SESSION_OVERLOADED: 1 } } });
   });
 
-  it("are refused by a private server, too", () => {
+  it("a private server applies MAX_SESSION_REQUESTS too", () => {
     const bench = new PrivateLaneBench({ maxSessionRequests: 1 });
     bench.start();
     expect(outcomes(request(bench, bench.session, "1", "2"))).toEqual([undefined, "SESSION_OVERLOADED"]);

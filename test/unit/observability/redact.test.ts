@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { CREDENTIAL_NAME, type Redact, Secrets } from "../../../src/observability/redact.ts";
 
-describe("CREDENTIAL_NAME", () => {
+describe("the name of a secret", () => {
   it.each([
     "OPENAI_API_KEY",
     "GITHUB_TOKEN",
@@ -14,11 +14,11 @@ describe("CREDENTIAL_NAME", () => {
     "BASIC_AUTH",
     "SSH_PRIVATE",
     "--api-key",
-  ])("takes %s for the name of a secret", (name) => {
+  ])("the name %s is one of a secret", (name) => {
     expect(CREDENTIAL_NAME.test(name)).toBe(true);
   });
 
-  it.each(["PATH", "HOME", "PWD", "LANG", "NODE_ENV", "PORT", ""])("takes %j for no name of a secret", (name) => {
+  it.each(["PATH", "HOME", "PWD", "LANG", "NODE_ENV", "PORT", ""])("the name %j is not one of a secret", (name) => {
     expect(CREDENTIAL_NAME.test(name)).toBe(false);
   });
 });
@@ -27,25 +27,25 @@ function createRedactor(environment: Readonly<Record<string, string | undefined>
   return new Secrets(environment).redact;
 }
 
-describe("Secrets", () => {
-  it("masks a secret wherever it occurs, as often as it occurs", () => {
+describe("secrets", () => {
+  it("a secret is masked wherever and as often as it occurs", () => {
     const redact = createRedactor({ API_KEY: "abc123xyz", HOME: "/home/user" });
     expect(redact("key=abc123xyz, in /home/user: xabc123xyzabc123xyz")).toBe("key=***, in /home/user: x******");
     expect(redact("again abc123xyz")).toBe("again ***");
   });
 
-  it("takes a secret for what it is, not for a pattern", () => {
+  it("a secret is not read as a pattern", () => {
     const redact = createRedactor({ API_KEY: "a.c*(d)[e]|\\$^" });
     expect(redact("a.c*(d)[e]|\\$^ abc")).toBe("*** abc");
     expect(redact("aXc*(d)[e]|\\$^")).toBe("aXc*(d)[e]|\\$^");
   });
 
-  it("masks a secret whole that contains another one", () => {
+  it("a secret that contains another one is masked as a whole", () => {
     const redact = createRedactor({ USER_TOKEN: "tok-1234", ADMIN_TOKEN: "tok-1234-and-more" });
     expect(redact("tok-1234-and-more tok-1234")).toBe("*** ***");
   });
 
-  it("masks each line of a secret that has several, such as a private key, since logs come in lines", () => {
+  it("each line of a secret of several lines is masked", () => {
     const redact = createRedactor({
       TLS_PRIVATE_KEY: "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBg\nkqhkiG9w0BAQEF\n-----END PRIVATE KEY-----\n",
     });
@@ -54,17 +54,17 @@ describe("Secrets", () => {
     expect(createRedactor({ API_KEY: "abc123xyz\n" })("key=abc123xyz")).toBe("key=***");
   });
 
-  it("leaves values alone that are too short to be told from ordinary words, or empty, or absent", () => {
+  it("short, empty and absent values are not masked", () => {
     const redact = createRedactor({ A_TOKEN: "a", B_TOKEN: "", C_TOKEN: undefined, D_KEY: "1234567" });
     expect(redact("a 1234567 undefined")).toBe("a 1234567 undefined");
     expect(createRedactor({ D_KEY: "12345678" })("12345678")).toBe("***");
   });
 
-  it("changes nothing where there are no secrets", () => {
+  it("text stays as it is if there are no secrets", () => {
     expect(createRedactor({})("any text")).toBe("any text");
   });
 
-  it("lets no secret through, whatever the text around it", () => {
+  it("no secret passes, whatever text is around it", () => {
     const secret = fc
       .string({ minLength: 8, maxLength: 16 })
       .filter((text) => !text.includes("*") && !/[\n\r]/.test(text) && text.trim() === text);
@@ -76,13 +76,13 @@ describe("Secrets", () => {
     );
   });
 
-  it("masks what is added later, and what was known before", () => {
+  it("a secret that is added later is masked too", () => {
     const secrets = new Secrets({ API_KEY: "abc123xyz" });
     secrets.add(["a-new-token", "short", "abc123xyz"]);
     expect(secrets.redact("abc123xyz a-new-token short")).toBe("*** *** short");
   });
 
-  it.each(['quo"ted\\key', "with space & more", "schlüssel-€-😀", "tab\tin-it"])("masks %j however it is spelled", (secret) => {
+  it.each(['quo"ted\\key', "with space & more", "schlüssel-€-😀", "tab\tin-it"])("the secret %j is masked in every spelling", (secret) => {
     const { redact } = new Secrets({ API_KEY: secret });
     const once = JSON.stringify(secret).slice(1, -1);
     const twice = JSON.stringify(once).slice(1, -1);
@@ -90,13 +90,13 @@ describe("Secrets", () => {
     for (const spelled of [secret, once, twice, inAscii, encodeURIComponent(secret)]) expect(redact(`<${spelled}>`)).toBe("<***>");
   });
 
-  it("masks the strings of JSON text, and leaves it byte for byte where there is nothing to mask", () => {
+  it("strings in JSON text are masked, and all else stays byte for byte", () => {
     const { redactJson } = new Secrets({ API_KEY: "abc123xyz" });
     expect(redactJson('{"a":["key \\u0061bc123xyz"]}')).toBe('{"a":["key ***"]}');
     expect(redactJson('{ "a": 1.0, "b": "\\u0061" }')).toBe('{ "a": 1.0, "b": "\\u0061" }');
   });
 
-  it("masks names in JSON text, too, and keeps it valid", () => {
+  it("names in JSON text are masked, and it stays valid", () => {
     const { redactJson } = new Secrets({ API_KEY: 'abc"123\\xyz' });
     const text = '{"abc\\"123\\\\xyz":{"\\u0061bc\\"123\\u005cxyz!":["abc\\"123\\\\xyz"]},"n":1e400}';
     expect(redactJson(text)).toBe('{"***":{"***!":["***"]},"n":1e400}');
@@ -105,7 +105,7 @@ describe("Secrets", () => {
   it.each([
     ["{", '{"a":', "}"],
     ["[", "[", "]"],
-  ])("masks JSON text of a million levels of %s", (_kind, open, close) => {
+  ])("JSON text of a million levels of %s is masked", (_kind, open, close) => {
     const { redactJson } = new Secrets({ API_KEY: "abc123xyz" });
     const nested = (value: string): string => open.repeat(1_000_000) + value + close.repeat(1_000_000);
     const masked = redactJson(nested('{"abc123xyz":"\\u0061bc123xyz"}'));
@@ -118,7 +118,7 @@ describe("Secrets", () => {
     expect(redactJson('{"a":"abc123xyz","b":"open')).toBe('{"a":"***","b":"open');
   });
 
-  it("masks nothing of JSON text when there are no secrets, whatever is in it", () => {
+  it("JSON text stays as it is if there are no secrets", () => {
     const text = '{"a":"\\u0061"}';
     expect(new Secrets({}).redactJson(text)).toBe(text);
   });

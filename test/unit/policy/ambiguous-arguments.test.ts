@@ -12,7 +12,7 @@ function ambiguityOf(text: string, schemas: readonly unknown[] = [READ]): string
   );
 }
 
-describe("arguments that a server might read otherwise", () => {
+describe("ambiguous arguments", () => {
   it.each([
     ['{"path":"a","path":"b"}', '"path" occurs twice in one object'],
     ['{"path":"a","x":[{"y":1,"y":2}]}', '"y" occurs twice in one object'],
@@ -20,24 +20,27 @@ describe("arguments that a server might read otherwise", () => {
     ['{"path":"a","PATH":"b"}', '"PATH" is spelled "path"'],
     ['{"mode":1}', '"mode" is spelled "Mode"'],
     ['{"\\u212aİlo":1}', '"\u212aİlo" is spelled "kilo"'],
-  ])("are named: %s", (text, line) => {
+  ])("the ambiguity is named: %s", (text, line) => {
     expect(ambiguityOf(text)).toBe(line);
   });
 
-  it.each(['{"path":"a","Mode":1}', '{"env":{"Path":1,"PATH":2,"path":3}}', '{"paths":1}', "{}", '{"É":1}'])("are not %s", (text) => {
-    expect(ambiguityOf(text)).toBeUndefined();
-  });
+  it.each(['{"path":"a","Mode":1}', '{"env":{"Path":1,"PATH":2,"path":3}}', '{"paths":1}', "{}", '{"É":1}'])(
+    "the arguments %s are not ambiguous",
+    (text) => {
+      expect(ambiguityOf(text)).toBeUndefined();
+    },
+  );
 
-  it("are only repeated names for a tool without properties", () => {
+  it("a tool without properties has repeated names only", () => {
     expect(ambiguityOf('{"a":1,"a":2}', [])).toBe('"a" occurs twice in one object');
     expect(ambiguityOf('{"Path":1}', [undefined, true, { properties: [] }])).toBeUndefined();
   });
 
-  it("are those of any of several tools", () => {
+  it("the properties of all tools of a name are checked", () => {
     expect(ambiguityOf('{"Path":1}', [undefined, READ])).toBe('"Path" is spelled "path"');
   });
 
-  it("name names that a client chose only up to a length", () => {
+  it("a long name is shortened in the problem", () => {
     const name = "x".repeat(10_000);
     expect(ambiguityOf(`{"${name}":1,"${name}":2}`)?.length).toBeLessThan(200);
   });

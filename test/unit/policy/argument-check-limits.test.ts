@@ -46,7 +46,7 @@ describe("a check that takes too long", () => {
       { properties: { a: { items: { enum: manyOf(5000, (index) => index.toString(36)) } } } },
       { a: manyOf(300_000, () => (4999).toString(36)) },
     ],
-  ])("is given up, and the sidecar goes on meanwhile: %s", async (_name, schema, args) => {
+  ])("the check is given up while the sidecar goes on: %s", async (_name, schema, args) => {
     const check = new ArgumentCheckBench();
     expect(await check.problems(schema, {})).toEqual([]);
     const answer = check.problems(schema, args);
@@ -55,7 +55,7 @@ describe("a check that takes too long", () => {
     expect([check.givenUp, check.log.messages]).toEqual([1, ["argument check given up"]]);
   });
 
-  it("never switches the check of its tool off", async () => {
+  it("a slow check never disables the check of its tool", async () => {
     const check = new ArgumentCheckBench();
     for (let time = 0; time < 5; time++) {
       expect(await check.problems(CATASTROPHIC, { a: MANY_AS })).toEqual(TOO_LONG);
@@ -64,7 +64,7 @@ describe("a check that takes too long", () => {
     expect(check.log.messages).not.toContain("argument schema skipped");
   });
 
-  it("delays the calls of another caller by one turn", async () => {
+  it("a slow check delays the calls of another caller by one turn", async () => {
     const check = new ArgumentCheckBench();
     const order: string[] = [];
     const ask = (caller: object, name: string, a: string): Promise<unknown> =>
@@ -79,7 +79,7 @@ describe("a check that takes too long", () => {
     expect(order.indexOf("other 2")).toBe(3);
   });
 
-  it("is stopped without an answer if its caller does not want one any more", async () => {
+  it("a slow check that is no longer wanted stops without an answer", async () => {
     const check = new ArgumentCheckBench();
     const [first, second] = [check.askInVain(CATASTROPHIC, { a: MANY_AS }), check.askInVain({}, {})];
     expect(await check.problems({ required: ["a"] }, {})).toEqual(["`a` is required"]);
@@ -91,7 +91,7 @@ describe("a schema that takes too long by itself", () => {
   it.each<[name: string, schema: unknown]>([
     ["to be applied to anything", { allOf: [{ $ref: "#/$defs/d0" }], $defs: ENDLESS }],
     ["to be compiled", { dependentRequired: { k: manyOf(8000, (index) => `r${index}`) } }],
-  ])("is given up after three threads, and skipped: %s", async (_name, inputSchema) => {
+  ])("the schema is skipped after three threads were given up: %s", async (_name, inputSchema) => {
     const check = new ArgumentCheckBench();
     for (let time = 0; time < 2; time++) expect(await check.problems(inputSchema, { a: 1 })).toEqual(TOO_LONG);
     for (let time = 0; time < 2; time++) expect(await check.problems(inputSchema, { a: 1 })).toEqual([]);
@@ -102,7 +102,7 @@ describe("a schema that takes too long by itself", () => {
 });
 
 describe("arguments that a validator cannot take", () => {
-  it("are refused if they are nested too deeply, and do not switch the check off", async () => {
+  it("deeply nested arguments are rejected, and the check stays on", async () => {
     const check = new ArgumentCheckBench();
     const depth = 100_000;
     const tree = { $defs: { node: { properties: { a: { $ref: "#/$defs/node" }, b: { type: "string" } } } }, $ref: "#/$defs/node" };
@@ -115,7 +115,7 @@ describe("arguments that a validator cannot take", () => {
   });
 
   it.each(["valueOf", "toString", "constructor", "__proto__", "hasOwnProperty"])(
-    "are refused with a member `%s`, and do not switch the check off",
+    "arguments with a member `%s` are rejected, and the check stays on",
     async (name) => {
       const check = new ArgumentCheckBench();
       const schema = { properties: { a: { enum: [{ x: 1 }, "off"] }, b: { const: { x: 1 } }, c: { type: "string" } } };
@@ -128,7 +128,7 @@ describe("arguments that a validator cannot take", () => {
     },
   );
 
-  it("are refused if they would take too much memory", async () => {
+  it("arguments that take too much memory are rejected", async () => {
     const check = new ArgumentCheckBench();
     const argsText = `{"a":[${"{},".repeat(3_000_000)}1]}`;
     expect(await check.problemsOf([{ name: "tool", inputSchema: {} }], argsText)).toEqual([
@@ -137,13 +137,13 @@ describe("arguments that a validator cannot take", () => {
     expect(check.givenUp).toBe(0);
   });
 
-  it("have their first problem told, and not a million", async () => {
+  it("only the first problem of a million is reported", async () => {
     const check = new ArgumentCheckBench();
     const schema = { properties: { a: { items: { type: "string" } } } };
     expect(await check.problems(schema, { a: manyOf(1_000_000, () => 1) })).toEqual(["`a[0]` must be a string, not a number"]);
   });
 
-  it("have one problem or more, however many branches each level has", async () => {
+  it("many branches on many levels end with a problem", async () => {
     const check = new ArgumentCheckBench();
     const node = (kind: string) => ({
       properties: { left: { $ref: "#/$defs/any" }, right: { $ref: "#/$defs/any" }, kind: { enum: [kind, "all"] } },
@@ -156,7 +156,7 @@ describe("arguments that a validator cannot take", () => {
 });
 
 describe("names in another case", () => {
-  it("are found among as many properties in one go", async () => {
+  it("20,000 properties are compared without delay", async () => {
     const check = new ArgumentCheckBench();
     const names = manyOf(20_000, (index) => `property_${index}`);
     const properties = Object.fromEntries(names.map((name) => [name, {}]));
@@ -164,13 +164,13 @@ describe("names in another case", () => {
     expect(await check.problems({ properties }, args)).toEqual(['"Property_19999" is spelled "property_19999"']);
   });
 
-  it("are found for a schema that cannot be used otherwise", async () => {
+  it("names in another case are found for an unusable schema", async () => {
     const check = new ArgumentCheckBench();
     const schema = { $schema: "http://json-schema.org/draft-04/schema#", properties: { path: {} } };
     expect(await check.problems(schema, { Path: 1 })).toEqual(['"Path" is spelled "path"']);
   });
 
-  it("are found also if they are spelled with escapes after names that the engine misreads", async () => {
+  it("names with escapes are found although the engine misreads them", async () => {
     const check = new ArgumentCheckBench();
     const tools = [{ name: "tool", inputSchema: { properties: { force: { const: false } } } }];
     // The engine takes a name that begins like this one, in an object of the same form, for the one that it has seen (nodejs/node#63785).
@@ -181,7 +181,7 @@ describe("names in another case", () => {
 });
 
 describe("a hostile schema", () => {
-  it("cannot run code of its own", () => {
+  it("a schema cannot run code", () => {
     const checker = new Checker();
     const payloads = [
       '"]; globalThis.isInjected = true; //',

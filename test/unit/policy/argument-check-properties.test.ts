@@ -61,7 +61,7 @@ const dialects = fc.constantFrom(
 );
 
 describe("any schema that is made of known parts", () => {
-  it("has no problems with arguments that fit, and names each field that does not", async () => {
+  it("valid arguments have no problem, and each invalid field is named", async () => {
     await fc.assert(
       fc.asyncProperty(fc.dictionary(names, fc.tuple(fields, fc.boolean()), { maxKeys: 6 }), dialects, async (members, dialect) => {
         const entries = Object.entries(members);
@@ -147,7 +147,7 @@ const anyArguments = fc.oneof(
 );
 
 describe("any JSON at all", () => {
-  it("is taken for a schema, or skipped, without an error", async () => {
+  it("any JSON is used or skipped as a schema without an error", async () => {
     await fc.assert(
       fc.asyncProperty(fc.oneof(schemaLike, fc.jsonValue()), anyArguments, async (inputSchema, args) => {
         const problems = await check.problems(inputSchema, args);

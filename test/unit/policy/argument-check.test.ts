@@ -18,12 +18,12 @@ describe("the arguments of a call", () => {
     additionalProperties: false,
   };
 
-  it("have no problems where they fit", async () => {
+  it("valid arguments have no problems", async () => {
     expect(await problems(schema, { path: "a", limit: 3, mode: "fast" })).toEqual([]);
     expect(await problems(schema, { path: "a" })).toEqual([]);
   });
 
-  it("are named with each field that is wrong", async () => {
+  it("each wrong field is named", async () => {
     expect(await problems(schema, { limit: "many", mode: "other", pth: "a" })).toEqual([
       "`path` is required (a string)",
       '`pth` is not known; known are: "path", "limit", "mode"',
@@ -32,21 +32,21 @@ describe("the arguments of a call", () => {
     ]);
   });
 
-  it("count as empty where there are none", async () => {
+  it("missing arguments count as empty", async () => {
     expect(await problems(schema, undefined)).toEqual(["`path` is required (a string)"]);
     expect(await problems({ type: "object" }, undefined)).toEqual([]);
   });
 
-  it.each([null, [], "text", 1, true])("must be an object: %j", async (args) => {
+  it.each([null, [], "text", 1, true])("the arguments %j are rejected as not an object", async (args) => {
     expect(await problems(schema, args)).toEqual(["the arguments must be an object"]);
     expect(await problems(undefined, args)).toEqual(["the arguments must be an object"]);
   });
 
-  it("are not changed to fit", async () => {
+  it("arguments are not coerced", async () => {
     expect(await problems({ type: "object", properties: { n: { type: "number" } } }, { n: "1" })).toHaveLength(1);
   });
 
-  it("never have their values in what is said of them", async () => {
+  it("problems never contain the values of arguments", async () => {
     const secret = "hunter2-secret";
     const all = await Promise.all([
       problems({ properties: { a: { type: "integer" } } }, { a: secret }),
@@ -63,7 +63,7 @@ describe("the arguments of a call", () => {
   });
 });
 
-describe("what is said of a field", () => {
+describe("the problem of a field", () => {
   it.each<[name: string, schema: object, value: unknown, problem: string]>([
     ["type", { type: "integer" }, 1.5, "`a` must be an integer, not a number"],
     ["type, nullable", { type: ["string", "null"] }, 5, "`a` must be a string or null, not a number"],
@@ -159,11 +159,11 @@ describe("what is said of a field", () => {
       { n: "1" },
       "`a.n` must be an integer, not a string",
     ],
-  ])("is plain: %s", async (_name, property, value, problem) => {
+  ])("the problem is plain: %s", async (_name, property, value, problem) => {
     expect(await problems({ type: "object", properties: { a: property } }, { a: value })).toEqual([problem]);
   });
 
-  it("is bounded in number and length", async () => {
+  it("problems are limited in number and length", async () => {
     const names = Array.from({ length: 50 }, (_unused, index) => `${"n".repeat(400)}${index}`);
     const lines = await problems(
       { additionalProperties: false, properties: { ok: {} } },
@@ -176,7 +176,7 @@ describe("what is said of a field", () => {
     for (const line of [...lines, ...distinct]) expect(line.length).toBeLessThanOrEqual(501);
   });
 
-  it("stays on one line, whatever the names are", async () => {
+  it("a problem stays on one line, whatever the names are", async () => {
     for (const name of ["a\nb", "\u2028", "`", "", "__proto__", "\ud800"]) {
       const args = JSON.parse(`{${JSON.stringify(name)}:1}`) as object;
       const [line, ...others] = await problems({ additionalProperties: false }, args);
@@ -188,14 +188,14 @@ describe("what is said of a field", () => {
 });
 
 describe("a schema", () => {
-  it("is of 2020-12 where it names no dialect", async () => {
+  it("a schema without a dialect is one of 2020-12", async () => {
     const schema = { properties: { a: { prefixItems: [{ type: "string" }] } }, dependentRequired: { b: ["c"] } };
     expect(await problems(schema, { a: [1], b: 1 })).toHaveLength(2);
     expect(await problems({ ...schema, $schema: DRAFT_2020_12 }, { a: [1], b: 1 })).toHaveLength(2);
   });
 
   it.each([DRAFT_07, "http://json-schema.org/draft-07/schema", "https://json-schema.org/draft-07/schema#"])(
-    "may be of %s",
+    "a schema may be one of %s",
     async ($schema) => {
       const schema = {
         $schema,
@@ -219,14 +219,14 @@ describe("a schema", () => {
     },
   );
 
-  it("may have an `$id` that others have as well", async () => {
+  it("a schema may share its `$id` with others", async () => {
     const withId = (type: string) => ({ $id: "https://example.com/tool", properties: { a: { $id: "inner", type } } });
     expect(await problems(withId("string"), { a: 1 })).toHaveLength(1);
     expect(await problems(withId("number"), { a: 1 })).toEqual([]);
     expect(await problems(withId("string"), { a: 1 })).toHaveLength(1);
   });
 
-  it("may refer to itself", async () => {
+  it("a schema may refer to itself", async () => {
     const schema = {
       $defs: { node: { type: "object", properties: { value: { type: "integer" }, next: { $ref: "#/$defs/node" } } } },
       $ref: "#/$defs/node",
@@ -236,7 +236,7 @@ describe("a schema", () => {
     ]);
   });
 
-  it("takes formats and unknown keywords for notes", async () => {
+  it("formats and unknown keywords are ignored", async () => {
     expect(
       await problems(
         { properties: { a: { type: "string", format: "email", "x-hint": 1, format2: [] } }, markdownDescription: "x" },
@@ -245,11 +245,11 @@ describe("a schema", () => {
     ).toEqual([]);
   });
 
-  it("allows for the rounding of decimal numbers", async () => {
+  it("the rounding of decimal numbers is tolerated", async () => {
     expect(await problems({ properties: { a: { multipleOf: 0.01 } } }, { a: 19.99 })).toEqual([]);
   });
 
-  it("is not fooled by names that every object of JavaScript has", async () => {
+  it("inherited names of JavaScript do not confuse the check", async () => {
     expect(await problems({ properties: { constructor: { type: "string" } } }, {})).toEqual([]);
     expect(await problems({ required: ["toString"] }, {})).toEqual(["`toString` is required"]);
     expect(
@@ -281,7 +281,7 @@ describe("a schema", () => {
     ["pattern", { not: { pattern: "(?i)a" } }],
     ["pattern", { patternProperties: { "(?i)a": {} }, additionalProperties: false }],
     ["it fails: Maximum call stack", { $ref: "#" }],
-  ])("that cannot be used is skipped, and logged once: %s", async (reason, inputSchema) => {
+  ])("an unusable schema is skipped and logged once: %s", async (reason, inputSchema) => {
     const check = new ArgumentCheckBench();
     const name = `n${"x".repeat(200)}`;
     for (let call = 0; call < 3; call++) {
@@ -298,7 +298,7 @@ describe("a schema", () => {
     expect(check.givenUp).toBe(0);
   });
 
-  it("is checked but for the patterns that JavaScript does not know", async () => {
+  it("only the patterns that JavaScript does not know are skipped", async () => {
     const check = new ArgumentCheckBench();
     const inputSchema = { properties: { a: { type: "string", pattern: "(?i)x", minLength: 2 } } };
     expect(await check.problems(inputSchema, { a: "ab" })).toEqual([]);
@@ -312,19 +312,19 @@ describe("a schema", () => {
     ]);
   });
 
-  it("may look around in its patterns, and refer back", async () => {
+  it("patterns may look around and refer back", async () => {
     const schema = { properties: { a: { pattern: "^(?!x)(.)\\1" } } };
     expect(await problems(schema, { a: "bb" })).toEqual([]);
     for (const a of ["xx", "ab"]) expect(await problems(schema, { a })).toHaveLength(1);
   });
 
-  it("is logged once, also when a server that was started anew tells it again", async () => {
+  it("an unusable schema is logged once, also after restarts", async () => {
     const check = new ArgumentCheckBench();
     for (let time = 0; time < 3; time++) await check.problems({ type: "strin" }, {});
     expect(check.log.messages).toEqual(["argument schema skipped"]);
   });
 
-  it("is forgotten for others when there are too many, and compiled anew", async () => {
+  it("a schema is evicted by a thousand others and compiled again", async () => {
     const check = new ArgumentCheckBench();
     // When a schema comes for the first time, the log says so.
     const first = { properties: { a: { const: 0 }, b: { pattern: "(?i)x" } } };

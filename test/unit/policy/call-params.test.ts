@@ -13,7 +13,7 @@ function read(paramsText: string | undefined): ReturnType<typeof readCall> {
   return readCall(message);
 }
 
-describe("what a tools/call calls", () => {
+describe("the tool and arguments of a call", () => {
   it.each([
     ['{"name":"a","arguments" : {"b":1.0, "c":{}} }', "a", '{"b":1.0, "c":{}}'],
     ['{"\\u006eame":"\\u0061","arguments":null,"_meta":{}}', "a", "null"],
@@ -21,11 +21,11 @@ describe("what a tools/call calls", () => {
     ['{"name":["a"],"arguments":"x"}', undefined, '"x"'],
     ["{}", undefined, undefined],
     [undefined, undefined, undefined],
-  ])("is read of %s", (params, name, argsText) => {
+  ])("the call %s is read", (params, name, argsText) => {
     expect(read(params)).toEqual({ name, argsText });
   });
 
-  it("may have members of any name within its arguments", () => {
+  it("arguments may have members of any name", () => {
     expect(read('{"name":"a","arguments":{"Name":1,"name":2,"ARGUMENTS":3}}')).toMatchObject({ name: "a" });
     expect(read('{"name":"a","arguments":[],"names":1,"x":{"Name":"b"}}')).toMatchObject({ name: "a" });
   });
@@ -40,11 +40,11 @@ describe("what a tools/call calls", () => {
     ['{"name":"a","\\u004eame":"b"}', '"Name" in "params" differs only by case from a name of the protocol'],
     ['{"name":"a","argumentſ":{}}', '"argumentſ" in "params" differs only by case from a name of the protocol'],
     ['{"name":"a","tas\\u212a":{}}', '"tas\u212a" in "params" differs only by case from a name of the protocol'],
-  ])("is not told of %s, which a server might read otherwise", (params, problem) => {
+  ])("the ambiguous call %s is rejected", (params, problem) => {
     expect(read(params)).toEqual({ problem });
   });
 
-  it("is what every reader reads, or not told, whatever the params are", () => {
+  it("a call reads as any reader would read it, or is rejected", () => {
     const member = fc
       .constantFrom("name", "Name", "arguments", "ARGUMENTS", "argumentſ", "nam", "task", "x")
       .chain((name) => memberText(keyText(name), valueText).map((text) => ({ name, text })));

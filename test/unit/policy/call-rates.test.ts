@@ -25,7 +25,7 @@ class Bench {
 }
 
 describe("tool calls a minute", () => {
-  it("are so many for each session, of whatever tool, and a refused one says when to try again", () => {
+  it("a session has its rate over all tools, and a rejected call its retry time", () => {
     const bench = new Bench({ sessionCallsPerMinute: 3 });
     expect([bench.take(0, "a"), bench.take(0, "b"), bench.take(0, 7)]).toEqual([undefined, undefined, undefined]);
     const error = bench.rates.take(bench.sessions[0], "c");
@@ -37,7 +37,7 @@ describe("tool calls a minute", () => {
     expect(bench.count(1)).toBe(3);
   });
 
-  it("are so many for each tool that matches, of all sessions together", () => {
+  it("a tool has its rate over all sessions", () => {
     const bench = new Bench({
       toolCallsPerMinute: [
         { pattern: "export_a", value: 2 },
@@ -52,7 +52,7 @@ describe("tool calls a minute", () => {
     );
   });
 
-  it("come back evenly, at the second that was told", () => {
+  it("calls come back evenly, at the second that was told", () => {
     const bench = new Bench({ sessionCallsPerMinute: 7 });
     expect(bench.count(0)).toBe(7);
     expect(bench.take(0)).toBe(9);
@@ -62,21 +62,22 @@ describe("tool calls a minute", () => {
     expect([bench.take(0), bench.take(0)]).toEqual([undefined, 9]);
   });
 
-  it("name the limit that is over later", () => {
+  it("the error names the limit that lasts longer", () => {
     const bench = new Bench({ sessionCallsPerMinute: 2, toolCallsPerMinute: [{ pattern: "*", value: 1 }] });
     expect([bench.take(0, "a"), bench.take(0, "b")]).toEqual([undefined, undefined]);
     expect(bench.rates.take(bench.sessions[0], "a")?.message).toMatch(/^Tool a has had its 1 calls a minute/);
     expect(bench.rates.take(bench.sessions[0], "c")?.message).toMatch(/^This session has made its 2 tool calls a minute/);
   });
 
-  it("shows no more than the beginning of a long name", () => {
+  it("the error shows only the beginning of a long name", () => {
     const bench = new Bench({ toolCallsPerMinute: [{ pattern: "*", value: 1 }] });
     const long = "x".repeat(100_000);
     expect(bench.take(0, long)).toBeUndefined();
     expect(bench.rates.take(bench.sessions[0], long)?.message.length).toBeLessThan(300);
+    expect(bench.take(0, `${long}, which is kept by its beginning only`)).toBe(60);
   });
 
-  it("are not given back by a flood of names, which shares what is left to those without room", () => {
+  it("a flood of names does not reset the rate of a tool", () => {
     const bench = new Bench({ toolCallsPerMinute: [{ pattern: "*", value: 1 }] });
     expect(bench.take(0, "search")).toBeUndefined();
     const made = Array.from({ length: 20_000 }, (_, number) => bench.take(1, `made-up-${number}`));
@@ -94,8 +95,8 @@ const calls = fc.array(
   { maxLength: 60, size: "max" },
 );
 
-describe("whoever calls, whenever", () => {
-  it("a call is refused just where a full bucket of the session or of the tool is empty, and takes nothing then", () => {
+describe("the rates of sessions and tools together", () => {
+  it("a call is rejected exactly if a bucket is empty, and then takes nothing", () => {
     fc.assert(
       fc.property(settings, calls, ({ ofSession, ofTool }, sequence) => {
         const bench = new Bench({ sessionCallsPerMinute: ofSession, toolCallsPerMinute: [{ pattern: "*", value: ofTool }] });

@@ -33,8 +33,8 @@ const RULES: Readonly<Record<string, Partial<CallRules>>> = {
   ARGUMENT_CHECK: { argumentCheck: { mode: "enforce", check: alwaysWrong, describe: () => "{}" } },
 };
 
-describe("a call with wrong arguments that is carried", () => {
-  it("a refused call is counted and logged once, however often it is checked", () => {
+describe("a guarded lane", () => {
+  it("a call with wrong arguments is counted and logged once, however often it is checked", () => {
     vi.useFakeTimers();
     const counters = new Counters();
     const log = new RecordedLog();
@@ -65,7 +65,7 @@ describe("a call with wrong arguments that is carried", () => {
 
 describe.each(Object.entries(RULES))("a call under %s", (_name, rule) => {
   it.each([["a list", ["search"]] as const, ["nothing", undefined] as const])(
-    "whose name is %s does not reach a server, which may take it for one",
+    "a call whose name is %s does not reach the server",
     (_what, name) => {
       vi.useFakeTimers();
       const rules = { ...NO_RULES, ...rule };

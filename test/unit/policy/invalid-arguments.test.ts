@@ -9,8 +9,8 @@ function textOf(json: string): string {
   return content[0]?.type === "text" ? content[0].text : "";
 }
 
-describe("the result of a call that was not made", () => {
-  it("tells a model what to correct", () => {
+describe("the result for invalid arguments", () => {
+  it("the result tells a model what to correct", () => {
     expect(textOf(invalidArgumentsResult("search", ["`query` is required (a string)", "`limit` must be <= 100"]))).toBe(
       [
         'INVALID_ARGS: the arguments do not fit the input schema of the tool "search". Nothing was sent to the server.',
@@ -21,7 +21,7 @@ describe("the result of a call that was not made", () => {
     );
   });
 
-  it("is short, and one line a problem, whatever the tool is called", () => {
+  it("the result has one short line for each problem, whatever the tool's name", () => {
     const text = textOf(invalidArgumentsResult(`a\n"${"😀".repeat(1000)}`, ["x"]));
     expect(text.split("\n")).toHaveLength(3);
     expect(text.length).toBeLessThan(400);

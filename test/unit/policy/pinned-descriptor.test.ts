@@ -34,8 +34,8 @@ class Bench {
   }
 }
 
-describe("PinnedDescriptor", () => {
-  it("logs again what has changed again, and nothing of what has stayed", () => {
+describe("a pinned descriptor", () => {
+  it("a tool that changes again is logged again, and no other", () => {
     const bench = new Bench();
     bench.start([{ ...SEARCH, description: "Other." }, OTHER_ASK]);
     expect(bench.start([{ ...SEARCH, description: "Another." }, OTHER_ASK])).toEqual([
@@ -43,7 +43,7 @@ describe("PinnedDescriptor", () => {
     ]);
   });
 
-  it("logs once that tools are as they were reviewed, at the first start and after each drift", () => {
+  it("tools as reviewed are logged at the first start and after each drift", () => {
     const bench = new Bench();
     expect(bench.start([SEARCH, ASK])).toEqual(["info | shared | all tools are as reviewed | 2"]);
     expect(bench.start([SEARCH, ASK])).toEqual([]);
@@ -53,7 +53,7 @@ describe("PinnedDescriptor", () => {
     expect(bench.start([SEARCH])).toEqual(["warn | shared | tool is not as reviewed | ask | missing"]);
   });
 
-  it("logs the drift of private servers once over all lanes, with the name of the lane", () => {
+  it("a drift of private servers is logged once, with the name of the lane", () => {
     const bench = new Bench();
     bench.start([SEARCH, ASK]);
     expect(bench.start([SEARCH, OTHER_ASK], "private-1")).toEqual(["warn | private-1 | tool is not as reviewed | ask | description"]);
@@ -64,7 +64,7 @@ describe("PinnedDescriptor", () => {
     expect(bench.start([SEARCH, ASK], "private-5")).toEqual([]);
   });
 
-  it("logs a drift of the shared server again that had been gone there, whatever private ones had meanwhile", () => {
+  it("a drift of the shared server is logged again if it was gone there", () => {
     const bench = new Bench();
     bench.start([SEARCH, OTHER_ASK], "private-1");
     expect(bench.start([SEARCH, OTHER_ASK])).toEqual([]);
@@ -74,7 +74,7 @@ describe("PinnedDescriptor", () => {
     expect(bench.start([SEARCH, OTHER_ASK])).toEqual(["warn | shared | tool is not as reviewed | ask | description"]);
   });
 
-  it("shows in the status what differs in the shared lane", () => {
+  it("the status shows the drift of the shared lane", () => {
     const bench = new Bench([SEARCH, ASK], "warn");
     const status = { mode: "warn", file: "a.json", reviewedTools: 2 };
     expect(bench.pinned.status).toEqual({ ...status, driftedTools: null, drift: [] });
@@ -86,7 +86,7 @@ describe("PinnedDescriptor", () => {
     expect(bench.pinned.status).toEqual({ ...status, driftedTools: 0, drift: [] });
   });
 
-  it("bounds what it logs and shows, and masks secrets in names before it shortens them", () => {
+  it("log and status are limited, and mask secrets before they shorten names", () => {
     const bench = new Bench([]);
     const names = Array.from({ length: 10_000 }, (_, index) => `${"x".repeat(120)}${SECRET}${"y".repeat(5000)}${index}`);
     const lines = bench.start(names.map((name) => ({ name })));
@@ -99,7 +99,7 @@ describe("PinnedDescriptor", () => {
     expect(shown.length).toBeLessThan(100_000);
   });
 
-  it("logs no more than ten changes in ten seconds", () => {
+  it("ten changes in ten seconds are logged at most", () => {
     const bench = new Bench();
     const changes = Array.from({ length: 50 }, (_, index) => bench.start([SEARCH, { ...ASK, description: `${index}` }]));
     expect(changes.filter((lines) => lines.length > 0)).toHaveLength(10);

@@ -15,7 +15,7 @@ function visible(settings: Partial<ToolFilterSettings>, tools: readonly unknown[
   return [...visibleNames(tools as readonly JsonObject[], filter)];
 }
 
-describe("the tools that exist for clients", () => {
+describe("visible tools", () => {
   it.each<[Partial<ToolFilterSettings>, string[]]>([
     [{}, ["read_file", "read_secret", "search", "delete_file"]],
     [{ allowTools: ["search"] }, ["search"]],
@@ -27,16 +27,16 @@ describe("the tools that exist for clients", () => {
     [{ readOnly: true, denyTools: ["*secret"] }, ["read_file"]],
     [{ isPinned: ({ name }) => name === "search" }, ["search"]],
     [{ isPinned: ({ name }) => name === "search", readOnly: true }, []],
-  ])("are by %j: %j", (settings, expected) => {
+  ])("the settings %j leave the tools %j", (settings, expected) => {
     expect(visible(settings)).toEqual(expected);
   });
 
-  it("are none that is denied, whatever is allowed", () => {
+  it("a denied tool is hidden, though it is allowed", () => {
     expect(visible({ allowTools: ["read_secret", "search"], denyTools: ["read_*"] })).toEqual(["search"]);
   });
 
   it.each([{}, { allowTools: ["*"] }, { denyTools: ["x"] }, { isPinned: () => true }])(
-    "have a name that is a string, by %j",
+    "a tool without a string as its name is hidden by %j",
     (settings) => {
       const nameless = [{}, { name: 1 }, { name: null }, { name: ["a"] }, { name: "a" }];
       expect(visible(settings, nameless)).toEqual(["a"]);
@@ -57,24 +57,24 @@ describe("the tools that exist for clients", () => {
     [{}, false],
     [null, false],
     [[true], false],
-  ])("are in read-only mode those with annotations like %j: %j", (annotations, expected) => {
+  ])("the annotations %j show a tool in read-only mode: %j", (annotations, expected) => {
     expect(visible({ readOnly: true }, [{ name: "x", annotations }])).toEqual(expected ? ["x"] : []);
   });
 
-  it("are in read-only mode none without annotations, and none that has the mark elsewhere", () => {
+  it("a tool without the annotation itself is hidden in read-only mode", () => {
     expect(
       visible({ readOnly: true }, [{ name: "x" }, { name: "y", readOnlyHint: true }, { name: "z", _meta: READS.annotations }]),
     ).toEqual([]);
   });
 
-  it("are of several with one name all or none", () => {
+  it("tools with one name are visible together or not at all", () => {
     const [reads, writes] = [{ name: "x", ...READS }, { name: "x" }];
     expect(visible({ readOnly: true }, [reads, writes])).toEqual([]);
     expect(visible({ readOnly: true }, [writes, reads, { name: "y", ...READS }])).toEqual(["y"]);
     expect(visible({ readOnly: true }, [reads, reads])).toEqual(["x"]);
   });
 
-  it("are not asked for where nothing is hidden", () => {
+  it("no filter is created if nothing is hidden", () => {
     expect(createToolFilter({ allowTools: undefined, denyTools: undefined, readOnly: false, isPinned: undefined })).toBeUndefined();
   });
 });

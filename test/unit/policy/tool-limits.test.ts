@@ -14,12 +14,12 @@ const SETTINGS = {
 };
 
 describe("the limits of tools", () => {
-  it("are none where nothing is set", () => {
+  it("no settings give no limits", () => {
     expect(createToolLimits({ toolTimeoutsMs: undefined, toolConcurrency: undefined })).toBeUndefined();
     expect(createToolLimits({ toolTimeoutsMs: [], toolConcurrency: [] })).toBeUndefined();
   });
 
-  it("are those of the first name that matches, in each list", () => {
+  it("the first matching name of each list gives the limits", () => {
     const termsOf = createToolLimits(SETTINGS)?.();
     const seen = ["search", "export_one", "export_two", "browser_1", "browser_12", "other"].map((toolName) => {
       const terms = termsOf?.(toolName);
@@ -36,7 +36,7 @@ describe("the limits of tools", () => {
     expect(termsOf?.("other")).toBeUndefined();
   });
 
-  it("are slots of one tool in one lane", () => {
+  it("a tool has the same slots in one lane, and others in another", () => {
     const createTerms = createToolLimits(SETTINGS);
     const [one, other] = [createTerms?.(), createTerms?.()];
     const slots = one?.("export_a")?.slots;
@@ -44,7 +44,7 @@ describe("the limits of tools", () => {
     expect([slots === one?.("export_b")?.slots, slots === other?.("export_a")?.slots]).toEqual([false, false]);
   });
 
-  it("keep the slots that are taken or waited for, whatever names come", () => {
+  it("slots in use survive a flood of names", () => {
     const termsOf = createToolLimits(SETTINGS)?.();
     const [taken, awaited] = [termsOf?.("export_taken")?.slots, termsOf?.("export_awaited")?.slots];
     taken?.take({});

@@ -47,7 +47,7 @@ function colonsIn(text: string): number {
 }
 
 describe("the answer to tools/list", () => {
-  it("has no hidden tool, and every other byte as it was", () => {
+  it("hidden tools are removed, and every other byte stays", () => {
     const body =
       '{ "result" : {"_meta":{"n":1.0,"big":123456789012345678901},"tools" : [ {"name":"hidden-1"} ,\n {"name":"a\\u0062","x":1e400} , {"name":"hidden-2"},{"inputSchema":{},"name":"c"}\t, {"name":"hidden-3"} ],"nextCursor":"\\u0032"}, "id":"\\u0041" ,"jsonrpc":"2.0"} ';
     expect(filtered(body)).toBe(
@@ -55,14 +55,14 @@ describe("the answer to tools/list", () => {
     );
   });
 
-  it("is the same where nothing is hidden, and may have nothing left", () => {
+  it("an answer without hidden tools stays as it is, and may become empty", () => {
     const body = listOf(' {"name":"a"}', '{"name":"b"} ');
     expect(filtered(body)).toBe(body);
     expect(filtered(listOf('{"name":"hidden"}', '{"name":"hidden"}'))).toBe(EMPTY);
     expect(filtered(EMPTY)).toBe(EMPTY);
   });
 
-  it("is found behind members of that name that are elsewhere", () => {
+  it("members of the same name elsewhere are ignored", () => {
     const body = '{"x":{"result":{"tools":[]}},"result":{"y":{"tools":[1]},"tools":[{"tools":[{"name":"a"}],"name":"hidden"}]}}';
     expect(filtered(body)).toBe('{"x":{"result":{"tools":[]}},"result":{"y":{"tools":[1]},"tools":[]}}');
   });
@@ -76,7 +76,7 @@ describe("the answer to tools/list", () => {
     '{"jsonrpc":"2.0","id":1,"result":"tools"}',
     "[]",
     "null",
-  ])("passes unchanged where it lists nothing: %s", (body) => {
+  ])("an answer without a list stays as it is: %s", (body) => {
     expect(filtered(body)).toBe(body);
   });
 
@@ -93,15 +93,15 @@ describe("the answer to tools/list", () => {
     '"result":{"tools":[]},"Result":{"tools":[{"name":"hidden"}]}',
     '"RESULT":{"tools":[{"name":"hidden"}]}',
     '"error":{"code":1,"message":""},"Result":{"tools":[{"name":"hidden"}]}',
-  ])("is an empty list, with its id, where readers may differ: %s", (members) => {
+  ])("an answer that readers may understand differently becomes an empty list: %s", (members) => {
     expect(filtered(`{"id" : 1.0 ,${members}}`)).toBe('{"jsonrpc":"2.0","id":1.0,"result":{"tools":[]}}');
   });
 
-  it("is filtered beside an error too", () => {
+  it("a list beside an error is filtered", () => {
     expect(filtered('{"id":1,"error":{},"result":{"tools":[{"name":"hidden"}]}}')).toBe('{"id":1,"error":{},"result":{"tools":[]}}');
   });
 
-  it("has id null where it had none", () => {
+  it("an answer without an id gets the id null", () => {
     expect(filtered('{"result":{"tools":1}}')).toBe('{"jsonrpc":"2.0","id":null,"result":{"tools":[]}}');
   });
 
@@ -119,16 +119,16 @@ describe("the answer to tools/list", () => {
     '{"name":"a","description":"reviewed","Description":"not reviewed"}',
     '{"name":"a","annotations":{},"annotationſ":{}}',
     '{"name":"a","inputSchema":{},"inputSchema":{}}',
-  ])("leaves out what is no tool, or not for all readers the same: %s", (tool) => {
+  ])("an element that is not clearly a tool is removed: %s", (tool) => {
     expect(filtered(listOf(tool, '{"name":"b"}'))).toBe(listOf('{"name":"b"}'));
   });
 
-  it("keeps tools whose schema tells names apart by case", () => {
+  it("names that differ by case within a schema are kept", () => {
     const body = listOf('{"name":"a","inputSchema":{"properties":{"name":{},"Name":{}}}}');
     expect(filtered(body)).toBe(body);
   });
 
-  it("is that of a parser, for any response, and keeps what it keeps byte for byte", () => {
+  it("the answer equals that of a parser, and keeps tools byte for byte", () => {
     const response = fc.tuple(fc.array(elementText, { maxLength: 8 }), otherMembers("tools"), otherMembers("result"), whitespace);
     fc.assert(
       fc.property(response, ([elements, inResult, inEnvelope, inEmptyList]) => {
@@ -154,7 +154,7 @@ describe("the answer to tools/list", () => {
     );
   });
 
-  it("of ten thousand tools and ten megabytes is there in well under a second", () => {
+  it("ten megabytes with ten thousand tools are filtered in under a second", () => {
     const schema = JSON.stringify({ type: "object", description: `"${"x".repeat(900)}"`, properties: { a: { type: "string" } } });
     const tools = Array.from(
       { length: 10_000 },
@@ -171,11 +171,11 @@ describe("the answer to tools/list", () => {
     '"inputSchema":{"type":"object","properties":{"q":{"description":"not reviewed","description":"reviewed"}}}',
     '"annotations":{"readOnlyHint":false,"readOnly\\u0048int":true}',
     '"inputSchema":{"anyOf":[{"title":":","title":""}]}',
-  ])("leaves out a tool that has a member twice within %s", (members) => {
+  ])("a tool with a repeated member in %s is removed", (members) => {
     expect(filtered(listOf('{"name":"one"}', `{"name":"two",${members}}`))).toBe(listOf('{"name":"one"}'));
   });
 
-  it("keeps a tool with colons in its texts", () => {
+  it("colons in texts are not counted as members", () => {
     const tool = '{"name":"a:b","description":"\\":\\"","inputSchema":{"a:":[{"b":":"},{"b":{}}],"__proto__":{"x":1},"toString":[]}}';
     expect(filtered(listOf(tool))).toBe(listOf(tool));
   });

@@ -63,15 +63,15 @@ describe("a pattern for names of tools", () => {
     ["\\*", "\\x", true],
     ["\\*", "*", false],
     ["constructor", "__proto__", false],
-  ])("%j and the name %j: %j", (pattern, name, expected) => {
+  ])("the pattern %j matches the name %j: %j", (pattern, name, expected) => {
     expect(matches(pattern, name)).toBe(expected);
   });
 
-  it("takes half a surrogate pair for one code point, and never cuts a pair", () => {
+  it("a lone surrogate is one code point, and a pair is never cut", () => {
     expect([matches("?", "\ud83d"), matches("*\ude00", "😀"), matches("\ud83d*", "😀")]).toEqual([true, false, false]);
   });
 
-  it("matches what it matches by definition", () => {
+  it("a pattern matches by its definition", () => {
     const letters = fc.constantFrom("a", "b", "A", "😀", "\ud83d", "\ude00", ".");
     const pattern = fc.string({ unit: fc.oneof(letters, fc.constantFrom("*", "?")), maxLength: 8 });
     const name = fc.string({ unit: letters, maxLength: 12 });
@@ -83,7 +83,7 @@ describe("a pattern for names of tools", () => {
     );
   });
 
-  it("reads each code point of a name a few times at most, however many stars there are", () => {
+  it("each code point is read a few times at most, however many stars there are", () => {
     const length = 1_000_000;
     const longest = "a".repeat(length);
     expect(readsOf("*a*a*a*b", longest)).toBeLessThanOrEqual(2 * length + 10);
@@ -91,7 +91,7 @@ describe("a pattern for names of tools", () => {
     expect(readsOf("read_*", longest)).toBe(1);
   });
 
-  it("costs at most as many steps as the name and the pattern have code points, multiplied", () => {
+  it("the cost is bounded by the length of name times pattern", () => {
     const pattern = fc.string({ unit: fc.constantFrom("a", "b", "*", "?"), maxLength: 20 });
     const name = fc.string({ unit: fc.constantFrom("a", "b"), maxLength: 200 });
     fc.assert(
@@ -103,14 +103,14 @@ describe("a pattern for names of tools", () => {
 });
 
 describe("several patterns", () => {
-  it("match what any of them matches, and nothing where there is none", () => {
+  it("several patterns match the names that any of them matches", () => {
     const isNamed = createNameMatcher(["read_*", "search", "*_all"]);
     expect(["read_x", "search", "get_all", "write", ""].map(isNamed)).toEqual([true, true, true, false, false]);
     expect(createNameMatcher([])("x")).toBe(false);
     expect(createNameMatcher(["a", "b"])("b")).toBe(true);
   });
 
-  it("have the value of the first that matches", () => {
+  it("the first matching pattern gives the value", () => {
     const find = findByName([
       { pattern: "export_all", value: 1 },
       { pattern: "export_*", value: 2 },

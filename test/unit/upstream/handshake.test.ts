@@ -21,8 +21,8 @@ function response(text: string): ResponseMessage {
   return message;
 }
 
-describe("the sidecar's own handshake", () => {
-  it("asks for the newest legacy revision, declares no capabilities, and says who asks", () => {
+describe("the handshake", () => {
+  it("the request has the newest legacy revision, no capabilities and the sidecar's name", () => {
     const text = initializeRequest({ name: "claw-mcp-stdio", version: "1.2.3" });
     expect(parse(text).kind).toBe("request");
     expect(JSON.parse(text)).toEqual({
@@ -38,12 +38,12 @@ describe("the sidecar's own handshake", () => {
     expect(InitializeRequestSchema.safeParse(JSON.parse(text)).success).toBe(true);
   });
 
-  it("says that it is initialized in one line of the protocol", () => {
+  it("notifications/initialized is one line of the protocol", () => {
     expect(parse(INITIALIZED_NOTIFICATION)).toMatchObject({ kind: "notification", method: "notifications/initialized" });
     expect(JSONRPCNotificationSchema.safeParse(JSON.parse(INITIALIZED_NOTIFICATION)).success).toBe(true);
   });
 
-  it("knows the answer by its id, never by another message of the server with the same id", () => {
+  it("the answer is known by its id, and no other message is taken for it", () => {
     expect(isInitializeResponse(parse('{"jsonrpc":"2.0","id":0,"result":{}}'))).toBe(true);
     expect(isInitializeResponse(parse('{"jsonrpc":"2.0","id":0,"error":{"code":1,"message":"no"}}'))).toBe(true);
     for (const text of [
@@ -58,14 +58,14 @@ describe("the sidecar's own handshake", () => {
   });
 });
 
-describe("readHandshake", () => {
-  it("keeps the text of the result, byte for byte", () => {
+describe("the answer to the handshake", () => {
+  it("the result is kept byte for byte", () => {
     const result = '{ "capabilities" : {"x":1.0}, "protocolVersion":"2025-\\u00306-18", "big":9007199254740993 }';
     const text = `{"id":0, "result": ${result} ,"jsonrpc":"2.0"}`;
     expect(readHandshake(response(text), 4)).toEqual({ generation: 4, resultText: result, protocolVersion: "2025-06-18" });
   });
 
-  it("names a program that sends the request back", () => {
+  it("a program that echoes the request is named as such", () => {
     const text = initializeRequest({ name: "claw-mcp-stdio", version: "1.2.3" });
     const echo = parse(text);
     if (!isInitializeResponse(echo)) throw new Error("not taken for the end of the handshake");
@@ -74,12 +74,12 @@ describe("readHandshake", () => {
     );
   });
 
-  it("says what the server said where it refused", () => {
+  it("a refusal is reported with the server's error", () => {
     const text = '{"jsonrpc":"2.0","id":0,"error":{"code":-32602,"message":"no key"}}';
     expect(() => readHandshake(response(text), 1)).toThrow('the MCP server refused initialize: {"code":-32602,"message":"no key"}');
   });
 
-  it("says no more than 500 characters of what the server said", () => {
+  it("a refusal is reported with 500 characters at most", () => {
     const error = JSON.stringify({ code: 1, message: "x".repeat(5000) });
     const text = `{"jsonrpc":"2.0","id":0,"error":${error}}`;
     expect(() => readHandshake(response(text), 1)).toThrow(
@@ -87,7 +87,7 @@ describe("readHandshake", () => {
     );
   });
 
-  it.each(["null", "[]", '"2025-11-25"', "{}", '{"protocolVersion":20251125}'])("refuses %s for an InitializeResult", (result) => {
+  it.each(["null", "[]", '"2025-11-25"', "{}", '{"protocolVersion":20251125}'])("the result %s is rejected", (result) => {
     const text = `{"jsonrpc":"2.0","id":0,"result":${result}}`;
     expect(() => readHandshake(response(text), 1)).toThrow("the MCP server answered initialize without a protocolVersion");
   });

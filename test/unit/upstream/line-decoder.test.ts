@@ -24,8 +24,8 @@ function inPieces(text: fc.Arbitrary<string>): fc.Arbitrary<{ readonly text: str
   });
 }
 
-describe("LineDecoder", () => {
-  it("delivers a line as soon as its newline has come, and not before", () => {
+describe("a line decoder", () => {
+  it("a line is delivered when its newline comes", () => {
     const lines: string[] = [];
     const decoder = new LineDecoder(100, { onLine: (line) => lines.push(line), onOverlongLine: () => undefined });
     decoder.push(Buffer.from('{"a":1}'));
@@ -36,7 +36,7 @@ describe("LineDecoder", () => {
     expect(lines).toEqual(['{"a":1}', '{"b":2}']);
   });
 
-  it("delivers a last line that has no newline, once", () => {
+  it("a last line without a newline is delivered once", () => {
     const lines: string[] = [];
     const decoder = new LineDecoder(100, { onLine: (line) => lines.push(line), onOverlongLine: () => undefined });
     decoder.push(Buffer.from("first\nlast"));
@@ -45,17 +45,17 @@ describe("LineDecoder", () => {
     expect(lines).toEqual(["first", "last"]);
   });
 
-  it("keeps what Unicode takes for line ends but newline-delimited JSON does not", () => {
+  it("line ends of Unicode other than newline are kept", () => {
     expect(decode(["a\u2028b\u2029c\u0085d\ve\ff\n"], 100)).toEqual(["a\u2028b\u2029c\u0085d\ve\ff"]);
   });
 });
 
-describe("LineDecoder at its limit", () => {
-  it("delivers a line of exactly the limit and discards one that is longer by one", () => {
+describe("a line decoder with a limit", () => {
+  it("a line of exactly the limit is delivered, and one byte more discarded", () => {
     expect(decode(["12345\n123456\n12345"], 5)).toEqual(["12345", { bytes: 6, idText: undefined, hasMethod: false }, "12345"]);
   });
 
-  it("decodes no character that is cut between two chunks for two", () => {
+  it("a character that is cut between two chunks is decoded whole", () => {
     const bytes = Buffer.from('{"id":"é€😀","result":1}\n');
     for (let cut = 1; cut < bytes.length; cut++) {
       expect(decode([bytes.subarray(0, cut), bytes.subarray(cut)], 100)).toEqual(['{"id":"é€😀","result":1}']);
@@ -65,7 +65,7 @@ describe("LineDecoder at its limit", () => {
     }
   });
 
-  it("keeps a copy of the chunk, so that the caller may reuse it", () => {
+  it("the chunk is copied, so that the caller may reuse it", () => {
     const lines: string[] = [];
     const decoder = new LineDecoder(100, { onLine: (line) => lines.push(line), onOverlongLine: () => undefined });
     const chunk = Buffer.from("ab");
@@ -76,7 +76,7 @@ describe("LineDecoder at its limit", () => {
     expect(lines).toEqual(["abc", "d"]);
   });
 
-  it("finds the id in the middle of an overlong line, also byte by byte", () => {
+  it("the id in the middle of an overlong line is found, also byte by byte", () => {
     const line = `{"jsonrpc":"2.0","a":"${"é".repeat(100)}","id":"€-7","result":"${"x".repeat(200)}"}`;
     const bytes = Buffer.from(`${line}\nnext\n`);
     const expected = [{ bytes: Buffer.byteLength(line), idText: '"€-7"', hasMethod: false }, "next"];
@@ -89,7 +89,7 @@ describe("LineDecoder at its limit", () => {
     expect(decode([bytes], 50)).toEqual(expected);
   });
 
-  it("cuts any stream into its lines, long and short, however they end and however the stream is cut", () => {
+  it("any stream is cut into its lines, however it comes", () => {
     const limit = 40;
     const id = fc.nat({ max: 99 });
     const line = fc.oneof(
@@ -114,7 +114,7 @@ describe("LineDecoder at its limit", () => {
     );
   });
 
-  it("tells whose answer an overlong line was, with the id in front of the result or behind it", () => {
+  it("the id of an overlong answer is found before or after its result", () => {
     const payload = JSON.stringify({ id: 5, method: "x", text: 'a "id":6 \\" b' });
     const lines = [`{"jsonrpc":"2.0","id":7,"result":${payload}}`, `{"result":${payload},"jsonrpc":"2.0","id":"seven"}`];
     expect(decode([lines.join("\n")], 30)).toEqual([
@@ -123,7 +123,7 @@ describe("LineDecoder at its limit", () => {
     ]);
   });
 
-  it("tells an overlong request or notification from an answer", () => {
+  it("an overlong request or notification is told from an answer", () => {
     const request = '{"jsonrpc":"2.0","id":7,"method":"sampling/createMessage","params":{}}';
     const notification = '{"jsonrpc":"2.0","method":"notifications/message","params":{"id":7}}';
     expect(decode([`${request}\n${notification}\n`], 30)).toEqual([
@@ -132,12 +132,12 @@ describe("LineDecoder at its limit", () => {
     ]);
   });
 
-  it("discards an overlong line that the end of the stream cuts off", () => {
+  it("an overlong line without an end is discarded", () => {
     expect(decode(['{"id":1,"result":"12345678'], 10)).toEqual([{ bytes: 26, idText: "1", hasMethod: false }]);
   });
 });
 
-it("a line of many megabytes is told from the next one by its envelope, if it is too long", () => {
+it("a line of many megabytes is told from the next one by its envelope", () => {
   const limit = 5 * 1024 * 1024;
   const long = (length: number): string => `{"result":"${"x".repeat(length)}","id":7}`;
   const [whole, discarded, last] = decode([long(limit - 20), "\n", long(limit), "\nlast\n"], limit);

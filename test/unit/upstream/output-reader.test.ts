@@ -54,15 +54,15 @@ function notification(method: string, length = 0): string {
 /** Takes several steps. */
 const LONG = 5 * 1024 * 1024;
 
-describe("OutputReader", () => {
-  it("tells short messages in the turn in which they come", async () => {
+describe("an output reader", () => {
+  it("short messages are handled in the turn in which they come", async () => {
     const bench = new Bench();
     const told = bench.toldWithChunk();
     bench.write(notification("a"), "noise", notification("b"));
     expect([await told, bench.stdout.isPaused()]).toEqual([["a", "not JSON", "b"], false]);
   });
 
-  it("keeps the order behind a long line, and reads nothing more from the pipe meanwhile", async () => {
+  it("a long line keeps the order and pauses the pipe", async () => {
     const bench = new Bench();
     bench.stdout.once("data", () => {
       expect([bench.told, bench.stdout.isPaused()]).toEqual([["a"], true]);
@@ -74,7 +74,7 @@ describe("OutputReader", () => {
     expect(bench.stdout.isPaused()).toBe(false);
   });
 
-  it("keeps the order of several long lines, and of what is between them", async () => {
+  it("several long lines keep their order", async () => {
     const bench = new Bench();
     const lines = Array.from({ length: 9 }, (_, index) => notification(String(index), index % 3 === 0 ? LONG / 4 : 0));
     bench.write(...lines);
@@ -93,7 +93,7 @@ describe("OutputReader", () => {
     await bench.reader.whenIdle();
   });
 
-  it("reads each message of a batch, and says what is not one", async () => {
+  it("each message of a batch is read, and any other element reported", async () => {
     const bench = new Bench();
     const many = Array.from({ length: 1500 }, () => '{"jsonrpc":"2.0","id":1,"result":{}}').join(",");
     bench.write(`[${notification("a")},7,${notification("b", LONG)}]`, "[]", `[${many}]`);
@@ -112,7 +112,7 @@ describe("OutputReader", () => {
     },
   );
 
-  it.each(["a", "b", "c"])("tells of a defect at %s, and is idle in the end all the same", async (failsAt) => {
+  it.each(["a", "b", "c"])("a defect at %s is reported, and the reader becomes idle", async (failsAt) => {
     const bench = new Bench(failsAt);
     bench.write(notification("a"), notification("b", LONG), notification("c"), notification("d"));
     await bench.ended();

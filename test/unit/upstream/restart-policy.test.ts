@@ -17,25 +17,25 @@ function policyWith(options: Partial<RestartPolicyOptions>): RestartPolicy {
   return new RestartPolicy({ ...defaults, ...options });
 }
 
-describe("RestartPolicy", () => {
-  it("doubles the pause from the first to the longest while runs end early", () => {
+describe("the restart policy", () => {
+  it("the pause doubles up to the longest while runs end early", () => {
     expect(pauses([0, 0, 0, 0, 0, 0, 0], () => 0)).toEqual([1000, 2000, 4000, 8000, 15_000, 15_000, 15_000]);
   });
 
-  it("takes a run that got ready but ended early for one more failure", () => {
+  it("a run that was ready but ended early counts as a failure", () => {
     expect(pauses([0, 14_999, 5000], () => 0)).toEqual([1000, 2000, 4000]);
   });
 
-  it("starts over after a run that outlasts the longest pause, and only then", () => {
+  it("the pause starts over after a run that outlasts the longest pause", () => {
     expect(pauses([0, 0, 0, 15_000, 0, 14_999], () => 0)).toEqual([1000, 2000, 4000, 1000, 2000, 4000]);
   });
 
-  it("takes up to a quarter off by jitter, but nothing off the first pause", () => {
+  it("jitter takes up to a quarter off, but nothing off the first pause", () => {
     expect(pauses([0, 0, 0, 0, 0], () => 1)).toEqual([1000, 1500, 3000, 6000, 11_250]);
     expect(pauses([0, 0, 0], () => 0.5)).toEqual([1000, 1750, 3500]);
   });
 
-  it("still pauses for the longest after a thousand failures", () => {
+  it("the pause stays the longest after a thousand failures", () => {
     expect(
       pauses(
         Array.from({ length: 2000 }, () => 0),
@@ -44,7 +44,7 @@ describe("RestartPolicy", () => {
     ).toBe(15_000);
   });
 
-  it("never pauses for longer than the longest or shorter than the first, whatever the runs and the options", () => {
+  it("the pause is never longer than the longest or shorter than the first", () => {
     const milliseconds = fc.integer({ min: 1, max: 2_147_483_647 });
     const random = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
     fc.assert(
@@ -58,11 +58,11 @@ describe("RestartPolicy", () => {
     );
   });
 
-  it("pauses for the longest where the first is longer", () => {
+  it("the longest pause applies if the first is longer", () => {
     expect(pauses([0, 0], () => 0.9, 1000, 10)).toEqual([10, 10]);
   });
 
-  it("pauses for the longest from the end on that makes a crash loop", () => {
+  it("the longest pause begins with the exit that makes a crash loop", () => {
     const policy = policyWith({ crashLoop: { exits: 3, periodMs: 60_000 } });
     expect([0, 1000, 3000, 18_000].map((nowMs) => policy.afterEnd(0, nowMs))).toEqual([
       { pauseMs: 1000, crashLoop: "none" },
@@ -72,7 +72,7 @@ describe("RestartPolicy", () => {
     ]);
   });
 
-  it("the crash loop lasts until a run was ready for the period, however rare the ends are", () => {
+  it("the crash loop lasts until a run was ready for the period", () => {
     const run = fc.record({ startMs: fc.nat(60), runMs: fc.nat(150) });
     const periods = fc.integer({ min: 1, max: 200 });
     fc.assert(
@@ -93,20 +93,20 @@ describe("RestartPolicy", () => {
     );
   });
 
-  describe("with a restart limit", () => {
-    it.each([1, 2, 10])("of %i starts again so many times, and not once more", (restartLimit) => {
+  describe("a restart limit", () => {
+    it.each([1, 2, 10])("a limit of %i allows as many restarts and no more", (restartLimit) => {
       const policy = policyWith({ restartLimit });
       const decisions = Array.from({ length: restartLimit + 1 }, () => policy.afterEnd(0, 0).pauseMs !== undefined);
       expect(decisions).toEqual([...Array.from({ length: restartLimit }, () => true), false]);
     });
 
-    it("counts anew from a stable run, and from nothing less", () => {
+    it("only a stable run resets the count", () => {
       const policy = policyWith({ restartLimit: 2 });
       const goesOn = [0, 14_999, 15_000, 0, 14_999].map((runMs) => policy.afterEnd(runMs, 0).pauseMs !== undefined);
       expect(goesOn).toEqual([true, true, true, true, false]);
     });
 
-    it("gives up exactly after so many ends in a row that no stable run precedes, whatever the runs", () => {
+    it("the policy gives up exactly at the limit, whatever the runs", () => {
       fc.assert(
         fc.property(fc.array(fc.integer({ min: 0, max: 30_000 })), fc.integer({ min: 1, max: 5 }), (runs, restartLimit) => {
           const policy = policyWith({ restartLimit });

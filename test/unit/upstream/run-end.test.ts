@@ -3,14 +3,14 @@ import { describeExit, isCommandUnusable } from "../../../src/upstream/run-end.t
 
 const NOTHING = { exitCode: undefined, signal: undefined, spawnErrorCode: undefined };
 
-describe("an exit that nobody has asked for", () => {
+describe("an unexpected exit", () => {
   it.each([
     { exit: { exitCode: 0 }, kind: "clean-exit", reason: "exited with code 0" },
     { exit: { exitCode: 3 }, kind: "crash", reason: "exited with code 3" },
     { exit: { signal: "SIGSEGV" }, kind: "signal", reason: "ended by SIGSEGV" },
     { exit: { spawnErrorCode: "EAGAIN" }, kind: "spawn-failed", reason: "could not be started (EAGAIN)" },
     { exit: {}, kind: "crash", reason: "exited with code unknown" },
-  ])("is a $kind: $reason", ({ exit, kind, reason }) => {
+  ])("the exit is a $kind: $reason", ({ exit, kind, reason }) => {
     expect(describeExit({ ...NOTHING, ...exit })).toEqual({ kind, reason });
   });
 
@@ -22,11 +22,11 @@ describe("an exit that nobody has asked for", () => {
     },
     { exit: { signal: "SIGSEGV" }, reason: "ended by SIGSEGV before it answered initialize" },
     { exit: { spawnErrorCode: "EAGAIN" }, reason: "could not be started (EAGAIN)" },
-  ])("says what had still to be answered: $reason", ({ exit, reason }) => {
+  ])("the reason names the missing answer: $reason", ({ exit, reason }) => {
     expect(describeExit({ ...NOTHING, ...exit }, "initialize")).toMatchObject({ reason });
   });
 
-  it("shows an unusable command where there is no program, not where the machine is short of something", () => {
+  it("the command is unusable without a program, but not without resources", () => {
     const codes = ["ENOENT", "EACCES", "ENOTDIR", "ENOEXEC", "EAGAIN", "ENOMEM", "EMFILE", undefined];
     expect(codes.filter((spawnErrorCode) => isCommandUnusable({ ...NOTHING, spawnErrorCode }))).toEqual([
       "ENOENT",

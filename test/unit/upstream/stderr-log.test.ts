@@ -24,8 +24,8 @@ function inChunks(text: fc.Arbitrary<string>): fc.Arbitrary<{ readonly text: str
   });
 }
 
-describe("StderrLog", () => {
-  it("logs a line as soon as it is complete, with where it comes from", () => {
+describe("the log of stderr", () => {
+  it("a line is logged once it is complete, with its process and generation", () => {
     const log = new RecordedLog();
     const stderr = new StderrLog(log, { childPid: 12, generation: 3 }, (text) => text);
     stderr.push(Buffer.from("starting"));
@@ -34,17 +34,17 @@ describe("StderrLog", () => {
     expect(log.lines).toEqual([{ level: "info", fields: { childPid: 12, generation: 3, stream: "stderr" }, message: "starting up" }]);
   });
 
-  it("logs the rest of a stream that ends without a newline, once", () => {
+  it("the rest of a stream without a newline is logged once", () => {
     const { log, stderr } = record(["first\nlast"]);
     stderr.end();
     expect(log.messages).toEqual(["first", "last"]);
   });
 
-  it("takes CR LF for one line end and skips empty lines", () => {
+  it("CR LF ends a line, and empty lines are skipped", () => {
     expect(record(["a\r", "\n\r\n\n  b\n"]).log.messages).toEqual(["a", "  b"]);
   });
 
-  it("logs a long line in pieces that are marked, and the lines behind it as ever", () => {
+  it("a long line is logged in marked pieces, and later lines as usual", () => {
     const { log } = record([`${"x".repeat(PIECE)}\n${"y".repeat(2 * PIECE + 1)}`, "z\nnext\n"]);
     expect(log.lines.map(({ message, fields }) => [message.length, message.at(-1), fields["isPartial"] ?? false])).toEqual([
       [PIECE, "x", false],
@@ -55,7 +55,7 @@ describe("StderrLog", () => {
     ]);
   });
 
-  it("logs a line that never ends while it comes, and keeps little of it", () => {
+  it("an endless line is logged while it comes, and little of it is kept", () => {
     const log = new RecordedLog();
     const stderr = new StderrLog(log, {}, (text) => text);
     for (let length = 1024; length <= 256 * 1024; length += 1024) {
@@ -65,7 +65,7 @@ describe("StderrLog", () => {
     expect(log.lines.every(({ fields }) => fields["isPartial"] === true)).toBe(true);
   });
 
-  it("logs any text the same however it is cut, also within a character", () => {
+  it("any text is logged the same, however it is cut", () => {
     const character = fc.constantFrom("a", " ", "\t", "\u0000", "é", "\u2028", "€", "\u{FEFF}", "😀", "\u{10FFFF}");
     const line = fc.string({ unit: character, maxLength: 30, size: "max" });
     fc.assert(
@@ -76,7 +76,7 @@ describe("StderrLog", () => {
     );
   });
 
-  it("loses nothing of lines of any length, however they are cut", () => {
+  it("lines of any length are logged completely, however they are cut", () => {
     const run = fc.tuple(fc.constantFrom("a", "é", "€", "😀"), fc.nat({ max: PIECE })).map(([character, count]) => character.repeat(count));
     const line = fc.array(run, { maxLength: 3 }).map((runs) => runs.join(""));
     fc.assert(
@@ -91,14 +91,14 @@ describe("StderrLog", () => {
     );
   });
 
-  it("cuts no character in two", () => {
+  it("no character is cut in two", () => {
     const { log, stderr } = record([`x${"😀".repeat(PIECE)}\n`]);
     expect(log.messages.join("")).toBe(`x${"😀".repeat(PIECE)}`);
     expect(log.messages.map((message) => message.isWellFormed())).toEqual([true, true, true]);
     expect(stderr.tail.map((each) => each.isWellFormed())).toEqual([true]);
   });
 
-  it("shows bytes that are no UTF-8 as replacement characters and goes on", () => {
+  it("bytes that are not UTF-8 become replacement characters", () => {
     expect(record([Buffer.from([0x61, 0xff, 0x62, 0x0a]), "next\n", Buffer.from([0xe2, 0x82])]).log.messages).toEqual([
       "a\u{FFFD}b",
       "next",
@@ -107,32 +107,32 @@ describe("StderrLog", () => {
   });
 });
 
-describe("StderrLog's tail", () => {
-  it("keeps the last 20 lines, oldest first", () => {
+describe("the tail of stderr", () => {
+  it("the last 20 lines are kept, oldest first", () => {
     const { stderr } = record([Array.from({ length: 25 }, (_, index) => `line ${index}\n`).join("")]);
     expect(stderr.tail).toEqual(Array.from({ length: 20 }, (_, index) => `line ${index + 5}`));
   });
 
-  it("keeps the beginning of a long line, as one line", () => {
+  it("a long line is kept by its beginning", () => {
     const { stderr } = record(["before\n", `start ${"x".repeat(3 * PIECE)}`, "\nafter\n"]);
     expect(stderr.tail).toEqual(["before", `start ${"x".repeat(506)}…`, "after"]);
   });
 });
 
-describe("StderrLog's secrets", () => {
+describe("secrets on stderr", () => {
   const { redact } = new Secrets({ SOME_API_KEY: "sk-0123456789" });
 
-  it("are masked in the log and in the tail", () => {
+  it("a secret is masked in the log and in the tail", () => {
     const { log, stderr } = record(["using sk-0123456789 for all\n"], redact);
     expect(log.messages).toEqual(["using *** for all"]);
     expect(stderr.tail).toEqual(["using *** for all"]);
   });
 
-  it("are masked where a chunk ends within them", () => {
+  it("a secret that is cut between chunks is masked", () => {
     expect(record(["using sk-01234", "56789\n"], redact).log.messages).toEqual(["using ***"]);
   });
 
-  it("are masked wherever a long line, or the stream, is cut within them", () => {
+  it("a secret is masked wherever the line or the stream is cut", () => {
     const secret = "sk-0123456789";
     const chunkEnds = fc.array(fc.nat({ max: 3 * PIECE }), { maxLength: 6 });
     fc.assert(
@@ -154,12 +154,12 @@ describe("StderrLog's secrets", () => {
     );
   });
 
-  it("are masked at the very place where a line is cut", () => {
+  it("a secret across the cut of a long line is masked", () => {
     const { log } = record([`${"x".repeat(PIECE - 6)}sk-0123456789 and more\n`], redact);
     expect(log.messages.join("").slice(PIECE - 6)).toBe("*** and more");
   });
 
-  it("are masked before the tail is shortened", () => {
+  it("a secret is masked before the tail is shortened", () => {
     const { stderr } = record([`${"x".repeat(506)}sk-0123456789\n`], redact);
     expect(stderr.tail).toEqual([`${"x".repeat(506)}***`]);
   });

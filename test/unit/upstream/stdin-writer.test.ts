@@ -41,8 +41,8 @@ function sendAll(writer: StdinWriter, all: readonly Outgoing[]): void {
   for (const line of all) writer.send(line);
 }
 
-describe("StdinWriter", () => {
-  it("writes lines that come within one turn of the event loop together, in order", async () => {
+describe("a stdin writer", () => {
+  it("lines of one turn are written together, in order", async () => {
     const pipe = new SlowPipe();
     const writer = newWriter(pipe);
     const a = outgoing('{"a":"é"}');
@@ -53,7 +53,7 @@ describe("StdinWriter", () => {
     expect([a.state, b.state]).toEqual(["written", "written"]);
   });
 
-  it("holds lines back while the reader has not taken the last write, then writes them at once", async () => {
+  it("lines wait while the reader has not taken the last write", async () => {
     const pipe = new SlowPipe();
     const writer = newWriter(pipe);
     const all = lines("first", "second €", "third");
@@ -70,7 +70,7 @@ describe("StdinWriter", () => {
     expect(writer.queuedBytes).toBe(0);
   });
 
-  it("starts again after it has run dry", async () => {
+  it("writing resumes after the queue was empty", async () => {
     const pipe = new SlowPipe();
     const writer = newWriter(pipe);
     for (const text of ["first", "second"]) {
@@ -80,7 +80,7 @@ describe("StdinWriter", () => {
     }
   });
 
-  it("writes big lines one by one, so that those behind are not yet written", async () => {
+  it("big lines are written one by one", async () => {
     const pipe = new SlowPipe();
     const writer = newWriter(pipe);
     const all = lines("a".repeat(300_000), "b".repeat(200_000), "c".repeat(200_000), "d");
@@ -95,7 +95,7 @@ describe("StdinWriter", () => {
     expect(all.map((line) => line.state)).toEqual(["written", "written", "written", "written"]);
   });
 
-  it("writes no line that was withdrawn while it was queued", async () => {
+  it("a line that was withdrawn while queued is not written", async () => {
     const pipe = new SlowPipe();
     const writer = newWriter(pipe);
     const all = lines("first", "withdrawn", "withdrawn too", "last");
@@ -106,7 +106,7 @@ describe("StdinWriter", () => {
     expect(writer.queuedBytes).toBe(0);
   });
 
-  it("goes on behind a turn in which everything was withdrawn", async () => {
+  it("writing goes on after everything queued was withdrawn", async () => {
     const pipe = new SlowPipe();
     const writer = newWriter(pipe);
     const withdrawn = outgoing("x".repeat(300_000));
@@ -125,8 +125,8 @@ describe("StdinWriter", () => {
   });
 });
 
-describe("StdinWriter at the end", () => {
-  it("still writes what was sent in the same turn, then closes", async () => {
+describe("the end of a stdin writer", () => {
+  it("a line of the same turn is written before the pipe closes", async () => {
     const pipe = new SlowPipe();
     const writer = newWriter(pipe);
     writer.send(outgoing("last words"));
@@ -137,8 +137,8 @@ describe("StdinWriter at the end", () => {
   });
 });
 
-describe("StdinWriter when the server is gone", () => {
-  it("gives back what it cannot have seen, in order, and nothing that was written or withdrawn", async () => {
+describe("a stdin writer whose server is gone", () => {
+  it("unwritten lines are given back in order", async () => {
     const pipe = new SlowPipe();
     const writer = newWriter(pipe);
     const all = lines("written", "second", "withdrawn", "fourth");
@@ -153,7 +153,7 @@ describe("StdinWriter when the server is gone", () => {
     expect(all.map((line) => line.state)).toEqual(["written", "queued", "withdrawn", "queued"]);
   });
 
-  it("writes nothing more after a write has failed, and leaves the rest to be taken back", async () => {
+  it("a failed write stops the writer, and the rest can be taken back", async () => {
     const pipe = new SlowPipe();
     const writer = newWriter(pipe);
     const failed = once(pipe, "error");
@@ -171,7 +171,7 @@ describe("StdinWriter when the server is gone", () => {
     expect(writer.takeUnwritten()).toEqual([second, third]);
   });
 
-  it("closes the pipe behind what is being written; what is queued stays unwritten", async () => {
+  it("the pipe closes behind the current write, and queued lines stay unwritten", async () => {
     const pipe = new SlowPipe();
     const writer = newWriter(pipe);
     const first = outgoing("first");
@@ -187,7 +187,7 @@ describe("StdinWriter when the server is gone", () => {
     expect(writer.takeUnwritten()).toEqual([second]);
   });
 
-  it("hands on what a write throws", async () => {
+  it("an error that a write throws is reported", async () => {
     const pipe = new SlowPipe();
     const thrown = new Promise((resolve) => {
       const writer = new StdinWriter(pipe, resolve);
