@@ -132,6 +132,7 @@ describe("the check of hosts", () => {
           "*.localhost",
           "localhost:65536",
           "localhost:080808",
+          "localhost:008080",
           "localhost:-1",
           "localhost:80:80",
           ":8080",

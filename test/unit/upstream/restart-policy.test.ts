@@ -72,6 +72,24 @@ describe("the restart policy", () => {
     ]);
   });
 
+  it.each([
+    [24, 100, "entered"],
+    [25, 100, "none"],
+  ])("five exits %d ms apart, with a period of %d ms, make the crash loop %s", (gapMs, periodMs, crashLoop) => {
+    const policy = policyWith({ crashLoop: { exits: 5, periodMs } });
+    const states = [1, 2, 3, 4, 5].map((number) => policy.afterEnd(0, number * gapMs).crashLoop);
+    expect(states).toEqual(["none", "none", "none", "none", crashLoop]);
+  });
+
+  it.each([
+    [99, "lasting"],
+    [100, "none"],
+  ])("a run of %d ms leaves a crash loop with a period of 100 ms %s", (runMs, crashLoop) => {
+    const policy = policyWith({ crashLoop: { exits: 2, periodMs: 100 } });
+    const states = [0, 10, 10_000].map((nowMs) => policy.afterEnd(nowMs === 10_000 ? runMs : 0, nowMs).crashLoop);
+    expect(states).toEqual(["none", "entered", crashLoop]);
+  });
+
   it("the crash loop lasts until a run was ready for the period", () => {
     const run = fc.record({ startMs: fc.nat(60), runMs: fc.nat(150) });
     const periods = fc.integer({ min: 1, max: 200 });
