@@ -48,8 +48,7 @@ it("a listener that cannot handle what a server says has the server started agai
 });
 
 it("a request whose answer cannot be given fails alone", () => {
-  const bench = LaneBench.shared();
-  bench.start();
+  const bench = LaneBench.ready();
   const session = bench.join();
   const broken = bench.request(session, { method: "x/first" });
   const whole = bench.request(session, { method: "x/second" });

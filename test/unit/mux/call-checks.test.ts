@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { toolNotFound } from "../../../src/mux/failures.ts";
 import { CallSlots } from "../../../src/mux/call-slots.ts";
 import type { CallCheck, CallVerdict } from "../../../src/mux/call-terms.ts";
@@ -6,14 +6,9 @@ import type { LaneLimits } from "../../../src/mux/lane-limits.ts";
 import type { Session } from "../../../src/mux/session.ts";
 import { LaneBench } from "../support/lane-bench.ts";
 import type { RecordedExchange } from "../support/recorded-exchange.ts";
+import { useFakeClock } from "../support/fake-clock.ts";
 
-beforeEach(() => {
-  vi.useFakeTimers({ now: 0 });
-});
-
-afterEach(() => {
-  vi.useRealTimers();
-});
+useFakeClock();
 
 /** A check whose verdicts the test gives. */
 class HeldCheck {

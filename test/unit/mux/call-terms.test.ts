@@ -1,18 +1,13 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { CallSlots } from "../../../src/mux/call-slots.ts";
 import type { CallTerms } from "../../../src/mux/call-terms.ts";
 import type { LaneLimits } from "../../../src/mux/lane-limits.ts";
 import type { Session } from "../../../src/mux/session.ts";
 import { LaneBench, PrivateLaneBench } from "../support/lane-bench.ts";
 import type { RecordedExchange } from "../support/recorded-exchange.ts";
+import { useFakeClock } from "../support/fake-clock.ts";
 
-beforeEach(() => {
-  vi.useFakeTimers({ now: 0 });
-});
-
-afterEach(() => {
-  vi.useRealTimers();
-});
+useFakeClock();
 
 const outcomes = (exchanges: readonly RecordedExchange[]): unknown[] => exchanges.map(({ outcome }) => outcome);
 
@@ -27,8 +22,7 @@ describe.each([
   ["longer", 5000],
 ])("a call with a timeout of its own that is %s than REQUEST_TIMEOUT_MS", (_which, timeoutMs) => {
   it("a call times out after its own timeout, and the server is told", () => {
-    const bench = LaneBench.shared({ requestTimeoutMs: 1000 });
-    bench.start();
+    const bench = LaneBench.ready({ requestTimeoutMs: 1000 });
     const exchange = call(bench, bench.join(), "own", { timeoutMs });
     const [request] = bench.heard();
     vi.advanceTimersByTime(timeoutMs - 1);
@@ -43,8 +37,7 @@ describe.each([
   });
 
   it("progress renews the call's own timeout up to ten times", () => {
-    const bench = LaneBench.shared({ requestTimeoutMs: 1000 });
-    bench.start();
+    const bench = LaneBench.ready({ requestTimeoutMs: 1000 });
     const exchange = call(bench, bench.join(), "own", { timeoutMs });
     const [request] = bench.heard();
     for (let tenths = 1; tenths < 20; tenths++) {
@@ -57,8 +50,7 @@ describe.each([
   });
 
   it("the call's own timeout is renewed while the server waits for its client", () => {
-    const bench = new PrivateLaneBench({ requestTimeoutMs: 1000 });
-    bench.start();
+    const bench = PrivateLaneBench.ready({ requestTimeoutMs: 1000 });
     const exchange = call(bench, bench.session, "own", { timeoutMs });
     bench.say({ id: 1, method: "elicitation/create", params: {} });
     vi.advanceTimersByTime(1.5 * timeoutMs);
@@ -67,8 +59,7 @@ describe.each([
   });
 
   it("a call waits for a slot for half of its own timeout, HOLD_TIMEOUT_MS at most", () => {
-    const bench = LaneBench.shared({ requestTimeoutMs: 1000, holdTimeoutMs: 2000, maxInFlight: 1 });
-    bench.start();
+    const bench = LaneBench.ready({ requestTimeoutMs: 1000, holdTimeoutMs: 2000, maxInFlight: 1 });
     const session = bench.join();
     call(bench, session, "running", { timeoutMs: 60_000 });
     const exchange = call(bench, session, "own", { timeoutMs });
@@ -81,8 +72,7 @@ describe.each([
 
 /** A lane whose server is ready, and the terms of a tool that may be called so often at a time. */
 function limited(limit: number, limits: Partial<LaneLimits> = {}): { bench: LaneBench; terms: CallTerms; slots: CallSlots } {
-  const bench = LaneBench.shared({ holdTimeoutMs: 500, maxHeldRequests: 100, ...limits });
-  bench.start();
+  const bench = LaneBench.ready({ holdTimeoutMs: 500, maxHeldRequests: 100, ...limits });
   const slots = new CallSlots("export", limit);
   return { bench, slots, terms: { slots } };
 }

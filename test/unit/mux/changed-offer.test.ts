@@ -1,16 +1,11 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import type { JsonObject } from "../../../src/jsonrpc/message.ts";
 import type { Session } from "../../../src/mux/session.ts";
 import { LaneBench, listen, messages } from "../support/lane-bench.ts";
 import { LanesBench, type PrivateServer } from "../support/lanes-bench.ts";
+import { TIMERS, useFakeClock } from "../support/fake-clock.ts";
 
-beforeEach(() => {
-  vi.useFakeTimers({ now: 0, toFake: ["setTimeout", "clearTimeout", "Date"] });
-});
-
-afterEach(() => {
-  vi.useRealTimers();
-});
+useFakeClock(TIMERS);
 
 const CHANGING = { tools: { listChanged: true }, prompts: { listChanged: false }, resources: { listChanged: true, subscribe: true } };
 const CHANGES = ["notifications/tools/list_changed", "notifications/resources/list_changed"];

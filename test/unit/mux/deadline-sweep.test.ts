@@ -1,14 +1,9 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { DeadlineSweep } from "../../../src/mux/deadline-sweep.ts";
 import { UNGUARDED } from "../support/defects.ts";
+import { useFakeClock } from "../support/fake-clock.ts";
 
-beforeEach(() => {
-  vi.useFakeTimers({ now: 0 });
-});
-
-afterEach(() => {
-  vi.useRealTimers();
-});
+useFakeClock();
 
 /** Sweeps a list of deadlines; keeps when it swept and what was due. */
 class Deadlines {

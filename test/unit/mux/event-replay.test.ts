@@ -1,17 +1,12 @@
 import * as fc from "fast-check";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { EventLog } from "../../../src/mux/event-log.ts";
 import { EventStream, formatEventId, parseEventId } from "../../../src/mux/event-stream.ts";
 import { UNGUARDED } from "../support/defects.ts";
 import { RecordedSink } from "../support/recorded-sink.ts";
+import { useFakeClock } from "../support/fake-clock.ts";
 
-beforeEach(() => {
-  vi.useFakeTimers({ now: 0 });
-});
-
-afterEach(() => {
-  vi.useRealTimers();
-});
+useFakeClock();
 
 /** A stream that keeps so many events. */
 function open(maxEvents: number): EventStream {

@@ -1,19 +1,14 @@
 import * as fc from "fast-check";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import type { SidecarError } from "../../../src/errors.ts";
 import type { Exchange } from "../../../src/mux/exchange.ts";
 import { EventStream, parseEventId } from "../../../src/mux/event-stream.ts";
 import type { SessionStreams } from "../../../src/mux/session-streams.ts";
 import { requestOfClient, PrivateLaneBench } from "../support/lane-bench.ts";
 import { RecordedSink } from "../support/recorded-sink.ts";
+import { useFakeClock } from "../support/fake-clock.ts";
 
-beforeEach(() => {
-  vi.useFakeTimers({ now: 0 });
-});
-
-afterEach(() => {
-  vi.useRealTimers();
-});
+useFakeClock();
 
 /** A stream as its client sees it: what it has read, and where it would go on. */
 interface Connection {

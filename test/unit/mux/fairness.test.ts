@@ -1,16 +1,11 @@
 import * as fc from "fast-check";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { CallSlots } from "../../../src/mux/call-slots.ts";
 import type { Session } from "../../../src/mux/session.ts";
 import { LaneBench } from "../support/lane-bench.ts";
+import { useFakeClock } from "../support/fake-clock.ts";
 
-beforeEach(() => {
-  vi.useFakeTimers({ now: 0 });
-});
-
-afterEach(() => {
-  vi.useRealTimers();
-});
+useFakeClock();
 
 type Kind = "the server" | "a tool" | "the server, for calls with and without a limit of their own,";
 

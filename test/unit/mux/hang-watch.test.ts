@@ -1,26 +1,14 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import type { Session } from "../../../src/mux/session.ts";
 import { LaneBench, PrivateLaneBench } from "../support/lane-bench.ts";
+import { useFakeClock } from "../support/fake-clock.ts";
 
 /** As the limits of the bench are. */
 const REQUEST_TIMEOUT_MS = 1000;
 const PING_INTERVAL_MS = 300;
 const CALL = { method: "tools/call", params: { name: "x" } };
 
-beforeEach(() => {
-  vi.useFakeTimers({ now: 0 });
-});
-
-afterEach(() => {
-  vi.useRealTimers();
-});
-
-/** A shared lane whose server is ready. */
-function ready(limits: Parameters<typeof LaneBench.shared>[0]): LaneBench {
-  const bench = LaneBench.shared(limits);
-  bench.start();
-  return bench;
-}
+useFakeClock();
 
 /** A call whose time runs out. */
 function timeOut(bench: LaneBench, session = bench.join()): void {
@@ -35,7 +23,7 @@ function restarts(bench: LaneBench): number {
 
 describe("an unresponsive server", () => {
   it("a silent server is restarted once after HUNG_TIMEOUTS timeouts in a row", () => {
-    const bench = ready({ hungTimeouts: 3 });
+    const bench = LaneBench.ready({ hungTimeouts: 3 });
     timeOut(bench);
     timeOut(bench);
     expect(restarts(bench)).toBe(0);
@@ -47,13 +35,13 @@ describe("an unresponsive server", () => {
   });
 
   it("a silent server is restarted after one timeout if HUNG_TIMEOUTS is 1", () => {
-    const bench = ready({ hungTimeouts: 1 });
+    const bench = LaneBench.ready({ hungTimeouts: 1 });
     timeOut(bench);
     expect(bench.upstream.restartReasons).toEqual(["hung: it said nothing while tools/call ran out of time"]);
   });
 
   it("the count of timeouts begins again after a restart", () => {
-    const bench = ready({ hungTimeouts: 2 });
+    const bench = LaneBench.ready({ hungTimeouts: 2 });
     timeOut(bench);
     bench.lose();
     bench.start();
@@ -69,7 +57,7 @@ describe("an unresponsive server", () => {
   });
 
   it("a timeout does not count if its request precedes the timeout counted last", () => {
-    const bench = ready({ hungTimeouts: 2 });
+    const bench = LaneBench.ready({ hungTimeouts: 2 });
     const session = bench.join();
     for (let offsetMs = 0; offsetMs < 5; offsetMs++) {
       bench.request(session, CALL);
@@ -88,7 +76,7 @@ describe("an unresponsive server", () => {
     ["a notification", { method: "notifications/message", params: { level: "info", data: "busy" } }],
     ["a request of its own", { id: 1, method: "ping" }],
   ])("a server is responsive after %s", (_what, message) => {
-    const bench = ready({ hungTimeouts: 2 });
+    const bench = LaneBench.ready({ hungTimeouts: 2 });
     timeOut(bench);
     bench.say(message);
     timeOut(bench);
@@ -96,7 +84,7 @@ describe("an unresponsive server", () => {
   });
 
   it("a server is responsive after an overlong line", () => {
-    const bench = ready({ hungTimeouts: 2 });
+    const bench = LaneBench.ready({ hungTimeouts: 2 });
     timeOut(bench);
     bench.lane.onOverlongLine({ bytes: 2000, idText: "99", hasMethod: false });
     timeOut(bench);
@@ -104,7 +92,7 @@ describe("an unresponsive server", () => {
   });
 
   it("a timeout does not count if its request precedes the server's last message", () => {
-    const bench = ready({ hungTimeouts: 1 });
+    const bench = LaneBench.ready({ hungTimeouts: 1 });
     const session = bench.join();
     bench.request(session, CALL);
     vi.advanceTimersByTime(REQUEST_TIMEOUT_MS - 1);
@@ -114,7 +102,7 @@ describe("an unresponsive server", () => {
   });
 
   it("a timeout does not count if the client used most of the time itself", () => {
-    const bench = ready({ hungTimeouts: 1 });
+    const bench = LaneBench.ready({ hungTimeouts: 1 });
     const session = bench.join();
     const late = bench.request(session, CALL, true, -600);
     const tooLate = bench.request(session, CALL, true, -REQUEST_TIMEOUT_MS);
@@ -127,7 +115,7 @@ describe("an unresponsive server", () => {
   });
 
   it("a timeout does not count if the request was never sent", () => {
-    const bench = ready({ hungTimeouts: 1, holdTimeoutMs: 2 * REQUEST_TIMEOUT_MS });
+    const bench = LaneBench.ready({ hungTimeouts: 1, holdTimeoutMs: 2 * REQUEST_TIMEOUT_MS });
     const session = bench.join();
     bench.lose();
     const held = bench.request(session, CALL);
@@ -137,7 +125,7 @@ describe("an unresponsive server", () => {
   });
 
   it("a server that does not read its input is restarted", () => {
-    const bench = ready({ hungTimeouts: 2 });
+    const bench = LaneBench.ready({ hungTimeouts: 2 });
     bench.upstream.isReading = false;
     timeOut(bench);
     timeOut(bench);
@@ -148,7 +136,7 @@ describe("an unresponsive server", () => {
     ["less", 500],
     ["more", 5000],
   ])("a server that never frees its only slot is restarted, with HOLD_TIMEOUT_MS %s than REQUEST_TIMEOUT_MS", (_what, holdTimeoutMs) => {
-    const bench = ready({ hungTimeouts: 3, maxInFlight: 1, holdTimeoutMs });
+    const bench = LaneBench.ready({ hungTimeouts: 3, maxInFlight: 1, holdTimeoutMs });
     const session = bench.join();
     for (let elapsedMs = 0; elapsedMs < 10 * REQUEST_TIMEOUT_MS; elapsedMs += 100) {
       bench.request(session, CALL);
@@ -158,8 +146,7 @@ describe("an unresponsive server", () => {
   });
 
   it("a server that waits for its client is not restarted", () => {
-    const bench = new PrivateLaneBench({ hungTimeouts: 1, pingIntervalMs: PING_INTERVAL_MS });
-    bench.start();
+    const bench = PrivateLaneBench.ready({ hungTimeouts: 1, pingIntervalMs: PING_INTERVAL_MS });
     const call = bench.request(bench.session, CALL);
     bench.say({ id: 1, method: "elicitation/create", params: {} });
     vi.advanceTimersByTime(5 * REQUEST_TIMEOUT_MS);
@@ -169,7 +156,7 @@ describe("an unresponsive server", () => {
   });
 
   it("a server is not pinged by default", () => {
-    const bench = ready({ hungTimeouts: 1 });
+    const bench = LaneBench.ready({ hungTimeouts: 1 });
     vi.advanceTimersByTime(100 * REQUEST_TIMEOUT_MS);
     expect([bench.heard(), restarts(bench)]).toEqual([[], 0]);
   });
@@ -184,7 +171,7 @@ describe("an unresponsive server whose calls have timeouts of their own", () => 
   }
 
   it("short timeouts do not restart a server before REQUEST_TIMEOUT_MS of silence", () => {
-    const bench = ready({ hungTimeouts: 1 });
+    const bench = LaneBench.ready({ hungTimeouts: 1 });
     const session = bench.join();
     for (let times = 0; times < 9; times++) timeOutAfter(bench, session, 100);
     expect(restarts(bench)).toBe(0);
@@ -196,7 +183,7 @@ describe("an unresponsive server whose calls have timeouts of their own", () => 
   });
 
   it("short timeouts restart a server after HUNG_TIMEOUTS times REQUEST_TIMEOUT_MS of silence", () => {
-    const bench = ready({ hungTimeouts: 3 });
+    const bench = LaneBench.ready({ hungTimeouts: 3 });
     const session = bench.join();
     for (let times = 0; times < 29; times++) timeOutAfter(bench, session, 100);
     expect(restarts(bench)).toBe(0);
@@ -205,14 +192,14 @@ describe("an unresponsive server whose calls have timeouts of their own", () => 
   });
 
   it("silence without a request in flight does not count", () => {
-    const bench = ready({ hungTimeouts: 1 });
+    const bench = LaneBench.ready({ hungTimeouts: 1 });
     vi.advanceTimersByTime(10 * REQUEST_TIMEOUT_MS);
     timeOutAfter(bench, bench.join(), 100);
     expect(restarts(bench)).toBe(0);
   });
 
   it("a server may be silent for as long as its longest call in flight", () => {
-    const bench = ready({ hungTimeouts: 2 });
+    const bench = LaneBench.ready({ hungTimeouts: 2 });
     const session = bench.join();
     bench.request(session, CALL, true, Date.now(), { timeoutMs: 10 * REQUEST_TIMEOUT_MS });
     for (let times = 0; times < 9; times++) timeOut(bench, session);
@@ -224,7 +211,7 @@ describe("an unresponsive server whose calls have timeouts of their own", () => 
   });
 
   it("a server whose long calls time out one after the other is restarted", () => {
-    const bench = ready({ hungTimeouts: 2 });
+    const bench = LaneBench.ready({ hungTimeouts: 2 });
     const session = bench.join();
     for (let times = 0; times < 4; times++) {
       bench.request(session, CALL, true, Date.now(), { timeoutMs: 3 * REQUEST_TIMEOUT_MS });
@@ -247,7 +234,7 @@ describe("an idle server", () => {
     ["a result", { result: {} }],
     ["an error", { error: { code: -32601, message: "no ping here" } }],
   ])("an idle server is pinged at every interval, and %s counts as an answer", (_what, answer) => {
-    const bench = ready({ hungTimeouts: 1, pingIntervalMs: PING_INTERVAL_MS });
+    const bench = LaneBench.ready({ hungTimeouts: 1, pingIntervalMs: PING_INTERVAL_MS });
     // The handshake counts as a word.
     vi.advanceTimersByTime(2 * PING_INTERVAL_MS);
     for (let times = 0; times < 5; times++) {
@@ -261,7 +248,7 @@ describe("an idle server", () => {
   });
 
   it("a server that sends messages is not pinged", () => {
-    const bench = ready({ hungTimeouts: 1, pingIntervalMs: PING_INTERVAL_MS });
+    const bench = LaneBench.ready({ hungTimeouts: 1, pingIntervalMs: PING_INTERVAL_MS });
     for (let times = 0; times < 10; times++) {
       bench.say({ method: "notifications/message", params: { level: "info", data: "busy" } });
       vi.advanceTimersByTime(PING_INTERVAL_MS);
@@ -270,7 +257,7 @@ describe("an idle server", () => {
   });
 
   it("a server with a client's request in flight is not pinged", () => {
-    const bench = ready({ hungTimeouts: 5, pingIntervalMs: PING_INTERVAL_MS, requestTimeoutMs: 10 * PING_INTERVAL_MS });
+    const bench = LaneBench.ready({ hungTimeouts: 5, pingIntervalMs: PING_INTERVAL_MS, requestTimeoutMs: 10 * PING_INTERVAL_MS });
     bench.request(bench.join(), CALL);
     vi.advanceTimersByTime(9 * PING_INTERVAL_MS);
     expect(pings(bench)).toEqual([]);
@@ -279,7 +266,7 @@ describe("an idle server", () => {
   });
 
   it("a server that misses HUNG_TIMEOUTS pings in a row is restarted", () => {
-    const bench = ready({ hungTimeouts: 3, pingIntervalMs: PING_INTERVAL_MS });
+    const bench = LaneBench.ready({ hungTimeouts: 3, pingIntervalMs: PING_INTERVAL_MS });
     vi.advanceTimersByTime(2 * PING_INTERVAL_MS + 3 * PING_INTERVAL_MS - 1);
     expect(restarts(bench)).toBe(0);
     vi.advanceTimersByTime(1);
@@ -287,7 +274,7 @@ describe("an idle server", () => {
   });
 
   it("missed pings and timed-out requests count together", () => {
-    const bench = ready({ hungTimeouts: 3, pingIntervalMs: 10 * REQUEST_TIMEOUT_MS });
+    const bench = LaneBench.ready({ hungTimeouts: 3, pingIntervalMs: 10 * REQUEST_TIMEOUT_MS });
     const session = bench.join();
     vi.advanceTimersByTime(20 * REQUEST_TIMEOUT_MS);
     timeOut(bench, session);
@@ -298,7 +285,7 @@ describe("an idle server", () => {
   });
 
   it("pings stop with the server and resume with the next one", () => {
-    const bench = ready({ hungTimeouts: 1, pingIntervalMs: PING_INTERVAL_MS });
+    const bench = LaneBench.ready({ hungTimeouts: 1, pingIntervalMs: PING_INTERVAL_MS });
     bench.lose();
     vi.advanceTimersByTime(10 * PING_INTERVAL_MS);
     expect(restarts(bench)).toBe(0);
@@ -310,7 +297,7 @@ describe("an idle server", () => {
   });
 
   it("pings stop when the lane closes", () => {
-    const bench = ready({ hungTimeouts: 1, pingIntervalMs: PING_INTERVAL_MS });
+    const bench = LaneBench.ready({ hungTimeouts: 1, pingIntervalMs: PING_INTERVAL_MS });
     bench.lane.close();
     vi.advanceTimersByTime(10 * PING_INTERVAL_MS);
     expect([pings(bench), restarts(bench), vi.getTimerCount()]).toEqual([[], 0, 0]);

@@ -1,31 +1,19 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { LaneBench, listen } from "../support/lane-bench.ts";
+import { useFakeClock } from "../support/fake-clock.ts";
 
 /** As the limits of the bench are. */
 const REQUEST_TIMEOUT_MS = 1000;
 const HOLD_TIMEOUT_MS = 500;
 const STREAM_AFTER_MS = 200;
 
-beforeEach(() => {
-  vi.useFakeTimers({ now: 0 });
-});
-
-afterEach(() => {
-  vi.useRealTimers();
-});
-
-/** A shared lane whose server is ready. */
-function ready(limits?: Parameters<typeof LaneBench.shared>[0]): LaneBench {
-  const bench = LaneBench.shared(limits);
-  bench.start();
-  return bench;
-}
+useFakeClock();
 
 const CALL = { method: "tools/call", params: { name: "x" } };
 
 describe("a request", () => {
   it("a keep-alive begins the answer of a silent request, and of no settled one", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     const session = bench.join();
     const [first, second] = [bench.request(session, CALL), bench.request(session, CALL)];
     vi.advanceTimersByTime(STREAM_AFTER_MS - 1);
@@ -40,7 +28,7 @@ describe("a request", () => {
   });
 
   it("an unread request goes to the next server and may wait anew", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     bench.upstream.isReading = false;
     const session = bench.join();
     const call = bench.request(session, CALL);
@@ -56,7 +44,7 @@ describe("a request", () => {
   });
 
   it("an unread request times out, but the notification behind it reaches the next server", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     bench.upstream.isReading = false;
     const session = bench.join();
     const call = bench.request(session, CALL);
@@ -71,7 +59,7 @@ describe("a request", () => {
   });
 
   it("a queued request is rejected after HOLD_TIMEOUT_MS without a server", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     bench.lose();
     const call = bench.request(bench.join(), CALL);
     vi.advanceTimersByTime(HOLD_TIMEOUT_MS - 1);
@@ -81,14 +69,14 @@ describe("a request", () => {
   });
 
   it("a request fails if the server that has read it exits", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     const call = bench.request(bench.join(), CALL);
     bench.lose();
     expect(call.outcome).toBe("UPSTREAM_EXITED");
   });
 
   it("progress renews the timeout, and the error names the time taken", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     const session = bench.join();
     const call = bench.request(session, { ...CALL, params: { _meta: { progressToken: "t" } } });
     const [{ id } = {}] = bench.heard();
@@ -102,7 +90,7 @@ describe("a request", () => {
   });
 
   it("a timed-out request is forgotten once its server exits", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     bench.request(bench.join(), CALL);
     const [{ id } = {}] = bench.heard();
     vi.advanceTimersByTime(REQUEST_TIMEOUT_MS);
@@ -113,7 +101,7 @@ describe("a request", () => {
   });
 
   it("the end of a session fails only its own requests", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     const [a, b] = [bench.join(), bench.join()];
     const calls = [a, b].map((session) => bench.request(session, CALL));
     bench.lane.endSession(b);
@@ -121,7 +109,7 @@ describe("a request", () => {
   });
 
   it("a late answer is dropped and counted", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     const call = bench.request(bench.join(), CALL);
     const [{ id } = {}] = bench.heard();
     vi.advanceTimersByTime(REQUEST_TIMEOUT_MS);
@@ -133,7 +121,7 @@ describe("a request", () => {
 
 describe("a request that is late or queued", () => {
   it("a queued request gets no keep-alive, since it may still be rejected with 503", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     bench.lose();
     const call = bench.request(bench.join(), CALL);
     vi.advanceTimersByTime(2 * STREAM_AFTER_MS);
@@ -144,7 +132,7 @@ describe("a request that is late or queued", () => {
   });
 
   it("a session at its limit may send a request as soon as one is answered", () => {
-    const bench = ready({ maxSessionRequests: 1 });
+    const bench = LaneBench.ready({ maxSessionRequests: 1 });
     const session = bench.join();
     const first = bench.request(session, CALL);
     let next = first;
@@ -157,7 +145,7 @@ describe("a request that is late or queued", () => {
     ["a thousand later ones were given up", 1001, 0],
     ["five minutes have passed", 1, 300_001],
   ])("a request that was given up is forgotten once %s", (_when, count, pauseMs) => {
-    const bench = ready({ maxInFlight: 2000, maxSessionRequests: 2000, maxQueuedBytes: 1_000_000 });
+    const bench = LaneBench.ready({ maxInFlight: 2000, maxSessionRequests: 2000, maxQueuedBytes: 1_000_000 });
     const session = bench.join();
     const giveUp = (): void => bench.request(session, CALL).onDisconnect?.();
     giveUp();
@@ -172,7 +160,7 @@ describe("a request that is late or queued", () => {
 
   it("the ids of two servers begin at different numbers, so no answer can be forged", () => {
     const first = Array.from({ length: 20 }, () => {
-      const bench = ready();
+      const bench = LaneBench.ready();
       bench.request(bench.join(), CALL);
       return Number(bench.heard()[0]?.["id"]);
     });
@@ -183,7 +171,7 @@ describe("a request that is late or queued", () => {
 
 describe("a client's cancellation", () => {
   it("a cancellation ends the request of its own session only", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     const [a, b] = [bench.join(), bench.join()];
     const calls = [a, b].map((session) => bench.request(session, CALL));
     const [, second] = bench.heard();
@@ -197,7 +185,7 @@ describe("a client's cancellation", () => {
     ["with the id in another type", "1"],
     ["without an id", undefined],
   ])("a cancellation %s ends no request", (_, requestId) => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     const session = bench.join();
     const calls = [bench.request(session, CALL), bench.request(session, CALL)];
     bench.heard();
@@ -206,7 +194,7 @@ describe("a client's cancellation", () => {
   });
 
   it("a cancellation is sent without its long reason to a server with a full queue", () => {
-    const bench = ready({ maxQueuedBytes: 300 });
+    const bench = LaneBench.ready({ maxQueuedBytes: 300 });
     const session = bench.join();
     const call = bench.request(session, CALL);
     bench.heard();
@@ -233,7 +221,7 @@ describe("a client's cancellation", () => {
   });
 
   it("a cancellation withdraws an unread request, and the server hears nothing", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     bench.upstream.isReading = false;
     const session = bench.join();
     const call = bench.request(session, CALL);
@@ -244,7 +232,7 @@ describe("a client's cancellation", () => {
 
 describe("a request that settles without being sent", () => {
   it("a rejected request leaves no log level and no subscription behind", () => {
-    const bench = ready({ maxHeldRequests: 1 });
+    const bench = LaneBench.ready({ maxHeldRequests: 1 });
     const session = bench.join();
     bench.lose();
     bench.request(session, CALL);
@@ -263,7 +251,7 @@ describe("a request that settles without being sent", () => {
 
 describe("a request of the sidecar itself", () => {
   it("a failed request of the sidecar is logged and reaches no session", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     const [a, b] = [bench.join(), bench.join()];
     for (const [session, level] of [
       [a, "debug"],
@@ -281,7 +269,7 @@ describe("a request of the sidecar itself", () => {
 
 describe("a lane that is closed", () => {
   it("a closed lane has answered every request and has no timer left", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     const session = bench.join();
     const running = bench.request(session, CALL);
     bench.lose();
@@ -291,7 +279,7 @@ describe("a lane that is closed", () => {
   });
 
   it("a draining lane rejects new requests and is drained after the last answer", async () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     const session = bench.join();
     const call = bench.request(session, CALL);
     const drained = bench.lane.drain();

@@ -1,15 +1,10 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import type { Session } from "../../../src/mux/session.ts";
 import { answerOfServer, listen } from "../support/lane-bench.ts";
 import { type Client, IDLE_TIMEOUT_MS, LanesBench } from "../support/lanes-bench.ts";
+import { TIMERS, useFakeClock } from "../support/fake-clock.ts";
 
-beforeEach(() => {
-  vi.useFakeTimers({ now: 0, toFake: ["setTimeout", "clearTimeout", "Date"] });
-});
-
-afterEach(() => {
-  vi.useRealTimers();
-});
+useFakeClock(TIMERS);
 
 /** Whether the client got a server of its own. */
 function isPrivate(bench: LanesBench, client: Client): boolean {

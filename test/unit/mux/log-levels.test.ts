@@ -1,26 +1,20 @@
 import { LoggingLevelSchema } from "@modelcontextprotocol/sdk/types.js";
 import * as fc from "fast-check";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { LaneBench } from "../support/lane-bench.ts";
+import { useFakeClock } from "../support/fake-clock.ts";
 
 /** Most verbose first. */
 const LEVELS = LoggingLevelSchema.options;
 
-beforeEach(() => {
-  vi.useFakeTimers({ now: 0 });
-});
-
-afterEach(() => {
-  vi.useRealTimers();
-});
+useFakeClock();
 
 describe("the log level of a shared server", () => {
   it("the server is told the most verbose level that a session wants, and never twice", () => {
     const step = fc.record({ index: fc.nat({ max: 2 }), level: fc.option(fc.constantFrom(...LEVELS)), isLost: fc.boolean() });
     fc.assert(
       fc.property(fc.array(step, { maxLength: 20 }), (steps) => {
-        const bench = LaneBench.shared();
-        bench.start();
+        const bench = LaneBench.ready();
         const sessions = [0, 1, 2].map(() => bench.join());
         const chosen = new Map<number, number>();
         let told: unknown;

@@ -1,19 +1,14 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { SessionStreams } from "../../../src/mux/session-streams.ts";
 import { collectGarbage, countAlive } from "../support/garbage.ts";
 import { LaneBench, listen } from "../support/lane-bench.ts";
 import { LanesBench } from "../support/lanes-bench.ts";
 import { RecordedSink } from "../support/recorded-sink.ts";
+import { TIMERS, useFakeClock } from "../support/fake-clock.ts";
 
 const COUNT = 20;
 
-beforeEach(() => {
-  vi.useFakeTimers({ now: 0, toFake: ["setTimeout", "clearTimeout", "Date"] });
-});
-
-afterEach(() => {
-  vi.useRealTimers();
-});
+useFakeClock(TIMERS);
 
 /** A session of a shared lane that uses all there is, and ends. */
 function useUp(bench: LaneBench, number: number): WeakRef<object>[] {
@@ -45,8 +40,7 @@ function useUp(bench: LaneBench, number: number): WeakRef<object>[] {
 
 describe("memory", () => {
   it("ended sessions of a shared server leave no session, stream or request in memory", async () => {
-    const bench = LaneBench.shared();
-    bench.start();
+    const bench = LaneBench.ready();
     const refs = Array.from({ length: COUNT }, (_, number) => useUp(bench, number)).flat();
     bench.heard();
     expect([bench.eventLog.size, await countAlive(refs)]).toEqual([0, 0]);

@@ -1,21 +1,9 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { listen, PrivateLaneBench } from "../support/lane-bench.ts";
 import type { RecordedExchange } from "../support/recorded-exchange.ts";
+import { useFakeClock } from "../support/fake-clock.ts";
 
-beforeEach(() => {
-  vi.useFakeTimers({ now: 0 });
-});
-
-afterEach(() => {
-  vi.useRealTimers();
-});
-
-/** A lane of one client whose server is ready. */
-function ready(): PrivateLaneBench {
-  const bench = new PrivateLaneBench();
-  bench.start();
-  return bench;
-}
+useFakeClock();
 
 /** The client asks for something, and the server answers. */
 function done(bench: PrivateLaneBench, method: string, params: object, answer?: object): RecordedExchange {
@@ -51,13 +39,13 @@ const REFUSED = { error: { code: -32_602, message: "no" } };
 
 describe("a restarted private server", () => {
   it("a server hears nothing if its client has set nothing", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     done(bench, "tools/call", {});
     expect(restart(bench)).toEqual([]);
   });
 
   it("level, roots change and subscriptions are replayed ahead of queued requests", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     subscribe(bench, "x:1");
     setLevel(bench, "debug");
     bench.notify(bench.session, { method: "notifications/roots/list_changed", params: { n: 1 } });
@@ -78,7 +66,7 @@ describe("a restarted private server", () => {
   });
 
   it("the replay is repeated if the server exits during it", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     setLevel(bench, "debug");
     subscribe(bench, "x:1");
     const all = ["logging/setLevel debug", "resources/subscribe x:1"];
@@ -92,7 +80,7 @@ describe("a restarted private server", () => {
   });
 
   it("the replay costs the client nothing and is invisible to it", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     const stream = listen(bench.session);
     setLevel(bench, "debug");
     subscribe(bench, "x:1");
@@ -105,7 +93,7 @@ describe("a restarted private server", () => {
   });
 
   it("a setting that the server refused or the client withdrew is not replayed", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     setLevel(bench, "error");
     done(bench, "logging/setLevel", { level: "debug" }, REFUSED);
     done(bench, "resources/subscribe", { uri: "x:1" }, REFUSED);
@@ -115,7 +103,7 @@ describe("a restarted private server", () => {
   });
 
   it("a setting that was in flight at the exit fails and is not replayed", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     const calls = [
       bench.request(bench.session, { id: 1, method: "logging/setLevel", params: { level: "debug" } }),
       bench.request(bench.session, { id: 2, method: "resources/subscribe", params: { uri: "x:1" } }),
@@ -129,7 +117,7 @@ describe("a restarted private server", () => {
   });
 
   it("a queued level wins over the replayed one", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     setLevel(bench, "debug");
     bench.lose();
     bench.request(bench.session, { method: "logging/setLevel", params: { level: "error" } });
@@ -138,7 +126,7 @@ describe("a restarted private server", () => {
   });
 
   it("the level that was asked for last is replayed, in whatever order answers came", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     for (const level of ["debug", "error", "info"]) bench.request(bench.session, { method: "logging/setLevel", params: { level } });
     const [debug, error, info] = bench.heard().map(({ id }) => id);
     for (const id of [error, debug]) bench.say({ id, result: {} });
@@ -147,7 +135,7 @@ describe("a restarted private server", () => {
   });
 
   it("a subscription that was withdrawn before its confirmation is not replayed", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     const ask = (method: string, uri: string): unknown => {
       bench.request(bench.session, { method: `resources/${method}`, params: { uri } });
       return bench.heard()[0]?.["id"];
@@ -162,7 +150,7 @@ describe("a restarted private server", () => {
   });
 
   it("at most 16 requests are replayed at a time, and no withdrawn one", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     const uris = Array.from({ length: 30 }, (_, number) => `x:${number}`);
     for (const uri of uris) subscribe(bench, uri);
     bench.lose();
@@ -175,7 +163,7 @@ describe("a restarted private server", () => {
   });
 
   it("each subscription is replayed once, also if servers exit during the replay", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     const uris = Array.from({ length: 30 }, (_, number) => `x:${number}`);
     for (const uri of uris) subscribe(bench, uri);
     for (const isReading of [true, false]) {
@@ -196,7 +184,7 @@ describe("a restarted private server", () => {
   });
 
   it("a client has at most 1024 subscriptions", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     for (let number = 0; number < 1024; number++) subscribe(bench, `x:${number}`);
     const refused = bench.request(bench.session, { method: "resources/subscribe", params: { uri: "x:1024" } });
     expect([refused.outcome, told(bench)]).toEqual([-32_000, []]);
@@ -209,7 +197,7 @@ describe("a restarted private server", () => {
   });
 
   it("a server judges invalid levels and resources itself", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     expect(done(bench, "logging/setLevel", { level: 7 }, REFUSED).outcome).toBe(-32_602);
     expect(done(bench, "resources/subscribe", { uri: 7 }).outcome).toEqual({});
     expect(done(bench, "resources/unsubscribe", {}).outcome).toEqual({});

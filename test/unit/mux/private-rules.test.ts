@@ -1,20 +1,8 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { listen, messages, PrivateLaneBench } from "../support/lane-bench.ts";
+import { useFakeClock } from "../support/fake-clock.ts";
 
-beforeEach(() => {
-  vi.useFakeTimers({ now: 0 });
-});
-
-afterEach(() => {
-  vi.useRealTimers();
-});
-
-/** A lane of one client whose server is ready. */
-function ready(): PrivateLaneBench {
-  const bench = new PrivateLaneBench();
-  bench.start();
-  return bench;
-}
+useFakeClock();
 
 const SAMPLING = { id: "s-1", method: "sampling/createMessage", params: { messages: [] } };
 const LOG = { method: "notifications/message", params: { level: "info", data: "x" } };
@@ -24,7 +12,7 @@ describe("a message of a private server", () => {
   it.each([SAMPLING, LOG, { method: "notifications/tasks/status", params: {} }, { method: "notifications/custom" }])(
     "the message %j goes to the stream of the only request in flight",
     (message) => {
-      const bench = ready();
+      const bench = PrivateLaneBench.ready();
       const [stream, call] = [listen(bench.session), bench.request(bench.session, { method: "tools/call" })];
       bench.say(message);
       expect([stream.texts, call.emitted.length]).toEqual([[], 1]);
@@ -32,7 +20,7 @@ describe("a message of a private server", () => {
   );
 
   it("a message goes to the GET stream if several requests are in flight", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     const [older, newer] = [listen(bench.session), listen(bench.session)];
     const calls = [1, 2].map((id) => bench.request(bench.session, { id, method: "tools/call" }));
     bench.say(SAMPLING);
@@ -40,7 +28,7 @@ describe("a message of a private server", () => {
   });
 
   it("a message goes to the oldest streaming request if no GET stream is open", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     const plain = bench.request(bench.session, { id: 1, method: "tools/call" }, false);
     const calls = [2, 3].map((id) => bench.request(bench.session, { id, method: "tools/call" }));
     bench.say(SAMPLING);
@@ -48,7 +36,7 @@ describe("a message of a private server", () => {
   });
 
   it("a message goes to the GET stream if no request in flight reads a stream", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     const stream = listen(bench.session);
     bench.say(LOG);
     bench.request(bench.session, { method: "tools/call" }, false);
@@ -57,7 +45,7 @@ describe("a message of a private server", () => {
   });
 
   it("a message goes to a connected request rather than an older disconnected one", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     const [gone, listening] = [1, 2].map((id) => bench.request(bench.session, { id, method: "tools/call" }));
     if (gone !== undefined) gone.isConnected = false;
     bench.say(SAMPLING);
@@ -65,7 +53,7 @@ describe("a message of a private server", () => {
   });
 
   it("a message goes to the GET stream if the request has lost its connection", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     const call = bench.request(bench.session, { method: "tools/call" });
     call.isConnected = false;
     bench.say(LOG);
@@ -76,7 +64,7 @@ describe("a message of a private server", () => {
   });
 
   it("a message waits for a GET stream if no stream is open", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     const plain = bench.request(bench.session, { method: "tools/call" }, false);
     bench.say(SAMPLING);
     bench.say(LOG);
@@ -84,7 +72,7 @@ describe("a message of a private server", () => {
   });
 
   it("a message does not go to a request that the server has not read", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     bench.upstream.isReading = false;
     const call = bench.request(bench.session, { method: "tools/call" });
     bench.say(LOG);
@@ -94,7 +82,7 @@ describe("a message of a private server", () => {
   it.each(["tools/list_changed", "prompts/list_changed", "resources/list_changed", "resources/updated"])(
     "the notification %s goes to no request and waits once",
     (name) => {
-      const bench = ready();
+      const bench = PrivateLaneBench.ready();
       const call = bench.request(bench.session, { method: "tools/call" });
       for (let count = 0; count < 3; count++) bench.say({ method: `notifications/${name}`, params: { uri: "x:1" } });
       expect([call.emitted, listen(bench.session).texts.length]).toEqual([[], 1]);
@@ -102,7 +90,7 @@ describe("a message of a private server", () => {
   );
 
   it("a message is carried byte for byte", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     const stream = listen(bench.session);
     const text = '{"params":{"data":9007199254740993,"x":1.0 },"method":"notifications/message","jsonrpc":"2.0"}';
     bench.say(text);
@@ -110,7 +98,7 @@ describe("a message of a private server", () => {
   });
 
   it("a message is delivered exactly once, whatever streams open and close", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     const call = bench.request(bench.session, { method: "tools/call" });
     bench.say({ ...LOG, params: { level: "info", data: 1 } });
     bench.request(bench.session, { id: 2, method: "tools/call" }, false);
@@ -124,7 +112,7 @@ describe("a message of a private server", () => {
   });
 
   it("a message after the end of the session leaves nothing behind", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     bench.lane.endSession(bench.session);
     bench.session.streams.close();
     for (const message of [SAMPLING, LOG, CHANGED]) bench.say(message);
@@ -134,7 +122,7 @@ describe("a message of a private server", () => {
 
 describe("a message of a private client", () => {
   it("a request is carried with a new id and token", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     const call = bench.request(bench.session, {
       id: "a",
       method: "tasks/list",
@@ -151,28 +139,28 @@ describe("a message of a private client", () => {
   });
 
   it.each(["logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/list"])("the server answers %s itself", (method) => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     const call = bench.request(bench.session, { method, params: { uri: "x:1", level: "info" } });
     bench.reply(method, { result: { own: true } });
     expect(call.outcome).toEqual({ own: true });
   });
 
   it("a notification is carried unchanged, roots/list_changed too", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     bench.notify(bench.session, { method: "notifications/roots/list_changed" });
     bench.notify(bench.session, { method: "notifications/custom", params: { n: 1 } });
     expect(bench.heard()).toEqual([{ method: "notifications/roots/list_changed" }, { method: "notifications/custom", params: { n: 1 } }]);
   });
 
   it("notifications/initialized is kept for later servers and sent to the running one", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     bench.notify(bench.session, { method: "notifications/initialized", params: { x: 1 } });
     expect(bench.heard()).toEqual([{ method: "notifications/initialized", params: { x: 1 } }]);
     expect(bench.initialized).toEqual(['{"jsonrpc":"2.0","method":"notifications/initialized","params":{"x":1}}']);
   });
 
   it("notifications/initialized is not sent before the server is ready", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     bench.lose();
     // The next one is shaking hands.
     bench.upstream.isRunning = true;
@@ -182,7 +170,7 @@ describe("a message of a private client", () => {
   });
 
   it("a cancellation reaches the server with the id that the server knows", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     const call = bench.request(bench.session, { id: "a", method: "tools/call" });
     const [{ id } = {}] = bench.heard();
     bench.notify(bench.session, { method: "notifications/cancelled", params: { requestId: "a", reason: "enough" } });

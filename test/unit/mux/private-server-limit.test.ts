@@ -1,14 +1,9 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { answerOfServer, listen } from "../support/lane-bench.ts";
 import { IDLE_TIMEOUT_MS, LanesBench } from "../support/lanes-bench.ts";
+import { TIMERS, useFakeClock } from "../support/fake-clock.ts";
 
-beforeEach(() => {
-  vi.useFakeTimers({ now: 0, toFake: ["setTimeout", "clearTimeout", "Date"] });
-});
-
-afterEach(() => {
-  vi.useRealTimers();
-});
+useFakeClock(TIMERS);
 
 describe("the limit of private servers", () => {
   it("one private server too many is rejected, and shared clients are served", () => {

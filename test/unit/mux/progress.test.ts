@@ -1,18 +1,13 @@
 import * as fc from "fast-check";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { idText } from "../../support/json-text.ts";
 import { LaneBench } from "../support/lane-bench.ts";
+import { useFakeClock } from "../support/fake-clock.ts";
 
 /** As the limits of the bench are. */
 const REQUEST_TIMEOUT_MS = 1000;
 
-beforeEach(() => {
-  vi.useFakeTimers({ now: 0 });
-});
-
-afterEach(() => {
-  vi.useRealTimers();
-});
+useFakeClock();
 
 function callText(token: string): string {
   return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","_meta":{"progressToken":${token}}}}`;
@@ -26,8 +21,7 @@ describe("progress of the server", () => {
   it("progress reaches its own call under the client's token, byte for byte", () => {
     fc.assert(
       fc.property(idText, (token) => {
-        const bench = LaneBench.shared();
-        bench.start();
+        const bench = LaneBench.ready();
         const [other, own] = [bench.request(bench.join(), callText(token)), bench.request(bench.join(), callText(token))];
         bench.say(progressText(bench.heard()[1]?.["id"]));
         expect([other.emitted, own.emitted]).toEqual([[], [progressText(token)]]);
@@ -36,8 +30,7 @@ describe("progress of the server", () => {
   });
 
   it("progress renews the timeout of its own call, also if the client reads no stream", () => {
-    const bench = LaneBench.shared();
-    bench.start();
+    const bench = LaneBench.ready();
     const session = bench.join();
     const calls = [bench.request(session, callText("1"), false), bench.request(session, callText("2"))];
     vi.advanceTimersByTime(REQUEST_TIMEOUT_MS - 1);
@@ -52,8 +45,7 @@ describe("progress of the server", () => {
   it.each([(id: unknown) => `"${String(id)}"`, () => "0", () => "null", () => "{}"])(
     "progress under another token is dropped and renews no timeout (%#)",
     (tokenFor) => {
-      const bench = LaneBench.shared();
-      bench.start();
+      const bench = LaneBench.ready();
       const call = bench.request(bench.join(), callText("1"));
       vi.advanceTimersByTime(REQUEST_TIMEOUT_MS - 1);
       bench.say(progressText(tokenFor(bench.heard()[0]?.["id"])));
@@ -63,8 +55,7 @@ describe("progress of the server", () => {
   );
 
   it("progress for a call that the server has not read is dropped", () => {
-    const bench = LaneBench.shared();
-    bench.start();
+    const bench = LaneBench.ready();
     const session = bench.join();
     bench.request(session, callText("1"));
     const first = Number(bench.heard()[0]?.["id"]);

@@ -1,26 +1,14 @@
 import * as fc from "fast-check";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { idText } from "../../support/json-text.ts";
 import { asServerReads } from "../support/as-server-reads.ts";
 import { listen, messages, PrivateLaneBench } from "../support/lane-bench.ts";
+import { useFakeClock } from "../support/fake-clock.ts";
 
 /** What a request may take in all, as the limits of the bench are. */
 const TIMEOUT_MS = 1000;
 
-beforeEach(() => {
-  vi.useFakeTimers({ now: 0 });
-});
-
-afterEach(() => {
-  vi.useRealTimers();
-});
-
-/** A lane of one client whose server is ready. */
-function ready(limits?: ConstructorParameters<typeof PrivateLaneBench>[0]): PrivateLaneBench {
-  const bench = new PrivateLaneBench(limits);
-  bench.start();
-  return bench;
-}
+useFakeClock();
 
 const ROOTS = { id: "r", method: "roots/list" };
 
@@ -42,7 +30,7 @@ describe("a request of a private server", () => {
   it("the server's id and token are replaced for the client and restored for the server", () => {
     fc.assert(
       fc.property(idText, idText, (id, token) => {
-        const bench = ready();
+        const bench = PrivateLaneBench.ready();
         const stream = listen(bench.session);
         const asked = (own: unknown, ownToken: unknown): string =>
           `{"jsonrpc":"2.0", "id" : ${String(own)} ,"method":"x","params":{"n":9007199254740993,"_meta":{"x":1.0,"progressToken":${String(ownToken)}}}}`;
@@ -63,7 +51,7 @@ describe("a request of a private server", () => {
     ["a task", { task: { taskId: "a", status: "working" } }, 1],
     ["something else", { role: "assistant" }, 0],
   ])("a client's progress after an answer with %s is carried until the server exits", (_what, result, count) => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     const id = ask(bench, { id: "q", method: "sampling/createMessage", params: { _meta: { progressToken: "t" }, task: {} } });
     bench.answer({ id, result });
     bench.heard();
@@ -77,7 +65,7 @@ describe("a request of a private server", () => {
   });
 
   it("a request gets a new id, and its answer has the server's own", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     const stream = listen(bench.session);
     bench.say(ROOTS);
     bench.say({ ...ROOTS, id: 7 });
@@ -95,13 +83,13 @@ describe("a request of a private server", () => {
   });
 
   it("a ping of the server is answered by the sidecar", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     bench.say({ id: 3, method: "ping" });
     expect([bench.heard(), listen(bench.session).texts]).toEqual([[{ id: 3, result: {} }], []]);
   });
 
   it("a request takes the first answer only, and no unrelated one", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     const id = ask(bench);
     for (const other of [id + 4, "r", String(id)]) expect(bench.answer({ id: other, result: {} })).toBeUndefined();
     bench.answer({ id, error: { code: -1, message: "declined" } });
@@ -110,7 +98,7 @@ describe("a request of a private server", () => {
   });
 
   it("a cancellation by the server reaches the client with the id the client knows", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     const call = bench.request(bench.session, { method: "tools/call" });
     bench.say(ROOTS);
     bench.say({ method: "notifications/cancelled", params: { requestId: "r", reason: "late" } });
@@ -125,7 +113,7 @@ describe("a request of a private server", () => {
   });
 
   it("a cancellation with the client's id cancels nothing", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     const call = bench.request(bench.session, { method: "tools/call" });
     bench.say(ROOTS);
     const [id] = askedIds(call.emitted);
@@ -137,7 +125,7 @@ describe("a request of a private server", () => {
   });
 
   it("progress of the client has the server's token, while the request is open", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     const id = ask(bench, { ...ROOTS, params: { _meta: { progressToken: "t" } } });
     const progress = { method: "notifications/progress", params: { progressToken: id, progress: 0.5 } };
     expect(bench.notify(bench.session, progress)).toBeUndefined();
@@ -149,7 +137,7 @@ describe("a request of a private server", () => {
   });
 
   it("a request is rejected if 1024 wait for the client", () => {
-    const bench = ready({ maxQueuedBytes: 1_000_000 });
+    const bench = PrivateLaneBench.ready({ maxQueuedBytes: 1_000_000 });
     const first = ask(bench, { ...ROOTS, id: 0 });
     for (let id = 1; id < 1024; id++) bench.say({ ...ROOTS, id });
     bench.say({ ...ROOTS, id: "one more" });
@@ -160,7 +148,7 @@ describe("a request of a private server", () => {
   });
 
   it("an unanswered request expires on both sides, and a late answer is dropped", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     const stream = listen(bench.session);
     bench.say(ROOTS);
     vi.advanceTimersByTime(10 * TIMEOUT_MS - 1);
@@ -173,7 +161,7 @@ describe("a request of a private server", () => {
   });
 
   it("a request ends with its server, and its answer never reaches the next server", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     bench.say(ROOTS);
     bench.lose();
     bench.start();
@@ -192,7 +180,7 @@ describe("a request of a private server", () => {
   });
 
   it("a request ends with its session", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     const id = ask(bench);
     bench.lane.endSession(bench.session);
     bench.answer({ id, result: {} });
@@ -201,7 +189,7 @@ describe("a request of a private server", () => {
   });
 
   it("an overlong request is rejected so that the server does not wait", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     bench.lane.onOverlongLine({ bytes: 5000, idText: '"r"', hasMethod: true });
     expect(bench.heard()).toMatchObject([{ id: "r", error: { code: -32_600 } }]);
   });
@@ -209,7 +197,7 @@ describe("a request of a private server", () => {
   it.each(['"id":1,"id":2,"method":"roots/list"', '"method":"roots/list","id":1,"\\u006dethod":"ping"'])(
     "an ambiguous request is rejected: {%s}",
     (members) => {
-      const bench = ready();
+      const bench = PrivateLaneBench.ready();
       const stream = listen(bench.session);
       bench.say(`{"jsonrpc":"2.0",${members.replace("ping", "sampling/createMessage")}}`);
       expect(stream.texts).toEqual([]);
@@ -218,7 +206,7 @@ describe("a request of a private server", () => {
   );
 
   it("the answer of a client is rejected with OVERLOADED while the server does not read", () => {
-    const bench = ready({ maxQueuedBytes: 200 });
+    const bench = PrivateLaneBench.ready({ maxQueuedBytes: 200 });
     const id = ask(bench);
     bench.upstream.isReading = false;
     bench.notify(bench.session, { method: "notifications/x", params: { text: "x".repeat(300) } });
@@ -233,7 +221,7 @@ describe("a request of a private server", () => {
 
 describe("the timeout of a client's request", () => {
   it("the timeout does not run while the server waits for the client", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     const call = bench.request(bench.session, { method: "tools/call" });
     bench.say(ROOTS);
     vi.advanceTimersByTime(5 * TIMEOUT_MS);
@@ -246,7 +234,7 @@ describe("the timeout of a client's request", () => {
   });
 
   it("a question does not renew the timeout of a request the server has not read", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     bench.upstream.isReading = false;
     const unread = bench.request(bench.session, { method: "tools/call" });
     vi.advanceTimersByTime(TIMEOUT_MS - 1);
@@ -256,7 +244,7 @@ describe("the timeout of a client's request", () => {
   });
 
   it("an answer of the client renews the timeout", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     const call = bench.request(bench.session, { method: "tools/call" });
     bench.say(ROOTS);
     vi.advanceTimersByTime(TIMEOUT_MS - 1);
@@ -268,7 +256,7 @@ describe("the timeout of a client's request", () => {
   });
 
   it("the timeout is renewed up to ten times in all", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     const call = bench.request(bench.session, { method: "tools/call" });
     for (let count = 1; count <= 20; count++) {
       bench.say({ ...ROOTS, id: count });
@@ -278,7 +266,7 @@ describe("the timeout of a client's request", () => {
   });
 
   it("a closed lane leaves no timer behind", () => {
-    const bench = ready();
+    const bench = PrivateLaneBench.ready();
     bench.request(bench.session, { method: "tools/call" });
     bench.say(ROOTS);
     bench.lane.endSession(bench.session);

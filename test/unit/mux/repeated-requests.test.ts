@@ -1,23 +1,17 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import type { JsonObject } from "../../../src/jsonrpc/message.ts";
 import { LaneBench, type LaneBenchOptions, listen, messages, PrivateLaneBench } from "../support/lane-bench.ts";
+import { useFakeClock } from "../support/fake-clock.ts";
 
 /** As the limits of the bench are. */
 const REQUEST_TIMEOUT_MS = 1000;
 const HOLD_TIMEOUT_MS = 500;
 
-beforeEach(() => {
-  vi.useFakeTimers({ now: 0 });
-});
-
-afterEach(() => {
-  vi.useRealTimers();
-});
+useFakeClock();
 
 /** A shared lane whose server is ready. */
 function ready(options?: LaneBenchOptions): LaneBench {
-  const bench = LaneBench.shared({}, options);
-  bench.start();
+  const bench = LaneBench.ready({}, options);
   return bench;
 }
 
@@ -275,8 +269,7 @@ describe("a read that waits for its retry", () => {
 
 describe("a question about a read whose server exits", () => {
   it("the question is withdrawn, and the next server's question is a new one", () => {
-    const bench = new PrivateLaneBench();
-    bench.start();
+    const bench = PrivateLaneBench.ready();
     const call = bench.request(bench.session, READ);
     const [{ id: wireId } = {}] = bench.heard();
     bench.say({ id: "q", method: "roots/list" });
@@ -395,8 +388,7 @@ describe("the sidecar's own tools/list", () => {
   });
 
   it("the tools of a private server are not listed before notifications/initialized", () => {
-    const bench = new PrivateLaneBench({}, { retry: "read-only" });
-    bench.start();
+    const bench = PrivateLaneBench.ready({}, { retry: "read-only" });
     bench.say({ method: "notifications/tools/list_changed" });
     expect(bench.heard()).toEqual([]);
     bench.notify(bench.session, { method: "notifications/initialized" });
@@ -424,8 +416,7 @@ describe("the sidecar's own tools/list", () => {
 });
 
 it("a long read is neither kept nor retried", () => {
-  const bench = LaneBench.shared({ maxQueuedBytes: 1_000_000 });
-  bench.start();
+  const bench = LaneBench.ready({ maxQueuedBytes: 1_000_000 });
   const call = bench.request(bench.join(), { ...READ, params: { uri: "x:1", padding: "p".repeat(70_000) } });
   bench.heard();
   bench.lose();

@@ -1,18 +1,13 @@
 import * as fc from "fast-check";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { EventLog } from "../../../src/mux/event-log.ts";
 import { EventStream } from "../../../src/mux/event-stream.ts";
 import { SessionStreams } from "../../../src/mux/session-streams.ts";
 import { UNGUARDED } from "../support/defects.ts";
 import { RecordedSink } from "../support/recorded-sink.ts";
+import { useFakeClock } from "../support/fake-clock.ts";
 
-beforeEach(() => {
-  vi.useFakeTimers({ now: 0 });
-});
-
-afterEach(() => {
-  vi.useRealTimers();
-});
+useFakeClock();
 
 /** Streams of requests, each of a session of its own, whose clients have read nothing yet. They share one log. */
 class Bench {

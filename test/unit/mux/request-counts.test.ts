@@ -1,10 +1,11 @@
 import * as fc from "fast-check";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { CallSlots } from "../../../src/mux/call-slots.ts";
 import type { LaneLimits } from "../../../src/mux/lane-limits.ts";
 import type { Session } from "../../../src/mux/session.ts";
 import { LaneBench, requestOfClient } from "../support/lane-bench.ts";
 import { RecordedExchange } from "../support/recorded-exchange.ts";
+import { useFakeClock } from "../support/fake-clock.ts";
 
 const LIMITS: Partial<LaneLimits> = {
   maxInFlight: 2,
@@ -173,13 +174,7 @@ const steps: fc.Arbitrary<(scene: Scene) => void>[] = [
   fc.nat({ max: 400 }).map((ms) => () => void vi.advanceTimersByTime(ms)),
 ];
 
-beforeEach(() => {
-  vi.useFakeTimers({ now: 0 });
-});
-
-afterEach(() => {
-  vi.useRealTimers();
-});
+useFakeClock();
 
 /** Does all of it. @returns the most requests of clients that the server has had to answer at the same time. */
 function play(scene: Scene, sequence: readonly ((scene: Scene) => void)[]): number {

@@ -1,13 +1,8 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { LanesBench } from "../support/lanes-bench.ts";
+import { TIMERS, useFakeClock } from "../support/fake-clock.ts";
 
-beforeEach(() => {
-  vi.useFakeTimers({ now: 0, toFake: ["setTimeout", "clearTimeout", "Date"] });
-});
-
-afterEach(() => {
-  vi.useRealTimers();
-});
+useFakeClock(TIMERS);
 
 describe("the limit of sessions a minute", () => {
   it("a rejected session is told when the next may come, and is accepted then", () => {

@@ -1,24 +1,12 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import type { RecordedExchange } from "../support/recorded-exchange.ts";
 import type { Session } from "../../../src/mux/session.ts";
 import { LaneBench, listen } from "../support/lane-bench.ts";
+import { useFakeClock } from "../support/fake-clock.ts";
 
 const URI = "file:///notes/today.md";
 
-beforeEach(() => {
-  vi.useFakeTimers({ now: 0 });
-});
-
-afterEach(() => {
-  vi.useRealTimers();
-});
-
-/** A shared lane whose server is ready. */
-function ready(limits?: Parameters<typeof LaneBench.shared>[0]): LaneBench {
-  const bench = LaneBench.shared(limits);
-  bench.start();
-  return bench;
-}
+useFakeClock();
 
 function subscribe(bench: LaneBench, session: Session, uri: unknown = URI): RecordedExchange {
   return bench.request(session, { method: "resources/subscribe", params: { uri } });
@@ -59,7 +47,7 @@ function asked(bench: LaneBench): string[] {
 
 describe("an update of a resource of a shared server", () => {
   it("an update reaches the GET streams of subscribed sessions only", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     const [a, b, c] = [bench.join(), bench.join(), bench.join()];
     for (const session of [a, b]) subscribe(bench, session);
     bench.reply("resources/subscribe");
@@ -70,7 +58,7 @@ describe("an update of a resource of a shared server", () => {
   });
 
   it.each([URI.slice(0, -1), null, 7, "file:///other"])("an update of %j is dropped if no session has subscribed to it", (uri) => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     const session = bench.join();
     subscribed(bench, session);
     update(bench, uri);
@@ -78,7 +66,7 @@ describe("an update of a resource of a shared server", () => {
   });
 
   it("repeated updates wait once for a session", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     const session = bench.join();
     subscribed(bench, session);
     for (let count = 0; count < 10; count++) update(bench);
@@ -88,7 +76,7 @@ describe("an update of a resource of a shared server", () => {
 
 describe("a subscription at a shared server", () => {
   it("the server is subscribed with the first session and unsubscribed with the last", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     const [a, b] = [bench.join(), bench.join()];
     subscribed(bench, a);
     expect([subscribe(bench, b).outcome, asked(bench)]).toEqual([{}, []]);
@@ -103,7 +91,7 @@ describe("a subscription at a shared server", () => {
   });
 
   it("a session asks the server itself until the server has confirmed the subscription", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     const [a, b, c] = [bench.join(), bench.join(), bench.join()];
     const calls = [subscribe(bench, a), subscribe(bench, b)];
     for (const { id } of bench.heard()) bench.say({ id, result: {} });
@@ -114,7 +102,7 @@ describe("a subscription at a shared server", () => {
   });
 
   it("a session that the server refused is not subscribed", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     const [a, b] = [bench.join(), bench.join()];
     const refused = subscribe(bench, a);
     bench.reply("resources/subscribe", { error: { code: -32_002, message: "no such resource" } });
@@ -126,7 +114,7 @@ describe("a subscription at a shared server", () => {
   });
 
   it("a session's own subscriptions end with the session", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     const [a, b] = [bench.join(), bench.join()];
     for (const uri of ["x:1", "x:2"]) subscribed(bench, a, uri);
     subscribe(bench, b, "x:2");
@@ -138,7 +126,7 @@ describe("a subscription at a shared server", () => {
   });
 
   it("a session that ended before the confirmation is not subscribed", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     const session = bench.join();
     subscribe(bench, session);
     bench.lane.endSession(session);
@@ -147,7 +135,7 @@ describe("a subscription at a shared server", () => {
   });
 
   it("a session has at most 1024 subscriptions", () => {
-    const bench = ready({ maxInFlight: 10_000, maxQueuedBytes: 1_000_000 });
+    const bench = LaneBench.ready({ maxInFlight: 10_000, maxQueuedBytes: 1_000_000 });
     const [greedy, other] = [bench.join(), bench.join()];
     for (let number = 0; number < 1024; number++) subscribed(bench, greedy, `x:${number}`);
     expect([subscribe(bench, greedy, "x:one more").outcome, asked(bench)]).toEqual([-32_000, []]);
@@ -158,14 +146,14 @@ describe("a subscription at a shared server", () => {
   });
 
   it("the server answers a subscription without a resource itself", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     const call = subscribe(bench, bench.join(), 7);
     bench.reply("resources/subscribe", { error: { code: -32_602, message: "no uri" } });
     expect(call.outcome).toBe(-32_602);
   });
 
   it("all subscriptions are restored at each new server, ahead of queued requests", () => {
-    const bench = ready({ maxHeldRequests: 3 });
+    const bench = LaneBench.ready({ maxHeldRequests: 3 });
     const session = bench.join();
     const uris = ["x:1", "x:2", "x:3", "x:4", "x:5"];
     for (const uri of uris) subscribed(bench, session, uri);
@@ -181,7 +169,7 @@ describe("a subscription at a shared server", () => {
   });
 
   it("a restored subscription is confirmed by the new server", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     const [a, b] = [bench.join(), bench.join()];
     subscribed(bench, a);
     bench.lose();
@@ -191,7 +179,7 @@ describe("a subscription at a shared server", () => {
   });
 
   it("subscriptions are restored 16 at a time, and once if that server exits", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     const session = bench.join();
     for (const uri of MANY) subscribed(bench, session, uri);
     bench.lose();
@@ -203,7 +191,7 @@ describe("a subscription at a shared server", () => {
   });
 
   it("a restored subscription that is no longer wanted is neither made nor ended", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     const [a, b] = [bench.join(), bench.join()];
     for (const uri of MANY) subscribed(bench, a, uri);
     bench.lose();
@@ -220,7 +208,7 @@ describe("a subscription at a shared server", () => {
   });
 
   it("a subscription that ended during a restart is not restored", () => {
-    const bench = ready({ maxHeldRequests: 1 });
+    const bench = LaneBench.ready({ maxHeldRequests: 1 });
     const [a, b] = [bench.join(), bench.join()];
     subscribed(bench, a, "x:1");
     subscribed(bench, b, "x:2");
@@ -233,7 +221,7 @@ describe("a subscription at a shared server", () => {
   });
 
   it("a subscription in flight at the exit fails and is not restored", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     const session = bench.join();
     const call = subscribe(bench, session);
     bench.lose();

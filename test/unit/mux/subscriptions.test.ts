@@ -1,15 +1,10 @@
 import * as fc from "fast-check";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import type { Session } from "../../../src/mux/session.ts";
 import { LaneBench, listen } from "../support/lane-bench.ts";
+import { useFakeClock } from "../support/fake-clock.ts";
 
-beforeEach(() => {
-  vi.useFakeTimers({ now: 0 });
-});
-
-afterEach(() => {
-  vi.useRealTimers();
-});
+useFakeClock();
 
 function ask(bench: LaneBench, session: Session, method: "subscribe" | "unsubscribe", uri: string): void {
   bench.request(session, { method: `resources/${method}`, params: { uri } });
@@ -38,8 +33,7 @@ describe("an update of a resource of a shared server", () => {
     ["", "file:///notes", false],
     ["/", "file:///notes", false],
   ])("a subscription of %j gets the update of %s: %j", (subscribed, updated, isDelivered) => {
-    const bench = LaneBench.shared();
-    bench.start();
+    const bench = LaneBench.ready();
     const session = bench.join();
     ask(bench, session, "subscribe", subscribed);
     bench.reply("resources/subscribe");
@@ -48,8 +42,7 @@ describe("an update of a resource of a shared server", () => {
   });
 
   it("an update reaches a session once, however many of its subscriptions match", () => {
-    const bench = LaneBench.shared();
-    bench.start();
+    const bench = LaneBench.ready();
     const session = bench.join();
     for (const uri of ["file:///notes", "file:///notes/", "file:///notes/today.md", "file:///"]) {
       ask(bench, session, "subscribe", uri);
@@ -71,8 +64,7 @@ describe("the subscriptions of a shared server", () => {
     });
     fc.assert(
       fc.property(fc.array(step, { maxLength: 30 }), (steps) => {
-        const bench = LaneBench.shared();
-        bench.start();
+        const bench = LaneBench.ready();
         const join = () => {
           const session = bench.join();
           return { session, stream: listen(session), own: new Set<string>() };

@@ -1,14 +1,9 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import type { Session } from "../../../src/mux/session.ts";
 import { LaneBench, listen, messages } from "../support/lane-bench.ts";
+import { useFakeClock } from "../support/fake-clock.ts";
 
-beforeEach(() => {
-  vi.useFakeTimers({ now: 0 });
-});
-
-afterEach(() => {
-  vi.useRealTimers();
-});
+useFakeClock();
 
 /** A session whose call was answered with a task, and the token that the server knows it by. */
 function withTask(bench: LaneBench): { readonly session: Session; readonly token: unknown } {
@@ -25,8 +20,7 @@ function progress(bench: LaneBench, progressToken: unknown): void {
 
 describe("the progress of a task", () => {
   it("progress of a task reaches its own session's GET stream under its own token", () => {
-    const bench = LaneBench.shared();
-    bench.start();
+    const bench = LaneBench.ready();
     const [first, second] = [withTask(bench), withTask(bench)];
     const streams = [first, second].map(({ session }) => listen(session));
     progress(bench, second.token);
@@ -37,8 +31,7 @@ describe("the progress of a task", () => {
   });
 
   it("progress of a task is dropped after its session or server ends", () => {
-    const bench = LaneBench.shared();
-    bench.start();
+    const bench = LaneBench.ready();
     const [ended, lost] = [withTask(bench), withTask(bench)];
     bench.lane.endSession(ended.session);
     progress(bench, ended.token);
@@ -58,8 +51,7 @@ describe("the progress of a task", () => {
     [{ result: null }, 0],
     [{ error: { code: 1, message: "no" } }, 0],
   ])("progress after the answer %j is delivered %i times", (answer, count) => {
-    const bench = LaneBench.shared();
-    bench.start();
+    const bench = LaneBench.ready();
     const session = bench.join();
     bench.request(session, { method: "tools/call", params: { _meta: { progressToken: "own" } } });
     const token = bench.heard()[0]?.["id"];
@@ -69,8 +61,7 @@ describe("the progress of a task", () => {
   });
 
   it("progress of a task is dropped after 1024 newer tasks", () => {
-    const bench = LaneBench.shared();
-    bench.start();
+    const bench = LaneBench.ready();
     const tasks = Array.from({ length: 1025 }, () => withTask(bench));
     for (const { token } of [tasks[0], tasks[1]].filter((task) => task !== undefined)) progress(bench, token);
     expect(tasks.slice(0, 2).map(({ session }) => listen(session).texts.length)).toEqual([0, 1]);

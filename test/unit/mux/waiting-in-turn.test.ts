@@ -1,22 +1,16 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import type { LaneLimits } from "../../../src/mux/lane-limits.ts";
 import type { Session } from "../../../src/mux/session.ts";
 import { LaneBench, PrivateLaneBench } from "../support/lane-bench.ts";
 import type { RecordedExchange } from "../support/recorded-exchange.ts";
+import { useFakeClock } from "../support/fake-clock.ts";
 
-beforeEach(() => {
-  vi.useFakeTimers({ now: 0 });
-});
-
-afterEach(() => {
-  vi.useRealTimers();
-});
+useFakeClock();
 
 const ROOMY = { maxHeldRequests: 1000, maxQueuedBytes: 10_000_000 };
 
 function startShared(limits: Partial<LaneLimits>): LaneBench {
-  const bench = LaneBench.shared({ ...ROOMY, ...limits });
-  bench.start();
+  const bench = LaneBench.ready({ ...ROOMY, ...limits });
   return bench;
 }
 
@@ -301,8 +295,7 @@ describe("requests of one session beyond MAX_SESSION_REQUESTS", () => {
   });
 
   it("a private server applies MAX_SESSION_REQUESTS too", () => {
-    const bench = new PrivateLaneBench({ maxSessionRequests: 1 });
-    bench.start();
+    const bench = PrivateLaneBench.ready({ maxSessionRequests: 1 });
     expect(outcomes(request(bench, bench.session, "1", "2"))).toEqual([undefined, "SESSION_OVERLOADED"]);
   });
 });

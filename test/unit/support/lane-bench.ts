@@ -109,6 +109,11 @@ export class LaneBench {
     return new LaneBench((access) => new SharedRules(access, LIMITS.holdTimeoutMs), limits, options);
   }
 
+  /** A shared lane whose server is ready. */
+  static ready(limits: Partial<LaneLimits> = {}, options?: LaneBenchOptions): LaneBench {
+    return started(LaneBench.shared(limits, options));
+  }
+
   get dropped(): Counters["dropped"] {
     return { ...this.counters.dropped };
   }
@@ -215,6 +220,16 @@ export class PrivateLaneBench extends LaneBench {
     this.left = left;
     this.lane.addSession(this.session);
   }
+
+  /** A lane of one client whose server is ready. */
+  static override ready(limits: Partial<LaneLimits> = {}, options?: LaneBenchOptions): PrivateLaneBench {
+    return started(new PrivateLaneBench(limits, options));
+  }
+}
+
+function started<Bench extends LaneBench>(bench: Bench): Bench {
+  bench.start();
+  return bench;
 }
 
 /** Connects to a session as a GET does. */
