@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { ALL_OPTIONS, flagUsage } from "../src/config/describe.ts";
 import { type Option, OPTION_GROUPS } from "../src/config/option.ts";
 import { OPTIONS } from "../src/config/options.ts";
-import { ERROR_CATALOG, type SidecarErrorCode } from "../src/errors.ts";
+import { actionOf, ERROR_CATALOG, type SidecarErrorCode } from "../src/errors.ts";
 import { readDocument } from "../test/support/markdown.ts";
 import { comparisonMarkdown } from "./comparison.ts";
 import { replaceSection } from "./section.ts";
@@ -82,20 +82,35 @@ ${rows.join("\n")}
 function errorsMarkdown(): string {
   const codes = Object.keys(ERROR_CATALOG) as SidecarErrorCode[];
   const rows = codes.map((name) => {
-    const { httpStatus, jsonRpcCode, when, action } = ERROR_CATALOG[name];
-    return row([`\`${name}\``, String(httpStatus), `\`${jsonRpcCode}\``, when, action]);
+    const { httpStatus, jsonRpcCode, when } = ERROR_CATALOG[name];
+    const [action, actionIfSent] = [actionOf(name), actionOf(name, true)];
+    const advice = actionIfSent === action ? action : `${action} With \`sent: true\`: ${actionIfSent}`;
+    return row([`\`${name}\``, String(httpStatus), `\`${jsonRpcCode}\``, when, advice]);
   });
   return `${NOTE}
 
 # Errors
 
-Every error of the sidecar is a JSON-RPC error whose \`error.data.code\` is one of these stable codes; \`error.message\` is written for the
-person or the model that reads it. \`error.data\` also has \`action\` (what to do, as below), \`sent\` (whether any of the request had been handed to the MCP
-server) and \`retrySafe\` (whether sending it again cannot repeat a side effect). Where it applies, it has \`exitCode\`, \`signal\` and \`stderrTail\` of the MCP server, \`timeoutMs\`,
-\`limitBytes\`, \`supported\` and \`retryAfterSeconds\` (also the \`Retry-After\` header). With \`sent: true\` the HTTP status
-is always 200, so that nothing on the way repeats the request. An error that belongs to no request has no \`id\`; in the body of a 401 it is \`null\`, since
-some clients show the message of no other body. An error of the MCP server itself is passed on as it came. Arguments
-that violate a tool's schema (ARGUMENT_CHECK) are no error of JSON-RPC, but a result with \`isError\`, whose text begins with \`INVALID_ARGS:\`.
+Every error of the sidecar is a JSON-RPC error. \`error.message\` is written for the person or the model that reads it. \`error.data\` has
+these members; the first four are in every error.
+
+| member | meaning |
+| --- | --- |
+| \`code\` | one of the stable codes below |
+| \`action\` | the advice below |
+| \`sent\` | true if any part of the request was written to the MCP server; the HTTP status is then 200, so that no proxy repeats the request |
+| \`retrySafe\` | true if sending the same request again cannot repeat a side effect |
+| \`retryAfterSeconds\` | when to retry; also the \`Retry-After\` header |
+| \`timeoutMs\`, \`limitBytes\` | the limit that was exceeded |
+| \`supported\` | the protocol revisions that the sidecar supports |
+| \`exitCode\`, \`signal\` | how the MCP server exited: in UPSTREAM_EXITED and UPSTREAM_FAILED |
+| \`stderrTail\` | its last lines on stderr, with secrets masked: in UPSTREAM_FAILED only, since a line may be about the request of another client |
+
+\`sent\` is false and \`retrySafe\` true unless the table says otherwise. An error about no particular request has no \`id\`. In the body of a 401
+\`id\` is null, because some clients show the message of no other body.
+
+Errors of the MCP server itself are passed on unchanged. Arguments that violate the schema of a tool (ARGUMENT_CHECK) are not a JSON-RPC error
+but a result with \`isError\`, whose text begins with \`INVALID_ARGS:\`.
 
 ${row(["code", "HTTP", "JSON-RPC", "when", "what to do"])}
 ${row(["---", "---", "---", "---", "---"])}

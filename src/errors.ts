@@ -1,4 +1,5 @@
 import { JsonRpcErrorCode } from "./jsonrpc/error-codes.ts";
+import { RESERVED_PATHS, ROUTES } from "./routes.ts";
 
 interface ErrorEntry {
   readonly httpStatus: number;
@@ -6,14 +7,18 @@ interface ErrorEntry {
   readonly when: string;
   /** Also the `action` of the error's data. */
   readonly action: string;
+  /** The action for a request that was sent; undefined if it is the same, or if the error always or never means a sent request. */
+  readonly actionIfSent?: string;
 }
 
 const { ParseError, InvalidRequest, InvalidParams, InternalError, ServerError, SessionOrTimeout } = JsonRpcErrorCode;
 
+const CHECK_EFFECT = "If `retrySafe` is true, send the request again. Otherwise, check whether it took effect first.";
+
 /**
  * The errors of this program. Codes are stable; messages are written for the person or the model that reads them. Errors about the HTTP
  * request have an HTTP error status. Errors of an accepted request are JSON-RPC errors at 200. 404 on the endpoint always means that the
- * session is gone.
+ * session is gone. `sent` is false and `retrySafe` true unless an error says otherwise.
  */
 export const ERROR_CATALOG = {
   PARSE_ERROR: {
@@ -25,164 +30,170 @@ export const ERROR_CATALOG = {
   INVALID_REQUEST: {
     httpStatus: 400,
     jsonRpcCode: InvalidRequest,
-    when: "The body is JSON, but not one JSON-RPC 2.0 message with a string or number id, or repeats a member, also in another case; an id, progress token, name (1 KiB) or subscription URI (8 KiB) that is too long; a batch where the revision has none, or initialize in a session; or the request is not valid HTTP (431 for too large headers, 417 for an `Expect` that is not offered).",
-    action: "Correct the message that the error names.",
+    when: "The body is JSON, but not a valid JSON-RPC 2.0 message for this session. The error message names the problem. Members that occur twice, even if only in another case, are not valid. Ids, progress tokens and names have at most 1 KiB, and subscription URIs 8 KiB. A request that is not valid HTTP has this code too: 431 for headers that are too large, 417 for an unsupported `Expect`, else 400.",
+    action: "Correct the request as the error message says.",
   },
   ORIGIN_NOT_ALLOWED: {
     httpStatus: 403,
     jsonRpcCode: ServerError,
-    when: "The request comes from a web page (it has `Origin`) whose origin is not among ALLOWED_ORIGINS.",
-    action: "Add the origin to CLAW_MCP_STDIO_ALLOWED_ORIGINS if that page is to call.",
+    when: "The request comes from a web page (it has an `Origin` header), and ALLOWED_ORIGINS does not list its origin.",
+    action: "To allow this page, add its origin to CLAW_MCP_STDIO_ALLOWED_ORIGINS.",
   },
   HOST_NOT_ALLOWED: {
     httpStatus: 403,
     jsonRpcCode: ServerError,
-    when: "`Host` is not among ALLOWED_HOSTS or, where these are not set and only loopback is listened on, not a name of this machine; for `/status` without a token, also a name that a web page may have.",
+    when: "ALLOWED_HOSTS does not list the `Host` of the request. If it is not set and the sidecar listens on loopback only, names of this machine are allowed. `/status` without a token also rejects public host names.",
     action: "Use an allowed host name, or add this one to CLAW_MCP_STDIO_ALLOWED_HOSTS.",
   },
   UNAUTHORIZED: {
     httpStatus: 401,
     jsonRpcCode: ServerError,
-    when: "The bearer token is missing or wrong, or not the one that the session was opened with.",
-    action: "Send `Authorization: Bearer` with a configured token; to a session, the one that opened it.",
+    when: "The bearer token is missing or not valid, or another token opened the session.",
+    action: "Send `Authorization: Bearer TOKEN` with a valid token; for a session, with the token that opened it.",
   },
   METHOD_NOT_ALLOWED: {
     httpStatus: 405,
     jsonRpcCode: ServerError,
-    when: "The endpoint does not offer this HTTP method.",
+    when: "The path does not support this HTTP method.",
     action: "Use a method of the `Allow` header.",
   },
   NOT_ACCEPTABLE: {
     httpStatus: 406,
     jsonRpcCode: ServerError,
-    when: "`Accept` excludes application/json (POST) or text/event-stream (GET).",
-    action: "Accept both application/json and text/event-stream.",
+    when: "`Accept` excludes application/json (POST), or does not name text/event-stream (GET).",
+    action: "Send `Accept: application/json, text/event-stream`.",
   },
   UNSUPPORTED_MEDIA_TYPE: {
     httpStatus: 415,
     jsonRpcCode: ServerError,
-    when: "The body is not declared as application/json in UTF-8 without content encoding.",
+    when: "`Content-Type` is not application/json in UTF-8, or the body is compressed.",
     action: "Send `Content-Type: application/json`, uncompressed.",
   },
   BODY_TOO_LARGE: {
     httpStatus: 413,
     jsonRpcCode: ServerError,
-    when: "The body exceeds MAX_BODY_BYTES.",
+    when: "The body is larger than MAX_BODY_BYTES.",
     action: "Send less, or raise CLAW_MCP_STDIO_MAX_BODY_BYTES.",
   },
   BODY_INCOMPLETE: {
     httpStatus: 400,
     jsonRpcCode: ServerError,
-    when: "The connection ended, or stalled (then HTTP 408), before the whole request had arrived.",
+    when: "The connection closed before the whole request arrived. If the request took longer than HEADERS_TIMEOUT_MS or BODY_TIMEOUT_MS, the status is 408.",
     action: "Send the request again.",
   },
   SESSION_REQUIRED: {
     httpStatus: 400,
     jsonRpcCode: ServerError,
-    when: "A message other than initialize came without `Mcp-Session-Id`; or to `/messages` without the id of a stream, or before initialize.",
-    action: "Call initialize first and send its session id.",
+    when: "A message other than initialize has no `Mcp-Session-Id`. On `/messages`, the URL names no stream, or the stream has no session yet.",
+    action: "Call initialize first, then send its session id.",
   },
   SESSION_NOT_FOUND: {
     httpStatus: 404,
     jsonRpcCode: SessionOrTimeout,
-    when: "The session, or the stream of `/sse`, was ended, evicted, lost its token, or never existed; or the MCP server was started anew and no longer offers what `initialize` was answered with.",
+    when: "The session, or the stream of `/sse`, never existed or has ended: by DELETE, eviction (MAX_SESSIONS), SESSION_IDLE_TIMEOUT_MS, or the removal of its token. A session also ends if the restarted MCP server lacks capabilities that initialize promised.",
     action: "Call initialize again, without a session id.",
   },
   UNSUPPORTED_PROTOCOL_VERSION: {
     httpStatus: 400,
     jsonRpcCode: ServerError,
-    when: "`MCP-Protocol-Version` names a revision that is not served here.",
-    action: "Send the revision that initialize answered.",
+    when: "`MCP-Protocol-Version` names a revision that the sidecar does not support. `supported` lists those that it does.",
+    action: "Send the revision that initialize returned.",
   },
   REQUEST_TIMEOUT: {
     httpStatus: 200,
     jsonRpcCode: SessionOrTimeout,
-    when: "The MCP server did not answer within REQUEST_TIMEOUT_MS, or the tool's TOOL_TIMEOUTS_MS, of acceptance, or of the last progress, or of the client's answer to the server. Where it had been sent, the server was told to cancel.",
-    action: "See `sent`: if true, the call may have taken effect. Check before repeating it.",
+    when: "The MCP server did not answer within REQUEST_TIMEOUT_MS, or TOOL_TIMEOUTS_MS for the tool. The time begins with the arrival of the request. Progress, and a client's answer to the server, renew it. If the request was sent, the server is told to cancel it.",
+    action: "Send the request again, with fewer at a time, or raise CLAW_MCP_STDIO_REQUEST_TIMEOUT_MS.",
+    actionIfSent: CHECK_EFFECT,
   },
   REQUEST_CANCELLED: {
     httpStatus: 200,
     jsonRpcCode: ServerError,
-    when: "The session ended while the request was in flight: by DELETE, beyond MAX_SESSIONS, or because its token was taken back. The server was told to cancel.",
-    action: "See `sent`: if true, the call may have taken effect.",
+    when: "The session ended while the request was in flight: by DELETE, eviction (MAX_SESSIONS), or the removal of its token. If the request was sent, the server is told to cancel it.",
+    action: "Call initialize again, then send the request again.",
+    actionIfSent: `Call initialize again. ${CHECK_EFFECT}`,
   },
   UPSTREAM_EXITED: {
     httpStatus: 200,
     jsonRpcCode: InternalError,
-    when: "The MCP server process ended, or was ended because it hung, while the request was in flight; by RETRY, for what only reads: twice.",
-    action: "See `retrySafe`: if true, send it again; if false, the call may have taken effect.",
+    when: "The MCP server exited, or was restarted because it was unresponsive, while the request was in flight. If RETRY repeated the request, this happened twice.",
+    action: CHECK_EFFECT,
   },
   UPSTREAM_NOT_READY: {
     httpStatus: 503,
     jsonRpcCode: ServerError,
-    when: "The MCP server process was not ready within HOLD_TIMEOUT_MS, or too many requests were waiting for it. Nothing was sent; or (`sent`, with HTTP 200) a request that only reads was to be sent once more.",
-    action: "Retry after `retryAfterSeconds`; `/readyz` tells what it waits for.",
+    when: "The MCP server was not ready within HOLD_TIMEOUT_MS, or too many requests were already waiting for it. With `sent: true` (HTTP 200), RETRY was about to repeat the request.",
+    action: "Retry after `retryAfterSeconds`. `/readyz` shows the state of the server.",
   },
   UPSTREAM_FAILED: {
     httpStatus: 503,
     jsonRpcCode: ServerError,
-    when: "The MCP server process ends again and again (CRASH_LOOP_EXITS within CRASH_LOOP_PERIOD_MS); it is still tried, rarely. Or it was given up: RESTART_LIMIT. As for UPSTREAM_NOT_READY, nothing was sent that could have taken effect.",
-    action: "See the reason in the message, `stderrTail` and `/readyz`; mend the server's command, environment or what it depends on.",
+    when: "The MCP server is in a crash loop (CRASH_LOOP_EXITS within CRASH_LOOP_PERIOD_MS), and is restarted only rarely. Or the sidecar has given it up (RESTART_LIMIT). With `sent: true` (HTTP 200), RETRY was about to repeat the request.",
+    action: "Fix the command, environment or dependencies of the server. The message, `stderrTail` and `/readyz` show why it exits.",
   },
   UPSTREAM_RESPONSE_TOO_LARGE: {
     httpStatus: 200,
     jsonRpcCode: InternalError,
-    when: "The MCP server's answer exceeds MAX_LINE_BYTES, or a page of tools that the tool policy has to look through has over 8 MiB, and was discarded. The server lives on.",
-    action: "Ask for less, or raise CLAW_MCP_STDIO_MAX_LINE_BYTES.",
+    when: "The response of the MCP server is longer than MAX_LINE_BYTES and was discarded. With a tool policy, a page of tools over 8 MiB is discarded too. The server keeps running.",
+    action: "Ask for less, or raise CLAW_MCP_STDIO_MAX_LINE_BYTES. If `retrySafe` is false, the request may have taken effect.",
   },
   OVERLOADED: {
     httpStatus: 503,
     jsonRpcCode: ServerError,
-    when: "The server has had MAX_IN_FLIGHT requests, or the tool its TOOL_CONCURRENCY calls, for HOLD_TIMEOUT_MS; or MAX_HELD_REQUESTS wait already (then the newest of the session with the most goes), or MAX_QUEUED_BYTES wait for their turn or to be read by it. Nothing was sent.",
-    action: "Retry after `Retry-After` seconds.",
+    when: "The queue is full (MAX_HELD_REQUESTS, MAX_QUEUED_BYTES). Or the request waited HOLD_TIMEOUT_MS while MAX_IN_FLIGHT requests, or TOOL_CONCURRENCY calls of the tool, were in flight. If MAX_HELD_REQUESTS is reached, the session with the most queued requests loses its newest.",
+    action: "Retry after `retryAfterSeconds`, with fewer requests at a time.",
   },
   SESSION_OVERLOADED: {
     httpStatus: 429,
     jsonRpcCode: ServerError,
-    when: "The session has MAX_SESSION_REQUESTS requests in flight or waiting. Nothing was sent.",
-    action: "Wait for some of them to be answered; retry after `Retry-After` seconds.",
+    when: "The session has MAX_SESSION_REQUESTS requests in flight or queued.",
+    action: "Wait for responses, then retry after `retryAfterSeconds`.",
   },
   TOOL_NOT_FOUND: {
     httpStatus: 200,
     jsonRpcCode: InvalidParams,
-    when: "There is no such tool, or the sidecar's tool policy (ALLOW_TOOLS, DENY_TOOLS, READ_ONLY, DESCRIPTOR) does not let clients see it. Nothing was sent; or (`sent`) the call was to be sent once more to a server that has changed the tool.",
-    action: "Call a tool that `tools/list` names. See `sent`: if true, the call may have taken effect.",
+    when: "The tool does not exist, or the tool policy hides it (ALLOW_TOOLS, DENY_TOOLS, READ_ONLY, DESCRIPTOR). With `sent: true`, RETRY was about to repeat the call, and the restarted server has changed the tool.",
+    action: "Call a tool that `tools/list` returns.",
+    actionIfSent: "Call `tools/list` again. Check whether the call took effect before you repeat it.",
   },
   RATE_LIMITED: {
     httpStatus: 429,
     jsonRpcCode: ServerError,
-    when: "The session has had its calls of the minute (SESSION_CALLS_PER_MINUTE), or the tool has, from all sessions together (TOOL_CALLS_PER_MINUTE); or too many sessions were opened (SESSIONS_PER_MINUTE). Nothing was sent.",
-    action: "Retry after `Retry-After` seconds.",
+    when: "A limit per minute is reached: SESSION_CALLS_PER_MINUTE for this session, TOOL_CALLS_PER_MINUTE for the tool in all sessions, or SESSIONS_PER_MINUTE for new sessions.",
+    action: "Retry after `retryAfterSeconds`.",
   },
   TOO_MANY_SERVERS: {
     httpStatus: 503,
     jsonRpcCode: ServerError,
-    when: "The client needs a server process of its own, and MAX_PRIVATE_SERVERS are running. Nothing was sent.",
-    action: "Retry after `Retry-After` seconds, end sessions that are not used, or raise CLAW_MCP_STDIO_MAX_PRIVATE_SERVERS.",
+    when: "The client needs its own server process, and MAX_PRIVATE_SERVERS are running.",
+    action: "Retry after `retryAfterSeconds`, end unused sessions, or raise CLAW_MCP_STDIO_MAX_PRIVATE_SERVERS.",
   },
   EVENT_NOT_FOUND: {
     httpStatus: 400,
     jsonRpcCode: ServerError,
-    when: "`Last-Event-ID` is no event of this session, or what followed it was forgotten: REPLAY_MAX_BYTES, REPLAY_MAX_AGE_MS.",
-    action: "Open the stream without it, or send the id that this session's stream gave.",
+    when: "`Last-Event-ID` is not an event of this session, or the events after it are no longer kept (REPLAY_MAX_BYTES, REPLAY_MAX_AGE_MS, REPLAY_MAX_EVENTS).",
+    action: "Open the stream without `Last-Event-ID`.",
   },
   SHUTTING_DOWN: {
     httpStatus: 503,
     jsonRpcCode: ServerError,
     when: "The sidecar is stopping.",
-    action: "See `sent`; retry elsewhere, or once it is back.",
+    action: "Send the request to another instance, or here again after the restart.",
+    actionIfSent: CHECK_EFFECT,
   },
   NOT_FOUND: {
     httpStatus: 404,
     jsonRpcCode: ServerError,
-    when: "There is nothing at this path.",
-    action: "Use the configured endpoint path, /livez, /readyz, /healthz or /status.",
+    when: "The path does not exist.",
+    action: `Use the path of the MCP endpoint (PATH, default ${ROUTES.endpoint.path}), or ${RESERVED_PATHS.join(", ")}.`,
   },
   INTERNAL_ERROR: {
     httpStatus: 500,
     jsonRpcCode: InternalError,
-    when: "A defect of the sidecar.",
-    action: "Report it with the log line of the same time.",
+    when: "The sidecar has a defect.",
+    action: "Report it with the log line `defect of the sidecar` of the same time.",
+    actionIfSent:
+      "Report it with the log line `defect of the sidecar` of the same time. Check whether the request took effect before you repeat it.",
   },
 } as const satisfies Record<string, ErrorEntry>;
 
@@ -219,8 +230,14 @@ export class SidecarError extends Error {
 
   /** The `data` that a client gets with the message. */
   get data(): object {
-    return { code: this.code, action: ERROR_CATALOG[this.code].action, ...this.details };
+    return { code: this.code, action: actionOf(this.code, this.details.sent), ...this.details };
   }
+}
+
+/** The advice for the client. @param sent as in the error's details. */
+export function actionOf(code: SidecarErrorCode, sent = false): string {
+  const { action, actionIfSent = action }: ErrorEntry = ERROR_CATALOG[code];
+  return sent ? actionIfSent : action;
 }
 
 /** Whatever was thrown, as one line of text for a log or a person. */

@@ -36,7 +36,7 @@ export const SUPERVISION_OPTIONS = {
     "CRASH_LOOP_EXITS",
     5,
     1000,
-    "So many ends of the server within CRASH_LOOP_PERIOD_MS are a crash loop: the state is `failed`, requests are refused at once, and only every RESTART_MAX_MS is tried.",
+    "So many ends of the server within CRASH_LOOP_PERIOD_MS are a crash loop: the state is `failed`, requests are rejected at once, and a restart is tried only every RESTART_MAX_MS.",
   ),
   crashLoopPeriodMs: limit(
     "Supervision",

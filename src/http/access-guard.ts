@@ -17,10 +17,14 @@ export function createTokenGuard(identify: Identify | undefined): (route: Princi
   };
 }
 
-/** The one answer to whoever may not: it must not tell what there is for others. */
+/** Rejects a token that is missing, not valid, or not the one of the session. The last two get the same answer, so that it tells nothing. */
 export function refuseUnauthorized(request: IncomingMessage, response: ServerResponse): void {
-  const error = new SidecarError("UNAUTHORIZED", "This endpoint needs a valid bearer token.");
-  refuse(request, response, error, { "WWW-Authenticate": challenge(request.headers.authorization) });
+  const { authorization } = request.headers;
+  const message =
+    authorization === undefined
+      ? "The Authorization header is missing; send a bearer token."
+      : "The Authorization header has no bearer token that is valid for this request.";
+  refuse(request, response, new SidecarError("UNAUTHORIZED", message), { "WWW-Authenticate": challenge(authorization) });
 }
 
 export function challenge(authorization: string | undefined): string {

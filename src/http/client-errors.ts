@@ -12,13 +12,13 @@ const LINGER_MS = 2000;
 type ClientError = readonly [status: number, reasonPhrase: string, code: SidecarErrorCode, reason: string];
 
 const NOT_HTTP: ClientError = [400, "Bad Request", "INVALID_REQUEST", "The request is not valid HTTP."];
-const NO_TUNNEL: ClientError = [405, "Method Not Allowed", "METHOD_NOT_ALLOWED", "This is no proxy: it does not offer CONNECT."];
+const NO_TUNNEL: ClientError = [405, "Method Not Allowed", "METHOD_NOT_ALLOWED", "CONNECT is not supported: the sidecar is not a proxy."];
 const TIMED_OUT = "ERR_HTTP_REQUEST_TIMEOUT";
 
 /** What Node's parser reports, by its error code. */
 const CLIENT_ERRORS: Readonly<Record<string, ClientError>> = {
   HPE_HEADER_OVERFLOW: [431, "Request Header Fields Too Large", "INVALID_REQUEST", "The request headers are too large."],
-  HPE_INVALID_EOF_STATE: [400, "Bad Request", "BODY_INCOMPLETE", "The request did not arrive completely."],
+  HPE_INVALID_EOF_STATE: [400, "Bad Request", "BODY_INCOMPLETE", "The connection closed before the whole request arrived."],
   [TIMED_OUT]: [408, "Request Timeout", "BODY_INCOMPLETE", "The request did not arrive in time."],
 };
 
@@ -75,7 +75,7 @@ export class ClientErrors {
   }
 
   #answer([status, reasonPhrase, code, reason]: ClientError, socket: Duplex): void {
-    const body = errorBody(new SidecarError(code, reason, { sent: false }), undefined);
+    const body = errorBody(new SidecarError(code, reason), undefined);
     const headers = `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close`;
     this.#lingering.add(socket);
     // A client that does not close its side either would keep the socket for ever.
@@ -88,7 +88,7 @@ export class ClientErrors {
 
 /** RFC 9110 §10.1.1: Node itself sees to the only expectation that there is, `100-continue`. */
 export function refuseExpectation(request: IncomingMessage, response: ServerResponse): void {
-  const error = new SidecarError("INVALID_REQUEST", "The Expect header asks for what is not offered; leave it out.", { sent: false });
+  const error = new SidecarError("INVALID_REQUEST", "This Expect header is not supported; leave it out.");
   sendJson(response, 417, errorBody(error, undefined));
   discardBody(request);
 }

@@ -71,6 +71,6 @@ export function createCrossOriginGuard(
 
 function notAllowed(code: "ORIGIN_NOT_ALLOWED" | "HOST_NOT_ALLOWED", value: string): SidecarError {
   const [what, variable] = code === "ORIGIN_NOT_ALLOWED" ? ["origin", "ALLOWED_ORIGINS"] : ["host", "ALLOWED_HOSTS"];
-  const message = `The ${what} ${JSON.stringify(value)} is not allowed here; CLAW_MCP_STDIO_${variable} lists those that are.`;
-  return new SidecarError(code, message, { sent: false });
+  const message = `The ${what} ${JSON.stringify(value)} is not allowed; to allow it, add it to CLAW_MCP_STDIO_${variable}.`;
+  return new SidecarError(code, message);
 }

@@ -44,7 +44,7 @@ export function openGetStream(connections: SseConnections, request: IncomingMess
       response,
       new SidecarError(
         "EVENT_NOT_FOUND",
-        "Last-Event-ID is no event of this session, or what followed it is no longer kept; open the stream without it.",
+        "Last-Event-ID is not an event of this session, or the events after it are no longer kept; open the stream without it.",
       ),
     );
   } else attach(found, position.sequence);

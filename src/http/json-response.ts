@@ -36,7 +36,7 @@ export function sendDefect(response: ServerResponse, sent: boolean): void {
   else sendError(response, internalError(sent));
 }
 
-/** For a body that is no message. */
+/** For a body that is not a message. */
 export function sendProblem(response: ServerResponse, { code, reason, idText }: ClientMessageProblem): void {
-  sendError(response, new SidecarError(code, `${reason}.`), idText);
+  sendError(response, new SidecarError(code, `${reason.charAt(0).toUpperCase()}${reason.slice(1)}.`), idText);
 }

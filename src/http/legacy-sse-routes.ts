@@ -57,18 +57,14 @@ export function createLegacySseRoutes(options: LegacySseRoutesOptions): readonly
     if (pair.owner !== principal) return refuseUnauthorized(request, response);
     if (message.kind === "request" && message.method === "initialize") {
       if (pair.isInitialized) {
-        const error = new SidecarError("INVALID_REQUEST", "This stream has its session already; open another one for another session.");
+        const error = new SidecarError("INVALID_REQUEST", "This stream already has a session; open another stream for another session.");
         return sendError(response, error, idText);
       }
       sendAccepted(response);
       return pair.initialize(lanes, message, acceptedAtMs, defects);
     }
     if (pair.session === undefined) {
-      return sendError(
-        response,
-        new SidecarError("SESSION_REQUIRED", "There is no session on this stream; call initialize first."),
-        idText,
-      );
+      return sendError(response, new SidecarError("SESSION_REQUIRED", "This stream has no session yet; call initialize first."), idText);
     }
     const session = sessions.use(pair.session.id, nowMs());
     if (session === undefined) return sendError(response, streamNotFound(), idText);
@@ -90,7 +86,10 @@ export function createLegacySseRoutes(options: LegacySseRoutesOptions): readonly
 function findPair(pairs: LegacySsePairs, { url = "" }: IncomingMessage): LegacySsePair | SidecarError {
   const id = new URLSearchParams(url.slice(url.indexOf("?") + 1)).get("sessionId");
   if (id === null)
-    return new SidecarError("SESSION_REQUIRED", `The URL has no sessionId; open ${ROUTES.legacySse.path} and post to the URL it names.`);
+    return new SidecarError(
+      "SESSION_REQUIRED",
+      `The URL has no sessionId; open ${ROUTES.legacySse.path} and post to the URL that it names.`,
+    );
   return pairs.get(id) ?? streamNotFound();
 }
 

@@ -78,7 +78,7 @@ export function createPostRoute(options: PostRouteOptions) {
     if (session !== undefined && session.owner !== owner) return refuseUnauthorized(request, response);
     if (session !== undefined) {
       sessions.use(session.id, nowMs());
-      const error = new SidecarError("INVALID_REQUEST", "This session is initialized already; call initialize without Mcp-Session-Id.");
+      const error = new SidecarError("INVALID_REQUEST", "This session is already initialized; call initialize without Mcp-Session-Id.");
       return sendError(response, error, idText);
     }
     const exchange = new PostExchange(response, defects, idText, acceptedAtMs);

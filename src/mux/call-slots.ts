@@ -43,6 +43,6 @@ export class CallSlots {
 
   /** Why a call of the tool could not be sent. */
   describe(): string {
-    return `tool ${shorten(this.toolName)} has ${this.limit} calls at a time, and ${this.waitingCount} wait`;
+    return `tool ${shorten(this.toolName)} has ${this.limit} in flight, ${this.waitingCount} queued`;
   }
 }

@@ -35,7 +35,7 @@ export interface DispatchOptions {
 
 /** A longer text is not kept until its answer, and so not sent again: a session may have a thousand requests in flight. */
 const MAX_KEPT_BYTES = 64 * 1024;
-const TOO_MUCH_QUEUED = "too much is waiting to be read by it";
+const TOO_MUCH_QUEUED = "its input queue is full";
 
 /** The way to the server: what goes out at once, what waits until the server is there and has a slot for it, what is refused, and until when. */
 export class Dispatch {

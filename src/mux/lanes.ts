@@ -22,8 +22,8 @@ const ASKABLE_CAPABILITIES = [Slot.sampling, Slot.elicitation, Slot.roots];
 const MAX_KEPT_BYTES = 256 * 1024;
 
 function initializeTooLarge(): SidecarError {
-  const message = `The initialize of a client that needs a server of its own has more than ${MAX_KEPT_BYTES} bytes. Nothing was sent.`;
-  return new SidecarError("INVALID_REQUEST", message, { sent: false, limitBytes: MAX_KEPT_BYTES });
+  const message = `The initialize of a client that needs its own server process has more than ${MAX_KEPT_BYTES} bytes. It was not sent.`;
+  return new SidecarError("INVALID_REQUEST", message, { limitBytes: MAX_KEPT_BYTES });
 }
 
 /** A lane, and the way into it that sessions take: the lane itself, or what guards it. */

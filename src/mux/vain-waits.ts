@@ -36,7 +36,7 @@ export class VainWaits {
     const fate = this.#fateOf(call);
     if (turns.areSlotsClosed) return toolsNotListed(...fate);
     if (slots !== undefined && slots.freeCount <= 0) return overloaded(slots.describe(), ...fate);
-    return overloaded(`it has ${maxInFlight} requests to answer, and ${turns.size} wait`, ...fate);
+    return overloaded(`${maxInFlight} in flight, ${turns.size} queued`, ...fate);
   }
 
   #fateOf(call: Call | undefined): [sent?: boolean, effect?: Effect] {

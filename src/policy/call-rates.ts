@@ -58,13 +58,9 @@ export class CallRates {
     const sessionWaitMs = ofSession?.waitMs(nowMs) ?? 0;
     const toolWaitMs = ofTool?.limit.waitMs(nowMs) ?? 0;
     if (ofTool !== undefined && toolWaitMs > sessionWaitMs) {
-      return rateLimited(
-        `Tool ${shorten(String(toolName))} has had its ${ofTool.perMinute} calls a minute, of all sessions together`,
-        toolWaitMs,
-      );
+      return rateLimited(`${ofTool.perMinute} per minute for tool ${shorten(String(toolName))} in all sessions`, toolWaitMs);
     }
-    if (sessionWaitMs > 0)
-      return rateLimited(`This session has made its ${this.#sessionCallsPerMinute} tool calls a minute`, sessionWaitMs);
+    if (sessionWaitMs > 0) return rateLimited(`${this.#sessionCallsPerMinute} per minute for tool calls of this session`, sessionWaitMs);
     ofSession?.take(nowMs);
     ofTool?.limit.take(nowMs);
     return undefined;
@@ -89,12 +85,9 @@ function createRate(perMinute: number | undefined): ToolRate | undefined {
   return perMinute === undefined ? undefined : { perMinute, limit: new RateLimit(perMinute) };
 }
 
-function rateLimited(what: string, waitMs: number): SidecarError {
+function rateLimited(limit: string, waitMs: number): SidecarError {
   // What is off by rounding is no second more.
   const retryAfterSeconds = Math.max(1, Math.ceil((waitMs - ROUNDING_MS) / 1000));
-  return new SidecarError("RATE_LIMITED", `${what}. Try again in ${retryAfterSeconds} s. The call was not sent; it is safe to retry.`, {
-    sent: false,
-    retrySafe: true,
-    retryAfterSeconds,
-  });
+  const message = `Rate limit reached: ${limit}. The call was not sent; it is safe to retry in ${retryAfterSeconds} s.`;
+  return new SidecarError("RATE_LIMITED", message, { retryAfterSeconds });
 }

@@ -47,8 +47,7 @@ export class GuardedLane implements SessionLane {
 
   notify(session: Session, notification: NotificationMessage): SidecarError | undefined {
     // No server should obey a call without an id, but one may; and there would be nobody to tell what the rules say.
-    if (notification.method === "tools/call")
-      return new SidecarError("INVALID_REQUEST", '"tools/call" has no "id". Nothing was sent.', { sent: false });
+    if (notification.method === "tools/call") return new SidecarError("INVALID_REQUEST", '"tools/call" has no "id". It was not sent.');
     return this.#lane.notify(session, notification);
   }
 
@@ -65,7 +64,7 @@ export class GuardedLane implements SessionLane {
     const limited = limitResult === undefined ? exchange : limitResult(exchange);
     const call = readCall(request);
     if ("problem" in call) {
-      return this.#lane.refuse(limited, new SidecarError("INVALID_REQUEST", `${call.problem}. Nothing was sent.`, { sent: false }));
+      return this.#lane.refuse(limited, new SidecarError("INVALID_REQUEST", `${call.problem}. The call was not sent.`));
     }
     const { name } = call;
     // A server that looks for it among the keys of an object takes `["search"]` for `"search"`; the rules would not.

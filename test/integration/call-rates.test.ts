@@ -27,7 +27,9 @@ describe.each(LANE_CLIENTS)("a session of a $lane server that has made its calls
     const refused = await client.post(echo(4));
     expect(readError(refused)).toStrictEqual(rateLimited(4, 20));
     expect(refused.headers["retry-after"]).toBe("20");
-    expect(refused.body).toContain("This session has made its 3 tool calls a minute. Try again in 20 s. The call was not sent");
+    expect(refused.body).toContain(
+      "Rate limit reached: 3 per minute for tool calls of this session. The call was not sent; it is safe to retry in 20 s.",
+    );
     expect((await client.request("tools/list")).result).toBeDefined();
     const other = await connect(sidecar);
     expect((await other.post(echo(5))).status).toBe(200);
@@ -50,7 +52,9 @@ describe("a tool that has had its calls of the minute", () => {
     for (const each of [client, other, alone]) {
       const refused = await each.post(echo(3));
       expect(readError(refused)).toStrictEqual(rateLimited(3, 30));
-      expect(refused.body).toContain("Tool echo has had its 2 calls a minute, of all sessions together. Try again in 30 s.");
+      expect(refused.body).toContain(
+        "Rate limit reached: 2 per minute for tool echo in all sessions. The call was not sent; it is safe to retry in 30 s.",
+      );
     }
     expect((await readSeen(client)).filter((method) => method === "tools/call")).toHaveLength(2);
   });

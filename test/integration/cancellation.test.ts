@@ -136,7 +136,7 @@ describe("cancellation", () => {
       expect(status).toBe(200);
       expect(error?.data).toEqual(errorData("REQUEST_CANCELLED", { sent: true, retrySafe: false }));
       expect(error?.message).toBe(
-        "The session of tools/call has ended. The request had been sent and may have taken effect; check before repeating it.",
+        "The session ended during tools/call. The request was sent and may have taken effect; check before you repeat it.",
       );
     }
     expect(await readCancellations(other)).toEqual(endingIds.map((wireId) => `notifications/cancelled ${wireId}`));

@@ -26,7 +26,7 @@ const REFUSED = {
   status: 503,
   retryAfter: 1,
   message:
-    "The MCP server ends again and again (last: exited with code 3 before it answered initialize). The request was not sent to it; it is safe to retry.",
+    "The MCP server keeps failing (last exit: exited with code 3 before it answered initialize). The request was not sent; it is safe to retry.",
   data: errorData("UPSTREAM_FAILED", { exitCode: 3, stderrTail: ["cannot open the database"], retryAfterSeconds: 1 }),
 };
 

@@ -32,7 +32,7 @@ describe("a crash", () => {
           id: 7,
           error: {
             code: -32603,
-            message: `The MCP server stopped during tools/call (${reason}). The request had been sent and may have taken effect; check before repeating it.`,
+            message: `The MCP server stopped during tools/call (${reason}). The request was sent and may have taken effect; check before you repeat it.`,
             data: errorData("UPSTREAM_EXITED", { sent: true, retrySafe: false, ...data }),
           },
         },
@@ -54,7 +54,7 @@ describe("a crash", () => {
       expect(status).toBe(200);
       expect(error?.data).toEqual(errorData("UPSTREAM_EXITED", { sent: true, retrySafe: true, signal: "SIGKILL" }));
       expect(error?.message).toBe(
-        `The MCP server stopped during ${method} (ended by SIGKILL). The request had been sent, but only reads; it is safe to retry.`,
+        `The MCP server stopped during ${method} (ended by SIGKILL). The request was sent, but only reads; it is safe to retry.`,
       );
     },
   );

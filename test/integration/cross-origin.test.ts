@@ -167,7 +167,7 @@ describe("cross-origin requests", () => {
 
     it("are told what to configure", async () => {
       expect(errorMessage(await ping({ Origin: "https://evil.com" }))).toBe(
-        'The origin "https://evil.com" is not allowed here; CLAW_MCP_STDIO_ALLOWED_ORIGINS lists those that are.',
+        'The origin "https://evil.com" is not allowed; to allow it, add it to CLAW_MCP_STDIO_ALLOWED_ORIGINS.',
       );
     });
 

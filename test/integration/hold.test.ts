@@ -55,7 +55,7 @@ describe("while the server is restarting", () => {
     expect(readError(refused)).toEqual(
       errorReply(503, -32000, "UPSTREAM_NOT_READY", { id, data: { sent: false, retrySafe: true, retryAfterSeconds: 1 } }),
     );
-    expect(refused.body).toContain("is not ready: starting (last: ended by SIGKILL). The request was not sent to it; it is safe to retry.");
+    expect(refused.body).toContain("is not ready: starting (last exit: ended by SIGKILL). The request was not sent; it is safe to retry.");
 
     await gate.open();
     const answers = (await held).map((reply) => JSON.parse(reply.body) as { id: number; result: { content: { text: string }[] } });
@@ -136,7 +136,7 @@ describe("while the server is restarting", () => {
     expect(readError(reply)).toEqual(
       errorReply(503, -32000, "UPSTREAM_NOT_READY", { id: 2, data: { sent: false, retrySafe: true, retryAfterSeconds } }),
     );
-    expect(reply.body).toContain("The MCP server is not ready: backing-off (last: exited with code 3).");
+    expect(reply.body).toContain("The MCP server is not ready: backing-off (last exit: exited with code 3).");
   });
 
   it("initialize waits HOLD_TIMEOUT_MS at most", async () => {

@@ -57,7 +57,7 @@ describe("the host of a request", () => {
   it("is named in the error, with what to configure", async () => {
     const { body } = await ping(client, { Host: "evil.com:80" });
     expect((JSON.parse(body) as { error: { message: string } }).error.message).toBe(
-      'The host "evil.com:80" is not allowed here; CLAW_MCP_STDIO_ALLOWED_HOSTS lists those that are.',
+      'The host "evil.com:80" is not allowed; to allow it, add it to CLAW_MCP_STDIO_ALLOWED_HOSTS.',
     );
   });
 

@@ -71,7 +71,7 @@ describe("overload", () => {
     const id = Number(readResponse(refused).id);
     expect(readError(refused)).toEqual(errorReply(503, -32000, "OVERLOADED", { id, data: OVERLOADED }));
     expect(refused.headers["retry-after"]).toBe("1");
-    expect(refused.body).toContain("The MCP server is overloaded: it has 2 requests to answer, and 3 wait. The request was not sent to it");
+    expect(refused.body).toContain("The MCP server is overloaded: 2 in flight, 3 queued. The request was not sent");
     await sidecar.waitFor(() => (waitingCalls(sidecar) === 2 ? true : undefined), "two calls that the server has");
     await writeFile(path, "");
     const answered = (await Promise.all(calls)).filter((reply) => reply !== refused);
@@ -105,7 +105,7 @@ describe("overload", () => {
     await sidecar.waitFor(() => (waitingCalls(sidecar) === 1 ? true : undefined), "the call that the server has");
     const refused = await post(client, 5, 1);
     expect(readError(refused)).toEqual(errorReply(503, -32000, "OVERLOADED", { id: 5, data: OVERLOADED }));
-    expect(refused.body).toContain("it has 1 requests to answer, and 0 wait");
+    expect(refused.body).toContain("1 in flight, 0 queued");
     await crash(sidecar);
     expect((await hanging).error?.data?.["code"]).toBe("UPSTREAM_EXITED");
     await waitForGeneration(sidecar, 2);
@@ -125,7 +125,7 @@ describe("overload", () => {
     expect(refused.length + accepted.length).toBe(50);
     for (const reply of refused) {
       expect(readError(reply)).toEqual(errorReply(503, -32000, "OVERLOADED", { id: Number(readResponse(reply).id), data: OVERLOADED }));
-      expect(reply.body).toContain("too much is waiting to be read by it");
+      expect(reply.body).toContain("its input queue is full");
     }
     expect(new Set(accepted.map((reply) => readResponse(reply).error?.data?.["code"]))).toEqual(new Set(["REQUEST_TIMEOUT"]));
     // Besides the queue there is one write under way, of 256 KiB at most.

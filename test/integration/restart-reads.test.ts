@@ -60,7 +60,7 @@ describe.each(LANE_CLIENTS)("a request that a $lane server had when it was kille
     expect([status, data]).toEqual([200, errorData("UPSTREAM_NOT_READY", { sent: true, retrySafe: true })]);
     expect(retryAfterSeconds).toBeGreaterThan(1);
     expect(error?.message).toBe(
-      "The MCP server is not ready: backing-off (last: ended by SIGKILL). The request had been sent, but only reads; it is safe to retry.",
+      "The MCP server is not ready: backing-off (last exit: ended by SIGKILL). The request was sent, but only reads; it is safe to retry.",
     );
   });
 });

@@ -24,7 +24,7 @@ describe("SESSIONS_PER_MINUTE", () => {
     expect(readError(refused)).toStrictEqual(
       errorReply(429, -32000, "RATE_LIMITED", { id: "mine", data: { sent: false, retrySafe: true, retryAfterSeconds } }),
     );
-    expect(refused.body).toContain("No more than 2 sessions may be opened a minute.");
+    expect(refused.body).toContain("Only 2 sessions may be opened per minute.");
     expect(refused.headers).not.toHaveProperty("mcp-session-id");
     // Half a minute from the first, less what has passed since.
     expect(retryAfterSeconds).toBeGreaterThan(20);

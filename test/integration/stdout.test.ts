@@ -73,7 +73,7 @@ describe("the server's stdout", () => {
         id: "big one",
         error: {
           code: -32603,
-          message: `The MCP server answered tools/call with ${2_000_000 + length} bytes, more than 10000; the answer was discarded. Ask for less at a time.`,
+          message: `The response of the MCP server to tools/call was discarded: it has ${2_000_000 + length} bytes, more than 10000. The request was sent and may have taken effect; check before you repeat it.`,
           data: errorData("UPSTREAM_RESPONSE_TOO_LARGE", { sent: true, retrySafe: false, limitBytes: 10_000 }),
         },
       },

@@ -135,7 +135,7 @@ describe("calls of a tool beyond TOOL_CONCURRENCY", () => {
     const data = { sent: false, retrySafe: true, retryAfterSeconds: 1 };
     expect(readError(refused)).toStrictEqual(errorReply(503, -32000, "OVERLOADED", { id: "refused", data }));
     expect(refused.headers["retry-after"]).toBe("1");
-    expect(refused.body).toContain("tool wait_for_file has 1 calls at a time, and 0 wait. The request was not sent");
+    expect(refused.body).toContain("tool wait_for_file has 1 in flight, 0 queued. The request was not sent");
     await gated.letThrough("running");
     expect(readResponse(await running).result).toEqual(LET_THROUGH);
   });

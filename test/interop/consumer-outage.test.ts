@@ -108,7 +108,7 @@ describe("the consumer of a pod while the server is away", () => {
     const ended = {
       ok: false,
       code: "mcp_error",
-      message: expect.stringMatching(/stopped during tools\/call \(ended by SIGKILL\).*had been sent.*check before repeating/) as string,
+      message: expect.stringMatching(/stopped during tools\/call \(ended by SIGKILL\).*was sent.*check before you repeat/) as string,
       details: errorData("UPSTREAM_EXITED", { sent: true, retrySafe: false, signal: "SIGKILL" }),
     };
     expect(await Promise.all(calls)).toEqual(calls.map(() => ended));
@@ -148,7 +148,7 @@ describe("the consumer of a pod while the server is away", () => {
     expect(await consumer.call("exit", { code: 7 })).toEqual({
       ok: false,
       code: "mcp_error",
-      message: expect.stringMatching(/stopped during tools\/call \(exited with code 7\).*had been sent/) as string,
+      message: expect.stringMatching(/stopped during tools\/call \(exited with code 7\).*was sent/) as string,
       details: errorData("UPSTREAM_EXITED", { sent: true, retrySafe: false, exitCode: 7 }),
     });
     expect(await consumer.call("echo", { text: "after" })).toEqual({ ok: true, text: "after" });
@@ -161,7 +161,7 @@ describe("the consumer of a pod while the server is away", () => {
     expect(await consumer.call("hang")).toEqual({
       ok: false,
       code: "mcp_error",
-      message: expect.stringMatching(/did not answer tools\/call within 0\.5 s.*had been sent.*check before repeating/) as string,
+      message: expect.stringMatching(/did not answer tools\/call within 0\.5 s.*was sent.*check before you repeat/) as string,
       details: errorData("REQUEST_TIMEOUT", { sent: true, retrySafe: false, timeoutMs: 500 }),
     });
     const observer = await sidecar.client();

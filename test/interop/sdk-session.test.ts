@@ -68,7 +68,7 @@ describe("a session of the SDK client", () => {
     expect(error).toBeInstanceOf(McpError);
     expect(error).toMatchObject({
       code: -32603,
-      message: expect.stringMatching(/SIGKILL.*had been sent/) as string,
+      message: expect.stringMatching(/SIGKILL.*was sent/) as string,
       data: errorData("UPSTREAM_EXITED", { sent: true, retrySafe: false, signal: "SIGKILL" }),
     });
     expect(await client.callTool({ name: "echo", arguments: { text: "alive" } })).toEqual(content("alive"));

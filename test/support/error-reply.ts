@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { ERROR_CATALOG, type SidecarErrorCode } from "../../src/errors.ts";
+import { actionOf, type ErrorDetails, type SidecarErrorCode } from "../../src/errors.ts";
 import type { HttpReply } from "./http-client.ts";
 
 /** What a client sees of an error: the HTTP status, the type of the body, and the body as JSON-RPC. */
@@ -15,8 +15,8 @@ export function readError({ status, headers, body }: HttpReply): ErrorReply {
 }
 
 /** The whole of `error.data`: nothing was sent, unless `details` say otherwise. */
-export function errorData(code: string, details: object = {}): object {
-  const { action } = ERROR_CATALOG[code as SidecarErrorCode];
+export function errorData(code: string, details: ErrorDetails = {}): object {
+  const action = actionOf(code as SidecarErrorCode, details.sent);
   return { code, action, sent: false, retrySafe: true, ...details };
 }
 
@@ -29,7 +29,7 @@ export function errorReply(
   status: number,
   code: number,
   dataCode: string,
-  { id, data = {} }: { readonly id?: string | number; readonly data?: object } = {},
+  { id, data = {} }: { readonly id?: string | number; readonly data?: ErrorDetails } = {},
 ): ErrorReply {
   const error = { code, message: expect.stringMatching(/^\S.*[.]$/) as string, data: errorData(dataCode, data) };
   const idMember = id === undefined ? (status === 401 ? { id: null } : {}) : { id };

@@ -1,7 +1,7 @@
 import { JSONRPCErrorResponseSchema } from "@modelcontextprotocol/sdk/types.js";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { ERROR_CATALOG, SidecarError, type SidecarErrorCode } from "../../../src/errors.ts";
+import { actionOf, ERROR_CATALOG, SidecarError, type SidecarErrorCode } from "../../../src/errors.ts";
 import { errorBody, errorHeaders, errorStatus } from "../../../src/http/error-response.ts";
 import { idText } from "../../support/json-text.ts";
 
@@ -40,9 +40,18 @@ describe("the table of errors", () => {
   });
 
   it.each(CODES)("the advice for %s is one short sentence that fits into 1 KiB", (code) => {
-    const { action } = ERROR_CATALOG[code];
-    expect(action).toMatch(/^[A-Z].*[.]$/);
-    expect(Buffer.byteLength(action)).toBeLessThan(200);
+    for (const sent of [false, true]) {
+      const action = actionOf(code, sent);
+      expect(action).toMatch(/^[A-Z].*[.]$/);
+      expect(Buffer.byteLength(action)).toBeLessThan(200);
+    }
+  });
+
+  it("a request that was sent gets another advice", () => {
+    expect(new SidecarError("SHUTTING_DOWN", "why").data).toMatchObject({ action: expect.stringContaining("another instance") as string });
+    expect(new SidecarError("SHUTTING_DOWN", "why", { sent: true }).data).toMatchObject({
+      action: expect.stringContaining("check whether it took effect") as string,
+    });
   });
 });
 

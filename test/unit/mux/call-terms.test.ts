@@ -29,7 +29,7 @@ describe.each([
     expect(exchange.isFinished).toBe(false);
     vi.advanceTimersByTime(1);
     expect(exchange.error?.message).toBe(
-      `The MCP server did not answer tools/call within ${timeoutMs / 1000} s. The request had been sent and may have taken effect; check before repeating it.`,
+      `The MCP server did not answer tools/call within ${timeoutMs / 1000} s. The request was sent and may have taken effect; check before you repeat it.`,
     );
     expect(exchange.error?.details).toEqual({ sent: true, retrySafe: false, timeoutMs });
     const [cancelled] = bench.heard();
@@ -140,7 +140,7 @@ describe("calls beyond the concurrency of their tool", () => {
     expect(outcomes(calls)).toEqual([undefined, undefined, "OVERLOADED", "OVERLOADED"]);
     const { message, details } = calls[2]?.error ?? {};
     expect(message).toBe(
-      "The MCP server is overloaded: tool export has 2 calls at a time, and 1 wait. The request was not sent to it; it is safe to retry.",
+      "The MCP server is overloaded: tool export has 2 in flight, 1 queued. The request was not sent; it is safe to retry.",
     );
     expect(details).toEqual({ sent: false, retrySafe: true, retryAfterSeconds: 1 });
     expect([slots.freeCount, slots.waitingCount]).toEqual([0, 0]);
@@ -151,7 +151,7 @@ describe("calls beyond the concurrency of their tool", () => {
     const session = bench.join();
     const calls = ["1", "2", "3", "4"].map((name) => call(bench, session, name, terms));
     expect(outcomes(calls)).toEqual([undefined, undefined, undefined, "OVERLOADED"]);
-    expect(calls[3]?.error?.message).toContain("tool export has 1 calls at a time, and 2 wait");
+    expect(calls[3]?.error?.message).toContain("tool export has 1 in flight, 2 queued");
     const full = limited(1, { maxQueuedBytes: 10 });
     const bytes = ["1", "2", "3"].map((name) => call(full.bench, full.bench.join(), name, full.terms));
     expect(outcomes(bytes)).toEqual([undefined, undefined, "OVERLOADED"]);

@@ -50,6 +50,6 @@ describe("an error of a server that ends again and again", () => {
   it("the error repeats the last five lines of stderr, each up to 300 characters", () => {
     const stderrTail = Array.from({ length: 20 }, (_, line) => `${line} `.padEnd(512, "x"));
     const { details } = upstreamFailed({ ...STATUS, lastExit: { ...EXIT, stderrTail } }, 1000);
-    expect(details.stderrTail).toEqual(stderrTail.slice(15).map((line) => line.slice(0, 300)));
+    expect(details.stderrTail).toEqual(stderrTail.slice(15).map((line) => `${line.slice(0, 300)}…`));
   });
 });

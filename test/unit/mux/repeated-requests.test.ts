@@ -86,7 +86,7 @@ describe("an idempotent read whose server exits before the answer", () => {
     expect(call.outcome).toBeUndefined();
     vi.advanceTimersByTime(1);
     expect([call.outcome, call.error?.details]).toEqual(["UPSTREAM_NOT_READY", { sent: true, retrySafe: true, retryAfterSeconds: 1 }]);
-    expect(call.error?.message).toContain("The request had been sent, but only reads; it is safe to retry.");
+    expect(call.error?.message).toContain("The request was sent, but only reads; it is safe to retry.");
     bench.start();
     expect([bench.heard(), bench.counters.requests.repeated]).toEqual([[], 0]);
   });

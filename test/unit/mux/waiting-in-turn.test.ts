@@ -79,7 +79,7 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
     expect(waiting?.isFinished).toBe(false);
     vi.advanceTimersByTime(1);
     expect([waiting?.error?.code, waiting?.error?.details]).toEqual(["OVERLOADED", { sent: false, retrySafe: true, retryAfterSeconds: 1 }]);
-    expect(waiting?.error?.message).toContain("it has 1 requests to answer, and 0 wait");
+    expect(waiting?.error?.message).toContain("1 in flight, 0 queued");
     expect([running?.isFinished, heardNames(bench)]).toEqual([false, ["1"]]);
   });
 
@@ -96,7 +96,7 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
     const bench = startShared({ maxInFlight: 2, maxHeldRequests: 2 });
     const exchanges = request(bench, bench.join(), "1", "2", "3", "4", "5");
     expect(outcomes(exchanges)).toEqual([undefined, undefined, undefined, undefined, "OVERLOADED"]);
-    expect(exchanges[4]?.error?.message).toContain("it has 2 requests to answer, and 2 wait");
+    expect(exchanges[4]?.error?.message).toContain("2 in flight, 2 queued");
     expect(bench.counters.toJSON()).toMatchObject({ requests: { accepted: 4, held: 2, refused: { OVERLOADED: 1 } } });
   });
 

@@ -31,7 +31,7 @@ describe("tool calls a minute", () => {
     const error = bench.rates.take(bench.sessions[0], "c");
     expect(error?.code).toBe("RATE_LIMITED");
     expect(error?.message).toBe(
-      "This session has made its 3 tool calls a minute. Try again in 20 s. The call was not sent; it is safe to retry.",
+      "Rate limit reached: 3 per minute for tool calls of this session. The call was not sent; it is safe to retry in 20 s.",
     );
     expect(error?.details).toEqual({ sent: false, retrySafe: true, retryAfterSeconds: 20 });
     expect(bench.count(1)).toBe(3);
@@ -48,7 +48,7 @@ describe("tool calls a minute", () => {
     expect([bench.count(0, "export_c"), bench.count(1, "export_a")]).toEqual([3, 2]);
     expect(Array.from({ length: 100 }, () => bench.take(0, "search"))).not.toContain(20);
     expect(bench.rates.take(bench.sessions[0], "export_a")?.message).toBe(
-      "Tool export_a has had its 2 calls a minute, of all sessions together. Try again in 30 s. The call was not sent; it is safe to retry.",
+      "Rate limit reached: 2 per minute for tool export_a in all sessions. The call was not sent; it is safe to retry in 30 s.",
     );
   });
 
@@ -65,8 +65,8 @@ describe("tool calls a minute", () => {
   it("the error names the limit that lasts longer", () => {
     const bench = new Bench({ sessionCallsPerMinute: 2, toolCallsPerMinute: [{ pattern: "*", value: 1 }] });
     expect([bench.take(0, "a"), bench.take(0, "b")]).toEqual([undefined, undefined]);
-    expect(bench.rates.take(bench.sessions[0], "a")?.message).toMatch(/^Tool a has had its 1 calls a minute/);
-    expect(bench.rates.take(bench.sessions[0], "c")?.message).toMatch(/^This session has made its 2 tool calls a minute/);
+    expect(bench.rates.take(bench.sessions[0], "a")?.message).toMatch(/^Rate limit reached: 1 per minute for tool a /);
+    expect(bench.rates.take(bench.sessions[0], "c")?.message).toMatch(/^Rate limit reached: 2 per minute for tool calls of this session/);
   });
 
   it("the error shows only the beginning of a long name", () => {
