@@ -67,9 +67,9 @@ export function readBody(request: IncomingMessage, maxBytes: number, reader: Bod
 }
 
 function tooLarge(maxBytes: number): SidecarError {
-  return new SidecarError("BODY_TOO_LARGE", `The request body is larger than ${maxBytes} bytes.`, { limitBytes: maxBytes, sent: false });
+  return new SidecarError("BODY_TOO_LARGE", `The request body is larger than ${maxBytes} bytes.`, { limitBytes: maxBytes });
 }
 
 function incomplete(): SidecarError {
-  return new SidecarError("BODY_INCOMPLETE", "The request body did not arrive completely.", { sent: false });
+  return new SidecarError("BODY_INCOMPLETE", "The connection closed before the whole request body arrived.");
 }
