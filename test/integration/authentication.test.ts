@@ -1,7 +1,8 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import { type HttpReply, send } from "../support/http-client.ts";
-import { JSON_HEADERS, type McpClient } from "../support/mcp-client.ts";
+import { JSON_HEADERS } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 const TOKEN = "s3cret-Token.0123456789";
@@ -9,14 +10,9 @@ const AUTHORIZED = { Authorization: `Bearer ${TOKEN}` };
 const UNAUTHORIZED = errorReply(401, -32000, "UNAUTHORIZED");
 const PING = '{"jsonrpc":"2.0","id":7,"method":"ping"}';
 
-describe("authentication", () => {
-  let sidecar: Sidecar;
-  let client: McpClient;
-  beforeAll(async () => {
-    sidecar = await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN }, flags: ["--max-body-bytes", "2048"] });
-    client = await sidecar.client({ headers: AUTHORIZED });
-  });
-  afterAll(() => sidecar[Symbol.asyncDispose]());
+describe("authentication", async () => {
+  const sidecar = disposeAfterAll(await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN }, flags: ["--max-body-bytes", "2048"] }));
+  const client = await sidecar.client({ headers: AUTHORIZED });
 
   function ping(authorization: string | undefined): Promise<HttpReply> {
     const credentials: Record<string, string> = authorization === undefined ? {} : { Authorization: authorization };

@@ -1,21 +1,17 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import { send } from "../support/http-client.ts";
 import { readSeen } from "../support/in-flight.ts";
-import { JSON_HEADERS, type McpClient } from "../support/mcp-client.ts";
+import { JSON_HEADERS } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 const REFUSED = errorReply(400, -32600, "INVALID_REQUEST");
 const GOOD = JSON.stringify({ jsonrpc: "2.0", method: "notifications/refused" });
 
-describe("a batch is refused, and nothing of it reaches the server,", () => {
-  let sidecar: Sidecar;
-  let client: McpClient;
-  beforeAll(async () => {
-    sidecar = await Sidecar.start();
-    client = await sidecar.client({ protocolVersion: "2025-03-26" });
-  });
-  afterAll(() => sidecar[Symbol.asyncDispose]());
+describe("a batch is refused, and nothing of it reaches the server,", async () => {
+  const sidecar = disposeAfterAll(await Sidecar.start());
+  const client = await sidecar.client({ protocolVersion: "2025-03-26" });
 
   it.each([
     ["where it is empty", "[]"],

@@ -1,9 +1,9 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { crash } from "../support/crash.ts";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { answerOf, progressOf, say } from "../support/held-call.ts";
 import { readSeen, waitForHanging, waitForSeen } from "../support/in-flight.ts";
 import { readMessages } from "../support/json-rpc.ts";
-import type { McpClient } from "../support/mcp-client.ts";
 import { countSockets, waitForSockets } from "../support/open-sockets.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";
@@ -23,16 +23,10 @@ function notification(method: string): object {
   return { jsonrpc: "2.0", method };
 }
 
-describe("a batch", () => {
-  let sidecar: Sidecar;
-  let client: McpClient;
-  let control: McpClient;
-  beforeAll(async () => {
-    sidecar = await Sidecar.start();
-    client = await sidecar.client({ protocolVersion: "2025-03-26" });
-    control = await sidecar.client();
-  });
-  afterAll(() => sidecar[Symbol.asyncDispose]());
+describe("a batch", async () => {
+  const sidecar = disposeAfterAll(await Sidecar.start());
+  const client = await sidecar.client({ protocolVersion: "2025-03-26" });
+  const control = await sidecar.client();
 
   it.each(["2025-03-26", "2024-11-05", "2024-10-07"])("of requests is answered with one array of their responses (%s)", async (version) => {
     const own = await sidecar.client({ protocolVersion: version });

@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
-import type { McpClient } from "../support/mcp-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
@@ -9,14 +9,9 @@ const TOO_LARGE = errorReply(413, -32000, "BODY_TOO_LARGE", { data: { limitBytes
 /** Far more than the buffers of both sockets hold: the client cannot send it unless somebody reads. */
 const HUGE = 32 * 1024 * 1024;
 
-describe("body size", () => {
-  let sidecar: Sidecar;
-  let client: McpClient;
-  beforeAll(async () => {
-    sidecar = await Sidecar.start({ flags: ["--max-body-bytes", String(LIMIT)] });
-    client = await sidecar.client();
-  });
-  afterAll(() => sidecar[Symbol.asyncDispose]());
+describe("body size", async () => {
+  const sidecar = disposeAfterAll(await Sidecar.start({ flags: ["--max-body-bytes", String(LIMIT)] }));
+  const client = await sidecar.client();
 
   /** A request that is valid at any size. */
   function message(method: string, bytes: number): string {

@@ -1,20 +1,14 @@
 import { request as httpRequest } from "node:http";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { JSON_HEADERS, type McpClient } from "../support/mcp-client.ts";
+import { describe, expect, it } from "vitest";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
+import { JSON_HEADERS } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 const FIVE_MB = 5_000_000;
 
-describe("carriage of what is long or comes in pieces", () => {
-  let sidecar: Sidecar;
-  let client: McpClient;
-
-  beforeAll(async () => {
-    sidecar = await Sidecar.start({ flags: ["--max-body-bytes", String(2 * FIVE_MB)] });
-    client = await sidecar.client();
-  });
-
-  afterAll(() => sidecar[Symbol.asyncDispose]());
+describe("carriage of what is long or comes in pieces", async () => {
+  const sidecar = disposeAfterAll(await Sidecar.start({ flags: ["--max-body-bytes", String(2 * FIVE_MB)] }));
+  const client = await sidecar.client();
 
   /** Sends the body in these pieces, each once the one before has left. */
   function postInPieces(pieces: readonly Buffer[]): Promise<string> {

@@ -1,7 +1,7 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { say } from "../support/held-call.ts";
 import { messageTexts } from "../support/json-rpc.ts";
-import type { McpClient } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 /** What a JSON parser and writer in the middle, or one of event streams, would change. */
@@ -19,15 +19,10 @@ const JSON_TEXTS = [
   ["white space between tokens", `{ "a" :\t[ 1 ,2,  3 ] }`],
 ] as const;
 
-describe("a stream", () => {
-  let sidecar: Sidecar;
-  let client: McpClient;
-  beforeAll(async () => {
-    // Only a newline cuts this server's input.
-    sidecar = await Sidecar.start({ mode: "newline-only", flags: ["--max-body-bytes", "40000000"] });
-    client = await sidecar.client();
-  });
-  afterAll(() => sidecar[Symbol.asyncDispose]());
+describe("a stream", async () => {
+  // Only a newline cuts this server's input.
+  const sidecar = disposeAfterAll(await Sidecar.start({ mode: "newline-only", flags: ["--max-body-bytes", "40000000"] }));
+  const client = await sidecar.client();
 
   /** What the client reads when the server answers its call with these lines. */
   async function answered(lines: readonly string[]): Promise<string[]> {

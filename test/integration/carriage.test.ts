@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { McpClient } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
@@ -27,16 +28,9 @@ const JSON_TEXTS = [
 ] as const;
 const SEPARATORS = ["separators that are line ends elsewhere", `"\u2028\u2029\u0085"`] as const;
 
-describe("carriage", () => {
-  let sidecar: Sidecar;
-  let client: McpClient;
-
-  beforeAll(async () => {
-    sidecar = await Sidecar.start({ mode: "newline-only" });
-    client = await sidecar.client();
-  });
-
-  afterAll(() => sidecar[Symbol.asyncDispose]());
+describe("carriage", async () => {
+  const sidecar = disposeAfterAll(await Sidecar.start({ mode: "newline-only" }));
+  const client = await sidecar.client();
 
   /** The line that the server received for this body, whose id has to be 2, and the id that it has there. */
   async function received(body: string): Promise<{ line: string; wireId: string }> {

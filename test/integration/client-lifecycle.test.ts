@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import { send } from "../support/http-client.ts";
 import { McpClient } from "../support/mcp-client.ts";
@@ -12,12 +13,8 @@ function initialize(protocolVersion: unknown): object {
   return { jsonrpc: "2.0", id: "first", method: "initialize", params };
 }
 
-describe("client lifecycle", () => {
-  let sidecar: Sidecar;
-  beforeAll(async () => {
-    sidecar = await Sidecar.start();
-  });
-  afterAll(() => sidecar[Symbol.asyncDispose]());
+describe("client lifecycle", async () => {
+  const sidecar = disposeAfterAll(await Sidecar.start());
 
   describe("initialize", () => {
     it.each(KNOWN_VERSIONS)("answers revision %s with the same", async (protocolVersion) => {

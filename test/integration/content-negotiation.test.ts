@@ -1,17 +1,13 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import { type HttpReply, send } from "../support/http-client.ts";
 import { JSON_HEADERS } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
-describe("content negotiation", () => {
-  let sidecar: Sidecar;
-  let sessionId: string;
-  beforeAll(async () => {
-    sidecar = await Sidecar.start();
-    sessionId = (await sidecar.client()).sessionId;
-  });
-  afterAll(() => sidecar[Symbol.asyncDispose]());
+describe("content negotiation", async () => {
+  const sidecar = disposeAfterAll(await Sidecar.start());
+  const sessionId = (await sidecar.client()).sessionId;
 
   /** A ping with these headers and no others. */
   function ping(headers: Readonly<Record<string, string>>): Promise<HttpReply> {

@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { get, type IncomingMessage } from "node:http";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import { type HttpCall, type HttpReply, send } from "../support/http-client.ts";
 import { JSON_HEADERS, type McpClient } from "../support/mcp-client.ts";
@@ -36,14 +37,9 @@ function errorMessage({ body }: HttpReply): string {
   return (JSON.parse(body) as { error: { message: string } }).error.message;
 }
 
-describe("cross-origin requests", () => {
-  let sidecar: Sidecar;
-  let client: McpClient;
-  beforeAll(async () => {
-    sidecar = await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN }, flags: ["--max-body-bytes", "2048"] });
-    client = await sidecar.client({ headers: AUTHORIZED });
-  });
-  afterAll(() => sidecar[Symbol.asyncDispose]());
+describe("cross-origin requests", async () => {
+  const sidecar = disposeAfterAll(await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN }, flags: ["--max-body-bytes", "2048"] }));
+  const client = await sidecar.client({ headers: AUTHORIZED });
 
   function ping(headers: Readonly<Record<string, string>>): Promise<HttpReply> {
     return client.post(PING, { headers });

@@ -1,18 +1,13 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { waitForHanging } from "../support/in-flight.ts";
 import { ListedTools, WITNESSES } from "../support/listed-tools.ts";
-import type { McpClient } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";
 
-describe("a defect of the sidecar", () => {
-  let sidecar: Sidecar;
-  let client: McpClient;
-  beforeAll(async () => {
-    sidecar = await Sidecar.start({ imports: [new URL("../support/defect.js", import.meta.url).href] });
-    client = await sidecar.client();
-  });
-  afterAll(() => sidecar[Symbol.asyncDispose]());
+describe("a defect of the sidecar", async () => {
+  const sidecar = disposeAfterAll(await Sidecar.start({ imports: [new URL("../support/defect.js", import.meta.url).href] }));
+  const client = await sidecar.client();
 
   it.each(["in-answer", "in-request"])("%s fails that request, and leaves others in flight", async (id) => {
     const bystander = await sidecar.client();

@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { answerOf, HeldCall, progressOf } from "../support/held-call.ts";
 import { send } from "../support/http-client.ts";
 import { readSeen, waitForHanging, waitForSeen } from "../support/in-flight.ts";
@@ -8,14 +9,9 @@ import { Sidecar } from "../support/sidecar.ts";
 
 const QUIET = ["--stream-after-ms", "1"];
 
-describe("a client that goes away during its call", () => {
-  let sidecar: Sidecar;
-  let control: McpClient;
-  beforeAll(async () => {
-    sidecar = await Sidecar.start({ flags: QUIET });
-    control = await sidecar.client({ accept: "application/json" });
-  });
-  afterAll(() => sidecar[Symbol.asyncDispose]());
+describe("a client that goes away during its call", async () => {
+  const sidecar = disposeAfterAll(await Sidecar.start({ flags: QUIET }));
+  const control = await sidecar.client({ accept: "application/json" });
 
   /** Begins a call whose answer is a stream, without any message, and leaves; returns when the sidecar has seen it. */
   async function leaveSilentStream(client: McpClient): Promise<{ readonly call: HeldCall; readonly lastEventId: string }> {

@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import { send } from "../support/http-client.ts";
 import { JSON_HEADERS, McpClient } from "../support/mcp-client.ts";
@@ -10,14 +11,9 @@ const PONG = { status: 200, contentType: "application/json", body: { jsonrpc: "2
 const ALLOW = "POST, GET, DELETE, OPTIONS";
 const NOT_FOUND = errorReply(404, -32000, "NOT_FOUND");
 
-describe("endpoint", () => {
-  let sidecar: Sidecar;
-  let client: McpClient;
-  beforeAll(async () => {
-    sidecar = await Sidecar.start();
-    client = await sidecar.client();
-  });
-  afterAll(() => sidecar[Symbol.asyncDispose]());
+describe("endpoint", async () => {
+  const sidecar = disposeAfterAll(await Sidecar.start());
+  const client = await sidecar.client();
 
   describe("methods", () => {
     it.each(["PUT", "PATCH", "TRACE", "PROPFIND"])("answers %s with 405 and the methods it offers", async (method) => {

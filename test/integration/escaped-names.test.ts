@@ -1,23 +1,17 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { waitForHanging } from "../support/in-flight.ts";
 import type { JsonRpcMessage } from "../support/json-rpc.ts";
-import type { McpClient } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 /** An object that makes an engine misread what follows, for whoever reads it: see test/support/poison.js. */
 const POISON = String.raw`{"jsonrpc":"2.0","id":7,"method":"ping","params":{"x":1,"i\\":{"jsonrpc":"2.0","method":"","params":{},"i\\":1}}}`;
 
-describe("escaped names", () => {
-  let sidecar: Sidecar;
-  let victim: McpClient;
-  let attacker: McpClient;
-  beforeAll(async () => {
-    sidecar = await Sidecar.start();
-    victim = await sidecar.client();
-    attacker = await sidecar.client();
-    await attacker.post(POISON);
-  });
-  afterAll(() => sidecar[Symbol.asyncDispose]());
+describe("escaped names", async () => {
+  const sidecar = disposeAfterAll(await Sidecar.start());
+  const victim = await sidecar.client();
+  const attacker = await sidecar.client();
+  await attacker.post(POISON);
 
   it("never let a client choose the id of its request at the server", async () => {
     const call = victim.callTool("hang", {});

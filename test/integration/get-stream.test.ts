@@ -1,6 +1,7 @@
 import { writeFile } from "node:fs/promises";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { crash } from "../support/crash.ts";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import type { EventStream } from "../support/event-stream.ts";
 import { answerOf, HeldCall, progressOf, say } from "../support/held-call.ts";
@@ -22,12 +23,8 @@ async function end(client: McpClient): Promise<void> {
   expect((await client.end()).status).toBe(204);
 }
 
-describe("a stream by GET", () => {
-  let sidecar: Sidecar;
-  beforeAll(async () => {
-    sidecar = await Sidecar.start();
-  });
-  afterAll(() => sidecar[Symbol.asyncDispose]());
+describe("a stream by GET", async () => {
+  const sidecar = disposeAfterAll(await Sidecar.start());
 
   it("is open at once, without an event until there is a message, and stays open", async () => {
     const client = await sidecar.client();

@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { type HttpReply, send } from "../support/http-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
@@ -19,12 +20,8 @@ async function start(flags: readonly string[], token?: string): Promise<Sidecar>
 }
 
 describe.each(["/readyz", "/healthz"])("%s", (path) => {
-  describe("where a token is configured", () => {
-    let sidecar: Sidecar;
-    beforeAll(async () => {
-      sidecar = await start([], TOKEN);
-    });
-    afterAll(() => sidecar[Symbol.asyncDispose]());
+  describe("where a token is configured", async () => {
+    const sidecar = disposeAfterAll(await start([], TOKEN));
     const ask = (headers: Readonly<Record<string, string>>): Promise<HttpReply> =>
       send(`${sidecar.origin}${path}`, { method: "GET", headers });
 

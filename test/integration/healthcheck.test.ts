@@ -1,18 +1,14 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { runMain, Sidecar } from "../support/sidecar.ts";
 
 const SPELLINGS = ["healthcheck", "-healthcheck", "--healthcheck"];
 
-describe("healthcheck", () => {
-  let sidecar: Sidecar;
-  let address: string;
-  beforeAll(async () => {
-    sidecar = await Sidecar.start({ flags: ["--auth-token", "not-needed-here"] });
-    address = new URL(sidecar.origin).host;
-  });
-  afterAll(() => sidecar[Symbol.asyncDispose]());
+describe("healthcheck", async () => {
+  const sidecar = disposeAfterAll(await Sidecar.start({ flags: ["--auth-token", "not-needed-here"] }));
+  const address = new URL(sidecar.origin).host;
 
   it.each(SPELLINGS)("as %s exits 0 when the sidecar is ready", async (spelling) => {
     expect(await runMain([spelling, "--addr", address])).toEqual({ code: 0, stdout: "ready\n", stderr: "" });

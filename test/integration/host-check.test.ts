@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import { type HttpReply, send } from "../support/http-client.ts";
 import { JSON_HEADERS, McpClient } from "../support/mcp-client.ts";
@@ -17,14 +18,9 @@ function ping(client: McpClient, headers: Readonly<Record<string, string>>): Pro
   return client.post(PING, { headers });
 }
 
-describe("the host of a request", () => {
-  let sidecar: Sidecar;
-  let client: McpClient;
-  beforeAll(async () => {
-    sidecar = await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN } });
-    client = await sidecar.client({ headers: AUTHORIZED });
-  });
-  afterAll(() => sidecar[Symbol.asyncDispose]());
+describe("the host of a request", async () => {
+  const sidecar = disposeAfterAll(await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN } }));
+  const client = await sidecar.client({ headers: AUTHORIZED });
 
   /** A ping with the request line and the host as they are given, which no HTTP client would send. */
   async function pingRaw(requestLine: string, ...fields: readonly string[]): Promise<HttpReply> {

@@ -1,5 +1,6 @@
 import { writeFile } from "node:fs/promises";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorData, errorReply, readError } from "../support/error-reply.ts";
 import { Gate } from "../support/gate.ts";
 import { type HttpReply, send } from "../support/http-client.ts";
@@ -49,12 +50,8 @@ describe("HTTP+SSE", () => {
     expect(refused).toEqual({ code: 2, stdout: "", stderr: `claw-mcp-stdio: invalid configuration:\n  - ${problem}\n` });
   });
 
-  describe("with a shared server", () => {
-    let sidecar: Sidecar;
-    beforeAll(async () => {
-      sidecar = await start();
-    });
-    afterAll(() => sidecar[Symbol.asyncDispose]());
+  describe("with a shared server", async () => {
+    const sidecar = disposeAfterAll(await start());
 
     it("opens a stream that first names a URL for the client's messages, relative and not to be guessed", async () => {
       using client = await LegacySseClient.open(sidecar.origin);
@@ -177,17 +174,10 @@ describe("HTTP+SSE", () => {
     });
   });
 
-  describe("refuses with an HTTP error", () => {
-    let sidecar: Sidecar;
-    let client: LegacySseClient;
-    beforeAll(async () => {
-      sidecar = await start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN }, flags: ["--max-body-bytes", "2048"] });
-      client = await LegacySseClient.connect(sidecar.origin, {}, { Authorization: `Bearer ${TOKEN}` });
-    });
-    afterAll(async () => {
-      client.close();
-      await sidecar[Symbol.asyncDispose]();
-    });
+  describe("refuses with an HTTP error", async () => {
+    const sidecar = disposeAfterAll(await start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN }, flags: ["--max-body-bytes", "2048"] }));
+    const client = await LegacySseClient.connect(sidecar.origin, {}, { Authorization: `Bearer ${TOKEN}` });
+    afterAll(() => client.close());
 
     function get(headers: Readonly<Record<string, string>> = {}): Promise<HttpReply> {
       return send(`${sidecar.origin}/sse`, { method: "GET", headers: { Authorization: `Bearer ${TOKEN}`, ...headers } });

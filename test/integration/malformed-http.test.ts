@@ -1,7 +1,7 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import { waitForHanging } from "../support/in-flight.ts";
-import type { McpClient } from "../support/mcp-client.ts";
 import { getBytes, postBytes } from "../support/mcp-request-bytes.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { Sidecar } from "../support/sidecar.ts";
@@ -10,14 +10,9 @@ const BAD_REQUEST = errorReply(400, -32600, "INVALID_REQUEST", { data: { sent: f
 const HEADERS_TOO_LARGE = errorReply(431, -32600, "INVALID_REQUEST", { data: { sent: false } });
 const JSON_FIELDS = "Content-Type: application/json\r\nAccept: application/json\r\n";
 
-describe("malformed HTTP", () => {
-  let sidecar: Sidecar;
-  let client: McpClient;
-  beforeAll(async () => {
-    sidecar = await Sidecar.start();
-    client = await sidecar.client();
-  });
-  afterAll(() => sidecar[Symbol.asyncDispose]());
+describe("malformed HTTP", async () => {
+  const sidecar = disposeAfterAll(await Sidecar.start());
+  const client = await sidecar.client();
 
   it.each([
     ["what is not HTTP", "GARBAGE\r\n\r\n"],

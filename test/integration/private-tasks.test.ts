@@ -1,5 +1,6 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { crash } from "../support/crash.ts";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { progressTokenOf } from "../support/json-rpc.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { waitForGeneration } from "../support/readiness.ts";
@@ -19,12 +20,8 @@ function progress(token: unknown, value: number): string {
   return `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":${value},"progressToken": ${String(token)} ,"x":1.0}}`;
 }
 
-describe("a task", () => {
-  let sidecar: Sidecar;
-  beforeAll(async () => {
-    sidecar = await Sidecar.start();
-  });
-  afterAll(() => sidecar[Symbol.asyncDispose]());
+describe("a task", async () => {
+  const sidecar = disposeAfterAll(await Sidecar.start());
 
   it("runs to its end: created by a call, and awaited while the server asks back", async () => {
     const client = await LaneClient.connect(sidecar);

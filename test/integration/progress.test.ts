@@ -1,8 +1,8 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { answerOf, HeldCall, progressOf, say } from "../support/held-call.ts";
 import { waitForHanging } from "../support/in-flight.ts";
 import { messageTexts, readMessages } from "../support/json-rpc.ts";
-import type { McpClient } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 function progressLine(token: string, rest = `"progress":1`): string {
@@ -28,14 +28,9 @@ class Heartbeat {
   }
 }
 
-describe("progress", () => {
-  let sidecar: Sidecar;
-  let client: McpClient;
-  beforeAll(async () => {
-    sidecar = await Sidecar.start({ flags: ["--log-level", "debug"] });
-    client = await sidecar.client();
-  });
-  afterAll(() => sidecar[Symbol.asyncDispose]());
+describe("progress", async () => {
+  const sidecar = disposeAfterAll(await Sidecar.start({ flags: ["--log-level", "debug"] }));
+  const client = await sidecar.client();
 
   /** How many notifications the sidecar has dropped; it logs each of them with the count. */
   function droppedCount(): number {

@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import { say } from "../support/held-call.ts";
 import { send } from "../support/http-client.ts";
@@ -8,12 +9,8 @@ const SUPPORTED = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024
 const UNSUPPORTED = errorReply(400, -32000, "UNSUPPORTED_PROTOCOL_VERSION", { data: { supported: SUPPORTED } });
 const TOOLS_CHANGED = { jsonrpc: "2.0", method: "notifications/tools/list_changed" };
 
-describe("MCP-Protocol-Version", () => {
-  let sidecar: Sidecar;
-  beforeAll(async () => {
-    sidecar = await Sidecar.start();
-  });
-  afterAll(() => sidecar[Symbol.asyncDispose]());
+describe("MCP-Protocol-Version", async () => {
+  const sidecar = disposeAfterAll(await Sidecar.start());
 
   it.each([undefined, ...SUPPORTED])("of a GET may be %s", async (version) => {
     const client = await sidecar.client();

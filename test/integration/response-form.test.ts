@@ -1,9 +1,10 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { Gate } from "../support/gate.ts";
 import { answerOf, HeldCall, progressOf } from "../support/held-call.ts";
 import { send } from "../support/http-client.ts";
 import { readMessages } from "../support/json-rpc.ts";
-import { JSON_HEADERS, type McpClient } from "../support/mcp-client.ts";
+import { JSON_HEADERS } from "../support/mcp-client.ts";
 import { postBytes } from "../support/mcp-request-bytes.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { Sidecar } from "../support/sidecar.ts";
@@ -17,14 +18,9 @@ const CALL_WITH_PROGRESS = {
 const PRIMING = { id: expect.stringMatching(/./) as string, retry: expect.any(Number) as number, data: "" };
 const STREAM_HEADERS = { "content-type": "text/event-stream", "cache-control": "no-cache, no-transform", "x-accel-buffering": "no" };
 
-describe("the answer to a POST", () => {
-  let sidecar: Sidecar;
-  let client: McpClient;
-  beforeAll(async () => {
-    sidecar = await Sidecar.start();
-    client = await sidecar.client();
-  });
-  afterAll(() => sidecar[Symbol.asyncDispose]());
+describe("the answer to a POST", async () => {
+  const sidecar = disposeAfterAll(await Sidecar.start());
+  const client = await sidecar.client();
 
   it("is JSON where the response comes first, also for a call that asked for progress", async () => {
     const params = { name: "echo", arguments: { text: "a" }, _meta: { progressToken: "mine" } };
@@ -87,12 +83,8 @@ describe("the answer to a POST", () => {
     expect(text.slice(text.indexOf("\r\n\r\n") + 4)).toMatch(/^id: .*\nretry: .*\ndata: \n\n(?:id: .*\nevent: message\ndata: .*\n\n){3}$/);
   });
 
-  describe("to a client that does not say that it reads streams", () => {
-    let hasty: Sidecar;
-    beforeAll(async () => {
-      hasty = await Sidecar.start({ flags: ["--stream-after-ms", "1"] });
-    });
-    afterAll(() => hasty[Symbol.asyncDispose]());
+  describe("to a client that does not say that it reads streams", async () => {
+    const hasty = disposeAfterAll(await Sidecar.start({ flags: ["--stream-after-ms", "1"] }));
 
     it.each([
       ["application/json"],

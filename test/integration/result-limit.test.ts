@@ -1,15 +1,15 @@
 import { randomBytes } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { CallToolResultSchema } from "@modelcontextprotocol/sdk/types.js";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { ConsumerClient } from "../support/consumer-client.ts";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { answerOf, HeldCall, say } from "../support/held-call.ts";
 import type { HttpReply } from "../support/http-client.ts";
 import { waitForHanging } from "../support/in-flight.ts";
 import { type JsonRpcMessage, readMessages, readResponse } from "../support/json-rpc.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { LegacySseClient } from "../support/legacy-sse-client.ts";
-import type { McpClient } from "../support/mcp-client.ts";
 import { EVERYTHING, filesystem } from "../support/real-servers.ts";
 import { InteropClient, SDKS } from "../support/sdk-clients.ts";
 import { Sidecar } from "../support/sidecar.ts";
@@ -42,15 +42,9 @@ function isTruncated({ result }: JsonRpcMessage): boolean {
   return (result?.["_meta"] as { readonly truncated?: boolean } | undefined)?.truncated === true;
 }
 
-describe("a sidecar that limits results", () => {
-  let sidecar: Sidecar;
-  let client: McpClient;
-  let control: McpClient;
-  beforeAll(async () => {
-    sidecar = await Sidecar.start({ flags: [...LIMITED, "--legacy-sse", "on"] });
-    [client, control] = [await sidecar.client(), await sidecar.client()];
-  });
-  afterAll(() => sidecar[Symbol.asyncDispose]());
+describe("a sidecar that limits results", async () => {
+  const sidecar = disposeAfterAll(await Sidecar.start({ flags: [...LIMITED, "--legacy-sse", "on"] }));
+  const [client, control] = [await sidecar.client(), await sidecar.client()];
 
   it("lets the consumer read of a long result what it can read, and not an error", async () => {
     using consumer = new ConsumerClient(sidecar.url);

@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import type { EventStream } from "../support/event-stream.ts";
 import { answerOf, HeldCall, progressOf, say } from "../support/held-call.ts";
@@ -24,14 +25,9 @@ async function nextEventId(stream: EventStream): Promise<string> {
   return stream.lastEventId;
 }
 
-describe("a client that comes back", () => {
-  let sidecar: Sidecar;
-  let client: McpClient;
-  beforeAll(async () => {
-    sidecar = await Sidecar.start();
-    client = await sidecar.client();
-  });
-  afterAll(() => sidecar[Symbol.asyncDispose]());
+describe("a client that comes back", async () => {
+  const sidecar = disposeAfterAll(await Sidecar.start());
+  const client = await sidecar.client();
 
   /** Goes away, and waits until the sidecar has seen it. */
   async function leave(stream: EventStream): Promise<void> {

@@ -1,5 +1,6 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { crash } from "../support/crash.ts";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { waitForHanging } from "../support/in-flight.ts";
 import type { McpClient } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
@@ -16,14 +17,8 @@ async function ask(client: McpClient, method: string, id: string | number): Prom
   return JSON.parse(await client.toolText("ask", { method, id }));
 }
 
-describe("a request of a shared server", () => {
-  let shared: Sidecar;
-
-  beforeAll(async () => {
-    shared = await Sidecar.start({ mode: "newline-only" });
-  });
-
-  afterAll(() => shared[Symbol.asyncDispose]());
+describe("a request of a shared server", async () => {
+  const shared = disposeAfterAll(await Sidecar.start({ mode: "newline-only" }));
 
   it.each(["ask", "", "é\u2028", 0, 1.5, -1, 9007199254740991])("to ping is answered, with its id %j", async (id) => {
     expect(await ask(await shared.client(), "ping", id)).toEqual({ jsonrpc: "2.0", id, result: {} });

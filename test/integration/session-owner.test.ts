@@ -1,10 +1,11 @@
 import { writeFile } from "node:fs/promises";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { EventStream } from "../support/event-stream.ts";
 import { HeldCall } from "../support/held-call.ts";
 import { type HttpCall, type HttpReply, send } from "../support/http-client.ts";
 import { LegacySseClient } from "../support/legacy-sse-client.ts";
-import { JSON_HEADERS, type McpClient } from "../support/mcp-client.ts";
+import { JSON_HEADERS } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
@@ -31,20 +32,11 @@ async function withBoth(url: string, { headers, ...call }: HttpCall): Promise<{ 
   return { other: visible(other), wrong: visible(wrong) };
 }
 
-describe("a session that another token has opened", () => {
-  let directory: TempDir;
-  let sidecar: Sidecar;
-  let client: McpClient;
-  beforeAll(async () => {
-    directory = await TempDir.create();
-    await writeFile(directory.file("tokens"), "token-of-the-owner\ntoken-of-somebody-else\n");
-    sidecar = await Sidecar.start({ flags: ["--auth-token-file", directory.file("tokens"), "--legacy-sse", "on"] });
-    client = await sidecar.client({ headers: OWNER });
-  });
-  afterAll(async () => {
-    await sidecar[Symbol.asyncDispose]();
-    await directory[Symbol.asyncDispose]();
-  });
+describe("a session that another token has opened", async () => {
+  const directory = disposeAfterAll(await TempDir.create());
+  await writeFile(directory.file("tokens"), "token-of-the-owner\ntoken-of-somebody-else\n");
+  const sidecar = disposeAfterAll(await Sidecar.start({ flags: ["--auth-token-file", directory.file("tokens"), "--legacy-sse", "on"] }));
+  const client = await sidecar.client({ headers: OWNER });
 
   it("is there for its own token, and others may open theirs", async () => {
     const other = await sidecar.client({ headers: OTHER });

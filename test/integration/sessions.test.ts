@@ -1,5 +1,6 @@
 import { writeFile } from "node:fs/promises";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import { type HttpReply, send } from "../support/http-client.ts";
 import { McpClient } from "../support/mcp-client.ts";
@@ -10,12 +11,8 @@ const INITIALIZE = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo
 const SESSION_REQUIRED = { status: 400, code: -32000, dataCode: "SESSION_REQUIRED" } as const;
 const SESSION_NOT_FOUND = { status: 404, code: -32001, dataCode: "SESSION_NOT_FOUND" } as const;
 
-describe("sessions", () => {
-  let sidecar: Sidecar;
-  beforeAll(async () => {
-    sidecar = await Sidecar.start();
-  });
-  afterAll(() => sidecar[Symbol.asyncDispose]());
+describe("sessions", async () => {
+  const sidecar = disposeAfterAll(await Sidecar.start());
 
   function clientWith(sessionId: string): McpClient {
     const client = new McpClient(sidecar.url);

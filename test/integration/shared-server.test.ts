@@ -1,5 +1,6 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { crash } from "../support/crash.ts";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import type { HttpReply } from "../support/http-client.ts";
 import { waitForHanging } from "../support/in-flight.ts";
 import { LaneClient } from "../support/lane-client.ts";
@@ -11,12 +12,8 @@ function initialize(sidecar: Sidecar): Promise<HttpReply> {
   return new McpClient(sidecar.url).post(initializeRequest());
 }
 
-describe("a shared server", () => {
-  let sidecar: Sidecar;
-  beforeAll(async () => {
-    sidecar = await Sidecar.start();
-  });
-  afterAll(() => sidecar[Symbol.asyncDispose]());
+describe("a shared server", async () => {
+  const sidecar = disposeAfterAll(await Sidecar.start());
 
   it.each(["tools", "prompts", "resources"])("tells every session of %s/list_changed, once each, whatever it is doing", async (list) => {
     const line = JSON.stringify({ jsonrpc: "2.0", method: `notifications/${list}/list_changed` });

@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import { answerOf, HeldCall, progressOf, say } from "../support/held-call.ts";
 import { readSeen, waitForHanging } from "../support/in-flight.ts";
@@ -25,14 +26,9 @@ function cutShort(bytes: string): string {
   return bytes.slice(0, -1);
 }
 
-describe("a request that does not arrive in time", () => {
-  let sidecar: Sidecar;
-  let client: McpClient;
-  beforeAll(async () => {
-    sidecar = await Sidecar.start({ flags: FLAGS });
-    client = await sidecar.client();
-  });
-  afterAll(() => sidecar[Symbol.asyncDispose]());
+describe("a request that does not arrive in time", async () => {
+  const sidecar = disposeAfterAll(await Sidecar.start({ flags: FLAGS }));
+  const client = await sidecar.client();
 
   /** Sends this, and reads the one answer there is. @returns after how much time it came. */
   async function expect408(bytes: string): Promise<number> {

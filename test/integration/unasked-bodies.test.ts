@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { readError } from "../support/error-reply.ts";
 import type { HttpReply } from "../support/http-client.ts";
 import { McpClient } from "../support/mcp-client.ts";
@@ -9,14 +10,9 @@ import { Sidecar } from "../support/sidecar.ts";
 const ASKED = 64 * 1024 + 1;
 const DECLARED = 1024 * 1024;
 
-describe("a body of more than 64 KiB", () => {
-  let sidecar: Sidecar;
-  let client: McpClient;
-  beforeAll(async () => {
-    sidecar = await Sidecar.start();
-    client = await sidecar.client();
-  });
-  afterAll(() => sidecar[Symbol.asyncDispose]());
+describe("a body of more than 64 KiB", async () => {
+  const sidecar = disposeAfterAll(await Sidecar.start());
+  const client = await sidecar.client();
 
   /** Sends the beginning of a body and waits for the answer, which a sidecar that reads on would not give. */
   async function answerToBeginning(beginning: string, ...fields: readonly string[]): Promise<HttpReply> {

@@ -1,7 +1,8 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { CONFORMANCE_SERVER } from "../support/conformance.ts";
 import { CuttingProxy, type ProxiedRequest } from "../support/cutting-proxy.ts";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { CLIENTS, InteropClient, type Sdk } from "../support/sdk-clients.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
@@ -10,13 +11,7 @@ const RETRY_MS = 1000;
 /** Whoever would come back twice has come back. */
 const QUIET_MS = 2.5 * RETRY_MS;
 
-let sidecar: Sidecar;
-
-beforeAll(async () => {
-  sidecar = await Sidecar.start({ command: CONFORMANCE_SERVER });
-});
-
-afterAll(() => sidecar[Symbol.asyncDispose]());
+const sidecar = disposeAfterAll(await Sidecar.start({ command: CONFORMANCE_SERVER }));
 
 function isGet({ httpMethod }: ProxiedRequest): boolean {
   return httpMethod === "GET";

@@ -1,17 +1,12 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { EVERYTHING } from "../support/real-servers.ts";
 import { InteropClient, SDKS } from "../support/sdk-clients.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 const DOCUMENT = "demo://resource/static/document/features.md";
 
-let sidecar: Sidecar;
-
-beforeAll(async () => {
-  sidecar = await Sidecar.start({ command: EVERYTHING });
-});
-
-afterAll(() => sidecar[Symbol.asyncDispose]());
+const sidecar = disposeAfterAll(await Sidecar.start({ command: EVERYTHING }));
 
 describe.each(SDKS)("the everything server of one %s client", (sdk) => {
   it("offers what needs a client that can be asked to such a client only", async () => {

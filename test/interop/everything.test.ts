@@ -1,23 +1,14 @@
 import { McpError } from "@modelcontextprotocol/sdk/types.js";
 import { gunzipSync } from "node:zlib";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { EVERYTHING } from "../support/real-servers.ts";
 import { SdkClient } from "../support/sdk-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
-describe("the everything server behind the sidecar", () => {
-  let sidecar: Sidecar;
-  let client: SdkClient;
-
-  beforeAll(async () => {
-    sidecar = await Sidecar.start({ command: EVERYTHING });
-    client = await SdkClient.connect(sidecar.url);
-  });
-
-  afterAll(async () => {
-    await client.close();
-    await sidecar[Symbol.asyncDispose]();
-  });
+describe("the everything server behind the sidecar", async () => {
+  const sidecar = disposeAfterAll(await Sidecar.start({ command: EVERYTHING }));
+  const client = disposeAfterAll(await SdkClient.connect(sidecar.url));
 
   it("calls its tools", async () => {
     expect(await client.callTool({ name: "echo", arguments: { message: "hello" } })).toEqual({

@@ -1,6 +1,7 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { CONFORMANCE_SERVER } from "../support/conformance.ts";
 import { CuttingProxy, type ProxiedRequest } from "../support/cutting-proxy.ts";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { CLIENTS, InteropClient } from "../support/sdk-clients.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
@@ -9,13 +10,7 @@ const UPDATED = "notifications/resources/updated";
 const MESSAGE = "notifications/message";
 const LISTS = ["tools", "prompts", "resources"].map((list) => `notifications/${list}/list_changed`);
 
-let sidecar: Sidecar;
-
-beforeAll(async () => {
-  sidecar = await Sidecar.start({ command: CONFORMANCE_SERVER });
-});
-
-afterAll(() => sidecar[Symbol.asyncDispose]());
+const sidecar = disposeAfterAll(await Sidecar.start({ command: CONFORMANCE_SERVER }));
 
 function isStream({ httpMethod, isStream: isOpened }: ProxiedRequest): boolean {
   return httpMethod === "GET" && isOpened;

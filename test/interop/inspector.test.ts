@@ -1,16 +1,11 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { CONFORMANCE_SERVER } from "../support/conformance.ts";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { inspect } from "../support/inspector.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
-describe("the inspector's command line", () => {
-  let sidecar: Sidecar;
-
-  beforeAll(async () => {
-    sidecar = await Sidecar.start({ command: CONFORMANCE_SERVER });
-  });
-
-  afterAll(() => sidecar[Symbol.asyncDispose]());
+describe("the inspector's command line", async () => {
+  const sidecar = disposeAfterAll(await Sidecar.start({ command: CONFORMANCE_SERVER }));
 
   it("lists the tools", async () => {
     const { code, stdout, stderr } = await inspect(sidecar.url, "--method", "tools/list");

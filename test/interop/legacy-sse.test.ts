@@ -3,8 +3,9 @@ import { Client, type ClientOptions } from "@modelcontextprotocol/sdk/client/ind
 import { SSEClientTransport } from "@modelcontextprotocol/sdk/client/sse.js";
 import { StreamableHTTPClientTransport, StreamableHTTPError } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import { CreateMessageRequestSchema } from "@modelcontextprotocol/sdk/types.js";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { CONFORMANCE_SERVER } from "../support/conformance.ts";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { isGroupAlive, Sidecar } from "../support/sidecar.ts";
 
 const TOKEN = "s3cret-Token.0123456789";
@@ -63,18 +64,15 @@ async function connectWithFallback(url: URL): Promise<{ readonly client: Client;
   }
 }
 
-describe("HTTP+SSE with the official clients", () => {
-  let sidecar: Sidecar;
-  let url: URL;
-  beforeAll(async () => {
-    sidecar = await Sidecar.start({
+describe("HTTP+SSE with the official clients", async () => {
+  const sidecar = disposeAfterAll(
+    await Sidecar.start({
       command: CONFORMANCE_SERVER,
       flags: ["--legacy-sse", "on"],
       env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN },
-    });
-    url = new URL(`${sidecar.origin}/sse`);
-  });
-  afterAll(() => sidecar[Symbol.asyncDispose]());
+    }),
+  );
+  const url = new URL(`${sidecar.origin}/sse`);
 
   it("serves a client of the SDK: handshake, lists, logs, subscriptions", async () => {
     const methods: string[] = [];

@@ -1,17 +1,12 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { describeError } from "../../src/errors.ts";
+import { describe, expect, it } from "vitest";
 import { CONFORMANCE_SERVER } from "../support/conformance.ts";
 import { CuttingProxy, type ProxiedRequest } from "../support/cutting-proxy.ts";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { CLIENTS, InteropClient, SDKS } from "../support/sdk-clients.ts";
 import { Sidecar } from "../support/sidecar.ts";
+import { describeError } from "../../src/errors.ts";
 
-let sidecar: Sidecar;
-
-beforeAll(async () => {
-  sidecar = await Sidecar.start({ command: CONFORMANCE_SERVER });
-});
-
-afterAll(() => sidecar[Symbol.asyncDispose]());
+const sidecar = disposeAfterAll(await Sidecar.start({ command: CONFORMANCE_SERVER }));
 
 function isResumption({ httpMethod, lastEventId }: ProxiedRequest): boolean {
   return httpMethod === "GET" && lastEventId?.startsWith("r") === true;
@@ -138,14 +133,10 @@ describe.concurrent.each(["2025-06-18", "2025-03-26"])("the v2 client that only 
   });
 });
 
-describe("a call that is cut while nothing comes", () => {
-  let silent: Sidecar;
-
-  beforeAll(async () => {
-    silent = await Sidecar.start({ command: CONFORMANCE_SERVER, flags: ["--stream-after-ms", "50", "--keep-alive-ms", "20"] });
-  });
-
-  afterAll(() => silent[Symbol.asyncDispose]());
+describe("a call that is cut while nothing comes", async () => {
+  const silent = disposeAfterAll(
+    await Sidecar.start({ command: CONFORMANCE_SERVER, flags: ["--stream-after-ms", "50", "--keep-alive-ms", "20"] }),
+  );
 
   it.concurrent.each(CLIENTS)("is answered when its client has come back: $sdk, $lane", async ({ sdk, lane }) => {
     await using proxy = await CuttingProxy.start(silent.origin);

@@ -1,7 +1,8 @@
 import type { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { McpError } from "@modelcontextprotocol/sdk/types.js";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { EVERYTHING, filesystem, MEMORY } from "../support/real-servers.ts";
 import { DirectClient, SdkClient } from "../support/sdk-client.ts";
 import { EXAMPLE, Sidecar } from "../support/sidecar.ts";
@@ -97,22 +98,10 @@ describe("a real server behind the sidecar", () => {
   });
 });
 
-describe("the everything server behind the sidecar, asked what it is asked directly", () => {
-  let sidecar: Sidecar;
-  let client: SdkClient;
-  let direct: DirectClient;
-
-  beforeAll(async () => {
-    direct = await DirectClient.connect(EVERYTHING);
-    sidecar = await Sidecar.start({ command: EVERYTHING });
-    client = await SdkClient.connect(sidecar.url);
-  });
-
-  afterAll(async () => {
-    await client.close();
-    await sidecar[Symbol.asyncDispose]();
-    await direct.close();
-  });
+describe("the everything server behind the sidecar, asked what it is asked directly", async () => {
+  const direct = disposeAfterAll(await DirectClient.connect(EVERYTHING));
+  const sidecar = disposeAfterAll(await Sidecar.start({ command: EVERYTHING }));
+  const client = disposeAfterAll(await SdkClient.connect(sidecar.url));
 
   it.each(CALLS)("gives the same answer: %s", async (_title, call) => {
     expect(await outcomeOf(call(client))).toStrictEqual(await outcomeOf(call(direct)));

@@ -1,5 +1,6 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { CONFORMANCE_SERVER } from "../support/conformance.ts";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { CLIENTS, type HeardNotification, InteropClient, SDKS } from "../support/sdk-clients.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
@@ -8,13 +9,7 @@ const UPDATED = "notifications/resources/updated";
 const MESSAGE = "notifications/message";
 const LISTS = ["tools", "prompts", "resources"].map((list) => `notifications/${list}/list_changed`);
 
-let sidecar: Sidecar;
-
-beforeAll(async () => {
-  sidecar = await Sidecar.start({ command: CONFORMANCE_SERVER });
-});
-
-afterAll(() => sidecar[Symbol.asyncDispose]());
+const sidecar = disposeAfterAll(await Sidecar.start({ command: CONFORMANCE_SERVER }));
 
 function logged({ heard }: InteropClient): unknown[] {
   return heard.filter(({ method }) => method === MESSAGE).map(({ params }) => params["data"]);

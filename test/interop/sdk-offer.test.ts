@@ -1,16 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { PNG_BASE64 } from "../fixtures/conformance/samples.ts";
 import { CONFORMANCE_SERVER } from "../support/conformance.ts";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { CLIENTS, InteropClient } from "../support/sdk-clients.ts";
 import { Sidecar } from "../support/sidecar.ts";
+import { PNG_BASE64 } from "../fixtures/conformance/samples.ts";
 
-let sidecar: Sidecar;
-
-beforeAll(async () => {
-  sidecar = await Sidecar.start({ command: CONFORMANCE_SERVER });
-});
-
-afterAll(() => sidecar[Symbol.asyncDispose]());
+const sidecar = disposeAfterAll(await Sidecar.start({ command: CONFORMANCE_SERVER }));
 
 describe.each(CLIENTS)("the $sdk client of a $lane server", ({ sdk, lane }) => {
   let client: InteropClient;

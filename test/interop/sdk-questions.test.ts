@@ -1,16 +1,11 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { CONFORMANCE_SERVER } from "../support/conformance.ts";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import type { Answer } from "../support/sdk-client-questions.ts";
 import { InteropClient, SDKS } from "../support/sdk-clients.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
-let sidecar: Sidecar;
-
-beforeAll(async () => {
-  sidecar = await Sidecar.start({ command: CONFORMANCE_SERVER });
-});
-
-afterAll(() => sidecar[Symbol.asyncDispose]());
+const sidecar = disposeAfterAll(await Sidecar.start({ command: CONFORMANCE_SERVER }));
 
 /** A model that repeats what it is asked. */
 const repeat: Answer = ({ params }) => {
