@@ -1,4 +1,6 @@
 import { type ListenAddress, parseAuthority, parseOrigin } from "../authority.ts";
+import { Shape } from "../json/outline.ts";
+import { JsonScanner } from "../json/scan.ts";
 import type { ToolNumber } from "../policy/tool-states.ts";
 import { isSamePath, RESERVED_PATHS } from "../routes.ts";
 
@@ -11,6 +13,9 @@ export interface ValueKind<Value> {
   /** For values that may hold secrets: why a text is not valid, without any of it. */
   explain?(text: string): string;
 }
+
+/** For a text of which only the syntax is of interest. */
+const NO_MEMBERS = new Shape({});
 
 /**
  * The problem of a value, for the operator.
@@ -103,34 +108,13 @@ export const jsonStrings: ValueKind<readonly string[]> = {
   },
 };
 
-const JSON_STRING = /"[ !#-[\]-\uffff]*(?:\\(?:["\\/bfnrt]|u[\da-fA-F]{4})[ !#-[\]-\uffff]*)*"/y;
-const JSON_SPACE = /[ \t\n\r]*/y;
-
-/** Where a text stops being a JSON array of strings. The engine's own message would quote the text. */
+/** Where a text stops being JSON. The engine's own message would quote the text. */
 function explainSyntax(text: string): string {
-  let position = skip(JSON_SPACE, text, 0);
-  const problem = (expected: string): string => {
-    return `it is not JSON (${position < text.length ? `character ${position + 1}` : "end"}: ${expected} is expected)`;
-  };
-  if (text[position] !== "[") return problem("[");
-  position = skip(JSON_SPACE, text, position + 1);
-  while (text[position] !== "]") {
-    const end = skip(JSON_STRING, text, position);
-    if (end === position && text[position] === '"') return `it is not JSON (character ${position + 1}: a malformed string begins)`;
-    if (end === position) return problem("a string");
-    position = skip(JSON_SPACE, text, end);
-    if (text[position] === "]") break;
-    if (text[position] !== ",") return problem(", or ]");
-    position = skip(JSON_SPACE, text, position + 1);
-    if (text[position] === "]") return problem("a string");
-  }
-  position = skip(JSON_SPACE, text, position + 1);
-  return problem("the end");
-}
-
-function skip(pattern: RegExp, text: string, from: number): number {
-  pattern.lastIndex = from;
-  return pattern.test(text) ? pattern.lastIndex : from;
+  const scanner = new JsonScanner(text, NO_MEMBERS);
+  scanner.advance();
+  const { index, expected } = scanner.isArray ? scanner.failure : { index: text.search(/\S|$/), expected: "[" };
+  const problem = expected === undefined ? "a malformed string begins" : `${expected} is expected`;
+  return `it is not JSON (${index < text.length ? `character ${index + 1}` : "end"}: ${problem})`;
 }
 
 function typeName(value: unknown): string {

@@ -1,7 +1,8 @@
 import type { IncomingMessage } from "node:http";
 import type { Defects } from "../defects.ts";
 import { SidecarError } from "../errors.ts";
-import { EnvelopeScanner } from "../json/envelope-scanner.ts";
+import { Shape } from "../json/outline.ts";
+import { JsonScanner } from "../json/scan.ts";
 import { checkClientBatch, checkClientMessage } from "../jsonrpc/client-message.ts";
 import { LONG_TEXT_LENGTH, type Message, readInSteps, type Reading, readText } from "../jsonrpc/message.ts";
 import { runInSteps } from "../step-queue.ts";
@@ -83,11 +84,13 @@ class PostedBody implements BodyReader {
 /** The first revision whose requests have no session (MCP 2026-07-28, basic/transports). */
 const FIRST_WITHOUT_SESSIONS = "2026-07-28";
 
+const METHOD = new Shape({ method: {} });
+
 /** True for a long body of `initialize`, as far as its beginning tells, or of a revision without sessions. */
 export function needsNoSession({ headers }: IncomingMessage, beginning: Buffer): boolean {
   const { "mcp-protocol-version": protocolVersion } = headers;
   if (/^\d{4}-\d{2}-\d{2}$/.test(String(protocolVersion)) && String(protocolVersion) >= FIRST_WITHOUT_SESSIONS) return true;
-  const envelope = new EnvelopeScanner();
-  envelope.push(beginning.toString("utf8"));
-  return envelope.methodText === '"initialize"';
+  const scanner = new JsonScanner(beginning.toString("utf8"), METHOD);
+  scanner.advance();
+  return scanner.outline.isString(METHOD.slotOf("method"), "initialize");
 }

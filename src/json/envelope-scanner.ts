@@ -8,13 +8,12 @@ const MAX_KEY_LENGTH = 38;
 const MAX_TOKEN_LENGTH = 1024;
 
 /**
- * Reads the envelope of one JSON object that is not kept, or has not arrived whole: it is fed piece by piece and remembers only the
- * top-level `id` and `method`. Works on anything, valid JSON or not; what it says of the latter means nothing, but it ends.
+ * Reads the envelope of one JSON object that is not kept. It is fed piece by piece. It remembers the top-level `id`, and if there is a
+ * `method`. Works on anything, valid JSON or not; what it says of the latter means nothing, but it ends.
  */
 export class EnvelopeScanner {
   /** Undefined without one, and with two: readers differ on which one counts. */
   idText: string | undefined;
-  methodText: string | undefined;
   hasMethod = false;
   #hasId = false;
 
@@ -89,15 +88,14 @@ export class EnvelopeScanner {
     this.#key = key.length > MAX_KEY_LENGTH ? "" : key.includes("\\") ? decodeKey(key) : key.slice(1, -1);
     this.#isKeyNext = false;
     if (this.#key === "method") this.hasMethod = true;
-    this.#token = this.#key === "id" || this.#key === "method" ? "" : undefined;
+    this.#token = this.#key === "id" ? "" : undefined;
   }
 
   #endMember(): void {
-    const value = this.#token?.trim();
     if (this.#key === "id") {
-      this.idText = this.#hasId ? undefined : value;
+      this.idText = this.#hasId ? undefined : this.#token?.trim();
       this.#hasId = true;
-    } else if (this.#key === "method") this.methodText = value;
+    }
     this.#key = undefined;
     this.#token = undefined;
     this.#isKeyNext = true;

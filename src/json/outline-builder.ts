@@ -48,6 +48,8 @@ export class OutlineBuilder {
       const slot = this.#slots[depth - 1] ?? -1;
       if (slot !== -1) {
         this.#starts[slot] = index;
+        // A value that is cut off is empty.
+        this.#ends[slot] = index;
         this.#present |= 1 << slot;
       }
     }

@@ -1,34 +1,38 @@
 import { decodeString } from "./strings.ts";
 import { Code } from "./tokens.ts";
-import { skipString } from "./walk.ts";
+import { nextToken, skipString } from "./walk.ts";
 
 /**
  * The first name that occurs twice in one object, anywhere in the value whose text starts at `start`: most readers take the last of
  * them, others the first (RFC 8259 §4). Takes text that was found valid, without white space before the value.
  */
 export function findRepeatedName(text: string, start: number): string | undefined {
-  /** The names so far in each object that is open; undefined for an array. */
-  const open: (Set<string> | undefined)[] = [];
+  /** Of the objects around the innermost one; undefined for an array. */
+  const outer: (Set<string> | undefined)[] = [];
+  /** The names so far in the innermost object; undefined in an array. */
+  let names: Set<string> | undefined;
   let isNameNext = false;
-  for (let index = start; index < text.length; index++) {
+  let index = start;
+  while (index < text.length) {
     const code = text.charCodeAt(index);
+    let end = index + 1;
     if (code === Code.quote) {
-      const end = skipString(text, index);
-      const names = open.at(-1);
+      end = skipString(text, index);
       if (isNameNext && names !== undefined) {
         const name = decodeString(text, index, end);
         if (names.has(name)) return name;
         names.add(name);
       }
       isNameNext = false;
-      index = end - 1;
-    } else if (code === Code.openBrace || code === Code.openBracket) {
+    } else if (code === Code.comma) isNameNext = names !== undefined;
+    else if (code === Code.openBrace || code === Code.openBracket) {
+      outer.push(names);
       isNameNext = code === Code.openBrace;
-      open.push(isNameNext ? new Set() : undefined);
-    } else if (code === Code.comma) isNameNext = open.at(-1) !== undefined;
-    else if (code === Code.closeBrace || code === Code.closeBracket) open.pop();
+      names = isNameNext ? new Set() : undefined;
+    } else if (code === Code.closeBrace || code === Code.closeBracket) names = outer.pop();
     // A bare number or word, a text, or the end of the value.
-    if (open.length === 0) return undefined;
+    if (outer.length === 0) return undefined;
+    index = nextToken(text, end);
   }
   return undefined;
 }

@@ -8,6 +8,9 @@ import { Code, escapeEnd, isNumberStart, literalEnd, numberEnd, skipWhitespace }
 const State = { value: 0, firstElement: 1, firstName: 2, name: 3, comma: 4, inString: 5, inName: 6, colon: 7, done: 8, failed: 9 } as const;
 type State = (typeof State)[keyof typeof State];
 
+/** For a person, by state. */
+const EXPECTED: readonly string[] = ["a value", "a value or ]", "a name or }", "a name", "", "", "", ":"];
+
 /** Not allowed in a string. */
 // oxlint-disable-next-line no-control-regex -- a class of all other characters takes half as long again
 const CONTROL = /[\0-\u001f]/g;
@@ -33,7 +36,9 @@ export class JsonScanner {
   #index = 0;
   readonly #open = new Nesting();
   readonly #members = new OutlineBuilder();
+  /** Of the string that was read last. */
   #stringStart = 0;
+  #failedIn: State = State.value;
   #isEscaped = false;
   // Each is the place of the next such character, or the end of the step if there is none in it; -1 before the first search of a step.
   #quoteAt = -1;
@@ -71,6 +76,14 @@ export class JsonScanner {
     return this.#state === State.done;
   }
 
+  /** Once it has failed: where the text stops being JSON, and what is expected there; undefined at the start of a malformed string. */
+  get failure(): { readonly index: number; readonly expected: string | undefined } {
+    const { depth, isObject } = this.#open;
+    if (this.#failedIn === State.inString || this.#failedIn === State.inName) return { index: this.#stringStart, expected: undefined };
+    const comma = depth === 0 ? "the end" : isObject ? ", or }" : ", or ]";
+    return { index: this.#index, expected: this.#failedIn === State.comma ? comma : EXPECTED[this.#failedIn] };
+  }
+
   /** Reads on for about so many characters. */
   advance(length = Number.POSITIVE_INFINITY): void {
     const text = this.#text;
@@ -87,7 +100,8 @@ export class JsonScanner {
       if (this.#index >= stop && stop < end) return;
       const code = text.charCodeAt(this.#index);
       if (this.#index >= end) {
-        this.#state = this.#state === State.comma && this.#open.depth === 0 ? State.done : State.failed;
+        if (this.#state === State.comma && this.#open.depth === 0) this.#state = State.done;
+        else this.#fail();
         return;
       }
       if (this.#state === State.comma) this.#scanComma(code);
@@ -101,18 +115,18 @@ export class JsonScanner {
         this.#isEscaped = false;
         this.#state = State.inName;
       } else if (code === Code.closeBrace && this.#state === State.firstName) this.#close();
-      else this.#state = State.failed;
+      else this.#fail();
       if (this.#index >= stop && stop < end) return;
     }
   }
 
   #scanComma(code: number): void {
-    if (this.#open.depth === 0) this.#state = State.failed;
+    if (this.#open.depth === 0) this.#fail();
     else if (code === Code.comma) {
       this.#index++;
       this.#state = this.#open.isObject ? State.name : State.value;
     } else if (code === (this.#open.isObject ? Code.closeBrace : Code.closeBracket)) this.#close();
-    else this.#state = State.failed;
+    else this.#fail();
   }
 
   #scanValue(code: number): void {
@@ -120,7 +134,7 @@ export class JsonScanner {
     this.#members.beginValue(this.#index, depth, code === Code.openBrace);
     if (depth === 1 && this.isArray && ++this.elementCount <= MAX_ELEMENTS) this.elements.push({ start: this.#index, end: this.#index });
     if (code === Code.quote) {
-      this.#index++;
+      this.#stringStart = this.#index++;
       this.#state = State.inString;
     } else if (code === Code.openBrace) {
       if (depth === 0) this.isObject = true;
@@ -173,19 +187,13 @@ export class JsonScanner {
         }
         code = text.charCodeAt(index);
       }
-      if (index >= end || code < Code.space) {
-        this.#state = State.failed;
-        return;
-      }
+      if (index >= end || code < Code.space) return this.#fail();
       index++;
       if (code === Code.quote) break;
       this.#isEscaped = true;
       // By far the most frequent, in JSON within a string.
       index = text.charCodeAt(index) === Code.quote ? index + 1 : escapeEnd(text, index);
-      if (index === -1) {
-        this.#state = State.failed;
-        return;
-      }
+      if (index === -1) return this.#fail();
       if (index >= stop && stop < end) {
         this.#index = index;
         return;
@@ -222,14 +230,20 @@ export class JsonScanner {
   }
 
   #scanColon(code: number): void {
-    this.#state = code === Code.colon ? State.value : State.failed;
+    if (code !== Code.colon) return this.#fail();
+    this.#state = State.value;
     this.#index++;
   }
 
   /** @param end -1 for a value that is not valid. */
   #endScalar(end: number): void {
+    if (end === -1) return this.#fail();
     this.#index = end;
-    if (end === -1) this.#state = State.failed;
-    else this.#endValue();
+    this.#endValue();
+  }
+
+  #fail(): void {
+    this.#failedIn = this.#state;
+    this.#state = State.failed;
   }
 }

@@ -1,6 +1,6 @@
 import { decodeString, type Span } from "./strings.ts";
 import { Code, skipWhitespace } from "./tokens.ts";
-import { skipString, skipValue } from "./walk.ts";
+import { nextToken, skipString, skipValue } from "./walk.ts";
 
 /** A container that is being built, and the name of the member that comes next in it. */
 interface Frame {
@@ -32,16 +32,16 @@ export function parseJson(text: string): unknown {
 
 function hasEscapedName(text: string): boolean {
   if (!text.includes("\\")) return false;
-  let index = 0;
+  let index = nextToken(text, 0);
   while (index < text.length) {
     if (text.charCodeAt(index) !== Code.quote) {
-      index++;
+      index = nextToken(text, index + 1);
       continue;
     }
-    const stringEnd = skipString(text, index);
-    const isName = text.charCodeAt(skipWhitespace(text, stringEnd)) === Code.colon;
-    if (isName && text.slice(index, stringEnd).includes("\\")) return true;
-    index = stringEnd;
+    const end = skipString(text, index);
+    const next = nextToken(text, end);
+    if (text.charCodeAt(next) === Code.colon && text.slice(index, end).includes("\\")) return true;
+    index = next;
   }
   return false;
 }

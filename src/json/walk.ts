@@ -93,3 +93,22 @@ export function skipValue(text: string, start: number): number {
   }
   return index;
 }
+
+/** A brace is a bracket with this bit set. */
+const BRACE_BIT = 0x20;
+
+/**
+ * The next token from `start` on: the quote of a string, a bracket, a brace, a colon or a comma. White space, numbers and words are passed
+ * over. The length of the text if there is none.
+ */
+export function nextToken(text: string, start: number): number {
+  let index = start;
+  while (index < text.length) {
+    const code = text.charCodeAt(index);
+    if (code === Code.quote || code === Code.comma || code === Code.colon) break;
+    const brace = code | BRACE_BIT;
+    if (brace === Code.openBrace || brace === Code.closeBrace) break;
+    index++;
+  }
+  return index;
+}

@@ -27,6 +27,15 @@ describe("a body of more than 64 KiB", async () => {
     expect(reply).toMatchObject({ status: 400, body: { error: { data: { code: "SESSION_REQUIRED", sent: false } } } });
   });
 
+  it.each([
+    ["stops being JSON within its method", String.raw`{"jsonrpc":"2.0","id":1,"method":"\uZZ${"x".repeat(100)}"`],
+    ["stops being JSON before its method", '{"jsonrpc":"2.0",id:1,"method":"initialize"'],
+    ["has initialize deeper inside only", '{"jsonrpc":"2.0","id":1,"params":{"method":"initialize"}'],
+  ])("is not read without a session if it %s", async (_title, beginning) => {
+    const reply = readError(await answerToBeginning(beginning));
+    expect(reply).toMatchObject({ status: 400, body: { error: { data: { code: "SESSION_REQUIRED", sent: false } } } });
+  });
+
   it("is not read with a session that does not exist", async () => {
     const reply = readError(await answerToBeginning("{", "Mcp-Session-Id: unknown"));
     expect(reply).toMatchObject({ status: 404, body: { error: { data: { code: "SESSION_NOT_FOUND", sent: false } } } });

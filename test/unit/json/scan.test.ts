@@ -34,6 +34,27 @@ describe("JsonScanner", () => {
     expect([outline.isObject(META), outline.isObject(TOKEN), outline.firstAt(NAME), outline.has(NAME)]).toEqual([true, false, "", false]);
   });
 
+  it.each(['{"id":"12', '{"id":"1\\uZZ"', '{"id":[1,2'])("finds an empty value for a member that is cut off: %s", (text) => {
+    const { outline } = scan(text);
+    expect([outline.has(ID), outline.textAt(ID)]).toEqual([true, ""]);
+  });
+
+  it.each([
+    ["", 0, "a value"],
+    ["{", 1, "a name or }"],
+    ['{"a":1,}', 7, "a name"],
+    ['{"a" 1}', 5, ":"],
+    ['{"a":1 2}', 7, ", or }"],
+    ["[1 2]", 3, ", or ]"],
+    ["[1,]", 3, "a value"],
+    ["[-]", 1, "a value or ]"],
+    ["[] x", 3, "the end"],
+    ['["a","b', 5, undefined],
+    ['{"\\x":1}', 1, undefined],
+  ])("tells where %j stops being JSON, and what is expected there", (text, index, expected) => {
+    expect(scan(text).failure).toEqual({ index, expected });
+  });
+
   it("a number beyond 2^53 keeps its sign and its text", () => {
     const { outline } = scan('{"id":-9007199254740993}');
     expect([outline.numberAt(ID), outline.textAt(ID)]).toEqual([-9007199254740992, "-9007199254740993"]);
