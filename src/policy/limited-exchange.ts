@@ -1,9 +1,9 @@
-import type { SidecarError } from "../errors.ts";
+import { SidecarError } from "../errors.ts";
 import { findMembers } from "../json/find.ts";
 import type { Exchange } from "../mux/exchange.ts";
+import { cutString } from "./result-limit/cut.ts";
 import { limitBody } from "./result-limit/limit.ts";
 import { RewrittenExchange } from "./rewritten-exchange.ts";
-import { limitFailure } from "./result-limit/failure.ts";
 
 export interface ResultLimit {
   /** Of the whole HTTP body. */
@@ -19,6 +19,8 @@ export interface ResultLimit {
 /** An event without its message: `id: …`, `event: message`, `data: ` and the line ends. Also the one that a stream begins with. */
 const EVENT_BYTES = 64;
 const COMMENT_BYTES = ": keep-alive\n\n".length;
+/** A JSON-RPC error besides its id, its message and its data. */
+const ERROR_BYTES = 80;
 
 /** How much of the body may be sent ahead of the response: by anything, and by what the server asks, without which there may be none. */
 const AHEAD_PART = 1 / 2;
@@ -76,4 +78,27 @@ export class LimitedExchange extends RewrittenExchange {
 
 function isQuestion(body: string): boolean {
   return findMembers(body, 0, ["id"]).spans[0] !== undefined;
+}
+
+/**
+ * An error of the sidecar whose JSON-RPC response has at most `maxBytes` bytes. The older lines of the server's stderr are omitted first, then
+ * the end of the message.
+ */
+function limitFailure(error: SidecarError, idText: string, maxBytes: number): SidecarError {
+  const roomBytes = maxBytes - ERROR_BYTES - Buffer.byteLength(idText);
+  if (bytesOf(error) <= roomBytes) return error;
+  const { code, message, details } = error;
+  const { stderrTail = [], ...others } = details;
+  for (let from = 1; from < stderrTail.length; from++) {
+    const shortened = new SidecarError(code, message, { ...others, stderrTail: stderrTail.slice(from) });
+    if (bytesOf(shortened) <= roomBytes) return shortened;
+  }
+  const messageBytes = roomBytes - bytesOf(new SidecarError(code, "", others));
+  const text = JSON.stringify(message);
+  const kept = cutString(text, { start: 0, end: text.length }, messageBytes);
+  return new SidecarError(code, JSON.parse(`"${kept}"`) as string, others);
+}
+
+function bytesOf({ message, data }: SidecarError): number {
+  return Buffer.byteLength(JSON.stringify(message)) + Buffer.byteLength(JSON.stringify(data));
 }

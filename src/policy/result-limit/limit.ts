@@ -1,5 +1,5 @@
 import { detached } from "../../json/strings.ts";
-import { bytesOf, isString, limitContent, shortenText, textItem } from "./content.ts";
+import { bytesOf, isString, limitContent, shortenText, textItem } from "./cut.ts";
 import { findParts, type Part, type Parts } from "./find.ts";
 
 /** The part of the limit that unknown members of a result may take, and those of its `_meta`. */

@@ -65,13 +65,13 @@ describe("limitBody", () => {
     expect(limit(text, 1000).result.content.at(-1)?.text).toMatch(/^\[omitted: 1 of 1 items; /);
   });
 
-  it("counts the items that it does not list, whatever is in them", () => {
+  it("items behind those that are read are counted, with any content", () => {
     const items = ["{}", "[1,[2,3]]", String.raw`"a,b]\\"`, "1", '{"a":[1,2],"}":{}}'];
-    const list = Array.from({ length: 500 }, (_, index) => items[index % items.length]);
+    const list = Array.from({ length: 200_000 }, (_, index) => items[index % items.length]);
     const text = `{"jsonrpc":"2.0","id":2,"result":{"content":[${list.join(" , ")} ],"isError":true}}`;
     JSON.parse(text);
     const answer = limit(text, 400);
-    expect(answer.result.content.at(-1)?.text).toMatch(/ of 500 /);
+    expect(answer.result.content.at(-1)?.text).toMatch(/ of 200000 items; /);
     expect(answer.result["isError"]).toBe(true);
   });
 
@@ -181,6 +181,19 @@ describe("limitBody", () => {
     expect(kept).toEqual(all.slice(0, kept.length));
     expect(kept.length).toBeGreaterThan(300);
     expect(result.content.at(-1)?.text).toBe(`[omitted: ${5000 - kept.length} of 5000 items; ask for less at a time]`);
+  });
+
+  it("texts get the room before an image that precedes them", () => {
+    const image = { type: "image", mimeType: "image/png", data: "d".repeat(1500) };
+    const text = { type: "text", text: "t".repeat(1500) };
+    const { result } = limit(body({ content: [image, text] }), 2048);
+    expect(result.content).toEqual([{ type: "text", text: expect.stringMatching(/^\[omitted: image, /) as string }, text]);
+  });
+
+  it("long annotations of a cut text are omitted", () => {
+    const item = { type: "text", annotations: { audience: "a".repeat(500) }, text: "t".repeat(1500) };
+    const [kept] = limit(body({ content: [item] }), 1024).result.content;
+    expect(kept).toEqual({ type: "text", text: expect.stringMatching(/^t{700,}\n\[truncated: /) as string });
   });
 
   it("unknown members of the result and of _meta are kept if they are small", () => {
