@@ -84,7 +84,13 @@ export class SseConnection implements EventSink {
   end(isOvertaken = false): void {
     // Its reader may never read again; the memory and the socket would be held for as long.
     if (isOvertaken && this.#response.writableLength > 0) this.#response.destroy();
-    else this.#response.end();
+    else if (!this.#response.writableEnded) {
+      // `end()` uncorks the socket, so that the end of the body goes out together with what is written before it.
+      this.#response.socket?.cork();
+      // Node 22 and 24 would write the end of the body ahead of what is corked.
+      this.#uncork();
+      this.#response.end();
+    }
   }
 
   #send(fields: string, text: string): boolean {
@@ -115,10 +121,17 @@ export class SseConnection implements EventSink {
     if (this.#isCorked) return;
     this.#isCorked = true;
     this.#response.cork();
-    process.nextTick(() => {
-      this.#isCorked = false;
-      this.#response.uncork();
-    });
+    process.nextTick(() => this.#uncork());
+  }
+
+  #uncork(): void {
+    if (!this.#isCorked) return;
+    this.#isCorked = false;
+    const { socket } = this.#response;
+    // Node 22 and 24 uncork the socket first, and would write each part of a chunk by itself.
+    socket?.cork();
+    this.#response.uncork();
+    socket?.uncork();
   }
 }
 
