@@ -3,6 +3,8 @@ import { Checker } from "../../../src/policy/schema/checker.ts";
 import { ArgumentCheckBench } from "../../support/argument-check-bench.ts";
 
 const DRAFT_07 = "http://json-schema.org/draft-07/schema#";
+/** Enough for three threads that exceed the CPU time, and some that a busy machine slows down. */
+const MAX_ANSWERS = 10;
 const TOO_LONG = ["the arguments take too long to be checked"];
 const CATASTROPHIC = { properties: { a: { pattern: "^(a+)+$" } } };
 const MANY_AS = `${"a".repeat(50_000)}!`;
@@ -93,10 +95,15 @@ describe("a schema that takes too long by itself", () => {
     ["to be compiled", { dependentRequired: { k: manyOf(8000, (index) => `r${index}`) } }],
   ])("the schema is skipped after three threads were given up: %s", async (_name, inputSchema) => {
     const check = new ArgumentCheckBench();
-    for (let time = 0; time < 2; time++) expect(await check.problems(inputSchema, { a: 1 })).toEqual(TOO_LONG);
-    for (let time = 0; time < 2; time++) expect(await check.problems(inputSchema, { a: 1 })).toEqual([]);
-    expect(check.log.messages).toEqual(["argument check given up", "argument check given up", "argument schema skipped"]);
-    expect(check.log.lines.at(-1)?.fields["reason"]).toContain("it takes too long");
+    const answers: (readonly string[])[] = [];
+    do answers.push(await check.problems(inputSchema, { a: 1 }));
+    while (answers.at(-1)?.length !== 0 && answers.length < MAX_ANSWERS);
+    expect(answers.slice(0, -1)).toEqual(answers.slice(1).map(() => TOO_LONG));
+    expect(await check.problems(inputSchema, { a: 1 })).toEqual([]);
+    // A busy machine may exceed the time limit as well, which does not count against the schema.
+    const ends = check.log.lines.filter(({ fields }) => !String(fields["reason"]).endsWith("ms"));
+    expect(ends.map(({ message }) => message)).toEqual(["argument check given up", "argument check given up", "argument schema skipped"]);
+    expect(ends.at(-1)?.fields["reason"]).toContain("it takes too long");
     expect(await check.problems({ required: ["b"] }, {})).toEqual(["`b` is required"]);
   });
 });
