@@ -31,6 +31,8 @@ interface Configuration {
 
 // Node answers this signal with its inspector on loopback, unless the program listens to it. The server, which may send it, starts later.
 process.on("SIGUSR1", () => undefined);
+// Express parses a client's URL with `url.parse()`. Of an invalid one, Node 22 and 24 would warn on stderr, with the URL unmasked.
+process.noDeprecation = true;
 process.exitCode = await main(process.argv.slice(2));
 
 async function main(argv: readonly string[]): Promise<number> {
