@@ -169,7 +169,7 @@ const TOOLS = ["test/**/*.ts", "bench/*.ts", "chaos/**/*.ts", "hostile/**/*.ts",
 const GROUPS: Readonly<Record<string, readonly Passage[]>> = {
   "src comments": passagesOf(comments, "src/**/*.ts"),
   "src messages": passagesOf(messages, "src/**/*.ts"),
-  documents: passagesOf(paragraphs, "*.md", "docs/*.md"),
+  documents: passagesOf(paragraphs, "*.md", "docs/*.md", "docs/operations/*.md", "bench/*.md", "examples/*.md"),
   decisions: passagesOf(paragraphs, "docs/decisions/*.md"),
   "test comments": passagesOf(comments, ...TOOLS),
   "test titles": passagesOf(testTitles, "test/**/*.test.ts"),
