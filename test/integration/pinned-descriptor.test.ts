@@ -269,7 +269,7 @@ describe("a descriptor that cannot be read", () => {
       `claw-mcp-stdio: invalid configuration:\n  - --descriptor: ${path}: does not exist\n`,
     );
     const all = await run(["--descriptor", path, "--path", "x"], {});
-    expect(all.split("\n").map((line) => line.split(":")[0])).toEqual(["claw-mcp-stdio", "  - --path", "  - --descriptor", ""]);
+    expect(all.split("\n").map((line) => line.split(/ is "|: /)[0])).toEqual(["claw-mcp-stdio", "  - --path", "  - --descriptor", ""]);
     await writeFile(path, '{"version":1}');
     expect(await run([], { CLAW_MCP_STDIO_DESCRIPTOR: path })).toBe(
       `claw-mcp-stdio: invalid configuration:\n  - CLAW_MCP_STDIO_DESCRIPTOR: ${path}: \`version\` is 1; only version 2 is known\n`,

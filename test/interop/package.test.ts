@@ -96,9 +96,7 @@ describe("the package, packed and installed in an empty folder", () => {
     // It closes when the sidecar, too, is gone.
     const stdoutClosed = once(npx.stdout, "close");
     await sidecar.stop("SIGTERM");
-    const live = await send(`http://${String(address)}/livez`, { headers: { method: "GET" } }).finally(() =>
-      process.kill(Number(pid), "SIGTERM"),
-    );
+    const live = await send(`http://${String(address)}/livez`, { method: "GET" }).finally(() => process.kill(Number(pid), "SIGTERM"));
     expect(live.status).toBe(200);
     await stdoutClosed;
   });

@@ -146,8 +146,8 @@ describe("a pod", () => {
     };
     const { code, stderr } = await runInContainer(containerEnvironment(wrong));
     expect(code).toBe(2);
-    for (const name of [...Object.keys(wrong), "CLAW_MCP_STDIO_COMMAND"]) {
-      expect(stderr.split("\n").filter((line) => line.startsWith(`  - ${name}: `))).toHaveLength(1);
+    for (const problem of [...Object.keys(wrong).map((name) => `${name} is `), "no command is given"]) {
+      expect(stderr.split("\n").filter((line) => line.startsWith(`  - ${problem}`))).toHaveLength(1);
     }
   });
 
