@@ -10,8 +10,8 @@ import type { Log } from "../observability/log.ts";
 import type { Secrets } from "../observability/redact.ts";
 import { type ChildCommand, STOP_GRACES } from "../upstream/child-process.ts";
 import { type ClientInfo, HandshakeError, INITIALIZED_NOTIFICATION, initializeRequest } from "../upstream/handshake.ts";
-import { Life } from "../upstream/life.ts";
-import { describeExit } from "../upstream/run-end.ts";
+import { Generation } from "../upstream/generation.ts";
+import { describeExit } from "../upstream/exit-cause.ts";
 import { DiscoverError, endedError, type Listing, type ListingBounds, readAnswer } from "./discover-listing.ts";
 import { MAX_LIST_BYTES, readToolPages, type ToolsPage } from "./discover-pages.ts";
 
@@ -47,7 +47,7 @@ export async function listFromProcess(options: ProcessListingOptions): Promise<L
 
 class ListedServer {
   readonly #options: ProcessListingOptions;
-  readonly #life: Life;
+  readonly #server: Generation;
   readonly #counters = new Counters();
   readonly #pending = new PendingRequests<(answer: ResponseMessage) => void>();
   /** Rejects with what makes a listing impossible. */
@@ -57,13 +57,13 @@ class ListedServer {
   constructor(options: ProcessListingOptions) {
     this.#options = options;
     const { command, clientInfo, secrets, kill, timeoutMs } = options;
-    this.#life = new Life(
+    this.#server = new Generation(
       {
         command,
         limits: { maxLineBytes: MAX_LIST_BYTES, ...STOP_GRACES },
         handshake: { request: initializeRequest(clientInfo), initializedNotification: () => INITIALIZED_NOTIFICATION },
         readyTimeoutMs: timeoutMs,
-        generation: 1,
+        number: 1,
         counters: this.#counters,
         log: SILENT,
         secrets,
@@ -77,15 +77,15 @@ class ListedServer {
         },
       },
     );
-    kill.addEventListener("abort", () => this.#life.kill());
-    options.onStart(() => this.#life.stderrTail.at(-1));
+    kill.addEventListener("abort", () => this.#server.kill());
+    options.onStart(() => this.#server.stderrTail.at(-1));
   }
 
   /** With all that the server said besides, which is there once it has ended. */
   explain({ message }: Error): DiscoverError {
     const { noiseLines } = this.#counters.dropped;
     const noise = noiseLines === 0 ? "" : ` (lines on its stdout that are not JSON-RPC: ${noiseLines})`;
-    return new DiscoverError(`${message}${noise}`, this.#life.stderrTail);
+    return new DiscoverError(`${message}${noise}`, this.#server.stderrTail);
   }
 
   list(): Promise<Listing> {
@@ -93,8 +93,8 @@ class ListedServer {
     const onEnd = (): void => this.#failed.reject(endedError(this.#options, this.#method));
     if (signal.aborted) onEnd();
     else signal.addEventListener("abort", onEnd, { once: true });
-    void this.#life.lost.then((exit) => {
-      const { stopCause } = this.#life;
+    void this.#server.lost.then((exit) => {
+      const { stopCause } = this.#server;
       if (stopCause !== undefined) this.#fail(`${stopCause.reason} before it answered ${this.#method}`);
       else this.#fail(`${maskCommand(this.#options.command.command)} ${describeExit(exit, this.#method).reason}`);
     });
@@ -103,11 +103,11 @@ class ListedServer {
 
   /** Until nothing of its process group is left. */
   stop(): Promise<void> {
-    return this.#life.stop("stopped", "the tools are listed");
+    return this.#server.stop("stopped", "the tools are listed");
   }
 
   async #list(): Promise<Listing> {
-    const { resultText } = await this.#life.handshake.catch((error: unknown) => {
+    const { resultText } = await this.#server.handshake.catch((error: unknown) => {
       if (error instanceof HandshakeError) throw error;
       // It has ended, and how is about to be told.
       return this.#failed.promise;
@@ -125,15 +125,15 @@ class ListedServer {
   async #requestPage(params: JsonObject | undefined): Promise<ToolsPage> {
     const id = this.#pending.mintId();
     const answered = new Promise<ResponseMessage>((resolve) => this.#pending.add(id, resolve));
-    this.#life.send(outgoing(JSON.stringify({ jsonrpc: "2.0", id, method: this.#method, params })));
+    this.#server.send(outgoing(JSON.stringify({ jsonrpc: "2.0", id, method: this.#method, params })));
     const answer = await answered;
     return { result: readAnswer(answer, this.#method), bytes: Buffer.byteLength(answer.text) };
   }
 
   #onMessage(message: Message): void {
     if (message.kind === "response") this.#pending.take(message.id)?.(message);
-    else if (message.kind === "request" && this.#life.queuedBytes < MAX_QUEUED_BYTES) {
-      this.#life.send(outgoing(message.method === "ping" ? answerPing(message) : refuseRequest(message)));
+    else if (message.kind === "request" && this.#server.queuedBytes < MAX_QUEUED_BYTES) {
+      this.#server.send(outgoing(message.method === "ping" ? answerPing(message) : refuseRequest(message)));
     }
   }
 

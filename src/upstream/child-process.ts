@@ -4,50 +4,50 @@ import { type OutputListener, OutputReader } from "./output-reader.ts";
 import { signalGroup, waitForGroupEnd } from "./process-group.ts";
 import { StdinWriter } from "./stdin-writer.ts";
 
-/** How long output may still arrive after the exit: a grandchild may hold the pipe open without ever writing again. */
+/** The wait for further output after the exit. It is bounded because a grandchild may hold the pipe open without ever writing to it. */
 const OUTPUT_AFTER_EXIT_MS = 500;
-/** SIGKILL cannot be refused; only a process in uninterruptible sleep outlasts this. */
+/** A process cannot ignore SIGKILL; only one in uninterruptible sleep outlasts this. */
 const KILL_GRACE_MS = 2000;
 
 export interface ChildCommand {
   readonly command: string;
   readonly args: readonly string[];
-  /** All of the child's environment: nothing else is inherited. */
+  /** The complete environment; nothing is inherited. */
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string | undefined;
 }
 
 export interface ChildLimits {
   readonly maxLineBytes: number;
-  /** Between closing stdin and SIGTERM. */
+  /** From the close of stdin to SIGTERM. */
   readonly stdinGraceMs: number;
-  /** Between SIGTERM and SIGKILL. */
+  /** From SIGTERM to SIGKILL. */
   readonly termGraceMs: number;
 }
 
-/** What every server gets before it is ended by force. */
+/** The time that every server has to exit by itself. */
 export const STOP_GRACES = { stdinGraceMs: 1000, termGraceMs: 2000 } as const satisfies Partial<ChildLimits>;
 
 export interface ChildListener extends OutputListener {
   onStderr(chunk: Buffer): void;
-  /** The child closed its stdin or stdout while it lives: nothing more can be carried, it has to be stopped. */
+  /** Called when the server closes its stdin or stdout but keeps running. It cannot be used any more and must be stopped. */
   onBroken(pipe: "stdin" | "stdout"): void;
 }
 
 export interface ChildExit {
   readonly exitCode: number | undefined;
   readonly signal: string | undefined;
-  /** Set when the process could not be started at all, for example ENOENT. */
+  /** Set if the process could not be started, for example ENOENT. */
   readonly spawnErrorCode: string | undefined;
 }
 
-/** One life of the MCP server process, in a process group of its own. The only user of execa. */
+/** The process of one generation, in its own process group. Only this file uses execa. */
 export class ChildProcess {
-  /** Undefined when it could not be started. */
+  /** Undefined if the process could not be started. */
   readonly pid: number | undefined;
-  /** Settles when the process has exited and its last output was delivered. Never rejects. */
+  /** Resolves when the process has exited and its last output is delivered. Never rejects. */
   readonly exited: Promise<ChildExit>;
-  /** Settles when, after that, nothing is left of its group. Never rejects. */
+  /** Resolves when, after `exited`, no process of its group is left. Never rejects. */
   readonly ended: Promise<ChildExit>;
   readonly #subprocess;
   readonly #limits: ChildLimits;
@@ -66,7 +66,7 @@ export class ChildProcess {
       stderr: "pipe",
       buffer: false,
       reject: false,
-      // A process group of its own, signalled as a whole. Execa would not clean up a detached child; the supervisor does.
+      // The child leads its own process group, which is signalled as a whole. The supervisor cleans up; Execa would not.
       detached: true,
       cleanup: false,
       stripFinalNewline: false,
@@ -99,7 +99,7 @@ export class ChildProcess {
     this.ended = this.#waitForEnd();
   }
 
-  /** Bytes that wait for the child to read them. */
+  /** The bytes that the server has not read yet. */
   get queuedBytes(): number {
     return this.#writer.queuedBytes;
   }
@@ -112,7 +112,7 @@ export class ChildProcess {
     this.#writer.withdraw(line);
   }
 
-  /** Writes nothing more. */
+  /** Stops writing. */
   pause(): void {
     this.#writer.pause();
   }
@@ -121,7 +121,10 @@ export class ChildProcess {
     return this.#writer.takeUnwritten();
   }
 
-  /** Closes stdin, waits; SIGTERM to the group, waits; SIGKILL to the group (MCP 2025-11-25, basic/lifecycle, shutdown). Bounded. */
+  /**
+   * Closes stdin, then sends SIGTERM to the group, then SIGKILL (MCP 2025-11-25, basic/lifecycle, shutdown). The waits between these steps
+   * are bounded.
+   */
   async stop(): Promise<ChildExit> {
     this.#writer.end();
     if (await settlesWithin(this.ended, this.#limits.stdinGraceMs)) return this.ended;
@@ -131,13 +134,13 @@ export class ChildProcess {
     return this.ended;
   }
 
-  /** SIGKILL to the group, now. */
+  /** Sends SIGKILL to the group. */
   kill(): void {
     if (this.pid !== undefined) signalGroup(this.pid, "SIGKILL");
   }
 
   #onBroken(listener: ChildListener, pipe: "stdin" | "stdout"): void {
-    // The exit is often seen a moment after the end of the pipes: then it is the exit that counts.
+    // The exit is often seen a moment after the pipes close. The exit is then the cause to report.
     setTimeout(() => {
       try {
         if (!this.#hasExited) listener.onBroken(pipe);
@@ -177,7 +180,7 @@ export class ChildProcess {
     return exit;
   }
 
-  /** Ends what the exited process left behind in its group. */
+  /** Terminates the processes that the exited one left behind in its group. */
   async #endGroup(pid: number): Promise<void> {
     if (!signalGroup(pid, "SIGTERM")) return;
     if (await waitForGroupEnd(pid, this.#limits.termGraceMs)) return;
@@ -186,7 +189,7 @@ export class ChildProcess {
   }
 }
 
-/** Whether the promise settled in time. */
+/** Resolves to true if the promise resolves within the timeout. */
 async function settlesWithin(promise: Promise<unknown>, timeoutMs: number): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
   const timeout = new Promise<boolean>((resolve) => {

@@ -1,35 +1,35 @@
 export interface CrashLoopOptions {
-  /** So many ends within the period are a crash loop. */
+  /** The number of exits within the period that makes a crash loop. */
   readonly exits: number;
   readonly periodMs: number;
 }
 
-/** `entered`: with this end; `lasting`: it was one before. */
+/** `entered`: this exit begins a crash loop. `lasting`: the crash loop began earlier. */
 export type CrashLoopState = "none" | "entered" | "lasting";
 
 /**
- * Intensity and period, as the supervisors of Erlang have them. Once entered, a crash loop lasts until a run has outlasted a whole
- * period: the slow tries alone would thin the ends out until they look harmless, and a server that gets ready for a moment has not
- * shown that it can stay.
+ * Detects crash loops by intensity and period, as Erlang's supervisors do. Once entered, a crash loop lasts until a run is longer than a
+ * whole period. The rare restarts alone would spread the exits until they look harmless. Being ready for a moment does not show that a
+ * server keeps running.
  */
 export class CrashLoop {
   readonly #options: CrashLoopOptions;
-  /** When the last runs ended, as many as make a loop. */
-  readonly #endsMs: number[] = [];
+  /** The times of the latest exits, at most as many as make a crash loop. */
+  readonly #exitsMs: number[] = [];
   #isLooping = false;
 
   constructor(options: CrashLoopOptions) {
     this.#options = options;
   }
 
-  /** To be called at each end that was not asked for, with the time from ready to end; 0 for a run that never got ready. */
+  /** Records an exit that was not requested. @param runMs from ready to exit; 0 for a run that was never ready. */
   afterEnd(runMs: number, nowMs: number): CrashLoopState {
     const { exits, periodMs } = this.#options;
-    this.#endsMs.push(nowMs);
-    if (this.#endsMs.length > exits) this.#endsMs.shift();
+    this.#exitsMs.push(nowMs);
+    if (this.#exitsMs.length > exits) this.#exitsMs.shift();
     const wasLooping = this.#isLooping && runMs < periodMs;
-    const [firstMs = 0] = this.#endsMs;
-    this.#isLooping = wasLooping || (this.#endsMs.length === exits && nowMs - firstMs < periodMs);
+    const [firstMs = 0] = this.#exitsMs;
+    this.#isLooping = wasLooping || (this.#exitsMs.length === exits && nowMs - firstMs < periodMs);
     if (!this.#isLooping) return "none";
     return wasLooping ? "lasting" : "entered";
   }

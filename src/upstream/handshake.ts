@@ -3,11 +3,11 @@ import { type Message, type RequestMessage, type ResponseMessage, Slot } from ".
 import { NEWEST_LEGACY_PROTOCOL_VERSION } from "../jsonrpc/protocol-versions.ts";
 import type { UpstreamHandshake } from "./port.ts";
 
-/** In UTF-16 units. The result is kept, and sent to each client. */
+/** In UTF-16 units. The result is kept and sent to each client. */
 const MAX_RESULT_LENGTH = 1024 * 1024;
 const MAX_ERROR_LENGTH = 500;
 
-/** Never minted for a carried request: those are positive. */
+/** Never the id of a forwarded request; those ids are positive. */
 export const INITIALIZE_ID = 0;
 
 export interface ClientInfo {
@@ -15,7 +15,7 @@ export interface ClientInfo {
   readonly version: string;
 }
 
-/** The sidecar's own `initialize`: no client capabilities, since a shared server could not tell whose they are. */
+/** The sidecar's own `initialize`. It declares no client capabilities, because the clients of a shared server have different ones. */
 export function initializeRequest(clientInfo: ClientInfo): string {
   return JSON.stringify({
     jsonrpc: "2.0",
@@ -27,7 +27,7 @@ export function initializeRequest(clientInfo: ClientInfo): string {
 
 export const INITIALIZED_NOTIFICATION = '{"jsonrpc":"2.0","method":"notifications/initialized"}';
 
-/** Why a handshake failed, where the server itself did not end. */
+/** A handshake that failed although the server did not exit. */
 export class HandshakeError extends Error {
   override readonly name = "HandshakeError";
   readonly kind: "handshake-refused" | "handshake-timeout";
@@ -38,42 +38,42 @@ export class HandshakeError extends Error {
   }
 }
 
-/** Whose handshake it is: the sidecar's own, or the one of a client, as that client worded it. */
+/** The messages of a handshake: the sidecar's own, or those of a client, unchanged but for the id. */
 export interface HandshakeScript {
-  /** With the id 0. */
+  /** Has the id 0. */
   readonly request: string;
-  /** Undefined while the client has not sent it: then it is not sent here. */
+  /** Undefined until the client sends it. The handshake then finishes without it. */
   initializedNotification(): string | undefined;
 }
 
-/** True for the answer to `initialize`, and for the request itself if it is echoed. */
+/** True for the response to `initialize`, and for the request itself if the program echoes it. */
 export function isInitializeResponse(message: Message): message is RequestMessage | ResponseMessage {
   return (message.kind === "response" || isEcho(message)) && message.id === INITIALIZE_ID;
 }
 
-/** A program such as `cat` sends back what it is sent. */
+/** A program such as `cat` echoes its input. */
 function isEcho(message: Message): message is RequestMessage {
   return message.kind === "request" && message.method === "initialize";
 }
 
 /**
- * Reads the server's answer to `initialize` (MCP 2025-11-25, basic/lifecycle).
+ * Reads the server's response to `initialize` (MCP 2025-11-25, basic/lifecycle).
  *
  * @param message with secrets masked.
- * @throws HandshakeError with a message for the operator when it is an echo, a JSON-RPC error or no InitializeResult.
+ * @throws HandshakeError with a message for the operator if the response is an echo, a JSON-RPC error or not an InitializeResult.
  */
 export function readHandshake(message: RequestMessage | ResponseMessage, generation: number): UpstreamHandshake {
-  if (message.kind === "request") throw refused("it sends back what it is sent: the command is not an MCP server");
+  if (message.kind === "request") throw refused("the command echoes its input: it is not an MCP server");
   const { outline, isError } = message;
   if (isError) {
-    throw refused(`the MCP server refused initialize: ${shorten(outline.textAt(Slot.error) ?? "", MAX_ERROR_LENGTH)}`);
+    throw refused(`the MCP server answered initialize with an error: ${shorten(outline.textAt(Slot.error) ?? "", MAX_ERROR_LENGTH)}`);
   }
   const result = outline.span(Slot.result);
   const protocolVersion = outline.stringAt(Slot.protocolVersion);
   if (result === undefined || protocolVersion === undefined || !outline.isObject(Slot.result))
     throw refused("the MCP server answered initialize without a protocolVersion");
   if (result.end - result.start > MAX_RESULT_LENGTH)
-    throw refused(`the MCP server's answer to initialize has over ${MAX_RESULT_LENGTH} characters`);
+    throw refused(`the MCP server's response to initialize has over ${MAX_RESULT_LENGTH} characters`);
   return { generation, resultText: outline.copyAt(Slot.result) ?? "{}", protocolVersion };
 }
 

@@ -8,15 +8,14 @@ export interface LineListener {
 }
 
 const NEWLINE = 10;
-/** Initial buffer size. */
 const SMALL_BUFFER_BYTES = 64 * 1024;
-/** What is kept for the next long line: new memory costs more than the copying. */
+/** A buffer up to this size is kept for the next long line, because allocation costs more than copying. */
 const KEPT_BUFFER_BYTES = 2 * 1024 * 1024;
 
-/** A line that is longer is scanned as it arrives, in case it has to be thrown away: all at once would take too long. */
+/** Longer lines are scanned while they arrive, because they may be discarded. Scanning all at once would take too long. */
 const EARLY_SCAN_BYTES = 4 * 1024 * 1024;
 
-/** The envelope of a line that may have to be thrown away. */
+/** The envelope of a line that may be discarded. */
 class ScannedLine {
   readonly #decoder = new StringDecoder("utf8");
   readonly #envelope = new EnvelopeScanner();
@@ -34,14 +33,14 @@ class ScannedLine {
 }
 
 /**
- * Cuts a stream of UTF-8 into lines (MCP 2025-11-25, basic/transports, stdio: newline-delimited, no embedded newlines). A line over
- * the limit is scanned on as it arrives and thrown away, so that memory stays bounded and the stream goes on behind it. A line is decoded
- * once it is whole: until then it takes no more memory than it has bytes, twice over at most.
+ * Splits a stream of UTF-8 into lines (MCP 2025-11-25, basic/transports, stdio: newline-delimited, no embedded newlines). A line over the
+ * limit is scanned as it arrives and then discarded, so that memory stays bounded and later lines are still read. A line is decoded when it
+ * is complete; until then its buffer has at most twice its size.
  */
 export class LineDecoder {
   readonly #maxLineBytes: number;
   readonly #listener: LineListener;
-  /** The beginning of a line whose end is yet to come. It grows, however small the pieces are that it comes in. */
+  /** The received part of an incomplete line. The buffer grows by doubling, so that many small chunks do not cost a copy each. */
   #buffer = Buffer.alloc(0);
   #length = 0;
   #scanned: ScannedLine | undefined;
@@ -66,7 +65,7 @@ export class LineDecoder {
     if (from < chunk.length) this.#append(chunk.subarray(from));
   }
 
-  /** The stream has ended: a last line without its newline still counts. */
+  /** Ends the stream. A last line without a newline counts. */
   end(): void {
     this.#endLine();
   }

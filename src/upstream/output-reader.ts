@@ -15,28 +15,28 @@ import { LineDecoder } from "./line-decoder.ts";
 
 export interface OutputListener {
   onMessage(message: Message): void;
-  /** A line, or an element of a batch, that is not a JSON-RPC message. */
+  /** Called with a line, or an element of a batch, that is not a JSON-RPC message. */
   onNoise(noise: Pick<InvalidMessage, "text" | "reason" | "isJson">): void;
   onOverlongLine(line: OverlongLine): void;
-  /** Something of the above, or the reading itself, has thrown: nothing more of this server can be relied on. */
+  /** Called with an error that another listener or the reader has thrown. Further output is unreliable. */
   onDefect(error: unknown): void;
 }
 
-/** The time for lines in one turn of the event loop. */
+/** The time for reading lines in one turn of the event loop. */
 const MAX_TURN_MS = 50;
 
 /**
- * Reads the messages that a server writes to stdout, in order. A long one is read in steps; until it is read, those behind it wait, and
- * nothing more is taken from the pipe.
+ * Reads the messages that a server writes to stdout, in order. A long message is read in steps. Meanwhile later messages wait, and stdout
+ * is paused.
  */
 export class OutputReader {
   readonly #stdout: Readable;
   readonly #listener: OutputListener;
   readonly #decoder: LineDecoder;
-  /** Lines behind one that is being read in steps, or that wait for the next turn. */
+  /** Lines that wait for a long one, or for the next turn. */
   #waiting: (string | OverlongLine)[] = [];
   #isReading = false;
-  /** When the turn that has begun has to end; 0 before the first line of a turn. */
+  /** The end of the current turn; 0 before its first line. */
   #turnEndMs = 0;
   #onIdle: (() => void) | undefined;
 
@@ -50,12 +50,12 @@ export class OutputReader {
     stdout.on("data", (chunk: Buffer) => this.#guard(() => this.#decoder.push(chunk)));
   }
 
-  /** The stream has ended. */
+  /** Ends the stream. */
   end(): void {
     this.#guard(() => this.#decoder.end());
   }
 
-  /** Resolves when everything that has come is read. */
+  /** Resolves when all received lines are read. */
   whenIdle(): Promise<void> {
     if (!this.#isReading) return Promise.resolve();
     return new Promise((resolve) => {
@@ -72,7 +72,7 @@ export class OutputReader {
     if (!this.#isReading && this.#isTurnOver()) this.#goOnLater();
   }
 
-  /** Many lines may come at once, and each may be for thousands of sessions. */
+  /** True if this turn has taken its time. Many lines may arrive at once, and each may be for thousands of sessions. */
   #isTurnOver(): boolean {
     const nowMs = performance.now();
     if (this.#turnEndMs === 0) {
@@ -84,7 +84,7 @@ export class OutputReader {
     return nowMs > this.#turnEndMs;
   }
 
-  /** What is left waits for the next turn. */
+  /** Continues in the next turn of the event loop. */
   #goOnLater(): void {
     this.#isReading = true;
     this.#stdout.pause();
@@ -126,7 +126,7 @@ export class OutputReader {
       this.#guard(() => this.#take(line));
       if (!this.#isReading && this.#isTurnOver()) this.#goOnLater();
       if (!this.#isReading) continue;
-      // The next long line.
+      // This line is long, so the rest waits again.
       this.#waiting = [...lines.slice(index + 1), ...this.#waiting];
       return;
     }
@@ -136,7 +136,7 @@ export class OutputReader {
 
   #deliver(reading: Reading): void {
     if (reading.kind !== "batch") return this.#deliverOne(reading);
-    // Only revision 2025-03-26 has batches, but whatever comes was meant to be read.
+    // Only revision 2025-03-26 has batches, but a server that sends one wants it to be read.
     for (const each of reading.messages) this.#deliverOne(each);
     const { text, count, messages } = reading;
     if (count === 0) this.#listener.onNoise({ text, isJson: true, reason: "the batch is empty" });
@@ -146,7 +146,7 @@ export class OutputReader {
 
   #deliverOne(message: Message | InvalidMessage): void {
     if (message.kind === "invalid") this.#listener.onNoise(message);
-    // Two ids may belong to two requests, and readers differ on which one counts.
+    // The ids may be those of two requests, and parsers differ on which one counts.
     else if (message.kind === "response" && message.outline.isRepeated(Slot.id))
       this.#listener.onNoise(invalid(message.outline, '"id" occurs twice'));
     else this.#listener.onMessage(message);

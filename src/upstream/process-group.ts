@@ -4,10 +4,10 @@ import { setTimeout as delay } from "node:timers/promises";
 const POLL_INTERVAL_MS = 20;
 
 /**
- * Signals every process of the group that `leaderPid` leads, grandchildren included. The number stays reserved while any member lives,
- * so this cannot hit a stranger as long as it is not used after it has once returned false.
+ * Signals every process of the group that `leaderPid` leads, including grandchildren. The system does not reuse the number while a member
+ * exists. So this never signals another process, provided that it is not called again after it has returned false.
  *
- * @returns false when nothing is left to signal.
+ * @returns false if the group has no process.
  */
 export function signalGroup(leaderPid: number, signal: NodeJS.Signals | 0): boolean {
   try {
@@ -17,7 +17,7 @@ export function signalGroup(leaderPid: number, signal: NodeJS.Signals | 0): bool
   }
 }
 
-/** Waits until nothing of the group runs, at most `timeoutMs`. */
+/** Waits until no process of the group runs. @returns false after `timeoutMs`. */
 export async function waitForGroupEnd(leaderPid: number, timeoutMs: number): Promise<boolean> {
   const deadlineMs = performance.now() + timeoutMs;
   while (signalGroup(leaderPid, 0) && !hasOnlyZombies(leaderPid)) {
@@ -28,8 +28,8 @@ export async function waitForGroupEnd(leaderPid: number, timeoutMs: number): Pro
 }
 
 /**
- * Whether all members of a group have ended and only wait to be reaped by PID 1: that may take long, and nothing can be done about it.
- * False where there is no /proc.
+ * True if all members of the group are zombies that wait for PID 1 to reap them. That may take long and cannot be hastened. False if /proc
+ * does not exist.
  */
 function hasOnlyZombies(groupId: number): boolean {
   try {
@@ -44,7 +44,7 @@ function isRunningMember(pid: string, groupId: number): boolean {
   try {
     stat = readFileSync(`/proc/${pid}/stat`, "latin1");
   } catch {
-    // Gone since the listing.
+    // The process has exited since the listing.
     return false;
   }
   // proc(5): pid (name) state ppid pgrp …; the name may hold anything, parentheses included.

@@ -3,31 +3,31 @@ import { CrashLoop, type CrashLoopOptions, type CrashLoopState } from "./crash-l
 export interface RestartPolicyOptions {
   /** The first pause of a streak, before jitter. */
   readonly firstPauseMs: number;
-  /** No pause is longer; also how long a run must last to count as stable and end the streak. */
+  /** The longest pause; also the shortest run that counts as stable and ends the streak. */
   readonly longestPauseMs: number;
   readonly crashLoop: CrashLoopOptions;
-  /** How many restarts a streak may have; undefined for any number. */
+  /** The most restarts in a streak; undefined for no limit. */
   readonly restartLimit: number | undefined;
-  /** From 0 to 1, as `Math.random`. */
+  /** Returns a number from 0 to 1, as `Math.random` does. */
   readonly random: () => number;
 }
 
 export interface RestartDecision {
-  /** How long to pause before the next start; undefined where there shall be none. */
+  /** The pause before the next start; undefined if there must be none. */
   readonly pauseMs: number | undefined;
   readonly crashLoop: CrashLoopState;
 }
 
 /**
- * Whether to start again after a run has ended, and when. Pauses double from the first to the longest while runs end early. A handshake
- * alone proves nothing: only a run that outlasts the longest pause starts over. Jitter takes up to a quarter off, but never goes below
- * the first pause, so that many sidecars that lost the same dependency do not come back in step. In a crash loop every pause is the
- * longest.
+ * Decides after each exit whether the server is restarted, and after which pause. Pauses double from the first to the longest while runs
+ * are short. A handshake alone does not reset them; only a run that is longer than the longest pause does. Jitter shortens a pause by up to
+ * a quarter, but not below the first pause. Without it, many sidecars that lost the same dependency would restart in step. In a crash loop
+ * every pause is the longest.
  */
 export class RestartPolicy {
   readonly #options: RestartPolicyOptions;
   readonly #crashLoop: CrashLoop;
-  /** Restarts with no stable run between them. */
+  /** The number of restarts since the last stable run. */
   #streak = 0;
 
   constructor(options: RestartPolicyOptions) {
@@ -35,7 +35,7 @@ export class RestartPolicy {
     this.#crashLoop = new CrashLoop(options.crashLoop);
   }
 
-  /** To be called once per ended run, with the time from ready to exit; 0 for one that never got ready. */
+  /** Records an exit. To be called once for each run. @param runMs from ready to exit; 0 for a run that was never ready. */
   afterEnd(runMs: number, nowMs: number): RestartDecision {
     const { firstPauseMs, longestPauseMs, restartLimit, random } = this.#options;
     const crashLoop = this.#crashLoop.afterEnd(runMs, nowMs);

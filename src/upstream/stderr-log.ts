@@ -3,12 +3,12 @@ import { beginning, shorten } from "../json/text.ts";
 import type { Log, LogFields } from "../observability/log.ts";
 import { MAX_SECRET_LENGTH, type Redact } from "../observability/redact.ts";
 
-/** Longer lines are logged in pieces; container log drivers cut at the same length. */
+/** Longer lines are logged in pieces. Container log drivers split lines at the same length. */
 const MAX_PIECE_LENGTH = 16 * 1024;
 const TAIL_LINES = 20;
 const MAX_TAIL_LINE_LENGTH = 512;
 
-/** Carries the MCP server's stderr into the container log, line by line, and keeps its tail to explain an exit. */
+/** Copies the MCP server's stderr to the log, line by line, and keeps its tail to explain an exit. */
 export class StderrLog {
   readonly #log: Log;
   readonly #fields: LogFields;
@@ -24,7 +24,7 @@ export class StderrLog {
     this.#redact = redact;
   }
 
-  /** The last lines, oldest first, shortened. */
+  /** The last lines, shortened, oldest first. */
   get tail(): readonly string[] {
     return this.#tail;
   }
@@ -40,7 +40,7 @@ export class StderrLog {
     }
     this.#partial = this.#partial.slice(from);
     if (this.#partial.length > MAX_PIECE_LENGTH + MAX_SECRET_LENGTH) {
-      // Masked before it is cut; what stays behind is long enough to hold any secret that has only begun.
+      // Secrets are masked before the cut. The rest is long enough to hold a secret that is not complete yet.
       this.#partial = this.#cut(this.#redact(this.#partial), MAX_PIECE_LENGTH + MAX_SECRET_LENGTH);
     }
   }
@@ -57,7 +57,7 @@ export class StderrLog {
     this.#isContinued = false;
   }
 
-  /** Logs pieces until no more than `restLength` is left. */
+  /** Logs pieces until at most `restLength` UTF-16 units are left, and returns the rest. */
   #cut(text: string, restLength: number): string {
     let rest = text;
     while (rest.length > restLength) {

@@ -1,13 +1,13 @@
 import type { Writable } from "node:stream";
 import type { Outgoing } from "../jsonrpc/outgoing.ts";
 
-/** Lines are joined up to about this size, so that a batch that is half written says little about lines that were not. */
+/** The largest write, unless one line is longer. If a write is interrupted, all of its lines count as written, read or not. */
 const MAX_BATCH_BYTES = 256 * 1024;
 
 /**
- * Writes lines to the MCP server's stdin in order, one write at a time. Lines that come while a write is under way, or within one turn
- * of the event loop, go out together: one system call instead of many. A line is `written` from the moment its bytes are handed to the
- * operating system; until then it waits here and can be withdrawn, or taken back when the server has died.
+ * Writes lines to the MCP server's stdin in order, one write at a time. Lines that are sent during a write, or within one turn of the event
+ * loop, are written together: one system call instead of many. A line is `written` from the call of `write` on. Until then it is queued
+ * here and can be withdrawn, or taken back after an exit.
  */
 export class StdinWriter {
   readonly #stream: Writable;
@@ -18,13 +18,13 @@ export class StdinWriter {
   #isWriting = false;
   #isPaused = false;
 
-  /** @param onDefect is given what a write throws. */
+  /** @param onDefect called with an error that a write throws. */
   constructor(stream: Writable, onDefect: (error: unknown) => void) {
     this.#stream = stream;
     this.#onDefect = onDefect;
   }
 
-  /** Bytes that wait for the server to read. */
+  /** The bytes of the lines that are not written yet. */
   get queuedBytes(): number {
     return this.#queuedBytes;
   }
@@ -41,18 +41,18 @@ export class StdinWriter {
     });
   }
 
-  /** Writes nothing more: the server could not answer it. */
+  /** Stops writing, because the server cannot answer any more. */
   pause(): void {
     this.#isPaused = true;
   }
 
-  /** Takes a line back that nobody wants any more. */
+  /** Removes a line that is not wanted any more. */
   withdraw(line: Outgoing): void {
     line.state = "withdrawn";
     this.#remove(line);
   }
 
-  /** Takes back the lines that the server cannot have seen. */
+  /** Removes and returns the lines that the server cannot have seen. */
   takeUnwritten(): Outgoing[] {
     const unwritten = [...this.#queue];
     this.#queue.clear();
@@ -60,7 +60,7 @@ export class StdinWriter {
     return unwritten;
   }
 
-  /** Closes stdin behind what is being written, or can be written at once; what is still queued then stays unwritten. */
+  /** Writes one more batch if no write is in progress, and closes stdin. Lines that are still queued stay unwritten. */
   end(): void {
     this.#writeBatch();
     this.#stream.end();
@@ -96,7 +96,7 @@ export class StdinWriter {
 
   readonly #onWritten = (error?: Error | null): void => {
     this.#isWriting = false;
-    // After an error the pipe is broken: the supervisor ends this process and takes back what is queued.
+    // After an error the pipe is broken. The supervisor then stops the process and takes back the queued lines.
     if (!error) this.#writeGuarded();
   };
 }

@@ -6,7 +6,7 @@ import { MAX_SECRET_LENGTH, type Redact } from "../observability/redact.ts";
 
 const MAX_SHOWN_LENGTH = 200;
 
-/** Logs what a server prints on stdout besides JSON-RPC: the first lines of each period, shortened; the rest is counted. */
+/** Logs a server's stdout lines that are not JSON-RPC. The first lines of each period are shown, shortened; the others are counted. */
 export class StdoutNoise {
   readonly #counts: Counters["dropped"];
   readonly #log: Log;
@@ -30,7 +30,7 @@ export class StdoutNoise {
       return;
     }
     this.reportSuppressed();
-    // What begins like JSON was meant as a message, and messages are not logged.
+    // A line that begins like JSON is meant as a message, and messages are not logged.
     const beginning = line.slice(0, MAX_SHOWN_LENGTH + MAX_SECRET_LENGTH);
     const shown = /^\s*[{[]/.test(beginning)
       ? { bytes: Buffer.byteLength(line) }
@@ -38,7 +38,7 @@ export class StdoutNoise {
     this.#log.warn({ ...this.#fields, reason, ...shown }, "stdout line skipped: not json-rpc");
   }
 
-  /** Tells how many lines went unshown, if any did. */
+  /** Logs the number of suppressed lines, if there are any. */
   reportSuppressed(): void {
     if (this.#suppressed > 0) this.#log.warn({ ...this.#fields, count: this.#suppressed }, "more stdout lines skipped: not json-rpc");
     this.#suppressed = 0;

@@ -5,33 +5,33 @@ import type { Outgoing } from "../jsonrpc/outgoing.ts";
 import type { Log, LogFields } from "../observability/log.ts";
 import type { ChildExit } from "./child-process.ts";
 import { HandshakeError } from "./handshake.ts";
-import { Life, type LifeOptions } from "./life.ts";
+import { Generation, type GenerationOptions } from "./generation.ts";
 import type { Upstream, UpstreamExit, UpstreamHandshake, UpstreamListener, UpstreamStatus } from "./port.ts";
 import type { RestartPolicy } from "./restart-policy.ts";
-import { describeExit, isCommandUnusable } from "./run-end.ts";
+import { describeExit, isCommandUnusable } from "./exit-cause.ts";
 
-export interface SupervisorOptions extends Omit<LifeOptions, "generation"> {
+export interface SupervisorOptions extends Omit<GenerationOptions, "number"> {
   readonly restartPolicy: RestartPolicy;
 }
 
-/** Why a supervisor gave up. */
+/** Why a supervisor has given up. */
 export type SupervisorFailure =
-  /** The very first start found no program to run. */
+  /** The first start found no program to run. */
   | { readonly kind: "command-unusable"; readonly spawnErrorCode: string }
   /** RESTART_LIMIT is reached. */
   | { readonly kind: "restart-limit"; readonly restarts: number };
 
-/** Keeps one MCP server process alive: start, handshake, run; after any exit, pause and start again. */
+/** Keeps one MCP server running: starts it, does the handshake, and after any exit pauses and restarts it. */
 export class Supervisor implements Upstream {
   readonly #options: SupervisorOptions;
   readonly #log: Log;
   readonly #stopping = new AbortController();
   readonly #firstReady = Promise.withResolvers<UpstreamHandshake>();
   #listener: UpstreamListener | undefined;
-  #life: Life | undefined;
+  #generation: Generation | undefined;
   #loop: Promise<SupervisorFailure | undefined> | undefined;
   #state: UpstreamStatus["state"] = "starting";
-  #generation = 0;
+  #generationCount = 0;
   #lastExit: UpstreamExit | undefined;
   #pauseMs = 0;
   #nextRetryAt: Date | undefined;
@@ -43,9 +43,9 @@ export class Supervisor implements Upstream {
   }
 
   /**
-   * Begins to supervise. To be called once.
+   * Starts the server and supervises it. To be called once.
    *
-   * @returns what made it give up, or undefined once it was stopped. Rejects only by a defect.
+   * @returns why the supervisor has given up, or undefined after `stop`. Rejects only because of a defect.
    */
   run(listener: UpstreamListener): Promise<SupervisorFailure | undefined> {
     this.#listener = listener;
@@ -53,7 +53,7 @@ export class Supervisor implements Upstream {
     return this.#loop;
   }
 
-  /** Settles when a generation is ready for the first time, if ever. */
+  /** Resolves when a generation is ready for the first time. */
   get firstReady(): Promise<UpstreamHandshake> {
     return this.#firstReady.promise;
   }
@@ -61,67 +61,67 @@ export class Supervisor implements Upstream {
   status(): UpstreamStatus {
     return {
       state: this.#state,
-      generation: this.#generation,
-      pid: this.#life?.pid,
-      restarts: Math.max(0, this.#generation - 1),
+      generation: this.#generationCount,
+      pid: this.#generation?.pid,
+      restarts: Math.max(0, this.#generationCount - 1),
       lastExit: this.#lastExit,
       nextRetryAt: this.#nextRetryAt,
     };
   }
 
-  /** What waits to be read by the server, in bytes. */
+  /** The bytes that the server has not read yet. */
   get queuedBytes(): number {
-    return this.#life?.queuedBytes ?? 0;
+    return this.#generation?.queuedBytes ?? 0;
   }
 
-  /** Queues a line for the running server; without one, the line stays `queued` and goes nowhere. */
+  /** Queues a line for the running server. Without one, the line stays `queued` and is not sent. */
   send(line: Outgoing): void {
-    this.#life?.send(line);
+    this.#generation?.send(line);
   }
 
-  /** Takes a queued line back. */
+  /** Removes a line from the queue. */
   withdraw(line: Outgoing): void {
     line.state = "withdrawn";
-    this.#life?.withdraw(line);
+    this.#generation?.withdraw(line);
   }
 
-  /** Ends the generation that runs, because it is of no use; the next one is started as after any exit. */
+  /** Terminates the running generation because it is of no use. The next one starts as after any exit. */
   restart(kind: "hung" | "tools-not-listed" | "defect", reason: string): void {
-    this.#life?.abandon(kind, reason);
+    this.#generation?.abandon(kind, reason);
   }
 
-  /** Ends the server and stops restarting it. Bounded. */
+  /** Terminates the server and restarts it no more. Takes a bounded time. */
   async stop(): Promise<void> {
     this.#setState("stopping");
     this.#stopping.abort();
-    await this.#life?.stop("stopped", "shutdown");
+    await this.#generation?.stop("stopped", "shutdown");
     await this.#loop;
   }
 
-  /** SIGKILL to everything that runs, now. */
+  /** Sends SIGKILL to the server's process group. */
   kill(): void {
     this.#stopping.abort();
-    this.#life?.kill();
+    this.#generation?.kill();
   }
 
   async #supervise(): Promise<SupervisorFailure | undefined> {
     try {
       for (;;) {
-        const { life, handshake } = await pRetry(() => this.#startLife(), {
+        const { generation, handshake } = await pRetry(() => this.#start(), {
           retries: Number.POSITIVE_INFINITY,
           signal: this.#stopping.signal,
-          // The pause is the restart policy's: its streak outlives a handshake that succeeded, p-retry's own would not.
+          // The restart policy sets the pause, because its streak continues after a successful handshake; that of p-retry would not.
           minTimeout: 0,
           shouldRetry: () => this.#failure === undefined,
           onFailedAttempt: () => this.#pause(),
         });
         const readyAtMs = this.#options.nowMs();
-        this.#becomeReady(life, handshake);
-        const exit = await life.lost;
-        this.#endGeneration(life, exit, this.#options.nowMs() - readyAtMs);
-        const { exitCode, signal } = await life.ended;
-        // One that was abandoned had not exited yet.
-        if (this.#lastExit?.generation === life.generation) this.#lastExit = { ...this.#lastExit, exitCode, signal };
+        this.#becomeReady(generation, handshake);
+        const exit = await generation.lost;
+        this.#endGeneration(generation, exit, this.#options.nowMs() - readyAtMs);
+        const { exitCode, signal } = await generation.ended;
+        // An abandoned server had not exited yet.
+        if (this.#lastExit?.generation === generation.number) this.#lastExit = { ...this.#lastExit, exitCode, signal };
         await this.#pause();
         if (this.#failure !== undefined) return this.#failure;
       }
@@ -131,27 +131,27 @@ export class Supervisor implements Upstream {
       this.#setState("failed");
       throw error;
     } finally {
-      const life = this.#life;
-      const exit = await life?.ended;
-      // One that was stopped while it started has not been seen to end.
-      if (life !== undefined && exit !== undefined) this.#endGeneration(life, exit, 0);
-      this.#life = undefined;
+      const generation = this.#generation;
+      const exit = await generation?.ended;
+      // The exit of a server that was stopped during its start is not reported yet.
+      if (generation !== undefined && exit !== undefined) this.#endGeneration(generation, exit, 0);
+      this.#generation = undefined;
     }
   }
 
-  /** Spawn and handshake. */
-  async #startLife(): Promise<{ readonly life: Life; readonly handshake: UpstreamHandshake }> {
-    this.#generation++;
+  /** Starts the process and waits for the handshake. */
+  async #start(): Promise<{ readonly generation: Generation; readonly handshake: UpstreamHandshake }> {
+    this.#generationCount++;
     this.#nextRetryAt = undefined;
     if (this.#state !== "failed") this.#setState("starting");
-    const life = new Life({ ...this.#options, generation: this.#generation }, this.#events());
-    this.#life = life;
+    const generation = new Generation({ ...this.#options, number: this.#generationCount }, this.#events());
+    this.#generation = generation;
     try {
-      return { life, handshake: await life.handshake };
+      return { generation, handshake: await generation.handshake };
     } catch (error) {
-      // Else it has ended by itself, which says more than this.
-      await life.stop(error instanceof HandshakeError ? error.kind : "crash", describeError(error));
-      this.#endGeneration(life, await life.exited, 0, "initialize");
+      // If the server has exited by itself, that cause is kept, because it says more than this one.
+      await generation.stop(error instanceof HandshakeError ? error.kind : "crash", describeError(error));
+      this.#endGeneration(generation, await generation.exited, 0, "initialize");
       throw error;
     }
   }
@@ -161,7 +161,7 @@ export class Supervisor implements Upstream {
     return this.#listener;
   }
 
-  #becomeReady({ pid: childPid, generation }: Life, handshake: UpstreamHandshake): void {
+  #becomeReady({ pid: childPid, number: generation }: Generation, handshake: UpstreamHandshake): void {
     if (this.#state === "failed") this.#log.info({ childPid, generation }, "mcp server has recovered");
     this.#setState("ready");
     this.#log.info({ childPid, generation, state: this.#state }, "mcp server ready");
@@ -169,53 +169,54 @@ export class Supervisor implements Upstream {
     this.#firstReady.resolve(handshake);
   }
 
-  #endGeneration(life: Life, exit: ChildExit, runMs: number, awaited?: string): void {
-    const { generation, pid: childPid, stderrTail } = life;
-    if (this.#lastExit?.generation === generation) return;
-    const { kind, reason } = life.stopCause ?? describeExit(exit, awaited);
+  #endGeneration(generation: Generation, exit: ChildExit, runMs: number, awaited?: string): void {
+    const { number, pid: childPid, stderrTail } = generation;
+    if (this.#lastExit?.generation === number) return;
+    const { kind, reason } = generation.stopCause ?? describeExit(exit, awaited);
     const { exitCode, signal } = exit;
     const at = new Date();
-    const lastExit: UpstreamExit = { exitCode, signal, generation, kind, reason: this.#options.secrets.redact(reason), at, stderrTail };
+    const redactedReason = this.#options.secrets.redact(reason);
+    const lastExit: UpstreamExit = { exitCode, signal, generation: number, kind, reason: redactedReason, at, stderrTail };
     this.#lastExit = lastExit;
     this.#options.counters.countExit(kind);
-    const fields = { childPid, generation, kind, exitCode, signal, reason: lastExit.reason };
+    const fields = { childPid, generation: number, kind, exitCode, signal, reason: redactedReason };
     const isStopping = this.#stopping.signal.aborted;
     if (isStopping) this.#log.info(fields, "mcp server ended");
     else this.#decide(exit, stderrTail, runMs, fields);
-    this.#listener?.onLost(lastExit, life.takeUnwritten());
+    this.#listener?.onLost(lastExit, generation.takeUnwritten());
   }
 
-  /** Whether there will be another generation, and when. */
+  /** Decides whether there will be another generation, and when. */
   #decide(exit: ChildExit, stderrTail: readonly string[], runMs: number, fields: LogFields): void {
     const { nowMs, restartPolicy } = this.#options;
     const { pauseMs, crashLoop } = restartPolicy.afterEnd(runMs, nowMs());
     const withTail = { ...fields, stderrTail };
     if (crashLoop === "none") this.#log.warn(withTail, "mcp server exited");
     else this.#log.info(fields, "mcp server exited");
-    if (this.#generation === 1 && isCommandUnusable(exit)) {
+    if (this.#generationCount === 1 && isCommandUnusable(exit)) {
       this.#failure = { kind: "command-unusable", spawnErrorCode: exit.spawnErrorCode ?? "UNKNOWN" };
     } else if (pauseMs === undefined) {
-      const restarts = this.#generation - 1;
+      const restarts = this.#generationCount - 1;
       this.#failure = { kind: "restart-limit", restarts };
-      this.#log.error({ ...withTail, restarts }, "mcp server given up: the restart limit is reached");
+      this.#log.error({ ...withTail, restarts }, "mcp server not restarted: restart limit reached");
     } else if (crashLoop === "entered") {
-      this.#log.error(withTail, "mcp server failed: it ends again and again");
+      this.#log.error(withTail, "mcp server failed: crash loop");
     }
     this.#setState(this.#failure === undefined && crashLoop === "none" ? "backing-off" : "failed");
     if (this.#failure !== undefined || pauseMs === undefined) return;
     this.#pauseMs = pauseMs;
-    // Later by what the end of its process group takes; then it is set anew.
+    // The pause begins when the process group is gone, and sets this time again.
     this.#nextRetryAt = new Date(Date.now() + pauseMs);
   }
 
-  /** Between two lives. */
+  /** Waits for the pause between two generations. */
   async #pause(): Promise<void> {
-    this.#life = undefined;
+    this.#generation = undefined;
     this.#stopping.signal.throwIfAborted();
     if (this.#failure !== undefined) return;
     const pauseMs = this.#pauseMs;
     this.#nextRetryAt = new Date(Date.now() + pauseMs);
-    this.#log.info({ pauseMs, restarts: this.#generation, state: this.#state }, "mcp server will be restarted");
+    this.#log.info({ pauseMs, restarts: this.#generationCount, state: this.#state }, "mcp server will be restarted");
     await delay(pauseMs, undefined, { signal: this.#stopping.signal });
   }
 

@@ -7,7 +7,7 @@ import { initializeRequest, McpClient } from "../support/mcp-client.ts";
 import { readReadiness } from "../support/readiness.ts";
 import { type LogLine, Sidecar } from "../support/sidecar.ts";
 
-const FAILED = "mcp server failed: it ends again and again";
+const FAILED = "mcp server failed: crash loop";
 const LONGEST_PAUSE_MS = 400;
 const CRASH_LOOP = ["--crash-loop-exits", "3", "--restart-backoff-ms", "20", "--restart-max-ms", String(LONGEST_PAUSE_MS)];
 /** Nothing is answered for having waited too long. */

@@ -46,5 +46,5 @@ it("restarts a server whose own initialize is refused by a deep error, and says 
   await using sidecar = await Sidecar.start({ command: script, env, untilReady: false });
   const exit = await sidecar.waitForLog("mcp server exited");
   expect(exit).toMatchObject({ kind: "handshake-refused" });
-  expect(String(exit["reason"])).toMatch(/^the MCP server refused initialize: \{"code":-1,"message":"no","data":\[\[/);
+  expect(String(exit["reason"])).toMatch(/^the MCP server answered initialize with an error: \{"code":-1,"message":"no","data":\[\[/);
 });

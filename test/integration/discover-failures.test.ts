@@ -45,7 +45,7 @@ describe("discover fails, and writes nothing, where the server", () => {
   });
 
   it("refuses initialize", async () => {
-    expect(await failure([...SERVER, "refuse"])).toContain('refused initialize: {"code":-32603,"message":"no license"}\n');
+    expect(await failure([...SERVER, "refuse"])).toContain('answered initialize with an error: {"code":-32603,"message":"no license"}\n');
   });
 
   it("refuses tools/list", async () => {

@@ -91,7 +91,7 @@ describe("planted secrets", () => {
     const said = [JSON.stringify(await client.request("x-test/exit")), await readAll(sidecar, NEXT_TOKEN)];
     await sidecar.waitForLog("mcp server ready", ({ generation }) => generation === 2);
     said.push(JSON.stringify(await client.request("x-test/exit")));
-    await sidecar.waitForLog("mcp server failed: it ends again and again");
+    await sidecar.waitForLog("mcp server failed: crash loop");
     said.push(JSON.stringify(await client.request("x-test/refused")), await readAll(sidecar, NEXT_TOKEN));
     for (const token of [TOKEN, NEXT_TOKEN, "wrong"])
       said.push(await post(sidecar, token, "ping"), await post(sidecar, token, "initialize"));
@@ -119,7 +119,7 @@ describe("planted secrets", () => {
     const said = `${refused}\n${await readAll(sidecar, TOKEN)}`;
     await stopAndReadLog(sidecar);
     const log = sidecar.transcript();
-    expect(log.includes("the MCP server refused initialize")).toBe(mode === "refuse");
+    expect(log.includes("the MCP server answered initialize with an error")).toBe(mode === "refuse");
     expect(log).toContain("could not log in with ***, giving up");
     expect({ said: findPlanted(said), log: findPlanted(log) }).toEqual({ said: [], log: [] });
   });

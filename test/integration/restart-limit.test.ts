@@ -7,7 +7,7 @@ import { exitAndLogEnd } from "../support/log-end.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
-const GIVEN_UP = "mcp server given up: the restart limit is reached";
+const GIVEN_UP = "mcp server not restarted: restart limit reached";
 const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 /** The first pause is long enough for a request to come in. */
 const SLOW_RESTART = ["--restart-backoff-ms", "500", "--restart-max-ms", "600"];

@@ -46,7 +46,7 @@ describe.each(LANES)("the end of a %s server", (kind) => {
     {
       how: "silence",
       mode: "silent",
-      said: { kind: "handshake-timeout", reason: `no answer to initialize within ${READY_TIMEOUT_MS} ms` },
+      said: { kind: "handshake-timeout", reason: `no response to initialize within ${READY_TIMEOUT_MS} ms` },
     },
     { how: "a refusal", mode: "refuse", said: { kind: "handshake-refused", reason: expect.stringContaining("no license") as string } },
     {
@@ -57,7 +57,7 @@ describe.each(LANES)("the end of a %s server", (kind) => {
     {
       how: "an echo",
       script: "exec cat",
-      said: { kind: "handshake-refused", reason: "it sends back what it is sent: the command is not an MCP server" },
+      said: { kind: "handshake-refused", reason: "the command echoes its input: it is not an MCP server" },
     },
     { how: "no program", script: "exec /no/such/program", said: { kind: "crash", exitCode: 127 } },
   ])("during its handshake by $how is followed by another try, and the session stays valid", async ({ mode, script, said }) => {

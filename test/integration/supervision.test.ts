@@ -111,17 +111,17 @@ describe("supervision", () => {
       untilReady: false,
     });
     const { reason } = await sidecar.waitForLog("mcp server exited", (line) => line["generation"] === 2);
-    expect(reason).toBe("no answer to initialize within 50 ms");
+    expect(reason).toBe("no response to initialize within 50 ms");
     await sidecar.waitForLog("mcp server started", (line) => line["generation"] === 3);
     const readiness = await readReadiness(sidecar);
     expect(readiness.httpStatus).toBe(503);
-    expect(readiness.lastExit?.reason).toBe("no answer to initialize within 50 ms");
+    expect(readiness.lastExit?.reason).toBe("no response to initialize within 50 ms");
   });
 
   it("restarts a server that refuses initialize, and says why", async () => {
     await using sidecar = await Sidecar.start({ mode: "refuse", flags: QUICK_RESTART, untilReady: false });
     const { reason } = await sidecar.waitForLog("mcp server exited", (line) => line["generation"] === 2);
-    expect(reason).toBe('the MCP server refused initialize: {"code":-32603,"message":"no license"}');
+    expect(reason).toBe('the MCP server answered initialize with an error: {"code":-32603,"message":"no license"}');
     await sidecar.waitForLog("mcp server started", (line) => line["generation"] === 3);
   });
 

@@ -122,7 +122,7 @@ describe("the tools in the banner", () => {
     const flags = ["--restart-backoff-ms", "10"];
     await using terminal = new TerminalRun([...flags, "--", "sh", "-c", script], { NO_COLOR: "1" });
     expect(await toolsLine(terminal)).toBe(NOT_KNOWN);
-    await terminal.waitFor(/mcp server failed: it ends again and again/);
+    await terminal.waitFor(/mcp server failed: crash loop/);
     expect((await readFile(dir.file("starts"), "utf8")).split("\n").length).toBeGreaterThan(2);
     expect(await terminal.interrupt()).toBe(0);
     expect(terminal.isLeftClean).toBe(true);

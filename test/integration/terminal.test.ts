@@ -126,14 +126,14 @@ describe("the start, on a terminal", () => {
   it("says what is wrong where the server ends again and again, and Ctrl-C ends it", async () => {
     const flags = ["--restart-backoff-ms", "10", "--crash-loop-exits", "3"];
     await using terminal = new TerminalRun([...flags, "--", process.execPath, FIXTURE, "exit-at-initialize"], {});
-    await terminal.waitFor(/mcp server failed: it ends again and again/);
+    await terminal.waitFor(/mcp server failed: crash loop/);
     // It will be tried again, and the line that waits for that says why nothing runs.
-    await terminal.waitFor(/again and again[^]*waiting for node, \d+ s: exited with code 3 before it answered initialize/);
+    await terminal.waitFor(/crash loop[^]*waiting for node, \d+ s: exited with code 3 before it answered initialize/);
     const plain = stripVTControlCharacters(terminal.shown);
     // What it said stands above that, once.
     expect(plain).toMatch(/ INFO: mcp server: cannot open the database\r\n[^]* WARN: mcp server exited \{.*"kind":"crash".*\}\r\n/);
     expect(plain).not.toContain("stderrTail");
-    expect(plain).toContain(" ERROR: mcp server failed: it ends again and again {");
+    expect(plain).toContain(" ERROR: mcp server failed: crash loop {");
     expect(plain).toContain(" INFO: mcp server will be restarted {");
     expect(await terminal.interrupt()).toBe(0);
     expect(terminal.shown).not.toContain("try it");

@@ -131,7 +131,7 @@ describe("a pod", () => {
       untilReady: false,
     });
     const { reason } = await pod.sidecar.waitForLog("mcp server exited");
-    expect(reason).toBe("no answer to initialize within 50 ms");
+    expect(reason).toBe("no response to initialize within 50 ms");
   });
 
   it("does not start with a wrong configuration, and tells all that is wrong", async () => {

@@ -70,20 +70,22 @@ describe("the answer to the handshake", () => {
     const echo = parse(text);
     if (!isInitializeResponse(echo)) throw new Error("not taken for the end of the handshake");
     expect(() => readHandshake(echo, 1)).toThrow(
-      new HandshakeError("handshake-refused", "it sends back what it is sent: the command is not an MCP server"),
+      new HandshakeError("handshake-refused", "the command echoes its input: it is not an MCP server"),
     );
   });
 
   it("a refusal is reported with the server's error", () => {
     const text = '{"jsonrpc":"2.0","id":0,"error":{"code":-32602,"message":"no key"}}';
-    expect(() => readHandshake(response(text), 1)).toThrow('the MCP server refused initialize: {"code":-32602,"message":"no key"}');
+    expect(() => readHandshake(response(text), 1)).toThrow(
+      'the MCP server answered initialize with an error: {"code":-32602,"message":"no key"}',
+    );
   });
 
   it("a refusal is reported with 500 characters at most", () => {
     const error = JSON.stringify({ code: 1, message: "x".repeat(5000) });
     const text = `{"jsonrpc":"2.0","id":0,"error":${error}}`;
     expect(() => readHandshake(response(text), 1)).toThrow(
-      new HandshakeError("handshake-refused", `the MCP server refused initialize: ${error.slice(0, 500)}…`),
+      new HandshakeError("handshake-refused", `the MCP server answered initialize with an error: ${error.slice(0, 500)}…`),
     );
   });
 

@@ -9,44 +9,45 @@ import type { Redact, Secrets } from "../observability/redact.ts";
 import { ChildProcess, type ChildCommand, type ChildExit, type ChildLimits } from "./child-process.ts";
 import { HandshakeError, type HandshakeScript, isInitializeResponse, readHandshake } from "./handshake.ts";
 import type { UpstreamHandshake, UpstreamListener } from "./port.ts";
-import type { RunEnd } from "./run-end.ts";
+import type { ExitCause } from "./exit-cause.ts";
 import { StderrLog } from "./stderr-log.ts";
 import { StdoutNoise } from "./stdout-noise.ts";
 
-export interface LifeOptions {
+export interface GenerationOptions {
   readonly command: ChildCommand;
   readonly limits: ChildLimits;
   readonly handshake: HandshakeScript;
-  /** From the start of the process to the answer to `initialize`. */
+  /** From the start of the process to the response to `initialize`. */
   readonly readyTimeoutMs: number;
-  readonly generation: number;
+  /** Counted from 1. */
+  readonly number: number;
   readonly counters: Counters;
   readonly log: Log;
   readonly secrets: Pick<Secrets, "redact" | "redactJson">;
   readonly nowMs: () => number;
 }
 
-export type LifeListener = Pick<UpstreamListener, "onMessage" | "onRefused" | "onOverlongLine">;
+export type GenerationListener = Pick<UpstreamListener, "onMessage" | "onRefused" | "onOverlongLine">;
 
-/** One generation of the MCP server: the process, its handshake, and its output as messages. */
-export class Life {
-  readonly generation: number;
-  /** Rejects when the server refuses, exits first, or takes longer than `readyTimeoutMs`; the caller then stops this life. */
+/** One generation of the MCP server: its process, its handshake, and its output as messages. */
+export class Generation {
+  readonly number: number;
+  /** Rejects on an error response, an early exit, or after `readyTimeoutMs`. The caller then stops this generation. */
   readonly handshake: Promise<UpstreamHandshake>;
-  /** Settles when nothing more can be carried: it has exited, or was abandoned and is being stopped. Never rejects. */
+  /** Resolves when the server has exited, or was abandoned and is being stopped. No message passes any more. Never rejects. */
   readonly lost: Promise<ChildExit>;
   readonly #child: ChildProcess;
   readonly #stderr: StderrLog;
   readonly #noise: StdoutNoise;
-  readonly #listener: LifeListener;
+  readonly #listener: GenerationListener;
   #onInitializeResponse: ((response: RequestMessage | ResponseMessage) => void) | undefined;
   readonly #abandoned = Promise.withResolvers<ChildExit>();
   #isAbandoned = false;
-  #stopCause: RunEnd | undefined;
+  #stopCause: ExitCause | undefined;
   #hasExited = false;
 
-  constructor(options: LifeOptions, listener: LifeListener) {
-    this.generation = options.generation;
+  constructor(options: GenerationOptions, listener: GenerationListener) {
+    this.number = options.number;
     this.#listener = listener;
     const defects = new Defects(options.log, options.counters);
     this.#child = new ChildProcess(options.command, options.limits, {
@@ -59,13 +60,13 @@ export class Life {
       },
       onDefect: (error) => {
         defects.note("server process", error);
-        this.abandon("defect", "the sidecar failed in handling it");
+        this.abandon("defect", "a defect of the sidecar in handling its output");
       },
       onStderr: (chunk) => this.#stderr.push(chunk),
       onBroken: (pipe) => this.abandon("pipe-closed", `the server closed its ${pipe}`),
     });
     this.lost = Promise.race([this.#child.exited, this.#abandoned.promise]);
-    const fields = { childPid: this.#child.pid, generation: this.generation };
+    const fields = { childPid: this.#child.pid, generation: this.number };
     this.#stderr = new StderrLog(options.log, fields, options.secrets.redact);
     this.#noise = new StdoutNoise(options.counters, options.log, fields, options.secrets.redact, options.nowMs);
     if (this.#child.pid !== undefined) options.log.info(fields, "mcp server started");
@@ -83,12 +84,12 @@ export class Life {
     return this.#child.pid;
   }
 
-  /** Exit seen and output delivered. */
+  /** Resolves when the process has exited and its output is delivered. */
   get exited(): Promise<ChildExit> {
     return this.#child.exited;
   }
 
-  /** And nothing left of its process group. */
+  /** Resolves when, in addition, no process of its group is left. */
   get ended(): Promise<ChildExit> {
     return this.#child.ended;
   }
@@ -101,8 +102,8 @@ export class Life {
     return this.#child.queuedBytes;
   }
 
-  /** Why the sidecar ended it; undefined when it ended by itself. */
-  get stopCause(): RunEnd | undefined {
+  /** Why the sidecar stopped the server; undefined if the server exited by itself. */
+  get stopCause(): ExitCause | undefined {
     return this.#stopCause;
   }
 
@@ -123,7 +124,7 @@ export class Life {
     await this.#child.stop();
   }
 
-  /** It is of no use any more: it is lost at once, and stopped. What it still says is not heard, since nobody waits for it. */
+  /** Gives up a server that is of no use any more: `lost` resolves at once, further output is ignored, and the process is stopped. */
   abandon(kind: ExitKind, reason: string): void {
     if (this.#hasExited) return;
     this.#isAbandoned = true;
@@ -136,15 +137,15 @@ export class Life {
     this.#child.kill();
   }
 
-  async #shakeHands(options: LifeOptions): Promise<UpstreamHandshake> {
-    const { handshake: script, readyTimeoutMs, generation, secrets } = options;
+  async #shakeHands(options: GenerationOptions): Promise<UpstreamHandshake> {
+    const { handshake: script, readyTimeoutMs, number, secrets } = options;
     const answered = new Promise<UpstreamHandshake>((resolve, reject) => {
       this.#onInitializeResponse = (response) => {
         this.#onInitializeResponse = undefined;
         const shown = response.kind === "response" && response.isError ? masked(response, secrets.redactJson) : response;
         if (shown.kind === "response" && shown.isError) this.#listener.onRefused(shown);
         try {
-          resolve(readHandshake(shown, generation));
+          resolve(readHandshake(shown, number));
         } catch (error) {
           reject(error instanceof Error ? error : new Error(describeError(error)));
         }
@@ -152,11 +153,11 @@ export class Life {
     });
     let timer: NodeJS.Timeout | undefined;
     const timedOut = new Promise<never>((_resolve, reject) => {
-      const error = new HandshakeError("handshake-timeout", `no answer to initialize within ${readyTimeoutMs} ms`);
+      const error = new HandshakeError("handshake-timeout", `no response to initialize within ${readyTimeoutMs} ms`);
       timer = setTimeout(reject, readyTimeoutMs, error);
     });
     const exited = this.exited.then((): never => {
-      throw new Error("the MCP server ended before it answered initialize");
+      throw new Error("the MCP server exited before it answered initialize");
     });
     this.send(outgoing(script.request));
     try {
@@ -167,12 +168,12 @@ export class Life {
     } finally {
       clearTimeout(timer);
       this.#onInitializeResponse = undefined;
-      // It rejects at the end of every life; by then nobody waits for it.
+      // This promise rejects at every exit, and nothing awaits it after the handshake.
       exited.catch(() => undefined);
     }
   }
 
-  /** Once it is lost nobody waits for what it says: also not for what is said by the rest of its group, while that is being ended. */
+  /** False once the generation is lost. Nothing waits for further output then, including that of the rest of its process group. */
   get #isHeard(): boolean {
     return !this.#isAbandoned && !this.#hasExited;
   }
@@ -184,16 +185,16 @@ export class Life {
   }
 }
 
-/** A refusal as clients may read it. */
+/** Returns an error response to `initialize` with secrets masked, as clients may read it. */
 function masked(response: ResponseMessage, redactJson: Redact): ResponseMessage {
   const { length } = response.text;
-  const message = `The MCP server refused initialize with an error of ${length} characters, which cannot be passed on`;
+  const message = `The MCP server answered initialize with an error of ${length} characters, which cannot be forwarded`;
   const error = { code: JsonRpcErrorCode.InternalError, message };
   const generic = JSON.stringify({ jsonrpc: "2.0", id: response.id, error });
   const read = readMessage(length > LONG_TEXT_LENGTH ? generic : redactJson(response.text));
   if (read.kind === "response" && read.isError) return read;
-  // A secret is a part of the envelope itself.
+  // A secret is part of the envelope itself.
   const replaced = readMessage(generic);
-  if (replaced.kind !== "response") throw new Error("a refusal of the sidecar's own is not a response");
+  if (replaced.kind !== "response") throw new Error("the replacement of an error response is not a response");
   return replaced;
 }

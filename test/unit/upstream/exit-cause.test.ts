@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { describeExit, isCommandUnusable } from "../../../src/upstream/run-end.ts";
+import { describeExit, isCommandUnusable } from "../../../src/upstream/exit-cause.ts";
 
 const NOTHING = { exitCode: undefined, signal: undefined, spawnErrorCode: undefined };
 

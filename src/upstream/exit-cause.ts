@@ -1,22 +1,22 @@
 import type { ExitKind } from "../counters.ts";
 import type { ChildExit } from "./child-process.ts";
 
-/** Why a run ended. */
-export interface RunEnd {
+/** The cause of a generation's exit. */
+export interface ExitCause {
   readonly kind: ExitKind;
-  /** For people. */
+  /** Text for people. */
   readonly reason: string;
 }
 
-/** A program of another kind often does its work, says nothing of what it was asked, and exits with 0. */
+/** A program that is not an MCP server often does its work, ignores its input, and exits with code 0. */
 const OTHER_PROGRAM = "; is it an MCP server that speaks on stdin and stdout?";
 
 /**
- * What an exit means that nobody has asked for.
+ * Returns the cause of an exit that the sidecar did not request.
  *
- * @param awaited the method that it had still to answer.
+ * @param awaited the method of the request that was not answered yet.
  */
-export function describeExit({ exitCode, signal, spawnErrorCode }: ChildExit, awaited?: string): RunEnd {
+export function describeExit({ exitCode, signal, spawnErrorCode }: ChildExit, awaited?: string): ExitCause {
   if (spawnErrorCode !== undefined) return { kind: "spawn-failed", reason: `could not be started (${spawnErrorCode})` };
   const before = awaited === undefined ? "" : ` before it answered ${awaited}`;
   if (signal !== undefined) return { kind: "signal", reason: `ended by ${signal}${before}` };
@@ -24,7 +24,7 @@ export function describeExit({ exitCode, signal, spawnErrorCode }: ChildExit, aw
   return { kind: "clean-exit", reason: `exited with code 0${before}${awaited === "initialize" ? OTHER_PROGRAM : ""}` };
 }
 
-/** Errors of spawning that no retry mends; others, such as EAGAIN, say that the machine is short of something. */
+/** Errors of a start that a retry cannot repair. Others, such as EAGAIN, mean that the machine is short of a resource. */
 const UNUSABLE_COMMAND_CODES: ReadonlySet<string> = new Set([
   "ENOENT",
   "EACCES",
@@ -37,7 +37,7 @@ const UNUSABLE_COMMAND_CODES: ReadonlySet<string> = new Set([
   "E2BIG",
 ]);
 
-/** Whether there is no program to run: where that was so from the beginning, the configuration is wrong. */
+/** True if the command cannot be run at all. At the first start this means that the configuration is wrong. */
 export function isCommandUnusable({ spawnErrorCode }: ChildExit): boolean {
   return spawnErrorCode !== undefined && UNUSABLE_COMMAND_CODES.has(spawnErrorCode);
 }
