@@ -9,13 +9,13 @@ const MAX_LINES_PER_TOOL = 20;
 const MAX_NAME_LENGTH = 128;
 const MAX_PATH_LENGTH = 200;
 const MAX_VALUE_LENGTH = 120;
-/** How much of a long text is shown in front of the first difference. */
+/** The part of a long text that is shown before the first difference. */
 const CONTEXT_LENGTH = 20;
 const MAX_PREVIEW_DEPTH = 4;
 const MAX_PREVIEW_MEMBERS = 10;
 const PLAIN_NAME = /^[\w./:@-]+$/;
 
-/** What has changed, as lines for a person who has to decide: one for each place, `search: inputSchema.properties.limit.maximum: 100 -> 1000`. */
+/** Returns one line for each difference, for the person who reviews it: `search: inputSchema.properties.limit.maximum: 100 -> 1000`. */
 export function describeDrift(drifts: readonly ToolDrift[]): string[] {
   const lines: string[] = [];
   for (const [index, drift] of drifts.entries()) {
@@ -26,7 +26,7 @@ export function describeDrift(drifts: readonly ToolDrift[]): string[] {
   return lines;
 }
 
-/** A name of a server's making, short and on one line; quoted where it is unusual. */
+/** Returns a tool's name, shortened and on one line, and quoted if it has unusual characters. */
 export function readableName(name: string): string {
   return name.length <= MAX_NAME_LENGTH && PLAIN_NAME.test(name) ? name : quote(name, 0, MAX_NAME_LENGTH);
 }
@@ -47,7 +47,7 @@ function describeTool({ name, kinds, reviewed, live }: ToolDrift): string[] {
 }
 
 function differencesOf(path: string, before: JsonObject | undefined, after: unknown): Difference[] {
-  // What is not there at all is shown member by member as well.
+  // A missing object is compared as an empty one, so that each member is shown.
   return findDifferences(path, before ?? {}, after ?? {}, MAX_LINES_PER_TOOL + 1);
 }
 
@@ -70,14 +70,14 @@ function preview(value: unknown, start = 0): string {
   return shorten(escapeInvisible(JSON.stringify(outline(value, MAX_PREVIEW_DEPTH))), MAX_VALUE_LENGTH);
 }
 
-/** The text from there on, as JSON; dots where something is left out. */
+/** Returns the text from `start` on as JSON, with an ellipsis for each omitted part. */
 function quote(text: string, start: number, maxLength: number): string {
   const rest = text.slice(isInsidePair(text, start) ? start - 1 : start);
   const shown = beginning(rest, maxLength);
   return `${start > 0 ? "…" : ""}${escapeInvisible(JSON.stringify(shown))}${shown.length < rest.length ? "…" : ""}`;
 }
 
-/** So much of a value that it can be written out, however large and deep it is. */
+/** Returns a copy of a value without its excess members and levels, so that any value can be shown. */
 function outline(value: unknown, depth: number): unknown {
   if (typeof value === "string") return beginning(value, MAX_VALUE_LENGTH);
   if (typeof value === "object" && value !== null && depth === 0) return "…";

@@ -18,13 +18,13 @@ import { parseJson as parse } from "../json/values.ts";
 import { isJsonObject, type JsonObject } from "../jsonrpc/message.ts";
 import { type Descriptor, DescriptorError, type DescriptorTool, refuseDuplicates, toDescriptorTool } from "./descriptor.ts";
 
-/** `claw discover` reads lists of at most 4 MiB; with 2-space indentation they get longer. */
+/** `claw discover` reads lists of at most 4 MiB, which are longer with an indentation of 2 spaces. */
 const MAX_FILE_BYTES = 16 * 1024 * 1024;
 
 /**
- * Reads a descriptor of version 2, made by `discover` or by hand; members that it does not know are left out.
+ * Reads a descriptor of version 2, written by `discover` or by hand. Unknown members are ignored.
  *
- * @throws DescriptorError that names the file and what is wrong with it.
+ * @throws DescriptorError with the file's name and the problem.
  */
 export function readDescriptor(path: string): Descriptor {
   try {
@@ -36,10 +36,10 @@ export function readDescriptor(path: string): Descriptor {
 }
 
 /**
- * Replaces the file at once, or leaves it as it was: whoever reads it meanwhile gets the one or the other. Its mode is kept; its
- * directory is made where there is none.
+ * Replaces the file atomically: a reader gets either the old or the new content. Keeps the file's mode, and creates its directory if
+ * necessary.
  *
- * @throws DescriptorError that names the file.
+ * @throws DescriptorError with the file's name.
  */
 export function writeDescriptor(path: string, text: string): void {
   let temporary: string | undefined;
@@ -58,7 +58,7 @@ export function writeDescriptor(path: string, text: string): void {
 }
 
 function readText(path: string): string {
-  // Looked at before it is opened: the opening of a pipe would wait for a writer.
+  // Opening a named pipe would wait for a writer, so the type is checked first.
   if (!statSync(path).isFile()) throw new DescriptorError("is not a regular file");
   const file = openSync(path, "r");
   try {
@@ -72,7 +72,7 @@ function readText(path: string): string {
 
 function parseDescriptor(text: string): Descriptor {
   const value = parseJson(text);
-  if (!isJsonObject(value)) throw new DescriptorError("is not a descriptor: it is no JSON object");
+  if (!isJsonObject(value)) throw new DescriptorError("is not a descriptor: not a JSON object");
   const { version, description, mcp, tools: listed = [], "x-claw-discovery": discovery } = value;
   if (version !== 2) throw new DescriptorError(`\`version\` is ${describeValue(version)}; only version 2 is known`);
   if (!Array.isArray(listed)) throw new DescriptorError(`\`tools\` is ${describeValue(listed)}; it must be an array`);
@@ -91,20 +91,20 @@ function parseJson(text: string): unknown {
   try {
     return parse(text);
   } catch (error) {
-    // Its own message quotes the content: it may be the wrong file, and that one secret.
+    // The parser's message quotes the content, which may be secret if this is the wrong file.
     const [, line, column] = /\(line (\d+) column (\d+)\)/.exec(String(error)) ?? [];
-    throw new DescriptorError(line === undefined ? "is not JSON" : `is not JSON from line ${line}, column ${column} on`, { cause: error });
+    throw new DescriptorError(line === undefined ? "is not JSON" : `is not JSON: line ${line}, column ${column}`, { cause: error });
   }
 }
 
 function readTool(tool: unknown, index: number): DescriptorTool {
-  const where = `tools[${index}]`;
-  if (!isJsonObject(tool)) throw new DescriptorError(`${where} is ${describeValue(tool)}; it must be an object`);
+  const place = `tools[${index}]`;
+  if (!isJsonObject(tool)) throw new DescriptorError(`${place} is ${describeValue(tool)}; it must be an object`);
   const { name } = tool;
-  if (typeof name !== "string" || name.trim() === "") throw new DescriptorError(`${where} has no \`name\``);
+  if (typeof name !== "string" || name.trim() === "") throw new DescriptorError(`${place} has no \`name\``);
   const read = toDescriptorTool(tool);
   if (read !== undefined) return read;
-  throw new DescriptorError(`${where}, ${JSON.stringify(name)}: ${whyUnreadable(tool)}`);
+  throw new DescriptorError(`${place}, ${JSON.stringify(name)}: ${whyUnreadable(tool)}`);
 }
 
 function whyUnreadable({ description, inputSchema, annotations }: JsonObject): string {
@@ -127,7 +127,7 @@ function systemReason(error: unknown): string {
   return code === undefined ? message : `${code} (${message.replace(/^[A-Z]+: /, "")})`;
 }
 
-/** Where a link leads to, so that the link stays one. */
+/** Returns the target of a symbolic link, so that the link itself is not replaced. */
 function findTarget(path: string): { readonly target: string; readonly mode: number | undefined } {
   try {
     const target = realpathSync(path);
@@ -140,7 +140,7 @@ function findTarget(path: string): { readonly target: string; readonly mode: num
   }
 }
 
-/** Returns when the disk has it: after a power failure, a renamed file must not turn out to be empty. */
+/** Writes a file and flushes it to disk. Otherwise, after a power failure, the renamed file may be empty. */
 function writeThrough(path: string, text: string, mode: number | undefined): void {
   const file = openSync(path, "wx");
   try {
@@ -152,13 +152,13 @@ function writeThrough(path: string, text: string, mode: number | undefined): voi
   }
 }
 
-/** Some file systems cannot do it; the content is safe then, and the name as safe as it can be. */
+/** Flushes the rename to disk. Some file systems do not support this; the content is on disk then, but perhaps not the name. */
 function syncDirectory(path: string): void {
   const directory = openSync(path, "r");
   try {
     fsyncSync(directory);
   } catch {
-    // The file is in its place.
+    // The file is already renamed.
   } finally {
     closeSync(directory);
   }

@@ -1,10 +1,10 @@
 import { escapeInvisible } from "../json/text.ts";
 import { isJsonObject, type JsonObject } from "../jsonrpc/message.ts";
 
-/** A schema is a few levels deep; beyond this, it is not walked through, stored or taken for equal. */
+/** A deeper schema is not compared or stored, and equals no other. Usual schemas have a few levels. */
 export const MAX_DEPTH = 128;
 
-/** What a descriptor keeps of a tool. `outputSchema`, `title`, `icons`, `execution` and `_meta` are not part of it. */
+/** The part of a tool that a descriptor records. It has no `outputSchema`, `title`, `icons`, `execution` or `_meta`. */
 export interface DescriptorTool {
   readonly name: string;
   readonly description: string;
@@ -12,13 +12,13 @@ export interface DescriptorTool {
   readonly annotations?: JsonObject;
 }
 
-/** A descriptor of version 2 as `claw discover` writes it; by hand, it may have less of what surrounds the tools, and more. */
+/** A descriptor of version 2 as `claw discover` writes it. One that is written by hand may lack some members or have more. */
 export interface Descriptor {
   readonly version: 2;
   readonly description?: string;
   readonly mcp?: JsonObject;
   readonly tools: readonly DescriptorTool[];
-  /** How it was made: `command`, `args`, `wrapper_image`, `discovered_at`, … */
+  /** The origin of the tools: `command`, `args`, `wrapper_image`, `discovered_at`, … */
   readonly "x-claw-discovery"?: JsonObject;
 }
 
@@ -26,7 +26,7 @@ export interface DescriptorSource {
   readonly service: string;
   /** Default: `<service> MCP stdio tools.` */
   readonly description?: string | undefined;
-  /** Of the endpoint, for example `/mcp`. */
+  /** The endpoint's path, for example `/mcp`. */
   readonly path: string;
   /** In the server's order. */
   readonly tools: readonly DescriptorTool[];
@@ -35,20 +35,21 @@ export interface DescriptorSource {
     readonly args: readonly string[];
     readonly wrapperImage: string;
     readonly discoveredAt: Date;
-    /** As `initialize` was answered. */
+    /** The revision in the response to `initialize`. */
     readonly protocolVersion: string;
   };
 }
 
-/** What was read, or is to be written, is no descriptor. The message is for a person, and quotes nothing of the content but names. */
+/** A descriptor that cannot be read or written. The message is for people and quotes only names of the content. */
 export class DescriptorError extends Error {
   override readonly name = "DescriptorError";
 }
 
 /**
- * A tool as a server lists it, in the form that a descriptor has it in.
+ * Converts a tool of a server's list to the form that a descriptor has.
  *
- * @returns undefined for what has no name, or cannot be stored as it is: a member of the wrong type, too many levels, a number beyond a double.
+ * @returns undefined for a tool without a name, or with a member that cannot be stored: a wrong type, too many levels, or a number that
+ *   exceeds a double.
  */
 export function toDescriptorTool(tool: JsonObject): DescriptorTool | undefined {
   const name = typeof tool["name"] === "string" ? tool["name"].trim() : "";
@@ -62,7 +63,7 @@ export function toDescriptorTool(tool: JsonObject): DescriptorTool | undefined {
   return { name, description, inputSchema, annotations };
 }
 
-/** As it is stored; what is no string stays what it is. */
+/** Returns a tool's description in its stored form. A value that is not a string is returned unchanged. */
 export function readDescription({ description }: JsonObject, name: string): unknown {
   if (typeof description !== "string") return description ?? missingDescription(name);
   const trimmed = description.trim();
@@ -73,13 +74,13 @@ function missingDescription(name: string): string {
   return `MCP tool ${name}.`;
 }
 
-/** As it is stored; what is no object stays what it is. */
+/** Returns a tool's schema in its stored form. A value that is not an object is returned unchanged. */
 export function readInputSchema({ inputSchema }: JsonObject): unknown {
   if (inputSchema === undefined || inputSchema === null) return { type: "object", properties: {} };
   return isJsonObject(inputSchema) ? { type: "object", ...inputSchema } : inputSchema;
 }
 
-/** Undefined where there are none, as `claw discover` leaves out empty ones; what is no object stays what it is. */
+/** Returns a tool's annotations; undefined if absent or empty, as `claw discover` omits empty ones. Other types are returned unchanged. */
 export function readAnnotations({ annotations }: JsonObject): unknown {
   const isEmpty = isJsonObject(annotations) && Object.keys(annotations).length === 0;
   return isEmpty || annotations === null ? undefined : annotations;
@@ -105,7 +106,7 @@ export function buildDescriptor({ service, description = "", path, tools, discov
   };
 }
 
-/** @throws DescriptorError that names the two. */
+/** @throws DescriptorError with the indexes of two tools that have the same name. */
 export function refuseDuplicates(tools: readonly DescriptorTool[]): void {
   const indexes = new Map<string, number>();
   for (const [index, { name }] of tools.entries()) {
@@ -116,8 +117,8 @@ export function refuseDuplicates(tools: readonly DescriptorTool[]): void {
 }
 
 /**
- * The text of the file: 2 spaces, a final newline, and the keys of schemas and annotations in an order of their own, so that a diff shows
- * only what has changed.
+ * Returns the text of the file: indented by 2 spaces, with a final newline. The keys of schemas and annotations are sorted, so that a diff
+ * shows only changes.
  */
 export function formatDescriptor({ version, description, mcp, tools, "x-claw-discovery": discovery }: Descriptor): string {
   const formatted = tools.map(({ name, description: text, inputSchema, annotations }) => ({
@@ -127,21 +128,21 @@ export function formatDescriptor({ version, description, mcp, tools, "x-claw-dis
     ...(annotations === undefined ? {} : { annotations: sortKeys(annotations, MAX_DEPTH) }),
   }));
   const text = JSON.stringify({ version, description, mcp, tools: formatted, "x-claw-discovery": discovery }, undefined, 2);
-  // A reviewer has to see every character.
+  // Reviewers must see every character.
   return `${text.split("\n").map(escapeInvisible).join("\n")}\n`;
 }
 
-/** @throws DescriptorError where there are too many levels. */
+/** Returns a copy whose objects have sorted keys. @throws DescriptorError if it has too many levels. */
 export function sortKeys(value: unknown, depth: number): unknown {
   if (typeof value !== "object" || value === null) return value;
   if (depth === 0) throw new DescriptorError(`a schema has more than ${MAX_DEPTH} levels`);
   if (Array.isArray(value)) return value.map((element) => sortKeys(element, depth - 1));
   const members = Object.entries(value).map(([key, member]): [string, unknown] => [key, sortKeys(member, depth - 1)]);
-  // Not by assignment, which would lose a member that is named `__proto__`.
+  // An assignment would lose a member with the name `__proto__`.
   return Object.fromEntries(members.sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** Whether it can be written as JSON and read again as the same. */
+/** True if the value is the same after it is written as JSON and read again. */
 function isStorable(value: unknown, depth: number): boolean {
   if (typeof value === "number") return Number.isFinite(value);
   if (typeof value !== "object" || value === null) return true;

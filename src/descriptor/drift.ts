@@ -11,24 +11,24 @@ import {
 } from "./descriptor.ts";
 import { isEqualJson } from "./json-difference.ts";
 
-/** How the tools of a server can differ from those that were reviewed. */
+/** The ways in which a server's tools can differ from the reviewed ones. */
 export type DriftKind = "new" | "missing" | "duplicate" | "description" | "schema" | "annotations";
 
-/** One tool that is not as it was reviewed. */
+/** A tool that differs from the reviewed one. */
 export interface ToolDrift {
   readonly name: string;
   /** At least one, in the order of DriftKind. */
   readonly kinds: readonly DriftKind[];
-  /** None where it is new. */
+  /** Undefined for a new tool. */
   readonly reviewed: DescriptorTool | undefined;
-  /** As the server lists it; all of them, where one name occurs several times. */
+  /** The server's tools of this name: none if it is missing, several if the name occurs more than once. */
   readonly live: readonly JsonObject[];
 }
 
 /**
- * What differs between the reviewed tools and those that a server lists, by name. Each of the server's tools is first brought into the form that a
- * descriptor would have it in; strings must be the same then, objects may have their keys in any order. Names are those that are called: not trimmed.
- * What has no name is left out.
+ * Returns the differences between the reviewed tools and a server's list, sorted by name. Each of the server's tools is first converted to
+ * the form that a descriptor has. Strings must then be equal; the order of keys does not matter. Names are not trimmed, because calls use
+ * them unchanged. Tools without a name are ignored.
  */
 export function compareTools(reviewed: readonly DescriptorTool[], live: readonly JsonObject[]): ToolDrift[] {
   const listed = new Map<string, JsonObject[]>();
@@ -59,7 +59,7 @@ function kindsOf(reviewed: DescriptorTool, [first, ...others]: readonly JsonObje
   return others.length === 0 ? changed : ["duplicate", ...changed];
 }
 
-/** In what a tool of a server differs from the reviewed one of the same name. Empty: it is the reviewed one. */
+/** Returns the parts in which a server's tool differs from the reviewed one of the same name; empty if they are equal. */
 export function changedParts(reviewed: DescriptorTool, live: JsonObject): DriftKind[] {
   const changed: DriftKind[] = [];
   if (reviewed.description !== readDescription(live, reviewed.name)) changed.push("description");
@@ -68,7 +68,7 @@ export function changedParts(reviewed: DescriptorTool, live: JsonObject): DriftK
   return changed;
 }
 
-/** The same for the same drift of the same tool, whatever the order of keys; another one where the server's definition is another one. */
+/** Returns a fingerprint of a drift. It does not depend on the order of keys, and differs if the server's definition differs. */
 export function fingerprintOf({ name, kinds, live }: ToolDrift): string {
   const definitions = live.map((tool) => {
     try {

@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonObject } from "../jsonrpc/message.ts";
 import { MAX_DEPTH } from "./descriptor.ts";
 
-/** One place where two JSON values differ. A side that has nothing there has no value. */
+/** A place where two JSON values differ. `before` or `after` is absent if that side has no value there. */
 export interface Difference {
   /** `inputSchema.properties.limit.maximum` */
   readonly path: string;
@@ -11,7 +11,7 @@ export interface Difference {
 
 const SIMPLE_KEY = /^[\w$-]+$/;
 
-/** Without regard to the order of keys, but of elements. What has too many levels equals nothing. */
+/** True if two JSON values are equal. The order of keys does not matter. A value with too many levels equals no other. */
 export function isEqualJson(a: unknown, b: unknown, depth = MAX_DEPTH): boolean {
   if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return a === b;
   if (depth === 0) return false;
@@ -24,7 +24,7 @@ export function isEqualJson(a: unknown, b: unknown, depth = MAX_DEPTH): boolean 
   return keys.every((key) => Object.hasOwn(b, key) && isEqualJson((a as JsonObject)[key], (b as JsonObject)[key], depth - 1));
 }
 
-/** Where the values differ, at most `limit` places. The keys of each object are looked at in their own order, so that the result is stable. */
+/** Returns the places where two values differ, at most `limit`. Keys are visited in sorted order, so that the result is stable. */
 export function findDifferences(path: string, before: unknown, after: unknown, limit: number): Difference[] {
   const found: Difference[] = [];
   collect(found, { path, before, after }, limit, MAX_DEPTH);

@@ -14,56 +14,56 @@ import {
 export interface ClientMessageProblem {
   readonly code: "PARSE_ERROR" | "INVALID_REQUEST";
   readonly reason: string;
-  /** The JSON text of the id, when one can be given back. */
+  /** The JSON text of the id, if the error response can have it. */
   readonly idText: string | undefined;
 }
 
 export const BATCH_REFUSED: ClientMessageProblem = { code: "INVALID_REQUEST", reason: BATCH_REASON, idText: undefined };
 
-/** As the official SDK has it. */
+/** The limit of the official SDK. */
 const MAX_BATCH_LENGTH = 100;
-/** Of a UTF-16 unit in UTF-8. */
+/** The most UTF-8 bytes that one UTF-16 unit takes. */
 const MAX_UNIT_BYTES = 3;
 const MAX_ID_BYTES = 1024;
 const MAX_NAME_BYTES = 1024;
 const MAX_URI_BYTES = 8 * 1024;
 
-/** The members of the envelope: a server might act on one that was never looked at here. */
+/** The members of the envelope. A server could act on one that is not checked here. */
 const ENVELOPE = { jsonrpc: Slot.jsonrpc, id: Slot.id, method: Slot.method, params: Slot.params } as const;
-/** The ids in `params` that the server knows otherwise: one that stayed as it is could name the request of another client. */
+/** The ids in `params` that are rewritten for the server. An id that is not rewritten could be that of another client's request. */
 const REWRITTEN = { _meta: Slot.meta, requestId: Slot.requestId, progressToken: Slot.progressToken } as const;
 const OF_META = { progressToken: Slot.metaProgressToken } as const;
 
 interface Limit {
-  readonly what: string;
+  readonly member: string;
   readonly slot: number;
   readonly maxBytes: number;
 }
 
-/** Limits of values that are kept, logged or compared. In bytes of JSON text. */
+/** The limits of values that are kept, logged or compared, in bytes of JSON text. */
 const LIMITS: readonly Limit[] = [
-  { what: '"id"', slot: Slot.id, maxBytes: MAX_ID_BYTES },
-  { what: '"method"', slot: Slot.method, maxBytes: MAX_NAME_BYTES },
-  { what: '"progressToken"', slot: Slot.metaProgressToken, maxBytes: MAX_ID_BYTES },
-  { what: '"progressToken"', slot: Slot.progressToken, maxBytes: MAX_ID_BYTES },
-  { what: '"requestId"', slot: Slot.requestId, maxBytes: MAX_ID_BYTES },
+  { member: '"id"', slot: Slot.id, maxBytes: MAX_ID_BYTES },
+  { member: '"method"', slot: Slot.method, maxBytes: MAX_NAME_BYTES },
+  { member: '"progressToken"', slot: Slot.metaProgressToken, maxBytes: MAX_ID_BYTES },
+  { member: '"progressToken"', slot: Slot.progressToken, maxBytes: MAX_ID_BYTES },
+  { member: '"requestId"', slot: Slot.requestId, maxBytes: MAX_ID_BYTES },
 ];
-const NAME_LIMIT: Limit = { what: '"name"', slot: Slot.toolName, maxBytes: MAX_NAME_BYTES };
-const URI_LIMIT: Limit = { what: '"uri"', slot: Slot.uri, maxBytes: MAX_URI_BYTES };
-/** The requests whose name or URI is kept. */
+const NAME_LIMIT: Limit = { member: '"name"', slot: Slot.toolName, maxBytes: MAX_NAME_BYTES };
+const URI_LIMIT: Limit = { member: '"uri"', slot: Slot.uri, maxBytes: MAX_URI_BYTES };
+/** The limits of the values in `params` that are kept, by method. */
 const LIMIT_OF_METHOD: ReadonlyMap<string, Limit> = new Map([
   ["tools/call", NAME_LIMIT],
   ["prompts/get", NAME_LIMIT],
   ["resources/subscribe", URI_LIMIT],
   ["resources/unsubscribe", URI_LIMIT],
-  ["logging/setLevel", { what: '"level"', slot: Slot.level, maxBytes: MAX_NAME_BYTES }],
+  ["logging/setLevel", { member: '"level"', slot: Slot.level, maxBytes: MAX_NAME_BYTES }],
 ]);
-/** Of a `notifications/initialized`, which is kept as well. */
+/** The limit of `notifications/initialized`, which is kept. */
 const MAX_INITIALIZED_BYTES = 64 * 1024;
 
 /**
- * Rejects repeated envelope members, and members that match one but for case: the server might read the other one. The same holds for ids
- * in `params` that are rewritten.
+ * Checks one message of a client. Rejects repeated members of the envelope, and members that match one except for case, because the server
+ * could read the other one. The same applies to the ids in `params` that are rewritten.
  */
 export function checkClientMessage(message: Message | InvalidMessage): Message | ClientMessageProblem {
   const checked = message.kind === "invalid" ? message : (findProblem(message) ?? message);
@@ -74,24 +74,24 @@ export function checkClientMessage(message: Message | InvalidMessage): Message |
     : { code: "PARSE_ERROR", reason: "the body is not JSON", idText: undefined };
 }
 
-/** Reads one message of a client at once. */
+/** Reads and checks one message of a client, without steps. */
 export function readClientMessage(text: string): Message | ClientMessageProblem {
   const reading = readText(text);
   return reading.kind === "batch" ? BATCH_REFUSED : checkClientMessage(reading);
 }
 
 /**
- * Checks a batch of a client (MCP 2025-03-26, basic/index). One bad message refuses all of it, before anything is carried: the sender
- * then knows that nothing was.
+ * Checks a batch of a client (MCP 2025-03-26, basic/index). One invalid message rejects the whole batch before any message is sent. The
+ * client then knows that none was.
  */
 export function checkClientBatch({ count, messages: readings }: Batch): Message[] | ClientMessageProblem {
-  if (count === 0) return refuse("the batch is empty");
-  if (count > MAX_BATCH_LENGTH) return refuse(`the batch has ${count} messages; ${MAX_BATCH_LENGTH} are allowed`);
+  if (count === 0) return reject("the batch is empty");
+  if (count > MAX_BATCH_LENGTH) return reject(`the batch has ${count} messages; ${MAX_BATCH_LENGTH} are allowed`);
   const messages: Message[] = [];
   for (const [index, reading] of readings.entries()) {
     const message = checkClientMessage(reading);
-    if ("code" in message) return refuse(`message ${index + 1} of the batch: ${message.reason}`);
-    if (message.kind === "request" && message.method === "initialize") return refuse("initialize must not be part of a batch");
+    if ("code" in message) return reject(`message ${index + 1} of the batch: ${message.reason}`);
+    if (message.kind === "request" && message.method === "initialize") return reject("initialize must not be part of a batch");
     messages.push(message);
   }
   return messages;
@@ -101,14 +101,14 @@ function findProblem(message: Message): InvalidMessage | undefined {
   const { kind, outline } = message;
   const ambiguity = describeAmbiguity(message);
   if (ambiguity !== undefined) return invalid(outline, ambiguity);
-  // A server might obey it, and an unread `notifications/cancelled` could name another client's request.
+  // A server could act on it, and the unchecked `notifications/cancelled` could name another client's request.
   if (kind === "request" && message.method.startsWith("notifications/")) return invalid(outline, "a notification has no id");
   if (kind !== "response" && message.method.includes("\0")) return invalid(outline, '"method" has a NUL');
   if (kind === "notification" && message.method === "notifications/initialized" && Buffer.byteLength(message.text) > MAX_INITIALIZED_BYTES)
     return invalid(outline, `notifications/initialized has more than ${MAX_INITIALIZED_BYTES} bytes`);
   const ofMethod = kind === "request" ? LIMIT_OF_METHOD.get(message.method) : undefined;
   const exceeded = findExceeded(outline) ?? (ofMethod !== undefined && exceeds(outline, ofMethod) ? ofMethod : undefined);
-  return exceeded === undefined ? undefined : invalid(outline, `${exceeded.what} has more than ${exceeded.maxBytes} bytes as JSON`);
+  return exceeded === undefined ? undefined : invalid(outline, `${exceeded.member} has more than ${exceeded.maxBytes} bytes as JSON`);
 }
 
 function describeAmbiguity({ kind, outline }: Message): string | undefined {
@@ -116,12 +116,12 @@ function describeAmbiguity({ kind, outline }: Message): string | undefined {
   const repeated = findRepeated(outline, ENVELOPE);
   if (repeated !== undefined) return `"${repeated}" occurs twice`;
   const spelled = findOtherCase(outline, ENVELOPE);
-  if (spelled !== undefined) return `${JSON.stringify(spelled)} is a name of the envelope in another case`;
+  if (spelled !== undefined) return `${JSON.stringify(spelled)} differs only in case from a name of the envelope`;
   if (kind === "response") return undefined;
   const repeatedId = findRepeated(outline, REWRITTEN) ?? findRepeated(outline, OF_META);
   if (repeatedId !== undefined) return `"${repeatedId}" occurs twice`;
   const spelledId = findOtherCase(outline, REWRITTEN) ?? findOtherCase(outline, OF_META);
-  return spelledId === undefined ? undefined : `${JSON.stringify(spelledId)} is a name of the protocol in another case`;
+  return spelledId === undefined ? undefined : `${JSON.stringify(spelledId)} differs only in case from a name of the protocol`;
 }
 
 function findExceeded(outline: Outline): Limit | undefined {
@@ -141,6 +141,6 @@ function hasMoreBytes(text: string, maxBytes: number): boolean {
   return text.length > maxBytes || (text.length > maxBytes / MAX_UNIT_BYTES && Buffer.byteLength(text) > maxBytes);
 }
 
-function refuse(reason: string): ClientMessageProblem {
+function reject(reason: string): ClientMessageProblem {
   return { code: "INVALID_REQUEST", reason, idText: undefined };
 }

@@ -1,11 +1,11 @@
 import { type Outline, Shape } from "../json/outline.ts";
 import { JsonScanner } from "../json/scan.ts";
 
-/** JSON-RPC 2.0 messages as MCP narrows them: ids are strings or numbers, params are objects (MCP 2025-11-25, basic/index). */
+/** The id of a request: MCP allows strings and numbers, but not `null` (MCP 2025-11-25, basic/index). */
 export type JsonRpcId = string | number;
 export type JsonObject = Readonly<Record<string, unknown>>;
 
-/** All members of a message that anything is decided by. */
+/** All members of a message that the sidecar reads. */
 const MESSAGE = new Shape({
   jsonrpc: {},
   id: {},
@@ -26,7 +26,7 @@ const MESSAGE = new Shape({
   error: {},
 });
 
-/** Where a message has its members: slots of its outline. */
+/** The slots of the members in the outline of a message. */
 export const Slot = {
   jsonrpc: MESSAGE.slotOf("jsonrpc"),
   id: MESSAGE.slotOf("id"),
@@ -53,7 +53,7 @@ export const Slot = {
   error: MESSAGE.slotOf("error"),
 } as const;
 
-/** The text, and the positions of its members in it. */
+/** A text, and the positions of its members. */
 interface SentText {
   readonly text: string;
   readonly outline: Outline;
@@ -72,7 +72,7 @@ export interface NotificationMessage extends SentText {
 
 export interface ResponseMessage extends SentText {
   readonly kind: "response";
-  /** Undefined for an error that answers nothing in particular (`id: null`, or no id at all). */
+  /** Undefined for an error that belongs to no particular request (`id: null`, or without `id`). */
   readonly id: JsonRpcId | undefined;
   readonly isError: boolean;
 }
@@ -82,49 +82,49 @@ export type Message = RequestMessage | NotificationMessage | ResponseMessage;
 export interface InvalidMessage {
   readonly kind: "invalid";
   readonly text: string;
-  /** False for a text that is not even JSON. */
+  /** False if the text is not JSON. */
   readonly isJson: boolean;
-  /** Says what is wrong, ready to be shown to the sender. */
+  /** Describes the problem to the sender. */
   readonly reason: string;
-  /** The JSON text of the id, when one can be read and given back. */
+  /** The JSON text of the id, if it is unambiguous. */
   readonly idText: string | undefined;
 }
 
-/** A JSON array. Only revision 2025-03-26 has them. */
+/** A JSON array of messages. Only revision 2025-03-26 has batches. */
 export interface Batch {
   readonly kind: "batch";
   readonly text: string;
-  /** Number of elements; only the first 1000 are read. */
+  /** The number of elements; only the first 1000 are read. */
   readonly count: number;
   readonly messages: readonly (Message | InvalidMessage)[];
 }
 
-/** A message that is longer than may be: it was discarded, but for what tells whose answer it was. */
+/** A message over the length limit. It was discarded, except for the members that show which request it answers. */
 export interface OverlongLine {
   readonly bytes: number;
   /** The JSON text of its top-level `id`, if it has one. */
   readonly idText: string | undefined;
-  /** True for a request or notification, so that its id is never taken for that of an answer. */
+  /** True for a request or notification, whose id is not that of a response. */
   readonly hasMethod: boolean;
 }
 
 export type Reading = Message | InvalidMessage | Batch;
 
-/** Why a batch is refused. */
+/** The reason for rejecting a batch. */
 export const BATCH_REASON = "a batch (JSON array) is not accepted; send one message per request";
-/** Longer texts are read in steps, so that nothing else has to wait for them. In UTF-16 units. */
+/** Longer texts are read in steps, so that they do not block the event loop. In UTF-16 units. */
 export const LONG_TEXT_LENGTH = 64 * 1024;
-/** In UTF-16 units. At worst a step takes some 40 ms. */
+/** In UTF-16 units. A step takes about 40 ms at worst. */
 const STEP_LENGTH = 2 * 1024 * 1024;
 
 export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Names that are spelled with escapes are of interest only on the way to a server. */
+/** The sender. Names that are spelled with escapes are recorded only for messages to a server. */
 type Origin = "client" | "server";
 
-/** Reads a text at once. Never throws. */
+/** Reads a text without steps. Never throws. */
 export function readText(text: string, origin: Origin = "client"): Reading {
   const message = readMessage(text, origin);
   if (message.kind !== "invalid" || !message.isJson || !isBatch(text)) return message;
@@ -135,7 +135,7 @@ export function readText(text: string, origin: Origin = "client"): Reading {
   }
 }
 
-/** Reused for all texts that are read at once. */
+/** Reused for all texts that are read without steps. */
 const SCANNER = new JsonScanner("", MESSAGE);
 
 /** Reads one message. Never throws. */
@@ -143,7 +143,7 @@ export function readMessage(text: string, origin: Origin = "client"): Message | 
   SCANNER.begin(text, MESSAGE, origin === "client");
   SCANNER.advance();
   const message = classify(SCANNER);
-  // It does not keep a text that nothing else keeps.
+  // The scanner must not keep the text in memory.
   SCANNER.begin("", MESSAGE);
   return message;
 }
@@ -179,7 +179,7 @@ function* scan(scanner: JsonScanner): Generator<undefined, void> {
   }
 }
 
-/** Tells what a text is as a JSON-RPC message, by the members of its envelope only. */
+/** Classifies a text as a JSON-RPC message by the members of its envelope. */
 function classify({ outline, isValid, isArray, isObject }: JsonScanner): Message | InvalidMessage {
   const { text } = outline;
   if (!isValid) return { kind: "invalid", text, isJson: false, reason: "not JSON", idText: undefined };
@@ -203,18 +203,18 @@ function classify({ outline, isValid, isArray, isObject }: JsonScanner): Message
 
 export function invalid(outline: Outline, reason: string): InvalidMessage {
   const isId = outline.numberAt(Slot.id) !== undefined || outline.firstAt(Slot.id) === '"';
-  // An id that another reader would find elsewhere is not given back.
+  // An id that another parser would read differently is not returned.
   const isOnlyId = !outline.isRepeated(Slot.id) && outline.otherCaseAt(Slot.id) === undefined;
   return { kind: "invalid", text: outline.text, isJson: true, reason, idText: isId && isOnlyId ? outline.textAt(Slot.id) : undefined };
 }
 
-/** The first of the members that is repeated in its object. */
+/** Returns the first of the named members that is repeated in its object. */
 export function findRepeated(outline: Outline, slots: Readonly<Record<string, number>>): string | undefined {
   for (const name in slots) if (outline.isRepeated(slots[name] ?? -1)) return name;
   return undefined;
 }
 
-/** The first member, as it is called there, that some readers would take for one of the members. */
+/** Returns the first name in the text that some parsers take for one of the members, because they ignore case. */
 export function findOtherCase(outline: Outline, slots: Readonly<Record<string, number>>): string | undefined {
   for (const name in slots) {
     const spelled = outline.otherCaseAt(slots[name] ?? -1);
@@ -223,12 +223,12 @@ export function findOtherCase(outline: Outline, slots: Readonly<Record<string, n
   return undefined;
 }
 
-/** The JSON text of the id, as it is spelled there; empty for a message without one. */
+/** Returns the JSON text of the id as the sender spells it; empty for a message without an id. */
 export function idTextOf({ outline }: SentText): string {
   return outline.copyAt(Slot.id) ?? "";
 }
 
-/** Whether a request goes on after this answer (MCP 2025-11-25, schema, CreateTaskResult). */
+/** True if the request continues as a task after this response (MCP 2025-11-25, schema, CreateTaskResult). */
 export function isCreateTaskResult({ outline }: ResponseMessage): boolean {
   return outline.isObject(Slot.result) && outline.isObject(Slot.task) && outline.firstAt(Slot.taskId) === '"';
 }

@@ -1,13 +1,13 @@
 /**
- * One line on its way to the MCP server's stdin, and how far it has come. The writer moves it from `queued` to `written`; whoever
- * made it may withdraw it while it is queued. Only `written` means that the server may have seen it.
+ * A line for the MCP server's stdin, and its state. The writer changes it from `queued` to `written`. The sender may withdraw it while it
+ * is queued. The server may have seen it only if it is `written`.
  */
 export interface Outgoing {
-  /** One JSON-RPC message without its newline. Empty once it is written, unless it is kept: an answer may be long in coming. */
+  /** One JSON-RPC message without its newline. Unless `isKept`, it is emptied when written, to free memory while the response is awaited. */
   text: string;
-  /** Whether it may be written once more, to the next generation. */
+  /** True if the text may be written again, to the next generation. */
   readonly isKept: boolean;
-  /** In UTF-8 bytes; undefined until the writer counts it. */
+  /** In UTF-8; undefined until the writer counts it. */
   byteLength: number | undefined;
   state: "queued" | "written" | "withdrawn";
 }

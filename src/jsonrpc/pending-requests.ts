@@ -1,4 +1,4 @@
-/** How long, and how many, requests that were given up are remembered, to tell a late answer from a wrong one. */
+/** The limits of the memory of abandoned requests. It distinguishes a late response from one with a wrong id. */
 const LATE_MEMORY_MS = 5 * 60_000;
 const LATE_MEMORY_ENTRIES = 1000;
 
@@ -10,15 +10,15 @@ interface Abandoned {
 }
 
 /**
- * The requests sent to one peer that await its answer, under ids minted here: integers from a random one on, never reused (MCP 2025-11-25,
- * basic/index). Clients cannot guess them. Iterates in the order of minting.
+ * The requests to one peer that await their responses, by id. Ids are consecutive integers from a random one on and are never reused
+ * (MCP 2025-11-25, basic/index), so clients cannot guess them. Iterates in the order of ids.
  */
 export class PendingRequests<Entry> {
   readonly #entries = new Map<number, Entry>();
   readonly #abandoned = new Map<number, Abandoned>();
   #lastId: number;
 
-  /** @param lastId after which the first id comes. */
+  /** @param lastId the number before the first id. */
   constructor(lastId = randomId()) {
     this.#lastId = lastId;
   }
@@ -27,7 +27,7 @@ export class PendingRequests<Entry> {
     return this.#entries.size;
   }
 
-  /** What was minted last. */
+  /** The latest id. */
   get lastId(): number {
     return this.#lastId;
   }
@@ -44,14 +44,14 @@ export class PendingRequests<Entry> {
     return typeof id === "number" ? this.#entries.get(id) : undefined;
   }
 
-  /** Removes and returns the entry, for an answer that has come. */
+  /** Removes and returns the entry of a response's id. */
   take(id: unknown): Entry | undefined {
     const entry = this.get(id);
     if (typeof id === "number") this.#entries.delete(id);
     return entry;
   }
 
-  /** Removes an entry whose answer nobody waits for any more. */
+  /** Removes an entry whose response is not awaited any more, and remembers why. */
   abandon(id: number, reason: string, nowMs: number, sessionId?: string): void {
     if (!this.#entries.delete(id)) return;
     this.#abandoned.set(id, { reason, sessionId, atMs: nowMs });
@@ -61,7 +61,7 @@ export class PendingRequests<Entry> {
     }
   }
 
-  /** Why the request of a late answer was given up; asked once, then forgotten. */
+  /** Returns why the request of a late response was abandoned, and forgets it. */
   takeAbandoned(id: unknown): string | undefined {
     if (typeof id !== "number") return undefined;
     const abandoned = this.#abandoned.get(id);
@@ -69,7 +69,7 @@ export class PendingRequests<Entry> {
     return abandoned?.reason;
   }
 
-  /** True if the peer may still work at a request that another session gave up. */
+  /** True if the peer may still be processing an abandoned request of another session. */
   hasAbandonedOfOthers(sessionId: string, nowMs: number): boolean {
     for (const abandoned of this.#abandoned.values()) {
       const isRemembered = nowMs - abandoned.atMs <= LATE_MEMORY_MS;
@@ -78,7 +78,7 @@ export class PendingRequests<Entry> {
     return false;
   }
 
-  /** Forgets why requests were given up: the peer that might have answered late is gone. */
+  /** Forgets the abandoned requests, because the peer that could have answered them has exited. */
   forgetAbandoned(): void {
     this.#abandoned.clear();
   }
@@ -88,7 +88,7 @@ export class PendingRequests<Entry> {
   }
 }
 
-/** Some servers keep ids in 32 bits, with a sign: a billion requests fit in above. */
+/** Some servers keep ids in signed 32-bit integers. This leaves room for a billion requests. */
 function randomId(): number {
   const [bits = 0] = crypto.getRandomValues(new Uint32Array(1));
   return bits >>> 2;

@@ -3,17 +3,17 @@ export const LEGACY_PROTOCOL_VERSIONS: readonly string[] = ["2025-11-25", "2025-
 
 export const NEWEST_LEGACY_PROTOCOL_VERSION = "2025-11-25";
 
-/** What `initialize` answers: the client's revision where it is known, else the newest (MCP 2025-11-25, basic/lifecycle). */
+/** Returns the revision to answer `initialize` with: the client's if known, else the newest (MCP 2025-11-25, basic/lifecycle). */
 export function negotiateProtocolVersion(requested: unknown): string {
   return typeof requested === "string" && LEGACY_PROTOCOL_VERSIONS.includes(requested) ? requested : NEWEST_LEGACY_PROTOCOL_VERSION;
 }
 
-/** Whether clients of this revision read an event with an id and no data; parsers of older ones choke on it. Revisions sort as text. */
+/** True if clients of this revision accept an event that has an id but no data. Older parsers fail on it. Revisions sort as text. */
 export function hasPrimedStreams(protocolVersion: string): boolean {
   return protocolVersion >= "2025-11-25";
 }
 
-/** Whether this revision knows JSON-RPC batches: 2025-06-18 removed them. */
+/** True if this revision has JSON-RPC batches, which 2025-06-18 removed. */
 export function hasBatches(protocolVersion: string): boolean {
   return protocolVersion < "2025-06-18";
 }

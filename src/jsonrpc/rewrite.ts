@@ -7,64 +7,64 @@ import { type Message, type NotificationMessage, type RequestMessage, type Respo
 const LINE_SEPARATOR = Buffer.from(String.raw`\u2028`);
 const PARAGRAPH_SEPARATOR = Buffer.from(String.raw`\u2029`);
 
-/** The request as the server shall read it: its id, and its progress token where it has one, replaced by `wireId`. */
+/** Returns a client's request for the server, with `wireId` as its id and, if it has one, as its progress token. */
 export function requestToServer(request: RequestMessage, wireId: number): string {
   return toServer(request, editsOf(request, String(wireId), Slot.id, Slot.metaProgressToken));
 }
 
-/** A client's `notifications/cancelled` with the id that the server knows the request by. */
+/** Returns a client's `notifications/cancelled` with the id that the server knows. */
 export function cancellationToServer(notification: NotificationMessage, wireId: number): string {
   return toServer(notification, editsOf(notification, String(wireId), Slot.requestId));
 }
 
-/** A client's `notifications/progress` with the token that the server chose. */
+/** Returns a client's `notifications/progress` with the token that the server chose. */
 export function progressToServer(notification: NotificationMessage, tokenText: string): string {
   return toServer(notification, editsOf(notification, tokenText, Slot.progressToken));
 }
 
-/** A client's response with the id that the server chose. */
+/** Returns a client's response with the id that the server chose. */
 export function responseToServer(response: ResponseMessage, idText: string): string {
   return toServer(response, editsOf(response, idText, Slot.id));
 }
 
-/** Any other message of a client as the server shall read it. */
+/** Returns any other message of a client for the server. */
 export function messageToServer(message: Message): string {
   return toServer(message, []);
 }
 
-/** The server's request as its client shall read it: its id, and its progress token where it has one, replaced by `id`. */
+/** Returns a server's request for its client, with `id` as its id and, if it has one, as its progress token. */
 export function requestToClient(request: RequestMessage, id: number): string {
   return toOneLine(applyEdits(request.text, editsOf(request, String(id), Slot.id, Slot.metaProgressToken)));
 }
 
-/** The server's `notifications/cancelled` with the id that the client knows the request by. */
+/** Returns a server's `notifications/cancelled` with the id that the client knows. */
 export function cancellationToClient(notification: NotificationMessage, id: number): string {
   return toOneLine(applyEdits(notification.text, editsOf(notification, String(id), Slot.requestId)));
 }
 
-/** The server's `notifications/progress` with the token that its reader chose. */
+/** Returns a server's `notifications/progress` with the token that the client chose. */
 export function progressToClient(notification: NotificationMessage, tokenText: string): string {
   return toOneLine(applyEdits(notification.text, editsOf(notification, tokenText, Slot.progressToken)));
 }
 
-/** The server's response as the client shall read it. */
+/** Returns a server's response with the id that the client chose. */
 export function responseToClient(response: ResponseMessage, idText: string): string {
   return applyEdits(response.text, editsOf(response, idText, Slot.id));
 }
 
-/** The progress token of a request as it is spelled there, where it has one. */
+/** Returns the JSON text of a request's progress token, if it has one. */
 export function progressTokenText({ outline }: RequestMessage): string | undefined {
   return outline.copyAt(Slot.metaProgressToken);
 }
 
-/** The id in a `notifications/cancelled`, as it is spelled there. */
+/** Returns the JSON text of the request id in a `notifications/cancelled`. */
 export function cancelledIdText({ outline }: NotificationMessage): string | undefined {
   return outline.textAt(Slot.requestId);
 }
 
 /**
- * A client's message on one line, with the edits made. Escaped names are written plainly if possible, because the server's engine may
- * misread escapes. U+2028 and U+2029 become escapes, because some servers take them for the end of a line.
+ * Returns a client's edited message on one line. Escaped names are written without escapes if possible, because the server's engine may
+ * misread them. U+2028 and U+2029 become escapes, because some servers end a line at them.
  */
 function toServer({ text, outline }: Message, edits: readonly Edit[]): string {
   const { escapedNames } = outline;
@@ -72,7 +72,7 @@ function toServer({ text, outline }: Message, edits: readonly Edit[]): string {
   return escapeSeparators(toOneLine(applyEdits(text, all)));
 }
 
-/** The edits that write names plainly, but for those within a value that is replaced. */
+/** Yields the edits that write names without escapes, except for names within a value that is replaced. */
 function* plainNames(text: string, escapedNames: readonly number[], edits: readonly Edit[]): Generator<Edit, void> {
   for (let index = 0; index < escapedNames.length; index += 2) {
     const start = escapedNames[index] ?? 0;
@@ -83,7 +83,7 @@ function* plainNames(text: string, escapedNames: readonly number[], edits: reado
   }
 }
 
-/** The edits that write `value` in the place of one or two members, as far as they are there. */
+/** Returns the edits that replace one or two members with `value`, if they are present. */
 function editsOf({ outline }: Message, value: string, slot: number, otherSlot?: number): Edit[] {
   const edits = outline.has(slot) ? [editOf(outline, slot, value)] : [];
   if (otherSlot !== undefined && outline.has(otherSlot)) edits.push(editOf(outline, otherSlot, value));
@@ -94,10 +94,10 @@ function editOf(outline: Outline, slot: number, text: string): Edit {
   return { start: outline.start(slot), end: outline.end(slot), text };
 }
 
-/** stdio separates messages by newlines; in JSON text those can only be white space between tokens. */
+/** Replaces newlines with spaces. They separate messages on stdio; in JSON text they can only be white space between tokens. */
 export function toOneLine(text: string): string {
   if (!text.includes("\n") && !text.includes("\r")) return text;
-  // Byte by byte, as below: a peer may send millions of them.
+  // As in `escapeSeparators`, byte by byte.
   const bytes = Buffer.from(text);
   for (let index = 0; index < bytes.length; index++) {
     if (bytes[index] === Code.lineFeed || bytes[index] === Code.carriageReturn) bytes[index] = Code.space;
@@ -105,7 +105,7 @@ export function toOneLine(text: string): string {
   return bytes.toString();
 }
 
-/** Byte by byte, since a client may send millions of them. */
+/** Works byte by byte, because a message may have millions of these characters. */
 function escapeSeparators(text: string): string {
   if (!text.includes("\u2028") && !text.includes("\u2029")) return text;
   const bytes = Buffer.from(text);

@@ -65,8 +65,8 @@ describe("reading a descriptor", () => {
   it.each([
     ["nothing", "", "is not JSON"],
     ["no JSON", "version: 2", "is not JSON"],
-    ["a comma too much", '{\n  "version": 2,\n}', "is not JSON from line 3, column 1 on"],
-    ["a list", "[]", "is not a descriptor: it is no JSON object"],
+    ["a comma too much", '{\n  "version": 2,\n}', "is not JSON: line 3, column 1"],
+    ["a list", "[]", "is not a descriptor: not a JSON object"],
     ["no version", '{"tools":[]}', "`version` is missing; only version 2 is known"],
     ["version 1", '{"version":1}', "`version` is 1; only version 2 is known"],
     ["a version as text", '{"version":"2"}', "`version` is of type string; only version 2 is known"],

@@ -93,7 +93,7 @@ describe("a batch", () => {
     [`[{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"},${PING}]`, 'message 1 of the batch: "id" occurs twice'],
     [
       `[${PING},{"jsonrpc":"2.0","id":1,"method":"ping","Method":"tools/call"}]`,
-      'message 2 of the batch: "Method" is a name of the envelope in another case',
+      'message 2 of the batch: "Method" differs only in case from a name of the envelope',
     ],
     [`[{"jsonrpc":"2.0","id":1,"method":"notifications/cancelled"}]`, "message 1 of the batch: a notification has no id"],
     [`[[${PING}]]`, "message 1 of the batch: a batch (JSON array) is not accepted; send one message per request"],

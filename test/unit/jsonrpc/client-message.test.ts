@@ -65,7 +65,7 @@ describe("a message of a client", () => {
     ['{"jsonrpc":"2.0","method":"notifications/x","ID":2}', "ID", undefined],
     ['{"jsonrpc":"2.0","id":1,"result":{},"Method":"tools/call"}', "Method", "1"],
   ])("the message %s is rejected, since a case-insensitive reader may differ", (text, name, givenBack) => {
-    const reason = `${JSON.stringify(name)} is a name of the envelope in another case`;
+    const reason = `${JSON.stringify(name)} differs only in case from a name of the envelope`;
     expect(readClientMessage(text)).toEqual({ code: "INVALID_REQUEST", reason, idText: givenBack });
   });
 

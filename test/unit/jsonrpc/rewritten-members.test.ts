@@ -13,10 +13,10 @@ describe("an id that is rewritten on its way to the server", () => {
     ['{"_meta":{"progressToken":1,"progressToken":2}}', '"progressToken" occurs twice'],
     ['{"_meta":{"progressToken":1,"\\u0070rogressToken":2}}', '"progressToken" occurs twice'],
     ['{"requestId":1,"requestId":2}', '"requestId" occurs twice'],
-    ['{"requestId":1,"RequestID":2}', '"RequestID" is a name of the protocol in another case'],
-    ['{"_Meta":{"progressToken":1}}', '"_Meta" is a name of the protocol in another case'],
-    ['{"_meta":{"progressToken":1,"PROGRESSTOKEN":2}}', '"PROGRESSTOKEN" is a name of the protocol in another case'],
-    ['{"_meta":{"progreſſToken":2}}', '"progreſſToken" is a name of the protocol in another case'],
+    ['{"requestId":1,"RequestID":2}', '"RequestID" differs only in case from a name of the protocol'],
+    ['{"_Meta":{"progressToken":1}}', '"_Meta" differs only in case from a name of the protocol'],
+    ['{"_meta":{"progressToken":1,"PROGRESSTOKEN":2}}', '"PROGRESSTOKEN" differs only in case from a name of the protocol'],
+    ['{"_meta":{"progreſſToken":2}}', '"progreſſToken" differs only in case from a name of the protocol'],
   ])("ambiguous params are rejected: %s", (params, reason) => {
     expect(refusal(params)).toBe(`INVALID_REQUEST 1: ${reason}`);
   });
