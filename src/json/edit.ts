@@ -1,14 +1,14 @@
 import { decodeString, type Span } from "./strings.ts";
 import { skipValue, walkMembers } from "./walk.ts";
 
-/** A part of a text, and what it becomes. */
+/** A part of a text, and its replacement. */
 export interface Edit extends Span {
   readonly text: string;
 }
 
 const MANY_EDITS = 8;
 
-/** The edits that take the named member out of the object that starts at `start`, however often it occurs there. */
+/** Returns the edits that remove all members with a name from the object that starts at `start`. */
 export function removeMember(text: string, start: number, name: string): Edit[] {
   const members: ListItem[] = [];
   walkMembers(text, start, (keyStart, keyEnd, valueStart) => {
@@ -24,9 +24,9 @@ interface ListItem extends Span {
   readonly isKept: boolean;
 }
 
-/** The edits that take those of all items of one object or array out of the text that are not kept. */
+/** Returns the edits that remove the items that are not kept. @param items all items of one object or array, in order. */
 export function removeItems(items: readonly ListItem[]): Edit[] {
-  // One goes with the comma behind it; those at the end go with the comma before them.
+  // An item is removed together with the comma after it; the last items together with the comma before them.
   const lastKept = items.findLastIndex(({ isKept }) => isKept);
   const edits: Edit[] = [];
   for (const [position, item] of items.slice(0, lastKept + 1).entries()) {
@@ -40,7 +40,7 @@ export function removeItems(items: readonly ListItem[]): Edit[] {
   return edits;
 }
 
-/** The text with the edits made; they must not overlap. */
+/** Applies edits to a text. They must not overlap. */
 export function applyEdits(text: string, edits: readonly Edit[]): string {
   const inOrder = edits.length > 1 ? edits.toSorted((a, b) => a.start - b.start) : edits;
   if (inOrder.length === 0) return text;
@@ -54,7 +54,7 @@ export function applyEdits(text: string, edits: readonly Edit[]): string {
   return joined + text.slice(from);
 }
 
-/** `+` would keep each part in memory as a string of its own. */
+/** Joins many parts. With `+`, each part would stay in memory as a separate string. */
 function joinParts(text: string, edits: readonly Edit[]): string {
   const parts: string[] = [];
   let from = 0;

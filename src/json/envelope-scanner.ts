@@ -1,18 +1,18 @@
 import { decodeString } from "./strings.ts";
 import { Code } from "./tokens.ts";
 
-/** `"method"` with an escape for each letter. */
+/** The length of `"method"` with an escape for each letter. */
 const MAX_KEY_LENGTH = 38;
 
-/** No id that is worth giving back is longer. */
+/** A longer id is not reported. */
 const MAX_TOKEN_LENGTH = 1024;
 
 /**
- * Reads the envelope of one JSON object that is not kept. It is fed piece by piece. It remembers the top-level `id`, and if there is a
- * `method`. Works on anything, valid JSON or not; what it says of the latter means nothing, but it ends.
+ * Reads the envelope of one JSON object that is not kept. It takes the text in pieces and keeps the top-level `id`, and
+ * notes if there is a `method`. It accepts any input, but its results are meaningless if the input is not JSON.
  */
 export class EnvelopeScanner {
-  /** Undefined without one, and with two: readers differ on which one counts. */
+  /** Undefined if the id is absent or repeated, because parsers differ on which one counts. */
   idText: string | undefined;
   hasMethod = false;
   #hasId = false;
@@ -21,7 +21,7 @@ export class EnvelopeScanner {
   #isInString = false;
   #isEscaped = false;
   #isKeyNext = false;
-  /** The key or value being read at depth 1; undefined elsewhere, and once it grew too long. */
+  /** The key or value being read at depth 1; undefined at other depths, or if it is too long. */
   #token: string | undefined;
   #key: string | undefined;
 
@@ -84,7 +84,7 @@ export class EnvelopeScanner {
 
   #endKey(): void {
     const key = this.#token?.trim() ?? "";
-    // A longer one is neither "id" nor "method", however it is spelled.
+    // A longer key is neither "id" nor "method", even with escapes.
     this.#key = key.length > MAX_KEY_LENGTH ? "" : key.includes("\\") ? decodeKey(key) : key.slice(1, -1);
     this.#isKeyNext = false;
     if (this.#key === "method") this.hasMethod = true;
@@ -102,7 +102,7 @@ export class EnvelopeScanner {
   }
 }
 
-/** A key may be spelled with escapes. */
+/** Decodes the escapes of a key. Returns an invalid key unchanged. */
 function decodeKey(key: string): string {
   try {
     return decodeString(key, 0, key.length);

@@ -4,19 +4,19 @@ import { Code, skipWhitespace } from "./tokens.ts";
 import { skipValue, STOP, walkElements, walkMembers } from "./walk.ts";
 
 /**
- * Finds members in text that was found valid, so that nothing is checked twice. A name is decoded by itself: the engine's parser misreads
- * escaped names of an object (see `decodeString`).
+ * The members that were found in valid JSON text, which is not checked again. Each name is decoded separately, because the engine's parser
+ * misreads escaped names of an object (see `decodeString`).
  */
 export interface Members {
-  /** In the order of the names asked for; the last occurrence if a name is repeated. */
+  /** In the order of the requested names; the last occurrence of a repeated name. */
   readonly spans: readonly (Span | undefined)[];
-  /** The first of the names that occurs twice. Two parsers may disagree on which one counts. */
+  /** The first of the names that occurs twice. Parsers differ on which one counts. */
   readonly duplicate: string | undefined;
-  /** The first member, as it is called there, that some readers would take for one of the names: see `isOtherCase`. */
+  /** The first name in the text that some parsers take for one of the names, because they ignore case (see `isOtherCase`). */
   readonly otherCase: string | undefined;
 }
 
-/** The value spans of the named members of the object whose text starts at `start` (white space before it is allowed). */
+/** Finds the values of the named members of the object that starts at `start`, after optional white space. */
 export function findMembers(text: string, start: number, names: readonly string[]): Members {
   const spans: (Span | undefined)[] = names.map(() => undefined);
   let duplicate: string | undefined;
@@ -33,7 +33,7 @@ export function findMembers(text: string, start: number, names: readonly string[
   return { spans, duplicate, otherCase };
 }
 
-/** The span of a member below the object that starts at `start`, one name a level; undefined if a level is absent or not an object. */
+/** Finds a nested member of the object that starts at `start`. @returns undefined if a level of the path is absent or not an object. */
 export function findPath(text: string, start: number, path: readonly string[]): Span | undefined {
   let span: Span | undefined = { start, end: text.length };
   for (const name of path) {
@@ -44,7 +44,7 @@ export function findPath(text: string, start: number, path: readonly string[]): 
   return span;
 }
 
-/** The spans of the elements of the array whose text starts at `start` (white space before it is allowed). */
+/** Finds the elements of the array that starts at `start`, after optional white space. */
 export function findElements(text: string, start = 0, maxCount = Number.POSITIVE_INFINITY): Span[] {
   const spans: Span[] = [];
   walkElements(text, start, (elementStart) => {
@@ -62,7 +62,7 @@ function matchName(text: string, keyStart: number, keyEnd: number, names: readon
     const name = names[position] ?? "";
     if (name.length === length && text.startsWith(name, keyStart + 1)) return position;
   }
-  // A name may be spelled with escapes ("\u0069d").
+  // The name may have escapes ("\u0069d").
   return text.slice(keyStart, keyEnd).includes("\\") ? names.indexOf(decodeString(text, keyStart, keyEnd)) : -1;
 }
 
@@ -70,7 +70,7 @@ function findOtherCase(text: string, keyStart: number, keyEnd: number, names: re
   const length = keyEnd - keyStart - 2;
   let key: string | undefined;
   for (const name of names) {
-    // Every message has keys that are none of the names: mostly their length tells. Escapes only make a key longer.
+    // Most other keys are excluded by their length, which is cheap. Escapes only make a key longer.
     if (length < name.length) continue;
     key ??= decodeString(text, keyStart, keyEnd);
     if (isOtherCase(key, name)) return key;

@@ -1,9 +1,9 @@
 /**
- * Some readers, those of Go's `encoding/json` among them, take `"Name"` for `"name"`, and the later of the two counts. What is decided by
- * the one must not be done by the other.
+ * Some parsers, such as Go's `encoding/json`, take `"Name"` for `"name"`, and the later of the two counts. The sidecar must not decide by
+ * one member while the server acts on the other.
  */
 
-/** Letters beyond ASCII that some fold to an ASCII one: `ſ` and the Kelvin sign in Go, `İ` and `ı` in Java. */
+/** Non-ASCII letters that some parsers fold to an ASCII letter: `ſ` and the Kelvin sign in Go, `İ` and `ı` in Java. */
 const FOLDED: ReadonlyMap<number, number> = new Map([
   [0x017f, 115],
   [0x212a, 107],
@@ -11,18 +11,18 @@ const FOLDED: ReadonlyMap<number, number> = new Map([
   [0x0131, 105],
 ]);
 
-/** The same for two names that are equal when case is folded, and for no others. */
+/** Folds the case of a name: two names have the same result if and only if they differ at most in case. */
 export function foldCase(name: string): string {
   return name.replaceAll(/[A-Z\u017f\u212a\u0130\u0131]/g, (letter) => String.fromCharCode(fold(letter.charCodeAt(0))));
 }
 
-/** Whether `key` is another spelling of `name`, which is ASCII: equal when case is folded, and only then. */
+/** True if `key` differs from `name`, which is ASCII, and only in case. */
 export function isOtherCase(key: string, name: string): boolean {
-  // Each of these letters is one UTF-16 unit, as the ASCII letter is that it folds to.
+  // Each of the folded letters is one UTF-16 unit, as ASCII letters are.
   return key.length === name.length && isSpelledOtherwise(key, 0, name);
 }
 
-/** True if the text at `start` spells `name`, which is ASCII, in another case. */
+/** True if the text at `start` differs from `name`, which is ASCII, and only in case. */
 export function isSpelledOtherwise(text: string, start: number, name: string): boolean {
   let isSame = true;
   for (let index = 0; index < name.length; index++) {
@@ -35,7 +35,7 @@ export function isSpelledOtherwise(text: string, start: number, name: string): b
   return !isSame;
 }
 
-/** True if some readers take `key` for `name`: they ignore case, or their strings end at NUL. */
+/** True if some parsers take `key` for `name`, because they ignore case or end strings at NUL. */
 export function isMistakenFor(key: string, name: string): boolean {
   return isOtherCase(key, name) || (key.length > name.length && key.startsWith(name) && key.charCodeAt(name.length) === 0);
 }

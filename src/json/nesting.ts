@@ -1,6 +1,6 @@
 const BITS = 16;
 
-/** The containers that are open, from the outside in: one bit each, since a peer chooses how many there are. */
+/** The open containers, from outermost to innermost. Each takes one bit, because a peer chooses how many there are. */
 export class Nesting {
   depth = 0;
   readonly #objects: number[] = [0];
@@ -22,7 +22,7 @@ export class Nesting {
     this.depth--;
   }
 
-  /** Whether the innermost one is an object; false for an array. */
+  /** True if the innermost container is an object; false if it is an array. */
   get isObject(): boolean {
     const depth = this.depth - 1;
     return ((this.#objects[Math.floor(depth / BITS)] ?? 0) & (1 << (depth % BITS))) !== 0;

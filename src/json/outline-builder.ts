@@ -5,29 +5,29 @@ import { decodeString } from "./strings.ts";
 const NO_NAMES: readonly number[] = [];
 
 /**
- * Records the places of the members of a shape while a text is scanned. Its arrays are reused from text to text, to keep garbage collection
- * small.
+ * Records the positions of the members of a shape while a text is scanned. Its arrays are reused for the next text, to reduce garbage
+ * collection.
  */
 export class OutlineBuilder {
   #text = "";
   #notesEscapes = true;
-  /** By slot. */
+  /** Start of each value, by slot. */
   readonly #starts: number[] = [];
   readonly #ends: number[] = [];
-  /** One bit for each slot. */
+  /** One bit per slot. */
   #present = 0;
   #repeated = 0;
   #otherCases: Map<number, string> | undefined;
   #escapedNames: number[] | undefined;
-  /** The shapes of the outermost containers, as far as they have any; then, of each, the slot of the member that is being read. */
+  /** The shapes of the open containers, outermost first, as far as they have one; and the slot of the member being read in each. */
   readonly #shapes: Shape[] = [];
   readonly #slots: number[] = [];
   #shapeCount = 0;
-  /** The shape of the value that comes next, if that is an object. */
+  /** The shape of the next value, if that is an object. */
   #next: Shape | undefined;
   readonly #places: number[] = [];
 
-  /** @param notesEscapes whether the places of names with a backslash are kept: there may be millions. */
+  /** @param notesEscapes true to record the positions of names with a backslash, of which there may be millions. */
   begin(text: string, shape: Shape, notesEscapes: boolean): void {
     this.#text = text;
     this.#notesEscapes = notesEscapes;
@@ -70,7 +70,7 @@ export class OutlineBuilder {
     if (slot !== -1) this.#ends[slot] = index;
   }
 
-  /** A name of a member, from quote to quote, in the innermost of `depth` containers. */
+  /** Records a member's name, including its quotes. @param depth the number of containers around it. */
   endName(start: number, end: number, isEscaped: boolean, depth: number): void {
     if (isEscaped && this.#notesEscapes) (this.#escapedNames ??= []).push(start, end);
     if (depth !== this.#shapeCount) return;
@@ -123,7 +123,7 @@ export class OutlineBuilder {
     const inner = children[position];
     if ((this.#present & (1 << slot)) !== 0) {
       this.#repeated |= 1 << slot;
-      // Of a repeated member the last one counts: nothing is left of what was within the one before.
+      // The last of repeated members counts, so the inner members of the previous one are discarded.
       if (inner !== undefined) this.#present &= ~inner.slotMask;
     }
     this.#slots[this.#shapeCount - 1] = slot;

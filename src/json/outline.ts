@@ -1,7 +1,7 @@
 import { decodeString, detached, type Span } from "./strings.ts";
 import { isNumberStart } from "./tokens.ts";
 
-/** Names of members, each with those below it that are of interest too. */
+/** The names of the members to find, each with the names to find in its value. */
 export interface ShapeNames {
   readonly [name: string]: ShapeNames;
 }
@@ -9,12 +9,12 @@ export interface ShapeNames {
 /** One bit per slot. */
 const MAX_SLOTS = 30;
 
-/** Which members of a JSON text are to be found: those of one object, each in a slot of its own. */
+/** The members of an object to find in a JSON text, each with its own slot. */
 export class Shape {
   readonly names: readonly string[];
   readonly slots: readonly number[];
   readonly children: readonly (Shape | undefined)[];
-  /** The number of slots of this object and all below it. */
+  /** The number of slots of this object and all nested ones. */
   readonly slotCount: number;
   /** The bits of these slots. */
   readonly slotMask: number;
@@ -34,7 +34,7 @@ export class Shape {
     this.slotMask = ((1 << this.slotCount) - 1) << firstSlot;
   }
 
-  /** @param path one name a level, as in `params._meta`. */
+  /** Returns the slot of a member. @param path one name a level, as in `params._meta`. */
   slotOf(path: string): number {
     const [name = "", ...rest] = path.split(".");
     const position = this.names.indexOf(name);
@@ -44,24 +44,24 @@ export class Shape {
   }
 }
 
-/** The members that a scan has found. */
+/** The result of a scan. */
 export interface Found {
-  /** One bit for each slot. */
+  /** One bit per slot. */
   readonly present: number;
   readonly repeated: number;
-  /** Start and end of each member that is present, in the order of their slots. */
+  /** Start and end of each present value, in the order of slots. */
   readonly places: readonly number[];
   readonly escapedNames: readonly number[];
   readonly otherCases: ReadonlyMap<number, string> | undefined;
 }
 
 /**
- * The places of the members of a shape in one JSON text. Of a name that is repeated, the last occurrence counts, as for most readers
- * (RFC 8259 §4); that it is repeated is known.
+ * The positions of the members of a shape in one JSON text. If a name is repeated, the last occurrence counts, as for most parsers
+ * (RFC 8259 §4), and `isRepeated` is true.
  */
 export class Outline {
   readonly text: string;
-  /** Start and end of each name, at any depth, that is spelled with a backslash; the quotes are included. */
+  /** Start and end of each name that has a backslash, at any depth, including the quotes. */
   readonly escapedNames: readonly number[];
   readonly #present: number;
   readonly #places: readonly number[];
@@ -81,33 +81,33 @@ export class Outline {
     return (this.#present & (1 << slot)) !== 0;
   }
 
-  /** Where a value begins; -1 for a member that is absent. */
+  /** Returns the start of a value; -1 for an absent member. */
   start(slot: number): number {
     return this.has(slot) ? (this.#places[this.#position(slot)] ?? -1) : -1;
   }
 
-  /** Where a value ends; -1 for a member that is absent. */
+  /** Returns the end of a value; -1 for an absent member. */
   end(slot: number): number {
     return this.has(slot) ? (this.#places[this.#position(slot) + 1] ?? -1) : -1;
   }
 
-  /** The place of a value; undefined for a member that is absent. */
+  /** Returns the span of a value; undefined for an absent member. */
   span(slot: number): Span | undefined {
     return this.has(slot) ? { start: this.start(slot), end: this.end(slot) } : undefined;
   }
 
-  /** The value as it is spelled; undefined for a member that is absent. */
+  /** Returns the JSON text of a value; undefined for an absent member. */
   textAt(slot: number): string | undefined {
     return this.has(slot) ? this.text.slice(this.start(slot), this.end(slot)) : undefined;
   }
 
-  /** As `textAt`, for what outlasts the text. */
+  /** Returns the same as `textAt`, but does not keep the whole text in memory. */
   copyAt(slot: number): string | undefined {
     const value = this.textAt(slot);
     return value === undefined ? undefined : detached(value, this.text);
   }
 
-  /** The first character of a value, which tells its type; empty for a member that is absent. */
+  /** Returns the first character of a value, which shows its type; empty for an absent member. */
   firstAt(slot: number): string {
     return this.text.charAt(this.start(slot));
   }
@@ -116,25 +116,25 @@ export class Outline {
     return this.firstAt(slot) === "{";
   }
 
-  /** The value if it is a string. */
+  /** Returns the value if it is a string. */
   stringAt(slot: number): string | undefined {
     if (this.firstAt(slot) !== '"') return undefined;
     return detached(decodeString(this.text, this.start(slot), this.end(slot)), this.text);
   }
 
-  /** True if the value is this string, in any spelling. */
+  /** True if the value is this string, with or without escapes. */
   isString(slot: number, value: string): boolean {
     const start = this.start(slot);
     const isPlain = this.end(slot) - start === value.length + 2 && this.text.startsWith(value, start + 1);
     return isPlain ? this.firstAt(slot) === '"' : this.stringAt(slot) === value;
   }
 
-  /** The value if it is a number. */
+  /** Returns the value if it is a number. */
   numberAt(slot: number): number | undefined {
     return isNumberStart(this.text.charCodeAt(this.start(slot))) ? Number(this.textAt(slot)) : undefined;
   }
 
-  /** True if no member is repeated, and no name is mistaken by some readers for one of the shape. */
+  /** True if no member is repeated, and no parser takes another name for one of the shape. */
   get isUnambiguous(): boolean {
     return this.#repeated === 0 && this.#otherCases === undefined;
   }
@@ -143,7 +143,7 @@ export class Outline {
     return (this.#repeated & (1 << slot)) !== 0;
   }
 
-  /** A name that some readers would take for that of the slot, since they do not look at case; undefined without one. */
+  /** Returns a name that some parsers take for that of the slot, because they ignore case. */
   otherCaseAt(slot: number): string | undefined {
     return this.#otherCases?.get(slot);
   }
@@ -154,7 +154,7 @@ export class Outline {
   }
 }
 
-/** Of 32 bits, two, four and eight at a time. */
+/** Counts the 1 bits of 32, in groups of two, four and eight. */
 function countBits(bits: number): number {
   const pairs = bits - ((bits >>> 1) & 0x55555555);
   const fours = (pairs & 0x33333333) + ((pairs >>> 2) & 0x33333333);

@@ -3,8 +3,8 @@ import { Code } from "./tokens.ts";
 import { nextToken, skipString } from "./walk.ts";
 
 /**
- * The first name that occurs twice in one object, anywhere in the value whose text starts at `start`: most readers take the last of
- * them, others the first (RFC 8259 §4). Takes text that was found valid, without white space before the value.
+ * Returns the first name that occurs twice in one object, at any depth of the value that starts at `start`. Most parsers take the last
+ * occurrence, others the first (RFC 8259 §4). The text must be valid, without white space before the value.
  */
 export function findRepeatedName(text: string, start: number): string | undefined {
   /** Of the objects around the innermost one; undefined for an array. */

@@ -14,21 +14,20 @@ const EXPECTED: readonly string[] = ["a value", "a value or ]", "a name or }", "
 /** Not allowed in a string. */
 // oxlint-disable-next-line no-control-regex -- a class of all other characters takes half as long again
 const CONTROL = /[\0-\u001f]/g;
-/** For the first characters of a string a loop is faster; beyond them, a search for the next special character. */
+/** A loop is faster for the first characters of a string. For the rest, a search for the next special character is faster. */
 const SHORT_RUN = 24;
-/** The elements of an array that are located; more are only counted. */
+/** The number of array elements whose positions are recorded; more are only counted. */
 const MAX_ELEMENTS = 1000;
 
 /**
- * Reads a JSON text (RFC 8259) once, then another one if it is told to begin again. It accepts what `JSON.parse` accepts, builds nothing,
- * and records the places of the members of a shape. It keeps one bit for each level of nesting, does not recurse, and can be interrupted at
- * any point.
+ * Scans a JSON text (RFC 8259) and records the positions of the members of a shape. It accepts the same texts as `JSON.parse` but builds no
+ * values. It keeps one bit per level of nesting, does not recurse, and can pause at any point. `begin` reuses it for another text.
  */
 export class JsonScanner {
-  /** The first elements of a text that is an array. */
+  /** The first elements, if the text is an array. */
   elements: Span[] = [];
   elementCount = 0;
-  /** The type of the text; known once it has begun. */
+  /** The type of the text; false before the scan has reached its first token. */
   isArray = false;
   isObject = false;
   #text = "";
@@ -36,21 +35,21 @@ export class JsonScanner {
   #index = 0;
   readonly #open = new Nesting();
   readonly #members = new OutlineBuilder();
-  /** Of the string that was read last. */
+  /** The start of the last string. */
   #stringStart = 0;
   #failedIn: State = State.value;
   #isEscaped = false;
-  // Each is the place of the next such character, or the end of the step if there is none in it; -1 before the first search of a step.
+  // The position of the next such character, or the end of the step if it has none; -1 before the first search of a step.
   #quoteAt = -1;
   #backslashAt = -1;
   #controlAt = -1;
 
-  /** @param notesEscapes whether the places of names with a backslash are kept. */
+  /** @param notesEscapes true to record the positions of names with a backslash. */
   constructor(text: string, shape: Shape, notesEscapes = true) {
     this.begin(text, shape, notesEscapes);
   }
 
-  /** Begins with another text. */
+  /** Begins another text. */
   begin(text: string, shape: Shape, notesEscapes = true): void {
     if (this.elementCount > 0) this.elements = [];
     this.elementCount = 0;
@@ -62,7 +61,7 @@ export class JsonScanner {
     this.#members.begin(text, shape, notesEscapes);
   }
 
-  /** The places of the members that were found so far. */
+  /** The positions of the members that were found so far. */
   get outline(): Outline {
     return this.#members.build();
   }
@@ -71,12 +70,12 @@ export class JsonScanner {
     return this.#state === State.done || this.#state === State.failed;
   }
 
-  /** Once it is done: whether the text is JSON. */
+  /** True if the text is JSON. To be read when `isDone`. */
   get isValid(): boolean {
     return this.#state === State.done;
   }
 
-  /** Once it has failed: where the text stops being JSON, and what is expected there; undefined at the start of a malformed string. */
+  /** The position at which a failed text stops being JSON, and the expected token; undefined at the start of a malformed string. */
   get failure(): { readonly index: number; readonly expected: string | undefined } {
     const { depth, isObject } = this.#open;
     if (this.#failedIn === State.inString || this.#failedIn === State.inName) return { index: this.#stringStart, expected: undefined };
@@ -84,7 +83,7 @@ export class JsonScanner {
     return { index: this.#index, expected: this.#failedIn === State.comma ? comma : EXPECTED[this.#failedIn] };
   }
 
-  /** Reads on for about so many characters. */
+  /** Continues for about `length` UTF-16 units. */
   advance(length = Number.POSITIVE_INFINITY): void {
     const text = this.#text;
     const end = text.length;
@@ -166,7 +165,7 @@ export class JsonScanner {
     }
   }
 
-  /** Reads on within a string, up to its end or a little behind `stop`. */
+  /** Continues within a string, to its end or a little after `stop`. */
   #scanString(stop: number): void {
     const text = this.#text;
     const end = text.length;
@@ -204,7 +203,7 @@ export class JsonScanner {
     else this.#endName();
   }
 
-  /** The next special character, or `stop`. Each kind is searched for when the last one found is passed: so a step is searched through once. */
+  /** Returns the next special character, or `stop`. A kind is searched again only after its last match, so each step is searched once. */
   #nextSpecial(index: number, stop: number): number {
     if (this.#quoteAt < index) this.#quoteAt = this.#search('"', index, stop);
     if (this.#backslashAt < index) this.#backslashAt = this.#search("\\", index, stop);
@@ -225,7 +224,7 @@ export class JsonScanner {
     const end = this.#index;
     this.#members.endName(this.#stringStart, end, this.#isEscaped, this.#open.depth);
     this.#state = State.colon;
-    // White space before the colon is rare, and may be long.
+    // White space before the colon is rare and may be long, so `advance` skips it.
     if (this.#text.charCodeAt(end) === Code.colon) this.#scanColon(Code.colon);
   }
 
@@ -235,7 +234,7 @@ export class JsonScanner {
     this.#index++;
   }
 
-  /** @param end -1 for a value that is not valid. */
+  /** @param end -1 if the value is invalid. */
   #endScalar(end: number): void {
     if (end === -1) return this.#fail();
     this.#index = end;

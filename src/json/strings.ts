@@ -1,7 +1,7 @@
 import { Code } from "./tokens.ts";
 
 const SHORT_LENGTH = 64;
-/** The escapes that do not stand for their own letter. */
+/** The escapes whose letter differs from the character. */
 const SHORT_ESCAPES: ReadonlyMap<string, string> = new Map([
   ["b", "\b"],
   ["f", "\f"],
@@ -10,10 +10,10 @@ const SHORT_ESCAPES: ReadonlyMap<string, string> = new Map([
   ["t", "\t"],
 ]);
 
-/** Below this, what a part keeps in memory does not matter. */
+/** A shorter text may stay in memory. In UTF-16 units. */
 const LONG_TEXT = 16 * 1024;
 
-/** A part that may outlast its text: V8 would keep all of a text for a slice of it. */
+/** Returns a copy of a slice that may be kept longer than its text, because V8 would keep the whole text for the slice. */
 export function detached(part: string, text: string): string {
   return text.length < LONG_TEXT ? part : Buffer.from(part).toString();
 }
@@ -26,10 +26,10 @@ export interface Span {
 }
 
 /**
- * The string that a JSON string stands for. Each is decoded by itself: V8 misreads an escaped name of an object after it has read certain
- * others (nodejs/node#63785), but never a single string.
+ * Decodes a JSON string. Each is decoded separately, because V8 misreads an escaped name of an object after certain others
+ * (nodejs/node#63785), but not a single string.
  *
- * @param start of the opening quote, in text that was found valid.
+ * @param start position of the opening quote, in valid text.
  */
 export function decodeString(text: string, start: number, end: number): string {
   const inner = text.slice(start + 1, end - 1);
@@ -37,7 +37,7 @@ export function decodeString(text: string, start: number, end: number): string {
   return inner.length > SHORT_LENGTH ? (JSON.parse(`"${inner}"`) as string) : decodeShort(inner);
 }
 
-/** For short strings, of which there may be very many, the way into the engine's parser takes longer than the decoding. */
+/** Decodes a short string, faster than a call of the engine's parser. There may be very many of them. */
 function decodeShort(inner: string): string {
   let decoded = "";
   for (let index = 0; index < inner.length; index++) {
@@ -51,14 +51,14 @@ function decodeShort(inner: string): string {
   return decoded;
 }
 
-/** A quote, a backslash, a control character. */
+/** A quote, a backslash, or a control character. */
 const NEEDS_ESCAPE = /[^ !#-[\]-\uffff]/;
 
 /**
- * The name as every reader reads it, without any escape.
+ * Returns a name in quotes, without escapes, so that every parser reads it the same.
  *
- * @param start of the opening quote of a name that has a backslash.
- * @returns undefined for a name that cannot be spelled without one: it has a quote, a backslash, a control character or half a pair.
+ * @param start position of the opening quote of a name that has a backslash.
+ * @returns undefined if the name needs escapes: it has a quote, a backslash, a control character or a lone surrogate.
  */
 export function plainName(text: string, start: number, end: number): string | undefined {
   const name = decodeString(text, start, end);

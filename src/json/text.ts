@@ -1,9 +1,9 @@
-/** Enough to recognise a name or a method by. In UTF-16 units. */
+/** Enough to recognise a name or a method. In UTF-16 units. */
 const NAME_LENGTH = 100;
 
 /**
- * Characters that a reader does not see or that control a terminal: controls, direction marks, zero-width and tag characters, lone
- * surrogates. The selectors of emoji and text presentation are left out, because ordinary texts have them.
+ * Characters that are invisible or that control a terminal: controls, direction marks, zero-width and tag characters, lone
+ * surrogates. The selectors of emoji and text presentation are excluded, because ordinary texts have them.
  */
 const INVISIBLE = /[[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]--[\uFE0E\uFE0F]]/gv;
 
@@ -15,12 +15,12 @@ const ESCAPE_SEQUENCES =
   // oxlint-disable-next-line no-control-regex -- they are what it matches
   /(?:\u001B\[|\u009B)[0-?]*[ -/]*[@-~]|(?:\u001B[\]PX^_]|[\u0090\u0098\u009D-\u009F])[^\u0007\u001B\u0080-\u009F]*(?:\u0007|\u001B\\|\u009C)|\u001B[ -/]*[0-~]/g;
 
-/** The text for a person: if it is longer than `maxLength` UTF-16 units, its beginning and "…". */
+/** Shortens a text for people: to its first `maxLength` UTF-16 units and "…". */
 export function shorten(text: string, maxLength = NAME_LENGTH): string {
   return text.length <= maxLength ? text : `${beginning(text, maxLength)}…`;
 }
 
-/** At most `maxLength` UTF-16 units from the start of a text, without half of a surrogate pair at the end. */
+/** Returns at most the first `maxLength` UTF-16 units of a text, without half of a surrogate pair at the end. */
 export function beginning(text: string, maxLength: number): string {
   return text.slice(0, isInsidePair(text, maxLength) ? maxLength - 1 : maxLength);
 }
@@ -30,12 +30,12 @@ export function isInsidePair(text: string, index: number): boolean {
   return (text.codePointAt(index - 1) ?? 0) > 0xffff;
 }
 
-/** The text on one line, without anything that controls a terminal: escape sequences are removed, invisible characters become spaces. */
+/** Makes a text safe for a terminal, on one line. Escape sequences are removed; invisible characters become spaces. */
 export function plainText(text: string): string {
   return text.replace(ESCAPE_SEQUENCES, "").replace(INVISIBLE, " ");
 }
 
-/** The text with each invisible character written as JSON escapes it. */
+/** Replaces each invisible character with its JSON escape. */
 export function escapeInvisible(text: string): string {
   return text.replace(INVISIBLE, (character) =>
     character

@@ -33,7 +33,7 @@ export const Code = {
 
 const HEX_DIGITS = 4;
 
-/** @param stop where to give up, though there may be more of it. */
+/** @param stop the position to stop at, even if more white space follows. */
 export function skipWhitespace(text: string, start: number, stop = text.length): number {
   let index = start;
   while (index < stop && isWhitespace(text.charCodeAt(index))) index++;

@@ -1,10 +1,10 @@
 import { Code } from "./tokens.ts";
 import { skipString } from "./walk.ts";
 
-/** No larger value is built, by the estimate below: less than half of the memory limit of a worker thread. */
+/** The largest estimated size of a value that is built: less than half of the memory limit of a worker thread. */
 export const MAX_VALUE_BYTES = 64 * 1024 * 1024;
 /**
- * Measured on 64-bit V8 and rounded up: an empty object takes 70 bytes, a member with its own name 100, and twice that during comparison.
+ * Measured on 64-bit V8 and rounded up. An empty object takes 70 bytes, and a member with its own name 100. Comparison doubles this.
  */
 const BYTES_OF_CONTAINER = 80;
 const BYTES_OF_MEMBER = 200;
@@ -12,8 +12,8 @@ const BYTES_OF_STRING = 48;
 const BYTES_OF_ITEM = 16;
 
 /**
- * About how much memory a value takes at most, besides the characters of its strings: of `{},{},…`, forty times its text. A parser that
- * reaches the memory limit of a process, or of one of its threads, ends the whole process. So no value is built that could.
+ * Estimates the largest memory of a value, in bytes, without the characters of its strings. `{},{},…` takes forty times its text. A
+ * parser that reaches the memory limit of the process, or of a thread, ends the whole process. So no value is built that could reach it.
  *
  * @param text valid JSON.
  */

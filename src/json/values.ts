@@ -2,28 +2,28 @@ import { decodeString, type Span } from "./strings.ts";
 import { Code, skipWhitespace } from "./tokens.ts";
 import { nextToken, skipString, skipValue } from "./walk.ts";
 
-/** A container that is being built, and the name of the member that comes next in it. */
+/** A container that is being built, and the name of its next member. */
 interface Frame {
   readonly container: unknown[] | Record<string, unknown>;
   name: string;
 }
 
 /**
- * The value that a part of a text stands for. The engine builds it unless a name has a backslash; it may misread such names (see
- * `decodeString`). Those values are built here. The last of repeated names counts. `__proto__` is an ordinary name.
+ * Returns the value of a part of a text. The engine builds it, unless a name has a backslash, because the engine may misread such names
+ * (see `decodeString`). Those values are built here. The last of repeated names counts. `__proto__` is an ordinary name.
  *
- * @param text in which the part was found valid. Its value takes many times its memory: the caller limits its length.
+ * @param text has valid JSON in this part. The value takes many times its memory, so the caller must limit its length.
  */
 export function readValue(text: string, { start, end }: Span = { start: 0, end: text.length }): unknown {
-  // Nothing behind the part is looked at: a list is read element by element.
+  // Only the part is searched for escapes, because a list is read element by element.
   const part = text.slice(start, end);
   return hasEscapedName(part) ? build(part) : JSON.parse(part);
 }
 
 /**
- * The value that a text stands for, if it is JSON.
+ * Returns the value of a JSON text.
  *
- * @throws SyntaxError
+ * @throws SyntaxError if the text is not JSON.
  */
 export function parseJson(text: string): unknown {
   const value: unknown = JSON.parse(text);
@@ -46,7 +46,7 @@ function hasEscapedName(text: string): boolean {
   return false;
 }
 
-/** Without recursion: a peer chooses the depth. */
+/** Builds a value without recursion, because a peer chooses the depth. */
 function build(text: string): unknown {
   const open: Frame[] = [];
   let index = skipWhitespace(text, 0);
@@ -78,7 +78,7 @@ function build(text: string): unknown {
   }
 }
 
-/** @returns where the next value begins, behind the name if one stands at `start`. */
+/** Reads the name at `start`, if there is one. @returns the start of the next value. */
 function readName(text: string, start: number, frame: Frame | undefined): number {
   if (frame === undefined || Array.isArray(frame.container) || text.charCodeAt(start) !== Code.quote) return start;
   const end = skipString(text, start);

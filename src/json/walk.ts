@@ -1,26 +1,26 @@
 import { Code, isWhitespace, skipWhitespace } from "./tokens.ts";
 
-/** Ends a walk in front of the member or element that was visited. */
+/** Ends a walk at the member or element that is being visited. */
 export const STOP = -1;
 
 /**
- * Visits one member. The name goes from `keyStart` to `keyEnd`, its quotes included.
+ * Visits one member. The name reaches from `keyStart` to `keyEnd`, including its quotes.
  *
  * @returns the end of the value (see `skipValue`), or STOP.
  */
 type VisitMember = (keyStart: number, keyEnd: number, valueStart: number) => number;
 
 /**
- * Walks over the members of an object, in text that was found valid.
+ * Walks over the members of an object, in valid text.
  *
- * @param start of the object; white space before it is allowed.
- * @returns the position of the closing brace, or of the name at which the walk was stopped.
+ * @param start position of the object, after optional white space.
+ * @returns the position of the closing brace, or of the name at which the walk stopped.
  */
 export function walkMembers(text: string, start: number, visit: VisitMember): number {
   let index = skipWhitespace(text, skipWhitespace(text, start) + 1);
   while (text.charCodeAt(index) === Code.quote) {
     const keyEnd = skipString(text, index);
-    // Past the name: white space, the colon, white space.
+    // White space, the colon and white space follow the name.
     const end = visit(index, keyEnd, skipWhitespace(text, skipWhitespace(text, keyEnd) + 1));
     if (end === STOP) return index;
     index = skipComma(text, end);
@@ -28,7 +28,7 @@ export function walkMembers(text: string, start: number, visit: VisitMember): nu
   return index;
 }
 
-/** As `walkMembers`, over the elements of an array. */
+/** Walks over the elements of an array, as `walkMembers` does over members. */
 export function walkElements(text: string, start: number, visit: (start: number) => number): number {
   let index = skipWhitespace(text, skipWhitespace(text, start) + 1);
   while (index < text.length && text.charCodeAt(index) !== Code.closeBracket) {
@@ -44,10 +44,10 @@ function skipComma(text: string, start: number): number {
   return text.charCodeAt(index) === Code.comma ? skipWhitespace(text, index + 1) : index;
 }
 
-/** For the first characters of a string a loop is faster; beyond them, `indexOf` takes microseconds for a megabyte. */
+/** A loop is faster for the first characters of a string. For the rest, `indexOf` takes microseconds for a megabyte. */
 const SHORT_RUN = 24;
 
-/** From an opening quote to just past the closing one, or to the end of a text that has none. */
+/** Returns the position after the closing quote, or the end of the text if there is none. @param start position of the opening quote. */
 export function skipString(text: string, start: number): number {
   let index = start + 1;
   for (;;) {
@@ -76,7 +76,7 @@ export function skipValue(text: string, start: number): number {
   if (first === Code.quote) return skipString(text, start);
   let index = start;
   let depth = 0;
-  // The end of the text stops a bare number or word; inside brackets, valid JSON closes them first.
+  // A number or word may end with the text. Brackets of valid JSON are closed before it.
   while (index < text.length) {
     const code = text.charCodeAt(index);
     if (code === Code.quote) {

@@ -3,7 +3,7 @@
  * is queued. The server may have seen it only if it is `written`.
  */
 export interface Outgoing {
-  /** One JSON-RPC message without its newline. Unless `isKept`, it is emptied when written, to free memory while the response is awaited. */
+  /** One JSON-RPC message without its newline. Emptied when written unless `isKept`, to free memory while the response is awaited. */
   text: string;
   /** True if the text may be written again, to the next generation. */
   readonly isKept: boolean;

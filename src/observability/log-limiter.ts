@@ -1,7 +1,7 @@
 const LINES_PER_PERIOD = 10;
 const PERIOD_MS = 10_000;
 
-/** For log lines that somebody else can cause at any rate: lets the first of each period through and counts the rest. */
+/** Limits log lines that a client or server can cause at any rate. Only the first lines of each period are allowed. */
 export class LogLimiter {
   readonly #nowMs: () => number;
   #periodStartMs = Number.NEGATIVE_INFINITY;
@@ -11,7 +11,7 @@ export class LogLimiter {
     this.#nowMs = nowMs;
   }
 
-  /** Whether this line may be logged; to be asked once per line. */
+  /** Returns true if a line may be logged. To be called once per line. */
   allows(): boolean {
     const nowMs = this.#nowMs();
     if (nowMs - this.#periodStartMs >= PERIOD_MS) {

@@ -1,7 +1,7 @@
 export const LOG_LEVELS = ["silent", "error", "warn", "info", "debug"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
-/** What a log line may tell besides its message, by what it tells of. What they mean: docs/operations/logs.md. */
+/** The fields of a log line besides its message, grouped by subject. docs/operations/logs.md describes them. */
 export const LOG_FIELDS = [
   // The server process.
   "lane",
@@ -35,7 +35,7 @@ export const LOG_FIELDS = [
 
 export type LogFields = Readonly<Partial<Record<(typeof LOG_FIELDS)[number], unknown>>>;
 
-/** The logger as the rest of the program sees it: fields first, then a constant lower-case message. */
+/** The logger for the rest of the program. Its methods take the fields first, then a constant lower-case message. */
 export interface Log {
   debug(fields: LogFields, message: string): void;
   info(fields: LogFields, message: string): void;
@@ -43,7 +43,7 @@ export interface Log {
   error(fields: LogFields, message: string): void;
 }
 
-/** A logger whose lines carry these fields as well. */
+/** Returns a logger that adds fields to each line. */
 export function withFields(log: Log, common: LogFields): Log {
   return {
     debug: (fields, message) => log.debug({ ...common, ...fields }, message),

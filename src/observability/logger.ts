@@ -3,35 +3,35 @@ import { plainText } from "../json/text.ts";
 import type { Log, LogLevel } from "./log.ts";
 import type { Redact } from "./redact.ts";
 
-/** What is kept while the container's log driver does not read; beyond it, lines are dropped and counted, never waited for. */
+/** The buffer for a log driver that does not read. Further lines are dropped and counted, because nothing may wait for a log driver. */
 const MAX_BUFFERED_BYTES = 16 * 1024 * 1024;
-/** How long the last lines may take to be read. */
+/** The time for the last lines to be read. */
 const CLOSE_TIMEOUT_MS = 500;
 
 /** Each line has `level`, `time`, `pid` (of the sidecar) and `msg`, and some of LOG_FIELDS. */
 export interface Logger extends Log {
-  /** Writes a text that is no log line, in its turn: for the terminal that the log goes to. */
+  /** Writes a text that is not a log line to the terminal, in order with the log. */
   show(text: string): void;
   /**
-   * Writes out what is buffered, right before the process exits.
+   * Writes the buffered lines, right before the process exits.
    *
-   * @returns false when nobody reads stdout: a write is stuck then, and even `process.exit` would wait for it.
+   * @returns false if stdout is not read. A write is stuck then, and even `process.exit` would wait for it.
    */
   close(): Promise<boolean>;
 }
 
 /**
- * Pino to stdout: one JSON object a line, or readable lines on a terminal.
+ * Creates the logger, which writes to stdout: one JSON object a line, or readable lines on a terminal.
  *
- * @param redact is applied to the text of each finished line, so that no field gets past it.
+ * @param redact is applied to the text of each finished line, so that it covers every field.
  */
 export async function createLogger(level: LogLevel, stdout: { readonly isTTY?: boolean }, redact: Redact): Promise<Logger> {
-  // Asynchronous on purpose: a log driver that stops reading must not stop the messages.
+  // Writes are asynchronous, so that a log driver that stops reading does not stop MCP messages.
   const destination = pino.destination({ fd: 1, sync: false, maxLength: MAX_BUFFERED_BYTES });
   let droppedLines = 0;
   let closed: Promise<boolean> | undefined;
   destination.on("drop", () => droppedLines++);
-  // A closed pipe or terminal has nobody left to tell, a full disk no room.
+  // The pipe or terminal is closed, or the disk is full. The error cannot be logged.
   let isUnwritable = false;
   destination.on("error", () => {
     isUnwritable = true;
@@ -52,7 +52,7 @@ export async function createLogger(level: LogLevel, stdout: { readonly isTTY?: b
     droppedLines = 0;
     logger.warn({ count }, "log lines dropped: stdout was not read");
   });
-  // A closed destination throws, and what is ended by force may still have something to say.
+  // A closed destination throws, and lines may still arrive during a forced exit.
   const logAt =
     (lineLevel: keyof Log): Log[keyof Log] =>
     (fields, message) => {
@@ -69,21 +69,21 @@ export async function createLogger(level: LogLevel, stdout: { readonly isTTY?: b
     close: () =>
       (closed ??= new Promise((resolve) => {
         const giveUp = (): void => {
-          // What is left would be written when the process exits, again and again until that succeeds.
+          // Otherwise the rest would be written when the process exits, in a loop until that succeeds.
           destination.destroy();
           resolve(true);
         };
         if (isUnwritable) return giveUp();
         destination.once("close", () => resolve(true));
         destination.once("error", giveUp);
-        // In a busy program the timer may come due together with the write: that one is to be heard first.
+        // In a busy program the timer may expire together with the end of the write, which must be handled first.
         setTimeout(() => setImmediate(() => setImmediate(resolve, false)), CLOSE_TIMEOUT_MS);
         destination.end();
       })),
   };
 }
 
-/** A secret may look like a part of the line itself; a line that is no JSON without it is not shown. */
+/** Masks the secrets of a line. A secret may be part of the JSON syntax; if the masked line is not JSON, it is not shown. */
 function redactLine(line: string, redact: Redact): string {
   const redacted = redact(line);
   if (redacted === line) return line;
@@ -96,7 +96,7 @@ function redactLine(line: string, redact: Redact): string {
   }
 }
 
-/** For a terminal, which would obey what a server says; masked before and after, as in `maskedPlainText`. */
+/** Makes a line safe for a terminal, which would execute a server's escape sequences. Masked before and after, as in `maskedPlainText`. */
 function plainLine(line: string, redact: Redact): string {
   const fields = JSON.parse(redactLine(line, redact), (key, value: unknown) => {
     if (typeof value !== "string") return value;
@@ -105,14 +105,14 @@ function plainLine(line: string, redact: Redact): string {
   return redactLine(`${JSON.stringify(fields)}\n`, redact);
 }
 
-/** Loaded only on a terminal: a container never pays for it. */
+/** Loads the formatter for a terminal. Containers do not need it. */
 async function prettifier(level: LogLevel): Promise<(line: string) => string> {
   const { prettyFactory } = await import("pino-pretty");
   const isStderrShown = level === "info" || level === "debug";
   return prettyFactory({
     translateTime: "SYS:HH:MM:ss.l",
     singleLine: true,
-    // Which process it was matters to who searches a log, not to who watches it; and what the server said stands right above.
+    // Process ids help to search a log, not to watch it. The stderr lines are already shown above.
     ignore: `pid,childPid,generation,stream${isStderrShown ? ",stderrTail" : ""}`,
     messageFormat: ({ stream, msg }) => (stream === "stderr" ? `mcp server: ${String(msg)}` : String(msg)),
   });

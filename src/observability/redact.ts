@@ -5,49 +5,49 @@ import { decodeString } from "../json/strings.ts";
 
 /** Names of variables, flags and headers whose values are most likely secret. */
 export const CREDENTIAL_NAME = /KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|PRIVATE/i;
-/** A shorter value would blot out ordinary words. */
+/** Shorter values are not masked, because they could be ordinary words. */
 const MIN_SECRET_LENGTH = 8;
-/** A longer secret may slip through if it is cut. In UTF-16 units. */
+/** A longer secret may not be masked if a text is cut within it. In UTF-16 units. */
 export const MAX_SECRET_LENGTH = 4096;
 const MASK = "***";
 
 export type Redact = (text: string) => string;
 
-/** Masks secrets before and after making the text plain: a secret may hold an escape sequence, or be divided by one. */
+/** Masks secrets before and after making a text plain, because a secret may contain an escape sequence or be divided by one. */
 export function maskedPlainText(text: string, redact: Redact): string {
   return redact(plainText(redact(text)));
 }
 
-/** What must not be read in anything that the sidecar says. */
+/** The texts that must not appear in any output of the sidecar. */
 export class Secrets {
   readonly #texts = new Set<string>();
   #pattern: RegExp | undefined;
 
-  /** The values of all variables whose names look like credentials. */
+  /** Takes the values of all variables whose names look like credentials. */
   constructor(environment: Readonly<Record<string, string | undefined>>) {
     this.add(Object.entries(environment).flatMap(([name, value]) => (CREDENTIAL_NAME.test(name) ? [value ?? ""] : [])));
   }
 
   add(values: readonly string[]): void {
     for (const value of values) {
-      // Logs come in lines, and so does a private key.
+      // Each line of a private key is a secret, because logs are split into lines.
       for (const line of value.split(/\r?\n/)) {
         const secret = line.trim();
         if (secret.length >= MIN_SECRET_LENGTH) for (const spelled of spellings(secret)) this.#texts.add(spelled);
       }
     }
-    // The longest first, so that a secret that contains another one is masked whole.
+    // The longest comes first, so that a secret that contains another one is masked completely.
     const longestFirst = [...this.#texts].toSorted((a, b) => b.length - a.length);
     this.#pattern = longestFirst.length === 0 ? undefined : new RegExp(longestFirst.map(escapePattern).join("|"), "g");
   }
 
-  /** Masks them, wherever they occur in a text, also where they are quoted in JSON or in a URL. */
+  /** Masks all secrets in a text, including those that are escaped in JSON or in a URL. */
   readonly redact: Redact = (text) => (this.#pattern === undefined ? text : text.replace(this.#pattern, MASK));
 
-  /** For `JSON.stringify`: masks them in all strings. */
+  /** A replacer for `JSON.stringify` that masks secrets in all strings. */
   readonly replacer = (_key: string, value: unknown): unknown => (typeof value === "string" ? this.redact(value) : value);
 
-  /** Valid JSON text with its strings masked, names included; all else stays as it is. Does not recurse: a peer chooses the depth. */
+  /** Masks secrets in the strings and names of valid JSON text. Changes nothing else. Does not recurse, since a peer chooses the depth. */
   readonly redactJson: Redact = (text) => {
     if (this.#pattern === undefined) return text;
     const edits: Edit[] = [];
@@ -62,14 +62,14 @@ export class Secrets {
   };
 }
 
-/** As it is; as JSON has it, once and twice over; as JSON in ASCII has it; as a URL has it. */
+/** Returns the forms of a secret: unchanged, escaped once and twice for JSON, for ASCII JSON, and for a URL. */
 function spellings(secret: string): string[] {
   const quoted = quote(secret);
   const inAscii = quoted.replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
   return [secret, quoted, quote(quoted), inAscii, quote(inAscii), encodeURIComponent(secret.toWellFormed())];
 }
 
-/** A pattern that matches only the text itself. Node 22 does not have `RegExp.escape`. */
+/** Returns a pattern that matches only the text itself. Node 22 does not have `RegExp.escape`. */
 function escapePattern(text: string): string {
   return text.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
 }
