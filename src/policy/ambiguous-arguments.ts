@@ -3,10 +3,10 @@ import { findRepeatedName } from "../json/repeated-names.ts";
 import { isJsonObject, type JsonObject } from "../jsonrpc/message.ts";
 import { quoted } from "./schema/value-path.ts";
 
-/** The properties of a schema, for names that a server may take for one of them. */
+/** The names of a schema's properties. Finds the names that a server may take for one of them. */
 export class PropertyNames {
   readonly #properties: JsonObject;
-  /** By name with its case folded; of several, the first. */
+  /** By case-folded name; the first of several. */
   readonly #byFoldedName = new Map<string, string>();
 
   constructor(inputSchema: unknown) {
@@ -18,14 +18,14 @@ export class PropertyNames {
     }
   }
 
-  /** The property whose name is this one in another case, unless there is a property of exactly this name. */
+  /** Returns the property whose name differs from `name` only in case, unless a property has exactly this name. */
   otherCaseOf(name: string): string | undefined {
     return this.#byFoldedName.size === 0 || Object.hasOwn(this.#properties, name) ? undefined : this.#byFoldedName.get(foldCase(name));
   }
 }
 
 /**
- * A server may read these arguments differently: a name occurs twice in one object, or matches a property except for case, as in Go.
+ * Finds a name that a server may read differently. It occurs twice in an object, or matches a property except for case, as in Go.
  *
  * @param args the value of `argsText`, an object.
  * @returns a line about the first such name; undefined if there is none.
@@ -37,7 +37,7 @@ export function findAmbiguity(schemas: readonly PropertyNames[], args: JsonObjec
   for (const properties of schemas) {
     for (const name of names) {
       const meant = properties.otherCaseOf(name);
-      if (meant !== undefined) return `${quoted(name)} is spelled ${quoted(meant)}`;
+      if (meant !== undefined) return `${quoted(name)} must be spelled ${quoted(meant)}`;
     }
   }
   return undefined;

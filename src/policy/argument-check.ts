@@ -8,15 +8,15 @@ import type { SchemaReport } from "./schema/checker.ts";
 import { RoundRobin } from "./schema/round-robin.ts";
 
 const MAX_SCHEMAS = 1000;
-/** Of all schemas that the thread has, as JSON, in UTF-16 units; compiled, they take fifty times as much. */
+/** The length of all schemas in the thread, as JSON, in UTF-16 units. Compiled schemas take fifty times as much memory. */
 const MAX_KEPT_LENGTH = 1024 * 1024;
-/** In UTF-16 units. A longer schema is not even looked through for the names of its properties. */
+/** In UTF-16 units. A longer schema is not used at all, not even for the names of its properties. */
 const MAX_SCHEMA_LENGTH = 4 * 1024 * 1024;
-/** The arguments have to fit all tools of one name; each may have to be compiled first. */
+/** The arguments must match the schemas of all tools with the name, and each may have to be compiled first. */
 const MAX_NAMESAKES = 4;
 const MAX_CHECK_CPU_MS = 200;
 const MAX_COMPILE_CPU_MS = 500;
-/** A schema that has so many times taken too much to be compiled is not tried again. */
+/** A schema whose compilation has exceeded the limits this many times is not compiled again. */
 const MAX_STRIKES = 3;
 const MAX_REASON_LENGTH = 500;
 
@@ -25,50 +25,50 @@ const NOT_CHECKED: readonly string[] = ["the arguments could not be checked"];
 interface KeptSchema {
   readonly key: string;
   readonly length: number;
-  /** The thread that has it; 0 for none. */
+  /** The generation of the thread that has the schema; 0 for none. */
   generation: number;
-  /** How often a thread had to be ended while it compiled the schema. */
+  /** How often the compilation has exceeded the limits. */
   strikes: number;
-  /** What cannot be used of it is in the log. */
+  /** True if its unusable parts are logged. */
   isLogged: boolean;
 }
 
 export interface ArgumentCheckOptions {
   readonly log: Log;
   readonly defects: Pick<Defects, "note" | "guard">;
-  /** Called when a check was given up. */
+  /** Called when a check is given up. */
   readonly onGivenUp: () => void;
 }
 
-/** The arguments of a call to be checked. */
+/** A call whose arguments are to be checked. */
 export interface CheckedCall {
-  /** All tools of the name, as the server lists them: the arguments have to fit each. At least one. */
+  /** All tools with the name, at least one. The arguments must match the schema of each. */
   readonly tools: readonly JsonObject[];
-  /** The JSON text as the client sent it; undefined if there is none, which is as good as `{}`. */
+  /** The JSON text from the client; undefined if absent, which counts as `{}`. */
   readonly argsText: string | undefined;
-  /** Calls of one caller are checked in their order; callers take turns. */
+  /** Calls of one caller are checked in order; callers take turns. */
   readonly caller: object;
 }
 
-interface Question extends CheckedCall {
-  /** Given what is wrong, one line a field; nothing if nothing is, or the schema cannot be used. */
+interface Check extends CheckedCall {
+  /** Called with the problems, one line a field; empty if the arguments are valid or the schema is unusable. */
   readonly onProblems: (problems: readonly string[]) => void;
   isStopped: boolean;
 }
 
 /**
- * Checks the arguments of calls against the `inputSchema` of the tool, in a thread of its own. One for all servers and
- * generations. A schema is compiled at its first call, and again after a new thread or an eviction.
+ * Checks the arguments of calls against the `inputSchema` of the tool, in a worker thread. One instance serves all servers and generations.
+ * A schema is compiled at its first call, and again in a new thread or after an eviction.
  */
 export class ArgumentCheck {
   readonly #options: ArgumentCheckOptions;
   readonly #thread = new CheckThread();
-  readonly #questions = new RoundRobin<Question>();
+  readonly #checks = new RoundRobin<Check>();
   #isBusy = false;
-  /** By the digest of its JSON, since a server that is started anew tells its tools anew. The longest unused one comes first. */
+  /** By the digest of the JSON, because a restarted server lists its tools again. The least recently used schema comes first. */
   readonly #kept = new Map<string, KeptSchema>();
   #keptLength = 0;
-  /** Keys of schemas that the thread is to forget. */
+  /** Keys of schemas that the thread must forget. */
   #forgotten: string[] = [];
   readonly #known = new WeakMap<JsonObject, KeptSchema>();
 
@@ -76,41 +76,41 @@ export class ArgumentCheck {
     this.#options = options;
   }
 
-  /** Starts the thread, so that the first call need not wait for it. */
+  /** Starts the thread, so that the first call does not wait for it. */
   start(): void {
     this.#thread.start();
   }
 
-  /** @returns a function that stops the check: then `onProblems` is not called. */
-  check(call: CheckedCall, onProblems: Question["onProblems"]): () => void {
-    const question: Question = { ...call, onProblems, isStopped: false };
-    this.#questions.add(call.caller, question);
-    if (!this.#isBusy) void this.#answerAll();
+  /** Queues a check. @returns a function that cancels it, so that `onProblems` is not called. */
+  check(call: CheckedCall, onProblems: Check["onProblems"]): () => void {
+    const check: Check = { ...call, onProblems, isStopped: false };
+    this.#checks.add(call.caller, check);
+    if (!this.#isBusy) void this.#runAll();
     return () => {
-      question.isStopped = true;
-      this.#questions.remove(call.caller, question);
+      check.isStopped = true;
+      this.#checks.remove(call.caller, check);
     };
   }
 
-  async #answerAll(): Promise<void> {
+  async #runAll(): Promise<void> {
     this.#isBusy = true;
-    for (let question = this.#questions.next(); question !== undefined; question = this.#questions.next()) {
+    for (let check = this.#checks.next(); check !== undefined; check = this.#checks.next()) {
       const { defects } = this.#options;
-      const problems = await this.#answer(question).catch((error: unknown) => {
+      const problems = await this.#run(check).catch((error: unknown) => {
         defects.note("argument check", error);
-        return ["the arguments could not be checked, since the sidecar failed"];
+        return ["the arguments could not be checked because of a defect of the sidecar"];
       });
-      if (!question.isStopped) defects.guard("argument check", () => question.onProblems(problems));
+      if (!check.isStopped) defects.guard("argument check", () => check.onProblems(problems));
     }
     this.#isBusy = false;
   }
 
-  async #answer(question: Question): Promise<readonly string[]> {
-    const { tools, argsText } = question;
+  async #run(check: Check): Promise<readonly string[]> {
+    const { tools, argsText } = check;
     const keys: string[] = [];
     if (tools.length > MAX_NAMESAKES) return [`the server lists more than ${MAX_NAMESAKES} tools of this name`];
     for (const { inputSchema, name } of tools) {
-      if (question.isStopped) return NOT_CHECKED;
+      if (check.isStopped) return NOT_CHECKED;
       if (inputSchema === undefined) continue;
       const schema = this.#schemaOf(inputSchema);
       if (schema.generation === 0 || schema.generation !== this.#thread.generation) {
@@ -124,10 +124,10 @@ export class ArgumentCheck {
     return outcome.kind === "checked" ? outcome.problems : NOT_CHECKED;
   }
 
-  /** Tells the thread a schema. Only the server has a say in what that takes, so the schema is at fault if it takes too much. */
+  /** Adds a schema to the thread. Its cost depends only on the server, so the schema is at fault if it exceeds the limits. */
   async #add(schema: KeptSchema, inputSchema: unknown, toolName: unknown): Promise<CheckFailure | undefined> {
     if (schema.strikes >= MAX_STRIKES) return undefined;
-    if (schema.length === 0) return this.#logProblems(schema, toolName, { problem: "it is nested too many levels deep", unchecked: [] });
+    if (schema.length === 0) return this.#logProblems(schema, toolName, { problem: "it has too many levels", unchecked: [] });
     if (schema.length > MAX_SCHEMA_LENGTH)
       return this.#logProblems(schema, toolName, { problem: `it is longer than ${MAX_SCHEMA_LENGTH} characters`, unchecked: [] });
     const forget = this.#forgotten;
@@ -138,7 +138,7 @@ export class ArgumentCheck {
       return this.#logProblems(schema, toolName, outcome.report);
     }
     if (outcome.kind !== "failed") return undefined;
-    // The clock alone says more of the machine than of the schema.
+    // The elapsed time alone depends more on the machine than on the schema.
     if (outcome.exceededLimit === "cpu time" || outcome.exceededLimit === "memory") schema.strikes++;
     if (schema.strikes < MAX_STRIKES) return outcome;
     return this.#logProblems(schema, toolName, { problem: `it takes too long: ${outcome.reason}`, unchecked: [] });
@@ -167,7 +167,7 @@ export class ArgumentCheck {
     return schema;
   }
 
-  /** Moves it to the end of the line of those that go when there are too many. */
+  /** Marks a schema as the most recently used one, and evicts others if there are too many. */
   #use(schema: KeptSchema): void {
     if (!this.#kept.delete(schema.key)) this.#keptLength += schema.length;
     this.#kept.set(schema.key, schema);
@@ -196,7 +196,7 @@ function shownName(toolName: unknown): string {
   return shorten(String(toolName));
 }
 
-/** The same for the same schema; empty for one that is nested too deeply to have a text. */
+/** Returns the JSON text of a schema; empty if it is nested too deeply. */
 function textOf(inputSchema: unknown): string {
   try {
     return JSON.stringify(inputSchema);

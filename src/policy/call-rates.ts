@@ -12,7 +12,7 @@ export interface CallRatesSettings {
 }
 
 export interface CallRatesOptions extends CallRatesSettings {
-  /** Of a clock that does not go back. */
+  /** Reads a monotonic clock. */
   readonly nowMs: () => number;
 }
 
@@ -23,19 +23,19 @@ interface ToolRate {
   readonly limit: RateLimit;
 }
 
-/** @returns undefined where calls are not limited. */
+/** @returns undefined if calls are not limited. */
 export function createCallRates(options: CallRatesOptions): CallRates | undefined {
   const { sessionCallsPerMinute, toolCallsPerMinute = [] } = options;
   return sessionCallsPerMinute === undefined && toolCallsPerMinute.length === 0 ? undefined : new CallRates(options);
 }
 
-/** How many tool calls a minute a session may make, and all sessions together of each tool, in all lanes. */
+/** Limits the tool calls a minute of each session, and those of each tool from all sessions together, in all lanes. */
 export class CallRates {
   readonly #nowMs: () => number;
   readonly #sessionCallsPerMinute: number | undefined;
   readonly #ofSessions = new WeakMap<object, RateLimit>();
   readonly #ofTools: ToolStates<ToolRate> | undefined;
-  /** By number: those that tools share that there is no more room for. */
+  /** The rates that further tools share when the table of tools is full, by calls a minute. */
   readonly #shared = new Map<number, ToolRate>();
 
   constructor({ sessionCallsPerMinute, toolCallsPerMinute = [], nowMs }: CallRatesOptions) {
@@ -50,7 +50,7 @@ export class CallRates {
     });
   }
 
-  /** @returns why this call may not be made now, if it may not; then it counts for nothing. */
+  /** Counts a call. @returns the error if it exceeds a rate; it is not counted then. */
   take(session: object, toolName: unknown): SidecarError | undefined {
     const nowMs = this.#nowMs();
     const ofSession = this.#limitOf(session);

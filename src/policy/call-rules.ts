@@ -6,13 +6,13 @@ import type { Exchange } from "../mux/exchange.ts";
 import type { CheckedCall } from "./argument-check.ts";
 import type { ToolFilter } from "./tool-filter.ts";
 
-/** The rules of the tool policy that hold in one lane; undefined for each that is off. */
+/** The rules of the tool policy for one lane. A rule is undefined if it is off. */
 export interface CallRules {
-  /** Which tools exist for clients. */
+  /** Selects the tools that clients can see and call. */
   readonly filter: ToolFilter | undefined;
   readonly rates:
     | {
-        /** @returns why this call may not be made now, if it may not. */
+        /** Counts a call. @returns the error if it exceeds a rate. */
         take(session: object, toolName: unknown): SidecarError | undefined;
       }
     | undefined;
@@ -20,18 +20,18 @@ export interface CallRules {
     | {
         readonly mode: Exclude<ArgumentCheckMode, "off">;
         /**
-         * Checks the arguments of a call. `onProblems` is given what is wrong, one line a field.
+         * Checks the arguments of a call. Calls `onProblems` with the problems, one line a field.
          *
-         * @returns a function that stops the check.
+         * @returns a function that cancels the check.
          */
         check(call: CheckedCall, onProblems: (problems: readonly string[]) => void): () => void;
-        /** The JSON text of the result that says so. */
+        /** Returns the JSON text of a result that lists the problems. */
         describe(toolName: string, problems: readonly string[]): string;
       }
     | undefined;
   readonly termsOf: ((toolName: string) => CallTerms | undefined) | undefined;
   /** Wraps the exchange of a request that is answered with a tool's result. */
   readonly limitResult: ((exchange: Exchange) => Exchange) | undefined;
-  /** Told of all tools of each generation. */
+  /** Called with all tools of each generation. */
   readonly onTools: ((tools: readonly JsonObject[], generation: number) => void) | undefined;
 }

@@ -14,12 +14,12 @@ import { filterToolsList } from "./tool-list-answer.ts";
 
 interface ToolLane extends SessionLane {
   readonly tools: {
-    /** They are not those that the server has told: it is asked for them again. */
+    /** Lists the server's tools again, because they have changed. */
     onChanged(): void;
   };
 }
 
-/** A lane behind the tool policy: what clients call goes through the rules, in order of their cost, before the lane takes it. */
+/** A lane behind the tool policy. Calls of clients pass the rules, the cheapest first, before the lane accepts them. */
 export class GuardedLane implements SessionLane {
   readonly #lane: ToolLane;
   readonly #rules: CallRules;
@@ -67,7 +67,7 @@ export class GuardedLane implements SessionLane {
       return this.#lane.refuse(limited, new SidecarError("INVALID_REQUEST", `${call.problem}. The call was not sent.`));
     }
     const { name } = call;
-    // A server that looks for it among the keys of an object takes `["search"]` for `"search"`; the rules would not.
+    // A server that looks up the name as an object key takes `["search"]` for `"search"`; the rules would not.
     if (name === undefined) return this.#lane.refuse(limited, toolNotFound(name));
     const error = this.#tools.missing(name) ?? rates?.take(session, name);
     if (error !== undefined) return this.#lane.refuse(limited, error);
@@ -77,11 +77,11 @@ export class GuardedLane implements SessionLane {
 
   #watchAnswer(exchange: Exchange, method: string): Exchange {
     const { filter, limitResult } = this.#rules;
-    // What a tool that runs as a task comes to in the end (MCP 2025-11-25, basic/utilities/tasks).
+    // This is the result of a tool that runs as a task (MCP 2025-11-25, basic/utilities/tasks).
     if (method === "tasks/result") return limitResult === undefined ? exchange : limitResult(exchange);
     if (method !== "tools/list" || (filter === undefined && limitResult === undefined)) return exchange;
     return new RewrittenExchange(exchange, (body) => {
-      // The sidecar itself takes no longer list of tools either: then none of them can be called.
+      // The sidecar does not read a longer list either, so that none of its tools could be called.
       const bytes = Buffer.byteLength(body);
       if (bytes > MAX_OWN_RESULT_BYTES) return responseTooLarge(method, bytes, MAX_OWN_RESULT_BYTES);
       const shown = filter === undefined ? body : filterToolsList(body, (tool) => this.#isShown(tool));
@@ -90,7 +90,7 @@ export class GuardedLane implements SessionLane {
   }
 
   #isShown(tool: JsonObject): boolean {
-    // Calls go by what the server told before: that has to be asked for again, or the tool could still be called.
+    // Calls are checked by the previous list. It must be requested again, or the tool could still be called.
     if (this.#tools.isOutdated(tool)) this.#lane.tools.onChanged();
     return this.#tools.isShown(tool);
   }

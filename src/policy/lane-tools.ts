@@ -16,14 +16,14 @@ export interface LaneToolsOptions {
   readonly log: Log;
 }
 
-/** What is known of the tools of a lane's server, and so of the calls of them: which there are, and which arguments they take. */
+/** The known tools of a lane's server, and the arguments that they take. */
 export class LaneTools implements ToolWatcher {
   readonly #options: LaneToolsOptions;
-  /** Undefined while the server is away, or has not told its tools. */
+  /** The names that clients may call; undefined while the server is not ready or has not listed its tools. */
   #names: ReadonlySet<string> | undefined;
-  /** The names that the server has told, and no client may know. */
+  /** The names of listed tools that are hidden from clients. */
   #hiddenNames: ReadonlySet<string> = new Set();
-  /** By name, where arguments are checked: nobody knows which one is called of several with one name. */
+  /** The tools by name, if arguments are checked. A name may have several tools, and it is unknown which one the server calls. */
   #definitions: ReadonlyMap<unknown, readonly JsonObject[]> = new Map();
 
   constructor(options: LaneToolsOptions) {
@@ -42,18 +42,18 @@ export class LaneTools implements ToolWatcher {
     this.#names = undefined;
   }
 
-  /** Whether clients may read of a tool in a page of a list: not of one whose name is also that of a hidden one. */
+  /** True if clients may see a listed tool. False if a hidden tool has the same name. */
   isShown(tool: JsonObject): boolean {
     const { filter } = this.#options.rules;
     return filter === undefined || (filter(tool) && !this.#hiddenNames.has(tool["name"] as string));
   }
 
-  /** Whether clients may call a tool by its name, and may not by what is told of it now: it has changed, and nobody has said so. */
+  /** True if clients may call a tool's name, but the filter rejects the tool as now listed: it has changed without a notification. */
   isOutdated(tool: JsonObject): boolean {
     return this.#options.rules.filter?.(tool) === false && this.#names?.has(tool["name"] as string) === true;
   }
 
-  /** @returns why there is no such tool for clients; undefined where there is one, or the tools are not known yet. */
+  /** @returns an error if clients may not call the tool; undefined if they may, or if the tools are not known yet. */
   missing(toolName: unknown): SidecarError | undefined {
     if (this.#options.rules.filter === undefined || this.#names === undefined) return undefined;
     return typeof toolName === "string" && this.#names.has(toolName) ? undefined : toolNotFound(toolName);
@@ -61,12 +61,12 @@ export class LaneTools implements ToolWatcher {
 
   /**
    * @param argsText the JSON text of the arguments, if there are any.
-   * @returns the check of a call by the tools that are known when it is its turn; undefined if arguments are not checked.
+   * @returns the check of a call, which uses the tools that are known when it runs; undefined if arguments are not checked.
    */
   checkOf(session: object, toolName: string, argsText: string | undefined): CallCheck | undefined {
     const { argumentCheck } = this.#options.rules;
     if (argumentCheck === undefined) return undefined;
-    // A call that is carried with wrong arguments may come back from a server that has not read it, and is checked again.
+    // A call with invalid arguments that is sent may return to the queue if the server exits without reading it. It is checked again then.
     let isCounted = false;
     return (onVerdict) => {
       let stop: (() => void) | undefined;
@@ -75,7 +75,7 @@ export class LaneTools implements ToolWatcher {
         const tools = definitions.get(toolName);
         if (tools === undefined) return onVerdict(undefined);
         stop = argumentCheck.check({ tools, argsText, caller: session }, (problems) => {
-          // The server has changed its tools meanwhile.
+          // The server's tools have changed in the meantime.
           if (this.#definitions !== definitions) return check();
           const resultText = problems.length === 0 ? undefined : this.#onProblems(toolName, problems, isCounted);
           isCounted ||= problems.length > 0;
@@ -87,7 +87,7 @@ export class LaneTools implements ToolWatcher {
     };
   }
 
-  /** @returns the result that the call is answered with, if it is not carried all the same. */
+  /** @returns the result that answers the call; undefined if the call is sent nevertheless. */
   #onProblems(toolName: string, problems: readonly string[], isCounted: boolean): string | undefined {
     const { rules, counters, log } = this.#options;
     if (!isCounted) counters.policy.invalidArguments++;
@@ -98,7 +98,7 @@ export class LaneTools implements ToolWatcher {
     return undefined;
   }
 
-  /** Looks at a call that was taken while the tools were not known, or were others. */
+  /** Checks a call that was accepted before the current tools were known. */
   review({ toolName }: Call, isSent: boolean): CallVerdict | undefined {
     const error = this.missing(toolName);
     return error === undefined ? undefined : { error: isSent ? toolNotFound(toolName, true) : error };

@@ -1,14 +1,14 @@
 import { applyEdits, removeMember } from "../json/edit.ts";
 import { findElements, findPath } from "../json/find.ts";
 
-/** As many as are listed of a server. */
+/** The most tools that the sidecar lists of a server. */
 const MAX_TOOLS = 10_000;
 
 /**
- * The response to `tools/list` without any `outputSchema`. A tool that has one must give structuredContent, and clients refuse a result
- * without it (MCP 2025-11-25, server/tools): what may have to be dropped must not be promised.
+ * Removes every `outputSchema` from a response to `tools/list`. Clients reject a result without structuredContent if its tool has an output
+ * schema (MCP 2025-11-25, server/tools). A result limit may remove structuredContent, so the schema must not promise it.
  *
- * @param body valid JSON: the response as the client would get it.
+ * @param body the response in valid JSON.
  */
 export function withoutOutputSchemas(body: string): string {
   const list = findPath(body, 0, ["result", "tools"]);

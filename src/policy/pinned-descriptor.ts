@@ -10,12 +10,12 @@ import type { Redact } from "../observability/redact.ts";
 /** A server may change all of its tools at once. */
 const MAX_LINES = 20;
 const MAX_STATUS_TOOLS = 100;
-/** Private servers may each have a drift of their own. */
+/** Each private server may have a different drift. */
 const MAX_PRIVATE_DRIFTS = 1000;
 
 export interface PinnedDescriptorOptions {
   readonly descriptor: Descriptor;
-  /** Where it was read from. */
+  /** The descriptor's file. */
   readonly file: string;
   readonly mode: DescriptorMode;
   readonly log: Log;
@@ -26,23 +26,23 @@ export interface PinnedDescriptorOptions {
 type DriftedTool = Pick<ToolDrift, "name" | "kinds">;
 
 /**
- * The tools that somebody has reviewed, and what the servers make of them. Compared are name, description, input schema and annotations,
- * in the form that the descriptor has them in; nothing else of a tool is in it.
+ * Compares servers' tools with the reviewed ones: name, description, input schema and annotations, in the form of the descriptor. It has no
+ * other part of a tool.
  *
- * The drift of each tool is logged once, however many lanes have it and however often they start; again when it is another one, or had been
- * gone in the shared lane.
+ * The drift of each tool is logged once, regardless of the number of lanes and restarts. It is logged again when it changes, or when it
+ * returns after the shared lane had none.
  */
 export class PinnedDescriptor {
   readonly mode: DescriptorMode;
   readonly #options: PinnedDescriptorOptions;
   readonly #reviewed: ReadonlyMap<string, DescriptorTool>;
-  /** A server may change its tools as often as it likes. */
+  /** A server may change its tools at any rate. */
   readonly #limiter: LogLimiter;
-  /** Of the shared lane; undefined until its server has told its tools. */
+  /** The drift of the shared lane; undefined until its server has listed its tools. */
   #drifted: readonly DriftedTool[] | undefined;
-  /** Of the shared lane: of each tool that differs. */
+  /** The fingerprints of the shared lane's drift, by tool. */
   #fingerprints: ReadonlyMap<string, string> = new Map();
-  /** What was logged of private lanes since the drift of the shared one has changed. */
+  /** The fingerprints that were logged for private lanes since the last change in the shared one. */
   readonly #privateFingerprints = new Set<string>();
 
   constructor(options: PinnedDescriptorOptions) {
@@ -52,7 +52,7 @@ export class PinnedDescriptor {
     this.#reviewed = new Map(options.descriptor.tools.map((tool) => [tool.name, tool]));
   }
 
-  /** Whether a tool, as its server lists it, is the one that was reviewed. */
+  /** True if a listed tool equals the reviewed one. */
   isPinned(tool: JsonObject): boolean {
     const { name } = tool;
     const reviewed = typeof name === "string" ? this.#reviewed.get(name) : undefined;
@@ -60,9 +60,9 @@ export class PinnedDescriptor {
   }
 
   /**
-   * Compares all tools of a server: to be called at each of its starts, and when they have changed.
+   * Compares all tools of a server. To be called at each start and after each change.
    *
-   * @param fields what the log is to say of the server; `lane` for a private one.
+   * @param fields log fields of the server, with `lane` for a private one.
    */
   onTools(tools: readonly JsonObject[], fields: LogFields): void {
     const drifts = compareTools(this.#options.descriptor.tools, tools);
@@ -73,7 +73,7 @@ export class PinnedDescriptor {
     this.#keepShared(drifts, fingerprints);
   }
 
-  /** For `/status`: of the shared lane. */
+  /** The drift of the shared lane, for `/status`. */
   get status(): object {
     const { file, redact } = this.#options;
     const drift = (this.#drifted ?? []).slice(0, MAX_STATUS_TOOLS);
@@ -95,9 +95,9 @@ export class PinnedDescriptor {
     });
     if (fresh.length === 0 || !this.#limiter.allows()) return;
     for (const { name, kinds } of fresh.slice(0, MAX_LINES)) {
-      log.warn({ ...fields, tool: this.#shown(name), reason: kinds.join(", "), mode }, "tool is not as reviewed");
+      log.warn({ ...fields, tool: this.#shown(name), reason: kinds.join(", "), mode }, "tool differs from the descriptor");
     }
-    if (fresh.length > MAX_LINES) log.warn({ ...fields, count: fresh.length - MAX_LINES, mode }, "more tools are not as reviewed");
+    if (fresh.length > MAX_LINES) log.warn({ ...fields, count: fresh.length - MAX_LINES, mode }, "more tools differ from the descriptor");
   }
 
   #logGone(fingerprints: ReadonlyMap<string, string>, fields: LogFields): void {
@@ -107,8 +107,8 @@ export class PinnedDescriptor {
     const isFirst = this.#drifted === undefined;
     if (gone.length === 0 && !(isFirst && isClean)) return;
     if (!this.#limiter.allows()) return;
-    if (isClean) return log.info({ ...fields, count: this.#reviewed.size }, "all tools are as reviewed");
-    for (const name of gone.slice(0, MAX_LINES)) log.info({ ...fields, tool: this.#shown(name) }, "tool is as reviewed again");
+    if (isClean) return log.info({ ...fields, count: this.#reviewed.size }, "all tools match the descriptor");
+    for (const name of gone.slice(0, MAX_LINES)) log.info({ ...fields, tool: this.#shown(name) }, "tool matches the descriptor again");
   }
 
   #keepShared(drifts: readonly ToolDrift[], fingerprints: ReadonlyMap<string, string>): void {
@@ -116,7 +116,7 @@ export class PinnedDescriptor {
     const isSame = before.size === fingerprints.size && before.keys().every((name) => before.get(name) === fingerprints.get(name));
     if (!isSame) this.#privateFingerprints.clear();
     this.#fingerprints = fingerprints;
-    // Without the definitions, which would stay in memory.
+    // The definitions are omitted, because they would stay in memory.
     this.#drifted = drifts.map(({ name, kinds }) => ({ name, kinds }));
   }
 
@@ -127,7 +127,7 @@ export class PinnedDescriptor {
     }
   }
 
-  /** The server chooses the name. */
+  /** Makes a name readable and masks secrets in it, because the server chooses it. */
   #shown(name: string): string {
     return readableName(this.#options.redact(name));
   }

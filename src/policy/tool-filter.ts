@@ -2,26 +2,26 @@ import type { JsonObject } from "../jsonrpc/message.ts";
 import { isReadOnly } from "../mux/tool-annotations.ts";
 import { createNameMatcher } from "./tool-names.ts";
 
-/** As many tools as are listed of a server, and one server more. */
+/** Twice the most tools of one server. */
 const MAX_KNOWN_NAMES = 20_000;
 const MAX_KNOWN_LENGTH = 256;
 
-/** Which tools exist for clients. All of it has to hold. */
+/** The conditions for a visible tool. All of them must hold. */
 export interface ToolFilterSettings {
-  /** Patterns (see tool-names.ts), one of which a name has to match; all names where undefined. */
+  /** Patterns (see tool-names.ts). A name must match one of them; undefined allows all names. */
   readonly allowTools: readonly string[] | undefined;
-  /** Patterns, none of which a name may match. */
+  /** Patterns. A name must match none of them. */
   readonly denyTools: readonly string[] | undefined;
   /** Only tools that their server annotates as read-only. */
   readonly readOnly: boolean;
-  /** Whether a tool is as it was reviewed; where undefined, nobody asks. */
+  /** Returns true if a tool equals the reviewed one; undefined if this is not required. */
   readonly isPinned: ((tool: JsonObject) => boolean) | undefined;
 }
 
-/** Whether clients may see and call a tool, as it is told in `tools/list`. */
+/** Returns true if clients may see and call a tool. @param tool as in `tools/list`. */
 export type ToolFilter = (tool: JsonObject) => boolean;
 
-/** Undefined where nothing is hidden. */
+/** Creates a filter. @returns undefined if no tool is hidden. */
 export function createToolFilter({ allowTools, denyTools, readOnly, isPinned }: ToolFilterSettings): ToolFilter | undefined {
   const rules: ToolFilter[] = [];
   if (allowTools !== undefined) rules.push(byName(createNameMatcher(allowTools)));
@@ -35,7 +35,7 @@ export function createToolFilter({ allowTools, denyTools, readOnly, isPinned }: 
   return (tool) => typeof tool["name"] === "string" && rules.every((holds) => holds(tool));
 }
 
-/** The names that clients may call. Of two tools with one name nobody knows which one is called: it takes both to be visible. */
+/** Returns the names that clients may call. If several tools have one name, it is unknown which one is called, so all must be visible. */
 export function visibleNames(tools: readonly JsonObject[], filter: ToolFilter | undefined): ReadonlySet<string> {
   const visible = new Set<string>();
   const hidden = new Set<string>();
@@ -46,7 +46,7 @@ export function visibleNames(tools: readonly JsonObject[], filter: ToolFilter | 
   return visible.difference(hidden);
 }
 
-/** A server lists the same names again and again, and each may have to be matched with hundreds of patterns. */
+/** Creates a filter by name. It caches its results, because servers list the same names often and there may be hundreds of patterns. */
 function byName(matches: (name: string) => boolean): ToolFilter {
   const known = new Map<string, boolean>();
   return ({ name }) => {

@@ -10,13 +10,13 @@ export interface ToolLimitsSettings {
   readonly toolConcurrency: readonly ToolNumber[] | undefined;
 }
 
-/** The terms of a call of this tool, to be used at once: they may be other ones later, when no call of it is in flight. */
+/** Returns the terms of a call of a tool. They must be used at once, because they may be replaced when no call of the tool is in flight. */
 type TermsOf = (toolName: string) => CallTerms | undefined;
 
 /**
- * How long each tool may take, and how many calls of it a server process has at a time.
+ * Limits the time of each tool's calls, and the number of its calls in flight at one server.
  *
- * @returns undefined where no tool is limited; else a function to be called for each lane, for slots are those of one server process.
+ * @returns undefined if no tool is limited. Otherwise a function to be called for each lane, because slots belong to one server.
  */
 export function createToolLimits({ toolTimeoutsMs = [], toolConcurrency = [] }: ToolLimitsSettings): (() => TermsOf) | undefined {
   if (toolTimeoutsMs.length === 0 && toolConcurrency.length === 0) return undefined;
@@ -32,7 +32,7 @@ export function createToolLimits({ toolTimeoutsMs = [], toolConcurrency = [] }: 
     };
   };
   return () => {
-    // Those in use are no more than the calls of the lane, which are bounded.
+    // The number of terms in use is bounded by the number of calls of the lane.
     const terms = new ToolStates<CallTerms>({ create, isAsNew: ({ slots }) => slots === undefined || slots.isUnused });
     return (toolName) => terms.get(toolName);
   };

@@ -6,23 +6,23 @@ import { estimatedBytes, MAX_VALUE_BYTES } from "../json/value-size.ts";
 import { readValue } from "../json/values.ts";
 import { isJsonObject, type JsonObject } from "../jsonrpc/message.ts";
 
-/** No shorter tool has more than MAX_VALUE_BYTES to build: one that has is left out, as if it were hidden. */
+/** A longer tool is hidden if its value needs more than MAX_VALUE_BYTES. The value of a shorter one never does. In UTF-16 units. */
 const LONG_TOOL_LENGTH = 512 * 1024;
 
-/** As many as the sidecar itself lists. */
+/** The most tools that the sidecar lists of a server. */
 const MAX_TOOLS = 10_000;
 
 /** The members of a tool (MCP 2025-11-25, schema, Tool). */
 const TOOL_MEMBERS = ["name", "title", "description", "inputSchema", "outputSchema", "annotations", "execution", "icons", "_meta"];
 
 /**
- * The response to `tools/list` without the tools that are not visible; every other byte stays as it was.
+ * Removes the hidden tools from a response to `tools/list`. Every other byte stays unchanged.
  *
- * What a client may read otherwise than it was read here never gets through: where `result` or `tools` is repeated, or there is one that
- * has the name but for case, or `tools` is no array, the list is answered as an empty one; a tool of which that is true is left out, and one
- * that has anything repeated within its members.
+ * A client must not read the list differently. The result is an empty list if `result` or `tools` is ambiguous, or if `tools` is not an
+ * array. A member is ambiguous if its name is repeated, or if another name differs from it only in case. A tool is removed if a member of
+ * it is ambiguous, or if any object within it has a repeated name.
  *
- * @param body valid JSON: the response as the client would get it. Errors, and results that list nothing, are returned as they are.
+ * @param body the response in valid JSON. Errors, and results without `tools`, are returned unchanged.
  */
 export function filterToolsList(body: string, isVisible: (tool: JsonObject) => boolean): string {
   const envelope = findMembers(body, 0, ["result"]);
@@ -36,7 +36,7 @@ export function filterToolsList(body: string, isVisible: (tool: JsonObject) => b
   if (body.charAt(listSpan.start) !== "[") return emptyList(body);
   const spans = findElements(body, listSpan.start, MAX_TOOLS + 1);
   const items = spans.slice(0, MAX_TOOLS).map(({ start, end }) => ({ start, end, isKept: isKept({ start, end }) }));
-  // The sidecar does not list more either, so clients cannot call them.
+  // Clients cannot call further tools, because the sidecar does not list them.
   const more = spans[MAX_TOOLS];
   if (more !== undefined) items.push({ start: more.start, end: listSpan.end - 1, isKept: false });
   return applyEdits(body, removeItems(items));
@@ -45,12 +45,12 @@ export function filterToolsList(body: string, isVisible: (tool: JsonObject) => b
     if (span.end - span.start > LONG_TOOL_LENGTH && estimatedBytes(body.slice(span.start, span.end)) > MAX_VALUE_BYTES) return false;
     const tool = readValue(body, span);
     if (!isJsonObject(tool) || !isVisible(tool) || isAmbiguous(findMembers(body, span.start, TOOL_MEMBERS))) return false;
-    // Also within its schema: who hands the text on, or takes the first of two, reads what nobody has compared.
+    // This includes the schema. A client that takes the first of two members would read one that was not compared.
     return findRepeatedName(body, span.start) === undefined;
   }
 }
 
-/** Another reader may find something else under one of the names. */
+/** True if another parser may find a different member under one of the names. */
 function isAmbiguous({ duplicate, otherCase }: Members): boolean {
   return duplicate !== undefined || otherCase !== undefined;
 }

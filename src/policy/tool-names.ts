@@ -1,25 +1,25 @@
 /**
- * Patterns for names of tools: `*` stands for any characters, none too, `?` for exactly one code point, all else for itself. Case counts,
- * and the whole name has to match.
+ * Returns true if a tool's name matches a pattern. `*` matches any characters or none, `?` matches one code point, and other characters
+ * match themselves. Case matters, and the whole name must match.
  *
- * A client chooses the name, so it must not choose the cost: no regular expression, no cache. A name costs at most one step for each of
- * its code points and each of the pattern's, and mostly one for each of its own.
+ * Clients choose the names and must not choose the cost, so regular expressions and caches are not used. The cost is at most the product
+ * of the lengths of name and pattern, and usually the length of the name.
  */
 type MatchName = (name: string) => boolean;
 
 const STAR = 42;
 const QUESTION_MARK = 63;
 
-/** Whether a name matches any of the patterns. */
+/** Creates a function that returns true if a name matches any of the patterns. */
 export function createNameMatcher(patterns: readonly string[]): MatchName {
-  // However many names are spelled out, it takes one look.
+  // Patterns without wildcards need only one lookup.
   const names = new Set(patterns.filter((pattern) => !hasWildcard(pattern)));
   const globs = patterns.filter(hasWildcard).map(matcherOf);
   if (globs.length === 0) return (name) => names.has(name);
   return (name) => names.has(name) || globs.some((matches) => matches(name));
 }
 
-/** The value of the first pattern that a name matches. */
+/** Creates a function that returns the value of the first pattern that a name matches. */
 export function findByName<V>(numbers: readonly { readonly pattern: string; readonly value: V }[]): (name: string) => V | undefined {
   const rules = numbers.map(({ pattern, value }) => ({ matches: matcherOf(pattern), value }));
   return (name) => rules.find(({ matches }) => matches(name))?.value;
@@ -35,13 +35,13 @@ function matcherOf(pattern: string): MatchName {
   return (name) => matchesGlob(points, name);
 }
 
-/** Where it does not go on, only the last star has to take one more code point: what the stars before it took is never looked at again. */
+/** After a mismatch, only the last star takes one more code point. Earlier stars never need to change. */
 function matchesGlob(pattern: readonly number[], name: string): boolean {
   let position = 0;
   let index = 0;
-  /** Behind the last star; -1 while there was none. */
+  /** The position in the pattern after the last star; -1 before the first. */
   let afterStar = -1;
-  /** The end in the name of what that star has taken. */
+  /** The end of the part of the name that this star matches. */
   let starEnd = 0;
   while (index < name.length) {
     const wanted = pattern[position];
@@ -67,7 +67,7 @@ function matchesGlob(pattern: readonly number[], name: string): boolean {
   return position === pattern.length;
 }
 
-/** In UTF-16 units. */
+/** Returns the length of a code point in UTF-16 units. */
 function widthOf(codePoint: number): number {
   return codePoint > 0xffff ? 2 : 1;
 }

@@ -28,13 +28,13 @@ export interface ToolPolicyOptions {
   readonly settings: ToolPolicySettings;
   readonly counters: Counters;
   readonly log: Log;
-  /** Undefined where nothing is pinned. */
+  /** Undefined if no descriptor is pinned. */
   readonly pinned: PinnedDescriptor | undefined;
-  /** Of a clock that does not go back. */
+  /** Reads a monotonic clock. */
   readonly nowMs: () => number;
 }
 
-/** What may be called, with what, how often, and how much may come back: all rules of the operator, for all lanes. */
+/** The operator's rules about tools, for all lanes: visible tools, their arguments, rates, limits, and the size of results. */
 export class ToolPolicy {
   readonly #options: ToolPolicyOptions;
   readonly #filter: CallRules["filter"];
@@ -55,15 +55,15 @@ export class ToolPolicy {
     this.#createTermsOf = createToolLimits(settings);
   }
 
-  /** Starts what takes long to start. */
+  /** Starts the argument check, which takes some time. */
   start(): void {
     this.#argumentCheck?.start();
   }
 
   /**
-   * Makes a lane that clients enter through the rules, where there are any.
+   * Creates a lane, behind the rules if there are any.
    *
-   * @param name of a private one, as the log has it.
+   * @param name the name of a private lane in the log.
    */
   createLane(options: Omit<LaneOptions, "toolWatcher">, name?: string): LaneEntry {
     const rules = this.#rules(name);

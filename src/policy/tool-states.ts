@@ -1,37 +1,37 @@
-/** A number for the tools whose names match; the first that does counts. */
+/** A number for the tools whose names match the pattern. The first match counts. */
 export interface ToolNumber {
   readonly pattern: string;
   readonly value: number;
 }
 
 export interface ToolStatesOptions<State> {
-  /** What a tool begins with; undefined where there is nothing to know of it. */
+  /** Creates the state of a tool; undefined if it needs none. */
   readonly create: (toolName: string) => State | undefined;
-  /** Whether `create` would make the same again, so that it can be forgotten. */
+  /** Returns true if the state equals a new one, so that it can be forgotten. */
   readonly isAsNew: (state: State) => boolean;
-  /** What tools have together that there is no more room for; without it, there always is. */
+  /** Creates the state that further tools share when the table is full. Without this function, the table has no limit. */
   readonly createShared?: (toolName: string) => State | undefined;
 }
 
-/** As many as are listed of a server. */
+/** The most tools that the sidecar lists of a server. */
 const MAX_TOOLS = 10_000;
-/** By MCP 2025-11-25, server/tools, names have 128 characters at most. Longer ones with the same beginning count as one. */
+/** Longer names with the same beginning count as one. MCP 2025-11-25, server/tools, allows 128 characters. In UTF-16 units. */
 const MAX_NAME_LENGTH = 1000;
 
 /**
- * What is known of each tool that was called, by name. Names come from clients, which may make them up: what is as new is forgotten where
- * there is no more room, and nothing else, so that a flood of names cannot reset what was counted for another.
+ * The states of the called tools, by name. Clients may invent names. When the table is full, only states that equal a new one are
+ * forgotten, so that a flood of names cannot reset the count of another tool.
  */
 export class ToolStates<State> {
   readonly #options: ToolStatesOptions<State>;
-  /** What was not needed for longest comes first, as far as that was looked at. */
+  /** The oldest states come first, except for those that could not be forgotten yet. */
   readonly #states = new Map<string, State | undefined>();
 
   constructor(options: ToolStatesOptions<State>) {
     this.#options = options;
   }
 
-  /** How many names are kept. */
+  /** The number of names in the table. */
   get size(): number {
     return this.#states.size;
   }
@@ -47,7 +47,7 @@ export class ToolStates<State> {
     return state;
   }
 
-  /** Looks at the two oldest: one makes room for the next, the other for what came while none could go. */
+  /** Checks the two oldest states. One makes room for the new state; the other reduces a table that could not shrink before. */
   #makeRoom(): boolean {
     for (let count = 0; count < 2 && this.#states.size >= MAX_TOOLS; count++) {
       const [oldest] = this.#states;
@@ -60,7 +60,7 @@ export class ToolStates<State> {
   }
 }
 
-/** A copy: what is cut from a long text keeps all of it in memory. */
+/** Returns a copy of the beginning, because a slice would keep the whole text in memory. */
 function beginningOf(toolName: string): string {
   return Array.from(toolName.slice(0, MAX_NAME_LENGTH)).join("");
 }

@@ -130,7 +130,7 @@ describe("arguments with as many names as the schema has", () => {
     await using sidecar = await start(listed);
     const client = await sidecar.client();
     const args = Object.fromEntries(names.map((name) => [name === "property_19999" ? "PROPERTY_19999" : `${name}_`, 1]));
-    expect(textOf(await client.callTool("wide", args))).toContain('- "PROPERTY_19999" is spelled "property_19999"\n');
+    expect(textOf(await client.callTool("wide", args))).toContain('- "PROPERTY_19999" must be spelled "property_19999"\n');
     expect(await countReceived(client, "wide")).toBe(0);
   });
 });

@@ -63,7 +63,7 @@ async function restart(sidecar: Sidecar, client: McpClient): Promise<void> {
 describe("wrong arguments, where they are refused", () => {
   it.each([
     ['{"query":"a","query":"b"}', '"query" occurs twice in one object'],
-    ['{"query":"a","Query":"b"}', '"Query" is spelled "query"'],
+    ['{"query":"a","Query":"b"}', '"Query" must be spelled "query"'],
   ])("are those that a server might read otherwise than they were checked: %s", async (args, problem) => {
     await using listed = await ListedTools.create([...WITNESSES, SEARCH]);
     await using sidecar = await start("enforce", listed);
@@ -91,11 +91,11 @@ describe("wrong arguments, where they are refused", () => {
     expect([reply.status, reply.id]).toEqual([200, "id-1"]);
     expect(refusalOf(reply)).toBe(
       [
-        'INVALID_ARGS: the arguments do not fit the input schema of the tool "search". Nothing was sent to the server.',
+        'INVALID_ARGS: the arguments do not match the input schema of the tool "search". The call was not sent to the server.',
         "- `query` is required (a string)",
-        '- `querry` is not known; known are: "query", "limit"',
+        '- `querry` is unknown; known names: "query", "limit"',
         "- `limit` must be <= 100",
-        "Correct this, and call the tool again.",
+        "Correct the arguments and call the tool again.",
       ].join("\n"),
     );
     expect(await receivedArgs(client, "search")).toEqual([]);
@@ -206,7 +206,7 @@ describe("a schema of a server", () => {
     await sidecar.stop();
     const skipped = linesOf(sidecar, "argument schema skipped");
     expect(skipped.map(({ tool }) => tool)).toEqual(["broken", "remote"]);
-    expect(skipped[0]).toMatchObject({ level: "warn", reason: expect.stringContaining("it is no JSON Schema") as string });
+    expect(skipped[0]).toMatchObject({ level: "warn", reason: expect.stringContaining("it is not a JSON Schema") as string });
   });
 
   it("may be of 2020-12, which is also meant where no dialect is named", async () => {
@@ -228,8 +228,8 @@ describe("a schema of a server", () => {
           .filter((line) => line.startsWith("- "))
           .toSorted(),
       ).toEqual([
-        "- `address` is required where `card` is given",
-        "- `other` is not known",
+        "- `address` is required if `card` is given",
+        "- `other` is unknown",
         "- `pair[0]` must be a string, not a number",
         "- `pair` must have at most 2 items",
       ]);
@@ -249,7 +249,7 @@ describe("a schema of a server", () => {
     await using sidecar = await start("enforce", listed);
     const client = await sidecar.client();
     const text = refusalOf(await client.callTool("old", { pair: [1, 2, 3], card: "x" }));
-    for (const part of ["`address` is required where `card` is given", "`pair` must have at most 2 items", "`pair[0]` must be a string"])
+    for (const part of ["`address` is required if `card` is given", "`pair` must have at most 2 items", "`pair[0]` must be a string"])
       expect(text).toContain(part);
     expect(refusalOf(await client.callTool("old", { both: 1 }))).toContain("`pair` is required");
     expect(refusalOf(await client.callTool("old", { pair: ["x", 2], card: "x", address: 1, both: 1 }))).toBeUndefined();

@@ -71,8 +71,8 @@ describe("a pinned descriptor that is enforced", () => {
     const client = await sidecar.client();
     expect(await listNames(client)).toEqual(["search", "mail", "send"]);
     for (const name of ["search", "mail", "send"]) expect(await client.toolText(name, { limit: 1 })).toBe('{"limit":1}');
-    await sidecar.waitForLog("all tools are as reviewed");
-    expect(toolLog(sidecar)).toEqual(["info | all tools are as reviewed"]);
+    await sidecar.waitForLog("all tools match the descriptor");
+    expect(toolLog(sidecar)).toEqual(["info | all tools match the descriptor"]);
   });
 
   it("takes exactly the changed tools away from a server that comes back with others, until they are as reviewed again", async () => {
@@ -99,13 +99,13 @@ describe("a pinned descriptor that is enforced", () => {
     await pinned.list(SEARCH, MAIL, SEND);
     expect(await restart(sidecar, client)).toEqual(["search", "mail", "send"]);
     expect(await client.toolText("search")).toBe("{}");
-    await sidecar.waitForLog("all tools are as reviewed", (line) => line["generation"] === 3);
+    await sidecar.waitForLog("all tools match the descriptor", (line) => line["generation"] === 3);
     expect(toolLog(sidecar)).toEqual([
-      "info | all tools are as reviewed",
-      "warn | tool is not as reviewed | added | new",
-      "warn | tool is not as reviewed | mail | schema",
-      "warn | tool is not as reviewed | search | description",
-      "info | all tools are as reviewed",
+      "info | all tools match the descriptor",
+      "warn | tool differs from the descriptor | added | new",
+      "warn | tool differs from the descriptor | mail | schema",
+      "warn | tool differs from the descriptor | search | description",
+      "info | all tools match the descriptor",
     ]);
   });
 
@@ -146,13 +146,13 @@ describe("a pinned descriptor that is enforced", () => {
     expect(await client.toolText("search")).toBe("{}");
     await pinned.list(POISONED, SEND);
     await client.write(LIST_CHANGED);
-    await sidecar.waitForLog("tool is not as reviewed");
+    await sidecar.waitForLog("tool differs from the descriptor");
     expect(await listNames(client)).toEqual(["send"]);
     expect((await client.callTool("search")).error?.data?.["code"]).toBe("TOOL_NOT_FOUND");
     expect(await calledTools(client)).toEqual(["search"]);
     await pinned.list(SEARCH, SEND);
     await client.write(LIST_CHANGED);
-    await sidecar.waitForLog("all tools are as reviewed", () => toolLog(sidecar).length === 3);
+    await sidecar.waitForLog("all tools match the descriptor", () => toolLog(sidecar).length === 3);
     expect(await client.toolText("search")).toBe("{}");
   });
 
@@ -163,7 +163,7 @@ describe("a pinned descriptor that is enforced", () => {
     expect(await client.toolText("search")).toBe("{}");
     await pinned.list(POISONED, SEND);
     expect(await listNames(client)).toEqual(["send"]);
-    await sidecar.waitForLog("tool is not as reviewed");
+    await sidecar.waitForLog("tool differs from the descriptor");
     expect((await client.callTool("search")).error?.data?.["code"]).toBe("TOOL_NOT_FOUND");
     expect(await calledTools(client)).toEqual(["search"]);
   });
@@ -175,7 +175,7 @@ describe("a pinned descriptor that is enforced", () => {
     const client = await sidecar.client();
     expect((await client.callTool("search")).error?.data?.["code"]).toBe("TOOL_NOT_FOUND");
     expect(await client.toolText("send")).toBe("{}");
-    await sidecar.waitForLog("tool is not as reviewed", ({ tool, reason }) => tool === "search" && reason === "duplicate");
+    await sidecar.waitForLog("tool differs from the descriptor", ({ tool, reason }) => tool === "search" && reason === "duplicate");
   });
 
   it("holds for the servers of single clients, and logs a drift once for all of them", async () => {
@@ -196,11 +196,11 @@ describe("a pinned descriptor that is enforced", () => {
     expect((await shared.callTool("search")).error?.data?.["code"]).toBe("TOOL_NOT_FOUND");
     await pinned.list(SEARCH, SEND);
     await restart(sidecar, shared);
-    await sidecar.waitForLog("all tools are as reviewed", (line) => line["generation"] === 3);
+    await sidecar.waitForLog("all tools match the descriptor", (line) => line["generation"] === 3);
     expect(toolLog(sidecar)).toEqual([
-      "info | all tools are as reviewed",
-      "warn | tool is not as reviewed | search | description | private-1",
-      "info | all tools are as reviewed",
+      "info | all tools match the descriptor",
+      "warn | tool differs from the descriptor | search | description | private-1",
+      "info | all tools match the descriptor",
     ]);
   });
 
@@ -215,7 +215,7 @@ describe("a pinned descriptor that is enforced", () => {
     await using sidecar = await pinned.start({ env: { FIXTURE_INITIALIZE_RESULT } });
     const client = await sidecar.client();
     expect((await client.callTool("search")).error?.data?.["code"]).toBe("TOOL_NOT_FOUND");
-    await sidecar.waitForLog("tool is not as reviewed", ({ tool, reason }) => tool === "search" && reason === "missing");
+    await sidecar.waitForLog("tool differs from the descriptor", ({ tool, reason }) => tool === "search" && reason === "missing");
   });
 });
 
@@ -224,7 +224,7 @@ describe("a pinned descriptor that only warns", () => {
     await using pinned = await PinnedTools.review(SEARCH, SEND);
     await using sidecar = await pinned.start({ flags: ["--descriptor-mode", "warn"] });
     const client = await sidecar.client();
-    await sidecar.waitForLog("all tools are as reviewed");
+    await sidecar.waitForLog("all tools match the descriptor");
     await pinned.list(POISONED, { name: "added" });
     expect(await restart(sidecar, client)).toEqual(["search", "added"]);
     expect(await client.toolText("search")).toBe("{}");
@@ -241,16 +241,16 @@ describe("a pinned descriptor that only warns", () => {
     await pinned.list(SEARCH, SEND);
     await restart(sidecar, client);
     expect((await readStatus(sidecar)).policy?.descriptor).toMatchObject({ driftedTools: 0, drift: [] });
-    await sidecar.waitForLog("all tools are as reviewed", (line) => line["generation"] === 5);
+    await sidecar.waitForLog("all tools match the descriptor", (line) => line["generation"] === 5);
     expect(toolLog(sidecar)).toEqual([
-      "info | all tools are as reviewed",
-      "warn | tool is not as reviewed | added | new",
-      "warn | tool is not as reviewed | search | description",
-      "warn | tool is not as reviewed | send | missing",
-      "warn | tool is not as reviewed | search | description",
-      "info | tool is as reviewed again | added",
-      "info | tool is as reviewed again | send",
-      "info | all tools are as reviewed",
+      "info | all tools match the descriptor",
+      "warn | tool differs from the descriptor | added | new",
+      "warn | tool differs from the descriptor | search | description",
+      "warn | tool differs from the descriptor | send | missing",
+      "warn | tool differs from the descriptor | search | description",
+      "info | tool matches the descriptor again | added",
+      "info | tool matches the descriptor again | send",
+      "info | all tools match the descriptor",
     ]);
   });
 });

@@ -2,8 +2,8 @@ import { stepsOf } from "./value-path.ts";
 import { NO_BRANCH, type Violation } from "./violation.ts";
 
 /**
- * The violations that tell what to do. A validator reports, besides the value that fits no branch of an `anyOf` or `oneOf`, everything
- * that is wrong with it in each branch; of these, only those of the branch count that is meant, if it can be told which one is.
+ * Selects the violations that help to correct the arguments. For a value that matches no branch of an `anyOf` or `oneOf`, a validator
+ * reports the violations of all branches. Only those of the intended branch matter, if it can be determined.
  */
 export function relevantViolations(violations: readonly Violation[]): readonly Violation[] {
   const kept: Violation[] = [];
@@ -19,7 +19,7 @@ export function relevantViolations(violations: readonly Violation[]): readonly V
         kept.push(violation);
         break;
       case "if":
-        // What is wrong with the `then` or `else` has been said.
+        // The violations of the `then` or `else` are already reported.
         if (!isWithin(kept.at(-1), violation)) kept.push(violation);
         break;
       default:
@@ -29,7 +29,7 @@ export function relevantViolations(violations: readonly Violation[]): readonly V
   return kept;
 }
 
-/** Takes away what was reported of the subschemas of a keyword: it comes right before the violation of the keyword itself. */
+/** Removes and returns the violations of a keyword's subschemas, which come right before that of the keyword itself. */
 function takeInner(kept: Violation[], outer: Violation): Violation[] {
   let start = kept.length;
   while (start > 0 && isWithin(kept[start - 1], outer)) start--;
@@ -42,7 +42,7 @@ function isWithin(inner: Violation | undefined, outer: Violation): boolean {
 }
 
 function ofBranches(outer: Violation, inner: readonly Violation[]): readonly Violation[] {
-  // More than one branch fits where exactly one may.
+  // More than one branch matches, but only one may.
   if (Array.isArray(outer.params["passingSchemas"])) return [outer];
   const branches = byBranch(outer, inner);
   const plausible = branches.filter((branch) => !isOfAnotherKind(branch, outer));
@@ -54,7 +54,7 @@ function ofBranches(outer: Violation, inner: readonly Violation[]): readonly Vio
   return shared.length > 0 ? shared : [{ ...outer, params: { branches: plausible } }];
 }
 
-/** A branch for another type of value, or for another value of a member that tells the kinds of objects apart. */
+/** True if the branch is for another type, or for another value of a member that distinguishes kinds of objects. */
 function isOfAnotherKind(branch: readonly Violation[], outer: Violation): boolean {
   return branch.some((violation) => excludes(violation, outer));
 }
@@ -65,7 +65,7 @@ function excludes({ keyword, instancePath }: Violation, outer: Violation): boole
   return (keyword === "const" || keyword === "enum") && (isHere || stepsOf(instancePath).length === stepsOf(outer.instancePath).length + 1);
 }
 
-/** One violation for each place, that tells all types and values that the branches take there. */
+/** Returns one violation for each place, with all types and values that the branches allow there. */
 function byPlace(violations: readonly Violation[]): Violation[] {
   const places = new Map<string, { types: Set<unknown>; values: Map<string, unknown>; first: Violation }>();
   for (const violation of violations) {
@@ -93,7 +93,7 @@ function isSame(one: Violation, other: Violation): boolean {
   );
 }
 
-/** What is wrong in each branch. Those whose branch cannot be told, since a reference led elsewhere, are with the one before. */
+/** Returns the violations of each branch. A violation whose branch is unknown because of a reference joins the previous one. */
 function byBranch(outer: Violation, inner: readonly Violation[]): Violation[][] {
   const schemas = Array.isArray(outer.schema) ? (outer.schema as readonly unknown[]) : [];
   const branches: Violation[][] = schemas.map(() => []);

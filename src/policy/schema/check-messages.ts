@@ -4,7 +4,7 @@ interface AddSchema {
   readonly kind: "add";
   readonly key: string;
   readonly schemaText: string;
-  /** Schemas that are not needed any more. */
+  /** The keys of schemas that are not needed any more. */
   readonly forget: readonly string[];
 }
 
@@ -14,14 +14,14 @@ interface CheckArguments {
   readonly argsText: string | undefined;
 }
 
-/** A request to the worker, which answers one at a time. */
+/** A request to the worker, which handles one at a time. */
 export type CheckRequest = AddSchema | CheckArguments;
 
 export type CheckReply =
-  /** It can be asked from now on. */
+  /** The worker can take requests. */
   | { readonly kind: "ready" }
   | { readonly kind: "added"; readonly report: SchemaReport }
   | { readonly kind: "checked"; readonly problems: readonly string[] };
 
-/** A reply of the worker with the CPU time that its thread has used up to then. */
+/** A reply of the worker, with the CPU time that its thread has used so far. */
 export type TimedReply = CheckReply & { readonly cpuMs: number };

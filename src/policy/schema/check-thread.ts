@@ -2,24 +2,24 @@ import { Worker } from "node:worker_threads";
 import { describeError } from "../../errors.ts";
 import type { CheckReply, CheckRequest, TimedReply } from "./check-messages.ts";
 
-/** Interval at which a running request is measured. */
+/** The interval of measurements during a request. */
 const POLL_MS = 20;
-/** Others may need the processor as well: a request may take so many times its CPU time. */
+/** The limit of elapsed time, as a multiple of the CPU time. Other processes may need the processor as well. */
 const WALL_TIMES_CPU = 10;
-/** From the start of a thread until it can be asked. */
+/** From the start of a thread until it is ready. */
 const MAX_START_MS = 10_000;
-/** A thread that has more is ended, in time for the limit below never to be reached: V8 ends the whole process there, not the thread only. */
+/** A thread above this limit is ended before it reaches the limit below, where V8 ends the whole process instead of the thread. */
 const MAX_HEAP_BYTES = 192 * 1024 * 1024;
 const HARD_LIMITS = { maxOldGenerationSizeMb: 1024, maxYoungGenerationSizeMb: 8, stackSizeMb: 4 };
-/** The program is run as TypeScript by tests, and built otherwise. */
+/** Tests run the TypeScript source; otherwise the program is built. */
 const ENTRY = new URL(import.meta.url.endsWith(".ts") ? "check-worker.ts" : "check-worker.js", import.meta.url);
 
 export type ExceededLimit = "cpu time" | "memory" | "time";
 
-/** A request that was not answered. */
+/** A request that has failed. */
 export interface CheckFailure {
   readonly kind: "failed";
-  /** The limit that it went over; undefined if the thread ended by itself. */
+  /** The exceeded limit; undefined if the thread ended by itself. */
   readonly exceededLimit: ExceededLimit | undefined;
   readonly reason: string;
 }
@@ -31,16 +31,16 @@ interface Job {
   timer?: NodeJS.Timeout;
 }
 
-/** A worker thread that is started when it is needed, answers one request at a time, and is ended if that takes too much. */
+/** A worker thread that is started on demand, handles one request at a time, and is ended if a request exceeds a limit. */
 export class CheckThread {
   #worker: Worker | undefined;
   #generation = 0;
   #isReady = false;
-  /** CPU time that the thread had used when it last replied. */
+  /** The CPU time that the thread had used at its last reply. */
   #idleCpuMs = 0;
   #job: Job | undefined;
 
-  /** The number of the thread that runs, which knows nothing of what the one before was told; 0 if none does. */
+  /** The number of the running thread, which has none of the schemas of earlier threads; 0 if none runs. */
   get generation(): number {
     return this.#worker === undefined ? 0 : this.#generation;
   }
@@ -50,20 +50,20 @@ export class CheckThread {
     this.#generation++;
     this.#isReady = false;
     try {
-      // Neither options nor variables of the sidecar: they may be secrets, or have its output changed.
+      // The thread gets no options or variables of the sidecar, because they may be secret or change its output.
       const options = { env: {}, execArgv: [], argv: [], stdin: false, stdout: true, stderr: true, resourceLimits: HARD_LIMITS };
       const worker = new Worker(ENTRY, { ...options, name: "argument-check" });
       this.#worker = worker;
       worker.unref();
       worker.on("message", (reply: TimedReply) => this.#onReply(worker, reply));
       worker.on("error", (error) => this.#onEnd(worker, isOutOfMemory(error) ? "memory" : undefined, describeError(error)));
-      worker.on("exit", () => this.#onEnd(worker, undefined, "the thread ended"));
+      worker.on("exit", () => this.#onEnd(worker, undefined, "the thread exited"));
     } catch (error) {
       this.#fail(undefined, describeError(error));
     }
   }
 
-  /** To be called again only when the outcome is known. Never rejects. */
+  /** Runs a request. Must not be called again before the outcome. Never rejects. */
   run(request: CheckRequest, maxCpuMs: number): Promise<CheckReply | CheckFailure> {
     return new Promise((resolve) => {
       this.#job = { request, maxCpuMs, resolve };
@@ -94,7 +94,7 @@ export class CheckThread {
     job.timer = setInterval(look, everyMs).unref();
   }
 
-  /** The thread answers between two steps of its program, so that may take a while. */
+  /** Measures the thread. This may take a while, because the thread answers only between steps of its program. */
   async #measure(worker: Worker, job: Job): Promise<void> {
     try {
       const [{ user, system }, { used_heap_size: heapBytes }] = await Promise.all([worker.cpuUsage(), worker.getHeapStatistics()]);
@@ -103,7 +103,7 @@ export class CheckThread {
       if ((user + system) / 1000 - this.#idleCpuMs > maxCpuMs) this.#giveUp("cpu time", `more than ${maxCpuMs} ms of CPU time`);
       else if (heapBytes > MAX_HEAP_BYTES) this.#giveUp("memory", `more than ${MAX_HEAP_BYTES / 1024 / 1024} MiB of memory`);
     } catch {
-      // It has ended meanwhile, and its end is told.
+      // The thread has exited in the meantime, which is reported separately.
     }
   }
 

@@ -1,4 +1,4 @@
-/** The thread that arguments are checked in. */
+/** The entry point of the thread that checks arguments. */
 import { parentPort } from "node:worker_threads";
 import type { CheckReply, CheckRequest } from "./check-messages.ts";
 import { Checker } from "./checker.ts";

@@ -11,38 +11,38 @@ import { hasAtMost, isDeeperThan } from "./value-limits.ts";
 import type { Violation } from "./violation.ts";
 import { describeViolation } from "./wording.ts";
 
-/** Longer schemas, and arguments of more values, are told the first violation only: each violation takes memory. */
+/** For longer schemas, or arguments with more values, only the first violation is reported, because each takes memory. */
 const MAX_LENGTH_FOR_ALL = 64 * 1024;
 const MAX_VALUES_FOR_ALL = 10_000;
 const MAX_PROBLEMS = 20;
 const MAX_PROBLEM_LENGTH = 500;
-/** Arguments of fewer levels are not the reason if the stack is exhausted: the schema goes round in circles. */
+/** If arguments with at most this many levels exhaust the stack, the schema is at fault: it refers to itself without end. */
 const MAX_PLAIN_DEPTH = 8;
 
-/** What could not be used of a schema. */
+/** The unusable parts of a schema. */
 export interface SchemaReport {
-  /** Why arguments are not checked against it, if they are not. */
+  /** Why the schema cannot be used; undefined if it can. */
   readonly problem: string | undefined;
-  /** Patterns that are left out, and why. */
+  /** The patterns that are not checked, with the reasons. */
   readonly unchecked: readonly string[];
 }
 
 interface Schema {
   readonly names: PropertyNames;
-  /** Undefined if it cannot be used. */
+  /** Undefined if the schema cannot be used. */
   readonly validate?: Validate;
-  /** Finds all violations, not the first one only. */
+  /** Finds all violations. */
   readonly validateAll?: Validate | undefined;
 }
 
 const EMPTY: PropertyNames = new PropertyNames(undefined);
 
-/** Compiles schemas, and checks arguments against them. Both may be hostile: it runs in a thread that may be ended at any time. */
+/** Compiles schemas, and checks arguments against them. Both may be hostile, so it runs in a thread that may be ended at any time. */
 export class Checker {
   readonly #compiler = new SchemaCompiler();
   readonly #schemas = new Map<string, Schema>();
 
-  /** Adds a schema under a key. Never throws, but may take any time. */
+  /** Adds a schema under a key. Never throws, but takes unbounded time. */
   add(key: string, schemaText: string): SchemaReport {
     let names = EMPTY;
     try {
@@ -53,7 +53,7 @@ export class Checker {
       const { problem, canLeaveOut } = surveySchema(value, schemaText.length);
       if (problem !== undefined) throw new Error(problem);
       const { validate, compileAll, unchecked } = this.#compiler.compile(value, schemaText.length);
-      if (!canLeaveOut && unchecked[0] !== undefined) throw new Error(`a pattern of it cannot be checked: ${unchecked[0]}`);
+      if (!canLeaveOut && unchecked[0] !== undefined) throw new Error(`it has a pattern that cannot be checked: ${unchecked[0]}`);
       probe(validate);
       this.#schemas.set(key, { names, validate, validateAll: schemaText.length > MAX_LENGTH_FOR_ALL ? undefined : compileAll() });
       return { problem: undefined, unchecked };
@@ -68,11 +68,10 @@ export class Checker {
   }
 
   /**
-   * Never throws, but may take any time.
+   * Checks arguments. Never throws, but takes unbounded time.
    *
-   * @param keys the schemas that the arguments have to fit, all of them.
-   * @param argsText undefined is as good as `{}`.
-   * @returns what is wrong, one line a field; empty if nothing is.
+   * @param keys the schemas that the arguments must all match.
+   * @returns the problems, one line a field; empty if the arguments are valid.
    */
   check(keys: readonly string[], argsText = "{}"): readonly string[] {
     if (estimatedBytes(argsText) > MAX_VALUE_BYTES) return ["the arguments have too many values to be checked"];
@@ -92,14 +91,14 @@ export class Checker {
       }
       return [];
     } catch (error) {
-      // Nothing that a client sends switches the check off.
+      // The arguments count as invalid, so that a client cannot switch off the check.
       const isTooDeep = error instanceof RangeError && isDeeperThan(MAX_PLAIN_DEPTH, args);
       return [isTooDeep ? "the arguments are nested too deeply" : "the arguments cannot be checked against the schema"];
     }
   }
 }
 
-/** A schema that cannot even be applied to an empty object is at fault itself. */
+/** Applies a schema to an empty object. @throws Error if that fails, because the schema itself is at fault. */
 function probe(validate: Validate): void {
   try {
     validate({});
@@ -119,7 +118,7 @@ function problemsOf({ validate, validateAll }: Schema, args: JsonObject): readon
   }
 }
 
-/** The violations refer to the arguments, which are not to stay in memory. */
+/** Removes and returns the violations. They refer to the arguments, which must not stay in memory. */
 function takeErrors(validate: Validate): readonly Violation[] {
   const errors = validate.errors ?? [];
   validate.errors = null;

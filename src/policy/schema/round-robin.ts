@@ -1,6 +1,6 @@
-/** Entries that wait: first in, first out for each caller, and the callers take turns, so that many entries of one delay another by one. */
+/** A queue in which callers take turns. Many entries of one caller delay another caller by only one entry. */
 export class RoundRobin<Entry> {
-  /** The caller whose turn it is comes first. */
+  /** The next caller comes first. */
   readonly #byCaller = new Map<object, Set<Entry>>();
 
   #last: object | undefined;
@@ -11,9 +11,9 @@ export class RoundRobin<Entry> {
     else entries.add(entry);
   }
 
-  /** Takes out the next entry. */
+  /** Removes and returns the next entry. */
   next(): Entry | undefined {
-    // The caller of the entry before goes behind all others, also if it was alone then.
+    // The caller of the previous entry comes after all others, even if it was the only one then.
     const caller = this.#byCaller.keys().find((each) => each !== this.#last) ?? this.#last;
     const entries = caller === undefined ? undefined : this.#byCaller.get(caller);
     if (caller === undefined || entries === undefined) return undefined;

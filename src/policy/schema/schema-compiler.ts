@@ -7,29 +7,29 @@ const DIALECTS = {
   "json-schema.org/draft/2020-12/schema": { Compiler: Ajv2020, metaschemaId: "https://json-schema.org/draft/2020-12/schema" },
   "json-schema.org/draft-07/schema": { Compiler: Ajv, metaschemaId: "http://json-schema.org/draft-07/schema" },
 } as const;
-/** Of a schema that names none (MCP 2025-11-25, basic/index, JSON Schema usage). */
+/** The dialect of a schema without `$schema` (MCP 2025-11-25, basic/index, JSON Schema usage). */
 const DEFAULT_DIALECT = "json-schema.org/draft/2020-12/schema";
 
-/** Ajv goes over its code again and again to shorten it: worth it for a schema of common size, and seconds for a large one. */
+/** Ajv optimizes its code in many passes. This pays for a schema of usual size, but takes seconds for a large one. In UTF-16 units. */
 const MAX_OPTIMIZED_LENGTH = 8 * 1024;
 
 const OPTIONS: Options = {
-  // Keywords that are not known are no mistake.
+  // Unknown keywords are not errors.
   strict: false,
   validateFormats: false,
-  // `toString` is no property of an object that has none of its own.
+  // Inherited properties such as `toString` do not count.
   ownProperties: true,
-  // 19.99 is a multiple of 0.01.
+  // Allows rounding errors: 19.99 is a multiple of 0.01.
   multipleOfPrecision: 6,
-  // Names in a row of comparisons are more code, and take longer to be written, than names in a loop.
+  // A loop over many names is less code than a comparison for each, and is compiled faster.
   loopRequired: 20,
-  // The same subschema, in place of thousands of references to it, is more code than anybody wants.
+  // A copy of a subschema for each of thousands of references would be too much code.
   inlineRefs: false,
   verbose: true,
   logger: false,
 };
 
-/** @returns whether the value is valid; if not, `errors` says why not, until the next call. */
+/** Returns true if the value is valid. If not, `errors` has the violations until the next call. */
 export interface Validate {
   (value: unknown): boolean;
   errors?: readonly Violation[] | null;
@@ -40,54 +40,54 @@ export interface CompiledSchema {
   readonly validate: Validate;
   /** Finds all violations. */
   readonly compileAll: () => Validate;
-  /** Patterns that are not valid in JavaScript; their values count as valid. */
+  /** The patterns that are not valid in JavaScript. They match every value. */
   readonly unchecked: readonly string[];
 }
 
-/** Compiles schemas with ajv, which checks nothing else than JSON Schema says and changes no value. */
+/** Compiles schemas with ajv, which is configured to follow JSON Schema only and to change no value. */
 export class SchemaCompiler {
-  /** By dialect, those that hold its compiled metaschema. */
+  /** The compilers with a compiled metaschema, by dialect. */
   readonly #metaschemas = new Map<string, Ajv | Ajv2020>();
 
-  /** @throws what is wrong with the schema */
+  /** @throws Error that describes the problem of the schema. */
   compile(schema: JsonObject, textLength: number): CompiledSchema {
     const name = dialectOf(schema);
     const { Compiler, metaschemaId } = DIALECTS[name];
     const metaschemas = this.#metaschemas.get(name) ?? new Compiler(OPTIONS);
     this.#metaschemas.set(name, metaschemas);
-    if (!metaschemas.validate(metaschemaId, schema)) throw new Error(`it is no JSON Schema: ${metaschemas.errorsText()}`);
+    if (!metaschemas.validate(metaschemaId, schema)) throw new Error(`it is not a JSON Schema: ${metaschemas.errorsText()}`);
 
     const unchecked = new Set<string>();
     const options: Options = {
       ...OPTIONS,
       validateSchema: false,
-      // In draft-07, what is beside a `$ref` does not count.
+      // In draft-07, the keywords beside a `$ref` are ignored.
       ignoreKeywordsWithRef: name !== DEFAULT_DIALECT,
       code: {
         optimize: textLength <= MAX_OPTIMIZED_LENGTH,
         regExp: Object.assign((source: string) => patternTest(source, unchecked), { code: "patternTest" }),
       },
     };
-    // Each schema has a compiler of its own: `$id`s of one are none of another's business.
+    // Each schema has its own compiler, so that its `$id`s do not affect others.
     const compile = (allErrors: boolean): Validate => new Compiler({ ...options, allErrors }).compile(schema) as Validate;
     return { validate: compile(false), compileAll: () => compile(true), unchecked: [...unchecked] };
   }
 }
 
-/** What ajv asks of a regular expression. */
+/** The part of a regular expression that ajv uses. */
 interface PatternTest {
   test(text: string): boolean;
-  /** Ajv takes two patterns for the same where this is the same. */
+  /** Ajv takes two patterns as equal if this is equal. */
   toString(): string;
 }
 
-/** Many patterns are written for engines that are less strict than the flag `u` is. */
+/** Compiles a pattern, first with the flag `u` and then without it, because many patterns are written for less strict engines. */
 function patternTest(source: string, unchecked: Set<string>): PatternTest {
   for (const flags of ["u", ""]) {
     try {
       return new RegExp(source, flags);
     } catch {
-      // Not valid with these flags.
+      // The pattern is not valid with these flags.
     }
   }
   unchecked.add(`${JSON.stringify(source)}: it is not an ECMA-262 regular expression`);

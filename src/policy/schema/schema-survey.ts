@@ -2,25 +2,25 @@ import { isJsonObject, type JsonObject } from "../../jsonrpc/message.ts";
 
 const MAX_TEXT_LENGTH = 256 * 1024;
 const MAX_DEPTH = 100;
-/** What it takes to compile grows with the number of subschemas; with its square where `unevaluated…` must know what each has seen. */
+/** The cost of compilation grows with the number of subschemas, and with its square if `unevaluated…` must combine what each has seen. */
 const MAX_OBJECTS = 3000;
 const MAX_OBJECTS_WITH_UNEVALUATED = 500;
 
-/** A value may become valid where a subschema is violated: what is not checked in it must not count as valid. */
+/** The keywords that may accept a value because a subschema is violated. Within them, an unchecked part must not count as valid. */
 const REVERSING = new Set(["not", "if", "oneOf", "maxContains", "patternProperties"]);
 
 export interface SchemaSurvey {
-  /** Why it is not to be compiled. */
+  /** Why the schema must not be compiled; undefined if it may. */
   readonly problem: string | undefined;
-  /** Whether a subschema that is taken as valid without a check can only make more values valid. */
+  /** True if leaving out a check in a subschema can only make more values valid. */
   readonly canLeaveOut: boolean;
 }
 
 /**
- * Looks over a schema before anything else works on it. Members are taken for keywords wherever they are: a property that is named like
- * one makes the survey stricter, not wrong.
+ * Examines a schema before other code uses it. Members count as keywords everywhere. A property with the name of a keyword only makes the
+ * survey stricter.
  *
- * @param textLength of its JSON
+ * @param textLength length of the schema's JSON, in UTF-16 units.
  */
 export function surveySchema(schema: JsonObject, textLength: number): SchemaSurvey {
   const surveyor = new Surveyor();
@@ -39,7 +39,7 @@ class Surveyor {
 
   visit(value: unknown, depth: number): string | undefined {
     if (typeof value !== "object" || value === null) return undefined;
-    if (depth > MAX_DEPTH) return `it is nested more than ${MAX_DEPTH} levels deep`;
+    if (depth > MAX_DEPTH) return `it has more than ${MAX_DEPTH} levels`;
     if (isJsonObject(value)) {
       if (++this.objects > MAX_OBJECTS) return undefined;
       for (const name of Object.keys(value)) {

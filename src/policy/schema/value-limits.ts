@@ -1,4 +1,4 @@
-/** Whether a value consists of at most `limit` values. */
+/** True if a value consists of at most `limit` values. */
 export function hasAtMost(limit: number, value: unknown): boolean {
   const open = [value];
   let count = 1;
@@ -12,7 +12,7 @@ export function hasAtMost(limit: number, value: unknown): boolean {
   return true;
 }
 
-/** Whether a value has more than `levels` levels. */
+/** True if a value has more than `levels` levels. */
 export function isDeeperThan(levels: number, value: unknown): boolean {
   let level: unknown[] = [value];
   for (let depth = 0; level.length > 0; depth++) {

@@ -3,12 +3,12 @@ import { shorten } from "../../json/text.ts";
 const MAX_PATH_LENGTH = 250;
 const PLAIN_NAME = /^[A-Za-z_$][\w$-]*$/;
 
-/** A name or text of a client or a server, as one short piece of a line: quoted, without line breaks. */
+/** Returns a client's or server's text, shortened and quoted, without line breaks. */
 export function quoted(text: string): string {
   return JSON.stringify(shorten(text));
 }
 
-/** @returns the names and indexes on the way to a value. */
+/** Splits a JSON pointer into names and indexes. */
 export function stepsOf(pointer: string): string[] {
   return pointer
     .split("/")
@@ -16,7 +16,7 @@ export function stepsOf(pointer: string): string[] {
     .map((step) => step.replaceAll("~1", "/").replaceAll("~0", "~"));
 }
 
-/** Where in the arguments something is, as programmers write it: `options.limit`, `items[3].id`, `["odd name"]`. */
+/** Returns the path of a value in the notation of programs: `options.limit`, `items[3].id`, `["odd name"]`. */
 export function readablePath(root: unknown, steps: readonly string[]): string {
   let path = "";
   let value = root;

@@ -1,19 +1,19 @@
-/** What the validator says of one violation (an error object of ajv, with `verbose`). */
+/** A violation as the validator reports it: an error object of ajv, with `verbose`. */
 export interface Violation {
   readonly keyword: string;
-  /** A JSON pointer to what is wrong. */
+  /** A JSON pointer to the invalid value. */
   readonly instancePath: string;
-  /** A JSON pointer to the keyword, from where the last reference led to. */
+  /** A JSON pointer to the keyword, relative to the target of the last reference. */
   readonly schemaPath: string;
   readonly params: Readonly<Record<string, unknown>>;
-  /** Where the name of a member is wrong. */
+  /** The name of a member, if the name is invalid. */
   readonly propertyName?: string;
   /** The value of the keyword. */
   readonly schema?: unknown;
   readonly parentSchema?: unknown;
-  /** The value that is wrong. It may be a secret. */
+  /** The invalid value. It may be a secret. */
   readonly data?: unknown;
 }
 
-/** Of a value that fits no branch: what it would have to be. Not of ajv. */
+/** Marks a violation that lists the types and values of all branches. Not a keyword of ajv. */
 export const NO_BRANCH = "no branch";

@@ -8,15 +8,15 @@ const MAX_LIST_LENGTH = 300;
 const MAX_PATTERN_LENGTH = 150;
 const MAX_SHOWN_BRANCHES = 3;
 
-/** One violation as a line for a model: where, and what is allowed there. Nothing of the values that were sent. */
+/** Describes a violation in a line for a model: its place, and the allowed values. The invalid values are not shown. */
 export function describeViolation(violation: Violation, root: unknown): string {
   const steps = stepsOf(violation.instancePath);
   const { params, keyword } = violation;
   const member = params["missingProperty"] ?? params["additionalProperty"] ?? params["unevaluatedProperty"] ?? params["propertyName"];
   if (typeof member === "string") steps.push(member);
   const path = readablePath(root, steps);
-  const where = path === "" ? "the arguments" : `\`${path}\``;
-  return `${where} ${requirementOf(violation, keyword, params, root)}`;
+  const place = path === "" ? "the arguments" : `\`${path}\``;
+  return `${place} ${requirementOf(violation, keyword, params, root)}`;
 }
 
 // oxlint-disable-next-line complexity -- a table of the keywords
@@ -30,10 +30,10 @@ function requirementOf(violation: Violation, keyword: string, params: Violation[
       return `is required${expectedType(violation)}`;
     case "dependentRequired":
     case "dependencies":
-      return `is required where \`${shorten(String(params["property"]), MAX_VALUE_LENGTH)}\` is given`;
+      return `is required if \`${shorten(String(params["property"]), MAX_VALUE_LENGTH)}\` is given`;
     case "additionalProperties":
     case "unevaluatedProperties":
-      return `is not known${knownNames(violation)}`;
+      return `is unknown${knownNames(violation)}`;
     case "propertyNames":
       return "is not an allowed name here";
     case "false schema":
@@ -62,11 +62,11 @@ function requirementOf(violation: Violation, keyword: string, params: Violation[
     case "items":
       return `must have at most ${counted(params, "item")}`;
     case "unevaluatedItems":
-      return "has more items than are known";
+      return "has more items than its schema allows";
     case "uniqueItems":
       return "must not have the same item twice";
     case "contains":
-      return "must have more items, or fewer, of the form that its schema names in `contains`";
+      return "must have a different number of items that match `contains` of its schema";
     case "minProperties":
       return `must have at least ${counted(params, "member")}`;
     case "maxProperties":
@@ -75,18 +75,18 @@ function requirementOf(violation: Violation, keyword: string, params: Violation[
     case "anyOf":
       return describeBranches(violation, root);
     case "not":
-      return "is of a form that its schema excludes (`not`)";
+      return "matches a form that its schema excludes (`not`)";
     default:
       return `violates ${quoted(keyword)} of its schema`;
   }
 }
 
 function describeBranches({ params, schema }: Violation, root: unknown): string {
-  if (Array.isArray(params["passingSchemas"])) return "fits more than one of the forms of which exactly one is to be chosen (`oneOf`)";
+  if (Array.isArray(params["passingSchemas"])) return "matches more than one form of `oneOf`; exactly one is allowed";
   const count = Array.isArray(schema) ? schema.length : 0;
   const branches = Array.isArray(params["branches"]) ? (params["branches"] as readonly (readonly Violation[])[]) : [];
   const hints = branches.slice(0, MAX_SHOWN_BRANCHES).flatMap(([first]) => (first === undefined ? [] : [describeViolation(first, root)]));
-  return `fits none of ${count} allowed forms${hints.length === 0 ? "" : `: ${hints.join("; or ")}`}`;
+  return `matches none of ${count} allowed forms${hints.length === 0 ? "" : `: ${hints.join("; or ")}`}`;
 }
 
 const WITH_ARTICLE: Readonly<Record<string, string>> = {
@@ -110,7 +110,7 @@ function insteadOf(violation: Violation): string {
   return `, not ${WITH_ARTICLE[type] ?? type}`;
 }
 
-/** The type of a member that is missing, where the schema says it plainly. */
+/** Returns the type of a missing member, if the schema states it directly. */
 function expectedType({ parentSchema, params }: Violation): string {
   const type = memberOf(memberOf(memberOf(parentSchema, "properties"), params["missingProperty"]), "type");
   return typeof type === "string" || Array.isArray(type) ? ` (${anyOf(typesOf(type))})` : "";
@@ -118,10 +118,10 @@ function expectedType({ parentSchema, params }: Violation): string {
 
 function knownNames({ parentSchema, keyword }: Violation): string {
   const properties = memberOf(parentSchema, "properties");
-  // With `unevaluatedProperties`, other subschemas know names as well.
+  // With `unevaluatedProperties`, other subschemas allow names as well.
   if (typeof properties !== "object" || properties === null || keyword !== "additionalProperties") return "";
   const names = Object.keys(properties);
-  return names.length === 0 ? "; no names are" : `; known are: ${listed(names.map(quoted))}`;
+  return names.length === 0 ? "; no names are known" : `; known names: ${listed(names.map(quoted))}`;
 }
 
 function memberOf(value: unknown, name: unknown): unknown {

@@ -16,10 +16,10 @@ describe("ambiguous arguments", () => {
   it.each([
     ['{"path":"a","path":"b"}', '"path" occurs twice in one object'],
     ['{"path":"a","x":[{"y":1,"y":2}]}', '"y" occurs twice in one object'],
-    ['{"Path":"b"}', '"Path" is spelled "path"'],
-    ['{"path":"a","PATH":"b"}', '"PATH" is spelled "path"'],
-    ['{"mode":1}', '"mode" is spelled "Mode"'],
-    ['{"\\u212aİlo":1}', '"\u212aİlo" is spelled "kilo"'],
+    ['{"Path":"b"}', '"Path" must be spelled "path"'],
+    ['{"path":"a","PATH":"b"}', '"PATH" must be spelled "path"'],
+    ['{"mode":1}', '"mode" must be spelled "Mode"'],
+    ['{"\\u212aİlo":1}', '"\u212aİlo" must be spelled "kilo"'],
   ])("the ambiguity is named: %s", (text, line) => {
     expect(ambiguityOf(text)).toBe(line);
   });
@@ -37,7 +37,7 @@ describe("ambiguous arguments", () => {
   });
 
   it("the properties of all tools of a name are checked", () => {
-    expect(ambiguityOf('{"Path":1}', [undefined, READ])).toBe('"Path" is spelled "path"');
+    expect(ambiguityOf('{"Path":1}', [undefined, READ])).toBe('"Path" must be spelled "path"');
   });
 
   it("a long name is shortened in the problem", () => {

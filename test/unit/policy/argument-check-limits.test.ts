@@ -168,13 +168,13 @@ describe("names in another case", () => {
     const names = manyOf(20_000, (index) => `property_${index}`);
     const properties = Object.fromEntries(names.map((name) => [name, {}]));
     const args = Object.fromEntries(names.map((name) => [name === "property_19999" ? "Property_19999" : `x${name.slice(1)}`, 1]));
-    expect(await check.problems({ properties }, args)).toEqual(['"Property_19999" is spelled "property_19999"']);
+    expect(await check.problems({ properties }, args)).toEqual(['"Property_19999" must be spelled "property_19999"']);
   });
 
   it("names in another case are found for an unusable schema", async () => {
     const check = new ArgumentCheckBench();
     const schema = { $schema: "http://json-schema.org/draft-04/schema#", properties: { path: {} } };
-    expect(await check.problems(schema, { Path: 1 })).toEqual(['"Path" is spelled "path"']);
+    expect(await check.problems(schema, { Path: 1 })).toEqual(['"Path" must be spelled "path"']);
   });
 
   it("names with escapes are found although the engine misreads them", async () => {
@@ -183,7 +183,7 @@ describe("names in another case", () => {
     // The engine takes a name that begins like this one, in an object of the same form, for the one that it has seen (nodejs/node#63785).
     expect(await check.problemsOf(tools, String.raw`{"x":1,"f\\u00":1}`)).toEqual([]);
     expect(await check.problemsOf(tools, String.raw`{"x":1,"f\u006frce":true}`)).toEqual(["`force` must be false"]);
-    expect(await check.problemsOf(tools, String.raw`{"x":1,"F\u006frce":true}`)).toEqual(['"Force" is spelled "force"']);
+    expect(await check.problemsOf(tools, String.raw`{"x":1,"F\u006frce":true}`)).toEqual(['"Force" must be spelled "force"']);
   });
 });
 

@@ -26,7 +26,7 @@ describe("the arguments of a call", () => {
   it("each wrong field is named", async () => {
     expect(await problems(schema, { limit: "many", mode: "other", pth: "a" })).toEqual([
       "`path` is required (a string)",
-      '`pth` is not known; known are: "path", "limit", "mode"',
+      '`pth` is unknown; known names: "path", "limit", "mode"',
       "`limit` must be an integer, not a string",
       '`mode` must be one of: "fast", "slow"',
     ]);
@@ -91,15 +91,15 @@ describe("the problem of a field", () => {
     ],
     ["numbers as names", { properties: { "3": { type: "string" } } }, { "3": 1 }, '`a["3"]` must be a string, not a number'],
     ["required, nested", { required: ["b"] }, {}, "`a.b` is required"],
-    ["additionalProperties, none known", { additionalProperties: false }, { b: 1 }, "`a.b` is not known"],
-    ["unevaluatedProperties", { unevaluatedProperties: false, allOf: [{ properties: { b: {} } }] }, { b: 1, c: 1 }, "`a.c` is not known"],
-    ["dependentRequired", { dependentRequired: { b: ["c"] } }, { b: 1 }, "`a.c` is required where `b` is given"],
+    ["additionalProperties, none known", { additionalProperties: false }, { b: 1 }, "`a.b` is unknown"],
+    ["unevaluatedProperties", { unevaluatedProperties: false, allOf: [{ properties: { b: {} } }] }, { b: 1, c: 1 }, "`a.c` is unknown"],
+    ["dependentRequired", { dependentRequired: { b: ["c"] } }, { b: 1 }, "`a.c` is required if `b` is given"],
     ["propertyNames", { propertyNames: { pattern: "^[a-z]+$" } }, { B: 1 }, "`a.B` is not an allowed name here"],
     ["minProperties", { minProperties: 1 }, {}, "`a` must have at least 1 member"],
     ["prefixItems", { prefixItems: [{ type: "string" }], items: false, minItems: 1 }, ["x", 1], "`a` must have at most 1 item"],
-    ["unevaluatedItems", { prefixItems: [{}], unevaluatedItems: false }, [1, 2], "`a` has more items than are known"],
-    ["not", { not: { type: "string" } }, "x", "`a` is of a form that its schema excludes (`not`)"],
-    ["false", { not: {} }, 1, "`a` is of a form that its schema excludes (`not`)"],
+    ["unevaluatedItems", { prefixItems: [{}], unevaluatedItems: false }, [1, 2], "`a` has more items than its schema allows"],
+    ["not", { not: { type: "string" } }, "x", "`a` matches a form that its schema excludes (`not`)"],
+    ["false", { not: {} }, 1, "`a` matches a form that its schema excludes (`not`)"],
     // oxlint-disable-next-line unicorn/no-thenable -- a keyword
     ["if, then", { if: { required: ["b"] }, then: { required: ["c"] } }, { b: 1 }, "`a.c` is required"],
     ["anyOf of types", { anyOf: [{ type: "string" }, { type: "null" }] }, 5, "`a` must be a string or null"],
@@ -142,13 +142,13 @@ describe("the problem of a field", () => {
       "oneOf, several fit",
       { oneOf: [{ type: "string" }, { minLength: 1 }] },
       "x",
-      "`a` fits more than one of the forms of which exactly one is to be chosen (`oneOf`)",
+      "`a` matches more than one form of `oneOf`; exactly one is allowed",
     ],
     [
       "anyOf of forms",
       { anyOf: [{ required: ["b"] }, { required: ["c"] }] },
       {},
-      "`a` fits none of 2 allowed forms: `a.b` is required; or `a.c` is required",
+      "`a` matches none of 2 allowed forms: `a.b` is required; or `a.c` is required",
     ],
     [
       "anyOf with references",
@@ -182,7 +182,7 @@ describe("the problem of a field", () => {
       const [line, ...others] = await problems({ additionalProperties: false }, args);
       expect(others).toEqual([]);
       expect(line).not.toMatch(/[\n\r]/);
-      expect(line).toContain("is not known");
+      expect(line).toContain("is unknown");
     }
   });
 });
@@ -204,7 +204,7 @@ describe("a schema", () => {
         dependencies: { b: ["c"] },
       };
       expect(await problems(schema, { a: [1, 2], b: 1, id: "x" })).toEqual([
-        "`c` is required where `b` is given",
+        "`c` is required if `b` is given",
         "`a` must have at most 1 item",
         "`a[0]` must be a string, not a number",
         "`id` must be an integer, not a string",
@@ -260,9 +260,9 @@ describe("a schema", () => {
   it.each<[reason: string, schema: unknown]>([
     ["it is not an object", true],
     ["it is not an object", null],
-    ["it is no JSON Schema", { type: "strin" }],
-    ["it is no JSON Schema", { properties: [] }],
-    ["it is no JSON Schema", { minLength: "1" }],
+    ["it is not a JSON Schema", { type: "strin" }],
+    ["it is not a JSON Schema", { properties: [] }],
+    ["it is not a JSON Schema", { minLength: "1" }],
     ["can't resolve reference", { $ref: "https://example.com/other.json" }],
     ["can't resolve reference", { properties: { a: { $ref: "#/$defs/none" } } }],
     ["its dialect", { $schema: "http://json-schema.org/draft-04/schema#" }],
@@ -271,8 +271,8 @@ describe("a schema", () => {
     ["its dialect", { $schema: "toString" }],
     ["asynchronous", { $async: true }],
     ["longer than", { description: "x".repeat(300_000) }],
-    ["levels deep", JSON.parse(`${'{"not":'.repeat(200)}{}${"}".repeat(200)}`)],
-    ["levels deep", JSON.parse(`${'{"not":'.repeat(20_000)}{}${"}".repeat(20_000)}`)],
+    ["more than 100 levels", JSON.parse(`${'{"not":'.repeat(200)}{}${"}".repeat(200)}`)],
+    ["more than 100 levels", JSON.parse(`${'{"not":'.repeat(20_000)}{}${"}".repeat(20_000)}`)],
     ["subschemas", { allOf: Array.from({ length: 4000 }, () => ({})) }],
     [
       "subschemas",

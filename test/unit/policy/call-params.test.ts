@@ -35,11 +35,11 @@ describe("the tool and arguments of a call", () => {
     ['{"name":"a","n\\u0061me":"a"}', '"name" occurs twice in "params"'],
     ['{"arguments":{},"name":"a","arguments":{}}', '"arguments" occurs twice in "params"'],
     ['{"name":"a","task":{},"task":{}}', '"task" occurs twice in "params"'],
-    ['{"name":"a","Name":"b"}', '"Name" in "params" differs only by case from a name of the protocol'],
-    ['{"NAME":"b"}', '"NAME" in "params" differs only by case from a name of the protocol'],
-    ['{"name":"a","\\u004eame":"b"}', '"Name" in "params" differs only by case from a name of the protocol'],
-    ['{"name":"a","argumentſ":{}}', '"argumentſ" in "params" differs only by case from a name of the protocol'],
-    ['{"name":"a","tas\\u212a":{}}', '"tas\u212a" in "params" differs only by case from a name of the protocol'],
+    ['{"name":"a","Name":"b"}', '"Name" in "params" differs only in case from a name of the protocol'],
+    ['{"NAME":"b"}', '"NAME" in "params" differs only in case from a name of the protocol'],
+    ['{"name":"a","\\u004eame":"b"}', '"Name" in "params" differs only in case from a name of the protocol'],
+    ['{"name":"a","argumentſ":{}}', '"argumentſ" in "params" differs only in case from a name of the protocol'],
+    ['{"name":"a","tas\\u212a":{}}', '"tas\u212a" in "params" differs only in case from a name of the protocol'],
   ])("the ambiguous call %s is rejected", (params, problem) => {
     expect(read(params)).toEqual({ problem });
   });

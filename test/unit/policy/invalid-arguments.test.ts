@@ -13,10 +13,10 @@ describe("the result for invalid arguments", () => {
   it("the result tells a model what to correct", () => {
     expect(textOf(invalidArgumentsResult("search", ["`query` is required (a string)", "`limit` must be <= 100"]))).toBe(
       [
-        'INVALID_ARGS: the arguments do not fit the input schema of the tool "search". Nothing was sent to the server.',
+        'INVALID_ARGS: the arguments do not match the input schema of the tool "search". The call was not sent to the server.',
         "- `query` is required (a string)",
         "- `limit` must be <= 100",
-        "Correct this, and call the tool again.",
+        "Correct the arguments and call the tool again.",
       ].join("\n"),
     );
   });

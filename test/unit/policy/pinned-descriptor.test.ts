@@ -39,28 +39,30 @@ describe("a pinned descriptor", () => {
     const bench = new Bench();
     bench.start([{ ...SEARCH, description: "Other." }, OTHER_ASK]);
     expect(bench.start([{ ...SEARCH, description: "Another." }, OTHER_ASK])).toEqual([
-      "warn | shared | tool is not as reviewed | search | description",
+      "warn | shared | tool differs from the descriptor | search | description",
     ]);
   });
 
   it("tools as reviewed are logged at the first start and after each drift", () => {
     const bench = new Bench();
-    expect(bench.start([SEARCH, ASK])).toEqual(["info | shared | all tools are as reviewed | 2"]);
+    expect(bench.start([SEARCH, ASK])).toEqual(["info | shared | all tools match the descriptor | 2"]);
     expect(bench.start([SEARCH, ASK])).toEqual([]);
     bench.start([{ ...SEARCH, description: "Other." }]);
-    expect(bench.start([{ ...SEARCH, description: "Other." }, ASK])).toEqual(["info | shared | tool is as reviewed again | ask"]);
-    expect(bench.start([SEARCH, ASK])).toEqual(["info | shared | all tools are as reviewed | 2"]);
-    expect(bench.start([SEARCH])).toEqual(["warn | shared | tool is not as reviewed | ask | missing"]);
+    expect(bench.start([{ ...SEARCH, description: "Other." }, ASK])).toEqual(["info | shared | tool matches the descriptor again | ask"]);
+    expect(bench.start([SEARCH, ASK])).toEqual(["info | shared | all tools match the descriptor | 2"]);
+    expect(bench.start([SEARCH])).toEqual(["warn | shared | tool differs from the descriptor | ask | missing"]);
   });
 
   it("a drift of private servers is logged once, with the name of the lane", () => {
     const bench = new Bench();
     bench.start([SEARCH, ASK]);
-    expect(bench.start([SEARCH, OTHER_ASK], "private-1")).toEqual(["warn | private-1 | tool is not as reviewed | ask | description"]);
+    expect(bench.start([SEARCH, OTHER_ASK], "private-1")).toEqual([
+      "warn | private-1 | tool differs from the descriptor | ask | description",
+    ]);
     expect(bench.start([SEARCH, OTHER_ASK], "private-2")).toEqual([]);
     expect(bench.start([SEARCH, OTHER_ASK])).toEqual([]);
     expect(bench.start([SEARCH, OTHER_ASK], "private-3")).toEqual([]);
-    expect(bench.start([SEARCH], "private-4")).toEqual(["warn | private-4 | tool is not as reviewed | ask | missing"]);
+    expect(bench.start([SEARCH], "private-4")).toEqual(["warn | private-4 | tool differs from the descriptor | ask | missing"]);
     expect(bench.start([SEARCH, ASK], "private-5")).toEqual([]);
   });
 
@@ -68,10 +70,10 @@ describe("a pinned descriptor", () => {
     const bench = new Bench();
     bench.start([SEARCH, OTHER_ASK], "private-1");
     expect(bench.start([SEARCH, OTHER_ASK])).toEqual([]);
-    expect(bench.start([SEARCH, ASK])).toEqual(["info | shared | all tools are as reviewed | 2"]);
-    expect(bench.start([SEARCH, OTHER_ASK])).toEqual(["warn | shared | tool is not as reviewed | ask | description"]);
-    expect(bench.start([SEARCH])).toEqual(["warn | shared | tool is not as reviewed | ask | missing"]);
-    expect(bench.start([SEARCH, OTHER_ASK])).toEqual(["warn | shared | tool is not as reviewed | ask | description"]);
+    expect(bench.start([SEARCH, ASK])).toEqual(["info | shared | all tools match the descriptor | 2"]);
+    expect(bench.start([SEARCH, OTHER_ASK])).toEqual(["warn | shared | tool differs from the descriptor | ask | description"]);
+    expect(bench.start([SEARCH])).toEqual(["warn | shared | tool differs from the descriptor | ask | missing"]);
+    expect(bench.start([SEARCH, OTHER_ASK])).toEqual(["warn | shared | tool differs from the descriptor | ask | description"]);
   });
 
   it("the status shows the drift of the shared lane", () => {
@@ -91,7 +93,7 @@ describe("a pinned descriptor", () => {
     const names = Array.from({ length: 10_000 }, (_, index) => `${"x".repeat(120)}${SECRET}${"y".repeat(5000)}${index}`);
     const lines = bench.start(names.map((name) => ({ name })));
     expect(lines).toHaveLength(21);
-    expect(lines.at(-1)).toBe("warn | shared | more tools are not as reviewed | 9980");
+    expect(lines.at(-1)).toBe("warn | shared | more tools differ from the descriptor | 9980");
     const { driftedTools, drift } = bench.pinned.status as { driftedTools: number; drift: object[] };
     expect([driftedTools, drift.length]).toEqual([10_000, 100]);
     const shown = `${lines.join("\n")}${JSON.stringify(drift)}`;
