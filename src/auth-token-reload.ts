@@ -5,28 +5,28 @@ import type { Principal } from "./mux/session.ts";
 import type { Log } from "./observability/log.ts";
 
 /**
- * How often the file is read. Not watched: a watch says nothing where a link above the file is exchanged (a Kubernetes secret), where
- * another file takes its name (editors), and on many bind mounts.
+ * The interval at which the file is read. A watch would miss an exchange of a link in the path (a Kubernetes secret), a replacement by
+ * another file (editors), and changes on many bind mounts.
  */
 const POLL_MS = 1000;
 
 export interface AuthTokenReloadOptions {
   readonly tokens: AuthTokens;
-  /** Those that it has now. */
+  /** The current tokens. */
   readonly texts: readonly string[];
   readonly read: () => Promise<AuthTokenFile>;
-  /** Told of the tokens before they are valid. */
+  /** Called with new tokens before they become valid. */
   readonly onTokens: (texts: readonly string[]) => void;
   readonly onRevoked: (principal: Principal) => void;
   readonly defects: Pick<Defects, "note">;
   readonly log: Log;
 }
 
-/** Keeps the tokens those of their file. One that cannot be taken changes nothing: nobody is locked out, or let in, by a mistake. */
+/** Updates the tokens when their file changes. An invalid file changes nothing, so a mistake neither locks out nor admits clients. */
 export class AuthTokenReload {
   readonly #options: AuthTokenReloadOptions;
   #timer: NodeJS.Timeout | undefined;
-  /** What was acted on last, and what was read since and is something else. */
+  /** The state that was acted on last, and a different one that was read since then. */
   #settled: string;
   #pending: string | undefined;
   #isClosed = false;
@@ -42,7 +42,7 @@ export class AuthTokenReload {
     clearTimeout(this.#timer);
   }
 
-  /** One after the other: a file system that hangs is not asked again. */
+  /** Schedules one read after the previous one, so that reads do not accumulate on a file system that hangs. */
   #pollIn(delayMs: number): void {
     this.#timer = setTimeout(() => {
       this.#poll().catch((error: unknown) => {
@@ -61,15 +61,15 @@ export class AuthTokenReload {
     this.#pending = isNew && !isSettled ? state : undefined;
     if (isNew && isSettled) {
       this.#settled = state;
-      this.#take(file);
+      this.#apply(file);
     }
     this.#pollIn(this.#pending === undefined ? POLL_MS : SETTLE_MS);
   }
 
-  #take({ tokens: texts, problem }: AuthTokenFile): void {
+  #apply({ tokens: texts, problem }: AuthTokenFile): void {
     const { tokens, onTokens, onRevoked, log } = this.#options;
     if (texts === undefined) {
-      log.warn({ reason: problem }, "auth token file not taken: the tokens stay as they were");
+      log.warn({ reason: problem }, "auth token file rejected: the tokens are unchanged");
       return;
     }
     onTokens(texts);

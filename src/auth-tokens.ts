@@ -4,12 +4,12 @@ import type { Principal } from "./mux/session.ts";
 interface AuthToken {
   readonly text: string;
   readonly expected: Buffer;
-  /** Reused, so that the comparison always has two buffers of one length. */
+  /** Reused, so that both buffers of the comparison have the same length. */
   readonly received: Buffer;
   readonly principal: Principal & { isRevoked: boolean };
 }
 
-/** The tokens that are valid now, and for whom each of them stands. */
+/** The valid tokens, and the principal of each. */
 export class AuthTokens {
   #tokens: readonly AuthToken[];
 
@@ -18,14 +18,12 @@ export class AuthTokens {
   }
 
   /**
-   * Who sends a request with this `Authorization` header. Always compares with all tokens, and takes the same time wherever a wrong one
-   * differs; only its length can show.
-   *
-   * @returns undefined where it has no valid bearer token.
+   * Returns the principal of an `Authorization` header; undefined without a valid bearer token. Always compares with all tokens. The time
+   * does not depend on the place where a wrong token differs; it can reveal only the length.
    */
   identify(authorization: string | undefined): Principal | undefined {
     const match = /^bearer +(.*)$/is.exec(authorization ?? "");
-    // Node gives header bytes as latin1; back to bytes, a UTF-8 token compares as it was sent.
+    // Node decodes header bytes as latin1. Encoded back to bytes, a UTF-8 token compares as the client sent it.
     const presented = Buffer.from(match?.[1]?.trimEnd() ?? "", "latin1");
     let principal: Principal | undefined;
     for (const token of this.#tokens) {
@@ -38,9 +36,9 @@ export class AuthTokens {
   }
 
   /**
-   * From now on these are valid, and no others. Who had one already stays who he was.
+   * Replaces all tokens. A token that was valid before keeps its principal.
    *
-   * @returns for whom the others stood.
+   * @returns the principals of the removed tokens.
    */
   replace(texts: readonly string[]): Principal[] {
     const old = new Map(this.#tokens.map((token) => [token.text, token]));

@@ -1,6 +1,6 @@
-/** A host, and maybe a port, as URLs and the `Host` header name them. */
+/** A host with an optional port, as in URLs and the `Host` header. */
 export interface Authority {
-  /** In lower case, without the dot that ends an absolute name; an IPv6 address in its shortest form, in brackets. */
+  /** In lower case, without the final dot of an absolute name. An IPv6 address has its shortest form, in brackets. */
   readonly host: string;
   readonly port: number | undefined;
 }
@@ -14,7 +14,7 @@ export interface ListenAddress {
 }
 
 const MAX_PORT = 65_535;
-/** ASCII only, as browsers send it: what `URL` would make of other characters may be a name that somebody allowed. */
+/** ASCII only, as browsers send it. `URL` could convert other characters to an allowed name. */
 const HOST_AND_PORT = String.raw`(?<host>\[[\da-f:.]+\]|[\w.-]+)(?::(?<port>\d{1,5}))?`;
 const AUTHORITY = new RegExp(`^${HOST_AND_PORT}$`, "i");
 const ORIGIN = new RegExp(String.raw`^(?<scheme>[a-z][a-z\d+.-]*)://${HOST_AND_PORT}$`, "i");
@@ -32,27 +32,27 @@ export function parseAuthority(text: string): Authority | undefined {
 }
 
 /**
- * @returns the origin as browsers spell it: in lower case, without the default port of its scheme. A dot at the end of the name stays,
- *   since it makes another origin.
+ * Returns an origin in the form that browsers send: in lower case, without the default port of its scheme. A dot at the end of the name is
+ * kept, because it makes a different origin.
  */
 export function parseOrigin(text: string): string | undefined {
   const groups = ORIGIN.exec(text)?.groups;
   const scheme = (groups?.["scheme"] ?? "").toLowerCase();
   const written = (groups?.["host"] ?? "").toLowerCase();
   const defaultPort = DEFAULT_PORTS.get(scheme);
-  // The host of another scheme, for example of a browser extension, is a name and never an address.
+  // The host of another scheme, such as that of a browser extension, is a name and never an address.
   const host = defaultPort === undefined ? written : canonicalHost(written);
   const port = Number(groups?.["port"] ?? defaultPort ?? 0);
   if (host === undefined || host === "" || port > MAX_PORT) return undefined;
   return `${scheme}://${host}${groups?.["port"] === undefined || port === defaultPort ? "" : `:${port}`}`;
 }
 
-/** Whether the host of an `Authority` is this machine, whatever a DNS server may say. */
+/** True if the host of an `Authority` is this machine, regardless of DNS. */
 export function isLocalhost(host: string): boolean {
   return /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\]|\[::ffff:7f[\da-f]{2}:[\da-f]+\])$/.test(host);
 }
 
-/** Whether a server that listens on this host, as it was configured, is heard by this machine only; undefined: all interfaces. */
+/** True if only this machine can connect to a listener on this host. @param listenHost as configured; undefined for all interfaces. */
 export function isLoopback(listenHost: string | undefined): boolean {
   if (listenHost === undefined) return false;
   const parsed = parseAuthority(listenHost.includes(":") ? `[${listenHost}]` : listenHost);

@@ -1,7 +1,7 @@
-/** What follows when something is not as it should be: nothing, a line in the log, or a refusal. */
+/** The reaction to invalid arguments: none, a log line, or a rejection. */
 export const ARGUMENT_CHECK_MODES = ["off", "warn", "enforce"] as const;
 export type ArgumentCheckMode = (typeof ARGUMENT_CHECK_MODES)[number];
 
-/** What follows when a server's tools differ from those of the pinned descriptor. */
+/** The reaction to tools that differ from the pinned descriptor: a log line, or the tools are hidden as well. */
 export const DESCRIPTOR_MODES = ["warn", "enforce"] as const;
 export type DescriptorMode = (typeof DESCRIPTOR_MODES)[number];

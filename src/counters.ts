@@ -1,8 +1,8 @@
 import type { SidecarErrorCode } from "./errors.ts";
 
-/** Why a generation of the MCP server ended. */
+/** Why a generation of the MCP server has exited. */
 export type ExitKind =
-  /** With code 0, unasked. */
+  /** With code 0, by itself. */
   | "clean-exit"
   /** With another code. */
   | "crash"
@@ -10,94 +10,93 @@ export type ExitKind =
   | "spawn-failed"
   | "handshake-refused"
   | "handshake-timeout"
-  /** It closed its stdin or stdout and lived on. */
+  /** It closed its stdin or stdout but kept running. */
   | "pipe-closed"
   | "hung"
-  /** It did not list its tools, and the tool policy has to know them. */
+  /** It did not list its tools, which the tool policy needs. */
   | "tools-not-listed"
-  /** The sidecar could not handle what it said. */
+  /** The sidecar failed to handle its output. */
   | "defect"
-  /** The sidecar ended it, with itself or with the session it was for. */
+  /** The sidecar terminated it, because the sidecar stopped or the session of a private server ended. */
   | "stopped";
 
-/** Answers, and what comes in place of one that nobody wants any more. */
+/** The ways in which an accepted request ends without a failure. */
 type AnswerKind = keyof Counters["answers"];
 
-/** How a request ended that had been accepted; a code where it was answered with an error of the sidecar. */
+/** The end of an accepted request; a code if the sidecar answered it with an error. */
 export type RequestEnding = AnswerKind | SidecarErrorCode;
 
 /**
- * What happened since the start, in all lanes together. Plain numbers, since they are counted with every message.
+ * Counts of events since the start, for all lanes together. They are plain numbers, because they change with every message.
  *
- * A request of a client, `initialize` included, that is valid and of a living session is either accepted or refused. An accepted one ends
- * exactly once: `accepted` is the sum of all `answers`, all `failures`, and of those that are still in flight or wait. The requests of
- * the sidecar itself count nowhere.
+ * A valid request of an existing session, or an `initialize`, is either accepted or rejected. An accepted one ends exactly once: `accepted`
+ * is the sum of all `answers`, all `failures`, and the requests that are in flight or queued. Requests of the sidecar itself do not count.
  */
 export class Counters {
   readonly requests = {
-    /** Taken from clients: sent to the server, or to be sent to it, or answered by the sidecar in its place. */
+    /** Accepted requests of clients: sent to the server, queued for it, or answered by the sidecar itself. */
     accepted: 0,
-    /** Those of them that could not be sent, or answered, when they came: the server was away, or had MAX_IN_FLIGHT requests. */
+    /** Accepted requests that had to wait, because the server was not ready or had MAX_IN_FLIGHT requests. */
     held: 0,
-    /** Those of them that were sent again after the server had ended. */
+    /** Accepted requests that were sent again after the server had exited. */
     repeated: 0,
   };
   readonly answers = {
-    /** Results: of the server, or of the sidecar in its place. */
+    /** Results of the server, or of the sidecar itself. */
     results: 0,
-    /** JSON-RPC errors that are no failure: of the server, or of the sidecar in its place. */
+    /** JSON-RPC errors of the server, or of the sidecar for other reasons than a failure. */
     errors: 0,
-    /** Cancelled by the client, which wants no answer then. */
+    /** Cancelled by the client, which then gets no response. */
     dismissed: 0,
-    /** The client had gone, and could not come back for the answer. */
+    /** The client has disconnected and cannot resume. */
     unread: 0,
   };
-  /** What was discarded: of a server's output, and of what clients were told that it is taken. */
+  /** Discarded output of servers, and discarded notifications of clients that were already acknowledged. */
   readonly dropped = {
-    /** Notifications of clients that waited for the server in vain. */
+    /** Notifications of clients for a server that was not ready in time. */
     clientNotifications: 0,
-    /** Answers to requests that had been given up. */
+    /** Responses to requests that had timed out or were cancelled. */
     lateAnswers: 0,
-    /** Answers to requests that were never sent, or were answered before. */
+    /** Responses to requests that were never sent or already answered. */
     unknownAnswers: 0,
-    /** Notifications that nobody could be shown to be waiting for. */
+    /** Notifications without a known recipient. */
     notifications: 0,
-    /** Requests of a server that does not read the answers. */
+    /** Requests of a server that does not read the responses. */
     requests: 0,
     /** Lines longer than MAX_LINE_BYTES. */
     overlongLines: 0,
-    /** Lines that are no JSON-RPC. */
+    /** Lines that are not JSON-RPC. */
     noiseLines: 0,
   };
-  /** What the tool policy did, besides refusing. */
+  /** Actions of the tool policy other than rejections. */
   readonly policy = {
-    /** Calls whose arguments violated the tool's schema, whether they were carried or not. */
+    /** Calls whose arguments violated the tool's schema, sent or not. */
     invalidArguments: 0,
-    /** Checks of arguments that took too much time or memory. */
+    /** Argument checks that exceeded a limit of time or memory, or failed. */
     argumentChecksGivenUp: 0,
-    /** Results cut to MAX_RESULT_BYTES. */
+    /** Results truncated to MAX_RESULT_BYTES. */
     truncatedResults: 0,
   };
   readonly http = {
-    /** Connections cut because nothing was read of what waited. */
+    /** Connections closed because the client did not read. */
     readersCutOff: 0,
   };
-  /** Faults of the sidecar itself, each of which failed one exchange or one server at most. */
+  /** Bugs of the sidecar, each of which failed at most one exchange or one server. */
   defects = 0;
-  /** Errors of the sidecar that accepted requests ended with. */
+  /** Accepted requests that ended with an error of the sidecar, by code. */
   readonly #failures = new Map<SidecarErrorCode, number>();
-  /** Errors of the sidecar that requests were refused with, of which nothing was kept. */
+  /** Rejected requests, by code. */
   readonly #refusals = new Map<SidecarErrorCode, number>();
   readonly #exits = new Map<ExitKind, number>();
   readonly #statuses = new Map<number, number>();
 
-  /** A request that was accepted has ended. */
+  /** Counts the end of an accepted request. */
   countEnding(ending: RequestEnding): void {
     if (isAnswer(ending)) this.answers[ending]++;
     else increment(this.#failures, ending);
   }
 
-  /** A request was not accepted. */
+  /** Counts a rejected request. */
   countRefusal(code: SidecarErrorCode): void {
     increment(this.#refusals, code);
   }
@@ -110,7 +109,7 @@ export class Counters {
     increment(this.#statuses, httpStatus);
   }
 
-  /** As `/status` shows them. */
+  /** Returns the counters in the form of `/status`. */
   toJSON(): object {
     const { requests, answers, dropped, policy, http, defects } = this;
     return {

@@ -3,8 +3,7 @@ import { describeError } from "./errors.ts";
 import type { Log } from "./observability/log.ts";
 
 /**
- * The boundary between events from outside and the code that handles them: each event source has a guard. A defect of the sidecar then
- * fails the exchange, or at worst the lane, that the event belongs to, and nothing else.
+ * Guards the code that handles events from outside. A defect of the sidecar then fails only the exchange of the event, or at worst its lane.
  */
 export class Defects {
   readonly #log: Log;
@@ -18,8 +17,8 @@ export class Defects {
   /**
    * Handles one event. Never throws.
    *
-   * @param event names the event source, for the log.
-   * @param recover fails what the event belongs to.
+   * @param event the name of the event source in the log.
+   * @param recover fails the exchange or lane of the event.
    */
   guard(event: string, handle: () => void, recover?: () => void): void {
     try {
@@ -29,13 +28,13 @@ export class Defects {
     }
   }
 
-  /** Records an error that the caller has caught: on hot paths, a function for each event would cost too much. Never throws. */
+  /** Handles an error that the caller has caught. Hot paths use this, because a closure per event would cost too much. Never throws. */
   recover(event: string, error: unknown, recover?: () => void): void {
     this.note(event, error);
     if (recover !== undefined) this.guard(event, recover);
   }
 
-  /** Logs and counts what was thrown. */
+  /** Logs and counts an error. */
   note(event: string, error: unknown): void {
     this.#counters.defects++;
     this.#log.error({ kind: event, err: error, reason: describeError(error) }, "defect of the sidecar");

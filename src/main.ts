@@ -13,7 +13,7 @@ const { version, engines } = JSON.parse(readFileSync(new URL("../package.json", 
   engines: { node: string };
 };
 
-/** The first word of the command line; any other belongs to `serve`. */
+/** The commands, by the first word of the command line. Any other word means `serve`. */
 const COMMANDS: ReadonlyMap<string, (argv: readonly string[]) => Promise<number>> = new Map([
   ["discover", runDiscover],
   ["healthcheck", runHealthcheck],
@@ -24,12 +24,12 @@ const COMMANDS: ReadonlyMap<string, (argv: readonly string[]) => Promise<number>
 interface Configuration {
   readonly config: Config;
   readonly secrets: Secrets;
-  /** What DESCRIPTOR names, where it is set. */
+  /** The descriptor in DESCRIPTOR; undefined if not set. */
   readonly descriptor: Descriptor | undefined;
   readonly unknownVariables: readonly string[];
 }
 
-// Node answers this signal with its inspector on loopback, unless the program listens to it. The server, which may send it, starts later.
+// Without a listener for this signal, Node opens its inspector on loopback. The server could send it, but it starts later.
 process.on("SIGUSR1", () => undefined);
 // Express parses a client's URL with `url.parse()`. Of an invalid one, Node 22 and 24 would warn on stderr, with the URL unmasked.
 process.noDeprecation = true;
@@ -45,7 +45,7 @@ async function main(argv: readonly string[]): Promise<number> {
   return command === undefined ? runServe(argv) : command(rest);
 }
 
-/** The range in `engines` of package.json. Older versions lack `worker.cpuUsage()`, which the argument check needs for its limits. */
+/** True for the range in `engines` of package.json. Older versions lack `worker.cpuUsage()`, which the argument check needs. */
 function isSupportedNode(nodeVersion: string): boolean {
   const [major = 0, minor = 0] = nodeVersion.split(".").map(Number);
   return major === 22 ? minor >= 19 : major === 24 ? minor >= 6 : major > 24;
@@ -61,7 +61,7 @@ async function runServe(argv: readonly string[]): Promise<number> {
 
 async function runHealthcheck(argv: readonly string[]): Promise<number> {
   const configuration = await configure(argv, false);
-  // A container's HEALTHCHECK knows 0 and 1 only.
+  // A container's HEALTHCHECK allows only 0 and 1.
   if (typeof configuration === "number") return configuration === ExitCode.ok ? ExitCode.ok : ExitCode.failed;
   const { healthcheck } = await import("./commands/healthcheck.ts");
   const { exitCode, text } = await healthcheck(configuration.config);
@@ -74,7 +74,7 @@ async function runDiscover(argv: readonly string[]): Promise<number> {
   return discover(argv, { environment: process.env, version, stdout: process.stdout, stderr: process.stderr, signals: process });
 }
 
-/** Reads the configuration, or does what was asked for in its place. @returns the exit code where there is nothing more to do. */
+/** Reads the configuration, or handles --help, --version or --check-config. @returns the exit code if the process is done. */
 async function configure(argv: readonly string[], isForServing: boolean): Promise<Configuration | number> {
   const commandLine = readCommandLine(argv);
   const { flags } = commandLine;
@@ -90,7 +90,7 @@ async function configure(argv: readonly string[], isForServing: boolean): Promis
   const secrets = new Secrets(withoutPlainOptions(process.env));
   secrets.add([flags.get("auth-token") ?? ""]);
   const { config, problems, unknownVariables } = loadConfig(commandLine, process.env, isForServing);
-  // A descriptor is looked at in front of everything, so that a wrong one is a wrong configuration, told with all that is wrong besides.
+  // The descriptor is read before the start, so that its problem is reported together with those of the configuration.
   const file = flags.get("descriptor") ?? process.env[OPTIONS.descriptor.variable] ?? "";
   const { descriptor, problem } = isForServing && file !== "" ? await readReviewed(file) : {};
   if (config === undefined || problem !== undefined) {
@@ -117,7 +117,7 @@ async function readReviewed(file: string): Promise<{ readonly descriptor?: Descr
   }
 }
 
-/** For what a command has to say in the end. Who reads may have left, as `head` does: nobody is left to tell, and nothing failed. */
+/** Prints the result of a command. EPIPE is not a failure, because a reader such as `head` may exit early. */
 function print(text: string): void {
   process.stdout.on("error", ({ code, message }: NodeJS.ErrnoException) => {
     if (code === "EPIPE") return;
@@ -128,7 +128,7 @@ function print(text: string): void {
 }
 
 function exit(exitCode: number, isLogStuck: boolean): void {
-  // process.exit() waits for a write that is under way; nobody reads it, so only this ends.
+  // `process.exit` would wait for a write that is not being read.
   if (isLogStuck) process.kill(process.pid, "SIGKILL");
   process.exit(exitCode);
 }

@@ -1,10 +1,10 @@
 const MINUTE_MS = 60_000;
-/** What sums of fractions of a millisecond may be off by. */
+/** The largest rounding error of sums of fractions of a millisecond. */
 const ROUNDING_MS = 1e-3;
 
 /**
- * So many a minute, and as many at once: a bucket of `perMinute` tokens that is full at first and gets `perMinute` new ones in a minute,
- * evenly. Kept as one number, the time when it is full again.
+ * A token bucket that is full at first. It holds `perMinute` tokens and gains as many in a minute, evenly. Its only state is the time at
+ * which it is full again.
  */
 export class RateLimit {
   readonly #intervalMs: number;
@@ -18,8 +18,8 @@ export class RateLimit {
   /**
    * Takes a token.
    *
-   * @param nowMs of a clock that does not go back.
-   * @returns undefined where there was one; else in how many milliseconds, more than 0, there will be. Then nothing was taken.
+   * @param nowMs the time of a monotonic clock.
+   * @returns undefined if a token was taken. Otherwise the time until the next token, in milliseconds, more than 0.
    */
   take(nowMs: number): number | undefined {
     const waitMs = this.waitMs(nowMs);
@@ -27,12 +27,12 @@ export class RateLimit {
     return waitMs;
   }
 
-  /** Whether it makes no difference to begin with a new one. */
+  /** True if the bucket is full, so that it equals a new one. */
   isFull(nowMs: number): boolean {
     return this.#fullAtMs <= nowMs;
   }
 
-  /** What `take` would return; takes nothing. */
+  /** Returns the same as `take`, but does not take a token. */
   waitMs(nowMs: number): number | undefined {
     const waitMs = Math.max(this.#fullAtMs, nowMs) + this.#intervalMs - MINUTE_MS - nowMs;
     return waitMs > ROUNDING_MS ? waitMs : undefined;

@@ -1,6 +1,6 @@
 import { constants } from "node:os";
 
-/** Where signals come from: the process, or a test's emitter. */
+/** A source of signals: the process, or a test's emitter. */
 export interface SignalSource {
   on(signal: NodeJS.Signals, listener: (signal: NodeJS.Signals) => void): unknown;
 }
@@ -8,7 +8,7 @@ export interface SignalSource {
 const SIGNALS: readonly NodeJS.Signals[] = ["SIGTERM", "SIGINT"];
 
 /**
- * Waits for the first SIGTERM or SIGINT; a second one calls `onSecond` with the exit code that a shell would report for it.
+ * Waits for the first SIGTERM or SIGINT. A second one calls `onSecond` with the exit code that a shell reports for it.
  *
  * @returns the first signal.
  */

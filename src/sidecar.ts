@@ -26,36 +26,36 @@ import type { UpstreamHandshake, UpstreamStatus } from "./upstream/port.ts";
 import { RestartPolicy } from "./upstream/restart-policy.ts";
 import { Supervisor, type SupervisorFailure, type SupervisorOptions } from "./upstream/supervisor.ts";
 
-/** How long the answers that are only given at the end of the drain may take to be read. */
+/** The time to read the responses that are sent at the end of the drain. */
 const FLUSH_TIMEOUT_MS = 1000;
 
 export interface SidecarOptions {
   readonly config: Config;
   readonly environment: Environment;
-  /** What DESCRIPTOR names, where it is set. */
+  /** The descriptor in DESCRIPTOR; undefined if not set. */
   readonly descriptor: Descriptor | undefined;
-  /** Those of the environment and the configuration. */
+  /** The secrets of the environment and the configuration. */
   readonly secrets: Secrets;
   readonly version: string;
   readonly log: Log;
-  /** Ends all processes at once, at any time from the start. */
+  /** Kills all processes at once, at any time from the start. */
   readonly kill: AbortSignal;
 }
 
 export interface Sidecar {
-  /** What is listened on, as `host:port`. */
+  /** The address of the listener, as `host:port`. */
   readonly address: string;
-  /** Settles when the shared MCP server is ready for the first time, if ever. */
+  /** Resolves when the shared MCP server is ready for the first time. */
   readonly firstReady: Promise<UpstreamHandshake>;
   /**
-   * Asks the shared MCP server, once it is ready, for its tools.
+   * Lists the tools of the shared MCP server when it is ready.
    *
-   * @returns the names that clients may know; undefined where they were not told in time.
+   * @returns the names of the visible tools; undefined after a timeout.
    */
   toolNames(timeoutMs: number): Promise<readonly string[] | undefined>;
-  /** The MCP server could not be started at all, or was started too often. Settles with undefined once the sidecar was stopped. */
+  /** Resolves when the MCP server cannot be started or has reached the restart limit, or to undefined when the sidecar is stopped. */
   readonly failed: Promise<SupervisorFailure | undefined>;
-  /** Drain, then end the MCP server: bounded by DRAIN_TIMEOUT_MS and the graces of its end. */
+  /** Drains, then terminates the MCP server. Bounded by DRAIN_TIMEOUT_MS and the waits of the termination. */
   stop(): Promise<void>;
 }
 
@@ -64,9 +64,9 @@ function nowMs(): number {
 }
 
 /**
- * The composition root: builds the parts, joins them, starts them.
+ * Creates, connects and starts the parts of the sidecar.
  *
- * @throws the system's error when the address cannot be listened on; nothing is left running then.
+ * @throws the system's error if the listener fails; no process is left running then.
  */
 export async function startSidecar({ config, environment, descriptor, secrets, version, log, kill }: SidecarOptions): Promise<Sidecar> {
   const counters = new Counters();
@@ -132,11 +132,11 @@ export async function startSidecar({ config, environment, descriptor, secrets, v
   let isDraining = false;
   const status = (): UpstreamStatus => {
     const current = supervisor.status();
-    // What is asked of it now would wait: the discovery client of a pod has 5 s for its list.
+    // Requests would wait until the tools are listed, but the discovery client of a pod has only 5 s for its list.
     return current.state === "ready" && shared.lane.tools.areAwaited ? { ...current, state: "starting" } : current;
   };
 
-  // The server starts while the rest is still being loaded: the first answer comes sooner.
+  // The server already starts while the other modules are loaded, so that the first response is earlier.
   const [{ createApp }, { LegacySsePairs }, { HttpListener }, { SseConnections }] = await Promise.all([
     import("./http/app.ts"),
     import("./http/legacy-sse-pairs.ts"),

@@ -1,4 +1,4 @@
-/** A piece of work that pauses after each step, and what follows its end. */
+/** A work item that pauses after each step. The call after its end is the last step. */
 interface SteppedWork {
   step(): boolean;
 }
@@ -6,10 +6,10 @@ interface SteppedWork {
 const waiting: SteppedWork[] = [];
 
 /**
- * Runs work in steps, one step a turn of the event loop for all work together. Work items take turns. The end of a work is a step as well.
+ * Runs work in steps. Each turn of the event loop runs one step of one work item; the items take turns.
  *
- * @param onDone is given what the work returns, in a later turn.
- * @param onDefect is given what the work, or `onDone`, throws. It must not throw.
+ * @param onDone called with the result of the work, in a later turn, as a step of its own.
+ * @param onDefect called with an error that the work or `onDone` throws. It must not throw.
  */
 export function runInSteps<Result>(
   work: Generator<undefined, Result>,
@@ -25,7 +25,7 @@ export function runInSteps<Result>(
           return true;
         }
         const { done, value } = work.next();
-        // In a turn of its own: what follows may take as long as a step.
+        // `onDone` may take as long as a step, so it gets its own turn.
         if (done === true) finish = () => onDone(value);
         return false;
       } catch (error) {

@@ -5,9 +5,9 @@ import { shorten } from "../json/text.ts";
 import { readValue } from "../json/values.ts";
 import { isJsonObject } from "../jsonrpc/message.ts";
 
-/** A server may call itself and its tools anything, at any length. */
+/** A server chooses its name and those of its tools, at any length. */
 const MAX_NAME_LENGTH = 80;
-/** Where every address is listened on, this is one that a client on the same machine can use. */
+/** Addresses of all interfaces. The banner shows `localhost` instead, which works for a client on the same machine. */
 const UNSPECIFIED_HOST = /^(?:0\.0\.0\.0|\[::\])(?=:\d+$)/;
 const INDENT = 2;
 const LABEL_WIDTH = 9;
@@ -20,15 +20,15 @@ export interface BannerFacts {
   readonly address: string;
   /** The text of the server's `InitializeResult`. */
   readonly resultText: string;
-  /** Undefined where the server did not tell them. */
+  /** Undefined if the server has not listed them. */
   readonly toolNames: readonly string[] | undefined;
-  /** Of the terminal. */
+  /** The width of the terminal. */
   readonly columns: number;
-  /** Makes a text of somebody else's making fit to be shown. */
+  /** Makes a text from the server or the configuration safe to show. */
   readonly plain: (text: string) => string;
 }
 
-/** What runs, where it is, what it offers and how to try it. Coloured where stdout takes colours. */
+/** Returns the banner: the server, its address and tools, and a command to try it. Coloured if stdout supports colours. */
 export function bannerText(facts: BannerFacts): string {
   const { config, version, address, resultText, plain } = facts;
   const url = `http://${address.replace(UNSPECIFIED_HOST, "localhost")}${config.path}`;
@@ -44,11 +44,11 @@ export function bannerText(facts: BannerFacts): string {
   return `\n${styleText("bold", `claw-mcp-stdio ${version}`)} serves ${serverName(resultText, plain)}\n${shown.join("")}\n`;
 }
 
-/** How many there are, and as many names as fit on the line. */
+/** Returns the number of tools, and as many names as fit on the line. */
 function toolsText({ toolNames, columns, plain }: BannerFacts): string {
   if (toolNames === undefined) return "not known: the server has not listed them";
   if (toolNames.length === 0) return "none";
-  // In the last column the line might be broken.
+  // A terminal may wrap the line at its last column.
   const room = columns - INDENT - LABEL_WIDTH - 1;
   let text = `${toolNames.length}:`;
   for (const [index, toolName] of toolNames.entries()) {
@@ -60,7 +60,7 @@ function toolsText({ toolNames, columns, plain }: BannerFacts): string {
   return text;
 }
 
-/** As it calls itself in its answer to `initialize`. */
+/** Returns the server's name and version from its response to `initialize`. */
 function serverName(resultText: string, plain: (text: string) => string): string {
   const result = readValue(resultText);
   const info = isJsonObject(result) ? result["serverInfo"] : undefined;
@@ -69,7 +69,7 @@ function serverName(resultText: string, plain: (text: string) => string): string
   return name === "" ? "an MCP server" : bounded(name, plain);
 }
 
-/** Cut only where secrets are masked: a half of one would not be. */
+/** Shortens a name after its secrets are masked, because half of a secret would not be. */
 function bounded(name: string, plain: (text: string) => string): string {
   return shorten(plain(name), MAX_NAME_LENGTH);
 }

@@ -5,21 +5,21 @@ import type { Listing } from "./discover-listing.ts";
 import type { DiscoverOptions } from "./discover-options.ts";
 
 export interface CheckResult {
-  /** One for each difference: `+ NAME …` new, `- NAME …` missing, `~ NAME: …` changed. Empty: the tools are those of the descriptor. */
+  /** One for each difference: `+ NAME …` new, `- NAME …` missing, `~ NAME: …` changed. Empty if the tools match the descriptor. */
   readonly lines: readonly string[];
-  /** How many tools differ. */
+  /** The number of tools that differ. */
   readonly driftCount: number;
-  /** What else is not as recorded; no drift, since the tools decide. */
+  /** Other differences from the descriptor. They are not drift, because only tools count. */
   readonly notes: readonly string[];
 }
 
-/** Compares a listing with the descriptor that was reviewed. */
+/** Compares a listing with the reviewed descriptor. */
 export function checkListing(reviewed: Descriptor, { tools }: Listing, options: DiscoverOptions): CheckResult {
   const drifts = compareTools(reviewed.tools, tools);
   return {
     lines: drifts.flatMap((drift) => describeDrift([drift]).map((line) => `${sign(drift)} ${line}`)),
     driftCount: drifts.length,
-    notes: findStaleRecords(reviewed, options).map((name) => `the ${name} is not the one that the descriptor records`),
+    notes: findStaleRecords(reviewed, options).map((name) => `the ${name} differs from the one in the descriptor`),
   };
 }
 
@@ -27,7 +27,7 @@ function sign({ kinds }: ToolDrift): string {
   return kinds.includes("new") ? "+" : kinds.includes("missing") ? "-" : "~";
 }
 
-/** What a pod would call a stale snapshot for. What was not said, or not recorded, says nothing. */
+/** Returns the records for which a pod takes the snapshot as stale. Values that are not given or not recorded are ignored. */
 function findStaleRecords({ "x-claw-discovery": recorded = {} }: Descriptor, { command, args, image }: DiscoverOptions): string[] {
   const isStale = (member: string, current: unknown): boolean =>
     recorded[member] !== undefined && JSON.stringify(recorded[member]) !== JSON.stringify(current);

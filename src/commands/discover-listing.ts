@@ -4,19 +4,19 @@ import { shorten } from "../json/text.ts";
 import { readValue } from "../json/values.ts";
 import { type JsonObject, type ResponseMessage, Slot } from "../jsonrpc/message.ts";
 
-/** What a server said of its tools. */
+/** A server's list of tools. */
 export interface Listing {
-  /** The revision that clients of the endpoint get, who ask for the newest. */
+  /** The revision that the endpoint negotiates with clients that request the newest. */
   readonly protocolVersion: string;
-  /** False where it did not declare the capability `tools`: then it was not asked for any. */
+  /** False if the server does not declare the capability `tools`; `tools/list` is not sent then. */
   readonly hasToolsCapability: boolean;
   readonly tools: readonly JsonObject[];
 }
 
-/** Why there is no listing: one line for the operator. */
+/** A failure of a listing. The message is one line for the operator. */
 export class DiscoverError extends Error {
   override readonly name = "DiscoverError";
-  /** The last lines that the server wrote to stderr, with secrets masked. */
+  /** The last lines of the server's stderr, with secrets masked. */
   readonly stderrTail: readonly string[];
 
   constructor(message: string, stderrTail: readonly string[] = []) {
@@ -25,29 +25,30 @@ export class DiscoverError extends Error {
   }
 }
 
-/** Bounds a listing from outside: by time, or by whoever runs `discover`. Its reason is a DiscoverError, or the time is up. */
+/** The bounds of a listing. The signal's reason is a DiscoverError if `discover` is interrupted; any other reason is a timeout. */
 export interface ListingBounds {
   readonly signal: AbortSignal;
   readonly timeoutMs: number;
 }
 
-/** Why a listing was ended from outside, while it waited for the answer to a request. */
+/** Returns the error of a listing that was aborted. @param method the request that was not answered yet. */
 export function endedError({ signal, timeoutMs }: ListingBounds, method: string): DiscoverError {
   const reason: unknown = signal.reason;
-  return reason instanceof DiscoverError ? reason : new DiscoverError(`no answer to ${method} within ${timeoutMs} ms of the start`);
+  return reason instanceof DiscoverError ? reason : new DiscoverError(`no response to ${method} within ${timeoutMs} ms of the start`);
 }
 
 const MAX_ERROR_LENGTH = 500;
 
-/** The result in an answer. @throws DiscoverError where it is an error. */
+/** Returns the result of a response. @throws DiscoverError if the response is an error. */
 export function readAnswer({ outline, isError }: ResponseMessage, method: string): unknown {
   const { text } = outline;
   if (!isError) return readValue(text, outline.span(Slot.result));
-  throw new DiscoverError(`the server refused ${method}: ${shorten(describeRefusal(outline.textAt(Slot.error) ?? ""), MAX_ERROR_LENGTH)}`);
+  const reason = shorten(describeRpcError(outline.textAt(Slot.error) ?? ""), MAX_ERROR_LENGTH);
+  throw new DiscoverError(`the server answered ${method} with an error: ${reason}`);
 }
 
-/** @param errorText of a JSON-RPC error. */
-function describeRefusal(errorText: string): string {
+/** Describes a JSON-RPC error by its message and code. @param errorText its JSON text. */
+function describeRpcError(errorText: string): string {
   if (!errorText.startsWith("{")) return errorText;
   const [code, message] = findMembers(errorText, 0, ["code", "message"]).spans;
   if (message === undefined || errorText.charAt(message.start) !== '"') return errorText;

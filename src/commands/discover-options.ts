@@ -4,27 +4,27 @@ import { MAX_MS } from "../config/option.ts";
 import { OPTIONS } from "../config/options.ts";
 import { anyText, describeInvalid, problemText, type ValueKind, wholeNumber } from "../config/value-kinds.ts";
 
-/** Where the tools come from. */
+/** The source of the tools. */
 type ToolSource =
   | { readonly kind: "process"; readonly command: string; readonly args: readonly string[]; readonly cwd: string | undefined }
   | { readonly kind: "url"; readonly url: URL; readonly token: string | undefined };
 
 export interface DiscoverOptions {
   readonly source: ToolSource;
-  /** As a pod would start the server; empty where only a URL is known. */
+  /** The command with which a pod starts the server; empty if only a URL is given. */
   readonly command: string;
   readonly args: readonly string[];
   readonly service: string | undefined;
   readonly description: string | undefined;
   /** The wrapper image that the pod uses. */
   readonly image: string | undefined;
-  /** Of the MCP endpoint that clients of the pod call. */
+  /** The path of the MCP endpoint for clients of the pod. */
   readonly path: string;
-  /** From the start to the last tool. */
+  /** From the start to the end of the list. */
   readonly timeoutMs: number;
   /** The file to write; undefined for stdout. */
   readonly out: string | undefined;
-  /** The descriptor to compare with; nothing is written then. */
+  /** The descriptor to compare with. If set, nothing is written. */
   readonly check: string | undefined;
 }
 
@@ -79,7 +79,7 @@ export function readDiscoverOptions(argv: readonly string[], environment: Enviro
     return value;
   }
 
-  // What is wrong with a URL may be the password in it.
+  // An invalid URL is not shown, because it may contain a password.
   const url = flag("url", httpUrl, true);
   const isUrlGiven = flags.has("url");
   const isCommandOnLine = rest.length > 0;
@@ -127,40 +127,40 @@ interface Variable<Value> {
   readonly isSecret: boolean;
 }
 
-/** Where pods look for the snapshot of a service. */
+/** Returns the path at which pods look for a service's snapshot. */
 function snapshotPath(service: string): string {
   return join(".claw-discovered", `${service.replaceAll(/[/\\:]/g, "-")}.claw-describe.json`);
 }
 
-export const DISCOVER_HELP = `claw-mcp-stdio discover: lists the tools of an MCP server and writes them down as a descriptor, for people to review.
+export const DISCOVER_HELP = `claw-mcp-stdio discover: writes the tools of an MCP server to a descriptor, for people to review.
 
 Usage:
-  claw-mcp-stdio discover [options] [--] COMMAND [ARG ...]   start the server, list its tools, end it
+  claw-mcp-stdio discover [options] [--] COMMAND [ARG ...]   start the server, list its tools, stop it
   claw-mcp-stdio discover [options]                          the same, with COMMAND and ARGS from the environment
-  claw-mcp-stdio discover [options] --url URL                ask one that runs: a sidecar, or any Streamable HTTP server
-  claw-mcp-stdio discover --check FILE ...                   write nothing; exit 3 where the tools are not those of FILE
+  claw-mcp-stdio discover [options] --url URL                list the tools of a sidecar or other Streamable HTTP server
+  claw-mcp-stdio discover --check FILE ...                   write nothing; exit with 3 if the tools differ from FILE
 
 Options:
   --out FILE
-      Where to write, atomically. A file that differs in nothing but the time is left as it is.
+      The file to write, atomically. A file that differs only in the time is not changed.
       [default .claw-discovered/SERVICE.claw-describe.json with --service, else stdout]
   --service NAME
       The service in the pod.
   --description TEXT
-      Of the service. [default "NAME MCP stdio tools."]
+      The description of the service. [default "NAME MCP stdio tools."]
   --image REF
-      The sidecar's image that the pod uses, for the record.
+      The sidecar's image that the pod uses. It is only recorded.
   --timeout-ms MS
-      From the start to the last tool. [${OPTIONS.readyTimeoutMs.variable}, default ${DEFAULT_TIMEOUT_MS}]
+      The time from the start to the last tool. [${OPTIONS.readyTimeoutMs.variable}, default ${DEFAULT_TIMEOUT_MS}]
   --url URL
-      The endpoint to ask. The token of ${OPTIONS.authToken.variable} is sent to it. A COMMAND is only recorded.
+      The endpoint. The token of ${OPTIONS.authToken.variable} is sent to it. A COMMAND is only recorded.
   --check FILE
-      The descriptor to compare with. The differences are printed, one a line: + new, - missing, ~ changed.
+      The descriptor to compare with. Differences are printed, one per line: + new, - missing, ~ changed.
   -h, --help
-      This text.
+      Print this text.
 
-From the environment also: ${[OPTIONS.command, OPTIONS.args, OPTIONS.cwd, OPTIONS.path].map(({ variable }) => variable).join(", ")}.
+Other variables: ${[OPTIONS.command, OPTIONS.args, OPTIONS.cwd, OPTIONS.path].map(({ variable }) => variable).join(", ")}.
 
-Exit codes: 0 done, or no difference; 1 failed, and nothing was written: the reason and the last lines of the server's
-stderr are printed; 2 the command line is wrong; 3 --check found other tools; 128 + n ended by a signal of number n.
+Exit codes: 0 success, or no difference; 1 failure: nothing is written, and the reason and the last lines of the server's
+stderr are printed; 2 wrong command line; 3 --check found differences; 128 + n ended by signal n.
 `;

@@ -15,21 +15,21 @@ import { describeExit } from "../upstream/exit-cause.ts";
 import { DiscoverError, endedError, type Listing, type ListingBounds, readAnswer } from "./discover-listing.ts";
 import { MAX_LIST_BYTES, readToolPages, type ToolsPage } from "./discover-pages.ts";
 
-/** What may wait for a server that asks and does not read the answers, in UTF-16 units; beyond it, it gets none. */
+/** The limit of bytes queued for a server that does not read. Above it, the server's requests are not answered. */
 const MAX_QUEUED_BYTES = 1024 * 1024;
 
 export interface ProcessListingOptions extends ListingBounds {
   readonly command: ChildCommand;
   readonly clientInfo: ClientInfo;
   readonly secrets: Secrets;
-  /** Ends all processes at once. */
+  /** Kills all processes at once. */
   readonly kill: AbortSignal;
-  /** Called once it runs, with what tells the last line of its stderr. */
+  /** Called when the server runs, with a function that returns the last line of its stderr. */
   readonly onStart: (stderrLastLine: () => string | undefined) => void;
 }
 
 /**
- * Starts the server, with the sidecar's own handshake, lists its tools, and ends it with all of its process group, however it goes.
+ * Starts the server with the sidecar's own handshake and lists its tools. Always terminates its process group.
  *
  * @throws DiscoverError with the tail of its stderr.
  */
@@ -50,7 +50,7 @@ class ListedServer {
   readonly #server: Generation;
   readonly #counters = new Counters();
   readonly #pending = new PendingRequests<(answer: ResponseMessage) => void>();
-  /** Rejects with what makes a listing impossible. */
+  /** Rejects when the listing fails. */
   readonly #failed = Promise.withResolvers<never>();
   #method = "initialize";
 
@@ -73,7 +73,7 @@ class ListedServer {
         onMessage: (message) => this.#onMessage(message),
         onRefused: () => undefined,
         onOverlongLine: ({ bytes, hasMethod }) => {
-          if (!hasMethod) this.#fail(`its answer to ${this.#method} has ${bytes} bytes, more than ${MAX_LIST_BYTES}`);
+          if (!hasMethod) this.#fail(`its response to ${this.#method} has ${bytes} bytes, more than ${MAX_LIST_BYTES}`);
         },
       },
     );
@@ -81,7 +81,7 @@ class ListedServer {
     options.onStart(() => this.#server.stderrTail.at(-1));
   }
 
-  /** With all that the server said besides, which is there once it has ended. */
+  /** Adds the server's other output to an error. To be called when the server has exited. */
   explain({ message }: Error): DiscoverError {
     const { noiseLines } = this.#counters.dropped;
     const noise = noiseLines === 0 ? "" : ` (lines on its stdout that are not JSON-RPC: ${noiseLines})`;
@@ -90,9 +90,9 @@ class ListedServer {
 
   list(): Promise<Listing> {
     const { signal } = this.#options;
-    const onEnd = (): void => this.#failed.reject(endedError(this.#options, this.#method));
-    if (signal.aborted) onEnd();
-    else signal.addEventListener("abort", onEnd, { once: true });
+    const onAbort = (): void => this.#failed.reject(endedError(this.#options, this.#method));
+    if (signal.aborted) onAbort();
+    else signal.addEventListener("abort", onAbort, { once: true });
     void this.#server.lost.then((exit) => {
       const { stopCause } = this.#server;
       if (stopCause !== undefined) this.#fail(`${stopCause.reason} before it answered ${this.#method}`);
@@ -101,7 +101,7 @@ class ListedServer {
     return Promise.race([this.#list(), this.#failed.promise]);
   }
 
-  /** Until nothing of its process group is left. */
+  /** Terminates the process group. */
   stop(): Promise<void> {
     return this.#server.stop("stopped", "the tools are listed");
   }
@@ -109,13 +109,13 @@ class ListedServer {
   async #list(): Promise<Listing> {
     const { resultText } = await this.#server.handshake.catch((error: unknown) => {
       if (error instanceof HandshakeError) throw error;
-      // It has ended, and how is about to be told.
+      // The server has exited, which rejects `#failed`.
       return this.#failed.promise;
     });
     this.#method = "tools/list";
     const hasToolsCapability = (readCapabilities(resultText)["tools"] ?? false) !== false;
     return {
-      // The sidecar speaks every revision in the server's place.
+      // The sidecar supports every revision, regardless of the server.
       protocolVersion: negotiateProtocolVersion(NEWEST_LEGACY_PROTOCOL_VERSION),
       hasToolsCapability,
       tools: hasToolsCapability ? await readToolPages((params) => this.#requestPage(params)) : [],

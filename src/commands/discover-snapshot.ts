@@ -5,7 +5,7 @@ import { isJsonObject, type JsonObject } from "../jsonrpc/message.ts";
 import { DiscoverError, type Listing } from "./discover-listing.ts";
 import type { DiscoverOptions } from "./discover-options.ts";
 
-/** The text of the descriptor of a listing. @throws DiscoverError for a tool that no descriptor can hold. */
+/** Returns the text of a listing's descriptor. @throws DiscoverError if a tool cannot be stored in a descriptor. */
 export function snapshotText({ tools, protocolVersion }: Listing, options: DiscoverOptions, discoveredAt: Date): string {
   const { service, description, path, command, args, image } = options;
   return formatDescriptor(
@@ -22,21 +22,21 @@ export function snapshotText({ tools, protocolVersion }: Listing, options: Disco
 function readTool(tool: JsonObject): DescriptorTool {
   const read = toDescriptorTool(tool);
   if (read !== undefined) return read;
-  const reason = "its description, inputSchema or annotations are of the wrong type, or nested too deep";
-  throw new DiscoverError(`tools/list: ${JSON.stringify(tool["name"])} cannot be written down: ${reason}`);
+  const reason = "its description, inputSchema or annotations are of the wrong type, or nested too deeply";
+  throw new DiscoverError(`tools/list: ${JSON.stringify(tool["name"])} cannot be recorded: ${reason}`);
 }
 
-/** The `discovered_at` of the file, where it is the same snapshot in all but that. */
+/** Returns the `discovered_at` of the file if it differs from the new snapshot only in that. */
 export function unchangedSince(path: string, textAt: (discoveredAt: Date) => string): string | undefined {
   let text: string;
   let value: unknown;
   try {
-    // To read a pipe would wait for a writer.
+    // Reading a named pipe would wait for a writer.
     if (!statSync(path).isFile()) return undefined;
     text = readFileSync(path, "utf8");
     value = parseJson(text);
   } catch {
-    // What is there is no descriptor: whether it can be replaced, the writing will tell.
+    // The file is absent or not a descriptor. `writeDescriptor` checks if it can be replaced.
     return undefined;
   }
   const recorded = isJsonObject(value) ? value["x-claw-discovery"] : undefined;

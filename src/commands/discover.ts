@@ -23,17 +23,17 @@ interface Output {
 export interface DiscoverContext {
   readonly environment: Environment;
   readonly version: string;
-  /** For what was asked for: a snapshot, differences, the help. */
+  /** For the result: a snapshot, differences, or the help. */
   readonly stdout: Output;
   /** For people. */
   readonly stderr: Terminal & Output;
   readonly signals: SignalSource & { on(event: "uncaughtException", listener: (error: Error) => void): unknown };
 }
 
-/** Lists a server's tools and writes them down, or compares them with what was written down. @returns the exit code. */
+/** Lists a server's tools, and writes a descriptor or compares them with one. @returns the exit code. */
 export async function discover(argv: readonly string[], context: DiscoverContext): Promise<number> {
   const { environment, stdout, stderr } = context;
-  // Of stdout, the callback of each write tells it; that nobody reads stderr is no reason to fail.
+  // The callback of each write reports errors of stdout. Errors of stderr are ignored.
   for (const output of [stdout, stderr]) output.on("error", () => undefined);
   const request = readDiscoverOptions(argv, environment);
   if (request.kind === "help") {
@@ -60,7 +60,7 @@ export async function discover(argv: readonly string[], context: DiscoverContext
 }
 
 class DiscoverRun {
-  /** What a shell would report for the signal that has come. */
+  /** The exit code that a shell reports for the received signal. */
   signalExitCode: number | undefined;
   readonly #options: DiscoverOptions;
   readonly #context: DiscoverContext;
@@ -76,9 +76,9 @@ class DiscoverRun {
       this.#ended.abort(new DiscoverError(`ended by ${signal}`));
     };
     void waitForSignal(signals, () => this.#kill.abort()).then(endBy);
-    // The terminal is gone.
+    // The terminal is closed.
     signals.on("SIGHUP", endBy);
-    // The state is unknown then; no process may be left.
+    // The state is unknown after that, so all processes are killed.
     signals.on("uncaughtException", (error) => {
       this.#kill.abort();
       this.#ended.abort(new DiscoverError(`a defect: ${describeError(error)}`));
@@ -87,13 +87,13 @@ class DiscoverRun {
 
   async complete(): Promise<number> {
     const { check } = this.#options;
-    // What cannot be read is told before anything is started.
+    // An unreadable descriptor is reported before a server is started.
     const reviewed = check === undefined ? undefined : readDescriptor(check);
     const listing = await this.#list();
-    // Time that runs out while the server is being ended does not matter any more; a signal does.
+    // A timeout while the server is being stopped does not matter any more, but a signal does.
     const end: unknown = this.#ended.signal.reason;
     if (end instanceof DiscoverError) throw end;
-    if (!listing.hasToolsCapability) this.#tell("note: the server does not declare the capability `tools`: it was not asked for any");
+    if (!listing.hasToolsCapability) this.#tell("note: the server does not declare the capability `tools`: its tools were not listed");
     if (reviewed === undefined) return this.#write(listing);
     const { lines, driftCount, notes } = checkListing(reviewed, listing, this.#options);
     await this.#print(lines.map((line) => `${line}\n`).join(""));
@@ -112,7 +112,7 @@ class DiscoverRun {
     }
     const since = unchangedSince(out, textAt);
     if (since !== undefined) {
-      this.#tell(`${count(listing)}, unchanged since ${since}: ${out} is left as it was`);
+      this.#tell(`${count(listing)}, unchanged since ${since}: ${out} is not rewritten`);
       return ExitCode.ok;
     }
     writeDescriptor(out, textAt(new Date()));

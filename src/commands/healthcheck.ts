@@ -4,7 +4,7 @@ import { ROUTES } from "../routes.ts";
 
 const TIMEOUT_MS = 3000;
 
-/** Asks `/healthz` of the sidecar at the configured address. @returns 0 when it is ready, else 1, with a line that says why. */
+/** Requests `/healthz` of the sidecar at the configured address. @returns 0 if it is ready, else 1, and a line with the reason. */
 export async function healthcheck(config: Pick<Config, "host" | "port">): Promise<{ readonly exitCode: 0 | 1; readonly text: string }> {
   const host = config.host === undefined || config.host === "0.0.0.0" ? "127.0.0.1" : config.host === "::" ? "::1" : config.host;
   return new Promise((resolve) => {

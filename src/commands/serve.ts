@@ -12,30 +12,30 @@ import { startSidecar } from "../sidecar.ts";
 import type { StartDisplay } from "./start-display.ts";
 import type { Terminal } from "./terminal.ts";
 
-/** A whole command line where only the program belongs. */
-const SHELL_ADVICE = `; no shell splits it: put the arguments behind -- or into ${OPTIONS.args.variable}`;
+/** Advice for a command that contains its arguments. */
+const SHELL_ADVICE = `; no shell splits it: put the arguments after -- or into ${OPTIONS.args.variable}`;
 
 export interface ServeOptions {
   readonly config: Config;
   readonly environment: Environment;
-  /** What DESCRIPTOR names, where it is set. */
+  /** The descriptor in DESCRIPTOR; undefined if not set. */
   readonly descriptor: Descriptor | undefined;
   readonly secrets: Secrets;
   readonly unknownVariables: readonly string[];
   readonly version: string;
   readonly stdout: Omit<Terminal, "write">;
   readonly signals: SignalSource & { on(event: "uncaughtException", listener: (error: Error) => void): unknown };
-  /** Ends the process at once, by force where a stuck log would keep it from exiting. */
+  /** Ends the process at once, by SIGKILL if a stuck log would keep it from exiting. */
   readonly exit: (exitCode: number, isLogStuck: boolean) => void;
 }
 
-/** Node has read them before any code of the sidecar runs. Their values are not shown. */
+/** Variables that Node reads before any code of the sidecar runs. Their values are not shown. */
 const NODE_VARIABLES: readonly (readonly [name: string, effect: string])[] = [
   ["NODE_DEBUG", "Node may print the server's command and environment to stderr"],
   ["NODE_OPTIONS", "it can open an inspector or load code into the sidecar"],
 ];
 
-/** Serves until it is told to stop or cannot go on, then calls `exit`. */
+/** Serves until a signal or a fatal error, then calls `exit`. */
 export async function serve(options: ServeOptions): Promise<void> {
   const logger = await createLogger(options.config.logLevel, options.stdout, options.secrets.redact);
   const display = await startDisplay(options, logger);
@@ -45,7 +45,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   options.exit(exitCode, !isClosed);
 }
 
-/** Loaded only where somebody sees it. It is no part of the log, and shown whatever LOG_LEVEL says. */
+/** Loads the display for a terminal. It is not part of the log and is shown at every LOG_LEVEL. */
 async function startDisplay(options: ServeOptions, logger: Logger): Promise<StartDisplay | undefined> {
   const { config, environment, secrets, stdout: terminal, version } = options;
   if (terminal.isTTY !== true) return undefined;
@@ -73,9 +73,9 @@ async function serveUntilEnd(options: ServeOptions, log: Logger, display: StartD
       display?.endInterruptedLine();
       endAtOnce(exitCode);
     });
-    // The terminal is gone. It may well be told twice, by the kernel and by a shell: that is no haste.
+    // The terminal is closed. The kernel and a shell may both send SIGHUP, so a second one does not force the exit.
     const hungUp = new Promise<NodeJS.Signals>((resolve) => signals.on("SIGHUP", resolve));
-    // Also for rejections that nobody handles. The state is unknown then: end, and let the container start anew.
+    // Includes unhandled rejections. The state is unknown after that, so the sidecar exits, and the container restarts it.
     signals.on("uncaughtException", (error) => {
       log.error({ err: error, reason: describeError(error) }, "uncaught exception: ending");
       endAtOnce(ExitCode.failed);
@@ -103,7 +103,7 @@ async function serveUntilEnd(options: ServeOptions, log: Logger, display: StartD
     const { code, syscall } = error as NodeJS.ErrnoException;
     const message = code === "EADDRINUSE" ? "the port is taken" : "cannot start";
     const advice = syscall === "listen" || syscall === "getaddrinfo" ? `; give another with --addr or ${OPTIONS.addr.variable}` : "";
-    // The system's errors are about the address, which the reason names; where anything else was thrown matters.
+    // System errors are about the address, which `reason` names. Other errors need their stack.
     const fields = { code, reason: `${describeError(error)}${advice}` };
     log.error(syscall === undefined ? { ...fields, err: error } : fields, message);
     return ExitCode.failed;

@@ -8,10 +8,10 @@ import type { UpstreamHandshake } from "../upstream/port.ts";
 import { bannerText } from "./banner.ts";
 import { columnsOf, ProgressLine, type Terminal } from "./terminal.ts";
 
-/** How long the banner waits for the server's tools. */
+/** The time for the server to list its tools for the banner. */
 const TOOLS_TIMEOUT_MS = 2000;
-/** What the banner says better. */
-const SAID_BY_BANNER: ReadonlySet<string> = new Set([
+/** The log messages that the banner replaces. */
+const REPLACED_BY_BANNER: ReadonlySet<string> = new Set([
   "mcp server started",
   "listening",
   "no auth token is set: every client that reaches the address may call",
@@ -27,14 +27,14 @@ export interface StartDisplayOptions {
   readonly log: Log & Pick<Logger, "show">;
 }
 
-/** What somebody who starts the sidecar by hand sees of the start: that it waits for the server, then a banner. */
+/** The display on a terminal during the start: a progress line while the sidecar waits for the server, then a banner. */
 export class StartDisplay {
-  /** The log without what the banner says; its lines do not run into the line that tells of the waiting. */
+  /** The log without the messages that the banner replaces. Erases the progress line before each log line. */
   readonly log: Log;
   readonly #options: StartDisplayOptions;
   readonly #progress: ProgressLine;
   #lastWords = "";
-  /** The start is over: the banner was shown, or there will be none. */
+  /** True if the banner was shown or will not be shown. */
   #isOver = false;
 
   constructor(options: StartDisplayOptions) {
@@ -52,16 +52,16 @@ export class StartDisplay {
         const isStderr = fields["stream"] === "stderr";
         const lastWords = lastWordsOf(message, fields);
         if (lastWords !== undefined) this.#lastWords = this.#plain(lastWords);
-        // Warnings are shown in any case, and to who asks for debug everything is.
-        const isLeftOut = level === "info" && !isStderr && !this.#isOver && config.logLevel === "info" && SAID_BY_BANNER.has(message);
-        if (isLeftOut) return;
+        // Warnings are always shown. At the level debug, all messages are.
+        const isReplaced = level === "info" && !isStderr && !this.#isOver && config.logLevel === "info" && REPLACED_BY_BANNER.has(message);
+        if (isReplaced) return;
         this.#progress.erase();
         log[level](fields, message);
       };
     this.log = { debug: logAt("debug"), info: logAt("info"), warn: logAt("warn"), error: logAt("error") };
   }
 
-  /** To be called once, when the server is ready: asks for its tools, which holds up nobody, and shows the banner. */
+  /** Requests the server's tools, which does not delay clients, and shows the banner. To be called once, when the server is ready. */
   async showReady({ address, toolNames }: Pick<Sidecar, "address" | "toolNames">, { resultText }: UpstreamHandshake): Promise<void> {
     if (this.#isOver) return;
     const { config, log, version } = this.#options;
@@ -73,18 +73,18 @@ export class StartDisplay {
     log.show(bannerText({ config, version, address, resultText, toolNames: names, columns: columnsOf(this.#terminal), plain }));
   }
 
-  /** Nothing more is shown. */
+  /** Ends the display. */
   end(): void {
     this.#isOver = true;
     this.#progress.end();
   }
 
-  /** A terminal shows the Ctrl-C that was typed: what is shown next shall not stand behind it. */
+  /** Begins a new line after the `^C` that a terminal shows for Ctrl-C. */
   endInterruptedLine(): void {
     this.#options.log.show("\n");
   }
 
-  /** What is shown waits its turn behind the log, and like it is dropped where nobody reads: nothing else may wait for a reader. */
+  /** Writes through the log, in order with its lines. Output is dropped if the terminal is not read, so that nothing waits for it. */
   get #terminal(): Terminal {
     const { log, terminal } = this.#options;
     return {
@@ -101,12 +101,12 @@ export class StartDisplay {
   }
 }
 
-/** What the line that waits is to tell from now on, where a log line changes that. */
+/** Returns the new text after the waiting time; undefined if the log line does not change it. */
 function lastWordsOf(message: string, { lane, reason, stream }: Readonly<Record<string, unknown>>): string | undefined {
   if (stream === "stderr") return message;
-  // The server of a single client is not waited for.
+  // The start does not wait for private servers.
   if (lane !== undefined) return undefined;
-  // While nothing runs it says so: what came last is mostly the end of a stack, or of what npm has to say.
+  // After an exit the reason is shown, because the last line of stderr is often the end of a stack or of npm's output.
   if (message === "mcp server exited") return String(reason);
   return message === "mcp server started" ? "" : undefined;
 }

@@ -5,19 +5,19 @@ const INTERVAL_MS = 500;
 const DEFAULT_COLUMNS = 80;
 const ERASE_LINE = "\r\u001B[2K";
 
-/** Stdout or stderr, as the process has it. */
+/** Stdout or stderr of the process. */
 export interface Terminal {
   readonly isTTY?: boolean;
   readonly columns?: number;
   write(text: string): unknown;
 }
 
-/** Some terminals do not know their width, and say 0. */
+/** Returns the width of a terminal. Some terminals do not know it and report 0. */
 export function columnsOf({ columns = 0 }: Terminal): number {
   return columns > 0 ? columns : DEFAULT_COLUMNS;
 }
 
-/** The text, shortened so that it is sure to fit: a character that is not ASCII may be two columns wide. */
+/** Shortens a text to a number of columns. Each character that is not ASCII counts as two columns. */
 function shortenToColumns(text: string, columns: number): string {
   let width = 0;
   let length = 0;
@@ -34,33 +34,33 @@ function widthOf(character: string): number {
 }
 
 /**
- * Tells, on one line that is written over and over, that it still waits and for how long: an `npx` server may download for a minute.
- * Only on a terminal; what ends at once shows nothing.
+ * A line on a terminal that shows the waiting time, because an `npx` server may download for a minute. It is rewritten twice a second. A
+ * short wait shows nothing, and neither does a stream that is not a terminal.
  */
 export class ProgressLine {
   readonly #terminal: Terminal;
   readonly #timer: NodeJS.Timeout | undefined;
   #isShown = false;
 
-  /** @param lastWords what is told besides, where there is something. */
-  constructor(terminal: Terminal, environment: Environment, what: string, lastWords: () => string | undefined) {
+  /** @param lastWords returns a text to show after the waiting time, if there is one. */
+  constructor(terminal: Terminal, environment: Environment, subject: string, lastWords: () => string | undefined) {
     this.#terminal = terminal;
-    // A dumb terminal can only add to what it shows.
+    // A dumb terminal cannot erase text.
     if (terminal.isTTY !== true || environment["TERM"] === "dumb") return;
     const startMs = performance.now();
     this.#timer = setInterval(() => {
       const seconds = Math.floor((performance.now() - startMs) / 1000);
       const words = lastWords() ?? "";
-      const line = plainText(`${what}, ${seconds} s${words === "" ? "" : `: ${words}`}`);
-      // In the last column the line might be broken, and only half of it erased.
+      const line = plainText(`${subject}, ${seconds} s${words === "" ? "" : `: ${words}`}`);
+      // A terminal may wrap the line at its last column, and then erase only half of it.
       terminal.write(`${ERASE_LINE}${shortenToColumns(line, columnsOf(terminal) - 1)}`);
       this.#isShown = true;
     }, INTERVAL_MS).unref();
   }
 
-  /** Makes room for a line of somebody else; this one is back in a moment. */
+  /** Erases the line before other output. It returns at the next interval. */
   erase(): void {
-    // Whatever takes a return for the end of a line finds nothing of this one in front of the next.
+    // A program that ends lines at a carriage return then finds no part of this line before the next one.
     if (this.#isShown) this.#terminal.write(`${ERASE_LINE}\r`);
     this.#isShown = false;
   }

@@ -17,7 +17,7 @@ import { TempDir } from "../support/temp-dir.ts";
 const FIRST = "first-token-0123456789";
 const SECOND = "second-token-0123456789";
 const RELOADED = "auth tokens reloaded";
-const NOT_TAKEN = "auth token file not taken: the tokens stay as they were";
+const NOT_TAKEN = "auth token file rejected: the tokens are unchanged";
 const SAMPLING = { protocolVersion: "2025-11-25", capabilities: { sampling: {} }, clientInfo: { name: "raw", version: "1" } };
 
 function bearer(token: string): Record<string, string> {

@@ -92,9 +92,9 @@ describe("discover --check", () => {
     const { code, stdout, stderr } = await runDiscover(["--check", path, "--image", "claw:v2", "sh", "-c", script], { env });
     expect({ code, stdout }).toEqual({ code: 0, stdout: "" });
     expect(stderr.split("\n").slice(0, 3)).toEqual([
-      "note: the command is not the one that the descriptor records",
-      "note: the list of arguments is not the one that the descriptor records",
-      "note: the wrapper image is not the one that the descriptor records",
+      "note: the command differs from the one in the descriptor",
+      "note: the list of arguments differs from the one in the descriptor",
+      "note: the wrapper image differs from the one in the descriptor",
     ]);
   });
 

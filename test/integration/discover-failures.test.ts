@@ -52,7 +52,7 @@ describe("discover fails, and writes nothing, where the server", () => {
     await using directory = await TempDir.create();
     const env = await listTools(directory);
     writeFileSync(String(env["FIXTURE_TOOLS"]), JSON.stringify({ pages: [], error: { code: -32603, message: "no quota" } }));
-    expect(await failure(SERVER, [], env)).toBe("discover failed: the server refused tools/list: no quota (code -32603)\n");
+    expect(await failure(SERVER, [], env)).toBe("discover failed: the server answered tools/list with an error: no quota (code -32603)\n");
   });
 
   it("closes its stdout and lives on", async () => {
@@ -67,26 +67,26 @@ describe("discover fails, and writes nothing, where the server", () => {
     ["tools/list", "hangs-at-page-2", "4000"],
   ])("does not answer %s in time", async (method, mode, timeoutMs) => {
     expect(await failure(listingServer(mode), ["--timeout-ms", timeoutMs])).toContain(
-      `discover failed: no answer to ${method} within ${timeoutMs} ms`,
+      `discover failed: no response to ${method} within ${timeoutMs} ms`,
     );
   });
 
   it.each([
-    ["names the same cursor again", "same-cursor", "tools/list: page 2 names a cursor that was there before; the list would never end"],
+    ["names the same cursor again", "same-cursor", "tools/list: page 2 repeats a cursor; the list would never end"],
     ["pages for ever", "endless", "tools/list: more than 1000 pages"],
     ["has too many tools", "many-tools", "tools/list: more than 10000 tools"],
     ["lists too much in all", "huge-pages", "tools/list: longer than 67108864 bytes in all"],
-    ["lists too much at once", "huge-line", /its answer to tools\/list has 7\d{7} bytes, more than 67108864/],
+    ["lists too much at once", "huge-line", /its response to tools\/list has 7\d{7} bytes, more than 67108864/],
     ["answers with something else", "no-list", "tools/list: page 1 has no list of tools"],
   ])("%s", async (_what, mode, said) => {
     expect(await failure(listingServer(mode))).toMatch(said);
   });
 
   it.each([
-    ["two tools of one name", [[{ name: "a" }], [{ name: "b" }, { name: " a " }]], 'tools/list: "a" is there more than once\n'],
+    ["two tools of one name", [[{ name: "a" }], [{ name: "b" }, { name: " a " }]], 'tools/list: "a" occurs more than once\n'],
     ["tools without a name", [[{ name: "a" }, {}, { name: " " }]], "tools/list: tool 2 has no name, tool 3 has no name\n"],
-    ["a tool that is none", [[{ name: "a" }], ["b" as unknown as object]], "tools/list: tool 1 of page 2 is no object\n"],
-    ["a schema that is none", [[{ name: "a", inputSchema: "any" }]], 'tools/list: "a" cannot be written down'],
+    ["a tool that is none", [[{ name: "a" }], ["b" as unknown as object]], "tools/list: tool 1 of page 2 is not an object\n"],
+    ["a schema that is none", [[{ name: "a", inputSchema: "any" }]], 'tools/list: "a" cannot be recorded'],
   ])("lists %s", async (_what, pages: object[][], said) => {
     await using directory = await TempDir.create();
     expect(await failure(SERVER, [], await listTools(directory, ...pages))).toContain(said);
@@ -161,7 +161,7 @@ describe("discover leaves no process", () => {
     await using running = new RunningDiscover(["--timeout-ms", "1500", ...listingServer("stubborn", directory.file("pid"))]);
     const pid = await running.serverPid(directory.file("pid"));
     expect((await running.exited).code).toBe(1);
-    expect(running.stderr).toContain("discover failed: no answer to ");
+    expect(running.stderr).toContain("discover failed: no response to ");
     expect(isGroupAlive(pid)).toBe(false);
   });
 

@@ -195,7 +195,7 @@ describe("discover --url", () => {
       [
         "for a JSON-RPC error, whatever a terminal would make of it",
         (response, id) => json(response, { jsonrpc: "2.0", id, error: { code: -32602, message: "not\u001B[2J\nyou" } }),
-        "the server refused initialize: not you (code -32602)",
+        "the server answered initialize with an error: not you (code -32602)",
       ],
       [
         "for another media type",
@@ -260,7 +260,7 @@ describe("discover --url", () => {
         if (asked.message.method !== method) answerHandshake(asked, response);
       });
       expect(await failure(server.url, ["--timeout-ms", "1500"])).toBe(
-        `discover failed: no answer to ${method} within 1500 ms of the start\n`,
+        `discover failed: no response to ${method} within 1500 ms of the start\n`,
       );
     });
 
@@ -269,7 +269,7 @@ describe("discover --url", () => {
         if (answerHandshake(asked, response)) return;
         json(response, { jsonrpc: "2.0", id: asked.message.id, result: { tools: [], nextCursor: "again" } });
       });
-      expect(await failure(server.url)).toContain("names a cursor that was there before");
+      expect(await failure(server.url)).toContain("repeats a cursor");
     });
 
     it("on SIGINT, and ends the session that it has", async () => {

@@ -77,7 +77,7 @@ describe("discover", () => {
   it("writes no tools, and says why, where the server does not offer any", async () => {
     const { code, stdout, stderr } = await runDiscover(listingServer("no-tools"));
     expect({ code, tools: (JSON.parse(stdout) as { tools: unknown }).tools }).toEqual({ code: 0, tools: [] });
-    expect(stderr).toBe("note: the server does not declare the capability `tools`: it was not asked for any\n0 tools\n");
+    expect(stderr).toBe("note: the server does not declare the capability `tools`: its tools were not listed\n0 tools\n");
   });
 
   describe("as a file", () => {
@@ -104,7 +104,7 @@ describe("discover", () => {
       await utimes(out, 1, 1);
 
       const again = await runDiscover(["--out", out, "--", ...ECHO]);
-      expect(again).toEqual({ code: 0, stdout: "", stderr: `2 tools, unchanged since 2026-01-01T00:00:00Z: ${out} is left as it was\n` });
+      expect(again).toEqual({ code: 0, stdout: "", stderr: `2 tools, unchanged since 2026-01-01T00:00:00Z: ${out} is not rewritten\n` });
       expect(readFileSync(out, "utf8")).toBe(old);
       expect(statSync(out).mtimeMs).toBe(1000);
 
@@ -142,7 +142,7 @@ describe("discover", () => {
     ]) {
       expect(stdout).toContain(`\n  ${flag}\n`);
     }
-    expect(stdout).toContain("3 --check found other tools");
+    expect(stdout).toContain("3 --check found differences");
   });
 
   it("reports all that is wrong with the command line at once, with exit code 2", async () => {

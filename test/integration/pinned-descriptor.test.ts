@@ -52,7 +52,7 @@ async function refusal(client: McpClient, name: string): Promise<object> {
 
 /** What was logged of tools, in order. */
 function toolLog({ logLines }: Sidecar): string[] {
-  const lines = logLines.filter(({ msg }) => /^(tool is|all tools are|more tools) /.test(msg));
+  const lines = logLines.filter(({ msg }) => /^(tool|all tools|more tools) (differs?|match|matches) /.test(msg));
   return lines.map(({ level, msg, tool, reason, lane }) =>
     [level, msg, tool, reason, lane].filter((part) => typeof part === "string").join(" | "),
   );

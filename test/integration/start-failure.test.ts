@@ -125,6 +125,6 @@ it("a command line where only the program belongs is shown without its secrets, 
   const { code, lines } = await startCommand("no-such-program --api-key a-secret-of-some-length");
   const said = lines.find((line) => line.msg === "the command cannot be started");
   expect([code, said]).toMatchObject([127, { line: "no-such-program --api-key ***" }]);
-  expect(said?.["reason"]).toContain("no shell splits it: put the arguments behind --");
+  expect(said?.["reason"]).toContain("no shell splits it: put the arguments after --");
   expect(JSON.stringify(lines)).not.toContain("a-secret");
 });
