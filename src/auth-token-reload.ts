@@ -5,8 +5,8 @@ import type { Principal } from "./mux/session.ts";
 import type { Log } from "./observability/log.ts";
 
 /**
- * The interval at which the file is read. A watch would miss an exchange of a link in the path (a Kubernetes secret), a replacement by
- * another file (editors), and changes on many bind mounts.
+ * The interval at which the file is read. A watch would miss changes: a new link in the path (a Kubernetes secret), a replaced file
+ * (editors), and any on many bind mounts.
  */
 const POLL_MS = 1000;
 

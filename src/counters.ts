@@ -81,7 +81,7 @@ export class Counters {
     /** Connections closed because the client did not read. */
     readersCutOff: 0,
   };
-  /** Bugs of the sidecar, each of which failed at most one exchange or one server. */
+  /** Defects of the sidecar, each of which failed at most one exchange or one server. */
   defects = 0;
   /** Accepted requests that ended with an error of the sidecar, by code. */
   readonly #failures = new Map<SidecarErrorCode, number>();

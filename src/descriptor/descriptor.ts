@@ -48,8 +48,7 @@ export class DescriptorError extends Error {
 /**
  * Converts a tool of a server's list to the form that a descriptor has.
  *
- * @returns undefined for a tool without a name, or with a member that cannot be stored: a wrong type, too many levels, or a number that
- *   exceeds a double.
+ * @returns undefined for a tool without a name, or if a member has a wrong type, too many levels, or a number that exceeds a double.
  */
 export function toDescriptorTool(tool: JsonObject): DescriptorTool | undefined {
   const name = typeof tool["name"] === "string" ? tool["name"].trim() : "";
@@ -86,7 +85,7 @@ export function readAnnotations({ annotations }: JsonObject): unknown {
   return isEmpty || annotations === null ? undefined : annotations;
 }
 
-/** @throws DescriptorError where two tools have one name: nobody could tell which one was reviewed. */
+/** Builds a descriptor. @throws DescriptorError if two tools have the same name, because the reviewed one would be unknown. */
 export function buildDescriptor({ service, description = "", path, tools, discovery }: DescriptorSource): Descriptor {
   refuseDuplicates(tools);
   const { command, args, wrapperImage, discoveredAt, protocolVersion } = discovery;

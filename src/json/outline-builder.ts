@@ -19,7 +19,7 @@ export class OutlineBuilder {
   #repeated = 0;
   #otherCases: Map<number, string> | undefined;
   #escapedNames: number[] | undefined;
-  /** The shapes of the open containers, outermost first, as far as they have one; and the slot of the member being read in each. */
+  /** The shapes of the open containers that have one, outermost first, and the slot of the member being read in each. */
   readonly #shapes: Shape[] = [];
   readonly #slots: number[] = [];
   #shapeCount = 0;

@@ -27,7 +27,7 @@ interface KeptSchema {
   readonly length: number;
   /** The generation of the thread that has the schema; 0 for none. */
   generation: number;
-  /** How often the compilation has exceeded the limits. */
+  /** The number of compilations that exceeded the limits. */
   strikes: number;
   /** True if its unusable parts are logged. */
   isLogged: boolean;

@@ -19,8 +19,8 @@ const MAX_TOOLS = 10_000;
 const MAX_NAME_LENGTH = 1000;
 
 /**
- * The states of the called tools, by name. Clients may invent names. When the table is full, only states that equal a new one are
- * forgotten, so that a flood of names cannot reset the count of another tool.
+ * The states of the called tools, by name. Clients may invent names. A full table forgets only states that equal a new one, so that a flood
+ * of names cannot reset the count of another tool.
  */
 export class ToolStates<State> {
   readonly #options: ToolStatesOptions<State>;

@@ -8,7 +8,7 @@ const POLL_MS = 20;
 const WALL_TIMES_CPU = 10;
 /** From the start of a thread until it is ready. */
 const MAX_START_MS = 10_000;
-/** A thread above this limit is ended before it reaches the limit below, where V8 ends the whole process instead of the thread. */
+/** A thread above this limit is ended before it reaches HARD_LIMITS, because V8 then ends the whole process instead of the thread. */
 const MAX_HEAP_BYTES = 192 * 1024 * 1024;
 const HARD_LIMITS = { maxOldGenerationSizeMb: 1024, maxYoungGenerationSizeMb: 8, stackSizeMb: 4 };
 /** Tests run the TypeScript source; otherwise the program is built. */
