@@ -2,45 +2,45 @@ import { readFileSync, type Stats, statSync } from "node:fs";
 import { readFile, stat } from "node:fs/promises";
 import { bearerToken } from "./value-kinds.ts";
 
-/** What a token file says: its tokens, each once; or why it says nothing, in words without any of its text. */
+/** The tokens of a token file, without duplicates; or the problem with the file, which quotes none of its text. */
 export type AuthTokenFile =
   | { readonly tokens: readonly string[]; readonly problem?: undefined }
   | { readonly tokens?: undefined; readonly problem: string };
 
-/** A shorter token is most likely the beginning of one. */
+/** A shorter token is most likely the beginning of a token in a half-written file. */
 export const MIN_TOKEN_LENGTH = 16;
-/** Time between two readings of a token file. It counts if both are the same: until then it may be half written. */
+/** Time between two reads of a token file. Its content is used once two reads are equal: until then, the file may be half written. */
 export const SETTLE_MS = 200;
-/** Each request is compared with every token. */
+/** Limits the tokens, because every request is compared with each of them. */
 const MAX_FILE_BYTES = 64 * 1024;
-/** At the start, a file that keeps changing is a problem after so many looks. */
-const MAX_LOOKS = 10;
-/** A file that was changed longer ago need not be looked at twice. The clock of its file system may differ a little. */
+/** Reads at the start, after which a file that keeps changing is a problem. */
+const MAX_READS = 10;
+/** Age from which a file is read only once. It allows for a small difference to the clock of the file system. */
 const STABLE_MS = 10_000;
 
 /**
- * For the start: looks until two looks are the same, for two seconds at most. Never throws.
+ * Reads the file at the start of the sidecar, until two reads are equal, for at most two seconds. Never throws.
  *
  * @param path of a regular file of at most 64 KiB, in UTF-8.
  */
 export function readAuthTokenFile(path: string, sleep: (ms: number) => void = sleepSync): AuthTokenFile {
-  let last = look(path);
+  let last = readOnce(path);
   if (isOld(path)) return last;
-  for (let looks = 1; looks < MAX_LOOKS; looks++) {
+  for (let reads = 1; reads < MAX_READS; reads++) {
     sleep(SETTLE_MS);
-    const next = look(path);
+    const next = readOnce(path);
     if (stateOf(next) === stateOf(last)) return next;
     last = next;
   }
   return { problem: "it keeps changing" };
 }
 
-/** Equal for files that say the same. No token has a space or a line break. */
+/** Returns a text that is equal for equal files. A token contains neither a space nor a line break. */
 export function stateOf({ tokens = [], problem }: AuthTokenFile): string {
   return problem === undefined ? tokens.join("\n") : ` ${problem}`;
 }
 
-function look(path: string): AuthTokenFile {
+function readOnce(path: string): AuthTokenFile {
   try {
     return unfit(statSync(path)) ?? parseTokens(readFileSync(path, "utf8"));
   } catch (error) {
@@ -48,7 +48,7 @@ function look(path: string): AuthTokenFile {
   }
 }
 
-/** To be asked after it was read: `ctime` cannot be set, as the time of modification can. */
+/** Must be called after the file was read. It uses `ctime`, because programs can set the time of modification. */
 function isOld(path: string): boolean {
   try {
     return Date.now() - statSync(path).ctimeMs > STABLE_MS;
@@ -57,12 +57,12 @@ function isOld(path: string): boolean {
   }
 }
 
-/** At the start nothing else has to run. */
+/** Blocks the thread, because nothing else runs yet at the start. */
 function sleepSync(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }
 
-/** One look, for a file system that may hang. */
+/** Reads the file once, without blocking the thread if the file system hangs. */
 export async function rereadAuthTokenFile(path: string): Promise<AuthTokenFile> {
   try {
     return unfit(await stat(path)) ?? parseTokens(await readFile(path, "utf8"));
@@ -71,7 +71,7 @@ export async function rereadAuthTokenFile(path: string): Promise<AuthTokenFile> 
   }
 }
 
-/** One token a line. Empty lines and lines that begin with `#` do not count, nor does white space around a token. */
+/** Reads one token per line. Ignores empty lines, lines that begin with `#`, and white space around a token. */
 function parseTokens(text: string): AuthTokenFile {
   const tokens = new Set<string>();
   for (const [index, line] of text
@@ -87,7 +87,7 @@ function parseTokens(text: string): AuthTokenFile {
   return tokens.size === 0 ? { problem: "it contains no token" } : { tokens: [...tokens] };
 }
 
-/** A pipe could be read only once, and would be waited for. */
+/** Rejects all but regular files: a pipe can be read only once, and a read of it blocks. */
 function unfit(stats: Stats): AuthTokenFile | undefined {
   if (!stats.isFile()) return { problem: "it is not a regular file" };
   return stats.size > MAX_FILE_BYTES ? { problem: `it is larger than ${MAX_FILE_BYTES} bytes` } : undefined;

@@ -1,7 +1,7 @@
 import type { Environment } from "./load.ts";
 import { OPTIONS } from "./options.ts";
 
-/** The environment without the options that are no secrets, whatever their names look like: the path of a token file may be shown. */
+/** Returns the environment without options that are not secret, even if their names look so: the path of a token file may be shown. */
 export function withoutPlainOptions(environment: Environment): Environment {
   const plain = new Set<string>(
     Object.values(OPTIONS)

@@ -1,12 +1,12 @@
 import { CREDENTIAL_NAME, type Secrets } from "../observability/redact.ts";
 import type { Config } from "./load.ts";
-import { type Option, OPTION_GROUPS } from "./option.ts";
+import { type Option, OPTION_GROUPS, VARIABLE_PREFIX } from "./option.ts";
 import { OPTIONS } from "./options.ts";
 
 const MASK = "***";
 export const ALL_OPTIONS: readonly Option<unknown>[] = Object.values(OPTIONS);
 
-/** How the flag is written on a command line; undefined where there is none. A switch takes no word behind it: that would be COMMAND. */
+/** Returns the flag as it is written on a command line, or undefined without a flag. The word after a switch would be COMMAND. */
 export function flagUsage({ flag, placeholder, isSwitch }: Option<unknown>): string | undefined {
   if (flag === undefined) return undefined;
   return isSwitch ? `--${flag}[=${placeholder}]` : `--${flag} ${placeholder}`;
@@ -27,49 +27,56 @@ export function helpText(): string {
 Usage:
   claw-mcp-stdio [options] [--] COMMAND [ARG ...]   serve the MCP server that COMMAND starts
   claw-mcp-stdio [options]                          the same, with COMMAND and ARGS from the environment
-  claw-mcp-stdio discover [options] [--] COMMAND …  write a descriptor of the server's tools, or compare one: see discover --help
-  claw-mcp-stdio healthcheck [options]              exit 0 when the sidecar at the configured address is ready, else 1 (also -healthcheck)
+  claw-mcp-stdio discover [options] [--] COMMAND …  write or check a descriptor of the server's tools (see discover --help)
+  claw-mcp-stdio healthcheck [options]              exit with 0 if the sidecar at the configured address is ready, else 1 (also -healthcheck)
 
 General:
   -h, --help
-      This text.
+      Print this text and exit.
   --version
-      The version.
+      Print the version and exit.
   --check-config
-      Print the effective configuration, secrets masked, and exit.
+      Print the effective configuration with secrets masked, and exit.
 
 ${sections.join("\n\n")}
 
-Flags win over environment variables. Exit codes: 0 stopped as asked, 1 failed (the port is taken, RESTART_LIMIT
-is reached), 2 the configuration is wrong, 3 discover --check found other tools, 126 COMMAND may not be
-executed, 127 COMMAND does not exist, 128 + n ended at once by a second signal of number n.
+Flags take precedence over environment variables. In descriptions, variables are named without ${VARIABLE_PREFIX}.
+
+Exit codes:
+  0        stopped by a signal
+  1        failed, for example because the port is in use or RESTART_LIMIT is reached
+  2        invalid configuration
+  3        discover --check found differences
+  126      COMMAND cannot be executed
+  127      COMMAND does not exist
+  128 + n  stopped at once by a second signal of number n
 `;
 }
 
-/** The effective configuration as JSON, secrets masked. */
+/** Returns the effective configuration as JSON, with secrets masked. */
 export function effectiveConfigText(config: Config, { replacer }: Pick<Secrets, "replacer">): string {
   const { authToken, authTokens: _, command, args, ...rest } = config;
   const masked = { ...rest, command: maskCommand(command), args: maskArgs(args), authToken: authToken === undefined ? undefined : MASK };
   return JSON.stringify(masked, replacer, 2);
 }
 
-/** The password of a URL; what follows the scheme of an Authorization header. */
+/** The password of a URL, or the credentials of an Authorization header. */
 const EMBEDDED_SECRET = /(:\/\/[^\s/:@]*:)[^\s/@]+(?=@)|(\b(?:bearer|basic) +)\S+/gi;
 
-/** `NAME=value` or a header `Name: value` with such a name, anywhere in an argument. */
+/** `NAME=value` or a header `Name: value` with the name of a credential, anywhere in an argument. */
 const NAMED_SECRET = new RegExp(`([^=:?&\\s/]*(?:${CREDENTIAL_NAME.source})[^=:?&\\s/]*(?:=|: *))[^&\\s]+`, "gi");
 
-/** A command that holds a whole command line, by mistake, holds its secrets too. */
+/** Masks secrets in a command that, by mistake, contains a whole command line. */
 export function maskCommand(command: string): string {
   return maskArgs(command.split(" ")).join(" ");
 }
 
-/** Masks what follows a word like `--api-key`, in the same argument or the next, and secrets inside an argument. */
+/** Masks the value of a flag like `--api-key`, in the same argument or the next, and secrets inside an argument. */
 export function maskArgs(args: readonly string[]): string[] {
   return args.map((arg, index) => {
     const previous = args[index - 1] ?? "";
     if (previous.startsWith("-") && !previous.includes("=") && !arg.startsWith("-") && CREDENTIAL_NAME.test(previous)) return MASK;
-    // The value of a flag may have spaces in it.
+    // The value of a flag may contain spaces.
     const [name = ""] = /^-[^=\s]*=/.exec(arg) ?? [];
     if (CREDENTIAL_NAME.test(name)) return `${name}${MASK}`;
     return arg.replace(EMBEDDED_SECRET, `$1$2${MASK}`).replace(NAMED_SECRET, `$1${MASK}`);

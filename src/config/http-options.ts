@@ -8,7 +8,8 @@ export const HTTP_OPTIONS = {
     flag: "addr",
     name: "ADDR",
     placeholder: "HOST:PORT",
-    description: "Listen address; wins over PORT. Without a host: all interfaces. Port 0: any free port, named in the log.",
+    description:
+      "Listen address; takes precedence over PORT. Without a host, the sidecar listens on all interfaces; port 0 selects a free port, which is logged.",
     defaultText: ":8080",
     kind: listenAddress,
   }),
@@ -36,7 +37,7 @@ export const HTTP_OPTIONS = {
     name: "AUTH_TOKEN",
     placeholder: "TOKEN",
     description:
-      "Every request to the endpoint needs `Authorization: Bearer TOKEN`. Default: open. One of fewer than 16 characters is warned about. Prefer the variable: flags show in the process list.",
+      "Bearer token that clients must send as `Authorization: Bearer TOKEN`. Without a token, every client may call. Prefer the variable, because flags appear in the process list; a token of fewer than 16 characters is logged as a warning.",
     kind: bearerToken,
     isSecret: true,
   }),
@@ -46,7 +47,7 @@ export const HTTP_OPTIONS = {
     name: "AUTH_TOKEN_FILE",
     placeholder: "FILE",
     description:
-      "Tokens of at least 16 characters, one a line, any of which will do; empty lines and lines that begin with # do not count. Read again when it changes: a session ends with the token that made it. Not together with AUTH_TOKEN.",
+      "File of valid tokens, one per line, each of at least 16 characters; empty lines and lines that begin with # are ignored. Changes take effect without a restart, and the sessions of a removed token end. Cannot be combined with AUTH_TOKEN.",
     kind: anyText,
   }),
   requireAuth: option({
@@ -54,7 +55,7 @@ export const HTTP_OPTIONS = {
     flag: "require-auth",
     name: "REQUIRE_AUTH",
     placeholder: "on|off",
-    description: "`on`: the sidecar does not start without AUTH_TOKEN or AUTH_TOKEN_FILE, whatever it listens on.",
+    description: "Mandatory authentication: with `on`, the sidecar does not start unless AUTH_TOKEN or AUTH_TOKEN_FILE is set.",
     defaultText: "off",
     kind: onOff,
     isSwitch: true,
@@ -65,7 +66,7 @@ export const HTTP_OPTIONS = {
     name: "ALLOWED_ORIGINS",
     placeholder: "ORIGINS",
     description:
-      "Origins whose web pages may call, `https://app.example,http://localhost:5173`, or `*`. Default: those of this machine (localhost, 127.0.0.1, [::1]) at any port.",
+      "Origins of web pages that may send requests, such as `https://app.example,http://localhost:5173`, or `*` for all. Default: the origins of this machine (localhost, 127.0.0.1, [::1]) on any port.",
     kind: origins,
   }),
   allowedHosts: option({
@@ -74,7 +75,7 @@ export const HTTP_OPTIONS = {
     name: "ALLOWED_HOSTS",
     placeholder: "HOSTS",
     description:
-      "Hosts that requests may name besides those of this machine, `mcp.example,10.0.0.5:8080`; without a port: any. Default: none where only loopback is listened on, else any.",
+      "Hosts that requests may name besides this machine, such as `mcp.example,10.0.0.5:8080`; without a port, any port is allowed. Default: none if the sidecar listens on loopback only, else all.",
     kind: hosts,
   }),
   legacySse: option({
@@ -83,7 +84,7 @@ export const HTTP_OPTIONS = {
     name: "LEGACY_SSE",
     placeholder: "MODE",
     description:
-      "`on`: the HTTP+SSE transport of MCP 2024-11-05 is offered too, at `/sse` and `/messages`, for clients that speak nothing newer. Deprecated.",
+      "HTTP+SSE transport of MCP 2024-11-05 for clients that support nothing newer; deprecated. `on` adds it at `/sse` and `/messages`.",
     defaultText: "off",
     kind: oneOf(["on", "off"]),
   }),
@@ -92,29 +93,35 @@ export const HTTP_OPTIONS = {
     "REQUEST_TIMEOUT_MS",
     60_000,
     MAX_MS,
-    "One request's time, from its arrival to the server's answer. Progress, and a question to the client, renew it, up to ten times.",
+    "Time limit of a request, from its arrival to the server's response. Progress and server requests renew it, up to ten times this value in all.",
   ),
   streamAfterMs: limit(
     "HTTP",
     "STREAM_AFTER_MS",
     10_000,
     MAX_MS,
-    "After how much silence an answer is begun as an event stream, for a client that reads one; sooner where there is something to send.",
+    "Time without a response after which an event stream begins, if the client accepts one. A message that precedes the response begins it sooner.",
   ),
   keepAliveMs: limit(
     "HTTP",
     "KEEP_ALIVE_MS",
     15_000,
     MAX_MS,
-    "How often an open event stream gets a comment, so that nobody takes it for dead.",
+    "Interval of comments on open event streams. They keep proxies and clients from closing a quiet connection.",
   ),
-  headersTimeoutMs: limit("HTTP", "HEADERS_TIMEOUT_MS", 10_000, MAX_MS, "How long a client may take to send the headers of a request."),
-  bodyTimeoutMs: limit("HTTP", "BODY_TIMEOUT_MS", 60_000, MAX_MS, "How long it may take to send all of a request; then 408."),
+  headersTimeoutMs: limit(
+    "HTTP",
+    "HEADERS_TIMEOUT_MS",
+    10_000,
+    MAX_MS,
+    "Time limit for a client to send the headers of a request; then 408.",
+  ),
+  bodyTimeoutMs: limit("HTTP", "BODY_TIMEOUT_MS", 60_000, MAX_MS, "Time limit for a client to send a whole request; then 408."),
   readerTimeoutMs: limit(
     "HTTP",
     "READER_TIMEOUT_MS",
     30_000,
     MAX_MS,
-    "How long a client may read nothing of what waits to be read by it; then its connection is cut, at the latest after half as long again.",
+    "Time for which a client may leave pending output unread. Its connection is then closed, at the latest after 1.5 times this value.",
   ),
 } as const;

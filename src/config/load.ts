@@ -6,37 +6,37 @@ import { VARIABLE_PREFIX } from "./option.ts";
 import { collectSettings, type OptionKey, OPTIONS, type Settings } from "./options.ts";
 import { describeInvalid, problemText } from "./value-kinds.ts";
 
-/** The effective configuration: the settings of all options, and what follows from several of them. */
+/** The effective configuration: the settings of all options, and values derived from several of them. */
 export interface Config extends Omit<Settings, "addr"> {
   /** Empty only if no command is needed. */
   readonly command: string;
   /** Undefined for all interfaces. */
   readonly host: string | undefined;
-  /** AUTH_TOKEN, or the tokens of AUTH_TOKEN_FILE at the start. Each of them is accepted; without any, no token is needed. */
+  /** AUTH_TOKEN, or the tokens of AUTH_TOKEN_FILE at the start. Each of them is valid. If empty, clients need no token. */
   readonly authTokens: readonly string[];
 }
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 export interface CommandLine {
-  /** The flags in front of the command, by name, as given; a flag without a value is undefined. */
+  /** The flags before the command, by name, with their texts; undefined for a flag without a value. */
   readonly flags: ReadonlyMap<string, string | undefined>;
   /** The command and its arguments. */
   readonly rest: readonly string[];
 }
 
 export interface LoadResult {
-  /** Undefined when there are problems. */
+  /** Undefined if there are problems. */
   readonly config: Config | undefined;
-  /** Each names the option and what is wrong with it. */
+  /** One text for each problem, with the name of the option. */
   readonly problems: readonly string[];
-  /** Variables with our prefix that mean nothing: most likely misspelled. */
+  /** Variables with the sidecar's prefix that are not options: most likely misspelled. */
   readonly unknownVariables: readonly string[];
 }
 
 const BOOLEAN_FLAGS = ["help", "version", "check-config"];
 
-/** What a flag takes: a value of its own, or none. */
+/** Flags by name: `string` with a value, `boolean` without. */
 export type FlagTypes = Readonly<Record<string, { readonly type: "string" | "boolean"; readonly short?: string }>>;
 
 function serveFlagTypes(): FlagTypes {
@@ -48,14 +48,14 @@ function serveFlagTypes(): FlagTypes {
   return types;
 }
 
-/** Splits the command line at the first word that is no option, or at `--`: what follows is the server's. */
+/** Splits the command line at the first word that is not an option, or at `--`. The rest is the command of the server. */
 export function readCommandLine(argv: readonly string[], options: FlagTypes = serveFlagTypes()): CommandLine {
   const { tokens } = parseArgs({ args: [...argv], options, strict: false, allowPositionals: true, tokens: true });
   const flags = new Map<string, string | undefined>();
   for (const token of tokens) {
     if (token.kind === "positional") return { flags, rest: argv.slice(token.index) };
     if (token.kind === "option-terminator") return { flags, rest: argv.slice(token.index + 1) };
-    // An option that swallowed the next one has no value of its own.
+    // `parseArgs` takes the next flag as the value of a flag without one.
     const isSwallowed = token.value?.startsWith("-") === true && !token.inlineValue;
     const isSwitch = options[token.name]?.type === "boolean" && !BOOLEAN_FLAGS.includes(token.name);
     flags.set(token.name, isSwallowed ? undefined : (token.value ?? (isSwitch ? "on" : undefined)));
@@ -63,7 +63,7 @@ export function readCommandLine(argv: readonly string[], options: FlagTypes = se
   return { flags, rest: [] };
 }
 
-/** Reads all options, flags before environment, and reports every problem at once. */
+/** Reads all options, from flags before environment variables, and reports all problems at once. */
 export function loadConfig(commandLine: CommandLine, environment: Environment, needsCommand = true): LoadResult {
   const problems: string[] = [];
   const { flags, rest } = commandLine;
@@ -72,7 +72,7 @@ export function loadConfig(commandLine: CommandLine, environment: Environment, n
   for (const name of flags.keys()) if (!known.has(name)) problems.push(`--${name} is not an option; see --help`);
   const invalid = new Set<OptionKey>();
 
-  /** Where an option was given, and as what; an empty variable is one that a compose file passed on without having it. */
+  /** Returns the source and text of an option. An empty variable counts as not set: compose files pass unset variables as empty ones. */
   function given(key: OptionKey): { readonly source: string; readonly text: string } | undefined {
     const { flag, variable } = OPTIONS[key];
     if (flag !== undefined && flags.has(flag)) return { source: `--${flag}`, text: flags.get(flag) ?? "" };
@@ -80,7 +80,7 @@ export function loadConfig(commandLine: CommandLine, environment: Environment, n
     return text === "" ? undefined : { source: variable, text };
   }
 
-  /** A value that is not valid counts as not set, so that the rest can be checked. */
+  /** Returns the setting of an option. An invalid value counts as not set, so that the other options can still be checked. */
   function read<Key extends OptionKey>(key: Key): Settings[Key] {
     const option = OPTIONS[key];
     const found = given(key);
@@ -92,7 +92,7 @@ export function loadConfig(commandLine: CommandLine, environment: Environment, n
     return option.defaultValue;
   }
 
-  /** Only for serving. */
+  /** Must be called only for `serve`: `healthcheck` needs no tokens. */
   function readAuthTokens(): readonly string[] {
     const { authToken, authTokenFile, requireAuth } = settings;
     const [token, file] = [given("authToken"), given("authTokenFile")];
@@ -101,7 +101,7 @@ export function loadConfig(commandLine: CommandLine, environment: Environment, n
     } else if (authTokenFile !== undefined) {
       const { tokens, problem } = readAuthTokenFile(authTokenFile);
       if (tokens !== undefined) return tokens;
-      // A token may have been given in place of a path.
+      // The value may be a token by mistake, so it is shown only if it looks like a path.
       const shown = /^[.~]*\//.test(authTokenFile) ? JSON.stringify(authTokenFile) : undefined;
       problems.push(problemText(file?.source ?? "", shown, "a file with one token a line", problem));
     } else if (requireAuth && token === undefined && file === undefined) {
@@ -133,7 +133,7 @@ export function loadConfig(commandLine: CommandLine, environment: Environment, n
   const knownVariables = new Set<string>(Object.values(OPTIONS).map(({ variable }) => variable));
   const unknownVariables = Object.keys(environment).filter((name) => name.startsWith(VARIABLE_PREFIX) && !knownVariables.has(name));
   if (problems.length > 0) return { config: undefined, problems, unknownVariables };
-  // ADDR wins over PORT; but a flag wins over any variable, and then the port is the flag's.
+  // ADDR takes precedence over PORT. A flag takes precedence over any variable, so --port replaces the port of the variable ADDR.
   const isPortFromFlag = flags.has("port") && !flags.has("addr");
   const isAddressGiven = given("addr") !== undefined;
   const config: Config = {
@@ -143,7 +143,7 @@ export function loadConfig(commandLine: CommandLine, environment: Environment, n
     args,
     host: addr.host,
     port: isPortFromFlag || !isAddressGiven ? settings.port : addr.port,
-    // If only one of the two pauses is given, the other's default gives way.
+    // If only one of the two pauses is set, it bounds the default of the other.
     restartBackoffMs: firstGiven === undefined ? Math.min(first, longest) : first,
     restartMaxMs: firstGiven === undefined ? longest : Math.max(first, longest),
   };

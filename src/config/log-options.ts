@@ -8,7 +8,7 @@ export const LOG_OPTIONS = {
     flag: "log-level",
     name: "LOG_LEVEL",
     placeholder: "LEVEL",
-    description: `One of ${LOG_LEVELS.join(", ")}. Payloads are never logged.`,
+    description: `Log level, one of ${LOG_LEVELS.join(", ")}. Payloads are never logged.`,
     defaultText: "info",
     kind: oneOf(LOG_LEVELS),
   }),

@@ -4,28 +4,28 @@ export const VARIABLE_PREFIX = "CLAW_MCP_STDIO_";
 
 export const OPTION_GROUPS = ["MCP server", "HTTP", "Sessions", "Supervision", "Tool policy", "Limits", "Logs"] as const;
 
-/** One option: a flag, an environment variable, and what they may say. */
+/** An option of the sidecar, set by a flag or an environment variable. */
 export interface Option<Setting> {
   readonly group: (typeof OPTION_GROUPS)[number];
-  /** Without the dashes; undefined where the command line has another way to say it. */
+  /** The flag without its dashes; undefined if the command line has another place for the value. */
   readonly flag: string | undefined;
   readonly variable: `${typeof VARIABLE_PREFIX}${string}`;
-  /** Stands for the value in the help. */
+  /** The word for the value in the help. */
   readonly placeholder: string;
   readonly description: string;
-  /** As a person would write it; undefined where there is none. */
+  /** The default as a user would write it; undefined without a default. */
   readonly defaultText: string | undefined;
-  /** The meaning of `defaultText`. */
+  /** The parsed `defaultText`. */
   readonly defaultValue: Setting;
   readonly kind: ValueKind<Setting>;
   readonly isSecret: boolean;
-  /** The flag alone means `on`. */
+  /** True if the flag without a value means `on`. */
   readonly isSwitch: boolean;
 }
 
-/** setTimeout takes no more. */
+/** The longest delay that setTimeout accepts. */
 export const MAX_MS = 2_147_483_647;
-/** V8 holds no longer string. */
+/** A little less than the longest string of V8. */
 export const MAX_LENGTH_BYTES = 512 * 1024 * 1024 - 1024;
 export const MIB = 1024 * 1024;
 
@@ -41,7 +41,7 @@ interface OptionInput<Value> {
   readonly isSwitch?: boolean;
 }
 
-/** An option without a default is `undefined` unless it is set. */
+/** Creates an option. Without a default, its value is `undefined` unless it is set. */
 export function option<Value>(input: OptionInput<Value> & { readonly defaultText: string }): Option<Value>;
 export function option<Value>(input: OptionInput<Value>): Option<Value | undefined>;
 export function option<Value>(input: OptionInput<Value>): Option<Value | undefined> {
@@ -51,7 +51,7 @@ export function option<Value>(input: OptionInput<Value>): Option<Value | undefin
   return { ...rest, variable: `${VARIABLE_PREFIX}${name}`, defaultText, defaultValue, kind, isSecret, isSwitch };
 }
 
-/** A whole number from 1 on; the unit is in the name. */
+/** Creates an option that is a whole number of at least 1. The ending of its name, `_MS` or `_BYTES`, is the unit. */
 export function limit(
   group: Option<number>["group"],
   name: string,

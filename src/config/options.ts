@@ -19,13 +19,13 @@ const ALL = {
 
 export type OptionKey = keyof typeof ALL;
 
-/** The value of every option: as it was set, or its default. */
+/** The value of each option, set or default. */
 export type Settings = { readonly [Key in OptionKey]: (typeof ALL)[Key] extends Option<infer Setting> ? Setting : never };
 
-/** All options, in the order in which they are shown. `docs/CONFIGURATION.md` and `--help` are made of this. */
+/** All options, in the order of `docs/CONFIGURATION.md` and `--help`, which are generated from them. */
 export const OPTIONS: { readonly [Key in OptionKey]: Option<Settings[Key]> } = ALL;
 
-/** Asks for each option in order. TypeScript cannot follow a loop over keys, so this is the one place that asserts the types. */
+/** Reads each option in order. TypeScript cannot type a loop over keys, so only this function asserts the types. */
 export function collectSettings(read: <Key extends OptionKey>(key: Key) => Settings[Key]): Settings {
   const keys = Object.keys(OPTIONS) as OptionKey[];
   return Object.fromEntries(keys.map((key) => [key, read(key)])) as Settings;

@@ -2,7 +2,7 @@ import { ARGUMENT_CHECK_MODES, DESCRIPTOR_MODES } from "../check-mode.ts";
 import { MAX_LENGTH_BYTES, MAX_MS, option } from "./option.ts";
 import { anyText, oneOf, onOff, toolNames, toolNumbers, wholeNumber } from "./value-kinds.ts";
 
-/** A result, cut as far as it can be, is not shorter. */
+/** A fully truncated result is not shorter than this. */
 const MIN_RESULT_BYTES = 1024;
 const MAX_PER_MINUTE = 1_000_000;
 
@@ -13,7 +13,7 @@ export const POLICY_OPTIONS = {
     name: "ALLOW_TOOLS",
     placeholder: "NAMES",
     description:
-      "Only these tools exist for clients, `search,read_*`; `*` stands for any characters, `?` for one. All others are absent from `tools/list`, and calls of them are answered as those of unknown tools. Default: all.",
+      "Tools that clients may list and call, such as `search,read_*`; `*` matches any characters, `?` matches one. All others are hidden: `tools/list` omits them, and calls of them fail like those of unknown tools. Default: all.",
     kind: toolNames,
   }),
   denyTools: option({
@@ -21,7 +21,7 @@ export const POLICY_OPTIONS = {
     flag: "deny-tools",
     name: "DENY_TOOLS",
     placeholder: "NAMES",
-    description: "These tools do not exist for clients, whatever ALLOW_TOOLS says. Default: none.",
+    description: "Tools that are hidden from clients, even if ALLOW_TOOLS matches them. Default: none.",
     kind: toolNames,
   }),
   readOnly: option({
@@ -30,7 +30,7 @@ export const POLICY_OPTIONS = {
     name: "READ_ONLY",
     placeholder: "on|off",
     description:
-      "`on`: only tools exist that their server annotates as read-only: `readOnlyHint`, or the pod's own `readOnly`. It is the server's word.",
+      "Restriction to read-only tools: `on` hides all tools without the annotation `readOnlyHint`, or `readOnly` of pods. The server sets these annotations, and the sidecar does not verify them.",
     defaultText: "off",
     kind: onOff,
     isSwitch: true,
@@ -41,7 +41,7 @@ export const POLICY_OPTIONS = {
     name: "DESCRIPTOR",
     placeholder: "FILE",
     description:
-      "The reviewed descriptor (`.claw-describe.json`, as `discover` writes it) that the server's tools are compared with, at each of its starts and when it says that they changed.",
+      "Reviewed descriptor (`.claw-describe.json`, written by `discover`) with which the server's tools are compared. This happens at each start of the server, and when the server reports that its tools changed.",
     kind: anyText,
   }),
   descriptorMode: option({
@@ -50,7 +50,7 @@ export const POLICY_OPTIONS = {
     name: "DESCRIPTOR_MODE",
     placeholder: "MODE",
     description:
-      "`enforce`: only tools exist whose name, description, input schema and annotations are those of DESCRIPTOR. `warn`: what differs is logged, and shown in `/status`. Whatever else a tool has (`title`, `outputSchema`, `icons`, `execution`, `_meta`) is in no descriptor, and not compared.",
+      "Effect of differences from DESCRIPTOR. `enforce` hides each tool whose name, description, input schema or annotations differ; `warn` only logs the differences and shows them in `/status`. Other members of a tool (`title`, `outputSchema`, `icons`, `execution`, `_meta`) are not compared.",
     defaultText: "enforce",
     kind: oneOf(DESCRIPTOR_MODES),
   }),
@@ -60,7 +60,7 @@ export const POLICY_OPTIONS = {
     name: "ARGUMENT_CHECK",
     placeholder: "MODE",
     description:
-      "Whether arguments are checked against the tool's `inputSchema` before the server sees them. `enforce`: a call that violates it is answered with a result that names each wrong field (`isError`). `warn`: it is logged, and carried. A schema that cannot be used is logged once, and its calls are carried.",
+      "Check of a call's arguments against the tool's `inputSchema` before it is sent. `enforce` answers an invalid call with a result that names each wrong field (`isError`); `warn` logs and forwards it. A schema that cannot be used is logged once, and its calls are forwarded.",
     defaultText: "off",
     kind: oneOf(ARGUMENT_CHECK_MODES),
   }),
@@ -70,7 +70,7 @@ export const POLICY_OPTIONS = {
     name: "TOOL_TIMEOUTS_MS",
     placeholder: "NAME=MS,…",
     description:
-      "The time of calls by tool, in place of REQUEST_TIMEOUT_MS: `search=5000,export_*=300000`. The first name that matches counts. Default: none.",
+      "Time limits of calls by tool, instead of REQUEST_TIMEOUT_MS, such as `search=5000,export_*=300000`. The first matching name applies. Default: none.",
     kind: toolNumbers(MAX_MS),
   }),
   toolConcurrency: option({
@@ -79,7 +79,7 @@ export const POLICY_OPTIONS = {
     name: "TOOL_CONCURRENCY",
     placeholder: "NAME=N,…",
     description:
-      "How many calls of a tool one server process has at a time, `browser_*=1`; more wait their turn, as beyond MAX_IN_FLIGHT. The first name that matches counts. Default: none.",
+      "Maximum number of calls of a tool in flight at one server process, such as `browser_*=1`; further calls are queued. The first matching name applies. Default: none.",
     kind: toolNumbers(1_000_000),
   }),
   toolCallsPerMinute: option({
@@ -88,7 +88,7 @@ export const POLICY_OPTIONS = {
     name: "TOOL_CALLS_PER_MINUTE",
     placeholder: "NAME=N,…",
     description:
-      "How many calls of a tool all clients together may make a minute, `search=60`; as many may come at once. Beyond it 429. The first name that matches counts. Default: none.",
+      "Maximum number of calls of a tool per minute for all clients together, such as `search=60`; further calls get 429. Bursts up to this number are allowed. The first matching name applies. Default: none.",
     kind: toolNumbers(MAX_PER_MINUTE),
   }),
   sessionCallsPerMinute: option({
@@ -96,7 +96,8 @@ export const POLICY_OPTIONS = {
     flag: "session-calls-per-minute",
     name: "SESSION_CALLS_PER_MINUTE",
     placeholder: "N",
-    description: "How many tool calls a session may make a minute; as many may come at once. Beyond it 429. Default: no limit.",
+    description:
+      "Maximum number of tool calls of one session per minute; further calls get 429. Bursts up to this number are allowed. Default: no limit.",
     kind: wholeNumber(MAX_PER_MINUTE),
   }),
   maxResultBytes: option({
@@ -105,7 +106,7 @@ export const POLICY_OPTIONS = {
     name: "MAX_RESULT_BYTES",
     placeholder: "BYTES",
     description:
-      "Largest body that a tool call is answered with, progress included. Of a longer result, text is cut, images and the like are replaced by a note, and `_meta` says `truncated`; `tools/list` then shows no `outputSchema`. 16384 is what `cllama` reads. Default: no limit.",
+      "Largest response to a tool call, progress included; `cllama` reads 16384 bytes. In a longer result, text is truncated, images and similar content are replaced by a note, and `_meta` contains `truncated`. With this limit, `tools/list` omits `outputSchema`. Default: no limit.",
     kind: wholeNumber(MAX_LENGTH_BYTES, MIN_RESULT_BYTES),
   }),
 } as const;

@@ -7,7 +7,7 @@ export const SERVER_OPTIONS = {
     flag: undefined,
     name: "COMMAND",
     placeholder: "COMMAND",
-    description: "Executable of the stdio MCP server. On the command line: the first argument behind the options. No shell interprets it.",
+    description: "Executable of the stdio MCP server, started without a shell. On the command line, the first argument after the options.",
     kind: anyText,
   }),
   args: option({
@@ -15,7 +15,7 @@ export const SERVER_OPTIONS = {
     flag: undefined,
     name: "ARGS",
     placeholder: "JSON",
-    description: "Its arguments, as a JSON array of strings. On the command line: all that follows the command.",
+    description: "Arguments of the server, as a JSON array of strings. On the command line, all arguments after the command.",
     defaultText: "[]",
     kind: jsonStrings,
   }),
@@ -24,7 +24,7 @@ export const SERVER_OPTIONS = {
     flag: "cwd",
     name: "CWD",
     placeholder: "DIR",
-    description: "Its working directory. Default: the sidecar's own.",
+    description: "Working directory of the server. Default: that of the sidecar.",
     kind: anyText,
   }),
   readyTimeoutMs: limit(
@@ -32,6 +32,6 @@ export const SERVER_OPTIONS = {
     "READY_TIMEOUT_MS",
     60_000,
     MAX_MS,
-    "How long the server may take from its start to its answer to `initialize`.",
+    "Time limit from the server's start to its response to `initialize`; then it is restarted.",
   ),
 } as const;

@@ -9,7 +9,7 @@ export const SESSION_OPTIONS = {
     name: "ISOLATION",
     placeholder: "MODE",
     description:
-      "Who shares a server process. `auto`: a client that declares sampling, elicitation or roots gets its own, all others share one. `shared`: all share one. `session`: each has its own.",
+      "Sharing of server processes between clients. `auto`: a client that declares sampling, elicitation or roots gets its own process, and all others share one. `shared`: all clients share one. `session`: each session gets its own.",
     defaultText: "auto",
     kind: oneOf(ISOLATION_MODES),
   }),
@@ -18,7 +18,7 @@ export const SESSION_OPTIONS = {
     "MAX_SESSIONS",
     10_000,
     10_000_000,
-    "Sessions kept; beyond it, the one ends that was longest not used and has no stream open and no request running.",
+    "Maximum number of sessions. When it is exceeded, the session that was unused for longest ends; one with an open stream or a request in flight ends only if all have one.",
   ),
   sessionsPerMinute: option({
     group: "Sessions",
@@ -26,15 +26,21 @@ export const SESSION_OPTIONS = {
     name: "SESSIONS_PER_MINUTE",
     placeholder: "N",
     description:
-      "How many sessions all clients together may open a minute; as many may come at once. Beyond it 429. Default: no limit but MAX_SESSIONS.",
+      "Maximum number of new sessions per minute for all clients together; further ones get 429. Bursts up to this number are allowed. Default: no limit besides MAX_SESSIONS.",
     kind: wholeNumber(1_000_000),
   }),
-  maxPrivateServers: limit("Sessions", "MAX_PRIVATE_SERVERS", 32, 100_000, "Server processes of single clients; beyond it 503."),
+  maxPrivateServers: limit(
+    "Sessions",
+    "MAX_PRIVATE_SERVERS",
+    32,
+    100_000,
+    "Maximum number of private server processes, each for one client; further clients get 503.",
+  ),
   sessionIdleTimeoutMs: limit(
     "Sessions",
     "SESSION_IDLE_TIMEOUT_MS",
     600_000,
     MAX_MS,
-    "How long a session with a server process of its own may be unused: no request running, no stream open. Then both end.",
+    "Time after which an unused session with a private server ends, together with the server. Unused means no request in flight and no open stream.",
   ),
 } as const;

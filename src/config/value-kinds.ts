@@ -4,13 +4,13 @@ import { JsonScanner } from "../json/scan.ts";
 import type { ToolNumber } from "../policy/tool-states.ts";
 import { isSamePath, RESERVED_PATHS } from "../routes.ts";
 
-/** What the text of an option may be, and what it means. */
+/** The syntax and meaning of the texts of an option. */
 export interface ValueKind<Value> {
-  /** Ends the sentence "expected …". */
+  /** The end of the sentence "expected …". */
   readonly expected: string;
   /** @returns the value, or undefined if the text is not valid. */
   parse(text: string): Value | undefined;
-  /** For values that may hold secrets: why a text is not valid, without any of it. */
+  /** For values that may contain secrets. Returns why a text is not valid, without quoting it. */
   explain?(text: string): string;
 }
 
@@ -18,17 +18,17 @@ export interface ValueKind<Value> {
 const NO_MEMBERS = new Shape({});
 
 /**
- * The problem of a value, for the operator.
+ * Returns a message about an invalid value, for the operator.
  *
  * @param source the flag or variable.
- * @param shown the value as it may be shown; undefined if it may hold a secret.
+ * @param shown the value as it may be shown; undefined if it may contain a secret.
  */
 export function problemText(source: string, shown: string | undefined, expected: string, reason?: string): string {
   const found = shown === undefined ? "is not valid (value not shown)" : `is ${shown}`;
   return `${source} ${found}${reason === undefined ? "" : `: ${reason}`}; expected ${expected}`;
 }
 
-/** The problem of a text that `parse` of its kind does not take. */
+/** Returns a message about a text that `parse` of its kind rejects. */
 export function describeInvalid(
   source: string,
   text: string,
@@ -37,7 +37,7 @@ export function describeInvalid(
   const { expected } = kind;
   if (text === "") return `${source} has no value; expected ${expected}`;
   const reason = kind.explain?.(text);
-  // The password of a URL may stand before an @.
+  // A text with @ may be a URL with a password.
   const isShown = reason === undefined && !isSecret && !text.includes("@");
   return problemText(source, isShown ? JSON.stringify(text) : undefined, expected, reason);
 }
@@ -58,7 +58,7 @@ export function oneOf<const Word extends string>(words: readonly Word[]): ValueK
   return { expected: `one of ${words.join(", ")}`, parse: (text) => words.find((word) => word === text) };
 }
 
-/** What can stand on a command line: the operating system ends an argument at a NUL. */
+/** True if the value can be a command-line argument. The operating system ends an argument at a NUL. */
 function isArgument(value: unknown): value is string {
   return typeof value === "string" && !value.includes("\0");
 }
@@ -108,7 +108,7 @@ export const jsonStrings: ValueKind<readonly string[]> = {
   },
 };
 
-/** Where a text stops being JSON. The engine's own message would quote the text. */
+/** Describes the position at which a text stops being JSON. The message of V8 would quote the text. */
 function explainSyntax(text: string): string {
   const scanner = new JsonScanner(text, NO_MEMBERS);
   scanner.advance();
@@ -128,7 +128,7 @@ export const endpointPath: ValueKind<string> = {
   parse: (text) => (/^\/[\w\-./~%]*$/.test(text) && !isSamePath(text, RESERVED_PATHS) ? text : undefined),
 };
 
-/** RFC 6750 §2.1 allows less; what can stand in a header without spaces is enough here. */
+/** RFC 6750 §2.1 allows fewer characters. Here, all that a header can contain without spaces are valid. */
 export const bearerToken: ValueKind<string> = {
   expected: "visible ASCII characters without spaces",
   parse: (text) => (/^[\x21-\x7e]+$/.test(text) ? text : undefined),
@@ -153,14 +153,14 @@ export const onOff: ValueKind<boolean> = {
   parse: (text) => (text === "on" ? true : text === "off" ? false : undefined),
 };
 
-/** A tool's name, in which `*` stands for any characters and `?` for one. */
+/** The name of a tool, in which `*` matches any characters and `?` matches one. */
 const NAME_PATTERN = /^[^\s,=]+$/;
 
-/** Each has to be compared with each of the ten thousand tools that a server may list. */
+/** A limit is needed because each pattern is compared with each of up to ten thousand tools. */
 const MAX_PATTERNS = 500;
 
 export const toolNames: ValueKind<readonly string[]> = {
-  expected: `names of tools, several separated by commas, * for any characters and ? for one, in at most ${MAX_PATTERNS} of them`,
+  expected: `names of tools, separated by commas, with * for any characters and ? for one in at most ${MAX_PATTERNS} of them`,
   parse: (text) => {
     const names = parseList(text, (item) => (NAME_PATTERN.test(item) ? item : undefined));
     return names !== undefined && names.filter((name) => /[*?]/.test(name)).length <= MAX_PATTERNS ? names : undefined;
@@ -170,7 +170,7 @@ export const toolNames: ValueKind<readonly string[]> = {
 export function toolNumbers(max: number): ValueKind<readonly ToolNumber[]> {
   const number = wholeNumber(max);
   return {
-    expected: `NAME=N, several separated by commas, with * and ? in names and ${number.expected}`,
+    expected: `NAME=N, several separated by commas, where NAME may contain * and ?, and N is ${number.expected}`,
     parse: (text) =>
       parseList(text, (item) => {
         const [pattern = "", count = "", ...more] = item.split("=");
