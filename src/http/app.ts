@@ -15,7 +15,7 @@ import type { NamedRoute, PrincipalRoute, Route } from "./route.ts";
 import { createStatusRoute, type StatusOptions } from "./status-route.ts";
 
 export interface AppOptions extends McpRouteOptions, HealthOptions, StatusOptions, CrossOriginOptions {
-  /** Of the MCP endpoint, for example `/mcp`. */
+  /** The path of the MCP endpoint, for example `/mcp`. */
   readonly path: string;
   /** Undefined if no token is configured. */
   readonly identify: Identify | undefined;
@@ -25,14 +25,14 @@ export interface AppOptions extends McpRouteOptions, HealthOptions, StatusOption
 }
 
 /**
- * All of HTTP: the endpoint and, by Express, everything else. The endpoint is looked up before Express, not inside it: routing, and
- * the prototypes that Express puts on each request, cost a seventh of the calls (docs/decisions/0002-endpoint-before-express.md).
+ * Creates the handler of all HTTP requests. Express handles everything but the MCP endpoint, which is matched before it: routing, and the
+ * prototypes that Express sets on each request, reduce the calls per second by a seventh (docs/decisions/0002-endpoint-before-express.md).
  */
 export function createApp(options: AppOptions): RequestListener {
   const { path, identify, legacySse, defects } = options;
   const checkCaller = createCrossOriginCheck(options);
-  // Browsers name no origin if a page reads from the host that it came from.
-  const checkReader = createCrossOriginCheck({ ...options, refusesRebindable: identify === undefined });
+  // Browsers send no `Origin` if a page reads from its own host.
+  const checkReader = createCrossOriginCheck({ ...options, rejectsRebindable: identify === undefined });
   const mayReadDetails = (request: IncomingMessage): boolean =>
     checkReader(request) === undefined && (identify === undefined || identify(request.headers.authorization) !== undefined);
   const guardToken = createTokenGuard(identify);
@@ -42,7 +42,7 @@ export function createApp(options: AppOptions): RequestListener {
     const offered = guardMethod(entry, route);
     if (!entry.needsToken) return answerOptions(entry, (request, response) => offered(request, response, undefined));
     const guardOrigin = createCrossOriginGuard(entry, name === "status" ? checkReader : checkCaller);
-    // Browsers ask without a token whether they may send one.
+    // The guard of the token comes last, because a browser's preflight request has no token.
     return guardOrigin(answerOptions(entry, guardToken(offered)));
   }
 
@@ -52,8 +52,8 @@ export function createApp(options: AppOptions): RequestListener {
     ["status", createStatusRoute(options)],
     ...(legacySse === undefined ? [] : createLegacySseRoutes({ ...options, pairs: legacySse })),
   ];
-  const notFound = (response: ServerResponse, where: string): void =>
-    sendError(response, new SidecarError("NOT_FOUND", `There is nothing at ${where}; the MCP endpoint is ${path}.`));
+  const notFound = (response: ServerResponse, target: string): void =>
+    sendError(response, new SidecarError("NOT_FOUND", `There is nothing at ${target}; the MCP endpoint is ${path}.`));
   const app = express().disable("x-powered-by").disable("etag");
   for (const [name, route] of otherRoutes) app.all(ROUTES[name].path, guard(name, route));
   app
@@ -67,17 +67,17 @@ export function createApp(options: AppOptions): RequestListener {
 
   function handle(request: IncomingMessage, response: ServerResponse): void {
     if (request.headers.host === undefined && request.httpVersion === "1.1") {
-      // RFC 9112 §3.2. Node would refuse it too, but without a body.
+      // RFC 9112 §3.2. Node would reject it too, but without a body.
       sendError(response, new SidecarError("INVALID_REQUEST", "The Host header is missing."), undefined, { Connection: "close" });
       return;
     }
     if (isEndpoint(request.url ?? "", path)) return endpoint(request, response);
-    // Express does not route what is no URL, and would answer it in HTML.
+    // Express calls this function for an invalid URL, instead of its own response in HTML.
     app(request as Request, response as Response, () => notFound(response, "that URL"));
   }
 }
 
-/** The path itself, also with a slash or a query behind it, or in the absolute form that proxies use (RFC 9112 §3.2.2). */
+/** True for the path itself, also with a trailing slash or a query, or in the absolute form that proxies use (RFC 9112 §3.2.2). */
 function isEndpoint(url: string, path: string): boolean {
   if (url === path) return true;
   if (/^https?:\/\//i.test(url)) return isEndpoint(url.replace(/^[^/]*\/\/[^/?]*/, ""), path);

@@ -4,9 +4,9 @@ import type { Duplex } from "node:stream";
 import { SidecarError, type SidecarErrorCode } from "../errors.ts";
 import { errorBody } from "./error-response.ts";
 import { sendJson } from "./json-response.ts";
-import { discardBody } from "./refuse.ts";
+import { discardBody } from "./reject.ts";
 
-/** How long the connection of a request that is not HTTP stays, for its client to read the answer. */
+/** Time for a client to read the response to an invalid request before its connection is closed. */
 const LINGER_MS = 2000;
 
 type ClientError = readonly [status: number, reasonPhrase: string, code: SidecarErrorCode, reason: string];
@@ -15,35 +15,35 @@ const NOT_HTTP: ClientError = [400, "Bad Request", "INVALID_REQUEST", "The reque
 const NO_TUNNEL: ClientError = [405, "Method Not Allowed", "METHOD_NOT_ALLOWED", "CONNECT is not supported: the sidecar is not a proxy."];
 const TIMED_OUT = "ERR_HTTP_REQUEST_TIMEOUT";
 
-/** What Node's parser reports, by its error code. */
+/** Responses by the error code of Node's parser. */
 const CLIENT_ERRORS: Readonly<Record<string, ClientError>> = {
   HPE_HEADER_OVERFLOW: [431, "Request Header Fields Too Large", "INVALID_REQUEST", "The request headers are too large."],
   HPE_INVALID_EOF_STATE: [400, "Bad Request", "BODY_INCOMPLETE", "The connection closed before the whole request arrived."],
   [TIMED_OUT]: [408, "Request Timeout", "BODY_INCOMPLETE", "The request did not arrive in time."],
 };
 
-/** What becomes of connections on which no whole request arrives: what comes is not HTTP, or does not come in time. */
+/** Handles connections without a complete request: the data is not HTTP, or does not arrive in time. */
 export class ClientErrors {
   readonly #responses: ReadonlySet<ServerResponse>;
   readonly #countStatus: (httpStatus: number) => void;
-  /** The last request of a connection that was answered before all of it had arrived. */
+  /** The last request of each connection that was answered before it had arrived completely. */
   readonly #answeredEarly = new WeakMap<Socket, IncomingMessage>();
-  /** Those that were told what is wrong, and are given time to read it. */
+  /** Connections with a response that their clients have LINGER_MS to read. */
   readonly #lingering = new WeakSet<Duplex>();
 
-  /** @param responses all that are open. */
+  /** @param responses all open responses. */
   constructor(responses: ReadonlySet<ServerResponse>, countStatus: (httpStatus: number) => void) {
     this.#responses = responses;
     this.#countStatus = countStatus;
   }
 
-  /** To be called when a response is closed whose request has not arrived completely. */
+  /** Must be called when a response is closed before its request has arrived completely. */
   onAnsweredEarly(request: IncomingMessage): void {
     this.#answeredEarly.set(request.socket, request);
   }
 
   onError(error: NodeJS.ErrnoException, socket: Socket): void {
-    // Each further piece of what is no HTTP is an error again.
+    // Each further chunk of invalid data causes another error.
     if (this.#lingering.has(socket)) return;
     if (!socket.writable || error.code === "ECONNRESET" || this.#answeredEarly.get(socket)?.complete === false) {
       socket.destroy();
@@ -53,20 +53,21 @@ export class ClientErrors {
     const awaited = responses.filter(({ req, headersSent }) => req.complete || headersSent).toArray();
     const last = awaited.at(-1);
     if (last !== undefined) {
-      // What were sent now would be read as its answer. The one that is late is not worth an answer that is on its way.
+      // The client would read a response sent now as that of its pending request. If only the next request is late, the pending response is
+      // finished first.
       if (error.code === TIMED_OUT && last.req.complete) last.once("close", () => socket.destroySoon());
       else socket.destroy();
     } else if (error.code === TIMED_OUT && socket.bytesRead === 0) {
-      // Clients open connections in advance, and would take an answer for that of their first request.
+      // Clients open connections in advance, and would read a response as that of their first request.
       socket.destroy();
     } else {
-      // A request that comes in after all shall not be carried: its client is told that it was not.
+      // The response says that the request was not sent, so a request that arrives after all must not be handled.
       if (error.code === TIMED_OUT) socket.pause();
       this.#answer(CLIENT_ERRORS[error.code ?? ""] ?? NOT_HTTP, socket);
     }
   }
 
-  /** To be called for CONNECT, whose connection Node hands over. */
+  /** Must be called for CONNECT requests, for which Node passes the bare connection. */
   onConnect(socket: Duplex): void {
     socket.on("error", () => socket.destroy());
     const isAwaited = this.#responses.values().some(({ req }) => req.socket === socket);
@@ -78,7 +79,7 @@ export class ClientErrors {
     const body = errorBody(new SidecarError(code, reason), undefined);
     const headers = `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close`;
     this.#lingering.add(socket);
-    // A client that does not close its side either would keep the socket for ever.
+    // Otherwise, a client that does not close its side would keep the socket open forever.
     const timer = setTimeout(() => socket.destroy(), LINGER_MS);
     socket.once("close", () => clearTimeout(timer));
     socket.end(`HTTP/1.1 ${status} ${reasonPhrase}\r\n${headers}\r\n\r\n${body}`);
@@ -86,9 +87,9 @@ export class ClientErrors {
   }
 }
 
-/** RFC 9110 §10.1.1: Node itself sees to the only expectation that there is, `100-continue`. */
-export function refuseExpectation(request: IncomingMessage, response: ServerResponse): void {
-  const error = new SidecarError("INVALID_REQUEST", "This Expect header is not supported; leave it out.");
+/** Rejects a request with an unknown expectation (RFC 9110 §10.1.1). Node itself handles `100-continue`, the only defined one. */
+export function rejectExpectation(request: IncomingMessage, response: ServerResponse): void {
+  const error = new SidecarError("INVALID_REQUEST", "This Expect header is not supported; omit it.");
   sendJson(response, 417, errorBody(error, undefined));
   discardBody(request);
 }

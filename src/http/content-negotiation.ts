@@ -2,16 +2,16 @@ import accepts from "accepts";
 import type { IncomingMessage } from "node:http";
 import { parse } from "content-type";
 
-/** What practically every client sends, so that the parsers below run for the others only. */
+/** The headers of nearly all clients; they skip the parsers below. */
 const USUAL_CONTENT_TYPE = "application/json";
 const USUAL_ACCEPT = "application/json, text/event-stream";
 
 const EVENT_STREAM_TYPE = "text/event-stream";
 
-/** One media type in two spellings, for a client that names the charset, which JSON does not have. */
+/** JSON with and without a charset. JSON does not define the parameter, but some clients send it. */
 const OFFERED_TYPES = [USUAL_CONTENT_TYPE, `${USUAL_CONTENT_TYPE}; charset=utf-8`];
 
-/** Whether the body is declared as JSON that can be read here: UTF-8, not compressed. */
+/** True if the headers declare uncompressed JSON in UTF-8. */
 export function hasJsonBody(request: IncomingMessage): boolean {
   const { "content-type": contentType, "content-encoding": encoding } = request.headers;
   if (encoding !== undefined && encoding.toLowerCase() !== "identity") return false;
@@ -25,12 +25,12 @@ export function hasJsonBody(request: IncomingMessage): boolean {
   }
 }
 
-/** Whether the client reads JSON; one that sends no `Accept` reads anything. */
+/** True if the client accepts JSON. Without an `Accept` header, it accepts everything. */
 export function acceptsJson(request: IncomingMessage): boolean {
   return request.headers.accept === USUAL_ACCEPT || accepts(request).type(OFFERED_TYPES) !== false;
 }
 
-/** Whether the client says that it reads event streams. A wildcard does not say so: whoever sends one may expect plain JSON. */
+/** True if `Accept` names event streams. A wildcard is not enough, because its sender may expect plain JSON. */
 export function acceptsEventStream(request: IncomingMessage): boolean {
   const { accept } = request.headers;
   if (accept === USUAL_ACCEPT) return true;

@@ -3,17 +3,17 @@ import type { IncomingMessage } from "node:http";
 import { SidecarError } from "../errors.ts";
 import type { RouteEntry } from "../routes.ts";
 import { type AllowedOrigins, createHostCheck, createOriginCheck, type HostCheckOptions, targetAuthority } from "./origin-guard.ts";
-import { refuse } from "./refuse.ts";
+import { reject } from "./reject.ts";
 import type { Route } from "./route.ts";
 
 export interface CrossOriginOptions extends HostCheckOptions {
   readonly allowedOrigins: AllowedOrigins;
 }
 
-/** Chromium remembers a preflight no longer. */
+/** The longest time for which Chromium caches a preflight. */
 const PREFLIGHT_MAX_AGE_S = 7200;
 
-/** The origin is repeated, never `*`; credentials are not offered, since nothing here reads cookies. */
+/** Responses name the origin of the request instead of `*`. Credentials are not allowed, since the sidecar does not use cookies. */
 const CORS_OPTIONS = {
   origin: true,
   allowedHeaders: [
@@ -32,17 +32,17 @@ const CORS_OPTIONS = {
 } as const satisfies CorsOptions;
 
 /**
- * Makes the check of where a request comes from: pages of other sites may not ask, nor those that have made a name of theirs one of this
- * machine (DNS rebinding). Only browsers send `Origin`: without one there is no page to keep away.
+ * Creates a check that rejects requests of web pages of other sites, and of pages whose own host name resolves to this machine (DNS
+ * rebinding). Only browsers send `Origin`: a request without it is not checked for its origin.
  *
- * @returns why a request is refused, if it is.
+ * @returns a function that returns the error of a rejected request, or undefined.
  */
 export function createCrossOriginCheck(options: CrossOriginOptions): (request: IncomingMessage) => SidecarError | undefined {
   const isOriginAllowed = createOriginCheck(options.allowedOrigins);
   const isHostAllowed = createHostCheck(options);
 
-  /** Both names count where the request line has one, too. A request without any is HTTP/1.0, which no browser speaks. */
-  function refusedHost({ headers, url = "" }: IncomingMessage): string | undefined {
+  /** Returns the host of the `Host` header or request line that is not allowed. A request with neither is HTTP/1.0, so not of a browser. */
+  function rejectedHost({ headers, url = "" }: IncomingMessage): string | undefined {
     if (isHostAllowed === undefined) return undefined;
     return [headers.host, targetAuthority(url)].find((host) => host !== undefined && !isHostAllowed(host));
   }
@@ -50,21 +50,22 @@ export function createCrossOriginCheck(options: CrossOriginOptions): (request: I
   return (request) => {
     const { origin } = request.headers;
     if (origin !== undefined && !isOriginAllowed(origin)) return notAllowed("ORIGIN_NOT_ALLOWED", origin);
-    const host = refusedHost(request);
+    const host = rejectedHost(request);
     return host === undefined ? undefined : notAllowed("HOST_NOT_ALLOWED", host);
   };
 }
 
-/** Applies the check to a route, before it sees the request, and lets pages of allowed origins read its answers, errors included. */
+/** Creates a guard that applies the check before a route, and lets pages of allowed origins read all responses, errors included. */
 export function createCrossOriginGuard(
   { methods }: RouteEntry,
   check: (request: IncomingMessage) => SidecarError | undefined,
 ): (route: Route) => Route {
   const setCorsHeaders = cors({ ...CORS_OPTIONS, methods: [...methods, "OPTIONS"] });
   return (route) => (request, response) => {
-    const refusal = check(request);
-    if (request.headers.origin !== undefined && refusal?.code !== "ORIGIN_NOT_ALLOWED") setCorsHeaders(request, response, () => undefined);
-    if (refusal !== undefined) return refuse(request, response, refusal);
+    const rejection = check(request);
+    if (request.headers.origin !== undefined && rejection?.code !== "ORIGIN_NOT_ALLOWED")
+      setCorsHeaders(request, response, () => undefined);
+    if (rejection !== undefined) return reject(request, response, rejection);
     route(request, response);
   };
 }

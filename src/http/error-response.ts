@@ -1,13 +1,13 @@
 import { ERROR_CATALOG, type SidecarError } from "../errors.ts";
 
-/** An error about a request that had been sent is never an HTTP error: somebody on the way might repeat the request for it. */
+/** Returns the HTTP status of an error: 200 if the request was sent, because proxies and clients may retry after an HTTP error. */
 export function errorStatus(error: SidecarError): number {
   return error.details.sent === true ? 200 : ERROR_CATALOG[error.code].httpStatus;
 }
 
 /**
- * The JSON-RPC error response. Without an id to give back it has none: `null` would violate the MCP schema. Only 401 has `null`: Python clients
- * show the message of no other body, and a client with a wrong token must show it.
+ * Returns a JSON-RPC error response. If the id of the request is unknown, it has no id, because `null` violates the MCP schema.
+ * UNAUTHORIZED has `null`, because Python clients otherwise do not show the message.
  */
 export function errorBody(error: SidecarError, idText: string | undefined): string {
   const { code, message, data } = error;
@@ -16,7 +16,7 @@ export function errorBody(error: SidecarError, idText: string | undefined): stri
   return `{"jsonrpc":"2.0",${id === undefined ? "" : `"id":${id},`}"error":${JSON.stringify(wire)}}`;
 }
 
-/** The headers that belong to an error, besides those of its JSON body. */
+/** Returns the headers of an error, besides those of its JSON body. */
 export function errorHeaders(error: SidecarError): Record<string, string> {
   const headers: Record<string, string> = {};
   if (error.details.retryAfterSeconds !== undefined) headers["Retry-After"] = String(error.details.retryAfterSeconds);

@@ -7,17 +7,17 @@ import { acceptsEventStream } from "./content-negotiation.ts";
 import { sendError } from "./json-response.ts";
 import type { SseConnection, SseConnections } from "./sse-connection.ts";
 
-/** A stream with the connection that it was opened on. */
+/** A stream and the connection on which it was opened. */
 export interface OpenStream {
   readonly stream: EventStream;
   readonly connection: EventSink;
-  /** Whether the client got an event id with which it can come back. */
+  /** True if the client has an event id for resumption. */
   readonly isPrimed: boolean;
 }
 
 /**
- * Answers a POST with a stream, for what comes ahead of its response. Only here the client needs an event id before the first message: it
- * may not send the request again. The stream of a GET is opened anew, and some clients take an event without data for a wrong message.
+ * Answers a POST with a stream, for messages that precede its response. The client gets an event id before the first message, because
+ * sending the request again may not be safe. A GET needs no such id: it can be sent again, and some clients reject an event without data.
  */
 export function openRequestStream(connections: SseConnections, response: ServerResponse, session: Session): OpenStream {
   const stream = session.streams.openForRequest();
@@ -28,13 +28,13 @@ export function openRequestStream(connections: SseConnections, response: ServerR
 }
 
 /**
- * Answers a GET (MCP 2025-11-25, basic/transports): with a new stream for messages that belong to no request, or with the one that
- * `Last-Event-ID` names, from there on. A stream that has delivered everything is answered 204, which ends reconnecting in every client.
+ * Answers a GET (MCP 2025-11-25, basic/transports) with a new stream for messages that belong to no request. With `Last-Event-ID`, it
+ * continues the stream of that event. If that stream is completely delivered, the response is 204, and clients stop reconnecting.
  */
 export function openGetStream(connections: SseConnections, request: IncomingMessage, response: ServerResponse, session: Session): void {
   if (!acceptsEventStream(request)) return sendError(response, new SidecarError("NOT_ACCEPTABLE", "Accept must allow text/event-stream."));
   const lastEventId = request.headers["last-event-id"];
-  // Clients send an empty one before their first event.
+  // Clients send an empty `Last-Event-ID` before their first event.
   if (lastEventId === undefined || lastEventId === "") return attach(session.streams.openStandalone(), 0);
   const position = parseEventId(String(lastEventId));
   const found = position === undefined ? "unknown" : session.streams.find(position);

@@ -1,22 +1,25 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { UpstreamStatus } from "../upstream/port.ts";
 import { sendJson } from "./json-response.ts";
-import { discardBody } from "./refuse.ts";
+import { discardBody } from "./reject.ts";
 import type { NamedRoute, PrincipalRoute } from "./route.ts";
 
 export interface HealthOptions {
   readonly status: () => UpstreamStatus;
   readonly isDraining: () => boolean;
-  /** For `JSON.stringify`: masks secrets. */
+  /** A replacer for `JSON.stringify` that masks secrets. */
   readonly replacer: (key: string, value: unknown) => unknown;
 }
 
 export interface HealthRoutesOptions extends HealthOptions {
-  /** Whether somebody may read more than the state: what the server last wrote to stderr is not for everybody. */
+  /** True if the client may read more than the state, such as the last lines that the server wrote to stderr. */
   readonly mayReadDetails: (request: IncomingMessage) => boolean;
 }
 
-/** `/livez`: the process answers. `/readyz` and `/healthz`: the server has finished its handshake. Their HTTP status is open to everybody. */
+/**
+ * Creates the health routes. `/livez` reports that the process answers; `/readyz` and `/healthz` report that the server has finished its
+ * handshake. Their HTTP status needs no token.
+ */
 export function createHealthRoutes(options: HealthRoutesOptions): readonly NamedRoute[] {
   const { mayReadDetails, replacer } = options;
   const send = (request: IncomingMessage, response: ServerResponse, httpStatus: number, body: object): void => {

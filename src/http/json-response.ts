@@ -4,14 +4,14 @@ import type { ClientMessageProblem } from "../jsonrpc/client-message.ts";
 import { internalError } from "../mux/failures.ts";
 import { errorBody, errorHeaders, errorStatus } from "./error-response.ts";
 
-/** Sends a JSON body and ends the response. Nothing happens when the client is gone or the response has begun. */
+/** Sends a JSON body and ends the response. Does nothing if the client has disconnected or the response has begun. */
 export function sendJson(response: ServerResponse, httpStatus: number, body: string, headers?: Readonly<Record<string, string>>): void {
   if (response.headersSent || response.destroyed) return;
   response.writeHead(httpStatus, { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(body), ...headers });
   response.end(body);
 }
 
-/** 202 without a body: taken, and nothing to say. */
+/** Sends 202 without a body. */
 export function sendAccepted(response: ServerResponse): void {
   if (response.headersSent || response.destroyed) return;
   response.writeHead(202, { "Content-Length": 0 }).end();
@@ -27,7 +27,7 @@ export function sendError(
 }
 
 /**
- * After a defect: the client is told if it can be, and in any case not left waiting.
+ * Ends a response after a defect: with an error, or by closing the connection if the response has begun.
  *
  * @param sent whether the request may have reached the server.
  */
@@ -36,7 +36,7 @@ export function sendDefect(response: ServerResponse, sent: boolean): void {
   else sendError(response, internalError(sent));
 }
 
-/** For a body that is not a message. */
+/** Rejects a body that is not a valid message. */
 export function sendProblem(response: ServerResponse, { code, reason, idText }: ClientMessageProblem): void {
   sendError(response, new SidecarError(code, `${reason.charAt(0).toUpperCase()}${reason.slice(1)}.`), idText);
 }

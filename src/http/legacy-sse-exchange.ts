@@ -2,7 +2,7 @@ import type { SidecarError } from "../errors.ts";
 import type { Exchange } from "../mux/exchange.ts";
 import { errorBody } from "./error-response.ts";
 
-/** One request of a client of HTTP+SSE: its POST was answered 202 long ago; the response goes out on the client's one stream. */
+/** A request of an HTTP+SSE client. Its POST has been answered with 202, and the response is sent on the client's only stream. */
 export class LegacySseExchange implements Exchange {
   readonly idText: string;
   readonly acceptedAtMs: number;
@@ -12,7 +12,7 @@ export class LegacySseExchange implements Exchange {
   readonly #onFinished: () => void;
   #isFinished = false;
 
-  /** @param onFinished called after the response was sent, or when there is none to send. */
+  /** @param onFinished called when the exchange has finished, after its response, if any, was sent. */
   constructor(idText: string, acceptedAtMs: number, send: (text: string) => boolean, onFinished: () => void) {
     this.idText = idText;
     this.acceptedAtMs = acceptedAtMs;
@@ -29,7 +29,7 @@ export class LegacySseExchange implements Exchange {
   }
 
   keepAlive(): void {
-    // The stream is kept alive as a whole.
+    // The connection of the stream sends its own comments.
   }
 
   respond(body: string): void {
@@ -44,7 +44,7 @@ export class LegacySseExchange implements Exchange {
     this.#finish(undefined);
   }
 
-  /** The client is gone. */
+  /** Must be called when the client has disconnected. */
   disconnect(): void {
     if (this.#isFinished) return;
     this.#isFinished = true;
@@ -57,7 +57,7 @@ export class LegacySseExchange implements Exchange {
     try {
       if (response !== undefined) this.#send(response);
     } catch (error) {
-      // A defect that keeps the one answer from being given leaves it to be given otherwise.
+      // A defect prevented the response, so the exchange can still be finished with an error.
       this.#isFinished = false;
       throw error;
     }

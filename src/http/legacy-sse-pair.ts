@@ -12,14 +12,17 @@ import { LegacySseExchange } from "./legacy-sse-exchange.ts";
 import type { SseConnection } from "./sse-connection.ts";
 
 /**
- * One client of HTTP+SSE (MCP 2024-11-05, basic/transports): the connection on which it reads all that the server says, and its session
- * once it has one. It cannot come back: nothing is kept for it, and when the connection is gone, all of it is over.
+ * A client of HTTP+SSE (MCP 2024-11-05, basic/transports): the connection on which it reads all messages of the server, and its session
+ * after `initialize`. This transport has no resumption: no events are kept, and the session ends with the connection.
  */
 export class LegacySsePair implements EventSink {
-  /** In the URL that the client posts to, 122 random bits. Not the session's: that one nobody is told, so it opens nothing elsewhere. */
+  /**
+   * The id in the URL that the client posts to, with 122 random bits. It differs from the session id, which is never sent, so that it
+   * cannot be used on the MCP endpoint.
+   */
   readonly id = randomUUID();
   readonly openedAtMs: number;
-  /** Who opened it, and nobody else may post to it. */
+  /** The principal that opened the stream. Only this principal may post to it. */
   readonly owner: Principal | undefined;
   readonly #connection: SseConnection;
   readonly #exchanges = new Set<LegacySseExchange>();
@@ -38,12 +41,12 @@ export class LegacySsePair implements EventSink {
     return this.#session;
   }
 
-  /** Whether it has a session, or is getting one. */
+  /** True if there is a session, or an `initialize` in progress. */
   get isInitialized(): boolean {
     return this.#isInitialized;
   }
 
-  /** To be called once; again where no session came of it. */
+  /** Opens a session. May be called again only if the last call did not open one. */
   initialize(lanes: Lanes, request: RequestMessage, acceptedAtMs: number, defects: Pick<Defects, "guard">): void {
     const streams = new SessionStreams(undefined);
     const stream = streams.openStandalone();
@@ -51,7 +54,7 @@ export class LegacySsePair implements EventSink {
     this.#isInitialized = true;
     const exchange = this.openExchange(idTextOf(request), acceptedAtMs, () => {
       if (this.#session !== undefined) return;
-      // What a server that is being given up still says is not for the next session.
+      // Messages of the server of a failed `initialize` must not reach the next session.
       stream.detach(this);
       this.#isInitialized = false;
     });
@@ -80,18 +83,18 @@ export class LegacySsePair implements EventSink {
     return exchange;
   }
 
-  /** What belongs to no request. */
+  /** Sends a message that belongs to no request. */
   send(_eventId: string, text: string): boolean {
     return this.#send(text);
   }
 
-  /** Ends the connection once all requests are answered. */
+  /** Ends the connection after all requests are answered. */
   end(): void {
     this.#isEnding = true;
     this.#endWhenAnswered();
   }
 
-  /** The connection is gone: nobody reads an answer any more. */
+  /** Must be called when the connection has closed. Cancels all requests. */
   disconnect(): void {
     for (const exchange of this.#exchanges) exchange.disconnect();
     this.#exchanges.clear();

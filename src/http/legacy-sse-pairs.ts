@@ -9,15 +9,15 @@ import type { SseConnections } from "./sse-connection.ts";
 export interface LegacySsePairsOptions {
   readonly connections: SseConnections;
   readonly sessions: SessionStore;
-  /** Beyond it, the oldest one ends that was never initialized; the session store bounds the others. */
+  /** Above this limit, the oldest stream without a session ends. The session store limits the streams with a session. */
   readonly maxSessions: number;
-  /** How long a client may take to `initialize`. */
+  /** Time limit for a client to send `initialize`. */
   readonly requestTimeoutMs: number;
   readonly defects: Pick<Defects, "guard">;
   readonly nowMs: () => number;
 }
 
-/** The clients of HTTP+SSE by the id that they post to. */
+/** The clients of HTTP+SSE, by the id in the URL that they post to. */
 export class LegacySsePairs {
   readonly #options: LegacySsePairsOptions;
   readonly #pairs = new Map<string, LegacySsePair>();
@@ -42,13 +42,13 @@ export class LegacySsePairs {
     return this.#pairs.get(id);
   }
 
-  /** Ends each connection as soon as the requests on it are answered. */
+  /** Ends each connection after its requests are answered. */
   drain(): void {
     this.#unused.close();
     for (const pair of this.#pairs.values()) pair.end();
   }
 
-  /** Ends the streams of somebody. */
+  /** Ends the streams of a principal. */
   endAllOf(owner: Principal): void {
     for (const pair of this.#pairs.values()) if (pair.owner === owner) this.#end(pair);
   }
@@ -65,7 +65,7 @@ export class LegacySsePairs {
     if (pair.session !== undefined) this.#options.sessions.end(pair.session);
   }
 
-  /** @returns when the next one is due, or Infinity. */
+  /** Ends the streams whose clients have not sent `initialize` in time. @returns the next deadline, or Infinity. */
   #endUnused(nowMs: number): number {
     const { requestTimeoutMs } = this.#options;
     let nextMs = Number.POSITIVE_INFINITY;
@@ -73,7 +73,7 @@ export class LegacySsePairs {
       if (pair.session !== undefined) continue;
       const dueAtMs = pair.openedAtMs + requestTimeoutMs;
       if (dueAtMs > nowMs) nextMs = Math.min(nextMs, dueAtMs);
-      // Its `initialize` is on its way, and has a deadline of its own.
+      // An `initialize` in progress has its own deadline.
       else if (pair.isInitialized) nextMs = Math.min(nextMs, nowMs + requestTimeoutMs);
       else this.#end(pair);
     }

@@ -5,31 +5,31 @@ import { idTextOf, type Message } from "../jsonrpc/message.ts";
 import { shuttingDown } from "../mux/failures.ts";
 import type { Principal } from "../mux/session.ts";
 import { ROUTES } from "../routes.ts";
-import { refuseUnauthorized } from "./access-guard.ts";
+import { rejectUnauthorized } from "./access-guard.ts";
 import { sendAccepted, sendError, sendProblem } from "./json-response.ts";
 import type { LegacySsePair } from "./legacy-sse-pair.ts";
 import type { LegacySsePairs } from "./legacy-sse-pairs.ts";
 import type { McpRouteOptions } from "./mcp-route.ts";
 import { type MessageReceiver, readMessages } from "./read-messages.ts";
-import { carryRequest } from "./carry-request.ts";
+import { forwardRequest } from "./forward-request.ts";
 import type { NamedRoute, Post } from "./route.ts";
 
 export interface LegacySseRoutesOptions extends McpRouteOptions {
   readonly pairs: LegacySsePairs;
 }
 
-/** The two endpoints of HTTP+SSE (MCP 2024-11-05, basic/transports): deprecated, for clients that speak nothing newer. */
+/** Creates the routes of HTTP+SSE (MCP 2024-11-05, basic/transports), a deprecated transport for clients that support nothing newer. */
 export function createLegacySseRoutes(options: LegacySseRoutesOptions): readonly NamedRoute[] {
   const { pairs, lanes, sessions, defects, isDraining, nowMs } = options;
   const receiver: MessageReceiver = {
-    refuseLong: refuseWithoutStream,
+    rejectLong: rejectWithoutStream,
     onMessages: (accepted, messages) => {
       if (Array.isArray(messages)) sendProblem(accepted.response, BATCH_REFUSED);
-      else carry(accepted, messages);
+      else handleMessage(accepted, messages);
     },
   };
 
-  /** Whatever `Accept` says: there is nothing else here. Clients that try Streamable HTTP first see 405, and fall back to this GET. */
+  /** Ignores `Accept`: this path has only streams. Clients that try Streamable HTTP first get 405, and fall back to this GET. */
   function openStream(request: IncomingMessage, response: ServerResponse, principal: Principal | undefined): void {
     request.resume();
     if (isDraining()) sendError(response, shuttingDown("GET", false));
@@ -40,21 +40,21 @@ export function createLegacySseRoutes(options: LegacySseRoutesOptions): readonly
     readMessages({ request, response, principal, acceptedAtMs: nowMs() }, options, receiver);
   }
 
-  function refuseWithoutStream({ request, response, principal }: Post): boolean {
+  function rejectWithoutStream({ request, response, principal }: Post): boolean {
     const pair = findPair(pairs, request);
     if (pair instanceof SidecarError) sendError(response, pair);
-    else if (pair.owner !== principal) refuseUnauthorized(request, response);
+    else if (pair.owner !== principal) rejectUnauthorized(request, response);
     else return false;
     return true;
   }
 
-  function carry({ request, response, principal, acceptedAtMs }: Post, message: Message): void {
+  function handleMessage({ request, response, principal, acceptedAtMs }: Post, message: Message): void {
     const idText = message.kind === "request" ? idTextOf(message) : undefined;
-    // The stream ends, or has ended, when what was in flight before is answered.
+    // During the drain, the stream ends once the earlier requests are answered.
     if (message.kind === "request" && isDraining()) return sendError(response, shuttingDown(message.method, false), idText);
     const pair = findPair(pairs, request);
     if (pair instanceof SidecarError) return sendError(response, pair, idText);
-    if (pair.owner !== principal) return refuseUnauthorized(request, response);
+    if (pair.owner !== principal) return rejectUnauthorized(request, response);
     if (message.kind === "request" && message.method === "initialize") {
       if (pair.isInitialized) {
         const error = new SidecarError("INVALID_REQUEST", "This stream already has a session; open another stream for another session.");
@@ -70,7 +70,7 @@ export function createLegacySseRoutes(options: LegacySseRoutesOptions): readonly
     if (session === undefined) return sendError(response, streamNotFound(), idText);
     if (message.kind === "request") {
       sendAccepted(response);
-      return carryRequest(defects, session, pair.openExchange(idTextOf(message), acceptedAtMs), message);
+      return forwardRequest(defects, session, pair.openExchange(idTextOf(message), acceptedAtMs), message);
     }
     const error = message.kind === "notification" ? session.lane.notify(session, message) : session.lane.answer(message);
     if (error === undefined) sendAccepted(response);

@@ -8,25 +8,25 @@ import type { Counters } from "../counters.ts";
 import type { Defects } from "../defects.ts";
 import type { Log } from "../observability/log.ts";
 import { LogLimiter } from "../observability/log-limiter.ts";
-import { ClientErrors, refuseExpectation } from "./client-errors.ts";
+import { ClientErrors, rejectExpectation } from "./client-errors.ts";
 import { sendDefect } from "./json-response.ts";
 import { StalledReaders } from "./stalled-readers.ts";
 
-/** Longer than clients keep idle connections, so that it is the client who closes and no request meets a closing socket. */
+/** Longer than clients keep idle connections, so that the client closes them and no request is sent on a closing socket. */
 const KEEP_ALIVE_TIMEOUT_MS = 120_000;
-/** By how much later than its time a request may be found that does not arrive. */
+/** Interval of the check for requests that did not arrive in time. */
 const ARRIVAL_CHECK_MS = 500;
 /**
- * How long connections are still accepted after the end has been announced: closing the socket resets those that wait to be accepted, with
+ * Time for which connections are still accepted after the drain. Closing the listening socket resets the connections in its backlog, with
  * the requests that their clients have sent.
  */
 const LAST_ARRIVALS_MS = 100;
-/** So many connections can wait to be accepted: the backlog of `listen`, which is Node's default. */
+/** The maximum number of connections that wait to be accepted: Node's default for `listen`. */
 const BACKLOG = 511;
 
 export interface ListenerOptions {
   readonly headersTimeoutMs: number;
-  /** For all of a request, its headers included. */
+  /** Time limit for a whole request, its headers included. */
   readonly bodyTimeoutMs: number;
   readonly readerTimeoutMs: number;
   readonly counters: Counters;
@@ -41,7 +41,7 @@ export class HttpListener {
   readonly #counters: Counters;
   readonly #defects: Defects;
   readonly #clientErrors: ClientErrors;
-  /** Those whose last byte has not been handed to the operating system. */
+  /** Responses whose last byte has not been passed to the operating system. */
   readonly #openResponses = new Set<ServerResponse>();
   #isDraining = false;
   #isClosing = false;
@@ -74,7 +74,7 @@ export class HttpListener {
     this.#server = createServer(
       {
         keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
-        // A part may not take longer than all of it.
+        // Node requires a limit for headers that is not above that of the request.
         headersTimeout: Math.min(headersTimeoutMs, bodyTimeoutMs),
         requestTimeout: bodyTimeoutMs,
         connectionsCheckingInterval: ARRIVAL_CHECK_MS,
@@ -86,12 +86,12 @@ export class HttpListener {
     this.#server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) =>
       guard(socket, () => this.#clientErrors.onError(error, socket)),
     );
-    // Node would close the one without a word, and answer the other without a body.
+    // By default, Node closes the connection of CONNECT without a response, and sends 417 without a body.
     this.#server.on("connect", (_request: IncomingMessage, socket: Duplex) => guard(socket, () => this.#clientErrors.onConnect(socket)));
     this.#server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) =>
       guard(request.socket, () => {
         this.#track(response);
-        refuseExpectation(request, response);
+        rejectExpectation(request, response);
       }),
     );
     this.#server.on("timeout", (socket: Socket) =>
@@ -114,7 +114,7 @@ export class HttpListener {
     return family === "IPv6" ? `[${address}]:${actualPort}` : `${address}:${actualPort}`;
   }
 
-  /** From now on each answer is the last of its connection. New connections are still taken: whoever comes shall be told. */
+  /** Makes each response the last of its connection. New connections are still accepted, so that their clients get an error. */
   beginDrain(): void {
     this.#isDraining = true;
     const last = new Map(this.#openResponses.values().map((response) => [response.req.socket, response]));
@@ -122,34 +122,34 @@ export class HttpListener {
   }
 
   /**
-   * Accepts no new connections, once those are in that clients have made before they could know, and closes idle ones.
+   * Accepts the connections that clients have already opened, then stops accepting, and closes idle connections.
    *
-   * @returns when all responses that had begun were handed to the operating system.
+   * @returns a promise that resolves when all open responses were passed to the operating system.
    */
   async stopAccepting(): Promise<void> {
     await delay(LAST_ARRIVALS_MS);
     await this.#acceptWaiting();
     this.#isClosing = true;
-    // Not http's own close: it takes a connection for idle while the end of an answer is still on its way out.
+    // The close of `http.Server` also closes connections on which the end of a response is still being written.
     NetServer.prototype.close.call(this.#server);
     this.#closeIdleConnections();
     if (this.#openResponses.size > 0) await new Promise<void>((resolve) => (this.#onFlushed = resolve));
   }
 
-  /** In a busy process the timer is late, and the event loop accepts one connection a turn: goes on until a turn has brought none. */
+  /** Runs the event loop until a turn accepts no connection. It accepts one per turn, and the timer is late in a busy process. */
   async #acceptWaiting(): Promise<void> {
     let hasAccepted = true;
     const onConnection = (): void => void (hasAccepted = true);
     this.#server.on("connection", onConnection);
     for (let left = BACKLOG; hasAccepted && left > 0; left--) {
       hasAccepted = false;
-      // The second one comes behind a whole turn.
+      // The second callback runs after a whole turn.
       await new Promise<void>((resolve) => setImmediate(() => setImmediate(resolve)));
     }
     this.#server.off("connection", onConnection);
   }
 
-  /** Ends all connections. */
+  /** Closes all connections. */
   close(): void {
     this.#server.closeAllConnections();
   }
@@ -160,7 +160,7 @@ export class HttpListener {
     if (this.#isDraining) this.#makeLast(response);
   }
 
-  /** Node closes a connection behind the answer that says so, whatever has come behind its request. */
+  /** Makes a response the last of its connection. After a response with `Connection: close`, Node drops all later requests. */
   #makeLast(response: ServerResponse): void {
     for (const other of this.#openResponses) if (other.req.socket === response.req.socket) other.shouldKeepAlive = other !== response;
   }
@@ -178,7 +178,7 @@ export class HttpListener {
     if (this.#openResponses.size === 0) this.#onFlushed?.();
   }
 
-  /** Once for all that close in one turn: it looks at every connection. */
+  /** Runs once for all responses that close in one turn, because it checks every connection. */
   #closeIdleConnections(): void {
     if (this.#isClosingIdle) return;
     this.#isClosingIdle = true;

@@ -6,13 +6,13 @@ import { openGetStream } from "./event-streams.ts";
 import { sendError } from "./json-response.ts";
 import { createPostRoute, type PostRouteOptions } from "./post-route.ts";
 import type { PrincipalRoute } from "./route.ts";
-import { findSession, refuseSession } from "./session-header.ts";
+import { findSession, rejectSession } from "./session-header.ts";
 
 export interface McpRouteOptions extends PostRouteOptions {
   readonly isDraining: () => boolean;
 }
 
-/** POST, GET and DELETE on the endpoint of MCP Streamable HTTP (MCP 2025-11-25, basic/transports). */
+/** Creates the route of the MCP endpoint: POST, GET and DELETE of Streamable HTTP (MCP 2025-11-25, basic/transports). */
 export function createMcpRoute(options: McpRouteOptions): PrincipalRoute {
   const { sessions, connections, isDraining, nowMs } = options;
   const post = createPostRoute(options);
@@ -26,10 +26,10 @@ export function createMcpRoute(options: McpRouteOptions): PrincipalRoute {
   function openStream(request: IncomingMessage, response: ServerResponse, principal: Principal | undefined): void {
     request.resume();
     const session = findSession(sessions, request, principal, nowMs());
-    if (session instanceof SidecarError) refuseSession(request, response, session);
+    if (session instanceof SidecarError) rejectSession(request, response, session);
     else if (isDraining()) sendError(response, shuttingDown("GET", false));
     else {
-      // Up to then the session is in use.
+      // The session is in use until the stream closes.
       response.once("close", () => (session.lastUsedAtMs = nowMs()));
       openGetStream(connections, request, response, session);
     }
@@ -38,7 +38,7 @@ export function createMcpRoute(options: McpRouteOptions): PrincipalRoute {
   function endSession(request: IncomingMessage, response: ServerResponse, principal: Principal | undefined): void {
     request.resume();
     const session = findSession(sessions, request, principal, nowMs());
-    if (session instanceof SidecarError) return refuseSession(request, response, session);
+    if (session instanceof SidecarError) return rejectSession(request, response, session);
     sessions.end(session);
     response.writeHead(204).end();
   }

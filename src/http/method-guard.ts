@@ -1,9 +1,9 @@
 import { SidecarError } from "../errors.ts";
 import { allowHeader, type RouteEntry } from "../routes.ts";
-import { discardBody, refuse } from "./refuse.ts";
+import { discardBody, reject } from "./reject.ts";
 import type { PrincipalRoute, Route } from "./route.ts";
 
-/** Answers OPTIONS in place of the route. */
+/** Answers OPTIONS requests, and passes all others to the route. */
 export function answerOptions(entry: RouteEntry, route: Route): Route {
   const allow = allowHeader(entry);
   return (request, response) => {
@@ -13,7 +13,7 @@ export function answerOptions(entry: RouteEntry, route: Route): Route {
   };
 }
 
-/** Rejects all methods but those of the route. */
+/** Rejects methods that the route does not support. */
 export function guardMethod(entry: RouteEntry, route: PrincipalRoute): PrincipalRoute {
   const { methods } = entry;
   const allow = allowHeader(entry);
@@ -21,6 +21,6 @@ export function guardMethod(entry: RouteEntry, route: PrincipalRoute): Principal
     const { method = "" } = request;
     if (methods.includes(method)) return route(request, response, principal);
     const error = new SidecarError("METHOD_NOT_ALLOWED", `This path does not support ${method}; use ${methods.join(", ")}.`);
-    refuse(request, response, error, { Allow: allow });
+    reject(request, response, error, { Allow: allow });
   };
 }

@@ -1,13 +1,13 @@
 import { isLocalhost, isLoopback, parseAuthority, parseOrigin } from "../authority.ts";
 
-/** `*` for every origin; undefined for the default: those of this machine. */
+/** `*` for every origin; undefined for the default, the origins of this machine. */
 export type AllowedOrigins = "*" | readonly string[] | undefined;
 
 const LOCAL_ORIGIN = /^https?:\/\/(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?$/;
-/** A `Host` without a port means one of these; which, only a proxy that ends TLS in front of us knows. */
+/** The possible ports of a `Host` without a port. Only a proxy that terminates TLS in front of the sidecar knows the actual one. */
 const DEFAULT_PORTS = [80, 443];
 
-/** Makes the check of the `Origin` header. That an origin equals the host proves nothing: DNS rebinding makes them equal. */
+/** Creates the check of the `Origin` header. It does not compare the origin with the host: DNS rebinding makes them equal. */
 export function createOriginCheck(allowed: AllowedOrigins): (origin: string) => boolean {
   if (allowed === "*") return () => true;
   if (allowed === undefined) return (origin) => LOCAL_ORIGIN.test(parseOrigin(origin) ?? "");
@@ -16,28 +16,28 @@ export function createOriginCheck(allowed: AllowedOrigins): (origin: string) => 
 }
 
 export interface HostCheckOptions {
-  /** `host` for any port, or `host:port`; undefined for the default: the names of this machine, where it listens for itself only. */
+  /** `host` for any port, or `host:port`. The default, undefined, allows all hosts, or only this machine if `listenHost` is loopback. */
   readonly allowedHosts: readonly string[] | undefined;
   /** Undefined for all interfaces. */
   readonly listenHost: string | undefined;
-  /** Where every host would be allowed: not those that the page of an attacker may be at. */
-  readonly refusesRebindable?: boolean;
+  /** Rejects public host names, which an attacker's page may have, if all hosts would be allowed otherwise. */
+  readonly rejectsRebindable?: boolean;
 }
 
-/** Ends of names that nobody can register, so that no DNS server of an attacker answers for them. */
+/** Endings of names that cannot be registered, so that an attacker's DNS server cannot resolve them. */
 const UNREGISTRABLE_NAME = /(?:^|\.)(?:local|internal|localhost|svc)$/;
 const IPV4_ADDRESS = /^\d+\.\d+\.\d+\.\d+$/;
 
 /**
- * Makes the check of the `Host` header, or of the authority in the request line.
+ * Creates the check of the `Host` header, or of the authority in the request line.
  *
- * @returns undefined where every host is allowed.
+ * @returns undefined if every host is allowed.
  */
 export function createHostCheck(options: HostCheckOptions): ((authority: string) => boolean) | undefined {
-  const { allowedHosts, listenHost, refusesRebindable = false } = options;
-  if (allowedHosts === undefined && !isLoopback(listenHost)) return refusesRebindable ? (each) => !isRebindable(each) : undefined;
+  const { allowedHosts, listenHost, rejectsRebindable = false } = options;
+  if (allowedHosts === undefined && !isLoopback(listenHost)) return rejectsRebindable ? (each) => !isRebindable(each) : undefined;
   const listed = new Set(allowedHosts);
-  // Clients send the same host again and again.
+  // Clients usually send the same host with each request.
   let lastAllowed: string | undefined;
 
   return (authority) => {
@@ -52,12 +52,12 @@ export function createHostCheck(options: HostCheckOptions): ((authority: string)
   };
 }
 
-/** The authority in a request line of the absolute form (RFC 9112 §3.2.2), which stands for the `Host` header. */
+/** Returns the authority of a request line in the absolute form (RFC 9112 §3.2.2), which replaces the `Host` header. */
 export function targetAuthority(url: string): string | undefined {
   return url.startsWith("/") ? undefined : /^https?:\/\/([^/?]*)/i.exec(url)?.[1];
 }
 
-/** Whether this may be a name that a web page has, and that it made one of this machine: no address, and no name of a cluster or a LAN. */
+/** True if DNS rebinding can use the host: it is neither an address nor a name of a cluster or LAN. */
 function isRebindable(authority: string): boolean {
   const host = parseAuthority(authority)?.host;
   if (host === undefined) return true;

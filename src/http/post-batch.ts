@@ -5,8 +5,8 @@ import { errorBody } from "./error-response.ts";
 import type { PostExchange } from "./post-exchange.ts";
 
 /**
- * A batch of revision 2025-03-26: several requests in one POST, each with an exchange of its own. Answered with one array, or one event
- * for each response where a stream was begun.
+ * A batch of revision 2025-03-26: several requests in one POST, each with its own exchange. The responses are sent as one array, or as
+ * one event each if a stream has begun.
  */
 export class PostBatch {
   readonly #whole: PostExchange;
@@ -22,7 +22,7 @@ export class PostBatch {
     };
   }
 
-  /** To be called for all requests before any of them is carried. */
+  /** Must be called for all requests of the batch before the first of them is forwarded. */
   add(idText: string): Exchange {
     const exchange = new BatchedExchange(idText, this.#whole.acceptedAtMs, this);
     this.#exchanges.push(exchange);
@@ -46,7 +46,7 @@ export class PostBatch {
     this.#whole.keepAlive();
   }
 
-  /** @param response undefined where there is none to give. */
+  /** @param response undefined for a request without a response. */
   finish(response: string | undefined): void {
     if (response !== undefined) this.#responses.push(response);
     this.#open--;
@@ -59,7 +59,7 @@ export class PostBatch {
       if (this.#responses.length > 0) this.#whole.respond(`[${this.#responses.join(",")}]`);
       else this.#whole.dismiss();
     } catch (error) {
-      // A defect: all of the batch is answered with it, since this exchange cannot be answered any more.
+      // After a defect, the whole batch fails, since this exchange has already finished.
       this.#whole.fail(internalError(true));
       throw error;
     }

@@ -7,8 +7,8 @@ import type { OpenStream } from "./event-streams.ts";
 import { sendAccepted, sendError, sendJson } from "./json-response.ts";
 
 /**
- * The exchange of one POST. A JSON body if the response is the first thing to send; a stream from the first message ahead of it, or
- * after long silence, where the client reads streams.
+ * The exchange of one POST. Its response is a JSON body, unless a message precedes it or it takes long. Then it becomes a stream, if the
+ * client accepts one.
  */
 export class PostExchange implements Exchange {
   readonly idText: string;
@@ -22,7 +22,7 @@ export class PostExchange implements Exchange {
   #headers: Readonly<Record<string, string>> | undefined;
   #isFinished = false;
 
-  /** @param openStream answers with a stream; undefined where the client reads none. */
+  /** @param openStream starts a stream as the HTTP response; undefined if the client does not accept one. */
   constructor(
     response: ServerResponse,
     defects: Pick<Defects, "recover">,
@@ -38,7 +38,7 @@ export class PostExchange implements Exchange {
     response.once("close", this.#onClose);
   }
 
-  /** Headers to go out with the response. */
+  /** Sets headers for a response in JSON. */
   setHeaders(headers: Readonly<Record<string, string>>): void {
     this.#headers = headers;
   }
@@ -77,7 +77,7 @@ export class PostExchange implements Exchange {
     });
   }
 
-  /** For a request that its client has cancelled: MCP wants no response to it, and the HTTP exchange has to end. */
+  /** Ends the HTTP exchange of a request that its client has cancelled, to which MCP has no response. */
   dismiss(): void {
     this.#finish(() => {
       if (this.#open === undefined) sendAccepted(this.#response);
@@ -85,13 +85,13 @@ export class PostExchange implements Exchange {
     });
   }
 
-  /** A defect that keeps the one answer from being given leaves it to be given otherwise. */
+  /** Finishes the exchange once. If a defect prevents the response, the exchange can still be finished with an error. */
   #finish(send: () => void): void {
     if (this.#isFinished) return;
     this.#isFinished = true;
     try {
       send();
-      // A stream that a defect has left half open takes no answer any more.
+      // A defect may leave a stream half open, without a way to send the response.
       if (this.#open === undefined && !this.#response.writableEnded) this.#response.destroy();
     } catch (error) {
       this.#isFinished = false;
@@ -99,7 +99,7 @@ export class PostExchange implements Exchange {
     }
   }
 
-  /** Where the client has an event id, it can come back for the rest; otherwise nobody can read the response any more. */
+  /** A client with an event id can reconnect for the rest. Otherwise, the response cannot be delivered, and the exchange ends. */
   readonly #onClose = (): void => {
     try {
       if (this.#open !== undefined) {

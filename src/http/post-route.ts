@@ -6,17 +6,17 @@ import { idTextOf, type Message, type NotificationMessage, type RequestMessage, 
 import type { Lanes } from "../mux/lanes.ts";
 import type { SessionStore } from "../mux/session-store.ts";
 import type { Session } from "../mux/session.ts";
-import { refuseUnauthorized } from "./access-guard.ts";
+import { rejectUnauthorized } from "./access-guard.ts";
 import { acceptsEventStream, acceptsJson } from "./content-negotiation.ts";
 import { type OpenStream, openRequestStream } from "./event-streams.ts";
 import { sendAccepted, sendError, sendProblem } from "./json-response.ts";
 import { PostBatch } from "./post-batch.ts";
 import { PostExchange } from "./post-exchange.ts";
-import { carryRequest } from "./carry-request.ts";
+import { forwardRequest } from "./forward-request.ts";
 import { type MessageReceiver, needsNoSession, readMessages } from "./read-messages.ts";
-import { refuse } from "./refuse.ts";
+import { reject } from "./reject.ts";
 import type { Post } from "./route.ts";
-import { findSession, refuseSession } from "./session-header.ts";
+import { findSession, rejectSession } from "./session-header.ts";
 import type { SseConnections } from "./sse-connection.ts";
 
 export interface PostRouteOptions {
@@ -28,38 +28,38 @@ export interface PostRouteOptions {
   readonly nowMs: () => number;
 }
 
-/** POST on the endpoint: one message of a client, or a batch of them. */
+/** Creates the handler of POST requests on the MCP endpoint, each with one message of a client or a batch. */
 export function createPostRoute(options: PostRouteOptions) {
   const { lanes, sessions, connections, defects, nowMs } = options;
   const receiver: MessageReceiver = {
-    refuseLong: refuseWithoutSession,
+    rejectLong: rejectWithoutSession,
     onMessages: (post, messages) => {
-      if (Array.isArray(messages)) carryBatch(post, messages);
-      else carry(post, messages);
+      if (Array.isArray(messages)) handleBatch(post, messages);
+      else handleMessage(post, messages);
     },
   };
   return (post: Post): void => {
     const { request, response } = post;
-    if (!acceptsJson(request)) return refuse(request, response, new SidecarError("NOT_ACCEPTABLE", "Accept must allow application/json."));
+    if (!acceptsJson(request)) return reject(request, response, new SidecarError("NOT_ACCEPTABLE", "Accept must allow application/json."));
     readMessages(post, options, receiver);
   };
 
-  function refuseWithoutSession({ request, response, principal }: Post, beginning: Buffer): boolean {
+  function rejectWithoutSession({ request, response, principal }: Post, beginning: Buffer): boolean {
     if (request.headers["mcp-session-id"] === undefined && needsNoSession(request, beginning)) return false;
     const session = findSession(sessions, request, principal, nowMs());
     if (!(session instanceof SidecarError)) return false;
-    refuseSession(request, response, session);
+    rejectSession(request, response, session);
     return true;
   }
 
-  function carry(post: Post, message: Message): void {
+  function handleMessage(post: Post, message: Message): void {
     const { request, response, principal } = post;
     if (message.kind === "request" && message.method === "initialize") return initialize(post, message);
     const session = findSession(sessions, request, principal, nowMs());
     if (session instanceof SidecarError) {
-      refuseSession(request, response, session, message.kind === "request" ? idTextOf(message) : undefined);
+      rejectSession(request, response, session, message.kind === "request" ? idTextOf(message) : undefined);
     } else if (message.kind === "request") {
-      carryRequest(defects, session, openExchange(post, session, idTextOf(message)), message);
+      forwardRequest(defects, session, openExchange(post, session, idTextOf(message)), message);
     } else {
       const error = take(session, message);
       if (error === undefined) sendAccepted(response);
@@ -69,13 +69,13 @@ export function createPostRoute(options: PostRouteOptions) {
 
   function initialize(post: Post, message: RequestMessage): void {
     const { request, response, principal: owner, acceptedAtMs } = post;
-    // The token may have been taken back while the body arrived.
-    if (owner?.isRevoked === true) return refuseUnauthorized(request, response);
+    // The token may have been removed while the body arrived.
+    if (owner?.isRevoked === true) return rejectUnauthorized(request, response);
     const idText = idTextOf(message);
     const { "mcp-session-id": sessionId } = request.headers;
-    // An id that is not alive any more says only where the client comes from.
+    // The id of an ended session is ignored.
     const session = typeof sessionId === "string" ? sessions.get(sessionId) : undefined;
-    if (session !== undefined && session.owner !== owner) return refuseUnauthorized(request, response);
+    if (session !== undefined && session.owner !== owner) return rejectUnauthorized(request, response);
     if (session !== undefined) {
       sessions.use(session.id, nowMs());
       const error = new SidecarError("INVALID_REQUEST", "This session is already initialized; call initialize without Mcp-Session-Id.");
@@ -85,29 +85,29 @@ export function createPostRoute(options: PostRouteOptions) {
     lanes.initialize(exchange, message, ({ id }) => exchange.setHeaders({ "Mcp-Session-Id": id }), { owner });
   }
 
-  function carryBatch(post: Post, messages: readonly Message[]): void {
+  function handleBatch(post: Post, messages: readonly Message[]): void {
     const { request, response, principal } = post;
     const session = findSession(sessions, request, principal, nowMs());
-    if (session instanceof SidecarError && session.code !== "SESSION_REQUIRED") return refuseSession(request, response, session);
+    if (session instanceof SidecarError && session.code !== "SESSION_REQUIRED") return rejectSession(request, response, session);
     if (session instanceof SidecarError || !hasBatches(session.protocolVersion)) {
       return sendProblem(response, BATCH_REFUSED);
     }
     const batch = new PostBatch(openExchange(post, session, ""));
     const exchanges = messages.map((each) => (each.kind === "request" ? batch.add(idTextOf(each)) : undefined));
-    // What cannot be taken stops the rest: a client can only be told of it in the answers to its requests, or by all of the answer.
+    // A message that cannot be accepted fails all later requests: only their responses, or the whole response, can report it to the client.
     let error: SidecarError | undefined;
     for (const [index, each] of messages.entries()) {
       const exchange = exchanges[index];
       if (each.kind !== "request") error ??= take(session, each);
       else if (exchange !== undefined && error !== undefined) session.lane.refuse(exchange, error);
-      else if (exchange !== undefined) carryRequest(defects, session, exchange, each);
+      else if (exchange !== undefined) forwardRequest(defects, session, exchange, each);
     }
     if (exchanges.some((exchange) => exchange !== undefined)) return;
     if (error === undefined) sendAccepted(response);
     else sendError(response, error);
   }
 
-  /** Takes a notification, or an answer to a request of the server. @returns why it cannot be taken, if it cannot. */
+  /** Forwards a notification, or a response to a server request. @returns an error if it is not accepted. */
   function take(session: Session, message: NotificationMessage | ResponseMessage): SidecarError | undefined {
     return message.kind === "notification" ? session.lane.notify(session, message) : session.lane.answer(message);
   }

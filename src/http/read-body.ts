@@ -2,20 +2,20 @@ import type { IncomingMessage } from "node:http";
 import { isUtf8 } from "node:buffer";
 import { SidecarError } from "../errors.ts";
 import { hasJsonBody } from "./content-negotiation.ts";
-import { discardBody } from "./refuse.ts";
+import { discardBody } from "./reject.ts";
 
-/** More is read only of a client that may send it. */
+/** Bytes that are read before `isRejected` decides about the rest. */
 const UNASKED_BYTES = 64 * 1024;
 
 export interface BodyReader {
-  /** Asked once, before more than 64 KiB are read, with what has come so far. @returns true once the request is answered. */
-  isRefused(beginning: Buffer): boolean;
-  /** Called once with the text or the error, unless the request is refused. */
+  /** Called once, before more than 64 KiB are read, with the data that has arrived. @returns true if it has answered the request. */
+  isRejected(beginning: Buffer): boolean;
+  /** Called once with the text or the error, unless the request is rejected. */
   onBody(body: string | SidecarError): void;
 }
 
 /**
- * Reads the whole body, which has to be JSON by its type, as text. Plain callbacks: a promise per message would cost more than the
+ * Reads a whole body as text. Its media type must be JSON. It uses callbacks, because a promise per message would cost more than the
  * reading.
  */
 export function readBody(request: IncomingMessage, maxBytes: number, reader: BodyReader): void {
@@ -36,7 +36,7 @@ export function readBody(request: IncomingMessage, maxBytes: number, reader: Bod
   const finish = (body: string | SidecarError): void => {
     if (isDone) return;
     isDone = true;
-    // The listeners live as long as the request, which may be long in being answered.
+    // The listeners live until the request is answered, and would keep the chunks in memory.
     first = rest = undefined;
     reader.onBody(body);
   };
@@ -48,7 +48,7 @@ export function readBody(request: IncomingMessage, maxBytes: number, reader: Bod
     else (rest ??= [first]).push(chunk);
     if (isAdmitted || isDone || length <= UNASKED_BYTES) return;
     isAdmitted = true;
-    if (!reader.isRefused(beginning())) return;
+    if (!reader.isRejected(beginning())) return;
     isDone = true;
     first = rest = undefined;
     discardBody(request);
@@ -59,7 +59,7 @@ export function readBody(request: IncomingMessage, maxBytes: number, reader: Bod
     finish(isUtf8(bytes) ? bytes.toString("utf8") : new SidecarError("PARSE_ERROR", "The body is not valid UTF-8."));
   });
   const onEnded = (): void => {
-    // Also after every complete body: an error object is made only where it is needed.
+    // This runs after every complete body too, so the error is created only if needed.
     if (!isDone) finish(incomplete());
   };
   request.on("error", onEnded);

@@ -8,7 +8,7 @@ import { LONG_TEXT_LENGTH, type Message, readInSteps, type Reading, readText } f
 import { runInSteps } from "../step-queue.ts";
 import { sendDefect, sendProblem } from "./json-response.ts";
 import { type BodyReader, readBody } from "./read-body.ts";
-import { refuse } from "./refuse.ts";
+import { reject } from "./reject.ts";
 import type { Post } from "./route.ts";
 
 export interface ReadMessagesOptions {
@@ -16,15 +16,15 @@ export interface ReadMessagesOptions {
   readonly defects: Defects;
 }
 
-/** Takes what POSTs bring. One for all POSTs of a route. */
+/** Receives the messages of POST requests. One receiver serves all requests of a route. */
 export interface MessageReceiver {
-  /** Asked before more than 64 KiB are read; `beginning` is what has come so far. @returns whether it has answered. */
-  readonly refuseLong: (post: Post, beginning: Buffer) => boolean;
-  /** Called once at most for a POST, maybe in a later turn; by then the client may be gone. */
+  /** Called before more than 64 KiB are read, with the data that has arrived. @returns true if it has answered the request. */
+  readonly rejectLong: (post: Post, beginning: Buffer) => boolean;
+  /** Called at most once for a POST. It may be called in a later turn, after the client has disconnected. */
   readonly onMessages: (post: Post, messages: Message | Message[]) => void;
 }
 
-/** Reads what a POST brings, and refuses it if it is not a message, or a batch of them. A long body is read in steps. */
+/** Reads the body of a POST, and rejects it if it is neither a message nor a batch. A long body is parsed in steps. */
 export function readMessages(post: Post, options: ReadMessagesOptions, receiver: MessageReceiver): void {
   readBody(post.request, options.maxBodyBytes, new PostedBody(post, options.defects, receiver));
 }
@@ -33,7 +33,7 @@ class PostedBody implements BodyReader {
   readonly #post: Post;
   readonly #defects: Defects;
   readonly #receiver: MessageReceiver;
-  #isHandedOn = false;
+  #isForwarded = false;
 
   constructor(post: Post, defects: Defects, receiver: MessageReceiver) {
     this.#post = post;
@@ -41,9 +41,9 @@ class PostedBody implements BodyReader {
     this.#receiver = receiver;
   }
 
-  isRefused(beginning: Buffer): boolean {
+  isRejected(beginning: Buffer): boolean {
     try {
-      return this.#receiver.refuseLong(this.#post, beginning);
+      return this.#receiver.rejectLong(this.#post, beginning);
     } catch (error) {
       this.#fail(error);
       return true;
@@ -53,12 +53,12 @@ class PostedBody implements BodyReader {
   onBody(body: string | SidecarError): void {
     const { request, response } = this.#post;
     try {
-      if (body instanceof SidecarError) refuse(request, response, body);
-      else if (body.length <= LONG_TEXT_LENGTH) this.#handOn(readText(body));
+      if (body instanceof SidecarError) reject(request, response, body);
+      else if (body.length <= LONG_TEXT_LENGTH) this.#forward(readText(body));
       else {
         runInSteps(
           readInSteps(body),
-          (reading) => this.#handOn(reading),
+          (reading) => this.#forward(reading),
           (error) => this.#fail(error),
         );
       }
@@ -67,17 +67,17 @@ class PostedBody implements BodyReader {
     }
   }
 
-  #handOn(reading: Reading): void {
+  #forward(reading: Reading): void {
     const messages = reading.kind === "batch" ? checkClientBatch(reading) : checkClientMessage(reading);
     if ("code" in messages) sendProblem(this.#post.response, messages);
     else {
-      this.#isHandedOn = true;
+      this.#isForwarded = true;
       this.#receiver.onMessages(this.#post, messages);
     }
   }
 
   #fail(error: unknown): void {
-    this.#defects.recover("http body", error, () => sendDefect(this.#post.response, this.#isHandedOn));
+    this.#defects.recover("http body", error, () => sendDefect(this.#post.response, this.#isForwarded));
   }
 }
 
@@ -86,7 +86,7 @@ const FIRST_WITHOUT_SESSIONS = "2026-07-28";
 
 const METHOD = new Shape({ method: {} });
 
-/** True for a long body of `initialize`, as far as its beginning tells, or of a revision without sessions. */
+/** True if the beginning of a body is that of `initialize`, or if the request is of a revision without sessions. */
 export function needsNoSession({ headers }: IncomingMessage, beginning: Buffer): boolean {
   const { "mcp-protocol-version": protocolVersion } = headers;
   if (/^\d{4}-\d{2}-\d{2}$/.test(String(protocolVersion)) && String(protocolVersion) >= FIRST_WITHOUT_SESSIONS) return true;

@@ -3,12 +3,12 @@ import { SidecarError } from "../errors.ts";
 import { LEGACY_PROTOCOL_VERSIONS } from "../jsonrpc/protocol-versions.ts";
 import type { SessionStore } from "../mux/session-store.ts";
 import type { Principal, Session } from "../mux/session.ts";
-import { refuseUnauthorized } from "./access-guard.ts";
+import { rejectUnauthorized } from "./access-guard.ts";
 import { sendError } from "./json-response.ts";
 
 /**
- * The session that a request names, or why it has none (MCP 2025-11-25, basic/transports, sessions and protocol version); to be answered
- * by `refuseSession`. What somebody else does with a session is no use of it.
+ * Returns the session that a request names, or an error for `rejectSession` (MCP 2025-11-25, basic/transports, sessions and protocol
+ * version). A request with another principal's token does not count as use of the session.
  */
 export function findSession(
   sessions: SessionStore,
@@ -31,8 +31,8 @@ export function findSession(
   });
 }
 
-/** Answers a request that has no session. Whoever has another token is told what a wrong token is told, and no word more. */
-export function refuseSession(request: IncomingMessage, response: ServerResponse, error: SidecarError, idText?: string): void {
-  if (error.code === "UNAUTHORIZED") refuseUnauthorized(request, response);
+/** Rejects a request without a session. A token of another principal gets the same response as an invalid token. */
+export function rejectSession(request: IncomingMessage, response: ServerResponse, error: SidecarError, idText?: string): void {
+  if (error.code === "UNAUTHORIZED") rejectUnauthorized(request, response);
   else sendError(response, error, idText);
 }

@@ -3,48 +3,48 @@ import type { Defects } from "../defects.ts";
 import { toOneLine } from "../jsonrpc/rewrite.ts";
 import type { EventSink } from "../mux/event-stream.ts";
 
-/** When a client that lost its connection comes back; only sent to those that are known to read it. */
+/** Delay before a client reconnects. It is sent only with an event id, to clients that are known to read it. */
 const RETRY_MS = 1000;
 
 /**
- * What a reader may be behind before it is given up. What it missed stays for replay. In UTF-16 units, as Node counts the text that waits in
- * a socket; so are the limits below.
+ * Unread text after which the connection of a slow reader is closed. The events it missed are kept for replay. This and the limits below
+ * are in UTF-16 units, as Node counts the text that waits in a socket.
  */
 const MAX_UNREAD_LENGTH = 16 * 1024 * 1024;
-/** What all readers together may be behind; beyond it, the one that is furthest behind is given up. */
+/** Unread text of all readers together. Above this limit, the connections with the most unread text are closed. */
 const MAX_ALL_UNREAD_LENGTH = 64 * 1024 * 1024;
-/** A reader that is behind by less needs no look at the others. */
+/** Unread text of one reader up to which the limit for all readers is not checked. */
 const SMALL_UNREAD_LENGTH = 64 * 1024;
 
 const SSE_HEADERS = {
   "Content-Type": "text/event-stream",
   "Cache-Control": "no-cache, no-transform",
-  // Proxies such as nginx would hold the events back.
+  // Prevents buffering of events by proxies such as nginx.
   "X-Accel-Buffering": "no",
 };
 
-/** An HTTP response that carries server-sent events. */
+/** An HTTP response with server-sent events. */
 export class SseConnection implements EventSink {
-  /** Called when the connection is gone. */
+  /** Called when the connection has closed. */
   onClosed: (() => void) | undefined;
   readonly #response: ServerResponse;
   readonly #onBehind: () => void;
   #isCorked = false;
   #isReplaying = false;
-  /** By how much more a reader may be behind until it has read everything: for what came at once, and could not be read so fast. */
+  /** Unread text that is allowed above the limit until everything is read: that of a replay, or of one long message. */
   #allowedLength = 0;
 
-  /** @param onBehind called when there is more to be read than a little; it may give this reader up. */
+  /** @param onBehind called when the reader has more than SMALL_UNREAD_LENGTH to read. It may close this connection. */
   constructor(response: ServerResponse, onBehind: () => void, headers?: Readonly<Record<string, string>>) {
     this.#response = response;
     this.#onBehind = onBehind;
-    // The id to come back with goes out with the headers: a connection that breaks between the two could not be resumed.
+    // The first event id is sent together with the headers. If the connection broke between them, it could not be resumed.
     this.#cork();
     response.writeHead(200, { ...SSE_HEADERS, ...headers });
     response.flushHeaders();
   }
 
-  /** An id without a message, so that the client can come back from the start (MCP 2025-11-25, basic/transports). */
+  /** Sends an event id without a message, which enables resumption from the start (MCP 2025-11-25, basic/transports). */
   prime(eventId: string): void {
     this.#write(`id: ${eventId}\nretry: ${RETRY_MS}\ndata: \n\n`);
   }
@@ -53,18 +53,18 @@ export class SseConnection implements EventSink {
     return this.#send(`id: ${eventId}\nevent: message`, text);
   }
 
-  /** For a reader that cannot come back, and so has no use for an id. @returns as `send`. */
+  /** Sends a message on a stream without resumption. @returns as `send`. */
   sendWithoutId(type: "endpoint" | "message", text: string): boolean {
     return this.#send(`event: ${type}`, text);
   }
 
-  /** Keeps proxies and clients from taking silence for a dead connection. */
+  /** Sends a comment, so that proxies and clients do not close a quiet connection. */
   comment(): void {
-    // Behind unread events it would help nobody.
+    // A comment after unread events has no effect.
     if (this.#response.writableLength === 0) this.#write(": keep-alive\n\n");
   }
 
-  /** Sends what a client has come back for, however much: it cannot be behind with that yet. */
+  /** Replays events to a client that has reconnected. The limits do not apply to this text, which the client had no time to read yet. */
   replay(send: () => void): void {
     this.#isReplaying = true;
     send();
@@ -76,13 +76,13 @@ export class SseConnection implements EventSink {
     return this.#response.destroyed ? 0 : this.#response.writableLength;
   }
 
-  /** Its reader is too far behind. What it missed stays for replay. */
-  giveUp(): void {
+  /** Closes the connection of a slow reader. The events it missed are kept for replay. */
+  cutOff(): void {
     this.#response.destroy();
   }
 
   end(isOvertaken = false): void {
-    // Its reader may never read again; the memory and the socket would be held for as long.
+    // The reader may never read again, and would hold the memory and the socket.
     if (isOvertaken && this.#response.writableLength > 0) this.#response.destroy();
     else if (!this.#response.writableEnded) {
       // `end()` uncorks the socket, so that the end of the body goes out together with what is written before it.
@@ -102,21 +102,21 @@ export class SseConnection implements EventSink {
     }
     if (unreadLength > SMALL_UNREAD_LENGTH) this.#onBehind();
     if (this.#response.destroyed) return false;
-    // Not joined: of a long text, that would be one more copy.
+    // The parts are not joined, because this would copy a long text.
     this.#write(`${fields}\ndata: `, toOneLine(text), "\n\n");
-    // A single message may be longer than all that a reader may be behind.
+    // A single message may be longer than the limit.
     this.#allowedLength = Math.max(this.#allowedLength, this.#response.writableLength - unreadLength);
     return true;
   }
 
   #write(...parts: readonly string[]): void {
-    // Ended, but not closed yet; Node takes a write for a fault then.
+    // Node reports an error for a write after the end.
     if (this.#response.writableEnded) return;
     this.#cork();
     for (const part of parts) this.#response.write(part);
   }
 
-  /** What is written in one turn goes out together. */
+  /** Sends all text of one turn together. */
   #cork(): void {
     if (this.#isCorked) return;
     this.#isCorked = true;
@@ -135,7 +135,7 @@ export class SseConnection implements EventSink {
   }
 }
 
-/** All open connections with events: one timer keeps them alive. */
+/** All open connections with event streams. One timer sends the comments of all of them. */
 export class SseConnections {
   readonly #keepAliveMs: number;
   readonly #defects: Pick<Defects, "guard">;
@@ -152,7 +152,7 @@ export class SseConnections {
     return this.#open.size;
   }
 
-  /** Answers with a stream; the connection belongs to it until it is closed. */
+  /** Answers with an event stream. */
   open(response: ServerResponse, headers?: Readonly<Record<string, string>>): SseConnection {
     const connection = new SseConnection(response, () => this.#limitUnread(), headers);
     this.#open.add(connection);
@@ -161,23 +161,23 @@ export class SseConnections {
     return connection;
   }
 
-  /** A server may send to all of them, and nobody may be reading. */
+  /** Limits the unread text of all connections: a server may send to all of them while none is read. */
   #limitUnread(): void {
     if (this.#isLimiting) return;
     this.#isLimiting = true;
-    // Once for all that is sent in one turn.
+    // Runs once for all messages of one turn.
     setImmediate(() => {
       this.#isLimiting = false;
-      this.#defects.guard("event stream", () => this.#giveUpFurthest());
+      this.#defects.guard("event stream", () => this.#cutOffSlowest());
     });
   }
 
-  #giveUpFurthest(): void {
+  #cutOffSlowest(): void {
     const behind = [...this.#open].map((connection) => ({ connection, length: connection.unreadLength }));
     let allLength = behind.reduce((sum, { length }) => sum + length, 0);
     if (allLength <= MAX_ALL_UNREAD_LENGTH) return;
     for (const { connection, length } of behind.sort((a, b) => b.length - a.length)) {
-      connection.giveUp();
+      connection.cutOff();
       allLength -= length;
       if (allLength <= MAX_ALL_UNREAD_LENGTH) return;
     }
@@ -188,7 +188,7 @@ export class SseConnections {
       this.#defects.guard(
         "keep-alive",
         () => connection.comment(),
-        () => connection.giveUp(),
+        () => connection.cutOff(),
       );
     }
   }

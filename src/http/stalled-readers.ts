@@ -5,29 +5,29 @@ import type { Defects } from "../defects.ts";
 const MAX_SWEEP_MS = 1000;
 
 export interface StalledReadersOptions {
-  /** How long nothing of what waits may be read. */
+  /** Time for which a client may leave pending output unread. */
   readonly timeoutMs: number;
   readonly defects: Pick<Defects, "guard">;
   readonly nowMs: () => number;
-  /** Told of each connection that is cut, and how much text had waited there, in UTF-16 units. */
+  /** Called for each connection that is closed, with its unread text in UTF-16 units. */
   readonly onCut: (unreadLength: number) => void;
 }
 
 /**
- * Cuts the connections of clients that read nothing of what waits for them: the memory and the socket would be held for as long.
+ * Closes the connections of clients that leave pending output unread, and would hold memory and sockets.
  *
- * What a client takes of a single large write shows in nothing that Node makes public, but Node's own timer of a socket looks at it: it
- * starts over as long as the rest gets smaller. So one sweep for all connections sets that timer where something waits, and only there;
- * to set it for each response would cost every call something.
+ * Node does not expose the progress of a single large write, but its socket timer observes it: the timer restarts while the rest gets
+ * smaller. One sweep over all connections sets this timer only for those with pending output. Setting it for each response would slow down
+ * every call.
  */
 export class StalledReaders {
   readonly #responses: ReadonlySet<ServerResponse>;
   readonly #options: StalledReadersOptions;
-  /** Half of the time: the timer tells only that nothing was read since it was last set, which may be later than the last reading. */
+  /** Half of the time limit. The timer shows only that nothing was read since it was set, which may be later than the last read. */
   readonly #checkMs: number;
   readonly #unreadSinceMs = new WeakMap<Socket, number>();
 
-  /** @param responses all that are open. */
+  /** @param responses all open responses. */
   constructor(responses: ReadonlySet<ServerResponse>, options: StalledReadersOptions) {
     this.#responses = responses;
     this.#options = options;
@@ -36,7 +36,7 @@ export class StalledReaders {
     setInterval(sweep, Math.min(MAX_SWEEP_MS, this.#checkMs)).unref();
   }
 
-  /** To be called when the timer of a socket with an open response fires. */
+  /** Must be called when the timer of a socket with an open response fires. */
   onTimeout(socket: Socket): void {
     const unreadLength = socket.writableLength;
     if (unreadLength === 0) {
@@ -45,7 +45,7 @@ export class StalledReaders {
     }
     const { nowMs, onCut } = this.#options;
     const firedBeforeMs = nowMs() - (this.#unreadSinceMs.get(socket) ?? Number.NEGATIVE_INFINITY);
-    // Longer than one check and a bit: in between, something was read.
+    // If the timer fired longer ago than this, the client has read something since.
     if (firedBeforeMs < this.#checkMs * 1.5) {
       socket.destroy();
       onCut(unreadLength);

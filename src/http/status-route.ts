@@ -3,7 +3,7 @@ import type { Lanes } from "../mux/lanes.ts";
 import type { SessionStore } from "../mux/session-store.ts";
 import { describeReadiness, type HealthOptions } from "./health-routes.ts";
 import { sendJson } from "./json-response.ts";
-import { discardBody } from "./refuse.ts";
+import { discardBody } from "./reject.ts";
 import type { Route } from "./route.ts";
 import type { SseConnections } from "./sse-connection.ts";
 
@@ -13,12 +13,12 @@ export interface StatusOptions extends HealthOptions {
   readonly sessions: SessionStore;
   readonly connections: SseConnections;
   readonly counters: Counters;
-  /** What the tool policy knows; undefined where there is nothing to tell. */
+  /** The status of the tool policy; undefined without one. */
   readonly policy: () => object | undefined;
   readonly nowMs: () => number;
 }
 
-/** What the sidecar does and has done since its start, in numbers (docs/operations/status.md). Always 200: whether it is ready, `/readyz` says. */
+/** Creates the route of `/status`: state and counters since the start (docs/operations/status.md). It answers 200 even if not ready. */
 export function createStatusRoute(options: StatusOptions): Route {
   const { version, lanes, sessions, connections, counters, policy, nowMs, replacer } = options;
   const startedAtMs = nowMs();

@@ -44,7 +44,7 @@ describe("the check of origins", () => {
     "chrome-extension://localhost",
     "httpx://localhost",
     "http://ｌｏｃａｌｈｏｓｔ",
-  ])("the origin %j is refused by default", (origin) => {
+  ])("the origin %j is rejected by default", (origin) => {
     expect(ofThisMachine(origin)).toBe(false);
   });
 
@@ -76,7 +76,7 @@ describe("the check of origins", () => {
     "http://127.0.0.1:5173",
     "null",
     "",
-  ])("the unlisted origin %j is refused", (origin) => {
+  ])("the unlisted origin %j is rejected", (origin) => {
     expect(listed(origin)).toBe(false);
   });
 
@@ -104,7 +104,7 @@ describe("the check of hosts", () => {
         expect(names.filter((name) => isAllowed?.(name) !== true)).toEqual([]);
       });
 
-      it("every other name is refused", () => {
+      it("every other name is rejected", () => {
         const names = [
           "",
           "evil.com",
@@ -161,7 +161,7 @@ describe("the check of hosts", () => {
   );
 
   describe("the check against names that a web page may have", () => {
-    const isAllowed = createHostCheck({ allowedHosts: undefined, listenHost: undefined, refusesRebindable: true });
+    const isAllowed = createHostCheck({ allowedHosts: undefined, listenHost: undefined, rejectsRebindable: true });
 
     it.each([
       "localhost",
@@ -178,14 +178,14 @@ describe("the check of hosts", () => {
     });
 
     it.each(["evil.com", "evil.com:8080", "EVIL.com.", "127.0.0.1.evil.com", "local.evil.com", "evil.notlocal", "", "a b"])(
-      "the host %j is refused",
+      "the host %j is rejected",
       (host) => {
         expect(isAllowed?.(host)).toBe(false);
       },
     );
 
     it("the configured hosts stay as they are", () => {
-      const isListed = createHostCheck({ allowedHosts: ["mcp.example"], listenHost: undefined, refusesRebindable: true });
+      const isListed = createHostCheck({ allowedHosts: ["mcp.example"], listenHost: undefined, rejectsRebindable: true });
       expect(["mcp.example", "10.1.2.3"].map((host) => isListed?.(host))).toEqual([true, false]);
     });
   });
@@ -226,7 +226,7 @@ describe("the check of hosts", () => {
       "10.0.0.5:80",
       "2001:db8::1",
       "",
-    ])("the host %j is refused", (name) => {
+    ])("the host %j is rejected", (name) => {
       expect(isAllowed?.(name)).toBe(false);
     });
   });

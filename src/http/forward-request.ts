@@ -4,8 +4,8 @@ import type { Exchange } from "../mux/exchange.ts";
 import { internalError } from "../mux/failures.ts";
 import type { Session } from "../mux/session.ts";
 
-/** Hands a request to the lane of its session. A defect fails this request, and no other of a batch. */
-export function carryRequest(defects: Pick<Defects, "recover">, session: Session, exchange: Exchange, request: RequestMessage): void {
+/** Passes a request to the lane of its session. A defect fails only this request of a batch. */
+export function forwardRequest(defects: Pick<Defects, "recover">, session: Session, exchange: Exchange, request: RequestMessage): void {
   try {
     session.lane.request(session, exchange, request);
   } catch (error) {

@@ -2,11 +2,11 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { SidecarError } from "../errors.ts";
 import { sendError } from "./json-response.ts";
 
-/** How long the body of a refused request may take to arrive before its connection is closed. */
+/** Time for the body of a rejected request to arrive before its connection is closed. */
 const LINGER_MS = 2000;
 
-/** Answers a request whose body may not have arrived yet. */
-export function refuse(
+/** Rejects a request whose body may not have arrived completely. */
+export function reject(
   request: IncomingMessage,
   response: ServerResponse,
   error: SidecarError,
@@ -16,7 +16,7 @@ export function refuse(
   discardBody(request);
 }
 
-/** Reads the rest of an answered request and throws it away, or the client would never see the answer. */
+/** Reads and discards the rest of a request that is already answered. Otherwise, the client would never see the response. */
 export function discardBody(request: IncomingMessage): void {
   if (request.complete) return;
   request.resume();
