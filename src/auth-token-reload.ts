@@ -28,6 +28,7 @@ export class AuthTokenReload {
   #timer: NodeJS.Timeout | undefined;
   /** The state that was acted on last, and a different one that was read since then. */
   #settled: string;
+  /** A different state that has been read once since. */
   #pending: string | undefined;
   #isClosed = false;
 

@@ -4,7 +4,7 @@ import type { SidecarErrorCode } from "./errors.ts";
 export type ExitKind =
   /** With code 0, by itself. */
   | "clean-exit"
-  /** With another code. */
+  /** Exit with any other code. */
   | "crash"
   | "signal"
   | "spawn-failed"

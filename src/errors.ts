@@ -5,7 +5,7 @@ interface ErrorEntry {
   readonly httpStatus: number;
   readonly jsonRpcCode: number;
   readonly when: string;
-  /** Also the `action` of the error's data. */
+  /** Advice for the client, also the `action` of the error's data. */
   readonly action: string;
   /** The action for a request that was sent; undefined if it is the same, or if the error always or never means a sent request. */
   readonly actionIfSent?: string;
@@ -84,7 +84,7 @@ export const ERROR_CATALOG = {
   SESSION_REQUIRED: {
     httpStatus: 400,
     jsonRpcCode: ServerError,
-    when: "A message other than initialize has no `Mcp-Session-Id`. On `/messages`, the URL names no stream, or the stream has no session yet.",
+    when: "A message other than initialize has no `Mcp-Session-Id`. On `/messages`, the URL does not name a stream, or the stream has no session yet.",
     action: "Call initialize first, then send its session id.",
   },
   SESSION_NOT_FOUND: {
@@ -128,7 +128,7 @@ export const ERROR_CATALOG = {
   UPSTREAM_FAILED: {
     httpStatus: 503,
     jsonRpcCode: ServerError,
-    when: "The MCP server is in a crash loop (CRASH_LOOP_EXITS within CRASH_LOOP_PERIOD_MS), and is restarted only rarely. Or the sidecar has given it up (RESTART_LIMIT). With `sent: true` (HTTP 200), RETRY was about to repeat the request.",
+    when: "The MCP server is in a crash loop (CRASH_LOOP_EXITS within CRASH_LOOP_PERIOD_MS), and is restarted only rarely. Or it has reached RESTART_LIMIT and is no longer restarted. With `sent: true` (HTTP 200), RETRY was about to repeat the request.",
     action: "Fix the command, environment or dependencies of the server. The message, `stderrTail` and `/readyz` show why it exits.",
   },
   UPSTREAM_RESPONSE_TOO_LARGE: {
@@ -199,7 +199,7 @@ export const ERROR_CATALOG = {
 
 export type SidecarErrorCode = keyof typeof ERROR_CATALOG;
 
-/** What an error tells besides its message. Every field is safe to show to a client. */
+/** The details of an error besides its message. All fields are safe to show to a client. */
 export interface ErrorDetails {
   /** True if any part of the request was written to the MCP server's stdin. Default: false. */
   readonly sent?: boolean;
@@ -228,19 +228,19 @@ export class SidecarError extends Error {
     this.details = { sent, retrySafe: !sent, ...details };
   }
 
-  /** The `data` that a client gets with the message. */
+  /** The `data` member of the JSON-RPC error. */
   get data(): object {
     return { code: this.code, action: actionOf(this.code, this.details.sent), ...this.details };
   }
 }
 
-/** The advice for the client. @param sent as in the error's details. */
+/** Returns the advice for the client. @param sent as in the error's details. */
 export function actionOf(code: SidecarErrorCode, sent = false): string {
   const { action, actionIfSent = action }: ErrorEntry = ERROR_CATALOG[code];
   return sent ? actionIfSent : action;
 }
 
-/** Whatever was thrown, as one line of text for a log or a person. */
+/** Returns the message of any thrown value, for a log or a person. */
 export function describeError(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

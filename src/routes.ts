@@ -3,19 +3,19 @@ import { posix } from "node:path";
 /** One path of the HTTP listener. */
 export interface RouteEntry {
   readonly path: string;
-  /** Besides OPTIONS, which every route answers. */
+  /** The methods of the route, besides OPTIONS, which every route supports. */
   readonly methods: readonly string[];
-  /** The option that turns it on; undefined for a route that is always there. */
+  /** The option that enables the route; undefined if it is always enabled. */
   readonly enabledBy: "LEGACY_SSE" | undefined;
-  /** If a token is configured. A route without a token is open to every origin and host too. */
+  /** True if the route needs a token when one is configured. If false, the route is also open to every origin and host. */
   readonly needsToken: boolean;
   readonly description: string;
 }
 
-/** All routes. Dispatch, reserved paths, `Allow` headers and the table in docs/CONFIGURATION.md are made of this. */
+/** All routes. Dispatch, reserved paths, `Allow` headers and the table in docs/CONFIGURATION.md use this table. */
 export const ROUTES = {
   endpoint: {
-    /** The default of PATH. */
+    // The default of PATH.
     path: "/mcp",
     methods: ["POST", "GET", "DELETE"],
     enabledBy: undefined,
@@ -70,17 +70,17 @@ export type RouteName = keyof typeof ROUTES;
 
 const { endpoint: _, ...others } = ROUTES;
 const OTHERS: readonly RouteEntry[] = Object.values(others);
-/** The endpoint cannot be at these paths: it is looked up first and would hide them. */
+/** Paths that PATH must not have: the endpoint is matched first and would hide them. */
 export const RESERVED_PATHS: readonly string[] = OTHERS.filter(({ enabledBy }) => enabledBy === undefined).map(({ path }) => path);
-/** The same if LEGACY_SSE is on. */
+/** Further reserved paths if LEGACY_SSE is on. */
 export const LEGACY_PATHS: readonly string[] = OTHERS.filter(({ enabledBy }) => enabledBy === "LEGACY_SSE").map(({ path }) => path);
 
-/** The `Allow` header of a route. */
+/** Returns the `Allow` header of a route. */
 export function allowHeader({ methods }: RouteEntry): string {
   return [...methods, "OPTIONS"].join(", ");
 }
 
-/** True if a client or proxy may take the path for one of these. They decode, resolve dots and merge slashes; Express ignores case. */
+/** True if the path may equal one of `paths`. Clients and proxies decode paths, resolve dots and merge slashes; Express ignores case. */
 export function isSamePath(path: string, paths: readonly string[]): boolean {
   const resolved = posix.normalize(decode(path)).replace(/(?<=.)\/$/, "");
   return paths.includes(resolved.toLowerCase());

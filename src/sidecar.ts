@@ -86,11 +86,11 @@ export async function startSidecar({ config, environment, descriptor, secrets, v
     secrets,
     nowMs,
   });
-  const ownHandshake = {
+  const sharedHandshake = {
     request: initializeRequest({ name: "claw-mcp-stdio", version }),
     initializedNotification: () => INITIALIZED_NOTIFICATION,
   };
-  const supervisor = new Supervisor(supervisorOptions(ownHandshake, log));
+  const supervisor = new Supervisor(supervisorOptions(sharedHandshake, log));
   const sessions = new SessionStore(config.maxSessions);
   const endSession = (session: Session): void => sessions.end(session);
   const shared = laneEntries.create({
@@ -182,8 +182,7 @@ export async function startSidecar({ config, environment, descriptor, secrets, v
   if (texts.length === 0) {
     const message = "no auth token is set: every client that reaches the address may call";
     if (isLoopback(config.host)) log.info({}, message);
-    else
-      log.warn({ reason: `set ${OPTIONS.authToken.variable}, or outside a container listen at --addr 127.0.0.1:${config.port}` }, message);
+    else log.warn({ reason: `set ${OPTIONS.authToken.variable}, or, outside a container, use --addr 127.0.0.1:${config.port}` }, message);
   }
   const tokenReload =
     authTokenFile === undefined

@@ -8,7 +8,7 @@ import { isJsonObject, type JsonObject, readText, type ResponseMessage } from ".
 import { DiscoverError } from "./discover-listing.ts";
 import { MAX_LIST_BYTES } from "./discover-pages.ts";
 
-/** Of an error's body; more than that says nothing more. */
+/** The part of an error's body that is read. */
 const MAX_ERROR_BYTES = 16 * 1024;
 const MAX_REASON_LENGTH = 300;
 
@@ -16,24 +16,24 @@ export interface HttpMessage {
   readonly url: URL;
   readonly method: "POST" | "DELETE";
   readonly headers: Readonly<Record<string, string>>;
-  /** A JSON-RPC message; none for DELETE. */
+  /** A JSON-RPC message; undefined for DELETE. */
   readonly message?: JsonObject;
   readonly signal: AbortSignal;
 }
 
 export interface HttpAnswer {
   readonly sessionId: string | undefined;
-  /** The JSON-RPC response to the request; undefined where there was none in a good answer. */
+  /** The JSON-RPC response to the request; undefined for a notification or DELETE. */
   readonly response: ResponseMessage | undefined;
-  /** Bytes of the body that were read. */
+  /** The number of bytes read of the body. */
   readonly bytes: number;
 }
 
 /**
- * One exchange of a client of Streamable HTTP (MCP 2025-11-25, basic/transports): the answer is JSON, or the first response in a stream
- * of events. What else comes on the stream is passed over: a client without capabilities has nothing to answer but pings.
+ * Sends one request of Streamable HTTP (MCP 2025-11-25, basic/transports). The response is JSON, or the first response in an event stream.
+ * Other messages of the stream are ignored: a client without capabilities only has to answer pings.
  *
- * @throws DiscoverError for a status other than 2xx, and for an answer that is neither; else the error of the connection.
+ * @throws DiscoverError for a status other than 2xx, and for a response that is neither; else the error of the connection.
  */
 export function exchange({ url, method, headers, message, signal }: HttpMessage): Promise<HttpAnswer> {
   const send = url.protocol === "https:" ? httpsRequest : httpRequest;
@@ -59,7 +59,7 @@ export function exchange({ url, method, headers, message, signal }: HttpMessage)
         const reason = readReason(pieces.join(""), mediaType);
         fail(`HTTP ${statusCode}${statusMessage === "" ? "" : ` ${statusMessage}`}${reason === "" ? "" : `: ${reason}`}`);
       };
-      // Its buffer needs no limit of its own: the length of the whole body has one.
+      // The buffer of the parser needs no limit, because the whole body has one.
       const events = createParser({
         onEvent: ({ data }) => {
           const found = findResponse(data, id);
@@ -69,7 +69,7 @@ export function exchange({ url, method, headers, message, signal }: HttpMessage)
       const isStream = isGood && mediaType === "text/event-stream";
       response.on("data", (chunk: Buffer) => {
         bytes += chunk.length;
-        if (bytes > MAX_LIST_BYTES) return fail(`its answer is longer than ${MAX_LIST_BYTES} bytes`);
+        if (bytes > MAX_LIST_BYTES) return fail(`the response is longer than ${MAX_LIST_BYTES} bytes`);
         const text = decoder.write(chunk);
         if (isStream) return events.feed(text);
         pieces.push(text);
@@ -78,30 +78,30 @@ export function exchange({ url, method, headers, message, signal }: HttpMessage)
       response.once("end", () => {
         if (!isGood) return failByStatus();
         if (id === undefined) return finish(undefined);
-        if (isStream) return fail("the event stream ended without an answer");
+        if (isStream) return fail("the event stream ended without a response");
         if (mediaType !== "application/json")
-          return fail(`the answer is ${mediaType === "" ? "nothing" : mediaType}, not application/json`);
+          return fail(`the response is ${mediaType === "" ? "of no type" : mediaType}, not application/json`);
         const found = findResponse(pieces.join(""), id);
-        if (found === undefined) return fail("the answer is no JSON-RPC response to it");
+        if (found === undefined) return fail("the response is not a JSON-RPC response to the request");
         finish(found);
       });
       response.once("error", reject);
     });
     request.once("error", reject);
-    // Where it was settled before, this is nothing; an answer that switches protocols (101) comes to no other event.
-    request.once("close", () => reject(new DiscoverError("the connection was closed without an answer")));
+    // Has no effect if the promise is settled. A response that switches protocols (101) causes no other event.
+    request.once("close", () => reject(new DiscoverError("the connection was closed without a response")));
     request.end(message === undefined ? undefined : JSON.stringify(message));
   });
 }
 
-/** The response to request `id`, alone or in a batch of 2025-03-26. */
+/** Returns the response to request `id`, alone or in a batch of 2025-03-26. */
 function findResponse(text: string, id: unknown): ResponseMessage | undefined {
   const reading = readText(text);
   const messages = reading.kind === "batch" ? reading.messages : [reading];
   return messages.find((message) => message.kind === "response" && message.id === id) as ResponseMessage | undefined;
 }
 
-/** What the body of an error says, in one line. */
+/** Returns the message in the body of an error, in one line. */
 function readReason(body: string, mediaType: string): string {
   if (mediaType === "application/json") {
     try {
@@ -110,7 +110,7 @@ function readReason(body: string, mediaType: string): string {
       const message = isJsonObject(error) ? error["message"] : error;
       if (typeof message === "string") return shorten(message, MAX_REASON_LENGTH);
     } catch {
-      // Then it is shown as it is.
+      // The body is shown unchanged.
     }
   }
   if (mediaType === "text/html") return "";

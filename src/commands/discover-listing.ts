@@ -27,6 +27,7 @@ export class DiscoverError extends Error {
 
 /** The bounds of a listing. The signal's reason is a DiscoverError if `discover` is interrupted; any other reason is a timeout. */
 export interface ListingBounds {
+  /** Aborted with a DiscoverError as the reason, or by the time limit. */
   readonly signal: AbortSignal;
   readonly timeoutMs: number;
 }

@@ -16,7 +16,7 @@ export interface DiscoverOptions {
   readonly args: readonly string[];
   readonly service: string | undefined;
   readonly description: string | undefined;
-  /** The wrapper image that the pod uses. */
+  /** The wrapper image of the pod. */
   readonly image: string | undefined;
   /** The path of the MCP endpoint for clients of the pod. */
   readonly path: string;
@@ -47,7 +47,7 @@ const FLAG_TYPES = {
 const DEFAULT_TIMEOUT_MS = 60_000;
 
 const httpUrl: ValueKind<URL> = {
-  expected: `an http: or https: URL without credentials; a token is taken from ${OPTIONS.authToken.variable}`,
+  expected: `an http: or https: URL without credentials; set a token in ${OPTIONS.authToken.variable}`,
   parse: (text) => {
     const url = URL.canParse(text) ? new URL(text) : undefined;
     const isHttp = url?.protocol === "http:" || url?.protocol === "https:";
@@ -55,7 +55,7 @@ const httpUrl: ValueKind<URL> = {
   },
 };
 
-/** Reads the command line of `discover`, flags before environment, and reports every problem at once. */
+/** Reads the options of `discover`, from flags before environment variables, and reports all problems at once. */
 export function readDiscoverOptions(argv: readonly string[], environment: Environment): DiscoverRequest {
   const { flags, rest } = readCommandLine(argv, FLAG_TYPES);
   if (flags.has("help") || flags.has("h")) return { kind: "help" };
@@ -145,7 +145,7 @@ Options:
       The file to write, atomically. A file that differs only in the time is not changed.
       [default .claw-discovered/SERVICE.claw-describe.json with --service, else stdout]
   --service NAME
-      The service in the pod.
+      Name of the service in the pod.
   --description TEXT
       The description of the service. [default "NAME MCP stdio tools."]
   --image REF

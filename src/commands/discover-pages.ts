@@ -17,7 +17,7 @@ export interface ToolsPage {
 }
 
 /**
- * Reads all pages of `tools/list` (MCP 2025-11-25, server/utilities/pagination), one after the other.
+ * Reads all pages of `tools/list` (MCP 2025-11-25, server/utilities/pagination), one after another.
  *
  * @throws DiscoverError if a page is not a list, the list is too long or never ends, or a name is missing or repeated.
  */

@@ -31,7 +31,7 @@ export interface ProcessListingOptions extends ListingBounds {
 /**
  * Starts the server with the sidecar's own handshake and lists its tools. Always terminates its process group.
  *
- * @throws DiscoverError with the tail of its stderr.
+ * @throws DiscoverError with the tail of the server's stderr.
  */
 export async function listFromProcess(options: ProcessListingOptions): Promise<Listing> {
   const server = new ListedServer(options);

@@ -6,22 +6,22 @@ import { exchange, type HttpAnswer } from "./discover-http.ts";
 import { DiscoverError, endedError, type Listing, type ListingBounds, readAnswer } from "./discover-listing.ts";
 import { readToolPages } from "./discover-pages.ts";
 
-/** How long the end of the session may take; it ends by itself otherwise. */
+/** Time limit of the DELETE of the session, which otherwise ends by itself. */
 const DELETE_TIMEOUT_MS = 2000;
 const UNAUTHORIZED = /^HTTP 401/;
 
 export interface UrlListingOptions extends ListingBounds {
   readonly url: URL;
   readonly token: string | undefined;
-  /** Where a token is taken from, to name it to somebody who needs one. */
+  /** The variable of the token, for the advice in errors. */
   readonly tokenVariable: string;
   readonly clientInfo: ClientInfo;
 }
 
 /**
- * Lists the tools of a running Streamable HTTP server in a session of its own, and ends that.
+ * Lists the tools of a running Streamable HTTP server in a new session, and ends the session.
  *
- * @throws DiscoverError
+ * @throws DiscoverError if the listing fails.
  */
 export async function listFromUrl(options: UrlListingOptions): Promise<Listing> {
   const session = new UrlSession(options);
@@ -50,7 +50,7 @@ class UrlSession {
     const params = { protocolVersion: NEWEST_LEGACY_PROTOCOL_VERSION, capabilities: {}, clientInfo };
     const { result, sessionId } = await this.#request("initialize", params);
     const { protocolVersion, capabilities } = isJsonObject(result) ? result : {};
-    if (typeof protocolVersion !== "string") throw this.#error("initialize", "the answer has no protocolVersion");
+    if (typeof protocolVersion !== "string") throw this.#error("initialize", "the response has no protocolVersion");
     if (sessionId !== undefined) this.#headers["Mcp-Session-Id"] = sessionId;
     this.#headers["MCP-Protocol-Version"] = protocolVersion;
     await this.#post("notifications/initialized", { jsonrpc: "2.0", method: "notifications/initialized" });
@@ -59,7 +59,7 @@ class UrlSession {
     return { protocolVersion, hasToolsCapability, tools };
   }
 
-  /** Best effort: a server may not offer it, or be gone. */
+  /** Ends the session. Ignores errors: the server may not support DELETE, or have stopped. */
   async end(): Promise<void> {
     if (this.#headers["Mcp-Session-Id"] === undefined) return;
     const signal = AbortSignal.timeout(DELETE_TIMEOUT_MS);
@@ -71,7 +71,7 @@ class UrlSession {
     params: JsonObject | undefined,
   ): Promise<{ result: unknown; bytes: number; sessionId: string | undefined }> {
     const { response, bytes, sessionId } = await this.#post(method, { jsonrpc: "2.0", id: ++this.#lastId, method, params });
-    if (response === undefined) throw this.#error(method, "no answer");
+    if (response === undefined) throw this.#error(method, "no response");
     return { result: readAnswer(response, method), bytes, sessionId };
   }
 
@@ -92,7 +92,7 @@ class UrlSession {
   }
 }
 
-/** Where a name has several addresses, the error of each is in `errors`, and its own message is empty. */
+/** Describes a connection error. For a name with several addresses, its message is empty, and `errors` has one error per address. */
 function describeConnectionError(error: unknown): string {
   const first: unknown = error instanceof AggregateError ? error.errors[0] : error;
   const message = describeError(first);

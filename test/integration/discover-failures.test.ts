@@ -72,7 +72,7 @@ describe("discover fails, and writes nothing, where the server", () => {
   });
 
   it.each([
-    ["names the same cursor again", "same-cursor", "tools/list: page 2 repeats a cursor; the list would never end"],
+    ["names the same cursor again", "same-cursor", "tools/list: page 2 repeats an earlier cursor; the list would never end"],
     ["pages for ever", "endless", "tools/list: more than 1000 pages"],
     ["has too many tools", "many-tools", "tools/list: more than 10000 tools"],
     ["lists too much in all", "huge-pages", "tools/list: longer than 67108864 bytes in all"],
@@ -83,10 +83,10 @@ describe("discover fails, and writes nothing, where the server", () => {
   });
 
   it.each([
-    ["two tools of one name", [[{ name: "a" }], [{ name: "b" }, { name: " a " }]], 'tools/list: "a" occurs more than once\n'],
+    ["two tools of one name", [[{ name: "a" }], [{ name: "b" }, { name: " a " }]], 'tools/list: "a" is listed more than once\n'],
     ["tools without a name", [[{ name: "a" }, {}, { name: " " }]], "tools/list: tool 2 has no name, tool 3 has no name\n"],
     ["a tool that is none", [[{ name: "a" }], ["b" as unknown as object]], "tools/list: tool 1 of page 2 is not an object\n"],
-    ["a schema that is none", [[{ name: "a", inputSchema: "any" }]], 'tools/list: "a" cannot be recorded'],
+    ["a schema that is none", [[{ name: "a", inputSchema: "any" }]], 'tools/list: "a" cannot be part of a descriptor'],
   ])("lists %s", async (_what, pages: object[][], said) => {
     await using directory = await TempDir.create();
     expect(await failure(SERVER, [], await listTools(directory, ...pages))).toContain(said);

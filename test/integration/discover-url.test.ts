@@ -200,33 +200,33 @@ describe("discover --url", () => {
       [
         "for another media type",
         (response) => void response.writeHead(200, { "Content-Type": "text/plain" }).end("hello"),
-        "the answer is text/plain, not application/json",
+        "the response is text/plain, not application/json",
       ],
       [
         "for a body that is no JSON",
         (response) => void response.writeHead(200, { "Content-Type": "application/json" }).end("{"),
-        "the answer is no JSON-RPC response to it",
+        "the response is not a JSON-RPC response to the request",
       ],
       [
         "for the answer to something else",
         (response) => json(response, { jsonrpc: "2.0", id: 77, result: INITIALIZE_RESULT }),
-        "the answer is no JSON-RPC response to it",
+        "the response is not a JSON-RPC response to the request",
       ],
       [
         "for an event stream that ends too soon",
         (response) => void response.writeHead(200, { "Content-Type": "text/event-stream" }).end("data: {}\n\n"),
-        "the event stream ended without an answer",
+        "the event stream ended without a response",
       ],
       [
         "for an answer that switches to another protocol",
         (response) => void response.socket?.end("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"),
-        "the connection was closed without an answer",
+        "the connection was closed without a response",
       ],
       ["for a connection that breaks", (response) => void response.destroy(), "socket hang up"],
       [
         "for an answer that says no revision",
         (response, id) => json(response, { jsonrpc: "2.0", id, result: {} }),
-        "the answer has no protocolVersion",
+        "the response has no protocolVersion",
       ],
       [
         "for an answer without end",
@@ -239,7 +239,7 @@ describe("discover --url", () => {
           };
           write();
         },
-        "its answer is longer than 67108864 bytes",
+        "the response is longer than 67108864 bytes",
       ],
     ])("%s", async (_what, answer, said) => {
       await using server = await OtherServer.start(({ message }, response) => answer(response, message.id));
@@ -269,7 +269,7 @@ describe("discover --url", () => {
         if (answerHandshake(asked, response)) return;
         json(response, { jsonrpc: "2.0", id: asked.message.id, result: { tools: [], nextCursor: "again" } });
       });
-      expect(await failure(server.url)).toContain("repeats a cursor");
+      expect(await failure(server.url)).toContain("repeats an earlier cursor");
     });
 
     it("on SIGINT, and ends the session that it has", async () => {
