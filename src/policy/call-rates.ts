@@ -86,7 +86,7 @@ function createRate(perMinute: number | undefined): ToolRate | undefined {
 }
 
 function rateLimited(limit: string, waitMs: number): SidecarError {
-  // What is off by rounding is no second more.
+  // A rounding error must not add a second.
   const retryAfterSeconds = Math.max(1, Math.ceil((waitMs - ROUNDING_MS) / 1000));
   const message = `Rate limit reached: ${limit}. The call was not sent; it is safe to retry in ${retryAfterSeconds} s.`;
   return new SidecarError("RATE_LIMITED", message, { retryAfterSeconds });

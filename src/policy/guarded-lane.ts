@@ -46,7 +46,7 @@ export class GuardedLane implements SessionLane {
   }
 
   notify(session: Session, notification: NotificationMessage): SidecarError | undefined {
-    // No server should obey a call without an id, but one may; and there would be nobody to tell what the rules say.
+    // A server might execute a call without an id, and a rejection by the rules could not be reported.
     if (notification.method === "tools/call") return new SidecarError("INVALID_REQUEST", '"tools/call" has no "id". It was not sent.');
     return this.#lane.notify(session, notification);
   }

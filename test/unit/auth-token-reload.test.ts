@@ -32,9 +32,6 @@ class Bench {
   }
 }
 
-const RELOADED = "auth tokens reloaded";
-const NOT_TAKEN = "auth token file rejected: the tokens are unchanged";
-
 describe("the reload of auth tokens", () => {
   let bench: Bench;
   beforeEach(() => {
