@@ -1,4 +1,4 @@
-// How each wrapper is started, where it answers, and what it is known not to do.
+// The wrappers under test: commands, addresses and known missing features.
 
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -6,17 +6,17 @@ import { join } from "node:path";
 
 export interface Adapter {
   readonly name: string;
-  /** Where its package.json is. */
+  /** The directory of its package.json. */
   readonly packageDir: string;
   readonly token: string | undefined;
   readonly environment: Readonly<Record<string, string>>;
   readonly path: string;
   readonly healthPath: string;
-  /** Its own counters as JSON, where it has such. */
+  /** The path of its own counters as JSON; undefined if it has none. */
   readonly statusPath: string | undefined;
-  /** Shown beside its figures. */
+  /** Known missing features, shown with the results. */
   readonly notes: readonly string[];
-  /** Whether anything but zero in the rows of what must not be is a failure of the run. */
+  /** True if the run fails when an offence of this wrapper is not zero. */
   readonly isSubject: boolean;
   /** Arguments for Node. */
   readonly nodeArgs: (port: number) => string[];
@@ -27,7 +27,7 @@ const PEERS_DIR = join(ROOT_DIR, "bench", "node_modules");
 const SERVER_COMMAND = [process.execPath, join(import.meta.dirname, "server", "main.ts")];
 const TOKEN = randomBytes(24).toString("hex");
 
-/** Shorter than the defaults, so that a minute sees many of them. */
+/** Times shorter than the defaults, so that many of them pass within a minute. */
 const CLAW_FLAGS = [
   ["--request-timeout-ms", "3000"],
   ["--hold-timeout-ms", "3000"],
@@ -63,14 +63,14 @@ export const ADAPTERS: readonly Adapter[] = [
     healthPath: "/healthz",
     statusPath: undefined,
     notes: [
-      "a server process for each session: no lane is shared, and a crash ends the session",
-      "no time limit for requests, no limit for the length of a line: one of 64 MB keeps it busy for many seconds, without a word to anybody",
+      "one server process per session: sessions share nothing, and a crash ends the session",
+      "no time limit for requests, and no limit for the length of a line: a line of 64 MB blocks all clients for many seconds",
     ],
     isSubject: false,
     nodeArgs: (port) => [
       join(PEERS_DIR, "supergateway", "dist", "index.js"),
       "--stdio",
-      // It hands the command to a shell.
+      // This option is a command for a shell.
       SERVER_COMMAND.map((part) => `"${part}"`).join(" "),
       "--outputTransport",
       "streamableHttp",
@@ -92,8 +92,8 @@ export const ADAPTERS: readonly Adapter[] = [
     healthPath: "/ping",
     statusPath: undefined,
     notes: [
-      "one server process for all: no private lanes, questions of the server are refused",
-      "does not start the server again when it has ended; says so to every request, and goes on calling itself healthy",
+      "one server process for all clients: no private servers, and server requests are rejected",
+      "does not restart the server after an exit; answers each request with an error, and still reports that it is healthy",
     ],
     isSubject: false,
     nodeArgs: (port) => [

@@ -1,4 +1,4 @@
-// One run against one wrapper: warm-up, faults under load, calm, SIGTERM under load.
+// One run against one wrapper: warm-up, faults under load, calm, and SIGTERM under load.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Adapter, versionOf } from "./adapters.ts";
@@ -11,7 +11,7 @@ import { discrepancies, readStatus } from "./status.ts";
 
 const WARM_UP_SHARE = 0.1;
 const CALM_SHARE = 0.05;
-/** Between two faults: about as much as the slowest servers need to come back. */
+/** Time between two faults: about as long as the slowest servers need to restart. */
 const FAULT_GAP_MS = 400;
 const FINAL_LOAD_MS = 500;
 const SETTLE_MS = 1000;
@@ -36,7 +36,7 @@ export async function runChaos({ adapter, seed, durationMs, kinds, logFile }: Ru
 
   stage.startLoad();
   await saboteur.work(planFaults(kinds, random.fork(), durationMs * (1 - WARM_UP_SHARE - CALM_SHARE), FAULT_GAP_MS));
-  await saboteur.makeUpFor(kinds);
+  await saboteur.retryMissing(kinds);
   await sleep(durationMs * CALM_SHARE);
   await stage.stopLoad();
   await sleep(SETTLE_MS);

@@ -1,22 +1,22 @@
-// What became of every request: each is settled exactly once.
+// The outcomes of all requests. Each request is settled exactly once.
 
 export type Verdict =
   | "right"
-  /** An error that says what happened. */
+  /** A JSON-RPC error for the request. */
   | "error"
-  /** HTTP says no, in words that no MCP client can read. */
+  /** An HTTP error without a JSON-RPC error, which MCP clients cannot read. */
   | "untyped"
-  /** An answer that does not belong to the request. */
+  /** A response that does not match the request. */
   | "wrong"
-  /** The answer to another client's request. */
+  /** The response to another client's request. */
   | "crossed"
-  /** No answer, though the client waited longer than any time limit. */
+  /** No response, although the client waited longer than all time limits. */
   | "lost"
-  /** The client itself went away. */
+  /** The client itself disconnected. */
   | "abandoned"
-  /** Unanswered, after the client had itself ended the session. */
+  /** No response, after the client itself had ended the session. */
   | "cut-by-delete"
-  /** Sent after the wrapper had been told to end, and not taken any more. */
+  /** Sent after SIGTERM to the wrapper, and not accepted. */
   | "too-late";
 
 export interface RequestRecord {
@@ -26,12 +26,12 @@ export interface RequestRecord {
   readonly id: number;
   readonly nonce: string;
   readonly text: string;
-  /** When all of it had been handed to the operating system. */
+  /** The time when the whole request had been passed to the operating system. */
   sentAtMs: number;
   verdict?: Verdict;
 }
 
-/** Longer than any wrapper here is configured to let a request wait. */
+/** Longer than all time limits that the wrappers are configured with. */
 export const LOST_AFTER_MS = 10_000;
 const MAX_EXAMPLES = 12;
 
@@ -48,20 +48,20 @@ export class Ledger {
     "too-late": 0,
   };
   sent = 0;
-  /** Answers to what had been answered. */
+  /** Second responses to a request. */
   answeredTwice = 0;
-  /** Answers to requests that nobody had sent. */
+  /** Responses to requests that were never sent. */
   strayAnswers = 0;
-  /** Notifications that were about another client's request. */
+  /** Notifications for another client's request. */
   crossedNotifications = 0;
   readonly errorsByCode = new Map<string, number>();
-  /** By what was asked, and how the waiting ended. */
+  /** Lost requests by method or tool, and by the end of the wait. */
   readonly lostBy = new Map<string, number>();
-  /** The first few of what must not be, for whoever looks for the cause. */
+  /** The first offences in detail, for the search for their cause. */
   readonly examples: string[] = [];
   readonly #pending = new Set<RequestRecord>();
   readonly #startedAtMs = performance.now();
-  /** Those that were in flight when the wrapper was told to end. */
+  /** The requests that were in flight at SIGTERM to the wrapper. */
   inFlightAtEnd: readonly RequestRecord[] = [];
   #endingAtMs = Number.POSITIVE_INFINITY;
 
@@ -96,7 +96,7 @@ export class Ledger {
     this.#keep("stray answer", { client, what: "", id: 0 }, detail);
   }
 
-  /** From now on the wrapper need not take new requests; those it has got it still has to answer. */
+  /** Must be called before SIGTERM. The wrapper may then reject new requests, but must still answer all earlier ones. */
   markEnding(): void {
     this.#endingAtMs = performance.now();
     this.inFlightAtEnd = [...this.#pending].filter((record) => !this.isTooLate(record));

@@ -8,13 +8,13 @@ export interface Options {
   readonly seed: number;
   readonly durationMs: number;
   readonly kinds: readonly FaultKind[];
-  /** As they were chosen, for whoever runs them again. */
+  /** The value of --faults, for the command that repeats the run. */
   readonly faults: string;
-  /** Where the output of the wrappers goes, for whoever looks for a cause. */
+  /** The file for the output of the wrappers, for the search for a cause. */
   readonly logFile: string | undefined;
-  /** Where all results go as JSON, if anywhere. */
+  /** The file for all results as JSON. */
   readonly jsonFile: string | undefined;
-  /** The document whose section of this choice of faults gets the tables, if any. */
+  /** The document for the tables. They replace the section that is named like the value of --faults. */
   readonly markdownFile: string | undefined;
 }
 
@@ -51,18 +51,18 @@ export function positive(option: string, text: string): number {
 
 function findAdapter(name: string): Adapter {
   const adapter = ADAPTERS.find((candidate) => candidate.name === name);
-  if (adapter === undefined) throw new Error(`unknown wrapper ${name}; known are ${ADAPTERS.map((each) => each.name).join(", ")}`);
+  if (adapter === undefined) throw new Error(`unknown wrapper ${name}; expected one of ${ADAPTERS.map((each) => each.name).join(", ")}`);
   return adapter;
 }
 
-/** The name of a group, or names of kinds. */
+/** @param text the name of a group, or names of kinds. */
 function selectKinds(text: string): readonly FaultKind[] {
   const group = FAULT_GROUPS[text];
   if (group !== undefined) return group;
   return text.split(",").map((name) => {
     const kind = ALL_FAULT_KINDS.find((candidate) => candidate === name);
     if (kind === undefined)
-      throw new Error(`unknown fault ${name}; known are ${[...Object.keys(FAULT_GROUPS), ...ALL_FAULT_KINDS].join(", ")}`);
+      throw new Error(`unknown fault ${name}; expected one of ${[...Object.keys(FAULT_GROUPS), ...ALL_FAULT_KINDS].join(", ")}`);
     return kind;
   });
 }

@@ -1,4 +1,4 @@
-// What proc(5) tells of a process: pid (name) state ppid pgrp session tty tpgid flags … starttime, the 22nd field.
+// Reads /proc/PID/stat, see proc(5): pid (name) state ppid pgrp session tty tpgid flags … starttime, which is the 22nd field.
 
 import { readFileSync } from "node:fs";
 
@@ -17,7 +17,7 @@ export function startTimeOf(pid: number): string | undefined {
   return fieldsOf(pid)?.[START_TIME_INDEX];
 }
 
-/** Whether this very process runs; one that has ended and waits to be reaped does not. */
+/** True if exactly this process runs. A zombie does not run. */
 export function isRunning(pid: number, startTime: string): boolean {
   const fields = fieldsOf(pid);
   return fields !== undefined && fields[START_TIME_INDEX] === startTime && fields[0] !== "Z" && fields[0] !== "X";

@@ -1,4 +1,4 @@
-/** A seeded source of random numbers (mulberry32): the same seed gives the same run of decisions. */
+/** A seeded source of random numbers (mulberry32). The same seed gives the same sequence. */
 export class Random {
   #state: number;
 
@@ -6,7 +6,7 @@ export class Random {
     this.#state = seed >>> 0;
   }
 
-  /** At least 0, less than 1. */
+  /** Returns a number of at least 0 and less than 1. */
   fraction(): number {
     this.#state = (this.#state + 0x6d2b79f5) >>> 0;
     let mixed = this.#state;
@@ -15,7 +15,7 @@ export class Random {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
   }
 
-  /** A whole number of `from` to `to`, both included. */
+  /** Returns a whole number between `from` and `to`, both included. */
   integer(from: number, to: number): number {
     return from + Math.floor(this.fraction() * (to - from + 1));
   }
@@ -37,7 +37,7 @@ export class Random {
     return result;
   }
 
-  /** A source of its own for one part, so that parts that run at the same time do not disturb each other. */
+  /** Returns a new source for one part of the program, so that concurrent parts do not affect each other's numbers. */
   fork(): Random {
     return new Random(Math.floor(this.fraction() * 2 ** 32));
   }

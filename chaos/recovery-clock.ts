@@ -1,22 +1,22 @@
-// How long it takes from the end of a server until one of its clients has a right answer again.
+// Measures the time from the exit of a server to the next right response to one of its clients.
 
 interface Outage {
   readonly pid: number;
   readonly clients: ReadonlySet<string>;
-  /** Undefined where the server itself was asked to end: it records when it does. */
+  /** Undefined if a call makes the server exit: the server then records the time. */
   readonly sinceMs: number | undefined;
   overMs?: number;
 }
 
 export interface Recovery {
   readonly recoveries: number;
-  /** Ends of servers whose clients have not had a right answer since. */
+  /** Exits of servers whose clients have not had a right response since. */
   readonly neverRecovered: number;
   readonly longestRecoveryMs: number;
 }
 
 export class RecoveryClock {
-  /** By pid: a server ends once. */
+  /** The outages by pid of the server. */
   readonly #outages = new Map<number, Outage>();
   readonly #open = new Set<Outage>();
 
@@ -35,7 +35,7 @@ export class RecoveryClock {
     }
   }
 
-  /** @param endsMs when servers ended that were asked to; those that are not there were never reached. */
+  /** @param endsMs the recorded times of exits by pid. If a pid is missing, the call never reached its server. */
   summary(endsMs: ReadonlyMap<number, number>): Recovery {
     let recoveries = 0;
     let neverRecovered = 0;

@@ -1,4 +1,4 @@
-// Writes results side by side, as Markdown tables that can also be read in a terminal.
+// Formats results side by side, as Markdown tables that are readable in a terminal too.
 
 import { FAULT_KINDS, type FaultKind } from "./faults/kinds.ts";
 import { faultsMissing, offences, type RunResult } from "./results.ts";
@@ -44,13 +44,13 @@ const LAST_ROWS: readonly Row[] = [
 export function formatReport(results: readonly RunResult[]): string {
   const sections = [mainTable(results), `### Faults committed\n\n${faultTable(results)}`];
   const lost = results.flatMap(lossLines);
-  if (lost.length > 0) sections.push(`### How requests were lost\n\n${lost.join("\n")}`);
+  if (lost.length > 0) sections.push(`### Lost requests\n\n${lost.join("\n")}`);
   const notes = results.flatMap(({ name, version, notes: own }) => own.map((note) => `- ${name} ${version}: ${note}`));
-  if (notes.length > 0) sections.push(`### What they do not do\n\n${notes.join("\n")}`);
+  if (notes.length > 0) sections.push(`### Missing features\n\n${notes.join("\n")}`);
   return sections.join("\n\n");
 }
 
-/** The first few requests that were lost or answered wrongly. */
+/** Returns details of the first offences. */
 export function formatExamples({ name, examples, unhandledErrors, endedByItself }: RunResult): string {
   const ended = endedByItself === null ? [] : [`ended by itself: ${endedByItself}`];
   return [...ended, ...unhandledErrors, ...examples].map((line) => `${name}: ${line}\n`).join("");
@@ -74,7 +74,7 @@ function faultTable(results: readonly RunResult[]): string {
   return table(["fault", ...results.map(({ name }) => name)], rows);
 }
 
-/** One line for each way in which an answer stayed away. */
+/** Returns one line for each way in which responses were lost. */
 function lossLines({ name, lostBy }: RunResult): string[] {
   const byEnd = new Map<string, string[]>();
   for (const [cause, count] of Object.entries(lostBy)) {

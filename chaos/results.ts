@@ -4,7 +4,7 @@ import type { Verdict } from "./ledger.ts";
 import type { Recovery } from "./recovery-clock.ts";
 import type { StageEnd } from "./stage.ts";
 
-/** All that one run has found out. */
+/** The results of one run. */
 export interface RunResult extends Pick<Adapter, "name" | "notes">, StageEnd, Recovery {
   readonly version: string;
   readonly seed: number;
@@ -16,21 +16,21 @@ export interface RunResult extends Pick<Adapter, "name" | "notes">, StageEnd, Re
   readonly strayAnswers: number;
   readonly answeredTwice: number;
   readonly crossedNotifications: number;
-  /** How often each kind of fault was really committed. */
+  /** The number of times that each kind of fault was actually committed. */
   readonly faults: Readonly<Record<string, number>>;
   readonly endedByItself: string | null;
   readonly rssBeforeBytes: number;
   readonly rssAfterBytes: number;
-  /** Verdicts on what was in flight when the wrapper was told to end. */
+  /** Verdicts on the requests that were in flight at SIGTERM to the wrapper. */
   readonly inFlightAtEnd: Readonly<Record<string, number>>;
-  /** The wrapper's own counters, where it has such. */
+  /** The wrapper's own counters; undefined if it has none. */
   readonly status: unknown;
-  /** Where these differ from what the clients have counted; null where it has none. */
+  /** Differences between these counters and those of the clients; null if it has none. */
   readonly counterDiscrepancies: readonly string[] | null;
   readonly examples: readonly string[];
 }
 
-/** What must be zero. */
+/** Returns the counts that must be zero. */
 export function offences(result: RunResult): Record<string, number> {
   const { verdicts, unhandledErrors, endedByItself } = result;
   return {
@@ -46,15 +46,15 @@ export function offences(result: RunResult): Record<string, number> {
   };
 }
 
-/** Why the run has failed, for the wrapper that has to stand it. */
+/** Returns the failures of a run against the subject. */
 export function failures(result: RunResult): string[] {
   const failed = Object.entries(offences(result)).flatMap(([what, count]) => (count === 0 ? [] : [`${what}: ${count}`]));
   const missing = faultsMissing(result);
   if (missing.length > 0) failed.push(`faults never committed: ${missing.join(", ")}`);
   for (const code of Object.keys(result.errorsByCode)) {
-    if (!Object.hasOwn(ERROR_CATALOG, code) || code === "INTERNAL_ERROR") failed.push(`an error that may not be: ${code}`);
+    if (!Object.hasOwn(ERROR_CATALOG, code) || code === "INTERNAL_ERROR") failed.push(`unexpected error code: ${code}`);
   }
-  if (result.neverRecovered > 0) failed.push(`servers that never came back: ${result.neverRecovered}`);
+  if (result.neverRecovered > 0) failed.push(`servers that never recovered: ${result.neverRecovered}`);
   if (result.end.exitCode !== 0) failed.push(`exit code at SIGTERM: ${String(result.end.exitCode)}`);
   failed.push(...(result.counterDiscrepancies ?? []).map((text) => `/status disagrees: ${text}`));
   if (result.verdicts["cut-by-delete"] > 0) failed.push(`calls unanswered at DELETE: ${result.verdicts["cut-by-delete"]}`);

@@ -1,4 +1,4 @@
-// Has wrappers of an MCP server stand faults under load, and prints what became of every request; see docs/CHAOS.md.
+// Runs wrappers of an MCP server with faults under load, and prints the outcomes of all requests; see docs/CHAOS.md.
 
 import { writeFileSync } from "node:fs";
 import { availableParallelism, cpus } from "node:os";
@@ -9,7 +9,7 @@ import { parseOptions } from "./options.ts";
 import { formatExamples, formatReport } from "./report.ts";
 import { failures, type RunResult } from "./results.ts";
 
-// Through exit, so that everything started is ended as well.
+// Exit handlers kill all processes that the run has started.
 for (const signal of ["SIGINT", "SIGTERM"] as const) {
   process.on(signal, () => process.exit(1));
 }
@@ -32,7 +32,7 @@ process.stdout.write(`${report}\n`);
 if (jsonFile !== undefined) writeFileSync(jsonFile, `${JSON.stringify({ command, machine, results }, null, 2)}\n`);
 if (markdownFile !== undefined) writeSection(markdownFile, faults, report);
 
-// What a peer cannot do is a result; what the subject cannot do is a failure.
+// An offence of a peer is a result; an offence of the subject is a failure.
 const failed = results.filter(({ name }) => adapters.some((adapter) => adapter.isSubject && adapter.name === name)).flatMap(failures);
 for (const failure of failed) process.stderr.write(`FAILED: ${failure}\n`);
 process.exit(failed.length === 0 ? 0 : 1);

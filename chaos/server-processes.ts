@@ -1,4 +1,4 @@
-// The processes of the MCP server, found by the records that they leave, whoever started them.
+// Finds all processes of the MCP server by the records that they write.
 
 import { appendFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -22,7 +22,7 @@ export class ServerProcesses {
     appendFileSync(join(this.directory, FAULT_LOG_FILE), "");
   }
 
-  /** All that run now. */
+  /** Returns the running processes. */
   running(): ProcessRecord[] {
     return readdirSync(this.directory)
       .filter((name) => name.endsWith(".json"))
@@ -30,7 +30,7 @@ export class ServerProcesses {
       .filter(({ pid, startTime }) => isRunning(pid, startTime));
   }
 
-  /** @returns false where that process has ended. */
+  /** @returns false if the process has exited. */
   signal(pid: number, signal: NodeJS.Signals): boolean {
     const isOurs = this.running().some((record) => record.pid === pid);
     return isOurs && kill(pid, signal);
@@ -42,7 +42,7 @@ export class ServerProcesses {
     else writeFileSync(file, kind);
   }
 
-  /** What servers say they have committed. */
+  /** Returns the faults that servers have recorded. */
   committedFaults(): CommittedFault[] {
     const lines = readFileSync(join(this.directory, FAULT_LOG_FILE), "utf8").split("\n").filter(Boolean);
     return lines.map((line) => {
@@ -51,21 +51,21 @@ export class ServerProcesses {
     });
   }
 
-  /** @returns what still runs when there has been time to end. */
+  /** Waits for all processes to exit. @returns the processes that still run after `graceMs`. */
   async left(graceMs: number): Promise<ProcessRecord[]> {
     const deadlineMs = performance.now() + graceMs;
     while (this.running().length > 0 && performance.now() < deadlineMs) await sleep(POLL_MS);
     return this.running();
   }
 
-  /** Ends what is left, and forgets all. */
+  /** Kills all running processes, and deletes the directory. */
   remove(): void {
     if (!existsSync(this.directory)) return;
     for (const { pid } of this.running()) kill(pid, "SIGKILL");
     rmSync(this.directory, { recursive: true, force: true });
   }
 
-  /** A record may be half written when its process is killed. */
+  /** Reads a record. It may be half written if its process was killed. */
   #read(name: string): ProcessRecord[] {
     try {
       return [JSON.parse(readFileSync(join(this.directory, name), "utf8")) as ProcessRecord];

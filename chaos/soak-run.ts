@@ -1,4 +1,4 @@
-// Mixed load with restarts for a long time, and the memory of the wrapper meanwhile.
+// A long run with mixed load and restarts, which measures the memory of the wrapper.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { median } from "../bench/statistics.ts";
@@ -7,7 +7,7 @@ import type { FaultKind } from "./faults/kinds.ts";
 import { planFaults } from "./faults/schedule.ts";
 import { Stage } from "./stage.ts";
 
-/** Ends of servers, and ends of sessions, streams and connections: what a long life is made of. */
+/** Exits of servers, and ends of sessions, streams and connections, as in a long run in production. */
 const SOAK_FAULTS: readonly FaultKind[] = [
   "sigkill",
   "crash",
@@ -22,7 +22,7 @@ const SOAK_FAULTS: readonly FaultKind[] = [
 ];
 const FAULT_GAP_MS = 1000;
 const SAMPLE_INTERVAL_MS = 1000;
-/** Of the samples: caches fill, and the heap finds its size. */
+/** The share of samples that is ignored, while caches and the heap grow. */
 const WARM_UP_SHARE = 0.2;
 
 export interface SoakResult {
@@ -37,7 +37,7 @@ export interface SoakResult {
   readonly processesLeft: number;
   readonly unhandledErrors: readonly string[];
   readonly samplesBytes: readonly number[];
-  /** Medians of the four quarters behind the warm-up. */
+  /** Medians of the four quarters after the warm-up. */
   readonly quartersBytes: readonly number[];
   readonly growthPercent: number;
   readonly examples: readonly string[];

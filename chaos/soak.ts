@@ -1,4 +1,4 @@
-// Whether the memory of the sidecar stays flat under mixed load with restarts; see docs/CHAOS.md.
+// Checks that the sidecar's memory does not grow under mixed load with restarts; see docs/CHAOS.md.
 
 import { randomInt } from "node:crypto";
 import { writeFileSync } from "node:fs";

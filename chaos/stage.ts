@@ -1,4 +1,4 @@
-// One wrapper, its servers, its clients and what is done to them: set up the same way for each kind of run.
+// A wrapper with its servers, clients and faults, set up in the same way for each kind of run.
 
 import type { Adapter } from "./adapters.ts";
 import { createClients } from "./client/crowd.ts";
@@ -18,7 +18,7 @@ export interface StageEnd {
   readonly unhandledErrors: readonly string[];
 }
 
-/** Use with `await using`: whatever goes wrong, nothing is left running. */
+/** Use with `await using`, so that no process is left running after an error. */
 export class Stage implements AsyncDisposable {
   readonly ledger = new Ledger();
   readonly random: Random;
@@ -37,7 +37,7 @@ export class Stage implements AsyncDisposable {
     this.saboteur = new Saboteur(this.#clients, servers, recovery, this.random.fork());
   }
 
-  /** @param logFile where the wrapper's own output is kept; by default it goes with everything else. */
+  /** @param logFile the file for the wrapper's output. By default, it is deleted with the other files. */
   static async setUp(adapter: Adapter, seed: number, logFile?: string): Promise<Stage> {
     const servers = new ServerProcesses();
     process.once("exit", () => servers.remove());
@@ -48,12 +48,12 @@ export class Stage implements AsyncDisposable {
     for (const client of this.#clients) client.start();
   }
 
-  /** Lets all that runs be answered, and ends all sessions. */
+  /** Waits for the responses to all requests, and ends all sessions. */
   async stopLoad(): Promise<void> {
     await Promise.all(this.#clients.map((client) => client.stop()));
   }
 
-  /** SIGTERM, whatever is running; then everything is gone. */
+  /** Sends SIGTERM to the wrapper under load, and stops everything. */
   async tearDown(): Promise<StageEnd> {
     this.ledger.markEnding();
     const end = await this.wrapper.end();

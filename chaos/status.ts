@@ -1,9 +1,9 @@
-// The wrapper's own counters, compared with what its clients have counted.
+// Compares the wrapper's own counters with those of its clients.
 
 import type { Adapter } from "./adapters.ts";
 import type { Ledger } from "./ledger.ts";
 
-/** As far as `/status` is read here (docs/operations/status.md). */
+/** The used part of `/status` (docs/operations/status.md). */
 interface Status {
   readonly counters?: {
     readonly requests: { readonly accepted: number; readonly refused?: Counts };
@@ -13,7 +13,7 @@ interface Status {
 
 type Counts = Readonly<Record<string, number>>;
 
-/** @returns undefined where the wrapper has no counters. */
+/** @returns the counters; undefined if the wrapper has none. */
 export async function readStatus({ statusPath, token }: Adapter, origin: string): Promise<Status | undefined> {
   if (statusPath === undefined) return undefined;
   const response = await fetch(new URL(statusPath, origin), token === undefined ? {} : { headers: { Authorization: `Bearer ${token}` } });
@@ -21,25 +21,25 @@ export async function readStatus({ statusPath, token }: Adapter, origin: string)
 }
 
 /**
- * To be called when nothing is in flight.
+ * Must be called when no request is in flight.
  *
- * @returns where the wrapper and its clients disagree; undefined where the wrapper has no counters.
+ * @returns the differences between the wrapper and its clients; undefined if the wrapper has no counters.
  */
 export function discrepancies(status: Status | undefined, { sent, verdicts, errorsByCode }: Ledger): string[] | undefined {
   if (status?.counters === undefined) return undefined;
   const { requests, answers } = status.counters;
   const refused = requests.refused ?? {};
   const failures = (answers["failures"] ?? {}) as Counts;
-  // Whoever has gone does not know what was answered.
+  // A client that has disconnected does not know the responses.
   const unseen = verdicts.abandoned + verdicts["cut-by-delete"] + verdicts.lost;
   const found: string[] = [];
   const check = (what: string, theirs: number, fewest: number, most: number): void => {
-    if (theirs < fewest || theirs > most) found.push(`${what}: ${theirs}, by the clients' count ${fewest} to ${most}`);
+    if (theirs < fewest || theirs > most) found.push(`${what}: ${theirs}, but the clients counted ${fewest} to ${most}`);
   };
 
   const ended = total(failures) + total(answers as Counts);
   check("requests accepted, all of which have ended", requests.accepted, ended, ended);
-  // A 404 is for a session, not for a request.
+  // SESSION_NOT_FOUND is not counted as a rejected request.
   const gone = errorsByCode.get("SESSION_NOT_FOUND") ?? 0;
   const taken = requests.accepted + total(refused);
   check("requests accepted or refused", taken, sent - gone - unseen, sent - gone);

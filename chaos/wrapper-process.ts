@@ -1,4 +1,4 @@
-// The wrapper under test: started, watched and told to end.
+// The process of the wrapper under test.
 
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
@@ -22,7 +22,7 @@ export interface WrapperEnd {
   readonly exitCode: number | null;
   readonly signal: NodeJS.Signals | null;
   readonly tookMs: number;
-  /** It had to be killed. */
+  /** True if it did not exit after SIGTERM and was killed. */
   readonly isForced: boolean;
 }
 
@@ -38,8 +38,8 @@ export class WrapperProcess {
   readonly #child: ChildProcess;
   readonly #logFile: string;
   readonly #exited: Promise<unknown>;
-  #isToldToEnd = false;
-  /** It ended though nobody had told it to. */
+  #isTerminated = false;
+  /** Describes an exit without SIGTERM; undefined if there was none. */
   endedByItself: string | undefined;
 
   private constructor(adapter: Adapter, port: number, child: ChildProcess, pid: number, logFile: string) {
@@ -52,16 +52,16 @@ export class WrapperProcess {
     this.#exited = once(child, "exit");
     child.once("exit", (code, signal) => {
       running.delete(pid);
-      if (!this.#isToldToEnd) this.endedByItself = `exit ${code ?? signal ?? "unknown"}`;
+      if (!this.#isTerminated) this.endedByItself = `exit ${code ?? signal ?? "unknown"}`;
     });
   }
 
-  /** Resolves when its health URL answers 200. */
+  /** Starts the wrapper. Resolves when its health URL answers 200. */
   static async start(adapter: Adapter, directory: string, logFile = join(directory, "wrapper.log")): Promise<WrapperProcess> {
     const port = await findFreePort();
     const logFd = openSync(logFile, "a");
     const child = spawn(process.execPath, adapter.nodeArgs(port), {
-      // Its own process group, so that it can be ended with all that it leaves in it.
+      // It has its own process group, so that all processes in the group can be killed.
       detached: true,
       env: { PATH: process.env["PATH"], HOME: process.env["HOME"], ...adapter.environment, [DIRECTORY_VARIABLE]: directory },
       stdio: ["ignore", logFd, logFd],
@@ -73,15 +73,15 @@ export class WrapperProcess {
     return wrapper;
   }
 
-  /** Not of the servers. */
+  /** Returns the resident memory of the wrapper, without that of its servers. */
   rssBytes(): number {
     return this.#hasExited ? Number.NaN : memoryBytes(this.pid, "VmRSS");
   }
 
-  /** SIGTERM, and SIGKILL where that does not end it. May be called again. */
+  /** Sends SIGTERM, then SIGKILL if the wrapper does not exit. May be called again. */
   async end(): Promise<WrapperEnd> {
     const startedAtMs = performance.now();
-    this.#isToldToEnd = true;
+    this.#isTerminated = true;
     this.#child.kill("SIGTERM");
     const deadline = new AbortController();
     await Promise.race([this.#exited, sleep(END_DEADLINE_MS, undefined, { signal: deadline.signal }).catch(() => undefined)]);
@@ -94,7 +94,7 @@ export class WrapperProcess {
     return { exitCode, signal: signalCode, tookMs, isForced };
   }
 
-  /** Lines of its output that tell of an error which nobody handled. */
+  /** Returns the lines of its output that report an unhandled error. */
   async unhandledErrors(): Promise<string[]> {
     const lines: string[] = [];
     for await (const line of createInterface({ input: createReadStream(this.#logFile) })) {
@@ -126,6 +126,6 @@ function killGroup(groupId: number): void {
   try {
     process.kill(-groupId, "SIGKILL");
   } catch {
-    // Nothing of the group is left.
+    // The group has no process left.
   }
 }

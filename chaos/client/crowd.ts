@@ -7,7 +7,7 @@ const SHARED_CLIENTS = 20;
 const PRIVATE_CLIENTS = 5;
 const MAX_SLOTS = 4;
 
-/** Some declare what needs a server of their own, the others can share one; some of both keep a GET stream open. */
+/** Creates clients. Some declare capabilities that need a private server. Every second client keeps a GET stream open. */
 export function createClients(
   endpoint: Endpoint,
   ledger: Ledger,

@@ -1,14 +1,14 @@
-// One HTTP request whose messages are handed on as they come.
+// One HTTP request. Its messages are reported as they arrive.
 
 import type { IncomingMessage } from "node:http";
 import { EventStreamParser } from "../../test/support/event-stream-parser.ts";
 import { type HttpCall, startRequest } from "../../test/support/http-client.ts";
 
 export interface ExchangeListener {
-  /** A JSON value of the body, or of an event. */
+  /** Called for each JSON value of the body or of an event. */
   onMessage?(message: unknown, eventId: string | undefined): void;
   onHead?(head: ExchangeHead): void;
-  /** All of the request has been handed to the operating system. */
+  /** Called when the whole request has been passed to the operating system. */
   onSent?(): void;
 }
 
@@ -18,12 +18,12 @@ interface ExchangeHead {
   readonly sessionId: string | undefined;
 }
 
-/** How it ended. */
+/** The end of an exchange. */
 export interface ExchangeEnd {
   readonly head?: ExchangeHead;
-  /** The code of the connection's error, or what was not as it should be. */
+  /** The code of the connection error, or the message of any other error. */
   readonly failure?: string;
-  /** The beginning of a body that is no JSON. */
+  /** The beginning of a body that is not JSON. */
   readonly excerpt?: string;
 }
 

@@ -1,4 +1,4 @@
-// All that one session is ever told, on whatever stream: each response is matched with its request.
+// The messages that one session receives on all streams. Each response is matched with its request.
 
 import type { Ledger, RequestRecord } from "../ledger.ts";
 import type { ExchangeEnd } from "./http-exchange.ts";
@@ -10,14 +10,14 @@ export interface Incoming extends Response {
 }
 
 export interface InboxListener {
-  /** A right answer, by this process. */
+  /** Called for a right response, with the process that sent it. */
   onRight(serverPid: number): void;
-  /** A request of the server. */
-  onQuestion(id: unknown): void;
+  /** Called for a server request. */
+  onServerRequest(id: unknown): void;
 }
 
-/** Progress for which no client has asked; where a server belongs to one client, it may be handed on. */
-const NOBODYS_TOKEN = /^nobody-/;
+/** The tokens of progress that no client has requested. A private server's may be forwarded. */
+const UNKNOWN_TOKEN = /^unknown-/;
 const EXCERPT_CHARS = 300;
 
 export class Inbox {
@@ -42,9 +42,9 @@ export class Inbox {
   receive(message: Incoming, eventId: string | undefined, posted: RequestRecord | undefined, httpStatus: number): void {
     if (eventId !== undefined && eventId !== "") this.#receiveEvent(eventId);
     if (message.method !== undefined) return this.#receiveServerMessage(message);
-    // An HTTP error need not know the id of the request that it refuses.
-    const isRefusal = httpStatus >= 400 && (message.id === undefined || message.id === null);
-    const record = isRefusal ? posted : this.#records.get(message.id);
+    // An HTTP error may lack the id of the rejected request.
+    const isRejection = httpStatus >= 400 && (message.id === undefined || message.id === null);
+    const record = isRejection ? posted : this.#records.get(message.id);
     if (record === undefined) {
       if (httpStatus < 400 && message.id !== undefined) this.#ledger.countStrayAnswer(this.#client, excerpt(message));
     } else if (record.verdict === "right" || record.verdict === "error") {
@@ -56,7 +56,7 @@ export class Inbox {
     }
   }
 
-  /** The response has ended, and with it the waiting. */
+  /** Settles a request without a response at the end of its HTTP exchange. */
   settleAtEnd(record: RequestRecord, { head, failure, excerpt: words }: ExchangeEnd, isSessionDeleted: boolean): void {
     if (record.verdict !== undefined) return;
     const { status = 0, contentType = "" } = head ?? {};
@@ -74,10 +74,10 @@ export class Inbox {
   }
 
   #receiveServerMessage({ id, method, params }: Incoming): void {
-    if (id !== undefined) return this.#listener.onQuestion(id);
+    if (id !== undefined) return this.#listener.onServerRequest(id);
     if (method !== "notifications/progress") return;
     const token = String(params?.progressToken);
-    const isOwn = token.startsWith(`${this.#client}/`) || NOBODYS_TOKEN.test(token);
+    const isOwn = token.startsWith(`${this.#client}/`) || UNKNOWN_TOKEN.test(token);
     if (!isOwn) this.#ledger.countCrossedNotification(this.#client, `progress of ${token}`);
   }
 }

@@ -1,4 +1,4 @@
-// Whether a response is the answer to its request.
+// Checks that a response matches its request.
 
 import { digestOf, SERVER_NAME, type ToolAnswer } from "../contract.ts";
 import type { RequestRecord, Verdict } from "../ledger.ts";
@@ -12,7 +12,7 @@ export interface Response {
 export interface Judgement {
   readonly verdict: Verdict;
   readonly detail: string;
-  /** The process that answered, where it said so. */
+  /** The process that responded, if it is known. */
   readonly serverPid?: number;
 }
 
@@ -35,7 +35,7 @@ export function judge(record: RequestRecord, response: Response, httpStatus: num
   }
 }
 
-/** The code that the wrapper gave the error, where it has such codes. */
+/** Returns the wrapper's own code of the error, or its HTTP status and JSON-RPC code if there is none. */
 function errorCode({ code, data }: NonNullable<Response["error"]>, httpStatus: number): string {
   const named = (data as { code?: unknown } | undefined)?.code;
   return typeof named === "string" ? named : `HTTP ${httpStatus}, ${String(code)}`;

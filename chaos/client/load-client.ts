@@ -1,4 +1,4 @@
-// One MCP client that works without a pause: several requests at a time, one session after the other.
+// An MCP client that sends requests without a pause: several at a time, in one session after another.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Ledger, Verdict } from "../ledger.ts";
@@ -10,14 +10,14 @@ export interface LoadClientOptions {
   readonly identity: Identity;
   readonly ledger: Ledger;
   readonly random: Random;
-  /** Requests at a time. */
+  /** The number of requests at a time. */
   readonly slots: number;
-  /** Whether it keeps a GET stream open. */
+  /** True if the client keeps a GET stream open. */
   readonly listens: boolean;
   readonly onRight: (client: LoadClient, serverPid: number) => void;
 }
 
-/** Several bytes a character, so that what cuts characters is found. */
+/** Texts with multi-byte characters, which detect a split within a character. */
 const TEXTS = ["", "plain", "Grüße aus Köln", "日本語のテキスト", "🦀🦞 emoji", 'quotes " and \\ and \n newline', "é".repeat(500)];
 
 const PAUSE_AFTER_ERROR_MS = 50;
@@ -31,7 +31,7 @@ const PROGRESS_SHARE = 0.1;
 
 export class LoadClient {
   readonly name: string;
-  /** The process that gave its last right answer. */
+  /** The process that sent the last right response. */
   serverPid: number | undefined;
   readonly #options: LoadClientOptions;
   #session: Promise<Session | undefined> | undefined;
@@ -50,20 +50,20 @@ export class LoadClient {
     this.#slots = Array.from({ length: this.#options.slots }, () => this.#work());
   }
 
-  /** Finishes what is running, then ends the session. */
+  /** Waits for all responses, then ends the session. */
   async stop(): Promise<void> {
     await this.finish();
     await this.#current?.delete();
     this.leave();
   }
 
-  /** Sends nothing more, and waits for the answers. */
+  /** Sends no further requests, and waits for all responses. */
   async finish(): Promise<void> {
     this.#isStopping = true;
     await Promise.all([...this.#slots, ...this.#side]);
   }
 
-  /** Goes without a word. */
+  /** Closes all connections without ending the session. */
   leave(): void {
     this.#isStopping = true;
     this.#current?.close();
@@ -71,7 +71,7 @@ export class LoadClient {
     this.#session = undefined;
   }
 
-  /** One call beside the others, which has something happen. @returns false where there is no session to call in. */
+  /** Calls a tool that causes a fault, in addition to the load. @returns false without a session. */
   provoke(tool: string): boolean {
     const session = this.#current;
     if (session === undefined || session.isOver) return false;
@@ -79,7 +79,7 @@ export class LoadClient {
     return true;
   }
 
-  /** Many requests at once. */
+  /** Sends many requests at once. @returns false without a session. */
   burst(): boolean {
     const session = this.#current;
     if (session === undefined || session.isOver) return false;
@@ -89,7 +89,7 @@ export class LoadClient {
     return true;
   }
 
-  /** Loses the stream of a call after its first event, and opens it again for the rest. */
+  /** Breaks the stream of a call after its first event, and resumes it. @returns false without a session. */
   comeBack(onLostStream: () => void): boolean {
     const session = this.#current;
     if (session === undefined || session.isOver) return false;
@@ -97,12 +97,12 @@ export class LoadClient {
     return true;
   }
 
-  /** Breaks all its connections; the session goes on. */
+  /** Breaks all connections of the client. The session continues. */
   disconnect(): void {
     this.#current?.disconnect();
   }
 
-  /** Ends the session while its requests are running. */
+  /** Ends the session while its requests are in flight. @returns false without a session. */
   deleteSession(): boolean {
     const session = this.#current;
     if (session === undefined || session.isOver) return false;
@@ -134,7 +134,7 @@ export class LoadClient {
     });
   }
 
-  /** The session of all slots; a new one where the last is over. */
+  /** Returns the session that all slots share, or opens a new one if the last one has ended. */
   async #openSession(): Promise<Session | undefined> {
     if (this.#current?.isOver === true) {
       void this.#current.closeWhenIdle();
@@ -143,7 +143,7 @@ export class LoadClient {
     }
     this.#session ??= this.#open().then((session) => {
       this.#current = session;
-      // The next slot that needs one tries again.
+      // The next slot that needs a session tries again.
       if (session === undefined) this.#session = undefined;
       return session;
     });

@@ -26,22 +26,22 @@ export interface EchoOptions {
 interface Sending {
   readonly method: "POST" | "GET" | "DELETE";
   readonly body?: string;
-  /** The request that is posted, or whose stream is fetched. */
+  /** The request that is posted, or whose stream is resumed. */
   readonly record?: RequestRecord;
   readonly lastEventId?: string;
   readonly onMessage?: () => void;
-  /** Has the connection broken, with this event as the last that came. */
-  readonly breakBehindEvent?: (eventId: string) => void;
+  /** If set, the connection is broken after the first event with an id, and this is called with the id. */
+  readonly breakAfterEvent?: (eventId: string) => void;
 }
 
 const PROTOCOL_VERSION = "2025-11-25";
 
 export class Session {
-  /** The wrapper does not know it any more. */
+  /** True once the session has ended in the wrapper. */
   isOver = false;
   #isDeleted = false;
   readonly #client: McpClient;
-  /** The same in every session, so that what mixes up ids of different clients is found. */
+  /** Ids are the same in every session, which detects a wrapper that confuses the ids of clients. */
   #nextId = 1;
   readonly #identity: Identity;
   readonly #ledger: Ledger;
@@ -54,12 +54,12 @@ export class Session {
     this.#client.protocolVersion = PROTOCOL_VERSION;
     this.#identity = identity;
     this.#ledger = ledger;
-    // `roots/list` is the only question that the server knows.
-    const onQuestion = (id: unknown): void => void this.#tell({ id, result: { roots: [] } });
-    this.#inbox = new Inbox(identity.name, ledger, { onRight, onQuestion });
+    // `roots/list` is the only request that the server sends.
+    const onServerRequest = (id: unknown): void => void this.#tell({ id, result: { roots: [] } });
+    this.#inbox = new Inbox(identity.name, ledger, { onRight, onServerRequest });
   }
 
-  /** @returns whether there is a session now. */
+  /** Sends the handshake. @returns true if it succeeded. */
   async open(): Promise<boolean> {
     const { name, capabilities } = this.#identity;
     const params = { protocolVersion: PROTOCOL_VERSION, capabilities, clientInfo: { name, version: "1.0.0" } };
@@ -72,7 +72,7 @@ export class Session {
     return this.#request(method, {}, { what: method });
   }
 
-  /** With `onLostStream`, the connection is broken after the first event that one can come back to, and the rest fetched with GET. */
+  /** Calls a tool. With `onLostStream`, the connection is broken after the first event with an id, and the stream is resumed with GET. */
   async call(tool: string, { text, delayMs, hasProgress }: EchoOptions, onLostStream?: () => void): Promise<Verdict> {
     const nonce = `${this.#nextId}-${performance.now()}`;
     const args: ToolArguments = { client: this.#identity.name, nonce, text, delayMs };
@@ -80,12 +80,12 @@ export class Session {
     return this.#request("tools/call", { name: tool, arguments: args, ...meta }, { what: tool, text, nonce }, onLostStream);
   }
 
-  /** The GET stream; resolves when it has ended. */
+  /** Opens the GET stream. Resolves when it has ended. */
   async listen(): Promise<void> {
     await this.#exchange({ method: "GET" });
   }
 
-  /** Ends the session, whatever is running in it. */
+  /** Ends the session, even if requests are in flight. */
   async delete(): Promise<void> {
     this.isOver = true;
     this.#isDeleted = true;
@@ -100,7 +100,7 @@ export class Session {
     }
   }
 
-  /** Once it is over: when the last answer that is still due has come. */
+  /** Closes an ended session after its last pending response. */
   async closeWhenIdle(): Promise<void> {
     const awaited = [...this.#exchanges].filter(([, record]) => record !== undefined);
     await Promise.all(awaited.map(([{ ended }]) => ended));
@@ -112,7 +112,7 @@ export class Session {
     this.#agent.destroy();
   }
 
-  /** The verdict falls with the answer; what the stream brings behind it is still read. */
+  /** Sends a request. Resolves with its verdict at the response, while the rest of the stream is still read. */
   async #request(
     method: string,
     params: object,
@@ -143,7 +143,7 @@ export class Session {
   async #postAndFetch(sending: Sending, onLostStream: (() => void) | undefined): Promise<ExchangeEnd> {
     if (onLostStream === undefined) return this.#exchange(sending);
     let lastEventId: string | undefined;
-    const end = await this.#exchange({ ...sending, breakBehindEvent: (eventId) => (lastEventId = eventId) });
+    const end = await this.#exchange({ ...sending, breakAfterEvent: (eventId) => (lastEventId = eventId) });
     if (lastEventId === undefined) return end;
     onLostStream();
     const { record, onMessage } = sending;
@@ -155,7 +155,7 @@ export class Session {
     });
   }
 
-  async #exchange({ method, body, record, lastEventId, onMessage, breakBehindEvent }: Sending): Promise<ExchangeEnd> {
+  async #exchange({ method, body, record, lastEventId, onMessage, breakAfterEvent }: Sending): Promise<ExchangeEnd> {
     let status = 0;
     let isBroken = false;
     const headers = method === "GET" ? this.#client.getHeaders({ lastEventId }) : this.#client.postHeaders();
@@ -172,19 +172,19 @@ export class Session {
           if (status === 404) this.isOver = true;
         },
         onMessage: (message, eventId) => {
-          // What had come with the event at which the connection breaks has not been seen.
+          // Later events of the same chunk count as not received.
           if (isBroken) return;
           this.#inbox.receive(message as Incoming, eventId, record, status);
           onMessage?.();
-          if (breakBehindEvent === undefined || eventId === undefined || record?.verdict !== undefined) return;
+          if (breakAfterEvent === undefined || eventId === undefined || record?.verdict !== undefined) return;
           isBroken = true;
-          breakBehindEvent(eventId);
+          breakAfterEvent(eventId);
           running.abandon();
         },
       },
     );
     this.#exchanges.set(running, record);
-    // Requests have their own clock, and a stream may stay open.
+    // Requests have their own time limit, and a stream may stay open.
     const overdue = record === undefined && method !== "GET" ? setTimeout(() => running.abandon(), LOST_AFTER_MS) : undefined;
     const end = await running.ended;
     clearTimeout(overdue);
@@ -192,7 +192,7 @@ export class Session {
     return end;
   }
 
-  /** A notification, or the answer to a question of the server. */
+  /** Sends a notification, or the response to a server request. */
   async #tell(message: object): Promise<void> {
     await this.#exchange({ method: "POST", body: JSON.stringify({ jsonrpc: "2.0", ...message }) });
   }

@@ -1,17 +1,17 @@
 import { CRASH_LOOP_FAULT, TOOL_FAULTS, type ToolFault } from "../contract.ts";
 
-/** What the driver does by itself, from outside of the server. */
+/** The faults that the driver commits itself, outside of the server. */
 const DRIVER_FAULTS = {
   sigkill: "SIGKILL to a server",
   sigstop: "SIGSTOP to a server, later SIGCONT",
-  [CRASH_LOOP_FAULT]: "a server is killed, and its successors end as they start",
+  [CRASH_LOOP_FAULT]: "a server is killed, and its successors exit at their start",
   disconnect_storm: "half of the clients break all their connections",
   burst: "a client sends 300 requests at once",
-  come_back: "a client loses a stream within a call, and comes back for the rest",
-  delete_during_calls: "a client ends its session while its calls are running",
+  come_back: "a client loses a stream during a call, and resumes it",
+  delete_during_calls: "a client ends its session while its calls are in flight",
 } as const;
 
-/** Every kind of fault, with what it is; besides these, a SIGTERM under load ends each run. */
+/** All kinds of faults with their descriptions. In addition, each run ends with a SIGTERM under load. */
 export const FAULT_KINDS = { ...TOOL_FAULTS, ...DRIVER_FAULTS } as const;
 
 export type DriverFault = keyof typeof DRIVER_FAULTS;
@@ -19,13 +19,13 @@ export type FaultKind = ToolFault | DriverFault;
 
 export const ALL_FAULT_KINDS = Object.keys(FAULT_KINDS) as FaultKind[];
 
-/** Those that end the server that commits them. */
+/** The faults with which a server exits. */
 export const ENDING_FAULTS: ReadonlySet<FaultKind> = new Set(["exit_cleanly", "crash", "kill_itself", "last_words", "half_line_and_crash"]);
 
-/** Those that matter only where the server is started again. */
+/** The faults after which the server must be restarted. */
 const LASTING_FAULTS: ReadonlySet<FaultKind> = new Set([...ENDING_FAULTS, "sigkill", "crash_loop"]);
 
-/** Choices with a name. */
+/** The named values of --faults. */
 export const FAULT_GROUPS: Readonly<Record<string, readonly FaultKind[]>> = {
   all: ALL_FAULT_KINDS,
   surviving: ALL_FAULT_KINDS.filter((kind) => !LASTING_FAULTS.has(kind)),

@@ -1,4 +1,4 @@
-// Commits the faults of the schedule, each against a client or server that chance has chosen.
+// Commits the scheduled faults, each for a randomly chosen client or server.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { LoadClient } from "../client/load-client.ts";
@@ -13,11 +13,11 @@ import type { ScheduledFault } from "./schedule.ts";
 const CRASH_LOOP_MS = 1200;
 const STOPPED_MS = { shortest: 200, longest: 1500 };
 const CRASH_LOOP_KINDS: readonly CrashLoopKind[] = ["crash-at-start", "clean-exit-at-start", "crash-at-initialize"];
-const MAKE_UP_ROUNDS = 5;
-const MAKE_UP_PAUSE_MS = 300;
+const RETRY_ROUNDS = 5;
+const RETRY_PAUSE_MS = 300;
 
 export class Saboteur {
-  /** Each tells whether it was committed. */
+  /** The functions return true if the fault was committed. */
   readonly #byDriver: Readonly<Record<DriverFault, () => boolean | Promise<boolean>>> = {
     sigkill: () => this.#kill(),
     sigstop: () => this.#stop(),
@@ -27,7 +27,7 @@ export class Saboteur {
     come_back: () => this.#comeBack(),
     delete_during_calls: () => this.#someClient((client) => client.deleteSession()) !== undefined,
   };
-  /** What the driver did itself; what servers do on request they record. */
+  /** The faults that the driver has committed. Servers record their own. */
   readonly #done = new Map<string, number>();
   readonly #clients: readonly LoadClient[];
   readonly #servers: ServerProcesses;
@@ -41,19 +41,19 @@ export class Saboteur {
     this.#random = random;
   }
 
-  /** How often each fault has really been committed. */
+  /** Returns the number of times that each fault was actually committed. */
   committed(): Map<string, number> {
     const counts = new Map(this.#done);
     for (const { kind } of this.#servers.committedFaults()) increment(counts, kind);
     return counts;
   }
 
-  /** How the servers came back. */
+  /** Returns the recoveries after exits of servers. */
   recovery(): Recovery {
     return this.#recovery.summary(new Map(this.#servers.committedFaults().map(({ pid, atMs }) => [pid, atMs])));
   }
 
-  /** Resolves when all have been committed and what they stopped goes on again. */
+  /** Commits all faults. Resolves when those that last for a time are over too. */
   async work(schedule: readonly ScheduledFault[]): Promise<void> {
     const startedAtMs = performance.now();
     const lasting: Promise<void>[] = [];
@@ -64,14 +64,14 @@ export class Saboteur {
     await Promise.all(lasting);
   }
 
-  /** Commits what was tried, but reached no server because there was none at that moment. */
-  async makeUpFor(kinds: readonly FaultKind[]): Promise<void> {
-    for (let round = 0; round < MAKE_UP_ROUNDS; round++) {
+  /** Commits the faults that were tried while no server was running. */
+  async retryMissing(kinds: readonly FaultKind[]): Promise<void> {
+    for (let round = 0; round < RETRY_ROUNDS; round++) {
       const counts = this.committed();
       const missing = kinds.filter((kind) => !counts.has(kind));
       for (const kind of missing) {
         await this.#commit(kind);
-        await sleep(MAKE_UP_PAUSE_MS);
+        await sleep(RETRY_PAUSE_MS);
       }
       if (missing.length === 0) return;
     }
@@ -103,7 +103,7 @@ export class Saboteur {
     return true;
   }
 
-  /** The clock of the recovery runs from the end of the loop. @returns false: the servers record what they do. */
+  /** Causes a crash loop. The recovery is measured from its end. @returns false, because the servers record their exits. */
   async #loop(): Promise<boolean> {
     const pid = this.#somePid();
     this.#servers.setCrashLoop(this.#random.pick(CRASH_LOOP_KINDS));
@@ -121,7 +121,7 @@ export class Saboteur {
     return true;
   }
 
-  /** Only where there was an event that can be come back to: which is known later. */
+  /** Lets a client resume a stream. @returns false, because the fault is counted once the client has received an event. */
   #comeBack(): boolean {
     this.#someClient((client) => client.comeBack(() => increment(this.#done, "come_back")));
     return false;
@@ -131,12 +131,12 @@ export class Saboteur {
     return this.#clients.filter(({ serverPid }) => serverPid === pid).map(({ name }) => name);
   }
 
-  /** The first for which it can be done. */
+  /** Returns the first client, in random order, for which `act` succeeds. */
   #someClient(act: (client: LoadClient) => boolean): LoadClient | undefined {
     return this.#random.shuffled(this.#clients).find(act);
   }
 
-  /** A server that has answered and runs: chosen by its clients, so that one with many is chosen often. */
+  /** Returns the pid of a running server, chosen by its clients, so that a server with many clients is chosen often. */
   #somePid(): number | undefined {
     const pids = new Set(this.#servers.running().flatMap(({ pid, kind }) => (kind === "server" ? [pid] : [])));
     const used = this.#clients.flatMap(({ serverPid }) => (serverPid !== undefined && pids.has(serverPid) ? [serverPid] : []));

@@ -6,7 +6,7 @@ export interface ScheduledFault {
   readonly kind: FaultKind;
 }
 
-/** One fault about every `gapMs`: every kind once before any comes again, in an order of its own each time; and all of them at least once. */
+/** Plans about one fault per `gapMs`, in rounds. Each round has every kind once, in random order. There is at least one round. */
 export function planFaults(kinds: readonly FaultKind[], random: Random, durationMs: number, gapMs: number): ScheduledFault[] {
   const rounds = Math.max(1, Math.floor(durationMs / (kinds.length * gapMs)));
   const order = Array.from({ length: rounds }, () => random.shuffled(kinds)).flat();

@@ -6,7 +6,7 @@ export interface Call {
   readonly progressToken: string | number | undefined;
 }
 
-/** The one right answer to the call; with `padding` it is as long as that. */
+/** Returns the right response to the call. @param padding further text of the result. */
 export function answerLine({ id, arguments: { client, nonce, text } }: Call, padding?: string): string {
   const answer: ToolAnswer = { client, nonce, text, digest: digestOf({ client, nonce, text }), pid: process.pid };
   const content = [{ type: "text", text: JSON.stringify(answer) }];

@@ -1,4 +1,4 @@
-// One function a fault; each gets the call it is to misbehave in.
+// The implementations of the faults. Each function gets the call that causes its fault.
 
 import { spawn } from "node:child_process";
 import { LONG_LINE_BYTES, type ToolFault } from "../contract.ts";
@@ -8,8 +8,8 @@ import { recordProcess } from "./records.ts";
 
 const CRASH_CODE = 7;
 const HALF_LINE_PAUSE_MS = 120;
-const QUESTION_PAUSE_MS = 30;
-/** Longer than any wrapper here is configured to wait. */
+const REQUEST_PAUSE_MS = 30;
+/** Longer than the time limits for requests that the wrappers are configured with. */
 const LATE_MS = 4500;
 const STDERR_LINES = 80_000;
 const NOTIFICATIONS = 5000;
@@ -59,7 +59,7 @@ export const FAULTS: Readonly<Record<ToolFault, (call: Call) => void>> = {
   },
   split_utf8: (call) => {
     const bytes = Buffer.from(answerLine(call));
-    // Behind the first byte of a character that has several.
+    // The cut is after the first byte of a multi-byte character.
     const cutAt = bytes.findIndex((byte) => byte >= 0xc0) + 1;
     sayInHalves(bytes, cutAt, HALF_LINE_PAUSE_MS);
   },
@@ -69,7 +69,7 @@ export const FAULTS: Readonly<Record<ToolFault, (call: Call) => void>> = {
   },
   colliding_request: (call) => {
     say({ id: call.id, method: "roots/list" });
-    setTimeout(() => sayLine(answerLine(call)), QUESTION_PAUSE_MS);
+    setTimeout(() => sayLine(answerLine(call)), REQUEST_PAUSE_MS);
   },
   answer_twice: (call) => {
     sayLine(answerLine(call));
@@ -77,7 +77,7 @@ export const FAULTS: Readonly<Record<ToolFault, (call: Call) => void>> = {
   },
   answer_unknown: (call) => {
     for (const id of [-1, 0, 2 ** 40, 2 ** 53, 1.5, "unknown", "", String(call.id), null]) {
-      say({ id, result: { content: [{ type: "text", text: "an answer that nobody asked for" }] } });
+      say({ id, result: { content: [{ type: "text", text: "a response without a request" }] } });
     }
     sayLine(answerLine(call));
   },
@@ -87,7 +87,7 @@ export const FAULTS: Readonly<Record<ToolFault, (call: Call) => void>> = {
   hang: () => undefined,
   notification_flood: (call) => {
     for (let index = 0; index < NOTIFICATIONS; index++) {
-      if (index % 2 === 0) say({ method: "notifications/progress", params: { progressToken: `nobody-${index}`, progress: index } });
+      if (index % 2 === 0) say({ method: "notifications/progress", params: { progressToken: `unknown-${index}`, progress: index } });
       else say({ method: "notifications/message", params: { level: "info", data: `line ${index}` } });
     }
     say({ method: "notifications/tools/list_changed" });

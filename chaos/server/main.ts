@@ -1,4 +1,4 @@
-// An MCP server that misbehaves on request. Hand-written JSON-RPC: no library would let it.
+// An MCP server with faults on request. Its JSON-RPC is hand-written, because libraries do not allow such faults.
 
 import {
   CRASH_LOOP_FAULT,
@@ -35,7 +35,7 @@ process.stdin.on("data", (chunk: string) => {
   rest = lines.pop() ?? "";
   for (const line of lines) if (line !== "") onMessage(JSON.parse(line) as Message);
 });
-// The wrapper has gone, or wants this to end.
+// The wrapper has exited, or terminates this server.
 process.stdin.on("end", () => process.exit(0));
 
 function endInLoop(code: number): never {

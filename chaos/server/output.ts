@@ -1,11 +1,11 @@
-// Everything the server says, in blocking writes: what is written before an exit has left the process.
+// The output of the server. Writes block, so that all output before an exit leaves the process.
 
 import { writeSync } from "node:fs";
 
 const RETRY_PAUSE_MS = 1;
 const sleeper = new Int32Array(new SharedArrayBuffer(4));
 
-/** Lines that are due while half a line is written wait for its other half. */
+/** Lines that wait for the second half of a line. */
 const waiting: string[] = [];
 let isLineOpen = false;
 
@@ -38,7 +38,7 @@ export function writeAll(fd: number, content: string | Buffer): void {
       bytes = bytes.subarray(writeSync(fd, bytes));
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
-      // Nobody reads any more: the end of a server whose wrapper has gone.
+      // The wrapper has exited.
       if (code === "EPIPE") process.exit(0);
       if (code !== "EAGAIN") throw error;
       Atomics.wait(sleeper, 0, 0, RETRY_PAUSE_MS);

@@ -11,12 +11,12 @@ export function recordProcess(pid: number, kind: ProcessRecord["kind"]): void {
   writeFileSync(join(directory, `${pid}.json`), JSON.stringify(record));
 }
 
-/** Before it is committed: there may be no time after it. */
+/** Records a fault. Must be called before the fault, which may end the process. */
 export function recordFault(name: string): void {
   if (directory !== undefined) appendFileSync(join(directory, FAULT_LOG_FILE), `${name} ${process.pid} ${Date.now()}\n`);
 }
 
-/** The content of a file of the directory, if it exists. */
+/** Returns the content of a file in the directory, or undefined if it does not exist. */
 export function readSwitch(name: string): string | undefined {
   if (directory === undefined) return undefined;
   try {

@@ -18,7 +18,7 @@ function answerTo({ id, client, nonce, text }: RequestRecord): object {
 /** What the ledger says when these messages have come for the first request, out of two. */
 function verdictsOn(...messages: readonly { readonly message: object; readonly eventId?: string; readonly status?: number }[]): object {
   const ledger = new Ledger();
-  const inbox = new Inbox("anna", ledger, { onRight: () => undefined, onQuestion: () => undefined });
+  const inbox = new Inbox("anna", ledger, { onRight: () => undefined, onServerRequest: () => undefined });
   const first = record(1);
   inbox.expect(first);
   inbox.expect(record(2));
