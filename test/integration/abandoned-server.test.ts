@@ -3,7 +3,7 @@ import { outgoing } from "../../src/jsonrpc/outgoing.ts";
 import { Supervised } from "../support/supervised.ts";
 
 const RESULT = '{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"sh","version":"1"}}';
-/** Shakes hands, then says something when it is told to end, and nothing else. */
+/** Completes the handshake, and sends a last message when it is terminated. */
 const TALKS_AT_ITS_END = `
   trap 'echo "{\\"jsonrpc\\":\\"2.0\\",\\"id\\":\\"late\\",\\"method\\":\\"roots/list\\"}"; sleep 0.3; exit 0' TERM
   read initialize
@@ -12,8 +12,8 @@ const TALKS_AT_ITS_END = `
   while :; do sleep 0.05; done
 `;
 
-describe("a server that is given up", () => {
-  it("is not heard any more: nobody could tell its last words from those of the next generation", async () => {
+describe("a server that is terminated", () => {
+  it("messages of an unresponsive server are dropped once its restart begins", async () => {
     await using supervised = new Supervised("sh", ["-c", TALKS_AT_ITS_END], 1);
     await supervised.nextReady();
     supervised.supervisor.restart("hung", "hung: for a test");
@@ -23,7 +23,7 @@ describe("a server that is given up", () => {
     expect([...new Set(supervised.messages)]).toEqual(['{"jsonrpc":"2.0","method":"notifications/early"}']);
   });
 
-  it("is not heard any more where only the process is gone that had started it", async () => {
+  it("messages are dropped after the exit of the process that started the server", async () => {
     await using supervised = new Supervised("sh", ["-c", `exec 3<&0; sh -c "$0" <&3 & wait`, TALKS_AT_ITS_END], 1);
     await supervised.nextReady();
     process.kill(supervised.supervisor.status().pid ?? 0, "SIGKILL");
@@ -32,7 +32,7 @@ describe("a server that is given up", () => {
     expect([...new Set(supervised.messages)]).toEqual(['{"jsonrpc":"2.0","method":"notifications/early"}']);
   });
 
-  it("is written nothing more: what is queued is for the next generation", async () => {
+  it("a message queued before a restart is kept for the next generation", async () => {
     await using supervised = new Supervised("sh", ["-c", TALKS_AT_ITS_END], 1);
     await supervised.nextReady();
     const line = outgoing('{"jsonrpc":"2.0","id":1,"method":"tools/call"}');
@@ -43,7 +43,7 @@ describe("a server that is given up", () => {
     expect(line.state).toBe("queued");
   });
 
-  it("counts as one that was ended once, however often it is given up", async () => {
+  it("two restarts of one generation count as one exit", async () => {
     await using supervised = new Supervised("sh", ["-c", TALKS_AT_ITS_END], 1);
     await supervised.nextReady();
     supervised.supervisor.restart("hung", "first");

@@ -7,7 +7,7 @@ import type { McpClient } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";
 
-/** Matches in a time that doubles with each letter. */
+/** A pattern whose matching time doubles with each letter. */
 const MATCH: ListedTool = { name: "match", inputSchema: { properties: { text: { pattern: "^(a+)+$" } } } };
 const ECHO: ListedTool = { name: "repeat", inputSchema: { properties: { n: { type: "integer" } } } };
 const SLOW = { text: `${"a".repeat(5000)}!` };
@@ -21,7 +21,7 @@ function textOf({ result }: JsonRpcMessage): string {
   return result?.content?.[0]?.text ?? "";
 }
 
-/** How often the server has received a call of this tool. */
+/** Returns how many calls of this tool the server has received. */
 async function countReceived(client: McpClient, name: string): Promise<number> {
   const lines = JSON.parse(await client.toolText("lines")) as string[];
   return lines.filter((line) => (JSON.parse(line) as { params?: { name?: unknown } }).params?.name === name).length;
@@ -32,7 +32,7 @@ async function policyCounters(sidecar: Sidecar): Promise<unknown> {
   return counters.policy;
 }
 
-/** Begins so many slow calls that the last ones wait for the first. */
+/** Sends `count` slow calls; returns once the sidecar has accepted half of them. */
 async function beginSlowCalls(sidecar: Sidecar, client: McpClient, count: number, signal?: AbortSignal) {
   const calls = Array.from({ length: count }, (_unused, index) =>
     client.callTool("match", SLOW, index, signal === undefined ? {} : { signal }).catch(() => undefined),
@@ -41,8 +41,8 @@ async function beginSlowCalls(sidecar: Sidecar, client: McpClient, count: number
   return calls;
 }
 
-describe("arguments that take too long to be checked", () => {
-  it("are refused, while the calls of another client are checked and carried", async () => {
+describe("arguments that take too long to check", () => {
+  it("slow arguments are rejected, while another client's calls are checked and forwarded", async () => {
     await using listed = await ListedTools.create([...WITNESSES, MATCH, ECHO]);
     await using sidecar = await start(listed);
     const [attacker, other] = await Promise.all([sidecar.client(), sidecar.client()]);
@@ -59,7 +59,7 @@ describe("arguments that take too long to be checked", () => {
       expect([reply.status, reply.result?.["isError"]]).toEqual([200, true]);
       expect(textOf(reply)).toContain(TOO_LONG);
     }
-    // The others took turns with the slow ones.
+    // The other client's calls took turns with the slow ones.
     expect(order.indexOf("other")).toBeLessThan(6);
     expect([await countReceived(other, "match"), await countReceived(other, "repeat")]).toEqual([0, 3]);
     expect(await policyCounters(sidecar)).toMatchObject({ invalidArguments: 6, argumentChecksGivenUp: 6 });
@@ -67,7 +67,7 @@ describe("arguments that take too long to be checked", () => {
     expect(sidecar.logLines.map(({ msg }) => msg)).not.toContain("argument schema skipped");
   });
 
-  it("are carried and logged where wrong ones are only told of", async () => {
+  it("slow arguments are forwarded and logged in warn mode", async () => {
     await using listed = await ListedTools.create([...WITNESSES, MATCH]);
     await using sidecar = await start(listed, "warn");
     const client = await sidecar.client();
@@ -78,7 +78,7 @@ describe("arguments that take too long to be checked", () => {
     });
   });
 
-  it("are answered once if the session ends meanwhile, and never reach the server", async () => {
+  it("each slow call is answered once and never sent if its session ends", async () => {
     await using listed = await ListedTools.create([...WITNESSES, MATCH]);
     await using sidecar = await start(listed);
     const [client, other] = await Promise.all([sidecar.client(), sidecar.client()]);
@@ -92,7 +92,7 @@ describe("arguments that take too long to be checked", () => {
     expect(await countReceived(other, "match")).toBe(0);
   });
 
-  it("are forgotten if their client goes away meanwhile", async () => {
+  it("slow calls are dropped if their client disconnects", async () => {
     await using listed = await ListedTools.create([...WITNESSES, MATCH]);
     await using sidecar = await start(listed);
     const [client, other] = await Promise.all([sidecar.client(), sidecar.client()]);
@@ -105,7 +105,7 @@ describe("arguments that take too long to be checked", () => {
     expect((await readStatus(sidecar)).lanes.shared).toEqual({ requestsInFlight: 0, waiting: 0, queuedBytes: 0 });
   });
 
-  it("are answered before the sidecar stops", async () => {
+  it("slow calls are answered before the sidecar exits", async () => {
     await using listed = await ListedTools.create([...WITNESSES, MATCH]);
     await using sidecar = await start(listed);
     const calls = await beginSlowCalls(sidecar, await sidecar.client(), 4);
@@ -122,8 +122,8 @@ describe("arguments that take too long to be checked", () => {
   });
 });
 
-describe("arguments with as many names as the schema has", () => {
-  it("are compared with all of them at once", async () => {
+describe("arguments with 20,000 names", () => {
+  it("each name is compared with all properties of the schema", async () => {
     const names = Array.from({ length: 20_000 }, (_unused, index) => `property_${index}`);
     const wide: ListedTool = { name: "wide", inputSchema: { properties: Object.fromEntries(names.map((name) => [name, {}])) } };
     await using listed = await ListedTools.create([...WITNESSES, wide]);
@@ -135,19 +135,19 @@ describe("arguments with as many names as the schema has", () => {
   });
 });
 
-describe("names that are spelled with escapes", () => {
-  it("are checked as they are meant, whatever was parsed before", async () => {
+describe("argument names with escapes", () => {
+  it("an escaped name is checked in its decoded form, even after crafted calls", async () => {
     const force: ListedTool = { name: "delete", inputSchema: { properties: { force: { const: false } } } };
     await using listed = await ListedTools.create([...WITNESSES, force]);
     await using sidecar = await start(listed);
     const client = await sidecar.client();
     const call = (argsText: string): string =>
       `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"delete","arguments":${argsText}}}`;
-    // The engine takes names that begin like these, in an object of the same form, for those that it has seen (nodejs/node#63785).
+    // The engine mistakes names that begin like these for names that it has seen in an object of the same shape (nodejs/node#63785).
     for (const poison of [String.raw`{"x":1,"f\\u00":1}`, String.raw`{"x":1,"i\\":1}`]) await client.post(call(poison));
     const reply = await client.post(call(String.raw`{"x":1,"f\u006frce":true}`));
     expect(textOf(JSON.parse(reply.body) as JsonRpcMessage)).toContain("- `force` must be false\n");
-    // The two harmless ones only.
+    // Only the two harmless calls arrived.
     expect(await countReceived(client, "delete")).toBe(2);
   });
 });

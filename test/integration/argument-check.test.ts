@@ -31,13 +31,13 @@ function call(name: string, args: unknown, id: string | number = 2): object {
   return { jsonrpc: "2.0", id, method: "tools/call", params: { name, arguments: args } };
 }
 
-/** The text of a refusal; undefined for an answer of the server. */
+/** The text of a rejection; undefined for a response of the server. */
 function refusalOf({ result }: JsonRpcMessage): string | undefined {
   const { isError, content } = CallToolResultSchema.parse(result);
   return isError === true && content[0]?.type === "text" ? content[0].text : undefined;
 }
 
-/** The arguments that tools of this name have been called with, as this client's server has received them. */
+/** Returns the arguments of each call of this tool that the client's server has received. */
 async function receivedArgs(client: McpClient, name: string): Promise<unknown[]> {
   const lines = JSON.parse(await client.toolText("lines")) as string[];
   const messages = lines.map((line) => JSON.parse(line) as { readonly params?: { readonly name?: unknown; readonly arguments?: unknown } });
@@ -53,17 +53,17 @@ function linesOf(sidecar: Sidecar, message: string): LogLine[] {
   return sidecar.logLines.filter(({ msg }) => msg === message);
 }
 
-/** Ends the server of this client; returns when the next one has been told about its tools. */
+/** Crashes the client's server; returns when the next generation answers a call. */
 async function restart(sidecar: Sidecar, client: McpClient): Promise<void> {
   const { pid } = await readWhere(client);
   await crashProcess(sidecar, pid);
   await readWhere(client);
 }
 
-describe("wrong arguments, where they are refused", () => {
+describe("the argument check in enforce mode", () => {
   it.each([
     ['{"query":"a","query":"b"}', '"query" occurs twice in one object'],
-    ['{"query":"a","Query":"b"}', '"Query" must be spelled "query"'],
+    ['{"query":"a","Query":"b"}', '"Query" is spelled "query"'],
   ])("are those that a server might read otherwise than they were checked: %s", async (args, problem) => {
     await using listed = await ListedTools.create([...WITNESSES, SEARCH]);
     await using sidecar = await start("enforce", listed);
@@ -73,7 +73,7 @@ describe("wrong arguments, where they are refused", () => {
     expect(await receivedArgs(client, "search")).toEqual([]);
   });
 
-  it("are those that do not fit one of two tools with the same name", async () => {
+  it("arguments that fail one of two tools with the same name are rejected", async () => {
     const other = withSchema("search", { type: "object", properties: { query: { maxLength: 3 } } });
     await using listed = await ListedTools.create([...WITNESSES, SEARCH, other]);
     await using sidecar = await start("enforce", listed);
@@ -83,7 +83,7 @@ describe("wrong arguments, where they are refused", () => {
     expect(await receivedArgs(client, "search")).toEqual([{ query: "abc" }]);
   });
 
-  it.each(LANE_CLIENTS)("are answered with each field that is wrong, and never reach a server ($lane)", async ({ connect }) => {
+  it.each(LANE_CLIENTS)("the rejection lists each wrong field, and the call is not sent ($lane)", async ({ connect }) => {
     await using listed = await ListedTools.create([...WITNESSES, SEARCH]);
     await using sidecar = await start("enforce", listed);
     const client: LaneClient = await connect(sidecar);
@@ -103,7 +103,7 @@ describe("wrong arguments, where they are refused", () => {
     expect(sidecar.transcript()).not.toContain("secret words");
   });
 
-  it.each(LANE_CLIENTS)("do not keep right ones from being carried as they were written ($lane)", async ({ connect }) => {
+  it.each(LANE_CLIENTS)("valid arguments are forwarded as they were written ($lane)", async ({ connect }) => {
     await using listed = await ListedTools.create([
       ...WITNESSES,
       withSchema("sum", { properties: { n: { type: "number" }, d: { default: 1 } } }),
@@ -116,7 +116,7 @@ describe("wrong arguments, where they are refused", () => {
     expect(await invalidArguments(sidecar)).toBe(0);
   });
 
-  it.each(SDKS)("are a result to the official client, from which a model can correct itself (%s)", async (sdk) => {
+  it.each(SDKS)("the official client gets the rejection as a tool result (%s)", async (sdk) => {
     await using listed = await ListedTools.create([...WITNESSES, SEARCH]);
     await using sidecar = await start("enforce", listed);
     await using client = await InteropClient.connect(sdk, sidecar.url, { lane: "shared" });
@@ -127,7 +127,7 @@ describe("wrong arguments, where they are refused", () => {
     expect([accepted.isError ?? false, accepted.content[0]?.text]).toEqual([false, '{"query":"x"}']);
   });
 
-  it("are no object, or none where something is required", async () => {
+  it("missing arguments, and arguments that are not an object, are rejected", async () => {
     await using listed = await ListedTools.create([...WITNESSES, SEARCH]);
     await using sidecar = await start("enforce", listed);
     const client = await sidecar.client();
@@ -137,7 +137,7 @@ describe("wrong arguments, where they are refused", () => {
     expect(await receivedArgs(client, "search")).toEqual([]);
   });
 
-  it("are refused one by one in a batch", async () => {
+  it("the calls of a batch are checked one by one", async () => {
     await using listed = await ListedTools.create([...WITNESSES, SEARCH]);
     await using sidecar = await start("enforce", listed);
     const client = await sidecar.client({ protocolVersion: "2025-03-26" });
@@ -153,7 +153,7 @@ describe("wrong arguments, where they are refused", () => {
     expect(await receivedArgs(client, "search")).toEqual([{ query: "x" }]);
   });
 
-  it("are refused also when they had to wait for the server", async () => {
+  it("a held call is checked before it is sent", async () => {
     await using listed = await ListedTools.create([...WITNESSES, SEARCH]);
     await using sidecar = await start("enforce", listed, ["--restart-backoff-ms", "300"]);
     const client = await sidecar.client();
@@ -165,8 +165,8 @@ describe("wrong arguments, where they are refused", () => {
   });
 });
 
-describe("wrong arguments, where they are only told of", () => {
-  it.each(LANE_CLIENTS)("are carried and logged ($lane)", async ({ connect }) => {
+describe("the argument check in warn mode", () => {
+  it.each(LANE_CLIENTS)("wrong arguments are forwarded and logged ($lane)", async ({ connect }) => {
     await using listed = await ListedTools.create([...WITNESSES, SEARCH]);
     await using sidecar = await start("warn", listed);
     const client: LaneClient = await connect(sidecar);
@@ -180,8 +180,8 @@ describe("wrong arguments, where they are only told of", () => {
   });
 });
 
-describe("wrong arguments, where nobody looks", () => {
-  it("are carried", async () => {
+describe("a disabled argument check", () => {
+  it("wrong arguments are forwarded and not logged", async () => {
     await using listed = await ListedTools.create([...WITNESSES, SEARCH]);
     await using sidecar = await start("off", listed);
     const client = await sidecar.client();
@@ -191,8 +191,8 @@ describe("wrong arguments, where nobody looks", () => {
   });
 });
 
-describe("a schema of a server", () => {
-  it("that cannot be used is logged once, and its calls are carried", async () => {
+describe("an input schema", () => {
+  it("an unusable schema is logged once, and calls of its tool are forwarded", async () => {
     await using listed = await ListedTools.create([
       ...WITNESSES,
       withSchema("broken", { type: "objekt" }),
@@ -209,7 +209,7 @@ describe("a schema of a server", () => {
     expect(skipped[0]).toMatchObject({ level: "warn", reason: expect.stringContaining("it is not a JSON Schema") as string });
   });
 
-  it("may be of 2020-12, which is also meant where no dialect is named", async () => {
+  it("a schema is read as 2020-12 if it names that dialect or none", async () => {
     const schema = {
       properties: { pair: { prefixItems: [{ type: "string" }, { type: "integer" }], items: false } },
       dependentRequired: { card: ["address"] },
@@ -238,7 +238,7 @@ describe("a schema of a server", () => {
     expect(linesOf(sidecar, "argument schema skipped")).toEqual([]);
   });
 
-  it("may be of draft-07", async () => {
+  it("a schema may use draft-07", async () => {
     const schema = {
       $schema: "http://json-schema.org/draft-07/schema#",
       definitions: { text: { type: "string" } },
@@ -255,7 +255,7 @@ describe("a schema of a server", () => {
     expect(refusalOf(await client.callTool("old", { pair: ["x", 2], card: "x", address: 1, both: 1 }))).toBeUndefined();
   });
 
-  it.each(LANE_CLIENTS)("is that of the generation that runs ($lane)", async ({ connect }) => {
+  it.each(LANE_CLIENTS)("arguments are checked against the schema of the current generation ($lane)", async ({ connect }) => {
     const takes = (type: string): ListedTool => withSchema("store", { properties: { value: { type } } });
     await using listed = await ListedTools.create([...WITNESSES, takes("string")]);
     await using sidecar = await start("enforce", listed);

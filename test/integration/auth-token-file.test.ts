@@ -24,14 +24,14 @@ function bearer(token: string): Record<string, string> {
   return { Authorization: `Bearer ${token}` };
 }
 
-/** A sidecar whose token file has one token. */
+/** Starts a sidecar whose token file has one token. */
 async function start(directory: TempDir, options: StartOptions = {}): Promise<Sidecar> {
   const file = directory.file("tokens");
   await writeFile(file, `${FIRST}\n`);
   return Sidecar.start({ ...options, flags: ["--auth-token-file", file, ...(options.flags ?? [])] });
 }
 
-/** How often the tokens were reloaded so far. */
+/** Returns how many times the tokens have been reloaded. */
 function reloads(sidecar: Sidecar): number {
   return sidecar.logLines.filter(({ msg }) => msg === RELOADED).length;
 }
@@ -47,9 +47,9 @@ async function isLetIn(sidecar: Sidecar, token: string): Promise<boolean> {
 
 describe("AUTH_TOKEN", () => {
   it.each([
-    ["is short lets in, and is warned of", "short", ["it has fewer than 16 characters"]],
-    ["has 16 characters lets in without a warning", "0123456789abcdef", []],
-  ])("that %s", async (_what, token, reasons) => {
+    ["a short AUTH_TOKEN is accepted with a warning", "short", ["it has fewer than 16 characters"]],
+    ["an AUTH_TOKEN of 16 characters is accepted without a warning", "0123456789abcdef", []],
+  ])("%s", async (_what, token, reasons) => {
     await using sidecar = await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: token } });
     expect([await isLetIn(sidecar, token), await isLetIn(sidecar, `${token}x`)]).toEqual([true, false]);
     await stopAndReadLog(sidecar);
@@ -59,7 +59,7 @@ describe("AUTH_TOKEN", () => {
 });
 
 describe("AUTH_TOKEN_FILE", () => {
-  it("lets in with each of its tokens, and with nothing else", async () => {
+  it("each token of the file is accepted, and nothing else is", async () => {
     await using directory = await TempDir.create();
     const file = directory.file("tokens");
     await writeFile(file, `# two of them\n${FIRST}\n\n${SECOND}\n`);
@@ -68,7 +68,7 @@ describe("AUTH_TOKEN_FILE", () => {
     expect(await Promise.all(tokens.map((token) => isLetIn(sidecar, encodeURI(token))))).toEqual([true, true, false, false, false, false]);
   });
 
-  it("that is missing keeps the sidecar from starting, with every other problem and without a server", async () => {
+  it("a missing token file is reported with other problems, and no server starts", async () => {
     await using directory = await TempDir.create();
     const marker = directory.file("started");
     const flags = ["--auth-token-file", directory.file("missing"), "--port", "x"];
@@ -79,8 +79,8 @@ describe("AUTH_TOKEN_FILE", () => {
     expect(existsSync(marker)).toBe(false);
   });
 
-  describe("is read again, without a restart,", () => {
-    it("when it is written over", async () => {
+  describe("a changed token file", () => {
+    it("an overwritten file is reloaded", async () => {
       await using directory = await TempDir.create();
       await using sidecar = await start(directory);
       expect([await isLetIn(sidecar, FIRST), await isLetIn(sidecar, SECOND)]).toEqual([true, false]);
@@ -89,7 +89,7 @@ describe("AUTH_TOKEN_FILE", () => {
       expect([await isLetIn(sidecar, FIRST), await isLetIn(sidecar, SECOND)]).toEqual([false, true]);
     });
 
-    it("when another file takes its name, again and again", async () => {
+    it("a file that is replaced by a rename is reloaded each time", async () => {
       await using directory = await TempDir.create();
       await using sidecar = await start(directory);
       for (const [index, token] of [SECOND, FIRST].entries()) {
@@ -100,7 +100,7 @@ describe("AUTH_TOKEN_FILE", () => {
       }
     });
 
-    it("when the link above it is exchanged, as Kubernetes does with a secret", async () => {
+    it("a file behind a replaced symbolic link is reloaded, as in a Kubernetes secret", async () => {
       await using directory = await TempDir.create();
       for (const [name, token] of Object.entries({ "..old": FIRST, "..new": SECOND })) {
         await mkdir(directory.file(name));
@@ -118,7 +118,7 @@ describe("AUTH_TOKEN_FILE", () => {
     });
   });
 
-  it("that becomes empty, is broken, or vanishes leaves the tokens as they were, and is warned of once each time", async () => {
+  it("an emptied, malformed or deleted file leaves the tokens unchanged, with one warning each", async () => {
     await using directory = await TempDir.create();
     await using sidecar = await start(directory);
     const file = directory.file("tokens");
@@ -138,7 +138,7 @@ describe("AUTH_TOKEN_FILE", () => {
     expect(sidecar.transcript()).not.toContain(SECOND);
   });
 
-  it("that is half written changes nothing until it is whole", async () => {
+  it("a partly written file changes nothing until it is complete", async () => {
     await using directory = await TempDir.create();
     await using sidecar = await start(directory);
     const file = directory.file("tokens");
@@ -150,8 +150,8 @@ describe("AUTH_TOKEN_FILE", () => {
     expect([await isLetIn(sidecar, FIRST), await isLetIn(sidecar, SECOND)]).toEqual([false, true]);
   });
 
-  describe("that loses a token", () => {
-    it("ends its sessions: calls are answered, streams end, and the client begins anew with the new token", async () => {
+  describe("the removal of a token", () => {
+    it("a removed token's sessions end: calls are answered and streams are closed", async () => {
       await using directory = await TempDir.create();
       await using sidecar = await start(directory);
       await appendFile(directory.file("tokens"), `${SECOND}\n`);
@@ -182,7 +182,7 @@ describe("AUTH_TOKEN_FILE", () => {
       expect(await other.toolText("echo", { text: "never away" })).toBe("never away");
     });
 
-    it("ends the server that one of its sessions had for itself", async () => {
+    it("the private server of a removed token's session is terminated", async () => {
       await using directory = await TempDir.create();
       await using sidecar = await start(directory);
       const client = new McpClient(sidecar.url, { headers: bearer(FIRST) });
@@ -194,7 +194,7 @@ describe("AUTH_TOKEN_FILE", () => {
       expect(await isLetIn(sidecar, SECOND)).toBe(true);
     });
 
-    it("ends its streams of HTTP+SSE, with a session and without one, once their calls are answered", async () => {
+    it("HTTP+SSE streams of a removed token end once their calls are answered", async () => {
       await using directory = await TempDir.create();
       await using sidecar = await start(directory, { flags: ["--legacy-sse", "on"] });
       await appendFile(directory.file("tokens"), `${SECOND}\n`);
@@ -211,7 +211,7 @@ describe("AUTH_TOKEN_FILE", () => {
       expect(status).not.toBe(202);
     });
 
-    it("opens no session for who has sent the rest of a request since", async () => {
+    it("a request that is completed after its token's removal does not open a session", async () => {
       await using directory = await TempDir.create();
       await using sidecar = await start(directory);
       using connection = await RawConnection.open(sidecar.origin);
@@ -228,7 +228,7 @@ describe("AUTH_TOKEN_FILE", () => {
       expect((await readStatus(sidecar, bearer(SECOND))).lanes.private.servers).toBe(0);
     });
 
-    it("leaves no session to who has waited for it since", async () => {
+    it("an initialize request held during its token's removal does not leave a session", async () => {
       await using directory = await TempDir.create();
       await using sidecar = await start(directory, { mode: "gated", env: { FIXTURE_GATE: directory.file("gate") }, untilReady: false });
       await sidecar.waitForLog("mcp server started");

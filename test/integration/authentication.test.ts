@@ -19,15 +19,15 @@ describe("authentication", async () => {
     return send(sidecar.url, { headers: { ...JSON_HEADERS, "Mcp-Session-Id": client.sessionId, ...credentials }, body: PING });
   }
 
-  it("serves a client with the token", async () => {
+  it("a client with the token is served", async () => {
     expect(await client.toolText("echo", { text: "hello" })).toBe("hello");
   });
 
-  it.each(["bearer", "BEARER", "BeArEr", "Bearer  "])("takes the scheme in any case: %s", async (scheme) => {
+  it.each(["bearer", "BEARER", "BeArEr", "Bearer  "])("the Bearer scheme is case-insensitive: %s", async (scheme) => {
     expect((await ping(`${scheme} ${TOKEN}`)).body).toBe('{"jsonrpc":"2.0","id":7,"result":{}}');
   });
 
-  it("challenges a request without credentials with 401", async () => {
+  it("a request without credentials gets 401 and a challenge", async () => {
     const reply = await ping(undefined);
     expect(readError(reply)).toStrictEqual(UNAUTHORIZED);
     expect(reply.headers["www-authenticate"]).toBe('Bearer realm="mcp"');
@@ -42,35 +42,35 @@ describe("authentication", async () => {
     ["the token twice", `Bearer ${TOKEN} ${TOKEN}`],
     ["the token in quotes", `Bearer "${TOKEN}"`],
     ["an empty token", "Bearer "],
-    ["no token", "Bearer"],
-    ["no space", `Bearer${TOKEN}`],
-    ["the token of another scheme's name", `Token ${TOKEN}`],
+    ["the scheme without a token", "Bearer"],
+    ["the token without a space before it", `Bearer${TOKEN}`],
+    ["the token under another scheme", `Token ${TOKEN}`],
     ["the bare token", TOKEN],
-    ["nothing", ""],
-  ])("refuses %s with 401", async (_what, authorization) => {
+    ["an empty header", ""],
+  ])("%s is rejected with 401", async (_what, authorization) => {
     const reply = await ping(authorization);
     expect(readError(reply)).toStrictEqual(UNAUTHORIZED);
     expect(reply.headers["www-authenticate"]).toMatch(/^Bearer realm="mcp"/);
   });
 
-  it("says that a presented token is invalid", async () => {
+  it("the challenge says that a presented token is invalid", async () => {
     expect((await ping("Bearer wrong")).headers["www-authenticate"]).toBe('Bearer realm="mcp", error="invalid_token"');
   });
 
-  it.each(["POST", "DELETE", "GET", "PUT", "PATCH"])("is asked of %s", async (method) => {
+  it.each(["POST", "DELETE", "GET", "PUT", "PATCH"])("%s requires the token", async (method) => {
     const reply = await send(sidecar.url, { method, headers: { "Mcp-Session-Id": client.sessionId } });
     expect(readError(reply)).toStrictEqual(UNAUTHORIZED);
     expect(reply.headers).not.toHaveProperty("allow");
   });
 
-  it("is asked of HEAD", async () => {
+  it("HEAD requires the token", async () => {
     expect(await send(sidecar.url, { method: "HEAD" })).toMatchObject({
       status: 401,
       headers: { "www-authenticate": 'Bearer realm="mcp"' },
     });
   });
 
-  it.each(["/mcp/", "/mcp?x", `/mcp?access_token=${TOKEN}`])("is asked at %s too", async (path) => {
+  it.each(["/mcp/", "/mcp?x", `/mcp?access_token=${TOKEN}`])("the path %s requires the token", async (path) => {
     const headers = { ...JSON_HEADERS, "Mcp-Session-Id": client.sessionId };
     expect(readError(await send(`${sidecar.origin}${path}`, { headers, body: PING }))).toStrictEqual(UNAUTHORIZED);
   });
@@ -83,12 +83,12 @@ describe("authentication", async () => {
     ["the body's text", {}, "{"],
     ["the message", {}, "[]"],
     ["the protocol version", { "MCP-Protocol-Version": "2099-01-01" }, PING],
-  ])("comes before %s", async (_what, headers, body) => {
+  ])("the token is checked before %s", async (_what, headers, body) => {
     const reply = await send(sidecar.url, { headers: { ...JSON_HEADERS, "Mcp-Session-Id": client.sessionId, ...headers }, body });
     expect(readError(reply)).toStrictEqual(UNAUTHORIZED);
   });
 
-  it("keeps what is refused from the server, and from the sessions", async () => {
+  it("a rejected request reaches neither the server nor a session", async () => {
     const initialize = '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}';
     const opened = await send(sidecar.url, { headers: JSON_HEADERS, body: initialize });
     expect(opened.status).toBe(401);
@@ -100,11 +100,11 @@ describe("authentication", async () => {
     expect(JSON.parse(await client.toolText("seen"))).not.toContain("x-test/refused");
   });
 
-  it.each(["/livez", "/readyz", "/healthz"])("leaves %s open", async (path) => {
+  it.each(["/livez", "/readyz", "/healthz"])("%s does not require a token", async (path) => {
     expect((await send(`${sidecar.origin}${path}`, { method: "GET" })).status).toBe(200);
   });
 
-  it("lets everybody in where no token is configured, and warns of it", async () => {
+  it("a sidecar without a token serves every client and logs a warning", async () => {
     await using open = await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: "" } });
     expect(await (await open.client()).request("ping")).toMatchObject({ status: 200 });
     expect(await (await open.client({ token: "anything" })).request("ping")).toMatchObject({ status: 200 });

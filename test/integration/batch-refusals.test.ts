@@ -9,37 +9,37 @@ import { Sidecar } from "../support/sidecar.ts";
 const REFUSED = errorReply(400, -32600, "INVALID_REQUEST");
 const GOOD = JSON.stringify({ jsonrpc: "2.0", method: "notifications/refused" });
 
-describe("a batch is refused, and nothing of it reaches the server,", async () => {
+describe("a rejected batch", async () => {
   const sidecar = disposeAfterAll(await Sidecar.start());
   const client = await sidecar.client({ protocolVersion: "2025-03-26" });
 
   it.each([
-    ["where it is empty", "[]"],
-    ["where it is empty but for white space", " [ \n ] "],
-    ["where it has more than a hundred messages", `[${Array.from({ length: 101 }, () => GOOD).join(",")}]`],
+    ["an empty batch", "[]"],
+    ["a batch of white space", " [ \n ] "],
+    ["a batch of more than a hundred messages", `[${Array.from({ length: 101 }, () => GOOD).join(",")}]`],
     [
-      "where initialize is part of it",
+      "a batch with an initialize request",
       `[${GOOD},{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{}}}]`,
     ],
-    ["where a member is no object", `[${GOOD},42]`],
-    ["where a member is null", `[${GOOD},null]`],
-    ["where a member is a batch", `[${GOOD},[${GOOD}]]`],
-    ["where a member is no message", `[${GOOD},{"id":1}]`],
-    ["where a member has no version", `[${GOOD},{"id":1,"method":"ping"}]`],
-    ["where a member has a null id", `[${GOOD},{"jsonrpc":"2.0","id":null,"method":"ping"}]`],
-    ["where a member repeats one of its own", `[${GOOD},{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/list"}]`],
-    ["where a notification has an id", `[${GOOD},{"jsonrpc":"2.0","id":1,"method":"notifications/refused"}]`],
-  ])("%s", async (_why, body) => {
+    ["a batch with a member that is not an object", `[${GOOD},42]`],
+    ["a batch with a null member", `[${GOOD},null]`],
+    ["a batch inside a batch", `[${GOOD},[${GOOD}]]`],
+    ["a batch with a member that is not a message", `[${GOOD},{"id":1}]`],
+    ["a batch with a message without a version", `[${GOOD},{"id":1,"method":"ping"}]`],
+    ["a batch with a null id", `[${GOOD},{"jsonrpc":"2.0","id":null,"method":"ping"}]`],
+    ["a batch with a message that repeats a member", `[${GOOD},{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/list"}]`],
+    ["a batch with a notification that has an id", `[${GOOD},{"jsonrpc":"2.0","id":1,"method":"notifications/refused"}]`],
+  ])("%s is rejected, and none of it reaches the server", async (_why, body) => {
     expect(readError(await client.post(body))).toStrictEqual(REFUSED);
     expect(await readSeen(client)).not.toContain("notifications/refused");
   });
 
-  it.each(["[", "[{]", "[{},]", `[${GOOD}`, `[${GOOD}]x`])("where it is no JSON: %s", async (body) => {
+  it.each(["[", "[{]", "[{},]", `[${GOOD}`, `[${GOOD}]x`])("a batch that is not JSON is rejected: %s", async (body) => {
     expect(readError(await client.post(body))).toStrictEqual(errorReply(400, -32700, "PARSE_ERROR"));
     expect(await readSeen(client)).not.toContain("notifications/refused");
   });
 
-  it.each(["2025-06-18", "2025-11-25"])("where %s was negotiated, whatever MCP-Protocol-Version says", async (version) => {
+  it.each(["2025-06-18", "2025-11-25"])("a batch is rejected if %s was negotiated, despite an older header", async (version) => {
     const own = await sidecar.client({ protocolVersion: version });
     for (const header of [{}, { "MCP-Protocol-Version": "2025-03-26" }]) {
       expect(readError(await own.post(`[${GOOD}]`, { headers: header }))).toStrictEqual(REFUSED);
@@ -47,7 +47,7 @@ describe("a batch is refused, and nothing of it reaches the server,", async () =
     expect(await readSeen(client)).not.toContain("notifications/refused");
   });
 
-  it("where it has no session, or one that has ended", async () => {
+  it("a batch without a session, or with an ended one, is rejected", async () => {
     const body = `[${GOOD}]`;
     expect(readError(await send(sidecar.url, { headers: JSON_HEADERS, body }))).toStrictEqual(REFUSED);
     const ended = await sidecar.client({ protocolVersion: "2025-03-26" });

@@ -28,7 +28,7 @@ describe("a batch", async () => {
   const client = await sidecar.client({ protocolVersion: "2025-03-26" });
   const control = await sidecar.client();
 
-  it.each(["2025-03-26", "2024-11-05", "2024-10-07"])("of requests is answered with one array of their responses (%s)", async (version) => {
+  it.each(["2025-03-26", "2024-11-05", "2024-10-07"])("a batch of requests gets one array of their responses (%s)", async (version) => {
     const own = await sidecar.client({ protocolVersion: version });
     const reply = await own.post([echo(1, "one"), echo("two", "two"), { jsonrpc: "2.0", id: 3, method: "ping" }]);
     expect([reply.status, reply.headers["content-type"]]).toEqual([200, "application/json"]);
@@ -37,11 +37,11 @@ describe("a batch", async () => {
     expect(responses).toEqual(expect.arrayContaining([answerOf("one", 1), answerOf("two", "two"), { jsonrpc: "2.0", id: 3, result: {} }]));
   });
 
-  it("of one request is answered with an array, too", async () => {
+  it("a batch of one request gets an array, too", async () => {
     expect((await client.post('[{"jsonrpc":"2.0","id":1,"method":"ping"}]')).body).toBe('[{"jsonrpc":"2.0","id":1,"result":{}}]');
   });
 
-  it("reaches the server message by message, each as it was sent", async () => {
+  it("each message of a batch reaches the server as it was sent", async () => {
     const first = `{"jsonrpc":"2.0" ,"id":"a","method":"tools/call","params":{"name":"received","arguments":{"n":9007199254740993,"s":"],[{\\"\\u00e9"}}}`;
     const second = `{ "params":{"name":"received","arguments":{"x":1.0}},"method":"tools/call","id":"b","jsonrpc":"2.0" }`;
     const reply = await client.post(` [\n${first}\t,\r\n ${second}\n]\n`);
@@ -56,26 +56,26 @@ describe("a batch", async () => {
     }
   });
 
-  it("gives the ids and results of its responses back as they were spelled", async () => {
+  it("ids and results of a batch keep their spelling", async () => {
     const reply = await client.post(
       `[{"jsonrpc":"2.0","id":1.50,"method":"tools/call","params":{"name":"raw_result","arguments":{"result":"{\\"b\\":9007199254740993,\\"a\\":1.0}"}}}]`,
     );
     expect(reply.body).toBe(`[{"jsonrpc":"2.0","id":1.50,"result":{"b":9007199254740993,"a":1.0}}]`);
   });
 
-  it("may have an id several times: each request gets its own response", async () => {
+  it("requests of a batch with equal ids each get their own response", async () => {
     const reply = await client.post(Array.from({ length: 50 }, (_, index) => echo(1, `text ${index}`)));
     const responses = JSON.parse(reply.body) as unknown[];
     expect(responses).toHaveLength(50);
     expect(responses).toEqual(expect.arrayContaining(Array.from({ length: 50 }, (_, index) => answerOf(`text ${index}`, 1))));
   });
 
-  it("may have a hundred messages", async () => {
+  it("a batch of a hundred messages is accepted", async () => {
     const reply = await client.post(Array.from({ length: 100 }, (_, id) => ({ jsonrpc: "2.0", id, method: "ping" })));
     expect(JSON.parse(reply.body)).toHaveLength(100);
   });
 
-  it("is answered as a stream from the first progress on, with one event for each response", async () => {
+  it("progress turns the response to a batch into a stream, one event per response", async () => {
     const batch = [tool(1, "progress", { steps: 2 }, "mine"), echo(2, "two"), tool(3, "progress", { steps: 1 }, 7)];
     using stream = await client.postForStream(batch);
     expect([stream.status, stream.headers["content-type"]]).toEqual([200, "text/event-stream"]);
@@ -86,7 +86,7 @@ describe("a batch", async () => {
     expect(messages.findIndex((each) => JSON.stringify(each) === JSON.stringify(answerOf("done", 1)))).toBeGreaterThan(1);
   });
 
-  it("gives responses that came before its stream began on that stream, and each once", async () => {
+  it("responses that arrive before the stream begins are sent on it once", async () => {
     const hanging = await waitForHanging(control, 0);
     const opening = client.postForStream([echo(1, "first"), tool(2, "hang", {}, "mine")]);
     const wireId = (await waitForHanging(control, hanging.length + 1)).at(-1);
@@ -101,7 +101,7 @@ describe("a batch", async () => {
     expect(messages).toEqual(expect.arrayContaining([answerOf("first", 1), progressOf(1), answerOf("done", 2)]));
   });
 
-  it("goes on with the rest where its client comes back with an event id", async () => {
+  it("a client that reconnects with an event id gets the remaining responses", async () => {
     const hanging = await waitForHanging(control, 0);
     const first = await client.postForStream([tool(1, "progress", { steps: 1 }, "mine"), tool(2, "hang"), tool(3, "hang")]);
     expect(await first.messages(2)).toEqual([progressOf(1), answerOf("done", 1)]);
@@ -113,7 +113,7 @@ describe("a batch", async () => {
     expect(await second.rest()).toEqual([answerOf("late", 2), answerOf("late", 3)]);
   });
 
-  it("is answered with one array where its client reads no streams, whatever comes ahead", async () => {
+  it("a client that does not accept streams gets one array despite progress", async () => {
     const reply = await client.post([tool(1, "progress", { steps: 2 }, "mine"), echo(2, "two")], JSON_ONLY);
     expect(reply.headers["content-type"]).toBe("application/json");
     const responses = JSON.parse(reply.body) as unknown[];
@@ -121,7 +121,7 @@ describe("a batch", async () => {
     expect(responses).toEqual(expect.arrayContaining([answerOf("done", 1), answerOf("two", 2)]));
   });
 
-  it("of notifications and responses is taken with 202, and the notifications reach the server in order", async () => {
+  it("a batch without requests gets 202, and its notifications arrive in order", async () => {
     const batch = [notification("notifications/x-1"), { jsonrpc: "2.0", id: 1, result: {} }, notification("notifications/x-2")];
     expect(await client.post(batch)).toMatchObject({ status: 202, body: "" });
     expect((await readSeen(control)).filter((method) => method.startsWith("notifications/x-"))).toEqual([
@@ -130,7 +130,7 @@ describe("a batch", async () => {
     ]);
   });
 
-  it("of all kinds is answered for its requests only", async () => {
+  it("a mixed batch gets responses for its requests only", async () => {
     const batch = [
       notification("notifications/y-1"),
       echo(1, "one"),
@@ -141,7 +141,7 @@ describe("a batch", async () => {
     expect(await readSeen(control)).toEqual(expect.arrayContaining(["notifications/y-1", "notifications/y-2"]));
   });
 
-  it("has errors beside results, each in its response", async () => {
+  it("errors and results of a batch each have their own response", async () => {
     const error = { code: -32602, message: "no" };
     const line = JSON.stringify({ jsonrpc: "2.0", id: 0, error }).replace('"id":0', '"id":$ID');
     const reply = await client.post([tool(1, "raw_line", { line }), echo(2, "two")]);
@@ -149,7 +149,7 @@ describe("a batch", async () => {
     expect(JSON.parse(reply.body)).toEqual(expect.arrayContaining([{ jsonrpc: "2.0", id: 1, error }, answerOf("two", 2)]));
   });
 
-  it("whose requests are cancelled gets no response for those, and 202 where that is all", async () => {
+  it("cancelled requests of a batch get no response, and 202 if all are cancelled", async () => {
     const before = await waitForHanging(control, 0);
     const posted = client.post([tool("cancelled", "hang"), echo(2, "two")]);
     await waitForHanging(control, before.length + 1);
@@ -161,7 +161,7 @@ describe("a batch", async () => {
     expect(await alone).toMatchObject({ status: 202, body: "" });
   });
 
-  it("is answered whole when the server is gone: what had come, and why the rest did not", async () => {
+  it("a batch gets every response if the server crashes, results as well as errors", async () => {
     await using crashing = await Sidecar.start({ flags: ["--restart-backoff-ms", "1", "--restart-max-ms", "1"] });
     const own = await crashing.client({ protocolVersion: "2025-03-26" });
     const reply = await own.post([echo(1, "one"), tool(2, "hang"), tool(3, "exit", { code: 1 })]);
@@ -171,7 +171,7 @@ describe("a batch", async () => {
     expect(responses.map(({ error }) => error?.data.code)).toEqual([undefined, "UPSTREAM_EXITED", "UPSTREAM_EXITED"]);
   });
 
-  it("is answered whole where only a part of it can be carried", async () => {
+  it("a batch gets every response if only part of it can be sent", async () => {
     await using small = await Sidecar.start({ flags: ["--max-session-requests", "2"] });
     const own = await small.client({ protocolVersion: "2025-03-26" });
     const reply = await own.post([echo(1, "one"), echo(2, "two"), echo(3, "three")]);
@@ -183,7 +183,7 @@ describe("a batch", async () => {
     expect(responses.slice(1)).toEqual([answerOf("one", 1), answerOf("two", 2)]);
   });
 
-  it("is refused, and counted so, from a notification on that cannot be taken", async () => {
+  it("the rest of a batch is rejected and counted after a notification is rejected", async () => {
     const flags = ["--max-held-requests", "1", "--restart-backoff-ms", "60000", "--restart-max-ms", "60000", "--drain-timeout-ms", "1"];
     await using full = await Sidecar.start({ flags });
     const own = await full.client({ protocolVersion: "2025-03-26" });
@@ -200,7 +200,7 @@ describe("a batch", async () => {
     expect((await held).error?.data).toMatchObject({ code: "SHUTTING_DOWN", sent: false });
   });
 
-  it("is cancelled whole where its client goes away without an event id", async () => {
+  it("all requests of a batch are cancelled if its client disconnects without an event id", async () => {
     const before = await waitForHanging(control, 0);
     const leaving = new AbortController();
     const left = client.post([tool(1, "hang"), tool(2, "hang")], { signal: leaving.signal }).catch(String);
@@ -210,7 +210,7 @@ describe("a batch", async () => {
     for (const wireId of wireIds) await waitForSeen(control, `notifications/cancelled ${wireId}`);
   });
 
-  it("leaves no socket behind, and the next message of its session is served", async () => {
+  it("a batch leaks no sockets, and the session's next message is served", async () => {
     const pid = Number(sidecar.process.pid);
     const before = countSockets(pid);
     const batch = [tool(1, "progress", { steps: 5 }, "mine"), echo(2, "two")];

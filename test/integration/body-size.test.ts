@@ -6,20 +6,20 @@ import { Sidecar } from "../support/sidecar.ts";
 
 const LIMIT = 2048;
 const TOO_LARGE = errorReply(413, -32000, "BODY_TOO_LARGE", { data: { limitBytes: LIMIT, sent: false } });
-/** Far more than the buffers of both sockets hold: the client cannot send it unless somebody reads. */
+/** Far more than the buffers of both sockets hold: the client can send it only if the sidecar reads. */
 const HUGE = 32 * 1024 * 1024;
 
 describe("body size", async () => {
   const sidecar = disposeAfterAll(await Sidecar.start({ flags: ["--max-body-bytes", String(LIMIT)] }));
   const client = await sidecar.client();
 
-  /** A request that is valid at any size. */
+  /** Returns a valid request of `bytes` bytes. */
   function message(method: string, bytes: number): string {
     const empty = JSON.stringify({ jsonrpc: "2.0", id: 7, method, params: { pad: "" } });
     return JSON.stringify({ jsonrpc: "2.0", id: 7, method, params: { pad: "x".repeat(bytes - empty.length) } });
   }
 
-  /** The head of a POST in the open session. */
+  /** Returns the head of a POST in the open session. */
   function head(...fields: readonly string[]): string {
     return [
       "POST /mcp HTTP/1.1",
@@ -36,13 +36,13 @@ describe("body size", async () => {
     return Buffer.concat([Buffer.from(`${data.length.toString(16)}\r\n`), Buffer.from(data), Buffer.from("\r\n")]);
   }
 
-  it("takes a body of exactly the limit", async () => {
+  it("a body of exactly the limit is accepted", async () => {
     const body = message("ping", LIMIT);
     expect(Buffer.byteLength(body)).toBe(LIMIT);
     expect(readError(await client.post(body)).body).toEqual({ jsonrpc: "2.0", id: 7, result: {} });
   });
 
-  it("takes a chunked body of exactly the limit", async () => {
+  it("a chunked body of exactly the limit is accepted", async () => {
     using connection = await RawConnection.open(sidecar.origin);
     const body = message("ping", LIMIT);
     await connection.write(head("Transfer-Encoding: chunked"));
@@ -52,30 +52,30 @@ describe("body size", async () => {
     expect(readError(await connection.reply()).body).toEqual({ jsonrpc: "2.0", id: 7, result: {} });
   });
 
-  it("counts bytes, not characters", async () => {
+  it("the limit counts bytes, not characters", async () => {
     const body = `{"jsonrpc":"2.0","id":7,"method":"ping","params":{"pad":"${"€".repeat(LIMIT / 3)}"}}`;
     expect(body.length).toBeLessThan(LIMIT);
     expect(readError(await client.post(body))).toStrictEqual(TOO_LARGE);
   });
 
-  it("refuses one byte more with 413", async () => {
+  it("a body one byte over the limit is rejected with 413", async () => {
     expect(readError(await client.post(message("ping", LIMIT + 1)))).toStrictEqual(TOO_LARGE);
   });
 
-  it("refuses a chunked body of one byte more with 413", async () => {
+  it("a chunked body one byte over the limit is rejected with 413", async () => {
     using connection = await RawConnection.open(sidecar.origin);
     await connection.write(head("Transfer-Encoding: chunked"));
     await connection.write(Buffer.concat([chunk(message("ping", LIMIT + 1)), Buffer.from("0\r\n\r\n")]));
     expect(readError(await connection.reply())).toStrictEqual(TOO_LARGE);
   });
 
-  it("answers 413 before a declared body has begun", async () => {
+  it("a declared body over the limit gets 413 before its first byte", async () => {
     using connection = await RawConnection.open(sidecar.origin);
     await connection.write(head(`Content-Length: ${HUGE}`));
     expect(readError(await connection.reply())).toStrictEqual(TOO_LARGE);
   });
 
-  it("answers 413 in the middle of a chunked body", async () => {
+  it("a chunked body over the limit gets 413 before its end", async () => {
     using connection = await RawConnection.open(sidecar.origin);
     await connection.write(head("Transfer-Encoding: chunked"));
     await connection.write(chunk("x".repeat(LIMIT + 1)));
@@ -85,18 +85,18 @@ describe("body size", async () => {
   it.each([
     ["declared", `Content-Length: ${HUGE}`, Buffer.alloc(HUGE, " ")],
     ["chunked", "Transfer-Encoding: chunked", Buffer.concat([chunk(Buffer.alloc(HUGE, " ")), Buffer.from("0\r\n\r\n")])],
-  ])("lets a client that sends all of a %s body before it reads have its 413", async (_what, field, body) => {
+  ])("a client that sends a whole %s body before it reads gets 413", async (_what, field, body) => {
     using connection = await RawConnection.open(sidecar.origin);
     await connection.write(head(field));
     await connection.write(body);
     expect(readError(await connection.reply())).toStrictEqual(TOO_LARGE);
   });
 
-  it("lets a usual client that sends a huge body have its 413", async () => {
+  it("an ordinary client that sends a huge body gets 413", async () => {
     expect(readError(await client.post(Buffer.alloc(HUGE, " ")))).toStrictEqual(TOO_LARGE);
   });
 
-  it("closes the connection of a client that never stops sending", async () => {
+  it("the connection of a client that never stops sending is closed", async () => {
     using connection = await RawConnection.open(sidecar.origin);
     await connection.write(head("Transfer-Encoding: chunked"));
     const data = chunk(Buffer.alloc(64 * 1024, " "));
@@ -108,7 +108,7 @@ describe("body size", async () => {
     expect(readError(reply)).toStrictEqual(TOO_LARGE);
   });
 
-  it("hands nothing of a body that is too large to the server", async () => {
+  it("no part of a body over the limit reaches the server", async () => {
     const refused = "x-test/too-large";
     const ending = `${message(refused, LIMIT + 1)}\n`;
     expect((await client.post(ending)).status).toBe(413);
@@ -122,7 +122,7 @@ describe("body size", async () => {
     expect(JSON.parse(await client.toolText("seen"))).not.toContain(refused);
   });
 
-  it("refuses a body that ends before its declared length, and hands nothing of it to the server", async () => {
+  it("a body that ends before its declared length is rejected and not forwarded", async () => {
     using connection = await RawConnection.open(sidecar.origin);
     const body = message("x-test/cut-off", 500);
     await connection.write(`${head(`Content-Length: ${body.length + 1}`)}${body}`);

@@ -12,16 +12,16 @@ function echo(id: number): object {
   return { jsonrpc: "2.0", id, method: "tools/call", params: { name: "echo", arguments: { text: String(id) } } };
 }
 
-/** For what is refused for some seconds. */
+/** The expected rejection, with this retry delay. */
 function rateLimited(id: number, retryAfterSeconds: number): object {
   return errorReply(429, -32000, "RATE_LIMITED", { id, data: { sent: false, retrySafe: true, retryAfterSeconds } });
 }
 
-describe.each(LANE_CLIENTS)("a session of a $lane server that has made its calls of the minute", ({ connect }) => {
-  it("is refused more of them, and told when to try again; all else goes on, and so do other sessions", async () => {
+describe.each(LANE_CLIENTS)("the call rate of a session ($lane)", ({ connect }) => {
+  it("a call above the rate is rejected with a retry time; other sessions are unaffected", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--session-calls-per-minute", "3"] });
     const client = await connect(sidecar);
-    // That of a server of its own is asked where it is.
+    // The connection to a private server has already made one call.
     const made = client.childPid === 0 ? 0 : 1;
     for (let id = made; id < 3; id++) expect((await client.post(echo(id))).status).toBe(200);
     const refused = await client.post(echo(4));
@@ -44,8 +44,8 @@ describe.each(LANE_CLIENTS)("a session of a $lane server that has made its calls
   });
 });
 
-describe("a tool that has had its calls of the minute", () => {
-  it("is refused to all sessions of all servers, and no other tool is", async () => {
+describe("the call rate of a tool", () => {
+  it("the rate of one tool covers all sessions of all servers", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--tool-calls-per-minute", "echo=2,s?en=1000"] });
     const [client, other, alone] = [await sidecar.client(), await sidecar.client(), await LaneClient.connect(sidecar)];
     expect([(await client.post(echo(1))).status, (await alone.post(echo(2))).status]).toEqual([200, 200]);
@@ -59,7 +59,7 @@ describe("a tool that has had its calls of the minute", () => {
     expect((await readSeen(client)).filter((method) => method === "tools/call")).toHaveLength(2);
   });
 
-  it("takes nothing from the calls of the session that is refused", async () => {
+  it("a call rejected by its tool's rate does not count for its session", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--tool-calls-per-minute", "echo=1", "--session-calls-per-minute", "2"] });
     const client = await sidecar.client();
     const statuses: number[] = [];
@@ -68,7 +68,7 @@ describe("a tool that has had its calls of the minute", () => {
     expect(statuses).toEqual([200, 429, 429, 429, 429, 200, 429]);
   });
 
-  it("is served again after as many seconds as were told", async () => {
+  it("a call succeeds after the seconds in Retry-After", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--tool-calls-per-minute", "echo=60"] });
     const client = await sidecar.client();
     let reply = await client.post(echo(0));
@@ -78,7 +78,7 @@ describe("a tool that has had its calls of the minute", () => {
     expect((await client.post(echo(1000))).status).toBe(200);
   });
 
-  it("is refused within a batch, call by call, where the others are answered", async () => {
+  it("only the calls of a batch above the rate are rejected", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--tool-calls-per-minute", "echo=2"] });
     const client = await sidecar.client({ accept: "application/json", protocolVersion: "2025-03-26" });
     const list = { jsonrpc: "2.0", id: 4, method: "tools/list" };

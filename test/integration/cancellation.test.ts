@@ -19,7 +19,7 @@ function texts(replies: readonly JsonRpcMessage[]): (string | undefined)[] {
 }
 
 describe("cancellation", () => {
-  it("reaches the server when the client goes away, for the right request", async () => {
+  it("a disconnect of the client cancels its own request at the server", async () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
     const staying = client.callTool("hang", {}, 2);
@@ -45,7 +45,7 @@ describe("cancellation", () => {
     });
   });
 
-  it("of each of many clients that go away at once reaches the server, and nothing is left in flight", async () => {
+  it("90 disconnects at once cancel 90 requests and free their slots", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--max-in-flight", "100"] });
     const client = await sidecar.client();
     const leaving = new AbortController();
@@ -62,7 +62,7 @@ describe("cancellation", () => {
     expect(texts(await Promise.all(echoes))).toEqual(Array.from({ length: 100 }, (_, index) => `${index}`));
   });
 
-  it("asked for by the client carries the server's id and is otherwise as the client sent it", async () => {
+  it("a client's cancellation is forwarded with only its request id changed", async () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
     const hanging = client.post({ jsonrpc: "2.0", id: "my id", method: "tools/call", params: { name: "hang", arguments: {} } });
@@ -72,14 +72,14 @@ describe("cancellation", () => {
     const reply = await client.post(body(`"my id"`));
     expect([reply.status, reply.body]).toEqual([202, ""]);
 
-    // MCP 2025-11-25, basic/utilities/cancellation: no response to a request that is cancelled.
+    // MCP 2025-11-25, basic/utilities/cancellation: a cancelled request gets no response.
     const cancelled = await hanging;
     expect([cancelled.status, cancelled.body]).toEqual([202, ""]);
     expect((JSON.parse(await client.toolText("notifications")) as string[]).at(-1)).toBe(body(String(wireId)));
     expect(await sidecar.waitForLog("request given up")).toMatchObject({ requestId: wireId, reason: "cancelled by the client" });
   });
 
-  it("names no request when two of one session have the id: neither is cancelled", async () => {
+  it("a cancellation whose id names two requests cancels neither", async () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
     const hanging = [client.callTool("hang", {}, 2), client.callTool("hang", {}, 2)];
@@ -90,7 +90,7 @@ describe("cancellation", () => {
     expect(new Set(texts(await Promise.all(hanging)))).toEqual(new Set(wireIds.map((wireId) => `released ${wireId}`)));
   });
 
-  it("names no request by an id of the other type, of nothing, or of the server's own kind", async () => {
+  it("an id of another type, an unknown id or the server's id cancels nothing", async () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
     const hanging = client.callTool("hang", {}, 200);
@@ -105,7 +105,7 @@ describe("cancellation", () => {
     expect(texts([await hanging])).toEqual([`released ${wireId}`]);
   });
 
-  it("does nothing to a request of another session", async () => {
+  it("a cancellation does not affect a request of another session", async () => {
     await using sidecar = await Sidecar.start();
     const [owner, stranger] = await Promise.all([sidecar.client(), sidecar.client()]);
     const hanging = owner.callTool("hang", {}, 7);
@@ -116,7 +116,7 @@ describe("cancellation", () => {
     expect(texts([await hanging])).toEqual([`released ${wireId}`]);
   });
 
-  it("of what is answered already does nothing", async () => {
+  it("a cancellation of an answered request does nothing", async () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
     expect(await client.toolText("echo", { text: "done" })).toBe("done");
@@ -124,7 +124,7 @@ describe("cancellation", () => {
     expect(await readCancellations(client)).toEqual([]);
   });
 
-  it("reaches the server for all that a session has in flight when the session ends, and for nothing else", async () => {
+  it("the end of a session cancels its requests in flight, and no others", async () => {
     await using sidecar = await Sidecar.start();
     const [ending, other] = await Promise.all([sidecar.client(), sidecar.client()]);
     const otherHanging = other.callTool("hang", {}, 2);

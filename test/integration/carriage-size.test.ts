@@ -6,11 +6,11 @@ import { Sidecar } from "../support/sidecar.ts";
 
 const FIVE_MB = 5_000_000;
 
-describe("carriage of what is long or comes in pieces", async () => {
+describe("long messages and messages in pieces", async () => {
   const sidecar = disposeAfterAll(await Sidecar.start({ flags: ["--max-body-bytes", String(2 * FIVE_MB)] }));
   const client = await sidecar.client();
 
-  /** Sends the body in these pieces, each once the one before has left. */
+  /** Sends the body in these pieces, each after the previous one is written. */
   function postInPieces(pieces: readonly Buffer[]): Promise<string> {
     return new Promise((resolve, reject) => {
       const request = httpRequest(client.url, { method: "POST", headers: { ...JSON_HEADERS, "Mcp-Session-Id": client.sessionId } });
@@ -30,17 +30,17 @@ describe("carriage of what is long or comes in pieces", async () => {
     });
   }
 
-  it("carries a result of 5 MB", async () => {
+  it("a result of 5 MB is forwarded unchanged", async () => {
     const text = await client.toolText("big", { length: FIVE_MB });
     expect(text === "x".repeat(FIVE_MB)).toBe(true);
   });
 
-  it("carries a request of 5 MB", async () => {
+  it("a request of 5 MB is forwarded unchanged", async () => {
     const text = "y".repeat(FIVE_MB);
     expect((await client.toolText("echo", { text })) === text).toBe(true);
   });
 
-  it("carries small calls in between large ones, each to its own caller", async () => {
+  it("small calls between large ones each get their own response", async () => {
     const [large, ...small] = await Promise.all([
       client.toolText("big", { length: FIVE_MB }),
       ...Array.from({ length: 50 }, (_, index) => client.toolText("echo", { text: `small ${index}` })),
@@ -49,13 +49,13 @@ describe("carriage of what is long or comes in pieces", async () => {
     expect(small).toEqual(Array.from({ length: 50 }, (_, index) => `small ${index}`));
   });
 
-  // Pipes and sockets cut at powers of two: with characters of three bytes nearly every cut is inside one.
-  it("keeps characters whole that are cut by the pieces of a stream, both ways", async () => {
+  // Pipes and sockets cut at powers of two, so nearly every cut falls inside a character of three bytes.
+  it("characters that are cut between chunks stay whole in both directions", async () => {
     const text = "€".repeat(FIVE_MB / 3);
     expect((await client.toolText("echo", { text })) === text).toBe(true);
   });
 
-  it("keeps characters whole when the body comes byte by byte", async () => {
+  it("characters stay whole if the body arrives byte by byte", async () => {
     const body = Buffer.from(`{"jsonrpc":"2.0","id":"ï","method":"tools/call","params":{"name":"echo","arguments":{"text":"é€😀"}}}`);
     const pieces = Array.from(body, (byte) => Buffer.from([byte]));
     expect(await postInPieces(pieces)).toBe(`{"jsonrpc":"2.0","id":"ï","result":{"content":[{"type":"text","text":"é€😀"}]}}`);

@@ -4,39 +4,39 @@ import { say } from "../support/held-call.ts";
 import { messageTexts } from "../support/json-rpc.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
-/** What a JSON parser and writer in the middle, or one of event streams, would change. */
+/** Texts that a parser and writer of JSON or of event streams would change. */
 const JSON_TEXTS = [
   ["an integer over 2^53", "9007199254740993"],
   ["numbers in odd spellings", "[1.0,1e400,-0,-1.50E+2]"],
   ["escaped line ends", String.raw`"a\nb\r\nc\rd\u000ae"`],
-  ["what looks like fields of an event", String.raw`"\n\ndata: x\nid: 1\nevent: end\n: comment"`],
+  ["text that looks like fields of an event", String.raw`"\n\ndata: x\nid: 1\nevent: end\n: comment"`],
   ["separators that are line ends elsewhere", `"\u2028\u2029\u0085"`],
   ["an emoji, raw and escaped, and a lone surrogate", String.raw`"😀 \ud83d\ude00 \ud800"`],
   ["a byte order mark and a leading space", `" \uFEFF x"`],
   ["an escaped NUL", String.raw`"a\u0000b"`],
   ["keys out of order, repeated, and empty", `{"b":1,"10":2,"2":3,"a":4,"a":5,"":6}`],
-  ["keys that mean something to JavaScript", `{"__proto__":{"x":1},"constructor":2}`],
+  ["keys with a meaning in JavaScript", `{"__proto__":{"x":1},"constructor":2}`],
   ["white space between tokens", `{ "a" :\t[ 1 ,2,  3 ] }`],
 ] as const;
 
-describe("a stream", async () => {
-  // Only a newline cuts this server's input.
+describe("an event stream", async () => {
+  // This server splits its input at newlines only.
   const sidecar = disposeAfterAll(await Sidecar.start({ mode: "newline-only", flags: ["--max-body-bytes", "40000000"] }));
   const client = await sidecar.client();
 
-  /** What the client reads when the server answers its call with these lines. */
+  /** Returns the messages that the client reads if the server answers its call with these lines. */
   async function answered(lines: readonly string[]): Promise<string[]> {
     const params = { name: "raw_line", arguments: { line: lines.join("\n") }, _meta: { progressToken: "t" } };
     return messageTexts(await client.post({ jsonrpc: "2.0", id: "my id", method: "tools/call", params }));
   }
 
-  it.each(JSON_TEXTS)("carries %s as the server sent it, ahead of the response and in it", async (_what, json) => {
+  it.each(JSON_TEXTS)("the client gets %s as the server sent it, in progress and response", async (_what, json) => {
     const progress = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"x":${json},"progressToken":$ID,"progress":1}}`;
     const response = `{"jsonrpc":"2.0","result":{"x":${json}} ,"id": $ID}`;
     expect(await answered([progress, response])).toEqual([progress.replace("$ID", `"t"`), response.replace("$ID", `"my id"`)]);
   });
 
-  it.each(JSON_TEXTS)("by GET carries %s as the server sent it", async (_what, json) => {
+  it.each(JSON_TEXTS)("a GET stream forwards %s as the server sent it", async (_what, json) => {
     const own = await sidecar.client();
     using stream = await own.openStream();
     const line = `{ "jsonrpc":"2.0" ,"method":"notifications/tools/list_changed","params":{"x":${json}}}`;
@@ -46,7 +46,8 @@ describe("a stream", async () => {
     expect(await again.nextText()).toBe(line);
   });
 
-  it("makes a space of a carriage return between tokens, since it would end a line there, and changes nothing else", async () => {
+  // An event stream takes a carriage return for the end of a line.
+  it("a carriage return between tokens becomes a space, and nothing else changes", async () => {
     const progress = `{"jsonrpc":"2.0",\r"method":"notifications/progress",\r\r"params":{"progressToken":$ID,"message":"a\\rb","progress":1}}\r`;
     const response = `{"jsonrpc":"2.0","id":$ID,\r"result":{"text":"\\r"}}\r`;
     const [first, last] = await answered([progress, response]);
@@ -54,7 +55,7 @@ describe("a stream", async () => {
     expect(last?.trimEnd()).toBe(response.trimEnd().replaceAll("\r", " ").replace("$ID", `"my id"`));
   });
 
-  it("carries an error with all it has", async () => {
+  it("an error is forwarded with all its members", async () => {
     const progress = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$ID,"progress":1}}`;
     const error = String.raw`{"jsonrpc":"2.0","id":$ID,"error":{"message":"no\u0020such","code":-32602,"data":{"big":9007199254740993},"x":1.0}}`;
     expect((await answered([progress, error])).at(-1)).toBe(error.replace("$ID", `"my id"`));
@@ -64,7 +65,7 @@ describe("a stream", async () => {
     ["ASCII", "x", 1_000_000],
     ["characters of three bytes", "€", 1_000_000],
     ["characters of four bytes", "😀", 500_000],
-  ])("carries megabytes of %s", async (_what, character, length) => {
+  ])("megabytes of %s are forwarded unchanged", async (_what, character, length) => {
     const text = character.repeat(length);
     const progress = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$ID,"progress":1,"message":"${text}"}}`;
     const response = `{"jsonrpc":"2.0","id":$ID,"result":{"text":"${text}"}}`;
@@ -74,7 +75,7 @@ describe("a stream", async () => {
     expect(messages[1] === response.replace("$ID", `"my id"`)).toBe(true);
   });
 
-  it("carries a message that is longer than all that a reader may be behind, and what comes right behind it", async () => {
+  it("a message above the limit for slow readers is forwarded, and so are later ones", async () => {
     await using roomy = await Sidecar.start({ flags: ["--max-body-bytes", "100000000"] });
     const own = await roomy.client();
     const text = "€".repeat(10_000_000);
@@ -88,7 +89,7 @@ describe("a stream", async () => {
     expect(messages[0]?.params?.["message"] === text).toBe(true);
   });
 
-  it("carries large and small messages of many calls at once, each to its own", async () => {
+  it("large and small messages of concurrent calls each reach their own call", async () => {
     const replies = await Promise.all(
       Array.from({ length: 20 }, async (_, index) => {
         const text = String(index % 10).repeat(index % 2 === 0 ? 500_000 : 5);

@@ -13,11 +13,11 @@ function initialize(protocolVersion: unknown): object {
   return { jsonrpc: "2.0", id: "first", method: "initialize", params };
 }
 
-describe("client lifecycle", async () => {
+describe("the client lifecycle", async () => {
   const sidecar = disposeAfterAll(await Sidecar.start());
 
   describe("initialize", () => {
-    it.each(KNOWN_VERSIONS)("answers revision %s with the same", async (protocolVersion) => {
+    it.each(KNOWN_VERSIONS)("revision %s is accepted", async (protocolVersion) => {
       const reply = await new McpClient(sidecar.url).post(initialize(protocolVersion));
       expect(readError(reply)).toStrictEqual({
         status: 200,
@@ -26,12 +26,12 @@ describe("client lifecycle", async () => {
       });
     });
 
-    it.each(["2099-01-01", "1.0", "", "2025-11-25 ", 20251125, null])("answers revision %j with the newest", async (protocolVersion) => {
+    it.each(["2099-01-01", "1.0", "", "2025-11-25 ", 20251125, null])("the newest revision replaces %j", async (protocolVersion) => {
       const reply = await new McpClient(sidecar.url).post(initialize(protocolVersion));
       expect(JSON.parse(reply.body)).toEqual({ jsonrpc: "2.0", id: "first", result: { protocolVersion: "2025-11-25", ...SERVER_INFO } });
     });
 
-    it("negotiates with each client, whatever revision the server speaks", async () => {
+    it("each client negotiates its own revision, independently of the server's", async () => {
       await using old = await Sidecar.start({ mode: "old" });
       for (const protocolVersion of ["2025-11-25", "2024-11-05"]) {
         const reply = await new McpClient(old.url).post(initialize(protocolVersion));
@@ -39,13 +39,13 @@ describe("client lifecycle", async () => {
       }
     });
 
-    it("does not need a known MCP-Protocol-Version header", async () => {
+    it("an initialize request may have an MCP-Protocol-Version header", async () => {
       const reply = await new McpClient(sidecar.url).post(initialize("2025-06-18"), { headers: { "MCP-Protocol-Version": "2025-06-18" } });
       expect(reply.status).toBe(200);
     });
   });
 
-  it("reaches the server once, however many clients there are", async () => {
+  it("the server gets initialize once, for any number of clients", async () => {
     const clients = await Promise.all([sidecar.client(), sidecar.client(), sidecar.client()]);
     const [client] = clients;
     await client.post(initialize("2025-11-25"));
@@ -55,14 +55,14 @@ describe("client lifecycle", async () => {
     expect(seen.filter((method) => method === "initialize" || method === "notifications/initialized")).toHaveLength(2);
   });
 
-  it("answers notifications/initialized with 202 and no body", async () => {
+  it("notifications/initialized gets 202 and no body", async () => {
     const client = await sidecar.client();
     const reply = await client.post({ jsonrpc: "2.0", method: "notifications/initialized" });
     expect(reply).toMatchObject({ status: 202, body: "" });
     expect(reply.headers).not.toHaveProperty("content-type");
   });
 
-  it("hands other notifications to the server: 202 and no body", async () => {
+  it("another notification is forwarded, and gets 202 and no body", async () => {
     const client = await sidecar.client();
     const reply = await client.post({ jsonrpc: "2.0", method: "notifications/x-test", params: {} });
     expect(reply).toMatchObject({ status: 202, body: "" });
@@ -72,14 +72,14 @@ describe("client lifecycle", async () => {
   it.each([
     ["a result", { jsonrpc: "2.0", id: 1, result: {} }],
     ["an error", { jsonrpc: "2.0", id: "x", error: { code: -1, message: "no" } }],
-    ["an error that answers nothing", { jsonrpc: "2.0", id: null, error: { code: -1, message: "no" } }],
-  ])("takes %s of a client with 202, and tells the server nothing", async (_what, response) => {
+    ["an error with a null id", { jsonrpc: "2.0", id: null, error: { code: -1, message: "no" } }],
+  ])("%s from a client gets 202 and is not forwarded", async (_what, response) => {
     const client = await sidecar.client();
     expect(await client.post(response)).toMatchObject({ status: 202, body: "" });
     expect(JSON.parse(await client.toolText("answers"))).toEqual([]);
   });
 
-  it("answers ping with an empty result", async () => {
+  it("ping gets an empty result", async () => {
     const client = await sidecar.client();
     expect((await client.post('{"jsonrpc":"2.0","id":"p","method":"ping"}')).body).toBe('{"jsonrpc":"2.0","id":"p","result":{}}');
   });
@@ -90,18 +90,18 @@ describe("client lifecycle", async () => {
       client = await sidecar.client({ protocolVersion: "2025-06-18" });
     });
 
-    it("may be absent", async () => {
+    it("the header may be absent", async () => {
       expect(await client.request("ping")).toMatchObject({ status: 200, result: {} });
     });
 
-    it.each(KNOWN_VERSIONS)("may be %s, negotiated or not", async (version) => {
+    it.each(KNOWN_VERSIONS)("the header may be %s, even if another revision was negotiated", async (version) => {
       expect(await client.request("ping", {}, 2, { headers: { "MCP-Protocol-Version": version } })).toMatchObject({
         status: 200,
         result: {},
       });
     });
 
-    it.each(["2099-01-01", "1.0", "DRAFT-2026", "constructor", "2025-06-18, 2025-11-25"])("may not be %s: 400", async (version) => {
+    it.each(["2099-01-01", "1.0", "DRAFT-2026", "constructor", "2025-06-18, 2025-11-25"])("%s is rejected with 400", async (version) => {
       const headers = { "MCP-Protocol-Version": version };
       const refusal = { data: { supported: KNOWN_VERSIONS } };
       const request = await client.post({ jsonrpc: "2.0", id: 2, method: "ping" }, { headers });

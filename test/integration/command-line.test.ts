@@ -10,7 +10,7 @@ const PACKAGE = JSON.parse(readFileSync(new URL("../../package.json", import.met
   readonly engines: { readonly node: string };
 };
 
-/** What pods rely on, with the defaults here, as the help shows it. */
+/** Options that pods rely on, with their defaults, as the help shows them. */
 const POD_OPTIONS = [
   "  CLAW_MCP_STDIO_COMMAND\n",
   "  CLAW_MCP_STDIO_ARGS\n",
@@ -51,13 +51,13 @@ async function problems(args: readonly string[], env: Readonly<Record<string, st
   return lines.map((line) => line.replace(/^ {2}- /, ""));
 }
 
-/** Runs `--version` in a process that states another version of Node than its own. */
+/** Runs `--version` in a process that reports this version of Node. */
 function runOnNode(nodeVersion: string): ReturnType<typeof runMain> {
   const source = `Object.defineProperty(process, "versions", { value: { node: "${nodeVersion}" } })`;
   return runMain(["--version"], { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(source)}` });
 }
 
-describe("command line", () => {
+describe("the command line", () => {
   it.each(["--help", "-h"])("%s shows every option in its group, with its variable and default", async (flag) => {
     const { code, stdout, stderr } = await runMain([flag]);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
@@ -65,18 +65,18 @@ describe("command line", () => {
     for (const option of POD_OPTIONS) expect(stdout).toContain(option);
   });
 
-  it("--help wins over what else is wrong", async () => {
+  it("--help takes precedence over invalid options", async () => {
     expect(await runMain(["--port", "x", "--help"], { CLAW_MCP_STDIO_PORT: "y" })).toMatchObject({ code: 0, stderr: "" });
   });
 
-  it.each(["--help", "--version", "--check-config"])("%s ends in silence where who reads has left", async (flag) => {
+  it.each(["--help", "--version", "--check-config"])("%s exits silently if the reader of stdout has gone", async (flag) => {
     const child = spawn(process.execPath, [MAIN, flag, "--", "some-mcp"], { stdio: ["ignore", "pipe", "pipe"] });
     child.stdout.destroy();
     const [stderr, end] = await Promise.all([text(child.stderr), once(child, "exit")]);
     expect({ stderr, end }).toEqual({ stderr: "", end: [0, null] });
   });
 
-  it.each(["--help", "--version", "--check-config"])("%s fails with one line where stdout is full", async (flag) => {
+  it.each(["--help", "--version", "--check-config"])("%s fails with a one-line message if stdout is full", async (flag) => {
     const full = openSync("/dev/full", "w");
     const child = spawn(process.execPath, [MAIN, flag, "--", "some-mcp"], { stdio: ["ignore", full, "pipe"] });
     closeSync(full);
@@ -91,7 +91,7 @@ describe("command line", () => {
     expect(await runMain(["--version"])).toEqual({ code: 0, stdout: `${PACKAGE.version}\n`, stderr: "" });
   });
 
-  it.each(["20.19.5", "22.18.0", "23.11.1", "24.5.0"])("Node %s is refused", async (nodeVersion) => {
+  it.each(["20.19.5", "22.18.0", "23.11.1", "24.5.0"])("Node %s is rejected", async (nodeVersion) => {
     const { code, stdout, stderr } = await runOnNode(nodeVersion);
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
     expect(stderr).toBe(`claw-mcp-stdio needs Node ${PACKAGE.engines.node}; this is ${nodeVersion}\n`);
@@ -102,13 +102,13 @@ describe("command line", () => {
   });
 
   describe("--check-config", () => {
-    it("shows the effective configuration and starts nothing", async () => {
+    it("the effective configuration is shown, and nothing is started", async () => {
       const config = await checkConfig(["--", "/no/such/command", "one", "two words"]);
       expect(config).toMatchObject({ ...DEFAULTS, command: "/no/such/command", args: ["one", "two words"] });
       expect(config).not.toHaveProperty("authToken");
     });
 
-    it("takes everything from the environment", async () => {
+    it("the configuration is read from the environment", async () => {
       const config = await checkConfig([], {
         CLAW_MCP_STDIO_COMMAND: "npx",
         CLAW_MCP_STDIO_ARGS: '["-y","some-mcp",""]',
@@ -137,13 +137,13 @@ describe("command line", () => {
     });
 
     it.each([
-      ["behind a flag", ["--api-key", "hunter2hunter2"]],
+      ["after a flag", ["--api-key", "hunter2hunter2"]],
       ["in a flag", ["--token=hunter2hunter2"]],
       ["in an assignment", ["-e", "GITHUB_TOKEN=hunter2hunter2"]],
-      ["in a header of its own", ["--header", "X-Api-Key: hunter2hunter2"]],
+      ["in a custom header", ["--header", "X-Api-Key: hunter2hunter2"]],
       ["in an Authorization header", ["--header", "Authorization: Bearer hunter2hunter2"]],
       ["in a URL", ["postgresql://user:hunter2hunter2@db/app"]],
-    ])("masks a secret %s of the server's arguments", async (_where, args) => {
+    ])("a secret %s is masked in the server's arguments", async (_where, args) => {
       const shown = (await checkConfig(["--", "some-mcp", "--verbose", ...args]))["args"];
       expect(shown).toHaveLength(args.length + 1);
       expect(JSON.stringify(shown)).toContain('"--verbose"');
@@ -154,23 +154,18 @@ describe("command line", () => {
   describe("precedence", () => {
     it.each([
       ["a flag over its variable", ["--path", "/flag"], { CLAW_MCP_STDIO_PATH: "/variable" }, { path: "/flag" }],
-      ["a flag over a variable that is wrong", ["--path", "/flag"], { CLAW_MCP_STDIO_PATH: "variable" }, { path: "/flag" }],
+      ["a flag over an invalid variable", ["--path", "/flag"], { CLAW_MCP_STDIO_PATH: "variable" }, { path: "/flag" }],
       ["the last of two flags", ["--path", "/one", "--path=/two"], {}, { path: "/two" }],
       ["ADDR over PORT", [], { CLAW_MCP_STDIO_ADDR: ":1111", CLAW_MCP_STDIO_PORT: "2222" }, { port: 1111 }],
-      [
-        "--port over ADDR, whose host stays",
-        ["--port", "2222"],
-        { CLAW_MCP_STDIO_ADDR: "127.0.0.1:1111" },
-        { host: "127.0.0.1", port: 2222 },
-      ],
+      ["--port over the port in ADDR", ["--port", "2222"], { CLAW_MCP_STDIO_ADDR: "127.0.0.1:1111" }, { host: "127.0.0.1", port: 2222 }],
       ["--addr over --port", ["--port", "2222", "--addr", ":1111"], {}, { port: 1111 }],
       ["--addr over both variables", ["--addr", ":1"], { CLAW_MCP_STDIO_ADDR: ":2", CLAW_MCP_STDIO_PORT: "3" }, { port: 1 }],
       ["the default over an empty variable", [], { CLAW_MCP_STDIO_ADDR: "", CLAW_MCP_STDIO_PORT: "" }, { port: 8080 }],
-    ])("prefers %s", async (_what, flags, env: Record<string, string>, expected) => {
+    ])("the configuration prefers %s", async (_what, flags, env: Record<string, string>, expected) => {
       expect(await checkConfig([...flags, "--", "node"], env)).toMatchObject(expected);
     });
 
-    it("prefers the command on the line, with its own arguments, over COMMAND and ARGS", async () => {
+    it("a command on the command line replaces both COMMAND and ARGS", async () => {
       const env = { CLAW_MCP_STDIO_COMMAND: "other", CLAW_MCP_STDIO_ARGS: '["other"]' };
       expect(await checkConfig(["--", "node"], env)).toMatchObject({ command: "node", args: [] });
       expect(await checkConfig(["node", "server.js", "--port", "9"], env)).toMatchObject({
@@ -180,13 +175,13 @@ describe("command line", () => {
       });
     });
 
-    it.each(["8080", ":8080"])("takes PORT as %s", async (port) => {
+    it.each(["8080", ":8080"])("PORT may be %s", async (port) => {
       expect(await checkConfig(["--", "node"], { CLAW_MCP_STDIO_PORT: port })).toMatchObject({ port: 8080 });
     });
   });
 
-  describe("problems", () => {
-    it("are reported all at once: option, value got, what is allowed", async () => {
+  describe("configuration problems", () => {
+    it("all problems are reported at once, with the value and the allowed values", async () => {
       const whole = "expected a whole number from 1 to 2147483647";
       expect(
         await problems(["--log-level", "loud", "--no-such-flag", "--path", "mcp"], {
@@ -224,32 +219,32 @@ describe("command line", () => {
       ["an unknown short flag", ["-x", "--", "node"], {}, /^-+x is not an option; see --help$/],
       ["a flag without its value", ["--path=", "--", "node"], {}, /^--path has no value; expected a path that starts with/],
       [
-        "arguments that are no JSON",
+        "arguments that are not JSON",
         ["--", "node"],
         { CLAW_MCP_STDIO_ARGS: "-y some-mcp" },
         /^CLAW_MCP_STDIO_ARGS is not valid \(value not shown\): it is not JSON \(character 1:/,
       ],
       [
-        "arguments that are no strings",
+        "arguments that are not strings",
         ["--", "node"],
         { CLAW_MCP_STDIO_ARGS: "[1]" },
         /^CLAW_MCP_STDIO_ARGS is not valid \(value not shown\): element 1 is a number/,
       ],
       [
-        "an argument that holds a NUL",
+        "an argument with a NUL",
         ["--addr", "127.0.0.1:0"],
         { CLAW_MCP_STDIO_COMMAND: "node", CLAW_MCP_STDIO_ARGS: String.raw`["a\u0000b"]` },
         /^CLAW_MCP_STDIO_ARGS is not valid/,
       ],
-      ["a path that health needs", ["--path", "/healthz", "--", "node"], {}, /^--path is "\/healthz"/],
-      ["a port 0", ["--port", "0", "--", "node"], {}, /^--port is "0"/],
+      ["a path that is reserved for health", ["--path", "/healthz", "--", "node"], {}, /^--path is "\/healthz"/],
+      ["port 0", ["--port", "0", "--", "node"], {}, /^--port is "0"/],
       [
-        "a first pause that is longer than the longest",
+        "a first pause longer than the longest pause",
         ["--restart-backoff-ms", "2000", "--restart-max-ms", "1000", "--", "node"],
         {},
         /^--restart-backoff-ms \(2000\) is greater than RESTART_MAX_MS \(1000\)$/,
       ],
-    ])("are exit code 2: %s", async (_what, args, env: Record<string, string>, expected) => {
+    ])("the exit code is 2 for %s", async (_what, args, env: Record<string, string>, expected) => {
       expect(await problems(args, env)).toEqual([expect.stringMatching(expected)]);
     });
   });
