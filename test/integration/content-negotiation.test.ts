@@ -9,7 +9,7 @@ describe("content negotiation", async () => {
   const sidecar = disposeAfterAll(await Sidecar.start());
   const sessionId = (await sidecar.client()).sessionId;
 
-  /** A ping with these headers and no others. */
+  /** Sends a ping with these headers and no others. */
   function ping(headers: Readonly<Record<string, string>>): Promise<HttpReply> {
     const body = '{"jsonrpc":"2.0","id":7,"method":"ping"}';
     return send(sidecar.url, { headers: { "Mcp-Session-Id": sessionId, ...headers }, body });
@@ -17,14 +17,14 @@ describe("content negotiation", async () => {
 
   const pong = { status: 200, contentType: "application/json", body: { jsonrpc: "2.0", id: 7, result: {} } };
 
-  describe("of the body", () => {
+  describe("the request body", () => {
     it.each([
       "application/json",
       "application/json; charset=utf-8",
       'application/json;charset="UTF-8"',
       "Application/JSON ; Charset=Utf-8",
       "application/json; profile=x",
-    ])("takes Content-Type: %s", async (contentType) => {
+    ])("Content-Type: %s is accepted", async (contentType) => {
       expect(readError(await ping({ ...JSON_HEADERS, "Content-Type": contentType }))).toStrictEqual(pong);
     });
 
@@ -41,28 +41,28 @@ describe("content negotiation", async () => {
       "json",
       "*/*",
       ";",
-    ])("refuses Content-Type: %s with 415", async (contentType) => {
+    ])("Content-Type: %s gets 415", async (contentType) => {
       const reply = await ping({ ...JSON_HEADERS, "Content-Type": contentType });
       expect(readError(reply)).toStrictEqual(errorReply(415, -32000, "UNSUPPORTED_MEDIA_TYPE"));
     });
 
-    it("refuses a body without Content-Type with 415", async () => {
+    it("a body without Content-Type gets 415", async () => {
       const reply = await ping({ Accept: JSON_HEADERS.Accept });
       expect(readError(reply)).toStrictEqual(errorReply(415, -32000, "UNSUPPORTED_MEDIA_TYPE"));
     });
 
-    it.each(["gzip", "deflate", "br", "GZIP", "gzip, identity", "x-unknown"])("refuses Content-Encoding: %s with 415", async (encoding) => {
+    it.each(["gzip", "deflate", "br", "GZIP", "gzip, identity", "x-unknown"])("Content-Encoding: %s gets 415", async (encoding) => {
       const reply = await ping({ ...JSON_HEADERS, "Content-Encoding": encoding });
       expect(readError(reply)).toStrictEqual(errorReply(415, -32000, "UNSUPPORTED_MEDIA_TYPE"));
     });
 
-    it.each(["identity", "Identity"])("takes Content-Encoding: %s", async (encoding) => {
+    it.each(["identity", "Identity"])("Content-Encoding: %s is accepted", async (encoding) => {
       expect(readError(await ping({ ...JSON_HEADERS, "Content-Encoding": encoding }))).toStrictEqual(pong);
     });
   });
 
-  describe("of the answer", () => {
-    it("answers a client that sends no Accept", async () => {
+  describe("the response", () => {
+    it("a client without an Accept header gets JSON", async () => {
       expect(readError(await ping({ "Content-Type": "application/json" }))).toStrictEqual(pong);
     });
 
@@ -76,7 +76,7 @@ describe("content negotiation", async () => {
       "text/event-stream, */*;q=0.1",
       "application/json;q=0.001",
       "application/json; charset=utf-8, text/event-stream",
-    ])("answers in JSON to Accept: %s", async (accept) => {
+    ])("a client with Accept: %s gets JSON", async (accept) => {
       expect(readError(await ping({ "Content-Type": "application/json", Accept: accept }))).toStrictEqual(pong);
     });
 
@@ -89,12 +89,12 @@ describe("content negotiation", async () => {
       "application/json;q=0, text/event-stream",
       "application/json;q=0, */*",
       "application/*;q=0, text/event-stream",
-    ])("refuses Accept: %s with 406", async (accept) => {
+    ])("a client with Accept: %s gets 406", async (accept) => {
       const reply = await ping({ "Content-Type": "application/json", Accept: accept });
       expect(readError(reply)).toStrictEqual(errorReply(406, -32000, "NOT_ACCEPTABLE"));
     });
 
-    it("refuses initialize with 406 without opening a session", async () => {
+    it("an initialize request that is rejected with 406 does not open a session", async () => {
       const params = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "raw", version: "1" } };
       const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "initialize", params });
       const reply = await send(sidecar.url, { headers: { "Content-Type": "application/json", Accept: "text/event-stream" }, body });
@@ -103,7 +103,7 @@ describe("content negotiation", async () => {
     });
   });
 
-  it("hands nothing that it refused to the server", async () => {
+  it("a rejected request does not reach the server", async () => {
     const client = await sidecar.client();
     const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "x-test/refused" });
     const session = { "Mcp-Session-Id": client.sessionId };

@@ -10,7 +10,7 @@ import { type LogLine, Sidecar } from "../support/sidecar.ts";
 const FAILED = "mcp server failed: crash loop";
 const LONGEST_PAUSE_MS = 400;
 const CRASH_LOOP = ["--crash-loop-exits", "3", "--restart-backoff-ms", "20", "--restart-max-ms", String(LONGEST_PAUSE_MS)];
-/** Nothing is answered for having waited too long. */
+/** No request times out in these tests. */
 const PATIENT = ["--hold-timeout-ms", "600000", "--request-timeout-ms", "600000"];
 
 function exitOf(generation: number): (line: LogLine) => boolean {
@@ -31,7 +31,7 @@ const REFUSED = {
 };
 
 describe("a crash loop", () => {
-  it("is a state of its own, told with all that is known, in the log once, and in the readiness", async () => {
+  it("a crash loop is logged once with its cause, and reported by readiness", async () => {
     await using server = await ChosenServer.create();
     await server.chooseExit(3);
     await using sidecar = await Sidecar.start({ command: server.command, flags: CRASH_LOOP, untilReady: false });
@@ -53,7 +53,7 @@ describe("a crash loop", () => {
       nextRetryAt: expect.any(String) as string,
     });
 
-    // It is tried again, at the slow rate, and says no more than that.
+    // Further exits are logged at level info and without stderr, and the pauses stay long.
     const later = await sidecar.waitForLog("mcp server exited", exitOf(5));
     expect([later["level"], later["stderrTail"]]).toEqual(["info", undefined]);
     const pauses = sidecar.logLines.filter(({ msg }) => msg === "mcp server will be restarted").slice(2);
@@ -66,7 +66,7 @@ describe("a crash loop", () => {
     expect(sidecar.logLines.filter(({ level, msg }) => level === "warn" && msg === "mcp server exited")).toHaveLength(2);
   });
 
-  it("masks secrets in all that it tells", async () => {
+  it("errors and log messages of a crash loop mask secrets", async () => {
     const secret = "k-0123456789-abcdef";
     await using server = await ChosenServer.create();
     await server.chooseExit(3, `login with ${secret} failed`);
@@ -86,17 +86,17 @@ describe("a crash loop", () => {
   it.each([
     ["shared", {}],
     ["private", { roots: {} }],
-  ])("answers an initialize for the %s server at once", async (_kind, capabilities) => {
+  ])("an initialize request for the %s server is rejected at once", async (_kind, capabilities) => {
     await using server = await ChosenServer.create();
     await server.chooseExit(3);
     await using sidecar = await Sidecar.start({ command: server.command, flags: [...CRASH_LOOP, ...PATIENT], untilReady: false });
     expect(errorOf(await new McpClient(sidecar.url).post(initializeRequest(capabilities)))).toEqual(REFUSED);
   });
 
-  describe.each(LANES)("of a %s server", (kind) => {
-    it("answers at once what had waited and what comes, and is over when a generation gets ready: sessions stay", async () => {
+  describe.each(LANES)("a crash loop of a %s server", (kind) => {
+    it("held and new requests are rejected at once; the session survives until recovery", async () => {
       await using server = await ChosenServer.create();
-      // The first pauses are long enough for a request to come in.
+      // The first pauses are long enough for a request to arrive.
       const flags = [...CRASH_LOOP.slice(0, 2), "--restart-backoff-ms", "300", "--restart-max-ms", "700", ...PATIENT];
       await using sidecar = await Sidecar.start({ command: server.command, flags });
       const { client, childPid, waitForLog, logLines } = await useLane(sidecar, kind);
@@ -118,7 +118,7 @@ describe("a crash loop", () => {
     });
   });
 
-  it("is not over for a server that gets ready and ends again: it is failed again at once, and that is not news", async () => {
+  it("a server that exits again after recovery returns to the failed state", async () => {
     await using sidecar = await Sidecar.start({ mode: "crash-loop", flags: CRASH_LOOP, untilReady: false });
     await sidecar.waitForLog(FAILED);
     await sidecar.waitForLog("mcp server has recovered");
@@ -129,13 +129,13 @@ describe("a crash loop", () => {
     expect(sidecar.logLines.filter(({ msg }) => msg === FAILED)).toHaveLength(1);
   });
 
-  it("stays while a generation is tried: not ready, not starting, and requests are refused at once", async () => {
+  it("the failed state persists while a generation starts, and requests are rejected", async () => {
     await using server = await ChosenServer.create();
     await server.chooseExit(3);
     await using sidecar = await Sidecar.start({ command: server.command, flags: [...CRASH_LOOP, ...PATIENT], untilReady: false });
     await sidecar.waitForLog(FAILED);
     await server.chooseMode("silent");
-    // The one that was started last before the choice may be seen on its way to its end.
+    // A generation from before this choice may still be seen before its exit.
     for (;;) {
       const before = await readReadiness(sidecar);
       const refused = await new McpClient(sidecar.url).post(initializeRequest());
@@ -149,7 +149,7 @@ describe("a crash loop", () => {
     }
   });
 
-  it("is none while ends are rarer", async () => {
+  it("rare exits are not a crash loop", async () => {
     const flags = ["--crash-loop-exits", "2", "--crash-loop-period-ms", "1", "--restart-backoff-ms", "10", "--restart-max-ms", "10"];
     await using sidecar = await Sidecar.start({ mode: "exit-at-initialize", flags, untilReady: false });
     await sidecar.waitForLog("mcp server exited", exitOf(6));
@@ -157,7 +157,7 @@ describe("a crash loop", () => {
     expect(["starting", "backing-off"]).toContain((await readReadiness(sidecar)).state);
   });
 
-  it("does not keep the sidecar from stopping", async () => {
+  it("the sidecar stops during a crash loop", async () => {
     await using server = await ChosenServer.create();
     await server.chooseExit(3);
     const flags = [...CRASH_LOOP.slice(0, 2), "--restart-backoff-ms", "1", "--restart-max-ms", "600000"];

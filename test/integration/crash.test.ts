@@ -4,9 +4,9 @@ import { errorData, readError } from "../support/error-reply.ts";
 import { readSeen, readWhere, waitForHanging, waitForSeen } from "../support/in-flight.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
-/** Crashes are all these servers do. */
+/** Avoids the failed state, because these servers crash often. */
 const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20", "--crash-loop-exits", "1000"];
-/** A pause that no test sees the end of: what is answered is answered without the next generation. */
+/** A pause longer than any test: requests are answered before the next generation starts. */
 const NO_RESTART = ["--restart-backoff-ms", "600000", "--restart-max-ms", "600000"];
 
 function hang(id: number): object {
@@ -17,7 +17,7 @@ describe("a crash", () => {
   it.each([
     { how: "exits with code 3", tool: "exit", args: { code: 3 }, data: { exitCode: 3 }, reason: "exited with code 3" },
     { how: "is killed", tool: "kill", args: {}, data: { signal: "SIGKILL" }, reason: "ended by SIGKILL" },
-  ])("fails the calls in flight at once when the server $how, with all that is known", async ({ tool, args, data, reason }) => {
+  ])("calls in flight fail at once with the exit reason if the server $how", async ({ tool, args, data, reason }) => {
     await using sidecar = await Sidecar.start({ flags: NO_RESTART });
     const client = await sidecar.client();
     const inFlight = [client.post(hang(7)), client.post(hang(7))];
@@ -42,7 +42,7 @@ describe("a crash", () => {
   });
 
   it.each(["tools/list", "resources/read", "prompts/get", "completion/complete"])(
-    "says that %s is safe to retry, which only reads, where it is not repeated by itself",
+    "a failed %s is safe to retry, because it only reads",
     async (method) => {
       await using sidecar = await Sidecar.start({ flags: [...NO_RESTART, "--retry", "off"] });
       const client = await sidecar.client();
@@ -61,9 +61,9 @@ describe("a crash", () => {
 
   it.each([
     ["x-vendor/anything", "not safe to retry", false],
-    ["logging/setLevel", "safe to retry, which comes to the same twice", true],
-    ["resources/subscribe", "safe to retry, which comes to the same twice", true],
-  ])("says that %s is %s", async (method, _, retrySafe) => {
+    ["logging/setLevel", "safe to retry, because it is idempotent", true],
+    ["resources/subscribe", "safe to retry, because it is idempotent", true],
+  ])("a failed %s is %s", async (method, _, retrySafe) => {
     await using sidecar = await Sidecar.start({ flags: NO_RESTART });
     const client = await sidecar.client();
     await client.callTool("mute", { method });
@@ -73,7 +73,7 @@ describe("a crash", () => {
     expect((await inFlight).error?.data).toEqual(errorData("UPSTREAM_EXITED", { sent: true, retrySafe, signal: "SIGKILL" }));
   });
 
-  it("does not run a request again that had been sent", async () => {
+  it("a call that was sent is not retried", async () => {
     await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
     const client = await sidecar.client();
     const inFlight = client.post(hang(2));
@@ -83,7 +83,7 @@ describe("a crash", () => {
     expect(await readSeen(client)).toEqual(["initialize", "notifications/initialized", "tools/call"]);
   });
 
-  it("loses no answer that was written just before the exit", async () => {
+  it("a response written just before the exit is delivered", async () => {
     await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
     const client = await sidecar.client();
     for (let generation = 1; generation <= 20; generation++) {
@@ -92,13 +92,13 @@ describe("a crash", () => {
     }
   });
 
-  it("loses no answer that the server did not come to end with a newline", async () => {
+  it("a response without its final newline is delivered", async () => {
     await using sidecar = await Sidecar.start({ flags: NO_RESTART });
     const client = await sidecar.client();
     expect(await client.toolText("answer_and_exit", { lineEnd: "" })).toBe("last words");
   });
 
-  it("is told from the answers written just before it: those are delivered, the others fail", async () => {
+  it("responses written before a crash are delivered, and other calls fail", async () => {
     await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
     const client = await sidecar.client();
     const hanging = client.callTool("hang");
@@ -107,7 +107,7 @@ describe("a crash", () => {
     expect((await hanging).error?.data).toEqual(errorData("UPSTREAM_EXITED", { sent: true, retrySafe: false, exitCode: 3 }));
   });
 
-  it("ends no session, for any of its clients", async () => {
+  it("sessions of all clients survive a crash", async () => {
     await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
     const clients = await Promise.all([sidecar.client(), sidecar.client(), sidecar.client()]);
     const { pid } = await readWhere(await sidecar.client());
@@ -116,7 +116,7 @@ describe("a crash", () => {
     expect(new Set(replies.map((where) => where.pid))).toEqual(new Set([await sidecar.waitForChild(pid)]));
   });
 
-  it("after crash leaves every call answered, with its own result or with the crash", async () => {
+  it("every call during repeated crashes gets its result or the exit error", async () => {
     await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
     const client = await sidecar.client();
     const calls = Array.from({ length: 40 }, async (_, index) => {

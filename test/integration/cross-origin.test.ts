@@ -20,7 +20,7 @@ const PREFLIGHT = {
   "Access-Control-Request-Headers": "authorization,content-type,mcp-session-id",
 };
 
-/** The headers that a browser reads before it lets a page read the rest, as they came. */
+/** Returns the CORS headers and `Vary` of a reply. */
 function corsHeaders({ headers }: Pick<HttpReply, "headers">): Record<string, unknown> {
   return Object.fromEntries(Object.entries(headers).filter(([name]) => name.startsWith("access-control-") || name === "vary"));
 }
@@ -45,7 +45,7 @@ describe("cross-origin requests", async () => {
     return client.post(PING, { headers });
   }
 
-  /** The head of an authorized POST in the open session, for what no HTTP client would send. */
+  /** Returns the head of an authorized POST in the open session, for requests that an HTTP client would not send. */
   function head(target: string, ...fields: readonly string[]): string {
     return [
       `POST ${target} HTTP/1.1`,
@@ -63,9 +63,9 @@ describe("cross-origin requests", async () => {
     return await connection.reply();
   }
 
-  describe("from a page of this machine", () => {
+  describe("requests from a page of this machine", () => {
     it.each(["http://localhost", "https://localhost:8443", "http://127.0.0.1:6274", "http://[::1]:3000", "HTTP://LOCALHOST:3000"])(
-      "are served and readable: %s",
+      "a page at %s is served and may read the response",
       async (origin) => {
         const reply = await ping({ Origin: origin });
         expect(readError(reply)).toStrictEqual(PONG);
@@ -73,7 +73,7 @@ describe("cross-origin requests", async () => {
       },
     );
 
-    it("may read the id of their session", async () => {
+    it("a page may read its session id", async () => {
       const params = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "page", version: "1" } };
       const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "initialize", params });
       const reply = await send(sidecar.url, { headers: { ...JSON_HEADERS, ...AUTHORIZED, Origin: PAGE }, body });
@@ -82,7 +82,7 @@ describe("cross-origin requests", async () => {
       expect(corsHeaders(reply)).toEqual(readableBy(PAGE));
     });
 
-    it("may ask before they send, without a token, what they may send", async () => {
+    it("a preflight request without a token gets the allowed methods and headers", async () => {
       const reply = await send(sidecar.url, { method: "OPTIONS", headers: { Origin: PAGE, ...PREFLIGHT } });
       expect(reply).toMatchObject({ status: 204, body: "" });
       expect(corsHeaders(reply)).toEqual({
@@ -96,20 +96,20 @@ describe("cross-origin requests", async () => {
 
     it.each<[what: string, status: number, call: HttpCall]>([
       ["a missing token", 401, { headers: JSON_HEADERS, body: PING }],
-      ["a body that is no JSON", 400, { headers: { ...JSON_HEADERS, ...AUTHORIZED }, body: "{" }],
+      ["a body that is not JSON", 400, { headers: { ...JSON_HEADERS, ...AUTHORIZED }, body: "{" }],
       ["a missing session", 400, { headers: { ...JSON_HEADERS, ...AUTHORIZED }, body: PING }],
-      ["a session that is gone", 404, { headers: { ...JSON_HEADERS, ...AUTHORIZED, "Mcp-Session-Id": "gone" }, body: PING }],
-      ["a method that is not offered", 405, { method: "PATCH", headers: AUTHORIZED }],
+      ["an unknown session", 404, { headers: { ...JSON_HEADERS, ...AUTHORIZED, "Mcp-Session-Id": "gone" }, body: PING }],
+      ["an unsupported method", 405, { method: "PATCH", headers: AUTHORIZED }],
       ["an Accept that excludes JSON", 406, { headers: { ...JSON_HEADERS, ...AUTHORIZED, Accept: "text/html" }, body: PING }],
       ["a body that is too large", 413, { headers: { ...JSON_HEADERS, ...AUTHORIZED }, body: " ".repeat(2049) }],
       ["another media type", 415, { headers: { ...AUTHORIZED, "Content-Type": "text/plain" }, body: PING }],
-    ])("may read the error of %s: %i", async (_what, status, call) => {
+    ])("a page may read the error for %s: %i", async (_what, status, call) => {
       const reply = await send(sidecar.url, { ...call, headers: { ...call.headers, Origin: PAGE } });
       expect(reply.status).toBe(status);
       expect(corsHeaders(reply)).toEqual(readableBy(PAGE));
     });
 
-    it("may read event streams", async () => {
+    it("a page may read event streams", async () => {
       const headers = { ...AUTHORIZED, Accept: "text/event-stream", "Mcp-Session-Id": client.sessionId, Origin: PAGE };
       const stream = get(sidecar.url, { headers });
       const [response] = (await once(stream, "response")) as [IncomingMessage];
@@ -119,7 +119,7 @@ describe("cross-origin requests", async () => {
       expect(corsHeaders(response)).toEqual(readableBy(PAGE));
     });
 
-    it("may read that they used a host that is not allowed", async () => {
+    it("a page may read that its Host header is not allowed", async () => {
       const call = { headers: { Origin: PAGE, Host: "evil.com" } };
       const replies = [await ping(call.headers), await send(sidecar.url, { ...call, method: "OPTIONS" })];
       expect(replies.map(readError)).toStrictEqual([HOST_NOT_ALLOWED, HOST_NOT_ALLOWED]);
@@ -127,7 +127,7 @@ describe("cross-origin requests", async () => {
     });
   });
 
-  describe("from a page of another site", () => {
+  describe("requests from a page of another site", () => {
     it.each([
       "https://evil.com",
       "http://localhost.evil.com",
@@ -138,18 +138,18 @@ describe("cross-origin requests", async () => {
       "null",
       "*",
       "",
-    ])("are refused with 403: %j", async (origin) => {
+    ])("the origin %j is rejected with 403", async (origin) => {
       const reply = await ping({ Origin: origin });
       expect(readError(reply)).toStrictEqual(ORIGIN_NOT_ALLOWED);
       expect(corsHeaders(reply)).toEqual({});
     });
 
-    it("are refused where a second Origin is allowed", async () => {
+    it("a request with an allowed and a foreign Origin is rejected", async () => {
       const fields = ["Host: localhost", "Origin: http://localhost", "Origin: https://evil.com"];
       expect(readError(await pingRaw("/mcp", ...fields))).toStrictEqual(ORIGIN_NOT_ALLOWED);
     });
 
-    it.each(["OPTIONS", "GET", "DELETE", "PUT"])("are refused whatever the method: %s", async (method) => {
+    it.each(["OPTIONS", "GET", "DELETE", "PUT"])("a %s request is rejected", async (method) => {
       const headers = { ...AUTHORIZED, ...PREFLIGHT, "Mcp-Session-Id": client.sessionId, Origin: "https://evil.com" };
       const reply = await send(sidecar.url, { method, headers });
       expect(readError(reply)).toStrictEqual(ORIGIN_NOT_ALLOWED);
@@ -157,23 +157,23 @@ describe("cross-origin requests", async () => {
       expect(readError(await ping({}))).toStrictEqual(PONG);
     });
 
-    it.each(["/mcp/", "/mcp?x", "http://localhost/mcp"])("are refused at %s too", async (target) => {
+    it.each(["/mcp/", "/mcp?x", "http://localhost/mcp"])("a request to %s is rejected", async (target) => {
       expect(readError(await pingRaw(target, "Host: localhost", "Origin: https://evil.com"))).toStrictEqual(ORIGIN_NOT_ALLOWED);
     });
 
-    it("are told what to configure", async () => {
+    it("the error names the setting to change", async () => {
       expect(errorMessage(await ping({ Origin: "https://evil.com" }))).toBe(
         'The origin "https://evil.com" is not allowed; to allow it, add it to CLAW_MCP_STDIO_ALLOWED_ORIGINS.',
       );
     });
 
-    it("are refused before their token is looked at", async () => {
+    it("the origin is checked before the token", async () => {
       const reply = await send(sidecar.url, { headers: { ...JSON_HEADERS, Origin: "https://evil.com" }, body: PING });
       expect(readError(reply)).toStrictEqual(ORIGIN_NOT_ALLOWED);
       expect(reply.headers).not.toHaveProperty("www-authenticate");
     });
 
-    it("are refused before their body has come, and their connection goes on when it has", async () => {
+    it("a rejection does not wait for the body, and the connection stays usable", async () => {
       using connection = await RawConnection.open(sidecar.origin);
       const length = `Content-Length: ${PING.length}`;
       await connection.write(head("/mcp", "Host: localhost", "Origin: https://evil.com", length));
@@ -182,7 +182,7 @@ describe("cross-origin requests", async () => {
       expect(readError(await connection.reply())).toStrictEqual(PONG);
     });
 
-    it("lose their connection where the body never comes, and so do those that only ask", async () => {
+    it("the connection of a rejected or preflight request is closed if its body never arrives", async () => {
       const closed = async (bytes: string): Promise<string | undefined> => {
         using connection = await RawConnection.open(sidecar.origin);
         await connection.write(bytes);
@@ -194,7 +194,7 @@ describe("cross-origin requests", async () => {
       expect(await Promise.all([closed(refused), closed(preflight)])).toEqual(["closed", "closed"]);
     });
 
-    it("never reach the server", async () => {
+    it("a rejected request does not reach the server", async () => {
       const body = '{"jsonrpc":"2.0","id":1,"method":"x-test/refused"}';
       expect((await client.post(body, { headers: { Origin: "https://evil.com" } })).status).toBe(403);
       expect((await client.post(body, { headers: { Host: "evil.com" } })).status).toBe(403);
@@ -202,26 +202,26 @@ describe("cross-origin requests", async () => {
     });
   });
 
-  it("get none of the headers for a page where they come from none", async () => {
+  it("a request without Origin gets no CORS headers", async () => {
     const [pong, asked] = [await ping({}), await send(sidecar.url, { method: "OPTIONS" })];
     expect(readError(pong)).toStrictEqual(PONG);
     expect(asked).toMatchObject({ status: 204, body: "", headers: { allow: "POST, GET, DELETE, OPTIONS" } });
     expect([corsHeaders(pong), corsHeaders(asked)]).toEqual([{}, {}]);
   });
 
-  it.each(["/livez", "/readyz", "/healthz"])("leave %s open to everybody", async (path) => {
+  it.each(["/livez", "/readyz", "/healthz"])("%s is open to every origin and host", async (path) => {
     for (const headers of [{ Host: "10.1.2.3:8080" }, { Origin: "https://evil.com", Host: "evil.com" }]) {
       expect((await send(`${sidecar.origin}${path}`, { method: "GET", headers })).status).toBe(200);
     }
   });
 });
 
-describe("cross-origin configuration", () => {
+describe("allowed origins", () => {
   function pingFrom(client: McpClient, headers: Readonly<Record<string, string>>): Promise<HttpReply> {
     return client.post(PING, { headers });
   }
 
-  it("allows the origins that are listed, and no others", async () => {
+  it("listed origins are allowed, and no others", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--allowed-origins", "https://App.example:443, vscode-webview://0d3f"] });
     const client = await sidecar.client();
     for (const origin of ["https://app.example", "vscode-webview://0d3f"]) {
@@ -234,7 +234,7 @@ describe("cross-origin configuration", () => {
     }
   });
 
-  it("allows every origin by *, and still names the one it answers", async () => {
+  it("* allows every origin, and each response names its own origin", async () => {
     await using sidecar = await Sidecar.start({ env: { CLAW_MCP_STDIO_ALLOWED_ORIGINS: "*" } });
     const client = await sidecar.client();
     for (const origin of ["https://evil.com", "null", "file://"]) {

@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import { Sidecar } from "../support/sidecar.ts";
 
-it("what a server writes in pieces arrives whole, also where a character or the end of the line is cut", async () => {
+it("a response written in pieces arrives whole, even with characters and line ends split", async () => {
   await using sidecar = await Sidecar.start({ mode: "newline-only" });
   const client = await sidecar.client();
   const text = fc.string({ unit: fc.constantFrom("a", "é", "€", "😀", "👩‍👩‍👧", "\u2028"), minLength: 1, maxLength: 20 });

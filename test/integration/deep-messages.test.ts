@@ -2,10 +2,10 @@ import { describe, expect, it } from "vitest";
 import { McpClient } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
-/** A secret in the environment, so that what is said of the server is masked. */
+/** A secret in the environment, so that messages about the server are masked. */
 const env = { SOME_API_KEY: "a-secret-of-some-length" };
 
-/** A server that refuses clients with an error that is nested so many levels deep, and echoes texts for the sidecar itself. */
+/** Returns the command of a server that rejects clients with an error of this depth, but accepts the sidecar itself. */
 function refusingServer(levels: number): readonly string[] {
   const script = `
     const data = "[".repeat(${levels}) + JSON.stringify(process.env.SOME_API_KEY) + "]".repeat(${levels});
@@ -21,7 +21,7 @@ function refusingServer(levels: number): readonly string[] {
 }
 
 describe.each([8000, 1_000_000])("an error that is nested %d levels deep", (levels) => {
-  it("refuses a client of its own server, and disturbs no other client", async () => {
+  it("a client whose server rejects initialize gets the error; other clients are unaffected", async () => {
     await using sidecar = await Sidecar.start({ command: refusingServer(levels), env });
     const bystander = await sidecar.client();
     const params = { protocolVersion: "2025-11-25", capabilities: { sampling: {} }, clientInfo: { name: "asks", version: "1" } };
@@ -31,7 +31,7 @@ describe.each([8000, 1_000_000])("an error that is nested %d levels deep", (leve
     expect((await bystander.request("x/echo", { text: "still here" })).result).toEqual({ echo: "still here" });
   });
 
-  it("is answered to a request as it came", async () => {
+  it("a request gets the error unchanged", async () => {
     await using sidecar = await Sidecar.start({ command: refusingServer(levels), env });
     const client = await sidecar.client();
     const { body } = await client.post({ jsonrpc: "2.0", id: 2, method: "refuse", params: {} });
@@ -41,7 +41,7 @@ describe.each([8000, 1_000_000])("an error that is nested %d levels deep", (leve
   });
 });
 
-it("restarts a server whose own initialize is refused by a deep error, and says why", async () => {
+it("a deep error response to initialize restarts the server and is logged", async () => {
   const script = refusingServer(8000).map((part) => part.replace('!== "claw-mcp-stdio"', "!== undefined"));
   await using sidecar = await Sidecar.start({ command: script, env, untilReady: false });
   const exit = await sidecar.waitForLog("mcp server exited");

@@ -9,7 +9,7 @@ describe("a defect of the sidecar", async () => {
   const sidecar = disposeAfterAll(await Sidecar.start({ imports: [new URL("../support/defect.js", import.meta.url).href] }));
   const client = await sidecar.client();
 
-  it.each(["in-answer", "in-request"])("%s fails that request, and leaves others in flight", async (id) => {
+  it.each(["in-answer", "in-request"])("a defect %s fails only that request", async (id) => {
     const bystander = await sidecar.client();
     const hanging = bystander.callTool("hang");
     await waitForHanging(bystander, 1);
@@ -21,13 +21,13 @@ describe("a defect of the sidecar", async () => {
     expect(logged).toMatchObject({ err: { stack: expect.stringContaining("defect.js") as unknown } });
   });
 
-  it("is counted, and ends neither the sidecar nor the server", async () => {
+  it("defects are counted, and neither the sidecar nor the server exits", async () => {
     const status = await readStatus(sidecar);
     expect(status).toMatchObject({ generation: 1, counters: { defects: 2 } });
   });
 });
 
-it("a defect behind the argument check fails that call, and the checks go on", async () => {
+it("a defect after the argument check fails that call, and later checks work", async () => {
   const schema = { type: "object", properties: { a: { type: "string" } } };
   await using listed = await ListedTools.create([...WITNESSES, { name: "search", inputSchema: schema }]);
   const imports = [new URL("../support/defect.js", import.meta.url).href];

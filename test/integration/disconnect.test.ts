@@ -9,11 +9,11 @@ import { Sidecar } from "../support/sidecar.ts";
 
 const QUIET = ["--stream-after-ms", "1"];
 
-describe("a client that goes away during its call", async () => {
+describe("a client that disconnects during its call", async () => {
   const sidecar = disposeAfterAll(await Sidecar.start({ flags: QUIET }));
   const control = await sidecar.client({ accept: "application/json" });
 
-  /** Begins a call whose answer is a stream, without any message, and leaves; returns when the sidecar has seen it. */
+  /** Starts a call whose response is a stream, and disconnects before any message. Returns when the sidecar has noticed. */
   async function leaveSilentStream(client: McpClient): Promise<{ readonly call: HeldCall; readonly lastEventId: string }> {
     const call = await HeldCall.start(client, control);
     const stream = await call.stream;
@@ -31,7 +31,7 @@ describe("a client that goes away during its call", async () => {
   }
 
   it.each(["2025-06-18", "2025-03-26", "2024-11-05"])(
-    "and got no event id (%s) can never read the answer: the server is told",
+    "a client without an event id (%s) cancels its call by disconnecting",
     async (version) => {
       const client = await sidecar.client({ protocolVersion: version });
       const { call } = await leaveSilentStream(client);
@@ -42,7 +42,7 @@ describe("a client that goes away during its call", async () => {
     },
   );
 
-  it("and got an id without a message can come back: the server is not told, and the answer is kept", async () => {
+  it("a client with an event id can reconnect, and its response is kept", async () => {
     const client = await sidecar.client();
     const { call, lastEventId } = await leaveSilentStream(client);
     await call.answer();
@@ -51,7 +51,7 @@ describe("a client that goes away during its call", async () => {
     expect(await resumed.rest()).toEqual([answerOf()]);
   });
 
-  it("and reads no streams can never read the answer, however long it took: the server is told", async () => {
+  it("a client that does not accept streams cancels its call by disconnecting", async () => {
     const client = await sidecar.client();
     const leaving = new AbortController();
     const accept = { headers: { Accept: "application/json" } };
@@ -63,7 +63,7 @@ describe("a client that goes away during its call", async () => {
     await waitForSeen(control, `notifications/cancelled ${wireIds.at(-1)}`);
   });
 
-  it("can still cancel it: what came before is there, and no answer comes", async () => {
+  it("a disconnected client can cancel its call and still read earlier messages", async () => {
     const client = await sidecar.client();
     const call = await HeldCall.start(client, control);
     await call.progress(1, 2);
@@ -78,14 +78,14 @@ describe("a client that goes away during its call", async () => {
     expect((await send(client.url, { method: "GET", headers })).status).toBe(204);
   });
 
-  it("can still end its session: the server is told", async () => {
+  it("a disconnected client can end its session, which cancels the call", async () => {
     const client = await sidecar.client();
     const { call } = await leaveSilentStream(client);
     expect((await client.end()).status).toBe(204);
     await waitForSeen(control, `notifications/cancelled ${call.wireId}`);
   });
 
-  it("and goes away again after it has come back loses nothing", async () => {
+  it("a client that reconnects and disconnects again loses no message", async () => {
     const client = await sidecar.client();
     const { call, lastEventId } = await leaveSilentStream(client);
     const resumed = await client.openStream({ lastEventId });
@@ -97,7 +97,7 @@ describe("a client that goes away during its call", async () => {
     expect(await readSeen(control)).not.toContain(`notifications/cancelled ${call.wireId}`);
   });
 
-  it("and never comes back leaves nothing in flight: the call's time is up, as for any other", async () => {
+  it("a call of a client that never reconnects times out and frees its slot", async () => {
     await using impatient = await Sidecar.start({ flags: [...QUIET, "--request-timeout-ms", "500", "--max-in-flight", "1"] });
     const client = await impatient.client();
     using stream = await client.postForStream({ jsonrpc: "2.0", id: 7, method: "tools/call", params: { name: "hang", arguments: {} } });

@@ -13,7 +13,7 @@ const SEARCH = {
 };
 const FETCH = { name: "fetch", description: "Fetches." };
 
-/** A snapshot of these tools, and a server that lists others. */
+/** Checks a server with the `live` tools against a descriptor of the `reviewed` tools. */
 async function check(
   reviewed: readonly object[],
   live: readonly object[],
@@ -34,7 +34,7 @@ async function check(
 }
 
 describe("discover --check", () => {
-  it("exits 0, with nothing on stdout, where the tools are those of the descriptor, in whatever order", async () => {
+  it("the exit code is 0 and stdout empty if the tools match in any order", async () => {
     const reordered = { ...SEARCH, inputSchema: { properties: { limit: { maximum: 100, type: "integer" } }, type: "object" } };
     expect(await check([SEARCH, FETCH], [FETCH, reordered])).toMatchObject({
       code: 0,
@@ -43,7 +43,7 @@ describe("discover --check", () => {
     });
   });
 
-  it("exits 3 on drift, writes nothing, and names each difference on a line of stdout", async () => {
+  it("drift gives exit code 3, and stdout names each difference on a line", async () => {
     const changed = {
       ...SEARCH,
       description: "Searches, and tells us all.",
@@ -62,7 +62,7 @@ describe("discover --check", () => {
     expect(stderr).toBe("3 of the tools differ from DIR/snapshot.json\n");
   });
 
-  it("finds a difference on a later page", async () => {
+  it("a difference on a later page is found", async () => {
     await using directory = await TempDir.create();
     const path = directory.file("snapshot.json");
     await runDiscover(["--out", path, ...SERVER], { env: await listTools(directory, [SEARCH], [FETCH]) });
@@ -73,15 +73,15 @@ describe("discover --check", () => {
     });
   });
 
-  it("shows nothing that a terminal would obey", async () => {
+  it("terminal control characters are removed from the output", async () => {
     const { code, stdout } = await check([SEARCH], [SEARCH, { name: "a\u001B[2Jb", description: "\u202Ereversed\u0007" }]);
     expect(code).toBe(3);
-    // oxlint-disable-next-line no-control-regex -- that is what must not be there
+    // oxlint-disable-next-line no-control-regex -- these characters must not be in the output
     expect(stdout).not.toMatch(/[\u0000-\u0009\u000B-\u001F\u007F\u202E]/);
     expect(stdout).toContain("reversed");
   });
 
-  it("tells on stderr, without calling it drift, that command, arguments or image are others than recorded", async () => {
+  it("a changed command, argument list or image is a note on stderr, not drift", async () => {
     const same = await check([SEARCH], [SEARCH], ["--image", "claw:v1"]);
     expect(same).toMatchObject({ code: 0, stderr: "1 tool, as in DIR/snapshot.json\n" });
     await using directory = await TempDir.create();
@@ -98,7 +98,7 @@ describe("discover --check", () => {
     ]);
   });
 
-  it("reads descriptors that were written by hand", async () => {
+  it("a descriptor written by hand is accepted", async () => {
     await using directory = await TempDir.create();
     const path = directory.file("by-hand.json");
     writeFileSync(path, JSON.stringify({ version: 2, tools: [SEARCH] }));
@@ -108,9 +108,9 @@ describe("discover --check", () => {
 
   it.each([
     ["does not exist", undefined, "does not exist"],
-    ["is no JSON", "{", "is not JSON"],
-    ["is of another version", '{"version":1,"tools":[]}', "only version 2 is known"],
-  ])("exits 1, before it starts the server, where the descriptor %s", async (_what, text, reason) => {
+    ["is not JSON", "{", "is not JSON"],
+    ["has another version", '{"version":1,"tools":[]}', "only version 2 is known"],
+  ])("the exit code is 1, without a server start, if the descriptor %s", async (_what, text, reason) => {
     await using directory = await TempDir.create();
     const path = directory.file("snapshot.json");
     if (text !== undefined) writeFileSync(path, text);
@@ -121,7 +121,7 @@ describe("discover --check", () => {
     expect(readdirSync(directory.path)).not.toContain("started");
   });
 
-  it("exits 1, and not 3, where the server cannot be asked", async () => {
+  it("the exit code is 1, not 3, if the server fails", async () => {
     await using directory = await TempDir.create();
     const path = directory.file("snapshot.json");
     writeFileSync(path, JSON.stringify({ version: 2, tools: [SEARCH] }));
@@ -130,7 +130,7 @@ describe("discover --check", () => {
     expect(stderr).toContain("exited with code 3 before it answered initialize");
   });
 
-  it("does not go together with --out: exit code 2", async () => {
+  it("--check and --out together give exit code 2", async () => {
     expect((await runDiscover(["--check", "a", "--out", "b", ...SERVER])).code).toBe(2);
   });
 });

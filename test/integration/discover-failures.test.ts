@@ -11,7 +11,7 @@ import { TempDir } from "../support/temp-dir.ts";
 
 const SERVER = [process.execPath, FIXTURE];
 
-/** A run that fails: exit code 1, nothing on stdout, no file. @returns what it says. */
+/** Runs discover, which must fail: exit code 1, empty stdout, no file. Returns its stderr. */
 async function failure(
   command: readonly string[],
   flags: readonly string[] = [],
@@ -24,14 +24,14 @@ async function failure(
   return stderr;
 }
 
-describe("discover fails, and writes nothing, where the server", () => {
-  it("exits at its start: with the tail of its stderr", async () => {
+describe("a failure of discover", () => {
+  it("a server that exits at its start is reported with its last stderr lines", async () => {
     expect(await failure([...SERVER, "exit-at-initialize"])).toBe(
       `discover failed: ${process.execPath} exited with code 3 before it answered initialize\nthe last lines of the server's stderr:\n  cannot open the database\n`,
     );
   });
 
-  it("exits between two pages: with the tail of its stderr", async () => {
+  it("a server that exits between two pages is reported with its last stderr lines", async () => {
     const stderr = await failure(listingServer("exits-at-page-2"));
     expect(stderr).toContain("exited with code 7 before it answered tools/list\n");
     expect(stderr).toContain("\n  the database is gone\n");
@@ -40,22 +40,22 @@ describe("discover fails, and writes nothing, where the server", () => {
   it.each([
     ["does not exist", ["/no/such/program"], "discover failed: /no/such/program could not be started (ENOENT)\n"],
     ["is not executable", [FIXTURE], `discover failed: ${FIXTURE} could not be started (EACCES)\n`],
-  ])("%s", async (_what, command, said) => {
+  ])("a server that %s is reported", async (_what, command, said) => {
     expect(await failure(command)).toBe(said);
   });
 
   it("refuses initialize", async () => {
-    expect(await failure([...SERVER, "refuse"])).toContain('answered initialize with an error: {"code":-32603,"message":"no license"}\n');
+    expect(await failure([...SERVER, "refuse"])).toContain('refused initialize: {"code":-32603,"message":"no license"}\n');
   });
 
-  it("refuses tools/list", async () => {
+  it("a server that rejects tools/list is reported", async () => {
     await using directory = await TempDir.create();
     const env = await listTools(directory);
     writeFileSync(String(env["FIXTURE_TOOLS"]), JSON.stringify({ pages: [], error: { code: -32603, message: "no quota" } }));
     expect(await failure(SERVER, [], env)).toBe("discover failed: the server answered tools/list with an error: no quota (code -32603)\n");
   });
 
-  it("closes its stdout and lives on", async () => {
+  it("a server that closes its stdout and keeps running is reported", async () => {
     expect(await failure([...SERVER, "close-stdout-at-initialize"])).toBe(
       "discover failed: the server closed its stdout before it answered initialize\n",
     );
@@ -63,21 +63,21 @@ describe("discover fails, and writes nothing, where the server", () => {
 
   it.each([
     ["initialize", "silent", "300"],
-    // Its start and its first answers take a part of that.
+    // The start and the first responses take a part of this time.
     ["tools/list", "hangs-at-page-2", "4000"],
-  ])("does not answer %s in time", async (method, mode, timeoutMs) => {
+  ])("a server that does not answer %s in time is reported", async (method, mode, timeoutMs) => {
     expect(await failure(listingServer(mode), ["--timeout-ms", timeoutMs])).toContain(
       `discover failed: no response to ${method} within ${timeoutMs} ms`,
     );
   });
 
   it.each([
-    ["names the same cursor again", "same-cursor", "tools/list: page 2 repeats an earlier cursor; the list would never end"],
-    ["pages for ever", "endless", "tools/list: more than 1000 pages"],
-    ["has too many tools", "many-tools", "tools/list: more than 10000 tools"],
-    ["lists too much in all", "huge-pages", "tools/list: longer than 67108864 bytes in all"],
-    ["lists too much at once", "huge-line", /its response to tools\/list has 7\d{7} bytes, more than 67108864/],
-    ["answers with something else", "no-list", "tools/list: page 1 has no list of tools"],
+    ["repeats a cursor", "same-cursor", "tools/list: page 2 names a cursor that was there before; the list would never end"],
+    ["sends endless pages", "endless", "tools/list: more than 1000 pages"],
+    ["lists too many tools", "many-tools", "tools/list: more than 10000 tools"],
+    ["sends too many bytes in all", "huge-pages", "tools/list: longer than 67108864 bytes in all"],
+    ["sends too many bytes in one message", "huge-line", /its answer to tools\/list has 7\d{7} bytes, more than 67108864/],
+    ["responds without a list of tools", "no-list", "tools/list: page 1 has no list of tools"],
   ])("%s", async (_what, mode, said) => {
     expect(await failure(listingServer(mode))).toMatch(said);
   });
@@ -85,20 +85,20 @@ describe("discover fails, and writes nothing, where the server", () => {
   it.each([
     ["two tools of one name", [[{ name: "a" }], [{ name: "b" }, { name: " a " }]], 'tools/list: "a" is listed more than once\n'],
     ["tools without a name", [[{ name: "a" }, {}, { name: " " }]], "tools/list: tool 2 has no name, tool 3 has no name\n"],
-    ["a tool that is none", [[{ name: "a" }], ["b" as unknown as object]], "tools/list: tool 1 of page 2 is not an object\n"],
-    ["a schema that is none", [[{ name: "a", inputSchema: "any" }]], 'tools/list: "a" cannot be part of a descriptor'],
+    ["a tool that is not an object", [[{ name: "a" }], ["b" as unknown as object]], "tools/list: tool 1 of page 2 is no object\n"],
+    ["a schema that is not an object", [[{ name: "a", inputSchema: "any" }]], 'tools/list: "a" cannot be written down'],
   ])("lists %s", async (_what, pages: object[][], said) => {
     await using directory = await TempDir.create();
     expect(await failure(SERVER, [], await listTools(directory, ...pages))).toContain(said);
   });
 
-  it("floods its stderr: only the last lines are shown", async () => {
+  it("only the last lines of a flood on stderr are shown", async () => {
     const lines = (await failure(listingServer("floods-stderr"))).trimEnd().split("\n");
     expect(lines).toHaveLength(22);
     expect(lines.at(-1)).toMatch(/^ {2}line 20000 e+$/);
   });
 
-  it("prints a secret, or what a terminal would obey: the one is masked, the other left out", async () => {
+  it("secrets on stderr are masked, and terminal control characters are removed", async () => {
     const env = { FIXTURE_API_KEY: "hunter2hunter2", CLAW_MCP_STDIO_AUTH_TOKEN: "fresh-token-of-the-sidecar" };
     const stderr = await failure(listingServer("tells-secret"), [], env);
     expect(stderr).toContain("  cannot log in with ***, sidecar token undefined\n  red \n  ***\n");
@@ -107,7 +107,7 @@ describe("discover fails, and writes nothing, where the server", () => {
 });
 
 describe("discover", () => {
-  it("fails where its stdout cannot take the snapshot", async () => {
+  it("discover fails if its stdout is full", async () => {
     const full = openSync("/dev/full", "w");
     const child = spawn(process.execPath, [MAIN, "discover", ...listingServer("plain")], { stdio: ["ignore", full, "pipe"] });
     closeSync(full);
@@ -120,7 +120,7 @@ describe("discover", () => {
     });
   });
 
-  it("does not wait for a pipe that --out names, and does not replace it", async () => {
+  it("discover neither waits for a pipe given to --out nor replaces it", async () => {
     await using directory = await TempDir.create();
     const path = directory.file("pipe");
     await promisify(execFile)("mkfifo", [path]);
@@ -129,8 +129,8 @@ describe("discover", () => {
   });
 });
 
-describe("discover leaves no process", () => {
-  it.each(["SIGINT", "SIGTERM", "SIGHUP"] as const)("when %s comes while it waits, and exits with that signal's code", async (signal) => {
+describe("the processes of discover", () => {
+  it.each(["SIGINT", "SIGTERM", "SIGHUP"] as const)("%s terminates the server, and the exit code is that of the signal", async (signal) => {
     await using directory = await TempDir.create();
     const out = directory.file("snapshot.json");
     await using running = new RunningDiscover(["--out", out, ...listingServer("silent", directory.file("pid"))]);
@@ -142,7 +142,7 @@ describe("discover leaves no process", () => {
     expect(existsSync(out)).toBe(false);
   });
 
-  it("when a second signal comes while a stubborn server is being ended", async () => {
+  it("a second signal terminates a stubborn server at once", async () => {
     await using directory = await TempDir.create();
     await using running = new RunningDiscover(listingServer("stubborn", directory.file("pid")));
     const pid = await running.serverPid(directory.file("pid"));
@@ -151,12 +151,12 @@ describe("discover leaves no process", () => {
     await signalTaken(Number(running.process.pid), "SIGINT");
     running.process.kill("SIGINT");
     expect(await running.exited).toEqual({ code: 130, signal: null });
-    // Without it, the graces of its end take 3 s.
+    // Without the second signal, the termination takes 3 s.
     expect(performance.now() - startMs).toBeLessThan(2500);
     expect(isGroupAlive(pid)).toBe(false);
   });
 
-  it("when time runs out for a server that ignores the end of its input and SIGTERM", async () => {
+  it("a timeout terminates a server that ignores the end of stdin and SIGTERM", async () => {
     await using directory = await TempDir.create();
     await using running = new RunningDiscover(["--timeout-ms", "1500", ...listingServer("stubborn", directory.file("pid"))]);
     const pid = await running.serverPid(directory.file("pid"));
@@ -165,7 +165,7 @@ describe("discover leaves no process", () => {
     expect(isGroupAlive(pid)).toBe(false);
   });
 
-  it("of the group of a server that was listed, its own children included", async () => {
+  it("the children of a listed server are terminated with its process group", async () => {
     await using directory = await TempDir.create();
     const script = `echo $$ > '${directory.file("pid")}'; sleep 600 </dev/null >/dev/null 2>&1 & exec '${process.execPath}' '${FIXTURE}'`;
     await using running = new RunningDiscover(["sh", "-c", script]);

@@ -15,7 +15,7 @@ interface Asked {
   readonly message: { readonly id?: number; readonly method?: string; readonly params?: Readonly<Record<string, unknown>> };
 }
 
-/** A server of Streamable HTTP that answers as the test says. Use with `await using`. */
+/** A Streamable HTTP server that responds as the test defines. Use with `await using`. */
 class OtherServer implements AsyncDisposable {
   readonly asked: Asked[] = [];
   readonly #server;
@@ -57,7 +57,7 @@ function json(response: ServerResponse, value: unknown, headers: Readonly<Record
   response.writeHead(200, { "Content-Type": "application/json", ...headers }).end(JSON.stringify(value));
 }
 
-/** Answers what comes before `tools/list`. @returns false for `tools/list` itself. */
+/** Answers all requests except `tools/list`. @returns false for `tools/list`. */
 function answerHandshake({ method, message }: Asked, response: ServerResponse): boolean {
   if (method === "DELETE") response.writeHead(405).end();
   else if (message.method === "initialize") json(response, { jsonrpc: "2.0", id: message.id, result: INITIALIZE_RESULT });
@@ -73,7 +73,7 @@ async function failure(url: string, flags: readonly string[] = []): Promise<stri
 }
 
 describe("discover --url", () => {
-  it("lists the tools of a running sidecar as it would have listed the server's, all pages of them, and ends its session", async () => {
+  it("a sidecar gives the same descriptor as its server, and the session is ended", async () => {
     await using directory = await TempDir.create();
     const env = await listTools(
       directory,
@@ -88,14 +88,14 @@ describe("discover --url", () => {
     expect((await readStatus(sidecar)).sessions).toBe(0);
   });
 
-  it("records no command where none is given, and the path of the URL", async () => {
+  it("the descriptor has the path of the URL, and no command if none is given", async () => {
     await using sidecar = await Sidecar.start({ command: [process.execPath, EXAMPLE], flags: ["--path", "/tools/mcp"] });
     const snapshot = await discoverSnapshot(["--url", `${sidecar.origin}/tools/mcp`]);
     expect(snapshot.mcp.path).toBe("/tools/mcp");
     expect(snapshot["x-claw-discovery"]).toMatchObject({ command: "", args: [], tool_count: 2 });
   });
 
-  it("sends the token of the environment, and names the variable where it is missing or wrong", async () => {
+  it("the token is read from the environment, and a failure names its variable", async () => {
     const token = "t0ken-of-the-pod";
     await using sidecar = await Sidecar.start({ command: [process.execPath, EXAMPLE], env: { CLAW_MCP_STDIO_AUTH_TOKEN: token } });
     expect((await discoverSnapshot(["--url", sidecar.url], { CLAW_MCP_STDIO_AUTH_TOKEN: token })).tools).toHaveLength(2);
@@ -108,7 +108,7 @@ describe("discover --url", () => {
     expect(wrong.stderr).not.toContain("wr0ng");
   });
 
-  it("checks a running sidecar against a descriptor", async () => {
+  it("a descriptor is checked against a running sidecar", async () => {
     await using directory = await TempDir.create();
     const env = await listTools(directory, [{ name: "a" }]);
     await using sidecar = await Sidecar.start({ env });
@@ -122,7 +122,7 @@ describe("discover --url", () => {
     });
   });
 
-  it("reads answers that come as event streams, behind other messages, and does not wait for the streams to end", async () => {
+  it("responses are read from event streams, after other messages, before the streams end", async () => {
     await using server = await OtherServer.start(({ method, message: { id, method: asked } }, response) => {
       if (method === "DELETE" || id === undefined) {
         response.writeHead(202).end();
@@ -135,7 +135,7 @@ describe("discover --url", () => {
       const result = asked === "initialize" ? INITIALIZE_RESULT : { tools: [{ name: "é" }] };
       const text = JSON.stringify({ jsonrpc: "2.0", id, result }, undefined, 1);
       response.write(': hello\r\nid: 1\r\ndata:\r\n\r\nevent: message\rdata: {"jsonrpc":"2.0","method":"notifications/message"}\r\r');
-      // Cut within a character, and within a line end.
+      // Cut inside a character, and inside a line end.
       const event = Buffer.from(
         text
           .split("\n")
@@ -166,7 +166,7 @@ describe("discover --url", () => {
     ]);
   });
 
-  it("gets along without sessions, and with a server that sends batches", async () => {
+  it("a server without sessions that sends batches is supported", async () => {
     await using server = await OtherServer.start((asked, response) => {
       if (!answerHandshake(asked, response)) {
         json(response, [
@@ -179,57 +179,57 @@ describe("discover --url", () => {
     expect(server.asked.map(({ method }) => method)).toEqual(["POST", "POST", "POST"]);
   });
 
-  describe("fails with one line", () => {
+  describe("a failure of discover --url", () => {
     it.each<[string, (response: ServerResponse, id: number | undefined) => void, string]>([
-      ["for an HTTP error", (response) => void response.writeHead(503).end("no room\nfor you"), "HTTP 503 Service Unavailable: no room"],
+      ["an HTTP error", (response) => void response.writeHead(503).end("no room\nfor you"), "HTTP 503 Service Unavailable: no room"],
       [
-        "for a web page, which is not shown",
+        "a web page, which is not shown,",
         (response) => void response.writeHead(404, { "Content-Type": "text/html" }).end("<html>"),
         "HTTP 404 Not Found",
       ],
       [
-        "for a redirection, which is not followed: the token is for nobody else",
+        "a redirect, which is not followed because the token is for one host,",
         (response) => void response.writeHead(307, { Location: "http://127.0.0.1:1/" }).end(),
         "HTTP 307 Temporary Redirect",
       ],
       [
-        "for a JSON-RPC error, whatever a terminal would make of it",
+        "a JSON-RPC error with terminal control characters",
         (response, id) => json(response, { jsonrpc: "2.0", id, error: { code: -32602, message: "not\u001B[2J\nyou" } }),
         "the server answered initialize with an error: not you (code -32602)",
       ],
       [
-        "for another media type",
+        "another media type",
         (response) => void response.writeHead(200, { "Content-Type": "text/plain" }).end("hello"),
         "the response is text/plain, not application/json",
       ],
       [
-        "for a body that is no JSON",
+        "a body that is not JSON",
         (response) => void response.writeHead(200, { "Content-Type": "application/json" }).end("{"),
         "the response is not a JSON-RPC response to the request",
       ],
       [
-        "for the answer to something else",
+        "the response to another request",
         (response) => json(response, { jsonrpc: "2.0", id: 77, result: INITIALIZE_RESULT }),
         "the response is not a JSON-RPC response to the request",
       ],
       [
-        "for an event stream that ends too soon",
+        "an event stream that ends too early",
         (response) => void response.writeHead(200, { "Content-Type": "text/event-stream" }).end("data: {}\n\n"),
         "the event stream ended without a response",
       ],
       [
-        "for an answer that switches to another protocol",
+        "a response that switches to another protocol",
         (response) => void response.socket?.end("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"),
         "the connection was closed without a response",
       ],
-      ["for a connection that breaks", (response) => void response.destroy(), "socket hang up"],
+      ["a connection that breaks", (response) => void response.destroy(), "socket hang up"],
       [
-        "for an answer that says no revision",
+        "a response without a revision",
         (response, id) => json(response, { jsonrpc: "2.0", id, result: {} }),
         "the response has no protocolVersion",
       ],
       [
-        "for an answer without end",
+        "an endless response",
         (response) => {
           response.writeHead(200, { "Content-Type": "application/json" });
           const chunk = Buffer.alloc(1024 * 1024, " ");
@@ -241,21 +241,21 @@ describe("discover --url", () => {
         },
         "the response is longer than 67108864 bytes",
       ],
-    ])("%s", async (_what, answer, said) => {
+    ])("%s is reported on one line", async (_what, answer, said) => {
       await using server = await OtherServer.start(({ message }, response) => answer(response, message.id));
       const stderr = await failure(server.url);
       expect(stderr.startsWith(`discover failed: `)).toBe(true);
       expect(stderr.trimEnd().split("\n")).toEqual([expect.stringContaining(said)]);
     });
 
-    it("where nobody listens", async () => {
+    it("a refused connection is reported", async () => {
       const server = await OtherServer.start(() => undefined);
       const { url } = server;
       await server[Symbol.asyncDispose]();
       expect(await failure(url)).toBe(`discover failed: ${url}: initialize: connect ECONNREFUSED ${new URL(url).host}\n`);
     });
 
-    it.each(["initialize", "tools/list"])("where %s is not answered in time", async (method) => {
+    it.each(["initialize", "tools/list"])("a missing response to %s is reported after the timeout", async (method) => {
       await using server = await OtherServer.start((asked, response) => {
         if (asked.message.method !== method) answerHandshake(asked, response);
       });
@@ -264,7 +264,7 @@ describe("discover --url", () => {
       );
     });
 
-    it("where the list never ends", async () => {
+    it("an endless list is reported", async () => {
       await using server = await OtherServer.start((asked, response) => {
         if (answerHandshake(asked, response)) return;
         json(response, { jsonrpc: "2.0", id: asked.message.id, result: { tools: [], nextCursor: "again" } });
@@ -272,7 +272,7 @@ describe("discover --url", () => {
       expect(await failure(server.url)).toContain("repeats an earlier cursor");
     });
 
-    it("on SIGINT, and ends the session that it has", async () => {
+    it("SIGINT ends discover and its session", async () => {
       const hanging = Promise.withResolvers<void>();
       await using server = await OtherServer.start((asked, response) => {
         const { method, id } = asked.message;

@@ -12,7 +12,7 @@ const ECHO = [process.execPath, EXAMPLE];
 const SERVER = [process.execPath, FIXTURE];
 
 describe("discover", () => {
-  it("prints the snapshot of a server, and nothing else, on stdout", async () => {
+  it("stdout contains the descriptor of the server and nothing else", async () => {
     const { code, stdout, stderr } = await runDiscover(["--description", "Sums.", "--image", "claw:v1", "--", ...ECHO]);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "2 tools\n" });
     expect(stdout.endsWith("}\n")).toBe(true);
@@ -35,7 +35,7 @@ describe("discover", () => {
     });
   });
 
-  it("takes command, arguments and path from the environment, as a container has them", async () => {
+  it("command, arguments and path are read from the environment, as in a container", async () => {
     const snapshot = await discoverSnapshot([], {
       CLAW_MCP_STDIO_COMMAND: process.execPath,
       CLAW_MCP_STDIO_ARGS: JSON.stringify([EXAMPLE]),
@@ -44,7 +44,7 @@ describe("discover", () => {
     expect(snapshot).toMatchObject({ mcp: { path: "/tools/mcp" }, "x-claw-discovery": { command: process.execPath, args: [EXAMPLE] } });
   });
 
-  it("reads all pages, in the server's order", async () => {
+  it("all pages are read in the server's order", async () => {
     await using directory = await TempDir.create();
     const env = await listTools(directory, [{ name: "b" }, { name: "a" }], [], [{ name: "c" }]);
     const { tools, "x-claw-discovery": discovery } = await discoverSnapshot(SERVER, env);
@@ -53,13 +53,13 @@ describe("discover", () => {
     expect(tools[0]).toEqual({ name: "b", description: "MCP tool b.", inputSchema: { type: "object", properties: {} } });
   });
 
-  it("keeps of annotations also what the protocol does not know, such as the pod's own readOnly", async () => {
+  it("annotations outside the protocol are kept, such as a pod's readOnly", async () => {
     await using directory = await TempDir.create();
     const env = await listTools(directory, [{ name: "a", annotations: { readOnly: true } }]);
     expect((await discoverSnapshot(SERVER, env)).tools[0]?.annotations).toEqual({ readOnly: true });
   });
 
-  it("answers the server's ping, refuses what else it asks for, and passes over its notifications", async () => {
+  it("the server's pings are answered, its other requests rejected, and its notifications ignored", async () => {
     const { tools } = await discoverSnapshot(listingServer("asks"));
     expect(JSON.parse(tools[0]?.description ?? "")).toEqual([
       { jsonrpc: "2.0", id: "ping 1", result: {} },
@@ -67,21 +67,21 @@ describe("discover", () => {
     ]);
   });
 
-  it("gives the server the environment without the sidecar's own variables", async () => {
+  it("the server gets the environment without the sidecar's own variables", async () => {
     const show = `process.stdin.once("data",()=>{process.stderr.write(Object.keys(process.env).filter((name)=>/CLAW|SOME/.test(name)).join(" "));process.exit(1)})`;
     const env = { CLAW_MCP_STDIO_AUTH_TOKEN: "s3cret-token", SOME_API_KEY: "for-the-server" };
     const { stderr } = await runDiscover([process.execPath, "-e", show], { env });
     expect(stderr.split("\n").at(-2)).toBe("  SOME_API_KEY");
   });
 
-  it("writes no tools, and says why, where the server does not offer any", async () => {
+  it("a server without the tools capability gives an empty list and a note", async () => {
     const { code, stdout, stderr } = await runDiscover(listingServer("no-tools"));
     expect({ code, tools: (JSON.parse(stdout) as { tools: unknown }).tools }).toEqual({ code: 0, tools: [] });
     expect(stderr).toBe("note: the server does not declare the capability `tools`: its tools were not listed\n0 tools\n");
   });
 
-  describe("as a file", () => {
-    it("is found where pods look for it, below the working directory, under the name of the service", async () => {
+  describe("the descriptor file", () => {
+    it("the file is written to the folder that pods search, named after the service", async () => {
       await using directory = await TempDir.create();
       const { code, stdout, stderr } = await runDiscover(["--service", String.raw`a/b\c:d`, "--", ...ECHO], { cwd: directory.path });
       expect({ code, stdout, stderr }).toEqual({
@@ -95,7 +95,7 @@ describe("discover", () => {
       expect(snapshot.tools).toHaveLength(2);
     });
 
-    it("is left untouched where nothing but the time would change, and replaced where something does", async () => {
+    it("the file is replaced only if more than the time has changed", async () => {
       await using directory = await TempDir.create();
       const out = directory.file("svc.json");
       await runDiscover(["--out", out, "--", ...ECHO]);
@@ -118,7 +118,7 @@ describe("discover", () => {
       expect(readdirSync(directory.path)).toEqual(["svc.json"]);
     });
 
-    it("that cannot be replaced is an error, and stays", async () => {
+    it("a path that cannot be replaced is an error and stays unchanged", async () => {
       await using directory = await TempDir.create();
       await mkdir(directory.file("svc.json"));
       const { code, stderr } = await runDiscover(["--out", directory.file("svc.json"), "--", ...ECHO]);
@@ -128,7 +128,7 @@ describe("discover", () => {
     });
   });
 
-  it("--help shows its options, and --check with its exit code", async () => {
+  it("--help shows the options, and the exit code of --check", async () => {
     const { code, stdout, stderr } = await runDiscover(["--help"]);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     for (const flag of [
@@ -145,7 +145,7 @@ describe("discover", () => {
     expect(stdout).toContain("3 --check found differences");
   });
 
-  it("reports all that is wrong with the command line at once, with exit code 2", async () => {
+  it("all problems of the command line are reported at once, with exit code 2", async () => {
     const { code, stdout, stderr } = await runDiscover(["--no-such", "--timeout-ms", "0"], { env: { CLAW_MCP_STDIO_ARGS: "{}" } });
     expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
     expect(
@@ -161,8 +161,8 @@ describe("discover", () => {
     ]);
   });
 
-  describe("on a terminal", () => {
-    it("shows that it waits, and what the server said last, on one line that is gone in the end", async () => {
+  describe("the progress line", () => {
+    it("a terminal shows the server's last output on one line until the end", async () => {
       await using gate = await Gate.create();
       const words = [MAIN, "discover", "--", "sh", "-c", `echo 'npm downloads' >&2; exec '${process.execPath}' '${FIXTURE}' gated`];
       const line = [process.execPath, ...words].map((word) => `'${word.replaceAll("'", String.raw`'\''`)}'`).join(" ");
@@ -180,9 +180,9 @@ describe("discover", () => {
       expect(shown.split("\r\u001B[2K").at(-1)).toMatch(/^\d+ tools\r\n$/);
     });
 
-    it("and nowhere else", async () => {
+    it("stderr that is not a terminal gets no progress line", async () => {
       await using gate = await Gate.create();
-      // Longer than the line takes to appear.
+      // Longer than the delay before the line appears.
       const script = `sleep 1; exec '${process.execPath}' '${FIXTURE}'`;
       const { code, stderr } = await runDiscover(["sh", "-c", script], { env: gate.env });
       expect({ code, stderr }).toEqual({ code: 0, stderr: expect.stringMatching(/^\d+ tools\n$/) as string });

@@ -21,7 +21,7 @@ const SHORT_DRAIN = ["--drain-timeout-ms", "20"];
 const NO_RESTART = ["--restart-backoff-ms", "600000", "--restart-max-ms", "600000"];
 const INITIALIZE = { jsonrpc: "2.0", id: "i", method: "initialize", params: { protocolVersion: "2025-11-25", capabilities: {} } };
 
-/** Once it was sent, nobody on the way may repeat the request for its HTTP status. */
+/** The expected reply; 200 if the request was sent, so that no intermediary retries it for its HTTP status. */
 function shuttingDown(id: string | number, sent: boolean, retrySafe: boolean): object {
   return sent
     ? errorReply(200, -32000, "SHUTTING_DOWN", { id, data: { sent, retrySafe } })
@@ -32,7 +32,7 @@ function waitForFile(path: string, id: string | number): object {
   return { jsonrpc: "2.0", id, method: "tools/call", params: { name: "wait_for_file", arguments: { path } } };
 }
 
-/** A connection on which the server has already read the first bytes of the request, so that it is not idle. */
+/** Opens a connection that is not idle: the sidecar has already read the first bytes of the request. */
 async function openHalfSent(sidecar: Sidecar, bytes: string): Promise<{ readonly connection: RawConnection; readonly rest: string }> {
   const connection = await RawConnection.open(sidecar.origin);
   await connection.write(getBytes("/livez") + bytes.slice(0, 10));
@@ -40,14 +40,14 @@ async function openHalfSent(sidecar: Sidecar, bytes: string): Promise<{ readonly
   return { connection, rest: bytes.slice(10) };
 }
 
-/** SIGTERM; returns when draining has begun. */
+/** Sends SIGTERM; returns when the drain has begun. */
 async function beginDrain(sidecar: Sidecar): Promise<void> {
   sidecar.process.kill("SIGTERM");
   await sidecar.waitForLog("stopping");
 }
 
-describe("drain", () => {
-  it("lets requests in flight finish, refuses new ones, and then exits 0", async () => {
+describe("a drain", () => {
+  it("requests in flight finish, new ones are rejected, and the exit code is 0", async () => {
     await using dir = await TempDir.create();
     const path = dir.file("go");
     await using sidecar = await Sidecar.start();
@@ -89,7 +89,7 @@ describe("drain", () => {
     expect(isGroupAlive(childPid)).toBe(false);
   });
 
-  it("lets an answer that is being read arrive whole", async () => {
+  it("a response that is being read arrives whole", async () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
     const length = 16_000_000;
@@ -97,7 +97,7 @@ describe("drain", () => {
     const request = httpRequest(client.url, { method: "POST", headers: { ...JSON_HEADERS, "Mcp-Session-Id": client.sessionId } });
     request.end(body);
     const [response] = (await once(request, "response")) as [IncomingMessage];
-    // A reader that is slow to begin: most of the answer is still in the sidecar.
+    // The client is slow to read: most of the response is still in the sidecar.
     sidecar.process.kill("SIGTERM");
     await sidecar.waitForLog("stopping");
     const answer = await text(response);
@@ -106,7 +106,7 @@ describe("drain", () => {
     expect(await exitAndLogEnd(sidecar)).toBe(0);
   });
 
-  it("carries a client's cancellation of a request in flight", async () => {
+  it("a client's cancellation of a request in flight is forwarded", async () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
     const cancel = { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: "old" } };
@@ -121,7 +121,7 @@ describe("drain", () => {
     expect(await exitAndLogEnd(sidecar)).toBe(0);
   });
 
-  it("answers what is still in flight at its bound, says that it was sent, and exits 0", async () => {
+  it("requests in flight at the timeout get an error that reports them as sent", async () => {
     await using sidecar = await Sidecar.start({ flags: SHORT_DRAIN });
     const client = await sidecar.client();
     const call = client.post(waitForFile("/never", 2));
@@ -137,7 +137,7 @@ describe("drain", () => {
     expect(await exitAndLogEnd(sidecar)).toBe(0);
   });
 
-  it("answers in-flight requests at once when the server exits meanwhile, and does not wait for its restart", async () => {
+  it("requests in flight fail at once if the server exits during the drain", async () => {
     await using sidecar = await Sidecar.start({ flags: NO_RESTART });
     const client = await sidecar.client();
     const call = client.post(waitForFile("/never", 2));
@@ -150,11 +150,11 @@ describe("drain", () => {
     expect(sidecar.logLines.filter(({ msg }) => msg === "mcp server started")).toHaveLength(1);
   });
 
-  it("answers an initialize that waits for a server that is starting", async () => {
+  it("an initialize request held for a starting server is answered", async () => {
     await using gate = await Gate.create();
     await using sidecar = await Sidecar.start({ mode: "gated", env: gate.env, flags: SHORT_DRAIN, untilReady: false });
     using connection = await RawConnection.open(sidecar.origin);
-    // The first reply shows that the bytes have arrived, and so the initialize right behind it.
+    // The first reply shows that the bytes have arrived, and with them the initialize request after it.
     await connection.write(getBytes("/livez") + postBytes(INITIALIZE));
     expect((await connection.reply()).status).toBe(200);
     sidecar.process.kill("SIGTERM");
@@ -162,7 +162,7 @@ describe("drain", () => {
     expect(await exitAndLogEnd(sidecar)).toBe(0);
   });
 
-  it("answers a request that waits for a restart, and says that it was not sent", async () => {
+  it("a request held for a restart gets an error that reports it as not sent", async () => {
     await using sidecar = await Sidecar.start({ flags: [...SHORT_DRAIN, ...NO_RESTART] });
     const client = await sidecar.client();
     await crash(sidecar);
@@ -174,9 +174,9 @@ describe("drain", () => {
     expect(await exitAndLogEnd(sidecar)).toBe(0);
   });
 
-  it("answers what clients had sent on connections that were not accepted yet", async () => {
+  it("requests on connections that are not accepted yet are answered", async () => {
     await using sidecar = await Sidecar.start();
-    // Stopped, it finds all of this at once: as much as on a machine that was busy with something else for a moment.
+    // A stopped process finds all of these at once, as on a machine that was busy for a moment.
     sidecar.process.kill("SIGSTOP");
     const connections = await Promise.all(Array.from({ length: 400 }, () => RawConnection.open(sidecar.origin)));
     await Promise.all(connections.map((connection) => connection.write(postBytes(INITIALIZE))));
@@ -188,7 +188,7 @@ describe("drain", () => {
         return await open.reply();
       }),
     );
-    // Some may have been read before the signal was.
+    // Some requests may be read before the signal.
     for (const { status, body } of replies) {
       expect([200, 503]).toContain(status);
       expect(JSON.parse(body)).toMatchObject({ id: "i" });
@@ -196,7 +196,7 @@ describe("drain", () => {
     expect(await exitAndLogEnd(sidecar)).toBe(0);
   });
 
-  it("tells whoever comes meanwhile, on a connection that it then closes", async () => {
+  it("new requests and health checks are answered, and their connections closed", async () => {
     await using dir = await TempDir.create();
     const path = dir.file("go");
     await using sidecar = await Sidecar.start();
@@ -225,7 +225,7 @@ describe("drain", () => {
     expect(await exitAndLogEnd(sidecar)).toBe(0);
   });
 
-  it("answers both of two requests that came in a row on one connection, and closes it behind the second", async () => {
+  it("two pipelined requests are both answered before their connection is closed", async () => {
     await using dir = await TempDir.create();
     const path = dir.file("go");
     await using sidecar = await Sidecar.start();
@@ -246,7 +246,7 @@ describe("drain", () => {
     expect(await exitAndLogEnd(sidecar)).toBe(0);
   });
 
-  it("ends event streams whole: those of GET at once, those of calls behind the answer", async () => {
+  it("event streams end whole: GET streams at once, others after their response", async () => {
     await using dir = await TempDir.create();
     const path = dir.file("go");
     await using sidecar = await Sidecar.start();
@@ -267,7 +267,7 @@ describe("drain", () => {
     expect(await exitAndLogEnd(sidecar)).toBe(0);
   });
 
-  it("leaves the server its input until the last answer: a question of it is still answered", async () => {
+  it("a server request during the drain still gets its response", async () => {
     await using sidecar = await Sidecar.start();
     const client = await LaneClient.connect(sidecar);
     using call = await client.begin("ask", { method: "elicitation/create" });
@@ -283,13 +283,13 @@ describe("drain", () => {
     ]);
   });
 
-  it("waits for a client that does not read its answer no longer than its bound", async () => {
+  it("a client that does not read its response delays the exit until the timeout", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--drain-timeout-ms", "300"] });
     const client = await sidecar.client();
     const params = { name: "big", arguments: { length: 32 * 1024 * 1024 } };
     const before = (await readStatus(sidecar)).rssBytes;
     using unread = await openUnread(sidecar.origin, postBytes({ jsonrpc: "2.0", id: 7, method: "tools/call", params }, client.sessionId));
-    // The answer has come from the server: it is only the client that is waited for.
+    // The server has sent its response, so the drain waits for the client only.
     let status = await readStatus(sidecar);
     while (status.rssBytes < before + 32 * 1024 * 1024 || status.lanes.shared.requestsInFlight > 0) status = await readStatus(sidecar);
     const startedAtMs = performance.now();

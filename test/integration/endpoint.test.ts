@@ -11,67 +11,67 @@ const PONG = { status: 200, contentType: "application/json", body: { jsonrpc: "2
 const ALLOW = "POST, GET, DELETE, OPTIONS";
 const NOT_FOUND = errorReply(404, -32000, "NOT_FOUND");
 
-describe("endpoint", async () => {
+describe("the endpoint", async () => {
   const sidecar = disposeAfterAll(await Sidecar.start());
   const client = await sidecar.client();
 
   describe("methods", () => {
-    it.each(["PUT", "PATCH", "TRACE", "PROPFIND"])("answers %s with 405 and the methods it offers", async (method) => {
+    it.each(["PUT", "PATCH", "TRACE", "PROPFIND"])("%s gets 405 and the allowed methods", async (method) => {
       const reply = await send(client.url, { method, headers: { Accept: "text/event-stream", "Mcp-Session-Id": client.sessionId } });
       expect(readError(reply)).toStrictEqual(errorReply(405, -32000, "METHOD_NOT_ALLOWED"));
       expect(reply.headers.allow).toBe(ALLOW);
     });
 
-    it("answers GET with a stream, and without a session with 400", async () => {
+    it("GET gets a stream, or 400 without a session", async () => {
       using stream = await client.openStream();
       expect([stream.status, stream.headers["content-type"]]).toEqual([200, "text/event-stream"]);
       const reply = await send(client.url, { method: "GET", headers: { Accept: "text/event-stream" } });
       expect(readError(reply)).toStrictEqual(errorReply(400, -32000, "SESSION_REQUIRED"));
     });
 
-    it("answers OPTIONS with the methods it offers", async () => {
+    it("OPTIONS gets the allowed methods", async () => {
       const reply = await send(client.url, { method: "OPTIONS" });
       expect(reply).toMatchObject({ status: 204, body: "", headers: { allow: expect.stringMatching(/./) as string } });
       expect(reply.headers.allow?.split(", ").toSorted()).toEqual(ALLOW.split(", ").toSorted());
     });
 
-    it("answers HEAD with 405, the methods it offers, and no body", async () => {
+    it("HEAD gets 405, the allowed methods and no body", async () => {
       const reply = await send(client.url, { method: "HEAD" });
       expect(reply).toMatchObject({ status: 405, body: "", headers: { allow: ALLOW, "content-type": "application/json" } });
     });
 
-    it("answers 405 to a method that comes with a body", async () => {
+    it("an unsupported method with a body gets 405", async () => {
       const reply = await send(client.url, { method: "PUT", headers: JSON_HEADERS, body: PING });
       expect(readError(reply)).toStrictEqual(errorReply(405, -32000, "METHOD_NOT_ALLOWED"));
     });
   });
 
   describe("paths", () => {
-    it.each(["/mcp", "/mcp/", "/mcp?", "/mcp?key=value&key=other", "/mcp/?key=value"])("serves %s", async (path) => {
+    it.each(["/mcp", "/mcp/", "/mcp?", "/mcp?key=value&key=other", "/mcp/?key=value"])("%s is served", async (path) => {
       const reply = await new McpClient(`${sidecar.origin}${path}`, { sessionId: client.sessionId }).post(PING);
       expect(readError(reply)).toStrictEqual(PONG);
     });
 
     it.each(["/", "/mcpx", "/mcp/x", "/mcp//", "/MCP", "/sse", "//mcp", "/%6dcp", "/%", "/%E0%A4%A", "/favicon.ico", "/__proto__"])(
-      "answers %s with 404 in JSON",
+      "%s gets 404 in JSON",
       async (path) => {
         const reply = await new McpClient(`${sidecar.origin}${path}`, { sessionId: client.sessionId }).post(PING);
         expect(readError(reply)).toStrictEqual(NOT_FOUND);
       },
     );
 
-    it.each(["GET", "DELETE", "OPTIONS"])("answers %s of an unknown path with 404 in JSON", async (method) => {
+    it.each(["GET", "DELETE", "OPTIONS"])("%s of an unknown path gets 404 in JSON", async (method) => {
       expect(readError(await send(`${sidecar.origin}/unknown`, { method }))).toStrictEqual(NOT_FOUND);
     });
 
-    it("reveals nothing of what it is made of", async () => {
+    it("responses do not reveal the software behind them", async () => {
       const replies = await Promise.all(
         ["/mcp", "/unknown", "/healthz"].map((path) => send(`${sidecar.origin}${path}`, { method: "GET" })),
       );
       expect(replies.map(({ headers }) => headers["x-powered-by"] ?? headers["server"])).toEqual([undefined, undefined, undefined]);
     });
 
-    it("serves the absolute form of the path, as proxies send it", async () => {
+    it("the absolute form of the path is served, as proxies send it", async () => {
       using connection = await RawConnection.open(sidecar.origin);
       await connection.write(
         `POST http://localhost/mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nMcp-Session-Id: ${client.sessionId}\r\n` +
@@ -83,7 +83,7 @@ describe("endpoint", async () => {
     it.each([
       ["/custom/endpoint.v1", "/mcp"],
       ["/", "/mcp"],
-    ])("with --path %s serves that path, and %s no more", async (path, otherPath) => {
+    ])("--path %s is served instead of %s", async (path, otherPath) => {
       await using other = await Sidecar.start({ flags: ["--path", path] });
       const otherClient = await new McpClient(`${other.origin}${path}`).open();
       expect(readError(await otherClient.post(PING))).toStrictEqual(PONG);
@@ -93,7 +93,7 @@ describe("endpoint", async () => {
     });
   });
 
-  it("asks a client that expects 100-continue to go on", async () => {
+  it("a client that expects 100-continue gets it", async () => {
     using connection = await RawConnection.open(sidecar.origin);
     await connection.write(
       `POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nMcp-Session-Id: ${client.sessionId}\r\n` +
