@@ -4,7 +4,7 @@ import { waitForHanging } from "../support/in-flight.ts";
 import type { JsonRpcMessage } from "../support/json-rpc.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
-/** An object that makes an engine misread what follows, for whoever reads it: see test/support/poison.js. */
+/** An object that makes the engine misread later objects, for any reader: see test/support/poison.js. */
 const POISON = String.raw`{"jsonrpc":"2.0","id":7,"method":"ping","params":{"x":1,"i\\":{"jsonrpc":"2.0","method":"","params":{},"i\\":1}}}`;
 
 describe("escaped names", async () => {
@@ -13,7 +13,7 @@ describe("escaped names", async () => {
   const attacker = await sidecar.client();
   await attacker.post(POISON);
 
-  it("never let a client choose the id of its request at the server", async () => {
+  it("a client cannot choose the id of its request at the server", async () => {
     const call = victim.callTool("hang", {});
     const [wireId = 0] = await waitForHanging(victim, 1);
     const reply = await attacker.post(String.raw`{"jsonrpc":"2.0","method":"ping","params":{},"i\u0064":${wireId}}`);
@@ -27,12 +27,12 @@ describe("escaped names", async () => {
     ["id", String.raw`{"jsonrpc":"2.0","i\u0064":5,"method":"ping","params":{}}`],
     ["method", String.raw`{"jsonrpc":"2.0","id":5,"m\u0065thod":"ping","params":{}}`],
     ["params", String.raw`{"jsonrpc":"2.0","id":5,"method":"ping","p\u0061rams":{}}`],
-  ])("are read as %s, as every other reader reads them", async (_name, body) => {
+  ])("the escaped name %s is read like the plain name", async (_name, body) => {
     const reply = await attacker.post(body);
     expect([reply.status, JSON.parse(reply.body)]).toEqual([200, { jsonrpc: "2.0", id: 5, result: {} }]);
   });
 
-  it("reach the server without escapes, also within arguments", async () => {
+  it("escaped names reach the server without escapes, even in arguments", async () => {
     const body = String.raw`{"jsonrpc":"2.0","i\u0064":5,"method":"tools/call","params":{"n\u0061me":"received","arguments":{"f\u006frce":"\u0061","i\n":{"\u00e4":1}}}}`;
     const reply = JSON.parse((await attacker.post(body)).body) as JsonRpcMessage;
     const line = reply.result?.content?.[0]?.text ?? "";
@@ -41,13 +41,13 @@ describe("escaped names", async () => {
     );
   });
 
-  it("of a server's answer belong to the request that they name", async () => {
+  it("a server's response with an escaped id reaches the request that it names", async () => {
     const line = String.raw`{"jsonrpc":"2.0","result":{"content":[{"type":"text","text":"mine"}]},"i\u0064":$ID}`;
     expect(await victim.toolText("raw_line", { line })).toBe("mine");
   });
 });
 
-it("drops an answer that has two ids", async () => {
+it("a server's response with two ids is dropped", async () => {
   await using sidecar = await Sidecar.start({ env: { CLAW_MCP_STDIO_REQUEST_TIMEOUT_MS: "1000" } });
   const client = await sidecar.client();
   const call = client.callTool("raw_line", { line: '{"jsonrpc":"2.0","id":$ID,"result":{},"id":$ID}' });

@@ -9,12 +9,12 @@ import { ROOT } from "../support/markdown.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
 interface Variant {
-  /** The field that is misspelt in it. */
+  /** The misspelt field. */
   readonly field: string;
   readonly document: unknown;
 }
 
-/** The package's own types are not found by Node's rules of resolution. */
+/** The linter's interface; Node's resolution rules do not find the package's own types. */
 interface Linter {
   lintFiles(
     paths: readonly string[],
@@ -23,15 +23,15 @@ interface Linter {
 }
 
 const ComposeLinter = DCLinter as new (config: object) => Linter;
-/** Fields whose own members are named by who writes the document. */
+/** Fields whose members the author of the document names. */
 const MAPS = new Set(["labels", "matchLabels", "requests", "limits", "services", "networks", "environment", "depends_on"]);
 
-/** By YAML 1.1, as Kubernetes reads it: there 0440 is octal, and `on` is no text. */
+/** Parses as YAML 1.1, as Kubernetes does: 0440 is octal, and `on` is not text. */
 function parseExample(path: string): unknown {
   return parse(readFileSync(`${ROOT}examples/${path}`, "utf8"), { version: "1.1" });
 }
 
-/** The document once for each of its fields, with that one misspelt. */
+/** Returns the document once for each of its fields, with that field misspelt. */
 function misspellings(node: unknown, isMap = false): Variant[] {
   if (Array.isArray(node)) {
     const list: readonly unknown[] = node;
@@ -52,8 +52,8 @@ function misspellings(node: unknown, isMap = false): Variant[] {
 }
 
 /**
- * What TypeScript says of each as a literal of the type Deployment. It takes no field that the type does not have; the
- * validators that come with the type let such fields pass.
+ * Returns TypeScript's error for each document as a literal of the type Deployment, or an empty string. The type rejects
+ * unknown fields; the validators that come with it accept them.
  */
 async function typeErrors(documents: readonly unknown[]): Promise<string[]> {
   await using directory = await TempDir.create();
@@ -65,14 +65,14 @@ async function typeErrors(documents: readonly unknown[]): Promise<string[]> {
   }
   const flags = ["--noEmit", "--strict", "--skipLibCheck", "--pretty", "false", "--module", "nodenext", "--target", "es2025"];
   const { stdout, status } = spawnSync(`${ROOT}node_modules/.bin/tsc`, [...flags, ...files], { cwd: directory.path, encoding: "utf8" });
-  // An error that is of no document would be one of this test.
+  // An error outside the documents is an error of this test.
   const lines = stdout.split("\n").filter((line) => /^\S/.test(line));
   expect(lines.filter((line) => !line.startsWith("document-"))).toEqual([]);
   expect(status === 0).toBe(lines.length === 0);
   return files.map((file) => lines.find((line) => line.startsWith(`${file}(`)) ?? "");
 }
 
-/** What the schema of the Compose specification says of each. */
+/** Returns the error of the Compose schema for each document, or an empty string. */
 async function schemaErrors(documents: readonly unknown[]): Promise<string[]> {
   await using directory = await TempDir.create();
   const files = documents.map((_, n) => directory.file(`compose-${n}.yaml`));
@@ -89,11 +89,11 @@ describe.each([
 ])("examples/$path", ({ path, errors, fields }) => {
   const document = parseExample(path);
 
-  it("has only fields that its specification has", async () => {
+  it("the manifest has only fields of its specification", async () => {
     expect(await errors([document])).toEqual([""]);
   });
 
-  it("could have none of them misspelt without being refused", async () => {
+  it("a misspelling of any of its fields is rejected", async () => {
     const variants = misspellings(document);
     expect(variants.map(({ field }) => field)).toEqual(expect.arrayContaining(fields));
     const said = await errors(variants.map((variant) => variant.document));
@@ -102,7 +102,7 @@ describe.each([
 });
 
 describe("examples/kubernetes/deployment.yaml", () => {
-  it("has values that the Kubernetes API takes", () => {
+  it("all values are valid for the Kubernetes API", () => {
     const deployment = parseExample("kubernetes/deployment.yaml") as ConstructorParameters<typeof Deployment>[0];
     expect(() => new Deployment(deployment).validate()).not.toThrow();
     const spec = { ...deployment?.spec, replicas: "one" } as unknown as NonNullable<typeof deployment>["spec"];

@@ -65,7 +65,7 @@ function readExample(path: string): string {
   return readFileSync(`${EXAMPLES}${path}`, "utf8");
 }
 
-/** By YAML 1.1, as Kubernetes reads it: there 0440 is octal, and `on` is no text. */
+/** Parses as YAML 1.1, as Kubernetes does: 0440 is octal, and `on` is not text. */
 function parseExample(path: string): unknown {
   return parse(readExample(path), { version: "1.1" });
 }
@@ -74,7 +74,7 @@ function run(file: string, args: readonly string[], env: Readonly<Record<string,
   return promisify(execFile)(file, args, { env: { PATH: process.env["PATH"], ...env } });
 }
 
-/** The test's own server in place of the package, where npx looks for it before it would download anything. */
+/** Installs the test server under the package's name in a folder that npx searches before it downloads. */
 async function installLocally(directory: TempDir, name: string): Promise<void> {
   await mkdir(directory.file(`node_modules/${name}`), { recursive: true });
   await mkdir(directory.file("node_modules/.bin"));
@@ -84,7 +84,7 @@ async function installLocally(directory: TempDir, name: string): Promise<void> {
   await symlink(`../${name}/server.js`, directory.file(`node_modules/.bin/${name}`));
 }
 
-/** Starts what an example declares, with its own command and arguments. */
+/** Starts a sidecar as an example declares it, with its command and arguments. */
 async function startDeclared(directory: TempDir, declared: Readonly<Record<string, string>>): Promise<Pod> {
   await installLocally(directory, "perplexity-mcp");
   return Pod.start({
@@ -104,7 +104,7 @@ async function serverEnvironment(url: string, headers: Readonly<Record<string, s
   return JSON.parse(await client.toolText("env")) as Record<string, string>;
 }
 
-/** The sidecar's variables that a document gives a value: by key, as Compose has it, or by `name` and `value`, as Kubernetes. */
+/** Returns the sidecar's variables that a document sets: by key in Compose, by `name` and `value` in Kubernetes. */
 function variablesIn(node: unknown): (readonly [name: string, value: string])[] {
   if (typeof node !== "object" || node === null) return [];
   const { name, value } = node as { readonly name?: unknown; readonly value?: unknown };
@@ -126,13 +126,13 @@ describe.each([
     return (await readStatus(sidecar, { Authorization: `Bearer ${TOKEN}` })).sessions;
   }
 
-  it.each(["sh", "bash"])("session.sh prints a tool's result, in %s, and ends its session", async (shell) => {
+  it.each(["sh", "bash"])("session.sh in %s prints a tool's result and ends its session", async (shell) => {
     const { stdout } = await run(shell, [`${EXAMPLES}session.sh`, sidecar.url], env);
     expect(stdout).toBe(RESULT);
     expect(await openSessions()).toBe(0);
   });
 
-  it("session.sh calls the tool that it is told, with these arguments", async () => {
+  it("session.sh calls the given tool with the given arguments", async () => {
     const { stdout } = await run(`${EXAMPLES}session.sh`, [sidecar.url, "echo", '{"text":"it\'s \\"me\\""}'], env);
     expect((JSON.parse(stdout) as { result: object }).result).toEqual({ content: [{ type: "text", text: `it's "me"` }] });
   });
@@ -143,7 +143,7 @@ describe.each([
     expect(await openSessions()).toBe(0);
   });
 
-  it("examples/README.md runs them as written", async () => {
+  it("the commands in examples/README.md run as written", async () => {
     const commands = /```sh\n(.*?)```/s.exec(readExample("README.md"))?.[1] ?? "";
     const script = commands.replaceAll("http://localhost:8080/mcp", sidecar.url).replaceAll("examples/", EXAMPLES);
     const { stdout } = await run("bash", ["-euc", script], env);
@@ -155,7 +155,7 @@ describe("the clients of the examples", () => {
   it.each([
     { file: "sh", script: "session.sh", says: "401" },
     { file: process.execPath, script: "client/client.js", says: "UNAUTHORIZED" },
-  ])("fail and say why where the token is wrong: $script", async ({ file, script, says }) => {
+  ])("$script fails with the reason if the token is wrong", async ({ file, script, says }) => {
     await using sidecar = await Sidecar.start({ command: [process.execPath, EXAMPLE], env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN } });
     const failure = run(file, [`${EXAMPLES}${script}`, sidecar.url], { CLAW_MCP_STDIO_AUTH_TOKEN: "wrong" });
     await expect(failure).rejects.toMatchObject({ stdout: "", stderr: expect.stringContaining(says) as string });
@@ -167,7 +167,7 @@ describe("examples/pod", () => {
   const compose = parseExample("pod/compose.yaml") as { services: { perplexity: ComposeService }; networks: object };
   const service = compose.services.perplexity;
 
-  it("means the same in both files", () => {
+  it("both files declare the same server", () => {
     const { command, args } = pod["x-claw"]["mcp-stdio"];
     const { CLAW_MCP_STDIO_COMMAND, CLAW_MCP_STDIO_ARGS = "", ...ofTheServer } = service.environment;
     expect({ command: CLAW_MCP_STDIO_COMMAND, args: JSON.parse(CLAW_MCP_STDIO_ARGS) as unknown }).toEqual({ command, args });
@@ -176,7 +176,7 @@ describe("examples/pod", () => {
     expect(service.expose).toEqual([OPTIONS.port.defaultText]);
   });
 
-  it("runs with least privilege and the image's own healthcheck, and is reached from the pod only", () => {
+  it("the service has least privilege, the image's healthcheck, and an internal network", () => {
     expect(service).toMatchObject({
       restart: "on-failure",
       read_only: true,
@@ -190,7 +190,7 @@ describe("examples/pod", () => {
     expect(compose.networks).toMatchObject({ pod: { internal: true } });
   });
 
-  it("starts the server that its environment declares, which gets its key and none of the sidecar's variables", async () => {
+  it("the declared server starts with its key and without the sidecar's variables", async () => {
     await using directory = await TempDir.create();
     await using running = await startDeclared(directory, { ...service.environment, PERPLEXITY_API_KEY: "a-key" });
     const environment = await serverEnvironment(running.url);
@@ -207,7 +207,7 @@ describe("examples/kubernetes", () => {
     sidecar.env.map(({ name, value }) => [name, value ?? "a-key"]),
   );
 
-  it("runs with least privilege, beside the agent and not before it", () => {
+  it("containers have least privilege, and the sidecar runs beside the agent", () => {
     expect(template.securityContext).toMatchObject({ runAsNonRoot: true, runAsUser: 1000, seccompProfile: { type: "RuntimeDefault" } });
     for (const container of [sidecar, ...template.containers]) {
       expect(container.securityContext).toEqual({
@@ -219,7 +219,7 @@ describe("examples/kubernetes", () => {
     expect(sidecar.restartPolicy).toBe("Always");
   });
 
-  it("mounts a writable /tmp, and the token's secret where the sidecar reads it", () => {
+  it("a writable /tmp and the token's secret are mounted", () => {
     const mounted = new Map(
       sidecar.volumeMounts.map(({ name, mountPath }) => [mountPath, template.volumes.find((volume) => volume.name === name)]),
     );
@@ -227,7 +227,7 @@ describe("examples/kubernetes", () => {
     expect(mounted.get(dirname(tokenFile))?.secret?.items).toMatchObject([{ path: basename(tokenFile) }]);
   });
 
-  it("starts the server that its environment declares, for who has the token of the file", async () => {
+  it("the declared server starts, and a client needs the token of the file", async () => {
     await using directory = await TempDir.create();
     const mountedFile = directory.file(basename(tokenFile));
     await writeFile(mountedFile, TOKEN);
@@ -237,7 +237,7 @@ describe("examples/kubernetes", () => {
     expect(environment).toMatchObject({ npm_lifecycle_event: "npx", PERPLEXITY_API_KEY: "a-key" });
   });
 
-  it("has probes that a sidecar answers without a token: not ready until its server is, and live all the time", async () => {
+  it("probes need no token; the sidecar is live, and ready once its server is", async () => {
     const { startupProbe, readinessProbe, livenessProbe } = sidecar;
     const probe = (origin: string): Promise<readonly number[]> =>
       Promise.all(
@@ -257,17 +257,17 @@ describe("examples/kubernetes", () => {
   });
 });
 
-describe("examples", () => {
+describe("the examples", () => {
   const files = readdirSync(EXAMPLES, { recursive: true, encoding: "utf8" }).filter((path) => statSync(`${EXAMPLES}${path}`).isFile());
   const options = new Map<string, Option<unknown>>(Object.values(OPTIONS).map((option) => [option.variable, option]));
 
-  it("name no variable of the sidecar that it does not have", () => {
+  it("all variables that the examples name exist", () => {
     const names = files.flatMap((path) => readExample(path).match(/\bCLAW_MCP_STDIO_\w+/g) ?? []);
     expect(names).toContain(OPTIONS.authToken.variable);
     expect(names.filter((name) => name !== VARIABLE_PREFIX && !options.has(name))).toEqual([]);
   });
 
-  it("have a client in no more lines than examples/README.md says", () => {
+  it("the client is no longer than examples/README.md says", () => {
     const [, most] = /the official SDK's client, in (\d+) lines/.exec(readExample("README.md")) ?? [];
     const lines = readExample("client/client.js")
       .split("\n")
@@ -275,19 +275,19 @@ describe("examples", () => {
     expect(lines.length).toBeLessThanOrEqual(Number(most));
   });
 
-  it("name the image by the version of the package, where they name one", () => {
+  it("all image names have the version of the package", () => {
     const { version } = JSON.parse(readFileSync(`${EXAMPLES}../package.json`, "utf8")) as { readonly version: string };
     const named = files.flatMap((path) => readExample(path).match(/\bclaw-mcp-stdio:\d[\w.-]*/g) ?? []);
     expect(new Set(named)).toEqual(new Set([`claw-mcp-stdio:${version}`]));
   });
 
-  it("give variables only values that the sidecar takes", () => {
+  it("all values of variables are valid", () => {
     const given = files.filter((path) => /\.ya?ml$/.test(path)).flatMap((path) => variablesIn(parseExample(path)));
     expect(given.map(([name]) => name)).toEqual(expect.arrayContaining(["CLAW_MCP_STDIO_ARGS", "CLAW_MCP_STDIO_AUTH_TOKEN_FILE"]));
     expect(given.filter(([name, value]) => options.get(name)?.kind.parse(value) === undefined)).toEqual([]);
   });
 
-  it("are all in the table of examples/README.md, which links only to what is there", () => {
+  it("examples/README.md lists all examples, and its links resolve", () => {
     const links = [...readExample("README.md").matchAll(/\]\(([^)#:]+)\)/g)].map((match) => match[1] ?? "");
     expect(links.filter((link) => !existsSync(`${EXAMPLES}${link}`))).toEqual([]);
     const shown = new Set(links.map((link) => link.split("/")[0]));

@@ -5,7 +5,7 @@ import { Supervised } from "../support/supervised.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
 describe("the counters", () => {
-  it("hold each end of a server once, by its kind, and each line of noise", async () => {
+  it("each exit is counted once by its kind, and each noise line once", async () => {
     await using directory = await TempDir.create();
     const fixture = (mode: string): string => `exec "${process.execPath}" "${FIXTURE}" ${mode}`;
     const command = directory.file("server");
@@ -29,7 +29,7 @@ describe("the counters", () => {
     let exits: Supervised["exits"];
     {
       await using supervised = new Supervised(command, [], 200, ({ kind }) => {
-        // Gone for one start, then there again.
+        // Missing for one start, then installed again.
         if (kind === "spawn-failed") void install();
       });
       ({ counters, exits } = supervised);

@@ -8,11 +8,11 @@ import { Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
 const MAX_IN_FLIGHT = 4;
-/** By default. */
+/** The default of MAX_HELD_REQUESTS. */
 const MAX_HELD = 256;
 const FLOOD = 500;
 
-/** Posts that are answered one by one: counts those that were refused, and waits for more. */
+/** Concurrent posts; counts the rejected ones, and lets a test wait for a count. */
 class Flood {
   readonly replies: Promise<HttpReply[]>;
   #refused = 0;
@@ -37,7 +37,7 @@ class Flood {
 }
 
 describe("a session that floods the server", () => {
-  it("delays a request of another session by a turn, also where it has taken all the room there is", async () => {
+  it("a flood delays another session's request by one turn, even with a full queue", async () => {
     await using directory = await TempDir.create();
     await using sidecar = await Sidecar.start({ flags: ["--max-in-flight", String(MAX_IN_FLIGHT)] });
     const [flooding, other] = [await sidecar.client(), await sidecar.client()];
@@ -45,7 +45,7 @@ describe("a session that floods the server", () => {
     const flood = new Flood(flooding, FLOOD, path);
     await flood.refused(FLOOD - MAX_IN_FLIGHT - MAX_HELD);
     const reply = other.request("x-vendor/other", {}, "mine");
-    // One of the flood has to make room for it: then it has come.
+    // A request of the flood makes room for the other request, which shows that it has arrived.
     await flood.refused(FLOOD - MAX_IN_FLIGHT - MAX_HELD + 1);
     await writeFile(path, "");
 
@@ -58,7 +58,7 @@ describe("a session that floods the server", () => {
     expect(requests.indexOf("x-vendor/other")).toBeLessThanOrEqual(MAX_IN_FLIGHT + 1);
   });
 
-  it("is served in its own order, with each notification behind the request that it came behind", async () => {
+  it("messages of one session reach the server in the order they were sent", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--max-in-flight", "1"] });
     const client = await sidecar.client({ protocolVersion: "2025-03-26" });
     const methods = Array.from({ length: 50 }, (_, number) => `x-vendor/${number}`);

@@ -23,10 +23,10 @@ async function end(client: McpClient): Promise<void> {
   expect((await client.end()).status).toBe(204);
 }
 
-describe("a stream by GET", async () => {
+describe("a GET stream", async () => {
   const sidecar = disposeAfterAll(await Sidecar.start());
 
-  it("is open at once, without an event until there is a message, and stays open", async () => {
+  it("a stream opens at once, without an event before the first message", async () => {
     const client = await sidecar.client();
     using stream = await client.openStream();
     expect(stream.headers).toMatchObject({
@@ -39,7 +39,7 @@ describe("a stream by GET", async () => {
     expect(await stream.messages(1)).toEqual([TOOLS_CHANGED]);
   });
 
-  it.each(["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"])("begins without an event in revision %s", async (version) => {
+  it.each(["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"])("a stream of revision %s begins without an event", async (version) => {
     const client = await sidecar.client({ protocolVersion: version });
     using stream = await client.openStream({ headers: { "MCP-Protocol-Version": "2025-11-25" } });
     await sayAll(client, TOOLS_CHANGED);
@@ -47,14 +47,14 @@ describe("a stream by GET", async () => {
     expect(block).toEqual({ id: expect.stringMatching(/./) as string, event: "message", data: JSON.stringify(TOOLS_CHANGED) });
   });
 
-  it("gets comments while nothing happens", async () => {
+  it("an idle stream gets comments", async () => {
     await using quick = await Sidecar.start({ flags: ["--keep-alive-ms", "10"] });
     using stream = await (await quick.client()).openStream();
     for (let count = 0; count < 3; count++) expect(await stream.block()).toEqual({ comment: "keep-alive" });
   });
 
   it.each([["*/*"], ["application/json"], ["text/*"], ["text/event-stream;q=0, application/json"], [undefined]])(
-    "is refused with 406 where Accept is %j",
+    "a request with Accept: %j gets 406",
     async (accept) => {
       const { sessionId } = await sidecar.client();
       const headers = { "Mcp-Session-Id": sessionId, ...(accept === undefined ? {} : { Accept: accept }) };
@@ -62,7 +62,7 @@ describe("a stream by GET", async () => {
     },
   );
 
-  it("is refused without a session, with an unknown one, and with an unknown revision", async () => {
+  it("a stream needs a session and a known revision", async () => {
     const client = await sidecar.client();
     const get = async (headers: Record<string, string>): Promise<unknown> =>
       readError(await send(sidecar.url, { method: "GET", headers: { Accept: "text/event-stream", ...headers } }));
@@ -74,7 +74,7 @@ describe("a stream by GET", async () => {
     });
   });
 
-  it("brings list_changed to every session once: on the newest of its streams, or on the next one it opens", async () => {
+  it("each session gets list_changed once, on its newest stream or its next one", async () => {
     const [several, single, none, control] = await Promise.all(Array.from({ length: 4 }, () => sidecar.client()));
     if (several === undefined || single === undefined || none === undefined || control === undefined) throw new Error("four clients");
     const streams: EventStream[] = [];
@@ -87,7 +87,7 @@ describe("a stream by GET", async () => {
     expect(await Promise.all(streams.map((stream) => stream.rest()))).toEqual([[], [], all, all, all]);
   });
 
-  it("begins with what has waited for it, in order, each that says the same once, and no other stream gets it again", async () => {
+  it("a stream begins with the notifications kept for it, in order and without duplicates", async () => {
     const client = await sidecar.client();
     await sayAll(client, TOOLS_CHANGED, PROMPTS_CHANGED, TOOLS_CHANGED, RESOURCES_CHANGED, PROMPTS_CHANGED);
     using first = await client.openStream();
@@ -98,7 +98,7 @@ describe("a stream by GET", async () => {
     expect([await first.rest(), await second.rest()]).toEqual([[], [TOOLS_CHANGED, TOOLS_CHANGED]]);
   });
 
-  it("takes over from a newer one whose client has gone", async () => {
+  it("an older stream takes over if the client closes the newer one", async () => {
     const client = await sidecar.client();
     const pid = Number(sidecar.process.pid);
     using older = await client.openStream();
@@ -110,7 +110,7 @@ describe("a stream by GET", async () => {
     expect(await older.messages(1)).toEqual([TOOLS_CHANGED]);
   });
 
-  it("has nothing of what belongs to a request", async () => {
+  it("a GET stream has no messages that belong to a request", async () => {
     const client = await sidecar.client();
     using stream = await client.openStream();
     const call = await HeldCall.start(client, client);
@@ -122,7 +122,7 @@ describe("a stream by GET", async () => {
     expect(await stream.rest()).toEqual([]);
   });
 
-  it("ends with its session, as all of its streams do", async () => {
+  it("all streams of a session end with it", async () => {
     const [client, other] = [await sidecar.client(), await sidecar.client()];
     using standalone = await client.openStream();
     using untouched = await other.openStream();
@@ -138,7 +138,7 @@ describe("a stream by GET", async () => {
     expect(await untouched.messages(1)).toEqual([TOOLS_CHANGED]);
   });
 
-  it("is one of sixteen at most: the next one ends the oldest", async () => {
+  it("a session has sixteen streams at most; the next one ends the oldest", async () => {
     const client = await sidecar.client();
     const streams: EventStream[] = [];
     for (let count = 0; count < 17; count++) streams.push(await client.openStream());
@@ -149,7 +149,7 @@ describe("a stream by GET", async () => {
     for (const stream of streams.slice(1)) expect(await stream.rest()).toEqual([]);
   });
 
-  it("leaves no socket behind when its client goes away, and what comes then waits", async () => {
+  it("a closed stream leaks no socket, and later messages wait for the next one", async () => {
     const clients = await Promise.all(Array.from({ length: 20 }, () => sidecar.client()));
     const pid = Number(sidecar.process.pid);
     const before = countSockets(pid);
@@ -166,7 +166,7 @@ describe("a stream by GET", async () => {
     expect(await stream.messages(1)).toEqual([TOOLS_CHANGED]);
   });
 
-  it("outlives a crash of the server", async () => {
+  it("a stream survives a crash of the server", async () => {
     await using crashing = await Sidecar.start({ flags: ["--restart-backoff-ms", "1", "--restart-max-ms", "1"] });
     const client = await crashing.client();
     using stream = await client.openStream();
@@ -175,7 +175,7 @@ describe("a stream by GET", async () => {
     expect(await stream.messages(1)).toEqual([TOOLS_CHANGED]);
   });
 
-  it("counts as use: its session is not the one that ends when there are too many", async () => {
+  it("an open stream protects its session from eviction", async () => {
     await using small = await Sidecar.start({ flags: ["--max-sessions", "2"] });
     const listening = await small.client();
     using stream = await listening.openStream();
@@ -186,7 +186,7 @@ describe("a stream by GET", async () => {
     expect(await stream.messages(1)).toEqual([TOOLS_CHANGED]);
   });
 
-  it("ends when the sidecar is told to stop, while calls in flight are still answered on theirs", async () => {
+  it("a shutdown ends GET streams at once, and others after their response", async () => {
     await using directory = await TempDir.create();
     await using stopping = await Sidecar.start();
     const client = await stopping.client();
@@ -201,7 +201,7 @@ describe("a stream by GET", async () => {
     expect(await stopped).toBe(0);
   });
 
-  it("does not delay the stop of the sidecar, nor does a stream whose client has gone", async () => {
+  it("open and abandoned streams do not delay a shutdown", async () => {
     await using stopping = await Sidecar.start({ flags: ["--drain-timeout-ms", "600000"] });
     const client = await stopping.client();
     const streams = await Promise.all(Array.from({ length: 10 }, () => client.openStream()));

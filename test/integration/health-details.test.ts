@@ -8,7 +8,7 @@ const NO_RESTART = ["--restart-backoff-ms", "600000", "--restart-max-ms", "60000
 const STATE_ONLY = { status: "not-ready", state: "backing-off" };
 const LAST_WORDS = "the last words of the server";
 
-/** Whose server has ended, and has said something on stderr. */
+/** Starts a sidecar whose server has exited after a line on stderr. */
 async function start(flags: readonly string[], token?: string): Promise<Sidecar> {
   const env = { CLAW_MCP_STDIO_AUTH_TOKEN: token ?? "" };
   const sidecar = await Sidecar.start({ flags: [...NO_RESTART, ...flags], env });
@@ -20,17 +20,17 @@ async function start(flags: readonly string[], token?: string): Promise<Sidecar>
 }
 
 describe.each(["/readyz", "/healthz"])("%s", (path) => {
-  describe("where a token is configured", async () => {
+  describe("with a token", async () => {
     const sidecar = disposeAfterAll(await start([], TOKEN));
     const ask = (headers: Readonly<Record<string, string>>): Promise<HttpReply> =>
       send(`${sidecar.origin}${path}`, { method: "GET", headers });
 
-    it.each([undefined, "Bearer wrong", "Bearer", TOKEN])("tells no more than the state to who comes with %s", async (authorization) => {
+    it.each([undefined, "Bearer wrong", "Bearer", TOKEN])("a request with authorization %s gets only the state", async (authorization) => {
       const { status, body } = await ask(authorization === undefined ? {} : { Authorization: authorization });
       expect({ status, body: JSON.parse(body) as unknown }).toStrictEqual({ status: 503, body: STATE_ONLY });
     });
 
-    it("tells all to who has the token", async () => {
+    it("a client with the token gets all details", async () => {
       const { status, body } = await ask({ Authorization: `Bearer ${TOKEN}` });
       expect({ status, body: JSON.parse(body) as unknown }).toMatchObject({
         status: 503,
@@ -39,15 +39,15 @@ describe.each(["/readyz", "/healthz"])("%s", (path) => {
     });
 
     it.each([{ Host: "evil.com" }, { Origin: "https://evil.com" }])(
-      "tells a web page no more, even with the token: %j",
+      "a web page gets only the state, even with the token: %j",
       async (headers) => {
         expect(JSON.parse((await ask({ ...headers, Authorization: `Bearer ${TOKEN}` })).body)).toStrictEqual(STATE_ONLY);
       },
     );
   });
 
-  describe("where no token is configured", () => {
-    it("tells all to a client of this machine, and no more than the state to a page that has made its name one of it", async () => {
+  describe("without a token", () => {
+    it("a local client gets all details, and a DNS-rebinding page only the state", async () => {
       await using sidecar = await start([]);
       const ask = (headers: Readonly<Record<string, string>>): Promise<HttpReply> =>
         send(`${sidecar.origin}${path}`, { method: "GET", headers });
@@ -60,19 +60,19 @@ describe.each(["/readyz", "/healthz"])("%s", (path) => {
       }
     });
 
-    it("tells no more than the state to a host that is not listed, where hosts are", async () => {
+    it("a request to an unlisted host gets only the state", async () => {
       await using sidecar = await start(["--allowed-hosts", "mcp.example"]);
       const bodyFor = async (host: string): Promise<string> =>
         (await send(`${sidecar.origin}${path}`, { method: "GET", headers: { Host: host } })).body;
       expect(await bodyFor("mcp.example")).toContain(LAST_WORDS);
-      // As a kubelet asks.
+      // A kubelet's probe has such a host.
       expect(JSON.parse(await bodyFor("10.1.2.3:8080"))).toStrictEqual(STATE_ONLY);
     });
   });
 });
 
-describe("a sidecar that listens beyond loopback without a token", () => {
-  it("tells a page that has made its name one of this machine no more than the state, and gives it no /status", async () => {
+describe("a sidecar that listens beyond loopback", () => {
+  it("a DNS-rebinding page gets only the state, and no /status", async () => {
     await using sidecar = await start(["--addr", "0.0.0.0:0"]);
     const ask = (path: string, host: string): Promise<HttpReply> =>
       send(`${sidecar.origin}${path}`, { method: "GET", headers: { Host: host } });
@@ -86,7 +86,7 @@ describe("a sidecar that listens beyond loopback without a token", () => {
     expect(body).toContain("HOST_NOT_ALLOWED");
   });
 
-  it("gives /status under any name to who has the token", async () => {
+  it("a client with the token gets /status under any host name", async () => {
     await using sidecar = await start(["--addr", "0.0.0.0:0"], TOKEN);
     const headers = { Host: "mcp.example", Authorization: `Bearer ${TOKEN}` };
     expect((await send(`${sidecar.origin}/status`, { method: "GET", headers })).body).toContain(LAST_WORDS);

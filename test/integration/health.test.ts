@@ -3,7 +3,7 @@ import { Gate } from "../support/gate.ts";
 import { send } from "../support/http-client.ts";
 import { type LogLine, Sidecar } from "../support/sidecar.ts";
 
-/** So long that a restart never comes. */
+/** A pause so long that no restart happens. */
 const NO_RESTART = ["--restart-backoff-ms", "600000", "--restart-max-ms", "600000"];
 const AT_ONCE = ["--restart-backoff-ms", "1", "--restart-max-ms", "1"];
 const BOTH = ["/readyz", "/healthz"];
@@ -20,15 +20,15 @@ async function health(sidecar: Sidecar, path: string): Promise<{ readonly status
   return { status, body: JSON.parse(body) as Health };
 }
 
-/** Has the server do something that ends it, and waits until that is noted. */
+/** Makes the server exit by a call of this tool; returns when the exit has been logged. */
 async function endServer(sidecar: Sidecar, tool: string, args: object): Promise<LogLine> {
   const client = await sidecar.client();
   await client.callTool(tool, args);
   return sidecar.waitForLog("mcp server will be restarted");
 }
 
-describe("health", () => {
-  it("is live but not ready while the server starts, and ready once its handshake is done", async () => {
+describe("the health endpoints", () => {
+  it("the sidecar is live during the handshake, and ready after it", async () => {
     await using gate = await Gate.create();
     await using sidecar = await Sidecar.start({ mode: "gated", env: gate.env, untilReady: false });
     await sidecar.waitForLog("mcp server started");
@@ -51,7 +51,7 @@ describe("health", () => {
     expect(await health(sidecar, "/livez")).toEqual({ status: 200, body: { status: "live" } });
   });
 
-  it("tells of an exit: code, the last line of stderr, and when the next start is due", async () => {
+  it("an exit is reported with its code, stderr and the time of the restart", async () => {
     await using sidecar = await Sidecar.start({ flags: NO_RESTART });
     const client = await sidecar.client();
     const before = Date.now();
@@ -87,7 +87,7 @@ describe("health", () => {
     expect(await health(sidecar, "/livez")).toEqual({ status: 200, body: { status: "live" } });
   });
 
-  it("tells of an end by a signal", async () => {
+  it("an exit by a signal is reported", async () => {
     await using sidecar = await Sidecar.start({ flags: NO_RESTART });
     await endServer(sidecar, "kill", { signal: "SIGKILL" });
     expect(await health(sidecar, "/healthz")).toMatchObject({
@@ -96,7 +96,7 @@ describe("health", () => {
     });
   });
 
-  it("tells of a server that ends before its handshake", async () => {
+  it("an exit before the handshake is reported", async () => {
     await using sidecar = await Sidecar.start({ mode: "exit-at-initialize", flags: NO_RESTART, untilReady: false });
     await sidecar.waitForLog("mcp server will be restarted");
     expect(await health(sidecar, "/healthz")).toMatchObject({
@@ -105,7 +105,7 @@ describe("health", () => {
     });
   });
 
-  it("is ready again after a restart, and still tells of the last exit", async () => {
+  it("a restarted server is ready, and its last exit is still reported", async () => {
     await using sidecar = await Sidecar.start({ flags: AT_ONCE });
     await endServer(sidecar, "exit", { code: 1 });
     await sidecar.waitForLog("mcp server ready", (line) => line["generation"] === 2);
@@ -123,7 +123,7 @@ describe("health", () => {
     });
   });
 
-  it("answers HEAD with the same status and no body", async () => {
+  it("HEAD gets the same status without a body", async () => {
     await using sidecar = await Sidecar.start({ flags: NO_RESTART });
     const head = async (path: string): Promise<object> => {
       const { status, body } = await send(`${sidecar.origin}${path}`, { method: "HEAD" });
@@ -135,10 +135,10 @@ describe("health", () => {
     expect(await head("/livez")).toEqual({ status: 200, body: "" });
   });
 
-  describe("masks the values of credentials", () => {
+  describe("credentials in health details", () => {
     const secret = "k-0123456789-abcdef";
 
-    it.each(["MY_API_KEY", "TOKEN"])("of %s in the last lines of stderr", async (variable) => {
+    it.each(["MY_API_KEY", "TOKEN"])("the value of %s is masked in the last lines of stderr", async (variable) => {
       await using sidecar = await Sidecar.start({ flags: NO_RESTART, env: { [variable]: secret } });
       await (await sidecar.client()).toolText("stderr", { text: `login with ${secret} failed: ${secret}` });
       await endServer(sidecar, "exit", { code: 1 });
@@ -148,8 +148,8 @@ describe("health", () => {
       expect(sidecar.transcript()).not.toContain(secret);
     });
 
-    it("in the error by which the server refuses its handshake", async () => {
-      // The fixture refuses with the words "no license"; here they are a secret.
+    it("a secret in a handshake error is masked", async () => {
+      // The fixture rejects initialize with the words "no license", which are a secret here.
       await using sidecar = await Sidecar.start({
         mode: "refuse",
         flags: NO_RESTART,

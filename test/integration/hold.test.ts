@@ -8,7 +8,7 @@ import { McpClient } from "../support/mcp-client.ts";
 import { waitForGeneration } from "../support/readiness.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
-/** A pause that no test sees the end of. */
+/** A pause longer than any test. */
 const NO_RESTART = ["--restart-backoff-ms", "600000", "--restart-max-ms", "600000"];
 const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 
@@ -23,7 +23,7 @@ const INITIALIZE = {
   params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "raw", version: "1" } },
 };
 
-/** A server that is ready, and whose next generation will not be before the gate is opened again. */
+/** Starts a sidecar with a ready server. While the gate is closed, a later generation does not get ready. */
 async function startGated(gate: Gate, flags: readonly string[] = []): Promise<Sidecar> {
   await gate.open();
   return Sidecar.start({ mode: "gated", env: gate.env, flags: [...QUICK_RESTART, ...flags] });
@@ -35,7 +35,7 @@ async function crashBehindGate(sidecar: Sidecar, gate: Gate): Promise<void> {
   await sidecar.waitForLog("mcp server started", (line) => line["generation"] === 2);
 }
 
-/** Posts one more than can be held: the one that is refused shows that all others are held. */
+/** Posts one request more than can be held; the rejected one shows that the others are held. */
 async function holdAll(posts: readonly (() => Promise<HttpReply>)[]): Promise<{ refused: HttpReply; held: Promise<HttpReply[]> }> {
   const replies = posts.map((post) => post());
   const refused = await Promise.race(replies);
@@ -43,8 +43,8 @@ async function holdAll(posts: readonly (() => Promise<HttpReply>)[]): Promise<{ 
   return { refused, held };
 }
 
-describe("while the server is restarting", () => {
-  it("requests wait, and the next generation answers them; beyond MAX_HELD_REQUESTS they are refused at once", async () => {
+describe("requests during a restart", () => {
+  it("the next generation answers held requests; those above MAX_HELD_REQUESTS are rejected at once", async () => {
     await using gate = await Gate.create();
     await using sidecar = await startGated(gate, ["--max-held-requests", "5"]);
     const client = await sidecar.client();
@@ -65,7 +65,7 @@ describe("while the server is restarting", () => {
     expect(seen.filter((method) => method === "tools/call")).toHaveLength(5 + 1);
   });
 
-  it("initialize waits, and is answered from the next handshake", async () => {
+  it("an initialize request is held and answered from the next handshake", async () => {
     await using gate = await Gate.create();
     await using sidecar = await startGated(gate, ["--max-held-requests", "1"]);
     await crashBehindGate(sidecar, gate);
@@ -82,7 +82,7 @@ describe("while the server is restarting", () => {
     expect(await newcomer.toolText("echo", { text: "in" })).toBe("in");
   });
 
-  it("initialize waits before the first generation is ready, too", async () => {
+  it("an initialize request is held before the first generation is ready", async () => {
     await using gate = await Gate.create();
     await using sidecar = await Sidecar.start({
       mode: "gated",
@@ -96,7 +96,7 @@ describe("while the server is restarting", () => {
     expect((await held)[0]?.status).toBe(200);
   });
 
-  it("notifications wait, and reach the next generation ahead of what came later", async () => {
+  it("notifications are held and sent to the next generation before later messages", async () => {
     await using gate = await Gate.create();
     await using sidecar = await startGated(gate);
     const client = await sidecar.client();
@@ -107,7 +107,7 @@ describe("while the server is restarting", () => {
     expect(await later).toEqual(["initialize", "notifications/initialized", "notifications/x-vendor", "tools/call"]);
   });
 
-  it("notifications beyond MAX_HELD_REQUESTS are refused at once, not dropped behind a 202", async () => {
+  it("notifications above MAX_HELD_REQUESTS are rejected at once, not dropped after a 202", async () => {
     await using gate = await Gate.create();
     await using sidecar = await startGated(gate, ["--max-held-requests", "2"]);
     const client = await sidecar.client();
@@ -124,7 +124,7 @@ describe("while the server is restarting", () => {
     expect((await readSeen(client)).filter((method) => method === "notifications/x-vendor")).toHaveLength(2);
   });
 
-  it("a request waits HOLD_TIMEOUT_MS at most, and is then refused with the time of the next start", async () => {
+  it("a request held for HOLD_TIMEOUT_MS is rejected with the time until the restart", async () => {
     await using sidecar = await Sidecar.start({ flags: [...NO_RESTART, "--hold-timeout-ms", "50"] });
     const client = await sidecar.client();
     await client.callTool("exit", { code: 3 });
@@ -139,7 +139,7 @@ describe("while the server is restarting", () => {
     expect(reply.body).toContain("The MCP server is not ready: backing-off (last exit: exited with code 3).");
   });
 
-  it("initialize waits HOLD_TIMEOUT_MS at most", async () => {
+  it("an initialize request is held for HOLD_TIMEOUT_MS at most", async () => {
     await using sidecar = await Sidecar.start({ mode: "silent", flags: ["--hold-timeout-ms", "50"], untilReady: false });
     const reply = await new McpClient(sidecar.url).post(INITIALIZE);
     expect(reply.headers["retry-after"]).toBe("1");
@@ -148,7 +148,7 @@ describe("while the server is restarting", () => {
     );
   });
 
-  it("a request that waits ends with REQUEST_TIMEOUT_MS where that is shorter, and is never sent", async () => {
+  it("a held request times out after a shorter REQUEST_TIMEOUT_MS and is never sent", async () => {
     await using gate = await Gate.create();
     await using sidecar = await startGated(gate, ["--request-timeout-ms", "600"]);
     const client = await sidecar.client();
@@ -162,7 +162,7 @@ describe("while the server is restarting", () => {
     expect(await readSeen(client)).toEqual(["initialize", "notifications/initialized", "tools/call"]);
   });
 
-  it("a request whose client goes away is never sent", async () => {
+  it("a held request whose client disconnects is never sent", async () => {
     await using gate = await Gate.create();
     await using sidecar = await startGated(gate, ["--max-held-requests", "1"]);
     const client = await sidecar.client();

@@ -22,7 +22,7 @@ describe("the host of a request", async () => {
   const sidecar = disposeAfterAll(await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN } }));
   const client = await sidecar.client({ headers: AUTHORIZED });
 
-  /** A ping with the request line and the host as they are given, which no HTTP client would send. */
+  /** Sends a ping with this request line and these fields, which an HTTP client would not send. */
   async function pingRaw(requestLine: string, ...fields: readonly string[]): Promise<HttpReply> {
     using connection = await RawConnection.open(sidecar.origin);
     const common = [`Authorization: ${AUTHORIZED.Authorization}`, `Mcp-Session-Id: ${client.sessionId}`, "Content-Type: application/json"];
@@ -31,33 +31,33 @@ describe("the host of a request", async () => {
   }
 
   it.each(["localhost", "LOCALHOST:1", "localhost.", "127.0.0.1:8080", "127.0.0.2", "[::1]:8080"])(
-    "may be %s where only loopback is listened on",
+    "a sidecar on loopback accepts the host %s",
     async (host) => {
       expect(readError(await ping(client, { Host: host }))).toStrictEqual(PONG);
     },
   );
 
   it.each(["evil.com", "localhost.evil.com", "evil-localhost", "127.0.0.1.evil.com", "localhost@evil.com", "10.0.0.5:8080", "0.0.0.0", ""])(
-    "must not be %j where only loopback is listened on",
+    "a sidecar on loopback rejects the host %j",
     async (host) => {
       expect(readError(await pingRaw("POST /mcp HTTP/1.1", `Host: ${host}`))).toStrictEqual(HOST_NOT_ALLOWED);
     },
   );
 
-  it.each(["POST", "GET", "DELETE", "OPTIONS", "PUT"])("is checked whatever the method: %s", async (method) => {
+  it.each(["POST", "GET", "DELETE", "OPTIONS", "PUT"])("the host of a %s request is checked", async (method) => {
     const headers = { ...AUTHORIZED, "Mcp-Session-Id": client.sessionId, Host: "evil.com" };
     expect(readError(await send(sidecar.url, { method, headers }))).toStrictEqual(HOST_NOT_ALLOWED);
     expect(readError(await ping(client, {}))).toStrictEqual(PONG);
   });
 
-  it("is named in the error, with what to configure", async () => {
+  it("the error names the host and the setting to change", async () => {
     const { body } = await ping(client, { Host: "evil.com:80" });
     expect((JSON.parse(body) as { error: { message: string } }).error.message).toBe(
       'The host "evil.com:80" is not allowed; to allow it, add it to CLAW_MCP_STDIO_ALLOWED_HOSTS.',
     );
   });
 
-  it("is checked before the token", async () => {
+  it("the host is checked before the token", async () => {
     const reply = await send(sidecar.url, { headers: { ...JSON_HEADERS, Host: "evil.com" }, body: PING });
     expect(readError(reply)).toStrictEqual(HOST_NOT_ALLOWED);
     expect(reply.headers).not.toHaveProperty("www-authenticate");
@@ -69,27 +69,27 @@ describe("the host of a request", async () => {
     ["http://localhost@evil.com/mcp", "localhost"],
     ["http://localhost/mcp", "evil.com"],
     ["https://evil.com/mcp?x=/", "evil.com"],
-  ])("is that of the request line %s as well as that of the header, %s", async (target, host) => {
+  ])("the request line %s and the Host header %s are both checked", async (target, host) => {
     expect(readError(await pingRaw(`POST ${target} HTTP/1.1`, `Host: ${host}`))).toStrictEqual(HOST_NOT_ALLOWED);
   });
 
-  it("need not be named where HTTP does not ask for it", async () => {
+  it("an HTTP/1.0 request without a host is accepted", async () => {
     expect(readError(await pingRaw("POST /mcp HTTP/1.0"))).toStrictEqual(PONG);
   });
 
-  it("may not be that of a page that made its own name point here (DNS rebinding)", async () => {
+  it("a DNS-rebinding page is rejected", async () => {
     const rebound = `evil.com:${new URL(sidecar.origin).port}`;
     expect(readError(await ping(client, { Host: rebound, Origin: `http://${rebound}` }))).toStrictEqual(ORIGIN_NOT_ALLOWED);
-    // A GET to its own origin has no Origin header.
+    // A GET request to the page's own origin has no Origin header.
     const reply = await send(sidecar.url, { method: "GET", headers: { Host: rebound, Accept: "text/event-stream" } });
     expect(readError(reply)).toStrictEqual(HOST_NOT_ALLOWED);
   });
 
-  it.each(["/livez", "/readyz", "/healthz"])("does not matter at %s, which a kubelet asks by the address of the pod", async (path) => {
+  it.each(["/livez", "/readyz", "/healthz"])("%s accepts any host, as in a kubelet's probe of the pod's address", async (path) => {
     expect((await send(`${sidecar.origin}${path}`, { method: "GET", headers: { Host: "10.1.2.3:8080" } })).status).toBe(200);
   });
 
-  it("may be any for a pod, which listens on all interfaces, but a page must still be of this machine", async () => {
+  it("a pod on all interfaces accepts any host, but only local pages", async () => {
     await using pod = await Pod.start();
     const podClient = await new McpClient(`${pod.origin}/mcp`).open();
     for (const host of ["search.default.svc.cluster.local:8080", "10.1.2.3:8080", "my_service", "localhost"]) {
@@ -100,7 +100,7 @@ describe("the host of a request", async () => {
     expect(readError(await ping(podClient, { Host: "search:8080", Origin: "http://localhost:5173" }))).toStrictEqual(PONG);
   });
 
-  it("may be a listed one or one of this machine, wherever it listens", async () => {
+  it("listed and local hosts are accepted on any interface, and no others", async () => {
     await using pod = await Pod.start({ env: { CLAW_MCP_STDIO_ALLOWED_HOSTS: "search,Api.Example:8443,[2001:DB8::1]" } });
     const podClient = await new McpClient(`${pod.origin}/mcp`).open();
     for (const host of ["search", "SEARCH.:8080", "api.example:8443", "[2001:db8::1]:80", "localhost:8080", "127.0.0.1"]) {

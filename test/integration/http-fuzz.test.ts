@@ -9,11 +9,11 @@ import { SEED } from "../support/seed.ts";
 import { isAlive, Sidecar } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";
 
-/** `FUZZ_RUNS=1000 TEST_SEED=7 vitest run …` for a longer run, or another one. */
+/** `FUZZ_RUNS=1000 TEST_SEED=7 vitest run …` runs for longer, or with another seed. */
 const RUNS = Number(process.env["FUZZ_RUNS"] ?? 25);
-/** At the same time: most of the time of a run is spent on waiting for bounds. */
+/** Concurrent connections: a run spends most of its time in timeouts. */
 const CONNECTIONS = 40;
-/** So long a connection may stay that was told to close, on a busy machine. */
+/** The longest time until a connection that must be closed is closed, on a busy machine. */
 const HANGING_MS = 10_000;
 const FLAGS = [
   "--headers-timeout-ms=200",
@@ -25,11 +25,11 @@ const FLAGS = [
   "--legacy-sse=on",
 ];
 /**
- * Behind everything that is sent: where all of it was HTTP, this is answered, and ends the connection. Long, because a body that is
- * shorter than its length takes the first of it; what is left of it then is no HTTP.
+ * Sent after everything else. If that was HTTP, this request is answered and closes the connection. It is long, because a body that is
+ * shorter than its declared length takes the first part of it. The rest is then not HTTP.
  */
 const LAST = `GET /livez HTTP/1.1\r\nHost: localhost\r\nX-Padding: ${"x".repeat(500)}\r\nConnection: close\r\n\r\n`;
-/** The beginning of a body: what is made up hardly ever stays that far from any other fault. */
+/** The start of a body: random requests hardly ever get this far without another fault. */
 const unfinished = (contentLength: number): string =>
   `${[
     "POST /mcp HTTP/1.1",
@@ -40,7 +40,7 @@ const unfinished = (contentLength: number): string =>
   ].join("\r\n")}\r\n\r\n{`;
 const EVENT_STREAM = "Content-Type: text/event-stream";
 
-/** Sends these bytes and reads until the server ends the connection, or an event stream begins, which never ends. */
+/** Sends these bytes, and reads until the sidecar closes the connection or starts an event stream, which never ends. */
 async function exchange(origin: string, bytes: string): Promise<{ readonly received: Buffer; readonly isReset: boolean }> {
   const { hostname, port } = new URL(origin);
   const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true });
@@ -50,7 +50,7 @@ async function exchange(origin: string, bytes: string): Promise<{ readonly recei
     let isReset = false;
     const timer = setTimeout(() => {
       socket.destroy();
-      // The `close` that such a request has may have been changed: see http-fuzz-requests.ts.
+      // The fuzzer may have changed the `close` of such a request: see http-fuzz-requests.ts.
       if (!/upgrade/i.test(bytes))
         reject(new Error(`left hanging for ${HANGING_MS} ms after ${JSON.stringify(received.toString("latin1"))}`));
     }, HANGING_MS);
@@ -62,7 +62,7 @@ async function exchange(origin: string, bytes: string): Promise<{ readonly recei
       socket.destroy();
     });
     socket.on("end", () => socket.end());
-    // Bytes behind those that ended the connection are not read.
+    // Bytes after those that ended the connection are not read.
     socket.on("error", () => (isReset = true));
     socket.on("close", () => {
       clearTimeout(timer);
@@ -72,12 +72,12 @@ async function exchange(origin: string, bytes: string): Promise<{ readonly recei
   });
 }
 
-/** Without its long repetitions. */
+/** Returns the bytes as a JSON string without long repetitions. */
 function shown(bytes: string): string {
   return JSON.stringify(bytes.replaceAll(/(.{1,6}?)\1{20,}/gs, "$1…"));
 }
 
-/** Of the one connection, not of the forty that fast-check knows as one case. */
+/** Reports the connection that failed, instead of the forty that fast-check takes for one case. */
 async function report({ failed, errorInstance, seed, numRuns }: fc.RunDetails<[string[]]>): Promise<void> {
   if (failed) throw new Error(`run ${numRuns} of seed ${seed}`, { cause: errorInstance });
 }
@@ -98,9 +98,9 @@ function check({ status, headers, body }: WireResponse): void {
   expect(json.error?.data?.code).not.toBe("INTERNAL_ERROR");
 }
 
-describe("the endpoint under requests that nobody should send", () => {
+describe("the endpoint under malformed requests", () => {
   it(
-    "answers in JSON, never by a fault of its own, leaves nothing hanging, and lives on with its server",
+    "every fuzzed request gets a JSON response in time, and both sidecar and server survive",
     { timeout: 30_000 + RUNS * 2000 },
     async () => {
       await using sidecar = await Sidecar.start({ flags: FLAGS });
@@ -113,7 +113,7 @@ describe("the endpoint under requests that nobody should send", () => {
         const sent = bytes.replaceAll(session, client.sessionId).replaceAll(batchSession, batchClient.sessionId) + LAST;
         try {
           const { received, isReset } = await exchange(sidecar.origin, sent);
-          // A reset throws away what was not read yet.
+          // A reset discards bytes that were not read yet.
           const responses = parseResponses(received, isReset);
           responseCount += responses.length;
           for (const response of responses) check(response);
@@ -122,13 +122,13 @@ describe("the endpoint under requests that nobody should send", () => {
         }
       };
 
-      // 408, and 413.
+      // These get 408 and 413.
       for (const contentLength of [5000, 5_000_000]) await send(unfinished(contentLength));
       const connections = fc.array(connectionBytes, { minLength: CONNECTIONS, maxLength: CONNECTIONS });
       await fc.assert(
         fc.asyncProperty(connections, async (cases) => {
           await Promise.all(cases.map(send));
-          // A DELETE may have ended them.
+          // A DELETE may have ended these sessions.
           if ((await client.request("ping")).status === 404) client = await sidecar.client();
           if ((await batchClient.request("ping")).status === 404) batchClient = await sidecar.client({ protocolVersion: "2025-03-26" });
           expect(await client.toolText("echo", { text: "alive" })).toBe("alive");
@@ -141,7 +141,7 @@ describe("the endpoint under requests that nobody should send", () => {
       expect(status).toMatchObject({ pid: childPid, generation: 1, restarts: 0, lanes: { shared: { requestsInFlight: 0, waiting: 0 } } });
       const statuses = Object.keys(status.counters.http.responses).map(Number);
       expect(statuses.filter((each) => each >= 500 && each !== 503)).toEqual([]);
-      // Enough was understood, and enough was not.
+      // Enough requests were valid, and enough were not.
       for (const each of [200, 202, 204, 400, 403, 404, 405, 406, 408, 413, 415, 417, 431]) expect(statuses).toContain(each);
       expect(responseCount).toBeGreaterThan(RUNS * CONNECTIONS);
       expect(isAlive(childPid)).toBe(true);

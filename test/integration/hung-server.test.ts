@@ -9,11 +9,11 @@ import { isAlive, Sidecar } from "../support/sidecar.ts";
 
 const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 const REQUEST_TIMEOUT_MS = 1000;
-/** As `sidecar.ts` has them: 1 s after the end of stdin, 2 s after SIGTERM; and as much again for a busy machine. */
+/** STOP_GRACES of `child-process.ts`: 1 s after the end of stdin, 2 s after SIGTERM; doubled for a busy machine. */
 const GRACES_MS = 2 * (1000 + 2000);
 
-describe.each(LANES)("a hung %s server", (kind) => {
-  it("is restarted after several timeouts in a row, and what is in flight is answered at once, not when its process is gone", async () => {
+describe.each(LANES)("an unresponsive %s server", (kind) => {
+  it("several timeouts in a row restart the server, and calls in flight fail at once", async () => {
     const flags = [...QUICK_RESTART, "--request-timeout-ms", String(REQUEST_TIMEOUT_MS), "--hung-timeouts", "2"];
     await using sidecar = await Sidecar.start({ flags });
     const { client, childPid, waitForLog } = await useLane(sidecar, kind);
@@ -24,7 +24,7 @@ describe.each(LANES)("a hung %s server", (kind) => {
     const inFlight = client.callTool("echo");
     expect((await last).error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
     const { error } = await inFlight;
-    // A stopped process ends by SIGKILL only, which is still to come.
+    // Only SIGKILL ends a stopped process, and it has not been sent yet.
     expect(isAlive(childPid)).toBe(true);
     const reason = "hung: it said nothing while tools/call ran out of time, the last of 2 in a row";
     expect(error?.data).toEqual(errorData("UPSTREAM_EXITED", { sent: true, retrySafe: false }));
@@ -38,7 +38,7 @@ describe.each(LANES)("a hung %s server", (kind) => {
     expect((await readWhere(client)).pid).toBe(next["childPid"]);
   });
 
-  it("is restarted while nobody calls, where it is asked for signs of life", async () => {
+  it("a server that does not answer pings is restarted without any calls", async () => {
     await using sidecar = await Sidecar.start({ flags: [...QUICK_RESTART, "--ping-interval-ms", "300"] });
     const { client, childPid, waitForLog } = await useLane(sidecar, kind);
     process.kill(childPid, "SIGSTOP");
@@ -49,7 +49,7 @@ describe.each(LANES)("a hung %s server", (kind) => {
     expect(await client.toolText("echo", { text: "back" })).toBe("back");
   });
 
-  it("is ended more gently where it only does not answer", async () => {
+  it("a server that reads pings but does not answer is restarted", async () => {
     await using sidecar = await Sidecar.start({ flags: [...QUICK_RESTART, "--ping-interval-ms", "400", "--hung-timeouts", "2"] });
     const { client, childPid, waitForLog } = await useLane(sidecar, kind);
     await client.callTool("mute", { method: "ping" });
@@ -60,8 +60,8 @@ describe.each(LANES)("a hung %s server", (kind) => {
   });
 });
 
-describe("a server that hangs", () => {
-  it("and is blocked, but not stopped, ends by SIGTERM: the readiness tells how it went", async () => {
+describe("a blocked server", () => {
+  it("a blocked server exits by SIGTERM, and readiness reports it", async () => {
     await using sidecar = await Sidecar.start({ flags: [...QUICK_RESTART, "--hung-timeouts", "1", "--request-timeout-ms", "500"] });
     const client = await sidecar.client();
     expect((await client.callTool("block")).error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
@@ -70,8 +70,8 @@ describe("a server that hangs", () => {
   });
 });
 
-describe("a server that does not hang", () => {
-  it("answers others while one call never ends", async () => {
+describe("a responsive server", () => {
+  it("a call that never returns does not restart the server", async () => {
     await using sidecar = await Sidecar.start({ flags: [...QUICK_RESTART, "--hung-timeouts", "1", "--request-timeout-ms", "1500"] });
     const client = await sidecar.client();
     const { pid } = await readWhere(client);
@@ -82,12 +82,12 @@ describe("a server that does not hang", () => {
     expect((await readWhere(client)).pid).toBe(pid);
   });
 
-  it.each(["with a result", "with an error"])("answers ping %s", async (how) => {
+  it.each(["with a result", "with an error"])("a server that answers pings %s is not restarted", async (how) => {
     await using sidecar = await Sidecar.start({ flags: [...QUICK_RESTART, "--ping-interval-ms", "400"] });
     const client = await sidecar.client();
     const { pid } = await readWhere(client);
     if (how === "with an error") await client.callTool("refuse", { method: "ping" });
-    // It is asked while nothing else is going on; if its answers were none, it would have been restarted by the fifth interval.
+    // Pings are sent while the server is idle. If its responses did not count, it would be restarted by the fifth interval.
     await delay(8 * 400);
     expect((await readSeen(client)).filter((method) => method === "ping").length).toBeGreaterThanOrEqual(2);
     expect((await readWhere(client)).pid).toBe(pid);

@@ -10,19 +10,19 @@ const IMAGE_TESTS = join(ROOT, "test/image/run.ts");
 const NO_DOCKER = { PATH: "/nonexistent" };
 
 describe("npm run test:image", () => {
-  it("fails, and says why, where no container engine answers", async () => {
+  it("the command fails with the reason if no container engine answers", async () => {
     const run = promisify(execFile)(process.execPath, [IMAGE_TESTS], { env: NO_DOCKER, cwd: ROOT });
     await expect(run).rejects.toMatchObject({ code: 1, stderr: expect.stringContaining("No container engine answers") as string });
   });
 
-  it("passes without an engine where the image is to be left out, and says so", async () => {
+  it("the command passes with SKIP_IMAGE=1, and says that the image is not tested", async () => {
     const { stdout } = await promisify(execFile)(process.execPath, [IMAGE_TESTS], { env: { ...NO_DOCKER, SKIP_IMAGE: "1" }, cwd: ROOT });
     expect(stdout).toBe("The image is NOT tested: SKIP_IMAGE=1.\n");
   });
 });
 
 describe(".ci/run", () => {
-  /** @returns what it runs, in a clone where npm, and the helper beside it, only say their arguments */
+  /** Returns the commands that `.ci/run` runs in a clone in which npm, and the helper beside it, only print their arguments. */
   async function commandsOf({ hasHelper, env = {} }: { hasHelper: boolean; env?: Record<string, string> }): Promise<string[]> {
     await using directory = await TempDir.create();
     const write = async (name: string, script: string): Promise<void> => {
@@ -38,15 +38,15 @@ describe(".ci/run", () => {
     return stdout.trim().split("\n");
   }
 
-  it("runs all tests, those of the image last", async () => {
+  it("all tests run, with the image tests last", async () => {
     expect(await commandsOf({ hasHelper: false })).toEqual(["npm ci", "npm test", "npm run test:image"]);
   });
 
-  it("runs those of the image with the engine that the helper beside the clone provides", async () => {
+  it("the image tests use the engine of the helper beside the clone", async () => {
     expect(await commandsOf({ hasHelper: true })).toEqual(["npm ci", "npm test", "an engine for:", "npm run test:image"]);
   });
 
-  it("starts no engine where the image is to be left out", async () => {
+  it("no engine is started with SKIP_IMAGE=1", async () => {
     const env = { SKIP_IMAGE: "1" };
     expect(await commandsOf({ hasHelper: true, env })).toEqual(["npm ci", "npm test", "npm run test:image"]);
   });

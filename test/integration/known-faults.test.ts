@@ -22,9 +22,9 @@ const INITIALIZE = {
   params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "raw", version: "1" } },
 };
 
-/** The 17 faults of the program that this one replaces, each by what is done instead. */
-describe("known faults", () => {
-  it("fault 1: a request of the server is answered, and never taken for the response whose id it has", async () => {
+/** The 17 faults of the program that this one replaces, each shown by the present behaviour. */
+describe("the known faults", () => {
+  it("fault 1: a server request is not mistaken for the response with its id", async () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
     const hanging = client.callTool("hang");
@@ -37,7 +37,7 @@ describe("known faults", () => {
     expect((await hanging).result?.content?.[0]?.text).toBe(`released ${wireId}`);
   });
 
-  it("fault 2: a stdout line over 4 MB is delivered, and one over the limit fails its own request only", async () => {
+  it("fault 2: a 4.5 MB line is delivered; a longer one fails only its request", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--max-line-bytes", "5000000"] });
     const client = await sidecar.client();
     expect(await client.toolText("big", { length: 4_500_000 })).toHaveLength(4_500_000);
@@ -50,7 +50,7 @@ describe("known faults", () => {
     expect(await (await sidecar.client()).toolText("stderr", { length: 500_000 })).toBe("written");
   });
 
-  it("fault 4: a server that does not read freezes nothing but its own requests", async () => {
+  it("fault 4: a server that does not read delays only its own requests", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--request-timeout-ms", "1000"] });
     const client = await sidecar.client();
     await client.toolText("stop_reading");
@@ -61,7 +61,7 @@ describe("known faults", () => {
     for (const { error } of await Promise.all(stuck)) expect(error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
   });
 
-  it("fault 5: what a server writes just before its exit is delivered", async () => {
+  it("fault 5: a response written just before the exit is delivered", async () => {
     await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
     const client = await sidecar.client();
     for (let generation = 1; generation <= 5; generation++) {
@@ -70,7 +70,7 @@ describe("known faults", () => {
     }
   });
 
-  it("fault 6: shutdown lets requests in flight finish, and ends all processes of the server", async () => {
+  it("fault 6: shutdown finishes requests in flight and ends all processes of the server", async () => {
     await using directory = await TempDir.create();
     await using sidecar = await Sidecar.start({ mode: "grandchild" });
     const client = await sidecar.client();
@@ -86,7 +86,7 @@ describe("known faults", () => {
     expect([isAlive(pid), isAlive(grandchildPid)]).toEqual([false, false]);
   });
 
-  it("fault 7: a timeout, a disconnect and a client's own cancellation reach the server, with the id it knows", async () => {
+  it("fault 7: timeouts, disconnects and cancellations reach the server with its own request id", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--request-timeout-ms", "2000"] });
     const client = await sidecar.client();
     const leaving = new AbortController();
@@ -106,7 +106,7 @@ describe("known faults", () => {
     expect(seen).toEqual([cancelledId, disconnectedId, timeoutId].map((wireId) => `notifications/cancelled ${wireId}`));
   });
 
-  it("fault 8: the token does not reach the server, and a wrong one of the same length is refused", async () => {
+  it("fault 8: the server does not get the token; a wrong token is rejected", async () => {
     await using sidecar = await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: "right-token", FIXTURE_API_KEY: "for the server" } });
     const client = await sidecar.client({ token: "right-token" });
     const environment = JSON.parse(await client.toolText("env")) as Record<string, string>;
@@ -116,7 +116,7 @@ describe("known faults", () => {
     expect([refused.status, refused.headers["www-authenticate"]]).toEqual([401, 'Bearer realm="mcp", error="invalid_token"']);
   });
 
-  it("fault 9: /healthz is 200 only when the server has finished its handshake", async () => {
+  it("fault 9: /healthz is 200 only after the server's handshake", async () => {
     await using gate = await Gate.create();
     await using sidecar = await Sidecar.start({ mode: "gated", env: gate.env, untilReady: false });
     expect((await send(`${sidecar.origin}/healthz`, { method: "GET" })).status).toBe(503);
@@ -125,7 +125,7 @@ describe("known faults", () => {
     expect((await send(`${sidecar.origin}/healthz`, { method: "GET" })).status).toBe(200);
   });
 
-  it("fault 10: GET opens a stream, the server's notifications reach who they are for, and DELETE ends the session", async () => {
+  it("fault 10: GET opens a stream, notifications reach their client, and DELETE ends the session", async () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
     using stream = await client.openStream();
@@ -139,7 +139,7 @@ describe("known faults", () => {
     expect((await client.callTool("echo")).status).toBe(404);
   });
 
-  it("fault 11: sessions are bounded: the one that was longest not used ends", async () => {
+  it("fault 11: sessions are limited, and the least recently used one is evicted", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--max-sessions", "2"] });
     const [first, second] = [await sidecar.client(), await sidecar.client()];
     expect(await first.toolText("echo", { text: "used" })).toBe("used");
@@ -148,7 +148,7 @@ describe("known faults", () => {
     expect([(await first.callTool("echo")).status, (await third.callTool("echo")).status]).toEqual([200, 200]);
   });
 
-  it("fault 12: a body too large is 413, a missing session 400, a client's response 202", async () => {
+  it("fault 12: a large body gets 413, no session 400, a client's response 202", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--max-body-bytes", "1000"] });
     const client = await sidecar.client();
     expect((await client.post(" ".repeat(1001))).status).toBe(413);
@@ -157,18 +157,18 @@ describe("known faults", () => {
     expect((await client.post({ jsonrpc: "2.0", id: 1, result: {} })).status).toBe(202);
   });
 
-  it("fault 13: a request that takes too long is answered at HTTP 200, as a JSON-RPC error", async () => {
+  it("fault 13: a timeout is a JSON-RPC error with HTTP 200", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--request-timeout-ms", "100"] });
     const { status, error } = await (await sidecar.client()).callTool("hang");
     expect([status, error?.code]).toEqual([200, -32001]);
   });
 
-  it("fault 14: initialize waits for no other request, and a client that leaves keeps none of the others waiting", async () => {
+  it("fault 14: neither requests in flight nor a departed client delay an initialize request", async () => {
     await using gate = await Gate.create();
     await using sidecar = await Sidecar.start({ mode: "gated", env: gate.env, untilReady: false });
     const leaving = await RawConnection.open(sidecar.origin);
     await leaving.write(getBytes("/livez") + postBytes(INITIALIZE));
-    // The initialize behind it has arrived as well.
+    // The initialize request after it has arrived, too.
     await leaving.reply();
     const staying = Array.from({ length: 20 }, () => new McpClient(sidecar.url).post(INITIALIZE));
     leaving[Symbol.dispose]();
@@ -183,7 +183,7 @@ describe("known faults", () => {
     expect((await hanging).status).toBe(200);
   });
 
-  it("fault 15: initialize is answered whole and right while the server crashes again and again", async () => {
+  it("fault 15: initialize is answered correctly while the server crashes repeatedly", async () => {
     await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
     const expected = JSON.parse((await new McpClient(sidecar.url).post(INITIALIZE)).body) as unknown;
     for (let generation = 1; generation <= 3; generation++) {
@@ -197,7 +197,7 @@ describe("known faults", () => {
     }
   });
 
-  it("fault 16: the pause before a restart starts over after a stable run", async () => {
+  it("fault 16: the backoff starts over after a stable run", async () => {
     const flags = ["--restart-backoff-ms", "10", "--restart-max-ms", "300", "--request-timeout-ms", "500"];
     await using sidecar = await Sidecar.start({ flags });
     const client = await sidecar.client();
@@ -214,7 +214,7 @@ describe("known faults", () => {
     expect(await pauseBefore(4)).toBe(10);
   });
 
-  it("fault 17: the sidecar itself completes the handshake, whatever its clients do, and once only", async () => {
+  it("fault 17: the sidecar completes the handshake once, independently of its clients", async () => {
     await using sidecar = await Sidecar.start();
     const silent = new McpClient(sidecar.url);
     const reply = await silent.post(INITIALIZE);
