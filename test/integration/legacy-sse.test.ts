@@ -29,13 +29,13 @@ function errorMessage(id: string | number, code: number, dataCode: string, data:
   return errorReply(200, code, dataCode, { id, data }).body as JsonRpcMessage;
 }
 
-/** Asked over the endpoint: the shared server behind is the same. */
+/** Waits until the shared server, which the endpoint uses too, has received this cancellation. */
 async function waitForCancelled(sidecar: Sidecar, wireId: unknown): Promise<void> {
   await waitForSeen(await sidecar.client(), `notifications/cancelled ${String(wireId)}`);
 }
 
 describe("HTTP+SSE", () => {
-  it("is not offered unless it is configured", async () => {
+  it("the transport is off by default", async () => {
     await using sidecar = await Sidecar.start();
     const replies = await Promise.all([
       send(`${sidecar.origin}/sse`, { method: "GET", headers: { Accept: "text/event-stream" } }),
@@ -44,16 +44,16 @@ describe("HTTP+SSE", () => {
     for (const reply of replies) expect(readError(reply)).toStrictEqual(errorReply(404, -32000, "NOT_FOUND"));
   });
 
-  it("is a wrong configuration where the endpoint has its path", async () => {
+  it("--path /sse is an invalid configuration with this transport", async () => {
     const problem = '--path is "/sse", but LEGACY_SSE needs /sse and /messages';
     const refused = await runMain(["--legacy-sse", "on", "--path", "/sse", "--", "server"]);
     expect(refused).toEqual({ code: 2, stdout: "", stderr: `claw-mcp-stdio: invalid configuration:\n  - ${problem}\n` });
   });
 
-  describe("with a shared server", async () => {
+  describe("a shared server", async () => {
     const sidecar = disposeAfterAll(await start());
 
-    it("opens a stream that first names a URL for the client's messages, relative and not to be guessed", async () => {
+    it("a stream first names a random relative URL for the client's messages", async () => {
       using client = await LegacySseClient.open(sidecar.origin);
       using other = await LegacySseClient.open(sidecar.origin);
       expect(client.stream.response.headers).toMatchObject({
@@ -70,13 +70,13 @@ describe("HTTP+SSE", () => {
       expect(other.url).not.toBe(client.url);
     });
 
-    it.each(["/sse/", "/sse?x=1"])("opens one at %s, too, whatever Accept says", async (path) => {
+    it.each(["/sse/", "/sse?x=1"])("%s opens a stream without an Accept header", async (path) => {
       using connection = await RawConnection.open(sidecar.origin);
       await connection.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
       expect(await connection.reply()).toMatchObject({ status: 200, headers: { "content-type": "text/event-stream" } });
     });
 
-    it("accepts messages with an empty 202, and answers on the stream, without event ids and with the client's ids as they were spelled", async () => {
+    it("a message gets 202, and its response arrives on the stream without an event id", async () => {
       using client = await LegacySseClient.open(sidecar.origin);
       expect(await client.post(initialize())).toMatchObject({ status: 202, body: "" });
       expect(await client.waitForMessage(({ id }) => id === "i")).toMatchObject({ result: { protocolVersion: "2024-11-05" } });
@@ -87,7 +87,7 @@ describe("HTTP+SSE", () => {
       expect(Object.keys(client.events[1] ?? {})).toEqual(["event", "data"]);
     });
 
-    it("gives each of many clients with the same ids its own answers only", async () => {
+    it("clients with the same ids each get only their own responses", async () => {
       const clients = await Promise.all(Array.from({ length: 10 }, () => LegacySseClient.connect(sidecar.origin)));
       const texts = await Promise.all(
         clients.flatMap((client, index) =>
@@ -104,7 +104,7 @@ describe("HTTP+SSE", () => {
       }
     });
 
-    it("sends the progress of a call ahead of its answer", async () => {
+    it("the progress of a call arrives before its response", async () => {
       using client = await LegacySseClient.connect(sidecar.origin);
       const params = { name: "progress", arguments: { steps: 3 }, _meta: { progressToken: "p" } };
       await client.request("tools/call", params, "call");
@@ -118,7 +118,7 @@ describe("HTTP+SSE", () => {
       ]);
     });
 
-    it("tells every client when a list has changed", async () => {
+    it("every client is notified when a list has changed", async () => {
       using one = await LegacySseClient.connect(sidecar.origin);
       using two = await LegacySseClient.connect(sidecar.origin);
       await one.callTool("raw_line", { line: `${JSON.stringify(LIST_CHANGED)}\n{"jsonrpc":"2.0","id":$ID,"result":{}}` });
@@ -127,7 +127,7 @@ describe("HTTP+SSE", () => {
       }
     });
 
-    it("sends each client the logs of the level that it has set", async () => {
+    it("each client gets log messages of the level that it has set", async () => {
       using client = await LegacySseClient.connect(sidecar.origin);
       using silent = await LegacySseClient.connect(sidecar.origin);
       await client.request("logging/setLevel", { level: "warning" });
@@ -142,7 +142,7 @@ describe("HTTP+SSE", () => {
       expect([logged(client), logged(silent)]).toEqual([[{ level: "error", data: "error" }], []]);
     });
 
-    it("does not answer a request that its client has cancelled", async () => {
+    it("a cancelled request gets no response", async () => {
       using client = await LegacySseClient.connect(sidecar.origin);
       await client.post({ ...PING, method: "tools/call", params: { name: "hang" } });
       const hanging = JSON.parse(await client.toolText("hanging")) as number[];
@@ -153,7 +153,7 @@ describe("HTTP+SSE", () => {
       expect(client.messages.filter(({ id }) => id === PING.id)).toEqual([]);
     });
 
-    it("cancels what a client has running when its stream is closed", async () => {
+    it("a closed stream cancels the client's requests in flight", async () => {
       using client = await LegacySseClient.connect(sidecar.origin);
       await client.post({ ...PING, method: "tools/call", params: { name: "hang" } });
       const hanging = JSON.parse(await client.toolText("hanging")) as number[];
@@ -162,7 +162,7 @@ describe("HTTP+SSE", () => {
       expect(readError(await client.post(PING))).toStrictEqual(errorReply(404, -32001, "SESSION_NOT_FOUND", { id: 7 }));
     });
 
-    it("does not let its sessions in at the endpoint, nor those of the endpoint in here", async () => {
+    it("sessions of this transport and of the endpoint are not interchangeable", async () => {
       using client = await LegacySseClient.connect(sidecar.origin);
       const endpointClient = await sidecar.client();
       const stolen = await new McpClient(sidecar.url, { sessionId: new URL(client.url).searchParams.get("sessionId") ?? "" }).post(PING);
@@ -174,7 +174,7 @@ describe("HTTP+SSE", () => {
     });
   });
 
-  describe("refuses with an HTTP error", async () => {
+  describe("a request that is rejected with an HTTP error", async () => {
     const sidecar = disposeAfterAll(await start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN }, flags: ["--max-body-bytes", "2048"] }));
     const client = await LegacySseClient.connect(sidecar.origin, {}, { Authorization: `Bearer ${TOKEN}` });
     afterAll(() => client.close());
@@ -183,25 +183,25 @@ describe("HTTP+SSE", () => {
       return send(`${sidecar.origin}/sse`, { method: "GET", headers: { Authorization: `Bearer ${TOKEN}`, ...headers } });
     }
 
-    it("a body of another type", async () => {
+    it("a body of another media type gets 415", async () => {
       const reply = await client.post(PING, { headers: { "Content-Type": "text/plain" } });
       expect(readError(reply)).toStrictEqual(errorReply(415, -32000, "UNSUPPORTED_MEDIA_TYPE"));
     });
 
-    it("a body that is too large", async () => {
+    it("a body that is too large gets 413", async () => {
       const reply = await client.post(" ".repeat(2049));
       expect(readError(reply)).toStrictEqual(errorReply(413, -32000, "BODY_TOO_LARGE", { data: { limitBytes: 2048, sent: false } }));
     });
 
     it.each([
-      ["what is not JSON", "{", errorReply(400, -32700, "PARSE_ERROR")],
-      ["what is not JSON-RPC", '{"id":7}', errorReply(400, -32600, "INVALID_REQUEST", { id: 7 })],
+      ["a body that is not JSON", "{", errorReply(400, -32700, "PARSE_ERROR")],
+      ["a body that is not JSON-RPC", '{"id":7}', errorReply(400, -32600, "INVALID_REQUEST", { id: 7 })],
       ["a batch", [PING], errorReply(400, -32600, "INVALID_REQUEST")],
-    ])("%s", async (_what, body, expected) => {
+    ])("%s gets 400", async (_what, body, expected) => {
       expect(readError(await client.post(body))).toStrictEqual(expected);
     });
 
-    it("a message without, or with an unknown, or with the id of a former stream", async () => {
+    it("a message without the id of an open stream is rejected", async () => {
       const post = (query: string): Promise<HttpReply> =>
         send(`${sidecar.origin}/messages${query}`, {
           body: JSON.stringify(PING),
@@ -213,7 +213,7 @@ describe("HTTP+SSE", () => {
       }
     });
 
-    it("what comes before initialize, and a second initialize", async () => {
+    it("messages before initialize, and a second initialize, are rejected", async () => {
       using fresh = await LegacySseClient.open(sidecar.origin, { Authorization: `Bearer ${TOKEN}` });
       expect(readError(await fresh.post(PING))).toStrictEqual(errorReply(400, -32000, "SESSION_REQUIRED", { id: 7 }));
       expect(readError(await fresh.post(LIST_CHANGED))).toStrictEqual(errorReply(400, -32000, "SESSION_REQUIRED"));
@@ -222,7 +222,7 @@ describe("HTTP+SSE", () => {
       expect(await fresh.toolText("echo", { text: "still there" })).toBe("still there");
     });
 
-    it("other methods, so that a client that tries Streamable HTTP first falls back", async () => {
+    it("other methods get 405, so that Streamable HTTP clients fall back", async () => {
       const body = JSON.stringify(initialize());
       const headers = { "Content-Type": "application/json", Authorization: `Bearer ${TOKEN}` };
       const replies = await Promise.all([
@@ -234,7 +234,7 @@ describe("HTTP+SSE", () => {
       expect(replies.map(({ headers: { allow } }) => allow)).toEqual(["GET, OPTIONS", "POST, OPTIONS", "POST, OPTIONS"]);
     });
 
-    it("whoever has not the token", async () => {
+    it("a client without the token gets 401", async () => {
       const replies = [
         await get({ Authorization: "Bearer wrong" }),
         await client.post(PING, { headers: { Authorization: "Bearer wrong" } }),
@@ -245,7 +245,7 @@ describe("HTTP+SSE", () => {
       }
     });
 
-    it("pages of other sites, and hosts that are not its own", async () => {
+    it("pages of other sites, and unknown hosts, get 403", async () => {
       for (const [headers, code] of [
         [{ Origin: "https://evil.example" }, "ORIGIN_NOT_ALLOWED"],
         [{ Host: "evil.example" }, "HOST_NOT_ALLOWED"],
@@ -257,7 +257,7 @@ describe("HTTP+SSE", () => {
     });
   });
 
-  it("is open to pages of this machine", async () => {
+  it("pages of this machine may use the transport", async () => {
     await using sidecar = await start();
     const Origin = "http://localhost:5173";
     using client = await LegacySseClient.connect(sidecar.origin, {}, { Origin });
@@ -267,7 +267,7 @@ describe("HTTP+SSE", () => {
     expect(preflight).toMatchObject({ status: 204, headers: { "access-control-allow-origin": Origin } });
   });
 
-  it("keeps its streams alive with comments, and their sessions with them", async () => {
+  it("comments keep streams and their sessions alive", async () => {
     await using sidecar = await start({ flags: ["--keep-alive-ms", "50", "--session-idle-timeout-ms", "50"] });
     using client = await LegacySseClient.connect(sidecar.origin, SAMPLING);
     const comments = (): number => client.events.filter(({ comment }) => comment === "keep-alive").length;
@@ -275,8 +275,8 @@ describe("HTTP+SSE", () => {
     expect(await client.toolText("echo", { text: "still there" })).toBe("still there");
   });
 
-  describe("with a server of the client's own", () => {
-    it("carries the server's request to the stream, and its answer back", async () => {
+  describe("a private server", () => {
+    it("a server request arrives on the stream, and its response reaches the server", async () => {
       await using sidecar = await start();
       using client = await LegacySseClient.connect(sidecar.origin, SAMPLING);
       await client.post({
@@ -290,7 +290,7 @@ describe("HTTP+SSE", () => {
       expect(JSON.parse(result?.content?.[0]?.text ?? "")).toEqual({ jsonrpc: "2.0", id: "s", result: { model: "m" } });
     });
 
-    it("ends that server with the stream", async () => {
+    it("a private server is terminated with its stream", async () => {
       await using sidecar = await start();
       using client = await LegacySseClient.connect(sidecar.origin, SAMPLING);
       const { pid } = JSON.parse(await client.toolText("where")) as { pid: number };
@@ -300,7 +300,7 @@ describe("HTTP+SSE", () => {
       expect(isGroupAlive(pid)).toBe(false);
     });
 
-    it("ends that server when the client goes away before it is ready", async () => {
+    it("a private server is terminated if its client leaves before it is ready", async () => {
       await using gate = await Gate.create();
       await using sidecar = await start({ mode: "gated", env: gate.env, untilReady: false });
       using client = await LegacySseClient.open(sidecar.origin);
@@ -312,7 +312,7 @@ describe("HTTP+SSE", () => {
       expect(isGroupAlive(Number(own["childPid"]))).toBe(false);
     });
 
-    it("lets a client whose initialize has failed try again", async () => {
+    it("a client whose initialize request has failed can retry it", async () => {
       await using sidecar = await start({ mode: "refuse", untilReady: false, flags: ["--isolation", "session"] });
       using client = await LegacySseClient.open(sidecar.origin);
       for (const id of ["first", "second"]) {
@@ -321,7 +321,7 @@ describe("HTTP+SSE", () => {
       }
     });
 
-    it("answers on the stream when there can be no more servers", async () => {
+    it("a client above MAX_PRIVATE_SERVERS gets an error on the stream", async () => {
       await using sidecar = await start({ flags: ["--max-private-servers", "1"] });
       using client = await LegacySseClient.connect(sidecar.origin, SAMPLING);
       using other = await LegacySseClient.open(sidecar.origin);
@@ -331,7 +331,7 @@ describe("HTTP+SSE", () => {
     });
   });
 
-  it("answers on the stream when the server exits, and goes on with the next one", async () => {
+  it("a call fails on the stream if the server exits, and later calls succeed", async () => {
     await using sidecar = await start({ flags: ["--restart-backoff-ms", "1"] });
     using client = await LegacySseClient.connect(sidecar.origin);
     const { status: _, ...answer } = await client.callTool("exit", { code: 3 }, "x");
@@ -339,7 +339,7 @@ describe("HTTP+SSE", () => {
     expect(await client.toolText("echo", { text: "next" })).toBe("next");
   });
 
-  it("ends the stream of a client that does not initialize in REQUEST_TIMEOUT_MS, and no other", async () => {
+  it("a stream without initialize ends after REQUEST_TIMEOUT_MS, and no other does", async () => {
     await using gate = await Gate.create();
     await using sidecar = await start({ mode: "gated", env: gate.env, untilReady: false, flags: ["--request-timeout-ms", "1000"] });
     using waiting = await LegacySseClient.open(sidecar.origin);
@@ -353,7 +353,7 @@ describe("HTTP+SSE", () => {
     expect(await waiting.toolText("echo", { text: "still there" })).toBe("still there");
   });
 
-  it("keeps no more streams than MAX_SESSIONS: unused ones end first, then the session that was longest not used", async () => {
+  it("streams above MAX_SESSIONS end: unused ones first, then by least recent use", async () => {
     await using sidecar = await start({ flags: ["--max-sessions", "1"] });
     using unused = await LegacySseClient.open(sidecar.origin);
     using first = await LegacySseClient.connect(sidecar.origin);
@@ -363,7 +363,7 @@ describe("HTTP+SSE", () => {
     expect(await second.toolText("echo", { text: "still there" })).toBe("still there");
   });
 
-  it("gives up a client that does not read what it asked for", async () => {
+  it("a client that does not read its responses is disconnected", async () => {
     await using sidecar = await start();
     using client = await LegacySseClient.connect(sidecar.origin);
     using other = await LegacySseClient.connect(sidecar.origin);
@@ -372,19 +372,19 @@ describe("HTTP+SSE", () => {
     let count = 0;
     while ((await client.post(big)).status === 202) {
       count++;
-      // One answer at a time: what is bounded is what waits to be read.
+      // One response at a time: the limit is on responses that wait to be read.
       await other.request("ping");
     }
     expect(readError(await client.post(big))).toStrictEqual(errorReply(404, -32001, "SESSION_NOT_FOUND", { id: 7 }));
-    // 16 MiB here; the rest is what the operating systems of both sides take.
+    // The limit is 16 MiB; the operating systems of both sides buffer the rest.
     expect(count).toBeGreaterThan(16);
     expect(count).toBeLessThan(48);
     client.stream.response.resume();
     expect(await client.ended).toBe("broken");
   });
 
-  describe("drain", () => {
-    it("ends streams, those with requests in flight when these are answered", async () => {
+  describe("a drain", () => {
+    it("streams end, and busy ones only after their responses", async () => {
       await using dir = await TempDir.create();
       await using sidecar = await start();
       using unused = await LegacySseClient.open(sidecar.origin);
@@ -400,7 +400,7 @@ describe("HTTP+SSE", () => {
       expect(await exit).toBe(0);
     });
 
-    it("answers what takes longer than DRAIN_TIMEOUT_MS with an error", async () => {
+    it("a request longer than DRAIN_TIMEOUT_MS gets an error", async () => {
       await using sidecar = await start({ flags: ["--drain-timeout-ms", "20"] });
       using client = await LegacySseClient.connect(sidecar.origin);
       await client.post({ ...PING, method: "tools/call", params: { name: "hang" } });
@@ -410,7 +410,7 @@ describe("HTTP+SSE", () => {
       expect(client.messages.at(-1)).toStrictEqual(errorMessage(7, -32000, "SHUTTING_DOWN", { sent: true, retrySafe: false }));
     });
 
-    it("refuses new requests with 503", async () => {
+    it("a new request gets 503", async () => {
       await using sidecar = await start();
       using idle = await LegacySseClient.connect(sidecar.origin);
       const { pathname, search } = new URL(idle.url);

@@ -10,12 +10,12 @@ import { readReadiness } from "../support/readiness.ts";
 import { FIXTURE, isGroupAlive, MAIN, Sidecar } from "../support/sidecar.ts";
 import { TerminalRun } from "../support/terminal.ts";
 
-/** More than the sidecar keeps for a reader that has stopped, and the pipe holds. */
+/** More than the pipe and the sidecar's buffer for a stopped reader hold. */
 const FLOOD = { count: 1300, length: 16_000 };
 const COMMAND = [MAIN, "--addr", "127.0.0.1:0", "--", process.execPath, FIXTURE];
 
 describe("a log sink", () => {
-  it("that stops reading stops nothing: calls are answered while the server floods its stderr", async () => {
+  it("a reader that stops does not block calls during a flood on stderr", async () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
     sidecar.process.stdout?.pause();
@@ -36,7 +36,7 @@ describe("a log sink", () => {
     expect(shown + counted).toBe(FLOOD.count);
   });
 
-  it("that stops reading does not keep the sidecar from exiting, with nothing left behind", async () => {
+  it("a reader that stops does not keep the sidecar from exiting", async () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
     sidecar.process.stdout?.pause();
@@ -48,7 +48,7 @@ describe("a log sink", () => {
     expect(isGroupAlive(childPid)).toBe(false);
   });
 
-  it("that stops reading does not keep a second signal from ending it at once", async () => {
+  it("a reader that stops does not keep a second signal from ending the sidecar", async () => {
     await using sidecar = await Sidecar.start({ mode: "stubborn", flags: ["--drain-timeout-ms", "600000"] });
     const client = await sidecar.client();
     sidecar.process.stdout?.pause();
@@ -57,7 +57,7 @@ describe("a log sink", () => {
     const hanging = client.callTool("hang").catch((error: unknown) => error);
     await waitForHanging(client, 1);
     sidecar.process.kill("SIGTERM");
-    // Shows that the first signal has arrived; a second one before that would be lost in the first.
+    // Shows that the first signal has arrived; an earlier second signal would merge with it.
     while ((await readReadiness(sidecar)).httpStatus !== 503);
     sidecar.process.kill("SIGTERM");
     await sidecar.exited;
@@ -66,7 +66,7 @@ describe("a log sink", () => {
     expect(isGroupAlive(childPid)).toBe(false);
   });
 
-  it("that goes away stops nothing", async () => {
+  it("a reader that goes away does not disturb the sidecar", async () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
     sidecar.process.stdout?.destroy();
@@ -75,7 +75,7 @@ describe("a log sink", () => {
     expect(await sidecar.stop()).toBe(0);
   });
 
-  it("that cannot be written to does not keep the sidecar from exiting", async () => {
+  it("a full log sink does not keep the sidecar from exiting", async () => {
     const full = openSync("/dev/full", "w");
     const sidecar = spawn(process.execPath, [MAIN, "--addr", "127.0.0.1:0", "--", "/no/such/command"], {
       stdio: ["ignore", full, "inherit"],
@@ -86,7 +86,7 @@ describe("a log sink", () => {
     clearTimeout(killer);
   });
 
-  it("that is a terminal and stops reading stops nothing", async () => {
+  it("a terminal that stops reading does not block calls", async () => {
     await using terminal = new TerminalRun(["--", process.execPath, FIXTURE], { NO_COLOR: "1" });
     const client = await new McpClient(await terminal.url()).open();
     terminal.stopReading();
@@ -94,9 +94,9 @@ describe("a log sink", () => {
     expect(await client.toolText("echo", { text: "still here" })).toBe("still here");
   });
 
-  it("that is a terminal gets lines for people, and Ctrl-C ends the sidecar", async () => {
-    // `script` runs its command on a terminal of its own, and passes on what is typed. `exec`: a shell that stays would get the
-    // Ctrl-C as well, and some report that instead of the sidecar's exit code.
+  it("a terminal gets readable lines, and Ctrl-C ends the sidecar", async () => {
+    // `script` runs its command on its own terminal and passes typed input on. `exec` avoids a shell that would get the Ctrl-C, too:
+    // some shells report the signal instead of the sidecar's exit code.
     const words = [process.execPath, ...COMMAND].map((word) => `'${word}'`);
     const terminal = spawn("script", ["-qec", `exec ${words.join(" ")}`, "/dev/null"], {
       env: { ...process.env, SHELL: "/bin/sh" },

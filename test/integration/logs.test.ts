@@ -6,7 +6,7 @@ const AT_ONCE = ["--restart-backoff-ms", "1", "--restart-max-ms", "1"];
 const SECRET = "k-0123456789-abcdef";
 
 describe("logs", () => {
-  it("are one JSON object a line on stdout, with level, time and msg, and nothing on stderr", async () => {
+  it("stdout has one JSON object a line, and stderr is empty", async () => {
     await using sidecar = await Sidecar.start({ flags: [...AT_ONCE, "--log-level", "debug"], env: { CLAW_MCP_STDIO_UNKNOWN: "x" } });
     const client = await sidecar.client();
     await client.toolText("stderr", { text: 'quotes " and \\ and \u0001 and é', count: 2 });
@@ -14,7 +14,7 @@ describe("logs", () => {
     await client.callTool("exit", { code: 1 });
     await sidecar.waitForLog("mcp server ready", (line) => line["generation"] === 2);
     await stopAndReadLog(sidecar);
-    // Each line was read by JSON.parse already.
+    // JSON.parse has already read each line.
     expect(sidecar.logLines.length).toBeGreaterThan(15);
     for (const line of sidecar.logLines) {
       expect(line).toMatchObject({
@@ -27,7 +27,7 @@ describe("logs", () => {
     expect(sidecar.stderr).toBe("");
   });
 
-  it("carry the server's stderr line by line, with its pid and generation", async () => {
+  it("the server's stderr is logged line by line, with its pid and generation", async () => {
     await using sidecar = await Sidecar.start();
     await (await sidecar.client()).toolText("stderr", { text: "one line", count: 3 });
     await sidecar.waitFor(
@@ -42,8 +42,8 @@ describe("logs", () => {
     });
   });
 
-  describe.each(["info", "debug"])("at %s", (level) => {
-    it("hold nothing of what is carried, and no session id", async () => {
+  describe.each(["info", "debug"])("the log at level %s", (level) => {
+    it("the log contains neither message contents nor session ids", async () => {
       await using sidecar = await Sidecar.start({ flags: [...AT_ONCE, "--log-level", level] });
       const client = await sidecar.client();
       expect(await client.toolText("echo", { text: "PAYLOAD-argument" })).toBe("PAYLOAD-argument");
@@ -77,15 +77,15 @@ describe("logs", () => {
     });
   });
 
-  describe("mask the values of credentials", () => {
-    it("in the server's stderr", async () => {
+  describe("credentials in the log", () => {
+    it("a credential is masked in the server's stderr", async () => {
       await using sidecar = await Sidecar.start({ env: { MY_API_KEY: SECRET } });
       await (await sidecar.client()).toolText("stderr", { text: `login with ${SECRET}` });
       await sidecar.waitForLog("login with ***");
       expect(sidecar.transcript()).not.toContain(SECRET);
     });
 
-    it("in a long line of stderr, where it is cut in two", async () => {
+    it("a credential is masked even if a long line is split inside it", async () => {
       await using sidecar = await Sidecar.start({ env: { MY_API_KEY: SECRET } });
       const client = await sidecar.client();
       // Lines are logged in pieces of 16 KiB: every cut through the secret is tried.
@@ -96,11 +96,11 @@ describe("logs", () => {
       await sidecar.waitForLog("that was all");
       const logged = sidecar.logLines.filter((line) => line["stream"] === "stderr").map(({ msg }) => msg);
       expect(logged.length).toBeGreaterThan(SECRET.length);
-      // The pieces joined again are the line: no part of the secret may be in it.
+      // The joined pieces are the line, which must not contain the secret.
       expect(logged.join("")).not.toContain(SECRET);
     });
 
-    it("in what the server prints on stdout besides JSON-RPC", async () => {
+    it("a credential is masked in stdout lines that are not JSON-RPC", async () => {
       await using sidecar = await Sidecar.start({ env: { MY_API_KEY: SECRET } });
       await (await sidecar.client()).toolText("noise", { line: `starting with ${SECRET}` });
       const line = await sidecar.waitForLog("stdout line skipped: not json-rpc");
@@ -110,7 +110,7 @@ describe("logs", () => {
   });
 
   describe("--log-level", () => {
-    /** A start that fails: at `info` it logs that it listens, a warning, and an error. */
+    /** Returns the levels in the log of a failed start, which logs an info message, a warning and an error. */
     async function levelsOf(level: string): Promise<{ readonly code: number | null; readonly levels: readonly unknown[] }> {
       const args = ["--addr", "127.0.0.1:0", "--log-level", level, "--", "/no/such/command"];
       const { code, stdout, stderr } = await runMain(args, { CLAW_MCP_STDIO_UNKNOWN: "x" });
@@ -125,11 +125,11 @@ describe("logs", () => {
       ["warn", ["error", "warn"]],
       ["info", ["error", "info", "warn"]],
       ["debug", ["error", "info", "warn"]],
-    ])("%s shows the levels %j", async (level, levels) => {
+    ])("the level %s shows the levels %j", async (level, levels) => {
       expect(await levelsOf(level)).toEqual({ code: 127, levels });
     });
 
-    it("debug shows what info does not: notifications that were dropped", async () => {
+    it("only the level debug shows dropped notifications", async () => {
       const dropped = "server notification dropped";
       await using debug = await Sidecar.start({ flags: ["--log-level", "debug"] });
       await (await debug.client()).toolText("progress");

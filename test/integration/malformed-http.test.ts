@@ -15,14 +15,14 @@ describe("malformed HTTP", async () => {
   const client = await sidecar.client();
 
   it.each([
-    ["what is not HTTP", "GARBAGE\r\n\r\n"],
+    ["text that is not HTTP", "GARBAGE\r\n\r\n"],
     ["a TLS handshake", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"],
     ["another protocol", "GET / FTP/1.1\r\nHost: localhost\r\n\r\n"],
     ["an unknown method", "BREW /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n"],
     ["a header without a colon", "GET /mcp HTTP/1.1\r\nHost: localhost\r\nbroken\r\n\r\n"],
     ["a space in a header name", "GET /mcp HTTP/1.1\r\nHost: localhost\r\nbro ken: x\r\n\r\n"],
     ["a control character in a header", "GET /mcp HTTP/1.1\r\nHost: localhost\r\nX-Test: a\x01b\r\n\r\n"],
-    ["a length that is no number", `POST /mcp HTTP/1.1\r\nHost: localhost\r\n${JSON_FIELDS}Content-Length: x\r\n\r\n`],
+    ["a length that is not a number", `POST /mcp HTTP/1.1\r\nHost: localhost\r\n${JSON_FIELDS}Content-Length: x\r\n\r\n`],
     ["a negative length", `POST /mcp HTTP/1.1\r\nHost: localhost\r\n${JSON_FIELDS}Content-Length: -1\r\n\r\n`],
     ["two lengths", `POST /mcp HTTP/1.1\r\nHost: localhost\r\n${JSON_FIELDS}Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}`],
     [
@@ -30,10 +30,10 @@ describe("malformed HTTP", async () => {
       `POST /mcp HTTP/1.1\r\nHost: localhost\r\n${JSON_FIELDS}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
     ],
     [
-      "a chunk size that is no number",
+      "a chunk size that is not a number",
       `POST /mcp HTTP/1.1\r\nHost: localhost\r\n${JSON_FIELDS}Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n`,
     ],
-  ])("answers %s with 400 in JSON and closes the connection", async (_what, bytes) => {
+  ])("a request with %s gets 400 in JSON, and the connection is closed", async (_what, bytes) => {
     using connection = await RawConnection.open(sidecar.origin);
     await connection.write(Buffer.from(bytes, "latin1"));
     const reply = await connection.reply();
@@ -45,7 +45,7 @@ describe("malformed HTTP", async () => {
   it.each([
     ["one huge header", `X-Test: ${"x".repeat(20_000)}\r\n`],
     ["many headers", Array.from({ length: 2000 }, (_, index) => `X-Test-${index}: value\r\n`).join("")],
-  ])("answers %s with 431 in JSON and closes the connection", async (_what, fields) => {
+  ])("a request with %s gets 431 in JSON, and the connection is closed", async (_what, fields) => {
     using connection = await RawConnection.open(sidecar.origin);
     await connection.write(`GET /mcp HTTP/1.1\r\nHost: localhost\r\n${fields}\r\n`);
     const reply = await connection.reply();
@@ -54,33 +54,33 @@ describe("malformed HTTP", async () => {
     expect(await connection.rest()).toEqual({ text: "", end: "closed" });
   });
 
-  it("answers a huge path with 431 in JSON", async () => {
+  it("a huge path gets 431 in JSON", async () => {
     using connection = await RawConnection.open(sidecar.origin);
     await connection.write(`GET /${"x".repeat(20_000)} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
     expect(readError(await connection.reply())).toStrictEqual(HEADERS_TOO_LARGE);
   });
 
-  it("lets a client that goes on sending have its 400", async () => {
+  it("a client that keeps sending gets its 400", async () => {
     using connection = await RawConnection.open(sidecar.origin, true);
     await connection.write(`POST /mcp HTTP/1.1\r\nHost: localhost\r\n${JSON_FIELDS}Transfer-Encoding: chunked\r\n\r\nzz\r\n`);
     for (let pieces = 0; pieces < 20; pieces++) await connection.write(Buffer.alloc(1_000_000, "x"));
     expect(readError(await connection.reply())).toStrictEqual(BAD_REQUEST);
   });
 
-  it.each(["example.com:443", "/mcp", "localhost:80"])("answers CONNECT %s with 405 in JSON and closes the connection", async (target) => {
+  it.each(["example.com:443", "/mcp", "localhost:80"])("CONNECT %s gets 405 in JSON, and the connection is closed", async (target) => {
     using connection = await RawConnection.open(sidecar.origin);
     await connection.write(`CONNECT ${target} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
     expect(readError(await connection.reply())).toStrictEqual(errorReply(405, -32000, "METHOD_NOT_ALLOWED", { data: { sent: false } }));
     expect(await connection.rest()).toEqual({ text: "", end: "closed" });
   });
 
-  it.each(["http://[::1", "http://", "http:///"])("answers a request for %j, which is no URL, with 404 in JSON", async (target) => {
+  it.each(["http://[::1", "http://", "http:///"])("the target %j, which is not a URL, gets 404 in JSON", async (target) => {
     using connection = await RawConnection.open(sidecar.origin);
     await connection.write(`GET ${target} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
     expect(readError(await connection.reply())).toStrictEqual(errorReply(404, -32000, "NOT_FOUND"));
   });
 
-  it("asks a client that expects it to go on, and then answers it", async () => {
+  it("a client that expects 100-continue gets it, and then the response", async () => {
     using connection = await RawConnection.open(sidecar.origin);
     const bytes = postBytes({ jsonrpc: "2.0", id: 7, method: "ping" }, client.sessionId).replace(
       "Accept:",
@@ -93,7 +93,7 @@ describe("malformed HTTP", async () => {
     expect((await connection.reply()).body).toBe('{"jsonrpc":"2.0","id":7,"result":{}}');
   });
 
-  it("answers a client that expects anything else with 417 in JSON", async () => {
+  it("a client with another expectation gets 417 in JSON", async () => {
     using connection = await RawConnection.open(sidecar.origin);
     const bytes = postBytes({ jsonrpc: "2.0", id: 7, method: "ping" }, client.sessionId).replace("Accept:", "Expect: tea\r\nAccept:");
     await connection.write(bytes);
@@ -105,7 +105,7 @@ describe("malformed HTTP", async () => {
   it.each([
     ["websocket", "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="],
     ["h2c", "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA"],
-  ])("answers a request that asks for %s as if it had not, and the next one of the connection", async (_what, fields) => {
+  ])("an upgrade to %s is ignored, and the connection stays usable", async (_what, fields) => {
     using connection = await RawConnection.open(sidecar.origin);
     const bytes = postBytes({ jsonrpc: "2.0", id: 7, method: "ping" }, client.sessionId);
     await connection.write(bytes.replace("Accept:", `${fields}\r\nAccept:`));
@@ -114,14 +114,14 @@ describe("malformed HTTP", async () => {
     expect((await connection.reply()).body).toBe('{"jsonrpc":"2.0","id":7,"result":{}}');
   });
 
-  it("answers HEAD on the endpoint with 405 and no body, and the next request of the connection", async () => {
+  it("HEAD gets 405 without a body, and the next request is answered", async () => {
     using connection = await RawConnection.open(sidecar.origin);
     await connection.write(`HEAD /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n${getBytes("/livez")}`);
     const heads = (await connection.reply("HEAD")).status;
     expect([heads, (await connection.reply()).status]).toEqual([405, 200]);
   });
 
-  it("answers an HTTP/1.1 request without Host with 400 in JSON, whatever else it holds", async () => {
+  it("an HTTP/1.1 request without Host gets 400 in JSON", async () => {
     using connection = await RawConnection.open(sidecar.origin);
     const body = '{"jsonrpc":"2.0","id":7,"method":"ping"}';
     await connection.write(
@@ -130,7 +130,7 @@ describe("malformed HTTP", async () => {
     expect(readError(await connection.reply())).toStrictEqual(BAD_REQUEST);
   });
 
-  it("answers an HTTP/1.0 request without Host", async () => {
+  it("an HTTP/1.0 request without Host is answered", async () => {
     using connection = await RawConnection.open(sidecar.origin);
     const body = '{"jsonrpc":"2.0","id":7,"method":"ping"}';
     await connection.write(
@@ -139,7 +139,7 @@ describe("malformed HTTP", async () => {
     expect((await connection.reply()).body).toBe('{"jsonrpc":"2.0","id":7,"result":{}}');
   });
 
-  it("answers the request in front of a malformed one on the same connection", async () => {
+  it("a request before a malformed one on the same connection is answered", async () => {
     using connection = await RawConnection.open(sidecar.origin);
     const body = '{"jsonrpc":"2.0","id":7,"method":"ping"}';
     await connection.write(
@@ -150,7 +150,7 @@ describe("malformed HTTP", async () => {
     expect(readError(await connection.reply())).toStrictEqual(BAD_REQUEST);
   });
 
-  it("lives on after connections that end in every unfinished state", async () => {
+  it("the sidecar survives connections that end in every unfinished state", async () => {
     const unfinished = [
       "",
       "POST",
@@ -168,7 +168,7 @@ describe("malformed HTTP", async () => {
     expect(await client.request("ping")).toEqual({ status: 200, jsonrpc: "2.0", id: 2, result: {} });
   });
 
-  it("never answers a request that is in flight with the error of what came behind it", async () => {
+  it("a request in flight is not answered with the error of a later one", async () => {
     using connection = await RawConnection.open(sidecar.origin);
     const call = { jsonrpc: "2.0", id: 7, method: "tools/call", params: { name: "hang", arguments: {} } };
     await connection.write(postBytes(call, client.sessionId));

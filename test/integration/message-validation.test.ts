@@ -23,22 +23,22 @@ describe("message validation", async () => {
     ["a bare control character in a string", '{"jsonrpc":"2.0","id":1,"method":"pi\u0001ng"}'],
     ["NaN", '{"jsonrpc":"2.0","id":NaN,"method":"ping"}'],
     ["a NUL", '{"jsonrpc":"2.0","id":1,"method":"ping"}\0'],
-  ])("refuses %s as unparsable", async (_what, body) => {
+  ])("the response to %s is a parse error", async (_what, body) => {
     expect(readError(await client.post(body))).toStrictEqual(PARSE_ERROR);
   });
 
   it.each([
-    ["a byte that never occurs", [0xff]],
+    ["a byte that UTF-8 never has", [0xff]],
     ["a lone continuation byte", [0x80]],
     ["a truncated character", [0xe2, 0x82]],
     ["an overlong encoding", [0xc0, 0xaf]],
     ["an encoded surrogate", [0xed, 0xa0, 0x80]],
-  ])("refuses %s as bad UTF-8", async (_what, bytes) => {
+  ])("the response to %s in UTF-8 is a parse error", async (_what, bytes) => {
     const body = Buffer.concat([Buffer.from('{"jsonrpc":"2.0","id":1,"method":"'), Buffer.from(bytes), Buffer.from('"}')]);
     expect(readError(await client.post(body))).toStrictEqual(PARSE_ERROR);
   });
 
-  it("refuses a notification that has an id: a server might obey it", async () => {
+  it("a notification with an id is rejected, because a server might act on it", async () => {
     const reply = await client.post({ jsonrpc: "2.0", id: 5, method: "notifications/cancelled", params: { requestId: 1 } });
     expect(readError(reply)).toStrictEqual(errorReply(400, -32600, "INVALID_REQUEST", { id: 5 }));
   });
@@ -58,7 +58,7 @@ describe("message validation", async () => {
     ["two ids", '{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}'],
     ["two ids, one of them escaped", String.raw`{"jsonrpc":"2.0","id":1,"\u0069d":2,"method":"ping"}`],
     ["a response with a boolean id", '{"jsonrpc":"2.0","id":false,"result":{}}'],
-  ])("refuses %s, with no id to give back", async (_what, body) => {
+  ])("the error for %s has no id", async (_what, body) => {
     expect(readError(await client.post(body))).toStrictEqual(INVALID_REQUEST);
   });
 
@@ -66,8 +66,8 @@ describe("message validation", async () => {
     ["a missing version", '{"id":7,"method":"ping"}'],
     ["another version", '{"jsonrpc":"1.0","id":7,"method":"ping"}'],
     ["a version that is a number", '{"jsonrpc":2.0,"id":7,"method":"ping"}'],
-    ["neither method nor result", '{"jsonrpc":"2.0","id":7}'],
-    ["a method that is no string", '{"jsonrpc":"2.0","id":7,"method":7}'],
+    ["neither a method nor a result", '{"jsonrpc":"2.0","id":7}'],
+    ["a method that is not a string", '{"jsonrpc":"2.0","id":7,"method":7}'],
     ["a null method", '{"jsonrpc":"2.0","id":7,"method":null}'],
     ["params that are an array", '{"jsonrpc":"2.0","id":7,"method":"ping","params":[]}'],
     ["params that are null", '{"jsonrpc":"2.0","id":7,"method":"ping","params":null}'],
@@ -76,12 +76,12 @@ describe("message validation", async () => {
     ["two methods", '{"jsonrpc":"2.0","id":7,"method":"ping","method":"tools/call"}'],
     ["two methods, one of them escaped", String.raw`{"jsonrpc":"2.0","id":7,"method":"ping","m\u0065thod":"tools/call"}`],
     ["two params", '{"jsonrpc":"2.0","id":7,"method":"ping","params":{},"params":{}}'],
-  ])("refuses %s, and gives the id back", async (_what, body) => {
+  ])("the error for %s has the request's id", async (_what, body) => {
     expect(readError(await client.post(body))).toStrictEqual(errorReply(400, -32600, "INVALID_REQUEST", { id: 7 }));
   });
 
   it.each(["9007199254740993", "1.0", "-0", "1e2", '""', '"7"', String.raw`"\u00e9/"`, '"€"'])(
-    "gives the id %s back as it was sent",
+    "the error for the id %s has the id as it was sent",
     async (id) => {
       const reply = await client.post(`{"jsonrpc":"1.0","id":${id},"method":"ping"}`);
       expect(reply.status).toBe(400);
@@ -89,7 +89,7 @@ describe("message validation", async () => {
     },
   );
 
-  it("hands nothing that it refused to the server", async () => {
+  it("a rejected message does not reach the server", async () => {
     const method = "x-test/invalid";
     for (const body of [
       `{"jsonrpc":"1.0","id":1,"method":"${method}"}`,
@@ -103,7 +103,7 @@ describe("message validation", async () => {
     expect(JSON.parse(await client.toolText("seen"))).not.toContain(method);
   });
 
-  it("carries a message with white space around and inside it as one line", async () => {
+  it("a message with white space around and inside it is forwarded as one line", async () => {
     const body = '\r\n {\n"jsonrpc" : "2.0",\r\n"id" : 7,\n"method" : "tools/call",\n"params" : {"name":"received","arguments":{}}\n}\n';
     const reply = await client.post(body);
     expect(reply.status).toBe(200);
@@ -111,7 +111,7 @@ describe("message validation", async () => {
     expect(JSON.parse(text)).toMatchObject({ method: "tools/call", params: { name: "received", arguments: {} } });
   });
 
-  it("carries a hundred thousand nested arrays", async () => {
+  it("a hundred thousand nested arrays are forwarded", async () => {
     const nested = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
     const reply = await client.post(
       `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"received","arguments":{"deep":${nested}}}}`,
@@ -130,7 +130,7 @@ describe("message validation", async () => {
       `{"jsonrpc":"2.0","id":${"[".repeat(100_000)}${"]".repeat(100_000)},"method":"ping"}`,
       INVALID_REQUEST,
     ],
-  ])("refuses %s and lives on", async (_what, body, expected) => {
+  ])("the sidecar rejects %s and stays usable", async (_what, body, expected) => {
     expect(readError(await client.post(body))).toStrictEqual(expected);
     expect(await client.request("ping")).toEqual({ status: 200, jsonrpc: "2.0", id: 2, result: {} });
   });

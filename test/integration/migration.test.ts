@@ -20,11 +20,11 @@ async function addTwoAndThree(url: string, token: string): Promise<string> {
 }
 
 describe("docs/MIGRATION.md", () => {
-  it("has a command for each program with a command line", () => {
+  it("the document has a command for each program with a command line", () => {
     expect(COMMANDS).toHaveLength(2);
   });
 
-  it.each(COMMANDS)("shows a command that serves its tools: %s", async (command) => {
+  it.each(COMMANDS)("a command of the document serves its tools: %s", async (command) => {
     const port = await freePort();
     const script = command.replace("claw-mcp-stdio", `'${process.execPath}' '${MAIN}'`).replace(/(--port |127\.0\.0\.1:)\d+/, `$1${port}`);
     await using sidecar = new Sidecar(spawn("bash", ["-c", `exec env ${script}`], { stdio: ["ignore", "pipe", "pipe"] }));
@@ -33,7 +33,7 @@ describe("docs/MIGRATION.md", () => {
     expect(await addTwoAndThree(`http://127.0.0.1:${port}/mcp`, token)).toBe("The sum of 2 and 3 is 5.");
   });
 
-  it("shows variables of the Go image with which a pod serves its tools and is healthy", async () => {
+  it("a pod with the shown variables of the Go image is healthy and serves tools", async () => {
     const compose = /<!-- compose: executed by .*-->\n```yaml\n(.*?)```/s.exec(MIGRATION)?.[1] ?? "";
     const {
       CLAW_MCP_STDIO_COMMAND: command = "",

@@ -5,7 +5,7 @@ import { Sidecar } from "../support/sidecar.ts";
 
 const WARNING = "variable meant for the server acts on the sidecar too";
 
-/** The inodes of sockets that a process listens on (proc(5): state 0A is LISTEN). */
+/** Returns the sockets on which a process listens, as `socket:[inode]` (proc(5): state 0A is LISTEN). */
 function listeningSockets(pid: number): string[] {
   const listening = new Set(
     ["tcp", "tcp6"].flatMap((table) =>
@@ -22,7 +22,7 @@ function listeningSockets(pid: number): string[] {
     .filter((target) => listening.has(target));
 }
 
-/** Empty when the file was closed meanwhile. */
+/** Returns an empty string if the file has been closed meanwhile. */
 function linkTarget(path: string): string {
   try {
     return readlinkSync(path);
@@ -32,7 +32,7 @@ function linkTarget(path: string): string {
 }
 
 describe("SIGUSR1", () => {
-  it("opens no inspector, and the sidecar serves on", async () => {
+  it("the signal does not open an inspector, and the sidecar continues to serve", async () => {
     await using sidecar = await Sidecar.start();
     const pid = sidecar.process.pid ?? 0;
     expect(listeningSockets(pid)).toHaveLength(1);
@@ -44,8 +44,8 @@ describe("SIGUSR1", () => {
   });
 });
 
-describe("variables that Node reads itself", () => {
-  it("are warned about at the start, without their values", async () => {
+describe("variables that Node reads", () => {
+  it("the sidecar warns about set variables at the start, without their values", async () => {
     await using sidecar = await Sidecar.start({ env: { NODE_DEBUG: "nothing-s3cret", NODE_OPTIONS: "--title=s3cret" } });
     await stopAndReadLog(sidecar);
     expect(sidecar.logLines.filter(({ msg }) => msg === WARNING).map(({ level, reason }) => ({ level, reason }))).toEqual([
@@ -55,7 +55,7 @@ describe("variables that Node reads itself", () => {
     expect(sidecar.transcript()).not.toContain("s3cret");
   });
 
-  it("are not mentioned when they are absent or empty", async () => {
+  it("absent and empty variables are not mentioned", async () => {
     await using sidecar = await Sidecar.start({ env: { NODE_DEBUG: "", NODE_OPTIONS: "" } });
     await stopAndReadLog(sidecar);
     expect(sidecar.logLines.map(({ msg }) => msg)).not.toContain(WARNING);

@@ -7,25 +7,25 @@ import { TempDir } from "../support/temp-dir.ts";
 const OPEN = "no auth token is set: every client that reaches the address may call";
 const TOKEN = "s3cret-Token.0123456789";
 
-/** The lines that say that everybody may call, of one whole run. */
+/** Returns the log lines of one run that say that every client may call. */
 async function openLines(options: StartOptions): Promise<unknown[]> {
   await using sidecar = await Sidecar.start(options);
   await stopAndReadLog(sidecar);
   return sidecar.logLines.filter(({ msg }) => msg === OPEN).map(({ level, reason }) => ({ level, reason }));
 }
 
-/** The last of several flags counts. */
+/** The flags here override those of `Sidecar.start`, because the last of several flags counts. */
 describe("a sidecar without a token", () => {
   it.each(["0.0.0.0:0", ":0", "[::]:0"])("that listens at %s warns of it once, and says what to do", async (address) => {
-    const reason = "set CLAW_MCP_STDIO_AUTH_TOKEN, or, outside a container, use --addr 127.0.0.1:0";
+    const reason = "set CLAW_MCP_STDIO_AUTH_TOKEN, or outside a container listen at --addr 127.0.0.1:0";
     expect(await openLines({ flags: ["--addr", address] })).toEqual([{ level: "warn", reason }]);
   });
 
-  it.each(["127.0.0.1:0", "localhost:0", "127.1.2.3:0"])("that listens at %s warns of nothing", async (address) => {
+  it.each(["127.0.0.1:0", "localhost:0", "127.1.2.3:0"])("the address %s causes no warning", async (address) => {
     expect(await openLines({ flags: ["--addr", address] })).toEqual([{ level: "info" }]);
   });
 
-  it("does not start where REQUIRE_AUTH is on, whatever it listens on: nothing runs, and the exit code is 2", async () => {
+  it("REQUIRE_AUTH keeps the sidecar from starting, with exit code 2", async () => {
     await using directory = await TempDir.create();
     const marker = directory.file("started");
     for (const [flags, env] of [
@@ -39,13 +39,13 @@ describe("a sidecar without a token", () => {
     expect(existsSync(marker)).toBe(false);
   });
 
-  it("starts where REQUIRE_AUTH is switched off by its flag", async () => {
+  it("the flag --require-auth=off overrides the variable", async () => {
     expect(await openLines({ flags: ["--require-auth=off"], env: { CLAW_MCP_STDIO_REQUIRE_AUTH: "on" } })).toEqual([{ level: "info" }]);
   });
 });
 
 describe("a sidecar with a token", () => {
-  it("warns of nothing, and starts where REQUIRE_AUTH is on", async () => {
+  it("the sidecar starts without a warning, even with REQUIRE_AUTH", async () => {
     const env = { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN, CLAW_MCP_STDIO_REQUIRE_AUTH: "on" };
     expect(await openLines({ flags: ["--addr", "0.0.0.0:0"], env })).toEqual([]);
   });

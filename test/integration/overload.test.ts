@@ -13,7 +13,7 @@ import { Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
 const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
-/** More than a pipe takes, and more than is written to it at once: while one is being written, no other is. */
+/** More than a pipe holds, and more than one write takes: while one is being written, no other is. */
 const LARGE = 300_000;
 const OVERLOADED = { sent: false, retrySafe: true, retryAfterSeconds: 1 };
 
@@ -21,7 +21,7 @@ function post(client: McpClient, id: number, length: number): Promise<HttpReply>
   return client.post({ jsonrpc: "2.0", id, method: "x-vendor/large", params: { padding: "p".repeat(length) } });
 }
 
-/** As many requests as the session may have and one more: the one that is refused shows that all others have come. */
+/** Sends one request more than the session may have; the rejected one shows that all others have arrived. */
 async function fill(client: McpClient, maxRequests: number, length: number): Promise<{ refused: HttpReply; others: Promise<HttpReply[]> }> {
   const replies = Array.from({ length: maxRequests + 1 }, (_, id) => post(client, id, length));
   const refused = await Promise.race(replies);
@@ -32,7 +32,7 @@ function errorCodes(replies: readonly HttpReply[]): unknown[] {
   return replies.map((reply) => readResponse(reply).error?.data?.["code"]);
 }
 
-/** How many calls of `wait_for_file` have reached the server: it says so on stderr. */
+/** Returns how many calls of `wait_for_file` have reached the server, which reports each on stderr. */
 function waitingCalls(sidecar: Sidecar): number {
   return sidecar.logLines.filter((line) => JSON.stringify(line).includes("waiting for")).length;
 }
@@ -41,16 +41,16 @@ function textOf(text: string): object {
   return { content: [{ type: "text", text }] };
 }
 
-/** What the sidecar has in memory. */
+/** Returns the sidecar's resident memory in bytes. */
 function residentBytes(sidecar: Sidecar): number {
   const status = readFileSync(`/proc/${sidecar.process.pid}/status`, "utf8");
   return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) * 1024;
 }
 
-/** How many LARGE requests fit into a megabyte, besides the first, which is being written, as much as that may be. */
+/** The number of LARGE requests that fit into a megabyte, besides the first one, which is being written. */
 const MAX_ROOM = Math.floor((1_000_000 + LARGE + 256 * 1024) / LARGE);
 
-/** Resolves when so many of them are settled. */
+/** Resolves when `count` of the promises are settled. */
 async function countSettled(promises: readonly Promise<unknown>[], count: number): Promise<void> {
   let settled = 0;
   await new Promise<void>((resolve) => {
@@ -59,7 +59,7 @@ async function countSettled(promises: readonly Promise<unknown>[], count: number
 }
 
 describe("overload", () => {
-  it("lets requests beyond MAX_IN_FLIGHT wait until one is answered, and refuses what there is no room for at once", async () => {
+  it("requests above MAX_IN_FLIGHT are queued, and rejected if the queue is full", async () => {
     await using directory = await TempDir.create();
     await using sidecar = await Sidecar.start({ flags: ["--max-in-flight", "2", "--max-held-requests", "3"] });
     const client = await sidecar.client();
@@ -79,12 +79,12 @@ describe("overload", () => {
     await sidecar.waitFor(() => (waitingCalls(sidecar) === 5 ? true : undefined), "five calls that the server had");
   });
 
-  it("keeps nothing of what the server has read, however long its answers are in coming", async () => {
+  it("the sidecar keeps no request text that the server has read", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--max-body-bytes", "16777216"] });
     const client = await sidecar.client();
     const before = residentBytes(sidecar);
     const length = 3_000_000;
-    // As most clients choose them: a part of the text that is longer than what is always copied.
+    // Ids as most clients choose them, so long that V8 may keep a slice of the text instead of a copy.
     const ids = Array.from({ length: 60 }, () => randomUUID());
     const calls: Promise<HttpReply>[] = [];
     for (const [index, id] of ids.entries()) {
@@ -92,13 +92,13 @@ describe("overload", () => {
       calls.push(client.post({ jsonrpc: "2.0", id, method: "tools/call", params }));
       await waitForHanging(client, index + 1);
     }
-    // Kept, each would take its length twice: as the bytes of the body, and as the text for the server.
+    // If kept, each request would take its length twice: as bytes of the body, and as text for the server.
     expect(residentBytes(sidecar) - before).toBeLessThan(ids.length * length);
     await client.callTool("release");
     expect((await Promise.all(calls)).map((reply) => readResponse(reply).id)).toEqual(ids);
   });
 
-  it("refuses a request that has waited for HOLD_TIMEOUT_MS, and serves the next one when there is room again", async () => {
+  it("a request queued for HOLD_TIMEOUT_MS is rejected, and later requests succeed", async () => {
     await using sidecar = await Sidecar.start({ flags: [...QUICK_RESTART, "--max-in-flight", "1", "--hold-timeout-ms", "100"] });
     const client = await sidecar.client();
     const hanging = client.callTool("wait_for_file", { path: "/no such file" });
@@ -112,9 +112,9 @@ describe("overload", () => {
     expect(await client.toolText("echo", { text: "room" })).toBe("room");
   });
 
-  it("refuses requests beyond MAX_QUEUED_BYTES when the server stops reading", async () => {
+  it("requests above MAX_QUEUED_BYTES are rejected if the server stops reading", async () => {
     const maxQueued = 500_000;
-    // All have come before the first of them is given up.
+    // All requests arrive before the first one times out.
     const flags = ["--max-queued-bytes", String(maxQueued), "--request-timeout-ms", "5000"];
     await using sidecar = await Sidecar.start({ flags });
     const client = await sidecar.client();
@@ -128,11 +128,11 @@ describe("overload", () => {
       expect(reply.body).toContain("its input queue is full");
     }
     expect(new Set(accepted.map((reply) => readResponse(reply).error?.data?.["code"]))).toEqual(new Set(["REQUEST_TIMEOUT"]));
-    // Besides the queue there is one write under way, of 256 KiB at most.
+    // Besides the queue, one write of at most 256 KiB is in progress.
     expect(accepted.length * 100_000).toBeLessThanOrEqual(maxQueued + 256 * 1024);
   });
 
-  it("keeps no memory of what a server does not read, and goes on when it reads again", async () => {
+  it("rejected requests take no memory while the server does not read", async () => {
     await using directory = await TempDir.create();
     await using sidecar = await Sidecar.start({ flags: ["--max-queued-bytes", "1000000"] });
     const client = await sidecar.client();
@@ -147,28 +147,28 @@ describe("overload", () => {
         accepted.push(...replies);
       }
     };
-    // So that what is garbage at any moment is there already.
+    // A first flood, so that the usual garbage already exists.
     await flood(30);
     const before = residentBytes(sidecar);
     const waves = 100;
-    // 300 MB, of which there is room for none.
+    // 300 MB, which do not fit into the queue.
     await flood(waves);
     const after = residentBytes(sidecar);
-    // Bodies are read one after the other: from now on only those wait that there was room for.
+    // Bodies are read one after another, so from now on only requests that fit are queued.
     await countSettled(accepted, accepted.length - MAX_ROOM);
     await writeFile(path, "");
     const replies = await Promise.all(accepted);
     const answered = replies.filter((reply) => readResponse(reply).result !== undefined);
     expect(new Set(errorCodes(replies.filter((reply) => !answered.includes(reply))))).toEqual(new Set(["OVERLOADED"]));
-    // The first is being written, as much as that may be.
+    // The first request is being written, in addition to the queue.
     expect(answered.length).toBeGreaterThanOrEqual(3);
     expect(answered.length).toBeLessThanOrEqual(MAX_ROOM);
     expect(await client.toolText("echo", { text: "reads again" })).toBe("reads again");
-    // Some of it is garbage that is not collected yet.
+    // Some of the memory is garbage that is not collected yet.
     expect(after - before).toBeLessThan((waves * 10 * LARGE) / 2);
   });
 
-  it("refuses notifications beyond MAX_QUEUED_BYTES when the server stops reading", async () => {
+  it("notifications above MAX_QUEUED_BYTES are rejected if the server stops reading", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--max-queued-bytes", "500000"] });
     const client = await sidecar.client();
     await client.toolText("stop_reading");
@@ -179,7 +179,7 @@ describe("overload", () => {
     for (const reply of refused) expect(readError(reply)).toEqual(errorReply(503, -32000, "OVERLOADED", { data: OVERLOADED }));
   });
 
-  it("takes one request that alone is over MAX_QUEUED_BYTES", async () => {
+  it("a single request larger than MAX_QUEUED_BYTES is accepted", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--max-queued-bytes", "1000"] });
     const client = await sidecar.client();
     const text = "t".repeat(LARGE);
@@ -189,7 +189,7 @@ describe("overload", () => {
   it.each([
     { what: "requests", id: 2 },
     { what: "notifications", id: undefined },
-  ])("refuses $what beyond MAX_QUEUED_BYTES while the server is away", async ({ id }) => {
+  ])("messages above MAX_QUEUED_BYTES are rejected during a restart: $what", async ({ id }) => {
     const flags = [
       "--restart-backoff-ms",
       "600000",
@@ -197,7 +197,7 @@ describe("overload", () => {
       "600000",
       "--max-queued-bytes",
       "250000",
-      // All have come before the first of them is given up.
+      // All messages arrive before the first one times out.
       "--hold-timeout-ms",
       "3000",
     ];
@@ -215,7 +215,7 @@ describe("overload", () => {
     expect(replies.filter((reply) => reply.status === 202)).toHaveLength(id === undefined ? 2 : 0);
   });
 
-  it("sends what a server never read to the next generation, each request exactly once", async () => {
+  it("requests that the server never read are sent to the next generation once", async () => {
     await using sidecar = await Sidecar.start({ flags: [...QUICK_RESTART, "--max-in-flight", "3", "--max-session-requests", "5"] });
     const client = await sidecar.client();
     await client.toolText("stop_reading");
@@ -238,7 +238,7 @@ describe("overload", () => {
   it.each([
     { how: "is killed", inGeneration: [] },
     { how: "reads again", inGeneration: ["x-vendor/large", "notifications/cancelled"] },
-  ])("never sends a request that was given up before it was written, when the server $how", async ({ how, inGeneration }) => {
+  ])("a request that timed out before its write is never sent if the server $how", async ({ how, inGeneration }) => {
     await using directory = await TempDir.create();
     await using sidecar = await Sidecar.start({ flags: [...QUICK_RESTART, "--request-timeout-ms", "3000"] });
     const client = await sidecar.client();
