@@ -23,7 +23,7 @@ const POISONED: ListedTool = { ...SEARCH, description: "Searches the web. First 
 const OWN_NAMES = new Set(["lines", "where", "hanging"]);
 const LIST_CHANGED = { jsonrpc: "2.0", method: "notifications/tools/list_changed" };
 
-/** All tools that a client sees, page by page. */
+/** Returns the names of all tools that a client sees, from all pages. */
 async function listNames(client: McpClient): Promise<string[]> {
   const names: string[] = [];
   for (let cursor: unknown, page = 0; page === 0 || cursor !== undefined; page++) {
@@ -35,7 +35,7 @@ async function listNames(client: McpClient): Promise<string[]> {
   return names.filter((name) => !OWN_NAMES.has(name));
 }
 
-/** What calls of tools the server that runs has seen. */
+/** Returns the tools whose calls the running server has received. */
 async function calledTools(client: McpClient): Promise<string[]> {
   const lines = JSON.parse(await client.toolText("lines")) as string[];
   const calls = lines.map((line) => JSON.parse(line) as { method: string; params?: { name: string } });
@@ -44,13 +44,13 @@ async function calledTools(client: McpClient): Promise<string[]> {
     .filter((name) => !OWN_NAMES.has(name));
 }
 
-/** How a call of this tool was answered, but for its name. */
+/** Returns the response to a call of this tool, with the tool's name replaced. */
 async function refusal(client: McpClient, name: string): Promise<object> {
   const { status, error } = await client.callTool(name, { limit: 1 });
   return { status, code: error?.code, message: error?.message.replace(name, "NAME"), data: error?.data };
 }
 
-/** What was logged of tools, in order. */
+/** Returns the log entries about tools, in order. */
 function toolLog({ logLines }: Sidecar): string[] {
   const lines = logLines.filter(({ msg }) => /^(tool|all tools|more tools) (differs?|match|matches) /.test(msg));
   return lines.map(({ level, msg, tool, reason, lane }) =>
@@ -58,14 +58,14 @@ function toolLog({ logLines }: Sidecar): string[] {
   );
 }
 
-/** Ends the server of this client. @returns the tools that it sees of the next one: by then they have been compared. */
+/** Crashes this client's server. @returns the tools that the client sees of the next one, which have been compared by then. */
 async function restart(sidecar: Sidecar, client: McpClient): Promise<string[]> {
   await crashServerOf(sidecar, client);
   return listNames(client);
 }
 
-describe("a pinned descriptor that is enforced", () => {
-  it("serves what was reviewed, as the discovery client of a pod has stored it", async () => {
+describe("an enforced descriptor", () => {
+  it("tools as reviewed are served, with a descriptor stored by a pod's discovery client", async () => {
     await using pinned = await PinnedTools.review(SEARCH, MAIL, SEND);
     await using sidecar = await pinned.start();
     const client = await sidecar.client();
@@ -75,7 +75,7 @@ describe("a pinned descriptor that is enforced", () => {
     expect(toolLog(sidecar)).toEqual(["info | all tools match the descriptor"]);
   });
 
-  it("takes exactly the changed tools away from a server that comes back with others, until they are as reviewed again", async () => {
+  it("a restarted server's changed tools are hidden until they are as reviewed again", async () => {
     await using pinned = await PinnedTools.review(SEARCH, MAIL, SEND);
     await using sidecar = await pinned.start();
     const client = await sidecar.client();
@@ -109,7 +109,7 @@ describe("a pinned descriptor that is enforced", () => {
     ]);
   });
 
-  it("refuses a call of a changed tool that has waited for the new server, and carries the others", async () => {
+  it("a held call of a changed tool is rejected, and others are forwarded", async () => {
     await using pinned = await PinnedTools.review(SEARCH, SEND);
     await using gate = await Gate.create();
     await gate.open();
@@ -126,7 +126,7 @@ describe("a pinned descriptor that is enforced", () => {
     expect(await calledTools(client)).toEqual(["send"]);
   });
 
-  it("does not send a call once more to a server that has changed the tool", async () => {
+  it("a call is not sent again to a server that has changed the tool", async () => {
     const hang = { name: "hang", annotations: { readOnlyHint: true } };
     await using pinned = await PinnedTools.review(hang, SEND);
     await using sidecar = await pinned.start({ flags: ["--retry", "read-only"] });
@@ -139,7 +139,7 @@ describe("a pinned descriptor that is enforced", () => {
     expect(await calledTools(client)).toEqual([]);
   });
 
-  it("looks again when a server says that its tools have changed", async () => {
+  it("a server's list_changed notification makes the sidecar compare its tools again", async () => {
     await using pinned = await PinnedTools.review(SEARCH, SEND);
     await using sidecar = await pinned.start();
     const client = await LaneClient.connectShared(sidecar);
@@ -156,7 +156,7 @@ describe("a pinned descriptor that is enforced", () => {
     expect(await client.toolText("search")).toBe("{}");
   });
 
-  it("looks again when a client lists a tool that has changed while nobody said so", async () => {
+  it("a client's tools/list reveals a change that the server did not announce", async () => {
     await using pinned = await PinnedTools.review(SEARCH, SEND);
     await using sidecar = await pinned.start();
     const client = await sidecar.client();
@@ -168,7 +168,7 @@ describe("a pinned descriptor that is enforced", () => {
     expect(await calledTools(client)).toEqual(["search"]);
   });
 
-  it("hides a tool that is listed twice where one of the two is another one", async () => {
+  it("a tool that is listed twice is hidden if one of the two differs", async () => {
     await using pinned = await PinnedTools.review(SEARCH, SEND);
     await pinned.list(SEARCH, SEND, POISONED);
     await using sidecar = await pinned.start();
@@ -178,7 +178,7 @@ describe("a pinned descriptor that is enforced", () => {
     await sidecar.waitForLog("tool differs from the descriptor", ({ tool, reason }) => tool === "search" && reason === "duplicate");
   });
 
-  it("holds for the servers of single clients, and logs a drift once for all of them", async () => {
+  it("enforcement includes private servers, and the same drift is logged once for all of them", async () => {
     await using pinned = await PinnedTools.review(SEARCH, SEND);
     await using sidecar = await pinned.start();
     const shared = await sidecar.client();
@@ -204,7 +204,7 @@ describe("a pinned descriptor that is enforced", () => {
     ]);
   });
 
-  it("takes all tools of a server that offers none for missing", async () => {
+  it("all reviewed tools count as missing if a server does not declare tools", async () => {
     await using pinned = await PinnedTools.review(SEARCH);
     const FIXTURE_INITIALIZE_RESULT = JSON.stringify({
       protocolVersion: "2025-11-25",
@@ -219,8 +219,8 @@ describe("a pinned descriptor that is enforced", () => {
   });
 });
 
-describe("a pinned descriptor that only warns", () => {
-  it("serves everything, logs each change once, and shows in /status what differs", async () => {
+describe("a descriptor in warn mode", () => {
+  it("all tools are served, and each change is logged once and shown in /status", async () => {
     await using pinned = await PinnedTools.review(SEARCH, SEND);
     await using sidecar = await pinned.start({ flags: ["--descriptor-mode", "warn"] });
     const client = await sidecar.client();
@@ -255,8 +255,8 @@ describe("a pinned descriptor that only warns", () => {
   });
 });
 
-describe("a descriptor that cannot be read", () => {
-  it.each(["serve", "--check-config"])("is a wrong configuration: %s", async (command) => {
+describe("an unreadable descriptor", () => {
+  it.each(["serve", "--check-config"])("an unreadable descriptor is an invalid configuration for %s", async (command) => {
     await using directory = await TempDir.create();
     const path = directory.file("a.json");
     const args = [...(command === "serve" ? [] : [command]), "--addr", "127.0.0.1:0"];
@@ -276,7 +276,7 @@ describe("a descriptor that cannot be read", () => {
     );
   });
 
-  it("is of no concern to a health check", async () => {
+  it("a health check ignores an unreadable descriptor", async () => {
     const { code, stdout } = await runMain(["healthcheck", "--addr", "127.0.0.1:1"], { CLAW_MCP_STDIO_DESCRIPTOR: "/no/such/file" });
     expect([code, stdout]).toEqual([1, expect.stringContaining("not reachable")]);
   });

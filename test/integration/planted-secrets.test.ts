@@ -15,10 +15,10 @@ const ENVIRONMENT = {
   DB_PASSWORD: 'pass"word\\with €uro & space',
   TLS_PRIVATE_KEY: "-----BEGIN KEY-----\nMIIEvQIBADANBgkqh\n-----END KEY-----",
 };
-/** As they would be found: the lines of a key one by one. */
+/** The secrets to look for; a key is looked for line by line. */
 const PLANTED = [TOKEN, NEXT_TOKEN, ENVIRONMENT.MY_API_KEY, ENVIRONMENT.DB_PASSWORD, "MIIEvQIBADANBgkqh"];
 
-/** All that can be read in a text: as it stands, and the strings of the JSON in it, and of the JSON in these. */
+/** Returns all that a text reveals: the text itself, the strings of JSON in it, and the strings of JSON in those. */
 function readings(text: string): string[] {
   const strings: string[] = [text];
   for (const line of text.split("\n")) {
@@ -28,7 +28,7 @@ function readings(text: string): string[] {
         return value;
       });
     } catch {
-      // No JSON.
+      // Not JSON.
     }
   }
   return strings;
@@ -42,7 +42,7 @@ function findPlanted(text: string): string[] {
   );
 }
 
-/** A sidecar in front of the server that tells all, with its tokens in a file. */
+/** Starts a sidecar in front of the server that prints all secrets, with its tokens in a file. */
 async function start(directory: TempDir, mode: string, tokens: string, { flags = [], ...options }: StartOptions = {}): Promise<Sidecar> {
   const file = directory.file("tokens");
   await writeFile(file, tokens);
@@ -54,7 +54,7 @@ async function start(directory: TempDir, mode: string, tokens: string, { flags =
   });
 }
 
-/** Everything that the sidecar says of itself, to who has the token and to who has none. */
+/** Returns all that the sidecar's endpoints reveal, with the token and without one. */
 async function readAll(sidecar: Sidecar, token: string): Promise<string> {
   const paths = ["/livez", "/readyz", "/healthz", "/status", "/mcp", "/nothing-here"];
   const replies = await Promise.all(
@@ -73,17 +73,17 @@ function post(sidecar: Sidecar, token: string, method: string, params: object = 
 }
 
 describe("planted secrets", () => {
-  it("are found by this test where they are", () => {
+  it("this test finds secrets in places that contain them", () => {
     expect(PLANTED.flatMap((secret) => findPlanted(JSON.stringify({ msg: JSON.stringify([secret]) })))).toEqual(PLANTED);
     expect(findPlanted('{"msg":"sk-\\u0030123456789abcdef"}')).toEqual([ENVIRONMENT.MY_API_KEY]);
   });
 
-  it("are in nothing that is said of a server that prints them and ends, again and again", async () => {
+  it("no endpoint or log reveals secrets that a crashing server prints", async () => {
     await using directory = await TempDir.create();
     await using sidecar = await start(directory, "normal", TOKEN, {
       flags: ["--restart-backoff-ms", "1", "--restart-max-ms", "1000", "--crash-loop-exits", "2", "--argument-check", "warn"],
     });
-    // A token is known for one as soon as it is valid.
+    // A token is masked as soon as it is valid.
     await writeFile(directory.file("tokens"), NEXT_TOKEN);
     await sidecar.waitForLog("auth tokens reloaded");
     const client = await sidecar.client({ token: NEXT_TOKEN });
@@ -107,7 +107,7 @@ describe("planted secrets", () => {
     expect({ said: findPlanted(all), log: findPlanted(log) }).toEqual({ said: [], log: [] });
   });
 
-  it.each(["refuse", "refuse-clients"])("are in nothing that is said of a server that says them in its handshake: %s", async (mode) => {
+  it.each(["refuse", "refuse-clients"])("no endpoint or log reveals secrets in a failed handshake (%s)", async (mode) => {
     await using directory = await TempDir.create();
     await using sidecar = await start(directory, mode, `${TOKEN}\n${NEXT_TOKEN}`, {
       untilReady: mode !== "refuse",
@@ -124,7 +124,7 @@ describe("planted secrets", () => {
     expect({ said: findPlanted(said), log: findPlanted(log) }).toEqual({ said: [], log: [] });
   });
 
-  it("are in nothing that is said of tools which are called like them, are not those that were reviewed, and are called wrongly", async () => {
+  it("no endpoint or log reveals secrets in names of tools that have drifted", async () => {
     await using directory = await TempDir.create();
     const file = directory.file("reviewed.json");
     const server = [process.execPath, TELLTALE, "normal"];
@@ -141,7 +141,7 @@ describe("planted secrets", () => {
     expect({ said: findPlanted(said), log: findPlanted(log) }).toEqual({ said: [], log: [] });
   });
 
-  it("are in nothing that discover says where it fails", async () => {
+  it("a failed discover run reveals no secrets", async () => {
     const env = { ...ENVIRONMENT, PLANTED: JSON.stringify(PLANTED.slice(2)) };
     const { code, stdout, stderr } = await runMain(["discover", "--", process.execPath, TELLTALE, "refuse"], env);
     expect(code).toBe(1);
@@ -149,7 +149,7 @@ describe("planted secrets", () => {
     expect(findPlanted(`${stdout}\n${stderr}`)).toEqual([]);
   });
 
-  it("make a log line that is no JSON without them one that is not shown", async () => {
+  it("a log line is omitted if masking its secrets would break its JSON", async () => {
     const secret = '"msg":"mcp server ready';
     await using sidecar = await Sidecar.start({ env: { ODD_TOKEN: secret }, untilReady: false });
     expect(await sidecar.waitForLog("log line not shown: a secret is part of it")).toEqual({
@@ -161,7 +161,7 @@ describe("planted secrets", () => {
     expect(await sidecar.waitForLog("listening")).toMatchObject({ path: "/mcp" });
   });
 
-  it("are what the server says in its own results: these are not touched", async () => {
+  it("secrets in a server's own results are left unchanged", async () => {
     await using directory = await TempDir.create();
     await using sidecar = await start(directory, "normal", `${TOKEN}\n${NEXT_TOKEN}`);
     const client = await sidecar.client({ token: TOKEN });
@@ -172,7 +172,7 @@ describe("planted secrets", () => {
     expect(findPlanted(sidecar.transcript())).toEqual([]);
   });
 
-  it("are in no answer of --check-config, and in no problem, wherever the configuration has them", async () => {
+  it("the output and problems of --check-config reveal no configured secret", async () => {
     const flags = ["--auth-token", TOKEN, "--check-config"];
     const inArguments = [
       ...flags,
@@ -193,7 +193,7 @@ describe("planted secrets", () => {
     for (const { stdout, stderr } of [shown, complained]) expect(findPlanted(`${stdout}\n${stderr}`)).toEqual([]);
   });
 
-  it("are none where a file with tokens is named: its path may be shown", async () => {
+  it("the path of a token file is not masked", async () => {
     await using directory = await TempDir.create();
     const file = directory.file("tokens-of-the-sidecar");
     await writeFile(file, TOKEN);
@@ -203,8 +203,8 @@ describe("planted secrets", () => {
   });
 });
 
-describe("the token of a client", () => {
-  it("never reaches the server", async () => {
+describe("a client's token", () => {
+  it("a client's token never reaches the server", async () => {
     await using sidecar = await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN } });
     const client = await sidecar.client({ token: TOKEN });
     const sampling = { protocolVersion: "2025-11-25", capabilities: { sampling: {} }, clientInfo: { name: "raw", version: "1" } };

@@ -7,7 +7,7 @@ import { LaneClient } from "../support/lane-client.ts";
 import { waitForGeneration } from "../support/readiness.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
-describe("the answer to a private server's request", () => {
+describe("a response to a private server's request", () => {
   let sidecar: Sidecar;
   let client: LaneClient;
   let stream: EventStream;
@@ -22,14 +22,14 @@ describe("the answer to a private server's request", () => {
   });
   afterAll(() => sidecar[Symbol.asyncDispose]());
 
-  /** Has the server ask, with this JSON text as its id. */
+  /** Makes the server send a request with this JSON text as its id. */
   async function ask(idText: string): Promise<JsonRpcMessage> {
     await client.write(`{"jsonrpc":"2.0","id":${idText},"method":"roots/list"}`);
     return stream.next();
   }
 
   it.each([`"ask"`, `""`, `"1"`, String.raw`"\u00e9\/\ud800"`, `0`, `-0`, `1`, `1.0`, `0.5`, `-1.50e-3`, `1e400`, `9007199254740993`])(
-    "comes back with the id %s as the server spelled it, also as an error",
+    "a result or error reaches the server with id %s as it wrote it",
     async (idText) => {
       await client.answer(await ask(idText), { roots: [] });
       const refused = await ask(idText);
@@ -43,10 +43,10 @@ describe("the answer to a private server's request", () => {
     },
   );
 
-  it("is told from the response of a call with the same id", async () => {
+  it("the sidecar distinguishes it from the response of a call with the same id", async () => {
     const hanging = client.begin("hang", {}, 1);
     const [wireId = 0] = await waitForHanging(client, 1);
-    // The server's id is that of the call it has.
+    // The server uses the id of the call that it has received.
     const asking = client.begin("ask", { id: wireId, method: "roots/list" }, 1);
     const asked = await stream.next();
     await client.answer(asked, { roots: ["mine"] });
@@ -56,19 +56,19 @@ describe("the answer to a private server's request", () => {
     expect(await (await hanging).toolText()).toBe(`released ${wireId}`);
   });
 
-  it("may be broken into lines: it is one line for the server", async () => {
+  it("a response with line breaks reaches the server as one line", async () => {
     const { id } = await ask(`"ask"`);
     await client.post(`{\n"jsonrpc": "2.0",\r\n"id": ${id},\n"result": {}\n}\n`);
     expect(await client.answers()).toEqual([`{ "jsonrpc": "2.0",  "id": "ask", "result": {} } `]);
   });
 
-  it("is taken once: 202 for the second one as well, and the server hears nothing of it", async () => {
+  it("a second response to the same request gets 202 and never reaches the server", async () => {
     const asked = await ask(`"ask"`);
     for (const text of ["first", "second"]) expect(await client.answer(asked, { text })).toMatchObject({ status: 202, body: "" });
     expect(await client.answers()).toEqual([`{"jsonrpc":"2.0","id":"ask","result":{"text":"first"}}`]);
   });
 
-  it("is dropped with 202 where its id is unknown, of another type, or the server's own", async () => {
+  it("a response with an unknown, mistyped or untranslated id gets 202 and is dropped", async () => {
     const { id } = await ask(`"ask"`);
     for (const idText of [`${Number(id) + 1}`, `"${id}"`, `"ask"`, "null", "-1", "1e400"]) {
       expect(await client.post(`{"jsonrpc":"2.0","id":${idText},"result":{}}`)).toMatchObject({ status: 202, body: "" });
@@ -79,7 +79,7 @@ describe("the answer to a private server's request", () => {
     expect(await client.answers()).toEqual([`{"jsonrpc":"2.0","id":"ask","result":{"right":true}}`]);
   });
 
-  it("is dropped after the server has cancelled the request", async () => {
+  it("a response is dropped after the server has cancelled the request", async () => {
     const asked = await ask(`"ask"`);
     await client.write({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: "ask" } });
     await stream.next();
@@ -87,7 +87,7 @@ describe("the answer to a private server's request", () => {
     expect(await client.answers()).toEqual([]);
   });
 
-  it("never reaches the next generation, which may have asked under the same id", async () => {
+  it("a response never reaches the next generation, which may reuse the id", async () => {
     await using restarting = await Sidecar.start({ flags: ["--restart-backoff-ms", "1", "--restart-max-ms", "20"] });
     const own = await LaneClient.connect(restarting);
     using ownStream = await own.openStream();
@@ -107,7 +107,7 @@ describe("the answer to a private server's request", () => {
     expect(await own.answers()).toEqual([`{"jsonrpc":"2.0","id":"same","result":{"from":"the second"}}`]);
   });
 
-  it("may come in a batch, where the revision has them", async () => {
+  it("a response may come in a batch if the revision allows batches", async () => {
     await using older = await Sidecar.start({ mode: "protocol-2025-03-26" });
     const own = await LaneClient.connect(older, undefined, "2025-03-26");
     using ownStream = await own.openStream();
@@ -121,7 +121,7 @@ describe("the answer to a private server's request", () => {
     ]);
   });
 
-  it("is given by the sidecar where the client gives none in ten times REQUEST_TIMEOUT_MS, and then dropped", async () => {
+  it("the sidecar answers after ten times REQUEST_TIMEOUT_MS, and drops a later response", async () => {
     await using impatient = await Sidecar.start({ flags: ["--request-timeout-ms", "700"] });
     const own = await LaneClient.connect(impatient);
     using ownStream = await own.openStream();
@@ -140,7 +140,7 @@ describe("the answer to a private server's request", () => {
 });
 
 describe("a private server's ping", () => {
-  it.each([`"p"`, `0`, `1e400`])("is answered by the sidecar, with its id %s, and never reaches the client", async (idText) => {
+  it.each([`"p"`, `0`, `1e400`])("the sidecar answers a ping with id %s, which never reaches the client", async (idText) => {
     await using sidecar = await Sidecar.start();
     const client = await LaneClient.connect(sidecar);
     using stream = await client.openStream();

@@ -16,7 +16,7 @@ describe("cancellation in a private lane", () => {
   });
   afterAll(() => sidecar[Symbol.asyncDispose]());
 
-  it("by the server reaches the client with the id that it knows, and is otherwise as the server sent it", async () => {
+  it("the server's cancellation reaches the client unchanged, except for the translated id", async () => {
     using stream = await client.openStream();
     await client.write(`{"jsonrpc":"2.0","id":"other","method":"roots/list"}`);
     await client.write(`{"jsonrpc":"2.0","id":"my \\u0069d","method":"elicitation/create"}`);
@@ -25,12 +25,12 @@ describe("cancellation in a private lane", () => {
       String.raw`{"method":"notifications/cancelled", "params":{"reason":"caf\u00e9","requestId": ${idText} ,"x":1.0},"jsonrpc":"2.0"}`;
     await client.write(line(String.raw`"my \u0069d"`));
     expect(await stream.nextText()).toBe(line(String(asked.id)));
-    // The other request is still to be answered.
+    // The other request is still unanswered.
     await client.answer(other, {});
     expect(await client.answers()).toEqual([`{"jsonrpc":"2.0","id":"other","result":{}}`]);
   });
 
-  it("by the server goes where its request went: on the stream of the call", async () => {
+  it("the server's cancellation follows its request onto the stream of the call", async () => {
     using stream = await client.openStream();
     using call = await client.begin("ask", { id: 7, method: "sampling/createMessage" });
     const asked = await call.next();
@@ -40,18 +40,21 @@ describe("cancellation in a private lane", () => {
     expect(await stream.rest()).toEqual([]);
   });
 
-  it.each([`"unknown"`, `"1"`, `null`, `[1]`])("by the server of what it did not ask is dropped: %s", async (idText) => {
-    using stream = await client.openStream();
-    await client.write(`{"jsonrpc":"2.0","id":1,"method":"roots/list"}`);
-    await stream.next();
-    await client.write(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":${idText}}}`);
-    await client.write(`{"jsonrpc":"2.0","method":"notifications/cancelled"}`);
-    await client.toolText("echo", { text: "both are read" });
-    await client.end();
-    expect(await stream.rest()).toEqual([]);
-  });
+  it.each([`"unknown"`, `"1"`, `null`, `[1]`])(
+    "the server's cancellation is dropped if it names an unknown request: %s",
+    async (idText) => {
+      using stream = await client.openStream();
+      await client.write(`{"jsonrpc":"2.0","id":1,"method":"roots/list"}`);
+      await stream.next();
+      await client.write(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":${idText}}}`);
+      await client.write(`{"jsonrpc":"2.0","method":"notifications/cancelled"}`);
+      await client.toolText("echo", { text: "both are read" });
+      await client.end();
+      expect(await stream.rest()).toEqual([]);
+    },
+  );
 
-  it("by the client reaches its own server with the id that it knows, and ends the call without a response", async () => {
+  it("the client's cancellation reaches the server with its own id, without a response", async () => {
     const other = await LaneClient.connect(sidecar);
     const otherHanging = other.callTool("hang", {}, 7);
     const [otherId] = await waitForHanging(other, 1);
@@ -69,14 +72,14 @@ describe("cancellation in a private lane", () => {
     await other.end();
   });
 
-  it("by the client of a call with a stream ends the stream without a response", async () => {
+  it("the client's cancellation ends the stream of its call without a response", async () => {
     using call = await client.begin("ask", { method: "roots/list" }, "my id");
     await call.next();
     await client.post({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: "my id" } });
     expect(await call.rest()).toEqual([]);
   });
 
-  it("by a disconnect reaches the server where the answer could not be resumed, and not where it could", async () => {
+  it("a disconnect cancels the request at the server unless the response can be resumed", async () => {
     const leaving = new AbortController();
     const left = client.callTool("hang", {}, 2, { signal: leaving.signal }).catch(String);
     const [wireId] = await waitForHanging(client, 1);

@@ -6,7 +6,7 @@ import { LaneClient } from "../support/lane-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
-/** A pause that no test sees the end of. */
+/** A pause that outlasts every test. */
 const NO_RESTART = ["--restart-backoff-ms", "600000", "--restart-max-ms", "600000"];
 
 async function kill(sidecar: Sidecar, client: LaneClient): Promise<void> {
@@ -15,7 +15,7 @@ async function kill(sidecar: Sidecar, client: LaneClient): Promise<void> {
 }
 
 describe("the crash of a private server", () => {
-  it("is followed by another start: initialize and initialized are replayed, and the session stays valid", async () => {
+  it("a restart replays initialize and initialized, and the session stays valid", async () => {
     await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
     const client = await LaneClient.connect(sidecar);
     const [initialize, initialized] = await client.lines();
@@ -28,7 +28,7 @@ describe("the crash of a private server", () => {
     }
   });
 
-  it("replays no initialized that the client has not sent, and carries it when it does", async () => {
+  it("initialized is not replayed before the client has sent it, but forwarded later", async () => {
     await using gate = await Gate.create();
     await gate.open();
     await using sidecar = await Sidecar.start({ mode: "gated", flags: QUICK_RESTART, env: gate.env });
@@ -38,13 +38,13 @@ describe("the crash of a private server", () => {
     await gate.close();
     process.kill(pid, "SIGKILL");
     await sidecar.waitForLog("mcp server started", (line) => line["generation"] === 2);
-    // While the next one is starting, and once more when it runs.
+    // While the next generation starts, and again when it runs.
     expect((await reply.post({ jsonrpc: "2.0", method: "notifications/initialized" })).status).toBe(202);
     await gate.open();
     expect(await readSeen(reply)).toEqual(["initialize", "notifications/initialized", "tools/call"]);
   });
 
-  it("fails its requests in flight, as JSON or on their stream, and leaves the lanes of others alone", async () => {
+  it("requests in flight fail as JSON or on their stream, and other lanes are unaffected", async () => {
     await using sidecar = await Sidecar.start({ flags: NO_RESTART });
     const [client, other, shared] = [await LaneClient.connect(sidecar), await LaneClient.connect(sidecar), await sidecar.client()];
     const others = [other.callTool("hang"), shared.callTool("hang")];
@@ -62,11 +62,11 @@ describe("the crash of a private server", () => {
     for (const { result } of await Promise.all(others)) expect(result?.content?.[0]?.text).toMatch(/^released/);
     expect([(await readWhere(other)).pid, (await readWhere(shared)).pid]).not.toContain(client.childPid);
     await sidecar.waitForLog("mcp server exited");
-    // Readiness is that of the shared server.
+    // Readiness depends on the shared server only.
     expect(sidecar.logLines.filter(({ msg }) => msg === "mcp server exited")).toHaveLength(1);
   });
 
-  it("holds new requests until the next generation is ready", async () => {
+  it("new requests are held until the next generation is ready", async () => {
     await using gate = await Gate.create();
     await gate.open();
     await using sidecar = await Sidecar.start({ mode: "gated", flags: QUICK_RESTART, env: gate.env });
@@ -79,7 +79,7 @@ describe("the crash of a private server", () => {
     expect(await Promise.all(held)).toEqual(["first", "second"]);
   });
 
-  it("keeps the GET stream, and what waits for it", async () => {
+  it("the GET stream stays open, and messages queued for it are kept", async () => {
     await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
     const client = await LaneClient.connect(sidecar);
     using stream = await client.openStream();
@@ -88,7 +88,7 @@ describe("the crash of a private server", () => {
     expect(await stream.next()).toMatchObject({ method: "notifications/tools/list_changed" });
   });
 
-  it("forgets what it had asked, also where it never got ready: no other generation is given the answer", async () => {
+  it("no later generation gets responses to requests of a crashed one, ready or not", async () => {
     await using gate = await Gate.create();
     await gate.open();
     await using sidecar = await Sidecar.start({ mode: "asks-and-exits", flags: QUICK_RESTART, env: gate.env });
@@ -97,10 +97,10 @@ describe("the crash of a private server", () => {
     process.kill(client.childPid, "SIGKILL");
     await sidecar.waitForLog("mcp server exited", (line) => line["generation"] === 3);
     await gate.open();
-    // The one that gets ready has asked under the same id.
+    // The generation that becomes ready has used the same request id.
     await client.toolText("echo", { text: "ready" });
     using stream = await client.openStream();
-    // The first generation asked, those without a handshake, and the last one.
+    // The first generation sent one, those without a handshake did, and the last one did.
     const asked: unknown[] = [];
     const cancelled: unknown[] = [];
     for (let staying = 0; staying < 2;) {
@@ -113,7 +113,7 @@ describe("the crash of a private server", () => {
       }
     }
     expect(asked.length).toBeGreaterThan(2);
-    // The client is told that nobody waits for its answers any more.
+    // The client is notified that those requests are cancelled.
     expect(cancelled).toEqual(asked.slice(0, -1));
     expect(await client.answers()).toEqual([`{"jsonrpc":"2.0","id":"same","result":{"answered":${asked.length}}}`]);
   });

@@ -5,7 +5,7 @@ import { ASKABLE, initializeRequest, McpClient } from "../support/mcp-client.ts"
 import { groupEnd } from "../support/process-end.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
-/** A client with a session that another one's initialize has opened. */
+/** A client with a session that another client's initialize has opened. */
 function resume(sidecar: Sidecar, sessionId: unknown): McpClient {
   const client = new McpClient(sidecar.url);
   client.sessionId = String(sessionId);
@@ -16,8 +16,8 @@ async function readLines(client: McpClient): Promise<string[]> {
   return JSON.parse(await client.toolText("lines")) as string[];
 }
 
-describe("the initialize of a client that can be asked", () => {
-  it.each(["sampling", "elicitation", "roots"])("gets a server of its own, where %s is declared", async (capability) => {
+describe("the initialize of a client that accepts server requests", () => {
+  it.each(["sampling", "elicitation", "roots"])("a client that declares %s gets a private server", async (capability) => {
     await using sidecar = await Sidecar.start();
     const sharedPid = sidecar.childPid;
     const first = await LaneClient.connect(sidecar, { [capability]: {} });
@@ -26,7 +26,7 @@ describe("the initialize of a client that can be asked", () => {
     expect(await readWhere(first)).toMatchObject({ pid: first.childPid });
   });
 
-  it("reaches that server byte for byte, but for the id", async () => {
+  it("initialize reaches the private server byte for byte, except for its id", async () => {
     await using sidecar = await Sidecar.start({ mode: "newline-only" });
     const body = (id: string): string =>
       String.raw`{ "x-before" : 1.0,"params":{"clientInfo":{"version":"1","name":"caf\u00e9","icons":[{"src":"a\/b","x":-0}]},"capabilities":{"x-vendor":{"big":9007199254740993,"10":1,"2":2},"sampling":{"tools":{},"y":1e400},"experimental":{"\ud800":null},"id":7},"protocolVersion":"2025-11-25","_meta":{"x":[1.50]}},"method":"initialize","id": ${id} ,"jsonrpc":"2.0","z":[ ]}`;
@@ -34,11 +34,11 @@ describe("the initialize of a client that can be asked", () => {
     expect(reply.status).toBe(200);
     const [initialize, ...others] = await readLines(resume(sidecar, reply.headers["mcp-session-id"]));
     expect(initialize).toBe(body("0"));
-    // The client has not said yet that it is initialized, and nobody says it for it.
+    // The client has not sent initialized yet, and the sidecar does not send it either.
     expect(others.map((line) => (JSON.parse(line) as { method: string }).method)).toEqual(["tools/call"]);
   });
 
-  it("may be broken into lines: it is one line for the server, and nothing else changes", async () => {
+  it("an initialize with line breaks is one line for the server, otherwise unchanged", async () => {
     await using sidecar = await Sidecar.start();
     const text = JSON.stringify(initializeRequest(ASKABLE), undefined, 2).replace(`"id": 1`, `"id": "x"`);
     const reply = await new McpClient(sidecar.url).post(text.replaceAll("\n", "\r\n"));
@@ -46,7 +46,7 @@ describe("the initialize of a client that can be asked", () => {
     expect(line).toBe(text.replaceAll("\n", "  ").replace(`"id": "x"`, `"id": 0`));
   });
 
-  it("is answered with the server's own result, byte for byte", async () => {
+  it("the client gets the server's own result, byte for byte", async () => {
     const result = String.raw`{ "serverInfo":{"version":1.0,"name":"\u0066ixture"} ,"x":9007199254740993,"capabilities":{"tasks":{"list":{},"cancel":{}},"tools":{"listChanged":true},"10":{},"2":{}},"protocolVersion":"2025-06-18","instructions":"a\/b"}`;
     await using sidecar = await Sidecar.start({ env: { FIXTURE_INITIALIZE_RESULT: result } });
     const text = JSON.stringify(initializeRequest(ASKABLE)).replace(`"id":1,`, `"id":12345678901234567890,`);
@@ -56,16 +56,16 @@ describe("the initialize of a client that can be asked", () => {
     expect(reply.headers["mcp-session-id"]).toMatch(/^[\x21-\x7e]{32,}$/);
   });
 
-  it("is answered with the revision that the server chose, whichever the client asked for", async () => {
+  it("the client gets the revision that the server chose, whichever it requested", async () => {
     await using sidecar = await Sidecar.start({ mode: "old" });
     const privateReply = await new McpClient(sidecar.url).post(initializeRequest({ roots: {} }));
     expect(JSON.parse(privateReply.body)).toMatchObject({ result: { protocolVersion: "2024-11-05" } });
-    // The sidecar itself speaks all of them.
+    // The sidecar itself supports all of them.
     const sharedReply = await new McpClient(sidecar.url).post(initializeRequest());
     expect(JSON.parse(sharedReply.body)).toMatchObject({ result: { protocolVersion: "2025-11-25" } });
   });
 
-  it("is followed by the client's own notifications/initialized, as it was sent", async () => {
+  it("the client's own notifications/initialized is forwarded as it was sent", async () => {
     await using sidecar = await Sidecar.start();
     const reply = await new McpClient(sidecar.url).post(initializeRequest(ASKABLE));
     const client = resume(sidecar, reply.headers["mcp-session-id"]);
@@ -74,7 +74,7 @@ describe("the initialize of a client that can be asked", () => {
     expect((await readLines(client))[1]).toBe(initialized);
   });
 
-  it("is relayed to a server that refuses it: its error at 200, no session, and the process is gone", async () => {
+  it("a server's error reaches the client with 200 and no session, and the process ends", async () => {
     await using sidecar = await Sidecar.start({ mode: "refuse-clients" });
     const sharedPid = sidecar.childPid;
     const reply = await new McpClient(sidecar.url).post(JSON.stringify(initializeRequest(ASKABLE)).replace(`"id":1,`, `"id":1.0,`));
@@ -82,13 +82,13 @@ describe("the initialize of a client that can be asked", () => {
     expect(reply.headers).not.toHaveProperty("mcp-session-id");
     expect(reply.body).toBe(`{"jsonrpc":"2.0","id":1.0,"error":{"code":-32603,"message":"no license"}}`);
     await groupEnd(await sidecar.waitForChild(sharedPid));
-    // Nothing is left of it: the next one is asked anew.
+    // It leaves no state behind: the next initialize is forwarded again.
     expect((await new McpClient(sidecar.url).post(initializeRequest(ASKABLE))).body).toContain("no license");
     expect((await sidecar.client()).sessionId).not.toBe("");
     expect(sidecar.logLines.filter(({ msg }) => msg === "mcp server will be restarted")).toEqual([]);
   });
 
-  it("is answered 503, and the process is gone, when the server never answers", async () => {
+  it("the client gets 503, and the process ends, when the server never answers", async () => {
     await using sidecar = await Sidecar.start({ mode: "silent", untilReady: false, flags: ["--request-timeout-ms", "300"] });
     await sidecar.waitForLog("mcp server started");
     const sharedPid = sidecar.childPid;
@@ -101,7 +101,7 @@ describe("the initialize of a client that can be asked", () => {
 
 describe("isolation", () => {
   it.each([{}, { experimental: { x: {} } }, { tasks: {} }, { extensions: {} }])(
-    "auto lets clients with the capabilities %j share the server that was started at boot",
+    "auto lets clients with the capabilities %j use the shared server",
     async (capabilities) => {
       await using sidecar = await Sidecar.start();
       const { childPid } = sidecar;
@@ -112,7 +112,7 @@ describe("isolation", () => {
     },
   );
 
-  it("shared lets all clients share it, and refuses what the server asks for", async () => {
+  it("shared makes all clients use the shared server, and rejects the server's requests", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--isolation", "shared"] });
     const client = await LaneClient.connect(sidecar);
     expect(client.childPid).toBe((await readWhere(await sidecar.client())).pid);
@@ -120,7 +120,7 @@ describe("isolation", () => {
     expect(sidecar.logLines.filter(({ msg }) => msg === "mcp server started")).toHaveLength(1);
   });
 
-  it("session gives each client a server of its own, also one that cannot be asked", async () => {
+  it("session gives each client a private server, whatever capabilities it declares", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--isolation", "session"] });
     const pids = [sidecar.childPid];
     for (let count = 0; count < 2; count++) pids.push((await readWhere(await sidecar.client())).pid);

@@ -6,7 +6,7 @@ import { isGroupAlive, Sidecar } from "../support/sidecar.ts";
 
 const CALLS = 12;
 
-/** Reads a stream to its end, answers every request on it with who it was asked, and gives back all else. */
+/** Reads a stream to its end and answers every request on it. @returns all other messages. */
 async function converse(client: LaneClient, name: string, stream: EventStream, asked: unknown[]): Promise<JsonRpcMessage[]> {
   const others: JsonRpcMessage[] = [];
   for (const message of stream.isStream ? messagesOf(stream) : [stream.answer()]) {
@@ -25,7 +25,7 @@ function* messagesOf(stream: EventStream): Generator<Promise<JsonRpcMessage | un
   for (;;) yield stream.nextText().then((text) => (text === undefined ? undefined : (JSON.parse(text) as JsonRpcMessage)));
 }
 
-/** Calls of every kind at once, all with the same ids and tokens as those of all other clients. */
+/** Makes calls of every kind at once, all with the same ids and tokens as those of all other clients. */
 async function useAll(client: LaneClient, name: string): Promise<void> {
   const asked: unknown[] = [];
   const calls = Array.from({ length: CALLS }, async (_, index) => {
@@ -43,23 +43,23 @@ async function useAll(client: LaneClient, name: string): Promise<void> {
     expect(JSON.parse(answer?.result?.content?.[0]?.text ?? "")).toEqual({ jsonrpc: "2.0", id: index, result: { by: name } });
   });
   await Promise.all(calls);
-  // Each was asked what its own server asks, on whichever stream, once.
+  // Each client got the requests of its own server once, on either stream.
   expect(asked).toEqual(Array.from({ length: CALLS }, () => name));
 }
 
 describe("private lanes", () => {
-  it("cross nothing, although all clients use the same ids and tokens at once", async () => {
+  it("messages never cross lanes, although all clients use the same ids and tokens at once", async () => {
     await using sidecar = await Sidecar.start();
     const clients = await Promise.all(Array.from({ length: 6 }, () => LaneClient.connect(sidecar)));
     expect(new Set(clients.map(({ childPid }) => childPid)).size).toBe(6);
     await Promise.all(clients.map((client, index) => useAll(client, `client ${index}`)));
-    // None of it is left for a stream that is opened later.
+    // No message is left for a stream that is opened later.
     const streams = await Promise.all(clients.map((client) => client.openStream()));
     await Promise.all(clients.map((client) => client.end()));
     for (const stream of streams) expect(await stream.rest()).toEqual([]);
   });
 
-  it("leave no call unanswered and no process behind while servers crash, clients leave and sessions end", async () => {
+  it("no call is left unanswered and no process remains while servers crash and sessions end", async () => {
     await using sidecar = await Sidecar.start({
       flags: ["--restart-backoff-ms", "1", "--restart-max-ms", "20", "--max-private-servers", "64"],
     });
@@ -74,10 +74,10 @@ describe("private lanes", () => {
           const { id, result, error } = await answer.answer();
           expect(id).toBe(call);
           const text = result?.content?.[0]?.text;
-          // Of another client, it would be another number.
+          // Another client's number would differ.
           outcomes.push(text === `${index}` ? "its own" : (text ?? String(error?.data?.["code"])));
         });
-        // Some end while all is in flight, the others once something has come back.
+        // Some sessions end with all requests in flight, the others after the first response.
         if (index % 2 === 0) await Promise.race(calls);
         stream[Symbol.dispose]();
         expect((await client.end()).status).toBe(204);

@@ -9,7 +9,7 @@ function notification(method: string, params?: object): string {
   return JSON.stringify({ jsonrpc: "2.0", method, params });
 }
 
-describe("in a private lane", () => {
+describe("private lanes", () => {
   let sidecar: Sidecar;
   let client: LaneClient;
 
@@ -22,15 +22,15 @@ describe("in a private lane", () => {
   });
   afterAll(() => sidecar[Symbol.asyncDispose]());
 
-  /** The messages of a stream up to the end of the session. */
+  /** Returns the messages of a stream up to the end of the session. */
   async function endAndRead(...streams: EventStream[]): Promise<JsonRpcMessage[][]> {
     await client.end();
     return Promise.all(streams.map((stream) => stream.rest()));
   }
 
-  describe("progress", () => {
+  describe("progress in a private lane", () => {
     it.each([`"my token"`, `""`, `0`, `7`, `1.50`, `9007199254740993`, String.raw`"\u00e9\/"`])(
-      "of the server goes on the stream of its call alone, with the token %s restored",
+      "the server's progress goes on its call's stream alone, with token %s restored",
       async (token) => {
         using stream = await client.openStream();
         const other = client.begin("hang", {}, 3, { progressToken: 0 });
@@ -41,7 +41,7 @@ describe("in a private lane", () => {
           `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":${token},"progress":${step}}}`;
         expect([await call.nextText(), await call.nextText()]).toEqual([line(1), line(2)]);
         expect(await call.toolText()).toBe("done");
-        // The token that the client chose is none to the server, and neither is that of a call that has ended.
+        // The server does not know the client's own token, and the token of a finished call is no longer valid.
         await client.write(line(3));
         await client.write(notification("notifications/progress", { progressToken: otherId, progress: 9 }));
         using otherCall = await other;
@@ -52,7 +52,7 @@ describe("in a private lane", () => {
       },
     );
 
-    it.each([`"its token"`, `0`, `1e400`])("of the client reaches the server with the token %s restored", async (token) => {
+    it.each([`"its token"`, `0`, `1e400`])("the client's progress reaches the server with the token %s restored", async (token) => {
       using stream = await client.openStream();
       await client.write(`{"jsonrpc":"2.0","id":"ask","method":"sampling/createMessage","params":{"_meta":{"progressToken":${token}}}}`);
       const asked = await stream.next();
@@ -60,7 +60,7 @@ describe("in a private lane", () => {
       const line = (progressToken: unknown): string =>
         `{"method":"notifications/progress","params":{"progress":1.0,"progressToken": ${String(progressToken)} ,"x":[]},"jsonrpc":"2.0"}`;
       expect((await client.post(line(minted))).status).toBe(202);
-      // Known to nobody, or not as a number: it might be that of another request.
+      // An unknown token, or one that is not a number, might name another request.
       for (const unknown of [Number(minted) + 1, `"${String(minted)}"`, token === "0" ? "-1" : token]) {
         expect((await client.post(line(unknown))).status).toBe(202);
       }
@@ -69,7 +69,7 @@ describe("in a private lane", () => {
       expect((await client.lines()).filter((each) => each.includes("notifications/progress"))).toEqual([line(token)]);
     });
 
-    it("of the client on a request without a token is dropped", async () => {
+    it("the client's progress on a request without a token is dropped", async () => {
       using stream = await client.openStream();
       await client.write(`{"jsonrpc":"2.0","id":"ask","method":"roots/list","params":{"_meta":{}}}`);
       const { id } = await stream.next();
@@ -96,16 +96,16 @@ describe("in a private lane", () => {
   ])("the server's %s goes on exactly one stream, as it was sent", async (method, params) => {
     const line = notification(method, params).replace("{", "{ ");
     using stream = await client.openStream();
-    // None in flight: the GET stream.
+    // No call in flight: the GET stream.
     await client.write(line);
     expect(await stream.nextText()).toBe(line);
-    // One: its own.
+    // One call: its own stream.
     const hanging = client.begin("hang", {}, 2);
     const [wireId] = await waitForHanging(client, 1);
     await client.write(line);
     using call = await hanging;
     expect(await call.nextText()).toBe(line);
-    // Several: the GET stream.
+    // Several calls: the GET stream.
     const second = client.begin("hang", {}, 3);
     await waitForHanging(client, 2);
     await client.write(line);
@@ -116,26 +116,29 @@ describe("in a private lane", () => {
     expect(await endAndRead(stream)).toEqual([[]]);
   });
 
-  it.each(["tools", "prompts", "resources"])("the server's %s/list_changed goes on the GET stream, and waits for it once", async (list) => {
-    const line = notification(`notifications/${list}/list_changed`);
-    for (let count = 0; count < 3; count++) await client.write(line);
-    const other = notification("notifications/resources/updated", { uri: "x://1" });
-    await client.write(other);
-    await client.toolText("echo", { text: "all are read" });
-    using stream = await client.openStream();
-    expect([await stream.nextText(), await stream.nextText()]).toEqual([line, other]);
-    // Also while a call is in flight: it is about no call.
-    const hanging = client.begin("hang");
-    await waitForHanging(client, 1);
-    await client.write(line);
-    expect(await stream.nextText()).toBe(line);
-    await client.toolText("release");
-    expect((await hanging).isStream).toBe(false);
-    expect(await endAndRead(stream)).toEqual([[]]);
-  });
+  it.each(["tools", "prompts", "resources"])(
+    "the server's %s/list_changed goes on the GET stream only, and is kept for it once",
+    async (list) => {
+      const line = notification(`notifications/${list}/list_changed`);
+      for (let count = 0; count < 3; count++) await client.write(line);
+      const other = notification("notifications/resources/updated", { uri: "x://1" });
+      await client.write(other);
+      await client.toolText("echo", { text: "all are read" });
+      using stream = await client.openStream();
+      expect([await stream.nextText(), await stream.nextText()]).toEqual([line, other]);
+      // Also while a call is in flight, since it does not belong to a call.
+      const hanging = client.begin("hang");
+      await waitForHanging(client, 1);
+      await client.write(line);
+      expect(await stream.nextText()).toBe(line);
+      await client.toolText("release");
+      expect((await hanging).isStream).toBe(false);
+      expect(await endAndRead(stream)).toEqual([[]]);
+    },
+  );
 
   it.each(["tasks/list", "tasks/get", "tasks/result", "tasks/cancel", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"])(
-    "%s is simply carried, both ways",
+    "%s is forwarded in both directions",
     async (method) => {
       const params = { taskId: "t-1", level: "debug", uri: "x://1", cursor: "" };
       for (let count = 0; count < 2; count++) {
@@ -146,7 +149,7 @@ describe("in a private lane", () => {
     },
   );
 
-  it("a log message goes to its own client, whatever level it or others have set", async () => {
+  it("a log message goes to its own client, whatever level any client has set", async () => {
     const other = await LaneClient.connect(sidecar);
     const shared = await sidecar.client();
     await shared.request("logging/setLevel", { level: "debug" });

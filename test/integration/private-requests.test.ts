@@ -14,12 +14,12 @@ const REQUESTS = [
   ["tools/call", { name: "echo" }],
 ] as const;
 
-/** A request that the server writes. */
+/** Returns the line of a server request. */
 function request(id: string | number, method = "roots/list"): string {
   return JSON.stringify({ jsonrpc: "2.0", id, method });
 }
 
-describe("a request of a private server", () => {
+describe("a private server's request", () => {
   let sidecar: Sidecar;
   let client: LaneClient;
 
@@ -38,7 +38,7 @@ describe("a request of a private server", () => {
     return Promise.all(streams.map((stream) => stream.rest()));
   }
 
-  it.each(REQUESTS)("for %s goes out on the stream of the one call in flight, and the answer comes back to it", async (method, params) => {
+  it.each(REQUESTS)("%s goes on the stream of the one call in flight, and the response returns", async (method, params) => {
     using stream = await client.openStream();
     using call = await client.begin("ask", { method, ...(params === undefined ? {} : { params }) });
     expect(call.isStream).toBe(true);
@@ -49,7 +49,7 @@ describe("a request of a private server", () => {
     expect(await endAndRead(stream, call)).toEqual([[], []]);
   });
 
-  it("goes out as the server wrote it, but for the id", async () => {
+  it("the client gets the request as the server wrote it, except for its id", async () => {
     using stream = await client.openStream();
     const line = (id: string): string =>
       String.raw`{ "x":1.0 ,"params":{"b":9007199254740993,"10":1,"2":-0,"text":"caf\u00e9 \/ \ud800"},"method":"sampling\/createMessage", "id" : ${id} ,"jsonrpc":"2.0"}`;
@@ -57,14 +57,14 @@ describe("a request of a private server", () => {
     const text = (await stream.nextText()) ?? "";
     const { id } = JSON.parse(text) as { id: number };
     expect(text).toBe(line(String(id)));
-    // And so does the answer.
+    // And so is the response.
     const answer = (answerId: string): string =>
       String.raw`{"result" : {"a":1.50,"b":1e400,"c":"\u0062","id":9},"x":[ ], "id": ${answerId},"jsonrpc":"2.0" }`;
     expect((await client.post(answer(String(id)))).status).toBe(202);
     expect(await client.answers()).toEqual([answer(`"my id"`)]);
   });
 
-  it("goes out on the GET stream where several calls are in flight, and on that alone", async () => {
+  it("a request goes on the GET stream alone if several calls are in flight", async () => {
     using stream = await client.openStream();
     const hanging = [client.begin("hang", {}, 2), client.begin("hang", {}, 3)];
     await waitForHanging(client, 2);
@@ -75,12 +75,12 @@ describe("a request of a private server", () => {
     expect(await client.answers()).toEqual([`{"jsonrpc":"2.0","id":"ask","result":{"roots":[]}}`]);
     await client.toolText("release");
     const calls = await Promise.all(hanging);
-    // Nothing came ahead of the responses: they are plain JSON.
+    // No message came before the responses, so they are plain JSON.
     expect(calls.map((call) => call.isStream)).toEqual([false, false]);
     expect(await endAndRead(stream)).toEqual([[]]);
   });
 
-  it("goes out on the stream of the oldest call where several are in flight and no GET stream is open", async () => {
+  it("a request goes on the oldest call's stream if no GET stream is open", async () => {
     const oldest = client.begin("hang", {}, "oldest");
     await waitForHanging(client, 1);
     const newer = client.begin("hang", {}, "newer");
@@ -95,7 +95,7 @@ describe("a request of a private server", () => {
     expect(await endAndRead(stream)).toEqual([[]]);
   });
 
-  it("goes out on the stream of a later call where the oldest one reads no streams", async () => {
+  it("a request goes on a later call's stream if the oldest call accepts no stream", async () => {
     const plain = client.callTool("hang", {}, "plain");
     await waitForHanging(client, 1);
     const reading = client.begin("hang", {}, "reading");
@@ -107,7 +107,7 @@ describe("a request of a private server", () => {
     expect((await plain).result?.content?.[0]?.text).toMatch(/^released/);
   });
 
-  it("waits for the GET stream where no stream is open, in order, and goes out once", async () => {
+  it("requests wait in order for the GET stream if no stream is open", async () => {
     for (const id of ["a", 2, "c"]) await client.write(request(id, `x-vendor/${id}`));
     expect(await client.toolText("echo", { text: "they are waiting" })).toBe("they are waiting");
     using stream = await client.openStream();
@@ -119,7 +119,7 @@ describe("a request of a private server", () => {
     expect(await endAndRead(stream, second)).toEqual([[], []]);
   });
 
-  it("waits for the GET stream where the one call in flight reads no streams", async () => {
+  it("a request waits for the GET stream if the call in flight accepts no stream", async () => {
     const ask = client.callTool("ask", { method: "roots/list" });
     await client.toolText("echo", { text: "asked" });
     using stream = await client.openStream();
@@ -127,7 +127,7 @@ describe("a request of a private server", () => {
     expect(JSON.parse((await ask).result?.content?.[0]?.text ?? "")).toEqual({ jsonrpc: "2.0", id: "ask", result: { roots: [] } });
   });
 
-  it("goes out on the newest of several GET streams, and on that alone", async () => {
+  it("a request goes on the newest of several GET streams alone", async () => {
     using first = await client.openStream();
     using second = await client.openStream();
     await client.write(request("ask"));
@@ -135,7 +135,7 @@ describe("a request of a private server", () => {
     expect(await endAndRead(first, second)).toEqual([[], []]);
   });
 
-  it("goes out on the GET stream that is left when the newest one is closed, and none is lost or repeated", async () => {
+  it("requests move to the remaining GET stream when the newest closes, without loss or duplicates", async () => {
     using first = await client.openStream();
     const second = await client.openStream();
     const primer = await second.block();
@@ -143,7 +143,7 @@ describe("a request of a private server", () => {
     const onFirst: JsonRpcMessage[] = [];
     const moved = first.next().then((message) => onFirst.push(message));
     second[Symbol.dispose]();
-    // The sidecar learns of it in its own time.
+    // The sidecar notices the closed stream later.
     while (onFirst.length === 0) {
       await client.write(request(count, `x-vendor/${count}`));
       count++;
@@ -156,7 +156,7 @@ describe("a request of a private server", () => {
     expect(methods).toEqual(Array.from({ length: count }, (_, index) => `x-vendor/${index}`));
   });
 
-  it("goes out on the stream of a later call where nobody reads that of the oldest one, and none is lost or repeated", async () => {
+  it("requests move to a later call's stream if the oldest call's client disconnects", async () => {
     const oldest = await client.begin("ask", { method: "roots/list" }, "oldest");
     const primer = await oldest.block();
     expect(await oldest.next()).toMatchObject({ method: "roots/list" });
@@ -175,7 +175,7 @@ describe("a request of a private server", () => {
     expect(methods).toEqual(Array.from({ length: count }, (_, index) => `x-vendor/${index}`));
   });
 
-  it("reaches its own client only, and is answered by that client only", async () => {
+  it("a request reaches only its own client, and only that client can answer it", async () => {
     const other = await LaneClient.connect(sidecar);
     using stream = await client.openStream();
     using otherStream = await other.openStream();
@@ -192,7 +192,7 @@ describe("a request of a private server", () => {
     expect(await endAndRead(stream, otherStream)).toEqual([[], []]);
   });
 
-  it("that was sent before the handshake waits for the GET stream, too", async () => {
+  it("a request from before the handshake waits for the GET stream", async () => {
     await using asking = await Sidecar.start({ mode: "asks-at-start" });
     const early = await LaneClient.connect(asking);
     using stream = await early.openStream();
@@ -202,19 +202,22 @@ describe("a request of a private server", () => {
     expect(await early.answers()).toEqual([`{"jsonrpc":"2.0","id":0,"result":{}}`, `{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}`]);
   });
 
-  it.each(["2024-11-05", "2025-03-26", "2025-06-18"])("reaches clients of revision %s, too, on either kind of stream", async (revision) => {
-    await using older = await Sidecar.start({ mode: `protocol-${revision}` });
-    const own = await LaneClient.connect(older, undefined, revision);
-    using ownStream = await own.openStream();
-    await own.write(request("on the GET stream"));
-    await own.answer(await ownStream.next(), {});
-    using call = await own.begin("ask", { method: "sampling/createMessage" });
-    await own.answer(await call.next(), {});
-    expect(JSON.parse((await call.toolText()) ?? "")).toEqual({ jsonrpc: "2.0", id: "ask", result: {} });
-    expect(await own.answers()).toHaveLength(2);
-  });
+  it.each(["2024-11-05", "2025-03-26", "2025-06-18"])(
+    "requests reach clients of revision %s on either kind of stream",
+    async (revision) => {
+      await using older = await Sidecar.start({ mode: `protocol-${revision}` });
+      const own = await LaneClient.connect(older, undefined, revision);
+      using ownStream = await own.openStream();
+      await own.write(request("on the GET stream"));
+      await own.answer(await ownStream.next(), {});
+      using call = await own.begin("ask", { method: "sampling/createMessage" });
+      await own.answer(await call.next(), {});
+      expect(JSON.parse((await call.toolText()) ?? "")).toEqual({ jsonrpc: "2.0", id: "ask", result: {} });
+      expect(await own.answers()).toHaveLength(2);
+    },
+  );
 
-  it("is one of many: a thousand at once are all answered, each with its own id", async () => {
+  it("a thousand simultaneous requests are all answered, each with its own id", async () => {
     using stream = await client.openStream();
     const ids = Array.from({ length: 1000 }, (_, index) => (index % 2 === 0 ? index : `${index}`));
     await client.write(ids.map((id) => request(id)).join("\n"));
@@ -229,7 +232,7 @@ describe("a request of a private server", () => {
     for (const [id, answeredFor] of pairs) expect(answeredFor).toBe(id);
   });
 
-  it("is refused where the client has 1024 to answer already, and taken again once it has answered one", async () => {
+  it("a request is rejected while the client has 1024 unanswered ones", async () => {
     using stream = await client.openStream();
     const ids = Array.from({ length: 1025 }, (_, index) => index);
     await client.write(ids.map((id) => request(id)).join("\n"));

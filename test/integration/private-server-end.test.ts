@@ -16,7 +16,7 @@ const SHORT_DRAIN = ["--drain-timeout-ms", "20"];
 const MODES = ["normal", "stubborn", "grandchild", "grandchild-with-pipes", "grandchild-stubborn"];
 
 describe("a private server", () => {
-  it.each(MODES)("ends with its session on DELETE, with all its processes: %s", async (mode) => {
+  it.each(MODES)("a DELETE of the session ends its server with all processes: %s", async (mode) => {
     await using sidecar = await Sidecar.start({ mode });
     const [client, other] = [await LaneClient.connect(sidecar), await LaneClient.connect(sidecar)];
     const { grandchildPid = client.childPid } = await readWhere(client);
@@ -25,7 +25,7 @@ describe("a private server", () => {
     await waitForHanging(client, 1);
     using stream = await client.openStream();
     expect((await client.end()).status).toBe(204);
-    // All that was open is answered at once, however long the processes take.
+    // All open requests are answered at once, however long the processes take to end.
     expect(await hanging).toMatchObject({ id: "mine", error: { data: { code: "REQUEST_CANCELLED" } } });
     expect(await stream.rest()).toEqual([]);
     expect((await client.callTool("echo")).status).toBe(404);
@@ -34,7 +34,7 @@ describe("a private server", () => {
     expect(await other.toolText("echo", { text: "on" })).toBe("on");
   });
 
-  it("ends when its client leaves while initialize waits, and gives its place free", async () => {
+  it("a server ends, and frees its place, when its client disconnects during initialize", async () => {
     await using gate = await Gate.create();
     await gate.open();
     await using sidecar = await Sidecar.start({ mode: "gated", env: gate.env, flags: ["--max-private-servers", "1"] });
@@ -50,7 +50,7 @@ describe("a private server", () => {
     expect((await new McpClient(sidecar.url).post(initializeRequest(ASKABLE))).status).toBe(200);
   });
 
-  it("ends when its client leaves while it is being restarted for an initialize that waits", async () => {
+  it("a server ends when its client disconnects from an initialize held for a restart", async () => {
     await using sidecar = await Sidecar.start({ mode: "exit-at-initialize", untilReady: false, flags: ["--restart-backoff-ms", "1"] });
     await sidecar.waitForLog("mcp server exited");
     using connection = await RawConnection.open(sidecar.origin);
@@ -60,7 +60,7 @@ describe("a private server", () => {
     expect(await sidecar.stop()).toBe(0);
   });
 
-  it("ends with a session that is evicted by another one", async () => {
+  it("a server ends when its session is evicted for another one", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--max-sessions", "2"] });
     const [first, second] = [await LaneClient.connect(sidecar), await LaneClient.connect(sidecar)];
     await first.request("ping");
@@ -73,13 +73,13 @@ describe("a private server", () => {
     expect((await third.request("ping")).status).toBe(200);
   });
 
-  it.each(MODES)("ends with the sidecar on SIGTERM, with all its processes: %s", async (mode) => {
+  it.each(MODES)("SIGTERM to the sidecar ends the server with all its processes: %s", async (mode) => {
     await using sidecar = await Sidecar.start({ mode, flags: SHORT_DRAIN });
     const clients = [await LaneClient.connect(sidecar), await LaneClient.connect(sidecar), await LaneClient.connect(sidecar)];
     const pids = [sidecar.childPid];
     for (const client of clients) pids.push((await readWhere(client)).grandchildPid ?? client.childPid);
     using stream = await clients[0]?.openStream();
-    // One is being ended already, one has something in flight that is answered by the end.
+    // One server is already being terminated; the other one's call in flight fails when it exits.
     await clients[1]?.end();
     const hanging = clients[2]?.callTool("hang");
     if (clients[2] !== undefined) await waitForHanging(clients[2], 1);
@@ -89,7 +89,7 @@ describe("a private server", () => {
     for (const pid of pids) await processEnd(pid);
   });
 
-  it("ends with the sidecar on SIGTERM while it is starting", async () => {
+  it("SIGTERM to the sidecar ends a server that is starting", async () => {
     await using gate = await Gate.create();
     await gate.open();
     await using sidecar = await Sidecar.start({ mode: "gated", env: gate.env, flags: SHORT_DRAIN });
@@ -102,7 +102,7 @@ describe("a private server", () => {
     expect(JSON.parse((await waiting).body)).toMatchObject({ error: { data: { code: "SHUTTING_DOWN", sent: false } } });
   });
 
-  it("finishes what is in flight while the sidecar drains, and no other one is started", async () => {
+  it("a draining sidecar finishes calls in flight and starts no other server", async () => {
     await using directory = await TempDir.create();
     const path = directory.file("go");
     await using sidecar = await Sidecar.start();
@@ -114,7 +114,7 @@ describe("a private server", () => {
     await sidecar.waitForLog(`waiting for ${path}`);
     sidecar.process.kill("SIGTERM");
     await sidecar.waitForLog("stopping");
-    // Pipelined behind the call, on a connection that is still served.
+    // Pipelined after the call, on a connection that is still served.
     await connection.write(postBytes(initializeRequest(ASKABLE)) + call(6, "echo"));
     await writeFile(path, "");
     const replies = [await connection.reply(), await connection.reply(), await connection.reply()];
@@ -127,7 +127,7 @@ describe("a private server", () => {
     expect(sidecar.logLines.filter(({ msg }) => msg === "mcp server started")).toHaveLength(2);
   });
 
-  it("is killed with its processes by a second signal", async () => {
+  it("a second signal kills the server with its processes", async () => {
     await using sidecar = await Sidecar.start({ mode: "grandchild-stubborn" });
     const client = await LaneClient.connect(sidecar);
     const hanging = client.callTool("hang").then(
@@ -139,11 +139,11 @@ describe("a private server", () => {
     await sidecar.waitForLog("stopping");
     expect(await stopAndReadLog(sidecar)).toBe(143);
     await groupEnd(client.childPid);
-    // The connection is lost with the sidecar; or else the end of the server was seen before that, and told.
+    // The connection ends with the sidecar, unless the server's exit was seen and reported before that.
     expect([undefined, "UPSTREAM_EXITED"]).toContain(await hanging);
   });
 
-  it("ends by the end of its input when the sidecar is killed", async () => {
+  it("the server ends at the end of its input when the sidecar is killed", async () => {
     await using sidecar = await Sidecar.start();
     const clients = await Promise.all(Array.from({ length: 3 }, () => LaneClient.connect(sidecar)));
     const { childPid: sharedPid } = await sidecar

@@ -14,20 +14,20 @@ function initialize(sidecar: Sidecar): Promise<HttpReply> {
   return new McpClient(sidecar.url).post(initializeRequest(ASKABLE));
 }
 
-/** Resolves when the log names so many servers. It may be read later than an answer. @returns how many it names. */
+/** Resolves when the log names this many servers, which may be after the response. @returns the number that it names. */
 function waitForServers(sidecar: Sidecar, count: number): Promise<number> {
   const started = (): number => sidecar.logLines.filter(({ msg }) => msg === "mcp server started").length;
   return sidecar.waitFor(() => (started() >= count ? started() : undefined), `${count} servers`);
 }
 
-/** Waits until that many sessions have ended because nobody used them. */
+/** Waits until this many idle sessions have ended. */
 async function waitForIdleEnds(sidecar: Sidecar, count: number): Promise<void> {
   const ends = (): number => sidecar.logLines.filter(({ msg, reason }) => msg === "session ended" && reason === "idle").length;
   await sidecar.waitFor(() => (ends() >= count ? count : undefined), `${count} idle sessions`);
 }
 
 describe("--max-private-servers", () => {
-  it("refuses one more with 503 and Retry-After, starts nothing, and concerns private servers only", async () => {
+  it("an initialize above the limit gets 503 and Retry-After; the shared server is unaffected", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--max-private-servers", "2"] });
     const clients = [await LaneClient.connect(sidecar), await LaneClient.connect(sidecar)];
     const reply = await initialize(sidecar);
@@ -40,7 +40,7 @@ describe("--max-private-servers", () => {
     for (const client of clients) expect(await client.toolText("echo", { text: "mine" })).toBe("mine");
   });
 
-  it("has room again once a session was ended", async () => {
+  it("a place is free again once a session has ended", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--max-private-servers", "1"] });
     for (let times = 0; times < 3; times++) {
       const client = await LaneClient.connect(sidecar);
@@ -50,7 +50,7 @@ describe("--max-private-servers", () => {
     }
   });
 
-  it("counts a server until all of its processes have ended, and says that this will be soon", async () => {
+  it("a server counts until all its processes have ended, and a short Retry-After says so", async () => {
     await using sidecar = await Sidecar.start({ mode: "stubborn", flags: ["--max-private-servers", "1"] });
     const client = await LaneClient.connect(sidecar);
     await client.end();
@@ -62,10 +62,10 @@ describe("--max-private-servers", () => {
     expect(status).toBe(200);
   });
 
-  it("has room again after an initialize that was refused, and after many at once", async () => {
+  it("a place is free again after a failed initialize, and after many at once", async () => {
     await using sidecar = await Sidecar.start({ mode: "refuse-clients", flags: ["--max-private-servers", "2"] });
     const replies = await Promise.all(Array.from({ length: 10 }, () => initialize(sidecar)));
-    // Those that got a server were relayed its refusal. Another one may come in when the first has been refused.
+    // Clients that got a server received its error. Another client may get a place when the first server has failed.
     const relayed = replies.filter(({ status }) => status === 200).length;
     expect(relayed).toBeGreaterThanOrEqual(2);
     expect(replies.filter(({ status }) => status === 503)).toHaveLength(10 - relayed);
@@ -77,7 +77,7 @@ describe("--max-private-servers", () => {
 });
 
 describe("--session-idle-timeout-ms", () => {
-  it("ends a session that is not used, and its process: 404 from then on", async () => {
+  it("an idle session ends with its server process, and later requests get 404", async () => {
     await using sidecar = await Sidecar.start({ flags: IDLE });
     const client = await LaneClient.connect(sidecar);
     await waitForIdleEnds(sidecar, 1);
@@ -86,7 +86,7 @@ describe("--session-idle-timeout-ms", () => {
     expect(reply).toStrictEqual(errorReply(404, -32001, "SESSION_NOT_FOUND", { id: 2 }));
   });
 
-  it("ends also one whose client never said that it is initialized", async () => {
+  it("an idle session ends even if its client never sent initialized", async () => {
     await using sidecar = await Sidecar.start({ flags: IDLE });
     const { childPid: sharedPid } = sidecar;
     expect((await initialize(sidecar)).status).toBe(200);
@@ -96,7 +96,7 @@ describe("--session-idle-timeout-ms", () => {
     expect(isGroupAlive(sharedPid)).toBe(true);
   });
 
-  it("takes an open stream and a running request for use, but not a question to a client that is gone; a shared server never ends", async () => {
+  it("streams and requests in flight count as use; unanswered server requests do not", async () => {
     await using sidecar = await Sidecar.start({ flags: IDLE });
     const shared = await sidecar.client();
     const listening = await LaneClient.connect(sidecar);
@@ -121,7 +121,7 @@ describe("--session-idle-timeout-ms", () => {
     expect(await shared.toolText("echo", { text: "still here" })).toBe("still here");
   });
 
-  it.each(["call", "stream"])("begins to run when the last %s has ended, not when it began", async (what) => {
+  it.each(["call", "stream"])("the idle time is counted from the end of the last %s", async (what) => {
     await using sidecar = await Sidecar.start({ flags: IDLE });
     const client = await LaneClient.connect(sidecar);
     const use = what === "call" ? client.begin("slow_progress", { steps: 8, intervalMs: 100 }) : client.openStream();
@@ -130,11 +130,11 @@ describe("--session-idle-timeout-ms", () => {
     const endedAtMs = performance.now();
     open[Symbol.dispose]();
     await waitForIdleEnds(sidecar, 1);
-    // Counted from the beginning, little would have been left of it.
+    // Counted from the start, little of it would be left.
     expect(performance.now() - endedAtMs).toBeGreaterThan(IDLE_MS / 2);
   });
 
-  it("says once that it has ended a session, however long the server takes", async () => {
+  it("the end of an idle session is logged once, however long its server takes", async () => {
     await using sidecar = await Sidecar.start({ mode: "stubborn", flags: ["--session-idle-timeout-ms", "300"] });
     const { pid } = await readWhere(await LaneClient.connectUninitialized(sidecar));
     await waitForIdleEnds(sidecar, 1);

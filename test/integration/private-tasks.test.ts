@@ -6,7 +6,7 @@ import { LaneClient } from "../support/lane-client.ts";
 import { waitForGeneration } from "../support/readiness.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
-/** A tool call that is answered with a task. @returns the id under which its server knows the call, which is its progress token, too. */
+/** Makes a tool call that creates a task. @returns the call's id at its server, which is its progress token, too. */
 async function createTask(client: LaneClient, token: string): Promise<number> {
   const task = `{"taskId":"task of $ID","status":"working","createdAt":"2025-11-25T00:00:00Z","lastUpdatedAt":"2025-11-25T00:00:00Z","ttl":60000}`;
   const line = JSON.stringify(`{"jsonrpc":"2.0","id":$ID,"result":{"task":${task}}}`);
@@ -23,7 +23,7 @@ function progress(token: unknown, value: number): string {
 describe("a task", async () => {
   const sidecar = disposeAfterAll(await Sidecar.start());
 
-  it("runs to its end: created by a call, and awaited while the server asks back", async () => {
+  it("a task that sends server requests runs from its creation to its result", async () => {
     const client = await LaneClient.connect(sidecar);
     await createTask(client, "0");
     const related = { "io.modelcontextprotocol/related-task": { taskId: "t-1" } };
@@ -40,7 +40,7 @@ describe("a task", async () => {
     ["a private", "0"],
     ["a shared", `"mine"`],
     ["a shared", "0"],
-  ])("of %s server shows progress after its call was answered, under the token %s, to its own client", async (kind, token) => {
+  ])("a task of %s server shows progress under token %s after its call's response", async (kind, token) => {
     const connect = (): Promise<LaneClient> => (kind === "a shared" ? LaneClient.connectShared(sidecar) : LaneClient.connect(sidecar));
     const [client, other] = [await connect(), await connect()];
     using stream = await client.openStream();
@@ -56,7 +56,7 @@ describe("a task", async () => {
     expect([await stream.rest(), await otherStream.rest()]).toEqual([[], []]);
   });
 
-  it("of a session that has ended, or of a server that is gone, shows none", async () => {
+  it("a task shows no progress after its session or server has ended", async () => {
     await using own = await Sidecar.start({ flags: ["--restart-backoff-ms", "1", "--restart-max-ms", "20", "--log-level", "debug"] });
     const [ending, client] = [await LaneClient.connectShared(own), await LaneClient.connectShared(own)];
     using stream = await client.openStream();
@@ -74,7 +74,7 @@ describe("a task", async () => {
     expect(await stream.rest()).toEqual([]);
   });
 
-  it("of a client shows progress after it was created, under the token that the server chose", async () => {
+  it("a client's task shows progress after its creation, under the server's token", async () => {
     const client = await LaneClient.connect(sidecar);
     using stream = await client.openStream();
     await client.write(

@@ -9,8 +9,8 @@ import { isAlive, isGroupAlive, Sidecar } from "../support/sidecar.ts";
 const RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "1000"];
 
 describe("the server's process group", () => {
-  it("has ended where all that is left of it waits to be reaped, which may be for ever", async () => {
-    // As PID 1 that does not reap: a parent that is stopped.
+  it("a group counts as ended if only unreaped zombies are left of it", async () => {
+    // A stopped parent does not reap, like some programs that run as PID 1.
     const script = `
       const { spawn } = require("node:child_process");
       const child = spawn("sleep", ["600"], { detached: true, stdio: "ignore" });
@@ -31,7 +31,7 @@ describe("the server's process group", () => {
     }
   });
 
-  it.each(["grandchild", "grandchild-with-pipes"])("is gone before the next generation starts, in mode %s", async (mode) => {
+  it.each(["grandchild", "grandchild-with-pipes"])("the group ends before the next generation starts, in mode %s", async (mode) => {
     await using sidecar = await Sidecar.start({ mode, flags: RESTART });
     const client = await sidecar.client();
     const { pid, grandchildPid = 0 } = await readWhere(client);
@@ -42,14 +42,14 @@ describe("the server's process group", () => {
     expect((await readWhere(client)).grandchildPid).not.toBe(grandchildPid);
   });
 
-  it.each(["grandchild", "grandchild-with-pipes"])("is gone after a stop, in mode %s", async (mode) => {
+  it.each(["grandchild", "grandchild-with-pipes"])("the group ends when the sidecar stops, in mode %s", async (mode) => {
     await using sidecar = await Sidecar.start({ mode });
     const { pid, grandchildPid = 0 } = await readWhere(await sidecar.client());
     expect(await sidecar.stop()).toBe(0);
     expect([isAlive(pid), isAlive(grandchildPid), isGroupAlive(pid)]).toEqual([false, false, false]);
   });
 
-  it("is killed when it does not end otherwise", async () => {
+  it("the group is killed when it does not end otherwise", async () => {
     await using sidecar = await Sidecar.start({ mode: "stubborn" });
     const { childPid } = sidecar;
     expect(await sidecar.stop()).toBe(0);
@@ -57,7 +57,7 @@ describe("the server's process group", () => {
     expect(await sidecar.waitForLog("mcp server ended")).toMatchObject({ childPid, signal: "SIGKILL", reason: "shutdown" });
   });
 
-  it("is killed before the next generation starts, and the time that takes does not make the run a stable one", async () => {
+  it("the group is killed before the next generation, which does not make a run stable", async () => {
     await using sidecar = await Sidecar.start({ mode: "grandchild-stubborn", flags: RESTART });
     const client = await sidecar.client();
     const { grandchildPid = 0 } = await readWhere(client);
@@ -69,7 +69,7 @@ describe("the server's process group", () => {
     expect(second["pauseMs"]).toBe(2);
   });
 
-  it("is led by the server alone, so that its signals never reach the sidecar", async () => {
+  it("the server leads its group alone, so its signals never reach the sidecar", async () => {
     await using sidecar = await Sidecar.start({ flags: RESTART });
     const client = await sidecar.client();
     process.kill(-sidecar.childPid, "SIGKILL");
@@ -77,7 +77,7 @@ describe("the server's process group", () => {
     expect(await client.toolText("echo", { text: "alive" })).toBe("alive");
   });
 
-  it("delays no answer: what was in flight has it while the rest of the group is still being ended", async () => {
+  it("calls in flight fail at once, while the rest of the group still ends", async () => {
     await using sidecar = await Sidecar.start({ mode: "grandchild-stubborn", flags: RESTART });
     const client = await sidecar.client();
     const { grandchildPid = 0 } = await readWhere(client);
@@ -85,7 +85,7 @@ describe("the server's process group", () => {
     expect([error?.data?.["code"], isAlive(grandchildPid)]).toEqual(["UPSTREAM_EXITED", true]);
   });
 
-  it("keeps the sidecar unready while it is being ended", async () => {
+  it("the sidecar is not ready while a group is being ended", async () => {
     await using sidecar = await Sidecar.start({ mode: "grandchild-stubborn", flags: RESTART });
     await (await sidecar.client()).callTool("kill");
     await sidecar.waitForLog("mcp server exited");

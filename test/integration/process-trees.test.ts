@@ -7,39 +7,36 @@ import { LANES, useLane } from "../support/lanes.ts";
 const RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "1000"];
 const { execPath } = process;
 
-/** A process that starts a shell that starts the server, each waiting for the next one: what `npx` makes of a package. */
+/** A process starts a shell, and the shell starts the server. Each waits for the next one, as `npx` and its packages do. */
 const LAUNCHER = `
   const { spawn } = require("node:child_process");
   spawn("sh", ["-c", '"$0" "$@"; exit $?', ...process.argv.slice(1)], { stdio: "inherit" }).on("exit", (code) => process.exit(code ?? 1));
 `;
 
-/** The server is never the process that the sidecar starts, and has a child of its own. */
+/** The server is never the process that the sidecar starts, and has a child process itself. */
 const TREES = [
   { tree: "sh -c", size: 3, command: (mode: string) => ["sh", "-c", `"${execPath}" "${FIXTURE}" ${mode}; exit $?`] },
   { tree: "npx", size: 4, command: (mode: string) => [execPath, "-e", LAUNCHER, execPath, FIXTURE, mode] },
 ];
 const GRANDCHILDREN = ["grandchild", "grandchild-with-pipes"];
 
-describe.each(TREES)("a server in a tree as of $tree", ({ command, size }) => {
+describe.each(TREES)("the process tree of $tree", ({ command, size }) => {
   describe.each(LANES)("%s", (kind) => {
-    it.each(GRANDCHILDREN)(
-      "is gone with the whole tree before the next generation starts, when its top is killed, in mode %s",
-      async (mode) => {
-        await using sidecar = await Sidecar.start({ command: command(mode), flags: RESTART });
-        const { client, childPid, waitForLog } = await useLane(sidecar, kind);
-        const leaderPid = Number((await waitForLog("mcp server started"))["childPid"]);
-        const pids = groupMembers(leaderPid);
-        expect(pids).toHaveLength(size);
-        expect(pids).toContain(childPid);
-        process.kill(leaderPid, "SIGKILL");
-        await waitForLog("mcp server started", (line) => line["generation"] === 2);
-        expect(pids.filter(isAlive)).toEqual([]);
-        expect(pids).not.toContain((await readWhere(client)).pid);
-      },
-    );
+    it.each(GRANDCHILDREN)("the tree ends before the next generation when its root is killed, in mode %s", async (mode) => {
+      await using sidecar = await Sidecar.start({ command: command(mode), flags: RESTART });
+      const { client, childPid, waitForLog } = await useLane(sidecar, kind);
+      const leaderPid = Number((await waitForLog("mcp server started"))["childPid"]);
+      const pids = groupMembers(leaderPid);
+      expect(pids).toHaveLength(size);
+      expect(pids).toContain(childPid);
+      process.kill(leaderPid, "SIGKILL");
+      await waitForLog("mcp server started", (line) => line["generation"] === 2);
+      expect(pids.filter(isAlive)).toEqual([]);
+      expect(pids).not.toContain((await readWhere(client)).pid);
+    });
   });
 
-  it.each(GRANDCHILDREN)("is gone with the whole tree before the next generation starts, when it ends itself, in mode %s", async (mode) => {
+  it.each(GRANDCHILDREN)("the tree ends before the next generation when the server exits, in mode %s", async (mode) => {
     await using sidecar = await Sidecar.start({ command: command(mode), flags: RESTART });
     const pids = groupMembers(sidecar.childPid);
     expect(pids).toHaveLength(size);
@@ -49,7 +46,7 @@ describe.each(TREES)("a server in a tree as of $tree", ({ command, size }) => {
     expect(pids.filter(isAlive)).toEqual([]);
   });
 
-  it.each(GRANDCHILDREN)("is gone with the whole tree when the sidecar has stopped, in mode %s", async (mode) => {
+  it.each(GRANDCHILDREN)("the whole tree ends when the sidecar stops, in mode %s", async (mode) => {
     await using sidecar = await Sidecar.start({ command: command(mode) });
     const pids = groupMembers(sidecar.childPid);
     expect(pids).toHaveLength(size);
@@ -57,7 +54,7 @@ describe.each(TREES)("a server in a tree as of $tree", ({ command, size }) => {
     expect(pids.filter(isAlive)).toEqual([]);
   });
 
-  it("is gone with the whole tree, which ends from its bottom, when the sidecar is killed", async () => {
+  it("the whole tree ends from the bottom when the sidecar is killed", async () => {
     await using sidecar = await Sidecar.start({ command: command("normal") });
     const pids = groupMembers(sidecar.childPid);
     expect(pids).toHaveLength(size - 1);

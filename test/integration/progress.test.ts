@@ -9,7 +9,7 @@ function progressLine(token: string, rest = `"progress":1`): string {
   return `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":${token},${rest}}}`;
 }
 
-/** Shows progress of a call without end, until it is stopped. */
+/** Sends progress of a call without end, until it is stopped. */
 class Heartbeat {
   readonly #running: Promise<void>;
   #isStopped = false;
@@ -32,7 +32,7 @@ describe("progress", async () => {
   const sidecar = disposeAfterAll(await Sidecar.start({ flags: ["--log-level", "debug"] }));
   const client = await sidecar.client();
 
-  /** How many notifications the sidecar has dropped; it logs each of them with the count. */
+  /** Returns the number of notifications that the sidecar has dropped, which it logs with each of them. */
   function droppedCount(): number {
     return Number(sidecar.logLines.findLast(({ msg }) => msg === "server notification dropped")?.["count"] ?? 0);
   }
@@ -42,7 +42,7 @@ describe("progress", async () => {
   }
 
   it.each([`"a token"`, `"7"`, `7`, `0`, `-1`, `1.50`, `9007199254740993`, `""`, String.raw`"\u00e9\/\ud83d\ude00"`, `"r1-1"`])(
-    "has the token %s back as its client spelled it",
+    "progress carries the token %s as its client spelled it",
     async (token) => {
       const body = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"_meta":{"progressToken":${token}},"name":"progress","arguments":{"steps":2}}}`;
       const messages = messageTexts(await client.post(body));
@@ -51,7 +51,7 @@ describe("progress", async () => {
     },
   );
 
-  it("is otherwise as the server sent it", async () => {
+  it("progress reaches the client otherwise unchanged", async () => {
     const line = `{ "params" : {"total":1.0,"progressToken": $ID ,"progress":9007199254740993,"message":"caf\\u00e9 $","x":{"progressToken":1}},"method":"notifications/progress","jsonrpc":"2.0"}`;
     const params = {
       name: "raw_line",
@@ -62,7 +62,7 @@ describe("progress", async () => {
     expect(messages).toEqual([line.replace("$ID", `"t"`), `{"jsonrpc":"2.0","id":7,"result":{}}`]);
   });
 
-  it("of clients that chose the same token and the same id goes to each its own", async () => {
+  it("progress reaches the right client if clients chose the same token and id", async () => {
     const clients = await Promise.all(Array.from({ length: 10 }, () => sidecar.client()));
     const calls: HeldCall[] = [];
     // Two of each client.
@@ -75,7 +75,7 @@ describe("progress", async () => {
     }
   });
 
-  it("of many calls at once is crossed nowhere", async () => {
+  it("progress of many simultaneous calls is never mixed up", async () => {
     const clients = await Promise.all(Array.from({ length: 10 }, () => sidecar.client()));
     const replies = await Promise.all(
       clients.flatMap((each) =>
@@ -92,7 +92,7 @@ describe("progress", async () => {
     }
   });
 
-  it("of a call without a token is dropped, even if the server names the call", async () => {
+  it("progress of a call without a token is dropped, even if it names the call", async () => {
     const before = droppedCount();
     const call = await HeldCall.start(client, client, { token: null });
     await call.progress(1);
@@ -102,7 +102,7 @@ describe("progress", async () => {
     expect(stream.headers["content-type"]).toBe("application/json");
   });
 
-  it("under a token that nobody has is dropped: a client's own, one of the wrong type, none", async () => {
+  it("progress is dropped if its token is a client's own, mistyped or missing", async () => {
     const before = droppedCount();
     const call = await HeldCall.start(client, client, { token: "mine" });
     const tokens = [`"mine"`, `"${call.wireId}"`, String(call.wireId + 1000), "null", `{"a":1}`, `[${call.wireId}]`];
@@ -115,7 +115,7 @@ describe("progress", async () => {
     expect(await stream.rest()).toEqual([progressOf(1), answerOf()]);
   });
 
-  it("after the answer is dropped", async () => {
+  it("progress is dropped after the response", async () => {
     const before = droppedCount();
     using standalone = await client.openStream();
     const call = await HeldCall.start(client, client);
@@ -129,7 +129,7 @@ describe("progress", async () => {
     expect(await standalone.messages(1)).toEqual([{ jsonrpc: "2.0", method: "notifications/tools/list_changed" }]);
   });
 
-  it("after the client's cancellation is dropped", async () => {
+  it("progress is dropped after the client's cancellation", async () => {
     const before = droppedCount();
     const call = await HeldCall.start(client, client);
     await call.progress(1);
@@ -140,7 +140,7 @@ describe("progress", async () => {
     expect(await stream.rest()).toEqual([progressOf(1)]);
   });
 
-  it("of a generation that is gone never reaches a call of the next one", async () => {
+  it("progress of an earlier generation never reaches a call of the next one", async () => {
     await using crashing = await Sidecar.start({ flags: ["--restart-backoff-ms", "1", "--restart-max-ms", "1"] });
     const own = await crashing.client();
     const lost = await HeldCall.start(own, own);
@@ -157,7 +157,7 @@ describe("progress", async () => {
     expect(await stream.rest()).toEqual([progressOf(2, "next"), answerOf()]);
   });
 
-  it("gives its call more time, up to ten times of it", async () => {
+  it("progress extends a call's time limit, up to ten times", async () => {
     await using impatient = await Sidecar.start({ flags: ["--request-timeout-ms", "400"] });
     const own = await impatient.client();
     const startedAtMs = performance.now();
@@ -165,7 +165,7 @@ describe("progress", async () => {
     const other = own.postForStream({ jsonrpc: "2.0", id: 8, method: "tools/call", params: { name: "hang", arguments: {} } });
     await waitForHanging(own, 2);
     const beat = new Heartbeat(call);
-    // One of the same age, that shows no progress, runs out of time.
+    // A call of the same age without progress times out.
     using timedOut = await other;
     expect([timedOut.headers["content-type"], performance.now() - startedAtMs < 4000]).toEqual(["application/json", true]);
     using stream = await call.stream;

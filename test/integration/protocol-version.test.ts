@@ -12,7 +12,7 @@ const TOOLS_CHANGED = { jsonrpc: "2.0", method: "notifications/tools/list_change
 describe("MCP-Protocol-Version", async () => {
   const sidecar = disposeAfterAll(await Sidecar.start());
 
-  it.each([undefined, ...SUPPORTED])("of a GET may be %s", async (version) => {
+  it.each([undefined, ...SUPPORTED])("a GET may have the version %s", async (version) => {
     const client = await sidecar.client();
     using stream = await client.openStream(version === undefined ? {} : { headers: { "MCP-Protocol-Version": version } });
     await say(client, JSON.stringify(TOOLS_CHANGED));
@@ -20,7 +20,7 @@ describe("MCP-Protocol-Version", async () => {
   });
 
   it.each(["2025-11-26", "2024-10-06", "1.0", "latest", "2025-11-25, 2025-06-18"])(
-    "of a GET may not be %s, nor of one that resumes",
+    "a GET, resuming or not, is rejected with the version %s",
     async (version) => {
       const client = await sidecar.client();
       using stream = await client.openStream();
@@ -34,14 +34,14 @@ describe("MCP-Protocol-Version", async () => {
     },
   );
 
-  it("of a batch is checked, too, and nothing of it is carried", async () => {
+  it("a batch with an unknown version is rejected as a whole", async () => {
     const client = await sidecar.client({ protocolVersion: "2025-03-26" });
     const batch = [{ jsonrpc: "2.0", method: "notifications/x-refused" }];
     expect(readError(await client.post(batch, { headers: { "MCP-Protocol-Version": "1.0" } }))).toStrictEqual(UNSUPPORTED);
     expect(JSON.parse(await client.toolText("seen"))).not.toContain("notifications/x-refused");
   });
 
-  it("changes nothing of what was negotiated: batches are", async () => {
+  it("a session keeps the negotiated revision, whatever the header says: batches still work", async () => {
     const batch = [{ jsonrpc: "2.0", id: 1, method: "ping" }];
     const old = await sidecar.client({ protocolVersion: "2025-03-26" });
     const reply = await old.post(batch, { headers: { "MCP-Protocol-Version": "2025-11-25" } });
@@ -52,10 +52,10 @@ describe("MCP-Protocol-Version", async () => {
     );
   });
 
-  it("of an initialize is no matter: it is what is being negotiated", async () => {
+  it("an initialize is accepted with any version, since it negotiates one", async () => {
     for (const version of [...SUPPORTED, "1.0"]) {
       const client = await sidecar.client({ headers: { "MCP-Protocol-Version": version }, protocolVersion: "2025-06-18" }).catch(String);
-      // The notification behind it is refused where the version is unknown.
+      // The notification after it is rejected if the version is unknown.
       if (typeof client === "string") throw new Error(client);
       expect(client.protocolVersion).toBe("2025-06-18");
     }

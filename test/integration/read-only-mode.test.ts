@@ -22,8 +22,8 @@ async function listedNames(
   return (result as { readonly tools: readonly { readonly name: string }[] }).tools.map(({ name }) => name);
 }
 
-describe.each(LANE_CLIENTS)("in read-only mode, in a $lane lane, a tool", ({ connect }) => {
-  it("exists where its server marks it as read-only, in either way, and nowhere as anything else", async () => {
+describe.each(LANE_CLIENTS)("a tool of a $lane server in read-only mode", ({ connect }) => {
+  it("a tool is listed and callable only if its server marks it as read-only", async () => {
     const tools = [
       listedTool("hint", READS),
       listedTool("pod", { readOnly: true }),
@@ -39,7 +39,7 @@ describe.each(LANE_CLIENTS)("in read-only mode, in a $lane lane, a tool", ({ con
     await using sidecar = await start(listed);
     const client = await connect(sidecar);
     const names = await listedNames(client, { cursor: "1" });
-    // By the protocol, destructiveHint means something only where readOnlyHint is false.
+    // The specification gives destructiveHint a meaning only if readOnlyHint is false.
     expect(names).toEqual(["hint", "pod", "destroys"]);
     for (const { name } of tools) {
       const reply = await client.callTool(name, { n: 1 });
@@ -48,7 +48,7 @@ describe.each(LANE_CLIENTS)("in read-only mode, in a $lane lane, a tool", ({ con
     expect((await readSeen(client)).filter((method) => method === "tools/call").length).toBeLessThanOrEqual(names.length + 2);
   });
 
-  it("does not exist where another one of its name is not read-only, on whichever page that is", async () => {
+  it("a tool is hidden if another one of its name is not read-only", async () => {
     const [reads, writes] = [listedTool("twice", READS), listedTool("twice")];
     await using listed = await ListedTools.create([...WITNESSES, reads], [writes, listedTool("once", READS)]);
     await using sidecar = await start(listed);
@@ -58,7 +58,7 @@ describe.each(LANE_CLIENTS)("in read-only mode, in a $lane lane, a tool", ({ con
     expect(await client.toolText("once")).toBe("{}");
   });
 
-  it("that is read-only no more does not exist any more, with the server's word for it, or after a restart", async () => {
+  it("a tool that is no longer read-only becomes hidden, after list_changed or a restart", async () => {
     await using listed = await ListedTools.create([...WITNESSES, listedTool("first", READS), listedTool("second", READS)]);
     await using sidecar = await start(listed);
     const client = await connect(sidecar);
@@ -82,7 +82,7 @@ describe.each(LANE_CLIENTS)("in read-only mode, in a $lane lane, a tool", ({ con
 });
 
 describe("read-only mode", () => {
-  it("hides what a server marks wrongly only where it is denied, too", async () => {
+  it("a tool that its server wrongly marks as read-only is hidden only if denied", async () => {
     await using listed = await ListedTools.create([...WITNESSES, listedTool("get_env", READS), listedTool("write")]);
     await using sidecar = await start(listed, [...FLAGS, "--deny-tools", "get_env", "--allow-tools", "*"]);
     const client = await sidecar.client();
@@ -90,7 +90,7 @@ describe("read-only mode", () => {
     expect(await client.callTool("get_env")).toMatchObject(NOT_FOUND);
   });
 
-  it("is off unless it is configured, and then a server is not asked for its tools", async () => {
+  it("read-only mode is off by default, and servers are then not asked for tools", async () => {
     await using listed = await ListedTools.create([...WITNESSES, listedTool("write")]);
     await using sidecar = await start(listed, []);
     const client = await sidecar.client();
@@ -98,7 +98,7 @@ describe("read-only mode", () => {
     expect(await readSeen(client)).not.toContain("tools/list");
   });
 
-  it.each(SDKS)("leaves the official client %s the tools that only read", async (sdk) => {
+  it.each(SDKS)("the official client %s keeps the tools that only read", async (sdk) => {
     await using listed = await ListedTools.create([...WITNESSES, listedTool("read", READS), listedTool("write")]);
     await using sidecar = await start(listed);
     await using client = await InteropClient.connect(sdk, sidecar.url);

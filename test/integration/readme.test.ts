@@ -27,7 +27,7 @@ function codeBlock(behind: string): string {
 }
 
 describe("README", () => {
-  it("calls a tool of the bundled example with a command that prints the answer it shows", async () => {
+  it("the first command calls a tool of the bundled example, with the output shown", async () => {
     await using sidecar = await Sidecar.start({ command: [process.execPath, EXAMPLE] });
     const script = codeBlock("<!-- first call: executed by").replaceAll("http://localhost:8080", sidecar.origin);
     const { stdout } = await bash(["-euo", "pipefail", "-c", script], { cwd: ROOT });
@@ -36,7 +36,7 @@ describe("README", () => {
     expect(stdout).toBe(`${shown}\n`);
   });
 
-  it("shows the banner of the bundled example", async () => {
+  it("the banner is that of the bundled example", async () => {
     await using terminal = new TerminalRun(["--", "node", "examples/echo-server/server.js"], { NO_COLOR: "1" });
     const url = await terminal.url();
     const banner = codeBlock("<!-- banner: compared by");
@@ -45,7 +45,7 @@ describe("README", () => {
     expect(await terminal.interrupt()).toBe(0);
   });
 
-  it("writes a descriptor of the bundled example, and finds no difference in it, until there is one", async () => {
+  it("the discover commands write a descriptor, and report a difference only if there is one", async () => {
     await using directory = await TempDir.create();
     const script = codeBlock("<!-- discover: executed by")
       .replaceAll("npx node dist/main.js", `'${process.execPath}' '${MAIN}'`)
@@ -61,12 +61,12 @@ describe("README", () => {
     await expect(run(check)).rejects.toMatchObject({ code: 3, stdout: expect.stringMatching(/^~ add: description: /) as string });
   });
 
-  it("declares a server in a pod by a command that serves tools, once it is in the two variables", async () => {
+  it("a pod's two variables declare a server by a command that serves tools", async () => {
     const pod = codeBlock("<!-- pod: executed by");
     const command = /command: (\S+)/.exec(pod)?.[1] ?? "";
     const args = JSON.parse(/args: (\[.*\])/.exec(pod)?.[1] ?? "") as string[];
     expect({ command, args }).toEqual({ command: "npx", args: ["-y", "@modelcontextprotocol/server-everything"] });
-    // As in a pod, but for the download: the package is among those of the tests.
+    // As in a pod, except for the download: the package is among the tests' own.
     const path = process.env["PATH"] ?? "";
     await using running = await Pod.start({ command, args, env: { PATH: path } });
     expect(readme).toContain("`CLAW_MCP_STDIO_COMMAND` and `CLAW_MCP_STDIO_ARGS` (JSON)");
@@ -75,7 +75,7 @@ describe("README", () => {
     expect((await client.listTools()).tools.map(({ name }) => name)).toContain("echo");
   });
 
-  it("shows what a client needs: the SDK's, with this URL and these headers, calls a tool, and without them gets nowhere", async () => {
+  it("the URL and headers shown let an SDK client call a tool, and are required", async () => {
     const config = JSON.parse(codeBlock("<!-- client: executed by")) as {
       readonly mcpServers: { readonly echo: { readonly url: string; readonly headers: Readonly<Record<string, string>> } };
     };
@@ -89,7 +89,7 @@ describe("README", () => {
     await expect(SdkClient.connect(here)).rejects.toThrow("UNAUTHORIZED");
   });
 
-  it("builds images from targets and folders that exist, and runs those that it has built", () => {
+  it("the image commands use existing targets and folders, and run images that they build", () => {
     const dockerfile = readFileSync(new URL("../../Dockerfile", import.meta.url), "utf8");
     const builds = Array.from(readme.matchAll(/^docker build (?:--target (\w+) )?-t (\S+) (\S+)(?: +#.*)?$/gm), ([, ...parts]) => parts);
     expect(builds).toHaveLength(3);
@@ -99,11 +99,11 @@ describe("README", () => {
     expect(folders.filter((folder) => !existsSync(new URL(`../../${folder}/Dockerfile`, import.meta.url)))).toEqual([]);
     const images = new Set(Array.from(readme.matchAll(/docker run (?:-\S+ (?:\d\S+ |[A-Z_]+ )?)*([\w:-]+)/g), ([, image]) => image));
     expect(images).toEqual(new Set(builds.map(([, tag]) => tag)));
-    // As the tests of the image run it.
+    // The image's tests run it in the same way.
     expect(readme.replaceAll("\n", " ")).toContain(`\`${LEAST_PRIVILEGE}\``);
   });
 
-  it("starts nothing that other machines can call, and leaves no container behind", () => {
+  it("the commands open no port to other machines and leave no container", () => {
     const fromClone = readme.match(/^npx node dist\/main\.js -.*$/gm) ?? [];
     expect(fromClone).toEqual([expect.stringContaining("--addr 127.0.0.1:8080 -- ")]);
     const containers = readme.match(/^docker run .*$/gm) ?? [];
@@ -111,7 +111,7 @@ describe("README", () => {
     expect(containers.filter((line) => !line.startsWith("docker run -it --rm -p 127.0.0.1:8080:8080 "))).toEqual([]);
   });
 
-  it("ends with the command that runs all tests, and starts the bundled example", () => {
+  it("the last command runs all tests, and the bundled example starts", () => {
     expect(readme).toContain("npm ci && npm start\n");
     expect(readme.endsWith("```sh\nnpm ci && npm test\n```\n")).toBe(true);
     expect(manifest.scripts["start"]).toContain("node dist/main.js --addr 127.0.0.1:8080 -- node examples/echo-server/server.js");

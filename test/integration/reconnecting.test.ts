@@ -10,7 +10,7 @@ const CLIENTS = 10;
 const BROADCASTS = 200;
 const CALLS = 3;
 
-/** Numbers in [0, limit) that the seed decides. */
+/** Returns numbers in [0, limit) that depend on the seed. */
 function createRandom(seed: number): (limit: number) => number {
   const random = new Random(seed);
   return (limit) => random.integer(0, limit - 1);
@@ -20,8 +20,8 @@ function listChanged(number: number): string {
   return JSON.stringify({ jsonrpc: "2.0", method: "notifications/tools/list_changed", params: { number } });
 }
 
-/** Clients that lose their connections again and again, at random points; half of the connections are closed, half stay half-open. */
-describe("clients that lose their connections again and again", () => {
+/** Clients that lose their connections repeatedly, at random points. Half of the connections are closed, half stay half-open. */
+describe("clients that lose their connections repeatedly", () => {
   let sidecar: Sidecar;
   const abandoned: EventStream[] = [];
   beforeAll(async () => {
@@ -41,7 +41,7 @@ describe("clients that lose their connections again and again", () => {
     else stream.close();
   }
 
-  /** Listens until the last broadcast has come. @returns the numbers of all that came. */
+  /** Listens until the last broadcast. @returns the numbers of all that arrived. */
   async function listen(client: McpClient, first: EventStream, random: (limit: number) => number): Promise<number[]> {
     const numbers: number[] = [];
     let stream = first;
@@ -55,7 +55,7 @@ describe("clients that lose their connections again and again", () => {
     }
   }
 
-  /** Makes a call with so many steps of progress. @returns all that came. */
+  /** Makes a call with this number of progress steps. @returns all messages that arrived. */
   async function call(client: McpClient, steps: number, random: (limit: number) => number): Promise<unknown[]> {
     const params = { name: "progress", arguments: { steps }, _meta: { progressToken: "mine" } };
     let stream = await client.postForStream({ jsonrpc: "2.0", id: 7, method: "tools/call", params });
@@ -69,7 +69,7 @@ describe("clients that lose their connections again and again", () => {
     }
   }
 
-  it.each([SEED, SEED + 1, SEED + 2])("get every message of theirs, in order, once (seed %i)", async (seed) => {
+  it.each([SEED, SEED + 1, SEED + 2])("each client gets all its messages in order, once (seed %i)", async (seed) => {
     const control = await sidecar.client();
     const listeners = await Promise.all(
       Array.from({ length: CLIENTS }, async (_, index) => {

@@ -19,7 +19,7 @@ function indexOf(message: unknown): unknown {
   return (message as { params: { index: number } }).params.index;
 }
 
-/** A stream by GET whose client reads only the first event: what comes then counts as missed. */
+/** Opens a GET stream whose client reads only the first event, so that later ones count as missed. */
 async function openUnreadable(client: McpClient): Promise<EventStream> {
   await say(client, JSON.stringify(listChanged(0)));
   const stream = await client.openStream();
@@ -27,18 +27,18 @@ async function openUnreadable(client: McpClient): Promise<EventStream> {
   return stream;
 }
 
-/** Goes on with a GET stream. @returns which of the messages come again. */
+/** Resumes a GET stream. @returns the messages that are replayed. */
 async function replayed(client: McpClient, lastEventId: string, control: McpClient): Promise<unknown[]> {
   using stream = await client.openStream({ lastEventId });
-  // Whatever is replayed comes before what is new.
+  // Replayed events precede new ones.
   await say(control, JSON.stringify(listChanged(-1)));
   const indexes: unknown[] = [];
   while (indexes.at(-1) !== -1) indexes.push(...(await stream.messages(1)).map(indexOf));
   return indexes.slice(0, -1);
 }
 
-describe("what is kept for a client that comes back", () => {
-  it("is the last --replay-max-events of each stream", async () => {
+describe("the events kept for replay", () => {
+  it("the last --replay-max-events of each stream are kept", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--replay-max-events", "3"] });
     const [first, second, control] = [await sidecar.client(), await sidecar.client(), await sidecar.client()];
     using firstStream = await openUnreadable(first);
@@ -48,7 +48,7 @@ describe("what is kept for a client that comes back", () => {
     expect(await replayed(second, secondStream.lastEventId, control)).toContain(5);
   });
 
-  it("is what still waits for a first stream, in the same bounds", async () => {
+  it("messages that wait for a first stream are kept within the same limits", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--replay-max-events", "3"] });
     const [client, control] = [await sidecar.client(), await sidecar.client()];
     for (let index = 1; index <= 5; index++) await say(control, JSON.stringify(listChanged(index)));
@@ -56,7 +56,7 @@ describe("what is kept for a client that comes back", () => {
     expect((await stream.messages(3)).map(indexOf)).toEqual([3, 4, 5]);
   });
 
-  it("always has the answer, however much came before, and however long it is", async () => {
+  it("the response is always kept, however long it is and whatever preceded it", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--replay-max-events", "1", "--replay-max-bytes", "1000"] });
     const client = await sidecar.client();
     const call = await HeldCall.start(client, client);
@@ -72,12 +72,12 @@ describe("what is kept for a client that comes back", () => {
     expect(messages.map(resultText)).toEqual([text]);
   });
 
-  it("is at most --replay-max-bytes of all streams, of which one may take a quarter", async () => {
+  it("all streams together keep --replay-max-bytes, of which one may use a quarter", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--replay-max-bytes", String(8 * MB)] });
     const control = await sidecar.client();
     const clients = await Promise.all(Array.from({ length: 5 }, () => sidecar.client()));
     const streams = await Promise.all(clients.map(openUnreadable));
-    // Each session gets ten messages of half a megabyte: three and a bit fit into a quarter, and of five times that a part.
+    // Each session gets ten messages of half a megabyte. A quarter holds three of them; five sessions need more than the total.
     for (let index = 1; index <= 10; index++) await say(control, JSON.stringify(listChanged(index, 500_000)));
     const kept: number[] = [];
     for (const [index, client] of clients.entries()) {
@@ -90,7 +90,7 @@ describe("what is kept for a client that comes back", () => {
     for (const stream of streams) stream.close();
   });
 
-  it("is forgotten after --replay-max-age-ms: who comes back too late is told so, and who has had everything, that there is no more", async () => {
+  it("after --replay-max-age-ms, a resumption fails unless the client has had all events", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--replay-max-age-ms", "300"] });
     const client = await sidecar.client();
     const call = await HeldCall.start(client, client);
@@ -109,22 +109,22 @@ describe("what is kept for a client that comes back", () => {
     expect((await comeBack(resumed.lastEventId)).status).toBe(204);
   });
 
-  it("is all of it, for a client that missed more than a reader may be behind", async () => {
+  it("all events are replayed to a client that missed more than a slow reader may", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--replay-max-bytes", String(400 * MB)] });
     const [client, control] = [await sidecar.client(), await sidecar.client()];
     using lost = await openUnreadable(client);
     const { lastEventId } = lost;
     for (let index = 1; index <= 40; index++) {
       await say(control, JSON.stringify(listChanged(index, MB)));
-      // Read, so that the connection lives, but not said to be.
+      // Read, so that the connection lives, but not acknowledged.
       await lost.messages(1);
     }
     expect(await replayed(client, lastEventId, control)).toEqual(Array.from({ length: 40 }, (_, index) => index + 1));
   });
 });
 
-describe("a stream by GET of which nothing is kept any more", () => {
-  it("goes on, and from the last id that its client has nothing is lost", async () => {
+describe("a GET stream without kept events", () => {
+  it("the stream can be resumed from its last event id without loss", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--replay-max-age-ms", "200"] });
     const [client, control] = [await sidecar.client(), await sidecar.client()];
     const pid = Number(sidecar.process.pid);
@@ -135,7 +135,7 @@ describe("a stream by GET of which nothing is kept any more", () => {
     old.close();
     await waitForSockets(pid, before);
     const { lastEventId } = old;
-    // The age of what is kept is the only thing that time decides here: sooner or later it is all forgotten.
+    // Only the age of the events depends on time here: all are discarded sooner or later.
     await delay(500);
     using unread = await client.openStream({ lastEventId });
     expect(unread.status).toBe(200);

@@ -18,17 +18,17 @@ const CALL_WITH_PROGRESS = {
 const PRIMING = { id: expect.stringMatching(/./) as string, retry: expect.any(Number) as number, data: "" };
 const STREAM_HEADERS = { "content-type": "text/event-stream", "cache-control": "no-cache, no-transform", "x-accel-buffering": "no" };
 
-describe("the answer to a POST", async () => {
+describe("the response to a POST", async () => {
   const sidecar = disposeAfterAll(await Sidecar.start());
   const client = await sidecar.client();
 
-  it("is JSON where the response comes first, also for a call that asked for progress", async () => {
+  it("the form is JSON if the response comes first, even with a progress token", async () => {
     const params = { name: "echo", arguments: { text: "a" }, _meta: { progressToken: "mine" } };
     const reply = await client.post({ jsonrpc: "2.0", id: 7, method: "tools/call", params });
     expect([reply.status, reply.headers["content-type"], JSON.parse(reply.body)]).toEqual([200, "application/json", answerOf("a")]);
   });
 
-  it("is a stream from the first progress on: an id to come back with, each message as an event, the response, the end", async () => {
+  it("the form is a stream from the first progress on, with an id to resume", async () => {
     const call = await HeldCall.start(client, client);
     await call.progress(1);
     using stream = await call.stream;
@@ -43,14 +43,14 @@ describe("the answer to a POST", async () => {
     expect(await stream.rest()).toEqual([answerOf()]);
   });
 
-  it("gives each event of a session an id of its own, across streams", async () => {
+  it("event ids are unique in a session, across streams", async () => {
     const replies = await Promise.all(Array.from({ length: 20 }, () => client.post(CALL_WITH_PROGRESS)));
     const ids = replies.flatMap(({ body }) => [...body.matchAll(/^id: (.*)$/gm)].map(([, id]) => id));
     expect(ids).toHaveLength(20 * 4);
     expect(new Set(ids).size).toBe(ids.length);
   });
 
-  it("ends a stream with an error just as with a result", async () => {
+  it("a stream ends with an error just as with a result", async () => {
     const call = await HeldCall.start(client, client);
     await call.progress(1);
     using stream = await call.stream;
@@ -59,7 +59,7 @@ describe("the answer to a POST", async () => {
     expect(await stream.rest()).toEqual([progressOf(1), { jsonrpc: "2.0", id: 7, error }]);
   });
 
-  it("ends a stream without a response where the client cancels the request", async () => {
+  it("a stream ends without a response if the client cancels the request", async () => {
     const call = await HeldCall.start(client, client);
     await call.progress(1);
     using stream = await call.stream;
@@ -68,14 +68,14 @@ describe("the answer to a POST", async () => {
     expect(JSON.parse(await client.toolText("seen"))).toContain(`notifications/cancelled ${call.wireId}`);
   });
 
-  it("keeps ten thousand messages in order", async () => {
+  it("ten thousand messages keep their order", async () => {
     const params = { name: "progress", arguments: { steps: 10_000 }, _meta: { progressToken: "mine" } };
     using stream = await client.postForStream({ jsonrpc: "2.0", id: 7, method: "tools/call", params });
     const expected = Array.from({ length: 10_000 }, (_, index) => progressOf(index + 1));
     expect(await stream.rest()).toEqual([...expected, answerOf()]);
   });
 
-  it("reaches a client of HTTP/1.0 as a stream that the end of the connection ends", async () => {
+  it("an HTTP/1.0 client gets a stream that ends with the connection", async () => {
     using connection = await RawConnection.open(sidecar.origin);
     await connection.write(postBytes(CALL_WITH_PROGRESS, client.sessionId).replace("HTTP/1.1", "HTTP/1.0"));
     const { text } = await connection.rest();
@@ -83,7 +83,7 @@ describe("the answer to a POST", async () => {
     expect(text.slice(text.indexOf("\r\n\r\n") + 4)).toMatch(/^id: .*\nretry: .*\ndata: \n\n(?:id: .*\nevent: message\ndata: .*\n\n){3}$/);
   });
 
-  describe("to a client that does not say that it reads streams", async () => {
+  describe("the response to a client that does not accept streams", async () => {
     const hasty = disposeAfterAll(await Sidecar.start({ flags: ["--stream-after-ms", "1"] }));
 
     it.each([
@@ -95,7 +95,7 @@ describe("the answer to a POST", async () => {
       ["application/json, text/event-stream;q=0"],
       ["application/json, text/event-streams"],
       [undefined],
-    ])("is JSON, whatever comes ahead of it: Accept %j", async (accept) => {
+    ])("the form is JSON, whatever precedes the response: Accept %j", async (accept) => {
       const own = await hasty.client();
       const headers = {
         "Content-Type": "application/json",
@@ -106,10 +106,10 @@ describe("the answer to a POST", async () => {
       expect([reply.status, reply.headers["content-type"], JSON.parse(reply.body)]).toEqual([200, "application/json", answerOf()]);
     });
 
-    it("is JSON after long silence, too", async () => {
+    it("the form is JSON even after a long silence", async () => {
       const own = await hasty.client();
       const call = await HeldCall.start(own, own, { headers: { Accept: "application/json" } });
-      // By now a client that reads streams has got one, whose request was there later.
+      // By now, a client that accepts streams has got one, although its request came later.
       const other = await HeldCall.start(own, own, { id: 8 });
       expect((await other.stream).headers["content-type"]).toBe("text/event-stream");
       await call.progress(1);
@@ -121,7 +121,7 @@ describe("the answer to a POST", async () => {
   });
 
   it.each(["application/json;q=0.1, text/event-stream", "TEXT/Event-Stream, Application/JSON", "*/*, text/event-stream;x=y"])(
-    "may be a stream for Accept: %s",
+    "the form may be a stream with Accept: %s",
     async (accept) => {
       const reply = await client.post(CALL_WITH_PROGRESS, { headers: { Accept: accept } });
       expect(reply.headers["content-type"]).toBe("text/event-stream");
@@ -136,12 +136,12 @@ describe("the answer to a POST", async () => {
     ["2025-06-18", "2025-11-25", 0],
     ["2025-03-26", undefined, 0],
     ["2024-11-05", "2025-11-25", 0],
-  ])("begins a stream as revision %s has it, whatever MCP-Protocol-Version says (%s)", async (negotiated, header, primings) => {
+  ])("a stream begins as in revision %s, whatever MCP-Protocol-Version says (%s)", async (negotiated, header, primings) => {
     const own = await sidecar.client({ protocolVersion: negotiated });
     const headers: Record<string, string> = header === undefined ? {} : { "MCP-Protocol-Version": header };
     using stream = await own.postForStream(CALL_WITH_PROGRESS, headers);
     const blocks = [await stream.block(), await stream.block(), await stream.block()];
-    // A parser of an older revision takes an event without data for a broken one.
+    // Parsers of older revisions reject an event without data.
     expect(blocks.filter((block) => block?.data === "")).toHaveLength(primings);
     expect(blocks.filter((block) => block?.retry !== undefined)).toHaveLength(primings);
     for (const block of blocks) expect(block?.id).toMatch(/./);
@@ -149,7 +149,7 @@ describe("the answer to a POST", async () => {
 });
 
 describe("a long silence", () => {
-  it("begins a stream for a client that reads one, and comments keep it alive", async () => {
+  it("a stream begins, and comments keep it alive, if the client accepts streams", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--stream-after-ms", "50", "--keep-alive-ms", "20"] });
     const client = await sidecar.client();
     const call = await HeldCall.start(client, client, { token: null });
@@ -164,7 +164,7 @@ describe("a long silence", () => {
     expect(await stream.rest()).toEqual([answerOf()]);
   });
 
-  it("begins a stream without an event for a client of an older revision", async () => {
+  it("the stream of a client of an older revision begins without an event", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--stream-after-ms", "50", "--keep-alive-ms", "20"] });
     const client = await sidecar.client({ protocolVersion: "2025-06-18" });
     const call = await HeldCall.start(client, client, { token: null });
@@ -174,7 +174,7 @@ describe("a long silence", () => {
     expect(await stream.rest()).toEqual([answerOf()]);
   });
 
-  it("begins no stream while the request is held: a refusal is then still a 503, and an answer one that has just come", async () => {
+  it("no stream begins while the request is held, so a rejection is still a 503", async () => {
     await using gate = await Gate.create();
     await gate.open();
     const flags = ["--stream-after-ms", "20", "--hold-timeout-ms", "1000", "--restart-backoff-ms", "1", "--restart-max-ms", "1"];
@@ -191,13 +191,13 @@ describe("a long silence", () => {
     expect((await held).status).toBe(200);
   });
 
-  it("never makes a stream of the answer to initialize", async () => {
+  it("the response to initialize is never a stream", async () => {
     await using gate = await Gate.create();
     await using sidecar = await Sidecar.start({ mode: "gated", env: gate.env, untilReady: false, flags: ["--stream-after-ms", "1"] });
     const params = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "raw", version: "1" } };
     using connection = await RawConnection.open(sidecar.origin);
     await connection.write(postBytes({ jsonrpc: "2.0", id: 1, method: "initialize", params }));
-    // Another request on another connection: the first has been read by then, and silence has lasted.
+    // Another request on another connection. By its response, the first one has been read and the silence was long enough.
     for (let count = 0; count < 3; count++) expect((await send(`${sidecar.origin}/healthz`, { method: "GET" })).status).toBe(503);
     await gate.open();
     const reply = await connection.reply();
@@ -205,7 +205,7 @@ describe("a long silence", () => {
     expect(reply.headers["mcp-session-id"]).toMatch(/./);
   });
 
-  it("ends in the stream with what became of the request: time is up, or the server is gone", async () => {
+  it("a timeout or an exit of the server is reported on the stream", async () => {
     await using sidecar = await Sidecar.start({
       flags: ["--stream-after-ms", "1", "--request-timeout-ms", "500", "--restart-backoff-ms", "1", "--restart-max-ms", "1"],
     });
@@ -219,7 +219,7 @@ describe("a long silence", () => {
     expect(await lostStream.rest()).toMatchObject([{ id: "lost", error: { code: -32603, data: { code: "UPSTREAM_EXITED" } } }]);
   });
 
-  it("is a matter of each request alone: a fast answer beside a slow one is JSON", async () => {
+  it("the form depends on each request alone: a fast response is JSON", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--stream-after-ms", "1000"] });
     const client = await sidecar.client();
     const slow = await HeldCall.start(client, client, { token: null });

@@ -9,12 +9,12 @@ import { TempDir } from "../support/temp-dir.ts";
 
 const GIVEN_UP = "mcp server not restarted: restart limit reached";
 const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
-/** The first pause is long enough for a request to come in. */
+/** The first pause is long enough for a request to arrive. */
 const SLOW_RESTART = ["--restart-backoff-ms", "500", "--restart-max-ms", "600"];
 const PATIENT = ["--hold-timeout-ms", "600000", "--request-timeout-ms", "600000", "--drain-timeout-ms", "600000"];
 
 describe("the restart limit", () => {
-  it.each([1, 3])("of %i ends the sidecar with code 1 after so many restarts, and says why", async (limit) => {
+  it.each([1, 3])("the sidecar exits with code 1 and the reason after %i restarts", async (limit) => {
     await using sidecar = await Sidecar.start({
       mode: "exit-at-initialize",
       flags: [...QUICK_RESTART, "--restart-limit", String(limit)],
@@ -34,7 +34,7 @@ describe("the restart limit", () => {
     expect(sidecar.logLines).toContainEqual(expect.objectContaining({ msg: "stopping", reason: "RESTART_LIMIT is reached" }));
   });
 
-  it("counts only what no stable run has ended", async () => {
+  it("the limit counts only restarts since the last stable run", async () => {
     const flags = ["--restart-backoff-ms", "1", "--restart-max-ms", "1", "--restart-limit", "1", "--crash-loop-exits", "1000"];
     await using sidecar = await Sidecar.start({ flags });
     const client = await sidecar.client();
@@ -46,7 +46,7 @@ describe("the restart limit", () => {
     expect(await client.toolText("echo", { text: "still" })).toBe("still");
   });
 
-  it("lets the servers of other clients finish what they have in flight", async () => {
+  it("requests in flight at other clients' servers may finish", async () => {
     await using directory = await TempDir.create();
     const path = directory.file("go");
     await using server = await ChosenServer.create();
@@ -63,7 +63,7 @@ describe("the restart limit", () => {
     expect(await exitAndLogEnd(sidecar)).toBe(1);
   });
 
-  it.each(LANES)("answers at once what waits for a %s server", async (kind) => {
+  it.each(LANES)("requests held for a %s server are answered at once", async (kind) => {
     await using server = await ChosenServer.create();
     await using sidecar = await Sidecar.start({ command: server.command, flags: [...SLOW_RESTART, ...PATIENT, "--restart-limit", "1"] });
     const { client, childPid, waitForLog } = await useLane(sidecar, kind);
@@ -75,7 +75,7 @@ describe("the restart limit", () => {
     await waitForLog(GIVEN_UP);
   });
 
-  it("ends the session of a client whose own server reaches it, and nothing else", async () => {
+  it("a private server that reaches the limit ends its own session only", async () => {
     await using server = await ChosenServer.create();
     await using sidecar = await Sidecar.start({ command: server.command, flags: [...QUICK_RESTART, "--restart-limit", "2"] });
     const { client, childPid, waitForLog } = await useLane(sidecar, "private");

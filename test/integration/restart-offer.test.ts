@@ -10,14 +10,14 @@ import { isAlive, Sidecar } from "../support/sidecar.ts";
 const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 const ALL = { tools: { listChanged: true }, prompts: { listChanged: true }, resources: { subscribe: true } };
 
-/** A sidecar whose servers offer the one until the gate is open, and the other from then on. */
+/** Starts a sidecar whose servers declare the first capabilities until the gate is open, and the second from then on. */
 function start(gate: Gate, before: string, after: string): Promise<Sidecar> {
   const env = { ...gate.env, FIXTURE_INITIALIZE_RESULT: before, FIXTURE_NEXT_INITIALIZE_RESULT: after };
   return Sidecar.start({ env, flags: QUICK_RESTART });
 }
 
-describe.each(LANE_CLIENTS)("a session with a $lane server that is started anew", ({ connect }) => {
-  it("goes on where the server offers more than before, and is told which lists may have changed", async () => {
+describe.each(LANE_CLIENTS)("a session with a restarted $lane server", ({ connect }) => {
+  it("a session survives new capabilities, and its client is notified of changed lists", async () => {
     await using gate = await Gate.create();
     await using sidecar = await start(
       gate,
@@ -36,14 +36,14 @@ describe.each(LANE_CLIENTS)("a session with a $lane server that is started anew"
     ]);
   });
 
-  it("ends where the server offers less: streams end, a request that waits and any later one get 404, a new session is welcome", async () => {
+  it("a session with fewer capabilities ends: streams close, requests get 404, new sessions open", async () => {
     await using gate = await Gate.create();
     await using sidecar = await start(gate, offer(ALL), offer({ ...ALL, prompts: {} }));
     const client = await connect(sidecar);
     using stream = await client.openStream();
     await gate.open();
     await crashServerOf(sidecar, client);
-    // Sent while the server is away, or just after: either way it finds no session.
+    // Sent while the server is down, or just after: it finds no session in either case.
     const waiting = await client.request("tools/list");
     expect([waiting.status, waiting.error?.data?.["code"]]).toEqual([404, "SESSION_NOT_FOUND"]);
     expect(await stream.rest()).toEqual([]);
@@ -58,7 +58,7 @@ describe.each(LANE_CLIENTS)("a session with a $lane server that is started anew"
 });
 
 describe("a session with a shared server", () => {
-  it("that was opened behind another server ends alone where that is what has less to offer", async () => {
+  it("only the sessions that lose capabilities end after several restarts", async () => {
     await using gate = await Gate.create();
     await gate.open();
     await using sidecar = await start(gate, offer(ALL), offer({ tools: {} }));
@@ -78,7 +78,7 @@ describe("a session with a private server", () => {
   it.each([
     ["less", offer({})],
     ["another revision", offer(ALL, { protocolVersion: "2025-06-18" })],
-  ])("ends with the new server, which offers %s", async (_, after) => {
+  ])("a session ends when the next server declares %s", async (_, after) => {
     await using gate = await Gate.create();
     await using sidecar = await start(gate, offer(ALL), after);
     const client = await LaneClient.connect(sidecar);

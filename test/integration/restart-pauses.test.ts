@@ -4,11 +4,11 @@ import { Sidecar } from "../support/sidecar.ts";
 
 const FIRST_MS = 20;
 const LONGEST_MS = 400;
-/** In a crash loop every pause would be the longest. */
+/** Every pause of a crash loop would be the longest one. */
 const NO_CRASH_LOOP = ["--crash-loop-exits", "1000"];
 const PAUSES = ["--restart-backoff-ms", String(FIRST_MS), "--restart-max-ms", String(LONGEST_MS), ...NO_CRASH_LOOP];
 
-/** The pauses logged so far, once there are as many as this. */
+/** Returns the pauses logged so far, once there are at least this many. */
 function pauses(sidecar: Sidecar, count: number): Promise<number[]> {
   return sidecar.waitFor(() => {
     const found = sidecar.logLines.filter((line) => line.msg === "mcp server will be restarted").map((line) => Number(line["pauseMs"]));
@@ -16,7 +16,7 @@ function pauses(sidecar: Sidecar, count: number): Promise<number[]> {
   }, `${count} restarts`);
 }
 
-/** Doubling from the first to the longest; jitter takes at most a quarter off, and nothing off the first. */
+/** Expects pauses that double from the first to the longest. Jitter takes at most a quarter off, and nothing off the first. */
 function isStreak(found: readonly number[]): boolean {
   return found.every((pauseMs, index) => {
     const fullMs = Math.min(LONGEST_MS, FIRST_MS * 2 ** index);
@@ -25,12 +25,12 @@ function isStreak(found: readonly number[]): boolean {
 }
 
 describe("restart pauses", () => {
-  it.each(["crash-loop", "exit-at-initialize"])("grow up to the longest in a server's %s", async (mode) => {
+  it.each(["crash-loop", "exit-at-initialize"])("pauses grow up to the longest in a server's %s", async (mode) => {
     await using sidecar = await Sidecar.start({ mode, flags: PAUSES, untilReady: false });
     expect(await pauses(sidecar, 6)).toSatisfy(isStreak);
   });
 
-  it("are kept: a generation starts when its pause is over, not before", async () => {
+  it("a generation starts when its pause is over, not before", async () => {
     await using sidecar = await Sidecar.start({ mode: "exit-at-initialize", flags: PAUSES, untilReady: false });
     await pauses(sidecar, 6);
     const time = (line: { readonly [key: string]: unknown } | undefined): number => Date.parse(String(line?.["time"]));
@@ -42,7 +42,7 @@ describe("restart pauses", () => {
     }
   });
 
-  it("start over after a run that outlasted the longest pause", async () => {
+  it("pauses start over after a run that outlasted the longest pause", async () => {
     // A call that times out shows that the run has lasted this long.
     await using sidecar = await Sidecar.start({ flags: [...PAUSES, "--request-timeout-ms", String(2 * LONGEST_MS)] });
     const client = await sidecar.client();

@@ -12,7 +12,7 @@ import { Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
 const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
-/** A pause that no test sees the end of. */
+/** A pause that outlasts every test. */
 const NO_RESTART = ["--restart-backoff-ms", "600000", "--restart-max-ms", "600000"];
 const READS = [
   "tools/list",
@@ -24,13 +24,13 @@ const READS = [
   "completion/complete",
 ];
 
-/** Has this server answer none of these requests. */
+/** Makes this client's server leave these requests unanswered. */
 async function mute(client: McpClient, ...methods: readonly string[]): Promise<void> {
   for (const method of methods) await client.callTool("mute", { method });
 }
 
-describe.each(LANE_CLIENTS)("a request that a $lane server had when it was killed", ({ connect }) => {
-  it("is answered by the next one where it only reads, each with its own answer", async () => {
+describe.each(LANE_CLIENTS)("a request in flight at a $lane server that is killed", ({ connect }) => {
+  it("read-only requests are retried in order, ahead of later ones, each with its response", async () => {
     await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
     const client = await connect(sidecar);
     const { pid } = await readWhere(client);
@@ -43,11 +43,11 @@ describe.each(LANE_CLIENTS)("a request that a $lane server had when it was kille
     expect(others.map(({ result }) => result)).toEqual(
       READS.slice(1).map((method, index) => ({ method, params: { uri: `x://${index + 1}` } })),
     );
-    // Once each, in the order in which they had come, ahead of what came later.
+    // Once each, in order of arrival, before later requests.
     expect((await readSeen(client)).filter((method) => READS.includes(method))).toEqual(READS);
   });
 
-  it("is answered with that where none follows in time, and with 200 since it had been sent", async () => {
+  it("a read-only request fails with 200 if no server follows in time", async () => {
     await using sidecar = await Sidecar.start({ flags: [...NO_RESTART, "--hold-timeout-ms", "50"] });
     const client = await connect(sidecar);
     const { pid } = await readWhere(client);
@@ -65,8 +65,8 @@ describe.each(LANE_CLIENTS)("a request that a $lane server had when it was kille
   });
 });
 
-describe("a request that waits to be sent once more", () => {
-  /** A read that a server had, and the next server behind the gate. */
+describe("a request that waits to be retried", () => {
+  /** Sends a read to a server that is then killed, with the next server behind the gate. */
   async function waiting(
     sidecar: Sidecar,
     gate: Gate,
@@ -83,7 +83,7 @@ describe("a request that waits to be sent once more", () => {
     return { reply };
   }
 
-  /** What the next server has heard, once it is there. */
+  /** Returns the requests that the next server has received, once it runs. */
   async function heard(sidecar: Sidecar, gate: Gate): Promise<string[]> {
     await gate.open();
     await sidecar.waitForLog("mcp server ready", (line) => line["generation"] === 2);
@@ -97,7 +97,7 @@ describe("a request that waits to be sent once more", () => {
     return Sidecar.start({ mode: "gated", env: gate.env, flags: QUICK_RESTART });
   }
 
-  it("is not sent where its client goes away", async () => {
+  it("a retry does not happen if the client disconnects", async () => {
     await using gate = await Gate.create();
     await using sidecar = await startGated(gate);
     const leaving = new AbortController();
@@ -109,7 +109,7 @@ describe("a request that waits to be sent once more", () => {
     expect(await heard(sidecar, gate)).toEqual(NOTHING);
   });
 
-  it("is not sent where its client cancels it", async () => {
+  it("a retry does not happen if the client cancels the request", async () => {
     await using gate = await Gate.create();
     await using sidecar = await startGated(gate);
     const client = await sidecar.client();
@@ -119,7 +119,7 @@ describe("a request that waits to be sent once more", () => {
     expect(await heard(sidecar, gate)).toEqual(NOTHING);
   });
 
-  it("ends with its session", async () => {
+  it("the request ends with its session", async () => {
     await using gate = await Gate.create();
     await using sidecar = await startGated(gate);
     const client = await sidecar.client();
@@ -133,7 +133,7 @@ describe("a request that waits to be sent once more", () => {
     expect(await heard(sidecar, gate)).toEqual(NOTHING);
   });
 
-  it("is waited for by a sidecar that drains", async () => {
+  it("a draining sidecar waits for the retry", async () => {
     await using gate = await Gate.create();
     await using sidecar = await startGated(gate);
     const { reply } = await waiting(sidecar, gate, await sidecar.client());
@@ -144,7 +144,7 @@ describe("a request that waits to be sent once more", () => {
   });
 });
 
-describe("a call of a read-only tool that a server had when it was killed", () => {
+describe("a call of a read-only tool in flight when the server is killed", () => {
   const TOOL = "wait_for_file";
 
   function start(flags: readonly string[]): Promise<Sidecar> {
@@ -155,7 +155,7 @@ describe("a call of a read-only tool that a server had when it was killed", () =
     await sidecar.waitForLog(`waiting for ${path}`, (line) => line["generation"] === generation);
   }
 
-  it.each(LANE_CLIENTS)("is answered by the next one with --retry read-only, $lane", async ({ connect }) => {
+  it.each(LANE_CLIENTS)("the next server answers the call with --retry read-only, $lane", async ({ connect }) => {
     await using dir = await TempDir.create();
     await using sidecar = await start(["--retry", "read-only"]);
     const client = await connect(sidecar);
@@ -172,7 +172,7 @@ describe("a call of a read-only tool that a server had when it was killed", () =
     expect((await repeated).result?.content?.[0]?.text).toBe("the file is there");
   });
 
-  it("is sent twice at most: it fails with the second server that is killed, and is safe to retry", async () => {
+  it("the call fails, safe to retry, if a second server is killed", async () => {
     await using dir = await TempDir.create();
     await using sidecar = await start(["--retry", "read-only"]);
     const client = await sidecar.client();
@@ -187,7 +187,7 @@ describe("a call of a read-only tool that a server had when it was killed", () =
     expect(await readSeen(client)).toEqual(["initialize", "notifications/initialized", "tools/list", "tools/call"]);
   });
 
-  it("fails where its client has seen progress of it", async () => {
+  it("the call fails if its client has seen its progress", async () => {
     await using sidecar = await start(["--retry", "read-only"]);
     const client = await LaneClient.connectShared(sidecar);
     await waitForSeen(client, "tools/list");
@@ -197,13 +197,16 @@ describe("a call of a read-only tool that a server had when it was killed", () =
     expect((await stream.answer()).error?.data).toMatchObject({ code: "UPSTREAM_EXITED", retrySafe: true });
   });
 
-  it.each([{ flags: [] }, { flags: ["--retry", "off"] }])("fails with $flags, and no server is asked for its tools", async ({ flags }) => {
-    await using sidecar = await start(flags);
-    const client = await sidecar.client();
-    const reply = client.callTool(TOOL, { path: "/never" });
-    await arrival(sidecar, "/never", 1);
-    await crash(sidecar);
-    expect((await reply).error?.data).toMatchObject({ code: "UPSTREAM_EXITED", sent: true, retrySafe: false });
-    expect(await readSeen(client)).toEqual(["initialize", "notifications/initialized", "tools/call"]);
-  });
+  it.each([{ flags: [] }, { flags: ["--retry", "off"] }])(
+    "the call fails with $flags, and servers are not asked for tools",
+    async ({ flags }) => {
+      await using sidecar = await start(flags);
+      const client = await sidecar.client();
+      const reply = client.callTool(TOOL, { path: "/never" });
+      await arrival(sidecar, "/never", 1);
+      await crash(sidecar);
+      expect((await reply).error?.data).toMatchObject({ code: "UPSTREAM_EXITED", sent: true, retrySafe: false });
+      expect(await readSeen(client)).toEqual(["initialize", "notifications/initialized", "tools/call"]);
+    },
+  );
 });

@@ -5,7 +5,7 @@ import { Sidecar } from "../support/sidecar.ts";
 
 const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 
-/** All that the server has received, but for tool calls: methods, with what they are about. */
+/** Returns all that the server has received except tool calls: methods and what they concern. */
 async function told(client: LaneClient): Promise<string[]> {
   const messages = (await client.lines()).map((line) => JSON.parse(line) as { method: string; params?: { level?: string; uri?: string } });
   return messages
@@ -13,8 +13,8 @@ async function told(client: LaneClient): Promise<string[]> {
     .map(({ method, params }) => `${method} ${params?.level ?? params?.uri ?? ""}`.trim());
 }
 
-describe("the next server of a single client", () => {
-  it("is told what the former one was told: initialize, level, roots and subscriptions, again after each crash", async () => {
+describe("a restarted private server", () => {
+  it("each restarted server gets initialize, level, roots and subscriptions again", async () => {
     await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
     const client = await LaneClient.connect(sidecar);
     await client.request("logging/setLevel", { level: "debug" });
@@ -35,7 +35,7 @@ describe("the next server of a single client", () => {
     }
   });
 
-  it("is told nothing that the former one has refused, and nothing of another client's", async () => {
+  it("the server gets nothing that the former one rejected, and nothing of other clients", async () => {
     await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
     const [client, other] = [await LaneClient.connect(sidecar), await LaneClient.connect(sidecar)];
     await other.request("logging/setLevel", { level: "debug" });
@@ -47,7 +47,7 @@ describe("the next server of a single client", () => {
     expect(await told(client)).toEqual(["initialize", "notifications/initialized"]);
   });
 
-  it("answers all of that to nobody: what the client reads is its own", async () => {
+  it("the responses to replayed requests never reach the client", async () => {
     await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
     const client = await LaneClient.connect(sidecar);
     using stream = await client.openStream();

@@ -16,7 +16,7 @@ import { Sidecar } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
-/** What the consumer reads of a body (pod-contract.md §3). */
+/** The text that a consumer reads from a body (pod-contract.md §3). */
 const MAX_BYTES = 16_384;
 const LIMITED = ["--max-result-bytes", String(MAX_BYTES)];
 const LINE = /\n\[truncated: \d+ of \d+ bytes omitted; ask for less at a time\]$/;
@@ -25,7 +25,7 @@ function call(name: string, args: object, id: string | number = 2, meta: object 
   return { jsonrpc: "2.0", id, method: "tools/call", params: { name, arguments: args, _meta: meta } };
 }
 
-/** The bytes of the body, as they came out of the connection. */
+/** Returns the body's bytes as the connection delivered them. */
 function bodyBytes({ body }: HttpReply): number {
   return Buffer.byteLength(body);
 }
@@ -46,14 +46,14 @@ describe("a sidecar that limits results", async () => {
   const sidecar = disposeAfterAll(await Sidecar.start({ flags: [...LIMITED, "--legacy-sse", "on"] }));
   const [client, control] = [await sidecar.client(), await sidecar.client()];
 
-  it("lets the consumer read of a long result what it can read, and not an error", async () => {
+  it("the consumer reads the beginning of a long result, and not an error", async () => {
     using consumer = new ConsumerClient(sidecar.url);
     const outcome = await consumer.call("big", { length: 1_000_000 });
     expect(outcome).toEqual({ ok: true, text: expect.stringMatching(LINE) as string });
     expect(outcome.ok && outcome.text.length).toBeGreaterThan(MAX_BYTES * 0.95);
   });
 
-  it("answers with a body of the limit at most, and nearly all of it, whatever the text", async () => {
+  it("a body fills the limit almost completely, and never exceeds it, whatever the text", async () => {
     for (const [text, count] of [
       ["x", 1],
       ["é", 2],
@@ -71,7 +71,7 @@ describe("a sidecar that limits results", async () => {
     }
   });
 
-  it("leaves to the byte what fits, and counts what it cut", async () => {
+  it("a short enough result is unchanged to the byte, and truncations are counted", async () => {
     const before = (await readStatus(sidecar)).counters.policy.truncatedResults;
     const empty = bodyBytes(await client.post(call("big", { length: 0 })));
     const fits = await client.post(call("big", { length: MAX_BYTES - empty }));
@@ -82,7 +82,7 @@ describe("a sidecar that limits results", async () => {
     expect((await readStatus(sidecar)).counters.policy.truncatedResults).toBe(before + 1);
   });
 
-  it("keeps the whole of a stream within the limit, with the progress on it", async () => {
+  it("a stream stays within the limit, including its progress", async () => {
     const before = await waitForHanging(control, 0);
     const replied = client.post(call("hang", {}, 2, { progressToken: "p" }));
     const wireId = (await waitForHanging(control, before.length + 1)).at(-1);
@@ -97,7 +97,7 @@ describe("a sidecar that limits results", async () => {
     expect(textOf(lastMessage(reply))).toMatch(LINE);
   });
 
-  it("drops progress that would leave less than half for the result", async () => {
+  it("progress is dropped if it would leave less than half for the result", async () => {
     const steps = 1000;
     const reply = await client.post(call("progress", { steps }, 2, { progressToken: "p".repeat(40) }));
     expect(bodyBytes(reply)).toBeLessThanOrEqual(MAX_BYTES);
@@ -107,7 +107,7 @@ describe("a sidecar that limits results", async () => {
     expect(await consumer.call("big", { length: 100_000 })).toMatchObject({ ok: true });
   });
 
-  it("keeps the answer to a batch within the limit", async () => {
+  it("the response to a batch stays within the limit", async () => {
     const own = await sidecar.client({ protocolVersion: "2025-03-26" });
     const calls = Array.from({ length: 8 }, (_, id) => call("big", { length: id * 3000 }, id, { progressToken: id }));
     const array = await own.post(calls, { headers: { Accept: "application/json" } });
@@ -122,7 +122,7 @@ describe("a sidecar that limits results", async () => {
     expect(answers.filter(isTruncated)).toHaveLength(7);
   });
 
-  it("limits the results of a server that a client has for itself, with its questions ahead", async () => {
+  it("a private server's results stay within the limit, including its preceding requests", async () => {
     const asked = await LaneClient.connect(sidecar);
     using source = await asked.begin("ask", { method: "elicitation/create", params: { message: "m".repeat(3000) } });
     const question = await source.next();
@@ -133,7 +133,7 @@ describe("a sidecar that limits results", async () => {
     await asked.end();
   });
 
-  it("limits each result for a client of HTTP+SSE, and none of what comes ahead", async () => {
+  it("HTTP+SSE results stay within the limit, without counting preceding messages", async () => {
     using legacy = await LegacySseClient.connect(sidecar.origin);
     const steps = 300;
     await legacy.request("tools/call", { name: "progress", arguments: { steps }, _meta: { progressToken: "p".repeat(40) } });
@@ -143,7 +143,7 @@ describe("a sidecar that limits results", async () => {
     expect(Buffer.byteLength(JSON.stringify(answer))).toBeLessThanOrEqual(MAX_BYTES);
   });
 
-  it("limits what a task comes to", async () => {
+  it("the result of a task stays within the limit", async () => {
     await using own = await Sidecar.start({ flags: LIMITED });
     const tasks = await LaneClient.connectShared(own);
     await tasks.toolText("mute", { method: "tasks/result" });
@@ -166,7 +166,7 @@ describe("a sidecar that limits results", async () => {
     expect(textOf(answer)).toMatch(LINE);
   });
 
-  it("limits errors of the server", async () => {
+  it("the server's errors stay within the limit", async () => {
     const line = `{"jsonrpc":"2.0","id":$ID,"error":{"code":-32042,"message":"${"m".repeat(20_000)}","data":"${"d".repeat(20_000)}"}}`;
     const reply = await client.post(call("raw_line", { line }));
     expect(bodyBytes(reply)).toBeLessThanOrEqual(MAX_BYTES);
@@ -177,7 +177,7 @@ describe("a sidecar that limits results", async () => {
     });
   });
 
-  it("leaves other answers as they are", async () => {
+  it("responses of other methods are unchanged", async () => {
     const params = { text: "z".repeat(50_000) };
     const reply = await client.post({ jsonrpc: "2.0", id: 2, method: "x/other", params });
     expect(lastMessage(reply).result).toEqual({ method: "x/other", params });
@@ -185,12 +185,12 @@ describe("a sidecar that limits results", async () => {
 });
 
 describe("a result limit", () => {
-  it("counts the comments on a stream that was begun by silence", async () => {
+  it("comments count on a stream that begins after silence", async () => {
     await using sidecar = await Sidecar.start({ flags: [...LIMITED, "--stream-after-ms", "1", "--keep-alive-ms", "20"] });
     const [client, control] = [await sidecar.client(), await sidecar.client()];
     const replied = client.post(call("hang", {}));
     const [wireId] = await waitForHanging(control, 1);
-    // Another stream tells how many there were, since every stream gets them.
+    // Another stream shows the number of comments, since every stream gets them.
     const other = await HeldCall.start(client, control, { token: null });
     using stream = await other.stream;
     for (let comments = 0; comments < 30;) if ((await stream.block())?.comment !== undefined) comments++;
@@ -203,7 +203,7 @@ describe("a result limit", () => {
     expect(bodyBytes(reply)).toBeGreaterThan(MAX_BYTES * 0.8);
   });
 
-  it("is off by default: nothing changes by a byte", async () => {
+  it("the limit is off by default, and results are unchanged to the byte", async () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
     const result = `{ "content" : [ {"text":"${"x".repeat(30_000)}" ,"type":"text"} ], "n":9007199254740993 }`;
@@ -214,8 +214,8 @@ describe("a result limit", () => {
   });
 });
 
-describe("real servers behind a result limit", () => {
-  it("give the beginning of a long file", async () => {
+describe("real servers with a result limit", () => {
+  it("the filesystem server returns the beginning of a long file", async () => {
     await using directory = await TempDir.create();
     await using sidecar = await Sidecar.start({ command: filesystem(directory.path), flags: LIMITED });
     const path = directory.file("long.txt");
@@ -234,21 +234,18 @@ describe("real servers behind a result limit", () => {
     });
   });
 
-  it.each(SDKS)(
-    "promise no structured content that may be left out, so that a client of the official SDK takes the text (%s)",
-    async (sdk) => {
-      await using directory = await TempDir.create();
-      await using sidecar = await Sidecar.start({ command: filesystem(directory.path), flags: LIMITED });
-      const path = directory.file("long.txt");
-      await writeFile(path, "é".repeat(30_000));
-      await using client = await InteropClient.connect(sdk, sidecar.url, { lane: "shared" });
-      await client.listTools();
-      const { content } = await client.callTool("read_text_file", { path });
-      expect(content[0]?.text).toMatch(LINE);
-    },
-  );
+  it.each(SDKS)("hidden output schemas make the official SDK %s accept truncated text", async (sdk) => {
+    await using directory = await TempDir.create();
+    await using sidecar = await Sidecar.start({ command: filesystem(directory.path), flags: LIMITED });
+    const path = directory.file("long.txt");
+    await writeFile(path, "é".repeat(30_000));
+    await using client = await InteropClient.connect(sdk, sidecar.url, { lane: "shared" });
+    await client.listTools();
+    const { content } = await client.callTool("read_text_file", { path });
+    expect(content[0]?.text).toMatch(LINE);
+  });
 
-  it("give a note in place of an image, and the text beside it", async () => {
+  it("an image is replaced by a note, and the text beside it stays", async () => {
     await using sidecar = await Sidecar.start({ command: EVERYTHING, flags: ["--max-result-bytes", "1024"] });
     const reply = await (await sidecar.client()).post(call("get-tiny-image", {}));
     expect(bodyBytes(reply)).toBeLessThanOrEqual(1024);

@@ -14,7 +14,7 @@ const PROMPTS_CHANGED = { jsonrpc: "2.0", method: "notifications/prompts/list_ch
 const RESOURCES_CHANGED = { jsonrpc: "2.0", method: "notifications/resources/list_changed" };
 const EVENT_NOT_FOUND = errorReply(400, -32000, "EVENT_NOT_FOUND");
 
-/** A GET that is not answered with a stream. */
+/** Sends a GET whose response is not a stream. */
 function refusedGet(client: McpClient, options: GetOptions): Promise<HttpReply> {
   return client.get(options);
 }
@@ -25,11 +25,11 @@ async function nextEventId(stream: EventStream): Promise<string> {
   return stream.lastEventId;
 }
 
-describe("a client that comes back", async () => {
+describe("a client that resumes", async () => {
   const sidecar = disposeAfterAll(await Sidecar.start());
   const client = await sidecar.client();
 
-  /** Goes away, and waits until the sidecar has seen it. */
+  /** Disconnects, and waits until the sidecar has noticed. */
   async function leave(stream: EventStream): Promise<void> {
     const pid = Number(sidecar.process.pid);
     const before = countSockets(pid);
@@ -37,23 +37,26 @@ describe("a client that comes back", async () => {
     await waitForSockets(pid, before - 1);
   }
 
-  it.each(["2025-11-25", "2025-06-18"])("during the call gets what it missed, then the rest, then the answer (%s)", async (version) => {
-    const own = await sidecar.client({ protocolVersion: version });
-    const call = await HeldCall.start(own, client);
-    await call.progress(1);
-    const first = await call.stream;
-    expect(await first.messages(1)).toEqual([progressOf(1)]);
-    await leave(first);
-    await call.progress(2, 3);
-    using second = await own.openStream({ lastEventId: first.lastEventId });
-    expect(await second.messages(2)).toEqual([progressOf(2), progressOf(3)]);
-    await call.progress(4);
-    await call.answer();
-    expect(await second.rest()).toEqual([progressOf(4), answerOf()]);
-    expect((await readSeen(client)).at(-1)).not.toMatch(/cancelled/);
-  });
+  it.each(["2025-11-25", "2025-06-18"])(
+    "a resumption during the call gets missed events, new ones and the response (%s)",
+    async (version) => {
+      const own = await sidecar.client({ protocolVersion: version });
+      const call = await HeldCall.start(own, client);
+      await call.progress(1);
+      const first = await call.stream;
+      expect(await first.messages(1)).toEqual([progressOf(1)]);
+      await leave(first);
+      await call.progress(2, 3);
+      using second = await own.openStream({ lastEventId: first.lastEventId });
+      expect(await second.messages(2)).toEqual([progressOf(2), progressOf(3)]);
+      await call.progress(4);
+      await call.answer();
+      expect(await second.rest()).toEqual([progressOf(4), answerOf()]);
+      expect((await readSeen(client)).at(-1)).not.toMatch(/cancelled/);
+    },
+  );
 
-  it("after the call is over gets what it missed, and the answer", async () => {
+  it("a resumption after the call gets missed events and the response", async () => {
     const call = await HeldCall.start(client, client);
     await call.progress(1);
     const first = await call.stream;
@@ -65,7 +68,7 @@ describe("a client that comes back", async () => {
     expect(await second.rest()).toEqual([progressOf(2), answerOf()]);
   });
 
-  it("with nothing but the first id gets everything", async () => {
+  it("a resumption with the first id gets all events", async () => {
     const call = await HeldCall.start(client, client);
     await call.progress(1);
     const first = await call.stream;
@@ -76,7 +79,7 @@ describe("a client that comes back", async () => {
     expect(await second.rest()).toEqual([progressOf(1), answerOf()]);
   });
 
-  it("again and again gets each time what follows the id it names, and nothing once that is the last one", async () => {
+  it("each further resumption gets the events after its id, and none after the last", async () => {
     const call = await HeldCall.start(client, client);
     await call.progress(1, 2);
     using first = await call.stream;
@@ -96,7 +99,7 @@ describe("a client that comes back", async () => {
     expect([delivered.status, delivered.body]).toEqual([204, ""]);
   });
 
-  it("while its old connection is still open takes the stream over: the old one ends, nothing comes twice", async () => {
+  it("a resumption takes over a stream whose old connection is still open, without duplicates", async () => {
     const call = await HeldCall.start(client, client);
     await call.progress(1);
     using first = await call.stream;
@@ -112,7 +115,7 @@ describe("a client that comes back", async () => {
     expect(await readSeen(client)).not.toContain(`notifications/cancelled ${call.wireId}`);
   });
 
-  it("gets the messages of the stream it names, and of no other", async () => {
+  it("a resumption gets the messages of its own stream and no other", async () => {
     const calls: HeldCall[] = [];
     const lastEventIds: string[] = [];
     for (let id = 0; id < 10; id++) {
@@ -135,7 +138,7 @@ describe("a client that comes back", async () => {
     expect(await standalone.messages(1)).toEqual([TOOLS_CHANGED]);
   });
 
-  it("at any point of a long stream, many times over, loses nothing and gets nothing twice", async () => {
+  it("many resumptions at any point of a long stream lose and duplicate nothing", async () => {
     const steps = 900;
     const params = { name: "progress", arguments: { steps }, _meta: { progressToken: "mine" } };
     let stream = await client.postForStream({ jsonrpc: "2.0", id: 7, method: "tools/call", params });
@@ -148,12 +151,12 @@ describe("a client that comes back", async () => {
     expect(messages).toEqual([...Array.from({ length: steps }, (_, index) => progressOf(index + 1)), answerOf()]);
   });
 
-  it("to a stream by GET gets what was sent to a connection that was lost, once", async () => {
+  it("a resumed GET stream gets once the messages sent to a lost connection", async () => {
     const own = await sidecar.client();
     using lost = await own.openStream();
     await say(client, JSON.stringify(RESOURCES_CHANGED));
     await lost.next();
-    // Sent to the connection, but its client will say that it has seen none of it.
+    // Sent to the connection, but the client's last event id is older.
     await say(client, JSON.stringify(TOOLS_CHANGED), JSON.stringify(PROMPTS_CHANGED));
     using resumed = await own.openStream({ lastEventId: lost.lastEventId });
     expect(await resumed.messages(2)).toEqual([TOOLS_CHANGED, PROMPTS_CHANGED]);
@@ -165,7 +168,7 @@ describe("a client that comes back", async () => {
     expect(await again.rest()).toEqual([]);
   });
 
-  it("with an empty id, as before its first event, gets a new stream", async () => {
+  it("an empty id, as before a client's first event, opens a new stream", async () => {
     const own = await sidecar.client();
     using stream = await own.openStream({ lastEventId: "" });
     await say(own, JSON.stringify(TOOLS_CHANGED));
@@ -188,12 +191,12 @@ describe("a client that comes back", async () => {
     "r1-99999999999999999",
     "%00",
     "é",
-  ])("with an id that its session never gave is refused: %j", async (lastEventId) => {
+  ])("an id that the session never gave is rejected: %j", async (lastEventId) => {
     const own = await sidecar.client();
     expect(readError(await refusedGet(own, { lastEventId }))).toStrictEqual(EVENT_NOT_FOUND);
   });
 
-  it("with an id ahead of all that was sent, or of the other kind of stream, is refused", async () => {
+  it("an id that was not sent, or of the other kind of stream, is rejected", async () => {
     const own = await sidecar.client();
     const call = await HeldCall.start(own, client);
     await call.progress(1);
@@ -208,14 +211,14 @@ describe("a client that comes back", async () => {
     expect(readError(await refusedGet(own, { lastEventId: "r1-3" }))).toStrictEqual(EVENT_NOT_FOUND);
   });
 
-  it("with an id of another session is refused, and never gets what is that one's", async () => {
+  it("an id of another session is rejected, and never reveals its messages", async () => {
     const [owner, stranger] = [await sidecar.client(), await sidecar.client()];
     const call = await HeldCall.start(owner, client, { token: "secret" });
     await call.progress(1);
     using stream = await call.stream;
     const lastEventId = await nextEventId(stream);
     expect(readError(await refusedGet(stranger, { lastEventId }))).toStrictEqual(EVENT_NOT_FOUND);
-    // With a stream of the same name, it gets its own.
+    // A stream of the same name exists in its own session.
     const own = await HeldCall.start(stranger, client, { id: "own" });
     await own.progress(1);
     using ownStream = await own.stream;
@@ -226,7 +229,7 @@ describe("a client that comes back", async () => {
     expect(await resumed.rest()).toEqual([answerOf("own", "own")]);
   });
 
-  it("has to be allowed to read streams, and to know the token", async () => {
+  it("a resumption needs an Accept header for streams, and the token", async () => {
     await using guarded = await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: "right-token" } });
     const own = await guarded.client({ token: "right-token" });
     const call = await HeldCall.start(own, own);

@@ -11,7 +11,7 @@ describe("each route", () => {
   });
   afterAll(() => sidecar[Symbol.asyncDispose]());
 
-  it.each(Object.values(ROUTES))("answers OPTIONS, and other methods than its own with 405: $path", async ({ path, methods }) => {
+  it.each(Object.values(ROUTES))("OPTIONS gets the route's methods, and other methods get 405: $path", async ({ path, methods }) => {
     const url = `${sidecar.origin}${path}`;
     const allow = [...methods, "OPTIONS"].join(", ");
     const options = await send(url, { method: "OPTIONS" });

@@ -6,16 +6,16 @@ import { groupEnd } from "../support/process-end.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20", "--crash-loop-exits", "1000"];
-/** Enough for the fixture to start on a busy machine. */
+/** Enough time for the fixture to start on a busy machine. */
 const READY_TIMEOUT_MS = 2500;
 
-describe.each(LANES)("the end of a %s server", (kind) => {
+describe.each(LANES)("the exit of a %s server", (kind) => {
   it.each([
     { how: "a clean exit", tool: "exit", args: {}, said: { kind: "clean-exit", exitCode: 0, reason: "exited with code 0" } },
     { how: "a crash", tool: "exit", args: { code: 3 }, said: { kind: "crash", exitCode: 3, reason: "exited with code 3" } },
     { how: "a signal", tool: "kill", args: {}, said: { kind: "signal", signal: "SIGKILL", reason: "ended by SIGKILL" } },
     { how: "the end of its stdout", tool: "close_stdout", args: {}, said: { kind: "pipe-closed", reason: "the server closed its stdout" } },
-  ])("by $how fails what is in flight, says why, and is followed by another generation", async ({ tool, args, said }) => {
+  ])("$how fails requests in flight with its reason, and the next generation starts", async ({ tool, args, said }) => {
     await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
     const { client, childPid, waitForLog } = await useLane(sidecar, kind);
     const hanging = client.callTool("hang");
@@ -29,7 +29,7 @@ describe.each(LANES)("the end of a %s server", (kind) => {
     await groupEnd(childPid);
   });
 
-  it("by the end of its stdin shows with the next message, and is followed by another generation", async () => {
+  it("a closed stdin is detected with the next message, and the next generation starts", async () => {
     await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
     const { client, childPid, waitForLog } = await useLane(sidecar, kind);
     await client.toolText("close_stdin");
@@ -60,7 +60,7 @@ describe.each(LANES)("the end of a %s server", (kind) => {
       said: { kind: "handshake-refused", reason: "the command echoes its input: it is not an MCP server" },
     },
     { how: "no program", script: "exec /no/such/program", said: { kind: "crash", exitCode: 127 } },
-  ])("during its handshake by $how is followed by another try, and the session stays valid", async ({ mode, script, said }) => {
+  ])("$how during the handshake leads to another attempt, and the session stays valid", async ({ mode, script, said }) => {
     await using server = await ChosenServer.create();
     await using sidecar = await Sidecar.start({
       command: server.command,

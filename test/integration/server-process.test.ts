@@ -5,7 +5,7 @@ import { McpClient } from "../support/mcp-client.ts";
 import { FIXTURE, MAIN, Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
-/** What a shell, or a parser of options, would not leave alone. */
+/** Arguments that a shell or an option parser would change. */
 const AWKWARD_ARGS = [
   "$HOME",
   "${PATH}",
@@ -40,13 +40,13 @@ async function where(client: McpClient): Promise<Where> {
   return JSON.parse(await client.toolText("where")) as Where;
 }
 
-describe("server process", () => {
-  it("gets the arguments of the command line untouched: no shell reads them", async () => {
+describe("the server process", () => {
+  it("command-line arguments reach the server unchanged, without a shell", async () => {
     await using sidecar = await Sidecar.start({ fixtureArgs: AWKWARD_ARGS });
     expect((await where(await sidecar.client())).argv).toEqual(AWKWARD_ARGS);
   });
 
-  it("gets the arguments of the environment untouched", async () => {
+  it("arguments from the environment reach the server unchanged", async () => {
     const args = JSON.stringify([FIXTURE, "normal", ...AWKWARD_ARGS]);
     await using sidecar = await Sidecar.start({
       command: [],
@@ -55,7 +55,7 @@ describe("server process", () => {
     expect((await where(await sidecar.client())).argv).toEqual(AWKWARD_ARGS);
   });
 
-  it("gets all that follows the command, also without -- in front of it", async () => {
+  it("everything after the command reaches the server, with or without -- before it", async () => {
     await using sidecar = await Sidecar.start({
       flags: [process.execPath, FIXTURE, "normal", "--path", "/not-mine", "-h"],
       command: ["after"],
@@ -63,7 +63,7 @@ describe("server process", () => {
     expect((await where(await sidecar.client())).argv).toEqual(["--path", "/not-mine", "-h", "--", "after"]);
   });
 
-  it("starts from the environment alone, as in a pod", async () => {
+  it("the environment alone suffices to start a server, as in a pod", async () => {
     const env = {
       ...process.env,
       CLAW_MCP_STDIO_COMMAND: process.execPath,
@@ -79,7 +79,7 @@ describe("server process", () => {
     expect((await where(client)).argv).toEqual(["one", "two words"]);
   });
 
-  it("is found in the PATH of its own environment", async () => {
+  it("the command is found in the PATH of the server's environment", async () => {
     await using dir = await TempDir.create();
     await symlink(process.execPath, dir.file("my-runtime"));
     const PATH = `${dir.path}:${process.env["PATH"] ?? ""}`;
@@ -87,7 +87,7 @@ describe("server process", () => {
     expect((await where(await sidecar.client())).argv).toEqual(["found"]);
   });
 
-  it("runs in the sidecar's directory, or in that of --cwd", async () => {
+  it("the server runs in the sidecar's directory, or in that of --cwd", async () => {
     await using dir = await TempDir.create();
     await using here = await Sidecar.start();
     expect((await where(await here.client())).cwd).toBe(process.cwd());
@@ -97,7 +97,7 @@ describe("server process", () => {
     expect((await where(await byVariable.client())).cwd).toBe(dir.path);
   });
 
-  it("is served, with a warning, when a variable of the sidecar is misspelled", async () => {
+  it("a misspelled variable causes a warning, and the server is started", async () => {
     await using sidecar = await Sidecar.start({ env: { CLAW_MCP_STDIO_REQUST_TIMEOUT_MS: "misspelled-value" } });
     const line = await sidecar.waitForLog("unknown variable: most likely misspelled");
     expect(line).toMatchObject({ level: "warn", reason: "CLAW_MCP_STDIO_REQUST_TIMEOUT_MS" });

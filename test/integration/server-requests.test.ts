@@ -12,26 +12,26 @@ function refusal(method: string): object {
   };
 }
 
-/** What the server is answered when it sends this request; it gives the answer back. */
+/** Makes the server send this request. @returns the response that the server gets. */
 async function ask(client: McpClient, method: string, id: string | number): Promise<unknown> {
   return JSON.parse(await client.toolText("ask", { method, id }));
 }
 
-describe("a request of a shared server", async () => {
+describe("a shared server's request", async () => {
   const shared = disposeAfterAll(await Sidecar.start({ mode: "newline-only" }));
 
-  it.each(["ask", "", "é\u2028", 0, 1.5, -1, 9007199254740991])("to ping is answered, with its id %j", async (id) => {
+  it.each(["ask", "", "é\u2028", 0, 1.5, -1, 9007199254740991])("a ping is answered, with its id %j", async (id) => {
     expect(await ask(await shared.client(), "ping", id)).toEqual({ jsonrpc: "2.0", id, result: {} });
   });
 
   it.each(["sampling/createMessage", "elicitation/create", "roots/list", "x-vendor/anything", "tools/call"])(
-    "for %s is refused at once, so that it never waits",
+    "%s is rejected at once, so that the server does not wait",
     async (method) => {
       expect(await ask(await shared.client(), method, "ask")).toEqual({ jsonrpc: "2.0", id: "ask", error: refusal(method) });
     },
   );
 
-  it("is answered with its id as it was spelled", async () => {
+  it("a request is answered with its id as it was spelled", async () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
     const ids = ["1e400", "9007199254740993", "1.0", String.raw`"\u00e9\/"`];
@@ -39,27 +39,24 @@ describe("a request of a shared server", async () => {
     expect(JSON.parse(await client.toolText("answers"))).toEqual(ids.map((id) => `{"jsonrpc":"2.0","id":${id},"result":{}}`));
   });
 
-  it.each(["ping", "sampling/createMessage"])(
-    "for %s whose id is that of a request in flight is never taken for its answer",
-    async (method) => {
-      await using sidecar = await Sidecar.start();
-      const client = await sidecar.client();
-      const hanging = client.callTool("hang", {}, 2);
-      const [wireId = -1] = await waitForHanging(client, 1);
-      expect(await ask(client, method, wireId)).toMatchObject({ jsonrpc: "2.0", id: wireId });
-      await client.toolText("release");
-      expect((await hanging).result?.content?.[0]?.text).toBe(`released ${wireId}`);
-    },
-  );
+  it.each(["ping", "sampling/createMessage"])("%s with the id of a request in flight is never taken for its response", async (method) => {
+    await using sidecar = await Sidecar.start();
+    const client = await sidecar.client();
+    const hanging = client.callTool("hang", {}, 2);
+    const [wireId = -1] = await waitForHanging(client, 1);
+    expect(await ask(client, method, wireId)).toMatchObject({ jsonrpc: "2.0", id: wireId });
+    await client.toolText("release");
+    expect((await hanging).result?.content?.[0]?.text).toBe(`released ${wireId}`);
+  });
 
-  it("that carries a result as well is no answer either", async () => {
+  it("a request that also has a result is not a response either", async () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
     const line = `{"jsonrpc":"2.0","id":$ID,"method":"ping","result":{"content":[{"type":"text","text":"wrong"}]}}\n{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"right"}]}}`;
     expect(await client.toolText("raw_line", { line })).toBe("right");
   });
 
-  it("is answered although no client has ever been there", async () => {
+  it("a request is answered even if no client has ever connected", async () => {
     await using sidecar = await Sidecar.start({ mode: "asks-at-start" });
     const client = await sidecar.client();
     expect((JSON.parse(await client.toolText("answers")) as string[]).map((line) => JSON.parse(line) as unknown)).toEqual([
@@ -68,7 +65,7 @@ describe("a request of a shared server", async () => {
     ]);
   });
 
-  it("is never answered by a client: what one sends as a response is taken and dropped", async () => {
+  it("a client's response to it gets 202 and is dropped", async () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
     for (const response of [
@@ -82,14 +79,14 @@ describe("a request of a shared server", async () => {
   });
 });
 
-describe("what the server says otherwise", () => {
-  it("drops answers to requests that were never sent, and goes on", async () => {
+describe("the server's other output", () => {
+  it("responses to requests that were never sent are dropped", async () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
     const answer = (id: string): string => `{"jsonrpc":"2.0","id":${id},"result":{"content":[{"type":"text","text":"wrong"}]}}`;
     const hanging = client.callTool("hang");
     const [wireId] = await waitForHanging(client, 1);
-    // Unknown, of the wrong type, of nothing, and that of the sidecar's own initialize.
+    // An unknown id, one of the wrong type, none, and that of the sidecar's own initialize.
     const ids = ["999999", `"${wireId}"`, "null", "-1", "0"];
     for (const [index, id] of ids.entries()) {
       await client.toolText("noise", { line: answer(id) });
@@ -100,7 +97,7 @@ describe("what the server says otherwise", () => {
     expect((await hanging).result?.content?.[0]?.text).toBe(`released ${wireId}`);
   });
 
-  it("delivers the first of two answers to one request, and drops the second", async () => {
+  it("the first of two responses to one request is delivered, and the second is dropped", async () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
     const answer = (text: string): string => `{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"${text}"}]}}`;
@@ -110,14 +107,14 @@ describe("what the server says otherwise", () => {
     expect(await client.toolText("echo", { text: "on" })).toBe("on");
   });
 
-  it("delivers a response that has a null error beside its result", async () => {
+  it("a response with a null error beside its result is delivered", async () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
     const line = `{"jsonrpc":"2.0","id":$ID,"error":null,"result":{"content":[{"type":"text","text":"odd"}]}}`;
     expect(await client.toolText("raw_line", { line })).toBe("odd");
   });
 
-  it("is not disturbed by progress, wanted or not, nor by other notifications", async () => {
+  it("progress and other notifications do not interfere with responses", async () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
     const params = { name: "progress", arguments: { steps: 1000 }, _meta: { progressToken: "mine" } };
@@ -136,7 +133,7 @@ describe("what the server says otherwise", () => {
     expect([await unwanted, await other]).toEqual(["done", "written"]);
   });
 
-  it("may be a batch, where the server has negotiated the one revision that had them", async () => {
+  it("a batch of messages is accepted if the negotiated revision allows batches", async () => {
     await using sidecar = await Sidecar.start({ mode: "protocol-2025-03-26", flags: ["--request-timeout-ms", "3000"] });
     const client = await sidecar.client();
     const elements = [
@@ -152,11 +149,11 @@ describe("what the server says otherwise", () => {
     await sidecar.waitForLog("stdout line skipped: not json-rpc", (line) => line["line"] === "42");
   });
 
-  it("is no answer to a request that it was not sent yet", async () => {
+  it("a response to a request that is not sent yet is dropped", async () => {
     await using sidecar = await Sidecar.start({ mode: "forges", flags: ["--restart-backoff-ms", "1", "--restart-max-ms", "20"] });
     const client = await sidecar.client();
     await crash(sidecar);
-    // Held, under one of the ids that the next generation answers before it is ready.
+    // Held with an id to which the next generation responds before it is ready.
     expect(await client.toolText("echo", { text: "genuine" })).toBe("genuine");
     expect(await sidecar.waitForLog("answer dropped: no such request")).toMatchObject({ level: "warn" });
   });

@@ -7,7 +7,7 @@ import type { McpClient } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
-/** In flight there are fewer: what waits counts as well. */
+/** Fewer than that may be in flight: queued requests count as well. */
 const FLAGS = ["--max-session-requests", "3", "--max-in-flight", "2"];
 const DATA = { sent: false, retrySafe: true, retryAfterSeconds: 1 };
 
@@ -15,7 +15,7 @@ function waitForFile(id: string | number, path: string): object {
   return { jsonrpc: "2.0", id, method: "tools/call", params: { name: "wait_for_file", arguments: { path } } };
 }
 
-/** One more than the session may have: the one that is refused shows that all others have come. */
+/** Sends one request more than the limit. Its rejection shows that all others have arrived. */
 async function exceed(client: McpClient, path: string): Promise<{ refused: HttpReply; others: Promise<HttpReply[]> }> {
   const replies = ["a", 1, "c", 2.5].map((id) => client.post(waitForFile(id, path)));
   const refused = await Promise.race(replies);
@@ -27,7 +27,7 @@ function parse({ body }: HttpReply): JsonRpcMessage {
 }
 
 describe("a session with MAX_SESSION_REQUESTS requests", () => {
-  it("is refused more with 429 and the request's own id, until one is answered", async () => {
+  it("a further request gets 429 and its own id until one is answered", async () => {
     await using directory = await TempDir.create();
     await using sidecar = await Sidecar.start({ flags: FLAGS });
     const client = await sidecar.client();
@@ -38,7 +38,7 @@ describe("a session with MAX_SESSION_REQUESTS requests", () => {
     expect(readError(refused)).toEqual(errorReply(429, -32000, "SESSION_OVERLOADED", { id, data: DATA }));
     expect(refused.headers["retry-after"]).toBe("1");
     expect(refused.body).toContain("This session has 3 requests in flight or queued. The request was not sent; it is safe to retry.");
-    // Notifications are none of them.
+    // Notifications do not count.
     expect((await client.post({ jsonrpc: "2.0", method: "notifications/x-vendor" })).status).toBe(202);
     await writeFile(path, "");
     const answered = (await others).map(parse);
@@ -47,7 +47,7 @@ describe("a session with MAX_SESSION_REQUESTS requests", () => {
     expect(await client.toolText("echo", { text: "again" })).toBe("again");
   });
 
-  it("holds up no other session", async () => {
+  it("other sessions are unaffected", async () => {
     await using directory = await TempDir.create();
     await using sidecar = await Sidecar.start({ flags: ["--max-session-requests", "3"] });
     const [client, other] = [await sidecar.client(), await sidecar.client()];
@@ -58,7 +58,7 @@ describe("a session with MAX_SESSION_REQUESTS requests", () => {
     expect(await others).toHaveLength(3);
   });
 
-  it("has its batches counted by their requests: those beyond are refused, the rest is answered", async () => {
+  it("each request of a batch counts; those above the limit are rejected, others answered", async () => {
     await using sidecar = await Sidecar.start({ flags: FLAGS });
     const client = await sidecar.client({ protocolVersion: "2025-03-26" });
     const batch = [1, 2, 3, 4, 5].map((id) => ({ jsonrpc: "2.0", id, method: "x-vendor/batched" }));
@@ -77,7 +77,7 @@ describe("a session with MAX_SESSION_REQUESTS requests", () => {
     ]);
   });
 
-  it("has them counted no more when their client goes away", async () => {
+  it("the requests of a disconnected client no longer count", async () => {
     await using sidecar = await Sidecar.start({ flags: FLAGS });
     const client = await sidecar.client();
     const leaving = new AbortController();

@@ -16,13 +16,13 @@ const REQUEST = '{"jsonrpc":"2.0","id":7,"method":"x-test/of-the-other"}';
 const INITIALIZE =
   '{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}';
 
-/** All of an answer that a client sees, but for the clock. */
+/** Everything in a response that a client sees, except for dates. */
 function visible({ status, headers, body }: HttpReply): object {
   const { date: _, ...rest } = headers;
   return { status, headers: rest, body };
 }
 
-/** The same with a valid token that is not the session's, and with one that is no token at all. */
+/** Sends the same with a valid token that did not open the session, and with an invalid token. */
 async function withBoth(url: string, { headers, ...call }: HttpCall): Promise<{ other: object; wrong: object }> {
   const [other, wrong] = [
     await send(url, { ...call, headers: { ...headers, ...OTHER } }),
@@ -32,13 +32,13 @@ async function withBoth(url: string, { headers, ...call }: HttpCall): Promise<{ 
   return { other: visible(other), wrong: visible(wrong) };
 }
 
-describe("a session that another token has opened", async () => {
+describe("a session opened with another token", async () => {
   const directory = disposeAfterAll(await TempDir.create());
   await writeFile(directory.file("tokens"), "token-of-the-owner\ntoken-of-somebody-else\n");
   const sidecar = disposeAfterAll(await Sidecar.start({ flags: ["--auth-token-file", directory.file("tokens"), "--legacy-sse", "on"] }));
   const client = await sidecar.client({ headers: OWNER });
 
-  it("is there for its own token, and others may open theirs", async () => {
+  it("a session works with its own token, and other tokens may open sessions", async () => {
     const other = await sidecar.client({ headers: OTHER });
     expect(await client.toolText("echo", { text: "mine" })).toBe("mine");
     expect(await other.toolText("echo", { text: "theirs" })).toBe("theirs");
@@ -56,26 +56,26 @@ describe("a session that another token has opened", async () => {
     ["GET of what is no stream", { method: "GET" }],
     ["a resumption", { method: "GET", headers: { Accept: "text/event-stream", "Last-Event-ID": "1-1" } }],
     ["DELETE", { method: "DELETE" }],
-  ])("answers %s just as a wrong token is answered", async (_what, call) => {
+  ])("%s with another valid token is answered as with an invalid one", async (_what, call) => {
     const headers = { ...(call.headers ?? JSON_HEADERS), "Mcp-Session-Id": client.sessionId };
     const { other, wrong } = await withBoth(sidecar.url, { ...call, headers });
     expect(other).toStrictEqual(wrong);
   });
 
-  it("answers a web page just so", async () => {
+  it("a web page gets the same response with another valid token", async () => {
     const headers = { ...JSON_HEADERS, Origin: "http://localhost:5173", "Mcp-Session-Id": client.sessionId };
     const { other, wrong } = await withBoth(sidecar.url, { body: REQUEST, headers });
     expect(other).toStrictEqual(wrong);
     expect(wrong).toMatchObject({ headers: { "access-control-allow-origin": "http://localhost:5173" } });
   });
 
-  it("has seen nothing of all that, and lives", async () => {
+  it("the session and its server saw none of these requests", async () => {
     const seen = JSON.parse(await client.toolText("seen")) as string[];
     expect(seen.filter((method) => method.includes("of-the-other"))).toEqual([]);
     expect(await client.toolText("echo", { text: "still mine" })).toBe("still mine");
   });
 
-  it("gives nothing of a broken stream to who comes with its event ids", async () => {
+  it("event ids of a broken stream are useless with another token", async () => {
     const control = await sidecar.client({ headers: OWNER });
     const call = await HeldCall.start(client, control);
     await call.progress(1);
@@ -91,7 +91,7 @@ describe("a session that another token has opened", async () => {
     expect(await resumed.nextText()).toContain("for the owner only");
   });
 
-  it("is not kept alive by others: what they do is no use of it", async () => {
+  it("requests with another token do not keep a session alive", async () => {
     await using small = await Sidecar.start({
       flags: ["--auth-token-file", directory.file("tokens"), "--max-sessions", "2"],
     });
@@ -102,7 +102,7 @@ describe("a session that another token has opened", async () => {
     expect([(await first.request("ping")).status, (await second.request("ping")).status]).toEqual([404, 200]);
   });
 
-  it("of HTTP+SSE is posted to by its own token only", async () => {
+  it("an HTTP+SSE session accepts messages with its own token only", async () => {
     using legacy = await LegacySseClient.connect(sidecar.origin, {}, OWNER);
     const bodies = [REQUEST, INITIALIZE, '{"jsonrpc":"2.0","method":"notifications/x-of-the-other"}'];
     for (const body of bodies) {
@@ -113,7 +113,7 @@ describe("a session that another token has opened", async () => {
     expect(legacy.messages.filter(({ id }) => id === 7)).toEqual([]);
   });
 
-  it("of HTTP+SSE is initialized by its own token only", async () => {
+  it("an HTTP+SSE session accepts initialize with its own token only", async () => {
     using legacy = await LegacySseClient.open(sidecar.origin, OWNER);
     const { other, wrong } = await withBoth(legacy.url, { body: INITIALIZE, headers: { "Content-Type": "application/json" } });
     expect(other).toStrictEqual(wrong);

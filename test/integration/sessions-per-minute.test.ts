@@ -16,7 +16,7 @@ function initialize(sidecar: Sidecar, capabilities: object = {}): Promise<HttpRe
 }
 
 describe("SESSIONS_PER_MINUTE", () => {
-  it("lets so many sessions be opened at once, refuses more with 429 and when to come back, and leaves open ones alone", async () => {
+  it("sessions above the limit get 429 and Retry-After, and open sessions are unaffected", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--sessions-per-minute", "2"] });
     const clients = [await sidecar.client(), await sidecar.client()];
     const refused = await initialize(sidecar);
@@ -26,14 +26,14 @@ describe("SESSIONS_PER_MINUTE", () => {
     );
     expect(refused.body).toContain("Only 2 sessions may be opened per minute.");
     expect(refused.headers).not.toHaveProperty("mcp-session-id");
-    // Half a minute from the first, less what has passed since.
+    // Half a minute after the first one, less the time that has passed since.
     expect(retryAfterSeconds).toBeGreaterThan(20);
     expect(retryAfterSeconds).toBeLessThanOrEqual(30);
     for (const client of clients) expect(await client.toolText("echo", { text: "on" })).toBe("on");
     expect(await readStatus(sidecar)).toMatchObject({ sessions: 2, counters: { requests: { refused: { RATE_LIMITED: 1 } } } });
   });
 
-  it("lets a client in that comes back when it was told to", async () => {
+  it("a client that waits for Retry-After gets a session", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--sessions-per-minute", "60"] });
     let refused: HttpReply | undefined;
     while (refused === undefined) {
@@ -45,7 +45,7 @@ describe("SESSIONS_PER_MINUTE", () => {
     expect((await initialize(sidecar)).status).toBe(200);
   });
 
-  it("counts clients with a server of their own, and starts none for one that is refused", async () => {
+  it("sessions with a private server count, and a rejected client starts none", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--sessions-per-minute", "1"] });
     expect((await initialize(sidecar, SAMPLING)).status).toBe(200);
     expect((await initialize(sidecar, SAMPLING)).status).toBe(429);
@@ -54,7 +54,7 @@ describe("SESSIONS_PER_MINUTE", () => {
     expect(sidecar.logLines.filter(({ msg }) => msg === "mcp server started")).toHaveLength(2);
   });
 
-  it("counts no client that is refused for another reason", async () => {
+  it("clients that are rejected for another reason do not count", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--sessions-per-minute", "2", "--max-private-servers", "1"] });
     expect((await initialize(sidecar, SAMPLING)).status).toBe(200);
     expect((await initialize(sidecar, SAMPLING)).status).toBe(503);
@@ -62,7 +62,7 @@ describe("SESSIONS_PER_MINUTE", () => {
     expect((await initialize(sidecar)).status).toBe(429);
   });
 
-  it("holds for HTTP+SSE, too: the error comes on the stream", async () => {
+  it("an HTTP+SSE client gets the error on its stream", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--sessions-per-minute", "1", "--legacy-sse", "on"] });
     await sidecar.client();
     using legacy = await LegacySseClient.open(sidecar.origin);
@@ -71,7 +71,7 @@ describe("SESSIONS_PER_MINUTE", () => {
     });
   });
 
-  it("is no limit where it is not set", async () => {
+  it("sessions are not limited by default", async () => {
     await using sidecar = await Sidecar.start();
     const replies = await Promise.all(Array.from({ length: 50 }, () => initialize(sidecar)));
     expect(new Set(replies.map(({ status }) => status))).toEqual(new Set([200]));

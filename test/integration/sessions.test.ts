@@ -28,8 +28,8 @@ describe("sessions", async () => {
     return send(client.url, { method: "DELETE", headers: client.sessionId === "" ? {} : { "Mcp-Session-Id": client.sessionId } });
   }
 
-  describe("ids", () => {
-    it("are visible ASCII, differ, and do not follow from each other", async () => {
+  describe("session ids", () => {
+    it("session ids are visible ASCII, unique and unpredictable", async () => {
       const clients = await Promise.all(Array.from({ length: 200 }, () => sidecar.client()));
       const ids = clients.map((client) => client.sessionId).toSorted();
       for (const id of ids) expect(id).toMatch(/^[\x21-\x7e]{32,}$/);
@@ -38,7 +38,7 @@ describe("sessions", async () => {
       expect([prefixes.size, suffixes.size]).toEqual([200, 200]);
     });
 
-    it("are never chosen by the client: an initialize with an unknown one gets another", async () => {
+    it("an initialize with an unknown id gets a new one, not the client's choice", async () => {
       const client = clientWith("chosen-by-the-client");
       const reply = await client.post({ jsonrpc: "2.0", id: 1, method: "initialize", params: INITIALIZE });
       expect(reply.status).toBe(200);
@@ -46,7 +46,7 @@ describe("sessions", async () => {
       expect(readError(await client.post({ jsonrpc: "2.0", id: 2, method: "ping" }))).toStrictEqual(refusal(SESSION_NOT_FOUND, 2));
     });
 
-    it("are never taken over: an initialize with that of an open session is refused, and the session is as it was", async () => {
+    it("an initialize with an open session's id is rejected, and the session stays unchanged", async () => {
       const client = await sidecar.client();
       const reply = await client.post({ jsonrpc: "2.0", id: 1, method: "initialize", params: INITIALIZE });
       expect(readError(reply)).toStrictEqual(errorReply(400, -32600, "INVALID_REQUEST", { id: 1 }));
@@ -54,7 +54,7 @@ describe("sessions", async () => {
       expect(await client.request("ping")).toMatchObject({ status: 200, result: {} });
     });
 
-    it("are not used again: an initialize with that of a session that has ended gets another", async () => {
+    it("an initialize with the id of an ended session gets a new one", async () => {
       const client = await sidecar.client();
       expect((await end(client)).status).toBe(204);
       const reply = await client.post({ jsonrpc: "2.0", id: 1, method: "initialize", params: INITIALIZE });
@@ -67,7 +67,7 @@ describe("sessions", async () => {
     });
 
     it.each(["constructor", "__proto__", "toString", "hasOwnProperty", "0", "null", "undefined", "%00", "../mcp"])(
-      "are looked up as they are: %s is unknown",
+      "a session id is looked up literally: %s is unknown",
       async (sessionId) => {
         const client = clientWith(sessionId);
         expect(readError(await client.post({ jsonrpc: "2.0", id: "x", method: "ping" }))).toStrictEqual(refusal(SESSION_NOT_FOUND, "x"));
@@ -75,7 +75,7 @@ describe("sessions", async () => {
       },
     );
 
-    it("are compared whole and by case", async () => {
+    it("session ids are compared in full and with case", async () => {
       const { sessionId } = await sidecar.client();
       for (const other of [sessionId.slice(0, -1), `${sessionId}0`, sessionId.toUpperCase(), `${sessionId}, ${sessionId}`]) {
         const reply = await clientWith(other).post({ jsonrpc: "2.0", id: 2, method: "ping" });
@@ -84,33 +84,33 @@ describe("sessions", async () => {
     });
   });
 
-  describe("without an id", () => {
+  describe("requests without a session id", () => {
     it.each([
       ["a request", { jsonrpc: "2.0", id: "a b", method: "tools/list" }, "a b"],
       ["a request with id 0", { jsonrpc: "2.0", id: 0, method: "ping" }, 0],
       ["a notification", { jsonrpc: "2.0", method: "notifications/initialized" }, undefined],
       ["a response", { jsonrpc: "2.0", id: 3, result: {} }, undefined],
-    ])("refuses %s with 400", async (_what, message, id) => {
+    ])("%s is rejected with 400", async (_what, message, id) => {
       expect(readError(await clientWith("").post(message))).toStrictEqual(refusal(SESSION_REQUIRED, id));
     });
 
-    it("refuses DELETE with 400", async () => {
+    it("DELETE is rejected with 400", async () => {
       expect(readError(await end(clientWith("")))).toStrictEqual(refusal(SESSION_REQUIRED));
     });
   });
 
-  describe("with an unknown id", () => {
+  describe("requests with an unknown session id", () => {
     it.each([
       ["a request", { jsonrpc: "2.0", id: 9, method: "tools/list" }, 9],
       ["a notification", { jsonrpc: "2.0", method: "notifications/initialized" }, undefined],
       ["a response", { jsonrpc: "2.0", id: 3, result: {} }, undefined],
-    ])("refuses %s with 404", async (_what, message, id) => {
+    ])("%s is rejected with 404", async (_what, message, id) => {
       expect(readError(await clientWith("unknown").post(message))).toStrictEqual(refusal(SESSION_NOT_FOUND, id));
     });
   });
 
-  describe("end", () => {
-    it("on DELETE: 204, and from then on 404", async () => {
+  describe("the end of a session", () => {
+    it("DELETE gets 204, and requests of the session get 404 from then on", async () => {
       const client = await sidecar.client();
       const reply = await end(client);
       expect(reply).toMatchObject({ status: 204, body: "" });
@@ -119,14 +119,14 @@ describe("sessions", async () => {
       expect(readError(await end(client))).toStrictEqual(refusal(SESSION_NOT_FOUND));
     });
 
-    it("alone: the others and the server are untouched", async () => {
+    it("other sessions and the server are unaffected", async () => {
       const [first, second] = [await sidecar.client(), await sidecar.client()];
       const { pid } = JSON.parse(await second.toolText("where")) as { pid: number };
       expect((await end(first)).status).toBe(204);
       expect(JSON.parse(await second.toolText("where"))).toMatchObject({ pid });
     });
 
-    it("with their running calls cancelled, and nobody else's", async () => {
+    it("a session's calls in flight are cancelled, and no other session's", async () => {
       await using dir = await TempDir.create();
       const path = dir.file("go");
       const [ending, staying] = [await sidecar.client(), await sidecar.client()];
@@ -148,7 +148,7 @@ describe("sessions", async () => {
       expect(seen.filter((method) => method.startsWith("notifications/cancelled"))).toHaveLength(1);
     });
 
-    it("when there are more than --max-sessions: the one that was longest not used", async () => {
+    it("a session above --max-sessions evicts the one that was unused for longest", async () => {
       await using small = await Sidecar.start({ flags: ["--max-sessions", "2"] });
       const [first, second] = [await small.client(), await small.client()];
       expect(await first.request("ping")).toMatchObject({ status: 200 });

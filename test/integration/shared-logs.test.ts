@@ -17,20 +17,20 @@ async function setLevel(client: LaneClient, level: string): Promise<unknown> {
   return (await client.request("logging/setLevel", { level })).result;
 }
 
-/** A call during which the server writes log messages. @returns their `data`, as they came on the stream of the call. */
+/** Makes a call during which the server writes log messages. @returns their `data`, from the stream of the call. */
 async function logDuringCall(client: LaneClient, ...lines: string[]): Promise<unknown[]> {
   using call = await client.begin("raw_line", { line: [...lines, '{"jsonrpc":"2.0","id":$ID,"result":{}}'].join("\n") });
   return (await call.rest()).flatMap(({ method, params }) => (method === "notifications/message" ? [params?.["data"]] : []));
 }
 
-/** What the log messages say that came on a stream up to the end of the session. */
+/** Returns the `data` of the log messages on a stream, up to the end of the session. */
 async function endAndRead(client: LaneClient, stream: EventStream): Promise<unknown[]> {
   await client.end();
   return (await stream.rest()).map(({ params }) => params?.["data"]);
 }
 
 describe("the log level of a shared server", () => {
-  it("is the most verbose one that any session asked for, and the server hears of no other", async () => {
+  it("the server gets only the most verbose level that any session has set", async () => {
     await using sidecar = await Sidecar.start();
     const [first, second, third] = [
       await LaneClient.connectShared(sidecar),
@@ -40,10 +40,10 @@ describe("the log level of a shared server", () => {
     const carried = (level: string): object => ({ method: "logging/setLevel", params: { level } });
     expect(await setLevel(first, "warning")).toEqual(carried("warning"));
     expect(await setLevel(second, "info")).toEqual(carried("info"));
-    // Less verbose, or as verbose: answered by the sidecar.
+    // The sidecar answers a level that is not more verbose.
     expect([await setLevel(third, "error"), await setLevel(third, "info"), await setLevel(first, "notice")]).toEqual([{}, {}, {}]);
     expect(await setLevel(first, "debug")).toEqual(carried("debug"));
-    // The most verbose one gets less verbose, or ends: the next one counts.
+    // The most verbose session sets a lower level or ends, and the next one counts.
     expect(await setLevel(first, "emergency")).toEqual({});
     await second.end();
     expect(await setLevel(third, "alert")).toEqual(carried("alert"));
@@ -55,7 +55,7 @@ describe("the log level of a shared server", () => {
     );
   });
 
-  it("is told to the next generation", async () => {
+  it("the next generation gets the level", async () => {
     await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
     const [first, second] = [await LaneClient.connectShared(sidecar), await LaneClient.connectShared(sidecar)];
     await setLevel(first, "error");
@@ -65,7 +65,7 @@ describe("the log level of a shared server", () => {
     expect(await first.received("logging/setLevel")).toEqual([{ level: "notice" }]);
   });
 
-  it("is what remains of a session that ended while the server was away", async () => {
+  it("a session that ends during a restart no longer counts", async () => {
     await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
     const [first, second] = [await LaneClient.connectShared(sidecar), await LaneClient.connectShared(sidecar)];
     await setLevel(first, "error");
@@ -74,11 +74,11 @@ describe("the log level of a shared server", () => {
     await second.end();
     await waitForGeneration(sidecar, 2);
     const told = await first.received("logging/setLevel");
-    // The restart may have been quicker than the end of the session.
+    // The restart may have finished before the session ended.
     expect(told.at(-1)).toEqual({ level: "error" });
   });
 
-  it.each(["loud", "DEBUG", 3, null])("%j is none: the server says so, and nothing changes", async (level) => {
+  it.each(["loud", "DEBUG", 3, null])("the server judges the invalid level %j, which changes nothing", async (level) => {
     await using sidecar = await Sidecar.start();
     const client = await LaneClient.connectShared(sidecar);
     using stream = await client.openStream();
@@ -89,7 +89,7 @@ describe("the log level of a shared server", () => {
     expect(await endAndRead(client, stream)).toEqual([]);
   });
 
-  it("that the server refuses is refused to the client, who keeps the one it had", async () => {
+  it("a level that the server rejects is rejected to the client, whose level stays", async () => {
     await using sidecar = await Sidecar.start();
     const client = await LaneClient.connectShared(sidecar);
     using stream = await client.openStream();
@@ -101,7 +101,7 @@ describe("the log level of a shared server", () => {
     expect(await endAndRead(client, stream)).toEqual([]);
   });
 
-  it("that the server refused may be asked for again, by anybody", async () => {
+  it("any client may set a level again that the server has rejected", async () => {
     await using sidecar = await Sidecar.start();
     const [first, second] = [await LaneClient.connectShared(sidecar), await LaneClient.connectShared(sidecar)];
     await first.toolText("refuse", { method: "logging/setLevel" });
@@ -112,7 +112,7 @@ describe("the log level of a shared server", () => {
 });
 
 describe("a log message of a shared server", () => {
-  it("reaches the caller if it has the level that its session asked for", async () => {
+  it("a message reaches the caller if its session has set that level", async () => {
     await using sidecar = await Sidecar.start();
     for (const level of [...LEVELS, undefined]) {
       const client = await LaneClient.connectShared(sidecar);
@@ -124,7 +124,7 @@ describe("a log message of a shared server", () => {
     }
   });
 
-  it("is dropped while no call is in flight", async () => {
+  it("a message is dropped while no call is in flight", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--log-level", "debug"] });
     const client = await LaneClient.connectShared(sidecar);
     await setLevel(client, "debug");
@@ -134,7 +134,7 @@ describe("a log message of a shared server", () => {
     expect(await endAndRead(client, stream)).toEqual([]);
   });
 
-  it("goes on the stream of the call, where it is the only one in flight", async () => {
+  it("a message goes on the stream of the only call in flight", async () => {
     await using sidecar = await Sidecar.start();
     const [client, other] = [await LaneClient.connectShared(sidecar), await LaneClient.connectShared(sidecar)];
     for (const each of [client, other]) await setLevel(each, "debug");
@@ -145,7 +145,7 @@ describe("a log message of a shared server", () => {
     expect([await endAndRead(client, stream), await endAndRead(other, otherStream)]).toEqual([[], []]);
   });
 
-  it("goes on the GET stream of the one session that has calls in flight", async () => {
+  it("a message goes on the GET stream of the only session with calls in flight", async () => {
     await using sidecar = await Sidecar.start();
     const [client, other] = [await LaneClient.connectShared(sidecar), await LaneClient.connectShared(sidecar)];
     for (const each of [client, other]) await setLevel(each, "debug");
@@ -159,7 +159,7 @@ describe("a log message of a shared server", () => {
     expect([await endAndRead(client, stream), await endAndRead(other, otherStream)]).toEqual([["mine"], []]);
   });
 
-  it("is dropped while the calls of two sessions are in flight: it could be about either", async () => {
+  it("a message is ambiguous, and dropped, while two sessions have calls in flight", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--log-level", "debug"] });
     const [client, other] = [await LaneClient.connectShared(sidecar), await LaneClient.connectShared(sidecar)];
     for (const each of [client, other]) await setLevel(each, "debug");
@@ -174,7 +174,7 @@ describe("a log message of a shared server", () => {
     expect([await endAndRead(client, stream), await endAndRead(other, otherStream)]).toEqual([[], []]);
   });
 
-  it("goes to nobody while the calls of a session are in flight that did not ask for it", async () => {
+  it("a message is dropped while calls of a session without that level are in flight", async () => {
     await using sidecar = await Sidecar.start();
     const [silent, other] = [await LaneClient.connectShared(sidecar), await LaneClient.connectShared(sidecar)];
     await setLevel(other, "debug");
@@ -185,7 +185,7 @@ describe("a log message of a shared server", () => {
     expect([await endAndRead(silent, stream), await endAndRead(other, otherStream)]).toEqual([[], []]);
   });
 
-  it("is told from what a private server logs", async () => {
+  it("a private server's messages are kept apart", async () => {
     await using sidecar = await Sidecar.start();
     const [shared, own] = [await LaneClient.connectShared(sidecar), await LaneClient.connect(sidecar)];
     for (const each of [shared, own]) await setLevel(each, "debug");

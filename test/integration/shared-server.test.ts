@@ -15,36 +15,39 @@ function initialize(sidecar: Sidecar): Promise<HttpReply> {
 describe("a shared server", async () => {
   const sidecar = disposeAfterAll(await Sidecar.start());
 
-  it.each(["tools", "prompts", "resources"])("tells every session of %s/list_changed, once each, whatever it is doing", async (list) => {
-    const line = JSON.stringify({ jsonrpc: "2.0", method: `notifications/${list}/list_changed` });
-    const clients = await Promise.all(Array.from({ length: 4 }, () => LaneClient.connectShared(sidecar)));
-    const [listening, twice, busy, absent] = clients;
-    if (listening === undefined || twice === undefined || busy === undefined || absent === undefined) throw new Error("four clients");
-    using stream = await listening.openStream();
-    using older = await twice.openStream();
-    using newer = await twice.openStream();
-    using busyStream = await busy.openStream();
-    const hanging = busy.begin("hang");
-    await waitForHanging(busy, 1);
-    await listening.write(line);
-    expect([await stream.nextText(), await newer.nextText(), await busyStream.nextText()]).toEqual([line, line, line]);
-    await listening.write(line);
-    expect([await stream.nextText(), await newer.nextText(), await busyStream.nextText()]).toEqual([line, line, line]);
-    await busy.toolText("release");
-    expect((await hanging).isStream).toBe(false);
-    // For the one that was not there, it has waited once.
-    using late = await absent.openStream();
-    expect(await late.nextText()).toBe(line);
-    await Promise.all(clients.map((client) => client.end()));
-    for (const each of [stream, older, newer, busyStream, late]) expect(await each.rest()).toEqual([]);
-  });
+  it.each(["tools", "prompts", "resources"])(
+    "every session gets %s/list_changed once, whether or not it has calls or streams",
+    async (list) => {
+      const line = JSON.stringify({ jsonrpc: "2.0", method: `notifications/${list}/list_changed` });
+      const clients = await Promise.all(Array.from({ length: 4 }, () => LaneClient.connectShared(sidecar)));
+      const [listening, twice, busy, absent] = clients;
+      if (listening === undefined || twice === undefined || busy === undefined || absent === undefined) throw new Error("four clients");
+      using stream = await listening.openStream();
+      using older = await twice.openStream();
+      using newer = await twice.openStream();
+      using busyStream = await busy.openStream();
+      const hanging = busy.begin("hang");
+      await waitForHanging(busy, 1);
+      await listening.write(line);
+      expect([await stream.nextText(), await newer.nextText(), await busyStream.nextText()]).toEqual([line, line, line]);
+      await listening.write(line);
+      expect([await stream.nextText(), await newer.nextText(), await busyStream.nextText()]).toEqual([line, line, line]);
+      await busy.toolText("release");
+      expect((await hanging).isStream).toBe(false);
+      // One copy was kept for the session that had no stream then.
+      using late = await absent.openStream();
+      expect(await late.nextText()).toBe(line);
+      await Promise.all(clients.map((client) => client.end()));
+      for (const each of [stream, older, newer, busyStream, late]) expect(await each.rest()).toEqual([]);
+    },
+  );
 
   it.each([
     ["notifications/elicitation/complete", { elicitationId: "e-1" }],
     ["notifications/tasks/status", { taskId: "t-1", status: "completed" }],
     ["notifications/cancelled", { requestId: 1 }],
     ["notifications/x-vendor", {}],
-  ])("tells nobody of %s, which may concern any of them", async (method, params) => {
+  ])("%s is dropped, since it may concern any session", async (method, params) => {
     await using own = await Sidecar.start({ flags: ["--log-level", "debug"] });
     const client = await LaneClient.connectShared(own);
     using stream = await client.openStream();
@@ -55,7 +58,7 @@ describe("a shared server", async () => {
   });
 
   it.each(["notifications/initialized", "notifications/roots/list_changed", "notifications/progress"])(
-    "does not hear a client's %s, which it would take for that of all",
+    "a client's %s is dropped, since the server would attribute it to all clients",
     async (method) => {
       await using own = await Sidecar.start();
       const client = await LaneClient.connectShared(own);
@@ -64,12 +67,12 @@ describe("a shared server", async () => {
         status: 202,
         body: "",
       });
-      // The two calls for the lines are all that was added.
+      // Only the two calls for the lines were added.
       expect(await client.lines()).toHaveLength(before + 1);
     },
   );
 
-  it("delivers progress by its token alone, although all clients use the same ones", async () => {
+  it("progress follows its token, although all clients use the same ones", async () => {
     const clients = await Promise.all(Array.from({ length: 10 }, () => LaneClient.connectShared(sidecar)));
     const streams = await Promise.all(clients.map((client) => client.openStream()));
     const calls = clients.flatMap((client, index) =>
@@ -88,7 +91,7 @@ describe("a shared server", async () => {
     for (const stream of streams) expect(await stream.rest()).toEqual([]);
   });
 
-  it("delivers no progress to a call of the next generation, or to one that has ended", async () => {
+  it("progress never reaches a call of the next generation, or a finished call", async () => {
     await using own = await Sidecar.start({ flags: ["--restart-backoff-ms", "1", "--restart-max-ms", "20", "--log-level", "debug"] });
     const client = await LaneClient.connectShared(own);
     using stream = await client.openStream();
@@ -107,24 +110,24 @@ describe("a shared server", async () => {
     expect(await stream.rest()).toEqual([]);
   });
 
-  describe("with tasks", () => {
+  describe("a shared server with tasks", () => {
     const result = (list: string): string =>
       String.raw`{ "serverInfo":{"name":"\u0066ixture","version":1.0} ,"capabilities":{"list":{},"tools":{},"tasks":{"x":9007199254740993,"cancel":{ },${list}"requests":{"list":{},"tools":{"call":{"10":1,"2":1.50}}}},"10":{}},"tasks":{"list":{}},"protocolVersion":"2025-11-25","instructions":"a\/b"}`;
 
     it.each([`"list":{},`, `"list" : { "a":[1] } , `, `"l\\u0069st":{},"list":null,`])(
-      "does not offer tasks/list to those who share it, and changes nothing else: %s",
+      "tasks/list is removed from the capabilities, and all else is unchanged: %s",
       async (list) => {
         await using own = await Sidecar.start({ env: { FIXTURE_INITIALIZE_RESULT: result(list) } });
         expect((await initialize(own)).body).toBe(`{"jsonrpc":"2.0","id":1,"result":${result("")}}`);
       },
     );
 
-    it("leaves capabilities without it as they are", async () => {
+    it("capabilities without tasks/list are unchanged", async () => {
       await using own = await Sidecar.start({ env: { FIXTURE_INITIALIZE_RESULT: result("") } });
       expect((await initialize(own)).body).toBe(`{"jsonrpc":"2.0","id":1,"result":${result("")}}`);
     });
 
-    it("refuses tasks/list, and carries all else that is about tasks", async () => {
+    it("tasks/list is rejected, and other task methods are forwarded", async () => {
       const client = await LaneClient.connectShared(sidecar);
       expect(await client.request("tasks/list", {}, "my id")).toEqual({
         status: 200,

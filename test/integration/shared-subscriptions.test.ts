@@ -14,7 +14,7 @@ function updated(uri: string): string {
   return JSON.stringify({ jsonrpc: "2.0", method: "notifications/resources/updated", params: { uri } });
 }
 
-/** What is answered by the sidecar is `{}`, the fixture answers with the request. */
+/** Shows the source of a response: the sidecar responds with `{}`, the fixture with the request. */
 async function request(client: LaneClient, method: string, uri: string): Promise<"carried" | "answered"> {
   const { result } = await client.request(method, { uri });
   expect([{}, { method, params: { uri } }]).toContainEqual(result);
@@ -25,21 +25,21 @@ function connect(sidecar: Sidecar, count: number): Promise<LaneClient[]> {
   return Promise.all(Array.from({ length: count }, () => LaneClient.connectShared(sidecar)));
 }
 
-/** The resources that a stream was told of, up to the end of the session. */
+/** Returns the resources of the updates on a stream, up to the end of the session. */
 async function endAndRead(client: LaneClient, stream: EventStream): Promise<unknown[]> {
   await client.end();
   return (await stream.rest()).map(({ params }) => params?.["uri"]);
 }
 
-describe("a subscription to a resource of a shared server", () => {
-  it("is asked for by the first session and ended by the last one; the server hears of no other", async () => {
+describe("a subscription to a shared server's resource", () => {
+  it("the server gets the first session's subscription and the last one's end, and no other", async () => {
     await using sidecar = await Sidecar.start();
     const [first, second, third] = await connect(sidecar, 3);
     if (first === undefined || second === undefined || third === undefined) throw new Error("three clients");
     expect(await request(first, SUBSCRIBE, "x://1")).toBe("carried");
     expect(await request(second, SUBSCRIBE, "x://1")).toBe("answered");
     expect(await request(first, SUBSCRIBE, "x://1")).toBe("answered");
-    // Of who is not subscribed, it ends nothing.
+    // An unsubscription without a subscription ends none.
     expect(await request(third, UNSUBSCRIBE, "x://1")).toBe("answered");
     expect(await request(first, UNSUBSCRIBE, "x://1")).toBe("answered");
     expect(await request(first, UNSUBSCRIBE, "x://1")).toBe("answered");
@@ -51,7 +51,7 @@ describe("a subscription to a resource of a shared server", () => {
     ]);
   });
 
-  it("is delivered to its subscribers only, once each, also for what is below the resource", async () => {
+  it("an update of a resource, or below it, reaches its subscribers only, once each", async () => {
     await using sidecar = await Sidecar.start();
     const clients = await connect(sidecar, 4);
     const streams = await Promise.all(clients.map((client) => client.openStream()));
@@ -69,7 +69,7 @@ describe("a subscription to a resource of a shared server", () => {
     ]);
   });
 
-  it("is delivered as the server wrote it, and waits once for the GET stream", async () => {
+  it("an update is delivered unchanged, and kept once for the GET stream", async () => {
     await using sidecar = await Sidecar.start();
     const client = await LaneClient.connectShared(sidecar);
     await request(client, SUBSCRIBE, "x://1");
@@ -81,7 +81,7 @@ describe("a subscription to a resource of a shared server", () => {
     expect(await endAndRead(client, stream)).toEqual([]);
   });
 
-  it("ends with its session, where no other one has it", async () => {
+  it("the subscription ends with its session unless another session has it", async () => {
     await using sidecar = await Sidecar.start();
     const [ending, staying] = await connect(sidecar, 2);
     if (ending === undefined || staying === undefined) throw new Error("two clients");
@@ -95,7 +95,7 @@ describe("a subscription to a resource of a shared server", () => {
     expect(await endAndRead(staying, stream)).toEqual([]);
   });
 
-  it("is made again after a restart, each one once, and counts as made", async () => {
+  it("each subscription is renewed once after a restart, and counts as made", async () => {
     await using sidecar = await Sidecar.start({ flags: [...QUICK_RESTART, "--max-held-requests", "1"] });
     const [first, second, late] = await connect(sidecar, 3);
     if (first === undefined || second === undefined || late === undefined) throw new Error("three clients");
@@ -110,7 +110,7 @@ describe("a subscription to a resource of a shared server", () => {
     expect(await stream.nextText()).toBe(updated("x://3"));
   });
 
-  it("that ended while the server was away is not made again", async () => {
+  it("a subscription that ended during a restart is not renewed", async () => {
     await using gate = await Gate.create();
     await gate.open();
     await using sidecar = await Sidecar.start({ mode: "gated", env: gate.env, flags: QUICK_RESTART });
@@ -127,7 +127,7 @@ describe("a subscription to a resource of a shared server", () => {
     expect(await staying.received(UNSUBSCRIBE)).toEqual([]);
   });
 
-  it("that the server refuses is refused to the client, delivers nothing, and may be asked for again", async () => {
+  it("a rejected subscription is reported, delivers nothing, and may be tried again", async () => {
     await using sidecar = await Sidecar.start();
     const client = await LaneClient.connectShared(sidecar);
     using stream = await client.openStream();
@@ -143,7 +143,7 @@ describe("a subscription to a resource of a shared server", () => {
     expect(await endAndRead(client, stream)).toEqual([]);
   });
 
-  it("that fails for one session is untouched for another that has it", async () => {
+  it("a subscription rejected for one session leaves those of others intact", async () => {
     await using sidecar = await Sidecar.start();
     const [first, second] = await connect(sidecar, 2);
     if (first === undefined || second === undefined) throw new Error("two clients");
@@ -155,7 +155,7 @@ describe("a subscription to a resource of a shared server", () => {
     expect(await second.received(UNSUBSCRIBE)).toEqual([]);
   });
 
-  it.each([{ uri: 1 }, {}, undefined])("with the params %j is the server's to judge", async (params) => {
+  it.each([{ uri: 1 }, {}, undefined])("the server judges a subscription with the params %j", async (params) => {
     await using sidecar = await Sidecar.start();
     const client = await LaneClient.connectShared(sidecar);
     for (const method of [SUBSCRIBE, UNSUBSCRIBE]) {
@@ -164,7 +164,7 @@ describe("a subscription to a resource of a shared server", () => {
     }
   });
 
-  it("is one of at most 1024 of a session", async () => {
+  it("a session may have at most 1024 subscriptions", async () => {
     await using sidecar = await Sidecar.start();
     const [client, other] = await connect(sidecar, 2);
     if (client === undefined || other === undefined) throw new Error("two clients");

@@ -10,13 +10,13 @@ import { FIXTURE, isGroupAlive, type LogLine, MAIN, Sidecar } from "../support/s
 
 const NO_RESTART = ["--restart-backoff-ms", "600000", "--restart-max-ms", "600000"];
 
-/** What the log says of the end of the server. */
+/** The log entry about the server's exit. */
 function serverEnd(sidecar: Sidecar): LogLine | undefined {
   return sidecar.logLines.find((line) => line.msg === "mcp server ended");
 }
 
 describe("shutdown", () => {
-  it.each(["SIGTERM", "SIGINT"] as const)("on %s ends the server by closing its stdin, and exits 0", async (signal) => {
+  it.each(["SIGTERM", "SIGINT"] as const)("%s closes the server's stdin, and the sidecar exits with 0", async (signal) => {
     await using sidecar = await Sidecar.start();
     const { childPid } = sidecar;
     expect(isGroupAlive(childPid)).toBe(true);
@@ -26,7 +26,7 @@ describe("shutdown", () => {
     expect(serverEnd(sidecar)).toMatchObject({ childPid, exitCode: 0, reason: "shutdown" });
   });
 
-  it("kills a server that ignores the end of its stdin and SIGTERM, and exits 0", async () => {
+  it("a server that ignores SIGTERM is killed, and the sidecar exits with 0", async () => {
     await using sidecar = await Sidecar.start({ mode: "stubborn" });
     const { childPid } = sidecar;
     expect(await stopAndReadLog(sidecar)).toBe(0);
@@ -34,13 +34,13 @@ describe("shutdown", () => {
     expect(serverEnd(sidecar)).toMatchObject({ childPid, signal: "SIGKILL", reason: "shutdown" });
   });
 
-  it("sends SIGTERM to a server that lives on behind the end of its input", async () => {
+  it("a server that outlives its stdin gets SIGTERM", async () => {
     await using sidecar = await Sidecar.start({ mode: "lingers" });
     expect(await stopAndReadLog(sidecar)).toBe(0);
     expect(serverEnd(sidecar)).toMatchObject({ signal: "SIGTERM", reason: "shutdown" });
   });
 
-  it("exits 0 while the server is starting, and leaves nothing behind", async () => {
+  it("a stop while the server starts exits with 0 and leaves no process", async () => {
     await using gate = await Gate.create();
     await using sidecar = await Sidecar.start({ mode: "gated", env: gate.env, untilReady: false });
     await sidecar.waitForLog("mcp server started");
@@ -50,7 +50,7 @@ describe("shutdown", () => {
     expect(sidecar.logLines.map(({ msg }) => msg)).not.toContain("mcp server will be restarted");
   });
 
-  it.each(["SIGTERM", "SIGINT"] as const)("on %s exits 0 at the very beginning, and leaves nothing behind", async (signal) => {
+  it.each(["SIGTERM", "SIGINT"] as const)("%s right after the start exits with 0 and leaves no process", async (signal) => {
     const args = [MAIN, "--addr", "127.0.0.1:0", "--", process.execPath, FIXTURE];
     await using sidecar = new Sidecar(spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] }));
     await sidecar.waitForLog("mcp server started");
@@ -59,21 +59,21 @@ describe("shutdown", () => {
     expect(isGroupAlive(childPid)).toBe(false);
   });
 
-  it("exits 0 while it pauses before a restart, without waiting for that", async () => {
+  it("a stop during a pause before a restart exits with 0 at once", async () => {
     await using sidecar = await Sidecar.start({ mode: "exit-at-initialize", flags: NO_RESTART, untilReady: false });
     await sidecar.waitForLog("mcp server will be restarted");
     expect(await stopAndReadLog(sidecar)).toBe(0);
     expect(sidecar.logLines.filter(({ msg }) => msg === "mcp server started")).toHaveLength(1);
   });
 
-  it("logs nothing of an exit that it did not expect", async () => {
+  it("a stop does not log an unexpected exit", async () => {
     await using sidecar = await Sidecar.start();
     await stopAndReadLog(sidecar);
     expect(sidecar.logLines.filter(({ level }) => level === "error" || level === "warn")).toEqual([]);
     expect(sidecar.stderr).toBe("");
   });
 
-  it("does not wait for clients that keep idle or half-sent connections", async () => {
+  it("a stop does not wait for idle connections or incomplete requests", async () => {
     await using sidecar = await Sidecar.start();
     using unused = await RawConnection.open(sidecar.origin);
     using idle = await RawConnection.open(sidecar.origin);
@@ -86,11 +86,11 @@ describe("shutdown", () => {
     for (const connection of [unused, idle, halfSent]) expect((await connection.rest()).text).toBe("");
   });
 
-  describe("on a second signal", () => {
+  describe("a second signal", () => {
     it.each([
       ["SIGTERM", 143],
       ["SIGINT", 130],
-    ] as const)("%s ends at once with %i, and leaves nothing behind of a server that ignores everything", async (signal, exitCode) => {
+    ] as const)("%s exits at once with %i, and kills a server that ignores all signals", async (signal, exitCode) => {
       await using sidecar = await Sidecar.start({ mode: "stubborn", flags: ["--drain-timeout-ms", "600000"] });
       const { childPid } = sidecar;
       const client = await sidecar.client();
@@ -100,12 +100,12 @@ describe("shutdown", () => {
       await sidecar.waitForLog("stopping");
       expect(await stopAndReadLog(sidecar, signal)).toBe(exitCode);
       await groupEnd(childPid);
-      // The connection is lost with the sidecar; or else the end of the server was seen before that, and told.
+      // The connection ends with the sidecar, unless the server's exit was seen and reported before that.
       const outcome = await call;
       expect([undefined, "UPSTREAM_EXITED"]).toContain((outcome as Partial<JsonRpcMessage>).error?.data?.["code"]);
     });
 
-    it("ends at once while the server is given time to end by itself", async () => {
+    it("a second signal ends the sidecar during the server's grace period", async () => {
       await using sidecar = await Sidecar.start({ mode: "stubborn" });
       const { childPid } = sidecar;
       using connection = await RawConnection.open(sidecar.origin);

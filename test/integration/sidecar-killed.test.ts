@@ -7,8 +7,8 @@ function startedPids(lines: readonly LogLine[]): number[] {
   return lines.filter(({ msg }) => msg === "mcp server started").map((line) => Number(line["childPid"]));
 }
 
-describe("a sidecar that is killed", () => {
-  it("leaves no server behind, neither the shared one nor those of single clients, whatever they are doing", async () => {
+describe("a killed sidecar", () => {
+  it("neither the shared server nor private ones survive, whatever they are doing", async () => {
     await using sidecar = await Sidecar.start();
     const shared = await sidecar.client();
     const clients = await Promise.all(Array.from({ length: 3 }, () => LaneClient.connect(sidecar)));
@@ -25,7 +25,7 @@ describe("a sidecar that is killed", () => {
     for (const call of await Promise.all(calls)) expect(call).toEqual(expect.any(String));
   });
 
-  it("leaves nothing behind of what npx has started", async () => {
+  it("no process that npx has started survives", async () => {
     const command = ["npx", "--no", "--", "mcp-server-everything", "stdio"];
     await using sidecar = await Sidecar.start({ command });
     const pids = groupMembers(sidecar.childPid);
@@ -36,7 +36,7 @@ describe("a sidecar that is killed", () => {
     expect(isGroupAlive(sidecar.childPid)).toBe(false);
   });
 
-  it("leaves nothing behind of a server that was starting", async () => {
+  it("a server that was starting does not survive", async () => {
     await using sidecar = await Sidecar.start({ mode: "silent", untilReady: false });
     await sidecar.waitForLog("mcp server started");
     await sidecar.stop("SIGKILL");

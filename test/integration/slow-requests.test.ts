@@ -12,7 +12,7 @@ import { readStatus } from "../support/status.ts";
 const HEADERS_TIMEOUT_MS = 300;
 const BODY_TIMEOUT_MS = 900;
 const FLAGS = ["--headers-timeout-ms", String(HEADERS_TIMEOUT_MS), "--body-timeout-ms", String(BODY_TIMEOUT_MS)];
-/** How late a bound may be kept, on a busy machine. */
+/** Tolerance for timers on a busy machine. */
 const LATE_MS = 3000;
 const TOO_LATE = errorReply(408, -32000, "BODY_INCOMPLETE", { data: { sent: false } });
 const NEVER = "x-test/never-arrived";
@@ -21,7 +21,7 @@ function bytesOf(client: McpClient, message: object): string {
   return postBytes(message, client.sessionId);
 }
 
-/** All but the last byte. */
+/** Returns all but the last byte. */
 function cutShort(bytes: string): string {
   return bytes.slice(0, -1);
 }
@@ -30,7 +30,7 @@ describe("a request that does not arrive in time", async () => {
   const sidecar = disposeAfterAll(await Sidecar.start({ flags: FLAGS }));
   const client = await sidecar.client();
 
-  /** Sends this, and reads the one answer there is. @returns after how much time it came. */
+  /** Sends these bytes and expects a single 408. @returns the milliseconds until it arrives. */
   async function expect408(bytes: string): Promise<number> {
     using connection = await RawConnection.open(sidecar.origin);
     const startedAtMs = performance.now();
@@ -44,7 +44,7 @@ describe("a request that does not arrive in time", async () => {
   }
 
   it.each(["G", "GET /livez", "GET /livez HTTP/1.1\r\nHost: localhost\r\n", "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Le"])(
-    "is answered 408 after HEADERS_TIMEOUT_MS where its headers end in %j",
+    "the request gets 408 after HEADERS_TIMEOUT_MS if its headers end in %j",
     async (bytes) => {
       const takenMs = await expect408(bytes);
       expect(takenMs).toBeGreaterThanOrEqual(HEADERS_TIMEOUT_MS);
@@ -52,7 +52,7 @@ describe("a request that does not arrive in time", async () => {
     },
   );
 
-  it("is answered 408 once, after BODY_TIMEOUT_MS where its body stalls, and nothing of it reaches the server", async () => {
+  it("a stalled body gets a single 408 after BODY_TIMEOUT_MS, and never reaches the server", async () => {
     const takenMs = await expect408(cutShort(bytesOf(client, { jsonrpc: "2.0", id: 7, method: NEVER })));
     expect(takenMs).toBeGreaterThanOrEqual(BODY_TIMEOUT_MS);
     expect(takenMs).toBeLessThan(BODY_TIMEOUT_MS + LATE_MS);
@@ -60,7 +60,7 @@ describe("a request that does not arrive in time", async () => {
     expect(await readSeen(client)).not.toContain(NEVER);
   });
 
-  it("is answered 408 where chunks of its body trickle in, each in time", async () => {
+  it("a body that trickles in small chunks gets 408", async () => {
     using connection = await RawConnection.open(sidecar.origin);
     const head = bytesOf(client, { jsonrpc: "2.0", id: 7, method: NEVER }).replace(/Content-Length: [\s\S]*$/, "");
     await connection.write(`${head}Transfer-Encoding: chunked\r\n\r\n`);
@@ -69,7 +69,7 @@ describe("a request that does not arrive in time", async () => {
     clearInterval(trickle);
   });
 
-  it("is not carried when it comes in after its 408", async () => {
+  it("a request that is completed after its 408 is not forwarded", async () => {
     for (const end of [-1, "POST /mcp HTTP/1.1\r\nHost".length]) {
       using connection = await RawConnection.open(sidecar.origin, true);
       const bytes = bytesOf(client, { jsonrpc: "2.0", id: 7, method: NEVER });
@@ -82,20 +82,20 @@ describe("a request that does not arrive in time", async () => {
     expect(await readSeen(client)).not.toContain(NEVER);
   });
 
-  it("and was refused before its end has no second answer", async () => {
+  it("a request that was rejected before its end gets no second response", async () => {
     using connection = await RawConnection.open(sidecar.origin);
     await connection.write(cutShort(bytesOf(client, { pad: 1 }).replace("application/json", "text/plain")));
     expect((await connection.reply()).status).toBe(415);
     expect((await connection.rest()).text).toBe("");
   });
 
-  it("counts as a response by its status", async () => {
+  it("the response is counted by its status", async () => {
     const before = (await readStatus(sidecar)).counters.http.responses["408"] ?? 0;
     await expect408("GET");
     expect((await readStatus(sidecar)).counters.http.responses["408"]).toBe(before + 1);
   });
 
-  it("is the only one whose time counts: one that arrived may be answered much later", async () => {
+  it("the timeouts exclude the response: a request that has arrived may take longer", async () => {
     const call = client.post({ jsonrpc: "2.0", id: 7, method: "tools/call", params: { name: "hang" } });
     await waitForHanging(client, 1);
     for (let times = 0; times < 3; times++) await expect408(cutShort(bytesOf(client, { pad: times })));
@@ -103,7 +103,7 @@ describe("a request that does not arrive in time", async () => {
     expect((await call).status).toBe(200);
   });
 
-  it("is the only one whose time counts: event streams go on", async () => {
+  it("the timeouts exclude event streams, which continue", async () => {
     using stream = await client.openStream();
     const call = await HeldCall.start(client, client);
     await call.progress(1);
@@ -116,7 +116,7 @@ describe("a request that does not arrive in time", async () => {
     expect(await answer.rest()).toEqual([progressOf(1), answerOf()]);
   });
 
-  it("is the only one whose time counts: a connection may be idle between two requests", async () => {
+  it("the timeouts exclude idle time between two requests", async () => {
     using connection = await RawConnection.open(sidecar.origin);
     await connection.write(getBytes("/livez"));
     expect((await connection.reply()).status).toBe(200);
@@ -125,7 +125,7 @@ describe("a request that does not arrive in time", async () => {
     expect((await connection.reply()).status).toBe(200);
   });
 
-  it("does not take away the answer of the one in front of it, which is the last of its connection", async () => {
+  it("the preceding request on the connection still gets its response, which is the last", async () => {
     using connection = await RawConnection.open(sidecar.origin);
     const before = await waitForHanging(client, 0);
     const call = { jsonrpc: "2.0", id: 7, method: "tools/call", params: { name: "hang" } };
@@ -138,8 +138,8 @@ describe("a request that does not arrive in time", async () => {
   });
 });
 
-describe("a connection that says nothing", () => {
-  it("is closed after HEADERS_TIMEOUT_MS, without a word", async () => {
+describe("a connection without a request", () => {
+  it("the connection is closed after HEADERS_TIMEOUT_MS, without a response", async () => {
     await using sidecar = await Sidecar.start({ flags: FLAGS });
     const startedAtMs = performance.now();
     using connection = await RawConnection.open(sidecar.origin);
@@ -151,7 +151,7 @@ describe("a connection that says nothing", () => {
 });
 
 describe("many slow requests", () => {
-  it("keep nobody from being served, and all end", async () => {
+  it("other clients are served meanwhile, and all slow requests end", async () => {
     await using sidecar = await Sidecar.start({ flags: FLAGS });
     const client = await sidecar.client();
     const slow = await Promise.all(Array.from({ length: 200 }, () => RawConnection.open(sidecar.origin)));

@@ -10,9 +10,9 @@ import { readStatus } from "../support/status.ts";
 const TIMEOUT_MS = 600;
 const FLAGS = ["--reader-timeout-ms", String(TIMEOUT_MS)];
 const ANSWER_LENGTH = 32 * 1024 * 1024;
-/** Still more than the buffers of the operating system take. */
+/** Still more than the operating system buffers. */
 const SMALLER_LENGTH = 10 * 1024 * 1024;
-/** More megabytes than the buffers of the operating system take of one connection. */
+/** More megabytes than the operating system buffers for one connection. */
 const MESSAGES = 12;
 const SLOW = { stepBytes: 2 * 1024 * 1024, pauseMs: 150 };
 
@@ -42,8 +42,8 @@ async function openDeaf(sidecar: Sidecar, deaf: McpClient): ReturnType<typeof op
   return unread;
 }
 
-describe("a client that reads nothing of what waits for it", () => {
-  it("has its connection cut after READER_TIMEOUT_MS, and nobody else notices", async () => {
+describe("a client that stops reading", () => {
+  it("its connection is closed after READER_TIMEOUT_MS, and other clients are unaffected", async () => {
     await using sidecar = await Sidecar.start({ flags: FLAGS });
     const [deaf, other] = [await sidecar.client(), await sidecar.client()];
     const pid = Number(sidecar.process.pid);
@@ -56,11 +56,11 @@ describe("a client that reads nothing of what waits for it", () => {
     await waitForSockets(pid, before);
     expect(unread.readableFlowing).toBe(false);
     expect((await readStatus(sidecar)).counters.http.readersCutOff).toBe(1);
-    // Only its connection: the client may go on.
+    // Only its connection ends; the session is still valid.
     expect(await deaf.toolText("echo", { text: "back" })).toBe("back");
   });
 
-  it("has its event stream cut; those that have read all, and have nothing to read, go on, and what it missed is replayed", async () => {
+  it("its stream is closed and can be resumed, and idle streams stay open", async () => {
     await using sidecar = await Sidecar.start({ flags: FLAGS });
     const [deaf, listening, control] = [await sidecar.client(), await sidecar.client(), await sidecar.client()];
     using stream = await listening.openStream();
@@ -69,7 +69,7 @@ describe("a client that reads nothing of what waits for it", () => {
     for (const index of indexes) await say(control, listChanged(index));
     expect((await stream.messages(MESSAGES)).map(indexOf)).toEqual(indexes);
     await sidecar.waitFor(() => cuts(sidecar)[0], "the first cut");
-    // Until the next cut, as long again without a word on it.
+    // Until the next stream is closed, for as long again without a message.
     using unreadAgain = await openUnread(sidecar.origin, bigCall(control));
     await sidecar.waitFor(() => cuts(sidecar)[1], "the second cut");
     expect([unread.readableFlowing, unreadAgain.readableFlowing]).toEqual([false, false]);
@@ -83,7 +83,7 @@ describe("a client that reads nothing of what waits for it", () => {
     expect(replayed).toEqual([...indexes, MESSAGES + 1].slice(-replayed.length));
   });
 
-  it("does not fill the log", async () => {
+  it("the log is not flooded", async () => {
     await using sidecar = await Sidecar.start({ flags: FLAGS });
     const deaf = await sidecar.client();
     const CUTS = 14;
@@ -95,7 +95,7 @@ describe("a client that reads nothing of what waits for it", () => {
 });
 
 describe("a client that reads slowly", () => {
-  it("is left alone, however long it takes for an answer", async () => {
+  it("its connection stays open, however long a response takes", async () => {
     await using sidecar = await Sidecar.start({ flags: FLAGS });
     const client = await sidecar.client();
     const startedAtMs = performance.now();
@@ -106,7 +106,7 @@ describe("a client that reads slowly", () => {
     expect((await readStatus(sidecar)).counters.http.readersCutOff).toBe(0);
   });
 
-  it("is left alone, however long it takes for a stream", async () => {
+  it("its connection stays open, however long a stream takes", async () => {
     await using sidecar = await Sidecar.start({ flags: FLAGS });
     const [slow, control] = [await sidecar.client(), await sidecar.client()];
     const startedAtMs = performance.now();

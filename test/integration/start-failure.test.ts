@@ -12,7 +12,7 @@ interface Failure {
 }
 
 async function startAndFail(...args: readonly string[]): Promise<Failure> {
-  // A PATH of one's own may name a folder that one may not search, which makes a command that is nowhere a forbidden one (execvp(3)).
+  // An inherited PATH may name a folder without search permission. A missing command would then count as forbidden (execvp(3)).
   const { code, stdout, stderr } = await runMain(args, { PATH: "/usr/bin:/bin" });
   return {
     code,
@@ -28,7 +28,7 @@ function startCommand(command: string, ...args: readonly string[]): Promise<Fail
   return startAndFail("--addr", "127.0.0.1:0", "--", command, ...args);
 }
 
-/** What has to be said, and that nothing ran. */
+/** Expects this message and exit code, and that no server ran. */
 function cannotBeStarted(exitCode: number, command: string, code: string, reason: string): object {
   return {
     code: exitCode,
@@ -47,12 +47,15 @@ const MISSING = "it, or the interpreter it names, does not exist";
 const NOT_EXECUTABLE = "it may not be executed, or a folder of PATH may not be searched";
 const ANOTHER_ADDRESS = "give another with --addr or CLAW_MCP_STDIO_ADDR";
 
-describe("start failure", () => {
-  it.each(["/no/such/command", "no-such-command-in-the-path", "./no-such-command"])("exits 127 when %s does not exist", async (command) => {
-    expect(summary(await startCommand(command, "arg"))).toEqual(cannotBeStarted(127, command, "ENOENT", MISSING));
-  });
+describe("the start of a server that cannot run", () => {
+  it.each(["/no/such/command", "no-such-command-in-the-path", "./no-such-command"])(
+    "the sidecar exits with 127 if %s does not exist",
+    async (command) => {
+      expect(summary(await startCommand(command, "arg"))).toEqual(cannotBeStarted(127, command, "ENOENT", MISSING));
+    },
+  );
 
-  it("exits 127 when the interpreter of a script does not exist", async () => {
+  it("the sidecar exits with 127 if a script's interpreter does not exist", async () => {
     await using dir = await TempDir.create();
     const script = dir.file("server");
     await writeFile(script, "#!/no/such/interpreter\n");
@@ -60,7 +63,7 @@ describe("start failure", () => {
     expect(summary(await startCommand(script))).toEqual(cannotBeStarted(127, script, "ENOENT", MISSING));
   });
 
-  it("exits 126 when the command is not executable", async () => {
+  it("the sidecar exits with 126 if the command is not executable", async () => {
     await using dir = await TempDir.create();
     const script = dir.file("server");
     await writeFile(script, "#!/bin/sh\n");
@@ -68,17 +71,17 @@ describe("start failure", () => {
     expect(summary(await startCommand(script))).toEqual(cannotBeStarted(126, script, "EACCES", NOT_EXECUTABLE));
   });
 
-  it("exits 126 when the command is a directory", async () => {
+  it("the sidecar exits with 126 if the command is a directory", async () => {
     await using dir = await TempDir.create();
     expect(summary(await startCommand(dir.path))).toEqual(cannotBeStarted(126, dir.path, "EACCES", NOT_EXECUTABLE));
   });
 
-  it("exits 126 when the path of the command leads through a file", async () => {
+  it("the sidecar exits with 126 if a part of the command's path is a file", async () => {
     const command = `${FIXTURE}/server`;
     expect(summary(await startCommand(command))).toMatchObject({ code: 126, said: { level: "error", code: "ENOTDIR", line: command } });
   });
 
-  it("exits 1 when the port is taken, says so, and leaves no server behind", async () => {
+  it("the sidecar exits with 1 if the port is taken, and leaves no server", async () => {
     const occupant = createServer().listen(0, "127.0.0.1");
     await once(occupant, "listening");
     const { port } = occupant.address() as AddressInfo;
@@ -94,7 +97,7 @@ describe("start failure", () => {
     expect(started.map(isGroupAlive)).toEqual([false]);
   });
 
-  it("exits 1 when the address is not its own, and leaves no server behind", async () => {
+  it("the sidecar exits with 1 if the address is not local, and leaves no server", async () => {
     const { code, lines } = await startAndFail("--addr", "192.0.2.1:8080", "--", process.execPath, FIXTURE);
     expect(code).toBe(1);
     const said = lines.find((line) => line.msg === "cannot start");
@@ -105,9 +108,9 @@ describe("start failure", () => {
     expect(started.map(isGroupAlive)).toEqual([false]);
   });
 
-  it("exits 1, and tells where it was thrown, when a defect keeps it from starting", async () => {
+  it("the sidecar exits with 1 and a stack trace if a defect prevents the start", async () => {
     await using dir = await TempDir.create();
-    // Node loads this in front of the program.
+    // Node loads this before the program.
     await writeFile(dir.file("defect.mjs"), 'import net from "node:net";\nnet.Server.prototype.listen = () => Buffer.alloc("x");\n');
     const { code, stdout } = await runMain(["--addr", "127.0.0.1:0", "--", process.execPath, FIXTURE], {
       NODE_OPTIONS: `--import ${dir.file("defect.mjs")}`,
@@ -121,7 +124,7 @@ describe("start failure", () => {
   });
 });
 
-it("a command line where only the program belongs is shown without its secrets, and with advice", async () => {
+it("a COMMAND that contains a command line is shown without secrets, with advice", async () => {
   const { code, lines } = await startCommand("no-such-program --api-key a-secret-of-some-length");
   const said = lines.find((line) => line.msg === "the command cannot be started");
   expect([code, said]).toMatchObject([127, { line: "no-such-program --api-key ***" }]);

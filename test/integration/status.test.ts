@@ -14,7 +14,7 @@ import { readStatus } from "../support/status.ts";
 const NO_RESTART = ["--restart-backoff-ms", "600000", "--restart-max-ms", "600000"];
 const TOKEN = "status-token-0123456789";
 
-/** The path of every leaf, `lanes.shared.waiting`. A table that is keyed by what happened is a leaf. */
+/** The path of every leaf, such as `lanes.shared.waiting`. A table whose keys are events counts as a leaf. */
 function fieldPaths(value: unknown, path = ""): string[] {
   const isTable =
     /^(counters\.(exits|answers\.failures|http\.responses|requests\.refused)|lastExit\.stderrTail|policy\.descriptor\.drift)$/.test(path);
@@ -23,7 +23,7 @@ function fieldPaths(value: unknown, path = ""): string[] {
 }
 
 describe("/status", () => {
-  it("counts sessions, streams, requests in flight and waiting, private servers, and what was answered", async () => {
+  it("/status counts sessions, streams, requests, private servers and outcomes", async () => {
     await using sidecar = await Sidecar.start();
     const idle = await readStatus(sidecar);
     const none = { requestsInFlight: 0, waiting: 0, queuedBytes: 0 };
@@ -47,14 +47,14 @@ describe("/status", () => {
     expect((await send(`${sidecar.origin}/nothing`, { method: "GET" })).status).toBe(404);
     expect((await client.callTool("echo")).status).toBe(200);
     const after = (await readStatus(sidecar)).counters.http.responses;
-    // The call, and the first of the two looks.
+    // The call, and the first of the two reads.
     expect(after["200"]).toBe((before["200"] ?? 0) + 2);
     expect(after["404"]).toBe((before["404"] ?? 0) + 1);
     stream.close();
     while ((await readStatus(sidecar)).openStreams > 0);
   });
 
-  it("tells what waits for a server that is away", async () => {
+  it("/status counts requests that are held while the server is down", async () => {
     await using sidecar = await Sidecar.start({ flags: NO_RESTART });
     const client = await sidecar.client();
     await crash(sidecar);
@@ -68,24 +68,24 @@ describe("/status", () => {
     expect(await waiting).toContain("abort");
   });
 
-  it("counts what became of every request, and what of the server's output was dropped", async () => {
+  it("/status counts each request's outcome, and each kind of dropped output", async () => {
     await using gate = await Gate.create();
     await gate.open();
     const flags = ["--restart-backoff-ms", "1", "--restart-max-ms", "20", "--max-held-requests", "2"];
     await using sidecar = await Sidecar.start({ mode: "gated", env: gate.env, flags });
     const client = await sidecar.client();
-    // Cancelled, and answered late.
+    // Cancelled, with a late response.
     const cancelled = client.post({ jsonrpc: "2.0", id: 7, method: "tools/call", params: { name: "hang", arguments: {} } });
     await waitForHanging(client, 1);
     await client.post({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 7 } });
     expect((await cancelled).status).toBe(202);
     await client.toolText("release");
-    // Of no request, no JSON, and an error.
+    // Without a matching request, not JSON, and an error.
     await client.toolText("noise", { line: '{"jsonrpc":"2.0","id":999999,"result":{}}' });
     await client.toolText("noise", { line: "hello" });
     await client.toolText("refuse", { method: "prompts/list" });
     expect((await client.request("prompts/list")).error?.code).toBe(-32602);
-    // Sent once more; held; refused, since there is no room for a third.
+    // One retried, one held, and one rejected because there is no room for a third.
     await client.callTool("mute", { method: "resources/list" });
     const repeated = client.request("resources/list");
     await waitForSeen(client, "resources/list");
@@ -107,7 +107,7 @@ describe("/status", () => {
     expect(dropped).toEqual({ ...none, lateAnswers: 1, unknownAnswers: 1, noiseLines: 1 });
   });
 
-  it("tells of the server what /readyz tells, and is 200 also where that is 503", async () => {
+  it("/status describes the server as /readyz does, but always with 200", async () => {
     await using sidecar = await Sidecar.start({ flags: NO_RESTART });
     const { httpStatus: ready, ...whenReady } = await readReadiness(sidecar);
     expect(await readStatus(sidecar)).toMatchObject(whenReady);
@@ -118,7 +118,7 @@ describe("/status", () => {
     expect(await readStatus(sidecar)).toMatchObject(whenAway);
   });
 
-  it("needs the token, an allowed origin and an allowed host", async () => {
+  it("/status requires the token, an allowed origin and an allowed host", async () => {
     await using sidecar = await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN } });
     const url = `${sidecar.origin}/status`;
     const Authorization = `Bearer ${TOKEN}`;
@@ -131,7 +131,7 @@ describe("/status", () => {
     expect((await send(`${sidecar.origin}/readyz`, { method: "GET" })).status).toBe(200);
   });
 
-  it("offers GET and HEAD only, as JSON that nobody may keep", async () => {
+  it("/status accepts GET and HEAD only, and its JSON must not be cached", async () => {
     await using sidecar = await Sidecar.start();
     const url = `${sidecar.origin}/status`;
     const { headers } = await send(`${url}?pretty`, { method: "GET" });
@@ -145,7 +145,7 @@ describe("/status", () => {
     }
   });
 
-  it("shows no command, no argument, no environment and no token", async () => {
+  it("/status shows neither commands, arguments, variables nor tokens", async () => {
     const secret = "s3cret-0123456789";
     await using sidecar = await Sidecar.start({
       fixtureArgs: ["--password", secret],
@@ -160,7 +160,7 @@ describe("/status", () => {
     for (const hidden of [secret, TOKEN, "k-0123456789", "stdio-server", client.sessionId]) expect(text).not.toContain(hidden);
   });
 
-  it("has exactly the fields that docs/operations/status.md explains", async () => {
+  it("/status has exactly the fields that docs/operations/status.md explains", async () => {
     await using pinned = await PinnedTools.review({ name: "exit" });
     await using sidecar = await pinned.start();
     const client = await sidecar.client();

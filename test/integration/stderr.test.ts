@@ -8,13 +8,13 @@ function stderrLines(sidecar: Sidecar): LogLine[] {
   return sidecar.logLines.filter((line) => line["stream"] === "stderr");
 }
 
-/** Looks at the newest line only: there are many. */
+/** Checks only the newest line, since there are many. */
 function waitForLastLine(sidecar: Sidecar, message: string): Promise<true> {
   return sidecar.waitFor(() => sidecar.logLines.at(-1)?.msg === message || undefined, `the line "${message}"`);
 }
 
 describe("the server's stderr", () => {
-  it("goes into the log line by line, with the process and the generation it is of", async () => {
+  it("each line is logged with its process and generation", async () => {
     await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
     const client = await sidecar.client();
     const firstPid = sidecar.childPid;
@@ -32,7 +32,7 @@ describe("the server's stderr", () => {
     expect(sidecar.childPid).not.toBe(firstPid);
   });
 
-  it("may hold a line of 1 MB without an end: it is logged in pieces, all of it", async () => {
+  it("a line of 1 MB without an end is logged completely, in pieces", async () => {
     await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
     const client = await sidecar.client();
     const hex = Buffer.from("e".repeat(1_000_000)).toString("hex");
@@ -45,7 +45,7 @@ describe("the server's stderr", () => {
     expect(Math.max(...pieces.map((line) => line.msg.length))).toBe(16 * 1024);
   });
 
-  it("may hold 100,000 lines at once: none is lost, and the server is not kept waiting", async () => {
+  it("a burst of 100,000 lines is logged completely, without blocking the server", async () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
     expect(await client.toolText("stderr", { text: "a line like any other", count: 100_000 })).toBe("written");
@@ -54,7 +54,7 @@ describe("the server's stderr", () => {
     expect(stderrLines(sidecar)).toHaveLength(100_001);
   });
 
-  it("never keeps the server waiting, even when nobody reads the log; what is lost is counted", async () => {
+  it("an unread log never blocks the server, and lost lines are counted", async () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
     sidecar.process.stdout?.pause();
@@ -68,7 +68,7 @@ describe("the server's stderr", () => {
     await waitForLastLine(sidecar, "the end");
   });
 
-  it("may hold any bytes", async () => {
+  it("any bytes are accepted", async () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
     const bytes = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
@@ -81,7 +81,7 @@ describe("the server's stderr", () => {
     expect(short).toBe("\ufffd\ufffd\u0000\ufffd");
   });
 
-  it("is read to its end before the exit is reported: the last words are its reason", async () => {
+  it("the last lines are read before the exit is reported, and become its reason", async () => {
     await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
     const client = await sidecar.client();
     for (let generation = 1; generation <= 10; generation++) {
@@ -94,7 +94,7 @@ describe("the server's stderr", () => {
     expect((await readReadiness(sidecar)).lastExit?.stderrLastLine).toBe("last words 1000");
   });
 
-  it("shows no secret of the environment, in the log and in the readiness", async () => {
+  it("secrets of the environment appear neither in the log nor in /readyz", async () => {
     const env = { FIXTURE_API_KEY: "sk-0123456789", FIXTURE_PLAIN: "plainly-visible" };
     await using sidecar = await Sidecar.start({ env, flags: ["--restart-backoff-ms", "600000", "--restart-max-ms", "600000"] });
     const client = await sidecar.client();

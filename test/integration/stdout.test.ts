@@ -8,7 +8,7 @@ const SMALL_LINES = ["--max-line-bytes", "10000"];
 const SKIPPED = "stdout line skipped: not json-rpc";
 
 describe("the server's stdout", () => {
-  it("may hold lines that are no JSON-RPC: each is skipped, shown shortened, with what is wrong with it; what begins like a message is not shown", async () => {
+  it("each line that is not JSON-RPC is skipped and logged with the problem", async () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
     const cases = [
@@ -30,7 +30,7 @@ describe("the server's stdout", () => {
     }
   });
 
-  it("may be flooded with such lines: a few are shown, the rest is counted, and every call is answered", async () => {
+  it("a flood of such lines is logged in part and counted, and calls are answered", async () => {
     await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
     const client = await sidecar.client();
     const [noise, echo] = await Promise.all([
@@ -45,7 +45,7 @@ describe("the server's stdout", () => {
     expect(summaries).toEqual([expect.objectContaining({ level: "warn", generation: 1, count: 990 })]);
   });
 
-  it("may end lines with CR LF and have empty ones between", async () => {
+  it("lines may end with CR LF, and empty lines are allowed", async () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
     const line = `\r\n\n{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"crlf"}]}}\r\n\r`;
@@ -53,7 +53,7 @@ describe("the server's stdout", () => {
     expect(sidecar.logLines.filter((each) => each.msg === SKIPPED)).toEqual([]);
   });
 
-  it("holds an answer over MAX_LINE_BYTES: its own request fails, the others are answered by the same process", async () => {
+  it("a response over MAX_LINE_BYTES fails its own request only, and the process goes on", async () => {
     await using sidecar = await Sidecar.start({ flags: SMALL_LINES });
     const client = await sidecar.client();
     const pid = sidecar.childPid;
@@ -89,14 +89,14 @@ describe("the server's stdout", () => {
     ["with its id behind the result", `{"result":{"x":"${"x".repeat(20_000)}","id":1},"jsonrpc":"2.0", "id" : $ID }`],
     ["that is an error", `{"jsonrpc":"2.0","id":$ID,"error":{"code":1,"message":"${"x".repeat(20_000)}"}}`],
     ["full of quotes and brackets", `{"jsonrpc":"2.0","result":{"x":"${String.raw`\"}]{[\\`.repeat(3000)}"},"id":$ID}`],
-  ])("holds an over-long answer %s: its own request fails", async (_what, line) => {
+  ])("an oversized response %s fails its own request", async (_what, line) => {
     await using sidecar = await Sidecar.start({ flags: [...SMALL_LINES, "--request-timeout-ms", "3000"] });
     const client = await sidecar.client();
     const { error } = await client.callTool("raw_line", { line });
     expect(error?.data?.["code"]).toBe("UPSTREAM_RESPONSE_TOO_LARGE");
   });
 
-  it("holds an answer of exactly MAX_LINE_BYTES: it is delivered", async () => {
+  it("a response of exactly MAX_LINE_BYTES is delivered", async () => {
     await using sidecar = await Sidecar.start({ flags: SMALL_LINES });
     const client = await sidecar.client();
     const received = JSON.parse(await client.toolText("received")) as { readonly id: number };
@@ -112,7 +112,7 @@ describe("the server's stdout", () => {
     ],
     ["notification", `{"jsonrpc":"2.0","method":"notifications/message","params":{"x":"${"x".repeat(20_000)}"}}`],
     ["line that is no JSON", "x".repeat(20_000)],
-  ])("holds an over-long %s: nothing that is in flight fails", async (_what, line) => {
+  ])("an oversized %s fails no request in flight", async (_what, line) => {
     await using sidecar = await Sidecar.start({ flags: SMALL_LINES });
     const client = await sidecar.client();
     const hanging = client.callTool("hang");
@@ -123,7 +123,7 @@ describe("the server's stdout", () => {
     expect((await hanging).result?.content?.[0]?.text).toBe(`released ${wireId}`);
   });
 
-  it("holds a late answer over MAX_LINE_BYTES: it is dropped as any late answer", async () => {
+  it("a late response over MAX_LINE_BYTES is dropped like any late response", async () => {
     await using sidecar = await Sidecar.start({ flags: [...SMALL_LINES, "--request-timeout-ms", "600"] });
     const client = await sidecar.client();
     await client.callTool("hang");

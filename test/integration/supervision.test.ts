@@ -7,7 +7,7 @@ import { FIXTURE, Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
 const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
-/** A pause that no test sees the end of. */
+/** A pause that outlasts every test. */
 const NO_RESTART = ["--restart-backoff-ms", "600000", "--restart-max-ms", "600000"];
 
 describe("supervision", () => {
@@ -16,7 +16,7 @@ describe("supervision", () => {
     { how: "exits with code 3", tool: "exit", args: { code: 3 }, exitCode: 3, signal: null, reason: "exited with code 3" },
     { how: "is killed", tool: "kill", args: { signal: "SIGKILL" }, exitCode: null, signal: "SIGKILL", reason: "ended by SIGKILL" },
     { how: "aborts", tool: "kill", args: { signal: "SIGABRT" }, exitCode: null, signal: "SIGABRT", reason: "ended by SIGABRT" },
-  ])("restarts a server that $how, and says so", async ({ tool, args, exitCode, signal, reason }) => {
+  ])("a server that $how is restarted, and the exit is logged", async ({ tool, args, exitCode, signal, reason }) => {
     await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
     const client = await sidecar.client();
     const firstPid = (await readWhere(client)).pid;
@@ -40,7 +40,7 @@ describe("supervision", () => {
     });
   });
 
-  it("does the handshake itself, in full, with each generation", async () => {
+  it("each generation gets a full handshake from the sidecar", async () => {
     await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
     const client = await sidecar.client();
     expect((await readSeen(client)).slice(0, 2)).toEqual(["initialize", "notifications/initialized"]);
@@ -50,7 +50,7 @@ describe("supervision", () => {
     expect(seen.filter((method) => method.startsWith("initialize"))).toHaveLength(1);
   });
 
-  it("is starting, and not ready, until the server has answered initialize", async () => {
+  it("the sidecar is starting and not ready until the server has answered initialize", async () => {
     await using gate = await Gate.create();
     await using sidecar = await Sidecar.start({ mode: "gated", env: gate.env, untilReady: false });
     const { childPid } = await sidecar.waitForLog("mcp server started");
@@ -69,7 +69,7 @@ describe("supervision", () => {
     expect(await readReadiness(sidecar)).toMatchObject({ httpStatus: 200, status: "ready", state: "ready", generation: 1, restarts: 0 });
   });
 
-  it("is backing off, and not ready, between two generations, and tells the time of the next start", async () => {
+  it("the sidecar is not ready between generations, and shows the next start's time", async () => {
     await using sidecar = await Sidecar.start({ flags: NO_RESTART });
     const client = await sidecar.client();
     const beforeExit = Date.now();
@@ -89,7 +89,7 @@ describe("supervision", () => {
     expect(Date.parse(readiness.lastExit?.at ?? "")).toBeGreaterThanOrEqual(beforeExit);
   });
 
-  it("stops at once while it is backing off", async () => {
+  it("the sidecar stops at once during a backoff", async () => {
     await using sidecar = await Sidecar.start({ flags: NO_RESTART });
     const client = await sidecar.client();
     await client.callTool("exit");
@@ -97,14 +97,14 @@ describe("supervision", () => {
     expect(await sidecar.stop()).toBe(0);
   });
 
-  it("stops a server that is still starting", async () => {
+  it("a server that is still starting can be stopped", async () => {
     await using sidecar = await Sidecar.start({ mode: "silent", untilReady: false });
     await sidecar.waitForLog("mcp server started");
     expect(await sidecar.stop()).toBe(0);
     await sidecar.waitForLog("mcp server ended");
   });
 
-  it("restarts a server that does not answer initialize in time, and says why", async () => {
+  it("a server that does not answer initialize in time is restarted, with that reason", async () => {
     await using sidecar = await Sidecar.start({
       mode: "silent",
       flags: [...QUICK_RESTART, "--ready-timeout-ms", "50"],
@@ -118,14 +118,14 @@ describe("supervision", () => {
     expect(readiness.lastExit?.reason).toBe("no response to initialize within 50 ms");
   });
 
-  it("restarts a server that refuses initialize, and says why", async () => {
+  it("a server that rejects initialize is restarted, with that reason", async () => {
     await using sidecar = await Sidecar.start({ mode: "refuse", flags: QUICK_RESTART, untilReady: false });
     const { reason } = await sidecar.waitForLog("mcp server exited", (line) => line["generation"] === 2);
     expect(reason).toBe('the MCP server answered initialize with an error: {"code":-32603,"message":"no license"}');
     await sidecar.waitForLog("mcp server started", (line) => line["generation"] === 3);
   });
 
-  it("restarts a server that exits at initialize, and shows its last words", async () => {
+  it("a server that exits at initialize is restarted, and its last output is shown", async () => {
     await using sidecar = await Sidecar.start({ mode: "exit-at-initialize", flags: NO_RESTART, untilReady: false });
     const exited = await sidecar.waitForLog("mcp server exited");
     expect(exited).toMatchObject({
@@ -140,7 +140,7 @@ describe("supervision", () => {
     });
   });
 
-  it("restarts a server that closes its stdout and lives on", async () => {
+  it("a server that closes its stdout without exiting is restarted", async () => {
     await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
     const client = await sidecar.client();
     const reply = await client.callTool("close_stdout");
@@ -152,7 +152,7 @@ describe("supervision", () => {
     expect(await client.toolText("echo", { text: "back" })).toBe("back");
   });
 
-  it("goes on trying when the program is gone, until it is there again", async () => {
+  it("the sidecar retries until a missing program exists again", async () => {
     await using directory = await TempDir.create();
     const command = directory.file("server");
     const install = (): Promise<void> => writeFile(command, `#!/bin/sh\nexec "${process.execPath}" "${FIXTURE}" normal\n`, { mode: 0o755 });
@@ -168,13 +168,13 @@ describe("supervision", () => {
     expect((await readReadiness(sidecar)).lastExit?.reason).toBe("could not be started (ENOENT)");
   });
 
-  it("works with a server of an older revision", async () => {
+  it("a server of an older revision works", async () => {
     await using sidecar = await Sidecar.start({ mode: "old" });
     const client = await sidecar.client();
     expect(await client.toolText("echo", { text: "old" })).toBe("old");
   });
 
-  it("gets ready although the server greets on stdout first", async () => {
+  it("a greeting on stdout does not prevent readiness", async () => {
     await using sidecar = await Sidecar.start({ mode: "noisy-start" });
     expect(await sidecar.waitForLog("stdout line skipped: not json-rpc")).toMatchObject({
       level: "warn",

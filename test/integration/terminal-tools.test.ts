@@ -12,7 +12,7 @@ const SERVER = ["--", process.execPath, FIXTURE];
 const TOOLS_LINE = / {2}tools {4}(.*)\r\n/;
 const NOT_KNOWN = "not known: the server has not listed them";
 
-/** A terminal without colours, and a fixture that lists these tools. */
+/** Starts a terminal without colours, and a fixture that lists these tools. */
 function run(listed: ListedTools, flags: readonly string[] = [], columns = 80): TerminalRun {
   return new TerminalRun([...flags, ...SERVER], { ...listed.env, NO_COLOR: "1" }, columns);
 }
@@ -22,14 +22,14 @@ async function toolsLine(terminal: TerminalRun): Promise<string> {
   return line;
 }
 
-/** How often the server was asked for its tools. */
+/** Returns the number of `tools/list` requests that the server has received. */
 async function countListings(client: McpClient): Promise<number> {
   const seen = JSON.parse(await client.toolText("seen")) as string[];
   return seen.filter((method) => method === "tools/list").length;
 }
 
 describe("the tools in the banner", () => {
-  it("are those of all pages, and the server is asked once for each of them", async () => {
+  it("the banner shows the tools of all pages, each requested once", async () => {
     await using listed = await ListedTools.create([listedTool("one"), listedTool("two")], [listedTool("three")]);
     await using terminal = run(listed);
     expect(await toolsLine(terminal)).toBe("3: one, two, three");
@@ -37,7 +37,7 @@ describe("the tools in the banner", () => {
     expect(await terminal.interrupt()).toBe(0);
   });
 
-  it("are counted, and named as far as the line goes", async () => {
+  it("the banner shows their number, and as many names as fit the line", async () => {
     const names = Array.from({ length: 30 }, (_, index) => listedTool(`tool-${index + 1}`));
     await using listed = await ListedTools.create(names);
     await using wide = run(listed, [], 120);
@@ -51,7 +51,7 @@ describe("the tools in the banner", () => {
     expect(await Promise.all([wide.interrupt(), narrow.interrupt()])).toEqual([0, 0]);
   });
 
-  it("have names that no terminal obeys, that end, and that hold no secret", async () => {
+  it("the names are free of control characters and secrets, and are truncated", async () => {
     const names = ["a\u001B[2Jb\r\nc", "use-planted\u001B[0m-secret", "x".repeat(100_000), "last"];
     await using listed = await ListedTools.create(names.map((name) => listedTool(name)));
     const env = { ...listed.env, NO_COLOR: "1", PLANTED_TOKEN: "planted-secret" };
@@ -60,7 +60,7 @@ describe("the tools in the banner", () => {
     expect(await terminal.interrupt()).toBe(0);
   });
 
-  it("are those that clients may see", async () => {
+  it("the banner shows only tools that clients may see", async () => {
     await using listed = await ListedTools.create([listedTool("read"), listedTool("write"), listedTool("remove")]);
     await using some = run(listed, ["--deny-tools", "remove"]);
     expect(await toolsLine(some)).toBe("2: read, write");
@@ -70,14 +70,14 @@ describe("the tools in the banner", () => {
     expect(await none.interrupt()).toBe(0);
   });
 
-  it("are none where the server says that it has none, and it is not asked", async () => {
+  it("the banner shows none if the server does not declare tools, which are not requested", async () => {
     await using terminal = new TerminalRun(SERVER, { NO_COLOR: "1", FIXTURE_INITIALIZE_RESULT: offer({}) });
     expect(await toolsLine(terminal)).toBe("none");
     expect(await countListings(await new McpClient(await terminal.url()).open())).toBe(0);
     expect(await terminal.interrupt()).toBe(0);
   });
 
-  it("are not known where the server refuses to list them", async () => {
+  it("the tools are unknown if the server rejects tools/list", async () => {
     await using listed = await ListedTools.create();
     await listed.refuse();
     await using terminal = run(listed);
@@ -85,28 +85,28 @@ describe("the tools in the banner", () => {
     expect(await terminal.interrupt()).toBe(0);
   });
 
-  it("are not known where the server does not answer in time; no client waits for them, whatever its number of slots", async () => {
+  it("the tools are unknown after a timeout, and no client has to wait for them", async () => {
     await using listed = await ListedTools.create();
     await listed.fallSilent();
-    // A call that waited for the slot would be refused long before the slot is free again.
+    // A call that had to wait for the slot would be rejected long before that slot is free again.
     await using terminal = run(listed, ["--log-level", "debug", "--max-in-flight", "1", "--hold-timeout-ms", "1"]);
     const [, address = ""] = await terminal.waitFor(/"address":"(.+?)"/);
     await terminal.waitFor(/mcp server ready/);
     const client = await new McpClient(`http://${address}/mcp`).open();
     expect(await countListings(client)).toBe(1);
     expect(await toolsLine(terminal)).toBe(NOT_KNOWN);
-    // It is told that nobody waits any more.
+    // The server gets a cancellation.
     expect(await client.toolText("seen")).toContain("notifications/cancelled");
     expect(await terminal.interrupt()).toBe(0);
   });
 
-  it("are not known where all pages together take too long, though none of them does", async () => {
+  it("the tools are unknown if all pages together take too long", async () => {
     await using terminal = new TerminalRun(["--", process.execPath, LISTING_SERVER, "slow-pages"], { NO_COLOR: "1" });
     expect(await toolsLine(terminal)).toBe(NOT_KNOWN);
     expect(await terminal.interrupt()).toBe(0);
   });
 
-  it("are not waited for behind a Ctrl-C", async () => {
+  it("Ctrl-C does not wait for the tools", async () => {
     await using listed = await ListedTools.create();
     await listed.fallSilent();
     await using terminal = run(listed, ["--log-level", "debug"]);
@@ -116,7 +116,7 @@ describe("the tools in the banner", () => {
     expect(terminal.isLeftClean).toBe(true);
   });
 
-  it("are not known where the server ends before it has told them, and it is started again", async () => {
+  it("the tools are unknown if the server exits before listing them, and it is restarted", async () => {
     await using dir = await TempDir.create();
     const script = `echo started >> '${dir.file("starts")}'; exec '${process.execPath}' '${FIXTURE}' crash-loop`;
     const flags = ["--restart-backoff-ms", "10"];
@@ -129,8 +129,8 @@ describe("the tools in the banner", () => {
   });
 });
 
-describe("the tools, where stdout is no terminal", () => {
-  it("are not asked for by the sidecar itself", async () => {
+describe("the tools if stdout is not a terminal", () => {
+  it("the sidecar does not request the tools itself", async () => {
     await using listed = await ListedTools.create([...WITNESSES]);
     await using sidecar = await Sidecar.start({ env: listed.env });
     expect(await countListings(await sidecar.client())).toBe(0);

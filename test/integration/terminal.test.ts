@@ -11,7 +11,7 @@ import { TempDir } from "../support/temp-dir.ts";
 import { CTRL_C, ERASE_LINE, TerminalRun } from "../support/terminal.ts";
 
 const ECHO = ["--", process.execPath, EXAMPLE];
-/** Longer than the line that tells of the waiting takes to appear. */
+/** Longer than the waiting line takes to appear. */
 const SLOW_ECHO = ["--", "sh", "-c", `sleep 1; exec '${process.execPath}' '${EXAMPLE}'`];
 const BANNER_END = / Ctrl-C\r\n\r\n/;
 // oxlint-disable-next-line no-control-regex -- colours
@@ -19,8 +19,8 @@ const COLOURED_BANNER = /\u001B\[2mstop +\u001B\[22mCtrl-C\r\n\r\n/;
 // oxlint-disable-next-line no-control-regex -- colours
 const COLOUR = /\u001B\[[\d;]*m/;
 
-describe("the start, on a terminal", () => {
-  it.each(["info", "warn", "error", "silent"])("shows a banner and no log line, with LOG_LEVEL %s", async (level) => {
+describe("the start on a terminal", () => {
+  it.each(["info", "warn", "error", "silent"])("a banner replaces all log lines, with LOG_LEVEL %s", async (level) => {
     await using terminal = new TerminalRun(["--log-level", level, ...ECHO], { NO_COLOR: "1" });
     const url = await terminal.url();
     await terminal.waitFor(BANNER_END);
@@ -41,7 +41,7 @@ describe("the start, on a terminal", () => {
     expect(terminal.isLeftClean).toBe(true);
   });
 
-  it("shows a line that tries it, also with a token, which is never shown", async () => {
+  it("the banner shows a working command to try, and never the token", async () => {
     const token = "planted-token-of-clients";
     await using terminal = new TerminalRun(ECHO, { NO_COLOR: "1", CLAW_MCP_STDIO_AUTH_TOKEN: token });
     const url = await terminal.url();
@@ -54,7 +54,7 @@ describe("the start, on a terminal", () => {
     expect(terminal.shown).not.toContain(token);
   });
 
-  it("shows all log lines as well with LOG_LEVEL debug", async () => {
+  it("LOG_LEVEL debug shows the banner and all log lines", async () => {
     await using terminal = new TerminalRun(["--log-level", "debug", ...ECHO], { NO_COLOR: "1" });
     await terminal.waitFor(BANNER_END);
     const shown = [...terminal.shown.matchAll(/ INFO: (.+?)(?: \{.*\})?\r\n/g)].map(([, message = ""]) => message);
@@ -64,7 +64,7 @@ describe("the start, on a terminal", () => {
     expect(await terminal.interrupt()).toBe(0);
   });
 
-  it("shows warnings, and what the server says, above the banner", async () => {
+  it("warnings and the server's stderr are shown above the banner", async () => {
     const script = `echo 'using the test database' >&2; exec '${process.execPath}' '${EXAMPLE}'`;
     await using terminal = new TerminalRun(["--", "sh", "-c", script], { NO_COLOR: "1", CLAW_MCP_STDIO_PROT: "8080" });
     const { index: bannerStart } = await terminal.waitFor(/claw-mcp-stdio \d\S+ serves/);
@@ -77,7 +77,7 @@ describe("the start, on a terminal", () => {
   it.each([
     { level: "info", shown: " INFO: mcp server: abc d use-***\r\n" },
     { level: "warn", shown: '"stderrTail":["abc d use-***"]}\r\n' },
-  ])("obeys nothing that the server says, and shows no secret in two halves, with LOG_LEVEL $level", async ({ level, shown }) => {
+  ])("a server's control characters and split secrets are removed, with LOG_LEVEL $level", async ({ level, shown }) => {
     const said = String.raw`a\033[2Jb\033]52;c;eA==\007c\rd\302\2332J use-planted\033[0m-secret`;
     const script = `test -e ran && exec '${process.execPath}' '${EXAMPLE}'; printf '${said}\\n' >&2; : > ran; exit 1`;
     await using dir = await TempDir.create();
@@ -90,7 +90,7 @@ describe("the start, on a terminal", () => {
     expect(await terminal.interrupt()).toBe(0);
   });
 
-  it("ends, with its server, however stubborn, when the terminal is closed", async () => {
+  it("the sidecar and even a stubborn server end when the terminal is closed", async () => {
     await using dir = await TempDir.create();
     const script = `echo $$ $PPID > '${dir.file("pids")}'; exec '${process.execPath}' '${FIXTURE}' stubborn`;
     await using terminal = new TerminalRun(["--", "sh", "-c", script], { NO_COLOR: "1" });
@@ -98,11 +98,11 @@ describe("the start, on a terminal", () => {
     const pids = (await readFile(dir.file("pids"), "utf8")).trim().split(" ").map(Number);
     expect(pids).toHaveLength(2);
     terminal.hangUp();
-    // The server, and then the sidecar, though it cannot tell anybody.
+    // First the server, then the sidecar, although it cannot report that.
     for (const pid of pids) await processEnd(pid);
   });
 
-  it("says what is wrong where the command does not exist, and exits with 127", async () => {
+  it("a missing command is explained, with exit code 127", async () => {
     await using terminal = new TerminalRun(["--", "/no/such/command"], {});
     expect(await terminal.end()).toBe(127);
     const plain = stripVTControlCharacters(terminal.shown);
@@ -111,7 +111,7 @@ describe("the start, on a terminal", () => {
     expect(terminal.isLeftClean).toBe(true);
   });
 
-  it("says what is wrong where the port is taken, without a stack, and exits with 1", async () => {
+  it("a taken port is explained without a stack trace, with exit code 1", async () => {
     await using sidecar = await Sidecar.start({ command: [process.execPath, EXAMPLE] });
     const { host } = new URL(sidecar.origin);
     await using terminal = new TerminalRun(["--addr", host, ...ECHO], { NO_COLOR: "1" });
@@ -123,14 +123,14 @@ describe("the start, on a terminal", () => {
     expect(terminal.shown).not.toContain("try it");
   });
 
-  it("says what is wrong where the server ends again and again, and Ctrl-C ends it", async () => {
+  it("a crash loop is explained, and Ctrl-C ends it", async () => {
     const flags = ["--restart-backoff-ms", "10", "--crash-loop-exits", "3"];
     await using terminal = new TerminalRun([...flags, "--", process.execPath, FIXTURE, "exit-at-initialize"], {});
-    await terminal.waitFor(/mcp server failed: crash loop/);
-    // It will be tried again, and the line that waits for that says why nothing runs.
-    await terminal.waitFor(/crash loop[^]*waiting for node, \d+ s: exited with code 3 before it answered initialize/);
+    await terminal.waitFor(/mcp server failed: it ends again and again/);
+    // Another attempt will follow, and the waiting line explains why no server runs.
+    await terminal.waitFor(/again and again[^]*waiting for node, \d+ s: exited with code 3 before it answered initialize/);
     const plain = stripVTControlCharacters(terminal.shown);
-    // What it said stands above that, once.
+    // The server's output is shown once, above that line.
     expect(plain).toMatch(/ INFO: mcp server: cannot open the database\r\n[^]* WARN: mcp server exited \{.*"kind":"crash".*\}\r\n/);
     expect(plain).not.toContain("stderrTail");
     expect(plain).toContain(" ERROR: mcp server failed: crash loop {");
@@ -140,7 +140,7 @@ describe("the start, on a terminal", () => {
     expect(terminal.isLeftClean).toBe(true);
   });
 
-  it("tells no more of an end once the server runs again", async () => {
+  it("an exit is no longer shown once the server runs again", async () => {
     await using directory = await TempDir.create();
     const script = `[ -e '${directory.file("tried")}' ] && exec cat > /dev/null; touch '${directory.file("tried")}'; exit 3`;
     await using terminal = new TerminalRun(["--", "sh", "-c", script], { NO_COLOR: "1" });
@@ -149,19 +149,19 @@ describe("the start, on a terminal", () => {
     expect(await terminal.interrupt()).toBe(0);
   });
 
-  it("shows the server's last words with its end where its stderr is not shown", async () => {
+  it("an exit is shown with the server's last output if its stderr is not shown", async () => {
     const flags = ["--log-level", "warn", "--restart-limit", "1"];
     await using terminal = new TerminalRun([...flags, "--", process.execPath, FIXTURE, "exit-at-initialize"], { NO_COLOR: "1" });
     expect(await terminal.end()).toBe(1);
     expect(terminal.shown).toMatch(/ WARN: mcp server exited \{.*"stderrTail":\["cannot open the database"\]\}\r\n/);
   });
 
-  it("shows, while it waits, for how long and what the server said last, on one line that is gone in the end", async () => {
+  it("one waiting line shows the duration and the server's last output, and then disappears", async () => {
     await using gate = await Gate.create();
     const script = `echo 'npm downloads' >&2; exec '${process.execPath}' '${FIXTURE}' gated`;
     await using terminal = new TerminalRun(["--", "sh", "-c", script], { ...gate.env, NO_COLOR: "1" });
     const [, seconds] = await terminal.waitFor(/waiting for sh, (\d+) s: npm downloads/);
-    // On a busy machine a second may be left out.
+    // On a busy machine, one second may be skipped.
     const [, later] = await terminal.waitFor(new RegExp(`waiting for sh, (?!${seconds} s)(\\d+) s: npm downloads`));
     expect(Number(later)).toBeGreaterThan(Number(seconds));
     await gate.open();
@@ -175,7 +175,7 @@ describe("the start, on a terminal", () => {
     expect(terminal.shown.lastIndexOf("waiting for")).toBe(lastWait);
   });
 
-  it("keeps that line on one line, whatever the server says, of characters of any width", async () => {
+  it("the waiting line stays on one line, whatever characters the server prints", async () => {
     await using gate = await Gate.create();
     const script = `echo '${"表".repeat(60)}' >&2; exec '${process.execPath}' '${FIXTURE}' gated`;
     await using terminal = new TerminalRun(["--log-level", "warn", "--", "sh", "-c", script], { ...gate.env, NO_COLOR: "1" }, 40);
@@ -189,7 +189,7 @@ describe("the start, on a terminal", () => {
     expect(await terminal.interrupt()).toBe(0);
   });
 
-  it("Ctrl-C while it waits ends it, with nothing of that line left and no banner", async () => {
+  it("Ctrl-C during the wait erases the waiting line and prints no banner", async () => {
     await using gate = await Gate.create();
     await using terminal = new TerminalRun(["--", "sh", "-c", `exec '${process.execPath}' '${FIXTURE}' gated`], gate.env);
     await terminal.waitFor(/waiting for sh, \d+ s/);
@@ -200,7 +200,7 @@ describe("the start, on a terminal", () => {
     expect(terminal.isLeftClean).toBe(true);
   });
 
-  it("a second Ctrl-C ends it at once, on a line of its own", async () => {
+  it("a second Ctrl-C ends the sidecar at once, on a line of its own", async () => {
     const flags = ["--log-level", "silent", "--drain-timeout-ms", "600000"];
     await using terminal = new TerminalRun([...flags, "--", process.execPath, FIXTURE, "stubborn"], { NO_COLOR: "1" });
     const client = await new McpClient(await terminal.url()).open();
@@ -213,7 +213,7 @@ describe("the start, on a terminal", () => {
     expect(terminal.isLeftClean).toBe(true);
   });
 
-  it("is coloured, unless NO_COLOR is set", async () => {
+  it("the output is coloured unless NO_COLOR is set", async () => {
     await using coloured = new TerminalRun(ECHO, {});
     await coloured.waitFor(COLOURED_BANNER);
     expect(await coloured.interrupt()).toBe(0);
@@ -223,7 +223,7 @@ describe("the start, on a terminal", () => {
     expect(plain.shown).not.toMatch(COLOUR);
   });
 
-  it("writes no escape at all where the terminal is dumb, also while it waits", async () => {
+  it("a dumb terminal gets no escape sequences, not even during the wait", async () => {
     await using terminal = new TerminalRun(SLOW_ECHO, { TERM: "dumb" });
     await terminal.waitFor(BANNER_END);
     expect(await terminal.interrupt()).toBe(0);
@@ -231,7 +231,7 @@ describe("the start, on a terminal", () => {
     expect(terminal.shown).not.toContain("waiting for");
   });
 
-  it("shows nothing of a server's own words that a terminal would obey, and no secret", async () => {
+  it("a server's output appears without control characters and secrets", async () => {
     const serverInfo = { name: "a\u001B[2Jb planted\u001B[0m-secret" };
     const answer = JSON.stringify({ jsonrpc: "2.0", id: 0, result: { protocolVersion: "2025-06-18", capabilities: {}, serverInfo } });
     const script = 'read -r line; printf "%s\\n" "$ANSWER"; cat > /dev/null';
@@ -245,8 +245,8 @@ describe("the start, on a terminal", () => {
   });
 });
 
-describe("the start, where stdout is no terminal", () => {
-  it("is told in log lines only", async () => {
+describe("the start if stdout is not a terminal", () => {
+  it("the start produces log lines only", async () => {
     await using sidecar = await Sidecar.start({ command: SLOW_ECHO.slice(1) });
     expect(await sidecar.stop()).toBe(0);
     // Each line of stdout was parsed as JSON.

@@ -11,7 +11,7 @@ import { Sidecar } from "../support/sidecar.ts";
 const SHORT = ["--request-timeout-ms", "600"];
 
 describe("a request's timeout", () => {
-  it("is answered at HTTP 200 with an error that a model can read", async () => {
+  it("the error comes with HTTP 200 and a text for the model", async () => {
     await using sidecar = await Sidecar.start({ flags: SHORT });
     const client = await sidecar.client();
     const reply = await client.post(`{"jsonrpc":"2.0","id":"my id","method":"tools/call","params":{"name":"hang","arguments":{}}}`);
@@ -31,7 +31,7 @@ describe("a request's timeout", () => {
     });
   });
 
-  it("says that a request which only reads is safe to retry", async () => {
+  it("the error of a read-only request says that it is safe to retry", async () => {
     await using sidecar = await Sidecar.start({ flags: SHORT });
     const client = await sidecar.client();
     await client.callTool("mute", { method: "tools/list" });
@@ -44,11 +44,11 @@ describe("a request's timeout", () => {
     });
   });
 
-  it("runs from acceptance, also when the server does not read", async () => {
+  it("the time runs from acceptance, even if the server does not read", async () => {
     await using sidecar = await Sidecar.start({ flags: SHORT });
     const client = await sidecar.client();
     await client.toolText("stop_reading");
-    // The first one to arrive is on its way into a full pipe, the others are not.
+    // The first one to arrive is being written into a full pipe, the others are not.
     const padding = "p".repeat(300_000);
     const replies = await Promise.all([1, 2, 3].map((id) => client.callTool("echo", { padding }, id)));
     expect(replies.map((reply) => reply.error?.code)).toEqual([-32001, -32001, -32001]);
@@ -62,7 +62,7 @@ describe("a request's timeout", () => {
     }
   });
 
-  it("cancels the request at the server, by the id it has there", async () => {
+  it("the request is cancelled at the server, by the server's id", async () => {
     await using sidecar = await Sidecar.start({ flags: SHORT });
     const client = await sidecar.client();
     await client.callTool("hang", {}, "my id");
@@ -83,7 +83,7 @@ describe("a request's timeout", () => {
     });
   });
 
-  it("drops the late answer, counts it and says why it is late", async () => {
+  it("a late response is dropped, counted and logged with its cause", async () => {
     await using sidecar = await Sidecar.start({ flags: SHORT });
     const client = await sidecar.client();
     await Promise.all([client.callTool("hang"), client.callTool("hang")]);
@@ -96,7 +96,7 @@ describe("a request's timeout", () => {
     expect(sidecar.logLines.filter((line) => line.msg === "answer dropped: no such request")).toEqual([]);
   });
 
-  it("never lets a late answer reach another request with the same id", async () => {
+  it("a late response never reaches another request with the same id", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--request-timeout-ms", "1000"] });
     const client = await sidecar.client();
     await client.callTool("hang", {}, 2);
@@ -111,7 +111,7 @@ describe("a request's timeout", () => {
     await sidecar.waitForLog("late answer dropped");
   });
 
-  it("concerns each request alone: the others of the session are answered", async () => {
+  it("other requests of the session are unaffected", async () => {
     await using sidecar = await Sidecar.start({ flags: SHORT });
     const client = await sidecar.client();
     const hanging = client.callTool("hang");
@@ -127,7 +127,7 @@ describe("a request's timeout", () => {
     expect(answered).toBeGreaterThan(0);
   });
 
-  it("is answered without sending the request, when its body took all of the time", async () => {
+  it("a request whose body took all the time is rejected without being sent", async () => {
     await using sidecar = await Sidecar.start({ flags: SHORT });
     const client = await sidecar.client();
     using connection = await RawConnection.open(sidecar.origin);
@@ -146,14 +146,14 @@ describe("a request's timeout", () => {
   });
 });
 
-/** A call that shows progress every 20 ms, `steps` times, before it answers. */
+/** Makes a call that shows progress every 20 ms, `steps` times, before its response. */
 function slowCall(client: McpClient, steps: number, meta: object = { progressToken: "mine" }): Promise<EventStream> {
   const params = { name: "slow_progress", arguments: { steps, intervalMs: 20 }, _meta: meta };
   return client.postForStream({ jsonrpc: "2.0", id: "slow", method: "tools/call", params });
 }
 
-describe("a request's time", () => {
-  it("is renewed by progress: the answer may come when it has long been over", async () => {
+describe("a request's time limit", () => {
+  it("progress extends the limit, so that a response may come later", async () => {
     await using sidecar = await Sidecar.start({ flags: SHORT });
     const client = await sidecar.client();
     const startedAtMs = performance.now();
@@ -162,7 +162,7 @@ describe("a request's time", () => {
     expect(performance.now() - startedAtMs).toBeGreaterThan(1800);
   });
 
-  it("begins anew with the last progress, and is over when nothing more comes", async () => {
+  it("the limit starts again with each progress, and the request times out without more", async () => {
     const timeoutMs = 1500;
     await using sidecar = await Sidecar.start({ flags: ["--request-timeout-ms", String(timeoutMs)] });
     const client = await sidecar.client();
@@ -182,7 +182,7 @@ describe("a request's time", () => {
     await waitForSeen(client, `notifications/cancelled ${wireId}`);
   });
 
-  it("ends after ten times REQUEST_TIMEOUT_MS, however much progress there is", async () => {
+  it("the limit is ten times REQUEST_TIMEOUT_MS, however much progress there is", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--request-timeout-ms", "300"] });
     const client = await sidecar.client();
     const startedAtMs = performance.now();
@@ -202,14 +202,14 @@ describe("a request's time", () => {
   it.each([
     ["that the client did not ask for", {}],
     ["of another call", { progressToken: "another" }],
-  ])("is not renewed by progress %s", async (_what, meta) => {
+  ])("the limit is not extended by progress %s", async (_what, meta) => {
     await using sidecar = await Sidecar.start({ flags: [...SHORT, "--drain-timeout-ms", "20"] });
     const client = await sidecar.client();
     const params = { name: "hang", arguments: {}, _meta: meta };
     const startedAtMs = performance.now();
     const hanging = client.postForStream({ jsonrpc: "2.0", id: 2, method: "tools/call", params });
     const [wireId = 0] = await waitForHanging(client, 1);
-    // Its own id, where it has no token; the token as its client spells it, where it has one.
+    // The server's own id if there is no token; else the token as the client spelled it.
     const progressToken = "progressToken" in meta ? "another" : wireId;
     using other = await slowCall(client, 1_000_000, { progressToken });
     expect((await other.next()).params).toMatchObject({ progressToken });
@@ -218,19 +218,19 @@ describe("a request's time", () => {
     expect(performance.now() - startedAtMs).toBeLessThan(3000);
   });
 
-  it("is renewed while the server waits for its client, and anew by the answer", async () => {
+  it("the limit is suspended during server requests, and starts again with the response", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--request-timeout-ms", "1000"] });
     const client = await LaneClient.connect(sidecar);
     const bystander = await sidecar.client();
     using call = await client.begin("ask", { method: "elicitation/create" });
     const asked = await call.next();
-    // Calls of others time out one after the other: each shows that the time was over once more.
+    // Other clients' calls time out one after another, and show that the limit has passed again.
     for (let times = 0; times < 2; times++) expect((await bystander.callTool("hang")).error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
     await client.answer(asked, { action: "accept" });
     expect(JSON.parse((await call.toolText()) ?? "")).toMatchObject({ result: { action: "accept" } });
   });
 
-  it("ends after ten times REQUEST_TIMEOUT_MS, although the client never answers", async () => {
+  it("the limit is ten times REQUEST_TIMEOUT_MS even if the client never answers", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--request-timeout-ms", "700"] });
     const client = await LaneClient.connect(sidecar);
     const startedAtMs = performance.now();

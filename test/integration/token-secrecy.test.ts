@@ -10,7 +10,7 @@ describe("the auth token", () => {
   it.each([
     ["variable", { env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN } }],
     ["flag", { flags: ["--auth-token", TOKEN] }],
-  ])("given as %s shows in no log line, and neither does a wrong one", async (_what, { env = {}, flags = [] }: StartAs) => {
+  ])("neither a token from a %s nor a wrong token appears in the log", async (_what, { env = {}, flags = [] }: StartAs) => {
     await using sidecar = await Sidecar.start({ env, flags: [...flags, "--log-level", "debug"] });
     const client = await sidecar.client({ token: TOKEN });
     await client.toolText("echo", { text: "hello" });
@@ -22,7 +22,7 @@ describe("the auth token", () => {
     expect(sidecar.transcript()).not.toContain("wr0ng-token");
   });
 
-  it("shows in no health body", async () => {
+  it("no health endpoint shows the token", async () => {
     await using sidecar = await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN } });
     for (const path of ["/livez", "/readyz", "/healthz"]) {
       const { status, body } = await send(`${sidecar.origin}${path}`, { method: "GET" });
@@ -34,21 +34,21 @@ describe("the auth token", () => {
   it.each([
     ["variable", [], { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN }],
     ["flag", ["--auth-token", TOKEN], {}],
-  ])("given as %s is masked by --check-config", async (_what, flags, env: Record<string, string>) => {
+  ])("--check-config masks a token from a %s", async (_what, flags, env: Record<string, string>) => {
     const { code, stdout, stderr } = await runMain([...flags, "--check-config", "--", "node"], env);
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toMatchObject({ authToken: "***" });
     expect(stdout + stderr).not.toContain(TOKEN);
   });
 
-  it("is not repeated by the complaint that it cannot be one", async () => {
+  it("the problem of an invalid token does not show it", async () => {
     const { code, stdout, stderr } = await runMain(["--", "node"], { CLAW_MCP_STDIO_AUTH_TOKEN: `${TOKEN} ${TOKEN}` });
     expect(code).toBe(2);
     expect(stderr).toContain("CLAW_MCP_STDIO_AUTH_TOKEN is not valid (value not shown); expected visible ASCII characters without spaces");
     expect(stdout + stderr).not.toContain(TOKEN);
   });
 
-  it("does not reach the server, nor does anything else of the sidecar's own; all other variables do, as they are", async () => {
+  it("the server gets all variables unchanged, except for the token and the sidecar's own", async () => {
     const env = {
       MY_API_KEY: "key-for-the-server",
       EMPTY: "",

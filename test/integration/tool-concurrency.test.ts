@@ -11,7 +11,7 @@ import { readStatus } from "../support/status.ts";
 const ONE_AT_A_TIME = ["--tool-concurrency", "wait_for_*=1"];
 const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 
-/** All that were accepted, and all endings. */
+/** All calls that were accepted, and all outcomes. */
 async function readCounts(sidecar: Sidecar): Promise<{ accepted: number; endings: number; held: number }> {
   const { requests, answers } = (await readStatus(sidecar)).counters as unknown as {
     readonly requests: { readonly accepted: number; readonly held: number };
@@ -22,8 +22,8 @@ async function readCounts(sidecar: Sidecar): Promise<{ accepted: number; endings
   return { accepted: requests.accepted, held: requests.held, endings };
 }
 
-describe.each(LANE_CLIENTS)("calls of a tool beyond TOOL_CONCURRENCY, of a $lane server", ({ connect }) => {
-  it("wait for each other, and for nothing else waits anything", async () => {
+describe.each(LANE_CLIENTS)("calls above TOOL_CONCURRENCY of a $lane server", ({ connect }) => {
+  it("calls of the tool wait for each other, and other calls do not wait", async () => {
     await using sidecar = await Sidecar.start({ flags: ONE_AT_A_TIME });
     await using gated = await GatedCalls.create(sidecar);
     const client = await connect(sidecar);
@@ -43,8 +43,8 @@ describe.each(LANE_CLIENTS)("calls of a tool beyond TOOL_CONCURRENCY, of a $lane
   });
 });
 
-describe("calls of a tool beyond TOOL_CONCURRENCY", () => {
-  it("are sent in the order of their session, and the sessions take turns", async () => {
+describe("calls above TOOL_CONCURRENCY", () => {
+  it("calls keep the order of their session, and sessions take turns", async () => {
     await using sidecar = await Sidecar.start({ flags: ONE_AT_A_TIME });
     await using gated = await GatedCalls.create(sidecar);
     const [flooding, other] = [await sidecar.client(), await sidecar.client()];
@@ -60,7 +60,7 @@ describe("calls of a tool beyond TOOL_CONCURRENCY", () => {
     expect(await readCounts(sidecar)).toMatchObject({ held: 4 });
   });
 
-  it("are never sent when they were cancelled, or their client has gone, or their session has ended", async () => {
+  it("a call is never sent after its cancellation, its client's disconnect or its session's end", async () => {
     await using sidecar = await Sidecar.start({ flags: ONE_AT_A_TIME });
     await using gated = await GatedCalls.create(sidecar);
     const [client, ending] = [await sidecar.client(), await sidecar.client()];
@@ -85,7 +85,7 @@ describe("calls of a tool beyond TOOL_CONCURRENCY", () => {
     expect(accepted).toBe(endings);
   });
 
-  it("find the slots free where one before them was cancelled or ran out of time", async () => {
+  it("slots are free again after preceding calls were cancelled or timed out", async () => {
     await using sidecar = await Sidecar.start({ flags: [...ONE_AT_A_TIME, "--tool-timeouts-ms", "wait_for_file=3000"] });
     await using gated = await GatedCalls.create(sidecar);
     const client = await sidecar.client();
@@ -102,7 +102,7 @@ describe("calls of a tool beyond TOOL_CONCURRENCY", () => {
     expect(readResponse(await last).result).toEqual(LET_THROUGH);
   });
 
-  it("go to the next server one at a time when theirs has ended", async () => {
+  it("retried calls are sent to the next server one at a time", async () => {
     await using sidecar = await Sidecar.start({ flags: [...ONE_AT_A_TIME, ...QUICK_RESTART] });
     await using gated = await GatedCalls.create(sidecar);
     const client = await sidecar.client();
@@ -125,7 +125,7 @@ describe("calls of a tool beyond TOOL_CONCURRENCY", () => {
     expect(accepted).toBe(endings);
   });
 
-  it("are refused when they have waited for HOLD_TIMEOUT_MS, with the limit of the tool", async () => {
+  it("calls are rejected after HOLD_TIMEOUT_MS, with the tool's limit", async () => {
     await using sidecar = await Sidecar.start({ flags: [...ONE_AT_A_TIME, "--hold-timeout-ms", "100"] });
     await using gated = await GatedCalls.create(sidecar);
     const client = await sidecar.client();
@@ -140,7 +140,7 @@ describe("calls of a tool beyond TOOL_CONCURRENCY", () => {
     expect(readResponse(await running).result).toEqual(LET_THROUGH);
   });
 
-  it("wait for each other also in one batch", async () => {
+  it("calls of one batch wait for each other", async () => {
     await using sidecar = await Sidecar.start({ flags: ONE_AT_A_TIME });
     await using gated = await GatedCalls.create(sidecar);
     const client = await sidecar.client({ accept: "application/json", protocolVersion: "2025-03-26" });
@@ -160,7 +160,7 @@ describe("calls of a tool beyond TOOL_CONCURRENCY", () => {
     expect(await gated.waitForReached(2)).toEqual(["1", "2"]);
   });
 
-  it("are counted for each server process by itself", async () => {
+  it("calls are counted for each server separately", async () => {
     await using sidecar = await Sidecar.start({ flags: ONE_AT_A_TIME });
     await using gated = await GatedCalls.create(sidecar);
     const clients = [await sidecar.client(), await LaneClient.connect(sidecar), await LaneClient.connect(sidecar)];

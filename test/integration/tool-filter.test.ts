@@ -17,7 +17,7 @@ import { TempDir } from "../support/temp-dir.ts";
 
 const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 const DENY = ["--deny-tools", "secret_*"];
-/** As long as the other, so that the answers have the same length. */
+/** As long as the hidden tool's name, so that responses have the same length. */
 const [HIDDEN, NEVER_WAS] = ["secret_tool", "no_such_one"];
 const PAGES = [
   [...WITNESSES, listedTool("secret_first")],
@@ -33,12 +33,12 @@ function call(name: unknown, id: string | number = 2): object {
   return { jsonrpc: "2.0", id, method: "tools/call", params: { name, arguments: { a: 1 } } };
 }
 
-/** All that tells two answers apart, but for the name that was called and the time. */
+/** Everything that could distinguish two responses, except for the called name and the time. */
 function shapeOf({ status, headers, body }: HttpReply, name: string): object {
   return { status, headers: { ...headers, date: "" }, body: body.replaceAll(name, "NAME") };
 }
 
-/** Whether a call of the hidden tool is answered as one of a tool that never was. @returns that answer. */
+/** Expects the response to a call of the hidden tool to be that of an unknown tool. @returns its body. */
 async function expectHidden(client: McpClient): Promise<string> {
   const [hidden, never] = [await client.post(call(HIDDEN)), await client.post(call(NEVER_WAS))];
   expect(hidden.body).toContain(HIDDEN);
@@ -46,7 +46,7 @@ async function expectHidden(client: McpClient): Promise<string> {
   return hidden.body;
 }
 
-/** The names that the server of this client has been called with. */
+/** The tool names in the calls that this client's server has received. */
 async function calledNames(client: McpClient): Promise<unknown[]> {
   const lines = JSON.parse(await client.toolText("lines")) as string[];
   const messages = lines.map((line) => JSON.parse(line) as { readonly method?: string; readonly params?: { readonly name?: unknown } });
@@ -66,7 +66,7 @@ async function listedNames(client: McpClient): Promise<string[][]> {
   return pages;
 }
 
-/** Has the server say that its tools are others; returns when the sidecar has read them. */
+/** Makes the server announce other tools. Returns when the sidecar has read them. */
 async function changeTools(client: LaneClient, listed: ListedTools, ...pages: readonly (readonly ListedTool[])[]): Promise<void> {
   const countLists = async (): Promise<number> => (await readSeen(client)).filter((method) => method === "tools/list").length;
   const before = await countLists();
@@ -76,7 +76,7 @@ async function changeTools(client: LaneClient, listed: ListedTools, ...pages: re
 }
 
 describe.each(LANE_CLIENTS)("a hidden tool in a $lane lane", ({ connect }) => {
-  it("is on no page of tools/list, and all else there is as the server says it", async () => {
+  it("tools/list omits a hidden tool on every page, and is otherwise unchanged", async () => {
     await using listed = await ListedTools.create(...PAGES);
     await using sidecar = await start(listed, DENY);
     const client = await connect(sidecar);
@@ -85,7 +85,7 @@ describe.each(LANE_CLIENTS)("a hidden tool in a $lane lane", ({ connect }) => {
     expect(body).toBe(JSON.stringify({ jsonrpc: "2.0", id: "p", result: { tools: PAGES[1]?.slice(1), nextCursor: "2" } }));
   });
 
-  it("is answered as a tool that never was, byte for byte, and its calls do not reach the server", async () => {
+  it("a hidden tool's call gets an unknown tool's response, and never reaches the server", async () => {
     await using listed = await ListedTools.create(...PAGES);
     await using sidecar = await start(listed, DENY);
     const client = await connect(sidecar);
@@ -95,7 +95,7 @@ describe.each(LANE_CLIENTS)("a hidden tool in a $lane lane", ({ connect }) => {
     expect((await calledNames(client)).filter((name) => name !== "where")).toEqual(["search", "lines"]);
   });
 
-  it("stays hidden after a restart, also from calls that waited for the server", async () => {
+  it("a tool stays hidden after a restart, also from calls that were held meanwhile", async () => {
     await using listed = await ListedTools.create(...PAGES);
     await using sidecar = await start(listed, DENY);
     const client = await connect(sidecar);
@@ -109,7 +109,7 @@ describe.each(LANE_CLIENTS)("a hidden tool in a $lane lane", ({ connect }) => {
     expect((await listedNames(client)).flat()).not.toContain(HIDDEN);
   });
 
-  it("stays hidden when the server says that its tools have changed, and one that is new is hidden at once", async () => {
+  it("a tool stays hidden, and a new one is hidden at once, after list_changed", async () => {
     await using listed = await ListedTools.create(...PAGES);
     await using sidecar = await start(listed, DENY);
     const client = await connect(sidecar);
@@ -117,13 +117,13 @@ describe.each(LANE_CLIENTS)("a hidden tool in a $lane lane", ({ connect }) => {
     expect(await client.toolText("added", { n: 1 })).toBe('{"n":1}');
     await expectHidden(client);
     expect(await listedNames(client)).toEqual([[...WITNESSES.map(({ name }) => name), "added"], []]);
-    // What is gone is as unknown as what never was.
+    // The response for a removed tool is that for an unknown one.
     const [gone, never] = [await client.post(call("search")), await client.post(call("absent"))];
     expect(shapeOf(gone, "search")).toEqual(shapeOf(never, "absent"));
     expect(await calledNames(client)).not.toContain(HIDDEN);
   });
 
-  it("is not called by a message that the server may read otherwise", async () => {
+  it("a hidden tool cannot be called by a message that servers could read differently", async () => {
     await using listed = await ListedTools.create(...PAGES);
     await using sidecar = await start(listed, DENY);
     const client = await connect(sidecar);
@@ -142,7 +142,7 @@ describe.each(LANE_CLIENTS)("a hidden tool in a $lane lane", ({ connect }) => {
     expect((await calledNames(client)).filter((name) => name !== "where")).toEqual(["lines"]);
   });
 
-  it("is not called by a message without an id", async () => {
+  it("a hidden tool cannot be called by a message without an id", async () => {
     await using listed = await ListedTools.create(...PAGES);
     await using sidecar = await start(listed, DENY);
     const client = await connect(sidecar);
@@ -157,7 +157,7 @@ describe.each(LANE_CLIENTS)("a hidden tool in a $lane lane", ({ connect }) => {
 });
 
 describe("a hidden tool", () => {
-  it("is answered in a batch as one that never was, and the others of the batch are called", async () => {
+  it("a batch gets an unknown tool's response for it, and its other tools are called", async () => {
     await using listed = await ListedTools.create(...PAGES);
     await using sidecar = await start(listed, DENY);
     const client = await sidecar.client({ protocolVersion: "2025-03-26" });
@@ -178,7 +178,7 @@ describe("a hidden tool", () => {
   it.each([
     { lane: "shared", capabilities: {} },
     { lane: "private", capabilities: { sampling: {} } },
-  ])("is answered over HTTP+SSE as one that never was, in a $lane lane", async ({ capabilities }) => {
+  ])("an HTTP+SSE client gets an unknown tool's response in a $lane lane", async ({ capabilities }) => {
     await using listed = await ListedTools.create(...PAGES);
     await using sidecar = await start(listed, [...DENY, "--legacy-sse", "on"]);
     using client = await LegacySseClient.connect(sidecar.origin, capabilities);
@@ -190,7 +190,7 @@ describe("a hidden tool", () => {
     expect(await client.toolText("lines")).not.toContain(HIDDEN);
   });
 
-  it.each(SDKS)("does not exist for the official client %s", async (sdk) => {
+  it.each(SDKS)("a hidden tool does not exist for the official client %s", async (sdk) => {
     await using listed = await ListedTools.create(...PAGES);
     await using sidecar = await start(listed, DENY);
     await using client = await InteropClient.connect(sdk, sidecar.url);
@@ -202,7 +202,7 @@ describe("a hidden tool", () => {
     expect(client.errors).toEqual([]);
   });
 
-  it("is on no page that the official client turns to", async () => {
+  it("a hidden tool is on no page that the official client requests", async () => {
     await using listed = await ListedTools.create(...PAGES);
     await using sidecar = await start(listed, DENY);
     await using client = await SdkClient.connect(sidecar.url);
@@ -216,7 +216,7 @@ describe("a hidden tool", () => {
     expect(names).toEqual([...WITNESSES.map(({ name }) => name), "search", "read_file"]);
   });
 
-  it("is on no page that one server was asked for and the next one answers, on a stream", async () => {
+  it("a hidden tool is on no page that the next server returns after a restart", async () => {
     await using listed = await ListedTools.create([...WITNESSES, listedTool("mute"), listedTool(HIDDEN)]);
     await using sidecar = await start(listed, [...DENY, "--stream-after-ms", "1"]);
     const client = await sidecar.client();
@@ -232,7 +232,7 @@ describe("a hidden tool", () => {
     expect(reply.body).not.toContain(HIDDEN);
   });
 
-  it("is one that is denied, although it is allowed", async () => {
+  it("a denied tool is hidden even if it is also allowed", async () => {
     await using listed = await ListedTools.create(...PAGES);
     await using sidecar = await start(listed, ["--allow-tools", `lines,search,${HIDDEN}`, "--deny-tools", HIDDEN]);
     const client = await sidecar.client();
@@ -240,17 +240,17 @@ describe("a hidden tool", () => {
     await expectHidden(client);
   });
 
-  it("has no limits of its own that would tell of it", async () => {
+  it("limits for a hidden tool do not reveal it", async () => {
     await using listed = await ListedTools.create(...PAGES);
     const limits = ["--tool-calls-per-minute", `${HIDDEN}=1`, "--tool-concurrency", `${HIDDEN}=1`, "--tool-timeouts-ms", `${HIDDEN}=1`];
     await using sidecar = await start(listed, [...DENY, ...limits]);
     const client = await sidecar.client();
-    // From then on it is known which tools are hidden.
+    // Only the list makes the hidden tools known.
     await listedNames(client);
     for (let count = 0; count < 3; count++) expect(await expectHidden(client)).toContain("TOOL_NOT_FOUND");
   });
 
-  it("is each that is not allowed, by exact name, glob and case", async () => {
+  it("a tool is hidden unless allowed by exact name or glob, with case", async () => {
     await using listed = await ListedTools.create(
       [listedTool("Search"), listedTool("search"), listedTool("read_a"), listedTool("read_bc")],
       WITNESSES,
@@ -261,14 +261,14 @@ describe("a hidden tool", () => {
     for (const name of ["Search", "read_bc", "seen", "read_", "SEARCH"]) {
       expect((await client.callTool(name)).error?.data).toMatchObject({ code: "TOOL_NOT_FOUND" });
     }
-    // Allowed, but no tool of the server.
+    // Allowed, but not a tool of the server.
     expect((await client.callTool("read_x")).error?.data).toMatchObject({ code: "TOOL_NOT_FOUND" });
     expect(await calledNames(client)).toEqual(["lines"]);
   });
 });
 
-describe("what the tool filter does not concern", () => {
-  it("is carried as it is: other methods, errors, and the calls of tools that are seen", async () => {
+describe("messages outside the tool filter", () => {
+  it("other methods, errors and calls of visible tools are forwarded unchanged", async () => {
     await using listed = await ListedTools.create([listedTool("received"), listedTool("refuse"), listedTool(HIDDEN)]);
     await using sidecar = await start(listed, DENY);
     const client = await sidecar.client();
@@ -291,7 +291,7 @@ describe.each([
   const FLAGS = [...DENY, "--request-timeout-ms", "2000", "--crash-loop-exits", "1000"];
   const PAGE = [...WITNESSES, listedTool("wait_for_file"), listedTool(HIDDEN)];
 
-  /** Calls until a server answers. @returns what it was refused with before. */
+  /** Repeats a call until a server answers it. @returns the errors before that. */
   async function callUntilAnswered(client: McpClient, path: string): Promise<unknown[]> {
     const refusals: unknown[] = [];
     for (;;) {
@@ -301,7 +301,7 @@ describe.each([
     }
   }
 
-  /** Calls until a generation lists its tools; this one, which runs or comes next, does not. */
+  /** Makes calls until a generation lists its tools, which the given one (running, or the next) does not. */
   async function callOnceListed(sidecar: Sidecar, client: McpClient, listed: ListedTools, spoiledGeneration: number) {
     await using dir = await TempDir.create();
     const path = dir.file("go");
@@ -315,7 +315,7 @@ describe.each([
     return { refusals, arrivedAt: arrivals.map((line) => Number(line["generation"])) };
   }
 
-  it("at its first start gets no call, but the next one does, when it lists them", async () => {
+  it("calls are held at the first start until a generation lists its tools", async () => {
     await using listed = await ListedTools.create(PAGE);
     await spoil(listed);
     await using sidecar = await start(listed, FLAGS);
@@ -327,7 +327,7 @@ describe.each([
     expect(await calledNames(client)).not.toContain(HIDDEN);
   });
 
-  it.each(LANE_CLIENTS)("at a later start gets no call, but the next one does, when it lists them, $lane", async ({ connect }) => {
+  it.each(LANE_CLIENTS)("calls are held at a restart until a generation lists its tools, $lane", async ({ connect }) => {
     await using listed = await ListedTools.create(PAGE);
     await using sidecar = await start(listed, FLAGS);
     const client = await connect(sidecar);

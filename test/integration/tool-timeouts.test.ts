@@ -8,8 +8,8 @@ import { Sidecar } from "../support/sidecar.ts";
 
 const HANG = { jsonrpc: "2.0", id: 5, method: "tools/call", params: { name: "hang", arguments: {} } };
 
-describe.each(LANE_CLIENTS)("a tool with a time of its own, of a $lane server", ({ connect }) => {
-  it("runs out of it before REQUEST_TIMEOUT_MS: the client is told how long it was, the server that it may stop", async () => {
+describe.each(LANE_CLIENTS)("a tool timeout of a $lane server", ({ connect }) => {
+  it("a call times out before REQUEST_TIMEOUT_MS with its limit, and is cancelled", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--tool-timeouts-ms", "ha*=200,*=10000"] });
     const client = await connect(sidecar);
     const reply = await client.post(HANG);
@@ -20,7 +20,7 @@ describe.each(LANE_CLIENTS)("a tool with a time of its own, of a $lane server", 
     await waitForSeen(client, `notifications/cancelled ${wireId}`);
   });
 
-  it("may take longer than REQUEST_TIMEOUT_MS, and only that tool", async () => {
+  it("a limit above REQUEST_TIMEOUT_MS applies to its tool only", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--tool-timeouts-ms", "hang=20000", "--request-timeout-ms", "1000"] });
     const client = await connect(sidecar);
     const hanging = client.callTool("hang");
@@ -32,8 +32,8 @@ describe.each(LANE_CLIENTS)("a tool with a time of its own, of a $lane server", 
   });
 });
 
-describe("a tool with a time of its own", () => {
-  it("gets as much anew with its progress", async () => {
+describe("a tool timeout", () => {
+  it("progress extends the limit by the tool's own time", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--tool-timeouts-ms", "slow_progress=1000"] });
     const client = await sidecar.client();
     const params = { name: "slow_progress", arguments: { steps: 15, intervalMs: 100 }, _meta: { progressToken: "mine" } };
@@ -42,14 +42,14 @@ describe("a tool with a time of its own", () => {
     expect(messages.at(-1)).toMatchObject({ id: 5, result: { content: [{ text: "done" }] } });
   });
 
-  it("is soon given up by clients where its server hangs, and the server when it was silent for REQUEST_TIMEOUT_MS", async () => {
+  it("an unresponsive server times out its calls early, and is restarted after REQUEST_TIMEOUT_MS", async () => {
     const flags = ["--tool-timeouts-ms", "*=100", "--request-timeout-ms", "1000", "--hung-timeouts", "1"];
     await using sidecar = await Sidecar.start({ flags: [...flags, "--restart-backoff-ms", "1", "--restart-max-ms", "20"] });
     const client = await sidecar.client();
     const codes: unknown[] = [];
     const hasExited = (): boolean => sidecar.logLines.some(({ msg }) => msg === "mcp server exited");
     while (!hasExited()) codes.push((await client.callTool("block")).error?.data?.["code"]);
-    // The first call blocks it; the rest of the second is a tenth of it each.
+    // The first call blocks the server. Of the second of silence, each later call takes a tenth.
     expect(codes.filter((code) => code === "REQUEST_TIMEOUT").length).toBeGreaterThanOrEqual(5);
     expect(await sidecar.waitForLog("mcp server exited")).toMatchObject({ kind: "hung" });
     await waitForGeneration(sidecar, 2);

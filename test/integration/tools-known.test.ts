@@ -4,22 +4,22 @@ import { Sidecar } from "../support/sidecar.ts";
 
 const LIST_CHANGED = '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}';
 
-/** What `/healthz` says. */
+/** Returns the status and state of `/healthz`. */
 async function health(sidecar: Sidecar): Promise<object> {
   const response = await fetch(`${sidecar.origin}/healthz`);
   const { state } = (await response.json()) as { state: string };
   return { status: response.status, state };
 }
 
-describe("where a rule has to know the server's tools", () => {
-  it("the sidecar is not ready before they are told: a client's first request would wait for that", async () => {
+describe("a policy that depends on the server's tools", () => {
+  it("the sidecar is not ready before the tools are listed", async () => {
     await using listed = await ListedTools.create([listedTool("search")]);
     await listed.fallSilent();
     await using sidecar = await Sidecar.start({ flags: ["--deny-tools", "secret"], env: listed.env });
     expect(await health(sidecar)).toEqual({ status: 503, state: "starting" });
   });
 
-  it("the sidecar is ready with them", async () => {
+  it("the sidecar is ready once the tools are listed", async () => {
     await using listed = await ListedTools.create([...WITNESSES, listedTool("search")]);
     await using sidecar = await Sidecar.start({ flags: ["--deny-tools", "secret"], env: listed.env });
     const client = await sidecar.client();
@@ -27,7 +27,7 @@ describe("where a rule has to know the server's tools", () => {
     expect(await health(sidecar)).toEqual({ status: 200, state: "ready" });
   });
 
-  it("a server that says that they have changed, and does not tell them any more, is started again", async () => {
+  it("a server that announces new tools, but does not list them, is restarted", async () => {
     await using listed = await ListedTools.create([...WITNESSES, listedTool("search")]);
     await using sidecar = await Sidecar.start({ flags: ["--deny-tools", "secret", "--restart-backoff-ms", "1"], env: listed.env });
     const client = await sidecar.client();

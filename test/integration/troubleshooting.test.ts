@@ -27,7 +27,7 @@ async function run(block: string, address: string): Promise<string> {
 }
 
 describe("docs/TROUBLESHOOTING.md", () => {
-  it("has commands that print what they are meant to show", async () => {
+  it("the commands print the output that the document shows", async () => {
     await using sidecar = await Sidecar.start({ command: [process.execPath, EXAMPLE] });
     const outputs: string[] = [];
     for (const block of BLOCKS) outputs.push(await run(block, sidecar.origin.replace("http://", "")));

@@ -6,7 +6,7 @@ import { McpClient } from "../support/mcp-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
-/** What is read of anybody, and a little more. */
+/** The limit for any client, plus one byte. */
 const ASKED = 64 * 1024 + 1;
 const DECLARED = 1024 * 1024;
 
@@ -14,7 +14,7 @@ describe("a body of more than 64 KiB", async () => {
   const sidecar = disposeAfterAll(await Sidecar.start());
   const client = await sidecar.client();
 
-  /** Sends the beginning of a body and waits for the answer, which a sidecar that reads on would not give. */
+  /** Sends the beginning of a body and waits for the response. A sidecar that read on would send none. */
   async function answerToBeginning(beginning: string, ...fields: readonly string[]): Promise<HttpReply> {
     using connection = await RawConnection.open(sidecar.origin);
     const head = ["POST /mcp HTTP/1.1", "Host: localhost", "Content-Type: application/json", "Accept: application/json", ...fields];
@@ -22,7 +22,7 @@ describe("a body of more than 64 KiB", async () => {
     return await connection.reply();
   }
 
-  it("is not read without a session", async () => {
+  it("a body is not read without a session", async () => {
     const reply = readError(await answerToBeginning('{"jsonrpc":"2.0","id":1,"method":"tools/call"'));
     expect(reply).toMatchObject({ status: 400, body: { error: { data: { code: "SESSION_REQUIRED", sent: false } } } });
   });
@@ -31,17 +31,17 @@ describe("a body of more than 64 KiB", async () => {
     ["stops being JSON within its method", String.raw`{"jsonrpc":"2.0","id":1,"method":"\uZZ${"x".repeat(100)}"`],
     ["stops being JSON before its method", '{"jsonrpc":"2.0",id:1,"method":"initialize"'],
     ["has initialize deeper inside only", '{"jsonrpc":"2.0","id":1,"params":{"method":"initialize"}'],
-  ])("is not read without a session if it %s", async (_title, beginning) => {
+  ])("a body without a session is not read if it %s", async (_title, beginning) => {
     const reply = readError(await answerToBeginning(beginning));
     expect(reply).toMatchObject({ status: 400, body: { error: { data: { code: "SESSION_REQUIRED", sent: false } } } });
   });
 
-  it("is not read with a session that does not exist", async () => {
+  it("a body is not read with a session that does not exist", async () => {
     const reply = readError(await answerToBeginning("{", "Mcp-Session-Id: unknown"));
     expect(reply).toMatchObject({ status: 404, body: { error: { data: { code: "SESSION_NOT_FOUND", sent: false } } } });
   });
 
-  it("is read in a session", async () => {
+  it("a body is read in a session", async () => {
     expect((await client.toolText("echo", { text: "x".repeat(DECLARED) })).length).toBe(DECLARED);
   });
 

@@ -6,7 +6,7 @@ import { countSockets, openUnread, waitForSockets } from "../support/open-socket
 import { Sidecar } from "../support/sidecar.ts";
 
 const MB = 1_000_000;
-/** More messages of one megabyte than the operating system's buffers and what the sidecar keeps for one reader hold. */
+/** More megabytes than the operating system and the sidecar buffer for one reader. */
 const FLOOD = 48;
 
 function listChanged(index: number): string {
@@ -18,8 +18,8 @@ function indexOf(message: unknown): number {
   return (message as { params: { index: number } }).params.index;
 }
 
-describe("a stream that nobody reads", () => {
-  it("is given up when it is too far behind, and keeps nobody waiting until then", async () => {
+describe("an unread stream", () => {
+  it("a stream too far behind is closed, and no other client waits until then", async () => {
     await using sidecar = await Sidecar.start();
     const [deaf, listening, control] = [await sidecar.client(), await sidecar.client(), await sidecar.client()];
     using stream = await listening.openStream();
@@ -33,7 +33,7 @@ describe("a stream that nobody reads", () => {
       expect((await stream.messages(1)).map(indexOf)).toEqual([index]);
     }
     await waitForSockets(pid, before);
-    // What it missed, as far as it is kept, is there for a client that comes back: in order, each once, to the last.
+    // The events that it missed, as far as they are kept, are replayed in order, each once, up to the last.
     using resumed = await deaf.openStream({ lastEventId: "s1-0" });
     const indexes: number[] = [];
     while (indexes.at(-1) !== FLOOD) indexes.push(...(await resumed.messages(1)).map(indexOf));
@@ -42,7 +42,7 @@ describe("a stream that nobody reads", () => {
     expect(unread.readableFlowing).toBe(false);
   });
 
-  it("of a call is given up, too, but not the call: its answer is there for a client that comes back", async () => {
+  it("a call outlives its closed stream, and its response can be resumed", async () => {
     await using sidecar = await Sidecar.start();
     const [deaf, control] = [await sidecar.client(), await sidecar.client()];
     const pid = Number(sidecar.process.pid);
@@ -62,11 +62,11 @@ describe("a stream that nobody reads", () => {
     expect(unread.readableFlowing).toBe(false);
   });
 
-  it("and is taken over again and again holds one connection", async () => {
+  it("a stream that is taken over repeatedly holds one connection", async () => {
     await using sidecar = await Sidecar.start();
     const [client, control] = [await sidecar.client(), await sidecar.client()];
     using lost = await client.openStream();
-    // More than the buffers of the operating system take of one connection that is not read.
+    // More than the operating system buffers for one connection that is not read.
     const indexes = [1, 2, 3, 4, 5, 6, 7, 8];
     for (const index of indexes) await say(control, listChanged(index));
     await lost.messages(indexes.length);
@@ -81,7 +81,7 @@ describe("a stream that nobody reads", () => {
     for (const socket of unread) socket.destroy();
   });
 
-  it("delays the stop of the sidecar no longer than the drain may take", async () => {
+  it("an unread stream delays the sidecar's exit by at most DRAIN_TIMEOUT_MS", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--drain-timeout-ms", "100"] });
     const [deaf, control] = [await sidecar.client(), await sidecar.client()];
     const pid = Number(sidecar.process.pid);
