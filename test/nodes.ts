@@ -1,5 +1,5 @@
-// Runs the integration and interop tests on the versions of Node that `engines` allows besides the one of development: `npm run test:nodes`.
-// A number chooses a version, a path chooses test files: `npm run test:nodes -- 22 test/integration/crash.test.ts`.
+// Runs the integration and interop tests on the versions of Node that `engines` allows besides the one of development:
+// `npm run test:nodes`. A number chooses a version, a path chooses test files: `npm run test:nodes -- 22 test/integration/crash.test.ts`.
 import { execFileSync, spawnSync } from "node:child_process";
 import { delimiter, dirname } from "node:path";
 
@@ -17,7 +17,7 @@ const summary = (chosen.length === 0 ? VERSIONS : chosen).map((version) => {
 });
 console.log(summary.join("\n"));
 
-/** Has npm keep the package `node` of this version in its cache. @returns the path of the executable */
+/** Makes npm keep the package `node` of this version in its cache. @returns the path of the executable. */
 function install(version: string): string {
   return execFileSync("npm", ["exec", "--yes", `--package=node@${version}`, "--", "node", "--print", "process.execPath"], {
     encoding: "utf8",

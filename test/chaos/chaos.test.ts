@@ -8,7 +8,7 @@ import { SEED } from "../support/seed.ts";
 const DURATION_MS = 10_000;
 const FEWEST_RIGHT_ANSWERS = 2000;
 
-describe("under every kind of fault at once", () => {
+describe("a sidecar under every kind of fault at once", () => {
   let result: RunResult;
 
   beforeAll(async () => {
@@ -17,21 +17,21 @@ describe("under every kind of fault at once", () => {
     result = await runChaos({ adapter, seed: SEED, durationMs: DURATION_MS, kinds: ALL_FAULT_KINDS });
   }, 120_000);
 
-  it("loses nothing, mixes up nothing, and leaves nothing behind", () => {
+  it("no response is lost or mixed up, and nothing is left behind", () => {
     const zeros = Object.fromEntries(Object.keys(offences(result)).map((what) => [what, 0]));
     expect({ ...offences(result), examples: result.examples }).toEqual({ ...zeros, examples: [] });
   });
 
-  it("answers right wherever it can", () => {
+  it("thousands of responses are right, and the sidecar always recovers", () => {
     expect(result.verdicts.right).toBeGreaterThan(FEWEST_RIGHT_ANSWERS);
     expect(result.neverRecovered).toBe(0);
   });
 
-  it("was given every kind of fault", () => {
+  it("every kind of fault occurred", () => {
     expect(faultsMissing(result)).toEqual([]);
   });
 
-  it("names its errors, and ends in time with exit code 0", () => {
+  it("every error has a known code, and the sidecar exits in time with code 0", () => {
     expect(failures(result)).toEqual([]);
     expect(result.errorsByCode["UPSTREAM_EXITED"]).toBeGreaterThan(0);
     expect(result.inFlightAtEnd["right"]).toBeGreaterThan(0);

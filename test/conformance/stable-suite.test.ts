@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { CONFORMANCE_0_1, CONFORMANCE_SERVER, runConformance } from "../support/conformance.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
-it("passes every server scenario of the stable conformance suite", async () => {
+it("the sidecar passes every server scenario of the stable conformance suite", async () => {
   await using sidecar = await Sidecar.start({ command: CONFORMANCE_SERVER });
   const run = await runConformance(CONFORMANCE_0_1, sidecar.url, ["--suite", "all"]);
 

@@ -5,7 +5,7 @@ import { Container, docker, IMAGE } from "../support/container.ts";
 const BAKED = "claw-mcp-stdio-baked:test";
 const CONTEXT = fileURLToPath(new URL("../../examples/bake", import.meta.url));
 
-it("an image with a server baked in starts without any network, and leaves nothing of root in /tmp", async () => {
+it("an image with a baked-in server starts offline, without root's files in /tmp", async () => {
   await docker("build", "--quiet", "--network", "host", "--build-arg", `SIDECAR=${IMAGE}`, "--tag", BAKED, CONTEXT);
   await using container = await Container.start({ image: BAKED, network: "none", flags: ["--health-interval", "1s"] });
   expect(await container.waitForHealth("healthy")).toBe("ready");
@@ -14,7 +14,7 @@ it("an image with a server baked in starts without any network, and leaves nothi
   expect(await filesInTmp(BAKED)).toBe(await filesInTmp(IMAGE));
 });
 
-/** What the layers have there, without the tmpfs of the other runs. */
+/** Lists the files in the image's layers, without the tmpfs of other containers. */
 function filesInTmp(image: string): Promise<string> {
   return docker("run", "--rm", "--network", "none", "--entrypoint", "find", image, "/tmp", "-maxdepth", "1", "-printf", "%u %p\n");
 }

@@ -13,7 +13,7 @@ const manifest = readJson("package.json") as { readonly version: string; readonl
 const lockfile = readJson("package-lock.json") as { readonly packages: Readonly<Record<string, { readonly dev?: boolean }>> };
 
 const NPX_EVERYTHING = ["npx", "-y", "@modelcontextprotocol/server-everything"] as const;
-/** Asks every second, and believes the first failure behind the first success, instead of three in a row. */
+/** Checks every second, and reports the first failure after the first success, instead of three in a row. */
 const QUICK_HEALTHCHECK = ["--health-interval", "1s", "--health-retries", "1"];
 /** The bundled example, as a package in a repository. */
 const NPX_FROM_REPOSITORY = `set -e
@@ -40,7 +40,7 @@ async function readyContainer(command: readonly string[] = EXAMPLE_IN_CONTAINER,
   return container;
 }
 
-/** @returns how long it took, where it ended as it should */
+/** Sends SIGTERM and expects exit code 0. @returns the milliseconds until the exit. */
 async function msToEndAtSigterm(container: Container): Promise<number> {
   const ended = container.exitCode();
   const startMs = performance.now();
@@ -52,7 +52,7 @@ async function msToEndAtSigterm(container: Container): Promise<number> {
 }
 
 describe("the image", () => {
-  it("says what it is, who runs in it, and how it is asked for its health", async () => {
+  it("the image declares its labels, user and health check", async () => {
     const [{ Config, Size }] = JSON.parse(await docker("image", "inspect", IMAGE)) as [
       { readonly Config: Readonly<Record<string, unknown>>; readonly Size: number },
     ];
@@ -70,7 +70,7 @@ describe("the image", () => {
     });
   });
 
-  it("holds the production dependencies of the lockfile, nothing for development, and little in all", async () => {
+  it("the image contains only the lockfile's production dependencies, and is small", async () => {
     await using container = await readyContainer();
     const installed = JSON.parse(await container.exec("cat", "/opt/claw-mcp-stdio/node_modules/.package-lock.json")) as typeof lockfile;
     const production = Object.entries(lockfile.packages).filter(([path, { dev = false }]) => path !== "" && !dev);
@@ -80,7 +80,7 @@ describe("the image", () => {
     expect(Number(bytes)).toBeLessThan(MAX_APPLICATION_BYTES);
   });
 
-  it("runs as uid 1000 below tini, without any capability, on a root file system that cannot be written to", async () => {
+  it("the image runs as uid 1000 under tini, without capabilities, on a read-only file system", async () => {
     await using container = await readyContainer();
     expect(await container.exec("cat", "/proc/1/comm")).toBe("tini");
     for (const pid of [1, await container.serverPid()]) {
@@ -92,7 +92,7 @@ describe("the image", () => {
     await expect(container.exec("touch", "/opt/claw-mcp-stdio/file")).rejects.toThrow("Read-only file system");
   });
 
-  it("is healthy, at the address that is configured, when its server is ready, and unhealthy when that cannot start again", async () => {
+  it("the container's health follows its server, at the configured address", async () => {
     const unlessBroken = `test ! -e /tmp/broken && exec ${EXAMPLE_IN_CONTAINER.join(" ")}`;
     await using container = await Container.start({ args: ["sh", "-c", unlessBroken], flags: QUICK_HEALTHCHECK });
     expect(await container.waitForHealth("healthy")).toBe("ready");
@@ -101,26 +101,26 @@ describe("the image", () => {
     expect(await container.waitForHealth("unhealthy")).toBe("not ready (HTTP 503)");
   });
 
-  it("is asked for its health at CLAW_MCP_STDIO_PORT, where that is set", async () => {
-    // It then listens on all addresses: of a network of its own.
+  it("the health check uses CLAW_MCP_STDIO_PORT if it is set", async () => {
+    // The sidecar then listens on all addresses, so the container has a network of its own.
     const env = { CLAW_MCP_STDIO_ADDR: "", CLAW_MCP_STDIO_PORT: "18080" };
     await using container = await Container.start({ args: EXAMPLE_IN_CONTAINER, env, network: "none", flags: QUICK_HEALTHCHECK });
     expect(await container.waitForHealth("healthy")).toBe("ready");
     await container.waitForLog("listening", ({ address }) => address === "0.0.0.0:18080" || address === "[::]:18080");
   });
 
-  it("is never healthy when its server cannot start", async () => {
+  it("the container is never healthy if its server cannot start", async () => {
     await using container = await Container.start({ args: ["node", "/missing.js"] });
     await container.waitForLog("mcp server exited", ({ generation }) => generation === 2);
     await expect(container.exec("claw-mcp-stdio", "-healthcheck")).rejects.toMatchObject({ code: 1, stdout: "not ready (HTTP 503)\n" });
   });
 
-  it("ends with 127 where there is no such command", async () => {
+  it("the container exits with 127 if the command does not exist", async () => {
     await using container = await Container.start({ args: ["no-such-command"] });
     expect(await container.exitCode()).toBe(127);
   });
 
-  it("serves at /mcp what npx has downloaded", async () => {
+  it("a server that npx downloads is served at /mcp", async () => {
     await using container = await readyContainer(NPX_EVERYTHING);
     await using client = await SdkClient.connect(container.url);
     const { tools } = await client.listTools();
@@ -129,7 +129,7 @@ describe("the image", () => {
     expect(content).toEqual([{ type: "text", text: "The sum of 2 and 3 is 5." }]);
   });
 
-  it("serves what npx has fetched with git and made, as a user whom nobody has named", async () => {
+  it("a server that npx builds from git is served, under an arbitrary user id", async () => {
     await using container = await readyContainer(["sh", "-c", NPX_FROM_REPOSITORY], ["--user", "12345:12345"]);
     const client = await new McpClient(container.url).open();
     expect(await client.toolText("add", { a: 2, b: 3 })).toBe("5");
@@ -137,7 +137,7 @@ describe("the image", () => {
     expect(status).toMatch(/^Uid:\t12345\t/m);
   });
 
-  it("gives a server in Python git and certificates", async () => {
+  it("the image contains git and certificates for Python servers", async () => {
     await using container = await readyContainer(["python3", "/fixtures/python_server.py"]);
     const client = await new McpClient(container.url).open();
     expect(JSON.parse(await client.toolText("found"))).toEqual({
@@ -148,7 +148,7 @@ describe("the image", () => {
     });
   });
 
-  it("is discovered as a pod declares it: by the environment, with a fresh token, while npx still downloads", async () => {
+  it("a pod's discovery works with a fresh token, even while npx still downloads", async () => {
     const [command, ...args] = NPX_EVERYTHING;
     await using container = await Container.start({
       env: { CLAW_MCP_STDIO_COMMAND: command, CLAW_MCP_STDIO_ARGS: JSON.stringify(args), CLAW_MCP_STDIO_AUTH_TOKEN: "fresh" },
@@ -162,13 +162,13 @@ describe("the image", () => {
     expect(client.healthStatuses.filter((status) => status !== 0 && status !== 503)).toEqual([200]);
   });
 
-  it("is gone with exit code 0 in less than 2 s behind SIGTERM, with a session open", async () => {
+  it("SIGTERM with a session open exits with code 0 in less than 2 s", async () => {
     await using container = await readyContainer();
     await new McpClient(container.url).open();
     expect(await msToEndAtSigterm(container)).toBeLessThan(2000);
   });
 
-  it("is gone with exit code 0 in less than 2 s behind SIGTERM, while npx still downloads", async () => {
+  it("SIGTERM while npx still downloads exits with code 0 in less than 2 s", async () => {
     // A registry that never answers.
     await using registry = createServer().listen(0, "127.0.0.1");
     await once(registry, "listening");
@@ -179,8 +179,8 @@ describe("the image", () => {
     expect(await msToEndAtSigterm(container)).toBeLessThan(2000);
   });
 
-  it("survives SIGKILL of its server: the session goes on, no process and no zombie of the first one is left", async () => {
-    // What the server has started is nobody's child when it is killed: PID 1 has to reap it.
+  it("the session survives SIGKILL of its server, and no process or zombie remains", async () => {
+    // A killed server's children have no parent, so PID 1 has to reap them.
     await using container = await readyContainer(["sh", "-c", `sleep 1000 & exec ${EXAMPLE_IN_CONTAINER.join(" ")}`]);
     const client = await new McpClient(container.url).open();
     const serverPid = await container.serverPid();
@@ -193,7 +193,7 @@ describe("the image", () => {
 
     const left = async (): Promise<readonly unknown[]> =>
       (await container.processes()).filter(({ pid, state }) => pid === serverPid || pid === sleeper?.pid || state === "Z");
-    // Nobody is told when PID 1 has reaped.
+    // There is no event for reaping by PID 1.
     const deadlineMs = performance.now() + REAP_TIMEOUT_MS;
     while ((await left()).length > 0 && performance.now() < deadlineMs) await delay(50);
     expect(await left()).toEqual([]);

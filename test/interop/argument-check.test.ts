@@ -11,7 +11,7 @@ type Calls = readonly (readonly [name: string, args: Record<string, unknown>])[]
 interface RealServer {
   readonly server: string;
   readonly command: (directory: string) => readonly string[];
-  /** As its clients call it. */
+  /** Calls as the servers' clients make them. */
   readonly calls: (directory: string) => Calls;
   readonly wrong: readonly [name: string, args: Record<string, unknown>, problem: string];
 }
@@ -59,7 +59,7 @@ const SERVERS: readonly RealServer[] = [
 ];
 
 describe.each(SERVERS)("the arguments of the $server server", ({ command, calls, wrong }) => {
-  it.each(SDKS)("are right where its clients are (%s), and named where they are not", async (sdk) => {
+  it.each(SDKS)("the client's right arguments are accepted (%s), and wrong ones are named", async (sdk) => {
     await using directory = await TempDir.create();
     await writeFile(directory.file("kept.txt"), "kept");
     const env = { MEMORY_FILE_PATH: directory.file("memory.json") };

@@ -6,9 +6,9 @@ import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { CLIENTS, InteropClient, type Sdk } from "../support/sdk-clients.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
-/** What the sidecar asks its clients to wait before they come back. */
+/** The reconnection delay that the sidecar requests of clients. */
 const RETRY_MS = 1000;
-/** Whoever would come back twice has come back. */
+/** Long enough for a second reconnection. */
 const QUIET_MS = 2.5 * RETRY_MS;
 
 const sidecar = disposeAfterAll(await Sidecar.start({ command: CONFORMANCE_SERVER }));
@@ -17,7 +17,7 @@ function isGet({ httpMethod }: ProxiedRequest): boolean {
   return httpMethod === "GET";
 }
 
-/** Waits until a client has come so often by GET, and then for longer than it takes to come once more. @returns how each was answered. */
+/** Waits for this many GETs of a client, and then long enough for another one. @returns the status of each. */
 async function quietAfter(proxy: CuttingProxy, count: number): Promise<(number | undefined)[]> {
   await proxy.waitForRequests(count, isGet);
   await delay(QUIET_MS);
@@ -26,7 +26,7 @@ async function quietAfter(proxy: CuttingProxy, count: number): Promise<(number |
 
 let lastName = 0;
 
-/** Makes a call whose answer has begun to be streamed, and ends it. */
+/** Makes a call whose response begins as a stream, and finishes it. */
 async function streamedCall(client: InteropClient, end: { readonly answer?: string; readonly error?: string }): Promise<unknown> {
   const name = `call ${++lastName}`;
   const answered = client.callTool("test_wait", { name }, { onprogress: () => undefined }).catch((error: unknown) => error);
@@ -35,7 +35,7 @@ async function streamedCall(client: InteropClient, end: { readonly answer?: stri
   return answered;
 }
 
-/** Lets all of them do the same at once, since what they must not do takes time to see. @returns what each of them gets, by its name. */
+/** Runs a scenario with all clients at once, since an absent reconnection takes time to prove. @returns the results by client name. */
 async function eachClient(
   scenario: (client: InteropClient, proxy: CuttingProxy, sdk: Sdk) => Promise<unknown>,
 ): Promise<Record<string, unknown>> {
@@ -52,8 +52,8 @@ function forAll(expected: unknown): Record<string, unknown> {
   return Object.fromEntries(CLIENTS.map(({ sdk, lane }) => [`${sdk} ${lane}`, expected]));
 }
 
-describe.concurrent("a client comes back only for what it has missed", () => {
-  it("not after answers", async () => {
+describe.concurrent("reconnection of a client", () => {
+  it("a client does not reconnect after responses", async () => {
     const seen = await eachClient(async (client, proxy) => {
       await client.listTools();
       await expect(client.callTool("no_such_tool")).rejects.toThrow("no_such_tool");
@@ -63,17 +63,17 @@ describe.concurrent("a client comes back only for what it has missed", () => {
     expect(seen).toEqual(forAll({ gets: [200], errors: [] }));
   });
 
-  it("at most once after an error at the end of a stream", async () => {
+  it("a client reconnects at most once after an error at the end of a stream", async () => {
     const seen = await eachClient(async (client, proxy, sdk) => {
       expect(await streamedCall(client, { error: "out of order" })).toMatchObject({ code: -32603 });
       return { gets: await quietAfter(proxy, sdk === "v1" ? 2 : 1), errors: [...client.errors] };
     });
-    // The first generation takes an error for no answer, asks for the rest, and is told that there is none.
+    // The first SDK generation does not take an error for a response. It requests the rest, and learns that there is none.
     const v1 = { gets: [200, 204], errors: [] };
     expect(seen).toEqual({ ...forAll({ gets: [200], errors: [] }), "v1 private": v1, "v1 shared": v1 });
   });
 
-  it("once after a call that it has cancelled", async () => {
+  it("a client reconnects once after a call that it has cancelled", async () => {
     const seen = await eachClient(async (client, proxy) => {
       const name = `call ${++lastName}`;
       const cancel = new AbortController();
@@ -86,7 +86,7 @@ describe.concurrent("a client comes back only for what it has missed", () => {
     expect(seen).toEqual(forAll({ gets: [200, 204], errors: [] }));
   });
 
-  it("never after it has closed", async () => {
+  it("a closed client never reconnects", async () => {
     const seen = await eachClient(async (client, proxy) => {
       await client.close();
       const count = proxy.requests.length;
@@ -96,14 +96,14 @@ describe.concurrent("a client comes back only for what it has missed", () => {
     expect(seen).toEqual(forAll({ later: 0, openStreams: 0 }));
   });
 
-  it("twice, in vain, after it has ended its session but not itself", async () => {
+  it("a client without its session reconnects twice, in vain, until it is closed", async () => {
     const seen = await eachClient(async (client, proxy) => {
       await client.terminate();
       const answers = await quietAfter(proxy, 3);
       await client.close();
       return answers;
     });
-    // Without a session id, which it has forgotten.
+    // Without the session id, which the client has discarded.
     expect(seen).toEqual(forAll([200, 400, 400]));
   });
 });

@@ -8,7 +8,7 @@ import { readSeen, waitForHanging, waitForSeen } from "../support/in-flight.ts";
 import { OwnedResources } from "../support/owned-resources.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
-/** A sidecar whose server has crashed and is being started again, until the gate opens; and a consumer with a session from before. */
+/** A sidecar with a crashed server that cannot restart until the gate opens, and a consumer with a session from before. */
 interface Outage extends AsyncDisposable {
   readonly sidecar: Sidecar;
   readonly consumer: ConsumerClient;
@@ -33,8 +33,8 @@ function texts(count: number): readonly string[] {
   return Array.from({ length: count }, (_, index) => `call ${index}`);
 }
 
-describe("the consumer of a pod while the server is away", () => {
-  it("gets the results of calls that it made during the restart, in the session it had", async () => {
+describe("the consumer of a pod during a restart", () => {
+  it("calls made during the restart get their results in the same session", async () => {
     await using outage = await startOutage();
     const { sidecar, consumer, gate } = outage;
     const calls = texts(100).map((text) => consumer.call("echo", { text }));
@@ -46,7 +46,7 @@ describe("the consumer of a pod while the server is away", () => {
     expect(consumer.sessionsOpened).toBe(1);
   });
 
-  it("opens its first session as soon as the server is back", async () => {
+  it("the consumer opens its first session as soon as the server has restarted", async () => {
     await using outage = await startOutage();
     using newcomer = new ConsumerClient(outage.sidecar.url);
     const call = newcomer.call("echo", { text: "hello" });
@@ -56,7 +56,7 @@ describe("the consumer of a pod while the server is away", () => {
     expect(newcomer.sessionsOpened).toBe(1);
   });
 
-  it("gets http_503 with what a model can act on when the restart takes too long", async () => {
+  it("the consumer gets http_503 with advice for the model if the restart takes too long", async () => {
     await using outage = await startOutage("--hold-timeout-ms", "50");
     const outcome = await outage.consumer.call("echo", { text: "x" });
     expect(outcome).toEqual({
@@ -75,10 +75,10 @@ describe("the consumer of a pod while the server is away", () => {
     });
   });
 
-  it("gets http_503 at once for calls beyond those that can wait, and results for the others", async () => {
+  it("calls above the queue's limit get http_503 at once, and the others get results", async () => {
     await using outage = await startOutage("--max-held-requests", "3");
     const { consumer, gate } = outage;
-    // One more than can wait: when it is refused, all others have come.
+    // One more than can be held: when it is rejected, all others have arrived.
     const calls = texts(4).map((text) => consumer.call("echo", { text }));
     const refused = await Promise.race(calls);
     expect(refused).toMatchObject({ ok: false, code: "http_503", details: { error: { data: { code: "UPSTREAM_NOT_READY" } } } });
@@ -88,7 +88,7 @@ describe("the consumer of a pod while the server is away", () => {
     expect(others.map(({ ok }) => ok)).toEqual([true, true, true]);
   });
 
-  it("is told that a call whose time ran out while it waited was not sent", async () => {
+  it("the error of a held call that times out says that it was not sent", async () => {
     await using outage = await startOutage("--request-timeout-ms", "500");
     expect(await outage.consumer.call("echo", { text: "x" })).toEqual({
       ok: false,
@@ -98,7 +98,7 @@ describe("the consumer of a pod while the server is away", () => {
     });
   });
 
-  it("is told of each of 50 calls that the crash has ended that it had been sent", async () => {
+  it("the error of each of 50 calls in flight at a crash says sent", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--restart-backoff-ms", "1"] });
     using consumer = new ConsumerClient(sidecar.url);
     const observer = await sidecar.client();
@@ -115,7 +115,7 @@ describe("the consumer of a pod while the server is away", () => {
     expect(await consumer.call("echo", { text: "after" })).toEqual({ ok: true, text: "after" });
   });
 
-  it("gets for every call its own result or a reason, however often the server crashes", async () => {
+  it("every call gets its own result or a reason, however often the server crashes", async () => {
     await using sidecar = await Sidecar.start({
       flags: ["--restart-backoff-ms", "1", "--restart-max-ms", "1", "--crash-loop-exits", "1000"],
     });
@@ -142,7 +142,7 @@ describe("the consumer of a pod while the server is away", () => {
     expect(await consumer.call("echo", { text: "after" })).toEqual({ ok: true, text: "after" });
   });
 
-  it("is told the exit code when its own call makes the server exit", async () => {
+  it("the error of a call that makes the server exit has the exit code", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--restart-backoff-ms", "1"] });
     using consumer = new ConsumerClient(sidecar.url);
     expect(await consumer.call("exit", { code: 7 })).toEqual({
@@ -155,7 +155,7 @@ describe("the consumer of a pod while the server is away", () => {
     expect(consumer.sessionsOpened).toBe(1);
   });
 
-  it("is told that a call that took too long had been sent, and the server that it is cancelled", async () => {
+  it("a call that times out is reported as sent, and is cancelled at the server", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--request-timeout-ms", "500"] });
     using consumer = new ConsumerClient(sidecar.url);
     expect(await consumer.call("hang")).toEqual({
@@ -169,7 +169,7 @@ describe("the consumer of a pod while the server is away", () => {
     expect(await readSeen(observer)).toContain(`notifications/cancelled ${wireId}`);
   });
 
-  it("makes the server stop working on a call that it gives up itself, and on no other", async () => {
+  it("the server gets a cancellation of only the call that the consumer abandons", async () => {
     await using sidecar = await Sidecar.start();
     using patient = new ConsumerClient(sidecar.url);
     using hasty = new ConsumerClient(sidecar.url, { timeoutMs: 1000 });

@@ -5,7 +5,7 @@ import { send } from "../support/http-client.ts";
 import { EVERYTHING } from "../support/real-servers.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
-/** The least that surrounds a text in a reply to the consumer. */
+/** The minimum that surrounds a text in a reply to the consumer. */
 const FRAME = '{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":""}]}}';
 const MAX_REPLY_BYTES = 16_384;
 
@@ -27,7 +27,7 @@ function ok(texts: readonly string[]): unknown {
 }
 
 describe("the consumer of a pod", () => {
-  it("gets for each of 100 concurrent calls in one session that call's own result", async () => {
+  it("each of 100 concurrent calls in one session gets its own result", async () => {
     await using sidecar = await Sidecar.start();
     using consumer = new ConsumerClient(sidecar.url);
     await consumer.call("echo", { text: "first" });
@@ -36,7 +36,7 @@ describe("the consumer of a pod", () => {
     expect(consumer.sessionsOpened).toBe(1);
   });
 
-  it("gets its own results when 100 first calls open a session each", async () => {
+  it("each of 100 first calls that open a session gets its own result", async () => {
     await using sidecar = await Sidecar.start();
     using consumer = new ConsumerClient(sidecar.url);
     const texts = numbered("call", 100);
@@ -44,13 +44,13 @@ describe("the consumer of a pod", () => {
     expect(consumer.sessionsOpened).toBe(100);
   });
 
-  it("calls the tools of a real server", async () => {
+  it("the consumer calls the tools of a real server", async () => {
     await using sidecar = await Sidecar.start({ command: EVERYTHING, env: { CLAW_MCP_STDIO_AUTH_TOKEN: "pod-token" } });
     using consumer = new ConsumerClient(sidecar.url, { token: "pod-token" });
     expect(await consumer.call("get-sum", { a: 1, b: 2 })).toEqual({ ok: true, text: "The sum of 1 and 2 is 3." });
   });
 
-  it("recovers by itself when its session was ended", async () => {
+  it("the consumer recovers by itself when its session has ended", async () => {
     await using sidecar = await Sidecar.start();
     using consumer = new ConsumerClient(sidecar.url);
     await consumer.call("echo", { text: "before" });
@@ -59,7 +59,7 @@ describe("the consumer of a pod", () => {
     expect(consumer.sessionsOpened).toBe(2);
   });
 
-  it("recovers in all of 50 concurrent calls when their session was ended", async () => {
+  it("all of 50 concurrent calls recover when their session has ended", async () => {
     await using sidecar = await Sidecar.start();
     using consumer = new ConsumerClient(sidecar.url);
     await consumer.call("echo", { text: "before" });
@@ -68,7 +68,7 @@ describe("the consumer of a pod", () => {
     expect(await echoes(consumer, texts)).toEqual(ok(texts));
   });
 
-  it("recovers by itself when its session was evicted for another client's", async () => {
+  it("the consumer recovers by itself when its session was evicted", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--max-sessions", "1"] });
     using consumer = new ConsumerClient(sidecar.url);
     using other = new ConsumerClient(sidecar.url);
@@ -79,7 +79,7 @@ describe("the consumer of a pod", () => {
     }
   });
 
-  it("recovers by itself when the sidecar was replaced", async () => {
+  it("the consumer recovers by itself when the sidecar was replaced", async () => {
     await using first = await Sidecar.start();
     const [, port] = first.origin.match(/:(\d+)$/) ?? [];
     using consumer = new ConsumerClient(first.url);
@@ -91,7 +91,7 @@ describe("the consumer of a pod", () => {
     expect(consumer.sessionsOpened).toBe(2);
   });
 
-  it("reads a result that just fits into what it reads, for nothing is added to it", async () => {
+  it("a result of exactly the size limit is readable, since the sidecar adds nothing", async () => {
     await using sidecar = await Sidecar.start();
     using consumer = new ConsumerClient(sidecar.url);
     const length = MAX_REPLY_BYTES - Buffer.byteLength(FRAME);
@@ -101,14 +101,14 @@ describe("the consumer of a pod", () => {
     expect(await consumer.call("echo", { text: "next" })).toEqual({ ok: true, text: "next" });
   });
 
-  it("gets nothing of what the server says beside a result", async () => {
+  it("the server's messages beside a result do not reach the consumer", async () => {
     await using sidecar = await Sidecar.start();
     using consumer = new ConsumerClient(sidecar.url);
     const line = JSON.stringify({ jsonrpc: "2.0", method: "notifications/message", params: { level: "info", data: "d".repeat(100) } });
     expect(await consumer.call("noise", { line, count: 1000 })).toEqual({ ok: true, text: "written" });
   });
 
-  it("hands on the failure of a tool with the tool's text", async () => {
+  it("the consumer gets a tool's failure with the tool's text", async () => {
     await using sidecar = await Sidecar.start();
     using consumer = new ConsumerClient(sidecar.url);
     const content = [
@@ -122,7 +122,7 @@ describe("the consumer of a pod", () => {
     });
   });
 
-  it("hands on an error of the server with its message and data", async () => {
+  it("the consumer gets a server's error with its message and data", async () => {
     await using sidecar = await Sidecar.start();
     using consumer = new ConsumerClient(sidecar.url);
     const line = '{"jsonrpc":"2.0","id":$ID,"error":{"code":-32042,"message":"log in first","data":{"url":"https://x.example"}}}';
@@ -134,7 +134,7 @@ describe("the consumer of a pod", () => {
     });
   });
 
-  it("is refused with a readable body when its token is wrong", async () => {
+  it("a wrong token gets a rejection with a readable body", async () => {
     await using sidecar = await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: "right" } });
     using consumer = new ConsumerClient(sidecar.url, { token: "wrong" });
     expect(await consumer.call("echo", { text: "x" })).toEqual({

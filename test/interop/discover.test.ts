@@ -15,7 +15,7 @@ import { TempDir } from "../support/temp-dir.ts";
 const IMAGE = "example/claw-mcp-stdio:v1";
 const FLAGS = ["--service", "svc", "--image", IMAGE];
 
-/** A snapshot as a pod's client makes it, through a sidecar, and one as `discover` makes it of the same sidecar. */
+/** Takes snapshots of one sidecar, as a pod's client does and as `discover` does. */
 async function throughSidecar(
   command: readonly string[],
   env: Readonly<Record<string, string>> = {},
@@ -40,8 +40,8 @@ async function byProcess(command: readonly string[], env: Readonly<Record<string
   return readSnapshot(directory.file(".claw-discovered/svc.claw-describe.json"));
 }
 
-describe("a snapshot of discover equals, field for field, the one of a pod's client through a sidecar", () => {
-  it("of server-everything", async () => {
+describe("equality of discover's snapshot and that of a pod's client through a sidecar", () => {
+  it("the snapshots of server-everything are equal", async () => {
     const { byPod, byUrl } = await throughSidecar(EVERYTHING);
     const snapshot = await byProcess(EVERYTHING);
     expect(snapshot.tools.length).toBeGreaterThan(5);
@@ -49,7 +49,7 @@ describe("a snapshot of discover equals, field for field, the one of a pod's cli
     expect(withoutTime(byUrl)).toEqual(withoutTime(byPod));
   });
 
-  it("of server-filesystem", async () => {
+  it("the snapshots of server-filesystem are equal", async () => {
     await using directory = await TempDir.create();
     const command = filesystem(directory.path);
     const { byPod, byUrl } = await throughSidecar(command);
@@ -59,7 +59,7 @@ describe("a snapshot of discover equals, field for field, the one of a pod's cli
     expect(withoutTime(byUrl)).toEqual(withoutTime(byPod));
   });
 
-  it("of the example, and of a server that speaks an older revision", async () => {
+  it("the snapshots of the example, and of a server of an older revision, are equal", async () => {
     for (const command of [
       [process.execPath, EXAMPLE],
       [process.execPath, FIXTURE, "old"],
@@ -70,7 +70,7 @@ describe("a snapshot of discover equals, field for field, the one of a pod's cli
     }
   });
 
-  it("of a server with several pages, as if there were one, which is what that client reads", async () => {
+  it("the snapshots of a server with several pages equal those of one with one page", async () => {
     const tools = [
       { name: "plain" },
       { name: " spaced ", description: "  spaced  ", inputSchema: { properties: { a: { type: "string" } } } },
@@ -93,8 +93,8 @@ describe("a snapshot of discover equals, field for field, the one of a pod's cli
   });
 });
 
-describe("a sidecar", () => {
-  it("that is pinned to what discover wrote serves all tools of it, and discover finds no drift there", async () => {
+describe("a sidecar with a descriptor", () => {
+  it("a descriptor written by discover makes all its tools served, without drift", async () => {
     await using directory = await TempDir.create();
     const path = directory.file("everything.json");
     await runDiscover(["--out", path, "--", ...EVERYTHING]);
@@ -104,7 +104,7 @@ describe("a sidecar", () => {
     expect(await runDiscover(["--check", path, "--url", sidecar.url])).toMatchObject({ code: 0, stdout: "" });
   });
 
-  it("that hides a tool is checked for what its clients see", async () => {
+  it("the check of a sidecar that hides a tool covers the tools visible to clients", async () => {
     await using directory = await TempDir.create();
     const path = directory.file("echo.json");
     const command = [process.execPath, EXAMPLE];
@@ -118,7 +118,7 @@ describe("a sidecar", () => {
 });
 
 describe("discover and the SDK", () => {
-  it("keeps what the SDK's client drops of annotations", async () => {
+  it("discover keeps annotations that the SDK's client drops", async () => {
     await using directory = await TempDir.create();
     const env = await listTools(directory, [{ name: "a", inputSchema: { type: "object" }, annotations: { readOnly: true } }]);
     const [tool] = (await discoverSnapshot([process.execPath, FIXTURE], env)).tools;
@@ -127,7 +127,7 @@ describe("discover and the SDK", () => {
     expect((await direct.listTools()).tools[0]?.annotations).toEqual({});
   });
 
-  it("--url reads a server of the SDK, which answers with event streams, and ends its session", async () => {
+  it("discover --url reads an SDK server with event streams, and ends its session", async () => {
     const transport = new StreamableHTTPServerTransport({ sessionIdGenerator: () => "the-only-one" });
     const server = new Server({ name: "sdk", version: "1" }, { capabilities: { tools: {} } });
     server.setRequestHandler(ListToolsRequestSchema, ({ params }) =>

@@ -14,7 +14,7 @@ function discovery({ origin }: Sidecar, command: readonly string[], options: Par
 }
 
 describe("the discovery client of a pod", () => {
-  it("takes a snapshot of the echo example", async () => {
+  it("the client takes a snapshot of the echo example", async () => {
     const command = [process.execPath, EXAMPLE];
     await using sidecar = await Sidecar.start({ command });
     expect(await discovery(sidecar, command).discover()).toEqual({
@@ -46,7 +46,7 @@ describe("the discovery client of a pod", () => {
     });
   });
 
-  it("takes a snapshot of a real server with every tool, its schema and its annotations", async () => {
+  it("the client takes a snapshot of a real server's tools, schemas and annotations", async () => {
     await using sidecar = await Sidecar.start({ command: EVERYTHING });
     const snapshot = await discovery(sidecar, EVERYTHING).discover();
     await using direct = await DirectClient.connect(EVERYTHING);
@@ -58,7 +58,7 @@ describe("the discovery client of a pod", () => {
     expect(snapshot.tools.map(({ name }) => name)).toContain("get-sum");
   });
 
-  it("takes a snapshot with a fresh token at another path", async () => {
+  it("the client takes a snapshot with a fresh token at another path", async () => {
     const command = [process.execPath, EXAMPLE];
     await using sidecar = await Sidecar.start({ command, flags: ["--path", "/tools/mcp"], env: { CLAW_MCP_STDIO_AUTH_TOKEN: "fresh" } });
     const snapshot = await discovery(sidecar, command, { path: "/tools/mcp", token: "fresh" }).discover();
@@ -67,7 +67,7 @@ describe("the discovery client of a pod", () => {
     await expect(discovery(sidecar, command, { path: "/tools/mcp", token: "stale" }).discover()).rejects.toThrow("unexpected status 401");
   });
 
-  it("is kept waiting by /healthz until a slow server is ready, and then answered at once", async () => {
+  it("/healthz makes the client wait until a slow server is ready", async () => {
     await using gate = await Gate.create();
     const command = [process.execPath, FIXTURE, "gated"];
     await using sidecar = await Sidecar.start({ command, env: gate.env, untilReady: false });
@@ -80,11 +80,11 @@ describe("the discovery client of a pod", () => {
     const { tools } = await discovering;
     expect(new Set(client.healthStatuses.slice(0, -1))).toEqual(new Set([503]));
     expect(client.healthStatuses.at(-1)).toBe(200);
-    // The fixture describes none of its tools.
+    // The fixture does not describe its tools.
     expect(tools).toContainEqual({ name: "echo", description: "MCP tool echo.", inputSchema: { type: "object" } });
   });
 
-  it("is not told ready by a server whose handshake fails", async () => {
+  it("/healthz never reports a server ready whose handshake fails", async () => {
     await using sidecar = await Sidecar.start({ mode: "refuse", flags: ["--restart-backoff-ms", "1"], untilReady: false });
     const client = discovery(sidecar, []);
     const operator = new AbortController();

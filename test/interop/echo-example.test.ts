@@ -32,7 +32,7 @@ const WAYS: readonly { readonly way: string; readonly connect: () => Promise<Con
 ];
 
 describe.each(WAYS)("the echo example $way", ({ connect }) => {
-  it("introduces itself and lists its tools", async () => {
+  it("the example introduces itself and lists its tools", async () => {
     await using connection = await connect();
     const { client } = connection;
     expect(client.getServerVersion()).toEqual({ name: "echo-server", version: "1.0.0" });
@@ -42,7 +42,7 @@ describe.each(WAYS)("the echo example $way", ({ connect }) => {
     expect(await client.ping()).toEqual({});
   });
 
-  it("echoes and adds", async () => {
+  it("the example echoes and adds", async () => {
     await using connection = await connect();
     const { client } = connection;
     expect(await client.callTool({ name: "echo", arguments: { text: "grüezi 🦀" } })).toEqual({
@@ -51,7 +51,7 @@ describe.each(WAYS)("the echo example $way", ({ connect }) => {
     expect(await client.callTool({ name: "add", arguments: { a: 1.5, b: 2 } })).toEqual({ content: [{ type: "text", text: "3.5" }] });
   });
 
-  it("says what is wrong with a call", async () => {
+  it("the example explains a wrong call", async () => {
     await using connection = await connect();
     const { client } = connection;
     expect(await client.callTool({ name: "add", arguments: { a: "1" } })).toEqual({

@@ -9,7 +9,7 @@ const DOCUMENT = "demo://resource/static/document/features.md";
 const sidecar = disposeAfterAll(await Sidecar.start({ command: EVERYTHING }));
 
 describe.each(SDKS)("the everything server of one %s client", (sdk) => {
-  it("offers what needs a client that can be asked to such a client only", async () => {
+  it("tools that need client capabilities are listed only to clients that declare these", async () => {
     await using askable = await InteropClient.connect(sdk, sidecar.url);
     await using plain = await InteropClient.connect(sdk, sidecar.url, { lane: "shared" });
     const offered = async (client: InteropClient): Promise<string[]> => (await client.listTools()).map(({ name }) => name);
@@ -18,7 +18,7 @@ describe.each(SDKS)("the everything server of one %s client", (sdk) => {
     expect((await offered(plain)).filter((name) => onlyAskable.includes(name))).toEqual([]);
   });
 
-  it("asks the client's model, and its user", async () => {
+  it("the client's model and its user answer the server's requests", async () => {
     await using client = await InteropClient.connect(sdk, sidecar.url, {
       answer: ({ method }) => {
         if (method === "roots/list") return { roots: [] };
@@ -31,7 +31,7 @@ describe.each(SDKS)("the everything server of one %s client", (sdk) => {
     expect(content[1]?.text).toBe("User inputs:\n- Name: Ada\n- Favorite Integer: 7");
   });
 
-  it("has the user visit a page, by a question and by an error", async () => {
+  it("the user visits a page because of an elicitation or an error", async () => {
     await using client = await InteropClient.connect(sdk, sidecar.url, {
       answer: ({ method }) => (method === "roots/list" ? { roots: [] } : { action: "accept" }),
     });
@@ -44,7 +44,7 @@ describe.each(SDKS)("the everything server of one %s client", (sdk) => {
     });
   });
 
-  it("learns of the client's roots, and that they have changed", async () => {
+  it("the server gets the client's roots, and their changes", async () => {
     const roots = [{ uri: "file:///first", name: "first" }];
     await using client = await InteropClient.connect(sdk, sidecar.url, { answer: () => ({ roots }) });
     await client.waitToHear("notifications/message", ({ data }) => String(data).includes("1 root(s)"));
@@ -55,7 +55,7 @@ describe.each(SDKS)("the everything server of one %s client", (sdk) => {
     expect(await client.toolText("get-roots-list")).toContain("2. second\n   URI: file:///second");
   });
 
-  it.each(["private", "shared"] as const)("tells of updates and shows progress, %s", async (lane) => {
+  it.each(["private", "shared"] as const)("the client gets updates and progress, %s", async (lane) => {
     await using client = await InteropClient.connect(sdk, sidecar.url, { lane, answer: () => ({ roots: [] }) });
     await client.subscribe(DOCUMENT);
     await client.toolText("toggle-subscriber-updates");

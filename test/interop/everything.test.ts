@@ -10,7 +10,7 @@ describe("the everything server behind the sidecar", async () => {
   const sidecar = disposeAfterAll(await Sidecar.start({ command: EVERYTHING }));
   const client = disposeAfterAll(await SdkClient.connect(sidecar.url));
 
-  it("calls its tools", async () => {
+  it("a client calls the server's tools", async () => {
     expect(await client.callTool({ name: "echo", arguments: { message: "hello" } })).toEqual({
       content: [{ type: "text", text: "Echo: hello" }],
     });
@@ -19,20 +19,20 @@ describe("the everything server behind the sidecar", async () => {
     });
   });
 
-  it("gives structured content that the client validates against the listed schema", async () => {
+  it("structured content passes the client's validation against the listed schema", async () => {
     await client.listTools();
     const result = await client.callTool({ name: "get-structured-content", arguments: { location: "New York" } });
     expect(result.structuredContent).toEqual({ temperature: 33, conditions: "Cloudy", humidity: 82 });
   });
 
-  it("answers a call whose client asks for progress", async () => {
+  it("a call with a progress token gets its result", async () => {
     const result = await client.callTool({ name: "trigger-long-running-operation", arguments: { duration: 0.02, steps: 2 } }, undefined, {
       onprogress: () => undefined,
     });
     expect(result.content).toEqual([{ type: "text", text: "Long running operation completed. Duration: 0.02 seconds, Steps: 2." }]);
   });
 
-  it("runs a task to its result", async () => {
+  it("a task runs to its result", async () => {
     await client.listTools();
     const messages = [];
     for await (const message of client.experimental.tasks.callToolStream({
@@ -48,7 +48,7 @@ describe("the everything server behind the sidecar", async () => {
     });
   });
 
-  it("reads a resource that a tool call of another client made", async () => {
+  it("a client reads a resource made by another client's call", async () => {
     const data = `data:text/plain;base64,${Buffer.from("packed ünï").toString("base64")}`;
     const { content } = await client.callTool({ name: "gzip-file-as-resource", arguments: { name: "packed.gz", data } });
     expect(content).toEqual([expect.objectContaining({ type: "resource_link", uri: "demo://resource/session/packed.gz" })]);
@@ -60,7 +60,7 @@ describe("the everything server behind the sidecar", async () => {
     expect(gunzipSync(Buffer.from(packed.blob, "base64")).toString()).toBe("packed ünï");
   });
 
-  it("reads a resource of a template", async () => {
+  it("a client reads a resource of a template", async () => {
     const { contents } = await client.readResource({ uri: "demo://resource/dynamic/text/7" });
     expect(contents).toEqual([
       {
@@ -71,18 +71,18 @@ describe("the everything server behind the sidecar", async () => {
     ]);
   });
 
-  it("subscribes to a resource and unsubscribes", async () => {
+  it("a client subscribes to a resource and unsubscribes", async () => {
     const uri = "demo://resource/static/document/features.md";
     expect(await client.subscribeResource({ uri })).toEqual({});
     expect(await client.unsubscribeResource({ uri })).toEqual({});
   });
 
-  it("gets a prompt with its arguments", async () => {
+  it("a client gets a prompt with its arguments", async () => {
     const { messages } = await client.getPrompt({ name: "args-prompt", arguments: { city: "Bern" } });
     expect(messages).toEqual([{ role: "user", content: { type: "text", text: "What's weather in Bern?" } }]);
   });
 
-  it("completes an argument of a prompt and of a resource template", async () => {
+  it("arguments of a prompt and of a resource template are completed", async () => {
     const ofPrompt = await client.complete({
       ref: { type: "ref/prompt", name: "completable-prompt" },
       argument: { name: "department", value: "S" },
@@ -95,29 +95,29 @@ describe("the everything server behind the sidecar", async () => {
     expect(ofTemplate.completion.values).toEqual(["7"]);
   });
 
-  it("answers ping and takes a logging level", async () => {
+  it("the server answers ping and accepts a logging level", async () => {
     expect(await client.ping()).toEqual({});
     expect(await client.setLoggingLevel("error")).toEqual({});
   });
 
-  it("passes on an error of the server with its code and message", async () => {
+  it("the client gets a server's error with its code and message", async () => {
     const error = await client.readResource({ uri: "demo://no/such/resource" }).catch((cause: unknown) => cause);
     expect(error).toBeInstanceOf(McpError);
-    // One prefix is the server's own, the other one the client's.
+    // The server has added one prefix, the client the other.
     expect(error).toMatchObject({
       code: -32602,
       message: "MCP error -32602: MCP error -32602: Resource demo://no/such/resource not found",
     });
   });
 
-  it("passes on that there is no such tool", async () => {
+  it("the client gets the error of an unknown tool", async () => {
     expect(await client.callTool({ name: "no-such-tool", arguments: {} })).toEqual({
       content: [{ type: "text", text: "MCP error -32602: Tool no-such-tool not found" }],
       isError: true,
     });
   });
 
-  it("gives each of many concurrent calls of two clients its own result", async () => {
+  it("each of many concurrent calls of two clients gets its own result", async () => {
     await using other = await SdkClient.connect(sidecar.url);
     const messages = Array.from({ length: 100 }, (_, index) => `call ${index}`);
     const call = async (each: SdkClient, message: string): Promise<unknown> =>

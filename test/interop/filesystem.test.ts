@@ -36,42 +36,42 @@ describe("the filesystem server behind the sidecar", () => {
     return (structuredContent as { readonly content: unknown } | undefined)?.content;
   }
 
-  it("writes a file to the disk, as it was sent", async () => {
+  it("a file is written to the disk as it was sent", async () => {
     const path = join(directory, 'a "file" ünï.txt');
     const content = 'line\r\n\t"quoted" \\ \u2028 🦀\n\u0000end';
     expect(await callTool("write_file", { path, content })).toBe(`Successfully wrote to ${path}`);
     expect(await readFile(path, "utf8")).toBe(content);
   });
 
-  it("reads a file from the disk, as it is", async () => {
+  it("a file is read from the disk unchanged", async () => {
     const path = join(directory, "notes.txt");
     await writeFile(path, "first\nsecond\nthird\n");
     expect(await callTool("read_text_file", { path })).toBe("first\nsecond\nthird\n");
     expect(await callTool("read_text_file", { path, head: 1 })).toBe("first");
   });
 
-  it("reads a file of megabytes whole", async () => {
+  it("a file of megabytes is read completely", async () => {
     const path = join(directory, "long.txt");
     const content = "0123456789abcdé\n".repeat(200_000);
     await writeFile(path, content);
     expect(await callTool("read_text_file", { path })).toBe(content);
   });
 
-  it("writes a file of megabytes whole", async () => {
+  it("a file of megabytes is written completely", async () => {
     const path = join(directory, "long.txt");
     const content = "0123456789abcdé\n".repeat(200_000);
     await callTool("write_file", { path, content });
     expect(await readFile(path, "utf8")).toBe(content);
   });
 
-  it("reads binary content", async () => {
+  it("binary content is read", async () => {
     const path = join(directory, "picture.png");
     const bytes = Buffer.from(Array.from({ length: 256 }, (_, index) => index));
     await writeFile(path, bytes);
     expect(await callTool("read_media_file", { path })).toEqual([{ type: "image", mimeType: "image/png", data: bytes.toString("base64") }]);
   });
 
-  it("edits, moves and lists files", async () => {
+  it("files are edited, moved and listed", async () => {
     await writeFile(join(directory, "old.txt"), "one\ntwo\n");
     await callTool("edit_file", { path: join(directory, "old.txt"), edits: [{ oldText: "two", newText: "three" }] });
     await callTool("create_directory", { path: join(directory, "sub") });
@@ -83,7 +83,7 @@ describe("the filesystem server behind the sidecar", () => {
     expect(await callTool("search_files", { path: directory, pattern: "**/*.txt" })).toBe(join(directory, "sub", "new.txt"));
   });
 
-  it("passes on that a path is not allowed, and nothing is written there", async () => {
+  it("a forbidden path is reported to the client, and no file is written", async () => {
     const path = join(root.path, "..", "outside.txt");
     const result = await client.callTool({ name: "write_file", arguments: { path, content: "x" } });
     expect(result).toEqual({
@@ -93,7 +93,7 @@ describe("the filesystem server behind the sidecar", () => {
     await expect(readFile(path)).rejects.toThrow("ENOENT");
   });
 
-  it("does the work of two clients at the same time without mixing it up", async () => {
+  it("simultaneous work of two clients is not mixed up", async () => {
     await using other = await SdkClient.connect(sidecar.url);
     const files = Array.from({ length: 40 }, (_, index) => ({ path: join(directory, `${index}.txt`), content: `content ${index}` }));
     await Promise.all(files.map((file, index) => callTool("write_file", file, index % 2 === 0 ? client : other)));
@@ -103,7 +103,7 @@ describe("the filesystem server behind the sidecar", () => {
     expect(read).toEqual(files.map(({ content }) => content));
   });
 
-  it("goes on in the same session after the server was killed", async () => {
+  it("the session survives the death of the server", async () => {
     const path = join(directory, "kept.txt");
     await callTool("write_file", { path, content: "kept" });
     await crash(sidecar);

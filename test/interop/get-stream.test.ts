@@ -22,8 +22,8 @@ const CUTS: [title: string, isHalfOpen: boolean][] = [
 ];
 
 describe.concurrent.each(CLIENTS)("the GET stream of the $sdk client of a $lane server", ({ sdk, lane }) => {
-  it.each(CUTS)("that was cut, %s, is opened again and goes on where it was", async (_title, isHalfOpen) => {
-    // A server of its own for the shared lane, too: everybody hears of its lists.
+  it.each(CUTS)("a stream cut %s is resumed where it was", async (_title, isHalfOpen) => {
+    // A sidecar of its own for the shared lane, too: every session gets list_changed notifications.
     await using own = await Sidecar.start({ command: CONFORMANCE_SERVER });
     await using proxy = await CuttingProxy.start(own.origin);
     await using client = await InteropClient.connect(sdk, proxy.url, { lane });
@@ -42,14 +42,14 @@ describe.concurrent.each(CLIENTS)("the GET stream of the $sdk client of a $lane 
     expect(proxy.requests.filter(isStream).map(({ lastEventId }) => lastEventId)).toEqual([undefined, "s1-1"]);
   });
 
-  it("that is cut in the middle of a message delivers it again, once", async () => {
-    // A server of its own, again: the other clients of a shared one change what is watched, too.
+  it("a message in whose middle the stream is cut is delivered once", async () => {
+    // A sidecar of its own again: the clients of a shared one change the watched resource, too.
     await using own = await Sidecar.start({ command: CONFORMANCE_SERVER });
     await using proxy = await CuttingProxy.start(own.origin);
     await using client = await InteropClient.connect(sdk, proxy.url, { lane });
     await proxy.waitForRequests(1, isStream);
     await client.subscribe(WATCHED);
-    // From the first message on it has an id to come back with.
+    // From the first message on, the client has an id for resumption.
     await client.toolText("test_change_watched_resource");
     await client.waitToHear(UPDATED);
     const cut = proxy.cutBehind("id: s1-2\nevent: message\ndata: {");
@@ -63,7 +63,7 @@ describe.concurrent.each(CLIENTS)("the GET stream of the $sdk client of a $lane 
     expect(client.heard.filter(({ method }) => method === UPDATED)).toHaveLength(2);
   });
 
-  it("comes back after each of several cuts, also where nothing had come on it", async () => {
+  it("the stream is opened again after each of several cuts, even without an event", async () => {
     await using proxy = await CuttingProxy.start(sidecar.origin);
     await using client = await InteropClient.connect(sdk, proxy.url, { lane });
     await client.subscribe(WATCHED);

@@ -16,8 +16,8 @@ const MODEL_ANSWER = { model: "m", role: "assistant", content: { type: "text", t
 type CallTool = (params: { name: string; arguments: object }, onprogress?: (progress: unknown) => void) => Promise<unknown>;
 
 /**
- * A call that is answered when its client has seen the progress of it: if both come at once, SDK clients forget the handler of the progress
- * before they call it.
+ * Makes a call that is answered only after its client has seen the progress. If both arrived at once, SDK clients would remove the progress
+ * handler before calling it.
  */
 async function progressAndAnswer(
   callTool: CallTool,
@@ -32,7 +32,7 @@ async function progressAndAnswer(
   return [first, await answered];
 }
 
-/** The official client over HTTP+SSE, exactly as an application would use it; it only notes what it complains about. */
+/** The official client over HTTP+SSE, exactly as an application would use it. It only records errors. */
 class SseClient extends Client {
   readonly errors: Error[] = [];
   override readonly onerror = (error: Error): void => void this.errors.push(error);
@@ -50,7 +50,7 @@ function content(text: string): object {
   return { content: [{ type: "text", text }] };
 }
 
-/** As applications do it that know nothing but a URL: Streamable HTTP first, HTTP+SSE where that is refused. */
+/** Connects as applications do that have only a URL: with Streamable HTTP, or with HTTP+SSE if that is rejected. */
 async function connectWithFallback(url: URL): Promise<{ readonly client: Client; readonly refused: unknown }> {
   const requestInit = { headers: TOKEN_HEADERS };
   try {
@@ -74,7 +74,7 @@ describe("HTTP+SSE with the official clients", async () => {
   );
   const url = new URL(`${sidecar.origin}/sse`);
 
-  it("serves a client of the SDK: handshake, lists, logs, subscriptions", async () => {
+  it("an SDK client works: handshake, lists, logs and subscriptions", async () => {
     const methods: string[] = [];
     const client = new SseClient();
     client.fallbackNotificationHandler = async ({ method }) => void methods.push(method);
@@ -92,7 +92,7 @@ describe("HTTP+SSE with the official clients", async () => {
     expect(client.errors).toEqual([]);
   });
 
-  it("carries sampling through a server of the client's own, which ends with the client", async () => {
+  it("sampling works through a private server, which ends with the client", async () => {
     const client = new SseClient({ capabilities: { sampling: {} } });
     const prompts: unknown[] = [];
     client.setRequestHandler(CreateMessageRequestSchema, ({ params }) => {
@@ -112,7 +112,7 @@ describe("HTTP+SSE with the official clients", async () => {
     expect(isGroupAlive(childPid)).toBe(false);
   });
 
-  it("serves a client of the SDK's second version", async () => {
+  it("a client of the SDK's second generation works", async () => {
     const client = new ClientV2(INFO, { capabilities: { sampling: {} } });
     client.setRequestHandler("sampling/createMessage", () => MODEL_ANSWER);
     await client.connect(new SseTransportV2(url, { requestInit: { headers: TOKEN_HEADERS } }));
@@ -126,7 +126,7 @@ describe("HTTP+SSE with the official clients", async () => {
     await client.close();
   });
 
-  it("is what a client falls back to that has only the URL of the stream", async () => {
+  it("a client with the stream's URL falls back to HTTP+SSE", async () => {
     const { client, refused } = await connectWithFallback(url);
     expect(refused).toBeInstanceOf(StreamableHTTPError);
     expect(refused).toMatchObject({ code: 405 });
@@ -134,14 +134,14 @@ describe("HTTP+SSE with the official clients", async () => {
     await client.close();
   });
 
-  it("is not what a client falls back to that has the URL of the endpoint", async () => {
+  it("a client with the endpoint's URL uses Streamable HTTP", async () => {
     const { client, refused } = await connectWithFallback(new URL(sidecar.url));
     expect(refused).toBeUndefined();
     expect(await client.callTool({ name: "test_simple_text", arguments: {} })).toEqual(content("A simple text."));
     await client.close();
   });
 
-  it("keeps ten clients with the same ids and tokens apart", async () => {
+  it("ten clients with the same ids and tokens are kept apart", async () => {
     const clients = await Promise.all(
       Array.from({ length: 10 }, async () => {
         const client = new SseClient();

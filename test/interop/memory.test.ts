@@ -32,7 +32,7 @@ async function structured(client: SdkClient, name: string, args: Record<string, 
 }
 
 describe("the memory server behind the sidecar", () => {
-  it("changes its graph on the disk", async () => {
+  it("the server changes its graph on the disk", async () => {
     await using memory = await startMemory();
     const { client, graphPath } = memory;
     await client.listTools();
@@ -52,7 +52,7 @@ describe("the memory server behind the sidecar", () => {
     expect(await structured(client, "search_nodes", { query: "français" })).toEqual({ entities: [ada], relations: [] });
   });
 
-  it("shows one client what another one has stored", async () => {
+  it("one client sees entries that another one has stored", async () => {
     await using memory = await startMemory();
     await using other = await SdkClient.connect(memory.sidecar.url);
     await structured(memory.client, "create_entities", { entities: [ADA] });
@@ -67,7 +67,7 @@ describe("the memory server behind the sidecar", () => {
     ]);
   });
 
-  it("passes on what the server reports as failed", async () => {
+  it("the client gets the server's error about a failed operation", async () => {
     await using memory = await startMemory();
     const observations = [{ entityName: "Nobody", contents: ["x"] }];
     expect(await memory.client.callTool({ name: "add_observations", arguments: { observations } })).toEqual({
@@ -76,7 +76,7 @@ describe("the memory server behind the sidecar", () => {
     });
   });
 
-  it("still knows its graph after the server was killed", async () => {
+  it("the graph survives the death of the server", async () => {
     await using memory = await startMemory();
     const { client, sidecar } = memory;
     await structured(client, "create_entities", { entities: [ADA] });

@@ -12,9 +12,9 @@ import { Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
-/** Dependencies may have to come from the registry: a limit that only a hang reaches. */
+/** npm may have to download dependencies: only a hang reaches this limit. */
 const INSTALL_TIMEOUT_MS = 120_000;
-/** The program's `#!` line asks for `node`: it gets the version that runs this test. */
+/** The program's `#!` line asks for `node`: this makes it the version that runs the test. */
 const ENV = { ...process.env, PATH: [dirname(process.execPath), process.env["PATH"]].join(delimiter) };
 
 async function npm(cwd: string, ...args: string[]): Promise<string> {
@@ -33,22 +33,22 @@ async function addTwoAndThree(sidecar: Sidecar, address: string): Promise<string
   return client.toolText("add", { a: 2, b: 3 });
 }
 
-describe("the package, packed and installed in an empty folder", () => {
+describe("the package, installed in an empty folder", () => {
   let directory: TempDir;
 
   beforeAll(async () => {
     directory = await TempDir.create();
-    // No scripts: what is packed is the build under test, which others are running at the same time.
+    // Without scripts: the build under test is packed, which other tests run at the same time.
     await npm(ROOT, "pack", "--ignore-scripts", "--pack-destination", directory.path);
     const [tarball = ""] = await readdir(directory.path);
-    // The prefix keeps npm from looking for a project in the folders above.
+    // The prefix keeps npm from looking for a project in the parent folders.
     const quiet = ["--ignore-scripts", "--prefer-offline", "--no-audit", "--no-fund"];
     await npm(directory.path, "install", ...quiet, "--prefix", directory.path, directory.file(tarball));
   }, INSTALL_TIMEOUT_MS);
 
   afterAll(() => directory[Symbol.asyncDispose]());
 
-  it("holds the compiled sources, the example of the README, and what a reader needs: no tests, no source maps", () => {
+  it("the package contains sources, README's example and documents, but not tests or source maps", () => {
     const compiled = filesBelow(`${ROOT}src`).map((path) => `dist/${path.replace(/\.ts$/, ".js")}`);
     const others = ["LICENSE", "README.md", "SECURITY.md", "package.json", "examples/echo-server/server.js"];
     expect(filesBelow(directory.file("node_modules/claw-mcp-stdio")).toSorted()).toEqual([...compiled, ...others].toSorted());
@@ -57,23 +57,23 @@ describe("the package, packed and installed in an empty folder", () => {
   it.each([
     { name: "its binary", command: ["node_modules/.bin/claw-mcp-stdio"] },
     { name: "npx", command: ["npx", "--no-install", "claw-mcp-stdio"] },
-  ])("serves a tool call when started by $name, and ends with 0 on SIGTERM", async ({ command: [program = "", ...args] }) => {
+  ])("$name starts the program, which serves a tool call and exits with 0 at SIGTERM", async ({ command: [program = "", ...args] }) => {
     const server = "node_modules/claw-mcp-stdio/examples/echo-server/server.js";
     const options = [...args, "--addr", "127.0.0.1:0", "--", "node", server];
     await using sidecar = new Sidecar(spawn(program, options, { cwd: directory.path, env: ENV, stdio: ["ignore", "pipe", "pipe"] }));
     const { address, pid } = await sidecar.waitForLog("listening");
-    // npx does not pass a signal on: it goes to the sidecar, and the exit code comes back through npx.
+    // npx does not forward signals: the sidecar gets this one, and its exit code comes through npx.
     const sum = await addTwoAndThree(sidecar, String(address)).finally(() => process.kill(Number(pid), "SIGTERM"));
     expect(sum).toBe("5");
     expect(await sidecar.exited).toEqual({ code: 0, signal: null });
     await sidecar.waitForLog("mcp server ended");
   });
 
-  it("serves what npx has downloaded, by the command of README.md", { timeout: 2 * INSTALL_TIMEOUT_MS }, async () => {
+  it("a server that README.md's npx command has downloaded is served", { timeout: 2 * INSTALL_TIMEOUT_MS }, async () => {
     const command = "npx claw-mcp-stdio -- npx -y @modelcontextprotocol/server-everything";
     expect(readFileSync(`${ROOT}README.md`, "utf8")).toContain(`\n${command} `);
     const [program = "", ...args] = command.split(" ");
-    // The download, of any length, is not to be waited for below: there a limit of seconds says that the sidecar hangs.
+    // The download may take any time, which must not count below: there, a limit of seconds detects a hang of the sidecar.
     await npm(directory.path, "exec", "--yes", "--prefer-offline", "--package", args.at(-1) ?? "", "--", "true");
     const env = { ...ENV, CLAW_MCP_STDIO_ADDR: "127.0.0.1:0", npm_config_prefer_offline: "true" };
     await using sidecar = new Sidecar(spawn(program, args, { cwd: directory.path, env, stdio: ["ignore", "pipe", "pipe"] }));
@@ -86,14 +86,14 @@ describe("the package, packed and installed in an empty folder", () => {
     expect(await sidecar.exited).toEqual({ code: 0, signal: null });
   });
 
-  it("lives on where SIGTERM is sent to npx alone, as README.md says", async () => {
+  it("the sidecar outlives a SIGTERM to npx alone, as README.md says", async () => {
     const server = "node_modules/claw-mcp-stdio/examples/echo-server/server.js";
     const command = ["--no-install", "claw-mcp-stdio", "--addr", "127.0.0.1:0", "--", "node", server];
     const npx = spawn("npx", command, { cwd: directory.path, env: ENV, stdio: ["ignore", "pipe", "pipe"] });
     await using sidecar = new Sidecar(npx);
     const { address, pid } = await sidecar.waitForLog("listening");
     await sidecar.waitForLog("mcp server ready");
-    // It closes when the sidecar, too, is gone.
+    // The stream closes when the sidecar has exited, too.
     const stdoutClosed = once(npx.stdout, "close");
     await sidecar.stop("SIGTERM");
     const live = await send(`http://${String(address)}/livez`, { method: "GET" }).finally(() => process.kill(Number(pid), "SIGTERM"));

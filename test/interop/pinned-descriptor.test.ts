@@ -11,14 +11,14 @@ function snapshotOf({ origin }: Sidecar): Promise<Snapshot> {
   return new DiscoveryClient({ origin, service: "everything", command, args, wrapperImage: "image" }).discover();
 }
 
-/** As Go's encoding/json writes it. */
+/** Serializes like Go's encoding/json. */
 function goText(value: unknown): string {
   const text = JSON.stringify(value, undefined, 2);
   return text.replace(/[<>&\u2028\u2029]/g, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
 describe("a descriptor of a real server", () => {
-  it("pins all of its tools as they are, and loses the one that was reviewed otherwise", async () => {
+  it("unchanged tools are served, and one that differs from its review is hidden", async () => {
     await using directory = await TempDir.create();
     const path = directory.file("everything.claw-describe.json");
     let reviewed: Snapshot;

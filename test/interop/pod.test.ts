@@ -17,7 +17,7 @@ interface Run {
   readonly stderr: string;
 }
 
-/** The program with nothing but the container's environment, run to its end. */
+/** Runs the program to its end with only the container's environment. */
 async function runInContainer(env: Readonly<Record<string, string>>, ...args: readonly string[]): Promise<Run> {
   const child = spawn(process.execPath, [MAIN, ...args], { env, stdio: ["ignore", "pipe", "pipe"] });
   const [stdout, stderr, [code]] = await Promise.all([
@@ -34,19 +34,19 @@ async function jsonFromTool(pod: Pod, tool: string): Promise<unknown> {
 }
 
 describe("a pod", () => {
-  it("starts the server with arguments that no shell has touched", async () => {
+  it("the server gets its arguments without a shell's changes", async () => {
     const args = ["--greeting", "hello $HOME 'and' \"all\"", "", "*", "a;b|c`d`", "ünï\n"];
     await using pod = await Pod.start({ args: [FIXTURE, "normal", ...args] });
     expect(await jsonFromTool(pod, "where")).toMatchObject({ argv: args });
   });
 
-  it("gives the server the environment of the container without what is the sidecar's own", async () => {
+  it("the server gets the container's environment without the sidecar's own variables", async () => {
     const env = { PERPLEXITY_API_KEY: "key-1", CLAW_POD: "trading", CLAW_MCP_STDIO_AUTH_TOKEN: "", CLAW_MCP_STDIO_FUTURE: "x" };
     await using pod = await Pod.start({ env });
     expect(await jsonFromTool(pod, "env")).toEqual(containerEnvironment({ PERPLEXITY_API_KEY: "key-1", CLAW_POD: "trading" }));
   });
 
-  it("is discovered, and then serves its consumer, with one token", async () => {
+  it("the sidecar works for discovery and for the consumer with one token", async () => {
     const args = [EXAMPLE];
     await using pod = await Pod.start({ args, env: { CLAW_MCP_STDIO_AUTH_TOKEN: "0123456789abcdef" }, untilReady: false });
     const { origin, url } = pod;
@@ -63,7 +63,7 @@ describe("a pod", () => {
     expect(await pod.sidecar.stop()).toBe(0);
   });
 
-  it("serves at the configured path and nowhere else", async () => {
+  it("the sidecar serves the configured path and no other", async () => {
     await using pod = await Pod.start({ env: { CLAW_MCP_STDIO_PATH: "/v1/tools" } });
     using consumer = new ConsumerClient(`${pod.origin}/v1/tools`);
     expect(await consumer.call("echo", { text: "here" })).toEqual({ ok: true, text: "here" });
@@ -71,7 +71,7 @@ describe("a pod", () => {
     expect(await lost.call("echo", { text: "there" })).toMatchObject({ ok: false, code: "http_404" });
   });
 
-  it("listens at ADDR where that is given, and not at PORT", async () => {
+  it("the sidecar listens at ADDR if it is set, and not at PORT", async () => {
     const unused = await freePort();
     await using pod = await Pod.start({
       env: { CLAW_MCP_STDIO_ADDR: "127.0.0.1:0", CLAW_MCP_STDIO_PORT: String(unused) },
@@ -83,7 +83,7 @@ describe("a pod", () => {
     await expect(send(`http://127.0.0.1:${unused}/healthz`, { method: "GET" })).rejects.toThrow("ECONNREFUSED");
   });
 
-  it("accepts a port with a colon before it", async () => {
+  it("a port may have a colon before it", async () => {
     const port = await freePort();
     await using pod = await Pod.start({ env: { CLAW_MCP_STDIO_PORT: `:${port}` } });
     const { address } = await pod.sidecar.waitForLog("listening");
@@ -92,7 +92,7 @@ describe("a pod", () => {
     expect(status).toBe(200);
   });
 
-  it("is unhealthy until the server is ready, healthy then, and unhealthy when it is gone", async () => {
+  it("the pod is healthy only while the server is ready", async () => {
     await using gate = await Gate.create();
     await using pod = await Pod.start({ args: [FIXTURE, "gated"], env: gate.env, untilReady: false });
     expect(await runInContainer(pod.env, "-healthcheck")).toMatchObject({ code: 1, stdout: "not ready (HTTP 503)\n" });
@@ -106,7 +106,7 @@ describe("a pod", () => {
     });
   });
 
-  it("gives a request the configured time and the configured size", async () => {
+  it("the configured request time and body size apply", async () => {
     const env = { CLAW_MCP_STDIO_REQUEST_TIMEOUT_MS: "500", CLAW_MCP_STDIO_MAX_BODY_BYTES: "1000" };
     await using pod = await Pod.start({ env });
     using consumer = new ConsumerClient(pod.url);
@@ -117,14 +117,14 @@ describe("a pod", () => {
     });
   });
 
-  it("pauses as configured before a restart", async () => {
+  it("the configured pause precedes a restart", async () => {
     await using pod = await Pod.start({ env: { CLAW_MCP_STDIO_RESTART_BACKOFF_MS: "7", CLAW_MCP_STDIO_RESTART_MAX_MS: "7" } });
     await crash(pod.sidecar);
     expect(await pod.sidecar.waitForLog("mcp server will be restarted")).toMatchObject({ pauseMs: 7 });
     await pod.sidecar.waitForLog("mcp server ready", (line) => line["generation"] === 2);
   });
 
-  it("gives the server the configured time to get ready", async () => {
+  it("the server gets the configured time to become ready", async () => {
     await using pod = await Pod.start({
       args: [FIXTURE, "silent"],
       env: { CLAW_MCP_STDIO_READY_TIMEOUT_MS: "50" },
@@ -134,7 +134,7 @@ describe("a pod", () => {
     expect(reason).toBe("no response to initialize within 50 ms");
   });
 
-  it("does not start with a wrong configuration, and tells all that is wrong", async () => {
+  it("the sidecar does not start with an invalid configuration, and lists all problems", async () => {
     const wrong = {
       CLAW_MCP_STDIO_ARGS: "--port 1",
       CLAW_MCP_STDIO_PORT: "http",
@@ -151,14 +151,14 @@ describe("a pod", () => {
     }
   });
 
-  it("ends with 127 when the command does not exist, so that the container is seen to fail", async () => {
+  it("the sidecar exits with 127 if the command does not exist, so the container fails", async () => {
     const env = containerEnvironment({ CLAW_MCP_STDIO_COMMAND: "no-such-mcp-server", CLAW_MCP_STDIO_PORT: String(await freePort()) });
     const { code, stdout } = await runInContainer(env);
     expect(code).toBe(127);
     expect(stdout).toContain("no-such-mcp-server");
   });
 
-  it("ends with 1 when its port is taken, and leaves no server behind", async () => {
+  it("the sidecar exits with 1 if its port is taken, and leaves no server", async () => {
     await using pod = await Pod.start();
     const { code, stdout } = await runInContainer(pod.env);
     expect(code).toBe(1);

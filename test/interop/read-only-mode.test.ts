@@ -11,8 +11,8 @@ function isReadOnly({ annotations }: { readonly annotations?: { readonly readOnl
   return annotations?.readOnlyHint === true;
 }
 
-describe.each(CLIENTS)("in read-only mode the client $sdk, in a $lane lane", ({ sdk, lane }) => {
-  it("reads files by the filesystem server, and writes none", async () => {
+describe.each(CLIENTS)("the $sdk client of a $lane server in read-only mode", ({ sdk, lane }) => {
+  it("a client of the filesystem server can read files and write none", async () => {
     await using root = await TempDir.create();
     const [kept, written] = [root.file("kept.txt"), root.file("written.txt")];
     await writeFile(kept, "kept");
@@ -38,7 +38,7 @@ describe.each(CLIENTS)("in read-only mode the client $sdk, in a $lane lane", ({ 
     expect([await readdir(root.path), await readFile(kept, "utf8")]).toEqual([["kept.txt"], "kept"]);
   });
 
-  it("has those tools of the everything server that only read, less those that are denied", async () => {
+  it("a client of the everything server has its read-only tools except denied ones", async () => {
     await using open = await Sidecar.start({ command: EVERYTHING });
     await using all = await InteropClient.connect(sdk, open.url, { lane: "shared" });
     const expected = (await all.listTools()).filter((tool) => isReadOnly(tool) && tool.name !== "get-env");

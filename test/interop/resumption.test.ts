@@ -19,7 +19,7 @@ const CUTS: [title: string, isHalfOpen: boolean][] = [
 
 let lastName = 0;
 
-/** A call of a tool that waits to be told what to do. */
+/** A call of a tool that acts as the test tells it to. */
 class WaitingCall {
   readonly name = `call ${++lastName}`;
   readonly seen: number[] = [];
@@ -38,7 +38,7 @@ class WaitingCall {
 }
 
 describe.concurrent.each(CLIENTS)("the $sdk client of a $lane server", ({ sdk, lane }) => {
-  it.each(CUTS)("has a call answered whose connection is cut in the middle, %s", async (_title, isHalfOpen) => {
+  it.each(CUTS)("a call gets its response after its connection is cut in the middle, %s", async (_title, isHalfOpen) => {
     await using proxy = await CuttingProxy.start(sidecar.origin);
     await using client = await InteropClient.connect(sdk, proxy.url, { lane });
     const call = new WaitingCall(client);
@@ -56,7 +56,7 @@ describe.concurrent.each(CLIENTS)("the $sdk client of a $lane server", ({ sdk, l
     expect(proxy.requests.filter(({ method }) => method === "tools/call")).toHaveLength(7);
   });
 
-  it("has a call answered that is cut again while it catches up", async () => {
+  it("a call gets its response after its connection is cut again during the replay", async () => {
     await using proxy = await CuttingProxy.start(sidecar.origin);
     await using client = await InteropClient.connect(sdk, proxy.url, { lane });
     const call = new WaitingCall(client);
@@ -72,7 +72,7 @@ describe.concurrent.each(CLIENTS)("the $sdk client of a $lane server", ({ sdk, l
     expect(proxy.requests.filter(isResumption)).toHaveLength(2);
   });
 
-  it.each(CUTS)("gets the answer that was cut short, once, %s", async (_title, isHalfOpen) => {
+  it.each(CUTS)("a response that is cut in its middle arrives once, %s", async (_title, isHalfOpen) => {
     await using proxy = await CuttingProxy.start(sidecar.origin);
     await using client = await InteropClient.connect(sdk, proxy.url, { lane });
     const call = new WaitingCall(client);
@@ -85,7 +85,7 @@ describe.concurrent.each(CLIENTS)("the $sdk client of a $lane server", ({ sdk, l
     expect(proxy.requests.filter(isResumption)).toHaveLength(1);
   });
 
-  it("goes on with a call that another client of the session had begun", async () => {
+  it("a client resumes a call of another client in the same session", async () => {
     await using proxy = await CuttingProxy.start(sidecar.origin);
     await using client = await InteropClient.connect(sdk, proxy.url, { lane });
     let token = "";
@@ -101,11 +101,11 @@ describe.concurrent.each(CLIENTS)("the $sdk client of a $lane server", ({ sdk, l
     await heir.toolText("test_tell", { name: call.name, progress: 3 });
     await heir.toolText("test_tell", { name: call.name, answer: "inherited" });
     expect(await heir.toolText("test_wait", { name: call.name }, { resumptionToken: token })).toBe("inherited");
-    // It was answered by what the first call has left behind: the server was not asked again.
+    // The first call's events contained the response: the server got no second call.
     expect(proxy.requests.filter(({ method }) => method === "tools/call")).toHaveLength(5);
   });
 
-  it("has a call given up by the server that is cut before anything has come", async () => {
+  it("the server cancels a call that is cut before the first event", async () => {
     await using proxy = await CuttingProxy.start(sidecar.origin);
     await using client = await InteropClient.connect(sdk, proxy.url, { lane });
     const call = new WaitingCall(client);
@@ -118,8 +118,8 @@ describe.concurrent.each(CLIENTS)("the $sdk client of a $lane server", ({ sdk, l
   });
 });
 
-describe.concurrent.each(["2025-06-18", "2025-03-26"])("the v2 client that only speaks %s", (revision) => {
-  it("has a call answered that is cut behind its first progress", async () => {
+describe.concurrent.each(["2025-06-18", "2025-03-26"])("the v2 client that only supports %s", (revision) => {
+  it("a call gets its response after a cut that follows its first progress", async () => {
     await using proxy = await CuttingProxy.start(sidecar.origin);
     await using client = await InteropClient.connect("v2", proxy.url, { lane: "shared", revision });
     const call = new WaitingCall(client);
@@ -133,15 +133,15 @@ describe.concurrent.each(["2025-06-18", "2025-03-26"])("the v2 client that only 
   });
 });
 
-describe("a call that is cut while nothing comes", async () => {
+describe("a call that is cut while it is silent", async () => {
   const silent = disposeAfterAll(
     await Sidecar.start({ command: CONFORMANCE_SERVER, flags: ["--stream-after-ms", "50", "--keep-alive-ms", "20"] }),
   );
 
-  it.concurrent.each(CLIENTS)("is answered when its client has come back: $sdk, $lane", async ({ sdk, lane }) => {
+  it.concurrent.each(CLIENTS)("the call gets its response after the client has resumed: $sdk, $lane", async ({ sdk, lane }) => {
     await using proxy = await CuttingProxy.start(silent.origin);
     await using client = await InteropClient.connect(sdk, proxy.url, { lane });
-    // An event id with nothing to it is all that comes.
+    // An event with an id and without data is all that the client gets.
     const cut = proxy.cutBehind("data: \n\n", { method: "tools/call" });
     const call = new WaitingCall(client);
     await cut;
@@ -151,7 +151,7 @@ describe("a call that is cut while nothing comes", async () => {
     expect(call.seen).toEqual([1]);
   });
 
-  it("is given up where its client got nothing to come back with, by the revision that it speaks", async () => {
+  it("the call is cancelled if its revision gave the client no event id", async () => {
     await using proxy = await CuttingProxy.start(silent.origin);
     await using client = await InteropClient.connect("v2", proxy.url, { lane: "shared", revision: "2025-06-18" });
     const cut = proxy.cutBehind(": keep-alive\n\n", { method: "tools/call" });
@@ -165,7 +165,7 @@ describe("a call that is cut while nothing comes", async () => {
 });
 
 describe.concurrent.each(SDKS)("the %s client", (sdk) => {
-  it("is asked once by a server whose question was cut short", async () => {
+  it("the client gets a request once if the first delivery was cut", async () => {
     await using proxy = await CuttingProxy.start(sidecar.origin);
     await using client = await InteropClient.connect(sdk, proxy.url, {
       answer: () => ({ role: "assistant", model: "parrot", content: { type: "text", text: "yes" } }),

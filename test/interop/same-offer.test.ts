@@ -21,7 +21,7 @@ const SERVERS: readonly RealServer[] = [
   { name: "echo example", command: () => [process.execPath, EXAMPLE] },
 ];
 
-/** All that a server says of itself to a client. */
+/** Returns all that a server declares to a client. */
 async function offerOf(client: Client, capabilities = client.getServerCapabilities()): Promise<object> {
   return {
     capabilities,
@@ -34,7 +34,7 @@ async function offerOf(client: Client, capabilities = client.getServerCapabiliti
   };
 }
 
-/** What came of a call: the result, or the error as its client sees it. */
+/** The outcome of a call: the result, or the error as its client sees it. */
 async function outcomeOf(call: Promise<unknown>): Promise<unknown> {
   try {
     return { result: await call };
@@ -76,7 +76,7 @@ const CALLS: readonly [title: string, call: (client: Client) => Promise<unknown>
 ];
 
 describe("a real server behind the sidecar", () => {
-  it.each(SERVERS)("offers what it offers directly: $name", async ({ command, env }) => {
+  it.each(SERVERS)("the capabilities, tools and the rest are the same as without the sidecar: $name", async ({ command, env }) => {
     await using directory = await TempDir.create();
     const environment = env?.(directory.path) ?? {};
     await using direct = await DirectClient.connect(command(directory.path), environment);
@@ -87,7 +87,7 @@ describe("a real server behind the sidecar", () => {
 
     await using shared = await Sidecar.start({ command: command(directory.path), env: environment });
     await using sharing = await SdkClient.connect(shared.url);
-    // Whoever could list the tasks would see those of all.
+    // A client that could list tasks would see those of all clients.
     const { tasks: { list: _list, ...tasks } = {}, ...capabilities } = direct.getServerCapabilities() ?? {};
     const sharedCapabilities = direct.getServerCapabilities()?.tasks === undefined ? capabilities : { ...capabilities, tasks };
     expect(await offerOf(sharing)).toStrictEqual(await offerOf(direct, sharedCapabilities));
@@ -98,12 +98,12 @@ describe("a real server behind the sidecar", () => {
   });
 });
 
-describe("the everything server behind the sidecar, asked what it is asked directly", async () => {
+describe("the everything server behind the sidecar and without it", async () => {
   const direct = disposeAfterAll(await DirectClient.connect(EVERYTHING));
   const sidecar = disposeAfterAll(await Sidecar.start({ command: EVERYTHING }));
   const client = disposeAfterAll(await SdkClient.connect(sidecar.url));
 
-  it.each(CALLS)("gives the same answer: %s", async (_title, call) => {
+  it.each(CALLS)("the response is the same as without the sidecar: %s", async (_title, call) => {
     expect(await outcomeOf(call(client))).toStrictEqual(await outcomeOf(call(direct)));
   });
 });

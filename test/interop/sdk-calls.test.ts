@@ -11,7 +11,7 @@ function steps(count: number): number[] {
 }
 
 describe.each(CLIENTS)("the $sdk client of a $lane server", ({ sdk, lane }) => {
-  it("sees all progress of a call, in order, and then the answer", async () => {
+  it("the client gets all progress of a call in order, and then the response", async () => {
     await using client = await InteropClient.connect(sdk, sidecar.url, { lane });
     const seen: unknown[] = [];
     const text = await client.toolText("test_steps", { steps: 20, text: "arrived" }, { onprogress: (event) => seen.push(event) });
@@ -20,7 +20,7 @@ describe.each(CLIENTS)("the $sdk client of a $lane server", ({ sdk, lane }) => {
     expect(client.errors).toEqual([]);
   });
 
-  it("sees each progress when it happens, not with the answer", async () => {
+  it("the client gets each progress at once, not with the response", async () => {
     await using client = await InteropClient.connect(sdk, sidecar.url, { lane });
     const name = `${sdk} ${lane} progress`;
     const first = Promise.withResolvers<number>();
@@ -31,7 +31,7 @@ describe.each(CLIENTS)("the $sdk client of a $lane server", ({ sdk, lane }) => {
     expect(await answered).toBe("now");
   });
 
-  it("gives each of many calls at once its own progress and answer", async () => {
+  it("each of many simultaneous calls gets its own progress and response", async () => {
     await using client = await InteropClient.connect(sdk, sidecar.url, { lane });
     const calls = steps(25).map(async (count) => {
       const seen: number[] = [];
@@ -46,18 +46,18 @@ describe.each(CLIENTS)("the $sdk client of a $lane server", ({ sdk, lane }) => {
     expect(client.errors).toEqual([]);
   });
 
-  it("has the server give up a call that it cancels, and goes on", async () => {
+  it("the server stops a call that the client cancels, and the client goes on", async () => {
     await using client = await InteropClient.connect(sdk, sidecar.url, { lane });
     const name = `${sdk} ${lane} cancel`;
     const cancel = new AbortController();
     const waiting = client.callTool("test_wait", { name }, { signal: cancel.signal, onprogress: () => cancel.abort("no longer needed") });
-    // The call has begun to be answered with a stream, and with nothing else.
+    // The response has begun as a stream, without a message.
     await Promise.all([client.toolText("test_tell", { name, progress: 1 }), expect(waiting).rejects.toThrow("no longer needed")]);
     expect(await client.toolText("test_cancellation", { name })).toBe("no longer needed");
     expect(await client.ping()).toEqual({});
   });
 
-  it("has the server give up a call of which nothing has come yet", async () => {
+  it("the server stops a cancelled call whose response has not begun", async () => {
     await using client = await InteropClient.connect(sdk, sidecar.url, { lane });
     const name = `${sdk} ${lane} early`;
     const cancel = new AbortController();
@@ -71,7 +71,7 @@ describe.each(CLIENTS)("the $sdk client of a $lane server", ({ sdk, lane }) => {
 });
 
 describe.each(SDKS)("two %s clients of a shared server", (sdk) => {
-  it("cancel their own call, not the other's with the same id", async () => {
+  it("a client cancels its own call, not the other's with the same id", async () => {
     await using first = await InteropClient.connect(sdk, sidecar.url, { lane: "shared" });
     await using second = await InteropClient.connect(sdk, sidecar.url, { lane: "shared" });
     const cancel = new AbortController();

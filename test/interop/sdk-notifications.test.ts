@@ -16,28 +16,28 @@ function logged({ heard }: InteropClient): unknown[] {
 }
 
 describe.each(CLIENTS)("the $sdk client of a $lane server", ({ sdk, lane }) => {
-  it("hears of changes of a resource while it is subscribed", async () => {
+  it("the client gets updates of a resource while it is subscribed", async () => {
     await using client = await InteropClient.connect(sdk, sidecar.url, { lane });
     await client.subscribe(WATCHED);
     await client.toolText("test_change_watched_resource");
     expect(await client.waitToHear(UPDATED)).toEqual({ uri: WATCHED });
     await client.unsubscribe(WATCHED);
     await client.toolText("test_change_watched_resource");
-    // Notifications on one stream stay in order: what comes next would come after it.
+    // Notifications on one stream keep their order, so an unwanted one would arrive before the next.
     await client.toolText("test_change_lists");
     await client.waitToHear(LISTS[2] ?? "");
     expect(client.heard.filter(({ method }) => method === UPDATED)).toEqual([{ method: UPDATED, params: { uri: WATCHED } }]);
     expect(client.errors).toEqual([]);
   });
 
-  it("hears that the lists have changed, each once", async () => {
+  it("the client gets list_changed once for each list", async () => {
     await using client = await InteropClient.connect(sdk, sidecar.url, { lane });
     await client.toolText("test_change_lists");
     for (const method of LISTS) await client.waitToHear(method);
     expect(client.heard).toEqual(LISTS.map((method): HeardNotification => ({ method, params: {} })));
   });
 
-  it("hears log messages from the level on that it has set", async () => {
+  it("the client gets log messages of its level and above", async () => {
     await using client = await InteropClient.connect(sdk, sidecar.url, { lane });
     await client.setLevel("warning");
     for (const level of ["info", "warning", "error", "debug"]) await client.toolText("test_log", { level, data: `at ${level}` });
@@ -51,7 +51,7 @@ describe.each(CLIENTS)("the $sdk client of a $lane server", ({ sdk, lane }) => {
     ]);
   });
 
-  it("hears the log of a tool while it works", async () => {
+  it("the client gets a tool's log messages during the call", async () => {
     await using client = await InteropClient.connect(sdk, sidecar.url, { lane });
     await client.setLevel("info");
     expect(await client.toolText("test_tool_with_logging")).toBe("Logged three messages.");
@@ -63,7 +63,7 @@ describe.each(CLIENTS)("the $sdk client of a $lane server", ({ sdk, lane }) => {
 describe.each(SDKS)("two %s clients of a shared server", (sdk) => {
   const lane = "shared";
 
-  it("hear of the resource only while they are subscribed themselves", async () => {
+  it("a client gets updates only while it is subscribed itself", async () => {
     await using first = await InteropClient.connect(sdk, sidecar.url, { lane });
     await using second = await InteropClient.connect(sdk, sidecar.url, { lane });
     await first.subscribe(WATCHED);
@@ -77,7 +77,7 @@ describe.each(SDKS)("two %s clients of a shared server", (sdk) => {
     expect(second.heard.map(({ method }) => method)).toEqual(LISTS);
   });
 
-  it("hear each its own log, at its own level", async () => {
+  it("each client gets its own log messages, at its own level", async () => {
     await using talkative = await InteropClient.connect(sdk, sidecar.url, { lane });
     await using quiet = await InteropClient.connect(sdk, sidecar.url, { lane });
     await talkative.setLevel("debug");

@@ -19,7 +19,7 @@ describe.each(CLIENTS)("the $sdk client of a $lane server", ({ sdk, lane }) => {
     await client.close();
   });
 
-  it("opens a session with the server's own handshake", () => {
+  it("the handshake opens a session with the server's own result", () => {
     expect(client.handshake).toEqual({
       version: { name: "conformance-server", version: "1.0.0" },
       capabilities: {
@@ -34,11 +34,11 @@ describe.each(CLIENTS)("the $sdk client of a $lane server", ({ sdk, lane }) => {
     expect(client.sessionId).toMatch(/^[\x21-\x7e]{16,}$/);
   });
 
-  it("gets ping answered", async () => {
+  it("ping is answered", async () => {
     expect(await client.ping()).toEqual({});
   });
 
-  it("lists and calls tools", async () => {
+  it("tools are listed and called", async () => {
     const tools = await client.listTools();
     expect(tools.map(({ name }) => name)).toEqual(expect.arrayContaining(["test_simple_text", "json_schema_2020_12_tool", "test_wait"]));
     expect(tools.find(({ name }) => name === "json_schema_2020_12_tool")?.inputSchema).toMatchObject({
@@ -58,14 +58,14 @@ describe.each(CLIENTS)("the $sdk client of a $lane server", ({ sdk, lane }) => {
     });
   });
 
-  it("is told by the server that there is no such tool", async () => {
+  it("the server's error of an unknown tool reaches the client", async () => {
     await expect(client.callTool("no_such_tool")).rejects.toMatchObject({
       code: -32602,
       message: expect.stringContaining("no_such_tool") as string,
     });
   });
 
-  it("lists and reads resources", async () => {
+  it("resources are listed and read", async () => {
     const resources = await client.listResources();
     expect(resources.map(({ uri }) => uri)).toEqual(["test://static-text", "test://static-binary", "test://watched-resource"]);
     expect(await client.readResource("test://static-text")).toEqual([
@@ -85,7 +85,7 @@ describe.each(CLIENTS)("the $sdk client of a $lane server", ({ sdk, lane }) => {
     });
   });
 
-  it("lists and gets prompts", async () => {
+  it("prompts are listed and read", async () => {
     const prompts = await client.listPrompts();
     expect(prompts.map(({ name }) => name)).toContain("test_prompt_with_arguments");
     expect(await client.getPrompt("test_prompt_with_arguments", { arg1: "ünï", arg2: "\n" })).toEqual([
@@ -93,17 +93,17 @@ describe.each(CLIENTS)("the $sdk client of a $lane server", ({ sdk, lane }) => {
     ]);
   });
 
-  it("gets an argument completed", async () => {
+  it("an argument is completed", async () => {
     expect(await client.completePrompt("test_prompt_with_arguments", "arg1", "testV")).toEqual(["testValue1", "testValue2"]);
   });
 
-  it("has nothing to complain about", () => {
+  it("the client reports no errors", () => {
     expect(client.errors).toEqual([]);
   });
 });
 
-describe.each(["2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"])("the v2 client that only speaks %s", (revision) => {
-  it.each(["private", "shared"] as const)("is served by a %s server in that revision", async (lane) => {
+describe.each(["2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"])("the v2 client that only supports %s", (revision) => {
+  it.each(["private", "shared"] as const)("a %s server works in that revision", async (lane) => {
     await using client = await InteropClient.connect("v2", sidecar.url, { lane, revision });
     const seen: number[] = [];
     const onprogress = ({ progress }: { progress: number }): void => void seen.push(progress);
@@ -115,8 +115,8 @@ describe.each(["2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"])("the v2 
   });
 });
 
-describe("the v2 client that tries the next era of the protocol first", () => {
-  it.each(["private", "shared"] as const)("is served by a %s server in this one", async (lane) => {
+describe("the v2 client that tries the protocol's next era first", () => {
+  it.each(["private", "shared"] as const)("a %s server works in the current era", async (lane) => {
     await using client = await InteropClient.connect("v2", sidecar.url, { lane, negotiation: "auto" });
     expect(client.protocolVersion).toBe("2025-11-25");
     expect(await client.toolText("test_simple_text")).toBe("A simple text.");

@@ -7,20 +7,20 @@ import { Sidecar } from "../support/sidecar.ts";
 
 const sidecar = disposeAfterAll(await Sidecar.start({ command: CONFORMANCE_SERVER }));
 
-/** A model that repeats what it is asked. */
+/** A model that repeats its prompt. */
 const repeat: Answer = ({ params }) => {
   const [{ content } = {}] = params["messages"] as { content: object }[];
   return { role: "assistant", model: "parrot", content };
 };
 
-describe.each(SDKS)("the %s client that declares what it can be asked", (sdk) => {
-  it("is asked for a completion of its model", async () => {
+describe.each(SDKS)("the %s client that declares capabilities for server requests", (sdk) => {
+  it("the client's model answers a sampling request", async () => {
     await using client = await InteropClient.connect(sdk, sidecar.url, { answer: repeat });
     expect(await client.toolText("test_sampling", { prompt: "hello" })).toBe("The model said: hello");
     expect(client.asked).toMatchObject([{ method: "sampling/createMessage", params: { maxTokens: 100 } }]);
   });
 
-  it("is asked for many at once, and each answer goes to its question", async () => {
+  it("each of many simultaneous requests gets its own response", async () => {
     await using client = await InteropClient.connect(sdk, sidecar.url, { answer: repeat });
     const prompts = Array.from({ length: 30 }, (_, index) => `prompt ${index}`);
     const texts = await Promise.all(prompts.map((prompt) => client.toolText("test_sampling", { prompt })));
@@ -29,7 +29,7 @@ describe.each(SDKS)("the %s client that declares what it can be asked", (sdk) =>
     expect(client.errors).toEqual([]);
   });
 
-  it("is asked to fill in a form, with what the server suggests", async () => {
+  it("the user fills in a form that has the server's default values", async () => {
     const content = { name: "Ada", age: 36, score: 1.5, status: "pending", verified: false };
     await using client = await InteropClient.connect(sdk, sidecar.url, { answer: () => ({ action: "accept", content }) });
     expect(await client.toolText("test_elicitation_sep1034_defaults")).toBe(`The user said: accept ${JSON.stringify(content)}`);
@@ -38,25 +38,25 @@ describe.each(SDKS)("the %s client that declares what it can be asked", (sdk) =>
     ]);
   });
 
-  it.each(["decline", "cancel"])("answers a form with %s", async (action) => {
+  it.each(["decline", "cancel"])("the user can answer a form with %s", async (action) => {
     await using client = await InteropClient.connect(sdk, sidecar.url, { answer: () => ({ action }) });
     expect(await client.toolText("test_elicitation", { message: "May I?" })).toBe(`The user said: ${action} {}`);
   });
 
-  it("is asked to visit a page, and hears when that is done", async () => {
+  it("the user visits a page, and the client is notified of its completion", async () => {
     await using client = await InteropClient.connect(sdk, sidecar.url, { answer: () => ({ action: "accept" }) });
     expect(await client.toolText("test_elicitation_url", { elicitationId: "visit-1" })).toBe("The user said: accept");
     expect(client.asked).toMatchObject([{ params: { mode: "url", url: "https://elicitation.example/", elicitationId: "visit-1" } }]);
     expect(await client.waitToHear("notifications/elicitation/complete")).toEqual({ elicitationId: "visit-1" });
   });
 
-  it("is asked for its roots", async () => {
+  it("the client's roots reach the server", async () => {
     const roots = [{ uri: "file:///home/ada", name: "Ada's" }, { uri: "file:///srv" }];
     await using client = await InteropClient.connect(sdk, sidecar.url, { answer: () => ({ roots }) });
     expect(JSON.parse(await client.toolText("test_roots"))).toEqual(roots);
   });
 
-  it("refuses with an error that the server gets", async () => {
+  it("the client's error reaches the server", async () => {
     await using client = await InteropClient.connect(sdk, sidecar.url, {
       answer: () => {
         throw Object.assign(new Error("the user has rejected it"), { code: -1 });
@@ -69,7 +69,7 @@ describe.each(SDKS)("the %s client that declares what it can be asked", (sdk) =>
     });
   });
 
-  it("reports progress on what it is asked", async () => {
+  it("the client's progress on a request reaches the server", async () => {
     await using client = await InteropClient.connect(sdk, sidecar.url, {
       answer: async (question) => {
         for (const progress of [1, 2, 3]) {
@@ -83,7 +83,7 @@ describe.each(SDKS)("the %s client that declares what it can be asked", (sdk) =>
     expect(client.heard.map(({ params }) => params["data"])).toEqual([1, 2, 3]);
   });
 
-  it("learns that the server does not need the answer any more", async () => {
+  it("the client is notified if the server cancels its request", async () => {
     const withdrawn = Promise.withResolvers<unknown>();
     await using client = await InteropClient.connect(sdk, sidecar.url, {
       answer: async (question) => {
@@ -104,7 +104,7 @@ describe.each(SDKS)("the %s client that declares nothing", (sdk) => {
     ["test_sampling", { prompt: "hello" }, /-32601.*sampling\/createMessage/],
     ["test_roots", {}, /-32601.*roots\/list/],
     ["test_elicitation", { message: "May I?" }, /does not support form elicitation/],
-  ])("has the tool %s answered at once, without being asked", async (name, args, message) => {
+  ])("the tool %s fails at once, without a request to the client", async (name, args, message) => {
     await using client = await InteropClient.connect(sdk, sidecar.url, { lane: "shared" });
     const result = await client.callTool(name, args);
     expect(result).toEqual({ content: [{ type: "text", text: expect.stringMatching(message) as string }], isError: true });
@@ -113,11 +113,11 @@ describe.each(SDKS)("the %s client that declares nothing", (sdk) => {
   });
 });
 
-describe.each(SDKS)("where all share one server, the %s client that declares what it can be asked", (sdk) => {
+describe.each(SDKS)("the %s client that declares capabilities, if all clients share a server", (sdk) => {
   it.each([
     ["test_sampling", { prompt: "hello" }],
     ["test_roots", {}],
-  ])("has the tool %s answered at once, without being asked", async (name, args) => {
+  ])("the tool %s fails at once, without a request to the client", async (name, args) => {
     await using shared = await Sidecar.start({ command: CONFORMANCE_SERVER, flags: ["--isolation", "shared"] });
     await using client = await InteropClient.connect(sdk, shared.url, { answer: repeat });
     expect(await client.callTool(name, args)).toMatchObject({

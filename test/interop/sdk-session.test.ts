@@ -16,7 +16,7 @@ function content(text: string): object {
 }
 
 describe("a session of the SDK client", () => {
-  it("opens with the server's own handshake", async () => {
+  it("the handshake returns the server's own result", async () => {
     await using sidecar = await Sidecar.start();
     await using client = await SdkClient.connect(sidecar.url);
     expect(client.getServerVersion()).toEqual({ name: "fixture", version: "1.0.0" });
@@ -26,7 +26,7 @@ describe("a session of the SDK client", () => {
     expect(client.http.sessionId).toMatch(/^[\x21-\x7e]{16,}$/);
   });
 
-  it("gets the stream it asks for", async () => {
+  it("the client gets the stream that it opens", async () => {
     await using sidecar = await Sidecar.start({ command: EVERYTHING });
     await using client = await SdkClient.connect(sidecar.url);
     expect(await client.streamStatus).toBe(200);
@@ -34,7 +34,7 @@ describe("a session of the SDK client", () => {
     expect(client.errors).toEqual([]);
   });
 
-  it("gets each request answered in the HTTP response to it", async () => {
+  it("each request is answered in its own HTTP response", async () => {
     await using sidecar = await Sidecar.start();
     await using client = await SdkClient.connect(sidecar.url);
     await client.streamStatus;
@@ -48,7 +48,7 @@ describe("a session of the SDK client", () => {
     );
   });
 
-  it("goes on without a new initialize after the server was killed", async () => {
+  it("the session survives the death of the server without a new initialize", async () => {
     await using sidecar = await Sidecar.start({ command: EVERYTHING, flags: ["--restart-backoff-ms", "1"] });
     await using client = await SdkClient.connect(sidecar.url);
     const { sessionId } = client.http;
@@ -61,7 +61,7 @@ describe("a session of the SDK client", () => {
     expect(client.errors).toEqual([]);
   });
 
-  it("learns of a call that the crash has ended, and what it may do about it", async () => {
+  it("a call in flight at a crash fails with advice on a retry", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--restart-backoff-ms", "1"] });
     await using client = await SdkClient.connect(sidecar.url);
     const error = await client.callTool({ name: "kill", arguments: {} }).catch((cause: unknown) => cause);
@@ -74,7 +74,7 @@ describe("a session of the SDK client", () => {
     expect(await client.callTool({ name: "echo", arguments: { text: "alive" } })).toEqual(content("alive"));
   });
 
-  it("opens as soon as a slow server is ready", async () => {
+  it("the session opens as soon as a slow server is ready", async () => {
     await using gate = await Gate.create();
     await using sidecar = await Sidecar.start({ mode: "gated", env: gate.env, untilReady: false });
     const connecting = SdkClient.connect(sidecar.url);
@@ -84,7 +84,7 @@ describe("a session of the SDK client", () => {
     expect(await client.callTool({ name: "echo", arguments: { text: "at last" } })).toEqual(content("at last"));
   });
 
-  it("tells the server of a call that it cancels", async () => {
+  it("the server gets the cancellation of a call", async () => {
     await using sidecar = await Sidecar.start();
     await using client = await SdkClient.connect(sidecar.url);
     const observer = await sidecar.client();
@@ -96,7 +96,7 @@ describe("a session of the SDK client", () => {
     await waitForSeen(observer, `notifications/cancelled ${wireId}`);
   });
 
-  it("hears nothing more of a call that it has cancelled", async () => {
+  it("the client gets no message of a call after its cancellation", async () => {
     await using sidecar = await Sidecar.start();
     await using client = await SdkClient.connect(sidecar.url);
     const cancel = new AbortController();
@@ -104,13 +104,13 @@ describe("a session of the SDK client", () => {
     await waitForHanging(await sidecar.client(), 1);
     cancel.abort("no longer needed");
     await expect(hanging).rejects.toThrow("no longer needed");
-    // The HTTP exchange ends nevertheless, and the client takes no offence at how.
+    // The HTTP exchange ends nevertheless, and its end is not an error for the client.
     while (!client.sent.some(({ method }) => method === "tools/call")) await client.ping();
     await client.ping();
     expect(client.errors).toEqual([]);
   });
 
-  it("ends for good when the client terminates it", async () => {
+  it("the session ends when the client terminates it", async () => {
     await using sidecar = await Sidecar.start();
     await using client = await SdkClient.connect(sidecar.url);
     await using other = await SdkClient.connect(sidecar.url);
@@ -125,7 +125,7 @@ describe("a session of the SDK client", () => {
     expect(await other.ping()).toEqual({});
   });
 
-  it("can be taken up by another connection that knows its id", async () => {
+  it("another connection can use the session with its id", async () => {
     await using sidecar = await Sidecar.start();
     await using client = await SdkClient.connect(sidecar.url);
     await using heir = await SdkClient.connect(sidecar.url, { sessionId: client.http.sessionId ?? "" });
@@ -133,7 +133,7 @@ describe("a session of the SDK client", () => {
     expect(heir.sent.map(({ method }) => method)).toEqual(["tools/call"]);
   });
 
-  it("needs the bearer token where one is configured", async () => {
+  it("the bearer token is required if one is configured", async () => {
     await using sidecar = await Sidecar.start({ command: EVERYTHING, env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN } });
     await using client = await SdkClient.connect(sidecar.url, { headers: { Authorization: `Bearer ${TOKEN}` } });
     expect(await client.streamStatus).toBe(200);

@@ -16,7 +16,7 @@ const TASK_SERVER = [process.execPath, fileURLToPath(new URL("../fixtures/task-s
 const TTL_MS = 60_000;
 
 interface TaskRun {
-  /** Of the messages, each once. */
+  /** Removes repeated messages. */
   readonly types: readonly string[];
   readonly progress: readonly number[];
   readonly text: string;
@@ -27,7 +27,7 @@ class TaskClient extends Client implements AsyncDisposable {
   readonly #http: StreamableHTTPClientTransport;
 
   constructor(url: string, capabilities: ClientCapabilities) {
-    // With a store for its own tasks it would look there for those of the server.
+    // With a store for its own tasks, the client would look there for the server's tasks.
     const own = capabilities.tasks === undefined ? {} : { taskStore: new InMemoryTaskStore() };
     super({ name: "interop", version: "1.0.0" }, { capabilities, ...own });
     this.#http = new StreamableHTTPClientTransport(new URL(url));
@@ -63,14 +63,14 @@ describe.concurrent("tasks of the v1 client", () => {
   it.each([
     ["shared", {}],
     ["private", { roots: {} }],
-  ])("show progress of a call on a %s server to their end, also after its first answer", async (_lane, capabilities) => {
+  ])("a task on a %s server shows progress to its end, after its first response", async (_lane, capabilities) => {
     await using sidecar = await Sidecar.start({ command: TASK_SERVER });
     await using client = new TaskClient(sidecar.url, capabilities);
     await client.open();
     expect(await client.run("count")).toEqual(COUNTED);
   });
 
-  it("of several clients on a shared server show each its own progress", async () => {
+  it("tasks of several clients on a shared server show each its own progress", async () => {
     await using sidecar = await Sidecar.start({ command: TASK_SERVER });
     await using first = new TaskClient(sidecar.url, {});
     await using second = new TaskClient(sidecar.url, {});
@@ -79,7 +79,7 @@ describe.concurrent("tasks of the v1 client", () => {
     expect(runs).toEqual([COUNTED, COUNTED, COUNTED]);
   });
 
-  it("ask the user while they run", async () => {
+  it("a task asks the user while it runs", async () => {
     await using sidecar = await Sidecar.start({ command: EVERYTHING });
     await using client = new TaskClient(sidecar.url, { elicitation: { form: {} } });
     client.setRequestHandler(ElicitRequestSchema, ({ params }) => {
@@ -92,7 +92,7 @@ describe.concurrent("tasks of the v1 client", () => {
     expect(text).toContain("# Research Report: python (snake)");
   });
 
-  it("are run by the client where the server asks for them", async () => {
+  it("the client runs a task that the server requests", async () => {
     await using sidecar = await Sidecar.start({ command: EVERYTHING });
     await using client = new TaskClient(sidecar.url, { sampling: {}, tasks: { requests: { sampling: { createMessage: {} } } } });
     client.setRequestHandler(CreateMessageRequestSchema, async (_request, { taskStore }) => {

@@ -9,7 +9,7 @@ import { Sidecar } from "../support/sidecar.ts";
 
 const CALLS = 50;
 const STEPS = 3;
-/** Every so many calls of a client that can be asked, there is one that asks it. */
+/** For a client that accepts server requests, one in this many calls sends one. */
 const ASKING = 5;
 /** Connections of each client that are cut. */
 const CUTS = 6;
@@ -26,7 +26,7 @@ const PARTICIPANTS = Array.from({ length: 10 }, (_, index): Participant => {
   return { name: `${sdk} ${lane} ${index}`, sdk, lane };
 });
 
-/** A model that says who it is. */
+/** A model that names itself. */
 function sign(name: string): Answer {
   return ({ params }) => {
     const [{ content } = {}] = params["messages"] as { content: { text: string } }[];
@@ -45,7 +45,7 @@ async function callSteps(client: InteropClient, text: string): Promise<Answered>
   return { text: await client.toolText("test_steps", { steps: STEPS, text }, { onprogress }), seen };
 }
 
-/** All calls of one client at once. Each SDK numbers its requests from 0, and its progress tokens likewise. */
+/** Makes all calls of one client at once. Each SDK counts its request ids and its progress tokens from 0. */
 async function callAll(client: InteropClient, { name, lane }: Participant): Promise<{ steps: Answered[]; said: string[] }> {
   const steps: Promise<Answered>[] = [];
   const said: Promise<string>[] = [];
@@ -65,7 +65,7 @@ function expectedOf({ name, lane }: Participant): { steps: Answered[]; said: str
   };
 }
 
-/** The servers of the five clients that get their own. The log may be read later than the answers. */
+/** Returns the process ids of the five private servers. The log may be read later than the responses. */
 function privatePids(sidecar: Sidecar): Promise<number[]> {
   return sidecar.waitFor(() => {
     const started = sidecar.logLines.filter(({ msg, lane }) => msg === "mcp server started" && lane !== undefined);
@@ -73,14 +73,14 @@ function privatePids(sidecar: Sidecar): Promise<number[]> {
   }, "five private servers");
 }
 
-/** Connects all; each may have its own way there. */
+/** Connects all clients, each to its own URL. */
 async function connectAll(urlOf: (participant: Participant) => string): Promise<InteropClient[]> {
   return Promise.all(
     PARTICIPANTS.map(async (each) => InteropClient.connect(each.sdk, urlOf(each), { lane: each.lane, answer: sign(each.name) })),
   );
 }
 
-/** @returns what each was answered. */
+/** Makes all calls of all clients. @returns the responses of each. */
 async function callFromAll(clients: readonly InteropClient[]): Promise<unknown[]> {
   return Promise.all(
     clients.map(async (client, index) => {
@@ -91,8 +91,8 @@ async function callFromAll(clients: readonly InteropClient[]): Promise<unknown[]
   );
 }
 
-describe("ten clients of both kinds at once", () => {
-  it("get each its own answers, progress and questions, and leave no process behind", async () => {
+describe("ten clients of both SDK generations at once", () => {
+  it("each client gets its own responses, progress and requests, and no process remains", async () => {
     await using sidecar = await Sidecar.start({ command: CONFORMANCE_SERVER });
     const clients = await connectAll(() => sidecar.url);
     expect(await callFromAll(clients)).toEqual(PARTICIPANTS.map(expectedOf));
@@ -109,7 +109,7 @@ describe("ten clients of both kinds at once", () => {
     await Promise.all(pids.map(groupEnd));
   });
 
-  it("get the same where some of their connections are cut in the middle", async () => {
+  it("each client gets the same if some connections are cut in the middle", async () => {
     await using sidecar = await Sidecar.start({ command: CONFORMANCE_SERVER });
     await using stack = new OwnedResources();
     const proxies = new Map<Participant, CuttingProxy>();
@@ -128,7 +128,7 @@ describe("ten clients of both kinds at once", () => {
     }
   });
 
-  it("that leave without a word have their processes ended when they have been idle", async () => {
+  it("idle sessions of disconnected clients end with their processes", async () => {
     await using sidecar = await Sidecar.start({ command: CONFORMANCE_SERVER, flags: ["--session-idle-timeout-ms", "1500"] });
     const clients = await connectAll(() => sidecar.url);
     await Promise.all(clients.map((client) => client.ping()));

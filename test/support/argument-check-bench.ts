@@ -9,12 +9,12 @@ export class ArgumentCheckBench {
   givenUp = 0;
   readonly #check = new ArgumentCheck({ log: this.log, defects: new Defects(this.log, new Counters()), onGivenUp: () => this.givenUp++ });
 
-  /** What is wrong with the arguments of a call of a tool with this schema. */
+  /** Returns the problems of the arguments of a call of a tool with this schema. */
   problems(inputSchema: unknown, args: unknown, caller?: object): Promise<readonly string[]> {
     return this.problemsOf([{ name: "tool", inputSchema }], JSON.stringify(args), caller);
   }
 
-  /** The same for all tools of a name, and the arguments as text. */
+  /** Returns the problems for all tools of a name, with the arguments as text. */
   problemsOf(
     tools: readonly { name: string; inputSchema?: unknown }[],
     argsText: string | undefined,
@@ -23,7 +23,7 @@ export class ArgumentCheckBench {
     return new Promise((resolve) => void this.#check.check({ tools, argsText, caller }, resolve));
   }
 
-  /** Asks, and stops at once. @returns a function that tells whether there was an answer all the same. */
+  /** Starts a check, and stops it at once. @returns a function that returns true if the check responded nevertheless. */
   askInVain(inputSchema: unknown, args: unknown): () => boolean {
     let isAnswered = false;
     const call = { tools: [{ name: "tool", inputSchema }], argsText: JSON.stringify(args), caller: this };

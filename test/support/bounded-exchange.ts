@@ -6,11 +6,11 @@ export interface BoundedCall extends HttpCall {
 }
 
 export interface BoundedReply extends HttpReply {
-  /** The body went on after `maxBytes`; it was not read further. */
+  /** True if the body was longer than `maxBytes`; the rest was not read. */
   readonly isTruncated: boolean;
 }
 
-/** One HTTP exchange as a Go client with a limited reader makes it: a deadline for all of it, and an end of patience with long bodies. */
+/** Makes one HTTP exchange like a Go client with a limited reader: with a deadline for all of it, and a limit for the body. */
 export async function boundedExchange(url: string, { maxBytes, timeoutMs, ...call }: BoundedCall): Promise<BoundedReply> {
   const response = await startRequest(url, { ...call, signal: AbortSignal.timeout(timeoutMs) }).response;
   const chunks: Buffer[] = [];

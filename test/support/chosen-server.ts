@@ -2,7 +2,7 @@ import { rename, writeFile } from "node:fs/promises";
 import { FIXTURE } from "./sidecar.ts";
 import { TempDir } from "./temp-dir.ts";
 
-/** A server whose next start a test decides, in the words of the shell. The processes that run already are not concerned. */
+/** A server whose next start is decided by a test, as a shell command. Running processes are not affected. */
 export class ChosenServer implements AsyncDisposable {
   readonly command: readonly string[];
   readonly #directory: TempDir;
@@ -21,19 +21,19 @@ export class ChosenServer implements AsyncDisposable {
     return server;
   }
 
-  /** From the next start on the fixture runs in this mode. */
+  /** From the next start on, the fixture runs in this mode. */
   chooseMode(mode: string): Promise<void> {
     return this.choose(`exec "${process.execPath}" "${FIXTURE}" ${mode}`);
   }
 
-  /** From the next start on this is run. */
+  /** From the next start on, this command runs. */
   async choose(script: string): Promise<void> {
-    // In one step: a start may come at any time.
+    // Atomically: the server may start at any time.
     await writeFile(`${this.#path}.new`, `${script}\n`);
     await rename(`${this.#path}.new`, this.#path);
   }
 
-  /** Each start says why on stderr, and exits with this code. */
+  /** From the next start on, the server prints this reason to stderr and exits with this code. */
   chooseExit(exitCode: number, lastWords = "cannot open the database"): Promise<void> {
     return this.choose(`echo "${lastWords}" >&2; exit ${exitCode}`);
   }

@@ -12,13 +12,13 @@ const require = createRequire(import.meta.url);
 export const CONFORMANCE_0_1 = require.resolve("conformance-0.1/dist/index.js");
 export const CONFORMANCE_0_2 = require.resolve("conformance-0.2/dist/index.js");
 
-/** A stdio MCP server that offers everything the suites ask for. */
+/** A stdio MCP server with everything that the suites use. */
 export const CONFORMANCE_SERVER: readonly string[] = [
   process.execPath,
   fileURLToPath(new URL("../fixtures/conformance-server.ts", import.meta.url)),
 ];
 
-/** Only a hang reaches it; shorter than the limit of the tests, so that what was found until then is still shown. */
+/** Only a hang reaches it. It is shorter than the limit of the tests, so that all results until then are still shown. */
 const RUN_TIMEOUT_MS = 240_000;
 
 /** The tool names a directory for each scenario: server-SCENARIO-TIMESTAMP. */
@@ -26,7 +26,7 @@ const RESULT_DIRECTORY = /^server-(?<scenario>.+)-\d{4}-\d\d-\d\dT[\d-]+Z$/;
 
 type Status = "SUCCESS" | "FAILURE" | "WARNING" | "SKIPPED" | "INFO";
 
-/** The counts that are printed, in this order; INFO is no verdict. */
+/** The counts that are printed, in this order. INFO is not a verdict. */
 const COUNTED: readonly (readonly [status: Status, word: string])[] = [
   ["SUCCESS", "passed"],
   ["FAILURE", "failed"],
@@ -40,7 +40,7 @@ interface Check {
   readonly errorMessage?: string;
 }
 
-/** What one run of the tool left in its output directory. */
+/** The files that one run of the tool left in its output directory. */
 export class ConformanceRun {
   readonly exitCode: number | null;
   readonly #checks: ReadonlyMap<string, readonly Check[]>;
@@ -50,12 +50,12 @@ export class ConformanceRun {
     this.#checks = checks;
   }
 
-  /** All that came to their end. */
+  /** All scenarios that finished. */
   get scenarios(): readonly string[] {
     return [...this.#checks.keys()];
   }
 
-  /** The checks that ended so, in one scenario or in all, each as one line for a person. */
+  /** Returns the checks with this status, in one scenario or in all, as one readable line each. */
   checks(status: Status, scenario?: string): readonly string[] {
     return this.#checks
       .entries()
@@ -64,7 +64,7 @@ export class ConformanceRun {
       .toArray();
   }
 
-  /** One line for each scenario with the counts of its checks, and a total. */
+  /** Returns one line for each scenario with the counts of its checks, and a total. */
   summary(): string {
     const width = Math.max(0, ...this.scenarios.map((name) => name.length));
     const lines = this.#checks.entries().map(([name, checks]) => `${name.padEnd(width)}  ${counts(checks)}`);
@@ -72,7 +72,7 @@ export class ConformanceRun {
   }
 }
 
-/** Of passed and failed checks, and of others if there are any. */
+/** The counts of passed and failed checks, and of others if there are any. */
 function counts(checks: readonly Check[]): string {
   return COUNTED.map(([status, word]) => ({ word, count: checks.filter((check) => check.status === status).length }))
     .filter(({ word, count }) => count > 0 || word === "passed" || word === "failed")
@@ -80,7 +80,7 @@ function counts(checks: readonly Check[]): string {
     .join(", ");
 }
 
-/** Runs the scenarios that the arguments choose, all in one go, against the server at the URL, and prints what they checked. */
+/** Runs the scenarios that the arguments choose, in one run, against the server at the URL, and prints their checks. */
 export async function runConformance(program: string, url: string, args: readonly string[]): Promise<ConformanceRun> {
   await using directory = await TempDir.create();
   const child = spawn(process.execPath, [program, "server", "--url", url, ...args, "-o", directory.path], {

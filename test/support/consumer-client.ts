@@ -6,7 +6,7 @@ const PROTOCOL_VERSION = "2025-11-25";
 const MAX_REPLY_BYTES = 16_384;
 const CALL_TIMEOUT_MS = 30_000;
 
-/** What the model gets to read after a call. */
+/** The text that the model gets after a call. */
 export type Outcome =
   | { readonly ok: true; readonly text: string }
   | { readonly ok: false; readonly code: string; readonly message: string; readonly details?: unknown };
@@ -22,11 +22,11 @@ interface ConsumerSession {
 }
 
 /**
- * The consumer in a pod as pods run it. Calls that find no session at the same time each open one, the last one
- * stays: it has no lock. What it says of a failure is what a model then reads.
+ * The consumer in a pod, as pods run it. Simultaneous calls without a session each open one, and the last one stays: there is no lock. Its
+ * texts about failures are what a model reads.
  */
 export class ConsumerClient implements Disposable {
-  /** How many sessions it has opened. */
+  /** The number of sessions that it has opened. */
   sessionsOpened = 0;
   readonly #url: string;
   readonly #token: string | undefined;
@@ -40,12 +40,12 @@ export class ConsumerClient implements Disposable {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** Of the session that the next call uses. */
+  /** The session of the next call. */
   get sessionId(): string | undefined {
     return this.#session?.id;
   }
 
-  /** Calls a tool by its bare name. Never rejects: every failure becomes something to read. */
+  /** Calls a tool by its bare name. Never rejects: every failure becomes a text. */
   async call(name: string, args: object = {}): Promise<Outcome> {
     const deadlineMs = performance.now() + this.#timeoutMs;
     try {
@@ -112,7 +112,7 @@ export class ConsumerClient implements Disposable {
   }
 }
 
-/** The endpoint refused what came before the call. */
+/** The endpoint rejected a request that preceded the call. */
 class HttpFailure extends Error {
   readonly outcome: Outcome;
 

@@ -7,14 +7,14 @@ import { freePort } from "./pod.ts";
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 /** Built by `npm run test:image`. */
 export const IMAGE = "claw-mcp-stdio:test";
-/** Of `docker build`: the base images, where the environment pins them, as a release does. */
+/** Arguments of `docker build`: the base images, if the environment pins them, as in a release. */
 export const BASE_IMAGE_ARGS = ["NODE_IMAGE", "UV_IMAGE"].flatMap((name) =>
   (process.env[name] ?? "") === "" ? [] : ["--build-arg", name],
 );
-/** The bundled example, as containers see it. */
+/** The bundled example, at its path in containers. */
 export const EXAMPLE_IN_CONTAINER = ["node", "/examples/echo-server/server.js"] as const;
 
-/** As a careful operator runs it. */
+/** The options of a careful operator. */
 export const LEAST_PRIVILEGE = "--read-only --tmpfs /tmp:exec --cap-drop ALL --security-opt no-new-privileges";
 const RUN_FLAGS = [
   ...LEAST_PRIVILEGE.split(" "),
@@ -25,13 +25,13 @@ const RUN_FLAGS = [
 ];
 
 export interface ContainerOptions {
-  /** What follows the name of the image. */
+  /** The arguments after the name of the image. */
   readonly args?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
   readonly image?: string;
-  /** That of the host, where nothing else is said: the tests then need no port of the engine, nor its bridge. */
+  /** By default that of the host: tests then need neither a published port nor the engine's bridge. */
   readonly network?: "host" | "none";
-  /** Of `docker run`, besides. */
+  /** Further arguments of `docker run`. */
   readonly flags?: readonly string[];
 }
 
@@ -42,7 +42,7 @@ interface Process {
   readonly state: string;
 }
 
-/** Vitest does not dispose what a test that ran out of time was using. */
+/** Vitest does not dispose of the resources of a test that timed out. */
 const running = new Set<string>();
 process.once("exit", () => {
   if (running.size > 0) execFileSync("docker", ["rm", "--force", ...running], { stdio: "ignore" });
@@ -78,7 +78,7 @@ export class Container implements AsyncDisposable {
     return `${this.origin}/mcp`;
   }
 
-  /** The first line of its log, past or future, with this message that the predicate accepts. */
+  /** Returns the first log line, past or future, with this message that the predicate accepts. */
   async waitForLog(message: string, accepts: (line: Readonly<Record<string, unknown>>) => boolean = () => true): Promise<void> {
     const isIt = (text: string): boolean => {
       const line = JSON.parse(text) as Readonly<Record<string, unknown>>;
@@ -88,7 +88,7 @@ export class Container implements AsyncDisposable {
     if (line === undefined) throw new Error(`the container ended before the log line "${message}":\n${await docker("logs", this.id)}`);
   }
 
-  /** Waits until the engine says this of its health. @returns what the last HEALTHCHECK printed */
+  /** Waits until the engine reports this health. @returns the output of the last HEALTHCHECK. */
   async waitForHealth(status: "healthy" | "unhealthy"): Promise<string> {
     const filters = ["--filter", `container=${this.id}`, "--filter", "event=health_status"];
     const since = ["--since", String(this.#startedAtS)];
@@ -97,19 +97,19 @@ export class Container implements AsyncDisposable {
     return log.at(-1)?.Output.trim() ?? "";
   }
 
-  /** Runs a command in it. */
+  /** Runs a command in the container. */
   exec(...command: readonly string[]): Promise<string> {
     return docker("exec", this.id, ...command);
   }
 
-  /** What runs in it. From within, since an engine (`docker top`) does not tell of zombies. */
+  /** Returns the container's processes. Read from within, since an engine (`docker top`) omits zombies. */
   async processes(): Promise<readonly Process[]> {
-    // One that ends meanwhile cannot be read any more.
+    // The files of a process that ends meanwhile cannot be read any more.
     const stats = await this.exec("sh", "-c", "cat /proc/[0-9]*/stat 2>/dev/null || true");
     return Array.from(stats.matchAll(/^(\d+) \((.*)\) (\w) /gm), ([, pid, name = "", state = ""]) => ({ pid: Number(pid), name, state }));
   }
 
-  /** The process of the MCP server, by its number in the container. */
+  /** Returns the process of the MCP server, by its number in the container. */
   async serverPid(): Promise<number> {
     const reply = await fetch(`${this.origin}/readyz`);
     return ((await reply.json()) as { pid: number }).pid;
@@ -119,7 +119,7 @@ export class Container implements AsyncDisposable {
     return docker("kill", "--signal", name, this.id);
   }
 
-  /** Waits for its end. @returns its exit code */
+  /** Waits for the container's end. @returns its exit code. */
   async exitCode(): Promise<number> {
     return Number(await docker("wait", this.id));
   }
@@ -130,7 +130,7 @@ export class Container implements AsyncDisposable {
   }
 }
 
-/** The first line of what a docker command goes on printing that is accepted. */
+/** Returns the first accepted line of a docker command that goes on printing. */
 async function firstLine(args: readonly string[], accepts: (line: string) => boolean): Promise<string | undefined> {
   const follower = spawn("docker", args, { stdio: ["ignore", "pipe", "ignore"] });
   try {

@@ -1,6 +1,8 @@
 import type { Reporter, TestModule } from "vitest/node";
 
-/** Begins a run with the seed of its random tests, and closes it with one plain line of counts, for readers that know no test runner. */
+/**
+ * Begins a run with the seed of its random tests, and ends it with one plain line of counts, for readers who do not know the test runner.
+ */
 export default class CountReporter implements Reporter {
   readonly #seed = process.env["TEST_SEED"] ?? "";
 

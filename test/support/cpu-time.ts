@@ -1,4 +1,4 @@
-/** How long this thread computes at the work: what else the machine does at that time is not in it. */
+/** Returns the CPU time of this thread for the work, without that of other programs. */
 export function cpuMsOf(work: () => void): number {
   const before = process.threadCpuUsage();
   work();

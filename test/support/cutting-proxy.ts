@@ -2,13 +2,13 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, request as httpRequest, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** One HTTP request that went through, or tried to. */
+/** One HTTP request that passed the proxy, or was cut. */
 export interface ProxiedRequest {
   readonly httpMethod: string;
-  /** Of the JSON-RPC message in the body; undefined for a response. */
+  /** The method of the JSON-RPC message in the body; undefined for a response. */
   readonly method: string | undefined;
   readonly lastEventId: string | undefined;
-  /** Undefined before there was an answer. */
+  /** Undefined until a response begins. */
   readonly status: number | undefined;
   readonly isStream: boolean;
 }
@@ -20,7 +20,7 @@ interface Passage {
   status: number | undefined;
   isStream: boolean;
   readonly response: ServerResponse;
-  /** What the client was sent, in latin1: one character is one byte. */
+  /** The bytes sent to the client, in latin1: one character is one byte. */
   sent: string;
   isCut: boolean;
 }
@@ -32,14 +32,14 @@ interface Cut {
   readonly done: PromiseWithResolvers<void>;
 }
 
-/** How a connection is cut: for both sides, or so that the sidecar hears nothing of it. */
+/** The way in which a connection is cut: for both sides, or unnoticed by the sidecar. */
 export interface CutOptions {
   readonly isHalfOpen?: boolean;
 }
 
 /**
- * Stands between clients and a sidecar, notes every request, and cuts connections where it is told to: in the middle of an answer, not
- * after some time.
+ * A proxy between clients and a sidecar that records every request, and cuts connections on demand: in the middle of a response, not after
+ * some time.
  */
 export class CuttingProxy implements AsyncDisposable {
   readonly #server: Server;
@@ -70,29 +70,29 @@ export class CuttingProxy implements AsyncDisposable {
     return this.#passages;
   }
 
-  /** How many streams are open here that clients read. */
+  /** The number of open streams that clients read. */
   get openStreams(): number {
     return this.#passages.filter(({ isStream, isCut, response }) => isStream && !isCut && !response.closed).length;
   }
 
-  /** Cuts the next answer, to any method or to the one given, that has this text in it: right behind the text. Resolves when that is done. */
+  /** Cuts the next response (to any method, or to the given one) right after this text. Resolves when that is done. */
   cutBehind(behind: string, { isHalfOpen = false, method }: CutOptions & { readonly method?: string } = {}): Promise<void> {
     const done = Promise.withResolvers<void>();
     this.#cuts.add({ behind, isHalfOpen, method, done });
     return done.promise;
   }
 
-  /** Cuts all that is open now and that the predicate accepts. */
+  /** Cuts all open requests that the predicate accepts. */
   cut(accepts: (request: ProxiedRequest) => boolean, { isHalfOpen = false }: CutOptions = {}): void {
     for (const passage of this.#passages) {
       if (passage.isCut || passage.response.closed || !accepts(passage)) continue;
-      // Half-open, the sidecar's side is read on, and nobody is told.
+      // If half-open, the proxy goes on reading from the sidecar, which notices nothing.
       passage.isCut = isHalfOpen;
       passage.response.destroy();
     }
   }
 
-  /** Waits for `count` requests that the predicate accepts to be answered, past or future ones. */
+  /** Waits until `count` requests that the predicate accepts are answered, past or future ones. */
   async waitForRequests(count: number, accepts: (request: ProxiedRequest) => boolean): Promise<void> {
     await this.#until(() => this.#passages.filter((each) => each.status !== undefined && accepts(each)).length >= count);
   }

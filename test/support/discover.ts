@@ -9,7 +9,7 @@ import type { TempDir } from "./temp-dir.ts";
 
 export const LISTING_SERVER = fileURLToPath(new URL("../fixtures/listing-server.ts", import.meta.url));
 
-/** The command of a server that lists its tools in this way. */
+/** Returns the command of a server that lists its tools in this mode. */
 export function listingServer(mode: string, ...args: readonly string[]): readonly string[] {
   return [process.execPath, LISTING_SERVER, mode, ...args];
 }
@@ -22,7 +22,7 @@ export function runDiscover(
   return runMain(["discover", ...args], env, cwd);
 }
 
-/** Runs `discover`, and reads the snapshot that it prints. @throws where it fails. */
+/** Runs `discover`, and returns the snapshot that it prints. @throws if it fails. */
 export async function discoverSnapshot(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Snapshot> {
   const { code, stdout, stderr } = await runDiscover(args, { env });
   if (code !== 0) throw new Error(`discover: ${code} ${stderr}`);
@@ -33,20 +33,20 @@ export function readSnapshot(path: string): Snapshot {
   return JSON.parse(readFileSync(path, "utf8")) as Snapshot;
 }
 
-/** In all but the time. */
+/** Returns the snapshot without its time. */
 export function withoutTime({ "x-claw-discovery": discovery, ...rest }: Snapshot): object {
   const { discovered_at: _, ...untimed } = discovery;
   return { ...rest, "x-claw-discovery": untimed };
 }
 
-/** What the fixture lists. @returns its environment. */
+/** Sets the tools that the fixture lists. @returns its environment. */
 export async function listTools(directory: TempDir, ...pages: readonly (readonly object[])[]): Promise<Readonly<Record<string, string>>> {
   const path = directory.file("tools.json");
   await writeFile(path, JSON.stringify({ pages }));
   return { FIXTURE_TOOLS: path };
 }
 
-/** A `discover` that runs. Use with `await using`. */
+/** A running `discover`. Use with `await using`. */
 export class RunningDiscover implements AsyncDisposable {
   readonly process: ChildProcess;
   readonly exited: Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>;
@@ -60,7 +60,7 @@ export class RunningDiscover implements AsyncDisposable {
     this.exited = new Promise((resolve) => this.process.once("close", (code, signal) => resolve({ code, signal })));
   }
 
-  /** The process id that the server wrote to this file. */
+  /** Returns the process id that the server wrote to this file. */
   async serverPid(path: string): Promise<number> {
     for (;;) {
       const text = existsSync(path) ? readFileSync(path, "utf8") : "";

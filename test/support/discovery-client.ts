@@ -41,9 +41,9 @@ interface ListedTool {
   readonly annotations?: Readonly<Record<string, unknown>>;
 }
 
-/** `claw discover` as pods run it: what it sends, how long it waits, and what it cannot read. */
+/** `claw discover` as pods run it, with its requests, timeouts and limits. */
 export class DiscoveryClient {
-  /** What each poll of `/healthz` was answered. */
+  /** The status of each poll of `/healthz`. */
   readonly healthStatuses: number[] = [];
   readonly #options: DiscoveryOptions;
   readonly #agent = new Agent({ keepAlive: true });
@@ -53,7 +53,7 @@ export class DiscoveryClient {
     this.#options = options;
   }
 
-  /** From waiting for the container to the snapshot. Rejects with what the operator would read. */
+  /** Waits for the container and takes a snapshot. Rejects with the message for the operator. */
   async discover(signal?: AbortSignal): Promise<Snapshot> {
     try {
       await this.#waitForHealth(signal);
@@ -73,7 +73,7 @@ export class DiscoveryClient {
     }
   }
 
-  /** Resolves when `/healthz` has been asked this many times. */
+  /** Resolves when `/healthz` has been polled this many times. */
   async polled(count: number): Promise<void> {
     while (this.healthStatuses.length < count) {
       await new Promise<void>((resolve) => {
@@ -94,7 +94,7 @@ export class DiscoveryClient {
     }
   }
 
-  /** 0 where nothing listens yet. */
+  /** 0 if nothing listens yet. */
   async #health(): Promise<number> {
     try {
       const { status } = await this.#exchange("GET", "/healthz", {}, undefined);
@@ -157,7 +157,7 @@ export class DiscoveryClient {
   }
 }
 
-/** It parses the body as one JSON value: an event stream, or a body cut off at the limit, is an error. */
+/** Parses the body as one JSON value: an event stream, or a body truncated at the limit, is an error. */
 function readResult({ headers, body, isTruncated }: BoundedReply): Readonly<Record<string, unknown>> {
   if (headers["content-type"] !== "application/json") throw new Error(`not plain JSON: ${headers["content-type"]}`);
   if (isTruncated) throw new Error("the reply is too long");

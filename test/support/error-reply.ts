@@ -2,28 +2,27 @@ import { expect } from "vitest";
 import { actionOf, type ErrorDetails, type SidecarErrorCode } from "../../src/errors.ts";
 import type { HttpReply } from "./http-client.ts";
 
-/** What a client sees of an error: the HTTP status, the type of the body, and the body as JSON-RPC. */
+/** An error as a client sees it: the HTTP status, the content type, and the body as JSON-RPC. */
 export interface ErrorReply {
   readonly status: number;
   readonly contentType: string | undefined;
   readonly body: unknown;
 }
 
-/** For `toStrictEqual` against `errorReply`. */
+/** Returns an error for `toStrictEqual` against `errorReply`. */
 export function readError({ status, headers, body }: HttpReply): ErrorReply {
   return { status, contentType: headers["content-type"], body: JSON.parse(body) };
 }
 
-/** The whole of `error.data`: nothing was sent, unless `details` say otherwise. */
+/** Returns the whole of `error.data`: the request was not sent, unless `details` says otherwise. */
 export function errorData(code: string, details: ErrorDetails = {}): object {
   const action = actionOf(code as SidecarErrorCode, details.sent);
   return { code, action, sent: false, retrySafe: true, ...details };
 }
 
 /**
- * The whole of an error as the contract has it. Without an id there is no `id` member at all, but in a 401.
- *
- * @param data what `error.data` holds besides what all errors have.
+ * Returns the whole error according to the contract. Without an id, only a 401 has an `id` member.
+ * @param data the members of `error.data` besides those of all errors.
  */
 export function errorReply(
   status: number,

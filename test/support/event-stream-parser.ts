@@ -1,6 +1,6 @@
 import { createParser } from "eventsource-parser";
 
-/** An event of a stream with the fields it has, or a comment. */
+/** An event of a stream with the fields that it has, or a comment. */
 export interface StreamBlock {
   readonly id?: string | undefined;
   readonly event?: string | undefined;
@@ -10,14 +10,14 @@ export interface StreamBlock {
 }
 
 /**
- * Reads server-sent events with `eventsource-parser`, but strictly: broken UTF-8, unknown fields and an incomplete event at the end are
- * errors here, since the sidecar has no reason to send them.
+ * Reads server-sent events with `eventsource-parser`, but strictly: broken UTF-8, unknown fields and an incomplete last event are errors,
+ * since the sidecar has no reason to send them.
  */
 export class EventStreamParser {
   readonly #decoder = new TextDecoder("utf-8", { fatal: true });
   readonly #parser;
   readonly #blocks: StreamBlock[] = [];
-  /** Of the event that is being read. */
+  /** The fields of the event that is being read. */
   #retry: { retry?: number } = {};
   #lastTwo = "";
 

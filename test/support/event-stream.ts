@@ -21,9 +21,9 @@ export class EventStream implements Disposable {
     response.once("close", () => this.#settle(() => (this.#end ??= "ended")));
   }
 
-  /** Resolves when the response begins, which is not before there is something to send. */
+  /** Resolves when the response begins, which is not before the server has something to send. */
   static async open(url: string, call: HttpCall): Promise<EventStream> {
-    // On a connection of its own: a reader that leaves closes it.
+    // Uses its own connection, since a client that stops reading closes it.
     return new EventStream(await startRequest(url, { method: "GET", agent: false, ...call }).response);
   }
 
@@ -39,12 +39,12 @@ export class EventStream implements Disposable {
     return this.headers["content-type"] === "text/event-stream";
   }
 
-  /** The id with which the client would come back. */
+  /** The id with which the client would resume the stream. */
   get lastEventId(): string {
     return this.#lastEventId;
   }
 
-  /** The next event or comment, or undefined at the end of the stream. @throws if the connection broke. */
+  /** Returns the next event or comment, or undefined at the end of the stream. @throws if the connection broke. */
   async block(): Promise<StreamBlock | undefined> {
     for (;;) {
       const block = this.#blocks.shift();
@@ -56,7 +56,7 @@ export class EventStream implements Disposable {
     }
   }
 
-  /** The JSON text of the next message, or undefined at the end; comments, and ids without a message, are skipped. */
+  /** Returns the JSON text of the next message, or undefined at the end. Skips comments and events without a message. */
   async nextText(): Promise<string | undefined> {
     for (;;) {
       const block = await this.block();
@@ -65,14 +65,14 @@ export class EventStream implements Disposable {
     }
   }
 
-  /** The next message. @throws at the end of the stream. */
+  /** Returns the next message. @throws at the end of the stream. */
   async next(): Promise<JsonRpcMessage> {
     const text = await this.nextText();
     if (text === undefined) throw new Error("the stream has ended");
     return JSON.parse(text) as JsonRpcMessage;
   }
 
-  /** This number of messages; fewer if the stream ends before. */
+  /** Returns this number of messages, or fewer if the stream ends before. */
   async messages(count: number): Promise<JsonRpcMessage[]> {
     const messages: JsonRpcMessage[] = [];
     while (messages.length < count) {
@@ -83,30 +83,30 @@ export class EventStream implements Disposable {
     return messages;
   }
 
-  /** All messages that were not read, up to the end of the stream. */
+  /** Returns all unread messages, up to the end of the stream. */
   rest(): Promise<JsonRpcMessage[]> {
     return this.messages(Number.POSITIVE_INFINITY);
   }
 
-  /** The last message: the response, whether it came as JSON or on a stream. */
+  /** Returns the last message: the response, either as JSON or on a stream. */
   async answer(): Promise<JsonRpcMessage> {
     const message = this.isStream ? (await this.rest()).at(-1) : (JSON.parse(await this.body()) as JsonRpcMessage);
     if (message === undefined) throw new Error("the stream ended without an answer");
     return message;
   }
 
-  /** The text of a tool's result. */
+  /** Returns the text of a tool's result. */
   async toolText(): Promise<string> {
     return resultText(await this.answer());
   }
 
-  /** The whole body of a response that is not a stream. */
+  /** Returns the whole body of a response that is not a stream. */
   async body(): Promise<string> {
     while (!(await this.#isOver()));
     return Buffer.concat(this.#chunks).toString();
   }
 
-  /** Leaves: the connection is closed at once. */
+  /** Closes the connection at once. */
   close(): void {
     this.#end ??= "ended";
     this.response.destroy();
@@ -121,7 +121,7 @@ export class EventStream implements Disposable {
     else this.#chunks.push(chunk);
   }
 
-  /** What the response did: an error of the parser ends the stream for its reader. */
+  /** Records the next part of the response. An error of the parser ends the stream for its reader. */
   #settle(act: () => unknown): void {
     try {
       act();

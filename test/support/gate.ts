@@ -1,7 +1,7 @@
 import { rm, writeFile } from "node:fs/promises";
 import { TempDir } from "./temp-dir.ts";
 
-/** Decides when a fixture in mode `gated` gets ready: not before the gate is open. */
+/** Delays the readiness of a fixture in mode `gated` until the gate is open. */
 export class Gate implements AsyncDisposable {
   readonly #directory: TempDir;
 
@@ -9,12 +9,12 @@ export class Gate implements AsyncDisposable {
     this.#directory = directory;
   }
 
-  /** A closed one. */
+  /** Creates a closed gate. */
   static async create(): Promise<Gate> {
     return new Gate(await TempDir.create());
   }
 
-  /** For the fixture. */
+  /** The environment for the fixture. */
   get env(): Readonly<Record<string, string>> {
     return { FIXTURE_GATE: this.#path };
   }

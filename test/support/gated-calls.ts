@@ -5,10 +5,10 @@ import type { Sidecar } from "./sidecar.ts";
 import { readStatus } from "./status.ts";
 import { TempDir } from "./temp-dir.ts";
 
-/** What a call of `wait_for_file` is answered with. */
+/** Returns the expected response of a `wait_for_file` call. */
 export const LET_THROUGH = { content: [{ type: "text", text: "the file is there" }] };
 
-/** Calls of the fixture's tool `wait_for_file`, each of which is answered when the test lets it through. */
+/** Calls of the fixture's tool `wait_for_file`, each of which is answered when the test allows it. */
 export class GatedCalls implements AsyncDisposable {
   readonly #sidecar: Sidecar;
   readonly #directory: TempDir;
@@ -22,7 +22,7 @@ export class GatedCalls implements AsyncDisposable {
     return new GatedCalls(sidecar, await TempDir.create());
   }
 
-  /** The call with this name, which is also its id. */
+  /** Makes a call with this name, which is also its id. */
   message(name: string): object {
     const params = { name: "wait_for_file", arguments: { path: this.#directory.file(name) } };
     return { jsonrpc: "2.0", id: name, method: "tools/call", params };
@@ -37,17 +37,17 @@ export class GatedCalls implements AsyncDisposable {
     for (const name of names) await writeFile(this.#directory.file(name), "");
   }
 
-  /** The names of the calls that have reached a server, in order. */
+  /** Returns the names of the calls that have reached a server, in order. */
   get #reached(): string[] {
     return this.#sidecar.logLines.flatMap(({ msg }) => /^waiting for .*\/([^/]+)$/.exec(msg)?.[1] ?? []);
   }
 
-  /** Waits until so many have, and returns the names. What a server writes to stderr may be read later than its answers. */
+  /** Waits for this many calls and returns their names. A server's stderr may be read later than its responses. */
   waitForReached(count: number): Promise<string[]> {
     return this.#sidecar.waitFor(() => (this.#reached.length >= count ? this.#reached : undefined), `${count} calls that the server has`);
   }
 
-  /** Waits until so many requests wait for the shared server. */
+  /** Waits until this many requests are queued for the shared server. */
   async waitForWaiting(count: number): Promise<void> {
     while ((await readStatus(this.#sidecar)).lanes.shared.waiting !== count);
   }

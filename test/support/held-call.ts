@@ -4,17 +4,17 @@ import type { McpClient } from "./mcp-client.ts";
 
 export interface HeldCallOptions {
   readonly id?: string | number;
-  /** null: without one. */
+  /** null: no progress token. */
   readonly token?: string | number | null;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** A call that the server holds: what it says of it, and when, is up to the test. */
+/** A call that the server holds. The test decides its progress and response. */
 export class HeldCall {
   readonly id: string | number;
-  /** As the server knows it. */
+  /** The id that the server knows. */
   readonly wireId: number;
-  /** Resolves when its answer begins. */
+  /** Resolves when the response begins. */
   readonly stream: Promise<EventStream>;
   readonly #control: McpClient;
 
@@ -25,19 +25,19 @@ export class HeldCall {
     this.stream = stream;
   }
 
-  /** @param control tells the server what to say; any session on the same server will do. */
+  /** @param control makes the server write lines; any session on the same server will do. */
   static async start(client: McpClient, control: McpClient, { id = 7, token = "mine", headers }: HeldCallOptions = {}): Promise<HeldCall> {
     const before = await waitForHanging(control, 0);
     const meta = token === null ? {} : { _meta: { progressToken: token } };
     const message = { jsonrpc: "2.0", id, method: "tools/call", params: { name: "hang", arguments: {}, ...meta } };
     const stream = client.postForStream(message, headers);
-    // Where it is never answered, nobody need know why.
+    // If the call is never answered, its error does not matter.
     stream.catch(() => undefined);
     const hanging = await waitForHanging(control, before.length + 1);
     return new HeldCall(control, id, hanging.at(-1) ?? -1, stream);
   }
 
-  /** The server shows progress; it has left the server when this resolves. */
+  /** Makes the server show progress, which has left the server when this resolves. */
   async progress(...steps: readonly number[]): Promise<void> {
     const lines = steps.map((progress) =>
       JSON.stringify({ jsonrpc: "2.0", method: "notifications/progress", params: { progressToken: this.wireId, progress } }),
@@ -45,23 +45,23 @@ export class HeldCall {
     await say(this.#control, ...lines);
   }
 
-  /** The server answers. */
+  /** Makes the server respond. */
   async answer(text = "done"): Promise<void> {
     await say(this.#control, JSON.stringify({ jsonrpc: "2.0", id: this.wireId, result: { content: [{ type: "text", text }] } }));
   }
 }
 
-/** The server writes these lines. They have left it when this resolves. */
+/** Makes the server write these lines, which have left it when this resolves. */
 export async function say(control: McpClient, ...lines: readonly string[]): Promise<void> {
   await control.toolText("noise", { line: lines.join("\n") });
 }
 
-/** Progress, as the client of the call reads it. */
+/** Returns the progress notification that the call's client reads. */
 export function progressOf(progress: number, token: string | number = "mine"): object {
   return { jsonrpc: "2.0", method: "notifications/progress", params: { progressToken: token, progress } };
 }
 
-/** The answer, as the client of the call reads it. */
+/** Returns the response that the call's client reads. */
 export function answerOf(text = "done", id: string | number = 7): object {
   return { jsonrpc: "2.0", id, result: { content: [{ type: "text", text }] } };
 }

@@ -1,9 +1,9 @@
 import * as fc from "fast-check";
 
-/** JSON-RPC as clients should not write it, as text: what comes out need not be JSON. */
+/** JSON-RPC that clients should not send, as text, which need not be JSON. */
 
 const DEEP = 50_000;
-/** What still goes through a server that has to read and write it by recursion. */
+/** The deepest nesting that a server with recursive JSON code still accepts. */
 const BEARABLE = 500;
 
 const WEIRD_VALUES = [
@@ -74,7 +74,7 @@ const PARAMS = [
 
 const weird = fc.constantFrom(...WEIRD_VALUES);
 
-/** Mostly what belongs there, now and then anything, now and then nothing. */
+/** Usually the expected member, sometimes another value, sometimes none. */
 function member(name: string, usual: readonly string[], isUsuallyThere: boolean): fc.Arbitrary<string | undefined> {
   return fc
     .oneof(
@@ -122,7 +122,7 @@ const noJson = fc.constantFrom(
   `[${"{},".repeat(150)}{}]`,
 );
 
-/** One byte for each character: UTF-8 that is cut, overlong, or none at all. */
+/** One character for each byte: UTF-8 that is truncated, overlong or otherwise invalid. */
 const brokenUtf8 = fc
   .tuple(message, fc.constantFrom("\xff", "\xc3", "\xe2\x82", "\xc0\xaf", "\xed\xa0\x80", "\xf5\x80\x80\x80"))
   .map(([text, bytes]) => text.replace('"', `"${bytes}`));

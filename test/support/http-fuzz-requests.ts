@@ -1,9 +1,9 @@
 import * as fc from "fast-check";
 import { bodyBytes } from "./http-fuzz-messages.ts";
 
-/** HTTP as clients should not write it, one character for each byte. */
+/** HTTP that clients should not send, one character for each byte. */
 
-/** Stand for ids that are known only when the request is sent: of a session of each revision, and of a stream of HTTP+SSE. */
+/** Placeholders for ids that are known only when the request is sent: a session of each revision, and a stream of HTTP+SSE. */
 export const PLACEHOLDERS = ["{SESSION}", "{BATCH-SESSION}"] as const;
 
 const method = fc.oneof(
@@ -49,7 +49,7 @@ const version = fc.oneof(
   },
 );
 
-/** Mostly the usual value, now and then another, now and then none. */
+/** Usually the expected value, sometimes another, sometimes none. */
 function header(name: string, usual: string, others: readonly string[]): fc.Arbitrary<readonly string[]> {
   return fc.oneof(
     { weight: 12, arbitrary: fc.constant<readonly string[]>([`${name}: ${usual}`]) },
@@ -102,7 +102,7 @@ const oddHeader = fc.oneof(
       "Access-Control-Request-Method: POST",
       "Expect: 100-continue",
       "Expect: 200-ok",
-      // Node forgets what came in one piece with a request to upgrade and follows it: so nothing may follow.
+      // Node discards data that arrives in one piece with an upgrade request, so nothing may follow it.
       "Connection: close, upgrade\r\nUpgrade: websocket",
       "Connection: close, Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA",
       "Connection: close",
@@ -147,7 +147,7 @@ function chunked(body: string, size: number): string {
 
 type Framed = readonly [headers: readonly string[], body: string];
 
-/** How the end of a body is told, rightly or not. */
+/** The ways of marking the end of a body, rightly or not. */
 const FRAMINGS: readonly ((body: string) => Framed)[] = [
   (body) => [["Transfer-Encoding: chunked"], chunked(body, 7000)],
   (body) => [["Transfer-Encoding: chunked", "Trailer: X-T"], chunked(body, 1000).replace(/\r\n$/, "X-T: t\r\n\r\n")],
@@ -188,7 +188,7 @@ const request = fc
   );
 
 interface Edit {
-  /** Where, in thousandths of the whole. */
+  /** The position, in thousandths of the whole. */
   readonly at: number;
   readonly removed: number;
   readonly inserted: string;
@@ -208,7 +208,7 @@ function applyEdit(bytes: string, { at, removed, inserted }: Edit): string {
   return bytes.slice(0, start) + inserted + bytes.slice(start + removed);
 }
 
-/** What one connection sends: a few requests in a row, whole or with bytes that were changed. */
+/** The bytes that one connection sends: a few requests in a row, whole or with changed bytes. */
 export const connectionBytes: fc.Arbitrary<string> = fc
   .tuple(
     fc.oneof(

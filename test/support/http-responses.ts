@@ -1,4 +1,4 @@
-/** One response, as it stands in the bytes of a connection. */
+/** One response, as received on a connection. */
 export interface WireResponse {
   readonly status: number;
   readonly headers: ReadonlyMap<string, string>;
@@ -7,16 +7,15 @@ export interface WireResponse {
 
 interface Body {
   readonly body: string;
-  /** As it stands there, in bytes. */
+  /** The bytes as received. */
   readonly length: number;
 }
 
 /**
- * Reads all responses of a connection, strictly: nothing may stand between them, and each has to be whole. Those that answer HEAD have no
- * body, whatever their length says.
- *
- * @param isCutOff whether the last one need not be whole.
- * @throws where the bytes are no HTTP.
+ * Reads all responses of a connection, strictly: each must be complete, with nothing between them. Responses to HEAD have no body, whatever
+ * their length says.
+ * @param isCutOff true if the last one may be incomplete.
+ * @throws if the bytes are not HTTP.
  */
 export function parseResponses(bytes: Buffer, isCutOff: boolean): WireResponse[] {
   const responses: WireResponse[] = [];
@@ -40,7 +39,7 @@ export function parseResponses(bytes: Buffer, isCutOff: boolean): WireResponse[]
 }
 
 function readBody(bytes: Buffer, headers: ReadonlyMap<string, string>, status: number): Body | undefined {
-  // To HEAD, where the next response, or nothing, follows the head.
+  // A response to HEAD: the next response, or nothing, follows the head.
   const isWithout =
     status < 200 || status === 204 || status === 304 || bytes.length === 0 || bytes.subarray(0, 9).toString() === "HTTP/1.1 ";
   if (isWithout) return { body: "", length: 0 };

@@ -1,6 +1,6 @@
 import type { McpClient } from "./mcp-client.ts";
 
-/** Waits until `count` calls of the fixture's tool `hang` have reached the server. @returns the ids by which it knows them. */
+/** Waits until `count` calls of the fixture's tool `hang` have reached the server. @returns their ids at the server. */
 export async function waitForHanging(client: McpClient, count: number): Promise<number[]> {
   for (;;) {
     const wireIds = JSON.parse(await client.toolText("hanging")) as number[];
@@ -8,7 +8,7 @@ export async function waitForHanging(client: McpClient, count: number): Promise<
   }
 }
 
-/** The methods that this generation of the fixture has received, in order; a cancellation with the id it names. */
+/** Returns the methods that this generation of the fixture has received, in order; a cancellation with the id that it names. */
 export async function readSeen(client: McpClient): Promise<string[]> {
   return JSON.parse(await client.toolText("seen")) as string[];
 }
@@ -18,7 +18,7 @@ export async function waitForSeen(client: McpClient, method: string): Promise<vo
   while (!(await readSeen(client)).includes(method));
 }
 
-/** The process of the fixture, as it says itself. */
+/** Returns the process ids that the fixture reports. */
 export async function readWhere(client: McpClient): Promise<{ readonly pid: number; readonly grandchildPid?: number }> {
   return JSON.parse(await client.toolText("where")) as { pid: number; grandchildPid?: number };
 }

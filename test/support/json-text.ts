@@ -1,8 +1,8 @@
 import * as fc from "fast-check";
 
-/** Arbitrary JSON as text, spelled in every way that the grammar allows: what a parser would make equal stays different here. */
+/** Arbitrary JSON as text, spelled in every way that the grammar allows: values that a parser would make equal stay different. */
 
-/** Text without anything: none, one, or several characters of JSON white space. */
+/** Insignificant text: one or several characters of JSON white space, or none. */
 export const whitespace = fc.oneof(
   { weight: 3, arbitrary: fc.constant("") },
   fc.string({ unit: fc.constantFrom(" ", "\t", "\n", "\r"), maxLength: 3 }),
@@ -11,18 +11,18 @@ export const whitespace = fc.oneof(
 const FREE_CHARACTERS = ["a", "z", "0", " ", "{", "}", "[", "]", ":", ",", "é", "€", "😀", "\u2028", "\u007f"];
 const ESCAPES = ['\\"', "\\\\", "\\/", "\\b", "\\n", "\\r", "\\t", "\\u0069", "\\u00E9", "\\ud83d", "\\u0000"];
 
-/** A string with its quotes; among others full of what looks like structure, and of escaped quotes and backslashes. */
+/** A string with its quotes, often full of what looks like structure, or of escaped quotes and backslashes. */
 export const stringText = fc
   .string({ unit: fc.oneof(fc.constantFrom(...FREE_CHARACTERS), fc.constantFrom(...ESCAPES)), maxLength: 12 })
   .map((inner) => `"${inner}"`);
 
-/** Numbers that do not survive a parser: too big, too long, with a fraction or an exponent that means nothing. */
+/** Numbers that do not survive a parser: too large, too long, or with a fraction or exponent without effect. */
 const numberText = fc.oneof(
   fc.constantFrom("0", "-0", "1.0", "1e400", "-1E+400", "9007199254740993", "123456789012345678901234567890", "0.10", "1e-0", "2.50E1"),
   fc.maxSafeInteger().map(String),
 );
 
-/** A name as one of its many spellings, quotes included: each character plain or as `\uXXXX`. */
+/** A name in one of its many spellings, with quotes: each character plain or as `\uXXXX`. */
 export function keyText(name: string): fc.Arbitrary<string> {
   const spelled = Array.from(name, (character) => {
     const hex = character.charCodeAt(0).toString(16).padStart(4, "0");
@@ -31,7 +31,7 @@ export function keyText(name: string): fc.Arbitrary<string> {
   return fc.tuple(...spelled).map((characters) => `"${characters.join("")}"`);
 }
 
-/** `"key": value` with white space wherever it may be. */
+/** `"key": value` with white space wherever it is allowed. */
 export function memberText(key: fc.Arbitrary<string>, value: fc.Arbitrary<string>): fc.Arbitrary<string> {
   return fc.tuple(whitespace, key, whitespace, whitespace, value, whitespace).map(([a, k, b, c, v, d]) => `${a}${k}${b}:${c}${v}${d}`);
 }
@@ -40,7 +40,7 @@ export function objectText(members: fc.Arbitrary<readonly string[]>): fc.Arbitra
   return fc.tuple(members, whitespace).map(([list, inner]) => (list.length === 0 ? `{${inner}}` : `{${list.join(",")}}`));
 }
 
-/** Names that mean something to the program at some level, so that they turn up at every other one; repeated ones too. */
+/** Names that the program looks for at some level, so that they appear at every other one, and repeatedly. */
 const MEANT_NAMES = ["id", "method", "params", "_meta", "progressToken", "jsonrpc", "requestId", "__proto__"];
 
 export const { value: valueText } = fc.letrec<{ value: string; array: string; object: string }>((tie) => ({
@@ -61,7 +61,7 @@ export function together(...parts: readonly fc.Arbitrary<string | readonly strin
   return fc.tuple(...parts).map((lists) => lists.flat());
 }
 
-/** Members with any names but these. */
+/** Members with any names except these. */
 export function otherMembers(...names: readonly string[]): fc.Arbitrary<string[]> {
   const otherKey = fc
     .oneof(stringText, fc.constantFrom(...MEANT_NAMES, "result", "error").chain(keyText))
@@ -69,7 +69,7 @@ export function otherMembers(...names: readonly string[]): fc.Arbitrary<string[]
   return fc.array(memberText(otherKey, valueText), { maxLength: 4 });
 }
 
-/** All members in any order, but `last` behind every one of `earlier`. */
+/** All members in any order, but `last` after all of `earlier`. */
 export function inAnyOrder(
   members: fc.Arbitrary<readonly string[]>,
   last: fc.Arbitrary<string>,
@@ -83,7 +83,7 @@ export function inAnyOrder(
   });
 }
 
-/** Cuts a text into pieces anywhere, between the two halves of a surrogate pair too. */
+/** Splits a text anywhere into pieces, also within a surrogate pair. */
 export function inPieces(text: fc.Arbitrary<string>): fc.Arbitrary<{ readonly text: string; readonly pieces: readonly string[] }> {
   return text.chain((whole) =>
     fc.array(fc.nat({ max: whole.length }), { maxLength: 12 }).map((cuts) => {

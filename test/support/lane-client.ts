@@ -4,14 +4,14 @@ import { ASKABLE, McpClient } from "./mcp-client.ts";
 import type { Sidecar } from "./sidecar.ts";
 
 /**
- * A client of the fixture that tells the streams apart. Its plain calls read JSON alone, so that no message ever goes on their answers;
- * `begin` and `openStream` read what the server sends.
+ * A client of the fixture that distinguishes the streams. Its plain calls accept JSON alone, so that their responses never carry other
+ * messages; `begin` and `openStream` read the server's messages.
  */
 export class LaneClient extends McpClient {
-  /** The process of its server if it has one of its own. */
+  /** The process of its private server, if it has one. */
   childPid = 0;
 
-  /** One that a server may ask, and so one with a server of its own. */
+  /** Connects a client that accepts server requests, and so gets a private server. */
   static async connect(sidecar: Sidecar, capabilities: object = ASKABLE, protocolVersion?: string): Promise<LaneClient> {
     const client = await LaneClient.connectUninitialized(sidecar, capabilities, protocolVersion);
     await client.notify("notifications/initialized");
@@ -19,34 +19,34 @@ export class LaneClient extends McpClient {
     return client;
   }
 
-  /** One that cannot be asked, and shares its server with all others. */
+  /** Connects a client that declares no capabilities, and shares its server with all others. */
   static connectShared(sidecar: Sidecar, protocolVersion?: string): Promise<LaneClient> {
     return LaneClient.connectUninitialized(sidecar, {}, protocolVersion);
   }
 
-  /** Without notifications/initialized, and without asking for the process. */
+  /** Connects without notifications/initialized, and without asking for the process id. */
   static async connectUninitialized(sidecar: Sidecar, capabilities: object = ASKABLE, protocolVersion?: string): Promise<LaneClient> {
     const client = new LaneClient(sidecar.url, { accept: "application/json", capabilities, protocolVersion });
     await client.initialize();
     return client;
   }
 
-  /** Has the server write this line, whatever it is doing. */
+  /** Makes the server write this line, whatever it is doing. */
   async write(line: object | string): Promise<void> {
     await this.notify("notifications/x-write", { line: typeof line === "string" ? line : JSON.stringify(line) });
   }
 
-  /** All lines that its server has received, from the beginning. */
+  /** Returns all lines that its server has received. */
   async lines(): Promise<string[]> {
     return JSON.parse(await this.toolText("lines")) as string[];
   }
 
-  /** All answers that its server has received, as they came. */
+  /** Returns all responses that its server has received, unchanged. */
   async answers(): Promise<string[]> {
     return JSON.parse(await this.toolText("answers")) as string[];
   }
 
-  /** The params of all requests for this method that its server has received. */
+  /** Returns the params of all requests for this method that its server has received. */
   async received(method: string): Promise<unknown[]> {
     const messages = (await this.lines()).map((line) => JSON.parse(line) as JsonRpcMessage);
     return messages.filter((message) => message.method === method).map(({ params }) => params);

@@ -10,11 +10,11 @@ const WAIT_TIMEOUT_MS = 20_000;
 /** The client over HTTP+SSE (MCP 2024-11-05): one stream to read, and one URL to post to. */
 export class LegacySseClient extends McpClient implements Disposable {
   readonly stream: EventStream;
-  /** All that has come, comments included. */
+  /** All events so far, and comments. */
   readonly events: readonly StreamBlock[];
   /** The JSON-RPC messages among them. */
   readonly messages: JsonRpcMessage[] = [];
-  /** Whether the stream was ended as it should be, and not broken off. */
+  /** True if the stream ended properly, without a broken connection. */
   readonly ended: Promise<"complete" | "broken">;
   readonly #onChange = new Set<() => void>();
   #isEnded = false;
@@ -26,7 +26,7 @@ export class LegacySseClient extends McpClient implements Disposable {
     this.ended = this.#read(events);
   }
 
-  /** With the stream open, and no session yet. */
+  /** Opens the stream, without a session. */
   static async open(origin: string, headers: Headers = {}): Promise<LegacySseClient> {
     const stream = await EventStream.open(`${origin}/sse`, { headers: { Accept: "text/event-stream", ...headers } });
     if (stream.status !== 200) throw new Error(`GET /sse: ${stream.status}`);
@@ -35,14 +35,14 @@ export class LegacySseClient extends McpClient implements Disposable {
     return new LegacySseClient(new URL(first.data ?? "", origin).href, stream, [first], headers);
   }
 
-  /** With a session. */
+  /** Opens the stream and a session. */
   static async connect(origin: string, capabilities: object = {}, headers: Headers = {}): Promise<LegacySseClient> {
     const client = await LegacySseClient.open(origin, headers);
     await client.initialize(capabilities);
     return client;
   }
 
-  /** initialize and notifications/initialized. */
+  /** Sends initialize and notifications/initialized. */
   override async initialize(capabilities: object = {}): Promise<JsonRpcMessage> {
     const answer = await this.#exchange(initializeRequest(capabilities, "2024-11-05"), 1);
     await this.notify("notifications/initialized");
@@ -54,17 +54,17 @@ export class LegacySseClient extends McpClient implements Disposable {
     return others;
   }
 
-  /** Posts a request. @returns what answers it on the stream. */
+  /** Posts a request. @returns its response from the stream. */
   override request(method: string, params: unknown = {}, id: string | number = 1): Promise<Reply> {
     return this.#exchange({ jsonrpc: "2.0", id, method, params }, id);
   }
 
-  /** The first message behind the first `from` ones that the predicate accepts, past or future. */
+  /** Returns the first message after `from` others that the predicate accepts, past or future. */
   waitForMessage(accepts: (message: JsonRpcMessage) => boolean, from = 0): Promise<JsonRpcMessage> {
     return this.waitFor(() => this.messages.slice(from).find(accepts), "the message");
   }
 
-  /** Looks again whenever something has come, until there is something. */
+  /** Calls `find` again at each new event, until it returns a value. */
   waitFor<Found>(find: () => Found | undefined, what: string): Promise<Found> {
     return new Promise((resolve, reject) => {
       const settle = (finish: () => void): void => {
@@ -85,7 +85,7 @@ export class LegacySseClient extends McpClient implements Disposable {
     });
   }
 
-  /** Leaves without a word. */
+  /** Closes the stream without ending the session. */
   close(): void {
     this.stream.close();
   }
@@ -109,7 +109,7 @@ export class LegacySseClient extends McpClient implements Disposable {
         this.#changed();
       }
     } catch {
-      // The response is not complete then.
+      // The response is incomplete then.
     }
     this.#isEnded = true;
     this.#changed();

@@ -6,15 +6,15 @@ export interface ListedTool {
   readonly [member: string]: unknown;
 }
 
-/** A tool as a server tells of it. */
+/** A tool as a server lists it. */
 export function listedTool(name: string, annotations?: object): ListedTool {
   return { name, inputSchema: { type: "object" }, ...(annotations === undefined ? {} : { annotations }) };
 }
 
-/** Those of the fixture's own tools that tests need to see what has reached it, and to have it say something. */
+/** The fixture's own tools that tests need to see its messages, and to make it write some. */
 export const WITNESSES: readonly ListedTool[] = ["lines", "seen", "where"].map((name) => listedTool(name, { readOnlyHint: true }));
 
-/** What a fixture lists as its tools, in a file that tests rewrite while it runs. A call of one is answered with its arguments. */
+/** The tools that a fixture lists, in a file that tests rewrite while it runs. A call of one is answered with its arguments. */
 export class ListedTools implements AsyncDisposable {
   readonly #directory: TempDir;
   #version = 0;
@@ -29,7 +29,7 @@ export class ListedTools implements AsyncDisposable {
     return listed;
   }
 
-  /** For the fixture. */
+  /** The environment for the fixture. */
   get env(): Readonly<Record<string, string>> {
     return { FIXTURE_TOOLS: this.#path };
   }
@@ -42,12 +42,12 @@ export class ListedTools implements AsyncDisposable {
     return this.#write({ pages });
   }
 
-  /** From now on `tools/list` is refused. */
+  /** From now on, `tools/list` is rejected. */
   refuse(): Promise<void> {
     return this.#write({ pages: [], error: { code: -32603, message: "no" } });
   }
 
-  /** From now on `tools/list` is not answered. */
+  /** From now on, `tools/list` is not answered. */
   fallSilent(): Promise<void> {
     return this.#write({ pages: [], isSilent: true });
   }
@@ -56,7 +56,7 @@ export class ListedTools implements AsyncDisposable {
     await this.#directory[Symbol.asyncDispose]();
   }
 
-  /** All at once: the fixture may read it at any time. */
+  /** Written atomically: the fixture may read it at any time. */
   async #write(content: object): Promise<void> {
     const next = this.#directory.file(`next-${++this.#version}.json`);
     await writeFile(next, JSON.stringify(content));

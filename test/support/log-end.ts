@@ -1,7 +1,7 @@
 import { finished } from "node:stream/promises";
 import type { Sidecar } from "./sidecar.ts";
 
-/** Waits for the exit of the sidecar, and until all that it logged was read: the exit alone can be seen first. */
+/** Waits for the sidecar's exit and the end of its log, which may come later. */
 export async function exitAndLogEnd(sidecar: Sidecar): Promise<number | null> {
   const { code } = await sidecar.exited;
   if (sidecar.process.stdout !== null) await finished(sidecar.process.stdout, { writable: false });

@@ -7,11 +7,11 @@ export interface Markdown {
   /** From the root of the repository. */
   readonly path: string;
   readonly text: string;
-  /** Without its code blocks. */
+  /** The text without its code blocks. */
   readonly prose: string;
 }
 
-/** All documents of the repository. */
+/** Returns all documents of the repository. */
 export function readDocuments(): Markdown[] {
   const paths = globSync("**/*.md", { cwd: ROOT, exclude: ["**/node_modules/**", "dist/**", "coverage/**"] });
   return paths.toSorted().map((path) => readDocument(path));
@@ -22,7 +22,7 @@ export function readDocument(path: string): Markdown {
   return { path, text, prose: text.replace(/^```[\s\S]*?^```$/gm, "") };
 }
 
-/** The anchors of its headings, as GitHub makes them. */
+/** Returns the anchors of its headings, as GitHub makes them. */
 export function anchors({ prose }: Markdown): Set<string> {
   const found = new Set<string>();
   for (const [, heading = ""] of prose.matchAll(/^#{1,6} +(.+?) *#*$/gm)) {
@@ -38,17 +38,17 @@ export function anchors({ prose }: Markdown): Set<string> {
   return found;
 }
 
-/** Where its links go to. */
+/** Returns the targets of its links. */
 export function links({ prose }: Markdown): string[] {
   return [...prose.replace(/`[^`\n]*`(?!\]\()/g, "").matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = ""]) => target);
 }
 
-/** What stands in backticks. */
+/** Returns the texts in backticks. */
 export function codeSpans({ prose }: Markdown): string[] {
   return [...prose.matchAll(/`([^`\n]+)`/g)].map(([, code = ""]) => code);
 }
 
-/** The rows of the first table behind a text, without its head, each as its cells. */
+/** Returns the rows of the first table after a text, without its head, each as its cells. */
 export function tableBehind({ text }: Markdown, behind: string): string[][] {
   const start = text.indexOf(behind);
   if (start === -1) throw new Error(`no "${behind}"`);

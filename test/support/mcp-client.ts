@@ -7,7 +7,7 @@ const JSON_OR_STREAM = `application/json, ${STREAM}`;
 
 export const JSON_HEADERS = { "Content-Type": "application/json", Accept: JSON_OR_STREAM };
 
-/** All that a server may ask a client for. */
+/** All capabilities for server requests. */
 export const ASKABLE = { sampling: {}, elicitation: { form: {}, url: {} }, roots: { listChanged: true } };
 
 export interface ClientOptions {
@@ -17,11 +17,11 @@ export interface ClientOptions {
   readonly token?: string | undefined;
   /** The `Accept` of `post`; the methods that open a stream always accept one. */
   readonly accept?: string;
-  /** What the client declares in `initialize`. */
+  /** The capabilities that the client declares in `initialize`. */
   readonly capabilities?: object;
-  /** The revision that the client asks for. */
+  /** The revision that the client requests. */
   readonly protocolVersion?: string | undefined;
-  /** Sends the negotiated revision in `MCP-Protocol-Version`. */
+  /** True to send the negotiated revision in `MCP-Protocol-Version`. */
   readonly sendsVersion?: boolean;
   /** Uses this session instead of opening one. */
   readonly sessionId?: string | undefined;
@@ -40,11 +40,11 @@ export function initializeRequest(capabilities: object = {}, protocolVersion = "
   return { jsonrpc: "2.0", id: 1, method: "initialize", params };
 }
 
-/** A client of Streamable HTTP in the raw: it chooses its own ids and headers, and may send anything. */
+/** A low-level client of Streamable HTTP: it chooses its own ids and headers, and may send anything. */
 export class McpClient {
   url: string;
   sessionId: string;
-  /** As it was negotiated. */
+  /** The negotiated revision. */
   protocolVersion = "";
   readonly #options: ClientOptions;
 
@@ -54,14 +54,14 @@ export class McpClient {
     this.#options = options;
   }
 
-  /** initialize and notifications/initialized. */
+  /** Sends initialize and notifications/initialized. */
   async open(): Promise<this> {
     await this.initialize();
     await this.notify("notifications/initialized");
     return this;
   }
 
-  /** Opens a session without notifications/initialized. @throws if it is refused. */
+  /** Opens a session without notifications/initialized. @throws if initialize is rejected. */
   async initialize(): Promise<JsonRpcMessage> {
     const { capabilities, protocolVersion } = this.#options;
     const reply = await this.post(initializeRequest(capabilities, protocolVersion));
@@ -72,35 +72,35 @@ export class McpClient {
     return answer;
   }
 
-  /** The headers of a POST. */
+  /** Returns the headers of a POST. */
   postHeaders(headers: Headers = {}, accept = this.#options.accept ?? JSON_OR_STREAM): Headers {
     return { "Content-Type": "application/json", Accept: accept, ...this.#ownHeaders(), ...headers };
   }
 
-  /** The headers of a GET that opens a stream, or resumes one. */
+  /** Returns the headers of a GET that opens a stream, or resumes one. */
   getHeaders({ lastEventId, headers = {} }: GetOptions = {}): Headers {
     const resumed = lastEventId === undefined ? {} : { "Last-Event-ID": lastEventId };
     return { Accept: STREAM, ...this.#ownHeaders(), ...resumed, ...headers };
   }
 
-  /** Any body: an object or a batch is serialised, a text goes out as it is. */
+  /** Posts any body: an object or a batch is serialized, a text is sent unchanged. */
   post(message: unknown, call: HttpCall = {}): Promise<HttpReply> {
     const { agent } = this.#options;
     return send(this.url, { agent, ...call, body: serialize(message), headers: this.postHeaders(call.headers) });
   }
 
-  /** Posts a message whose answer may be a stream; resolves when the answer begins. */
+  /** Posts a message whose response may be a stream. Resolves when the response begins. */
   postForStream(message: unknown, headers: Headers = {}): Promise<EventStream> {
     const body = serialize(message);
     return EventStream.open(this.url, { method: "POST", body, headers: this.postHeaders(headers, JSON_OR_STREAM) });
   }
 
-  /** A GET that is not answered with a stream. */
+  /** Sends a GET whose response is not a stream. */
   get(options: GetOptions = {}): Promise<HttpReply> {
     return send(this.url, { method: "GET", headers: this.getHeaders(options) });
   }
 
-  /** Opens a stream by GET, or resumes one. @throws if it is refused. */
+  /** Opens a stream by GET, or resumes one. @throws if it is rejected. */
   async openStream(options: GetOptions = {}): Promise<EventStream> {
     const stream = await EventStream.open(this.url, { headers: this.getHeaders(options) });
     if (stream.status === 200) return stream;
@@ -111,7 +111,7 @@ export class McpClient {
     return this.post({ jsonrpc: "2.0", method, params });
   }
 
-  /** A request; its response parsed, from the body or the last event of a stream. */
+  /** Sends a request. @returns its parsed response, from the body or from the last event of a stream. */
   async request(method: string, params: unknown = {}, id: string | number = 2, call: HttpCall = {}): Promise<Reply> {
     const reply = await this.post({ jsonrpc: "2.0", id, method, params }, call);
     return { ...readResponse(reply), status: reply.status };
@@ -121,17 +121,17 @@ export class McpClient {
     return this.request("tools/call", { name, arguments: args }, id, call);
   }
 
-  /** The text of a tool's result. */
+  /** Returns the text of a tool's result. */
   async toolText(name: string, args: object = {}): Promise<string> {
     return resultText(await this.callTool(name, args));
   }
 
-  /** A tool call; resolves when the answer begins. */
+  /** Makes a tool call. Resolves when the response begins. */
   begin(name: string, args: object = {}, id: string | number = 2, meta?: object): Promise<EventStream> {
     return this.postForStream({ jsonrpc: "2.0", id, method: "tools/call", params: { name, arguments: args, _meta: meta } });
   }
 
-  /** Answers a request of the server. */
+  /** Answers a server request. */
   answer({ id }: JsonRpcMessage, result: object = {}): Promise<HttpReply> {
     return this.post({ jsonrpc: "2.0", id, result });
   }

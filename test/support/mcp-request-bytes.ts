@@ -1,13 +1,13 @@
 import type { Headers } from "./http-client.ts";
 import { JSON_HEADERS } from "./mcp-client.ts";
 
-/** The head of a request as it goes over the wire, for connections that are written by hand. */
+/** Returns a request's head as sent over the wire, for connections that tests write to directly. */
 export function headBytes(requestLine: string, headers: Headers = {}): string {
   const fields = Object.entries({ Host: "localhost", ...headers }).map(([name, value]) => `${name}: ${value}`);
   return [`${requestLine} HTTP/1.1`, ...fields, "", ""].join("\r\n");
 }
 
-/** A whole POST to the endpoint. */
+/** Returns a whole POST to the endpoint. */
 export function postBytes(message: object, sessionId?: string): string {
   const body = JSON.stringify(message);
   const session = sessionId === undefined ? {} : { "Mcp-Session-Id": sessionId };

@@ -9,7 +9,7 @@ export class OwnedResources implements AsyncDisposable {
     return resource;
   }
 
-  /** @returns a new owner of all resources. This one owns none from now on. */
+  /** @returns a new owner of all resources. This one then owns none. */
   move(): OwnedResources {
     const owner = new OwnedResources();
     owner.#resources = this.#resources;

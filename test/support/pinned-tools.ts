@@ -7,7 +7,7 @@ import { TempDir } from "./temp-dir.ts";
 /** Tools of the fixture that tests need themselves. */
 const OWN_TOOLS = ["lines", "where", "hanging"].map((name) => listedTool(name));
 
-/** A fixture whose tools a test rewrites, and the descriptor of those that it had when they were reviewed. */
+/** A fixture whose tools a test rewrites, and the descriptor of its tools at the time of the review. */
 export class PinnedTools implements AsyncDisposable {
   readonly #listed: ListedTools;
   readonly #directory: TempDir;
@@ -17,9 +17,9 @@ export class PinnedTools implements AsyncDisposable {
     this.#directory = directory;
   }
 
-  /** Has them listed and reviewed, as a pod's discovery client would. */
+  /** Lists and reviews these tools, as a pod's discovery client would. */
   static async review(...tools: readonly ListedTool[]): Promise<PinnedTools> {
-    // That reads one page.
+    // That client reads one page.
     const pinned = new PinnedTools(await ListedTools.create([...tools, ...OWN_TOOLS]), await TempDir.create());
     await using sidecar = await Sidecar.start({ env: pinned.env });
     const client = new DiscoveryClient({
@@ -33,7 +33,7 @@ export class PinnedTools implements AsyncDisposable {
     return pinned;
   }
 
-  /** The descriptor. */
+  /** The path of the descriptor. */
   get path(): string {
     return this.#directory.file("fixture.claw-describe.json");
   }
@@ -42,7 +42,7 @@ export class PinnedTools implements AsyncDisposable {
     return this.#listed.env;
   }
 
-  /** From now on the fixture lists these, on two pages. */
+  /** From now on, the fixture lists these tools, on two pages. */
   list(...tools: readonly ListedTool[]): Promise<void> {
     return this.#listed.list(tools, OWN_TOOLS);
   }

@@ -6,16 +6,16 @@ import { FIXTURE, MAIN, Sidecar } from "./sidecar.ts";
 export interface PodOptions {
   readonly command?: string;
   readonly args?: readonly string[];
-  /** Of the container, besides COMMAND, ARGS and PORT. */
+  /** The container's environment besides COMMAND, ARGS and PORT. */
   readonly env?: Readonly<Record<string, string>>;
   readonly untilReady?: boolean;
 }
 
-/** A sidecar started as a pod starts it: by the container's environment alone, without any argument, at a port known before. */
+/** A sidecar as a pod starts it: by the container's environment alone, without arguments, at a known port. */
 export class Pod implements AsyncDisposable {
   readonly sidecar: Sidecar;
   readonly origin: string;
-  /** All of the container's environment. */
+  /** The container's whole environment. */
   readonly env: Readonly<Record<string, string>>;
 
   private constructor(sidecar: Sidecar, origin: string, env: Readonly<Record<string, string>>) {
@@ -52,7 +52,7 @@ export class Pod implements AsyncDisposable {
   }
 }
 
-/** What a container has besides, and nothing of the test's own environment. */
+/** The other variables of a container, without the test's own environment. */
 export function containerEnvironment(env: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
   return { PATH: "/usr/local/bin:/usr/bin:/bin", HOME: "/tmp", ...env };
 }

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import type { HttpReply } from "./http-client.ts";
 
-/** One TCP connection to an HTTP server, for what no HTTP client would send: bytes out, replies in. */
+/** One TCP connection to an HTTP server, for bytes that HTTP clients would not send. */
 export class RawConnection implements Disposable {
   readonly #socket: Socket;
   readonly #closed: Promise<void>;
@@ -26,7 +26,7 @@ export class RawConnection implements Disposable {
     socket.once("close", () => ended("closed"));
   }
 
-  /** @param allowHalfOpen whether the client goes on writing when the server has ended its side. */
+  /** @param allowHalfOpen true if the client goes on writing after the server has ended its side. */
   static async open(origin: string, allowHalfOpen = false): Promise<RawConnection> {
     const { hostname, port } = new URL(origin);
     const socket = connect({ host: hostname, port: Number(port), allowHalfOpen });
@@ -34,19 +34,19 @@ export class RawConnection implements Disposable {
     return new RawConnection(socket);
   }
 
-  /** Resolves when the operating system has taken all of it. */
+  /** Resolves when the operating system has accepted all of it. */
   write(bytes: string | Buffer): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#socket.write(bytes, (error) => (error ? reject(error) : resolve()));
     });
   }
 
-  /** Nothing more will be written; replies can still be read. */
+  /** Ends the writing side; replies can still be read. */
   end(): void {
     this.#socket.end();
   }
 
-  /** Reads the next reply, to the end that its Content-Length gives; without one, or to HEAD, it has no body. */
+  /** Reads the next reply, to the end that its Content-Length gives. Without one, or to HEAD, it has no body. */
   async reply(method = "GET"): Promise<HttpReply> {
     for (;;) {
       const headEnd = this.#received.indexOf("\r\n\r\n");
@@ -66,7 +66,7 @@ export class RawConnection implements Disposable {
     }
   }
 
-  /** Waits for the server to end the connection. @returns what has come and was not read as a reply, and how it ended. */
+  /** Waits until the server ends the connection. @returns the bytes that were not read as a reply, and the kind of end. */
   async rest(): Promise<{ readonly text: string; readonly end: string | undefined }> {
     await this.#closed;
     return { text: this.#received.toString(), end: this.#end };

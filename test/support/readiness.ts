@@ -21,7 +21,7 @@ export interface Readiness {
   readonly nextRetryAt: string | null;
 }
 
-/** What `/readyz` says. */
+/** Returns the body of `/readyz`. */
 export async function readReadiness(sidecar: Sidecar): Promise<Readiness> {
   const { status, body } = await send(`${sidecar.origin}/readyz`, { method: "GET" });
   return { httpStatus: status, ...(JSON.parse(body) as Omit<Readiness, "httpStatus">) };

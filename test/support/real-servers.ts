@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 
 const { resolve } = createRequire(import.meta.url);
 
-/** The command of a published MCP server that speaks stdio, run by the Node of the test. */
+/** Returns the command of a published stdio MCP server, run by the test's own Node. */
 function published(name: string, ...args: readonly string[]): readonly string[] {
   const manifestPath = resolve(`@modelcontextprotocol/server-${name}/package.json`);
   const { bin } = JSON.parse(readFileSync(manifestPath, "utf8")) as { readonly bin: Readonly<Record<string, string>> };

@@ -6,7 +6,7 @@ export interface RecordedLine {
   readonly message: string;
 }
 
-/** Keeps what is logged, in order. */
+/** Records log entries, in order. */
 export class RecordedLog implements Log {
   readonly lines: RecordedLine[] = [];
 

@@ -4,11 +4,11 @@ import { CreateMessageRequestSchema, ElicitRequestSchema, ListRootsRequestSchema
 
 export type Params = Readonly<Record<string, unknown>>;
 
-/** What a server asks of its client. */
+/** A server's request to its client. */
 export interface Question {
   readonly method: string;
   readonly params: Params;
-  /** The server has taken the question back. */
+  /** True if the server has cancelled the request. */
   readonly signal: AbortSignal;
   reportProgress(progress: number): Promise<void>;
 }

@@ -2,25 +2,25 @@ import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 
-/** What the client sent over HTTP, and the status it got. */
+/** An HTTP request of the client, and the status of its response. */
 export interface SentRequest {
   readonly httpMethod: string;
-  /** Of the JSON-RPC message in the body. */
+  /** The method of the JSON-RPC message in the body. */
   readonly method: string | undefined;
   readonly status: number;
 }
 
 export interface SdkClientOptions {
   readonly headers?: Readonly<Record<string, string>>;
-  /** Takes up a session instead of opening one. */
+  /** Uses this session instead of opening one. */
   readonly sessionId?: string;
 }
 
-/** The official client over Streamable HTTP, exactly as an application would use it; it only notes what goes over the wire. */
+/** The official client over Streamable HTTP, exactly as an application would use it. It only records its HTTP exchanges. */
 export class SdkClient extends Client implements AsyncDisposable {
   readonly http: StreamableHTTPClientTransport;
   readonly sent: SentRequest[] = [];
-  /** All that `onerror` was called with. */
+  /** All arguments of `onerror`. */
   readonly errors: Error[] = [];
   override readonly onerror = (error: Error): void => void this.errors.push(error);
   readonly #streamAnswered = Promise.withResolvers<number>();
@@ -40,7 +40,7 @@ export class SdkClient extends Client implements AsyncDisposable {
     return client;
   }
 
-  /** The status of the answer to its GET for the stream, which it sends by itself after the handshake. */
+  /** The status of the response to its GET for the stream, which it sends by itself after the handshake. */
   get streamStatus(): Promise<number> {
     return this.#streamAnswered.promise;
   }
@@ -59,7 +59,7 @@ export class SdkClient extends Client implements AsyncDisposable {
   }
 }
 
-/** The official client with the server as its own child: what the sidecar is compared with. */
+/** Connects the official client with the server as its own child process, for comparison with the sidecar. */
 export class DirectClient extends Client implements AsyncDisposable {
   constructor() {
     super({ name: "interop", version: "1.0.0" });

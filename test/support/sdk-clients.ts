@@ -5,11 +5,11 @@ import type { LoggingLevel } from "@modelcontextprotocol/sdk/types.js";
 import { ASKABLE } from "./mcp-client.ts";
 import { type Answer, answerWithV1, answerWithV2, type Params, type Question } from "./sdk-client-questions.ts";
 
-/** The official clients: the first and the second generation of the SDK. The second one is used as it is by default: with `initialize`. */
+/** The official clients: the first and the second generation of the SDK. The second is used with its default, `initialize`. */
 export const SDKS = ["v1", "v2"] as const;
 export type Sdk = (typeof SDKS)[number];
 
-/** Both, each with a server of its own and on the shared one. */
+/** Both clients, each with a private server and with the shared one. */
 export const CLIENTS = SDKS.flatMap((sdk) => [
   { sdk, lane: "private" as const },
   { sdk, lane: "shared" as const },
@@ -18,14 +18,14 @@ export const CLIENTS = SDKS.flatMap((sdk) => [
 const CLIENT_INFO = { name: "interop", version: "1.0.0" };
 
 export interface InteropOptions {
-  /** `private` by default: it declares all that a client can be asked for. */
+  /** `private` by default: the client declares all capabilities for server requests. */
   readonly lane?: "private" | "shared";
   readonly answer?: Answer;
-  /** The only revision of the protocol that the client speaks; the first generation knows no such choice. */
+  /** The only protocol revision that the client supports. The first SDK generation does not have this choice. */
   readonly revision?: string;
-  /** Whether the second generation goes straight to `initialize`, as by default, or tries the era after it first. */
+  /** `legacy`, the default, begins with `initialize`. With `auto`, the second generation first tries the next era of the protocol. */
   readonly negotiation?: "legacy" | "auto";
-  /** Takes up a session instead of opening one. */
+  /** Uses this session instead of opening one. */
   readonly sessionId?: string | undefined;
 }
 
@@ -48,11 +48,11 @@ interface ToolResult {
 
 /** One of the official clients over Streamable HTTP, exactly as an application would use it. */
 export class InteropClient implements AsyncDisposable {
-  /** All notifications but progress, in order. */
+  /** All notifications except progress, in order. */
   readonly heard: HeardNotification[] = [];
-  /** All that `onerror` was called with. */
+  /** All arguments of `onerror`. */
   readonly errors: Error[] = [];
-  /** All that the server has asked, in order. */
+  /** All requests of the server, in order. */
   readonly asked: Question[] = [];
   readonly #client: ClientV1 | ClientV2;
   readonly #transport: TransportV1 | TransportV2;
@@ -166,7 +166,7 @@ export class InteropClient implements AsyncDisposable {
     return (await this.#callTool(name, args, options)) as ToolResult;
   }
 
-  /** The text of a tool's result. */
+  /** Returns the text of a tool's result. */
   async toolText(name: string, args: Params = {}, options: CallOptions = {}): Promise<string> {
     const result = await this.callTool(name, args, options);
     const text = result.content[0]?.text;
@@ -174,7 +174,7 @@ export class InteropClient implements AsyncDisposable {
     return text;
   }
 
-  /** Waits until it has heard a notification, past or future, that the predicate accepts. */
+  /** Waits for a notification, past or future, that the predicate accepts. */
   async waitToHear(method: string, accepts: (params: Params) => boolean = () => true): Promise<Params> {
     for (;;) {
       const found = this.heard.find((each) => each.method === method && accepts(each.params));
@@ -194,7 +194,7 @@ export class InteropClient implements AsyncDisposable {
     await this.#transport.terminateSession();
   }
 
-  /** As applications leave: without ending the session, so that it can be taken up. */
+  /** Disconnects as applications do, without ending the session, so that it can be used again. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#client.close();

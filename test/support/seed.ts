@@ -1,4 +1,4 @@
-// Set up before each test file: all random tests of a run have one seed, which the environment may choose.
+// Runs before each test file: all random tests of a run have one seed, which the environment may set.
 
 import { configureGlobal } from "fast-check";
 

@@ -16,13 +16,13 @@ export const EXAMPLE = `${ROOT}examples/echo-server/server.js`;
 /** Only a hang reaches it. */
 const WAIT_TIMEOUT_MS = 20_000;
 const REAP_TIMEOUT_MS = 5000;
-/** Whether an answer comes as JSON or as a stream must not depend on how fast the machine is; tests of the form choose it. */
+/** A response must not be JSON or a stream depending on the machine's speed. Tests of the form override this. */
 const NO_SLOW_STREAM = { CLAW_MCP_STDIO_STREAM_AFTER_MS: "60000" };
 
 export type LogLine = Readonly<Record<string, unknown>> & { readonly msg: string };
 
 export interface StartOptions {
-  /** The fixture's mode and arguments; ignored where a command is given. */
+  /** The fixture's mode and arguments; ignored if a command is given. */
   readonly mode?: string;
   readonly fixtureArgs?: readonly string[];
   readonly command?: readonly string[];
@@ -35,7 +35,7 @@ export interface StartOptions {
   readonly untilReady?: boolean;
 }
 
-/** Vitest does not dispose what a test that ran out of time was using, and ends its workers by a signal. */
+/** Vitest does not dispose of the resources of a test that timed out, and ends its workers by a signal. */
 const running = new Set<ChildProcess>();
 function killRunning(): void {
   for (const child of running) child.kill("SIGKILL");
@@ -46,7 +46,7 @@ process.once("SIGTERM", () => {
   process.kill(process.pid, "SIGTERM");
 });
 
-/** A real sidecar process with a real MCP server behind it. Use with `await using`: it is ended, and checked to leave nothing behind. */
+/** A real sidecar process with a real MCP server behind it. Use with `await using`: it is stopped, and must leave no process. */
 export class Sidecar implements AsyncDisposable {
   readonly process: ChildProcess;
   readonly exited: Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>;
@@ -119,24 +119,24 @@ export class Sidecar implements AsyncDisposable {
     return Number(this.logLines.findLast((line) => line.msg === "mcp server started")?.["childPid"]);
   }
 
-  /** The process of a server that was started beside, or after, the given one: what is logged may be read later than an answer. */
+  /** Waits for the process of a server other than the given one, since the log may be read later than a response. */
   async waitForChild(otherPid: number): Promise<number> {
     const { childPid } = await this.waitForLog("mcp server started", (line) => line["childPid"] !== otherPid);
     return Number(childPid);
   }
 
-  /** A client with an open session. */
+  /** Opens a client with a session. */
   client(options: ClientOptions = {}): Promise<McpClient> {
     return new McpClient(this.url, options).open();
   }
 
-  /** The first log line, past or future, with this message that the predicate accepts. */
+  /** Returns the first log line, past or future, with this message that the predicate accepts. */
   async waitForLog(message: string, accepts: (line: LogLine) => boolean = () => true): Promise<LogLine> {
     const find = (): LogLine | undefined => this.logLines.find((line) => line.msg === message && accepts(line));
     return this.waitFor(find, `the log line "${message}"`);
   }
 
-  /** Looks again at each new log line until there is something. */
+  /** Calls `find` again at each new log line until it returns a value. */
   async waitFor<Found>(find: () => Found | undefined, what: string): Promise<Found> {
     return new Promise((resolve, reject) => {
       const settle = (finish: () => void): void => {
@@ -160,7 +160,7 @@ export class Sidecar implements AsyncDisposable {
     return `${this.logLines.map((line) => JSON.stringify(line)).join("\n")}\n${this.stderr}`;
   }
 
-  /** SIGTERM, and the exit code. */
+  /** Sends SIGTERM. @returns the exit code. */
   async stop(signal: NodeJS.Signals = "SIGTERM"): Promise<number | null> {
     this.process.kill(signal);
     return (await this.exited).code;
@@ -174,7 +174,7 @@ export class Sidecar implements AsyncDisposable {
     }
     const groups = this.logLines.filter((line) => line.msg === "mcp server started");
     const isLeaked = (line: LogLine): boolean => isGroupAlive(Number(line["childPid"]));
-    // What was killed is still there until PID 1 has reaped it, which nobody is told of.
+    // A killed process remains until PID 1 has reaped it, for which there is no event.
     const deadlineMs = performance.now() + REAP_TIMEOUT_MS;
     while (groups.some(isLeaked) && performance.now() < deadlineMs) await delay(10);
     const leaked = groups.filter(isLeaked);
@@ -183,24 +183,24 @@ export class Sidecar implements AsyncDisposable {
   }
 }
 
-/** Whether the process runs; one that has ended and waits to be reaped does not. */
+/** Returns true if the process runs. A process that waits to be reaped does not. */
 export function isAlive(pid: number): boolean {
   return processes().some((each) => each.pid === pid);
 }
 
-/** Whether anything of the process group runs. */
+/** Returns true if a process of the group runs. */
 export function isGroupAlive(leaderPid: number): boolean {
   return processes().some((each) => each.group === leaderPid);
 }
 
-/** The processes of a group that run. */
+/** Returns the running processes of a group. */
 export function groupMembers(leaderPid: number): number[] {
   return processes()
     .filter((each) => each.group === leaderPid)
     .map(({ pid }) => pid);
 }
 
-/** All that run, by proc(5): pid (name) state ppid pgrp … */
+/** Returns all running processes, from proc(5): pid (name) state ppid pgrp … */
 function processes(): { readonly pid: number; readonly group: number }[] {
   return readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))
@@ -212,19 +212,19 @@ function processes(): { readonly pid: number; readonly group: number }[] {
     });
 }
 
-/** @returns undefined where the process is gone, though the list has named it a moment ago. */
+/** @returns undefined if the process has ended since it was listed. */
 function statText(pid: string): string | undefined {
   try {
     return readFileSync(`/proc/${pid}/stat`, "latin1");
   } catch (error) {
     const { code = "" } = error as NodeJS.ErrnoException;
     if (code === "ENOENT" || code === "ESRCH") return undefined;
-    // Anything else, such as too many open files, does not mean that it is gone.
+    // Any other error, such as too many open files, does not mean that the process has ended.
     throw error;
   }
 }
 
-/** Runs the command line to its end, for what does not serve. */
+/** Runs the command line to its end, for commands that do not serve. */
 export async function runMain(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},

@@ -7,7 +7,7 @@ export interface SlowReading {
   readonly pauseMs: number;
 }
 
-/** Sends this, and reads what comes with a pause after each step. @returns all that came until the server closed the connection. */
+/** Sends this, and reads the response with a pause after each step. @returns all that arrived until the server closed the connection. */
 export async function readSlowly(origin: string, bytes: string, { stepBytes, pauseMs }: SlowReading): Promise<Buffer> {
   const { hostname, port } = new URL(origin);
   const socket = connect(Number(port), hostname);

@@ -7,7 +7,7 @@ interface Load {
   readonly queuedBytes: number;
 }
 
-/** What `/status` says, as far as tests look at it. */
+/** The members of `/status` that tests read. */
 export interface Status {
   readonly version: string;
   readonly uptimeMs: number;

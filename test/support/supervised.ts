@@ -7,12 +7,12 @@ import { Supervisor } from "../../src/upstream/supervisor.ts";
 import type { Outgoing } from "../../src/jsonrpc/outgoing.ts";
 import { RecordedLog } from "./recorded-log.ts";
 
-/** A real server under a supervisor of this process, without anything above it. Stop it, whatever happens. */
+/** A real server under a supervisor in this process, without lanes or HTTP. Always stop it. */
 export class Supervised implements AsyncDisposable {
   readonly counters = new Counters();
   readonly log = new RecordedLog();
   readonly exits: UpstreamExit[] = [];
-  /** The texts of all messages, and what a generation had not been sent when it was lost. */
+  /** The texts of all messages. `unwritten` has the messages that a generation had not been sent when it ended. */
   readonly messages: string[] = [];
   readonly unwritten: Outgoing[] = [];
   readonly supervisor: Supervisor;
@@ -50,7 +50,7 @@ export class Supervised implements AsyncDisposable {
     });
   }
 
-  /** Waits for the next generation to be ready; each counts once. */
+  /** Waits until the next generation is ready. Each one counts once. */
   async nextReady(): Promise<void> {
     await this.#ready.promise;
     this.#ready = Promise.withResolvers();

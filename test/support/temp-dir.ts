@@ -2,7 +2,7 @@ import { mkdtemp, realpath, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** An empty directory of one test. Use with `await using`: it is removed with all that is in it. */
+/** An empty directory of one test. Use with `await using`: it is removed with its contents. */
 export class TempDir implements AsyncDisposable {
   readonly path: string;
 

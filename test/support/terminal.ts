@@ -8,20 +8,20 @@ export const CTRL_C = "\u0003";
 export const ERASE_LINE = "\r\u001B[2K";
 // oxlint-disable-next-line no-control-regex -- colours
 const COLOURS = /\u001B\[(\d+)m/g;
-/** Back to normal: all, the intensity, the colour. */
+/** Resets everything, the intensity or the colour. */
 const COLOURS_OFF: ReadonlySet<string> = new Set(["0", "22", "39"]);
 
 /** A sidecar on a terminal of its own, which `script` makes. Use with `await using`. */
 export class TerminalRun implements AsyncDisposable {
-  /** All that was written to the terminal, escapes included. */
+  /** All output on the terminal, including escape sequences. */
   shown = "";
   readonly #script: ChildProcess;
   readonly #closed: Promise<unknown>;
   #isClosed = false;
 
   /**
-   * @param env decides on colours: those variables that do are not taken from the test's own environment.
-   * @param columns of the terminal; one that does not know how many it has says 0.
+   * @param env decides on colours: the test's own variables for colours are removed.
+   * @param columns of the terminal; 0 stands for an unknown number.
    */
   constructor(args: readonly string[], env: Readonly<Record<string, string>>, columns = 0) {
     const words = [process.execPath, MAIN, "--addr", "127.0.0.1:0", ...args];
@@ -30,16 +30,16 @@ export class TerminalRun implements AsyncDisposable {
     const { NO_COLOR: _1, FORCE_COLOR: _2, NODE_DISABLE_COLORS: _3, CI: _4, ...inherited } = process.env;
     // `exec`: a shell that stays would get the Ctrl-C as well.
     this.#script = spawn("script", ["-qec", `stty cols ${columns}; exec ${quoted.join(" ")}`, "/dev/null"], {
-      // `script` runs what SHELL names, which for a user of a service may be `nologin`.
+      // `script` runs the shell in SHELL, which may be `nologin` for a service user.
       env: { ...inherited, SHELL: "/bin/sh", TERM: "xterm", ...env },
       stdio: ["pipe", "pipe", "inherit"],
     });
     this.#script.stdout?.setEncoding("utf8").on("data", (chunk: string) => (this.shown += chunk));
-    // Not at its exit: what it has shown may still be in the pipe then.
+    // Not at the exit: the last output may still be in the pipe then.
     this.#closed = once(this.#script, "close").then(() => (this.#isClosed = true));
   }
 
-  /** What the pattern finds in all that is shown, as soon as it does. */
+  /** Returns the pattern's match in all output so far, as soon as there is one. */
   async waitFor(pattern: RegExp): Promise<RegExpExecArray> {
     const signal = AbortSignal.timeout(WAIT_TIMEOUT_MS);
     for (;;) {
@@ -52,18 +52,18 @@ export class TerminalRun implements AsyncDisposable {
     }
   }
 
-  /** Where the banner says that the endpoint is, once it is shown. */
+  /** Returns the endpoint's URL in the banner, once it is shown. */
   async url(): Promise<string> {
     const [, url = ""] = await this.waitFor(/ address .*?(http:\S+)\r\n/);
     return url;
   }
 
-  /** What a reader sees in the end: without what was erased again. */
+  /** The text that a reader sees in the end, without erased text. */
   get lines(): string[] {
     return this.shown.split("\r\n").map((line) => (line.split(ERASE_LINE).at(-1) ?? "").replace(/^\r/, ""));
   }
 
-  /** Whether what is shown next begins a line of its own, in the colours that the terminal had before. */
+  /** True if the next output begins a new line, with the colours that the terminal had before. */
   get isLeftClean(): boolean {
     const lastColour = [...this.shown.matchAll(COLOURS)].at(-1)?.[1] ?? "0";
     return this.lines.at(-1) === "" && COLOURS_OFF.has(lastColour);
@@ -73,13 +73,13 @@ export class TerminalRun implements AsyncDisposable {
     this.#script.stdin?.write(keys);
   }
 
-  /** Ctrl-C, and the exit code. */
+  /** Sends Ctrl-C. @returns the exit code. */
   interrupt(): Promise<number | null> {
     this.type(CTRL_C);
     return this.end();
   }
 
-  /** The exit code, once it has ended by itself. */
+  /** Waits for an exit. @returns the exit code. */
   async end(): Promise<number | null> {
     const signal = AbortSignal.timeout(WAIT_TIMEOUT_MS);
     await Promise.race([this.#closed, once(signal, "abort")]);
@@ -87,12 +87,12 @@ export class TerminalRun implements AsyncDisposable {
     return this.#script.exitCode;
   }
 
-  /** Nobody reads what is written to the terminal any more. */
+  /** Stops reading the output of the terminal. */
   stopReading(): void {
     this.#script.stdout?.pause();
   }
 
-  /** Closes the terminal; what runs on it hears so. */
+  /** Closes the terminal, so that its programs get SIGHUP. */
   hangUp(): void {
     if (this.#script.exitCode === null) this.#script.kill("SIGKILL");
   }
