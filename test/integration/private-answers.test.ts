@@ -43,7 +43,7 @@ describe("a response to a private server's request", () => {
     },
   );
 
-  it("the sidecar distinguishes it from the response of a call with the same id", async () => {
+  it("a response is distinguished from that of a call with the same id", async () => {
     const hanging = client.begin("hang", {}, 1);
     const [wireId = 0] = await waitForHanging(client, 1);
     // The server uses the id of the call that it has received.

@@ -56,7 +56,7 @@ describe("the initialize of a client that accepts server requests", () => {
     expect(reply.headers["mcp-session-id"]).toMatch(/^[\x21-\x7e]{32,}$/);
   });
 
-  it("the client gets the revision that the server chose, whichever it requested", async () => {
+  it("the client gets the revision that the server chose, not the requested one", async () => {
     await using sidecar = await Sidecar.start({ mode: "old" });
     const privateReply = await new McpClient(sidecar.url).post(initializeRequest({ roots: {} }));
     expect(JSON.parse(privateReply.body)).toMatchObject({ result: { protocolVersion: "2024-11-05" } });
@@ -82,7 +82,7 @@ describe("the initialize of a client that accepts server requests", () => {
     expect(reply.headers).not.toHaveProperty("mcp-session-id");
     expect(reply.body).toBe(`{"jsonrpc":"2.0","id":1.0,"error":{"code":-32603,"message":"no license"}}`);
     await groupEnd(await sidecar.waitForChild(sharedPid));
-    // It leaves no state behind: the next initialize is forwarded again.
+    // No state remains: the next initialize is forwarded again.
     expect((await new McpClient(sidecar.url).post(initializeRequest(ASKABLE))).body).toContain("no license");
     expect((await sidecar.client()).sessionId).not.toBe("");
     expect(sidecar.logLines.filter(({ msg }) => msg === "mcp server will be restarted")).toEqual([]);
@@ -120,7 +120,7 @@ describe("isolation", () => {
     expect(sidecar.logLines.filter(({ msg }) => msg === "mcp server started")).toHaveLength(1);
   });
 
-  it("session gives each client a private server, whatever capabilities it declares", async () => {
+  it("session gives every client a private server, with or without capabilities", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--isolation", "session"] });
     const pids = [sidecar.childPid];
     for (let count = 0; count < 2; count++) pids.push((await readWhere(await sidecar.client())).pid);

@@ -149,7 +149,7 @@ describe("private lanes", () => {
     },
   );
 
-  it("a log message goes to its own client, whatever level any client has set", async () => {
+  it("a log message goes to its own client, regardless of levels", async () => {
     const other = await LaneClient.connect(sidecar);
     const shared = await sidecar.client();
     await shared.request("logging/setLevel", { level: "debug" });

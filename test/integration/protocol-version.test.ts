@@ -41,7 +41,7 @@ describe("MCP-Protocol-Version", async () => {
     expect(JSON.parse(await client.toolText("seen"))).not.toContain("notifications/x-refused");
   });
 
-  it("a session keeps the negotiated revision, whatever the header says: batches still work", async () => {
+  it("a session keeps the negotiated revision regardless of the header: batches still work", async () => {
     const batch = [{ jsonrpc: "2.0", id: 1, method: "ping" }];
     const old = await sidecar.client({ protocolVersion: "2025-03-26" });
     const reply = await old.post(batch, { headers: { "MCP-Protocol-Version": "2025-11-25" } });

@@ -56,7 +56,7 @@ describe("the events kept for replay", () => {
     expect((await stream.messages(3)).map(indexOf)).toEqual([3, 4, 5]);
   });
 
-  it("the response is always kept, however long it is and whatever preceded it", async () => {
+  it("the response is always kept, regardless of its length and earlier events", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--replay-max-events", "1", "--replay-max-bytes", "1000"] });
     const client = await sidecar.client();
     const call = await HeldCall.start(client, client);

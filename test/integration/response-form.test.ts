@@ -95,7 +95,7 @@ describe("the response to a POST", async () => {
       ["application/json, text/event-stream;q=0"],
       ["application/json, text/event-streams"],
       [undefined],
-    ])("the form is JSON, whatever precedes the response: Accept %j", async (accept) => {
+    ])("the form is JSON even if messages precede the response: Accept %j", async (accept) => {
       const own = await hasty.client();
       const headers = {
         "Content-Type": "application/json",
@@ -136,7 +136,7 @@ describe("the response to a POST", async () => {
     ["2025-06-18", "2025-11-25", 0],
     ["2025-03-26", undefined, 0],
     ["2024-11-05", "2025-11-25", 0],
-  ])("a stream begins as in revision %s, whatever MCP-Protocol-Version says (%s)", async (negotiated, header, primings) => {
+  ])("a stream begins as in revision %s, regardless of MCP-Protocol-Version (%s)", async (negotiated, header, primings) => {
     const own = await sidecar.client({ protocolVersion: negotiated });
     const headers: Record<string, string> = header === undefined ? {} : { "MCP-Protocol-Version": header };
     using stream = await own.postForStream(CALL_WITH_PROGRESS, headers);

@@ -58,7 +58,7 @@ describe.each(LANE_CLIENTS)("a session with a restarted $lane server", ({ connec
 });
 
 describe("a session with a shared server", () => {
-  it("only the sessions that lose capabilities end after several restarts", async () => {
+  it("only a session that loses capabilities ends after two restarts", async () => {
     await using gate = await Gate.create();
     await gate.open();
     await using sidecar = await start(gate, offer(ALL), offer({ tools: {} }));
@@ -76,7 +76,7 @@ describe("a session with a shared server", () => {
 
 describe("a session with a private server", () => {
   it.each([
-    ["less", offer({})],
+    ["fewer capabilities", offer({})],
     ["another revision", offer(ALL, { protocolVersion: "2025-06-18" })],
   ])("a session ends when the next server declares %s", async (_, after) => {
     await using gate = await Gate.create();

@@ -15,7 +15,7 @@ describe.each(LANES)("the exit of a %s server", (kind) => {
     { how: "a crash", tool: "exit", args: { code: 3 }, said: { kind: "crash", exitCode: 3, reason: "exited with code 3" } },
     { how: "a signal", tool: "kill", args: {}, said: { kind: "signal", signal: "SIGKILL", reason: "ended by SIGKILL" } },
     { how: "the end of its stdout", tool: "close_stdout", args: {}, said: { kind: "pipe-closed", reason: "the server closed its stdout" } },
-  ])("$how fails requests in flight with its reason, and the next generation starts", async ({ tool, args, said }) => {
+  ])("after $how, requests in flight fail with the reason, and the next generation starts", async ({ tool, args, said }) => {
     await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
     const { client, childPid, waitForLog } = await useLane(sidecar, kind);
     const hanging = client.callTool("hang");
@@ -48,7 +48,7 @@ describe.each(LANES)("the exit of a %s server", (kind) => {
       mode: "silent",
       said: { kind: "handshake-timeout", reason: `no response to initialize within ${READY_TIMEOUT_MS} ms` },
     },
-    { how: "a refusal", mode: "refuse", said: { kind: "handshake-refused", reason: expect.stringContaining("no license") as string } },
+    { how: "a rejection", mode: "refuse", said: { kind: "handshake-refused", reason: expect.stringContaining("no license") as string } },
     {
       how: "the end of its stdout",
       mode: "close-stdout-at-initialize",
@@ -59,8 +59,8 @@ describe.each(LANES)("the exit of a %s server", (kind) => {
       script: "exec cat",
       said: { kind: "handshake-refused", reason: "the command echoes its input: it is not an MCP server" },
     },
-    { how: "no program", script: "exec /no/such/program", said: { kind: "crash", exitCode: 127 } },
-  ])("$how during the handshake leads to another attempt, and the session stays valid", async ({ mode, script, said }) => {
+    { how: "a missing program", script: "exec /no/such/program", said: { kind: "crash", exitCode: 127 } },
+  ])("after $how in the handshake, another attempt follows, and the session stays valid", async ({ mode, script, said }) => {
     await using server = await ChosenServer.create();
     await using sidecar = await Sidecar.start({
       command: server.command,

@@ -65,7 +65,7 @@ describe("a shared server's request", async () => {
     ]);
   });
 
-  it("a client's response to it gets 202 and is dropped", async () => {
+  it("a client's response to a server request gets 202 and is dropped", async () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
     for (const response of [

@@ -47,13 +47,13 @@ describe("a session opened with another token", async () => {
   it.each<[string, HttpCall]>([
     ["a request", { body: REQUEST }],
     ["a notification", { body: '{"jsonrpc":"2.0","method":"notifications/x-of-the-other"}' }],
-    ["an answer", { body: '{"jsonrpc":"2.0","id":1,"result":{}}' }],
+    ["a response", { body: '{"jsonrpc":"2.0","id":1,"result":{}}' }],
     ["a batch", { body: `[${REQUEST}]` }],
     ["initialize", { body: INITIALIZE }],
     ["a request of another revision", { body: REQUEST, headers: { ...JSON_HEADERS, "MCP-Protocol-Version": "2025-06-18" } }],
     ["a request of an unknown revision", { body: REQUEST, headers: { ...JSON_HEADERS, "MCP-Protocol-Version": "2099-01-01" } }],
     ["GET", { method: "GET", headers: { Accept: "text/event-stream" } }],
-    ["GET of what is no stream", { method: "GET" }],
+    ["a GET without an event stream", { method: "GET" }],
     ["a resumption", { method: "GET", headers: { Accept: "text/event-stream", "Last-Event-ID": "1-1" } }],
     ["DELETE", { method: "DELETE" }],
   ])("%s with another valid token is answered as with an invalid one", async (_what, call) => {

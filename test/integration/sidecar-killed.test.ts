@@ -8,7 +8,7 @@ function startedPids(lines: readonly LogLine[]): number[] {
 }
 
 describe("a killed sidecar", () => {
-  it("neither the shared server nor private ones survive, whatever they are doing", async () => {
+  it("neither the shared server nor private ones survive, busy or not", async () => {
     await using sidecar = await Sidecar.start();
     const shared = await sidecar.client();
     const clients = await Promise.all(Array.from({ length: 3 }, () => LaneClient.connect(sidecar)));

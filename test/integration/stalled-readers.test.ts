@@ -43,7 +43,7 @@ async function openDeaf(sidecar: Sidecar, deaf: McpClient): ReturnType<typeof op
 }
 
 describe("a client that stops reading", () => {
-  it("its connection is closed after READER_TIMEOUT_MS, and other clients are unaffected", async () => {
+  it("the client's connection is closed after READER_TIMEOUT_MS, and other clients are unaffected", async () => {
     await using sidecar = await Sidecar.start({ flags: FLAGS });
     const [deaf, other] = [await sidecar.client(), await sidecar.client()];
     const pid = Number(sidecar.process.pid);
@@ -60,7 +60,7 @@ describe("a client that stops reading", () => {
     expect(await deaf.toolText("echo", { text: "back" })).toBe("back");
   });
 
-  it("its stream is closed and can be resumed, and idle streams stay open", async () => {
+  it("the client's stream is closed and can be resumed, and idle streams stay open", async () => {
     await using sidecar = await Sidecar.start({ flags: FLAGS });
     const [deaf, listening, control] = [await sidecar.client(), await sidecar.client(), await sidecar.client()];
     using stream = await listening.openStream();
@@ -95,7 +95,7 @@ describe("a client that stops reading", () => {
 });
 
 describe("a client that reads slowly", () => {
-  it("its connection stays open, however long a response takes", async () => {
+  it("the client's connection stays open, however long a response takes", async () => {
     await using sidecar = await Sidecar.start({ flags: FLAGS });
     const client = await sidecar.client();
     const startedAtMs = performance.now();
@@ -106,7 +106,7 @@ describe("a client that reads slowly", () => {
     expect((await readStatus(sidecar)).counters.http.readersCutOff).toBe(0);
   });
 
-  it("its connection stays open, however long a stream takes", async () => {
+  it("the client's connection stays open, however long a stream takes", async () => {
     await using sidecar = await Sidecar.start({ flags: FLAGS });
     const [slow, control] = [await sidecar.client(), await sidecar.client()];
     const startedAtMs = performance.now();

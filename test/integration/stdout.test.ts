@@ -86,7 +86,7 @@ describe("the server's stdout", () => {
   });
 
   it.each([
-    ["with its id behind the result", `{"result":{"x":"${"x".repeat(20_000)}","id":1},"jsonrpc":"2.0", "id" : $ID }`],
+    ["with its id after the result", `{"result":{"x":"${"x".repeat(20_000)}","id":1},"jsonrpc":"2.0", "id" : $ID }`],
     ["that is an error", `{"jsonrpc":"2.0","id":$ID,"error":{"code":1,"message":"${"x".repeat(20_000)}"}}`],
     ["full of quotes and brackets", `{"jsonrpc":"2.0","result":{"x":"${String.raw`\"}]{[\\`.repeat(3000)}"},"id":$ID}`],
   ])("an oversized response %s fails its own request", async (_what, line) => {
@@ -111,7 +111,7 @@ describe("the server's stdout", () => {
       `{"jsonrpc":"2.0","id":$WIRE,"method":"sampling/createMessage","params":{"x":"${"x".repeat(20_000)}"}}`,
     ],
     ["notification", `{"jsonrpc":"2.0","method":"notifications/message","params":{"x":"${"x".repeat(20_000)}"}}`],
-    ["line that is no JSON", "x".repeat(20_000)],
+    ["line that is not JSON", "x".repeat(20_000)],
   ])("an oversized %s fails no request in flight", async (_what, line) => {
     await using sidecar = await Sidecar.start({ flags: SMALL_LINES });
     const client = await sidecar.client();

@@ -85,7 +85,7 @@ describe("the start on a terminal", () => {
     await using terminal = new TerminalRun(flags, { NO_COLOR: "1", PLANTED_TOKEN: "planted-secret" });
     await terminal.waitFor(BANNER_END);
     expect(terminal.shown).toContain(shown);
-    // oxlint-disable-next-line no-control-regex -- what a terminal would obey
+    // oxlint-disable-next-line no-control-regex -- characters that control a terminal
     expect(terminal.shown.replaceAll(ERASE_LINE, "")).not.toMatch(/\u001B[^[]|\u001B\[2J|\u0007|\u009B/);
     expect(await terminal.interrupt()).toBe(0);
   });
@@ -175,7 +175,7 @@ describe("the start on a terminal", () => {
     expect(terminal.shown.lastIndexOf("waiting for")).toBe(lastWait);
   });
 
-  it("the waiting line stays on one line, whatever characters the server prints", async () => {
+  it("the waiting line stays on one line with any characters from the server", async () => {
     await using gate = await Gate.create();
     const script = `echo '${"表".repeat(60)}' >&2; exec '${process.execPath}' '${FIXTURE}' gated`;
     await using terminal = new TerminalRun(["--log-level", "warn", "--", "sh", "-c", script], { ...gate.env, NO_COLOR: "1" }, 40);

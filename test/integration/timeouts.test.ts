@@ -200,7 +200,7 @@ describe("a request's time limit", () => {
   });
 
   it.each([
-    ["that the client did not ask for", {}],
+    ["that the client did not request", {}],
     ["of another call", { progressToken: "another" }],
   ])("the limit is not extended by progress %s", async (_what, meta) => {
     await using sidecar = await Sidecar.start({ flags: [...SHORT, "--drain-timeout-ms", "20"] });

@@ -157,7 +157,7 @@ describe.each(LANE_CLIENTS)("a hidden tool in a $lane lane", ({ connect }) => {
 });
 
 describe("a hidden tool", () => {
-  it("a batch gets an unknown tool's response for it, and its other tools are called", async () => {
+  it("a batch gets an unknown tool's response for the hidden tool, and other results", async () => {
     await using listed = await ListedTools.create(...PAGES);
     await using sidecar = await start(listed, DENY);
     const client = await sidecar.client({ protocolVersion: "2025-03-26" });
@@ -285,7 +285,7 @@ describe("messages outside the tool filter", () => {
 });
 
 describe.each([
-  { how: "refuses", spoil: (listed: ListedTools) => listed.refuse() },
+  { how: "rejects", spoil: (listed: ListedTools) => listed.refuse() },
   { how: "does not answer", spoil: (listed: ListedTools) => listed.fallSilent() },
 ])("a server that $how tools/list", ({ spoil }) => {
   const FLAGS = [...DENY, "--request-timeout-ms", "2000", "--crash-loop-exits", "1000"];

@@ -30,7 +30,7 @@ describe("a body of more than 64 KiB", async () => {
   it.each([
     ["stops being JSON within its method", String.raw`{"jsonrpc":"2.0","id":1,"method":"\uZZ${"x".repeat(100)}"`],
     ["stops being JSON before its method", '{"jsonrpc":"2.0",id:1,"method":"initialize"'],
-    ["has initialize deeper inside only", '{"jsonrpc":"2.0","id":1,"params":{"method":"initialize"}'],
+    ["has initialize in a nested object only", '{"jsonrpc":"2.0","id":1,"params":{"method":"initialize"}'],
   ])("a body without a session is not read if it %s", async (_title, beginning) => {
     const reply = readError(await answerToBeginning(beginning));
     expect(reply).toMatchObject({ status: 400, body: { error: { data: { code: "SESSION_REQUIRED", sent: false } } } });

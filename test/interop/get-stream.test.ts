@@ -22,7 +22,7 @@ const CUTS: [title: string, isHalfOpen: boolean][] = [
 ];
 
 describe.concurrent.each(CLIENTS)("the GET stream of the $sdk client of a $lane server", ({ sdk, lane }) => {
-  it.each(CUTS)("a stream cut %s is resumed where it was", async (_title, isHalfOpen) => {
+  it.each(CUTS)("a stream cut %s is resumed after its last event", async (_title, isHalfOpen) => {
     // A sidecar of its own for the shared lane, too: every session gets list_changed notifications.
     await using own = await Sidecar.start({ command: CONFORMANCE_SERVER });
     await using proxy = await CuttingProxy.start(own.origin);

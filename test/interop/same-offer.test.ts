@@ -76,7 +76,7 @@ const CALLS: readonly [title: string, call: (client: Client) => Promise<unknown>
 ];
 
 describe("a real server behind the sidecar", () => {
-  it.each(SERVERS)("the capabilities, tools and the rest are the same as without the sidecar: $name", async ({ command, env }) => {
+  it.each(SERVERS)("$name declares and lists the same as without the sidecar", async ({ command, env }) => {
     await using directory = await TempDir.create();
     const environment = env?.(directory.path) ?? {};
     await using direct = await DirectClient.connect(command(directory.path), environment);

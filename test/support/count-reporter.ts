@@ -1,8 +1,6 @@
 import type { Reporter, TestModule } from "vitest/node";
 
-/**
- * Begins a run with the seed of its random tests, and ends it with one plain line of counts, for readers who do not know the test runner.
- */
+/** Begins a run with the seed of its random tests, and ends it with a line of counts for readers who do not know Vitest. */
 export default class CountReporter implements Reporter {
   readonly #seed = process.env["TEST_SEED"] ?? "";
 

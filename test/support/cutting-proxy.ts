@@ -38,7 +38,7 @@ export interface CutOptions {
 }
 
 /**
- * A proxy between clients and a sidecar that records every request, and cuts connections on demand: in the middle of a response, not after
+ * A proxy between clients and a sidecar that records every request. It cuts connections on demand: in the middle of a response, not after
  * some time.
  */
 export class CuttingProxy implements AsyncDisposable {

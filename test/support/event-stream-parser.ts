@@ -10,7 +10,7 @@ export interface StreamBlock {
 }
 
 /**
- * Reads server-sent events with `eventsource-parser`, but strictly: broken UTF-8, unknown fields and an incomplete last event are errors,
+ * Reads server-sent events with `eventsource-parser`, but strictly. Broken UTF-8, unknown fields and an incomplete last event are errors,
  * since the sidecar has no reason to send them.
  */
 export class EventStreamParser {

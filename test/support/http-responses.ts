@@ -12,7 +12,7 @@ interface Body {
 }
 
 /**
- * Reads all responses of a connection, strictly: each must be complete, with nothing between them. Responses to HEAD have no body, whatever
+ * Reads all responses of a connection, strictly: each must be complete, with nothing between them. Responses to HEAD have no body, regardless of
  * their length says.
  * @param isCutOff true if the last one may be incomplete.
  * @throws if the bytes are not HTTP.

@@ -11,7 +11,7 @@ export const whitespace = fc.oneof(
 const FREE_CHARACTERS = ["a", "z", "0", " ", "{", "}", "[", "]", ":", ",", "é", "€", "😀", "\u2028", "\u007f"];
 const ESCAPES = ['\\"', "\\\\", "\\/", "\\b", "\\n", "\\r", "\\t", "\\u0069", "\\u00E9", "\\ud83d", "\\u0000"];
 
-/** A string with its quotes, often full of what looks like structure, or of escaped quotes and backslashes. */
+/** A string with its quotes, often full of characters that look like structure, or of escaped quotes and backslashes. */
 export const stringText = fc
   .string({ unit: fc.oneof(fc.constantFrom(...FREE_CHARACTERS), fc.constantFrom(...ESCAPES)), maxLength: 12 })
   .map((inner) => `"${inner}"`);

@@ -31,7 +31,7 @@ export class LaneClient extends McpClient {
     return client;
   }
 
-  /** Makes the server write this line, whatever it is doing. */
+  /** Makes the server write this line, also while it is busy. */
   async write(line: object | string): Promise<void> {
     await this.notify("notifications/x-write", { line: typeof line === "string" ? line : JSON.stringify(line) });
   }

@@ -6,12 +6,12 @@ import { Counters } from "../../src/counters.ts";
 import { Defects } from "../../src/defects.ts";
 import { RecordedLog } from "../support/recorded-log.ts";
 
-/** A file that says what the test says, and tokens that follow it. */
+/** A file whose content the test sets, and tokens that follow it. */
 class Bench {
   file: AuthTokenFile = { tokens: ["first"] };
   reads = 0;
   readonly tokens = new AuthTokens(["first"]);
-  /** What is masked in the log from now on. */
+  /** The secrets that are masked in the log from now on. */
   readonly masked: string[] = [];
   readonly log = new RecordedLog();
   readonly reload = new AuthTokenReload({

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { anchors, codeSpans, links, type Markdown, readDocument, readDocuments, ROOT, tableBehind } from "../support/markdown.ts";
 
 const DOCUMENTS = readDocuments();
-/** Made by commands that the documents name. */
+/** Paths that commands in the documents create. */
 const MADE = ["dist/", ".claw-discovered/"];
 
 function scriptsOf(folder: string): string[] {
@@ -13,7 +13,7 @@ function scriptsOf(folder: string): string[] {
   return Object.keys((JSON.parse(readFileSync(path, "utf8")) as { scripts?: object }).scripts ?? {});
 }
 
-/** Whether a path or pattern is there, seen from the root, from the document, or from `src/`. */
+/** Returns true if a path or pattern exists, relative to the root, to the document, or to `src/`. */
 function isThere(name: string, { path }: Markdown): boolean {
   return ["", dirname(path), "src"].some((base) => globSync(join(base, name), { cwd: ROOT }).length > 0);
 }
@@ -22,7 +22,7 @@ function isOutside(link: string): boolean {
   return /^[a-z]+:/.test(link);
 }
 
-/** What is wrong with a link inside of the repository. */
+/** Returns the problem of a link within the repository. */
 function linkProblem(link: string, document: Markdown): string | undefined {
   const [file = "", anchor] = link.split("#");
   const path = file === "" ? document.path : join(dirname(document.path), file);

@@ -43,7 +43,7 @@ function page(name: string): ReturnType<typeof readDocument> {
   return readDocument(`docs/operations/${name}.md`);
 }
 
-/** The first column of the first table behind a heading, without the quotes. */
+/** Returns the first column of the first table after a heading, without the backticks. */
 function firstColumn(name: string, heading: string): string[] {
   return tableBehind(page(name), `# ${heading}\n`).map(([cell = ""]) => cell.replaceAll("`", ""));
 }

@@ -14,10 +14,10 @@ interface LockedPackage {
 const lockfile = JSON.parse(readFileSync(join(ROOT, "package-lock.json"), "utf8")) as { readonly packages: Record<string, LockedPackage> };
 const installed = Object.entries(lockfile.packages).filter(([path, { dev = false }]) => path !== "" && !dev);
 const dockerfile = readFileSync(join(ROOT, "Dockerfile"), "utf8").replaceAll("\\\n", " ");
-/** Each from its FROM on. */
+/** Each stage, from its FROM on. */
 const stages = dockerfile.split(/^(?=FROM )/m).slice(1);
 
-// The image is for amd64 and arm64 without a build or a test on each.
+// The image supports amd64 and arm64 without a build or a test on each.
 describe("the image", () => {
   it("no production dependency is limited to some systems or compiles itself", () => {
     expect(installed.length).toBeGreaterThan(50);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { runInSteps } from "../../src/step-queue.ts";
 
-/** Work of so many steps that writes each of them down. */
+/** Work of this many steps that records each of them. */
 function* work(journal: string[], name: string, steps: number): Generator<undefined, string> {
   for (let step = 1; step < steps; step++) {
     journal.push(`${name}${step}`);
@@ -21,7 +21,7 @@ function unexpected(error: unknown): never {
   throw new Error("not expected", { cause: error });
 }
 
-/** Resolves when the work is done, or has failed. */
+/** Resolves when the work has finished or failed. */
 function run(journal: string[], steps: Generator<undefined, string>): Promise<void> {
   return new Promise((resolve) => {
     runInSteps(
@@ -57,7 +57,7 @@ describe("work in steps", () => {
     setImmediate(tick);
     await Promise.all(["a", "b", "c"].map((name) => run(journal, work(journal, name, 4))));
     isRunning = false;
-    // The end of a work is a step as well.
+    // The end of the work is a step as well.
     const firstStep = journal.findIndex((line) => line !== "turn");
     const fromThere = journal.slice(firstStep);
     expect(fromThere.filter((line) => line !== "turn")).toHaveLength(15);

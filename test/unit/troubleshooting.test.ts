@@ -15,7 +15,7 @@ const KNOWN_NAMES = new Set([
   ...FOREIGN_NAMES,
 ]);
 
-/** Texts in backticks behind one of these words. */
+/** Texts in backticks after one of these words. */
 function quotes(words: string): string[] {
   return [...TROUBLESHOOTING.prose.matchAll(new RegExp(`(?:${words})\\s+\`([^\`]+)\``, "g"))].map(([, text = ""]) => text);
 }

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { TempDir } from "../support/temp-dir.ts";
 
-// It imports JSON without saying so, which only bundlers accept.
+// It imports JSON without an import attribute, which only bundlers accept.
 registerHooks({
   load: (url, context, next) => next(url, url.endsWith(".json") ? { ...context, importAttributes: { type: "json" } } : context),
 });
@@ -162,7 +162,7 @@ describe("the release", () => {
     await using folder = await TempDir.create();
     const output = folder.file("output");
     const digest = `sha256:${"0".repeat(64)}`;
-    // Stands for a registry, which a test does not ask.
+    // Replaces a registry, so that the test does not need one.
     const docker = `docker() { echo ${digest}; }\n`;
     const base = release.jobs["check"]?.steps?.find(({ run }) => run?.includes("imagetools"))?.run ?? "";
     execFileSync("bash", ["-e", "-c", docker + base], { cwd: ROOT, env: { ...process.env, GITHUB_OUTPUT: output } });

@@ -15,7 +15,7 @@ function answerTo({ id, client, nonce, text }: RequestRecord): object {
   return { jsonrpc: "2.0", id, result: { content: [{ type: "text", text: JSON.stringify(answer) }] } };
 }
 
-/** What the ledger says when these messages have come for the first request, out of two. */
+/** Returns the ledger's verdict after these messages for the first of two requests. */
 function verdictsOn(...messages: readonly { readonly message: object; readonly eventId?: string; readonly status?: number }[]): object {
   const ledger = new Ledger();
   const inbox = new Inbox("anna", ledger, { onRight: () => undefined, onServerRequest: () => undefined });

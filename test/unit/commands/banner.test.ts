@@ -12,7 +12,7 @@ const FACTS: BannerFacts = {
   plain: (text) => text,
 };
 
-/** Its lines, without the empty ones around it. */
+/** Returns its lines, without the empty ones around it. */
 function linesOf(facts: Partial<BannerFacts>): string[] {
   return stripVTControlCharacters(bannerText({ ...FACTS, ...facts }))
     .trim()

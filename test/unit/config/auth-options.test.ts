@@ -12,13 +12,13 @@ function load(argv: readonly string[], environment: Environment = {}, needsComma
   return loadConfig(readCommandLine(argv), environment, needsCommand);
 }
 
-/** What is loaded where the file has this text. */
+/** Returns the configuration if the file has this text. */
 async function loadFile(text: string | Buffer): Promise<LoadResult> {
   await using directory = await TempDir.create();
   const path = directory.file("tokens");
   await writeFile(path, text);
   const result = load(["--auth-token-file", path, "server"]);
-  // It is read the same way when it changes.
+  // A changed file is read in the same way.
   const { tokens, problem } = await rereadAuthTokenFile(path);
   expect(tokens ?? []).toEqual(result.config?.authTokens ?? []);
   expect(result.problems).toEqual(

@@ -5,7 +5,7 @@ import { loadConfig, readCommandLine } from "../../../src/config/load.ts";
 import { OPTION_GROUPS } from "../../../src/config/option.ts";
 import { OPTIONS } from "../../../src/config/options.ts";
 
-/** What --check-config prints for this command line. */
+/** Returns the output of --check-config for this command line. */
 function effective(...argv: readonly string[]): Record<string, unknown> {
   const { config } = loadConfig(readCommandLine(argv), {});
   if (config === undefined) throw new Error("no configuration");
@@ -74,7 +74,7 @@ describe("the effective configuration", () => {
   it("the whole configuration is printed as JSON", () => {
     const argv = ["--addr", "127.0.0.1:9000", "--log-level", "warn", "--", "npx", "-y", "some-mcp"];
     const { config } = loadConfig(readCommandLine(argv), {});
-    // Members that are undefined are not printed, nor is the list of tokens.
+    // Members that are undefined are not printed, and neither is the list of tokens.
     expect(effective(...argv)).toEqual(JSON.parse(JSON.stringify({ ...config, authTokens: undefined })));
   });
 

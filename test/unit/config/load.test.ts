@@ -7,7 +7,7 @@ function load(argv: readonly string[], environment: Environment = {}): LoadResul
   return loadConfig(readCommandLine(argv), environment);
 }
 
-/** The configuration of a command line and an environment without a problem. */
+/** Returns the configuration of a command line and an environment, which must not have problems. */
 function config(argv: readonly string[], environment: Environment = {}): Config {
   const result = load(argv, environment);
   expect(result.problems).toEqual([]);

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { type Environment, loadConfig, readCommandLine } from "../../../src/config/load.ts";
 import { OPTIONS } from "../../../src/config/options.ts";
 
-/** The problems of a command line in front of a command, and an environment; there is no configuration where there is one. */
+/** Returns the problems of a command line before a command, and an environment. If there is one, there is no configuration. */
 function problems(argv: readonly string[], variables: Environment = {}): readonly string[] {
   const environment = Object.fromEntries(Object.entries(variables).map(([name, value]) => [`CLAW_MCP_STDIO_${name}`, value]));
   const result = loadConfig(readCommandLine([...argv, "--", "server"]), environment);

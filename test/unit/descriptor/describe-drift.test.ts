@@ -7,7 +7,7 @@ import { nested, reviewedTool } from "../support/listed-tools.ts";
 const SCHEMA = { type: "object", properties: { limit: { type: "integer", maximum: 100 } }, required: ["limit"] };
 const REVIEWED = reviewedTool({ inputSchema: SCHEMA });
 
-/** The lines for these changes of the one reviewed tool. */
+/** Returns the lines for these changes of the one reviewed tool. */
 function linesFor(change: JsonObject): string[] {
   return describeDrift(compareTools([REVIEWED], [{ ...REVIEWED, ...change }]));
 }

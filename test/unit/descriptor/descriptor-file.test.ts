@@ -8,7 +8,7 @@ import { descriptorOf, nested, reviewedTool } from "../support/listed-tools.ts";
 
 const DESCRIPTOR = descriptorOf([reviewedTool({ annotations: { readOnlyHint: true } }), reviewedTool({ name: "ask" })]);
 
-/** What reading a file with this content says, without the path in front. */
+/** Returns the error for a file with this content, without the path before it. */
 async function readError(content: string | Uint8Array): Promise<string> {
   await using directory = await TempDir.create();
   const path = directory.file("a.json");

@@ -17,7 +17,7 @@ function compareOne(live: JsonObject): readonly DriftKind[] {
   return compareTools([REVIEWED], [{ ...REVIEWED, ...live }])[0]?.kinds ?? [];
 }
 
-/** The one drift of these tools. */
+/** Returns the one drift of these tools. */
 function onlyDrift(live: readonly JsonObject[]): ToolDrift {
   const [drift, ...others] = compareTools([REVIEWED], live);
   if (drift === undefined || others.length > 0) throw new Error("not one drift");

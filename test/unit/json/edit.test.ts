@@ -19,11 +19,11 @@ describe("removeMember", () => {
     [`{"list":1,"a":0,"list":2,"list":3}`, `{"a":0}`],
     [String.raw`{"list":"\"},{" , "x":"list"}`, `{"x":"list"}`],
     [String.raw`{"l\u0069st":[1,{"list":2}],"b":{"list":3}}`, `{"b":{"list":3}}`],
-  ])("makes %s %s", (text, expected) => {
+  ])("%s becomes %s", (text, expected) => {
     expect(without(text, "list")).toBe(expected);
   });
 
-  it("takes out every member of that name, and leaves the others unchanged", () => {
+  it("every member of that name is removed, and the others are unchanged", () => {
     const others = otherMembers("list");
     const named = fc.array(memberText(keyText("list"), valueText), { maxLength: 3 });
     const positions = fc.array(fc.nat(), { minLength: 3, maxLength: 3 });
@@ -39,7 +39,7 @@ describe("removeMember", () => {
     );
   });
 
-  it("changes nothing where there is none", () => {
+  it("a text without the member is unchanged", () => {
     fc.assert(
       fc.property(objectText(otherMembers("list")), (text) => {
         expect(without(text, "list")).toBe(text);
@@ -49,7 +49,7 @@ describe("removeMember", () => {
 });
 
 describe("removeItems", () => {
-  it("leaves a list of those that are kept, whichever they are", () => {
+  it("the list keeps exactly the chosen items", () => {
     const parts = fc.array(fc.record({ text: fc.stringMatching(/^[a-z]{1,3}$/), isKept: fc.boolean() }), { maxLength: 8 });
     fc.assert(
       fc.property(parts, whitespace, (items, space) => {
@@ -68,7 +68,7 @@ describe("removeItems", () => {
 });
 
 describe("applyEdits", () => {
-  it("makes any number of edits", () => {
+  it("any number of edits is applied", () => {
     const text = "ab".repeat(1000);
     const edits = Array.from({ length: 1000 }, (_, index) => ({ start: index * 2, end: index * 2 + 1, text: String(index) }));
     const expected = Array.from({ length: 1000 }, (_, index) => `${index}b`).join("");
@@ -77,7 +77,7 @@ describe("applyEdits", () => {
     expect(applyEdits(text, [])).toBe(text);
   });
 
-  it("replaces each span in one pass, in whatever order the edits come", () => {
+  it("each span is replaced in one pass, with edits in any order", () => {
     const edits = [
       { start: 4, end: 5, text: "long" },
       { start: 0, end: 2, text: "" },
@@ -86,7 +86,7 @@ describe("applyEdits", () => {
     expect(applyEdits("abcdefg", edits.toReversed())).toBe("cdlongfg");
   });
 
-  it("changes nothing outside of the spans", () => {
+  it("text outside the spans is unchanged", () => {
     fc.assert(
       fc.property(inPieces(fc.string()), fc.array(fc.string(), { minLength: 13, maxLength: 13 }), ({ text, pieces }, replacements) => {
         let end = 0;

@@ -20,12 +20,12 @@ function scan(...pieces: readonly string[]): EnvelopeScanner {
   return scanner;
 }
 
-/** A member of the envelope, its name spelled as all servers spell it. */
+/** A member of the envelope, whose name is spelled as all servers spell it. */
 function member(name: string, value: fc.Arbitrary<string>): fc.Arbitrary<string> {
   return memberText(fc.constant(`"${name}"`), value);
 }
 
-/** Any object with an id or two, and perhaps a method. */
+/** An object with an id or two, and perhaps a method. */
 const message = fc
   .tuple(
     whitespace,
@@ -41,7 +41,7 @@ const message = fc
   .map((parts) => parts.join(""));
 
 describe("EnvelopeScanner", () => {
-  it("finds the method, and the id unless there are two, however the text is cut", () => {
+  it("the method and a single id are found, however the text is split", () => {
     fc.assert(
       fc.property(inPieces(message), ({ text, pieces }) => {
         const node = nodeOf(text);
@@ -54,7 +54,7 @@ describe("EnvelopeScanner", () => {
     );
   });
 
-  it("finds nothing where the names stand deeper or within strings only", () => {
+  it("names in nested objects or in strings are ignored", () => {
     fc.assert(
       fc.property(inPieces(objectText(otherMembers("id", "method"))), ({ pieces }) => {
         const { idText: found, hasMethod } = scan(...pieces);
@@ -73,28 +73,28 @@ describe("EnvelopeScanner", () => {
     '["id",1]',
     '"id"',
     "{}",
-  ])("finds no id in %s", (text) => {
+  ])("no id is found in %s", (text) => {
     expect(scan(text).idText).toBeUndefined();
   });
 
-  it("gives back none of two ids, however they are spelled", () => {
+  it("neither of two ids is returned, however they are spelled", () => {
     for (const text of ['{"id":1,"result":{},"id":2}', String.raw`{"id":1,"i\u0064":1}`, '{"id":{},"id":1}', '{"id":1,"id":[]}']) {
       expect(scan(text).idText).toBeUndefined();
     }
   });
 
-  it("knows a name that is spelled with escapes", () => {
+  it("a name that is spelled with escapes is recognized", () => {
     expect(scan(String.raw`{"\u0069\u0064":7,"result":{}}`).idText).toBe("7");
     expect(scan(String.raw`{"id":7,"m\u0065thod":"sampling/createMessage"}`).hasMethod).toBe(true);
   });
 
-  it("gives back no id that is no string or number in earnest: an object, or one without end", () => {
+  it("an id that is an object, an array or too long is not returned", () => {
     expect(scan('{"id":{"id":1},"result":2}').idText).toBeUndefined();
     expect(scan('{"id":[1],"result":2}').idText).toBeUndefined();
     expect(scan(`{"id":"${"x".repeat(5000)}","result":2}`).idText).toBeUndefined();
   });
 
-  it("ends on anything, valid or not", () => {
+  it("the scan ends on any text, valid or not", () => {
     fc.assert(
       fc.property(
         inPieces(fc.string({ unit: fc.constantFrom("{", "}", "[", "]", '"', "\\", ":", ",", "id", '"id"', "1", " ") })),

@@ -17,42 +17,42 @@ describe("skipString", () => {
 });
 
 describe("findMembers", () => {
-  it("finds members in the order asked for, whatever their order in the text", () => {
+  it("members are returned in the order of the names, not of the text", () => {
     const text = '{"b":[1,{"a":0}],"a":"x\\"}","c":-1.5e3}';
     const { spans, duplicate } = findMembers(text, 0, ["a", "c", "b", "d"]);
     expect(spans.map((span) => cut(text, span))).toEqual(['"x\\"}"', "-1.5e3", '[1,{"a":0}]', undefined]);
     expect(duplicate).toBeUndefined();
   });
 
-  it("finds nothing in an empty object, nor behind its end", () => {
+  it("nothing is found in an empty object or after its end", () => {
     expect(findMembers("{}", 0, ["id"]).spans).toEqual([undefined]);
     expect(findMembers(' { \n} , "id" : 1', 0, ["id"]).spans).toEqual([undefined]);
   });
 
-  it("reads the object that starts where it is told, and no further", () => {
+  it("only the object at the given position is read", () => {
     const text = '{"params": {"id":1},"id":2}';
     expect(cut(text, findMembers(text, text.indexOf(" "), ["id"]).spans[0])).toBe("1");
   });
 
-  it("finds a value that ends in backslashes", () => {
+  it("a value that ends in backslashes is found", () => {
     const text = String.raw`{"a":"\\","b":"\\\"","c":"\\\\","id":1}`;
     const { spans } = findMembers(text, 0, ["a", "b", "c", "id"]);
     expect(spans.map((span) => cut(text, span))).toEqual([String.raw`"\\"`, String.raw`"\\\""`, String.raw`"\\\\"`, "1"]);
   });
 
-  it("takes the last of a repeated name and says which one is repeated", () => {
+  it("the last member of a repeated name is returned, with that name", () => {
     const text = '{"id":1,"a":0,"\\u0069\\u0064":2,"a":1,"a":2}';
     const { spans, duplicate } = findMembers(text, 0, ["a", "id"]);
     expect(spans.map((span) => cut(text, span))).toEqual(["2", "2"]);
     expect(duplicate).toBe("id");
   });
 
-  it("tells names apart of which one begins like the other", () => {
+  it("a name is distinguished from longer and shorter ones", () => {
     const text = '{"idx":1,"i":2,"Id":3,"id ":4}';
     expect(findMembers(text, 0, ["id"]).spans).toEqual([undefined]);
   });
 
-  it("finds the last member of that name, also after the engine is poisoned", () => {
+  it("the last member is found even if the engine misreads names", () => {
     const object = objectText(
       inAnyOrder(
         otherMembers("wanted"),
@@ -70,7 +70,7 @@ describe("findMembers", () => {
     );
   });
 
-  it("finds no name that is only within a string or deeper", () => {
+  it("a name in a string or in a nested object is ignored", () => {
     fc.assert(
       fc.property(objectText(otherMembers("id")), (json) => {
         expect(findMembers(json, 0, ["id"]).spans).toEqual([undefined]);
@@ -80,13 +80,13 @@ describe("findMembers", () => {
 });
 
 describe("findPath", () => {
-  it("follows names downwards", () => {
+  it("names are followed downwards", () => {
     const text = '{"a":{"b":1},"params":{"_meta":{"other":{},"progressToken" : "t"}}}';
     expect(cut(text, findPath(text, 0, ["params", "_meta", "progressToken"]))).toBe('"t"');
   });
 
   it.each(['{"a":1}', '{"a":"{\\"b\\":1}"}', '{"a":[{"b":1}]}', '{"a":["b",1]}', '{"a":null}', '{"a":{}}', '{"b":1}', "{}"])(
-    "finds nothing where a level of %s is absent or no object",
+    "nothing is found in %s, which lacks a level or an object",
     (text) => {
       expect(findPath(text, 0, ["a", "b"])).toBeUndefined();
     },
@@ -94,18 +94,18 @@ describe("findPath", () => {
 });
 
 describe("findElements", () => {
-  it("finds each element of an array, without the white space around it", () => {
+  it("each element of an array is found without surrounding white space", () => {
     const text = ' [ 1.0 ,{"a":[1,2]},"]," , [],\n-0]';
     expect(findElements(text).map((span) => cut(text, span))).toEqual(["1.0", '{"a":[1,2]}', '"],"', "[]", "-0"]);
     expect(findElements(" [ ] ")).toEqual([]);
   });
 
-  it("reads the array that starts where it is told, and no further", () => {
+  it("only the array at the given position is read", () => {
     const text = '{"a":[0],"b": [1,[2]] ,"c":[3]}';
     expect(findElements(text, text.indexOf(" ")).map((span) => cut(text, span))).toEqual(["1", "[2]"]);
   });
 
-  it("finds in any array all that is in it", () => {
+  it("all elements of any array are found", () => {
     const element = fc.tuple(whitespace, valueText, whitespace).map((parts) => parts.join(""));
     fc.assert(
       fc.property(fc.array(element, { minLength: 1 }), whitespace, (elements, around) => {

@@ -17,7 +17,7 @@ describe("isOtherCase", () => {
     ["ıd", "id", true],
     ["İD", "id", true],
     ["_Meta", "_meta", true],
-    // Each differs by the bit that upper and lower case differ by.
+    // Each pair differs by the bit that distinguishes upper and lower case.
     ["\u007fmeta", "_meta", false],
     ["@", "`", false],
     ["{", "[", false],
@@ -37,7 +37,7 @@ describe("findMembers", () => {
     ['{"argument\\u017f":2}', "argumentſ"],
     ['{"argumentſ":2}', "argumentſ"],
     ["{}", undefined],
-  ])("tells which member of %s some would take for one of the names", (text, expected) => {
+  ])("the member of %s that some readers take for one of the names is returned", (text, expected) => {
     expect(findMembers(text, 0, ["name", "arguments"]).otherCase).toBe(expected);
   });
 });

@@ -19,7 +19,7 @@ function isAcceptedByEngine(text: string): boolean {
   }
 }
 
-/** `y_` must be accepted, `n_` must be refused, and readers differ on `i_` (github.com/nst/JSONTestSuite). */
+/** `y_` must be accepted, `n_` must be rejected, and readers differ on `i_` (github.com/nst/JSONTestSuite). */
 function named(prefix: string): [name: string, input: string][] {
   return parsing.filter(({ name }) => name.startsWith(prefix)).map(({ name, input }) => [name, input]);
 }
@@ -33,7 +33,7 @@ describe("JSONTestSuite", () => {
     expect(isAccepted(input)).toBe(true);
   });
 
-  it.each(named("n_"))("%s is refused", (_name, input) => {
+  it.each(named("n_"))("%s is rejected", (_name, input) => {
     expect(isAccepted(input)).toBe(false);
   });
 
@@ -41,7 +41,7 @@ describe("JSONTestSuite", () => {
     expect(isAccepted(input)).toBe(isAcceptedByEngine(input));
   });
 
-  it("is read alike by the reference that other tests compare with", () => {
+  it("the reference reader of other tests reads the suite in the same way", () => {
     // Two cases are too deep for it.
     const cases = parsing.filter(({ input }) => input.length < 10_000);
     expect(cases).toHaveLength(parsing.length - 2);

@@ -16,7 +16,7 @@ const SHAPE = new Shape({
 });
 const NAMES = ["id", "method", "params", "_meta", "progressToken", "name", "result", "task", "taskId", "x", "__proto__"];
 
-/** Whether the engine accepts a text; it does so rightly, whatever it makes of the names. */
+/** Returns true if the engine accepts a text, which it decides correctly even if it misreads names. */
 function isAccepted(text: string): boolean {
   try {
     JSON.parse(text);
@@ -26,7 +26,7 @@ function isAccepted(text: string): boolean {
   }
 }
 
-/** Some readers do not look at case, and the strings of others end at NUL. */
+/** Some readers ignore case, and others end strings at NUL. */
 function isTakenFor(member: string, name: string): boolean {
   return fold(member) === fold(name) || member.startsWith(`${name}\0`);
 }
@@ -39,10 +39,10 @@ function fold(name: string): string {
     .replaceAll(/[\u0130\u0131]/g, "i");
 }
 
-/** What is known of a text, in an order of its own: spans, and what else is said of the members of the shape. */
+/** The facts about a text, in a fixed order: spans, and properties of the shape's members. */
 type Facts = (number | boolean | string | undefined)[];
 
-/** Adds what has to be known of each slot of a shape. */
+/** Adds the facts about each slot of a shape. */
 function addSlots(facts: Facts, shape: Shape, last: JsonNode | undefined, all: readonly JsonNode[]): void {
   for (const [position, name] of shape.names.entries()) {
     const node = last === undefined ? undefined : memberOf(last, name);
@@ -64,7 +64,7 @@ function addSlots(facts: Facts, shape: Shape, last: JsonNode | undefined, all: r
   }
 }
 
-/** By a slow reader that knows nothing of the scanner. */
+/** Returns the facts from a slow reader that is independent of the scanner. */
 function expected(node: JsonNode): Facts {
   const facts: Facts = Array.from({ length: SHAPE.slotCount }, () => [undefined, undefined, false, undefined]).flat();
   addSlots(facts, SHAPE, node, [node]);
@@ -77,7 +77,7 @@ function expected(node: JsonNode): Facts {
   return facts;
 }
 
-/** What the scanner has found. */
+/** Returns the facts that the scanner has found. */
 function found({ outline, elements, elementCount, isArray, isObject }: JsonScanner): Facts {
   const facts: Facts = [];
   for (let slot = 0; slot < SHAPE.slotCount; slot++) {
@@ -107,7 +107,7 @@ function scanInSteps(text: string, random: Random): JsonScanner {
   return scanner;
 }
 
-/** Reads a text at once and in steps. @returns whether it is JSON. */
+/** Reads a text at once and in steps. @returns true if it is JSON. */
 function check(text: string, random: Random): boolean {
   const isValid = isAccepted(text);
   const node = readReference(text);
@@ -123,7 +123,7 @@ function check(text: string, random: Random): boolean {
 }
 
 describe("JsonScanner", () => {
-  it(`accepts and finds in ${CASES} random texts what the grammar says (TEST_SEED=${SEED})`, { timeout: 180_000 }, () => {
+  it(`the results for ${CASES} random texts follow the grammar (TEST_SEED=${SEED})`, { timeout: 180_000 }, () => {
     let validCount = 0;
     for (let index = 0; index < CASES; index++) {
       const random = new Random(SEED + index);

@@ -16,7 +16,7 @@ function scan(text: string): JsonScanner {
 }
 
 describe("JsonScanner", () => {
-  it("finds the members of a shape, each as it is spelled", () => {
+  it("the members of a shape are found with their spelling", () => {
     const { outline } = scan(String.raw` {"id" : 1.0, "x":{"id":2}, "p\u0061rams": {"_meta":{"token":"\u0061"} , "id":3}} `);
     expect([ID, PARAMS, META, TOKEN, NAME].map((slot) => outline.textAt(slot))).toEqual([
       "1.0",
@@ -34,7 +34,7 @@ describe("JsonScanner", () => {
     expect([outline.isObject(META), outline.isObject(TOKEN), outline.firstAt(NAME), outline.has(NAME)]).toEqual([true, false, "", false]);
   });
 
-  it.each(['{"id":"12', '{"id":"1\\uZZ"', '{"id":[1,2'])("finds an empty value for a member that is cut off: %s", (text) => {
+  it.each(['{"id":"12', '{"id":"1\\uZZ"', '{"id":[1,2'])("a truncated member has an empty value: %s", (text) => {
     const { outline } = scan(text);
     expect([outline.has(ID), outline.textAt(ID)]).toEqual([true, ""]);
   });
@@ -51,7 +51,7 @@ describe("JsonScanner", () => {
     ["[] x", 3, "the end"],
     ['["a","b', 5, undefined],
     ['{"\\x":1}', 1, undefined],
-  ])("tells where %j stops being JSON, and what is expected there", (text, index, expected) => {
+  ])("the failure in %j has its offset and the expected text", (text, index, expected) => {
     expect(scan(text).failure).toEqual({ index, expected });
   });
 
@@ -63,25 +63,25 @@ describe("JsonScanner", () => {
   it.each([
     '{"params":{"name":1,"_meta":{"token":2}},"params":5}',
     '{"params":{"name":1,"_meta":{"token":2}},"par\\u0061ms":[{"name":3}]}',
-  ])("knows nothing of the members of an object that is repeated as something else: %s", (text) => {
+  ])("a repeated member that is not an object has no members: %s", (text) => {
     const { outline } = scan(text);
     expect(outline.isRepeated(PARAMS)).toBe(true);
     expect([NAME, META, TOKEN].map((slot) => outline.has(slot))).toEqual([false, false, false]);
   });
 
-  it("reads the last of repeated objects, and records names repeated within an earlier one", () => {
+  it("the last of repeated objects counts, and repeated names in earlier ones are recorded", () => {
     const { outline } = scan('{"params":{"name":1,"name":2,"_meta":{"token":3}},"params":{"_meta":{}}}');
     expect([NAME, META, TOKEN].map((slot) => outline.textAt(slot))).toEqual([undefined, "{}", undefined]);
     expect([PARAMS, NAME, META].map((slot) => outline.isRepeated(slot))).toEqual([true, true, false]);
   });
 
-  it("knows the first name that differs from one of the shape by case", () => {
+  it("the first name that differs by case from one of the shape is recorded", () => {
     const { outline } = scan('{"ID":1,"Id":2,"params":{"NAME":1,"toKen":2,"_META":{"Token":1}}}');
     expect([ID, NAME, META, TOKEN, PARAMS].map((slot) => outline.otherCaseAt(slot))).toEqual(["ID", "NAME", "_META", undefined, undefined]);
   });
 
   it.each(["", " ", "{", "[", '"', '"a', "{]", "[}", '{"a"', '{"a":', '{"a":1', '{"a":1,', "[1", "[1,", "tru", "-", '"\\', '"\\u00'])(
-    "refuses %j, which ends too early or wrongly, also one character at a time",
+    "%j is incomplete or wrong, and rejected also one character at a time",
     (text) => {
       const stepped = new JsonScanner(text, SHAPE);
       while (!stepped.isDone) stepped.advance(1);
@@ -89,7 +89,7 @@ describe("JsonScanner", () => {
     },
   );
 
-  it("reads a depth of a million without a stack, and keeps its place between steps", () => {
+  it("a depth of a million is read without recursion, also in steps", () => {
     const depth = 1_000_000;
     const text = `${"[".repeat(depth)}${"]".repeat(depth)}`;
     const scanner = new JsonScanner(text, SHAPE);
@@ -100,20 +100,20 @@ describe("JsonScanner", () => {
     expect(scan(`${'{"a":['.repeat(depth / 2)}1${"}]".repeat(depth / 2)}`).isValid).toBe(false);
   });
 
-  it("goes on for about as long as it is told, whatever it is in", () => {
+  it("a step reads about as much of any text as requested", () => {
     for (const piece of ["[],", '"\\n",', '"aaaaaaaa",', '{"\\u0061":1},', "1e5,"]) {
       const text = `[${piece.repeat(100_000)}0]`;
       const scanner = new JsonScanner(text, SHAPE);
       let steps = 0;
       for (; !scanner.isDone; steps++) scanner.advance(10_000);
       expect(scanner.isValid).toBe(true);
-      // A step ends a little behind where it should.
+      // A step ends a little after the limit.
       expect(steps).toBeLessThanOrEqual(Math.ceil(text.length / 10_000));
       expect(steps).toBeGreaterThan((text.length / 10_000) * 0.99 - 1);
     }
   });
 
-  it("reads white space in steps, wherever it is", () => {
+  it("white space is read in steps, wherever it is", () => {
     const space = " ".repeat(100_000);
     for (const text of [`${space}{}`, `{${space}"a":1}`, `{"a"${space}:1}`, `{"a":${space}1}`, `{"a":1${space}}`, `{}${space}`]) {
       const scanner = new JsonScanner(text, SHAPE);
@@ -124,19 +124,19 @@ describe("JsonScanner", () => {
     }
   });
 
-  it("locates a thousand elements and counts the others", () => {
+  it("a thousand elements are located and the others counted", () => {
     const { elements, elementCount } = scan(`[${"{},".repeat(1_000_000)}1]`);
     expect([elements.length, elementCount, elements[999]]).toEqual([1000, 1_000_001, { start: 2998, end: 3000 }]);
   });
 });
 
 describe("Shape", () => {
-  it("has no slot for a name that it does not have", () => {
+  it("a shape has no slot for an unknown name", () => {
     expect(() => SHAPE.slotOf("params.id")).toThrow("the shape has no id");
     expect(() => SHAPE.slotOf("id.x")).toThrow("the shape has no id.x");
   });
 
-  it("has thirty slots at most", () => {
+  it("a shape has at most thirty slots", () => {
     const names = (count: number): Record<string, object> =>
       Object.fromEntries(Array.from({ length: count }, (_, index) => [`n${index}`, {}]));
     expect(new Shape(names(30) as never).slotCount).toBe(30);

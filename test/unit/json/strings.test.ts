@@ -8,7 +8,7 @@ describe("decodeString", () => {
     [String.raw`"\u0069\u0064"`, "id"],
     [String.raw`"\"\\\/\b\f\n\r\t"`, '"\\/\b\f\n\r\t'],
     [String.raw`"\ud83d\ude00\ud83d"`, "😀\ud83d"],
-  ])("reads %s, wherever it stands", (text, value) => {
+  ])("%s is decoded, wherever it is in the text", (text, value) => {
     expect(decodeString(text, 0, text.length)).toBe(value);
     expect(decodeString(`{"x":${text}}`, 5, 5 + text.length)).toBe(value);
   });
@@ -22,7 +22,7 @@ describe("plainName", () => {
     [String.raw`"\u00e9\u20ac\ud83d\ude00\u007f"`, '"é€😀\u007f"'],
     [String.raw`"\u2028\u2029"`, '"\u2028\u2029"'],
     [String.raw`"\u005f_proto__"`, '"__proto__"'],
-  ])("spells %s plainly", (text, plain) => {
+  ])("the plain spelling of %s is returned", (text, plain) => {
     expect(plainName(text, 0, text.length)).toBe(plain);
   });
 
@@ -33,7 +33,7 @@ describe("plainName", () => {
     String.raw`"\u0000"`,
     String.raw`"\u001f\u0061"`,
     String.raw`"\ud83d"`,
-  ])("has no plain spelling for %s", (text) => {
+  ])("%s has no plain spelling", (text) => {
     expect(plainName(text, 0, text.length)).toBeUndefined();
   });
 });

@@ -11,23 +11,23 @@ describe("plainText", () => {
     ["the clipboard", `a${ESC}]52;c;ZXZpbA==\u0007b`, "ab"],
     ["a device control string", `a${ESC}P1$r0m${ESC}\\b`, "ab"],
     ["a character set", `a${ESC}(Bb${ESC}7c`, "abc"],
-    ["the begin of something that has no end, but no text", `a${ESC}]0;title`, "a0;title"],
+    ["the start of an unterminated sequence, but no text", `a${ESC}]0;title`, "a0;title"],
     ["an escape in an escape", `a${ESC}${ESC}[2Jb`, "a b"],
     ["line ends, backspaces, direction marks", "a\r\nb\bc\u202Ed", "a  b c d"],
-  ])("takes out %s", (_what, text, plain) => {
+  ])("the removed sequence is %s", (_what, text, plain) => {
     expect(plainText(text)).toBe(plain);
   });
 
-  // In quadratic time the first would take a minute.
+  // In quadratic time, the first case would take a minute.
   it.each([`${ESC}]`, `${ESC}[`, `${ESC}]x;`, `${ESC}[1;`, "\u009D", "\u009D1", `${ESC}P`, ESC, `${ESC}(`])(
-    "is not held up by many %j",
+    "many %j take linear time",
     (text) => {
       expect(plainText(text.repeat(200_000))).not.toMatch(/\p{Cc}/u);
     },
   );
 });
 
-describe("the invisible characters", () => {
+describe("invisible characters", () => {
   const INVISIBLE = [
     "\u0000",
     "\u001F",
@@ -43,19 +43,19 @@ describe("the invisible characters", () => {
     "\uD800",
   ];
 
-  it.each([...INVISIBLE, "\u{E0041}", "\u{E0100}"])("include %j in a terminal and in a review", (character) => {
+  it.each([...INVISIBLE, "\u{E0041}", "\u{E0100}"])("%j is invisible in a terminal and in a review", (character) => {
     expect(plainText(`a${character}b`)).toBe("a b");
     const escaped = escapeInvisible(`a${character}b`);
     expect(escaped).toMatch(/^a(?:\\u[\da-f]{4}){1,2}b$/);
     expect(JSON.parse(`"${escaped}"`)).toBe(`a${character}b`);
   });
 
-  it.each(["a", "é", "e\u0301", "😀", "❤\uFE0F", "\u00A0", "日本"])("do not include %j", (text) => {
+  it.each(["a", "é", "e\u0301", "😀", "❤\uFE0F", "\u00A0", "日本"])("%j is not invisible", (text) => {
     expect([plainText(text), escapeInvisible(text)]).toEqual([text, text]);
   });
 });
 
-describe("a text that is shortened", () => {
+describe("a truncated text", () => {
   it.each([
     ["abc", 3, "abc"],
     ["abcd", 3, "abc…"],
@@ -64,12 +64,12 @@ describe("a text that is shortened", () => {
     ["a\uD83Dcd", 2, "a\uD83D…"],
     ["", 0, ""],
     ["a", 0, "…"],
-  ])("ends at a whole character and with an ellipsis: %j at %i", (text, maxLength, shortened) => {
+  ])("the text ends at a whole character with an ellipsis: %j at %i", (text, maxLength, shortened) => {
     expect(shorten(text, maxLength)).toBe(shortened);
     expect(beginning(text, maxLength)).toBe(shortened.replace("…", ""));
   });
 
-  it("has 100 UTF-16 units if no length is given", () => {
+  it("the text has 100 UTF-16 units if no length is given", () => {
     expect(shorten("x".repeat(101))).toBe(`${"x".repeat(100)}…`);
   });
 });

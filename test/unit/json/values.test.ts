@@ -9,7 +9,7 @@ import { SEED } from "../../support/seed.ts";
 const CASES = 10_000;
 const NAMES = ["id", "name", "x", "__proto__", "constructor", "0", "1", "10", "length", "toString"];
 
-/** The value with the order of its names, of which `toEqual` knows nothing, and own members only. */
+/** The value's own members with the order of their names, which `toEqual` ignores. */
 function spelled(value: unknown): string {
   return JSON.stringify(value);
 }
@@ -27,8 +27,8 @@ function forRandomTexts(check: (text: string, random: Random) => void): void {
   }
 }
 
-describe("a value that is read from text", () => {
-  it(`is that of JSON.parse for any text without an escaped name (TEST_SEED=${SEED})`, { timeout: 120_000 }, () => {
+describe("a value read from text", () => {
+  it(`a text without escaped names gets the value of JSON.parse (TEST_SEED=${SEED})`, { timeout: 120_000 }, () => {
     let count = 0;
     forRandomTexts((text) => {
       if (allMembers(nodeOf(text)).some(({ nameText }) => nameText.includes("\\"))) return;
@@ -40,25 +40,21 @@ describe("a value that is read from text", () => {
     expect(count).toBeGreaterThan(CASES / 10);
   });
 
-  it(
-    `is that of each name read by itself for any other, also when the engine is poisoned (TEST_SEED=${SEED})`,
-    { timeout: 120_000 },
-    () => {
-      let misread = 0;
-      forRandomTexts((text, random) => {
-        const node = nodeOf(text);
-        poisonEngine(node);
-        const value = spelled(valueOf(node));
-        if (spelled(JSON.parse(text)) !== value) misread++;
-        expect(spelled(parseJson(text))).toBe(value);
-        const before = "[".repeat(random.integer(0, 3));
-        const span = { start: before.length, end: before.length + text.length };
-        expect(spelled(readValue(`${before}${text}"\\":`, span))).toBe(value);
-      });
-      // Not on an engine that reads names right; this one is there to show that the poison is one.
-      expect(misread === 0 || misread > 100).toBe(true);
-    },
-  );
+  it(`names with escapes are right even if the engine misreads them (TEST_SEED=${SEED})`, { timeout: 120_000 }, () => {
+    let misread = 0;
+    forRandomTexts((text, random) => {
+      const node = nodeOf(text);
+      poisonEngine(node);
+      const value = spelled(valueOf(node));
+      if (spelled(JSON.parse(text)) !== value) misread++;
+      expect(spelled(parseJson(text))).toBe(value);
+      const before = "[".repeat(random.integer(0, 3));
+      const span = { start: before.length, end: before.length + text.length };
+      expect(spelled(readValue(`${before}${text}"\\":`, span))).toBe(value);
+    });
+    // An engine that reads names correctly never misreads. Any other one must, or the poison would have no effect.
+    expect(misread === 0 || misread > 100).toBe(true);
+  });
 
   it.each([
     [String.raw`{"a\u0062":1}`, ["ab"]],
@@ -69,18 +65,18 @@ describe("a value that is read from text", () => {
     [String.raw`{"__proto__":{"x":1},"\n":1}`, ["__proto__", "\n"]],
     [String.raw`{"constructor":1,"\t":{}}`, ["constructor", "\t"]],
     [String.raw`{"\ud83d\ude00":1,"\ud83d":2}`, ["😀", "\ud83d"]],
-  ])("has the own names of %s", (text, names) => {
+  ])("the value of %s has its own names", (text, names) => {
     const value = readValue(text) as object;
     expect(Object.keys(value)).toEqual(names);
     expect(Object.getPrototypeOf(value)).toBe(Object.prototype);
     expect("x" in value).toBe(false);
   });
 
-  it("has the last of repeated members", () => {
+  it("the last of repeated members counts", () => {
     expect(readValue(String.raw`{"a":1,"\u0061":[2],"a":{"\u0062":3,"b":4}}`)).toEqual({ a: { b: 4 } });
   });
 
-  it("may be as deep as a peer likes", () => {
+  it("a value may have any depth", () => {
     const depth = 100_000;
     for (const [open, close] of [
       ['{"\\u0061":', "}"],
@@ -93,15 +89,15 @@ describe("a value that is read from text", () => {
     }
   });
 
-  it("an element of a long list is read without the elements behind it", () => {
+  it("an element of a long list is read without the elements after it", () => {
     const list = `[${'{"name":"a"},'.repeat(1_000_000)}"\\n"]`;
     const spans = findElements(list);
-    // If each looked at all that follows, this would take hours.
+    // If each read scanned all following elements, this would take hours.
     const names = spans.slice(0, -1).map((span) => (readValue(list, span) as { name: string }).name);
     expect([names.length, new Set(names), readValue(list, spans.at(-1))]).toEqual([1_000_000, new Set(["a"]), "\n"]);
   });
 
-  it.each(["", "{", '{"\\n":1', '{"\\u006":1}', "[1,]", '{"a\\":1}'])("is none of %j", (text) => {
+  it.each(["", "{", '{"\\n":1', '{"\\u006":1}', "[1,]", '{"a\\":1}'])("%j is not a value", (text) => {
     expect(readReference(text)).toBeUndefined();
     expect(() => parseJson(text)).toThrow(SyntaxError);
   });

@@ -14,7 +14,7 @@ import {
   whitespace,
 } from "../../support/json-text.ts";
 
-/** The messages of a batch, or why it is refused; undefined for what is not a batch. */
+/** Returns the messages of a batch, or the reason for its rejection; undefined for text that is not a batch. */
 function check(text: string): Message[] | ClientMessageProblem | undefined {
   const reading = readText(text);
   return reading.kind === "batch" ? checkClientBatch(reading) : undefined;
@@ -32,7 +32,7 @@ function invalid(reason: string): object {
 
 const PING = '{"jsonrpc":"2.0","id":1,"method":"ping"}';
 
-/** A message of any kind, however it is spelled. */
+/** A message of any kind, in any spelling. */
 const messageText = fc
   .tuple(
     fc.constantFrom("request", "notification", "response"),
@@ -48,7 +48,7 @@ const messageText = fc
     );
     return objectText(inAnyOrder(members, memberText(keyText("jsonrpc"), keyText("2.0"))));
   })
-  // One that is refused refuses all.
+  // One rejected message makes the whole batch rejected.
   .filter((text) => !("code" in readClientMessage(text)));
 
 describe("a batch", () => {

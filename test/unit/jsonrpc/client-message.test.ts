@@ -117,7 +117,7 @@ describe("a message of a client", () => {
   });
 });
 
-/** A request whose member has a JSON text of so many bytes of UTF-8. */
+/** Returns a request whose member has a JSON text of this many UTF-8 bytes. */
 function sized(template: string, bytes: number, unit: string): string {
   const [before = "", behind = ""] = template.split("#");
   const units = Math.floor((bytes - 2) / Buffer.byteLength(unit));

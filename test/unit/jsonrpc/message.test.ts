@@ -99,7 +99,7 @@ describe("a message", () => {
   });
 });
 
-/** What is read in the end, and after how many pauses. */
+/** Returns the final result, and the number of pauses. */
 function readStepped(text: string): { readonly reading: Reading; readonly pauses: number } {
   const steps = readInSteps(text);
   for (let pauses = 0; ; pauses++) {
@@ -121,7 +121,7 @@ describe("a text that is read in steps", () => {
     expect([pauses, reading.kind]).toEqual([Math.floor(long.length / (2 * 1024 * 1024)), "response"]);
     const element = `{"jsonrpc":"2.0","id":1,"method":"x","params":{"text":"${"y".repeat(1024 * 1024)}"}}`;
     const batch = readStepped(`[${Array.from({ length: 8 }, () => element).join(",")}]`);
-    // The whole of it, and its elements once more.
+    // The whole text, and its elements once more.
     expect(batch.pauses).toBeGreaterThanOrEqual(4);
     expect(batch.reading).toMatchObject({ kind: "batch", count: 8 });
   });

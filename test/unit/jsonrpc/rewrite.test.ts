@@ -26,7 +26,7 @@ import {
 import { poisonEngine, nodeOf, referenceValue } from "../support/json-reference.ts";
 import { asServerReads } from "../support/as-server-reads.ts";
 
-/** Stand in a template for what is to be put there; no JSON text contains them. */
+/** Placeholders in a template for inserted text; JSON text never contains them. */
 const ID = "\u0001";
 const TOKEN = "\u0002";
 
@@ -36,7 +36,7 @@ function fill(template: string, id: string, token = ""): string {
 
 function read<Kind extends Message["kind"]>(text: string, kind: Kind): Message & { readonly kind: Kind } {
   const message = readClientMessage(text);
-  // What is refused is never rewritten.
+  // Rejected messages are never rewritten.
   fc.pre(!("code" in message));
   if (message.kind !== kind) throw new Error(`a ${message.kind}`);
   poisonEngine(nodeOf(text));
@@ -48,7 +48,7 @@ function member(name: string, value: fc.Arbitrary<string>): fc.Arbitrary<string>
   return memberText(keyText(name), value);
 }
 
-/** An object with one member of this name, and other names around it. */
+/** An object with one member of this name, among members with other names. */
 function objectWith(name: string, value: fc.Arbitrary<string>): fc.Arbitrary<string> {
   return objectText(inAnyOrder(otherMembers(name), member(name, value)));
 }

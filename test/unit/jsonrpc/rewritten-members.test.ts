@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { readClientMessage } from "../../../src/jsonrpc/client-message.ts";
 
-/** Why a request with these params is refused; undefined where it is not. */
+/** Returns the reason why a request with these params is rejected; undefined if it is not. */
 function refusal(params: string): string | undefined {
   const message = readClientMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${params}}`);
   return "code" in message ? `${message.code} ${message.idText}: ${message.reason}` : undefined;

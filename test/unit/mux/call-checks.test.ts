@@ -10,9 +10,9 @@ import { useFakeClock } from "../support/fake-clock.ts";
 
 useFakeClock();
 
-/** A check whose verdicts the test gives. */
+/** A check whose verdicts the test decides. */
 class HeldCheck {
-  /** Those that were begun and not stopped. */
+  /** The checks that were started and not stopped. */
   readonly open: ((verdict: CallVerdict | undefined) => void)[] = [];
   stopped = 0;
 
@@ -36,7 +36,7 @@ interface CheckedBench {
   readonly session: Session;
   readonly held: HeldCheck;
   readonly call: (id: number, slots?: CallSlots) => RecordedExchange;
-  /** How many calls the server has read since this was last asked. */
+  /** Returns the number of calls that the server has read since the last look. */
   readonly heardCalls: () => number;
 }
 

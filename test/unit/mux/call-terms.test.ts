@@ -11,7 +11,7 @@ useFakeClock();
 
 const outcomes = (exchanges: readonly RecordedExchange[]): unknown[] => exchanges.map(({ outcome }) => outcome);
 
-/** A call with these terms; `name` is also its id. */
+/** A call with these limits; `name` is also its id. */
 function call(bench: LaneBench, session: Session, name: string, terms?: CallTerms): RecordedExchange {
   const params = { name, _meta: { progressToken: name } };
   return bench.request(session, { id: name, method: "tools/call", params }, true, Date.now(), terms);
@@ -70,7 +70,7 @@ describe.each([
   });
 });
 
-/** A lane whose server is ready, and the terms of a tool that may be called so often at a time. */
+/** A lane whose server is ready, and the limits of a tool that allows this many calls at a time. */
 function limited(limit: number, limits: Partial<LaneLimits> = {}): { bench: LaneBench; terms: CallTerms; slots: CallSlots } {
   const bench = LaneBench.ready({ holdTimeoutMs: 500, maxHeldRequests: 100, ...limits });
   const slots = new CallSlots("export", limit);
@@ -82,7 +82,7 @@ interface Heard {
   readonly name: string;
 }
 
-/** The calls that the server has read since this was last asked. */
+/** Returns the calls that the server has read since the last look. */
 function hear(bench: LaneBench): Heard[] {
   return bench.heard().flatMap(({ id, params }) => {
     const { name } = params as { readonly name?: string };
@@ -241,7 +241,7 @@ describe("the slots of a tool across the exit of a server", () => {
   it("a request that is sent again gives its slot back and takes it again", () => {
     const { bench, terms, slots } = limited(1);
     const session = bench.join();
-    // By its method it only reads; the lane looks at the terms only.
+    // Its method is a read, but the lane looks only at the limits.
     const calls = ["1", "2"].map((name) =>
       bench.request(session, { id: name, method: "resources/read", params: { name } }, true, Date.now(), terms),
     );

@@ -14,7 +14,7 @@ function methods(texts: readonly string[]): unknown[] {
   return messages(texts).map(({ method }) => method);
 }
 
-/** A client of a server of its own that offers this. */
+/** A client of a private server with these capabilities. */
 function connect(bench: LanesBench, capabilities: JsonObject): { readonly session: Session; readonly server: PrivateServer } {
   const client = bench.connect();
   const server = bench.servers.at(-1);

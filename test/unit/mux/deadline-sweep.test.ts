@@ -5,7 +5,7 @@ import { useFakeClock } from "../support/fake-clock.ts";
 
 useFakeClock();
 
-/** Sweeps a list of deadlines; keeps when it swept and what was due. */
+/** Sweeps a list of deadlines, and records the time of each sweep and the deadlines that were due. */
 class Deadlines {
   readonly sweptAtMs: number[] = [];
   readonly metAtMs = new Map<number, number>();
@@ -19,7 +19,7 @@ class Deadlines {
     }
   }
 
-  /** Met in time: nobody tells the sweep. */
+  /** Meets a deadline in time, of which the sweep is not notified. */
   settle(deadlineMs: number): void {
     this.#open.delete(deadlineMs);
   }
@@ -86,7 +86,7 @@ describe("DeadlineSweep", () => {
   });
 
   it("a deadline beyond the longest timer takes only a few sweeps", () => {
-    // Both the fake and the real timer take such a time for no time at all.
+    // Both the fake and the real timer treat this time as no time at all.
     const farMs = 3 * 2 ** 31;
     const deadlines = new Deadlines();
     deadlines.add(farMs);

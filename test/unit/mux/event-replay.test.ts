@@ -8,7 +8,7 @@ import { useFakeClock } from "../support/fake-clock.ts";
 
 useFakeClock();
 
-/** A stream that keeps so many events. */
+/** A stream that keeps this many events. */
 function open(maxEvents: number): EventStream {
   const log = new EventLog({ replayMaxBytes: 10_000, replayMaxAgeMs: 1000, replayMaxEvents: maxEvents }, Date.now, UNGUARDED);
   return new EventStream(7, false, log, () => undefined);

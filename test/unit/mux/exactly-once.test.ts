@@ -10,15 +10,15 @@ import { useFakeClock } from "../support/fake-clock.ts";
 
 useFakeClock();
 
-/** A stream as its client sees it: what it has read, and where it would go on. */
+/** A stream as its client sees it: the messages it has read, and the id for resumption. */
 interface Connection {
   readonly stream: EventStream;
   readonly sink: RecordedSink;
-  /** Of the last event it has read, or of the place before the first. */
+  /** The id of the last event that was read, or of the position before the first. */
   readonly lastEventId: () => string;
 }
 
-/** A client that reads all its streams, comes back for those that broke, and writes down every message it is given. */
+/** A client that reads all its streams, resumes the broken ones, and records every message. */
 class Client {
   readonly bench = new PrivateLaneBench();
   readonly #sinks: RecordedSink[] = [];
@@ -34,7 +34,7 @@ class Client {
     return this.bench.session.streams;
   }
 
-  /** All it has been given, on whatever stream. */
+  /** All messages, from any stream. */
   get read(): string[] {
     return this.#sinks.flatMap(({ texts }) => texts);
   }
@@ -43,7 +43,7 @@ class Client {
     this.#connect(this.#streams.openStandalone(), patience, 0);
   }
 
-  /** A request whose answer is a stream from the first message on. */
+  /** A request whose response is a stream from the first message on. */
   post(patience: number): void {
     const request = requestOfClient({ id: ++this.#lastId, method: "tools/call" });
     const open = (): EventStream => this.#connect(this.#streams.openForRequest(), patience, 0).stream;
@@ -66,7 +66,7 @@ class Client {
     if (found instanceof EventStream) this.#connect(found, patience, found.id === position.streamId ? position.sequence : 0);
   }
 
-  /** Comes back for everything until nothing more is to be had. */
+  /** Resumes all streams until no more messages arrive. */
   readAll(): void {
     while (this.#open.length > 0) this.break(0);
     while (this.#broken.length > 0) this.comeBack(0, Number.POSITIVE_INFINITY);
@@ -84,7 +84,7 @@ class Client {
   }
 }
 
-/** As the exchange of a POST is, for a client that can come back for the answer. */
+/** Behaves like the exchange of a POST for a client that can resume its response. */
 class StreamedExchange implements Exchange {
   readonly idText: string;
   readonly acceptedAtMs = 0;

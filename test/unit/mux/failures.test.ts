@@ -12,7 +12,7 @@ const EXIT: UpstreamExit = {
   kind: "crash",
 };
 
-/** Of a server that is started again at 4200 ms. */
+/** The exit of a server that is restarted at 4200 ms. */
 const STATUS: UpstreamStatus = {
   state: "backing-off",
   generation: 2,

@@ -9,7 +9,7 @@ useFakeClock();
 
 type Kind = "the server" | "a tool" | "the server, for calls with and without a limit of their own,";
 
-/** Three sessions that share few slots. It notes each request that the server hears out of turn. */
+/** Three sessions that share few slots. It records each request that the server gets out of turn. */
 class Scene {
   readonly problems: string[] = [];
   readonly #bench: LaneBench;
@@ -17,9 +17,9 @@ class Scene {
   readonly #kind: Kind;
   readonly #slots: CallSlots;
   readonly #sessions: Session[];
-  /** The numbers of the requests that wait, by session, in order. */
+  /** The numbers of the queued requests, by session, in order. */
   readonly #waiting: number[][] = [[], [], []];
-  /** For each session that waits: the sessions that were served since it waits. */
+  /** For each session with queued requests: the sessions that were served since. */
   readonly #servedSince = [new Set<number>(), new Set<number>(), new Set<number>()];
   readonly #inFlight: unknown[] = [];
   #lastNumber = 0;
@@ -65,7 +65,7 @@ class Scene {
     this.#hear();
   }
 
-  /** Whether the request of this number needs a slot of the tool. */
+  /** True if the request of this number needs a slot of the tool. */
   #isLimited(number: number): boolean {
     return this.#kind === "a tool" || (this.#kind !== "the server" && number % 2 === 0);
   }

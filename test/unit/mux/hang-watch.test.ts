@@ -3,14 +3,14 @@ import type { Session } from "../../../src/mux/session.ts";
 import { LaneBench, PrivateLaneBench } from "../support/lane-bench.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 
-/** As the limits of the bench are. */
+/** Equal to the limits of the bench. */
 const REQUEST_TIMEOUT_MS = 1000;
 const PING_INTERVAL_MS = 300;
 const CALL = { method: "tools/call", params: { name: "x" } };
 
 useFakeClock();
 
-/** A call whose time runs out. */
+/** A call that times out. */
 function timeOut(bench: LaneBench, session = bench.join()): void {
   const call = bench.request(session, CALL);
   vi.advanceTimersByTime(REQUEST_TIMEOUT_MS);
@@ -163,7 +163,7 @@ describe("an unresponsive server", () => {
 });
 
 describe("an unresponsive server whose calls have timeouts of their own", () => {
-  /** A call that runs out after so long. */
+  /** A call that times out after this time. */
   function timeOutAfter(bench: LaneBench, session: Session, timeoutMs: number): void {
     const call = bench.request(session, CALL, true, Date.now(), { timeoutMs });
     vi.advanceTimersByTime(timeoutMs);
@@ -222,7 +222,7 @@ describe("an unresponsive server whose calls have timeouts of their own", () => 
 });
 
 describe("an idle server", () => {
-  /** The ids of the pings since this was last asked. */
+  /** Returns the ids of the pings since the last look. */
   function pings(bench: LaneBench): unknown[] {
     return bench
       .heard()
@@ -235,13 +235,13 @@ describe("an idle server", () => {
     ["an error", { error: { code: -32601, message: "no ping here" } }],
   ])("an idle server is pinged at every interval, and %s counts as an answer", (_what, answer) => {
     const bench = LaneBench.ready({ hungTimeouts: 1, pingIntervalMs: PING_INTERVAL_MS });
-    // The handshake counts as a word.
+    // The handshake counts as output.
     vi.advanceTimersByTime(2 * PING_INTERVAL_MS);
     for (let times = 0; times < 5; times++) {
       const [id, ...others] = pings(bench);
       expect([typeof id, others]).toEqual(["number", []]);
       bench.say({ id, ...answer });
-      // The answer is a word, too: the next interval needs no ping.
+      // The response counts as output, too: the next interval needs no ping.
       vi.advanceTimersByTime(2 * PING_INTERVAL_MS);
     }
     expect(restarts(bench)).toBe(0);

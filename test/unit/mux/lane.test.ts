@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from "vitest";
 import { LaneBench, listen } from "../support/lane-bench.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 
-/** As the limits of the bench are. */
+/** Equal to the limits of the bench. */
 const REQUEST_TIMEOUT_MS = 1000;
 const HOLD_TIMEOUT_MS = 500;
 const STREAM_AFTER_MS = 200;

@@ -6,7 +6,7 @@ import { TIMERS, useFakeClock } from "../support/fake-clock.ts";
 
 useFakeClock(TIMERS);
 
-/** Whether the client got a server of its own. */
+/** Returns true if the client got a private server. */
 function isPrivate(bench: LanesBench, client: Client): boolean {
   if (client.session()?.lane === bench.shared.lane) return false;
   expect(bench.servers).toHaveLength(1);
@@ -131,7 +131,7 @@ describe("the end of a private server and its session", () => {
     const stream = listened.session.streams.openStandalone();
     const [sink] = [listen(listened.session)];
     for (let time = 0; time < 3 * IDLE_TIMEOUT_MS; time += 500) {
-      // Shorter than a request's time, so that there is always one.
+      // Shorter than a request's time limit, so that there is always one in flight.
       busy.server.bench.request(busy.session, { method: "tools/call" });
       asking.server.bench.say({ id: time, method: "roots/list" });
       vi.advanceTimersByTime(500);
@@ -163,7 +163,7 @@ describe("the end of a private server and its session", () => {
 });
 
 describe("a session beyond MAX_SESSIONS", () => {
-  /** Sessions of a shared server, each used a second after the one before; there is room for no more. */
+  /** Sessions of a shared server, each used a second after the one before. There is no room for more. */
   function full(count: number): { readonly bench: LanesBench; readonly sessions: Session[]; readonly kept: () => boolean[] } {
     const bench = new LanesBench({ maxSessions: count });
     const sessions = Array.from({ length: count }, () => {

@@ -34,7 +34,7 @@ describe("the log level of a shared server", () => {
             told = (params as { readonly level: string }).level;
             bench.say({ id, result: {} });
           }
-          // If no session wants logs, the level stays as it is.
+          // If no session wants logs, the level stays unchanged.
           expect(told).toBe(chosen.size === 0 ? told : LEVELS[Math.min(...chosen.values())]);
           if (!isLost) continue;
           bench.lose();

@@ -10,7 +10,7 @@ const COUNT = 20;
 
 useFakeClock(TIMERS);
 
-/** A session of a shared lane that uses all there is, and ends. */
+/** A session of a shared lane that uses all features, and ends. */
 function useUp(bench: LaneBench, number: number): WeakRef<object>[] {
   const session = bench.join();
   listen(session);
@@ -70,7 +70,7 @@ describe("memory", () => {
   });
 
   it("a kept message does not keep the chunk it came in", () => {
-    // Longer ones than these are not on the heap.
+    // Longer ones are not on the heap.
     const [{ eventLog: log }, chunkLength] = [LaneBench.shared(), 512 * 1024];
     const streams = new SessionStreams(log);
     collectGarbage();

@@ -5,7 +5,7 @@ import { useFakeClock } from "../support/fake-clock.ts";
 
 useFakeClock();
 
-/** The client asks for something, and the server answers. */
+/** The client sends a request, and the server answers. */
 function done(bench: PrivateLaneBench, method: string, params: object, answer?: object): RecordedExchange {
   const call = bench.request(bench.session, { method, params });
   bench.reply(method, answer === undefined ? { result: {} } : { ...answer });
@@ -20,7 +20,7 @@ function subscribe(bench: PrivateLaneBench, uri: string): void {
   done(bench, "resources/subscribe", { uri });
 }
 
-/** What the server has heard, in a word each. */
+/** Returns the messages that the server has read, in short. */
 function told(bench: PrivateLaneBench): string[] {
   return bench.heard().map(({ method, params }) => {
     const { level, uri } = (params ?? {}) as { level?: string; uri?: string };
@@ -28,7 +28,7 @@ function told(bench: PrivateLaneBench): string[] {
   });
 }
 
-/** The former server is gone, a new one is ready. @returns what that has heard. */
+/** The former server exits, and a new one becomes ready. @returns the messages that the new one has read. */
 function restart(bench: PrivateLaneBench): string[] {
   bench.lose();
   bench.start();
@@ -88,7 +88,7 @@ describe("a restarted private server", () => {
     bench.start();
     bench.reply("resources/subscribe", REFUSED);
     expect([stream.texts, bench.session.callsInFlight, bench.counters.requests.accepted]).toEqual([[], 0, 2]);
-    // It may take it next time.
+    // It may accept it next time.
     expect(restart(bench)).toEqual(["logging/setLevel debug", "resources/subscribe x:1"]);
   });
 
@@ -188,10 +188,10 @@ describe("a restarted private server", () => {
     for (let number = 0; number < 1024; number++) subscribe(bench, `x:${number}`);
     const refused = bench.request(bench.session, { method: "resources/subscribe", params: { uri: "x:1024" } });
     expect([refused.outcome, told(bench)]).toEqual([-32_000, []]);
-    // One that it has does not count again.
+    // A subscription that exists does not count again.
     subscribe(bench, "x:0");
     done(bench, "resources/unsubscribe", { uri: "x:1" });
-    // One that the server refuses does not count at all.
+    // A subscription that the server rejects does not count at all.
     done(bench, "resources/subscribe", { uri: "x:1024" }, REFUSED);
     subscribe(bench, "x:1025");
   });

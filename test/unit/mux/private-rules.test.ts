@@ -162,7 +162,7 @@ describe("a message of a private client", () => {
   it("notifications/initialized is not sent before the server is ready", () => {
     const bench = PrivateLaneBench.ready();
     bench.lose();
-    // The next one is shaking hands.
+    // The next generation is in its handshake.
     bench.upstream.isRunning = true;
     bench.notify(bench.session, { method: "notifications/initialized" });
     bench.start();

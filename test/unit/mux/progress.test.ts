@@ -4,7 +4,7 @@ import { idText } from "../../support/json-text.ts";
 import { LaneBench } from "../support/lane-bench.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 
-/** As the limits of the bench are. */
+/** Equal to the limits of the bench. */
 const REQUEST_TIMEOUT_MS = 1000;
 
 useFakeClock();

@@ -5,19 +5,19 @@ import { asServerReads } from "../support/as-server-reads.ts";
 import { listen, messages, PrivateLaneBench } from "../support/lane-bench.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 
-/** What a request may take in all, as the limits of the bench are. */
+/** The maximum time of a request, equal to the limits of the bench. */
 const TIMEOUT_MS = 1000;
 
 useFakeClock();
 
 const ROOTS = { id: "r", method: "roots/list" };
 
-/** The ids of the requests that stand on a stream of the client, in order. */
+/** Returns the ids of the requests on a stream of the client, in order. */
 function askedIds(texts: readonly string[]): number[] {
   return messages(texts).flatMap(({ id, method }) => (method === undefined || id === undefined ? [] : [Number(id)]));
 }
 
-/** The server asks its client, which listens. @returns the id that the client knows the request by. */
+/** The server sends a request to its client, which listens. @returns the id that the client sees. */
 function ask(bench: PrivateLaneBench, message: object = ROOTS): number {
   const stream = listen(bench.session);
   bench.say({ ...message });

@@ -3,7 +3,7 @@ import type { JsonObject } from "../../../src/jsonrpc/message.ts";
 import { LaneBench, type LaneBenchOptions, listen, messages, PrivateLaneBench } from "../support/lane-bench.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 
-/** As the limits of the bench are. */
+/** Equal to the limits of the bench. */
 const REQUEST_TIMEOUT_MS = 1000;
 const HOLD_TIMEOUT_MS = 500;
 
@@ -18,7 +18,7 @@ function ready(options?: LaneBenchOptions): LaneBench {
 const READ = { method: "resources/read", params: { uri: "x:1" } };
 const CALL = { method: "tools/call", params: { name: "look" } };
 
-/** The server says, for as long as it is asked, that these of its tools only read. */
+/** The server lists these tools as read-only, as often as it is asked. */
 function tellTools(bench: LaneBench, ...names: readonly string[]): void {
   bench.reply("tools/list", { result: { tools: names.map((name) => ({ name, annotations: { readOnlyHint: true } })) } });
 }
@@ -203,7 +203,7 @@ describe("an idempotent read whose server exits before the answer", () => {
 });
 
 describe("a read that waits for its retry", () => {
-  /** A read that was sent, and a server that is gone. */
+  /** A read that was sent, and a server that has exited. */
   function waiting(): { bench: LaneBench; session: ReturnType<LaneBench["join"]>; call: ReturnType<LaneBench["request"]>; id: unknown } {
     const bench = ready();
     const session = bench.join();

@@ -9,7 +9,7 @@ import { useFakeClock } from "../support/fake-clock.ts";
 
 useFakeClock();
 
-/** Streams of requests, each of a session of its own, whose clients have read nothing yet. They share one log. */
+/** Streams of requests, each of its own session, whose clients have read nothing yet. They share one event log. */
 class Bench {
   readonly log: EventLog;
   readonly #streams = new Map<number, { readonly session: SessionStreams; readonly stream: EventStream }>();
@@ -22,7 +22,7 @@ class Bench {
     for (const text of texts) this.#at(index).stream.emit(text);
   }
 
-  /** What a client gets that comes back to this stream with the id before the first event. */
+  /** Returns the events for a client that resumes this stream with the id before the first event. */
   replay(index: number): RecordedSink {
     const { session, stream } = this.#at(index);
     const sink = new RecordedSink();

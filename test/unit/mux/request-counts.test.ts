@@ -21,17 +21,17 @@ interface Counts {
   readonly answers: Record<"results" | "errors" | "dismissed" | "unread", number> & { readonly failures: Record<string, number> };
 }
 
-/** A lane with three sessions, and all that its clients were answered, and all that its server has heard. */
+/** A lane with three sessions, all responses of its clients, and all messages that its server has read. */
 class Scene {
   readonly bench = LaneBench.shared(LIMITS);
   readonly sessions: Session[] = [];
-  /** Of two tools. */
+  /** Calls of two tools. */
   readonly slots = [new CallSlots("0", 1), new CallSlots("1", 2)];
   readonly exchanges: RecordedExchange[] = [];
   readonly left = new Set<RecordedExchange>();
-  /** What the server has heard of each session, in order. */
+  /** The messages of each session that the server has read, in order. */
   readonly heard = new Map<string, number[]>();
-  /** What it has to answer, by id. */
+  /** The requests that it has not answered, by id. */
   readonly asked = new Map<unknown, string>();
   #lastNumber = 0;
 
@@ -45,12 +45,12 @@ class Scene {
     return session;
   }
 
-  /** The method says whose it is, and in which order it came. */
+  /** The method names the session, and the order of its requests. */
   methodOf({ id }: Session, line = ""): string {
     return `x/${id}${line}/${++this.#lastNumber}`;
   }
 
-  /** A request with few slots, and a time of its own. */
+  /** A request with few slots, and its own time limit. */
   requestLimited(index: number): void {
     const session = this.session(index);
     const tool = index % this.slots.length;
@@ -60,7 +60,7 @@ class Scene {
     this.exchanges.push(this.bench.request(session, message, true, Date.now(), terms));
   }
 
-  /** How many the server has to answer of a tool. */
+  /** Returns the number of unanswered calls of a tool. */
   countAsked(tool: number): number {
     return [...this.asked.values()].filter((method) => method.includes(`#${tool}/`)).length;
   }
@@ -113,7 +113,7 @@ class Scene {
     this.bench.start();
   }
 
-  /** The server hears what was sent. */
+  /** The server reads the lines that were sent. */
   listen(): void {
     for (const { id, method, params } of this.bench.heard()) {
       const cancelled = (params as { readonly requestId?: unknown } | undefined)?.requestId;
@@ -128,7 +128,7 @@ class Scene {
     return JSON.parse(JSON.stringify(this.bench.counters)) as Counts;
   }
 
-  /** How the requests ended, as their clients have seen it. */
+  /** Returns the outcomes of the requests, as their clients have seen them. */
   get outcomes(): Record<string, number> {
     const outcomes: Record<string, number> = {};
     for (const exchange of this.exchanges) {
@@ -176,14 +176,14 @@ const steps: fc.Arbitrary<(scene: Scene) => void>[] = [
 
 useFakeClock();
 
-/** Does all of it. @returns the most requests of clients that the server has had to answer at the same time. */
+/** Runs all steps. @returns the largest number of clients' requests that the server had in flight. */
 function play(scene: Scene, sequence: readonly ((scene: Scene) => void)[]): number {
   let most = 0;
   scene.restart();
   for (const each of sequence) {
     each(scene);
     scene.listen();
-    // The sidecar asks only for resources and levels.
+    // The sidecar itself requests only resources and levels.
     const ofClients = [...scene.asked.values()].filter((method) => method.startsWith("x/"));
     most = Math.max(most, ofClients.length);
     for (const [tool, { limit, freeCount }] of scene.slots.entries()) {

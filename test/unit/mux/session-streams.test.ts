@@ -21,7 +21,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** Connects as a GET does: a new stream, then what has waited. */
+/** Connects like a GET: to a new stream, with the waiting messages first. */
 function get(sink = new RecordedSink()): { readonly stream: EventStream; readonly sink: RecordedSink } {
   const stream = streams.openStandalone();
   stream.attach(sink);
@@ -34,7 +34,7 @@ function find(eventId: string): EventStream | "delivered" | "unknown" {
   return position === undefined ? "unknown" : streams.find(position);
 }
 
-/** Connects as a GET with Last-Event-ID does. @returns what is sent, or why there is no stream. */
+/** Connects like a GET with Last-Event-ID. @returns the events that are sent, or the reason why there is no stream. */
 function resume(eventId: string, sink = new RecordedSink()): RecordedSink | string {
   const stream = find(eventId);
   if (!(stream instanceof EventStream)) return stream;

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { LaneBench, listen } from "../support/lane-bench.ts";
 
-/** How long a request that was given up, and was never answered, may still run. */
+/** The time for which an abandoned request without a response may still run at the server. */
 const GIVEN_UP_MS = 5 * 60_000;
 
 beforeEach(() => {

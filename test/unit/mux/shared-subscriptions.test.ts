@@ -12,7 +12,7 @@ function subscribe(bench: LaneBench, session: Session, uri: unknown = URI): Reco
   return bench.request(session, { method: "resources/subscribe", params: { uri } });
 }
 
-/** The session is subscribed: the server has said so. */
+/** Subscribes the session, which the server confirms. */
 function subscribed(bench: LaneBench, session: Session, uri = URI): void {
   subscribe(bench, session, uri);
   bench.reply("resources/subscribe");
@@ -28,7 +28,7 @@ function update(bench: LaneBench, uri: unknown = URI): void {
 
 const MANY = Array.from({ length: 20 }, (_, number) => `x:${number}`);
 
-/** What the server is asked, in short, while it answers all of it. */
+/** Returns the requests that the server gets, in short, and answers all of them. */
 function askedUntilAnswered(bench: LaneBench): string[] {
   const all: string[] = [];
   for (let requests = bench.heard(); requests.length > 0; requests = bench.heard()) {
@@ -40,7 +40,7 @@ function askedUntilAnswered(bench: LaneBench): string[] {
   return all;
 }
 
-/** What the server was asked, in short. */
+/** Returns the requests that the server got, in short. */
 function asked(bench: LaneBench): string[] {
   return bench.heard().map(({ method, params }) => `${String(method)} ${(params as { uri: string }).uri}`);
 }
@@ -160,7 +160,7 @@ describe("a subscription at a shared server", () => {
     bench.lose();
     const held = [1, 2, 3].map((number) => bench.request(session, { method: "resources/read", params: { uri: `y:${number}` } }));
     bench.start();
-    // Ahead of what has waited: it may rely on it.
+    // Before the queued requests, which may rely on it.
     expect(asked(bench)).toEqual([
       ...uris.map((uri) => `resources/subscribe ${uri}`),
       ...["y:1", "y:2", "y:3"].map((uri) => `resources/read ${uri}`),

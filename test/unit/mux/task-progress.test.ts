@@ -5,7 +5,7 @@ import { useFakeClock } from "../support/fake-clock.ts";
 
 useFakeClock();
 
-/** A session whose call was answered with a task, and the token that the server knows it by. */
+/** A session whose call was answered with a task, and the token that the server knows. */
 function withTask(bench: LaneBench): { readonly session: Session; readonly token: unknown } {
   const session = bench.join();
   bench.request(session, { method: "tools/call", params: { task: {}, _meta: { progressToken: "own" } } });

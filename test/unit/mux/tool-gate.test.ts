@@ -13,7 +13,7 @@ const CALL = { method: "tools/call", params: { name: "a" } };
 beforeEach(() => vi.useFakeTimers());
 afterEach(() => vi.useRealTimers());
 
-/** Knows what it was told last; nobody may call `b`. */
+/** A watcher that records the tools it was given, and allows no calls of `b`. */
 class Watcher implements ToolWatcher {
   readonly told: [generation: number, names: unknown[]][] = [];
   onTools(tools: readonly JsonObject[], generation: number): void {
@@ -35,7 +35,7 @@ function watched(limits: Partial<LaneLimits> = {}): { readonly bench: LaneBench;
   return { watcher, bench: LaneBench.shared(limits, { toolWatcher: watcher, retry: "read-only" }) };
 }
 
-/** The methods that the server has read since this was last asked. */
+/** Returns the methods that the server has read since the last look. */
 function heardMethods(bench: LaneBench): unknown[] {
   return bench.heard().map(({ method }) => method);
 }

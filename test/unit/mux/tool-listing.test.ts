@@ -10,7 +10,7 @@ afterEach(() => vi.useRealTimers());
 /** The tools of a server that answers when the test says so. */
 class Bench {
   readonly asked: object[] = [];
-  /** The names of each listing that is complete; undefined for one that failed. */
+  /** The names of each complete listing; undefined for one that failed. */
   readonly listed: (unknown[] | undefined)[] = [];
   readonly outdated: boolean[] = [];
   readonly log = new RecordedLog();

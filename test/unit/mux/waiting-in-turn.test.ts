@@ -19,7 +19,7 @@ function request(bench: LaneBench, session: Session, ...names: readonly string[]
   return names.map((name) => bench.request(session, { id: name, method: `x/${name}` }));
 }
 
-/** What the server has read since this was last asked: the names of requests and notifications, and the ids it has to answer. */
+/** Returns the server's input since the last look: names of requests and notifications, and its unanswered ids. */
 function hear(bench: LaneBench): { readonly names: string[]; readonly ids: unknown[] } {
   const heard = bench.heard();
   return {
@@ -167,7 +167,7 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
     const [running] = request(bench, bench.join(), "running");
     const session = bench.join();
     const exchanges = Array.from({ length: 20_000 }, (_, id) => bench.request(session, { id, method: "x/waiting" }));
-    // The timer is late: all are out of time when the slot becomes free.
+    // The timer is late: all have timed out when the slot becomes free.
     vi.setSystemTime(2000);
     running?.onDisconnect?.();
     expect(new Set(outcomes(exchanges))).toEqual(new Set(["REQUEST_TIMEOUT"]));

@@ -64,7 +64,7 @@ describe("secrets", () => {
     expect(createRedactor({})("any text")).toBe("any text");
   });
 
-  it("no secret passes, whatever text is around it", () => {
+  it("no secret passes, with any text around it", () => {
     const secret = fc
       .string({ minLength: 8, maxLength: 16 })
       .filter((text) => !text.includes("*") && !/[\n\r]/.test(text) && text.trim() === text);

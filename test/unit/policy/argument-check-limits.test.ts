@@ -13,7 +13,7 @@ function manyOf<Value>(length: number, create: (index: number) => Value): Value[
   return Array.from({ length }, (_unused, index) => create(index));
 }
 
-/** To apply it once takes 2^40 steps, whatever to. */
+/** Takes 2^40 steps for any value. */
 const ENDLESS = {
   ...Object.fromEntries(
     Array.from({ length: 40 }, (_unused, index) => [
@@ -24,7 +24,7 @@ const ENDLESS = {
   d40: {},
 };
 
-/** How often the event loop turns meanwhile. */
+/** Returns the number of turns of the event loop meanwhile. */
 async function countTurns(work: Promise<unknown>): Promise<number> {
   let turns = 0;
   const timer = setInterval(() => turns++, 1);
@@ -180,7 +180,7 @@ describe("names in another case", () => {
   it("names with escapes are found although the engine misreads them", async () => {
     const check = new ArgumentCheckBench();
     const tools = [{ name: "tool", inputSchema: { properties: { force: { const: false } } } }];
-    // The engine takes a name that begins like this one, in an object of the same form, for the one that it has seen (nodejs/node#63785).
+    // In objects of the same form, the engine takes a name that begins like this one for the name it has seen (nodejs/node#63785).
     expect(await check.problemsOf(tools, String.raw`{"x":1,"f\\u00":1}`)).toEqual([]);
     expect(await check.problemsOf(tools, String.raw`{"x":1,"f\u006frce":true}`)).toEqual(["`force` must be false"]);
     expect(await check.problemsOf(tools, String.raw`{"x":1,"F\u006frce":true}`)).toEqual(['"Force" must be spelled "force"']);

@@ -93,7 +93,7 @@ function isAbout(problem: string, name: string): boolean {
   return starts.some((start) => path === start || path.startsWith(`${start}.`) || path.startsWith(`${start}[`));
 }
 
-/** What may be read as a schema: its keywords with values of any kind, right and wrong. */
+/** A schema-like object: keywords with values of any kind, right and wrong. */
 const schemaLike = fc.letrec<{ schema: unknown; value: unknown }>((tie) => ({
   schema: fc.oneof(
     { maxDepth: 4 },

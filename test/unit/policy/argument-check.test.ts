@@ -212,7 +212,7 @@ describe("a schema", () => {
       expect(await problems(schema, { a: ["x"], b: 1, c: 1, id: 1 })).toEqual([]);
       // Unknown to draft-07.
       expect(await problems({ $schema, dependentRequired: { b: ["c"] } }, { b: 1 })).toEqual([]);
-      // In draft-07, nothing beside a reference counts.
+      // In draft-07, keywords beside a reference are ignored.
       expect(
         await problems({ $schema, definitions: { a: {} }, properties: { a: { $ref: "#/definitions/a", minLength: 2 } } }, { a: "x" }),
       ).toEqual([]);
@@ -326,7 +326,7 @@ describe("a schema", () => {
 
   it("a schema is evicted by a thousand others and compiled again", async () => {
     const check = new ArgumentCheckBench();
-    // When a schema comes for the first time, the log says so.
+    // The first use of a schema is logged.
     const first = { properties: { a: { const: 0 }, b: { pattern: "(?i)x" } } };
     const others = Array.from({ length: 1000 }, (_unused, index) => ({ properties: { a: { const: index + 1 } } }));
     for (const schema of [first, ...others.slice(1), first]) expect(await check.problems(schema, {})).toEqual([]);

@@ -5,7 +5,7 @@ import { readCall } from "../../../src/policy/call-params.ts";
 import { memberOf, nodeOf, poisonEngine } from "../support/json-reference.ts";
 import { keyText, memberText, otherMembers, valueText } from "../../support/json-text.ts";
 
-/** A `tools/call` with the text of its params, as it is read from a client. */
+/** Returns a `tools/call` with the text of its params, as read from a client. */
 function read(paramsText: string | undefined): ReturnType<typeof readCall> {
   const params = paramsText === undefined ? "" : `,"params": ${paramsText}`;
   const message = readClientMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/call"${params}}`);

@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { CallRates, type CallRatesSettings } from "../../../src/policy/call-rates.ts";
 
-/** Rates whose clock the test sets, and two sessions. */
+/** Rates with a clock that the test sets, and two sessions. */
 class Bench {
   nowMs = 0;
   readonly rates: CallRates;
@@ -12,7 +12,7 @@ class Bench {
     this.rates = new CallRates({ sessionCallsPerMinute: undefined, toolCallsPerMinute: undefined, ...settings, nowMs: () => this.nowMs });
   }
 
-  /** @returns in how many seconds to try again; undefined for a call that may be made. */
+  /** @returns the seconds until a retry; undefined for a call that is allowed. */
   take(session: 0 | 1, toolName: unknown = "search"): number | undefined {
     return this.rates.take(this.sessions[session], toolName)?.details.retryAfterSeconds;
   }
@@ -88,7 +88,7 @@ describe("tool calls a minute", () => {
   });
 });
 
-/** How many calls a minute each may make; and when, of whom and which tool, in order. */
+/** The calls per minute of each session; and the time, session and tool of each call, in order. */
 const settings = fc.record({ ofSession: fc.integer({ min: 1, max: 6 }), ofTool: fc.integer({ min: 1, max: 6 }) });
 const calls = fc.array(
   fc.record({ gapMs: fc.nat({ max: 20_000 }), session: fc.constantFrom(0 as const, 1 as const), tool: fc.constantFrom("a", "b") }),

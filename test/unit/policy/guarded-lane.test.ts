@@ -18,7 +18,7 @@ const NO_RULES: CallRules = {
   limitResult: undefined,
   onTools: undefined,
 };
-/** The check of arguments, which finds each call wrong. */
+/** A check of arguments that rejects each call. */
 function alwaysWrong(_call: CheckedCall, onProblems: (problems: readonly string[]) => void): () => void {
   onProblems(["wrong"]);
   return () => undefined;
@@ -26,7 +26,7 @@ function alwaysWrong(_call: CheckedCall, onProblems: (problems: readonly string[
 
 const search = [{ pattern: "search", value: 1 }];
 
-/** Every single rule that goes by the name of the tool. */
+/** Every rule that depends on the tool's name. */
 const RULES: Readonly<Record<string, Partial<CallRules>>> = {
   TOOL_CALLS_PER_MINUTE: { rates: createCallRates({ sessionCallsPerMinute: undefined, toolCallsPerMinute: search, nowMs: () => 0 }) },
   TOOL_CONCURRENCY: { termsOf: createToolLimits({ toolConcurrency: search, toolTimeoutsMs: undefined })?.() },

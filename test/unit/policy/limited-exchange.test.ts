@@ -6,7 +6,7 @@ import { RecordedExchange } from "../support/recorded-exchange.ts";
 
 const MAX_BYTES = 4096;
 const KEEP_ALIVE_MS = 1000;
-/** `id: r999999-999999`, `event: message` and what is around them; the first event has no message, but `retry`. */
+/** The bytes around a message: `id: r999999-999999`, `event: message`. The first event has `retry` instead of a message. */
 const FRAME_BYTES = "id: r999999-999999\nevent: message\ndata: \n\n".length;
 const FIRST_EVENT_BYTES = "id: r999999-0\nretry: 1000\ndata: \n\n".length;
 const COMMENT_BYTES = ": keep-alive\n\n".length;
@@ -33,7 +33,7 @@ class Bench {
     return Buffer.byteLength(this.client.response ?? "");
   }
 
-  /** Of an event stream with all that was said, and a comment at each interval that the time has begun. */
+  /** The bytes of an event stream with all messages, and a comment for each interval that has begun. */
   get streamBytes(): number {
     const events = [...this.client.emitted, this.client.response ?? ""];
     const eventBytes = events.reduce((sum, event) => sum + FRAME_BYTES + Buffer.byteLength(event), 0);
@@ -54,14 +54,14 @@ function notification(length: number): string {
 }
 
 describe("LimitedExchange", () => {
-  it("hands on what fits as it is", () => {
+  it("a response within the limit is unchanged", () => {
     const { exchange, client } = new Bench();
     const text = answer(MAX_BYTES - answer(0).length);
     exchange.respond(text);
     expect(client.response).toBe(text);
   });
 
-  it("shortens what does not, to the whole of the limit, and counts it", () => {
+  it("a response above the limit is truncated to the limit, and counted", () => {
     const bench = new Bench();
     bench.exchange.respond(answer(MAX_BYTES));
     expect(bench.responseBytes).toBeGreaterThan(MAX_BYTES * 0.97);
@@ -69,7 +69,7 @@ describe("LimitedExchange", () => {
     expect(bench.truncated).toBe(1);
   });
 
-  it("leaves room for what was sent ahead", () => {
+  it("the limit includes messages that precede the response", () => {
     const bench = new Bench();
     expect(bench.exchange.emit(notification(500))).toBe(true);
     expect(bench.exchange.emit(notification(500))).toBe(true);
@@ -78,7 +78,7 @@ describe("LimitedExchange", () => {
     expect(bench.streamBytes).toBeGreaterThan(MAX_BYTES * 0.9);
   });
 
-  it("leaves room for comments on a stream that was begun by silence", () => {
+  it("the limit includes comments on a stream that begins after silence", () => {
     const bench = new Bench();
     bench.exchange.keepAlive();
     bench.nowMs = 60_500;
@@ -88,7 +88,7 @@ describe("LimitedExchange", () => {
     expect(bench.streamBytes).toBeGreaterThan(MAX_BYTES * 0.9);
   });
 
-  it("sends nothing ahead that would leave less than half for the response", () => {
+  it("a message that would leave less than half for the response is dropped", () => {
     const { exchange, client } = new Bench();
     const sent = Array.from({ length: 20 }, () => exchange.emit(notification(300)));
     expect(sent.lastIndexOf(true)).toBe(client.emitted.length - 1);
@@ -97,7 +97,7 @@ describe("LimitedExchange", () => {
     expect(bytes).toBeLessThan(MAX_BYTES / 2);
   });
 
-  it("lets a question of the server have more, since there may be no response without an answer to it", () => {
+  it("a server request may use more than half, since the response may depend on it", () => {
     const { exchange, client } = new Bench();
     const question = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "sampling/createMessage", params: { text: "q".repeat(2500) } });
     expect(exchange.emit(notification(2500))).toBe(false);
@@ -106,14 +106,14 @@ describe("LimitedExchange", () => {
     expect(client.emitted).toEqual([question]);
   });
 
-  it("counts nothing that the client does not read", () => {
+  it("messages that the client does not accept do not count", () => {
     const { exchange, client } = new Bench(1, false);
     expect(exchange.emit(notification(1000))).toBe(false);
     exchange.respond(answer(MAX_BYTES - answer(0).length));
     expect(client.response?.length).toBe(MAX_BYTES);
   });
 
-  it("takes its share of a batch", () => {
+  it("a response in a batch gets its share of the limit", () => {
     const benches = [1, 2, 3].map(() => new Bench(3));
     for (const { exchange } of benches) exchange.respond(answer(MAX_BYTES));
     const bytes = benches.reduce((sum, { responseBytes }) => sum + responseBytes + FRAME_BYTES, 0);
@@ -121,7 +121,7 @@ describe("LimitedExchange", () => {
     expect(bytes).toBeGreaterThan(MAX_BYTES * 0.8);
   });
 
-  it("limits each message of a stream without end, and not what is sent ahead", () => {
+  it("each response on an endless stream is limited, and messages before it are not", () => {
     const bench = new Bench(0);
     for (let count = 0; count < 20; count++) expect(bench.exchange.emit(notification(1000))).toBe(true);
     bench.exchange.respond(answer(MAX_BYTES));
@@ -129,7 +129,7 @@ describe("LimitedExchange", () => {
     expect(bench.responseBytes).toBeGreaterThan(MAX_BYTES * 0.9);
   });
 
-  it("keeps of a failure the last lines of stderr that fit, and cuts its message last", () => {
+  it("an error keeps the last lines of stderr that fit, and truncates its message last", () => {
     const stderrTail = Array.from({ length: 20 }, (_, index) => `line ${index} ${"e".repeat(500)}`);
     const bench = new Bench();
     bench.exchange.fail(new SidecarError("UPSTREAM_EXITED", "The server has ended.", { sent: true, stderrTail }));
@@ -152,14 +152,14 @@ describe("LimitedExchange", () => {
     }
   });
 
-  it("leaves a short failure as it is", () => {
+  it("a short error is unchanged", () => {
     const { exchange, client } = new Bench();
     const error = new SidecarError("OVERLOADED", "too much", { stderrTail: ["a"] });
     exchange.fail(error);
     expect(client.error).toBe(error);
   });
 
-  it("tells of a client that goes away, and is the same request", () => {
+  it("a disconnect is reported, and the properties of the request are unchanged", () => {
     const { exchange, client } = new Bench();
     let gone = 0;
     exchange.onDisconnect = () => void gone++;

@@ -22,7 +22,7 @@ class Bench {
     this.pinned = new PinnedDescriptor({ descriptor, file: "a.json", mode, log: this.log, redact, nowMs: () => this.nowMs });
   }
 
-  /** A start of the shared server, or of the private one of that name, with these tools. @returns what was logged. */
+  /** Starts the shared server, or the private one of that name, with these tools. @returns the log entries. */
   start(tools: readonly object[], lane?: string): string[] {
     const before = this.log.lines.length;
     this.pinned.onTools(tools as readonly JsonObject[], { generation: 1, ...(lane === undefined ? {} : { lane }) });

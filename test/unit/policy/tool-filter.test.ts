@@ -47,7 +47,7 @@ describe("visible tools", () => {
     [{ readOnlyHint: true }, true],
     [{ readOnly: true }, true],
     [{ readOnlyHint: true, readOnly: true }, true],
-    // By the protocol, destructiveHint means something only where readOnlyHint is false.
+    // The specification gives destructiveHint a meaning only if readOnlyHint is false.
     [{ readOnlyHint: true, destructiveHint: true }, true],
     [{ readOnlyHint: true, readOnly: false }, false],
     [{ readOnlyHint: false, readOnly: true }, false],

@@ -16,7 +16,7 @@ function filtered(body: string): string {
   return filterToolsList(body, isVisible);
 }
 
-/** The tools of a response, as the text of each. */
+/** Returns the text of each tool in a response. */
 function listOf(...tools: readonly string[]): string {
   return `{"jsonrpc":"2.0","id":1,"result":{"tools":[${tools.join(",")}]}}`;
 }
@@ -41,7 +41,7 @@ function isSeen(text: string): boolean {
   return isJsonObject(tool) && isVisible(tool) && colonsIn(text) === colonsIn(JSON.stringify(tool));
 }
 
-/** One for each member. */
+/** One item for each member. */
 function colonsIn(text: string): number {
   return text.replaceAll(/"(?:\\.|[^"\\])*"/g, "").split(":").length;
 }

@@ -6,7 +6,7 @@ function matches(pattern: string, name: string): boolean {
   return createNameMatcher([pattern])(name);
 }
 
-/** As one would define it, at whatever cost. */
+/** The obvious definition, at any cost. */
 function matchesByDefinition([wanted, ...pattern]: readonly string[], name: readonly string[]): boolean {
   if (wanted === undefined) return name.length === 0;
   const [first, ...rest] = name;
@@ -14,7 +14,7 @@ function matchesByDefinition([wanted, ...pattern]: readonly string[], name: read
   return first !== undefined && (wanted === "?" || wanted === first) && matchesByDefinition(pattern, rest);
 }
 
-/** A name that counts how often a code point of it is read. */
+/** A name that counts how often one of its code points is read. */
 class CountedName extends String {
   reads = 0;
 
@@ -26,7 +26,7 @@ class CountedName extends String {
 
 function readsOf(pattern: string, text: string): number {
   const name = new CountedName(text);
-  // Takes the way of a name, since all that is asked of it is asked of any string.
+  // Passed as a name, since only methods of any string are called on it.
   createNameMatcher([pattern])(name as unknown as string);
   return name.reads;
 }

@@ -1,8 +1,8 @@
 import { allMembers, nodeOf } from "./json-reference.ts";
 
 /**
- * A message of a client as a server shall read it, made in a slow way: on one line, names without escapes if they have such a spelling, and
- * the separators of lines and paragraphs as escapes. Nothing else is changed.
+ * Returns a client's message as a server must read it, made in a slow way. It is on one line, with plain names if possible, and with line
+ * and paragraph separators as escapes. Nothing else is changed.
  */
 export function asServerReads(text: string): string {
   let line = text;

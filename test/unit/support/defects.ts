@@ -1,4 +1,4 @@
 import type { Defects } from "../../../src/defects.ts";
 
-/** Lets a defect fail the test that it is in. */
+/** Makes any defect fail its test. */
 export const UNGUARDED: Pick<Defects, "guard"> = { guard: (_event, handle) => handle() };

@@ -10,5 +10,5 @@ export function useFakeClock(only?: readonly ("setTimeout" | "clearTimeout" | "D
   });
 }
 
-/** What has to be fake for servers whose end is awaited. */
+/** The functions that must be fake for servers whose end is awaited. */
 export const TIMERS = ["setTimeout", "clearTimeout", "Date"] as const;

@@ -4,9 +4,9 @@ import { runInNewContext } from "node:vm";
 setFlagsFromString("--expose-gc");
 export const collectGarbage = runInNewContext("gc") as () => void;
 
-/** How many of these are still in memory, once all that nobody holds has been collected. To be awaited where nothing holds them itself. */
+/** Returns the number of these objects in memory after garbage collection. The caller must not hold them while it awaits this. */
 export async function countAlive(refs: readonly WeakRef<object>[]): Promise<number> {
-  // What was looked at in this turn is held until its end.
+  // WeakRef targets that were read in this turn stay alive until its end.
   await new Promise((resolve) => setImmediate(resolve));
   collectGarbage();
   return refs.filter((ref) => ref.deref() !== undefined).length;

@@ -1,22 +1,22 @@
 /**
- * A slow reader of JSON to compare others with. It is written by the grammar alone (RFC 8259), and decodes each string by itself: V8
- * misreads an escaped name of an object after it has read certain others (nodejs/node#63785), so `JSON.parse` is no model for names.
+ * A slow reader of JSON as a reference. It follows the grammar alone (RFC 8259), and decodes each string separately. V8 misreads an
+ * object's escaped name after it has read certain others (nodejs/node#63785), so `JSON.parse` is not a model for names.
  */
 export interface JsonNode {
-  /** The value as it is spelled. */
+  /** The value as spelled. */
   readonly text: string;
   readonly start: number;
   /** Exclusive. */
   readonly end: number;
-  /** Of an object, in order, repeated names included. */
+  /** The members of an object, in order, including repeated names. */
   readonly members?: readonly JsonMember[];
-  /** Of an array. */
+  /** The elements of an array. */
   readonly elements?: readonly JsonNode[];
 }
 
 interface JsonMember {
   readonly name: string;
-  /** As it is spelled, with its quotes. */
+  /** As spelled, with its quotes. */
   readonly nameText: string;
   readonly nameStart: number;
   readonly node: JsonNode;
@@ -26,7 +26,7 @@ const WHITESPACE = /[ \t\n\r]*/y;
 const STRING = /"(?:[ !#-[\]-\uffff]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*"/y;
 const SCALAR = /-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null/y;
 
-/** More names of one object take long. */
+/** More names in one object take too long. */
 const MAX_POISONED = 16;
 
 class NotJson extends Error {}
@@ -111,14 +111,14 @@ export function readReference(text: string): JsonNode | undefined {
   }
 }
 
-/** For a text that is valid. */
+/** Reads a text that must be valid. */
 export function nodeOf(text: string): JsonNode {
   const node = readReference(text);
   if (node === undefined) throw new SyntaxError(`not JSON: ${text}`);
   return node;
 }
 
-/** The value of a valid text, as `JSON.parse` should build it. */
+/** Returns the value of a valid text, as `JSON.parse` should build it. */
 export function referenceValue(text: string): unknown {
   return valueOf(nodeOf(text));
 }
@@ -133,17 +133,17 @@ export function valueOf({ text, members, elements }: JsonNode): unknown {
   return value;
 }
 
-/** The member that counts for most readers: the last of that name. */
+/** Returns the member that most readers use: the last of that name. */
 export function memberOf({ members = [] }: JsonNode, name: string): JsonNode | undefined {
   return members.findLast((member) => member.name === name)?.node;
 }
 
-/** All members of all objects, in the order of the text. */
+/** Returns all members of all objects, in the order of the text. */
 export function allMembers({ members = [], elements = [] }: JsonNode): JsonMember[] {
   return [...members.flatMap((member) => [member, ...allMembers(member.node)]), ...elements.flatMap((element) => allMembers(element))];
 }
 
-/** Has the engine read what it misreads the escaped names of this text after: from then on it takes `{"x":1,"i\u0064":1}` for one with `i\`. */
+/** Makes the engine misread this text's escaped names: from then on, it takes `{"x":1,"i\u0064":1}` for one with `i\`. */
 export function poisonEngine({ members = [], elements = [] }: JsonNode): void {
   for (const [index, { nameText }] of members.slice(0, MAX_POISONED).entries()) {
     const plainLength = nameText.indexOf("\\");

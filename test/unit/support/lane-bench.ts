@@ -38,21 +38,21 @@ const LIMITS: LaneLimits = {
   hungTimeouts: 1000,
 };
 
-/** A message as a client sent it. */
+/** Returns a message as a client sent it. */
 function fromClient(message: JsonObject | string): Message {
   const read = readClientMessage(typeof message === "string" ? message : JSON.stringify({ jsonrpc: "2.0", ...message }));
   if ("code" in read) throw new Error(read.reason);
   return read;
 }
 
-/** A request as a client sent it. */
+/** Returns a request as a client sent it. */
 export function requestOfClient(message: JsonObject | string): RequestMessage {
   const read = fromClient(message);
   if (read.kind !== "request") throw new Error("no request");
   return read;
 }
 
-/** An answer as the server wrote it. */
+/** Returns a response as the server wrote it. */
 export function answerOfServer(text: string): ResponseMessage {
   const read = readMessage(text);
   if (read.kind !== "response") throw new Error("no response");
@@ -62,24 +62,24 @@ export function answerOfServer(text: string): ResponseMessage {
 export interface LaneBenchOptions {
   readonly retry?: RetryMode;
   readonly toolWatcher?: ToolWatcher;
-  /** How a session is ended that cannot go on. */
+  /** Ends a session that cannot continue. */
   readonly endSession?: (session: Session) => void;
 }
 
-/** As a session store does. */
+/** Ends it as a session store does. */
 function endBySelf(session: Session): void {
   session.lane.endSession(session);
   session.streams.close();
 }
 
-/** A real lane between a server that is played here and sessions whose streams are read here. The clock is the fake one of the test. */
+/** A real lane between a simulated server and sessions whose streams are read here. The clock is the fake one of the test. */
 export class LaneBench {
   readonly upstream = new RecordedUpstream();
   readonly eventLog = new EventLog({ replayMaxBytes: 100_000, replayMaxAgeMs: 100_000, replayMaxEvents: 100 }, Date.now, UNGUARDED);
   readonly log = new RecordedLog();
   readonly lane: Lane;
   readonly counters = new Counters();
-  /** Those that could not go on with the server that was started last. */
+  /** The sessions that could not continue with the latest server. */
   readonly ended: Session[] = [];
   #generation = 0;
 
@@ -118,27 +118,27 @@ export class LaneBench {
     return { ...this.counters.dropped };
   }
 
-  /** A session of a shared lane. */
+  /** Opens a session of a shared lane. */
   join(): Session {
     const session = new Session("2025-11-25", this.lane, new SessionStreams(this.eventLog), Date.now());
     this.lane.addSession(session);
     return session;
   }
 
-  /** A new generation of the server has shaken hands, with these capabilities. */
+  /** A new generation of the server has finished its handshake, with these capabilities. */
   start(capabilities?: JsonObject, protocolVersion = "2025-11-25"): void {
     this.upstream.isRunning = true;
     const resultText = capabilities === undefined ? "{}" : JSON.stringify({ protocolVersion, capabilities });
     this.lane.onReady({ generation: ++this.#generation, resultText, protocolVersion });
   }
 
-  /** The server is gone. */
+  /** The server exits. */
   lose(): void {
     const exit = { exitCode: 1, signal: undefined, generation: this.#generation, reason: "exited with code 1", at: new Date(0) };
     this.lane.onLost({ ...exit, stderrTail: [], kind: "crash" }, this.upstream.stop());
   }
 
-  /** The server says this. */
+  /** The server sends this message. */
   say(message: JsonObject | string): void {
     const text = typeof message === "string" ? message : JSON.stringify({ jsonrpc: "2.0", ...message });
     const read = readMessage(text);
@@ -146,7 +146,7 @@ export class LaneBench {
     this.lane.onMessage(read);
   }
 
-  /** What the server has read since this was last asked. */
+  /** Returns the lines that the server has read since the last look. */
   heard(): Record<string, unknown>[] {
     return this.upstream.takeRead().map((line) => {
       const { jsonrpc, ...message } = JSON.parse(line) as Record<string, unknown>;
@@ -155,7 +155,7 @@ export class LaneBench {
     });
   }
 
-  /** The server answers the request of this method that it has read last, all it had read before is passed over. */
+  /** The server answers the latest request of this method, and skips all earlier lines. */
   reply(method: string, answer: JsonObject = { result: {} }): void {
     const request = this.heard().findLast((message) => message["method"] === method && message["id"] !== undefined);
     if (request === undefined) throw new Error(`the server was not asked for ${method}`);
@@ -190,11 +190,11 @@ export class LaneBench {
   }
 }
 
-/** A lane of one session, with what the session has told of itself. */
+/** A lane of one session, with the session's client state. */
 export class PrivateLaneBench extends LaneBench {
   readonly session: Session;
   readonly initialized: string[];
-  /** How often the server was told that its client has gone. */
+  /** The number of times that the server was notified of its client's disconnect. */
   readonly left: { count: number };
 
   constructor(limits: Partial<LaneLimits> = {}, options?: LaneBenchOptions) {
@@ -221,7 +221,7 @@ export class PrivateLaneBench extends LaneBench {
     this.lane.addSession(this.session);
   }
 
-  /** A lane of one client whose server is ready. */
+  /** A private lane whose server is ready. */
   static override ready(limits: Partial<LaneLimits> = {}, options?: LaneBenchOptions): PrivateLaneBench {
     return started(new PrivateLaneBench(limits, options));
   }
@@ -232,7 +232,7 @@ function started<Bench extends LaneBench>(bench: Bench): Bench {
   return bench;
 }
 
-/** Connects to a session as a GET does. */
+/** Connects to a session like a GET. */
 export function listen({ streams }: Session): RecordedSink {
   const sink = new RecordedSink();
   streams.openStandalone().attach(sink);
@@ -240,7 +240,7 @@ export function listen({ streams }: Session): RecordedSink {
   return sink;
 }
 
-/** What was read on a stream, or emitted to a request, without the envelope. */
+/** Returns the messages of a stream, or those emitted to a request, without the envelope. */
 export function messages(texts: readonly string[]): Record<string, unknown>[] {
   return texts.map((text) => {
     const { jsonrpc: _, ...message } = JSON.parse(text) as Record<string, unknown>;

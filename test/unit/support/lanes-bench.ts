@@ -11,10 +11,10 @@ import { UNGUARDED } from "./defects.ts";
 import { LaneBench, requestOfClient } from "./lane-bench.ts";
 import { RecordedExchange } from "./recorded-exchange.ts";
 
-/** A private server that is played here: it ends when the test says so. */
+/** A simulated private server that ends when the test says so. */
 export class PrivateServer implements PrivateLane {
   readonly bench: LaneBench;
-  /** The client's own `initialize`, as it came. */
+  /** The client's own `initialize`, as it arrived. */
   readonly initialize: string;
   stopCount = 0;
   killCount = 0;
@@ -46,11 +46,11 @@ export class PrivateServer implements PrivateLane {
     this.killCount++;
   }
 
-  /** The process is gone. */
+  /** The process has ended. */
   async end(): Promise<void> {
     this.#ended.resolve();
     await this.#ended.promise;
-    // What waits for it goes on in the turns that follow.
+    // Code that awaits it continues in the following turns.
     await new Promise((resolve) => process.nextTick(resolve));
   }
 }
@@ -70,7 +70,7 @@ export interface Client {
 
 export const IDLE_TIMEOUT_MS = 10_000;
 
-/** All lanes, over servers that are played here. */
+/** All lanes, with simulated servers. */
 export class LanesBench {
   readonly shared: LaneBench;
   readonly servers: PrivateServer[] = [];
@@ -98,7 +98,7 @@ export class LanesBench {
     this.shared.start();
   }
 
-  /** A client calls `initialize`, with params or without. */
+  /** A client sends `initialize`, with params or without. */
   connect(params: JsonObject | "none" = { capabilities: { sampling: {} } }): Client {
     const request = requestOfClient({ id: "i", method: "initialize", ...(params === "none" ? {} : { params }) });
     const exchange = new RecordedExchange('"i"', Date.now());
@@ -110,7 +110,7 @@ export class LanesBench {
     return { exchange, session: () => session };
   }
 
-  /** A client with a server of its own, which is ready. */
+  /** Opens a client with a private server that is ready. */
   connected(): { readonly session: Session; readonly server: PrivateServer } {
     const client = this.connect();
     const server = this.servers.at(-1);

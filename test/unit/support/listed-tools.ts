@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import type { JsonObject } from "../../../src/jsonrpc/message.ts";
 import { buildDescriptor, type Descriptor, type DescriptorTool, toDescriptorTool } from "../../../src/descriptor/descriptor.ts";
 
-/** Any key, those among them that mean something to JavaScript or to a descriptor. */
+/** Any key, including those with a meaning in JavaScript or in a descriptor. */
 const key = fc.oneof(
   fc.string({ maxLength: 6, unit: "grapheme" }),
   fc.constantFrom("__proto__", "constructor", "type", "properties", "10", "9", "maximum", "a b", "<&>"),
@@ -15,7 +15,7 @@ const scalar = fc.oneof(
   fc.constant(null),
 );
 
-/** Objects as JSON.parse makes them: `__proto__` is a member as any other. */
+/** Objects as JSON.parse makes them: `__proto__` is a member like any other. */
 function jsonObject(value: fc.Arbitrary<unknown>): fc.Arbitrary<JsonObject> {
   return fc.array(fc.tuple(key, value), { maxLength: 4 }).map((members) => Object.fromEntries(members));
 }
@@ -24,7 +24,7 @@ const { value: jsonValue } = fc.letrec<{ value: unknown }>((tie) => ({
   value: fc.oneof({ maxDepth: 3 }, scalar, fc.array(tie("value"), { maxLength: 3 }), jsonObject(tie("value"))),
 }));
 
-/** A tool as a server may list it, with what no descriptor has, and without what it need not have. */
+/** A tool as a server may list it, with members that descriptors lack, and possibly without optional ones. */
 export const listedTool: fc.Arbitrary<JsonObject> = fc.record(
   {
     name: fc.string({ minLength: 1, maxLength: 8 }).filter((name) => name.trim() === name),
@@ -40,7 +40,7 @@ export const listedTool: fc.Arbitrary<JsonObject> = fc.record(
 
 export const listedTools = fc.uniqueArray(listedTool, { selector: (tool) => tool["name"], maxLength: 8 });
 
-/** The same value with the keys of all its objects in another order. */
+/** Returns the same value with the keys of all its objects in another order. */
 export function withKeysReversed(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withKeysReversed);
   if (typeof value !== "object" || value === null) return value;
@@ -53,7 +53,7 @@ export function reviewedTool(tool: Partial<DescriptorTool> = {}): DescriptorTool
   return { name: "search", description: "Searches.", inputSchema: { type: "object", properties: {} }, ...tool };
 }
 
-/** A value with so many objects inside one another. */
+/** Returns a value with this many nested objects. */
 export function nested(levels: number): unknown {
   return JSON.parse(`${'{"a":'.repeat(levels)}1${"}".repeat(levels)}`);
 }
@@ -70,7 +70,7 @@ export function descriptorOf(tools: readonly DescriptorTool[]): Descriptor {
   return buildDescriptor({ service: "search", path: "/mcp", tools, discovery: DISCOVERY });
 }
 
-/** A listed tool as a descriptor has it. */
+/** Returns a listed tool as a descriptor has it. */
 export function stored(tool: JsonObject): DescriptorTool {
   const read = toDescriptorTool(tool);
   if (read === undefined) throw new Error("not a tool");

@@ -1,6 +1,6 @@
 import type { Random } from "../../../chaos/random.ts";
 
-/** Texts of JSON, spelled in every way that the grammar allows, and texts that are nearly JSON. Much faster than fast-check. */
+/** JSON texts, spelled in every way that the grammar allows, and texts that are nearly JSON. Much faster than fast-check. */
 export class RandomJson {
   readonly #random: Random;
   readonly #names: readonly string[];
@@ -11,7 +11,7 @@ export class RandomJson {
     this.#names = names;
   }
 
-  /** Valid JSON; mostly an object. */
+  /** Returns valid JSON, usually an object. */
   text(): string {
     const kind = this.#random.integer(0, 99);
     const value =
@@ -19,7 +19,7 @@ export class RandomJson {
     return this.#space() + value + this.#space();
   }
 
-  /** The text with some changes of a few characters: seldom JSON. */
+  /** Returns the text with changes of a few characters, which is seldom JSON. */
   mutated(text: string): string {
     let result = text;
     for (let count = this.#random.integer(1, 3); count > 0; count--) {
@@ -94,7 +94,7 @@ export class RandomJson {
 
   #string(): string {
     const random = this.#random;
-    // Beyond 24 characters, a string is read in another way.
+    // Strings of more than 24 characters are read in another way.
     const length = random.isLucky(0.02) ? random.integer(20, 3000) : random.integer(0, 30);
     if (random.isLucky(0.3)) return `"${this.#pick(PLAIN).repeat(length)}${random.isLucky(0.3) ? this.#pick(ESCAPES) : ""}"`;
     let text = "";
@@ -124,7 +124,7 @@ const LITERALS = ["true", "false", "null"];
 const SMALL = ["1", "{}", "[]", '""', "null", '"\\n"', "-0"];
 const PLAIN = ["a", "id", "{", "}", "[", "]", ":", ",", " ", "é", "€", "😀", "\u2028", "\u007f", "\ud800", "0"];
 const ESCAPES = ['\\"', "\\\\", "\\/", "\\b", "\\f", "\\n", "\\r", "\\t", "\\u0069", "\\u00E9", "\\ud83d", "\\u0000", "\\u2028"];
-/** What makes a text something else than JSON, or another JSON. */
+/** Changes that make a text invalid, or a different JSON text. */
 const ODD = String.raw`{ } [ ] , : " \ ' 0 1 - + . e E t true nul NaN Infinity undefined / // /**/ u \u \x41 \u12 "" "a": ,, {} "id":1,`
   .split(" ")
   .concat([" ", "\n", "\u0000", "\u0001", "\u001f", "\u007f", "\u00a0", "\ufeff", "\u2028"]);

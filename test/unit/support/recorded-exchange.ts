@@ -1,7 +1,7 @@
 import type { SidecarError } from "../../../src/errors.ts";
 import type { Exchange } from "../../../src/mux/exchange.ts";
 
-/** A client's request that keeps what it is answered, and fails a lane that answers it twice. */
+/** A client's request that records its response, and fails a lane that answers it twice. */
 export class RecordedExchange implements Exchange {
   readonly idText: string;
   readonly acceptedAtMs: number;
@@ -13,7 +13,7 @@ export class RecordedExchange implements Exchange {
   response: string | undefined;
   error: SidecarError | undefined;
   isFinished = false;
-  /** A connection that is gone may come back for what is emitted. */
+  /** The client of a lost connection may resume the emitted messages. */
   isConnected = true;
   readonly #readsStreams: boolean;
 
@@ -23,7 +23,7 @@ export class RecordedExchange implements Exchange {
     this.#readsStreams = readsStreams;
   }
 
-  /** How it ended, in a word: the result, or the code of the error. */
+  /** Its outcome, in short: the result, or the code of the error. */
   get outcome(): unknown {
     if (this.error !== undefined) return this.error.code;
     if (this.response === undefined) return this.isFinished ? "dismissed" : undefined;

@@ -1,6 +1,6 @@
 import type { EventSink } from "../../../src/mux/event-stream.ts";
 
-/** A connection that keeps what is sent on it; with a limit, a reader that is too slow for more. */
+/** A connection that records the messages sent on it. With a limit, its reader is too slow for more. */
 export class RecordedSink implements EventSink {
   readonly events: { readonly id: string; readonly text: string }[] = [];
   endCount = 0;

@@ -1,12 +1,12 @@
 import type { Outgoing } from "../../../src/jsonrpc/outgoing.ts";
 import type { Upstream, UpstreamStatus } from "../../../src/upstream/port.ts";
 
-/** The server's side of a lane: keeps the lines that a server would have read, and takes nothing while none runs. */
+/** The server's side of a lane: records the lines that a server would have read, and accepts none while no server runs. */
 export class RecordedUpstream implements Upstream {
   isRunning = false;
   /** A server that does not read leaves lines queued. */
   isReading = true;
-  /** It has ended so often that it counts as failed. */
+  /** True if the server has exited so often that it counts as failed. */
   isFailed = false;
   #lines: Outgoing[] = [];
 
@@ -26,21 +26,21 @@ export class RecordedUpstream implements Upstream {
     this.#lines = this.#lines.filter((each) => each !== line);
   }
 
-  /** Why it was to be started again, each time. */
+  /** The reason of each requested restart. */
   readonly restartReasons: string[] = [];
 
   restart(_kind: "hung" | "tools-not-listed", reason: string): void {
     this.restartReasons.push(reason);
   }
 
-  /** The lines that were read, once. */
+  /** Returns the lines that were read, once. */
   takeRead(): string[] {
     const read = this.#lines.filter(({ state }) => state === "written");
     this.#lines = this.#lines.filter((line) => !read.includes(line));
     return read.map(({ text }) => text);
   }
 
-  /** The server is gone. @returns the lines that it never read. */
+  /** The server exits. @returns the lines that it never read. */
   stop(): Outgoing[] {
     this.isRunning = false;
     const unwritten = this.#lines.filter(({ state }) => state === "queued");

@@ -43,7 +43,7 @@ describe("the handshake", () => {
     expect(JSONRPCNotificationSchema.safeParse(JSON.parse(INITIALIZED_NOTIFICATION)).success).toBe(true);
   });
 
-  it("the answer is known by its id, and no other message is taken for it", () => {
+  it("the response is recognized by its id, and other messages are not taken for it", () => {
     expect(isInitializeResponse(parse('{"jsonrpc":"2.0","id":0,"result":{}}'))).toBe(true);
     expect(isInitializeResponse(parse('{"jsonrpc":"2.0","id":0,"error":{"code":1,"message":"no"}}'))).toBe(true);
     for (const text of [
@@ -58,7 +58,7 @@ describe("the handshake", () => {
   });
 });
 
-describe("the answer to the handshake", () => {
+describe("the response to the handshake", () => {
   it("the result is kept byte for byte", () => {
     const result = '{ "capabilities" : {"x":1.0}, "protocolVersion":"2025-\\u00306-18", "big":9007199254740993 }';
     const text = `{"id":0, "result": ${result} ,"jsonrpc":"2.0"}`;
@@ -74,14 +74,14 @@ describe("the answer to the handshake", () => {
     );
   });
 
-  it("a refusal is reported with the server's error", () => {
+  it("a rejection is reported with the server's error", () => {
     const text = '{"jsonrpc":"2.0","id":0,"error":{"code":-32602,"message":"no key"}}';
     expect(() => readHandshake(response(text), 1)).toThrow(
       'the MCP server answered initialize with an error: {"code":-32602,"message":"no key"}',
     );
   });
 
-  it("a refusal is reported with 500 characters at most", () => {
+  it("a rejection is reported with at most 500 characters", () => {
     const error = JSON.stringify({ code: 1, message: "x".repeat(5000) });
     const text = `{"jsonrpc":"2.0","id":0,"error":${error}}`;
     expect(() => readHandshake(response(text), 1)).toThrow(

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { OverlongLine } from "../../../src/jsonrpc/message.ts";
 import { LineDecoder } from "../../../src/upstream/line-decoder.ts";
 
-/** Everything that comes out of one stream, in order, the end included. */
+/** Everything that one stream produces, in order, including its end. */
 function decode(pieces: readonly (string | Buffer)[], maxLineBytes: number): (string | OverlongLine)[] {
   const out: (string | OverlongLine)[] = [];
   const decoder = new LineDecoder(maxLineBytes, { onLine: (line) => out.push(line), onOverlongLine: (line) => out.push(line) });
@@ -12,7 +12,7 @@ function decode(pieces: readonly (string | Buffer)[], maxLineBytes: number): (st
   return out;
 }
 
-/** Cuts a stream anywhere, within a character of UTF-8, too. */
+/** Splits a stream anywhere, also within a UTF-8 character. */
 function inPieces(text: fc.Arbitrary<string>): fc.Arbitrary<{ readonly text: string; readonly pieces: readonly Buffer[] }> {
   return text.chain((whole) => {
     const bytes = Buffer.from(whole);
@@ -55,7 +55,7 @@ describe("a line decoder with a limit", () => {
     expect(decode(["12345\n123456\n12345"], 5)).toEqual(["12345", { bytes: 6, idText: undefined, hasMethod: false }, "12345"]);
   });
 
-  it("a character that is cut between two chunks is decoded whole", () => {
+  it("a character that is split between two chunks is decoded whole", () => {
     const bytes = Buffer.from('{"id":"é€😀","result":1}\n');
     for (let cut = 1; cut < bytes.length; cut++) {
       expect(decode([bytes.subarray(0, cut), bytes.subarray(cut)], 100)).toEqual(['{"id":"é€😀","result":1}']);
@@ -89,7 +89,7 @@ describe("a line decoder with a limit", () => {
     expect(decode([bytes], 50)).toEqual(expected);
   });
 
-  it("any stream is cut into its lines, however it comes", () => {
+  it("any stream in any chunks is split into its lines", () => {
     const limit = 40;
     const id = fc.nat({ max: 99 });
     const line = fc.oneof(
@@ -114,7 +114,7 @@ describe("a line decoder with a limit", () => {
     );
   });
 
-  it("the id of an overlong answer is found before or after its result", () => {
+  it("the id of an overlong response is found before or after its result", () => {
     const payload = JSON.stringify({ id: 5, method: "x", text: 'a "id":6 \\" b' });
     const lines = [`{"jsonrpc":"2.0","id":7,"result":${payload}}`, `{"result":${payload},"jsonrpc":"2.0","id":"seven"}`];
     expect(decode([lines.join("\n")], 30)).toEqual([
@@ -123,7 +123,7 @@ describe("a line decoder with a limit", () => {
     ]);
   });
 
-  it("an overlong request or notification is told from an answer", () => {
+  it("an overlong request or notification is distinguished from a response", () => {
     const request = '{"jsonrpc":"2.0","id":7,"method":"sampling/createMessage","params":{}}';
     const notification = '{"jsonrpc":"2.0","method":"notifications/message","params":{"id":7}}';
     expect(decode([`${request}\n${notification}\n`], 30)).toEqual([
@@ -137,7 +137,7 @@ describe("a line decoder with a limit", () => {
   });
 });
 
-it("a line of many megabytes is told from the next one by its envelope", () => {
+it("a line of many megabytes is distinguished from the next one by its envelope", () => {
   const limit = 5 * 1024 * 1024;
   const long = (length: number): string => `{"result":"${"x".repeat(length)}","id":7}`;
   const [whole, discarded, last] = decode([long(limit - 20), "\n", long(limit), "\nlast\n"], limit);

@@ -4,7 +4,7 @@ import { OutputReader } from "../../../src/upstream/output-reader.ts";
 
 const MAX_LINE_BYTES = 8 * 1024 * 1024;
 
-/** A server's stdout, and in order all that is told of it. */
+/** A server's stdout, and all events about it in order. */
 class Bench {
   readonly stdout = new PassThrough();
   readonly told: string[] = [];
@@ -24,19 +24,19 @@ class Bench {
     });
   }
 
-  /** What has been told in the turn in which the next chunk comes. */
+  /** Returns the events of the turn in which the next chunk arrives. */
   toldWithChunk(): Promise<string[]> {
     return new Promise((resolve) => {
       this.stdout.once("data", () => resolve([...this.told]));
     });
   }
 
-  /** The server writes these lines at once. */
+  /** Makes the server write these lines at once. */
   write(...lines: readonly string[]): void {
     this.stdout.write(lines.map((line) => `${line}\n`).join(""));
   }
 
-  /** Resolves when all has been read that was written. */
+  /** Resolves when all output has been read. */
   async ended(): Promise<void> {
     this.stdout.end();
     while (!this.stdout.readableEnded) {
@@ -51,11 +51,11 @@ function notification(method: string, length = 0): string {
   return `{"jsonrpc":"2.0","method":"${method}","params":{"text":"${"x".repeat(length)}"}}`;
 }
 
-/** Takes several steps. */
+/** The length of a line that is read in several steps. */
 const LONG = 5 * 1024 * 1024;
 
 describe("an output reader", () => {
-  it("short messages are handled in the turn in which they come", async () => {
+  it("short messages are handled in the turn in which they arrive", async () => {
     const bench = new Bench();
     const told = bench.toldWithChunk();
     bench.write(notification("a"), "noise", notification("b"));
@@ -93,7 +93,7 @@ describe("an output reader", () => {
     await bench.reader.whenIdle();
   });
 
-  it("each message of a batch is read, and any other element reported", async () => {
+  it("each message of a batch is read, and any other element is reported", async () => {
     const bench = new Bench();
     const many = Array.from({ length: 1500 }, () => '{"jsonrpc":"2.0","id":1,"result":{}}').join(",");
     bench.write(`[${notification("a")},7,${notification("b", LONG)}]`, "[]", `[${many}]`);
@@ -103,7 +103,7 @@ describe("an output reader", () => {
   });
 
   it.each(['{"jsonrpc":"2.0","id":1,"result":{},"id":2}', String.raw`{"jsonrpc":"2.0","id":1,"result":{},"i\u0064":1}`])(
-    "an answer with two ids is dropped: %s",
+    "a response with two ids is dropped: %s",
     async (line) => {
       const bench = new Bench();
       bench.write(line);

@@ -2,16 +2,16 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { RestartPolicy, type RestartPolicyOptions } from "../../../src/upstream/restart-policy.ts";
 
-/** So many that they never come about. */
+/** More exits than any test has. */
 const NO_CRASH_LOOP = { exits: 1_000_000, periodMs: 1 };
 
-/** The pauses after runs of these lengths. */
+/** Returns the pauses after runs of these lengths. */
 function pauses(runs: readonly number[], random: () => number, firstPauseMs = 1000, longestPauseMs = 15_000): number[] {
   const policy = new RestartPolicy({ firstPauseMs, longestPauseMs, crashLoop: NO_CRASH_LOOP, restartLimit: undefined, random });
   return runs.map((runMs) => policy.afterEnd(runMs, 0).pauseMs ?? Number.NaN);
 }
 
-/** A policy without jitter. */
+/** Creates a policy without jitter. */
 function policyWith(options: Partial<RestartPolicyOptions>): RestartPolicy {
   const defaults = { firstPauseMs: 1000, longestPauseMs: 15_000, crashLoop: NO_CRASH_LOOP, restartLimit: undefined, random: () => 0 };
   return new RestartPolicy({ ...defaults, ...options });
@@ -75,7 +75,7 @@ describe("the restart policy", () => {
   it.each([
     [24, 100, "entered"],
     [25, 100, "none"],
-  ])("five exits %d ms apart, with a period of %d ms, make the crash loop %s", (gapMs, periodMs, crashLoop) => {
+  ])("five exits %d ms apart with a %d ms period make the crash loop %s", (gapMs, periodMs, crashLoop) => {
     const policy = policyWith({ crashLoop: { exits: 5, periodMs } });
     const states = [1, 2, 3, 4, 5].map((number) => policy.afterEnd(0, number * gapMs).crashLoop);
     expect(states).toEqual(["none", "none", "none", "none", crashLoop]);
@@ -84,7 +84,7 @@ describe("the restart policy", () => {
   it.each([
     [99, "lasting"],
     [100, "none"],
-  ])("a run of %d ms leaves a crash loop with a period of 100 ms %s", (runMs, crashLoop) => {
+  ])("a run of %d ms leaves a crash loop with period 100 ms %s", (runMs, crashLoop) => {
     const policy = policyWith({ crashLoop: { exits: 2, periodMs: 100 } });
     const states = [0, 10, 10_000].map((nowMs) => policy.afterEnd(nowMs === 10_000 ? runMs : 0, nowMs).crashLoop);
     expect(states).toEqual(["none", "entered", crashLoop]);
@@ -124,7 +124,7 @@ describe("the restart policy", () => {
       expect(goesOn).toEqual([true, true, true, true, false]);
     });
 
-    it("the policy gives up exactly at the limit, whatever the runs", () => {
+    it("the policy gives up exactly at the limit, after any runs", () => {
       fc.assert(
         fc.property(fc.array(fc.integer({ min: 0, max: 30_000 })), fc.integer({ min: 1, max: 5 }), (runs, restartLimit) => {
           const policy = policyWith({ restartLimit });

@@ -6,7 +6,7 @@ import { RecordedLog } from "../../support/recorded-log.ts";
 
 const PIECE = 16 * 1024;
 
-/** What becomes of a stream that ends. */
+/** Returns the log and the tail of a stream that ends. */
 function record(chunks: readonly (Buffer | string)[], redact = (text: string): string => text): { log: RecordedLog; stderr: StderrLog } {
   const log = new RecordedLog();
   const stderr = new StderrLog(log, { childPid: 12, generation: 3 }, redact);
@@ -15,7 +15,7 @@ function record(chunks: readonly (Buffer | string)[], redact = (text: string): s
   return { log, stderr };
 }
 
-/** Cuts bytes at any places, within characters too. */
+/** Splits bytes anywhere, also within characters. */
 function inChunks(text: fc.Arbitrary<string>): fc.Arbitrary<{ readonly text: string; readonly chunks: readonly Buffer[] }> {
   return fc.tuple(text, fc.array(fc.nat({ max: 4 * PIECE }), { maxLength: 10 })).map(([whole, cuts]) => {
     const bytes = Buffer.from(whole);
@@ -55,7 +55,7 @@ describe("the log of stderr", () => {
     ]);
   });
 
-  it("an endless line is logged while it comes, and little of it is kept", () => {
+  it("an endless line is logged while it arrives, and little of it is buffered", () => {
     const log = new RecordedLog();
     const stderr = new StderrLog(log, {}, (text) => text);
     for (let length = 1024; length <= 256 * 1024; length += 1024) {
@@ -65,7 +65,7 @@ describe("the log of stderr", () => {
     expect(log.lines.every(({ fields }) => fields["isPartial"] === true)).toBe(true);
   });
 
-  it("any text is logged the same, however it is cut", () => {
+  it("any text is logged the same, however it is split", () => {
     const character = fc.constantFrom("a", " ", "\t", "\u0000", "é", "\u2028", "€", "\u{FEFF}", "😀", "\u{10FFFF}");
     const line = fc.string({ unit: character, maxLength: 30, size: "max" });
     fc.assert(
@@ -76,7 +76,7 @@ describe("the log of stderr", () => {
     );
   });
 
-  it("lines of any length are logged completely, however they are cut", () => {
+  it("lines of any length are logged completely, however they are split", () => {
     const run = fc.tuple(fc.constantFrom("a", "é", "€", "😀"), fc.nat({ max: PIECE })).map(([character, count]) => character.repeat(count));
     const line = fc.array(run, { maxLength: 3 }).map((runs) => runs.join(""));
     fc.assert(
@@ -91,7 +91,7 @@ describe("the log of stderr", () => {
     );
   });
 
-  it("no character is cut in two", () => {
+  it("no character is split", () => {
     const { log, stderr } = record([`x${"😀".repeat(PIECE)}\n`]);
     expect(log.messages.join("")).toBe(`x${"😀".repeat(PIECE)}`);
     expect(log.messages.map((message) => message.isWellFormed())).toEqual([true, true, true]);
@@ -113,7 +113,7 @@ describe("the tail of stderr", () => {
     expect(stderr.tail).toEqual(Array.from({ length: 20 }, (_, index) => `line ${index + 5}`));
   });
 
-  it("a long line is kept by its beginning", () => {
+  it("the beginning of a long line is kept", () => {
     const { stderr } = record(["before\n", `start ${"x".repeat(3 * PIECE)}`, "\nafter\n"]);
     expect(stderr.tail).toEqual(["before", `start ${"x".repeat(506)}…`, "after"]);
   });
@@ -128,11 +128,11 @@ describe("secrets on stderr", () => {
     expect(stderr.tail).toEqual(["using *** for all"]);
   });
 
-  it("a secret that is cut between chunks is masked", () => {
+  it("a secret that is split between chunks is masked", () => {
     expect(record(["using sk-01234", "56789\n"], redact).log.messages).toEqual(["using ***"]);
   });
 
-  it("a secret is masked wherever the line or the stream is cut", () => {
+  it("a secret is masked wherever the line or the stream is split", () => {
     const secret = "sk-0123456789";
     const chunkEnds = fc.array(fc.nat({ max: 3 * PIECE }), { maxLength: 6 });
     fc.assert(
@@ -154,12 +154,12 @@ describe("secrets on stderr", () => {
     );
   });
 
-  it("a secret across the cut of a long line is masked", () => {
+  it("a secret that crosses a split of a long line is masked", () => {
     const { log } = record([`${"x".repeat(PIECE - 6)}sk-0123456789 and more\n`], redact);
     expect(log.messages.join("").slice(PIECE - 6)).toBe("*** and more");
   });
 
-  it("a secret is masked before the tail is shortened", () => {
+  it("a secret is masked before the tail is truncated", () => {
     const { stderr } = record([`${"x".repeat(506)}sk-0123456789\n`], redact);
     expect(stderr.tail).toEqual([`${"x".repeat(506)}***`]);
   });

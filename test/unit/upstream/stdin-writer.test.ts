@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { outgoing, type Outgoing } from "../../../src/jsonrpc/outgoing.ts";
 import { StdinWriter } from "../../../src/upstream/stdin-writer.ts";
 
-/** A pipe whose reader takes one write at a time, when it is told to. */
+/** A pipe whose reader accepts one write at a time, when the test tells it to. */
 class SlowPipe extends Writable {
   readonly writes: string[] = [];
   #finishWrite: ((error?: Error) => void) | undefined;
@@ -21,7 +21,7 @@ class SlowPipe extends Writable {
     return this.writes.at(-1);
   }
 
-  /** The reader has taken, or the pipe has refused, what is being written. */
+  /** The reader accepts the current write, or the pipe fails it. */
   finishWrite(error?: Error): void {
     this.#finishWrite?.(error);
   }
@@ -53,7 +53,7 @@ describe("a stdin writer", () => {
     expect([a.state, b.state]).toEqual(["written", "written"]);
   });
 
-  it("lines wait while the reader has not taken the last write", async () => {
+  it("lines wait until the reader has accepted the last write", async () => {
     const pipe = new SlowPipe();
     const writer = newWriter(pipe);
     const all = lines("first", "second €", "third");
@@ -80,7 +80,7 @@ describe("a stdin writer", () => {
     }
   });
 
-  it("big lines are written one by one", async () => {
+  it("large lines are written one by one", async () => {
     const pipe = new SlowPipe();
     const writer = newWriter(pipe);
     const all = lines("a".repeat(300_000), "b".repeat(200_000), "c".repeat(200_000), "d");
@@ -95,7 +95,7 @@ describe("a stdin writer", () => {
     expect(all.map((line) => line.state)).toEqual(["written", "written", "written", "written"]);
   });
 
-  it("a line that was withdrawn while queued is not written", async () => {
+  it("a line that was cancelled while queued is not written", async () => {
     const pipe = new SlowPipe();
     const writer = newWriter(pipe);
     const all = lines("first", "withdrawn", "withdrawn too", "last");
@@ -106,7 +106,7 @@ describe("a stdin writer", () => {
     expect(writer.queuedBytes).toBe(0);
   });
 
-  it("writing goes on after everything queued was withdrawn", async () => {
+  it("writing continues after everything queued was cancelled", async () => {
     const pipe = new SlowPipe();
     const writer = newWriter(pipe);
     const withdrawn = outgoing("x".repeat(300_000));
@@ -137,8 +137,8 @@ describe("the end of a stdin writer", () => {
   });
 });
 
-describe("a stdin writer whose server is gone", () => {
-  it("unwritten lines are given back in order", async () => {
+describe("a stdin writer whose server has exited", () => {
+  it("unwritten lines are returned in order", async () => {
     const pipe = new SlowPipe();
     const writer = newWriter(pipe);
     const all = lines("written", "second", "withdrawn", "fourth");
@@ -153,7 +153,7 @@ describe("a stdin writer whose server is gone", () => {
     expect(all.map((line) => line.state)).toEqual(["written", "queued", "withdrawn", "queued"]);
   });
 
-  it("a failed write stops the writer, and the rest can be taken back", async () => {
+  it("a failed write stops the writer, and the remaining lines are returned", async () => {
     const pipe = new SlowPipe();
     const writer = newWriter(pipe);
     const failed = once(pipe, "error");
@@ -171,7 +171,7 @@ describe("a stdin writer whose server is gone", () => {
     expect(writer.takeUnwritten()).toEqual([second, third]);
   });
 
-  it("the pipe closes behind the current write, and queued lines stay unwritten", async () => {
+  it("the pipe closes after the current write, and queued lines stay unwritten", async () => {
     const pipe = new SlowPipe();
     const writer = newWriter(pipe);
     const first = outgoing("first");

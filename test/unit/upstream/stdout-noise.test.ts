@@ -23,7 +23,7 @@ function noiseAt(clock: { nowMs: number }): { log: RecordedLog; noise: StdoutNoi
 }
 
 describe("StdoutNoise", () => {
-  it("logs a line with why it is none of the protocol and where it comes from, shortened", () => {
+  it("a line is logged truncated, with its problem and its origin", () => {
     const { log, noise } = noiseAt({ nowMs: 0 });
     noise.report("Listening!", "not JSON");
     noise.report("x".repeat(1000), "not JSON");
@@ -33,13 +33,13 @@ describe("StdoutNoise", () => {
     ]);
   });
 
-  it("masks secrets, before it shortens", () => {
+  it("secrets are masked before the line is truncated", () => {
     const { log, noise } = noiseAt({ nowMs: 0 });
     noise.report(`${"x".repeat(197)}s3cret`, "not JSON");
     expect(log.lines.map(({ fields }) => fields["line"])).toEqual([`${"x".repeat(197)}***`]);
   });
 
-  it("logs ten lines in ten seconds, then only how many more there were", () => {
+  it("ten lines in ten seconds are logged, then only the number of the others", () => {
     const clock = { nowMs: 1000 };
     const { log, noise } = noiseAt(clock);
     for (let index = 0; index < 25; index++) noise.report(`line ${index}`, "not JSON");
@@ -54,13 +54,13 @@ describe("StdoutNoise", () => {
     ]);
   });
 
-  it("counts every line, shown or not", () => {
+  it("every line is counted, logged or not", () => {
     const { noise, counters } = noiseAt({ nowMs: 0 });
     for (let index = 0; index < 25; index++) noise.report("line", "not JSON");
     expect(counters.dropped.noiseLines).toBe(25);
   });
 
-  it("tells at the end how many lines went unshown, once, and nothing where all were shown", () => {
+  it("the end reports the number of omitted lines once, if there were any", () => {
     const { log, noise } = noiseAt({ nowMs: 0 });
     for (let index = 0; index < 10; index++) noise.report("line", "not JSON");
     const { log: crowdedLog, noise: crowded } = noiseAt({ nowMs: 0 });

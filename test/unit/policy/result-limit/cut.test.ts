@@ -19,7 +19,7 @@ describe("cutString", () => {
     [String.raw`\u0041\u0042`, 11, String.raw`\u0041`],
     [String.raw`\\\\\\`, 5, String.raw`\\\\`],
     [String.raw`\\u0041`, 4, String.raw`\\u0`],
-    // So do pairs, and a half without the other is a character.
+    // Pairs stay whole, and half of a pair alone is a character.
     [String.raw`\ud83d\ude00a`, 11, ""],
     [String.raw`\ud83d\ude00a`, 12, String.raw`\ud83d\ude00`],
     [String.raw`\ud83d\u0041`, 6, String.raw`\ud83d`],
@@ -28,11 +28,11 @@ describe("cutString", () => {
     ["ae\u0301b", 2, "ae"],
     [String.raw`a\r\nb`, 4, String.raw`a\r`],
     [String.raw`${"\\\\".repeat(40)}`, 79, "\\\\".repeat(39)],
-  ])("makes of %s in %i bytes %s", (inner, maxBytes, expected) => {
+  ])("%s in %i bytes becomes %s", (inner, maxBytes, expected) => {
     expect(cut(`"${inner}"`, maxBytes)).toBe(expected);
   });
 
-  it("is a beginning of the text, whole characters, not longer than allowed, and not much shorter", () => {
+  it("the cut text is a beginning in whole characters that nearly fills the limit", () => {
     fc.assert(
       fc.property(fc.array(stringText, { maxLength: 20 }), fc.nat({ max: 300 }), (parts, maxBytes) => {
         const inner = parts.map((part) => part.slice(1, -1)).join("");
@@ -43,7 +43,7 @@ describe("cutString", () => {
         const whole = JSON.parse(`"${inner}"`) as string;
         const beginning = JSON.parse(`"${kept}"`) as string;
         expect(whole.startsWith(beginning)).toBe(true);
-        // None of these has parts that belong together but pairs of surrogates, in escapes at most.
+        // Of these texts, only surrogate pairs, possibly as escapes, must not be split.
         expect(kept === inner || Buffer.byteLength(kept) > maxBytes - 12).toBe(true);
       }),
     );

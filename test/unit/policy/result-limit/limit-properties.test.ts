@@ -5,7 +5,7 @@ import { limitBody } from "../../../../src/policy/result-limit/limit.ts";
 import { nodeOf, poisonEngine, referenceValue } from "../../support/json-reference.ts";
 import { inAnyOrder, keyText, memberText, objectText, otherMembers, stringText, together, whitespace } from "../../../support/json-text.ts";
 
-/** A string of up to some ten thousand bytes, in all spellings, with emoji of several parts and escapes of halves of pairs. */
+/** A string of up to about ten thousand bytes in all spellings, with composed emoji and escaped halves of surrogate pairs. */
 const longText = fc
   .tuple(
     fc.oneof(
@@ -37,7 +37,7 @@ function named(name: string, value: fc.Arbitrary<string>): fc.Arbitrary<string> 
   return memberText(keyText(name), value);
 }
 
-/** Members in any order, among others that nobody knows; an earlier one with the name of the last may be repeated. */
+/** Members in any order, with unknown ones among them. An earlier one may have the name of the last. */
 function object(
   members: readonly (readonly [string, fc.Arbitrary<string>])[],
   last: readonly [string, fc.Arbitrary<string>],
@@ -115,8 +115,8 @@ const CUT_LINE = /\n\[truncated: (?<omitted>\d+) of (?<all>\d+) bytes omitted; a
 const LAST_ITEM =
   /^\[omitted: (?:(?<dropped>\d+) of (?<count>\d+) items)?(?:, )?(?:structuredContent of \d+ bytes)?; ask for less at a time\]$/;
 
-describe("limitBody, of any tool result", () => {
-  it("is never over the limit, valid, has the same id, and is still a tool result", () => {
+describe("limitBody of any tool result", () => {
+  it("a limited body is a valid tool result within the limit, with the same id", () => {
     fc.assert(
       fc.property(response, maxBytes, ({ text, idText }, max) => {
         poisonEngine(nodeOf(text));
@@ -133,7 +133,7 @@ describe("limitBody, of any tool result", () => {
     );
   });
 
-  it("the marks tell the true sizes, and a second limit changes nothing", () => {
+  it("the marks have the true sizes, and a second limit changes nothing", () => {
     fc.assert(
       fc.property(response, maxBytes, ({ text }, max) => {
         const limited = limitBody(text, max);
@@ -146,7 +146,7 @@ describe("limitBody, of any tool result", () => {
     );
   });
 
-  it("each item is kept, replaced by a note, or cut between two characters, and dropped items are counted", () => {
+  it("each item is kept, replaced, or cut between characters, and dropped items are counted", () => {
     fc.assert(
       fc.property(response, maxBytes, ({ text }, max) => {
         const limited = limitBody(text, max);
@@ -166,7 +166,7 @@ describe("limitBody, of any tool result", () => {
           const [end, next] = [beginning.at(-1) ?? "", original?.text?.at(beginning.length) ?? ""];
           expect(/[\ud800-\udbff]/.test(end) && /[\udc00-\udfff]/.test(next)).toBe(false);
         }
-        // A result of which not even the last item fits is empty.
+        // A result in which not even the last item fits is empty.
         const isCounted = items.length === before.content.length || Number(last?.["dropped"]) === before.content.length - items.length;
         expect(isCounted || after["_meta"]?.["keptBytes"] === undefined).toBe(true);
         const { content: _c, _meta: _m, ...others } = after;
@@ -176,7 +176,7 @@ describe("limitBody, of any tool result", () => {
     );
   });
 
-  it("uses nine tenths of the limit and more where a text is longer", () => {
+  it("a long text fills at least nine tenths of the limit", () => {
     fc.assert(
       fc.property(fc.string({ unit: "grapheme", minLength: 1, maxLength: 20 }), maxBytes, (unit, max) => {
         const text = JSON.stringify({ jsonrpc: "2.0", id: 2, result: { content: [{ type: "text", text: unit.repeat(max * 2) }] } });

@@ -21,7 +21,7 @@ function texts(...all: string[]): object {
   return { content: all.map((text) => ({ type: "text", text })) };
 }
 
-/** @returns the answer, of which everything is checked that holds for all. */
+/** @returns the limited response, after checks that apply to every response. */
 function limit(text: string, maxBytes: number): Answer {
   const limited = limitBody(text, maxBytes) ?? "";
   expect(Buffer.byteLength(limited)).toBeLessThanOrEqual(maxBytes);
@@ -33,12 +33,12 @@ function sizesIn(answer: Answer): unknown {
 }
 
 describe("limitBody", () => {
-  it("says that members are missing which it has not read, behind a million of them", () => {
+  it("the marks are present even if a million other members were not read", () => {
     const text = `{"jsonrpc":"2.0","id":2,"result":{"content":[],"_meta":{${'"a":1,'.repeat(1_000_000)}"b":2}}}`;
     expect(sizesIn(limit(text, 1000))).toMatchObject({ truncated: true, originalBytes: text.length });
   });
 
-  it.each(["result", "envelope"])("gives a failure for a result with so many members that a flag may be unread: of the %s", (place) => {
+  it.each(["result", "envelope"])("too many members, which may hide isError, cause an error result: of the %s", (place) => {
     const members = '"a":1,'.repeat(1_000_000);
     const text =
       place === "result"
@@ -49,23 +49,23 @@ describe("limitBody", () => {
     expect(sizesIn(answer)).toMatchObject({ truncated: true, originalBytes: text.length });
   });
 
-  it("keeps the flag behind an item with more members than are read", () => {
+  it("isError is kept after an item with more members than are read", () => {
     const item = `{"type":"text","text":"no",${'"a":1,'.repeat(1_000_000)}"b":2}`;
     const text = `{"jsonrpc":"2.0","id":2,"result":{"content":[${item}],"isError":true}}`;
     expect(limit(text, 1000).result["isError"]).toBe(true);
   });
 
-  it("gives up a task whose id is not read", () => {
+  it("a task whose id is not read becomes an error result", () => {
     const text = `{"jsonrpc":"2.0","id":2,"result":{"task":{${'"a":1,'.repeat(1_000_000)}"taskId":"t"}}}`;
     expect(limit(text, 1000).result).toMatchObject({ isError: true, _meta: { truncated: true } });
   });
 
-  it("lists no more items in all, however often the content is repeated", () => {
+  it("only the last of repeated contents counts as items", () => {
     const text = `{"jsonrpc":"2.0","id":2,"result":{${'"content":[0,0,0],'.repeat(50_000)}"content":[1]}}`;
     expect(limit(text, 1000).result.content.at(-1)?.text).toMatch(/^\[omitted: 1 of 1 items; /);
   });
 
-  it("items behind those that are read are counted, with any content", () => {
+  it("items after those that are read are counted, with any content", () => {
     const items = ["{}", "[1,[2,3]]", String.raw`"a,b]\\"`, "1", '{"a":[1,2],"}":{}}'];
     const list = Array.from({ length: 200_000 }, (_, index) => items[index % items.length]);
     const text = `{"jsonrpc":"2.0","id":2,"result":{"content":[${list.join(" , ")} ],"isError":true}}`;
@@ -75,13 +75,13 @@ describe("limitBody", () => {
     expect(answer.result["isError"]).toBe(true);
   });
 
-  it("leaves alone what fits, to the byte", () => {
+  it("a result within the limit is unchanged to the byte", () => {
     const text = body(texts("é".repeat(1000)));
     expect(limitBody(text, Buffer.byteLength(text))).toBeUndefined();
     expect(limitBody(text, Buffer.byteLength(text) - 1)).toBeDefined();
   });
 
-  it("cuts a long text, and says so on its last line and in _meta", () => {
+  it("a long text is cut, with a note on its last line and in _meta", () => {
     const text = body(texts("a".repeat(20_000)));
     const limited = limitBody(text, 16_384) ?? "";
     const keptBytes = Buffer.byteLength(limited);
@@ -95,7 +95,7 @@ describe("limitBody", () => {
     expect(CallToolResultSchema.safeParse(result).success).toBe(true);
   });
 
-  it("counts the bytes of JSON, not the characters", () => {
+  it("sizes are bytes of JSON, not characters", () => {
     for (const character of ['"', "\u0000", "é", "日", "😀", "\ud800"]) {
       const { result } = limit(body(texts(character.repeat(10_000))), 4096);
       const [kept = ""] = result.content[0]?.text.split("\n[truncated") ?? [];
@@ -104,7 +104,7 @@ describe("limitBody", () => {
     }
   });
 
-  it("keeps the spelling of what it keeps: numbers, escapes, ids", () => {
+  it("numbers, escapes and ids that are kept retain their spelling", () => {
     const structured = String.raw`{"big":9007199254740993,"small":1.0,"esc":"\u0041\/"}`;
     const image = `{"type":"image","mimeType":"image/png","data":"${"A".repeat(30_000)}"}`;
     const text = `{"id":1.0,"jsonrpc":"2.0","result":{"content":[{"type":"text","text":"\\u0041\\/"},${image}],"x-own":1e400,"structuredContent":${structured},"isError":true}}`;
@@ -130,7 +130,7 @@ describe("limitBody", () => {
     expect(limitBody(text, 1024)).toContain(',"structuredContent" : {"n": 1.0},"_meta"');
   });
 
-  it("a note with type, name and size replaces an item that is not a text and does not fit", () => {
+  it("a note with type, name and size replaces another item that does not fit", () => {
     const data = Buffer.alloc(30_000).toString("base64");
     const items = [
       { type: "image", mimeType: "image/png", data },
@@ -166,7 +166,7 @@ describe("limitBody", () => {
     expect(result.content).toHaveLength(3);
   });
 
-  it("gives the room to the first of several long texts, and to each of them some", () => {
+  it("the first of several long texts gets the most room, and each gets some", () => {
     const { result } = limit(body(texts("a".repeat(3000), "b".repeat(3000), "c".repeat(3000))), 4096);
     const [a, b, c] = result.content.map(({ text }) => text);
     expect(a).toBe("a".repeat(3000));
@@ -174,7 +174,7 @@ describe("limitBody", () => {
     expect(c).toMatch(/^c{40,}\n\[truncated: .*\]$/);
   });
 
-  it("drops items from the end where there are too many, and counts them", () => {
+  it("items are dropped from the end if there are too many, and are counted", () => {
     const all = Array.from({ length: 5000 }, (_, index) => `line ${index}`);
     const { result } = limit(body(texts(...all)), 16_384);
     const kept = result.content.slice(0, -1).map(({ text }) => text);
@@ -205,7 +205,7 @@ describe("limitBody", () => {
     expect(result["_meta"]).toEqual({ ...related, truncated: true, originalBytes: text.length, keptBytes: expect.any(Number) as number });
   });
 
-  it("keeps the annotations of a text that it cuts", () => {
+  it("the annotations of a cut text are kept", () => {
     const annotations = { audience: ["user"], priority: 0.5 };
     const { result } = limit(body({ content: [{ type: "text", annotations, text: "a".repeat(9000) }] }), 4096);
     expect(result.content[0]).toMatchObject({ type: "text", annotations });
@@ -216,7 +216,7 @@ describe("limitBody", () => {
     expect(limit(text, 1024).result).toMatchObject({ ...texts("a"), _meta: { truncated: true } });
   });
 
-  it("reads the last of repeated members, as parsers do", () => {
+  it("the last of repeated members counts, as for parsers", () => {
     const long = JSON.stringify("a".repeat(5000));
     const text = `{"jsonrpc":"2.0","id":1,"id":2,"result":7,"result":{"content":3,"content":[{"type":"text","text":"x","text":${long}}]}}`;
     const { result, id } = limit(text, 1024);
@@ -224,13 +224,13 @@ describe("limitBody", () => {
     expect(result.content[0]?.text).toMatch(/^a{600,}\n\[truncated/);
   });
 
-  it("marks what a result of structuredContent alone has lost", () => {
+  it("a result of structuredContent alone has marks for its loss", () => {
     const { result } = limit(body({ structuredContent: { rows: "r".repeat(9000) } }), 1024);
     expect(result.content).toEqual([{ type: "text", text: "[omitted: structuredContent of 9011 bytes; ask for less at a time]" }]);
     expect(sizesIn({ result } as Answer)).toMatchObject({ truncated: true });
   });
 
-  it("cuts the message of an error, drops its data, and keeps its code", () => {
+  it("an error keeps its code, loses its data, and its message is cut", () => {
     const error = { code: -32_042, message: "m".repeat(5000), data: { more: "d".repeat(5000) } };
     const answer = limit(JSON.stringify({ jsonrpc: "2.0", id: "a", error }), 1024);
     expect(answer.error.code).toBe(-32_042);
@@ -239,7 +239,7 @@ describe("limitBody", () => {
     expect(JSONRPCErrorSchema.safeParse(answer).success).toBe(true);
   });
 
-  it("keeps a short message of an error whose data is too long", () => {
+  it("a short message of an error is kept if its data is too long", () => {
     const error = { code: 1, message: "short", data: "d".repeat(5000) };
     expect(limit(JSON.stringify({ jsonrpc: "2.0", id: 1, error }), 1024).error).toEqual({
       code: 1,
@@ -248,7 +248,7 @@ describe("limitBody", () => {
     });
   });
 
-  it("keeps of a task what its client needs to come back for it", () => {
+  it("a task keeps the members that its client needs to get its result", () => {
     const at = "2026-11-21T00:00:00Z";
     const task = { taskId: "t-1", status: "working", statusMessage: "s".repeat(9000), createdAt: at, lastUpdatedAt: at, ttl: 60_000 };
     const { result } = limit(body({ task, _meta: { a: 1 } }), 1024);
@@ -259,7 +259,7 @@ describe("limitBody", () => {
   });
 
   it.each([{ toolResult: "x".repeat(5000) }, "x".repeat(5000), ["x".repeat(5000)], { content: "x".repeat(5000) }])(
-    "answers with an error for the model what it cannot shorten",
+    "a result that cannot be truncated is replaced by an error for the model",
     (result) => {
       const answer = limit(body(result), 1024);
       expect(CallToolResultSchema.parse(answer.result)).toMatchObject({ isError: true, _meta: { truncated: true } });
@@ -267,7 +267,7 @@ describe("limitBody", () => {
     },
   );
 
-  it("takes no content for some that was given up for another", () => {
+  it("the content of an overridden result is not taken for the content", () => {
     const items = JSON.stringify(texts("a".repeat(2000))).slice(1, -1);
     for (const end of ['"content":"x"}}', '"x":1},"result":{"content":1}}', '"x":1},"result":"x"}']) {
       const text = `{"jsonrpc":"2.0","id":2,"result":{${items},${end}`;
@@ -278,7 +278,7 @@ describe("limitBody", () => {
     }
   });
 
-  it("gives less where the id leaves little room, and still the id", () => {
+  it("a long id leaves less room for the result, and is kept", () => {
     for (const length of [700, 800, 900]) {
       const answer = limit(JSON.stringify({ jsonrpc: "2.0", id: "i".repeat(length), result: texts("a".repeat(2000)) }), 1024);
       expect(answer.id).toBe("i".repeat(length));
@@ -286,19 +286,19 @@ describe("limitBody", () => {
     }
   });
 
-  it("answers without the id where that leaves no room at all", () => {
+  it("an id that leaves no room is omitted", () => {
     const answer = limit(JSON.stringify({ jsonrpc: "2.0", id: "i".repeat(2000), result: texts("a") }), 1024);
     expect(answer).not.toHaveProperty("id");
     expect(answer.error.code).toBe(-32_603);
   });
 
-  it("gives the shortest answer with its id where nothing fits", () => {
+  it("the shortest result with its id is returned if nothing fits", () => {
     const text = limitBody(body(texts("a".repeat(2000))), 10) ?? "";
     expect(text.length).toBeLessThan(100);
     expect(JSON.parse(text)).toEqual({ jsonrpc: "2.0", id: 2, result: { content: [], _meta: { truncated: true } } });
   });
 
-  it("tells the true sizes, whatever number of digits they have", () => {
+  it("sizes are correct with any number of digits", () => {
     for (let length = 900; length < 1300; length++) {
       const text = body(texts("a".repeat(length)));
       const limited = limitBody(text, 1024);
@@ -310,7 +310,7 @@ describe("limitBody", () => {
     }
   });
 
-  it("takes no longer for 10 MB than to parse them, whatever is in them", () => {
+  it("the limit takes about as long as parsing for 10 MB of any content", () => {
     const { limitMs, parseMs } = measure(`
       const texts = (text) => ({ content: [{ type: "text", text }] });
       const rows = Array.from({ length: 300_000 }, (_, id) => ({ id, name: "n" + id }));
@@ -325,7 +325,7 @@ describe("limitBody", () => {
   });
 });
 
-/** Runs a script in Node itself: Vitest makes each use of an import a look-up in an object, which is no part of the program. */
+/** Runs a script in Node itself. In Vitest, each use of an import is a property access, which would distort the measurement. */
 function measure(script: string): { readonly limitMs: number; readonly parseMs: number } {
   const imported = [
     ["limitBody", "../../../../src/policy/result-limit/limit.ts"],
