@@ -45,7 +45,7 @@ async function isLetIn(sidecar: Sidecar, token: string): Promise<boolean> {
   return status === 200;
 }
 
-describe("AUTH_TOKEN", () => {
+describe.concurrent("AUTH_TOKEN", () => {
   it.each([
     ["a short AUTH_TOKEN is accepted with a warning", "short", ["it has fewer than 16 characters"]],
     ["an AUTH_TOKEN of 16 characters is accepted without a warning", "0123456789abcdef", []],
