@@ -58,7 +58,7 @@ describe.concurrent("AUTH_TOKEN", () => {
   });
 });
 
-describe("AUTH_TOKEN_FILE", () => {
+describe.concurrent("AUTH_TOKEN_FILE", () => {
   it("each token of the file is accepted, and nothing else is", async () => {
     await using directory = await TempDir.create();
     const file = directory.file("tokens");

@@ -12,7 +12,7 @@ const REQUEST_TIMEOUT_MS = 1000;
 /** STOP_GRACES of `child-process.ts`: 1 s after the end of stdin, 2 s after SIGTERM; doubled for a busy machine. */
 const GRACES_MS = 2 * (1000 + 2000);
 
-describe.each(LANES)("an unresponsive %s server", (kind) => {
+describe.concurrent.each(LANES)("an unresponsive %s server", (kind) => {
   it("several timeouts in a row restart the server, and calls in flight fail at once", async () => {
     const flags = [...QUICK_RESTART, "--request-timeout-ms", String(REQUEST_TIMEOUT_MS), "--hung-timeouts", "2"];
     await using sidecar = await Sidecar.start({ flags });

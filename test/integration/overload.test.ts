@@ -186,7 +186,7 @@ describe("overload", () => {
     expect((await client.toolText("echo", { text })) === text).toBe(true);
   });
 
-  it.each([
+  it.concurrent.each([
     { what: "requests", id: 2 },
     { what: "notifications", id: undefined },
   ])("messages above MAX_QUEUED_BYTES are rejected during a restart: $what", async ({ id }) => {
@@ -235,7 +235,7 @@ describe("overload", () => {
     expect(seen.filter((method) => method === "x-vendor/large")).toHaveLength(4);
   });
 
-  it.each([
+  it.concurrent.each([
     { how: "is killed", inGeneration: [] },
     { how: "reads again", inGeneration: ["x-vendor/large", "notifications/cancelled"] },
   ])("a request that timed out before its write is never sent if the server $how", async ({ how, inGeneration }) => {

@@ -15,7 +15,7 @@ import { TempDir } from "../support/temp-dir.ts";
 const SHORT_DRAIN = ["--drain-timeout-ms", "20"];
 const MODES = ["normal", "stubborn", "grandchild", "grandchild-with-pipes", "grandchild-stubborn"];
 
-describe("a private server", () => {
+describe.concurrent("a private server", () => {
   it.each(MODES)("a DELETE of the session ends its server with all processes: %s", async (mode) => {
     await using sidecar = await Sidecar.start({ mode });
     const [client, other] = [await LaneClient.connect(sidecar), await LaneClient.connect(sidecar)];

@@ -26,7 +26,7 @@ async function waitForIdleEnds(sidecar: Sidecar, count: number): Promise<void> {
   await sidecar.waitFor(() => (ends() >= count ? count : undefined), `${count} idle sessions`);
 }
 
-describe("--max-private-servers", () => {
+describe.concurrent("--max-private-servers", () => {
   it("an initialize above the limit gets 503 and Retry-After; the shared server is unaffected", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--max-private-servers", "2"] });
     const clients = [await LaneClient.connect(sidecar), await LaneClient.connect(sidecar)];
@@ -77,7 +77,7 @@ describe("--max-private-servers", () => {
 });
 
 describe("--session-idle-timeout-ms", () => {
-  it("an idle session ends with its server process, and later requests get 404", async () => {
+  it.concurrent("an idle session ends with its server process, and later requests get 404", async () => {
     await using sidecar = await Sidecar.start({ flags: IDLE });
     const client = await LaneClient.connect(sidecar);
     await waitForIdleEnds(sidecar, 1);
@@ -86,7 +86,7 @@ describe("--session-idle-timeout-ms", () => {
     expect(reply).toStrictEqual(errorReply(404, -32001, "SESSION_NOT_FOUND", { id: 2 }));
   });
 
-  it("an idle session ends even if its client never sent initialized", async () => {
+  it.concurrent("an idle session ends even if its client never sent initialized", async () => {
     await using sidecar = await Sidecar.start({ flags: IDLE });
     const { childPid: sharedPid } = sidecar;
     expect((await initialize(sidecar)).status).toBe(200);
@@ -121,7 +121,7 @@ describe("--session-idle-timeout-ms", () => {
     expect(await shared.toolText("echo", { text: "still here" })).toBe("still here");
   });
 
-  it.each(["call", "stream"])("the idle time is counted from the end of the last %s", async (what) => {
+  it.concurrent.each(["call", "stream"])("the idle time is counted from the end of the last %s", async (what) => {
     await using sidecar = await Sidecar.start({ flags: IDLE });
     const client = await LaneClient.connect(sidecar);
     const use = what === "call" ? client.begin("slow_progress", { steps: 8, intervalMs: 100 }) : client.openStream();
@@ -134,7 +134,7 @@ describe("--session-idle-timeout-ms", () => {
     expect(performance.now() - endedAtMs).toBeGreaterThan(IDLE_MS / 2);
   });
 
-  it("the end of an idle session is logged once, however long its server takes", async () => {
+  it.concurrent("the end of an idle session is logged once, however long its server takes", async () => {
     await using sidecar = await Sidecar.start({ mode: "stubborn", flags: ["--session-idle-timeout-ms", "300"] });
     const { pid } = await readWhere(await LaneClient.connectUninitialized(sidecar));
     await waitForIdleEnds(sidecar, 1);

@@ -8,7 +8,7 @@ import { isAlive, isGroupAlive, Sidecar } from "../support/sidecar.ts";
 
 const RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "1000"];
 
-describe("the server's process group", () => {
+describe.concurrent("the server's process group", () => {
   it("a group counts as ended if only unreaped zombies are left of it", async () => {
     // A stopped parent does not reap, like some programs that run as PID 1.
     const script = `

@@ -20,7 +20,7 @@ const TREES = [
 ];
 const GRANDCHILDREN = ["grandchild", "grandchild-with-pipes"];
 
-describe.each(TREES)("the process tree of $tree", ({ command, size }) => {
+describe.concurrent.each(TREES)("the process tree of $tree", ({ command, size }) => {
   describe.each(LANES)("%s", (kind) => {
     it.each(GRANDCHILDREN)("the tree ends before the next generation when its root is killed, in mode %s", async (mode) => {
       await using sidecar = await Sidecar.start({ command: command(mode), flags: RESTART });

@@ -9,7 +9,7 @@ const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20", "-
 /** Enough time for the fixture to start on a busy machine. */
 const READY_TIMEOUT_MS = 2500;
 
-describe.each(LANES)("the exit of a %s server", (kind) => {
+describe.concurrent.each(LANES)("the exit of a %s server", (kind) => {
   it.each([
     { how: "a clean exit", tool: "exit", args: {}, said: { kind: "clean-exit", exitCode: 0, reason: "exited with code 0" } },
     { how: "a crash", tool: "exit", args: { code: 3 }, said: { kind: "crash", exitCode: 3, reason: "exited with code 3" } },

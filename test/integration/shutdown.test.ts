@@ -15,7 +15,7 @@ function serverEnd(sidecar: Sidecar): LogLine | undefined {
   return sidecar.logLines.find((line) => line.msg === "mcp server ended");
 }
 
-describe("shutdown", () => {
+describe.concurrent("shutdown", () => {
   it.each(["SIGTERM", "SIGINT"] as const)("%s closes the server's stdin, and the sidecar exits with 0", async (signal) => {
     await using sidecar = await Sidecar.start();
     const { childPid } = sidecar;

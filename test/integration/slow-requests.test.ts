@@ -43,16 +43,18 @@ describe("a request that does not arrive in time", async () => {
     return takenMs;
   }
 
-  it.each(["G", "GET /livez", "GET /livez HTTP/1.1\r\nHost: localhost\r\n", "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Le"])(
-    "the request gets 408 after HEADERS_TIMEOUT_MS if its headers end in %j",
-    async (bytes) => {
-      const takenMs = await expect408(bytes);
-      expect(takenMs).toBeGreaterThanOrEqual(HEADERS_TIMEOUT_MS);
-      expect(takenMs).toBeLessThan(HEADERS_TIMEOUT_MS + LATE_MS);
-    },
-  );
+  it.concurrent.each([
+    "G",
+    "GET /livez",
+    "GET /livez HTTP/1.1\r\nHost: localhost\r\n",
+    "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Le",
+  ])("the request gets 408 after HEADERS_TIMEOUT_MS if its headers end in %j", async (bytes) => {
+    const takenMs = await expect408(bytes);
+    expect(takenMs).toBeGreaterThanOrEqual(HEADERS_TIMEOUT_MS);
+    expect(takenMs).toBeLessThan(HEADERS_TIMEOUT_MS + LATE_MS);
+  });
 
-  it("a stalled body gets a single 408 after BODY_TIMEOUT_MS, and never reaches the server", async () => {
+  it.concurrent("a stalled body gets a single 408 after BODY_TIMEOUT_MS, and never reaches the server", async () => {
     const takenMs = await expect408(cutShort(bytesOf(client, { jsonrpc: "2.0", id: 7, method: NEVER })));
     expect(takenMs).toBeGreaterThanOrEqual(BODY_TIMEOUT_MS);
     expect(takenMs).toBeLessThan(BODY_TIMEOUT_MS + LATE_MS);
@@ -60,7 +62,7 @@ describe("a request that does not arrive in time", async () => {
     expect(await readSeen(client)).not.toContain(NEVER);
   });
 
-  it("a body that trickles in small chunks gets 408", async () => {
+  it.concurrent("a body that trickles in small chunks gets 408", async () => {
     using connection = await RawConnection.open(sidecar.origin);
     const head = bytesOf(client, { jsonrpc: "2.0", id: 7, method: NEVER }).replace(/Content-Length: [\s\S]*$/, "");
     await connection.write(`${head}Transfer-Encoding: chunked\r\n\r\n`);
@@ -69,7 +71,7 @@ describe("a request that does not arrive in time", async () => {
     clearInterval(trickle);
   });
 
-  it("a request that is completed after its 408 is not forwarded", async () => {
+  it.concurrent("a request that is completed after its 408 is not forwarded", async () => {
     for (const end of [-1, "POST /mcp HTTP/1.1\r\nHost".length]) {
       using connection = await RawConnection.open(sidecar.origin, true);
       const bytes = bytesOf(client, { jsonrpc: "2.0", id: 7, method: NEVER });
@@ -82,7 +84,7 @@ describe("a request that does not arrive in time", async () => {
     expect(await readSeen(client)).not.toContain(NEVER);
   });
 
-  it("a request that was rejected before its end gets no second response", async () => {
+  it.concurrent("a request that was rejected before its end gets no second response", async () => {
     using connection = await RawConnection.open(sidecar.origin);
     await connection.write(cutShort(bytesOf(client, { pad: 1 }).replace("application/json", "text/plain")));
     expect((await connection.reply()).status).toBe(415);

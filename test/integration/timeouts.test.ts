@@ -153,7 +153,7 @@ function slowCall(client: McpClient, steps: number, meta: object = { progressTok
 }
 
 describe("a request's time limit", () => {
-  it("progress extends the limit, so that a response may come later", async () => {
+  it.concurrent("progress extends the limit, so that a response may come later", async () => {
     await using sidecar = await Sidecar.start({ flags: SHORT });
     const client = await sidecar.client();
     const startedAtMs = performance.now();
@@ -162,7 +162,7 @@ describe("a request's time limit", () => {
     expect(performance.now() - startedAtMs).toBeGreaterThan(1800);
   });
 
-  it("the limit starts again with each progress, and the request times out without more", async () => {
+  it.concurrent("the limit starts again with each progress, and the request times out without more", async () => {
     const timeoutMs = 1500;
     await using sidecar = await Sidecar.start({ flags: ["--request-timeout-ms", String(timeoutMs)] });
     const client = await sidecar.client();
@@ -182,7 +182,7 @@ describe("a request's time limit", () => {
     await waitForSeen(client, `notifications/cancelled ${wireId}`);
   });
 
-  it("the limit is ten times REQUEST_TIMEOUT_MS, however much progress there is", async () => {
+  it.concurrent("the limit is ten times REQUEST_TIMEOUT_MS, however much progress there is", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--request-timeout-ms", "300"] });
     const client = await sidecar.client();
     const startedAtMs = performance.now();
@@ -218,7 +218,7 @@ describe("a request's time limit", () => {
     expect(performance.now() - startedAtMs).toBeLessThan(3000);
   });
 
-  it("the limit is suspended during server requests, and starts again with the response", async () => {
+  it.concurrent("the limit is suspended during server requests, and starts again with the response", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--request-timeout-ms", "1000"] });
     const client = await LaneClient.connect(sidecar);
     const bystander = await sidecar.client();
@@ -230,7 +230,7 @@ describe("a request's time limit", () => {
     expect(JSON.parse((await call.toolText()) ?? "")).toMatchObject({ result: { action: "accept" } });
   });
 
-  it("the limit is ten times REQUEST_TIMEOUT_MS even if the client never answers", async () => {
+  it.concurrent("the limit is ten times REQUEST_TIMEOUT_MS even if the client never answers", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--request-timeout-ms", "700"] });
     const client = await LaneClient.connect(sidecar);
     const startedAtMs = performance.now();
