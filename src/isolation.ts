@@ -1,3 +1,3 @@
-/** Who shares a server: `auto` gives a client its own one where it declared what only one client can be asked for. */
+/** Sharing of servers. With `auto`, a client gets its own server if it declares sampling, elicitation or roots. */
 export const ISOLATION_MODES = ["auto", "shared", "session"] as const;
 export type Isolation = (typeof ISOLATION_MODES)[number];

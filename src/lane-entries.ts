@@ -9,7 +9,7 @@ import type { Redact } from "./observability/redact.ts";
 
 export interface LaneEntriesOptions {
   readonly config: Config;
-  /** What DESCRIPTOR names, where it is set. */
+  /** The content of the file that DESCRIPTOR names; undefined if it is not set. */
   readonly descriptor: Descriptor | undefined;
   readonly counters: Counters;
   readonly log: Log;
@@ -17,15 +17,15 @@ export interface LaneEntriesOptions {
   readonly nowMs: () => number;
 }
 
-/** Makes lanes, with the way into them. */
+/** Creates lanes and their entries. */
 export interface LaneEntries {
-  /** @param name of a private one, as the log has it. */
+  /** @param name the name of a private lane in the log. */
   create(options: Omit<LaneOptions, "toolWatcher">, name?: string): LaneEntry;
-  /** For `/status`; undefined where there is nothing to tell. */
+  /** Returns the fields for `/status`; undefined if there are none. */
   readonly status: () => object | undefined;
 }
 
-/** Lanes that clients enter through the tool policy, where there is one. What that takes is loaded only then: most sidecars start without it. */
+/** Lanes behind the tool policy, if there is one. The policy's modules are loaded only then: most sidecars run without them. */
 export async function createLaneEntries(options: LaneEntriesOptions): Promise<LaneEntries> {
   const { config, descriptor, counters, log, redact, nowMs } = options;
   if (!hasToolPolicy(config)) return OPEN;
@@ -51,7 +51,7 @@ const OPEN: LaneEntries = {
   status: () => undefined,
 };
 
-/** Whether any rule is on. A mode without what it is the mode of is none. */
+/** True if any policy option is on. `descriptorMode` does not count: it has no effect without a descriptor. */
 function hasToolPolicy(config: Config): boolean {
   const keys = (Object.keys(POLICY_OPTIONS) as (keyof typeof POLICY_OPTIONS)[]).filter((key) => key !== "descriptorMode");
   return keys.some((key) => config[key] !== undefined && config[key] !== false && config[key] !== "off");

@@ -12,7 +12,7 @@ import { INITIALIZE_ID } from "./upstream/handshake.ts";
 import { Supervisor, type SupervisorOptions } from "./upstream/supervisor.ts";
 
 export interface PrivateLaneOptions {
-  /** Makes the options of a server that shakes hands as told. */
+  /** Returns the options of a server that is initialized with this handshake. */
   readonly supervisorOptions: (handshake: SupervisorOptions["handshake"], log: Log) => SupervisorOptions;
   readonly laneOptions: Omit<LaneOptions, "upstream" | "rules" | "toolWatcher">;
   readonly createLane: (options: Omit<LaneOptions, "toolWatcher">) => LaneEntry;
@@ -21,7 +21,7 @@ export interface PrivateLaneOptions {
   readonly onSessionEnd: () => void;
 }
 
-/** A lane of one client: its server hears the client's own `initialize`, at every start. */
+/** Creates the lane of one client. Its server receives the client's own `initialize` at every start. */
 export function createPrivateLane(options: PrivateLaneOptions): PrivateLane {
   const { laneOptions, streams, onSessionEnd } = options;
   const { log, limits } = laneOptions;
@@ -56,7 +56,7 @@ export function createPrivateLane(options: PrivateLaneOptions): PrivateLane {
       }
     },
     async stop() {
-      // What it rejects with is what run() has logged.
+      // run() has logged the error.
       await supervisor.stop().catch(() => undefined);
     },
     kill: () => supervisor.kill(),

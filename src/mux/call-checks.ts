@@ -6,14 +6,12 @@ import { internalError } from "./failures.ts";
 export interface CallChecksOptions {
   /** Called for a call that may be sent. */
   readonly send: (call: Call) => void;
-  /** Called for a call that is answered in the server's place. */
+  /** Called for a call that gets its response from the sidecar. */
   readonly answer: (call: Call, verdict: CallVerdict) => void;
   readonly defects: Pick<Defects, "guard">;
 }
 
-/**
- * Calls whose arguments are being checked. Each holds its slots, so there are at most MAX_IN_FLIGHT. They end like any other call.
- */
+/** Calls whose arguments are being checked. Each holds a slot, so there are at most MAX_IN_FLIGHT. They end like any other call. */
 export class CallChecks {
   readonly #options: CallChecksOptions;
   readonly #calls = new Set<Call>();
@@ -23,12 +21,12 @@ export class CallChecks {
     this.#options = options;
   }
 
-  /** Bytes of the calls that are being checked. */
+  /** The bytes of the calls that are being checked. */
   get queuedBytes(): number {
     return this.#bytes;
   }
 
-  /** Sends a call, once it is checked. A call that a server may have seen was checked before that. */
+  /** Sends a call after its check. A call that a server may have seen was checked before, and is sent at once. */
   admit(call: Call): void {
     if (call.check === undefined || isSent(call)) this.#options.send(call);
     else this.#check(call, call.check);
@@ -59,7 +57,7 @@ export class CallChecks {
     if (this.#calls.delete(call)) this.#bytes -= call.byteLength ?? 0;
   }
 
-  /** The server is gone: takes back the calls that are being checked. The next server may have other tools. */
+  /** Stops all checks and returns their calls. Called when the server is lost: the next generation may have other tools. */
   takeAll(): Call[] {
     const calls = [...this.#calls];
     for (const call of calls) call.stopCheck?.();

@@ -1,14 +1,14 @@
 import { shorten } from "../json/text.ts";
 
 /**
- * How many calls of one tool a server process may have at a time, and which it has. Shared by all calls of the tool in a lane. What has
- * taken a slot is kept itself, so that a slot is given back once, however its call ends.
+ * A semaphore that limits the concurrent calls of one tool in a lane. All calls of the tool share it. It keeps the holders themselves, so
+ * that each slot is released only once, however its call ends.
  */
 export class CallSlots {
   readonly toolName: string;
   readonly limit: number;
   readonly #holders = new Set<object>();
-  /** How many calls wait for a slot. Kept by the queue that they wait in. */
+  /** The number of calls that wait for a slot. The queue maintains it. */
   waitingCount = 0;
 
   /** @param limit at least 1. */
@@ -17,17 +17,17 @@ export class CallSlots {
     this.limit = limit;
   }
 
-  /** How many more the server may have now. */
+  /** The number of free slots. */
   get freeCount(): number {
     return this.limit - this.#holders.size;
   }
 
-  /** Whether one that comes now may go at once, and overtakes nobody. */
+  /** True if a new call may be sent at once, because a slot is free and no other call waits for it. */
   get isOpen(): boolean {
     return this.waitingCount === 0 && this.freeCount > 0;
   }
 
-  /** Whether it makes no difference to forget it. */
+  /** True if no call holds a slot or waits for one. */
   get isUnused(): boolean {
     return this.waitingCount === 0 && this.#holders.size === 0;
   }
@@ -36,12 +36,12 @@ export class CallSlots {
     this.#holders.add(holder);
   }
 
-  /** @returns whether it had one. */
+  /** @returns true if it held a slot. */
   giveBack(holder: object): boolean {
     return this.#holders.delete(holder);
   }
 
-  /** Why a call of the tool could not be sent. */
+  /** Returns the reason why a call of the tool was not sent, for an error message. */
   describe(): string {
     return `tool ${shorten(this.toolName)} has ${this.limit} in flight, ${this.waitingCount} queued`;
   }

@@ -14,7 +14,7 @@ import type { Upstream } from "../upstream/port.ts";
 
 export interface CallTableOptions {
   readonly upstream: Upstream;
-  /** Where calls wait that were not sent yet. */
+  /** The queue of calls that were not sent yet. */
   readonly turns: Turns;
   readonly retries: Retries;
   readonly counters: Counters;
@@ -22,7 +22,7 @@ export interface CallTableOptions {
   readonly nowMs: () => number;
 }
 
-/** The calls of a lane that await their answer, and how each of them can end without one. */
+/** The calls of a lane that wait for a response. */
 export class CallTable {
   readonly #upstream: Upstream;
   readonly #turns: Turns;
@@ -31,10 +31,10 @@ export class CallTable {
   readonly #log: Log;
   readonly #nowMs: () => number;
   readonly #pending = new PendingRequests<Call>();
-  /** The sidecar's own requests hold up nobody, and nobody waits for them. */
+  /** The number of clients' calls. Internal requests do not count. */
   #ofClients = 0;
   #onEmpty: (() => void) | undefined;
-  /** Told of each call whose time is up. */
+  /** Called with each call that times out. */
   onTimeout: ((call: Call) => void) | undefined;
 
   constructor({ upstream, turns, retries, counters, log, nowMs }: CallTableOptions) {
@@ -46,12 +46,12 @@ export class CallTable {
     this.#nowMs = nowMs;
   }
 
-  /** Those of clients. */
+  /** The number of clients' calls, queued ones included. */
   get size(): number {
     return this.#ofClients;
   }
 
-  /** What was minted last. */
+  /** The newest id. */
   get lastId(): number {
     return this.#pending.lastId;
   }
@@ -73,15 +73,15 @@ export class CallTable {
     return this.#pending.values();
   }
 
-  /** The call that the server knows by this id; one that was never sent it cannot know. */
+  /** Returns the call that was sent with this id; undefined if there is none, or if it is still queued. */
   getWritten(wireId: unknown): Call | undefined {
     const call = this.#pending.get(wireId);
     return call?.state === "written" ? call : undefined;
   }
 
   /**
-   * The calls of clients that the server has, if all belong to one session: its oldest one, and whether that is the only one. Calls of other
-   * sessions count until their answer comes, also after they were given up.
+   * Returns the only session that has calls at the server, its oldest call, and if this call is its only one. Returns undefined if several
+   * sessions have calls there. A call that was given up still counts for this until its late answer.
    */
   ofOnlySession(): { readonly call: Call; readonly session: Session; readonly isOnly: boolean } | undefined {
     let oldest: Call | undefined;
@@ -97,7 +97,7 @@ export class CallTable {
     return { call: oldest, session, isOnly };
   }
 
-  /** Removes the call that an answer is for. */
+  /** Removes and returns the call that a response answers. */
   takeAnswered(wireId: unknown, ending: RequestEnding): Call | undefined {
     const call = this.getWritten(wireId);
     if (call === undefined) return undefined;
@@ -105,17 +105,17 @@ export class CallTable {
     return call;
   }
 
-  /** Why the call of a late answer was given up. */
+  /** Returns the reason why the call of a late answer was given up; undefined for an unknown id. */
   takeAbandoned(wireId: unknown): string | undefined {
     return this.#pending.takeAbandoned(wireId);
   }
 
   /**
-   * Ends a call before its answer: tells the server where it may know of it (MCP 2025-11-25, basic/utilities/cancellation), and the
-   * client where it still listens.
+   * Ends a call without a response from the server. Sends the server a cancellation if the call was sent (MCP 2025-11-25,
+   * basic/utilities/cancellation). Otherwise removes it from the queue.
    *
-   * @param ending what the client is answered, or why it is not.
-   * @param cancellation the line for the server, where the client has written one itself.
+   * @param ending the error for the client; "dismissed" or "unread" if the client does not want a response.
+   * @param cancellation the client's own cancellation as the server reads it; the default is one from the sidecar.
    */
   giveUp(call: Call, reason: string, ending: SidecarError | "dismissed" | "unread", cancellation?: string): void {
     const { wireId, method } = call;
@@ -134,7 +134,7 @@ export class CallTable {
     else if (ending === "dismissed") call.exchange.dismiss();
   }
 
-  /** Answers a call that was not sent, in the server's place. */
+  /** Answers a call that was not sent with the sidecar's own error or result. */
   answer(call: Call, verdict: CallVerdict): void {
     if ("error" in verdict) return this.giveUp(call, "refused by the tool policy", verdict.error);
     this.#turns.remove(call);
@@ -143,13 +143,13 @@ export class CallTable {
     call.exchange.respond(`{"jsonrpc":"2.0","id":${call.exchange.idText},"result":${verdict.resultText}}`);
   }
 
-  /** Gives up several calls: those that wait go first, so that none of them is sent in the place of another. */
+  /** Gives up several calls. Queued calls go first, so that none of them is sent when another call frees its slot. */
   giveUpAll(calls: Iterable<Call>, reason: string, describe: (call: Call) => SidecarError): void {
     const { held = [], others = [] } = Object.groupBy(calls, (call) => (this.#turns.has(call) ? "held" : "others"));
     for (const call of [...held, ...others]) this.giveUp(call, reason, describe(call));
   }
 
-  /** Ends the calls whose time is up. @returns the next deadline, or Infinity. */
+  /** Fails the calls whose time is up. @returns the next deadline, or Infinity. */
   expire(nowMs: number): number {
     let nextMs = Number.POSITIVE_INFINITY;
     for (const call of this.#pending.values()) {
@@ -159,7 +159,7 @@ export class CallTable {
     return nextMs;
   }
 
-  /** Ends a call whose time is up, however often that was renewed. */
+  /** Fails a call whose time is up. */
   timeOut(call: Call): void {
     this.onTimeout?.(call);
     const takenMs = Math.round(call.deadlineMs - call.exchange.acceptedAtMs);
@@ -167,16 +167,16 @@ export class CallTable {
     this.giveUp(call, "timeout", requestTimedOut(method, takenMs, sent, effect));
   }
 
-  /** Gives the calls that the server has a new time, within the limit of each. */
+  /** Renews the time of all calls that the server has, up to the limit of each. */
   extend(nowMs: number): void {
     for (const call of this.#pending.values()) if (call.state === "written") extendDeadline(call, nowMs);
   }
 
-  /** Begins the answers of the server that are long in coming. @returns when the next one will be, or Infinity. */
+  /** Begins the responses of calls that take longer than `silenceMs`. @returns the time of the next one, or Infinity. */
   keepAlive(nowMs: number, silenceMs: number): number {
     let nextMs = Number.POSITIVE_INFINITY;
     for (const { exchange, state } of this.#pending.values()) {
-      // One that is held may yet be answered 503, which an answer that has begun cannot be.
+      // A queued call may still fail with status 503, which is impossible once its response has begun.
       const dueAtMs = state === "written" ? exchange.acceptedAtMs + silenceMs : nowMs + silenceMs;
       if (dueAtMs > nowMs) nextMs = Math.min(nextMs, dueAtMs);
       else exchange.keepAlive();
@@ -184,7 +184,7 @@ export class CallTable {
     return nextMs;
   }
 
-  /** The server is gone: takes back the calls that it may have seen and that the next one is sent once more. */
+  /** Returns the lost generation's calls that are sent again to the next one, and marks them as queued. */
   takeRepeated(): Call[] {
     const nowMs = this.#nowMs();
     const repeated: Call[] = [];
@@ -197,7 +197,7 @@ export class CallTable {
     return repeated;
   }
 
-  /** The server is gone: ends the calls that it may have seen, and the sidecar's own. @returns how many. */
+  /** Fails the calls that the lost generation may have seen, and all internal requests. @returns their number. */
   failWritten(describe: (call: Call) => SidecarError): number {
     let count = 0;
     for (const call of this.#pending.values()) {
@@ -211,11 +211,11 @@ export class CallTable {
     return count;
   }
 
-  /** Where every call ends, however it does. */
+  /** Removes a call. Every call ends here. */
   #remove(call: Call, ending: RequestEnding): void {
     this.#pending.take(call.wireId);
     call.stopCheck?.();
-    // Up to now its session was in use, however long ago its client was last heard of.
+    // The session was in use until now, even if its client sent nothing meanwhile.
     if (call.session !== undefined) {
       this.#counters.countEnding(ending);
       this.#ofClients--;
@@ -228,7 +228,7 @@ export class CallTable {
     this.#turns.release();
   }
 
-  /** Resolves when no client awaits an answer. */
+  /** Resolves when no client waits for a response. */
   whenEmpty(): Promise<void> {
     if (this.#ofClients === 0) return Promise.resolve();
     return new Promise((resolve) => {
@@ -237,7 +237,7 @@ export class CallTable {
   }
 }
 
-/** Gives a call its time once more. */
+/** Renews a call's time, up to its limit. */
 export function extendDeadline(call: Call, nowMs: number): void {
   call.deadlineMs = Math.min(call.lastDeadlineMs, Math.max(call.deadlineMs, nowMs + call.timeoutMs));
 }

@@ -4,7 +4,7 @@ import type { Exchange } from "./exchange.ts";
 import type { Held } from "./fair-queue.ts";
 import type { Session } from "./session.ts";
 
-/** A line of a client that may have to wait until it can be sent, and may be sent again to the next generation. */
+/** A client's line, which may have to wait, and may be sent to the next generation if this one is lost. */
 export interface CarriedLine extends Outgoing, Held {
   expiresAtMs: number;
   readonly byteLength: number;
@@ -12,41 +12,41 @@ export interface CarriedLine extends Outgoing, Held {
 
 /** One request on its way to the server and back. */
 export interface Call extends CarriedLine {
-  /** The id under which the server knows it, and its progress token. */
+  /** The id of the request on the wire, which is also its progress token. */
   readonly wireId: number;
   readonly method: string;
-  /** Of a `tools/call`. */
+  /** The name of the tool, for a `tools/call`. */
   readonly toolName: string | undefined;
-  /** Undefined for a request of the sidecar itself. */
+  /** Undefined for an internal request. */
   readonly session: Session | undefined;
   readonly exchange: Exchange;
-  /** When it was handed to the upstream, where it may still be queued; undefined before. */
+  /** The time at which the call was passed to the upstream, which may still queue it; undefined before. */
   sentAtMs: number | undefined;
-  /** The JSON text of the progress token that the client chose. */
+  /** The JSON text of the client's progress token. */
   readonly progressTokenText: string | undefined;
-  /** Its time, from acceptance on, and how much progress renews it by. */
+  /** The time of the call from acceptance, and after each renewal. */
   readonly timeoutMs: number;
-  /** When its time is up. Later, where the server shows progress or waits for the client; never after `lastDeadlineMs`. */
+  /** The time at which the call times out. Extended by progress and while the server waits for the client, up to `lastDeadlineMs`. */
   deadlineMs: number;
   readonly lastDeadlineMs: number;
-  /** Its client has seen progress of it. */
+  /** True if its client has received a progress notification. */
   hasShownProgress: boolean;
-  /** Whether it is sent a second time: `due` while it waits for that. */
+  /** `due` while the call waits to be sent again; `done` when it was sent again. */
   repeat: "none" | "due" | "done";
-  /** Made before it is sent for the first time. */
+  /** A check that runs before the call is sent for the first time. */
   readonly check?: CallCheck | undefined;
-  /** Stops the check that is being made. */
+  /** Stops the running check. */
   stopCheck?: (() => void) | undefined;
-  /** Told once how it ended: with a result, or not. */
+  /** Called once at the end of the call. `hasResult` is false for an error. */
   readonly onSettled: ((hasResult: boolean) => void) | undefined;
 }
 
-/** Tells a client's line from one of the sidecar's own, which means nothing to the next generation. */
+/** True for a line that a client sent. The sidecar's own lines have no meaning for the next generation. */
 export function isCarriedLine(line: Outgoing | Call): line is CarriedLine {
   return "release" in line && !("session" in line && line.session === undefined);
 }
 
-/** Whether any server may have seen it: the one that runs, or the one before. */
+/** True if any generation may have seen the call: the current one or a former one. */
 export function isSent({ state, repeat }: Call): boolean {
   return state === "written" || repeat !== "none";
 }

@@ -1,14 +1,14 @@
 import type { Defects } from "../defects.ts";
 
-/** A longer one fires at once. */
+/** The maximum delay of a timer. A longer one fires at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
-/** Delay until a sweep that failed is resumed. */
+/** The delay before a sweep that threw is repeated. */
 const AFTER_DEFECT_MS = 100;
 
 /**
- * One timer for any number of deadlines, because a timer object per call costs more than the call. It is set for the earliest deadline
- * it was told of; when it fires, `sweep` settles what is due and returns the earliest of the rest. Deadlines that were met in time
- * need not be taken back: the timer then fires once for nothing.
+ * One timer for any number of deadlines, because a timer object per call costs more than the call. The timer is set for the earliest
+ * deadline. When it fires, `sweep` handles all due deadlines and returns the earliest remaining one. A deadline need not be removed when
+ * it is met: the timer then fires once without effect.
  */
 export class DeadlineSweep {
   readonly #nowMs: () => number;
@@ -29,7 +29,7 @@ export class DeadlineSweep {
     clearTimeout(this.#timer);
     this.#dueAtMs = deadlineMs;
     this.#timer = setTimeout(this.#fire, Math.min(MAX_TIMER_MS, Math.max(0, Math.ceil(deadlineMs - this.#nowMs()))));
-    // What must not be forgotten keeps the process alive by its own socket.
+    // Pending requests keep the process alive through their sockets.
     this.#timer.unref();
   }
 

@@ -29,15 +29,15 @@ export interface DispatchOptions {
   readonly counters: Counters;
   readonly log: Log;
   readonly nowMs: () => number;
-  /** Called with the rest when deadlines are due. @returns the next deadline, or Infinity. */
+  /** Called on each sweep of the deadlines. @returns the next deadline, or Infinity. */
   readonly onDue: (nowMs: number) => number;
 }
 
-/** A longer text is not kept until its answer, and so not sent again: a session may have a thousand requests in flight. */
+/** The limit for requests that are kept in memory to be sent again: a session may have a thousand requests in flight. */
 const MAX_KEPT_BYTES = 64 * 1024;
 const TOO_MUCH_QUEUED = "its input queue is full";
 
-/** The way to the server: what goes out at once, what waits until the server is there and has a slot for it, what is refused, and until when. */
+/** The path to the server. Each request is sent at once, queued until the server is ready and has a free slot, or rejected. */
 export class Dispatch {
   readonly calls: CallTable;
   readonly turns: Turns;
@@ -71,30 +71,30 @@ export class Dispatch {
     return { requestsInFlight: this.calls.size, waiting: this.turns.size, queuedBytes: this.#queuedBytes };
   }
 
-  /** @returns why a request of this session, with this text, cannot be taken now, if it cannot. */
+  /** @returns the error if a request of this session with this text cannot be accepted now. */
   refusal(session: Session, text: string): SidecarError | undefined {
     const { maxSessionRequests } = this.#options.limits;
     return session.callsInFlight < maxSessionRequests ? this.roomError(text) : sessionOverloaded(maxSessionRequests);
   }
 
-  /** Answers a request that was not accepted. */
+  /** Rejects a request with this error. */
   refuse(exchange: Exchange, error: SidecarError): void {
     this.#options.counters.countRefusal(error.code);
     exchange.fail(error);
   }
 
-  /** @returns why a line cannot be taken now, if it cannot. */
+  /** @returns the error if there is no room for a line now. */
   roomError(text: string): SidecarError | undefined {
     return this.#hasRoomFor(text) ? undefined : overloaded(TOO_MUCH_QUEUED);
   }
 
-  /** Puts a request on its way. It is refused where it can neither be sent nor held. */
+  /** Sends a request or queues it. Rejects it if neither is possible. */
   carry(session: Call["session"], exchange: Exchange, request: RequestMessage, onSettled: Call["onSettled"], terms?: CallTerms): void {
     const { method } = request;
     const { requestTimeoutMs, holdTimeoutMs, streamAfterMs } = this.#options.limits;
     const timeoutMs = terms?.timeoutMs ?? requestTimeoutMs;
     const wireId = this.calls.mintId();
-    // What waits for a slot must leave the server time to answer: else nothing is answered in time, and a hung server cannot be told.
+    // A queued request must leave the server time to answer. Otherwise every request times out, and a hang is not detected.
     const waitMs = this.turns.isReady ? Math.min(holdTimeoutMs, timeoutMs / 2) : holdTimeoutMs;
     const text = requestToServer(request, wireId);
     const byteLength = Buffer.byteLength(text);
@@ -103,7 +103,7 @@ export class Dispatch {
       method,
       toolName: method === "tools/call" ? request.outline.stringAt(Slot.toolName) : undefined,
       session,
-      // What the sidecar itself asks for holds up nobody.
+      // Internal requests share a queue of their own and take no slot, so they do not delay clients.
       flow: session ?? this,
       takesSlot: session !== undefined,
       slots: terms?.slots,
@@ -124,7 +124,7 @@ export class Dispatch {
       onSettled,
       release: () => this.#sendHeld(call),
       refuse: () =>
-        this.calls.giveUp(call, this.turns.isReady ? "no turn in time" : "not ready in time", this.#vainWaits.noTurn(call.slots, call)),
+        this.calls.giveUp(call, this.turns.isReady ? "not sent in time" : "not ready in time", this.#vainWaits.noTurn(call.slots, call)),
     };
     const mustWait = !this.turns.isReady || (call.takesSlot && !this.turns.hasSlot) || call.slots?.isOpen === false;
     if (mustWait) {
@@ -143,7 +143,7 @@ export class Dispatch {
     this.#checks.admit(call);
   }
 
-  /** Carries a notification of a client, behind the requests of its session. @returns why it cannot be taken, if it cannot. */
+  /** Sends or queues a client's notification, after the queued requests of its session. @returns the error if it is rejected. */
   carryNotification(session: Session, text: string, method: string): SidecarError | undefined {
     const error = this.roomError(text);
     if (error !== undefined) return error;
@@ -167,9 +167,9 @@ export class Dispatch {
   }
 
   /**
-   * Makes a request of the sidecar's own.
+   * Sends a request of the sidecar itself.
    *
-   * @param onResult called once with the JSON text of the result; undefined without one.
+   * @param onResult called once with the JSON text of the result; undefined if there is none.
    */
   ask(
     method: string,
@@ -179,16 +179,15 @@ export class Dispatch {
     terms?: CallTerms,
   ): void {
     const request = readMessage(JSON.stringify({ jsonrpc: "2.0", id: 0, method, params }));
-    const onFailed = (reason: string): void => this.#options.log.warn({ method, reason }, "own request failed");
+    const onFailed = (reason: string): void => this.#options.log.warn({ method, reason }, "internal request failed");
     if (request.kind === "request")
       this.carry(undefined, new OwnExchange(this.#options.nowMs(), onFailed, onResult), request, onSettled, terms);
   }
 
   /**
-   * Sends a line that means nothing to the next generation. A server that does not read must not fill the memory with what it will
-   * never read.
+   * Sends a line of the sidecar to this generation only. The limit on queued bytes holds, since a server may never read its input.
    *
-   * @returns false where too much is unread, and nothing was sent.
+   * @returns false if there is no room and the line was not sent.
    */
   sendOwn(text: string): boolean {
     if (!this.#hasRoomFor(text)) return false;
@@ -196,12 +195,12 @@ export class Dispatch {
     return true;
   }
 
-  /** Makes sure that `onDue` is called then. */
+  /** Schedules a call of `onDue`. */
   watch(deadlineMs: number): void {
     this.#sweep.watch(deadlineMs);
   }
 
-  /** The server is gone; what it cannot have seen waits for the next one, and behind what is sent to that one once more. */
+  /** Queues the lost generation's requests for the next one: first those that are sent again, then those that it has not seen. */
   onLost(unwritten: readonly Outgoing[]): void {
     const carried = [...this.calls.takeRepeated(), ...unwritten.filter(isCarriedLine), ...this.#checks.takeAll()];
     const expiresAtMs = this.#options.nowMs() + this.#options.limits.holdTimeoutMs;
@@ -210,7 +209,7 @@ export class Dispatch {
     if (this.#options.upstream.status().state === "failed") this.turns.refuseAll();
   }
 
-  /** Ends everything that is held, and all timers. */
+  /** Rejects all queued entries and stops all timers. */
   close(): void {
     this.turns.refuseAll();
     this.#sweep.close();
@@ -229,7 +228,7 @@ export class Dispatch {
     this.#checks.admit(call);
   }
 
-  /** A body, or a wait, may have taken all of the request's time: what nobody will wait for is not sent. */
+  /** Sends a call, unless its time is up already: reading its body or queueing may have taken that long. */
   #send(call: Call): void {
     const nowMs = this.#options.nowMs();
     if (nowMs >= call.deadlineMs) return this.calls.timeOut(call);
@@ -244,7 +243,7 @@ export class Dispatch {
   #hasRoomFor(text: string): boolean {
     const queuedBytes = this.#queuedBytes;
     const roomBytes = this.#options.limits.maxQueuedBytes - queuedBytes;
-    // A UTF-16 unit is three bytes at most: counted only where that would be too much.
+    // A UTF-16 unit has at most three bytes. The exact size is computed only if this estimate is too large.
     return queuedBytes === 0 || text.length * 3 <= roomBytes || Buffer.byteLength(text) <= roomBytes;
   }
 }

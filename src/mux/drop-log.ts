@@ -4,7 +4,7 @@ import type { JsonRpcId, OverlongLine } from "../jsonrpc/message.ts";
 import type { Log } from "../observability/log.ts";
 import { LogLimiter } from "../observability/log-limiter.ts";
 
-/** Counts and logs what is discarded. A server can cause it at any rate, so the log holds the first of each period, with the counts. */
+/** Counts and logs dropped messages. A server can cause them at any rate, so only the first of each period is logged, with the count. */
 export class DropLog {
   readonly #counts: Counters["dropped"];
   readonly #log: Log;
@@ -16,7 +16,7 @@ export class DropLog {
     this.#limiter = new LogLimiter(nowMs);
   }
 
-  /** @param reason why its request was given up, if there was one. */
+  /** @param reason the reason why its request was given up; undefined if there was no such request. */
   answer(id: JsonRpcId | undefined, reason: string | undefined): void {
     const count = reason === undefined ? ++this.#counts.unknownAnswers : ++this.#counts.lateAnswers;
     if (!this.#limiter.allows()) return;
@@ -30,7 +30,7 @@ export class DropLog {
   }
 
   request(method: string): void {
-    this.#log.debug({ method: shorten(method), count: ++this.#counts.requests }, "server request dropped: it does not read the answers");
+    this.#log.debug({ method: shorten(method), count: ++this.#counts.requests }, "server request dropped: no room to queue the answer");
   }
 
   overlongLine({ bytes }: OverlongLine, call: { readonly method: string; readonly wireId: number } | undefined): void {

@@ -1,44 +1,44 @@
 import type { Defects } from "../defects.ts";
 import { DeadlineSweep } from "./deadline-sweep.ts";
 
-/** The bounds of what is kept for clients that come back for it. */
+/** The limits of the events that are kept for clients that reconnect. */
 export interface ReplayLimits {
-  /** Of all streams together. */
+  /** The limit for all streams together. */
   readonly replayMaxBytes: number;
   readonly replayMaxAgeMs: number;
-  /** Of one stream. */
+  /** The limit for one stream. */
   readonly replayMaxEvents: number;
 }
 
 /** One message on a stream, kept for replay. */
 export interface LoggedEvent {
   readonly owner: EventOwner;
-  /** Counts from 1 in its owner. */
+  /** The number of the event in its stream, from 1. */
   readonly sequence: number;
   readonly text: string;
   readonly byteLength: number;
   readonly loggedAtMs: number;
 }
 
-/** A stream, as the log sees it. */
+/** The stream of an event. */
 export interface EventOwner {
-  /** The log keeps this event no longer. */
+  /** Called when the log has dropped the event. */
   forget(event: LoggedEvent): void;
 }
 
-/** No stream may take more than this part of the log, so that one that is flooded does not cost the others theirs. */
+/** The maximum share of one stream in the log, so that a flooded stream does not evict the events of all others. */
 const STREAM_SHARE = 1 / 4;
 
-/** What an event costs besides its text, roughly: short ones are bounded by their number. */
+/** The approximate memory of an event besides its text. It bounds the number of short events. */
 const BYTES_PER_EVENT = 512;
 
-/** The events of all streams in the order in which they came, bounded in bytes, age and number: the oldest are forgotten first. */
+/** The events of all streams in order of arrival. They are limited in bytes, age and number: the oldest are dropped first. */
 export class EventLog {
   readonly limits: ReplayLimits;
   readonly #nowMs: () => number;
   readonly #events = new Set<LoggedEvent>();
   readonly #sweep: DeadlineSweep;
-  /** One that starts anew passes the places of all events that were removed at the front: too many, in a log that is full. */
+  /** Kept between calls: a new iterator would pass the slots of all events removed at the front, which is slow in a full log. */
   #fromOldest = this.#events.values();
   #oldest: LoggedEvent | undefined;
   readonly #maxEvents: number;
@@ -68,12 +68,12 @@ export class EventLog {
     return event;
   }
 
-  /** Whether a stream with so many events, and so much text, has more than its share. */
+  /** True if a stream with this number of events and bytes exceeds its share. */
   isOverShare(eventCount: number, bytes: number): boolean {
     return eventCount > this.limits.replayMaxEvents || bytes > this.limits.replayMaxBytes * STREAM_SHARE;
   }
 
-  /** For an owner that forgets by itself. */
+  /** Removes an event without a call of its owner's `forget`. */
   remove(event: LoggedEvent): void {
     if (this.#events.delete(event)) this.#bytes -= event.byteLength;
   }
@@ -87,7 +87,7 @@ export class EventLog {
     event.owner.forget(event);
   }
 
-  /** @returns when the next event is too old, or Infinity. */
+  /** @returns the time at which the next event expires, or Infinity. */
   #expire(nowMs: number): number {
     for (let oldest = this.#findOldest(); oldest !== undefined; oldest = this.#findOldest()) {
       const expiresAtMs = oldest.loggedAtMs + this.limits.replayMaxAgeMs;
@@ -101,7 +101,7 @@ export class EventLog {
     while (this.#oldest === undefined || !this.#events.has(this.#oldest)) {
       const { done, value } = this.#fromOldest.next();
       if (done === true) {
-        // It has passed all events, and none of them is left; an iterator that has ended does not go on.
+        // No event is left. An iterator that has ended does not see later events.
         this.#fromOldest = this.#events.values();
         this.#oldest = undefined;
         return undefined;

@@ -1,14 +1,14 @@
 import type { EventLog, LoggedEvent } from "./event-log.ts";
 import { KeptEvents } from "./kept-events.ts";
 
-/** The port to a connection that carries events. */
+/** The port to a connection that carries server-sent events. */
 export interface EventSink {
-  /** @returns false when the reader is too far behind: the connection is then given up. */
+  /** @returns false if the reader is too far behind; the connection then is unusable. */
   send(eventId: string, text: string): boolean;
   /**
-   * Ends the connection, after what was sent.
+   * Ends the connection after the events that were sent.
    *
-   * @param isOvertaken what its reader has not read yet goes to another connection: it need not be sent.
+   * @param isOvertaken true if a newer connection resends the unread events, so they need not be flushed here.
    */
   end(isOvertaken?: boolean): void;
 }
@@ -20,23 +20,23 @@ export interface EventPosition {
 }
 
 /**
- * `r3-17`: the 17th event of the stream of a request, `s3-17` of one that was opened by GET. Unique in the session, and names the stream
- * to go on with (MCP 2025-11-25, basic/transports, resumability).
+ * Returns an event id: `r3-17` for event 17 of stream 3 if a POST opened it, `s3-17` if a GET did. The id is unique in the session and
+ * names the stream to resume (MCP 2025-11-25, basic/transports, resumability).
  */
 export function formatEventId({ isStandalone, streamId, sequence }: EventPosition): string {
   return `${isStandalone ? "s" : "r"}${streamId}-${sequence}`;
 }
 
-/** @returns undefined for what was never an event id of ours. */
+/** @returns undefined if the text is not an event id of the sidecar. */
 export function parseEventId(text: string): EventPosition | undefined {
   const match = /^([rs])(\d{1,15})-(\d{1,15})$/.exec(text);
   return match === null ? undefined : { isStandalone: match[1] === "s", streamId: Number(match[2]), sequence: Number(match[3]) };
 }
 
-/** One stream of a session: its messages go to one connection at a time, and the last ones are kept for the next connection. */
+/** One stream of a session. Its messages go to one connection at a time, and the newest are kept for the next connection. */
 export class EventStream {
   readonly id: number;
-  /** Opened by GET, for messages that belong to no request; not by a POST. */
+  /** True if a GET opened the stream, for messages that are not related to a request; false for a POST. */
   readonly isStandalone: boolean;
   readonly #kept: KeptEvents;
   readonly #onGone: (stream: EventStream) => void;
@@ -44,8 +44,8 @@ export class EventStream {
   #isFinished = false;
 
   /**
-   * @param onGone called when nothing more can be done with it: finished, or a GET stream without a connection, and nothing kept.
-   * @param lastSequence from which it goes on.
+   * @param onGone called when no events are kept and the stream has ended, or is a GET stream without a connection.
+   * @param lastSequence the number of its last event so far.
    */
   constructor(id: number, isStandalone: boolean, log: EventLog | undefined, onGone: (stream: EventStream) => void, lastSequence = 0) {
     this.id = id;
@@ -62,22 +62,22 @@ export class EventStream {
     return this.#isFinished;
   }
 
-  /** Whether any message was sent on it: then its client has an event id to come back with. */
+  /** True if the stream has sent a message, so that its client may have an event id to reconnect with. */
   get hasBegun(): boolean {
     return this.#kept.lastSequence > 0;
   }
 
-  /** Of the last message there was. */
+  /** The number of the last event. */
   get lastSequence(): number {
     return this.#kept.lastSequence;
   }
 
-  /** Whether an event of that number was sent, or is the place before the first. */
+  /** True if an event with this number was sent, or the number is 0. */
   hasReached(sequence: number): boolean {
     return sequence <= this.#kept.lastSequence;
   }
 
-  /** Whether a client that was sent all up to `sequence` has nothing more to come. */
+  /** True if no event follows `sequence` and none can. */
   isDeliveredUpTo(sequence: number): boolean {
     return this.#isFinished && sequence >= this.#kept.lastSequence;
   }
@@ -86,7 +86,7 @@ export class EventStream {
     return formatEventId({ isStandalone: this.isStandalone, streamId: this.id, sequence });
   }
 
-  /** Goes on with this connection: what came after `sequence` and is still kept, then what comes. A former connection is ended. */
+  /** Continues on this connection with the kept events after `sequence`, then with new ones. Ends a former connection. */
   attach(sink: EventSink, sequence = 0): void {
     const former = this.#sink;
     this.#sink = sink;
@@ -97,7 +97,7 @@ export class EventStream {
     if (this.#isFinished) this.#endSink();
   }
 
-  /** The connection is gone; nothing happens where another has taken its place. */
+  /** Detaches a lost connection. Does nothing if another connection has replaced it. */
   detach(sink: EventSink): void {
     if (this.#sink !== sink) return;
     this.#sink = undefined;
@@ -108,20 +108,20 @@ export class EventStream {
     if (!this.#isFinished) this.#send(this.#kept.add(text));
   }
 
-  /** The last message, and the end of the stream. */
+  /** Sends the last message and ends the stream. */
   finish(text: string): void {
     this.emit(text);
     this.end();
   }
 
-  /** No more messages. What is kept stays for a client that missed it. */
+  /** Ends the stream. Kept events stay for a client that reconnects. */
   end(): void {
     this.#isFinished = true;
     this.#endSink();
     this.#checkGone();
   }
 
-  /** The session is over: nothing is kept. */
+  /** Ends the stream and drops its kept events. Called at the end of the session. */
   close(): void {
     this.#kept.clear();
     this.end();

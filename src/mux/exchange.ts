@@ -1,24 +1,24 @@
 import type { SidecarError } from "../errors.ts";
 
-/** The port to the client's side: one request that awaits one JSON-RPC response. Finishes exactly once, by one of the methods. */
+/** The port to the client: a request that waits for its JSON-RPC response. It finishes exactly once. */
 export interface Exchange {
-  /** The JSON text of the client's request id, to be given back as it was spelled. */
+  /** The JSON text of the client's request id. The response has the same text. */
   readonly idText: string;
-  /** When the HTTP request arrived; its time runs from here. */
+  /** The time at which the HTTP request arrived. Its timeout starts here. */
   readonly acceptedAtMs: number;
-  /** How many responses its HTTP body carries: more than 1 in a batch, 0 where the body is a stream without end. */
+  /** The number of responses in the HTTP body: more than 1 in a batch, 0 if the body is an endless stream. */
   readonly sharedBy: number;
-  /** Whether a message that is sent ahead of the response reaches the client at once. */
+  /** True if a message that is sent before the response reaches the client at once. */
   readonly isListening: boolean;
-  /** Sends a notification or a server's request ahead of the response. @returns false where the client reads no such thing here. */
+  /** Sends a notification or a server's request before the response. @returns false if the client does not accept messages here. */
   emit(body: string): boolean;
-  /** The response is long in coming: begins it, where the client can read one that has begun. May be called again. */
+  /** Begins a slow response, if the client accepts a stream. May be called again. */
   keepAlive(): void;
-  /** A JSON-RPC response as the client shall read it. */
+  /** Finishes with a JSON-RPC response, which has the client's request id. */
   respond(body: string): void;
   fail(error: SidecarError): void;
-  /** The client wants no response any more. */
+  /** Finishes without a response, because the client has cancelled the request. */
   dismiss(): void;
-  /** Called once if the client goes away before the exchange has finished, and cannot come back for the response. */
+  /** Called once if the client disconnects before the exchange has finished, and cannot reconnect for the response. */
   onDisconnect: (() => void) | undefined;
 }

@@ -6,7 +6,7 @@ import type { UpstreamExit, UpstreamStatus } from "../upstream/port.ts";
 /** A client may end its session long before the idle timeout. */
 const MAX_RETRY_AFTER_SECONDS = 30;
 
-/** The errors of the lane, worded for the person or the model that reads them. `effect` is that of sending the request once more. */
+/** The errors of the lane, for a person or a model. `effect` is the effect of sending the request again. */
 
 export function requestTimedOut(method: string, timeoutMs: number, sent: boolean, effect = effectOf(method)): SidecarError {
   const message = `The MCP server did not answer ${shorten(method)} within ${timeoutMs / 1000} s. ${outcome(sent, effect)}`;
@@ -51,12 +51,12 @@ export function sessionOverloaded(limit: number): SidecarError {
   return new SidecarError("SESSION_OVERLOADED", message, { retryAfterSeconds: 1 });
 }
 
-/** @param sent whether the request may have reached the server. */
+/** @param sent true if the request may have reached the server. */
 export function internalError(sent: boolean): SidecarError {
   return new SidecarError("INTERNAL_ERROR", `The request failed because of a defect in the sidecar. ${outcome(sent, "unknown")}`, { sent });
 }
 
-/** Worded as in MCP 2025-11-25, server/tools, error handling. @param name as the client gave it. */
+/** The message begins as in MCP 2025-11-25, server/tools, error handling. @param name the name in the client's call. */
 export function toolNotFound(name: unknown, sent = false): SidecarError {
   const shown = typeof name === "string" ? shorten(name) : "the call has no name";
   const advice = sent ? OUTCOMES.unknown : "The call was not sent; call a tool that tools/list returns.";
@@ -88,7 +88,7 @@ export function sessionEnded(method: string, sent: boolean, effect = effectOf(me
   return new SidecarError("REQUEST_CANCELLED", `The session ended during ${shorten(method)}. ${outcome(sent, effect)}`, fate(sent, effect));
 }
 
-/** For a request that was not sent. As any later one of its session is answered, so that its client begins a new session for it. */
+/** For a request that was not sent. The code is that of all later requests of the session, so that the client opens a new one. */
 export function sessionOutdated(missing: string): SidecarError {
   const message = `This session has ended: the restarted MCP server no longer offers ${shorten(missing)}. Call initialize again. ${NOT_SENT}`;
   return new SidecarError("SESSION_NOT_FOUND", message);

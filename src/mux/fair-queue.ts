@@ -10,18 +10,21 @@ interface Place {
 }
 
 /**
- * A fair queue: first in, first out within a flow, and round robin over the flows, so that one with a thousand entries delays another by
- * one. What needs slots of its own kind stands in lines of its own, so that it holds up nothing else of its flow: where those are all
- * taken, such lines are passed over, and get the next one in the order in which they came, or were served last. Bounded in number; where
- * it is full, the longest flow makes room for a shorter one. All but that, and `expire`, costs the same however much waits.
+ * A fair queue: first in, first out within a flow, and round robin between flows. A flow with a thousand entries delays another flow by one
+ * entry. Calls of a tool with limited slots have their own line in each flow, and so do not block the rest of it. Lines without a free
+ * slot are skipped. A slot that becomes free goes to the line that has waited longest since its arrival or its last turn.
+ *
+ * The queue is bounded. If it is full, the longest flow loses an entry to a shorter one. That and `expire` take linear time; every other
+ * operation takes constant time.
  */
 export class FairQueue {
   readonly #maxEntries: number;
   readonly #flows = new Map<object, Flow>();
   /** In order of arrival. */
   readonly #places = new Map<Held, Place>();
-  /** The flows that have something that only needs a slot of the server, and the lines whose next entry takes none, in the order of their turns. */
+  /** The flows with a line that only waits for a slot of the server, in the order of their turns. */
   readonly #forSlots = new LinkedList<Flow>();
+  /** The lines whose next entry does not need a slot, in the order of their turns. */
   readonly #forNone = new LinkedList<Line>();
   readonly #slotQueues = new Map<CallSlots, SlotQueue>();
   #slotCount = 0;
@@ -35,12 +38,12 @@ export class FairQueue {
     return this.#places.size;
   }
 
-  /** How many of them wait for a slot. */
+  /** The number of entries that take a slot. */
   get slotCount(): number {
     return this.#slotCount;
   }
 
-  /** Bytes that wait. */
+  /** The bytes of all entries. */
   get queuedBytes(): number {
     return this.#queuedBytes;
   }
@@ -49,12 +52,12 @@ export class FairQueue {
     return this.#places.has(entry);
   }
 
-  /** Whether something of this flow waits that needs no slots of its own. */
+  /** True if this flow has an entry that does not need a tool's slot. */
   hasFlow(key: object): boolean {
     return this.#flows.get(key)?.lines.has(undefined) === true;
   }
 
-  /** @returns false when it is full, and no flow is longer than that of the entry. */
+  /** @returns false if the queue is full and no flow is longer than that of the entry. */
   add(entry: Held): boolean {
     if (this.#places.size >= this.#maxEntries && !this.#makeRoom(entry.flow)) return false;
     const line = this.#lineOf(entry);
@@ -64,8 +67,8 @@ export class FairQueue {
   }
 
   /**
-   * Takes entries that had been released and came back, ahead of all others of their line, and gives back their slots. They were accepted
-   * before, so the limit does not count.
+   * Returns released entries to the front of their lines, and releases their slots. The limit does not apply, since they were accepted
+   * before.
    */
   putBack(entries: readonly Held[]): void {
     for (const entry of entries) entry.slots?.giveBack(entry);
@@ -77,7 +80,7 @@ export class FairQueue {
     for (const { slots } of entries) if (slots !== undefined) this.#promise(slots);
   }
 
-  /** Takes out what is next, and takes a slot of its own kind for it. @param hasSlot whether it may be something that takes one of the server. */
+  /** Removes the next entry and acquires its tool's slot. @param hasSlot false to consider only entries that take no slot. */
   next(hasSlot: boolean): Held | undefined {
     const line = this.#forNone.first ?? (hasSlot ? this.#forSlots.first?.ready.first : undefined);
     const entry = line?.entries.first;
@@ -99,12 +102,12 @@ export class FairQueue {
     if (line !== undefined) this.#file(line);
   }
 
-  /** What had been released has ended: its slot is for the next one. */
+  /** Releases the tool's slot of an entry that has ended. */
   giveBack(entry: Held): void {
     if (entry.slots?.giveBack(entry) === true) this.#promise(entry.slots);
   }
 
-  /** Refuses what has waited for too long. @returns when the next entry will have, or Infinity. */
+  /** Rejects expired entries. @returns the time at which the next entry expires, or Infinity. */
   expire(nowMs: number): number {
     let nextMs = Number.POSITIVE_INFINITY;
     for (const entry of this.#places.keys()) {
@@ -150,7 +153,7 @@ export class FairQueue {
     this.#slotCount += change;
   }
 
-  /** Files a line by its first entry, which may be another one now: behind all others, unless it can stay where it is. */
+  /** Moves a line to the list that its first entry belongs to: to the end, unless it can keep its place. */
   #file(line: Line, isNext = false): void {
     const { entries, slots, turns } = line;
     const { first } = entries;
@@ -177,7 +180,7 @@ export class FairQueue {
     else this.#promise(slots);
   }
 
-  /** Lets as many lines wait for a slot of the server only as there are slots of their own. */
+  /** Makes waiting lines ready, one for each free slot of the tool. */
   #promise(slots: CallSlots): void {
     const queue = this.#slotQueues.get(slots);
     if (queue === undefined) return;
@@ -194,7 +197,7 @@ export class FairQueue {
     flow.turn ??= isNext ? this.#forSlots.unshift(flow) : this.#forSlots.push(flow);
   }
 
-  /** Takes a line, and its flow where nothing else of it is ready, out of turn. */
+  /** Removes a line from its list, and its flow too if no other line of it is ready. */
   #leave(line: Line): void {
     const { flow, slots, turns, turn } = line;
     if (turns === undefined || turn === undefined) return;
@@ -213,7 +216,7 @@ export class FairQueue {
     return queue;
   }
 
-  /** The newest of the longest flow goes, where that is longer than the flow that comes would be. What takes no slot was promised to be sent. */
+  /** Evicts an entry of the longest flow, if that is longer than the new entry's flow. Entries without a slot are never evicted. */
   #makeRoom(key: object): boolean {
     let longest: Flow | undefined;
     for (const flow of this.#flows.values()) if (flow.slotCount > (longest?.slotCount ?? 0)) longest = flow;

@@ -1,32 +1,34 @@
 import type { CallSlots } from "./call-slots.ts";
 import { type Link, LinkedList } from "./linked-list.ts";
 
-/** Something that waits for the server. Exactly one of `release` and `refuse` is called, unless it is removed first. */
+/** An entry of the queue. Exactly one of `release` and `refuse` is called, unless the entry is removed first. */
 export interface Held {
-  /** Whose it is. */
+  /** The session, or another object, whose entries stay in order and take turns with those of others. */
   readonly flow: object;
-  /** Whether it can go only when there is a slot for it. */
+  /** True if the entry needs one of the server's slots (MAX_IN_FLIGHT). */
   readonly takesSlot: boolean;
-  /** Of what else it has to have one; only where it takes a slot. What has the same flow and the same slots stays in order. */
+  /** The tool's slots, of which it needs one too; only with `takesSlot`. Entries of one flow with the same slots stay in order. */
   readonly slots?: CallSlots | undefined;
-  /** When it must not wait any longer. */
+  /** The time at which the entry is rejected. */
   readonly expiresAtMs: number;
-  /** Of its text in UTF-8. */
+  /** The UTF-8 length of its text. */
   readonly byteLength: number;
+  /** Sends the entry. */
   release(): void;
-  /** It has waited for too long, or had to make room. */
+  /** Rejects the entry, because it has expired or was evicted. */
   refuse(): void;
 }
 
-/** What goes out in order: that of a flow which needs the same slots, or none of its own. There is none without entries. */
+/** The entries of a flow that need the same tool's slots, or no tool's slots, in order. Removed when it is empty. */
 export class Line {
   readonly flow: Flow;
   readonly slots: CallSlots | undefined;
   readonly entries = new LinkedList<Held>();
-  /** How many of them wait for a slot. */
+  /** The number of entries that take a slot. */
   slotCount = 0;
-  /** The lines that it takes turns with, and its place among them. */
+  /** The list of lines that it takes turns with. */
   turns: LinkedList<Line> | undefined;
+  /** Its place in that list. */
   turn: Link<Line> | undefined;
 
   constructor(flow: Flow, slots: CallSlots | undefined) {
@@ -35,25 +37,25 @@ export class Line {
   }
 }
 
-/** The lines of one that waits; there is none without lines. */
+/** The lines of one session, or of another object with queued entries. Removed when it has no lines. */
 export class Flow {
   readonly key: object;
-  /** By the slots that they need. */
+  /** The lines, by the tool's slots that they need. */
   readonly lines = new Map<CallSlots | undefined, Line>();
-  /** The lines whose next entry can go once the server has a slot, in the order of their turns. */
+  /** The lines whose next entry only waits for a slot of the server, in the order of their turns. */
   readonly ready = new LinkedList<Line>();
-  /** Entries. */
+  /** The number of entries. */
   size = 0;
-  /** How many of them wait for a slot. */
+  /** The number of entries that take a slot. */
   slotCount = 0;
-  /** Its place among the flows that have something ready. */
+  /** Its place among the flows with a ready line. */
   turn: Link<Flow> | undefined;
 
   constructor(key: object) {
     this.key = key;
   }
 
-  /** The newest of its longest line, of what takes a slot. */
+  /** The newest slot-taking entry of the line with the most of them. */
   get mostExpendable(): Held | undefined {
     let longest: Line | undefined;
     for (const line of this.lines.values()) if (line.slotCount > (longest?.slotCount ?? 0)) longest = line;
@@ -61,10 +63,10 @@ export class Flow {
   }
 }
 
-/** The lines that wait for slots of the same kind. */
+/** The lines that wait for the slots of one tool. */
 export class SlotQueue {
-  /** Those for which there is none, in the order of their turns. */
+  /** The lines without a free slot, in the order of their turns. */
   readonly waiting = new LinkedList<Line>();
-  /** How many lines have been promised one, and wait for one of the server: never more than are free. */
+  /** The number of lines that have a free slot reserved and wait for one of the server. Never exceeds the free slots. */
   readyCount = 0;
 }

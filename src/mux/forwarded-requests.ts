@@ -19,27 +19,28 @@ import { TaskTokens } from "./task-tokens.ts";
 
 export interface ForwardedRequest {
   readonly id: number;
-  /** The JSON text of the id and the progress token that the server chose. */
+  /** The JSON text of the server's request id. */
   readonly idText: string;
+  /** The JSON text of the server's progress token. */
   readonly progressTokenText: string | undefined;
   readonly method: string;
   readonly deadlineMs: number;
 }
 
 /**
- * The requests of a server that its client has to answer, under ids minted here: a late answer can then never meet a request of the
- * next generation that has the same id.
+ * The server's requests that its client has not answered. The client gets ids that are minted here, so that a late answer never matches a
+ * request of the next generation.
  */
 export class ForwardedRequests {
   readonly #pending = new PendingRequests<ForwardedRequest>();
-  /** By the id of the request, the progress token that the server chose. */
+  /** The server's progress tokens, by the id of the request. */
   readonly #taskTokens = new TaskTokens<string>();
 
   get size(): number {
     return this.#pending.size;
   }
 
-  /** @returns the request as the client shall read it. */
+  /** @returns the request with the id for the client. */
   add(request: RequestMessage, deadlineMs: number): string {
     const id = this.#pending.mintId();
     const { method } = request;
@@ -47,7 +48,7 @@ export class ForwardedRequests {
     return requestToClient(request, id);
   }
 
-  /** @returns the client's answer as the server shall read it, or undefined where nothing like it is awaited. */
+  /** @returns the client's response with the server's id; undefined if there is no such request. */
   answer(response: ResponseMessage): string | undefined {
     const request = this.#pending.take(response.id);
     if (request === undefined) return undefined;
@@ -56,7 +57,7 @@ export class ForwardedRequests {
     return responseToServer(response, idText);
   }
 
-  /** The server cancels what it asked for. @returns the notification as the client shall read it. */
+  /** Handles the server's cancellation of a request. @returns the notification for the client; undefined for an unknown id. */
   cancel(notification: NotificationMessage): string | undefined {
     const idText = cancelledIdText(notification);
     const request = this.#pending.values().find((each) => each.idText === idText);
@@ -65,14 +66,14 @@ export class ForwardedRequests {
     return cancellationToClient(notification, request.id);
   }
 
-  /** The client shows progress on what it was asked for. @returns the notification as the server shall read it. */
+  /** Handles the client's progress on a request. @returns the notification for the server; undefined for an unknown token. */
   progress(notification: NotificationMessage): string | undefined {
     const token = notification.outline.numberAt(Slot.progressToken);
     const tokenText = this.#pending.get(token)?.progressTokenText ?? this.#taskTokens.get(token);
     return tokenText === undefined ? undefined : progressToServer(notification, tokenText);
   }
 
-  /** Gives up what is overdue. @returns the next deadline, or Infinity. */
+  /** Removes overdue requests, and calls `giveUp` with each. @returns the next deadline, or Infinity. */
   expire(nowMs: number, giveUp: (request: ForwardedRequest) => void): number {
     let nextMs = Number.POSITIVE_INFINITY;
     for (const request of this.#pending.values()) {
@@ -85,7 +86,7 @@ export class ForwardedRequests {
     return nextMs;
   }
 
-  /** The server that asked is gone. @returns what to tell the client, which would go on asking somebody. */
+  /** Cancels all requests, because the server is lost. @returns the notifications for the client, which may be asking a person. */
   cancelAll(reason: string): string[] {
     const requests = this.#pending.values().toArray();
     this.clear();
@@ -98,7 +99,7 @@ export class ForwardedRequests {
   }
 }
 
-/** A `notifications/cancelled` of the sidecar itself, by the id that the client knows. */
+/** Returns a `notifications/cancelled` of the sidecar. @param requestId the client's id of the request. */
 export function cancellation(requestId: number, reason: string): string {
   return JSON.stringify({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId, reason } });
 }

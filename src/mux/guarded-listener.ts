@@ -2,16 +2,16 @@ import type { Defects } from "../defects.ts";
 import type { Upstream, UpstreamListener } from "../upstream/port.ts";
 
 export interface DefectListener extends UpstreamListener {
-  /** The loss could not be handled: all requests that are open fail. */
+  /** Called when `onLost` has thrown. Fails all requests in flight. */
   onDefect(): void;
 }
 
 /**
- * A listener that lets no defect through to the server's side. What it cannot handle makes its lane unreliable: the server is started
- * again, and the requests that it had are answered.
+ * Returns a listener that never throws. After an error in a handler the state of the lane is unreliable. The server is then restarted,
+ * which fails its requests in flight.
  */
 export function guardListener(listener: DefectListener, upstream: Pick<Upstream, "restart">, defects: Defects): UpstreamListener {
-  const restart = (): void => upstream.restart("defect", "the sidecar could not handle what it said");
+  const restart = (): void => upstream.restart("defect", "the sidecar could not handle its output");
   return {
     onReady: (handshake) => defects.guard("server ready", () => listener.onReady(handshake), restart),
     onMessage: (message) => {

@@ -9,30 +9,31 @@ export interface HangWatchOptions {
   readonly dispatch: Dispatch;
   readonly upstream: Upstream;
   readonly limits: Pick<LaneLimits, "requestTimeoutMs" | "pingIntervalMs" | "hungTimeouts">;
-  /** Whether the server waits for a client, and so may be silent for long. */
+  /** Returns true if the server waits for a client, and so may be silent for long. */
   readonly isWaitingForClient: () => boolean;
 }
 
 /**
- * Has a server started again that runs and says nothing. Timeouts are counted that follow each other while the server is silent: those
- * of clients' requests and, where they are wanted, those of pings while it is idle. Each has to be of a request that came after the
- * server's last message and after the timeout before it: many that run out together are one sign, not many. Whatever the server says
- * starts the count over, an error to a ping as well.
+ * Restarts a server that is running but unresponsive. It counts consecutive timeouts of a silent server: those of clients' requests, and
+ * those of pings while it is idle, if pings are on. A timeout counts only if its request came after the server's last message and the last
+ * timeout that counted. Requests that time out together thus count once. Any message from the server resets the count, even an error to a
+ * ping.
  *
- * A tool may have a time of its own. Where that is so short that one timeout says little, all of them together are one sign once the
- * server has been silent for as long as any request may take. Where it is long, the server may be silent for as long: until then, the
- * timeouts of shorter calls are no sign.
+ * A tool may have its own timeout. A timeout of less than half of REQUEST_TIMEOUT_MS does not count by itself. Such timeouts count once
+ * when the server has been silent for REQUEST_TIMEOUT_MS. A call with a longer timeout lets the server be silent for that long:
+ * the timeouts of shorter calls do not count meanwhile.
  */
 export class HangWatch {
   readonly #options: HangWatchOptions;
   readonly #calls: CallTable;
   #isReady = false;
-  /** In a row. */
+  /** The number of consecutive timeouts that counted. */
   #timeouts = 0;
-  /** Requests up to this id say nothing: they came before the last sign of life, or the last timeout that counted. */
+  /** Timeouts of requests up to this id do not count: they came before the last message, or the last timeout that counted. */
   #lastUselessId = 0;
-  /** The first of the requests that ran out since then, and when the server was sent it. */
+  /** The first request that timed out since then. */
   #firstTimedOutId = 0;
+  /** The time at which it was sent. */
   #silentSinceMs = 0;
   #hasSpokenSinceTick = false;
   #isPinged = false;
@@ -43,7 +44,7 @@ export class HangWatch {
     this.#calls = options.dispatch.calls;
   }
 
-  /** The server has said something. Called with every message, so no more than this. */
+  /** Resets the count. Called for every message of the server, so it must be cheap. */
   heard(): void {
     this.#timeouts = 0;
     this.#lastUselessId = this.#calls.lastId;
@@ -65,21 +66,21 @@ export class HangWatch {
     this.#nextTickMs = Number.POSITIVE_INFINITY;
   }
 
-  /** A request has run out of time. */
+  /** Called when a request has timed out. */
   onTimeout(call: Call, nowMs: number): void {
     const { limits } = this.#options;
-    // The sidecar's own requests are pings, which are counted by the tick, or may have been held up by the clients'.
+    // Internal requests are either pings, which tick() counts, or may have been delayed by clients' requests.
     if (call.session === undefined || call.sentAtMs === undefined || call.wireId <= this.#lastUselessId) return;
     if (this.#firstTimedOutId <= this.#lastUselessId) {
       this.#firstTimedOutId = call.wireId;
       this.#silentSinceMs = call.sentAtMs;
     }
-    // A client may spend nearly all of the time on its body: that is not the server's.
+    // The client may use up nearly all of the timeout for its body, and leave the server too little.
     const isSign = nowMs - call.sentAtMs >= limits.requestTimeoutMs / 2 || nowMs - this.#silentSinceMs >= limits.requestTimeoutMs;
     if (isSign && !this.#mayBeBusyFor(call)) this.#count(call.method);
   }
 
-  /** @returns when to be called next, or Infinity. */
+  /** @returns the time of the next call, or Infinity. */
   tick(nowMs: number): number {
     const { dispatch, limits, isWaitingForClient } = this.#options;
     if (nowMs < this.#nextTickMs || limits.pingIntervalMs === undefined) return this.#nextTickMs;
@@ -92,7 +93,7 @@ export class HangWatch {
     return this.#nextTickMs;
   }
 
-  /** Whether the server has a call that may take longer than any without a time of its own, and than this one. */
+  /** True if the server has a call with a longer timeout than this call and than REQUEST_TIMEOUT_MS. */
   #mayBeBusyFor({ timeoutMs }: Call): boolean {
     const usualMs = Math.max(timeoutMs, this.#options.limits.requestTimeoutMs);
     return this.#calls.values().some((other) => other.timeoutMs > usualMs && other.state === "written");
@@ -104,9 +105,9 @@ export class HangWatch {
     this.#lastUselessId = this.#calls.lastId;
     this.#timeouts++;
     if (this.#timeouts < limits.hungTimeouts) return;
-    // Nothing more is to be said of this generation.
+    // The generation is restarted only once.
     this.onLost();
-    const times = limits.hungTimeouts === 1 ? "ran out of time" : `ran out of time, the last of ${limits.hungTimeouts} in a row`;
-    upstream.restart("hung", `hung: it said nothing while ${shorten(method)} ${times}`);
+    const times = limits.hungTimeouts === 1 ? "timed out" : `timed out, the last of ${limits.hungTimeouts} timeouts in a row`;
+    upstream.restart("hung", `hung: no output while ${shorten(method)} ${times}`);
   }
 }

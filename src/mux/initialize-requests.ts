@@ -12,21 +12,21 @@ export interface InitializeRequestsOptions {
   readonly dispatch: Dispatch;
   readonly rules: LaneRules;
   readonly counters: Counters;
-  /** That of the server that runs, once it is done. */
+  /** Returns the handshake of the current generation; undefined until it has finished. */
   readonly handshake: () => UpstreamHandshake | undefined;
 }
 
-/** An `initialize` of a client. */
+/** A client's `initialize`. */
 export interface InitializeRequest {
   readonly exchange: Exchange;
   readonly request: RequestMessage;
-  /** Makes the session once there is an answer, and returns it in the exchange's headers. */
+  /** Creates the session before the response is sent; the session id goes into the response's headers. */
   readonly open: (protocolVersion: string) => void;
-  /** Called where there will be no session. */
+  /** Called if no session is created. */
   readonly onFailed: (() => void) | undefined;
 }
 
-/** The `initialize` of clients: answered from the server's handshake, and held while there is none. Each is a flow of its own. */
+/** The `initialize` requests of clients. Answered from the server's handshake, and queued until it has finished. */
 export class InitializeRequests {
   readonly #options: InitializeRequestsOptions;
   readonly #waiting = new Map<InitializeRequest, Held>();
@@ -35,7 +35,7 @@ export class InitializeRequests {
     this.#options = options;
   }
 
-  /** @param refusal why it cannot be taken, if it cannot. */
+  /** @param refusal the error if the request is rejected. */
   add(initialize: InitializeRequest, refusal: SidecarError | undefined): void {
     const { dispatch, counters, handshake } = this.#options;
     const { exchange, request } = initialize;
@@ -64,7 +64,7 @@ export class InitializeRequests {
     };
   }
 
-  /** The server has refused, and will again. */
+  /** Answers all waiting requests with the server's error, because it would reject the next one too. */
   onRefused(response: ResponseMessage): void {
     for (const initialize of this.#waiting.keys()) {
       const { exchange, onFailed } = initialize;
@@ -74,7 +74,7 @@ export class InitializeRequests {
     }
   }
 
-  /** Fails all that wait. */
+  /** Fails all waiting requests. */
   failAll(error: SidecarError): void {
     for (const initialize of this.#waiting.keys()) this.#fail(initialize, error);
   }

@@ -7,9 +7,9 @@ import { readCapabilities } from "./offer.ts";
 import type { UpstreamHandshake } from "../upstream/port.ts";
 
 /**
- * Answers a client's `initialize` from a shared server's handshake with the sidecar. All of the server's result is passed on as it came,
- * but for the revision, which is negotiated with each client since the sidecar speaks all of them, and `tasks.list`, which a server
- * should not offer that cannot tell its requestors apart (MCP 2025-11-25, basic/utilities/tasks).
+ * Answers a client's `initialize` from a shared server's handshake. The client gets the server's result byte for byte, with two exceptions.
+ * The revision is negotiated with each client, since the sidecar supports all of them. `tasks.list` is removed, because a shared server
+ * cannot identify its requestors (MCP 2025-11-25, basic/utilities/tasks).
  */
 export function answerInitialize({ resultText }: UpstreamHandshake, request: RequestMessage, idText: string): InitializeAnswer {
   const protocolVersion = negotiateProtocolVersion(request.outline.stringAt(Slot.requestedVersion));
@@ -21,7 +21,7 @@ export function answerInitialize({ resultText }: UpstreamHandshake, request: Req
   return { protocolVersion, body: `{"jsonrpc":"2.0","id":${idText},"result":${applyEdits(resultText, edits)}}` };
 }
 
-/** The capabilities in that answer. */
+/** Returns the capabilities in the result of `answerInitialize`. */
 export function offeredCapabilities({ resultText }: UpstreamHandshake): JsonObject {
   const capabilities = readCapabilities(resultText);
   const { tasks } = capabilities;

@@ -1,9 +1,9 @@
 import type { EventLog, EventOwner, LoggedEvent } from "./event-log.ts";
 
-/** Of what is read from a pipe at once. */
+/** The size of a read from a pipe. */
 const CHUNK_LENGTH = 65_536;
 
-/** What one stream keeps in the log: its own share of it, oldest first. */
+/** The events of one stream in the log, oldest first. */
 export class KeptEvents implements EventOwner {
   readonly #log: EventLog | undefined;
   readonly #onEmpty: () => void;
@@ -12,9 +12,9 @@ export class KeptEvents implements EventOwner {
   #lastSequence: number;
 
   /**
-   * @param log undefined where nothing is kept.
-   * @param onEmpty called when the last event was forgotten.
-   * @param lastSequence of the newest event there was before, if any.
+   * @param log undefined if no events are kept.
+   * @param onEmpty called when the last kept event was dropped.
+   * @param lastSequence the number of the newest event so far; 0 if there is none.
    */
   constructor(log: EventLog | undefined, onEmpty: () => void = () => undefined, lastSequence = 0) {
     this.#log = log;
@@ -26,7 +26,7 @@ export class KeptEvents implements EventOwner {
     return this.#events.size;
   }
 
-  /** Of the newest event there ever was; 0 before the first. */
+  /** The number of the newest event, kept or not; 0 before the first. */
   get lastSequence(): number {
     return this.#lastSequence;
   }
@@ -36,7 +36,7 @@ export class KeptEvents implements EventOwner {
     return this.#events.values();
   }
 
-  /** The newest is kept whatever its size: it may be the answer. */
+  /** Adds an event, and drops old ones above the share. The newest is kept regardless of its size: it may be the response. */
   add(text: string): Pick<LoggedEvent, "sequence" | "text"> {
     const sequence = ++this.#lastSequence;
     if (this.#log === undefined) return { sequence, text };
@@ -68,7 +68,7 @@ export class KeptEvents implements EventOwner {
   }
 }
 
-/** A line is a part of the chunk that it came in, and would keep all of that in memory; a copy of it does not. */
+/** Copies a short text. A line is a slice of the chunk that it came in, and would keep the whole chunk in memory. */
 function detach(text: string): string {
   return text.length < CHUNK_LENGTH / 4 ? Buffer.from(text).toString() : text;
 }

@@ -1,26 +1,26 @@
-/** The bounds of everything that waits in a lane. */
+/** The limits of a lane. */
 export interface LaneLimits {
-  /** A request's time, from acceptance to answer; progress, and questions of the server to the client, renew it. */
+  /** The time of a request from acceptance to response. Progress and the server's requests to the client renew it. */
   readonly requestTimeoutMs: number;
-  /** How long a request waits for a server that is starting or restarting, or has too much to do. */
+  /** The time that a request waits for a server that is starting, restarting or overloaded. */
   readonly holdTimeoutMs: number;
-  /** After how much silence an answer is begun as a stream, for a client that can read one. */
+  /** The delay after which a response begins as a stream, if the client accepts one. */
   readonly streamAfterMs: number;
-  /** What may wait at the same time. */
+  /** The maximum number of queue entries. */
   readonly maxHeldRequests: number;
-  /** Requests of clients that the server has to answer at the same time. */
+  /** The maximum number of client requests that the server has at a time. */
   readonly maxInFlight: number;
-  /** Requests of one session that are in flight or wait. */
+  /** The maximum number of requests of one session that are in flight or queued. */
   readonly maxSessionRequests: number;
-  /** The text of all that waits for its turn, or for the server to read. */
+  /** The maximum bytes of all lines that are queued, being checked, or not yet read by the server. */
   readonly maxQueuedBytes: number;
-  /** Only named in an error; the line decoder enforces it. */
+  /** Used in an error message only. The line decoder enforces it. */
   readonly maxLineBytes: number;
-  /** How often an idle server is sent a `ping`; undefined for never. */
+  /** The interval of pings to an idle server; undefined means never. */
   readonly pingIntervalMs: number | undefined;
-  /** A server that is silent during this many timeouts in a row counts as hung. */
+  /** The number of consecutive timeouts of a silent server after which it counts as unresponsive. */
   readonly hungTimeouts: number;
 }
 
-/** How many times its time a request may take in all, however often that is renewed. */
+/** The maximum total time of a request whose time is renewed, as a multiple of its timeout. */
 export const MAX_RENEWED_TIMES = 10;

@@ -1,10 +1,10 @@
-/** How much a lane has to do. */
+/** The load of a lane. */
 export interface LaneLoad {
-  /** Requests of clients that were taken and are not answered yet. */
+  /** Client requests that were accepted and have not ended, queued ones included. */
   readonly requestsInFlight: number;
-  /** What is held until the server can take it: of these requests, and initialize and notifications. */
+  /** Entries of the queue: some of these requests, `initialize` requests and notifications. */
   readonly waiting: number;
-  /** The text of all that waits for its turn or to be read by the server. */
+  /** The bytes of all lines that are queued, being checked, or not yet read by the server. */
   readonly queuedBytes: number;
 }
 

@@ -6,57 +6,57 @@ import type { Offer } from "./offer.ts";
 import type { Session } from "./session.ts";
 import type { UpstreamHandshake } from "../upstream/port.ts";
 
-/** What a lane lets its rules do. */
+/** The parts of a lane that its rules may use. */
 export interface LaneAccess {
   readonly dispatch: Dispatch;
   readonly dropped: DropLog;
   readonly nowMs: () => number;
   readonly requestTimeoutMs: number;
-  /** To be called once the server has heard that its client is initialized: before, it must not be asked for anything. */
+  /** Must be called when `notifications/initialized` was sent. Before that, the server must not get requests. */
   readonly onInitialized: () => void;
 }
 
-/** What the rules make of a client's request. */
+/** The handling of a client's request. */
 export type RequestRule =
-  /** Carry it, and say how it ended. */
+  /** Send it to the server, and report if it had a result. */
   | { readonly kind: "carry"; readonly onSettled: (hasResult: boolean) => void }
-  /** The sidecar answers, with this member behind the id; `text` is the JSON of its value. */
+  /** Answer it in the server's place, with this member after the id. `text` is the JSON text of its value. */
   | { readonly kind: "answer"; readonly member: "result" | "error"; readonly text: string };
 
 export function refuse(code: number, message: string): RequestRule {
   return { kind: "answer", member: "error", text: JSON.stringify({ code, message }) };
 }
 
-/** The body and the revision that a client's `initialize` is answered with. */
+/** The response to a client's `initialize`: the negotiated revision and the JSON text. */
 export interface InitializeAnswer {
   readonly protocolVersion: string;
   readonly body: string;
 }
 
-/** Who is meant: all that differs between a server that many clients share and one that a single client has for itself. */
+/** Routing of messages between the server and its clients. It differs for a shared server and a private one. */
 export interface LaneRules {
-  /** How long an `initialize` waits for the server. */
+  /** The time that an `initialize` waits for the server. */
   readonly initializeTimeoutMs: number;
-  /** Whether a server that refuses `initialize` answers a client with that. */
+  /** True if a client's `initialize` fails with the server's error; false if it waits for the next start of the server. */
   readonly isRefusalFinal: boolean;
   answerInitialize(handshake: UpstreamHandshake, request: RequestMessage, idText: string): InitializeAnswer;
-  /** What `answerInitialize` lets a client rely on. */
+  /** Returns the revision and capabilities that a client relies on after `answerInitialize`. */
   offer(handshake: UpstreamHandshake): Offer;
-  /** @returns undefined for what is simply carried. */
+  /** @returns undefined if the request is just sent to the server. */
   onClientRequest(session: Session, request: RequestMessage): RequestRule | undefined;
-  /** @returns the text for the server, or undefined for what it must not hear. */
+  /** @returns the JSON text for the server; undefined if it must not get the notification. */
   onClientNotification(notification: NotificationMessage): string | undefined;
-  /** @returns why it cannot be taken, if it cannot. */
+  /** @returns the error if the response is rejected. */
   onClientResponse(response: ResponseMessage): SidecarError | undefined;
-  /** Everything but progress, which is the lane's. */
+  /** Called for all notifications except progress, which the lane handles. */
   onServerNotification(notification: NotificationMessage): void;
   onServerRequest(request: RequestMessage): void;
-  /** Tells the server what the former one knew, ahead of all that has waited for it. */
+  /** Restores the former generation's state on the new one, before any queued request is sent. */
   onReady(): void;
   onLost(): void;
   onSession(session: Session): void;
   onSessionEnd(session: Session): void;
-  /** Whether the server waits for a client, and so cannot answer. */
+  /** True if the server waits for a client's response, and so may not be able to answer. */
   readonly isWaitingForClient: boolean;
   /** @returns the next deadline, or Infinity. */
   expire(nowMs: number): number;

@@ -38,19 +38,19 @@ import type { Upstream, UpstreamExit, UpstreamHandshake, UpstreamListener } from
 export interface LaneOptions {
   readonly upstream: Upstream;
   readonly limits: LaneLimits;
-  /** What is sent once more when the server ended before it answered. */
+  /** The requests that are sent again if the server exits before it answers them. */
   readonly retry: RetryMode;
   readonly counters: Counters;
   readonly log: Log;
   readonly nowMs: () => number;
-  /** Ends a session that cannot go on: it comes back as `endSession` of this lane. */
+  /** Ends a session that cannot continue. Calls `endSession` of this lane in turn. */
   readonly endSession: (session: Session) => void;
   readonly rules: (access: LaneAccess) => LaneRules;
-  /** Undefined where no request has to wait for the server's tools. */
+  /** Undefined if no request has to wait for the server's tools. */
   readonly toolWatcher?: ToolWatcher;
 }
 
-/** One supervised server, its id table, and everyone who uses it. */
+/** One supervised server, the requests in flight to it, and the sessions that use it. */
 export class Lane implements SessionLane, UpstreamListener {
   readonly #limits: LaneLimits;
   readonly #counters: Counters;
@@ -102,8 +102,8 @@ export class Lane implements SessionLane, UpstreamListener {
   /**
    * Answers `initialize` from the server's handshake, once it is done.
    *
-   * @param open makes the session once there is an answer, and returns it in the exchange's headers.
-   * @param onFailed called where there will be no session.
+   * @param open creates the session before the response is sent; the session id goes into the response's headers.
+   * @param onFailed called if no session is created.
    */
   initialize(exchange: Exchange, request: RequestMessage, open: (protocolVersion: string) => void, onFailed?: () => void): void {
     const refusal = this.#isDraining ? shuttingDown("initialize", false) : undefined;
@@ -156,13 +156,13 @@ export class Lane implements SessionLane, UpstreamListener {
     this.#rules.onSessionEnd(session);
   }
 
-  /** Refuses new requests from now on, and resolves when the last one in flight is answered. */
+  /** Rejects new requests from now on, and resolves when the last request in flight has ended. */
   drain(): Promise<void> {
     this.#isDraining = true;
     return this.#calls.whenEmpty();
   }
 
-  /** Answers everything that is still in flight, and everything held. */
+  /** Fails all requests that are in flight or queued. */
   close(): void {
     this.#calls.giveUpAll(this.#calls.values(), "shutdown", (call) => shuttingDown(...this.#retries.fateOf(call)));
     if (this.#isDraining) this.#initializing.failAll(shuttingDown("initialize", false));
@@ -172,7 +172,7 @@ export class Lane implements SessionLane, UpstreamListener {
   onReady(handshake: UpstreamHandshake): void {
     this.#handshake = handshake;
     this.tools.onReady(handshake);
-    // Before clients come in that are only answered now: they know of no other server.
+    // Before any waiting `initialize` is answered: those clients have seen no earlier server.
     for (const list of this.#offers.change(this.#rules.offer(handshake), handshake.generation)) this.#tellListChanged(list);
     this.#dispatch.turns.open(() => this.#rules.onReady());
     this.#hangWatch.onReady(this.#nowMs());
@@ -236,14 +236,14 @@ export class Lane implements SessionLane, UpstreamListener {
     if (!isDelivered && !deliverTaskProgress(this.#taskTokens, message)) this.#dropped.notification(message.method);
   }
 
-  /** The new server may have other tools, prompts and resources: as if it had said so itself. */
+  /** Sends the notification that the server itself would send: a new generation may have other tools, prompts and resources. */
   #tellListChanged(list: string): void {
     const message = readMessage(JSON.stringify({ jsonrpc: "2.0", method: `notifications/${list}/list_changed` }));
     if (message.kind === "notification") this.#rules.onServerNotification(message);
   }
 
   #onDue(nowMs: number): number {
-    // A person may be asked: the time that takes is not the server's.
+    // The server may be waiting for a person. That time does not count against it.
     if (this.#rules.isWaitingForClient) this.#calls.extend(nowMs);
     return Math.min(this.#rules.expire(nowMs), this.#hangWatch.tick(nowMs));
   }

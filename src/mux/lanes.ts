@@ -15,10 +15,10 @@ import { type Principal, Session, type SessionLane } from "./session.ts";
 import type { SessionStore } from "./session-store.ts";
 import { SessionStreams } from "./session-streams.ts";
 
-/** What makes a client one that a server may ask: then it has to be clear who is asked. */
+/** The capabilities that let a server send requests to its client. Such a server must have exactly one client. */
 const ASKABLE_CAPABILITIES = [Slot.sampling, Slot.elicitation, Slot.roots];
 
-/** The `initialize` of a client with a server of its own is kept, for the next start of that server. */
+/** The limit for the `initialize` of a client with a private server. It is kept in memory for the next start of that server. */
 const MAX_KEPT_BYTES = 256 * 1024;
 
 function initializeTooLarge(): SidecarError {
@@ -26,17 +26,17 @@ function initializeTooLarge(): SidecarError {
   return new SidecarError("INVALID_REQUEST", message, { limitBytes: MAX_KEPT_BYTES });
 }
 
-/** A lane, and the way into it that sessions take: the lane itself, or what guards it. */
+/** A lane and its entry for sessions: the lane itself, or the tool policy in front of it. */
 export interface LaneEntry {
   readonly lane: Lane;
   readonly entry: SessionLane;
-  /** The names that clients may know, of the tools of a server; undefined where nothing is hidden. */
+  /** Returns the names of the tools that are visible to clients; undefined if no tool is hidden. */
   readonly visibleNames?: (tools: readonly JsonObject[]) => ReadonlySet<string>;
 }
 
-/** A lane of one client, with the server process under it. */
+/** The lane of one client, and its server process. */
 export interface PrivateLane extends LaneEntry {
-  /** Starts the server. Settles when it has ended for good; never rejects. */
+  /** Starts and supervises the server. Resolves when supervision has ended; never rejects. */
   run(): Promise<void>;
   stop(): Promise<void>;
   kill(): void;
@@ -44,32 +44,32 @@ export interface PrivateLane extends LaneEntry {
 
 export interface LanesOptions {
   readonly shared: LaneEntry;
-  /** Makes a lane whose server is initialized as this client asks for; `onSessionEnd` is called when its session is over. */
+  /** Creates a lane whose server is initialized with this request. `onSessionEnd` is called when its session ends. */
   readonly createPrivate: (initialize: RequestMessage, streams: SessionStreams, onSessionEnd: () => void) => PrivateLane;
   readonly sessions: SessionStore;
   readonly eventLog: EventLog;
   readonly isolation: Isolation;
   readonly maxPrivateServers: number;
-  /** Undefined for any number. */
+  /** Undefined means no limit. */
   readonly sessionsPerMinute: number | undefined;
-  /** After how long without use a session with a server of its own ends. */
+  /** The time without use after which a session with a private server ends. */
   readonly idleTimeoutMs: number;
   readonly counters: Counters;
   readonly log: Log;
   readonly nowMs: () => number;
 }
 
-/** For whom a session is opened. */
+/** The owner and the streams of a new session. */
 export interface SessionTerms {
   readonly owner?: Principal | undefined;
-  /** Where it cannot have those of Streamable HTTP. */
+  /** The default is the streams of Streamable HTTP. */
   readonly streams?: SessionStreams;
 }
 
-/** All lanes: the shared one, and one for each client that needs its own. */
+/** All lanes: the shared lane, and a private lane for each client that needs its own server. */
 export class Lanes {
   readonly #options: LanesOptions;
-  /** Also those whose server is still ending: it is a process as long as it lives. */
+  /** The private lanes and their sessions. Includes lanes whose server is still stopping: its process counts until it has exited. */
   readonly #private = new Map<PrivateLane, Session | undefined>();
   readonly #ending = new Set<PrivateLane>();
   readonly #defects: Defects;
@@ -89,7 +89,7 @@ export class Lanes {
     return { shared: this.#options.shared.lane.load, private: { servers: this.#private.size, ...addLoads(loads) } };
   }
 
-  /** @param open is given the session once there is one, before the exchange is answered. */
+  /** @param open called with the new session, before the response is sent. */
   initialize(
     exchange: Exchange,
     request: RequestMessage,
@@ -119,20 +119,20 @@ export class Lanes {
     lane.initialize(exchange, request, onOpen, end);
   }
 
-  /** Refuses new requests, ends GET streams, and resolves when the last request in flight is answered. */
+  /** Rejects new requests, ends GET streams, and resolves when the last request in flight has ended. */
   async drain(): Promise<void> {
     this.#isDraining = true;
     for (const { streams } of this.#options.sessions.values()) streams.endStandalone();
     await Promise.all(this.#lanes().map((lane) => lane.drain()));
   }
 
-  /** Answers everything that is still in flight. */
+  /** Fails all requests that are in flight or queued. */
   close(): void {
     this.#idle.close();
     for (const lane of this.#lanes()) lane.close();
   }
 
-  /** Ends the servers of all private lanes. Bounded. */
+  /** Stops the servers of all private lanes. Takes bounded time. */
   async stopPrivate(): Promise<void> {
     await Promise.all([...this.#private.keys()].map((own) => own.stop()));
   }
@@ -147,7 +147,7 @@ export class Lanes {
     return ASKABLE_CAPABILITIES.some((slot) => outline.has(slot));
   }
 
-  /** Why no session can be opened now, if none can. */
+  /** Returns the error if no session can be opened now. */
   #refusal(needsOwnServer: boolean): SidecarError | undefined {
     const { maxPrivateServers, sessionsPerMinute = 0, nowMs } = this.#options;
     if (this.#isDraining) return shuttingDown("initialize", false);
@@ -160,7 +160,7 @@ export class Lanes {
     const session = new Session(protocolVersion, entry, streams, this.#options.nowMs(), owner);
     this.#options.sessions.add(session);
     lane.addSession(session);
-    // It waited for its server, and its token was taken back meanwhile; it ends as soon as there is a session to end.
+    // The token was revoked while the client waited for its server. The session ends as soon as it exists.
     if (owner?.isRevoked === true) queueMicrotask(() => this.#defects.guard("session end", () => this.#options.sessions.end(session)));
     return session;
   }
@@ -169,7 +169,7 @@ export class Lanes {
     if (this.#ending.has(own)) return;
     this.#ending.add(own);
     const session = this.#private.get(own);
-    // It has one where the server ended by itself; nothing would ever answer in it again.
+    // The lane still has a session if its server ended by itself. That session can never get another response.
     if (session !== undefined) this.#options.sessions.end(session);
     own.lane.close();
     await own.stop();
@@ -181,7 +181,7 @@ export class Lanes {
     let nextMs = Number.POSITIVE_INFINITY;
     for (const [own, session] of this.#private) {
       if (session === undefined || this.#ending.has(own)) continue;
-      // A question to a client that is not there does not count: a server that goes on asking would live for ever.
+      // A request to a disconnected client does not count as use: a server that keeps sending requests would never stop.
       if (session.isInUse) session.lastUsedAtMs = nowMs;
       const dueAtMs = session.lastUsedAtMs + this.#options.idleTimeoutMs;
       if (dueAtMs > nowMs) nextMs = Math.min(nextMs, dueAtMs);

@@ -1,11 +1,11 @@
-/** The place of a value in a list; whoever keeps it can take the value out again. */
+/** The place of a value in a list. Its holder can remove the value. */
 export interface Link<Value> {
   readonly value: Value;
   previous: Link<Value> | undefined;
   next: Link<Value> | undefined;
 }
 
-/** Values in order. To add one at either end and to take one out anywhere costs the same, however many there are. */
+/** A doubly linked list. It adds at both ends and removes anywhere in constant time. */
 export class LinkedList<Value> {
   #first: Link<Value> | undefined;
   #last: Link<Value> | undefined;
@@ -37,7 +37,7 @@ export class LinkedList<Value> {
     return link;
   }
 
-  /** @param link one of this list, which is not to be used again. */
+  /** @param link a link of this list, which must not be used again. */
   remove({ previous, next }: Link<Value>): void {
     if (previous === undefined) this.#first = next;
     else previous.next = next;

@@ -1,27 +1,27 @@
 import type { Session } from "./session.ts";
 
-/** Most verbose first (RFC 5424, as MCP 2025-11-25, server/utilities/logging has it). */
+/** The levels of RFC 5424, as in MCP 2025-11-25, server/utilities/logging; most verbose first. */
 const LEVELS: readonly string[] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
-/** Higher is more severe; -1 for what is no level. */
+/** Returns the severity of a level, from 0; -1 if it is not a level. */
 function severityOf(level: unknown): number {
   return typeof level === "string" ? LEVELS.indexOf(level) : -1;
 }
 
-/** The log levels that the sessions of a shared server chose: it gets the most verbose of them, each session only what it asked for. */
+/** The log levels of a shared server's sessions. The server gets the most verbose one; each session gets messages of its own level. */
 export class LogLevels {
   readonly #severities = new Map<Session, number>();
-  /** What the server was told last, as far as is known. */
+  /** The severity that the server was sent last; undefined if it is unknown. */
   #toldSeverity: number | undefined;
 
-  /** @returns whether it is a level, and so was taken. */
+  /** @returns false if it is not a level, and was ignored. */
   set(session: Session, level: unknown): boolean {
     const severity = severityOf(level);
     if (severity !== -1) this.#severities.set(session, severity);
     return severity !== -1;
   }
 
-  /** Undefined where the session asked for none. */
+  /** Returns the level of a session; undefined if it has not set one. */
   levelOf(session: Session): string | undefined {
     return LEVELS[this.#severities.get(session) ?? -1];
   }
@@ -30,7 +30,7 @@ export class LogLevels {
     this.#severities.delete(session);
   }
 
-  /** The level that the server should have and was not told, if there is one; it counts as told from now on. */
+  /** Returns the level to send to the server, and marks it as sent; undefined if the server has it already. */
   takeUntold(): string | undefined {
     let wanted = Number.POSITIVE_INFINITY;
     for (const severity of this.#severities.values()) wanted = Math.min(wanted, severity);
@@ -39,17 +39,17 @@ export class LogLevels {
     return LEVELS[wanted];
   }
 
-  /** What the server was told last. */
+  /** The level that the server was sent last. */
   get toldLevel(): string | undefined {
     return LEVELS[this.#toldSeverity ?? -1];
   }
 
-  /** The server did not take it, or is a new one. */
+  /** Called if the server rejected the level, or for a new generation. */
   forgetTold(): void {
     this.#toldSeverity = undefined;
   }
 
-  /** Whether any session wants logs at all. */
+  /** True if no session has set a level. */
   get isEmpty(): boolean {
     return this.#severities.size === 0;
   }

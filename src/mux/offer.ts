@@ -1,17 +1,17 @@
 import { readValue } from "../json/values.ts";
 import { isJsonObject, type JsonObject } from "../jsonrpc/message.ts";
 
-/** What a client can rely on once `initialize` is answered. */
+/** The revision and the capabilities that a client relies on after `initialize`. */
 export interface Offer {
-  /** Undefined where the sidecar speaks every revision in the server's place. */
+  /** Undefined for a shared server: the sidecar negotiates the revision with each client. */
   readonly protocolVersion: string | undefined;
   readonly capabilities: JsonObject;
 }
 
-/** Real capabilities are two or three deep; a server may send them nested deeper than a stack is. */
+/** Real capabilities have two or three levels. A server may send enough levels to overflow the stack. */
 const MAX_DEPTH = 16;
 
-/** @returns the first thing that was offered and is not any more, for people; undefined where there is none. More than before is fine. */
+/** @returns the first capability of `before` that is missing in `now`, as text for people; undefined if there is none. */
 export function findMissing(before: Offer, now: Offer): string | undefined {
   if (before.protocolVersion !== now.protocolVersion) {
     return `protocol revision ${before.protocolVersion} (now ${now.protocolVersion})`;
@@ -21,7 +21,7 @@ export function findMissing(before: Offer, now: Offer): string | undefined {
 
 function findMissingIn(before: JsonObject, now: JsonObject, depth: number): string | undefined {
   for (const [name, value] of Object.entries(before)) {
-    // What was declined before was not offered.
+    // False and null were not an offer.
     if (value === false || value === null) continue;
     const current = Object.hasOwn(now, name) ? now[name] : undefined;
     if (!isStillThere(value, current)) return name;
@@ -32,14 +32,14 @@ function findMissingIn(before: JsonObject, now: JsonObject, depth: number): stri
   return undefined;
 }
 
-/** Other values than `true` and objects are up to the server: they say how something is offered, not whether. */
+/** True if a capability still exists. Values other than `true` and objects may change: they are parameters of a capability. */
 function isStillThere(before: unknown, now: unknown): boolean {
   if (before === true) return now === true;
   if (isJsonObject(before)) return isJsonObject(now);
   return now !== undefined && now !== null && now !== false;
 }
 
-/** The lists of which a server says that it tells when they change. */
+/** Returns the lists with `listChanged`. */
 export function changingLists({ capabilities }: Offer): string[] {
   return ["tools", "prompts", "resources"].filter((name) => {
     const capability = capabilities[name];

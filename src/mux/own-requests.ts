@@ -1,16 +1,16 @@
-/** A request that the sidecar itself makes of a server. */
+/** A request that the sidecar itself sends to the server. */
 export interface OwnRequest {
   readonly method: string;
   readonly params: object;
-  /** Asked right before it is sent: what it says may not be true any more. */
+  /** Called right before the request is sent. It is skipped if this returns false. */
   readonly isCurrent?: () => boolean;
   readonly onSettled?: (hasResult: boolean) => void;
 }
 
-/** A client may end a thousand subscriptions at once; the requests of the others shall not wait behind them. */
+/** The limit keeps clients' requests moving: one client may cancel a thousand subscriptions at once. */
 const MAX_IN_FLIGHT = 16;
 
-/** The sidecar's own requests, a few at a time, in order. */
+/** The queue of internal requests. Sends them in order, a few at a time. */
 export class OwnRequests {
   readonly #send: (method: string, params: object, onSettled: (hasResult: boolean) => void) => void;
   #queue: OwnRequest[] = [];
@@ -25,7 +25,7 @@ export class OwnRequests {
     this.#sendNext();
   }
 
-  /** The server is gone: the next one is told what is true by then. */
+  /** Drops all queued requests. Called when the server is lost: the next generation gets the state of that time. */
   clear(): void {
     this.#queue = [];
   }

@@ -16,13 +16,13 @@ import type { SessionStreams } from "./session-streams.ts";
 import { TOO_MANY_SUBSCRIPTIONS } from "./subscriptions.ts";
 import type { UpstreamHandshake } from "../upstream/port.ts";
 
-/** What a server may have asked its client at the same time. */
+/** The maximum number of a server's requests that its client has not answered. */
 const MAX_FORWARDED_REQUESTS = 1024;
 
-/** What a new server hears of however many the former one heard. */
+/** Sent once to a new generation, for any number of changes that the former one was notified of. */
 const ROOTS_CHANGED = '{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}';
 
-/** Notifications that are about the server as a whole, and so belong on no request's stream. */
+/** Notifications that are not related to a request, and so do not belong on a request's stream. */
 const UNRELATED_NOTIFICATIONS: ReadonlySet<string> = new Set([
   "notifications/tools/list_changed",
   "notifications/prompts/list_changed",
@@ -31,16 +31,16 @@ const UNRELATED_NOTIFICATIONS: ReadonlySet<string> = new Set([
 ]);
 
 export interface PrivateRulesOptions {
-  /** Of the one session there is. */
+  /** The streams of the only session. */
   readonly streams: SessionStreams;
   readonly initializeTimeoutMs: number;
   /** Keeps the client's own `notifications/initialized`, for the next generation. */
   readonly onInitialized: (text: string) => void;
-  /** The server has no client any more. */
+  /** Called when the only session has ended. */
   readonly onSessionEnd: () => void;
 }
 
-/** The rules of a server that a single client has for itself: everything is meant for that client, or comes from it. */
+/** The rules of a private server: every message is for its only client, or comes from it. */
 export class PrivateRules implements LaneRules {
   readonly initializeTimeoutMs: number;
   readonly isRefusalFinal = true;
@@ -94,7 +94,7 @@ export class PrivateRules implements LaneRules {
     if (method !== "notifications/initialized") return text;
     this.#onInitialized(text);
     this.#isInitialized = true;
-    // A server that is just being started gets it with its handshake; sent as a line of this generation, it is not sent to the next.
+    // A server that is starting gets this notification in its handshake. A line of this generation does not go to the next one.
     if (this.#isReady) {
       this.#access.dispatch.sendOwn(text);
       this.#access.onInitialized();
@@ -128,10 +128,10 @@ export class PrivateRules implements LaneRules {
     if (request.method === "ping") {
       if (!dispatch.sendOwn(answerPing(request))) dropped.request(request.method);
     } else if (request.outline.isRepeated(Slot.id) || request.outline.isRepeated(Slot.method)) {
-      // Its client might read the other one.
-      this.#refuse(request, JsonRpcErrorCode.InvalidRequest, "A member of the request occurs twice");
+      // The client might use the other value.
+      this.#refuse(request, JsonRpcErrorCode.InvalidRequest, "The id or the method of the request occurs twice");
     } else if (this.#forwarded.size >= MAX_FORWARDED_REQUESTS) {
-      const reason = `The client has ${MAX_FORWARDED_REQUESTS} requests to answer already`;
+      const reason = `The client already has ${MAX_FORWARDED_REQUESTS} requests to answer`;
       this.#refuse(request, JsonRpcErrorCode.ServerError, reason);
     } else {
       const deadlineMs = nowMs() + requestTimeoutMs * MAX_RENEWED_TIMES;
@@ -154,7 +154,7 @@ export class PrivateRules implements LaneRules {
   }
 
   onSession(): void {
-    // There is one, and its streams are known.
+    // The streams of the only session are known already.
   }
 
   onSessionEnd(): void {
@@ -180,7 +180,7 @@ export class PrivateRules implements LaneRules {
     return onSettled === undefined ? refuse(JsonRpcErrorCode.ServerError, TOO_MANY_SUBSCRIPTIONS) : { kind: "carry", onSettled };
   }
 
-  /** Tells the server what its client has told the one before. */
+  /** Restores the state that the client has set on the former generation. */
   #tellState(): void {
     const { level, hasChangedRoots } = this.#state;
     if (level !== undefined) this.#own.add({ method: "logging/setLevel", params: { level } });
@@ -196,18 +196,18 @@ export class PrivateRules implements LaneRules {
   }
 
   /**
-   * Sends a message on exactly one stream. With one request in flight it belongs to that one's; with several it could belong to any,
-   * so a GET stream takes it, or else the oldest request that reads a stream (MCP 2025-11-25, basic/transports).
+   * Sends a message on exactly one stream. With one request in flight, this is the stream of that request. With several, the message
+   * could belong to any of them. A GET stream then takes it, or else the oldest request with a stream (MCP 2025-11-25, basic/transports).
    */
   #emit(text: string): void {
     const inFlight: Exchange[] = [];
     for (const { state, session, exchange } of this.#access.dispatch.calls.values()) {
-      // To what the sidecar itself asks, a server has nothing to say that is its client's.
+      // A message for the client cannot belong to an internal request.
       if (state === "written" && session !== undefined) inFlight.push(exchange);
     }
     const listening = inFlight.filter(({ isListening }) => isListening);
     if (inFlight.length === 1 || !this.#streams.hasStandalone) {
-      // A connection that is gone may come back, but one that is there reads it now.
+      // A lost connection may be resumed later, but an open one reads the message now.
       const candidates = listening.length > 0 || this.#streams.hasStandalone ? listening : inFlight;
       if (candidates.some((exchange) => exchange.emit(text))) return;
     }

@@ -6,10 +6,10 @@ import type { Session } from "./session.ts";
 import type { TaskTokens } from "./task-tokens.ts";
 
 /**
- * Delivers `notifications/progress` to the call that owns the token, under the token that its client chose, and gives the call new time
- * (MCP 2025-11-25, basic/utilities/progress and basic/lifecycle, timeouts).
+ * Delivers `notifications/progress` to the call that owns the token, with the client's own token. Renews the time of the call. See MCP
+ * 2025-11-25, basic/utilities/progress and basic/lifecycle, timeouts.
  *
- * @returns false where nobody is waiting for it.
+ * @returns false if no client receives it.
  */
 export function deliverProgress(calls: CallTable, message: NotificationMessage, nowMs: number): boolean {
   const call = calls.getWritten(message.outline.numberAt(Slot.progressToken));
@@ -20,19 +20,19 @@ export function deliverProgress(calls: CallTable, message: NotificationMessage, 
   return isShown;
 }
 
-/** Who is told of the progress of a task. */
+/** The recipient of a task's progress. */
 export interface ProgressOwner {
   readonly session: Session;
-  /** The JSON text of the token that the client chose. */
+  /** The JSON text of the client's progress token. */
   readonly tokenText: string;
 }
 
-/** To be called for a call that was answered with a task. */
+/** Keeps the progress token of a call that was answered with a task. */
 export function keepTaskProgress(tokens: TaskTokens<ProgressOwner>, { wireId, session, progressTokenText: tokenText }: Call): void {
   if (session !== undefined && tokenText !== undefined) tokens.keep(wireId, { session, tokenText });
 }
 
-/** As `deliverProgress`, for a task: no request is open any more that the notification would belong to. */
+/** Delivers the progress of a task to its session, since its request is no longer in flight. @returns false for an unknown token. */
 export function deliverTaskProgress(tokens: TaskTokens<ProgressOwner>, message: NotificationMessage): boolean {
   const owner = tokens.get(message.outline.numberAt(Slot.progressToken));
   owner?.session.streams.emit(progressToClient(message, owner.tokenText));

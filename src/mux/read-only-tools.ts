@@ -1,10 +1,10 @@
 import type { JsonObject } from "../jsonrpc/message.ts";
 import { isReadOnly } from "./tool-annotations.ts";
 
-/** A longer name is nobody's: it is not kept. */
+/** Longer names are ignored. */
 const MAX_NAME_LENGTH = 1000;
 
-/** The tools that the server of a lane has marked as read-only. Until it has told all of them, none is taken for read-only. */
+/** The tools that the server has marked as read-only. Empty until all tools are listed. */
 export class ReadOnlyTools {
   #names: ReadonlySet<string> = new Set();
 
@@ -12,7 +12,7 @@ export class ReadOnlyTools {
     return typeof name === "string" && this.#names.has(name);
   }
 
-  /** What was known is not known any more. */
+  /** Removes all tools. */
   forget(): void {
     this.#names = new Set();
   }
@@ -21,7 +21,7 @@ export class ReadOnlyTools {
     const marks = new Map<string, boolean>();
     for (const { name, annotations } of tools) {
       if (typeof name !== "string" || name.length > MAX_NAME_LENGTH) continue;
-      // Of two tools with one name, nobody knows which one is called.
+      // If two tools have the same name, it is unknown which one a call reaches.
       marks.set(name, isReadOnly(annotations) && marks.get(name) !== false);
     }
     this.#names = new Set(marks.keys().filter((name) => marks.get(name) === true));

@@ -2,24 +2,24 @@ import { shorten } from "../json/text.ts";
 import { JsonRpcErrorCode } from "../jsonrpc/error-codes.ts";
 import { idTextOf, type RequestMessage } from "../jsonrpc/message.ts";
 
-/** The sidecar is there, whatever its clients do: it answers a server's `ping` itself. */
+/** Returns the sidecar's own answer to a server's `ping`. */
 export function answerPing(request: RequestMessage): string {
   return `{"jsonrpc":"2.0","id":${idTextOf(request)},"result":{}}`;
 }
 
 /**
- * Refuses a request of a shared server at once, so that it never waits: it cannot say which of its clients the request is for, and was
- * told in the handshake that there are no client capabilities.
+ * Returns the error for a request of a shared server. The request does not name the client that it is for, and the handshake declared no
+ * client capabilities. An immediate error keeps the server from waiting.
  */
 export function refuseRequest(request: RequestMessage): string {
   return errorAnswer(
     idTextOf(request),
     JsonRpcErrorCode.MethodNotFound,
-    `No client of this shared MCP server can be asked for ${shorten(request.method)}: it declared no client capabilities`,
+    `${shorten(request.method)} is not available: this MCP server is shared, and the sidecar declared no client capabilities`,
   );
 }
 
-/** What is longer than any message may be was thrown away; the server that asked would wait for ever. */
+/** Returns the error for a request above the line limit. Without a response the server would wait forever. */
 export function refuseOverlong(idText: string, limitBytes: number): string {
   return errorAnswer(idText, JsonRpcErrorCode.InvalidRequest, `The request is longer than ${limitBytes} bytes and was discarded`);
 }

@@ -3,10 +3,10 @@ import { type Call, isSent } from "./call.ts";
 import { ReadOnlyTools } from "./read-only-tools.ts";
 import { type Effect, effectOf } from "./retry-safety.ts";
 
-/** What is sent once more when a server has ended that had it, and what its client could send again without harm. */
+/** Decides which calls the sidecar sends again after the server was lost, and which calls a client may retry safely. */
 export class Retries {
   readonly #mode: RetryMode;
-  /** Undefined where nobody needs to know. */
+  /** Undefined if the mode does not need them. */
   readonly readOnlyTools: ReadOnlyTools | undefined;
 
   constructor(mode: RetryMode) {
@@ -15,26 +15,26 @@ export class Retries {
   }
 
   effectOf({ method, toolName, repeat }: Call): Effect {
-    // It was found to only read; the next server may not have told of its tools yet.
+    // The call was read-only when it was queued again. The next generation may not have listed its tools yet.
     if (repeat !== "none") return "reads";
     if (method === "tools/call") return this.readOnlyTools?.has(toolName) === true ? "reads" : "unknown";
     return effectOf(method);
   }
 
-  /** What the error says of a call that is given up. */
+  /** Returns the arguments for the error of a call that is given up. */
   fateOf(call: Call): [method: string, sent: boolean, effect: Effect] {
     return [call.method, isSent(call), this.effectOf(call)];
   }
 
-  /** Whether a call of this method is ever sent once more by itself. */
+  /** True if a call of this method may be sent again automatically. */
   mayRepeat(method: string): boolean {
     if (this.#mode === "off") return false;
     return method === "tools/call" ? this.readOnlyTools !== undefined : effectOf(method) === "reads";
   }
 
   /**
-   * Whether a call is sent once more by itself. One that has shown progress is not: the client would see it begin anew. Neither is one of
-   * the sidecar's own, which are made anew for each server.
+   * Returns true if a call is sent again automatically. A call with progress is not, since its client would see the progress restart. An
+   * internal request is not either: each generation gets new ones.
    */
   repeats(call: Call, nowMs: number): boolean {
     if (this.#mode === "off" || call.state !== "written" || call.session === undefined || !call.isKept) return false;

@@ -1,10 +1,7 @@
-/**
- * What comes of sending a request twice: nothing, since it only `reads`; the `same` as of sending it once; or something that nobody here
- * can know.
- */
+/** The effect of sending a request twice: none, as it only `reads`; the `same` as sending it once; or `unknown`. */
 export type Effect = "reads" | "same" | "unknown";
 
-/** Requests of the protocol that only read: sending one twice changes nothing. A tool call is never among them. */
+/** Protocol requests that only read. Tool calls are not among them. */
 const PROTOCOL_READS: ReadonlySet<string> = new Set([
   "ping",
   "tools/list",
@@ -18,10 +15,10 @@ const PROTOCOL_READS: ReadonlySet<string> = new Set([
   "tasks/get",
 ]);
 
-/** Requests that say how things shall be: said twice, they are so. */
+/** Protocol requests that set a state. Sending one twice results in the same state. */
 const PROTOCOL_SETTINGS: ReadonlySet<string> = new Set(["logging/setLevel", "resources/subscribe", "resources/unsubscribe"]);
 
-/** Of a request of the protocol; what a tool does is known to its server only. */
+/** Returns the effect of a protocol request. That of a tool call is `unknown` here. */
 export function effectOf(method: string): Effect {
   if (PROTOCOL_READS.has(method)) return "reads";
   return PROTOCOL_SETTINGS.has(method) ? "same" : "unknown";

@@ -10,17 +10,17 @@ import type { ReadOnlyTools } from "./read-only-tools.ts";
 import { ToolListing } from "./tool-listing.ts";
 import type { Upstream, UpstreamHandshake } from "../upstream/port.ts";
 
-/** The port to who has to know a server's tools before any request of a client reaches it. */
+/** The port to the tool policy, which must know a server's tools before any client request is sent. */
 export interface ToolWatcher {
-  /** The tools of the generation that runs, in its order: before all requests of clients, and again when it says that they have changed. */
+  /** Called with the current generation's tools in its order: before any client request, and again after each change. */
   onTools(tools: readonly JsonObject[], generation: number): void;
-  /** The server is gone, and its tools with it. */
+  /** Called when the server is lost, and its tools are no longer valid. */
   onLost(): void;
   /**
-   * Looks at a call that was taken before the tools were known.
+   * Reviews a call that was accepted before the tools were known.
    *
-   * @param isSent whether the former server may have seen it.
-   * @returns what it is answered with, where it may not be sent.
+   * @param isSent true if a former generation may have seen the call.
+   * @returns the response if the call must not be sent.
    */
   review(call: Call, isSent: boolean): CallVerdict | undefined;
 }
@@ -35,12 +35,12 @@ export interface ServerToolsOptions {
   readonly nowMs: () => number;
 }
 
-/** How often a server that has said that its tools have changed may fail to tell them, one time after the other. */
+/** The maximum number of consecutive failures to list changed tools. */
 const MAX_FAILURES = 3;
 
 /**
- * What a lane knows of its server's tools, for those who need to know. Where there is a watcher, requests of clients wait until it does;
- * a server that does not tell its tools then is started again, as one that does not finish its handshake.
+ * The tools of a lane's server. If there is a watcher, client requests wait until it has the tools. A server that does not list them is
+ * then restarted, like one that does not finish its handshake.
  */
 export class ServerTools {
   readonly #options: ServerToolsOptions;
@@ -63,16 +63,16 @@ export class ServerTools {
     });
   }
 
-  /** Whether requests of clients wait until the server has told them. */
+  /** True while client requests wait for the server's tools. */
   get areAwaited(): boolean {
     return this.#options.dispatch.turns.areSlotsClosed;
   }
 
   /**
-   * Asks for all tools once, for somebody who only looks on: no request of a client waits for it.
+   * Lists all tools once, without delaying client requests.
    *
-   * @param timeoutMs for all pages together.
-   * @returns undefined where no server is ready, or they were not told in time.
+   * @param timeoutMs the timeout for all pages together.
+   * @returns undefined if no server is ready, or it did not list its tools in time.
    */
   list(timeoutMs: number): Promise<readonly JsonObject[] | undefined> {
     if (!this.#hasToolsCapability) return Promise.resolve(this.#handshake === undefined ? undefined : []);
@@ -83,7 +83,7 @@ export class ServerTools {
     return new Promise((onListed) => new ToolListing({ ask, defects, log, nowMs, onListed }).open());
   }
 
-  /** To be called before anything is sent to a new generation. */
+  /** Must be called before anything is sent to a new generation. */
   onReady(handshake: UpstreamHandshake): void {
     this.#handshake = handshake;
     this.#failures = 0;
@@ -91,17 +91,17 @@ export class ServerTools {
     readOnlyTools?.forget();
     if (watcher === undefined) return;
     dispatch.turns.closeSlots();
-    // A server that has tools must say so (MCP 2025-11-25, server/tools, capabilities); another one may not even answer if it is asked.
+    // A server with tools must declare them (MCP 2025-11-25, server/tools, capabilities). One without may not even answer tools/list.
     if (!this.#hasToolsCapability) this.#tell([], true);
   }
 
-  /** The server has heard that its client is initialized. */
+  /** Called when `notifications/initialized` was sent. */
   onInitialized(): void {
     this.#isInitialized = true;
     this.#open();
   }
 
-  /** A request of a client waits: one that asks before it has said that it is initialized has the tools asked for as early. */
+  /** Called when a client request waits. Its client may not be initialized yet; the tools are then listed before that, too. */
   onWaiting(): void {
     if (!this.#isAsked && this.#handshake !== undefined) this.#open();
   }
@@ -112,7 +112,7 @@ export class ServerTools {
     this.#listing?.onChanged();
   }
 
-  /** The server is gone. What it had told is kept for the calls it had; the next one is asked when it is ready. */
+  /** Called when the server is lost. Its read-only tools are kept for the calls that were in flight. */
   onLost(): void {
     this.#handshake = undefined;
     this.#isInitialized = false;
@@ -136,11 +136,11 @@ export class ServerTools {
   #tell(tools: readonly JsonObject[], areOutdated: boolean): void {
     const { dispatch, readOnlyTools, watcher } = this.#options;
     this.#failures = 0;
-    // An annotation that may be outdated is none.
+    // Outdated annotations must not be used.
     if (!areOutdated) readOnlyTools?.set(tools);
     if (watcher === undefined || this.#handshake === undefined) return;
     watcher.onTools(tools, this.#handshake.generation);
-    // Also where they were open: what waits for a slot was taken when the tools were others.
+    // Even if the slots were open: queued calls were accepted with the former tools, and need a review.
     dispatch.turns.closeSlots();
     this.#review(watcher);
     dispatch.turns.openSlots();
@@ -148,21 +148,21 @@ export class ServerTools {
 
   #onNotListed({ generation }: UpstreamHandshake): void {
     const { dispatch, upstream, watcher, log } = this.#options;
-    // One that is asked before its client is initialized may refuse, and is asked again.
+    // A server may reject tools/list before its client is initialized. It is asked again after that.
     if (dispatch.turns.areSlotsClosed && !this.#isInitialized) return;
     this.#failures++;
     const isGivenUp = watcher !== undefined && (dispatch.turns.areSlotsClosed || this.#failures >= MAX_FAILURES);
     if (isGivenUp)
       return upstream.restart(
         "tools-not-listed",
-        `tools/list was not answered with a list of tools of at most ${MAX_OWN_RESULT_BYTES} bytes a page`,
+        `tools/list did not return a list of tools of at most ${MAX_OWN_RESULT_BYTES} bytes per page`,
       );
     if (watcher !== undefined || this.#hasToolsCapability)
-      log.warn({ method: "tools/list", generation }, "tools not listed: what was known of them stays");
+      log.warn({ method: "tools/list", generation }, "tools not listed: the known tools stay in effect");
     if (watcher !== undefined) this.#listing?.onChanged();
   }
 
-  /** No slot is open: nothing is sent in the place of what is ended here. */
+  /** Reviews all queued calls. The slots are closed, so ending a call does not send another one. */
   #review(watcher: ToolWatcher): void {
     const { calls } = this.#options.dispatch;
     for (const call of calls.values()) {

@@ -12,7 +12,7 @@ export interface SessionOffersOptions {
   readonly endSession: (session: Session) => void;
 }
 
-/** What each session of a lane was told that its server offers, and what follows when the next server offers something else. */
+/** The capabilities that each session relies on. Sessions end if a new generation lacks some of theirs. */
 export class SessionOffers {
   readonly #calls: CallTable;
   readonly #log: Log;
@@ -26,7 +26,7 @@ export class SessionOffers {
     this.#endSession = endSession;
   }
 
-  /** The session was answered with what the server offers now. */
+  /** Adds a session, which relies on the current capabilities. */
   add(session: Session): void {
     if (this.#current !== undefined) this.#bySession.set(session, this.#current);
   }
@@ -36,15 +36,15 @@ export class SessionOffers {
   }
 
   /**
-   * A server is ready: ends the sessions that cannot go on with it.
+   * Handles the capabilities of a new generation. Ends the sessions that cannot continue with them.
    *
-   * @returns the lists that may have changed for the others: none with the first server.
+   * @returns the lists that may have changed for the other sessions; empty for the first generation.
    */
   change(now: Offer, generation: number): string[] {
     const isFirst = this.#current === undefined;
     this.#current = now;
     const sessions = new Set<Session>();
-    // Thousands of sessions share a few offers.
+    // Thousands of sessions share a few objects.
     const missingOf = new Map<Offer, string | undefined>();
     let reason: string | undefined;
     for (const [session, offer] of this.#bySession) {
@@ -62,7 +62,7 @@ export class SessionOffers {
     const reason = `the mcp server no longer offers ${missing}`;
     this.#log.warn({ generation, count: sessions.size, reason }, "sessions ended");
     const outdated = this.#calls.values().filter((call) => call.session !== undefined && sessions.has(call.session) && !isSent(call));
-    // Answered as any later request of the session: its client opens a new one, and can repeat the request in that.
+    // The same error as for any later request: the client opens a new session, and can repeat the request there.
     this.#calls.giveUpAll(outdated, reason, () => sessionOutdated(missing));
     for (const session of sessions) this.#endSession(session);
   }

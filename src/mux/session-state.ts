@@ -1,25 +1,25 @@
 import { MAX_SUBSCRIPTIONS_PER_SESSION } from "./subscriptions.ts";
 
 interface Wish {
-  /** The server has said that it is subscribed. */
+  /** True if the server has confirmed a subscription. */
   isHeld: boolean;
-  /** Requests for it that are not answered yet. */
+  /** The number of subscribe requests in flight. */
   open: number;
 }
 
-/** Told how a request ended. */
+/** Called at the end of a request. `hasResult` is false for an error. */
 type OnSettled = (hasResult: boolean) => void;
 
-/** What a private server was told by its client and has to be told again when it is started anew. */
+/** The state that a client has set on its private server, and that is restored on each new generation. */
 export class SessionState {
   readonly #wishes = new Map<string, Wish>();
   #level: string | undefined;
   #levelTurn = 0;
   #lastTurn = 0;
-  /** The client has told that its roots have changed since `initialize`. */
+  /** True if the client has sent a change of its roots since `initialize`. */
   hasChangedRoots = false;
 
-  /** The level that was set last, in the order of the requests; undefined where none was. */
+  /** The log level that was set last, in the order of the requests; undefined if none was set. */
   get level(): string | undefined {
     return this.#level;
   }
@@ -33,7 +33,7 @@ export class SessionState {
     };
   }
 
-  /** @returns undefined where there are too many already. */
+  /** @returns undefined if the client has too many subscriptions. */
   subscribe(uri: string): OnSettled | undefined {
     const wish = this.#wishes.get(uri) ?? { isHeld: false, open: 0 };
     if (!this.#wishes.has(uri) && this.#wishes.size >= MAX_SUBSCRIPTIONS_PER_SESSION) return undefined;
@@ -46,7 +46,7 @@ export class SessionState {
     };
   }
 
-  /** Whatever the server makes of it: the client does not want it any more. */
+  /** Removes a subscription, independent of the server's response. */
   unsubscribe(uri: string): void {
     this.#wishes.delete(uri);
   }
@@ -55,7 +55,7 @@ export class SessionState {
     return this.#wishes.get(uri)?.isHeld === true;
   }
 
-  /** The resources that the server has said it is subscribed to. */
+  /** Yields the resources whose subscription the server has confirmed. */
   *subscriptions(): Generator<string> {
     for (const [uri, { isHeld }] of this.#wishes) if (isHeld) yield uri;
   }

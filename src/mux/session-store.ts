@@ -1,6 +1,6 @@
 import type { Principal, Session } from "./session.ts";
 
-/** Sessions by id, bounded: beyond the limit, the longest unused one ends; one that is in use only if all are. */
+/** The sessions by id. Above the limit, the least recently used session is evicted; one that is in use only if all are. */
 export class SessionStore {
   readonly #sessions = new Map<string, Session>();
   readonly #maxSessions: number;
@@ -28,21 +28,21 @@ export class SessionStore {
     return this.#sessions.get(id);
   }
 
-  /** The session, which is used now. */
+  /** Returns the session and marks it as used now. */
   use(id: string, nowMs: number): Session | undefined {
     const session = this.#sessions.get(id);
     if (session !== undefined) session.lastUsedAtMs = nowMs;
     return session;
   }
 
-  /** Ends all sessions of somebody. @returns how many. */
+  /** Ends all sessions of one owner. @returns their number. */
   endAllOf(owner: Principal): number {
     const owned = [...this.#sessions.values()].filter((session) => session.owner === owner);
     for (const session of owned) this.end(session);
     return owned.length;
   }
 
-  /** Looked for only when one has to go: to keep them in order would cost each request more than all of its lookups. */
+  /** Scans all sessions. Only an eviction pays for this: keeping them in order would make every request slower. */
   #longestUnused(added: Session): Session | undefined {
     let longest: Session | undefined;
     let longestIdle: Session | undefined;
@@ -54,7 +54,7 @@ export class SessionStore {
     return longestIdle ?? longest;
   }
 
-  /** Ends a session: what it still had running is cancelled, its streams end. */
+  /** Ends a session: cancels its requests and closes its streams. */
   end(session: Session): void {
     if (!this.#sessions.delete(session.id)) return;
     session.lane.endSession(session);

@@ -2,33 +2,33 @@ import type { EventLog } from "./event-log.ts";
 import { type EventPosition, EventStream } from "./event-stream.ts";
 import { KeptEvents } from "./kept-events.ts";
 
-/** Connections by GET that a session may hold; beyond it the oldest ends, since a half-open one never would. */
+/** The maximum number of GET connections of a session. Above it the oldest ends, since a half-open one never would. */
 const MAX_STANDALONE_STREAMS = 16;
 const MAX_REMEMBERED_ENDS = 1000;
 
-/** The streams of one session, and the messages that wait for one. A message goes to exactly one of them. */
+/** The streams of one session, and the messages that wait for a stream. A message goes to exactly one stream. */
 export class SessionStreams {
   readonly #log: EventLog | undefined;
   readonly #ofRequests = new Map<number, EventStream>();
-  /** The one that was connected last is the last. Apart from the others, which are many while they are kept: each message looks here. */
+  /** The GET streams; the last one was connected last. Separate from the request streams, since every message searches them. */
   readonly #standalone = new Map<number, EventStream>();
-  /** Messages that belong to no request and came while no GET stream was open. */
+  /** Messages that are not related to a request and came while no GET stream was open. */
   readonly #waiting: KeptEvents;
   /**
-   * The last event number of each stream that is gone. A GET stream resumes from it. For a request it tells a fully delivered stream from a
-   * forgotten one.
+   * The last event number of each removed stream. A GET stream resumes from it. For a request it distinguishes a fully delivered stream
+   * from a dropped one.
    */
   readonly #endedAt = new Map<number, number>();
   #lastStreamId = 0;
   #isClosed = false;
 
-  /** @param log undefined for a client that cannot come back: nothing is kept for it. */
+  /** @param log undefined for a client that cannot reconnect, so that no events are kept. */
   constructor(log: EventLog | undefined) {
     this.#log = log;
     this.#waiting = new KeptEvents(log);
   }
 
-  /** Whether a client is connected, to wait for messages. */
+  /** True if the client has a connection that waits for messages. */
   get isAttached(): boolean {
     return this.hasStandalone || this.#ofRequests.values().some((stream) => stream.isAttached);
   }
@@ -37,22 +37,22 @@ export class SessionStreams {
     return this.#newestStandalone() !== undefined;
   }
 
-  /** A stream for what comes ahead of the answer to a POST, and the answer. */
+  /** Opens a stream for the response to a POST and the messages before it. */
   openForRequest(): EventStream {
     return this.#open(false);
   }
 
-  /** A stream for messages that belong to no request; `deliverWaiting` is to be called once it is attached. */
+  /** Opens a stream for messages that are not related to a request. Call `deliverWaiting` when it is attached. */
   openStandalone(): EventStream {
     this.#makeRoom();
     return this.#open(true);
   }
 
-  /** @returns the stream to go on with, "delivered" where nothing more can come on it, or "unknown" where it never was. */
+  /** @returns the stream to resume, "delivered" if no event can follow, or "unknown" if the position is not known. */
   find({ streamId, sequence, isStandalone }: EventPosition): EventStream | "delivered" | "unknown" {
     if (streamId < 1 || streamId > this.#lastStreamId) return "unknown";
     const stream = this.#standalone.get(streamId) ?? this.#ofRequests.get(streamId);
-    // A GET stream of which nothing is kept goes on: the id that its client has is still the one to come back with.
+    // A GET stream without kept events is reopened under its old id, so that the client's event id stays valid.
     if (stream === undefined && isStandalone) {
       this.#makeRoom();
       return this.#open(true, streamId, Math.max(sequence, this.#endedAt.get(streamId) ?? 0));
@@ -68,22 +68,22 @@ export class SessionStreams {
     return stream;
   }
 
-  /** Sends a message that belongs to no request, to the newest GET stream: an older one may be half-open. Without one, it waits. */
+  /** Sends a message on the newest GET stream, since an older one may be half-open. Keeps the message if there is no GET stream. */
   emit(text: string): void {
-    // A private server may still be talking while it is being ended.
+    // A private server may still send messages while it stops.
     if (this.#isClosed) return;
     const stream = this.#newestStandalone();
     if (stream === undefined) this.#waiting.add(text);
     else stream.emit(text);
   }
 
-  /** As `emit`, for what says the same however often it is said: it waits once. */
+  /** Sends an idempotent message like `emit`, unless the same text is waiting already. */
   emitOnce(text: string): void {
     if (this.#waiting.values().some((event) => event.text === text)) return;
     this.emit(text);
   }
 
-  /** Sends what has waited to the GET stream that has just been opened. */
+  /** Sends all waiting messages on the newest GET stream. */
   deliverWaiting(): void {
     const stream = this.#newestStandalone();
     if (stream === undefined) return;
@@ -93,12 +93,12 @@ export class SessionStreams {
     }
   }
 
-  /** Ends the GET connections; what is kept can still be replayed. */
+  /** Ends the GET connections. Kept events can still be replayed. */
   endStandalone(): void {
     for (const stream of this.#standalone.values()) stream.end();
   }
 
-  /** The session is over. */
+  /** Ends all streams and drops all kept messages. Called at the end of the session. */
   close(): void {
     this.#isClosed = true;
     for (const streams of [this.#ofRequests, this.#standalone]) for (const stream of streams.values()) stream.close();

@@ -5,38 +5,38 @@ import type { CallTerms } from "./call-terms.ts";
 import type { Exchange } from "./exchange.ts";
 import type { SessionStreams } from "./session-streams.ts";
 
-/** The lane of a session, as its client uses it. */
+/** The port of a session to its lane. */
 export interface SessionLane {
-  /** Carries a request to the server; the exchange is finished with its answer, or with why there is none. */
+  /** Sends a request to the server. Finishes the exchange with its response, or with an error. */
   request(session: Session, exchange: Exchange, request: RequestMessage, terms?: CallTerms): void;
-  /** Answers a request in the server's place, with this member behind the id; `text` is the JSON of its value. */
+  /** Answers a request in the server's place, with this member after the id. `text` is the JSON text of its value. */
   respond(exchange: Exchange, member: "result" | "error", text: string): void;
-  /** Answers a request that is not taken, for a reason that the lane does not know of. */
+  /** Rejects a request for a reason outside the lane. */
   refuse(exchange: Exchange, error: SidecarError): void;
-  /** Carries a notification. @returns why it cannot be taken, if it cannot. */
+  /** Sends a notification to the server. @returns the error if it is rejected. */
   notify(session: Session, notification: NotificationMessage): SidecarError | undefined;
-  /** Carries the answer to a request of the server. @returns why it cannot be taken, if it cannot. */
+  /** Sends the response to a server's request. @returns the error if it is rejected. */
   answer(response: ResponseMessage): SidecarError | undefined;
-  /** What the session still has running is cancelled. */
+  /** Cancels the requests of the session. */
   endSession(session: Session): void;
 }
 
-/** Who opens sessions: one object for each auth token, of which it tells nothing. */
+/** The owner of sessions: one object for each auth token, without the token itself. */
 export interface Principal {
-  /** The token is no longer valid. */
+  /** True if the token is no longer valid. */
   readonly isRevoked: boolean;
 }
 
-/** One client's session, as `initialize` made it. Its id is 122 random bits, never a client's choice. */
+/** A session, which `initialize` has opened. Its id has 122 random bits, and is never chosen by the client. */
 export class Session {
   readonly id = randomUUID();
-  /** The revision that `initialize` answered. */
+  /** The revision in the response to `initialize`. */
   readonly protocolVersion: string;
   readonly lane: SessionLane;
   readonly streams: SessionStreams;
-  /** Whose it is, and nobody else may use it; undefined where no token is asked for. */
+  /** The only principal that may use the session; undefined if no token is required. */
   readonly owner: Principal | undefined;
-  /** When its client was last heard of, a request of it settled, or a stream to it closed. */
+  /** The time of the client's last message, the last end of a request, or the last close of a stream. */
   lastUsedAtMs: number;
   callsInFlight = 0;
 
@@ -48,7 +48,7 @@ export class Session {
     this.owner = owner;
   }
 
-  /** Whether its client waits for something: an answer, or whatever comes on a stream. */
+  /** True if the client waits for a response, or has a stream open. */
   get isInUse(): boolean {
     return this.callsInFlight > 0 || this.streams.isAttached;
   }

@@ -11,7 +11,7 @@ import type { Session } from "./session.ts";
 import { MAX_SUBSCRIPTIONS_PER_SESSION, Subscriptions, TOO_MANY_SUBSCRIPTIONS } from "./subscriptions.ts";
 import type { UpstreamHandshake } from "../upstream/port.ts";
 
-/** Notifications that a shared server must not hear as one of its clients sent them: they are the sidecar's to send, or mean nothing. */
+/** Client notifications that are not sent to a shared server. The sidecar sends its own, or they have no meaning there. */
 const NOT_CARRIED_NOTIFICATIONS: ReadonlySet<string> = new Set([
   "notifications/initialized",
   "notifications/progress",
@@ -26,10 +26,10 @@ const LIST_CHANGED_NOTIFICATIONS: ReadonlySet<string> = new Set([
 
 const EMPTY_RESULT: RequestRule = { kind: "answer", member: "result", text: "{}" };
 
-/** The rules of a server that many clients share. What cannot be said to be meant for somebody is dropped or refused, never guessed. */
+/** The rules of a shared server. A message without a known recipient is dropped or rejected: the recipient is never guessed. */
 export class SharedRules implements LaneRules {
   readonly initializeTimeoutMs: number;
-  /** The server is started again until it takes the sidecar's own `initialize`. */
+  /** The server is restarted until it accepts the sidecar's own `initialize`. */
   readonly isRefusalFinal = false;
   readonly isWaitingForClient = false;
   readonly #access: LaneAccess;
@@ -50,7 +50,7 @@ export class SharedRules implements LaneRules {
   }
 
   offer(handshake: UpstreamHandshake): Offer {
-    // The sidecar speaks all revisions, whichever the server does.
+    // The sidecar supports every revision, independent of the server's.
     return { protocolVersion: undefined, capabilities: offeredCapabilities(handshake) };
   }
 
@@ -63,8 +63,8 @@ export class SharedRules implements LaneRules {
       case "resources/unsubscribe":
         return this.#unsubscribe(session, outline.stringAt(Slot.uri));
       case "tasks/list":
-        // MCP 2025-11-25, basic/utilities/tasks: not where requestors cannot be told apart; one would see the tasks of all.
-        return refuse(JsonRpcErrorCode.MethodNotFound, "tasks/list is not offered by a shared MCP server: it would show everybody's tasks");
+        // MCP 2025-11-25, basic/utilities/tasks: not allowed if the server cannot identify requestors. A client would see all tasks.
+        return refuse(JsonRpcErrorCode.MethodNotFound, "tasks/list is not available: this MCP server is shared by several clients");
       default:
         return undefined;
     }
@@ -75,7 +75,7 @@ export class SharedRules implements LaneRules {
   }
 
   onClientResponse(): undefined {
-    // Nothing was asked, so it answers nothing.
+    // No request of a shared server reaches a client, so no response is expected.
     return undefined;
   }
 
@@ -141,7 +141,7 @@ export class SharedRules implements LaneRules {
       kind: "carry",
       onSettled: (hasResult) => {
         if (hasResult) return;
-        // Unless it was set again meanwhile, it is what it was.
+        // The former level holds again, unless the session has set another one meanwhile.
         if (this.#levels.levelOf(session) === level && !this.#levels.set(session, former)) this.#levels.delete(session);
         this.#levels.forgetTold();
       },
@@ -153,12 +153,12 @@ export class SharedRules implements LaneRules {
   }
 
   #tell(level: string | undefined): void {
-    // A client's own request does not wait its turn, and may have changed the level meanwhile.
+    // A client's own request skips this queue, and may have changed the level meanwhile.
     const isCurrent = (): boolean => [level, undefined].includes(this.#levels.toldLevel);
     if (level !== undefined) this.#ask({ method: "logging/setLevel", params: { level }, isCurrent });
   }
 
-  /** Makes a request of the sidecar's own. While the server is away there is none: the next one is told what is true by then. */
+  /** Sends an internal request. Does nothing while no server is ready: the next generation gets the state of that time. */
   #ask(request: OwnRequest): void {
     if (this.#isReady) this.#own.add(request);
   }
@@ -189,8 +189,8 @@ export class SharedRules implements LaneRules {
   }
 
   /**
-   * A log message does not name its request. It belongs to the session that alone has calls in flight, and to the call if there is just one.
-   * Otherwise its client is unknown, and it is dropped.
+   * Delivers a log message, which does not name its request. It goes to the only session with calls in flight, and on the stream of its
+   * call if there is just one. If several sessions have calls in flight, its client is unknown and the message is dropped.
    */
   #onLogMessage(level: unknown, text: string): void {
     const owner = this.#levels.isEmpty ? undefined : this.#access.dispatch.calls.ofOnlySession();

@@ -1,16 +1,16 @@
 import type { Session } from "./session.ts";
 
-/** What one session may subscribe to; beyond it, subscribing is refused. */
+/** The maximum number of subscriptions of one session. Above it, subscribe requests are rejected. */
 export const MAX_SUBSCRIPTIONS_PER_SESSION = 1024;
-export const TOO_MANY_SUBSCRIPTIONS = `This session has ${MAX_SUBSCRIPTIONS_PER_SESSION} subscriptions; end some first`;
+export const TOO_MANY_SUBSCRIPTIONS = `This session has ${MAX_SUBSCRIPTIONS_PER_SESSION} subscriptions, its limit; end some first`;
 
 interface Subscription {
   readonly sessions: Set<Session>;
-  /** The server has said that it is subscribed. */
+  /** True if the server has confirmed the subscription. */
   isConfirmed: boolean;
 }
 
-/** Who of a shared server's sessions is subscribed to which resource: the server hears of the first and the last one only. */
+/** The subscriptions of a shared server's sessions. The server gets only the first subscribe and the last unsubscribe of a resource. */
 export class Subscriptions {
   readonly #byUri = new Map<string, Subscription>();
   readonly #bySession = new Map<Session, Set<string>>();
@@ -19,7 +19,7 @@ export class Subscriptions {
     return this.#bySession.get(session)?.size ?? 0;
   }
 
-  /** @returns whether the server has to be asked. */
+  /** @returns true if the server must get the request. */
   add(session: Session, uri: string): boolean {
     const subscription = this.#byUri.get(uri) ?? { sessions: new Set(), isConfirmed: false };
     this.#byUri.set(uri, subscription);
@@ -38,7 +38,7 @@ export class Subscriptions {
     if (subscription !== undefined) subscription.isConfirmed = true;
   }
 
-  /** @returns whether it was the last one, and the server has to be told. */
+  /** @returns true if it was the last subscription, and the server must get the request. */
   delete(session: Session, uri: string): boolean {
     const uris = this.#bySession.get(session);
     uris?.delete(uri);
@@ -50,21 +50,21 @@ export class Subscriptions {
     return true;
   }
 
-  /** @returns the resources that nobody is subscribed to any more. */
+  /** @returns the resources that have no subscribers left. */
   deleteAll(session: Session): string[] {
     return [...(this.#bySession.get(session) ?? [])].filter((uri) => this.delete(session, uri));
   }
 
-  /** @returns all resources; none counts as confirmed any more, since the server is a new one. */
+  /** Marks all subscriptions as unconfirmed, for a new generation. @returns all resources. */
   restart(): string[] {
     for (const subscription of this.#byUri.values()) subscription.isConfirmed = false;
     return [...this.#byUri.keys()];
   }
 
-  /** The sessions that are subscribed to the resource or to one above it in the hierarchy (MCP 2025-11-25, schema, ResourceUpdated). */
+  /** Returns the subscribers of the resource or of a parent in its hierarchy (MCP 2025-11-25, schema, ResourceUpdated). */
   subscribers(uri: string): ReadonlySet<Session> {
     const found = new Set<Session>();
-    // Over the subscriptions, which are bounded, and not over the parts of the URI, which a server may make as many as it likes.
+    // Iterates over the subscriptions, which are bounded. The parts of a server's URI are not.
     for (const [subscribed, { sessions }] of this.#byUri) {
       if (isAtOrBelow(uri, subscribed)) for (const session of sessions) found.add(session);
     }

@@ -1,14 +1,14 @@
-/** Tasks whose progress can still be told; beyond it that of the oldest is lost, since nobody says when a task was forgotten. */
+/** The maximum number of tokens. The oldest is dropped above it, since the end of a task is not reported. */
 const MAX_TASKS = 1024;
 
 /**
- * What progress tokens stand for once their request was answered with a task: they stay valid until the task has ended (MCP 2025-11-25,
+ * The owners of progress tokens whose request was answered with a task. The tokens stay valid until the end of the task (MCP 2025-11-25,
  * basic/utilities/progress).
  */
 export class TaskTokens<Owner> {
   readonly #owners = new Map<number, Owner>();
 
-  /** @param id of the request that was answered with a task, which is its token, too. */
+  /** @param id the id of the request that was answered with a task, which is also its progress token. */
   keep(id: number, owner: Owner): void {
     this.#owners.set(id, owner);
     const [oldest] = this.#owners.keys();
@@ -23,7 +23,7 @@ export class TaskTokens<Owner> {
     for (const [id, owner] of this.#owners) if (isOver(owner)) this.#owners.delete(id);
   }
 
-  /** Who runs the tasks is gone. */
+  /** Removes all tokens. Called when the server that runs the tasks is lost. */
   clear(): void {
     this.#owners.clear();
   }

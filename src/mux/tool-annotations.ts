@@ -1,8 +1,8 @@
 import { isJsonObject } from "../jsonrpc/message.ts";
 
 /**
- * Whether a tool only reads, by the protocol's own annotation (MCP 2025-11-25, schema, ToolAnnotations) or that of a pod; where they
- * differ, it does not. `destructiveHint` says nothing here: it means something only where `readOnlyHint` is false.
+ * Returns true if a tool is read-only by the protocol's annotation (MCP 2025-11-25, schema, ToolAnnotations) or that of a pod. Returns
+ * false if the two differ. `destructiveHint` is ignored: it has a meaning only if `readOnlyHint` is false.
  */
 export function isReadOnly(annotations: unknown): boolean {
   if (!isJsonObject(annotations)) return false;

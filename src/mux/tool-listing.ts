@@ -6,61 +6,61 @@ import type { Log } from "../observability/log.ts";
 import type { Defects } from "../defects.ts";
 import { RateLimit } from "../rate-limit.ts";
 
-/** A server may have any number of tools, and go on with the next page for ever. */
+/** A server may have any number of tools, or return pages without end. */
 const MAX_PAGES = 100;
 const MAX_TOOLS = 10_000;
-/** A server may say that its tools have changed each time that it lists them. As many may follow each other at once. */
+/** The rate of listings. A server may report a change of its tools after every listing. A burst may have the same number. */
 const LISTINGS_PER_MINUTE = 60;
-/** How often a listing is begun anew since the tools have changed meanwhile. The next one is taken, or there would never be one. */
+/** The maximum number of restarts of a listing whose tools have changed meanwhile. The next listing is used even if it is outdated. */
 const MAX_NEW_BEGINNINGS = 3;
 
-/** Asks for one page; `onResult` is called once with the JSON text of the result, undefined without one. */
+/** Requests one page. `onResult` is called once with the JSON text of the result; undefined if there is none. */
 type AskForTools = (params: object, onResult: (resultText: string | undefined) => void) => void;
 
 export interface ToolListingOptions {
   readonly ask: AskForTools;
   readonly defects: Pick<Defects, "guard">;
   readonly log: Log;
-  /** Of a clock that does not go back. */
+  /** A monotonic clock. */
   readonly nowMs: () => number;
   /**
-   * All tools of the server that runs, in its order; undefined where it did not tell them. Where they are outdated, it has said meanwhile
-   * that they have changed, and is asked again.
+   * Called with all tools of the server, in its order; undefined if it did not list them. `areOutdated` is true if the server has reported
+   * a change meanwhile. Another listing then follows.
    */
   readonly onListed: (tools: readonly JsonObject[] | undefined, areOutdated: boolean) => void;
 }
 
-/** Asks a server for all its tools, page by page: each server anew, and again when it says that they have changed. */
+/** Lists all tools of each generation, page by page, and again after each change. */
 export class ToolListing {
   readonly #options: ToolListingOptions;
-  /** Whether the server that runs may be asked. */
+  /** True if the server may be sent requests. */
   #isOpen = false;
   #isListing = false;
   #isOutdated = false;
   #newBeginnings = 0;
   #rate = new RateLimit(LISTINGS_PER_MINUTE);
-  /** Of a listing that has to wait. */
+  /** The timer of a listing that the rate limit delays. */
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: ToolListingOptions) {
     this.#options = options;
   }
 
-  /** The server may be asked from now on. */
+  /** Starts the first listing of a generation. */
   open(): void {
     this.#isOpen = true;
     this.onChanged();
   }
 
-  /** What was listed is not true any more. */
+  /** Starts a new listing, because the tools have changed. */
   onChanged(): void {
     if (!this.#isOpen) return;
-    // One listing at a time, however often a server says that its tools have changed.
+    // One listing at a time, even if the server reports many changes.
     if (this.#isListing) this.#isOutdated = true;
     else this.#list();
   }
 
-  /** The server is gone. */
+  /** Stops listing. Called when the server is lost. */
   close(): void {
     this.#isOpen = false;
     this.#isOutdated = false;
@@ -90,7 +90,7 @@ export class ToolListing {
     this.#askForPage([], {}, 1, 0);
   }
 
-  /** @param bytes what the pages before take in memory. */
+  /** @param bytes the memory of the former pages. */
   #askForPage(listed: JsonObject[], params: object, page: number, bytes: number): void {
     const { ask, log } = this.#options;
     ask(params, (resultText) => {
@@ -98,19 +98,19 @@ export class ToolListing {
       if (result !== undefined && !this.#beginsAnew) {
         listed.push(...result.tools);
         const { cursor } = result;
-        // Servers in languages without absent members write an empty one, and would begin anew with it.
+        // Some servers write an empty cursor for the last page, and would return the first page for it.
         const hasMore = typeof cursor === "string" && cursor !== "";
         if (hasMore && page < MAX_PAGES && listed.length < MAX_TOOLS)
           return this.#askForPage(listed, { cursor }, page + 1, bytes + result.bytes);
         if (hasMore || listed.length > MAX_TOOLS) {
-          log.warn({ method: "tools/list", count: listed.length }, "not all tools were looked at: there are too many");
+          log.warn({ method: "tools/list", count: listed.length }, "tools/list has too many tools: the rest was ignored");
         }
       }
       this.#end(result !== undefined ? listed.slice(0, MAX_TOOLS) : undefined);
     });
   }
 
-  /** Whether what is being listed is of no use. */
+  /** True if the current listing must be restarted. */
   get #beginsAnew(): boolean {
     return this.#isOutdated && this.#newBeginnings < MAX_NEW_BEGINNINGS;
   }
@@ -133,11 +133,11 @@ export class ToolListing {
 interface ToolsPage {
   readonly tools: readonly JsonObject[];
   readonly cursor: unknown;
-  /** About what it takes in memory. */
+  /** The approximate memory of the page. */
   readonly bytes: number;
 }
 
-/** @returns undefined for a result that is not a page of tools, or has too many values to be built. What is not an object in it is passed over. */
+/** @returns undefined if the result is not a page of tools, or is too large to parse. Elements that are not objects are skipped. */
 function readPage(resultText: string, maxBytes: number): ToolsPage | undefined {
   if (!resultText.startsWith("{")) return undefined;
   const [list, next] = findMembers(resultText, 0, ["tools", "nextCursor"]).spans;

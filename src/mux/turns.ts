@@ -1,19 +1,19 @@
 import { FairQueue, type Held } from "./fair-queue.ts";
 
 export interface TurnsOptions {
-  /** How many may wait. */
+  /** The maximum number of entries. */
   readonly maxHeld: number;
-  /** How many requests of clients the server may have at a time. */
+  /** The maximum number of client requests that the server has at a time. */
   readonly maxInFlight: number;
-  /** How many requests of clients were taken and have not ended, those that wait included. */
+  /** Returns the number of client requests that were accepted and have not ended, queued ones included. */
   readonly countCalls: () => number;
-  /** Whether there is nothing to wait for. */
+  /** Returns true if the server has failed, so that entries are rejected at once. */
   readonly isFailed: () => boolean;
-  /** Makes sure that `expire` is called then. */
+  /** Schedules a call of `expire`. */
   readonly watch: (deadlineMs: number) => void;
 }
 
-/** Whose turn it is: what waits goes once the server is there and, where it is a request of a client, has a slot for it. */
+/** The queue of entries for the server. An entry is released when the server is ready and, for a client request, has a free slot. */
 export class Turns {
   readonly #options: TurnsOptions;
   readonly #queue: FairQueue;
@@ -34,7 +34,7 @@ export class Turns {
     return this.#areSlotsClosed;
   }
 
-  /** Whether the server may have one more request of a client. */
+  /** True if the server may get another client request. */
   get hasSlot(): boolean {
     return !this.#areSlotsClosed && this.#options.countCalls() - this.#queue.slotCount < this.#options.maxInFlight;
   }
@@ -43,7 +43,7 @@ export class Turns {
     return this.#queue.size;
   }
 
-  /** Bytes that wait. */
+  /** The bytes of all entries. */
   get queuedBytes(): number {
     return this.#queue.queuedBytes;
   }
@@ -52,12 +52,12 @@ export class Turns {
     return this.#queue.has(entry);
   }
 
-  /** Whether something of this flow waits. */
+  /** True if this flow has an entry that does not need a tool's slot. */
   hasFlow(flow: object): boolean {
     return this.#queue.hasFlow(flow);
   }
 
-  /** Lets something wait for its turn. @returns false when too much waits, or there is nothing to wait for. */
+  /** Queues an entry. @returns false if the queue is full or the server has failed. */
   hold(entry: Held): boolean {
     const isHeld = !this.#options.isFailed() && this.#queue.add(entry);
     if (isHeld) this.#options.watch(entry.expiresAtMs);
@@ -68,26 +68,26 @@ export class Turns {
     this.#queue.remove(entry);
   }
 
-  /** What had been sent has ended: a slot of its own kind is for the next one. */
+  /** Releases the tool's slot of an entry that has ended. */
   giveBack(entry: Held): void {
     this.#queue.giveBack(entry);
   }
 
-  /** The server is there. @param tell tells it what the former one knew, ahead of all that has waited. */
-  open(tell: () => void): void {
+  /** Opens the queue for a ready server. @param restore restores the server's state, before any entry is released. */
+  open(restore: () => void): void {
     this.#isReady = true;
-    tell();
+    restore();
     this.release();
   }
 
-  /** The server is gone. @param returned what it has not seen, or is sent to the next one: ahead of the rest of its flow. */
+  /** Closes the queue, because the server is lost. @param returned released entries for the next server, which go to the front. */
   close(returned: readonly Held[]): void {
     this.#isReady = false;
     this.#queue.putBack(returned);
     for (const { expiresAtMs } of returned) this.#options.watch(expiresAtMs);
   }
 
-  /** From now on requests of clients wait, whether the server is there or not. */
+  /** Makes client requests wait until `openSlots`, even if the server is ready. */
   closeSlots(): void {
     this.#areSlotsClosed = true;
   }
@@ -97,9 +97,9 @@ export class Turns {
     this.release();
   }
 
-  /** Sends what waits and can go now. */
+  /** Releases all entries that can be sent now. */
   release(): void {
-    // What ends as it is released frees a slot in turn: that is found by the loop, not by a loop within it.
+    // An entry may end while it is released, which calls this again. The outer loop then uses the freed slot.
     if (this.#queue.size === 0 || !this.#isReady || this.#isReleasing) return;
     this.#isReleasing = true;
     try {
@@ -113,12 +113,12 @@ export class Turns {
     }
   }
 
-  /** Refuses what has waited for too long. @returns when the next one will have, or Infinity. */
+  /** Rejects expired entries. @returns the time at which the next entry expires, or Infinity. */
   expire(nowMs: number): number {
     return this.#queue.expire(nowMs);
   }
 
-  /** Refuses all that waits. */
+  /** Rejects all entries. */
   refuseAll(): void {
     this.#queue.expire(Number.POSITIVE_INFINITY);
   }

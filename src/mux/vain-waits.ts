@@ -14,7 +14,7 @@ export interface VainWaitsOptions {
   readonly maxInFlight: number;
 }
 
-/** Why something could not be sent in time. `call` is what waits in vain; none for what has never been sent. */
+/** The errors of requests that could not be sent in time. `call` is undefined for a request that was never queued. */
 export class VainWaits {
   readonly #options: VainWaitsOptions;
 
@@ -22,14 +22,14 @@ export class VainWaits {
     this.#options = options;
   }
 
-  /** Because no server is there. */
+  /** Returns the error for a server that is not ready. */
   notReady(call?: Call): SidecarError {
     const status = this.#options.upstream.status();
     const describe = status.state === "failed" ? upstreamFailed : upstreamNotReady;
     return describe(status, Date.now(), ...this.#fateOf(call));
   }
 
-  /** Because of whatever keeps it back now. @param slots that it needed. */
+  /** Returns the error for the current obstacle. @param slots the tool's slots that the request needed. */
   noTurn(slots?: CallSlots, call?: Call): SidecarError {
     const { turns, maxInFlight } = this.#options;
     if (!turns.isReady) return this.notReady(call);

@@ -26,7 +26,7 @@ describe.concurrent.each(LANES)("an unresponsive %s server", (kind) => {
     const { error } = await inFlight;
     // Only SIGKILL ends a stopped process, and it has not been sent yet.
     expect(isAlive(childPid)).toBe(true);
-    const reason = "hung: it said nothing while tools/call ran out of time, the last of 2 in a row";
+    const reason = "hung: no output while tools/call timed out, the last of 2 timeouts in a row";
     expect(error?.data).toEqual(errorData("UPSTREAM_EXITED", { sent: true, retrySafe: false }));
     expect(error?.message).toContain(`(${reason})`);
 
@@ -42,7 +42,7 @@ describe.concurrent.each(LANES)("an unresponsive %s server", (kind) => {
     await using sidecar = await Sidecar.start({ flags: [...QUICK_RESTART, "--ping-interval-ms", "300"] });
     const { client, childPid, waitForLog } = await useLane(sidecar, kind);
     process.kill(childPid, "SIGSTOP");
-    const reason = "hung: it said nothing while ping ran out of time, the last of 3 in a row";
+    const reason = "hung: no output while ping timed out, the last of 3 timeouts in a row";
     expect(await waitForLog("mcp server exited")).toMatchObject({ kind: "hung", reason });
     await waitForLog("mcp server ready", (line) => line["generation"] === 2);
     expect(isAlive(childPid)).toBe(false);

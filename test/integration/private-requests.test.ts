@@ -243,7 +243,7 @@ describe("a private server's request", () => {
     let answers: string[] = [];
     while (answers.length === 0) answers = await client.answers();
     expect(answers.map((line) => JSON.parse(line) as unknown)).toEqual([
-      { jsonrpc: "2.0", id: 1024, error: { code: -32000, message: "The client has 1024 requests to answer already" } },
+      { jsonrpc: "2.0", id: 1024, error: { code: -32000, message: "The client already has 1024 requests to answer" } },
     ]);
     await client.answer(first);
     await client.write(request("next", "x-vendor/next"));

@@ -8,7 +8,7 @@ import { Sidecar } from "../support/sidecar.ts";
 function refusal(method: string): object {
   return {
     code: -32601,
-    message: `No client of this shared MCP server can be asked for ${method}: it declared no client capabilities`,
+    message: `${method} is not available: this MCP server is shared, and the sidecar declared no client capabilities`,
   };
 }
 

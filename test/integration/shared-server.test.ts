@@ -133,7 +133,7 @@ describe("a shared server", async () => {
         status: 200,
         jsonrpc: "2.0",
         id: "my id",
-        error: { code: -32601, message: "tasks/list is not offered by a shared MCP server: it would show everybody's tasks" },
+        error: { code: -32601, message: "tasks/list is not available: this MCP server is shared by several clients" },
       });
       for (const method of ["tasks/get", "tasks/result", "tasks/cancel"]) {
         expect((await client.request(method, { taskId: "t" })).result).toEqual({ method, params: { taskId: "t" } });

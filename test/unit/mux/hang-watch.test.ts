@@ -28,7 +28,7 @@ describe("an unresponsive server", () => {
     timeOut(bench);
     expect(restarts(bench)).toBe(0);
     timeOut(bench);
-    const reason = "hung: it said nothing while tools/call ran out of time, the last of 3 in a row";
+    const reason = "hung: no output while tools/call timed out, the last of 3 timeouts in a row";
     expect(bench.upstream.restartReasons).toEqual([reason]);
     for (let times = 0; times < 3; times++) timeOut(bench);
     expect(restarts(bench)).toBe(1);
@@ -37,7 +37,7 @@ describe("an unresponsive server", () => {
   it("a silent server is restarted after one timeout if HUNG_TIMEOUTS is 1", () => {
     const bench = LaneBench.ready({ hungTimeouts: 1 });
     timeOut(bench);
-    expect(bench.upstream.restartReasons).toEqual(["hung: it said nothing while tools/call ran out of time"]);
+    expect(bench.upstream.restartReasons).toEqual(["hung: no output while tools/call timed out"]);
   });
 
   it("the count of timeouts begins again after a restart", () => {
@@ -270,7 +270,7 @@ describe("an idle server", () => {
     vi.advanceTimersByTime(2 * PING_INTERVAL_MS + 3 * PING_INTERVAL_MS - 1);
     expect(restarts(bench)).toBe(0);
     vi.advanceTimersByTime(1);
-    expect(bench.upstream.restartReasons).toEqual(["hung: it said nothing while ping ran out of time, the last of 3 in a row"]);
+    expect(bench.upstream.restartReasons).toEqual(["hung: no output while ping timed out, the last of 3 timeouts in a row"]);
   });
 
   it("missed pings and timed-out requests count together", () => {

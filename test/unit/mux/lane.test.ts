@@ -262,7 +262,7 @@ describe("a request of the sidecar itself", () => {
     bench.lane.endSession(a);
     vi.advanceTimersByTime(REQUEST_TIMEOUT_MS);
     expect(bench.log.lines.filter(({ level }) => level === "warn")).toMatchObject([
-      { fields: { method: "logging/setLevel" }, message: "own request failed" },
+      { fields: { method: "logging/setLevel" }, message: "internal request failed" },
     ]);
   });
 });

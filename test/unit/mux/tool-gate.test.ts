@@ -66,7 +66,7 @@ describe("a server whose tools must be known", () => {
     bench.start(CAPABLE);
     const exchange = bench.request(bench.join(), CALL);
     bench.reply("tools/list", { error: { code: -32603, message: "no" } });
-    expect(bench.upstream.restartReasons).toEqual(["tools/list was not answered with a list of tools of at most 8388608 bytes a page"]);
+    expect(bench.upstream.restartReasons).toEqual(["tools/list did not return a list of tools of at most 8388608 bytes per page"]);
     bench.lose();
     bench.start(CAPABLE);
     bench.reply("tools/list", { result: { tools: [{ name: "a" }] } });
@@ -138,7 +138,7 @@ describe("a server whose tools must be known", () => {
     expect([watcher.told.length, bench.upstream.restartReasons]).toEqual([1, []]);
     expect(bench.log.messages.filter((message) => message.includes("tools not listed"))).toHaveLength(2);
     fail();
-    expect(bench.upstream.restartReasons).toEqual(["tools/list was not answered with a list of tools of at most 8388608 bytes a page"]);
+    expect(bench.upstream.restartReasons).toEqual(["tools/list did not return a list of tools of at most 8388608 bytes per page"]);
   });
 
   it("a successful listing resets the count of failures", () => {
