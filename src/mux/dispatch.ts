@@ -20,7 +20,7 @@ import type { Retries } from "./retries.ts";
 import type { Session } from "./session.ts";
 import { Turns } from "./turns.ts";
 import type { Upstream } from "../upstream/port.ts";
-import { VainWaits } from "./vain-waits.ts";
+import { QueueTimeoutErrors } from "./queue-timeout-errors.ts";
 
 export interface DispatchOptions {
   readonly upstream: Upstream;
@@ -43,7 +43,7 @@ export class Dispatch {
   readonly turns: Turns;
   readonly #options: DispatchOptions;
   readonly #checks: CallChecks;
-  readonly #vainWaits: VainWaits;
+  readonly #errors: QueueTimeoutErrors;
   readonly #defects: Defects;
   readonly #sweep: DeadlineSweep;
   readonly #silence: DeadlineSweep;
@@ -58,7 +58,7 @@ export class Dispatch {
       isFailed: () => upstream.status().state === "failed",
       watch: (deadlineMs) => this.#sweep.watch(deadlineMs),
     });
-    this.#vainWaits = new VainWaits({ upstream, turns: this.turns, retries, maxInFlight: limits.maxInFlight });
+    this.#errors = new QueueTimeoutErrors({ upstream, turns: this.turns, retries, maxInFlight: limits.maxInFlight });
     this.calls = new CallTable({ upstream, turns: this.turns, retries, counters, log, nowMs });
     const defects = (this.#defects = new Defects(log, counters));
     const answer = (call: Call, verdict: CallVerdict): void => this.calls.answer(call, verdict);
@@ -124,12 +124,12 @@ export class Dispatch {
       onSettled,
       release: () => this.#sendHeld(call),
       refuse: () =>
-        this.calls.giveUp(call, this.turns.isReady ? "not sent in time" : "not ready in time", this.#vainWaits.noTurn(call.slots, call)),
+        this.calls.giveUp(call, this.turns.isReady ? "not sent in time" : "not ready in time", this.#errors.notSent(call.slots, call)),
     };
     const mustWait = !this.turns.isReady || (call.takesSlot && !this.turns.hasSlot) || call.slots?.isOpen === false;
     if (mustWait) {
       if (!this.turns.hold(call)) {
-        this.refuse(exchange, this.#vainWaits.noTurn(call.slots));
+        this.refuse(exchange, this.#errors.notSent(call.slots));
         return onSettled?.(false);
       }
       if (call.takesSlot) this.#options.counters.requests.held++;
@@ -162,7 +162,7 @@ export class Dispatch {
       },
     };
     if (this.turns.isReady && !this.turns.hasFlow(session)) line.release();
-    else if (!this.turns.hold(line)) return this.#vainWaits.noTurn();
+    else if (!this.turns.hold(line)) return this.#errors.notSent();
     return undefined;
   }
 
@@ -217,7 +217,7 @@ export class Dispatch {
   }
 
   notReady(): SidecarError {
-    return this.#vainWaits.notReady();
+    return this.#errors.notReady();
   }
 
   #sendHeld(call: Call): void {

@@ -7,7 +7,7 @@ import type { Effect } from "./retry-safety.ts";
 import type { Turns } from "./turns.ts";
 import type { Upstream } from "../upstream/port.ts";
 
-export interface VainWaitsOptions {
+export interface QueueTimeoutErrorsOptions {
   readonly upstream: Upstream;
   readonly turns: Turns;
   readonly retries: Retries;
@@ -15,10 +15,10 @@ export interface VainWaitsOptions {
 }
 
 /** The errors of requests that could not be sent in time. `call` is undefined for a request that was never queued. */
-export class VainWaits {
-  readonly #options: VainWaitsOptions;
+export class QueueTimeoutErrors {
+  readonly #options: QueueTimeoutErrorsOptions;
 
-  constructor(options: VainWaitsOptions) {
+  constructor(options: QueueTimeoutErrorsOptions) {
     this.#options = options;
   }
 
@@ -30,7 +30,7 @@ export class VainWaits {
   }
 
   /** Returns the error for the current obstacle. @param slots the tool's slots that the request needed. */
-  noTurn(slots?: CallSlots, call?: Call): SidecarError {
+  notSent(slots?: CallSlots, call?: Call): SidecarError {
     const { turns, maxInFlight } = this.#options;
     if (!turns.isReady) return this.notReady(call);
     const fate = this.#fateOf(call);
