@@ -163,7 +163,7 @@ export class CallTable {
   timeOut(call: Call): void {
     this.onTimeout?.(call);
     const takenMs = Math.round(call.deadlineMs - call.exchange.acceptedAtMs);
-    const [method, sent, effect] = this.#retries.fateOf(call);
+    const [method, sent, effect] = this.#retries.outcomeOf(call);
     this.giveUp(call, "timeout", requestTimedOut(method, takenMs, sent, effect));
   }
 

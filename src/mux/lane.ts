@@ -150,7 +150,7 @@ export class Lane implements SessionLane, UpstreamListener {
 
   endSession(session: Session): void {
     const calls = this.#calls.values().filter((call) => call.session === session);
-    this.#calls.giveUpAll(calls, "session ended", (call) => sessionEnded(...this.#retries.fateOf(call)));
+    this.#calls.giveUpAll(calls, "session ended", (call) => sessionEnded(...this.#retries.outcomeOf(call)));
     this.#offers.delete(session);
     this.#taskTokens.deleteWhere((owner) => owner.session === session);
     this.#rules.onSessionEnd(session);
@@ -164,7 +164,7 @@ export class Lane implements SessionLane, UpstreamListener {
 
   /** Fails all requests that are in flight or queued. */
   close(): void {
-    this.#calls.giveUpAll(this.#calls.values(), "shutdown", (call) => shuttingDown(...this.#retries.fateOf(call)));
+    this.#calls.giveUpAll(this.#calls.values(), "shutdown", (call) => shuttingDown(...this.#retries.outcomeOf(call)));
     if (this.#isDraining) this.#initializing.failAll(shuttingDown("initialize", false));
     this.#dispatch.close();
   }

@@ -26,7 +26,7 @@ export class QueueTimeoutErrors {
   notReady(call?: Call): SidecarError {
     const status = this.#options.upstream.status();
     const describe = status.state === "failed" ? upstreamFailed : upstreamNotReady;
-    return describe(status, Date.now(), ...this.#fateOf(call));
+    return describe(status, Date.now(), ...this.#outcomeOf(call));
   }
 
   /** Returns the error for the current obstacle. @param slots the tool's slots that the request needed. */
@@ -39,7 +39,7 @@ export class QueueTimeoutErrors {
     return overloaded(`${maxInFlight} in flight, ${turns.size} queued`, ...fate);
   }
 
-  #fateOf(call: Call | undefined): [sent?: boolean, effect?: Effect] {
+  #outcomeOf(call: Call | undefined): [sent?: boolean, effect?: Effect] {
     return call === undefined ? [] : [isSent(call), this.#options.retries.effectOf(call)];
   }
 }

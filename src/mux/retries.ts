@@ -22,7 +22,7 @@ export class Retries {
   }
 
   /** Returns the arguments for the error of a call that is given up. */
-  fateOf(call: Call): [method: string, sent: boolean, effect: Effect] {
+  outcomeOf(call: Call): [method: string, sent: boolean, effect: Effect] {
     return [call.method, isSent(call), this.effectOf(call)];
   }
 
