@@ -1,6 +1,6 @@
 import type { Defects } from "../defects.ts";
 import { type Call, isSent } from "./call.ts";
-import type { CallVerdict } from "./call-terms.ts";
+import type { CallVerdict } from "./call-limits.ts";
 import { internalError } from "./failures.ts";
 
 export interface CallChecksOptions {

@@ -5,7 +5,7 @@ import { outgoing } from "../jsonrpc/outgoing.ts";
 import { PendingRequests } from "../jsonrpc/pending-requests.ts";
 import type { Log } from "../observability/log.ts";
 import type { Call } from "./call.ts";
-import type { CallVerdict } from "./call-terms.ts";
+import type { CallVerdict } from "./call-limits.ts";
 import { requestTimedOut } from "./failures.ts";
 import type { Retries } from "./retries.ts";
 import type { Session } from "./session.ts";

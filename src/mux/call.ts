@@ -1,5 +1,5 @@
 import type { Outgoing } from "../jsonrpc/outgoing.ts";
-import type { CallCheck } from "./call-terms.ts";
+import type { CallCheck } from "./call-limits.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Held } from "./fair-queue.ts";
 import type { Session } from "./session.ts";

@@ -9,7 +9,7 @@ import type { Log } from "../observability/log.ts";
 import { type Call, type CarriedLine, isCarriedLine } from "./call.ts";
 import { CallChecks } from "./call-checks.ts";
 import { CallTable } from "./call-table.ts";
-import type { CallTerms, CallVerdict } from "./call-terms.ts";
+import type { CallLimits, CallVerdict } from "./call-limits.ts";
 import { DeadlineSweep } from "./deadline-sweep.ts";
 import type { Exchange } from "./exchange.ts";
 import { overloaded, sessionOverloaded } from "./failures.ts";
@@ -89,10 +89,10 @@ export class Dispatch {
   }
 
   /** Sends a request or queues it. Rejects it if neither is possible. */
-  carry(session: Call["session"], exchange: Exchange, request: RequestMessage, onSettled: Call["onSettled"], terms?: CallTerms): void {
+  carry(session: Call["session"], exchange: Exchange, request: RequestMessage, onSettled: Call["onSettled"], limits?: CallLimits): void {
     const { method } = request;
     const { requestTimeoutMs, holdTimeoutMs, streamAfterMs } = this.#options.limits;
-    const timeoutMs = terms?.timeoutMs ?? requestTimeoutMs;
+    const timeoutMs = limits?.timeoutMs ?? requestTimeoutMs;
     const wireId = this.calls.mintId();
     // A queued request must leave the server time to answer. Otherwise every request times out, and a hang is not detected.
     const waitMs = this.turns.isReady ? Math.min(holdTimeoutMs, timeoutMs / 2) : holdTimeoutMs;
@@ -106,7 +106,7 @@ export class Dispatch {
       // Internal requests share a queue of their own and take no slot, so they do not delay clients.
       flow: session ?? this,
       takesSlot: session !== undefined,
-      slots: terms?.slots,
+      slots: limits?.slots,
       exchange,
       text,
       byteLength,
@@ -120,7 +120,7 @@ export class Dispatch {
       expiresAtMs: exchange.acceptedAtMs + waitMs,
       hasShownProgress: false,
       repeat: "none",
-      check: terms?.check,
+      check: limits?.check,
       onSettled,
       release: () => this.#sendHeld(call),
       refuse: () =>
@@ -176,12 +176,12 @@ export class Dispatch {
     params: object,
     onSettled: Call["onSettled"],
     onResult?: (resultText: string | undefined) => void,
-    terms?: CallTerms,
+    limits?: CallLimits,
   ): void {
     const request = readMessage(JSON.stringify({ jsonrpc: "2.0", id: 0, method, params }));
     const onFailed = (reason: string): void => this.#options.log.warn({ method, reason }, "internal request failed");
     if (request.kind === "request")
-      this.carry(undefined, new OwnExchange(this.#options.nowMs(), onFailed, onResult), request, onSettled, terms);
+      this.carry(undefined, new OwnExchange(this.#options.nowMs(), onFailed, onResult), request, onSettled, limits);
   }
 
   /**

@@ -15,7 +15,7 @@ import { responseToClient } from "../jsonrpc/rewrite.ts";
 import type { Log } from "../observability/log.ts";
 import type { RetryMode } from "../retry.ts";
 import type { CallTable } from "./call-table.ts";
-import type { CallTerms } from "./call-terms.ts";
+import type { CallLimits } from "./call-limits.ts";
 import { cancelByClient } from "./cancellation.ts";
 import { Dispatch } from "./dispatch.ts";
 import { DropLog } from "./drop-log.ts";
@@ -110,13 +110,13 @@ export class Lane implements SessionLane, UpstreamListener {
     this.#initializing.add({ exchange, request, open, onFailed }, refusal);
   }
 
-  request(session: Session, exchange: Exchange, request: RequestMessage, terms?: CallTerms): void {
+  request(session: Session, exchange: Exchange, request: RequestMessage, limits?: CallLimits): void {
     if (this.#dispatch.turns.areSlotsClosed) this.tools.onWaiting();
     const refusal = this.#isDraining ? shuttingDown(request.method, false) : this.#dispatch.refusal(session, request.text);
     if (refusal !== undefined) return this.#dispatch.refuse(exchange, refusal);
     const rule = this.#rules.onClientRequest(session, request);
     if (rule?.kind === "answer") this.respond(exchange, rule.member, rule.text);
-    else this.#dispatch.carry(session, exchange, request, rule?.onSettled, terms);
+    else this.#dispatch.carry(session, exchange, request, rule?.onSettled, limits);
   }
 
   respond(exchange: Exchange, member: "result" | "error", text: string): void {

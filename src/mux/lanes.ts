@@ -60,7 +60,7 @@ export interface LanesOptions {
 }
 
 /** The owner and the streams of a new session. */
-export interface SessionTerms {
+export interface SessionOptions {
   readonly owner?: Principal | undefined;
   /** The default is the streams of Streamable HTTP. */
   readonly streams?: SessionStreams;
@@ -94,7 +94,7 @@ export class Lanes {
     exchange: Exchange,
     request: RequestMessage,
     open: (session: Session) => void,
-    { owner, streams = new SessionStreams(this.#options.eventLog) }: SessionTerms = {},
+    { owner, streams = new SessionStreams(this.#options.eventLog) }: SessionOptions = {},
   ): void {
     const { shared } = this.#options;
     const needsOwnServer = this.#needsOwnServer(request);

@@ -2,7 +2,7 @@ import type { Defects } from "../defects.ts";
 import type { JsonObject } from "../jsonrpc/message.ts";
 import type { Log } from "../observability/log.ts";
 import { type Call, isSent } from "./call.ts";
-import type { CallVerdict } from "./call-terms.ts";
+import type { CallVerdict } from "./call-limits.ts";
 import type { Dispatch } from "./dispatch.ts";
 import { readCapabilities } from "./offer.ts";
 import { MAX_OWN_RESULT_BYTES } from "./own-exchange.ts";

@@ -1,14 +1,14 @@
 import { randomUUID } from "node:crypto";
 import type { SidecarError } from "../errors.ts";
 import type { NotificationMessage, RequestMessage, ResponseMessage } from "../jsonrpc/message.ts";
-import type { CallTerms } from "./call-terms.ts";
+import type { CallLimits } from "./call-limits.ts";
 import type { Exchange } from "./exchange.ts";
 import type { SessionStreams } from "./session-streams.ts";
 
 /** The port of a session to its lane. */
 export interface SessionLane {
   /** Sends a request to the server. Finishes the exchange with its response, or with an error. */
-  request(session: Session, exchange: Exchange, request: RequestMessage, terms?: CallTerms): void;
+  request(session: Session, exchange: Exchange, request: RequestMessage, limits?: CallLimits): void;
   /** Answers a request in the server's place, with this member after the id. `text` is the JSON text of its value. */
   respond(exchange: Exchange, member: "result" | "error", text: string): void;
   /** Rejects a request for a reason outside the lane. */

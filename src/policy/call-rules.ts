@@ -1,7 +1,7 @@
 import type { ArgumentCheckMode } from "../check-mode.ts";
 import type { SidecarError } from "../errors.ts";
 import type { JsonObject } from "../jsonrpc/message.ts";
-import type { CallTerms } from "../mux/call-terms.ts";
+import type { CallLimits } from "../mux/call-limits.ts";
 import type { Exchange } from "../mux/exchange.ts";
 import type { CheckedCall } from "./argument-check.ts";
 import type { ToolFilter } from "./tool-filter.ts";
@@ -29,7 +29,7 @@ export interface CallRules {
         describe(toolName: string, problems: readonly string[]): string;
       }
     | undefined;
-  readonly termsOf: ((toolName: string) => CallTerms | undefined) | undefined;
+  readonly limitsOf: ((toolName: string) => CallLimits | undefined) | undefined;
   /** Wraps the exchange of a request that is answered with a tool's result. */
   readonly limitResult: ((exchange: Exchange) => Exchange) | undefined;
   /** Called with all tools of each generation. */

@@ -1,6 +1,6 @@
 import { SidecarError } from "../errors.ts";
 import type { JsonObject, NotificationMessage, RequestMessage, ResponseMessage } from "../jsonrpc/message.ts";
-import type { CallTerms } from "../mux/call-terms.ts";
+import type { CallLimits } from "../mux/call-limits.ts";
 import type { Exchange } from "../mux/exchange.ts";
 import { MAX_OWN_RESULT_BYTES } from "../mux/own-exchange.ts";
 import { responseTooLarge, toolNotFound } from "../mux/failures.ts";
@@ -31,10 +31,10 @@ export class GuardedLane implements SessionLane {
     this.#tools = tools;
   }
 
-  request(session: Session, exchange: Exchange, request: RequestMessage, terms?: CallTerms): void {
+  request(session: Session, exchange: Exchange, request: RequestMessage, limits?: CallLimits): void {
     const { method } = request;
     if (method === "tools/call") return this.#call(session, exchange, request);
-    this.#lane.request(session, this.#watchAnswer(exchange, method), request, terms);
+    this.#lane.request(session, this.#watchAnswer(exchange, method), request, limits);
   }
 
   respond(exchange: Exchange, member: "result" | "error", text: string): void {
@@ -60,7 +60,7 @@ export class GuardedLane implements SessionLane {
   }
 
   #call(session: Session, exchange: Exchange, request: RequestMessage): void {
-    const { rates, termsOf, limitResult } = this.#rules;
+    const { rates, limitsOf, limitResult } = this.#rules;
     const limited = limitResult === undefined ? exchange : limitResult(exchange);
     const call = readCall(request);
     if ("problem" in call) {
@@ -72,7 +72,7 @@ export class GuardedLane implements SessionLane {
     const error = this.#tools.missing(name) ?? rates?.take(session, name);
     if (error !== undefined) return this.#lane.refuse(limited, error);
     const check = this.#tools.checkOf(session, name, call.argsText);
-    this.#lane.request(session, limited, request, check === undefined ? termsOf?.(name) : { ...termsOf?.(name), check });
+    this.#lane.request(session, limited, request, check === undefined ? limitsOf?.(name) : { ...limitsOf?.(name), check });
   }
 
   #watchAnswer(exchange: Exchange, method: string): Exchange {

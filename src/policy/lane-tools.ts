@@ -3,7 +3,7 @@ import type { SidecarError } from "../errors.ts";
 import { shorten } from "../json/text.ts";
 import type { JsonObject } from "../jsonrpc/message.ts";
 import type { Call } from "../mux/call.ts";
-import type { CallCheck, CallVerdict } from "../mux/call-terms.ts";
+import type { CallCheck, CallVerdict } from "../mux/call-limits.ts";
 import { toolNotFound } from "../mux/failures.ts";
 import type { ToolWatcher } from "../mux/server-tools.ts";
 import type { Log } from "../observability/log.ts";

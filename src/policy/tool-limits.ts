@@ -1,5 +1,5 @@
 import { CallSlots } from "../mux/call-slots.ts";
-import type { CallTerms } from "../mux/call-terms.ts";
+import type { CallLimits } from "../mux/call-limits.ts";
 import { findByName } from "./tool-names.ts";
 import { type ToolNumber, ToolStates } from "./tool-states.ts";
 
@@ -18,11 +18,11 @@ type TermsOf = (toolName: string) => CallTerms | undefined;
  *
  * @returns undefined if no tool is limited. Otherwise a function to be called for each lane, because slots belong to one server.
  */
-export function createToolLimits({ toolTimeoutsMs = [], toolConcurrency = [] }: ToolLimitsSettings): (() => TermsOf) | undefined {
+export function createToolLimits({ toolTimeoutsMs = [], toolConcurrency = [] }: ToolLimitsSettings): (() => LimitsOf) | undefined {
   if (toolTimeoutsMs.length === 0 && toolConcurrency.length === 0) return undefined;
   const timeoutOf = findByName(toolTimeoutsMs);
   const limitOf = findByName(toolConcurrency);
-  const create = (toolName: string): CallTerms | undefined => {
+  const create = (toolName: string): CallLimits | undefined => {
     const timeoutMs = timeoutOf(toolName);
     const limit = limitOf(toolName);
     if (timeoutMs === undefined && limit === undefined) return undefined;

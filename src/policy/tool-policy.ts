@@ -40,7 +40,7 @@ export class ToolPolicy {
   readonly #filter: CallRules["filter"];
   readonly #rates: CallRules["rates"];
   readonly #argumentCheck: ArgumentCheck | undefined;
-  readonly #createTermsOf: ReturnType<typeof createToolLimits>;
+  readonly #createLimitsOf: ReturnType<typeof createToolLimits>;
 
   constructor(options: ToolPolicyOptions) {
     this.#options = options;
@@ -52,7 +52,7 @@ export class ToolPolicy {
       settings.argumentCheck === "off"
         ? undefined
         : new ArgumentCheck({ log, defects: new Defects(log, counters), onGivenUp: () => void counters.policy.argumentChecksGivenUp++ });
-    this.#createTermsOf = createToolLimits(settings);
+    this.#createLimitsOf = createToolLimits(settings);
   }
 
   /** Starts the argument check, which takes some time. */
@@ -84,7 +84,7 @@ export class ToolPolicy {
       filter: this.#filter,
       rates: this.#rates,
       argumentCheck: this.#argumentRule(),
-      termsOf: this.#createTermsOf?.(),
+      limitsOf: this.#createLimitsOf?.(),
       limitResult: this.#resultLimit(),
       onTools:
         pinned === undefined

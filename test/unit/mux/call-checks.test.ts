@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
 import { toolNotFound } from "../../../src/mux/failures.ts";
 import { CallSlots } from "../../../src/mux/call-slots.ts";
-import type { CallCheck, CallVerdict } from "../../../src/mux/call-terms.ts";
+import type { CallCheck, CallVerdict } from "../../../src/mux/call-limits.ts";
 import type { LaneLimits } from "../../../src/mux/lane-limits.ts";
 import type { Session } from "../../../src/mux/session.ts";
 import { LaneBench } from "../support/lane-bench.ts";

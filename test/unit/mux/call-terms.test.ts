@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
 import { CallSlots } from "../../../src/mux/call-slots.ts";
-import type { CallTerms } from "../../../src/mux/call-terms.ts";
+import type { CallLimits } from "../../../src/mux/call-limits.ts";
 import type { LaneLimits } from "../../../src/mux/lane-limits.ts";
 import type { Session } from "../../../src/mux/session.ts";
 import { LaneBench, PrivateLaneBench } from "../support/lane-bench.ts";

@@ -3,7 +3,7 @@ import type { JsonObject } from "../../../src/jsonrpc/message.ts";
 import { toolNotFound } from "../../../src/mux/failures.ts";
 import type { Call } from "../../../src/mux/call.ts";
 import type { LaneLimits } from "../../../src/mux/lane-limits.ts";
-import type { CallVerdict } from "../../../src/mux/call-terms.ts";
+import type { CallVerdict } from "../../../src/mux/call-limits.ts";
 import type { ToolWatcher } from "../../../src/mux/server-tools.ts";
 import { LaneBench } from "../support/lane-bench.ts";
 

@@ -14,7 +14,7 @@ const NO_RULES: CallRules = {
   filter: undefined,
   rates: undefined,
   argumentCheck: undefined,
-  termsOf: undefined,
+  limitsOf: undefined,
   limitResult: undefined,
   onTools: undefined,
 };
@@ -29,7 +29,7 @@ const search = [{ pattern: "search", value: 1 }];
 /** Every rule that depends on the tool's name. */
 const RULES: Readonly<Record<string, Partial<CallRules>>> = {
   TOOL_CALLS_PER_MINUTE: { rates: createCallRates({ sessionCallsPerMinute: undefined, toolCallsPerMinute: search, nowMs: () => 0 }) },
-  TOOL_CONCURRENCY: { termsOf: createToolLimits({ toolConcurrency: search, toolTimeoutsMs: undefined })?.() },
+  TOOL_CONCURRENCY: { limitsOf: createToolLimits({ toolConcurrency: search, toolTimeoutsMs: undefined })?.() },
   ARGUMENT_CHECK: { argumentCheck: { mode: "enforce", check: alwaysWrong, describe: () => "{}" } },
 };
 

@@ -22,7 +22,7 @@ describe("the limits of tools", () => {
   it("the first matching name of each list gives the limits", () => {
     const termsOf = createToolLimits(SETTINGS)?.();
     const seen = ["search", "export_one", "export_two", "browser_1", "browser_12", "other"].map((toolName) => {
-      const terms = termsOf?.(toolName);
+      const terms = limitsOf?.(toolName);
       return [toolName, terms?.timeoutMs, terms?.slots?.limit, terms?.slots?.toolName];
     });
     expect(seen).toEqual([
@@ -33,7 +33,7 @@ describe("the limits of tools", () => {
       ["browser_12", undefined, undefined, undefined],
       ["other", undefined, undefined, undefined],
     ]);
-    expect(termsOf?.("other")).toBeUndefined();
+    expect(limitsOf?.("other")).toBeUndefined();
   });
 
   it("a tool has the same slots in one lane, and others in another", () => {
@@ -49,8 +49,8 @@ describe("the limits of tools", () => {
     const [taken, awaited] = [termsOf?.("export_taken")?.slots, termsOf?.("export_awaited")?.slots];
     taken?.take({});
     if (awaited !== undefined) awaited.waitingCount = 1;
-    for (let number = 0; number < 30_000; number++) termsOf?.(`export_${number}`);
-    expect(termsOf?.("export_taken")?.slots).toBe(taken);
-    expect(termsOf?.("export_awaited")?.slots).toBe(awaited);
+    for (let number = 0; number < 30_000; number++) limitsOf?.(`export_${number}`);
+    expect(limitsOf?.("export_taken")?.slots).toBe(taken);
+    expect(limitsOf?.("export_awaited")?.slots).toBe(awaited);
   });
 });

@@ -8,7 +8,7 @@ import {
   type RequestMessage,
   type ResponseMessage,
 } from "../../../src/jsonrpc/message.ts";
-import type { CallTerms } from "../../../src/mux/call-terms.ts";
+import type { CallLimits } from "../../../src/mux/call-limits.ts";
 import { EventLog } from "../../../src/mux/event-log.ts";
 import { Lane } from "../../../src/mux/lane.ts";
 import type { ToolWatcher } from "../../../src/mux/server-tools.ts";
@@ -167,11 +167,11 @@ export class LaneBench {
     message: JsonObject | string,
     readsStreams = true,
     acceptedAtMs = Date.now(),
-    terms?: CallTerms,
+    limits?: CallLimits,
   ): RecordedExchange {
     const request = requestOfClient(typeof message === "string" ? message : { id: 1, ...message });
     const exchange = new RecordedExchange(idTextOf(request), acceptedAtMs, readsStreams);
-    this.lane.request(session, exchange, request, terms);
+    this.lane.request(session, exchange, request, limits);
     return exchange;
   }
 

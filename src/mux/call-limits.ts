@@ -13,7 +13,7 @@ export type CallVerdict = { readonly error: SidecarError } | { readonly resultTe
 export type CallCheck = (onVerdict: (verdict: CallVerdict | undefined) => void) => () => void;
 
 /** The limits of a single call, in addition to the limits of its lane. */
-export interface CallTerms {
+export interface CallLimits {
   /** The timeout of the call; the default is REQUEST_TIMEOUT_MS. */
   readonly timeoutMs?: number;
   /** The semaphore of its tool in the lane, in addition to MAX_IN_FLIGHT. */
