@@ -9,13 +9,13 @@ import type { CallVerdict } from "./call-limits.ts";
 import { requestTimedOut } from "./failures.ts";
 import type { Retries } from "./retries.ts";
 import type { Session } from "./session.ts";
-import type { Turns } from "./turns.ts";
+import type { RequestQueue } from "./request-queue.ts";
 import type { Upstream } from "../upstream/port.ts";
 
 export interface CallTableOptions {
   readonly upstream: Upstream;
   /** The queue of calls that were not sent yet. */
-  readonly turns: Turns;
+  readonly queue: RequestQueue;
   readonly retries: Retries;
   readonly counters: Counters;
   readonly log: Log;
@@ -25,7 +25,7 @@ export interface CallTableOptions {
 /** The calls of a lane that wait for a response. */
 export class CallTable {
   readonly #upstream: Upstream;
-  readonly #turns: Turns;
+  readonly #queue: RequestQueue;
   readonly #retries: Retries;
   readonly #counters: Counters;
   readonly #log: Log;
@@ -37,9 +37,9 @@ export class CallTable {
   /** Called with each call that times out. */
   onTimeout: ((call: Call) => void) | undefined;
 
-  constructor({ upstream, turns, retries, counters, log, nowMs }: CallTableOptions) {
+  constructor({ upstream, queue, retries, counters, log, nowMs }: CallTableOptions) {
     this.#upstream = upstream;
-    this.#turns = turns;
+    this.#queue = queue;
     this.#retries = retries;
     this.#counters = counters;
     this.#log = log;
@@ -124,7 +124,7 @@ export class CallTable {
       const params = { requestId: wireId, reason };
       this.#upstream.send(outgoing(cancellation ?? JSON.stringify({ jsonrpc: "2.0", method: "notifications/cancelled", params })));
     } else {
-      this.#turns.remove(call);
+      this.#queue.remove(call);
       this.#upstream.withdraw(call);
     }
     const error = ending instanceof SidecarError ? ending : undefined;
@@ -137,7 +137,7 @@ export class CallTable {
   /** Answers a call that was not sent with the sidecar's own error or result. */
   answer(call: Call, verdict: CallVerdict): void {
     if ("error" in verdict) return this.giveUp(call, "refused by the tool policy", verdict.error);
-    this.#turns.remove(call);
+    this.#queue.remove(call);
     this.#upstream.withdraw(call);
     this.#remove(call, "results");
     call.exchange.respond(`{"jsonrpc":"2.0","id":${call.exchange.idText},"result":${verdict.resultText}}`);
@@ -145,7 +145,7 @@ export class CallTable {
 
   /** Gives up several calls. Queued calls go first, so that none of them is sent when another call frees its slot. */
   giveUpAll(calls: Iterable<Call>, reason: string, describe: (call: Call) => SidecarError): void {
-    const { held = [], others = [] } = Object.groupBy(calls, (call) => (this.#turns.has(call) ? "held" : "others"));
+    const { held = [], others = [] } = Object.groupBy(calls, (call) => (this.#queue.has(call) ? "held" : "others"));
     for (const call of [...held, ...others]) this.giveUp(call, reason, describe(call));
   }
 
@@ -223,9 +223,9 @@ export class CallTable {
       call.session.lastUsedAtMs = this.#nowMs();
     }
     call.onSettled?.(ending === "results");
-    this.#turns.giveBack(call);
+    this.#queue.giveBack(call);
     if (this.#ofClients === 0) this.#onEmpty?.();
-    this.#turns.release();
+    this.#queue.release();
   }
 
   /** Resolves when no client waits for a response. */

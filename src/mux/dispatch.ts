@@ -18,7 +18,7 @@ import type { LaneLoad } from "./lane-load.ts";
 import { OwnExchange } from "./own-exchange.ts";
 import type { Retries } from "./retries.ts";
 import type { Session } from "./session.ts";
-import { Turns } from "./turns.ts";
+import { RequestQueue } from "./request-queue.ts";
 import type { Upstream } from "../upstream/port.ts";
 import { QueueTimeoutErrors } from "./queue-timeout-errors.ts";
 
@@ -40,7 +40,7 @@ const TOO_MUCH_QUEUED = "its input queue is full";
 /** The path to the server. Each request is sent at once, queued until the server is ready and has a free slot, or rejected. */
 export class Dispatch {
   readonly calls: CallTable;
-  readonly turns: Turns;
+  readonly queue: RequestQueue;
   readonly #options: DispatchOptions;
   readonly #checks: CallChecks;
   readonly #errors: QueueTimeoutErrors;
@@ -51,24 +51,24 @@ export class Dispatch {
   constructor(options: DispatchOptions) {
     const { upstream, limits, retries, counters, log, nowMs, onDue } = options;
     this.#options = options;
-    this.turns = new Turns({
+    this.queue = new RequestQueue({
       maxHeld: limits.maxHeldRequests,
       maxInFlight: limits.maxInFlight,
       countCalls: () => this.calls.size,
       isFailed: () => upstream.status().state === "failed",
       watch: (deadlineMs) => this.#sweep.watch(deadlineMs),
     });
-    this.#errors = new QueueTimeoutErrors({ upstream, turns: this.turns, retries, maxInFlight: limits.maxInFlight });
-    this.calls = new CallTable({ upstream, turns: this.turns, retries, counters, log, nowMs });
+    this.#errors = new QueueTimeoutErrors({ upstream, queue: this.queue, retries, maxInFlight: limits.maxInFlight });
+    this.calls = new CallTable({ upstream, queue: this.queue, retries, counters, log, nowMs });
     const defects = (this.#defects = new Defects(log, counters));
     const answer = (call: Call, verdict: CallVerdict): void => this.calls.answer(call, verdict);
     this.#checks = new CallChecks({ send: (call) => this.#send(call), answer, defects });
-    this.#sweep = new DeadlineSweep(nowMs, defects, (atMs) => Math.min(onDue(atMs), this.calls.expire(atMs), this.turns.expire(atMs)));
+    this.#sweep = new DeadlineSweep(nowMs, defects, (atMs) => Math.min(onDue(atMs), this.calls.expire(atMs), this.queue.expire(atMs)));
     this.#silence = new DeadlineSweep(nowMs, defects, (atMs) => this.calls.keepAlive(atMs, limits.streamAfterMs));
   }
 
   get load(): LaneLoad {
-    return { requestsInFlight: this.calls.size, waiting: this.turns.size, queuedBytes: this.#queuedBytes };
+    return { requestsInFlight: this.calls.size, waiting: this.queue.size, queuedBytes: this.#queuedBytes };
   }
 
   /** @returns the error if a request of this session with this text cannot be accepted now. */
@@ -95,7 +95,7 @@ export class Dispatch {
     const timeoutMs = limits?.timeoutMs ?? requestTimeoutMs;
     const wireId = this.calls.mintId();
     // A queued request must leave the server time to answer. Otherwise every request times out, and a hang is not detected.
-    const waitMs = this.turns.isReady ? Math.min(holdTimeoutMs, timeoutMs / 2) : holdTimeoutMs;
+    const waitMs = this.queue.isReady ? Math.min(holdTimeoutMs, timeoutMs / 2) : holdTimeoutMs;
     const text = requestToServer(request, wireId);
     const byteLength = Buffer.byteLength(text);
     const call: Call = {
@@ -124,11 +124,11 @@ export class Dispatch {
       onSettled,
       release: () => this.#sendHeld(call),
       refuse: () =>
-        this.calls.giveUp(call, this.turns.isReady ? "not sent in time" : "not ready in time", this.#errors.notSent(call.slots, call)),
+        this.calls.giveUp(call, this.queue.isReady ? "not sent in time" : "not ready in time", this.#errors.notSent(call.slots, call)),
     };
-    const mustWait = !this.turns.isReady || (call.takesSlot && !this.turns.hasSlot) || call.slots?.isOpen === false;
+    const mustWait = !this.queue.isReady || (call.takesSlot && !this.queue.hasSlot) || call.slots?.isOpen === false;
     if (mustWait) {
-      if (!this.turns.hold(call)) {
+      if (!this.queue.hold(call)) {
         this.refuse(exchange, this.#errors.notSent(call.slots));
         return onSettled?.(false);
       }
@@ -161,8 +161,8 @@ export class Dispatch {
         this.#options.log.warn({ method: shorten(method) }, "client notification dropped: the mcp server was not ready in time");
       },
     };
-    if (this.turns.isReady && !this.turns.hasFlow(session)) line.release();
-    else if (!this.turns.hold(line)) return this.#errors.notSent();
+    if (this.queue.isReady && !this.queue.hasFlow(session)) line.release();
+    else if (!this.queue.hold(line)) return this.#errors.notSent();
     return undefined;
   }
 
@@ -205,13 +205,13 @@ export class Dispatch {
     const carried = [...this.calls.takeRepeated(), ...unwritten.filter(isCarriedLine), ...this.#checks.takeAll()];
     const expiresAtMs = this.#options.nowMs() + this.#options.limits.holdTimeoutMs;
     for (const line of carried) line.expiresAtMs = expiresAtMs;
-    this.turns.close(carried);
-    if (this.#options.upstream.status().state === "failed") this.turns.refuseAll();
+    this.queue.close(carried);
+    if (this.#options.upstream.status().state === "failed") this.queue.refuseAll();
   }
 
   /** Rejects all queued entries and stops all timers. */
   close(): void {
-    this.turns.refuseAll();
+    this.queue.refuseAll();
     this.#sweep.close();
     this.#silence.close();
   }
@@ -237,7 +237,7 @@ export class Dispatch {
   }
 
   get #queuedBytes(): number {
-    return this.#options.upstream.queuedBytes + this.turns.queuedBytes + this.#checks.queuedBytes;
+    return this.#options.upstream.queuedBytes + this.queue.queuedBytes + this.#checks.queuedBytes;
   }
 
   #hasRoomFor(text: string): boolean {

@@ -53,7 +53,7 @@ export class InitializeRequests {
       release: () => this.#answer(initialize),
       refuse: () => this.#fail(initialize, dispatch.notReady()),
     };
-    const error = dispatch.roomError(text) ?? (dispatch.turns.hold(held) ? undefined : dispatch.notReady());
+    const error = dispatch.roomError(text) ?? (dispatch.queue.hold(held) ? undefined : dispatch.notReady());
     if (error !== undefined) return this.#refuse(initialize, error);
     counters.requests.accepted++;
     counters.requests.held++;
@@ -103,7 +103,7 @@ export class InitializeRequests {
 
   #end(initialize: InitializeRequest, ending: RequestEnding): void {
     const held = this.#waiting.get(initialize);
-    if (held !== undefined) this.#options.dispatch.turns.remove(held);
+    if (held !== undefined) this.#options.dispatch.queue.remove(held);
     this.#waiting.delete(initialize);
     this.#options.counters.countEnding(ending);
   }

@@ -111,7 +111,7 @@ export class Lane implements SessionLane, UpstreamListener {
   }
 
   request(session: Session, exchange: Exchange, request: RequestMessage, limits?: CallLimits): void {
-    if (this.#dispatch.turns.areSlotsClosed) this.tools.onWaiting();
+    if (this.#dispatch.queue.areSlotsClosed) this.tools.onWaiting();
     const refusal = this.#isDraining ? shuttingDown(request.method, false) : this.#dispatch.refusal(session, request.text);
     if (refusal !== undefined) return this.#dispatch.refuse(exchange, refusal);
     const rule = this.#rules.onClientRequest(session, request);
@@ -174,7 +174,7 @@ export class Lane implements SessionLane, UpstreamListener {
     this.tools.onReady(handshake);
     // Before any waiting `initialize` is answered: those clients have seen no earlier server.
     for (const list of this.#offers.change(this.#rules.offer(handshake), handshake.generation)) this.#tellListChanged(list);
-    this.#dispatch.turns.open(() => this.#rules.onReady());
+    this.#dispatch.queue.open(() => this.#rules.onReady());
     this.#hangWatch.onReady(this.#nowMs());
   }
 

@@ -4,12 +4,12 @@ import type { CallSlots } from "./call-slots.ts";
 import { overloaded, toolsNotListed, upstreamFailed, upstreamNotReady } from "./failures.ts";
 import type { Retries } from "./retries.ts";
 import type { Effect } from "./retry-safety.ts";
-import type { Turns } from "./turns.ts";
+import type { RequestQueue } from "./request-queue.ts";
 import type { Upstream } from "../upstream/port.ts";
 
 export interface QueueTimeoutErrorsOptions {
   readonly upstream: Upstream;
-  readonly turns: Turns;
+  readonly queue: RequestQueue;
   readonly retries: Retries;
   readonly maxInFlight: number;
 }

@@ -65,7 +65,7 @@ export class ServerTools {
 
   /** True while client requests wait for the server's tools. */
   get areAwaited(): boolean {
-    return this.#options.dispatch.turns.areSlotsClosed;
+    return this.#options.dispatch.queue.areSlotsClosed;
   }
 
   /**
@@ -90,7 +90,7 @@ export class ServerTools {
     const { dispatch, readOnlyTools, watcher } = this.#options;
     readOnlyTools?.forget();
     if (watcher === undefined) return;
-    dispatch.turns.closeSlots();
+    dispatch.queue.closeSlots();
     // A server with tools must declare them (MCP 2025-11-25, server/tools, capabilities). One without may not even answer tools/list.
     if (!this.#hasToolsCapability) this.#tell([], true);
   }
@@ -141,17 +141,17 @@ export class ServerTools {
     if (watcher === undefined || this.#handshake === undefined) return;
     watcher.onTools(tools, this.#handshake.generation);
     // Even if the slots were open: queued calls were accepted with the former tools, and need a review.
-    dispatch.turns.closeSlots();
+    dispatch.queue.closeSlots();
     this.#review(watcher);
-    dispatch.turns.openSlots();
+    dispatch.queue.openSlots();
   }
 
   #onNotListed({ generation }: UpstreamHandshake): void {
     const { dispatch, upstream, watcher, log } = this.#options;
     // A server may reject tools/list before its client is initialized. It is asked again after that.
-    if (dispatch.turns.areSlotsClosed && !this.#isInitialized) return;
+    if (dispatch.queue.areSlotsClosed && !this.#isInitialized) return;
     this.#failures++;
-    const isGivenUp = watcher !== undefined && (dispatch.turns.areSlotsClosed || this.#failures >= MAX_FAILURES);
+    const isGivenUp = watcher !== undefined && (dispatch.queue.areSlotsClosed || this.#failures >= MAX_FAILURES);
     if (isGivenUp)
       return upstream.restart(
         "tools-not-listed",

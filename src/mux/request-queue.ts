@@ -1,6 +1,6 @@
 import { FairQueue, type Held } from "./fair-queue.ts";
 
-export interface TurnsOptions {
+export interface RequestQueueOptions {
   /** The maximum number of entries. */
   readonly maxHeld: number;
   /** The maximum number of client requests that the server has at a time. */
@@ -14,14 +14,14 @@ export interface TurnsOptions {
 }
 
 /** The queue of entries for the server. An entry is released when the server is ready and, for a client request, has a free slot. */
-export class Turns {
-  readonly #options: TurnsOptions;
+export class RequestQueue {
+  readonly #options: RequestQueueOptions;
   readonly #queue: FairQueue;
   #isReady = false;
   #areSlotsClosed = false;
   #isReleasing = false;
 
-  constructor(options: TurnsOptions) {
+  constructor(options: RequestQueueOptions) {
     this.#options = options;
     this.#queue = new FairQueue(options.maxHeld);
   }
