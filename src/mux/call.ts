@@ -1,11 +1,11 @@
 import type { Outgoing } from "../jsonrpc/outgoing.ts";
 import type { CallCheck } from "./call-limits.ts";
 import type { Exchange } from "./exchange.ts";
-import type { Held } from "./fair-queue.ts";
+import type { QueueEntry } from "./fair-queue.ts";
 import type { Session } from "./session.ts";
 
 /** A client's line, which may have to wait, and may be sent to the next generation if this one is lost. */
-export interface CarriedLine extends Outgoing, Held {
+export interface CarriedLine extends Outgoing, QueueEntry {
   expiresAtMs: number;
   readonly byteLength: number;
 }

@@ -104,7 +104,7 @@ export class Dispatch {
       toolName: method === "tools/call" ? request.outline.stringAt(Slot.toolName) : undefined,
       session,
       // Internal requests share a queue of their own and take no slot, so they do not delay clients.
-      flow: session ?? this,
+      owner: session ?? this,
       takesSlot: session !== undefined,
       slots: limits?.slots,
       exchange,
@@ -148,7 +148,7 @@ export class Dispatch {
     const error = this.roomError(text);
     if (error !== undefined) return error;
     const line: CarriedLine = {
-      flow: session,
+      owner: session,
       takesSlot: false,
       text,
       byteLength: Buffer.byteLength(text),
@@ -161,7 +161,7 @@ export class Dispatch {
         this.#options.log.warn({ method: shorten(method) }, "client notification dropped: the mcp server was not ready in time");
       },
     };
-    if (this.queue.isReady && !this.queue.hasFlow(session)) line.release();
+    if (this.queue.isReady && !this.queue.hasEntriesOf(session)) line.release();
     else if (!this.queue.hold(line)) return this.#errors.notSent();
     return undefined;
   }

@@ -1,31 +1,32 @@
 import type { CallSlots } from "./call-slots.ts";
-import { Flow, type Held, Line, SlotQueue } from "./flow.ts";
+import { type QueueEntry, SessionQueue, SlotQueue, SubQueue } from "./session-queue.ts";
 import { type Link, LinkedList } from "./linked-list.ts";
 
-export type { Held } from "./flow.ts";
+export type { QueueEntry } from "./session-queue.ts";
 
 interface Place {
-  readonly line: Line;
-  readonly link: Link<Held>;
+  readonly subQueue: SubQueue;
+  readonly link: Link<QueueEntry>;
 }
 
 /**
- * A fair queue: first in, first out within a flow, and round robin between flows. A flow with a thousand entries delays another flow by one
- * entry. Calls of a tool with limited slots have their own line in each flow, and so do not block the rest of it. Lines without a free
- * slot are skipped. A slot that becomes free goes to the line that has waited longest since its arrival or its last turn.
+ * A fair queue: first in, first out within a session, and round robin between sessions. A session with a thousand entries delays another
+ * one by a single entry. Calls of a tool with limited slots have their own sub-queue in each session, and so do not block the rest of it.
+ * Sub-queues without a free slot are skipped. A slot that becomes free goes to the sub-queue with the longest wait since its arrival or its
+ * last turn.
  *
- * The queue is bounded. If it is full, the longest flow loses an entry to a shorter one. That and `expire` take linear time; every other
- * operation takes constant time.
+ * The queue is bounded. If it is full, the longest session queue loses an entry to a shorter one. That and `expire` take linear time; every
+ * other operation takes constant time.
  */
 export class FairQueue {
   readonly #maxEntries: number;
-  readonly #flows = new Map<object, Flow>();
+  readonly #sessions = new Map<object, SessionQueue>();
   /** In order of arrival. */
-  readonly #places = new Map<Held, Place>();
-  /** The flows with a line that only waits for a slot of the server, in the order of their turns. */
-  readonly #forSlots = new LinkedList<Flow>();
-  /** The lines whose next entry does not need a slot, in the order of their turns. */
-  readonly #forNone = new LinkedList<Line>();
+  readonly #places = new Map<QueueEntry, Place>();
+  /** The session queues with an entry that only waits for a slot of the server, in the order of their turns. */
+  readonly #forSlots = new LinkedList<SessionQueue>();
+  /** The sub-queues whose next entry does not need a slot, in the order of their turns. */
+  readonly #forNone = new LinkedList<SubQueue>();
   readonly #slotQueues = new Map<CallSlots, SlotQueue>();
   #slotCount = 0;
   #queuedBytes = 0;
@@ -48,62 +49,62 @@ export class FairQueue {
     return this.#queuedBytes;
   }
 
-  has(entry: Held): boolean {
+  has(entry: QueueEntry): boolean {
     return this.#places.has(entry);
   }
 
-  /** True if this flow has an entry that does not need a tool's slot. */
-  hasFlow(key: object): boolean {
-    return this.#flows.get(key)?.lines.has(undefined) === true;
+  /** True if this owner has an entry that does not need a tool's slot. */
+  hasEntriesOf(owner: object): boolean {
+    return this.#sessions.get(owner)?.subQueues.has(undefined) === true;
   }
 
-  /** @returns false if the queue is full and no flow is longer than that of the entry. */
-  add(entry: Held): boolean {
-    if (this.#places.size >= this.#maxEntries && !this.#makeRoom(entry.flow)) return false;
-    const line = this.#lineOf(entry);
-    this.#place(entry, line, line.entries.push(entry));
-    this.#file(line);
+  /** @returns false if the queue is full and no session queue is longer than that of the entry. */
+  add(entry: QueueEntry): boolean {
+    if (this.#places.size >= this.#maxEntries && !this.#makeRoom(entry.owner)) return false;
+    const subQueue = this.#subQueueOf(entry);
+    this.#place(entry, subQueue, subQueue.entries.push(entry));
+    this.#file(subQueue);
     return true;
   }
 
   /**
-   * Returns released entries to the front of their lines, and releases their slots. The limit does not apply, since they were accepted
-   * before.
+   * Returns released entries to the front of their sub-queues, and releases their slots. The limit does not apply, since they were
+   * accepted before.
    */
-  putBack(entries: readonly Held[]): void {
+  putBack(entries: readonly QueueEntry[]): void {
     for (const entry of entries) entry.slots?.giveBack(entry);
     for (const entry of entries.toReversed()) {
-      const line = this.#lineOf(entry);
-      this.#place(entry, line, line.entries.unshift(entry));
-      this.#file(line, line.entries.length === 1);
+      const subQueue = this.#subQueueOf(entry);
+      this.#place(entry, subQueue, subQueue.entries.unshift(entry));
+      this.#file(subQueue, subQueue.entries.length === 1);
     }
     for (const { slots } of entries) if (slots !== undefined) this.#promise(slots);
   }
 
   /** Removes the next entry and acquires its tool's slot. @param hasSlot false to consider only entries that take no slot. */
-  next(hasSlot: boolean): Held | undefined {
-    const line = this.#forNone.first ?? (hasSlot ? this.#forSlots.first?.ready.first : undefined);
-    const entry = line?.entries.first;
-    if (line === undefined || entry === undefined) return undefined;
-    const { flow, slots } = line;
+  next(hasSlot: boolean): QueueEntry | undefined {
+    const subQueue = this.#forNone.first ?? (hasSlot ? this.#forSlots.first?.ready.first : undefined);
+    const entry = subQueue?.entries.first;
+    if (subQueue === undefined || entry === undefined) return undefined;
+    const { session, slots } = subQueue;
     this.#take(entry);
-    this.#leave(line);
+    this.#leave(subQueue);
     slots?.take(entry);
-    this.#file(line);
-    if (entry.takesSlot && flow.turn !== undefined) {
-      this.#forSlots.remove(flow.turn);
-      flow.turn = this.#forSlots.push(flow);
+    this.#file(subQueue);
+    if (entry.takesSlot && session.turn !== undefined) {
+      this.#forSlots.remove(session.turn);
+      session.turn = this.#forSlots.push(session);
     }
     return entry;
   }
 
-  remove(entry: Held): void {
-    const line = this.#take(entry);
-    if (line !== undefined) this.#file(line);
+  remove(entry: QueueEntry): void {
+    const subQueue = this.#take(entry);
+    if (subQueue !== undefined) this.#file(subQueue);
   }
 
   /** Releases the tool's slot of an entry that has ended. */
-  giveBack(entry: Held): void {
+  giveBack(entry: QueueEntry): void {
     if (entry.slots?.giveBack(entry) === true) this.#promise(entry.slots);
   }
 
@@ -120,67 +121,67 @@ export class FairQueue {
     return nextMs;
   }
 
-  #lineOf({ flow: key, slots }: Held): Line {
-    let flow = this.#flows.get(key);
-    if (flow === undefined) this.#flows.set(key, (flow = new Flow(key)));
-    let line = flow.lines.get(slots);
-    if (line === undefined) flow.lines.set(slots, (line = new Line(flow, slots)));
-    return line;
+  #subQueueOf({ owner, slots }: QueueEntry): SubQueue {
+    let session = this.#sessions.get(owner);
+    if (session === undefined) this.#sessions.set(owner, (session = new SessionQueue(owner)));
+    let subQueue = session.subQueues.get(slots);
+    if (subQueue === undefined) session.subQueues.set(slots, (subQueue = new SubQueue(session, slots)));
+    return subQueue;
   }
 
-  #place(entry: Held, line: Line, link: Link<Held>): void {
-    this.#places.set(entry, { line, link });
-    this.#count(entry, line, 1);
+  #place(entry: QueueEntry, subQueue: SubQueue, link: Link<QueueEntry>): void {
+    this.#places.set(entry, { subQueue, link });
+    this.#count(entry, subQueue, 1);
   }
 
-  #take(entry: Held): Line | undefined {
+  #take(entry: QueueEntry): SubQueue | undefined {
     const place = this.#places.get(entry);
     if (place === undefined) return undefined;
-    const { line, link } = place;
+    const { subQueue, link } = place;
     this.#places.delete(entry);
-    line.entries.remove(link);
-    this.#count(entry, line, -1);
-    return line;
+    subQueue.entries.remove(link);
+    this.#count(entry, subQueue, -1);
+    return subQueue;
   }
 
-  #count({ byteLength, takesSlot, slots }: Held, line: Line, change: 1 | -1): void {
+  #count({ byteLength, takesSlot, slots }: QueueEntry, subQueue: SubQueue, change: 1 | -1): void {
     this.#queuedBytes += change * byteLength;
-    line.flow.size += change;
+    subQueue.session.size += change;
     if (slots !== undefined) slots.waitingCount += change;
     if (!takesSlot) return;
-    line.slotCount += change;
-    line.flow.slotCount += change;
+    subQueue.slotCount += change;
+    subQueue.session.slotCount += change;
     this.#slotCount += change;
   }
 
-  /** Moves a line to the list that its first entry belongs to: to the end, unless it can keep its place. */
-  #file(line: Line, isNext = false): void {
-    const { entries, slots, turns } = line;
+  /** Moves a sub-queue to the list that its first entry belongs to: to the end, unless it can keep its place. */
+  #file(subQueue: SubQueue, isNext = false): void {
+    const { entries, slots, turns } = subQueue;
     const { first } = entries;
-    if (first === undefined) this.#close(line);
+    if (first === undefined) this.#close(subQueue);
     else if (slots === undefined) {
       const isForSlots = first.takesSlot;
-      if (turns === (isForSlots ? line.flow.ready : this.#forNone)) return;
-      this.#leave(line);
-      if (isForSlots) this.#getReady(line, isNext);
-      else join(line, this.#forNone, isNext);
+      if (turns === (isForSlots ? subQueue.session.ready : this.#forNone)) return;
+      this.#leave(subQueue);
+      if (isForSlots) this.#getReady(subQueue, isNext);
+      else join(subQueue, this.#forNone, isNext);
     } else if (turns === undefined) {
-      join(line, this.#slotQueueOf(slots).waiting, isNext);
+      join(subQueue, this.#slotQueueOf(slots).waiting, isNext);
       if (!isNext) this.#promise(slots);
     }
   }
 
-  #close(line: Line): void {
-    const { flow, slots } = line;
-    this.#leave(line);
-    flow.lines.delete(slots);
-    if (flow.lines.size === 0) this.#flows.delete(flow.key);
+  #close(subQueue: SubQueue): void {
+    const { session, slots } = subQueue;
+    this.#leave(subQueue);
+    session.subQueues.delete(slots);
+    if (session.subQueues.size === 0) this.#sessions.delete(session.owner);
     if (slots === undefined) return;
     if (slots.waitingCount === 0) this.#slotQueues.delete(slots);
     else this.#promise(slots);
   }
 
-  /** Makes waiting lines ready, one for each free slot of the tool. */
+  /** Makes waiting sub-queues ready, one for each free slot of the tool. */
   #promise(slots: CallSlots): void {
     const queue = this.#slotQueues.get(slots);
     if (queue === undefined) return;
@@ -191,23 +192,23 @@ export class FairQueue {
     }
   }
 
-  #getReady(line: Line, isNext: boolean): void {
-    const { flow } = line;
-    join(line, flow.ready, isNext);
-    flow.turn ??= isNext ? this.#forSlots.unshift(flow) : this.#forSlots.push(flow);
+  #getReady(subQueue: SubQueue, isNext: boolean): void {
+    const { session } = subQueue;
+    join(subQueue, session.ready, isNext);
+    session.turn ??= isNext ? this.#forSlots.unshift(session) : this.#forSlots.push(session);
   }
 
-  /** Removes a line from its list, and its flow too if no other line of it is ready. */
-  #leave(line: Line): void {
-    const { flow, slots, turns, turn } = line;
+  /** Removes a sub-queue from its list, and its session queue too if no other sub-queue of it is ready. */
+  #leave(subQueue: SubQueue): void {
+    const { session, slots, turns, turn } = subQueue;
     if (turns === undefined || turn === undefined) return;
     turns.remove(turn);
-    line.turns = undefined;
-    if (turns !== flow.ready) return;
+    subQueue.turns = undefined;
+    if (turns !== session.ready) return;
     if (slots !== undefined) this.#slotQueueOf(slots).readyCount--;
-    if (flow.ready.length > 0 || flow.turn === undefined) return;
-    this.#forSlots.remove(flow.turn);
-    flow.turn = undefined;
+    if (session.ready.length > 0 || session.turn === undefined) return;
+    this.#forSlots.remove(session.turn);
+    session.turn = undefined;
   }
 
   #slotQueueOf(slots: CallSlots): SlotQueue {
@@ -216,12 +217,12 @@ export class FairQueue {
     return queue;
   }
 
-  /** Evicts an entry of the longest flow, if that is longer than the new entry's flow. Entries without a slot are never evicted. */
-  #makeRoom(key: object): boolean {
-    let longest: Flow | undefined;
-    for (const flow of this.#flows.values()) if (flow.slotCount > (longest?.slotCount ?? 0)) longest = flow;
-    if (longest === undefined || longest.slotCount <= (this.#flows.get(key)?.size ?? 0) + 1) return false;
-    const newest = longest.mostExpendable;
+  /** Evicts an entry of the longest session queue, if that is longer than the owner's. Entries without a slot are never evicted. */
+  #makeRoom(owner: object): boolean {
+    let longest: SessionQueue | undefined;
+    for (const session of this.#sessions.values()) if (session.slotCount > (longest?.slotCount ?? 0)) longest = session;
+    if (longest === undefined || longest.slotCount <= (this.#sessions.get(owner)?.size ?? 0) + 1) return false;
+    const newest = longest.evictionCandidate;
     if (newest === undefined) return false;
     this.remove(newest);
     newest.refuse();
@@ -229,7 +230,7 @@ export class FairQueue {
   }
 }
 
-function join(line: Line, turns: LinkedList<Line>, isNext: boolean): void {
-  line.turns = turns;
-  line.turn = isNext ? turns.unshift(line) : turns.push(line);
+function join(subQueue: SubQueue, turns: LinkedList<SubQueue>, isNext: boolean): void {
+  subQueue.turns = turns;
+  subQueue.turn = isNext ? turns.unshift(subQueue) : turns.push(subQueue);
 }

@@ -4,7 +4,7 @@ import type { RequestMessage, ResponseMessage } from "../jsonrpc/message.ts";
 import { responseToClient } from "../jsonrpc/rewrite.ts";
 import type { Dispatch } from "./dispatch.ts";
 import type { Exchange } from "./exchange.ts";
-import type { Held } from "./fair-queue.ts";
+import type { QueueEntry } from "./fair-queue.ts";
 import type { LaneRules } from "./lane-rules.ts";
 import type { UpstreamHandshake } from "../upstream/port.ts";
 
@@ -29,7 +29,7 @@ export interface InitializeRequest {
 /** The `initialize` requests of clients. Answered from the server's handshake, and queued until it has finished. */
 export class InitializeRequests {
   readonly #options: InitializeRequestsOptions;
-  readonly #waiting = new Map<InitializeRequest, Held>();
+  readonly #waiting = new Map<InitializeRequest, QueueEntry>();
 
   constructor(options: InitializeRequestsOptions) {
     this.#options = options;
@@ -45,8 +45,8 @@ export class InitializeRequests {
       counters.requests.accepted++;
       return this.#answer(initialize);
     }
-    const held: Held = {
-      flow: initialize,
+    const held: QueueEntry = {
+      owner: initialize,
       takesSlot: false,
       byteLength: Buffer.byteLength(text),
       expiresAtMs: exchange.acceptedAtMs + this.#options.rules.initializeTimeoutMs,

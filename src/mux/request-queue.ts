@@ -1,4 +1,4 @@
-import { FairQueue, type Held } from "./fair-queue.ts";
+import { FairQueue, type QueueEntry } from "./fair-queue.ts";
 
 export interface RequestQueueOptions {
   /** The maximum number of entries. */
@@ -48,28 +48,28 @@ export class RequestQueue {
     return this.#queue.queuedBytes;
   }
 
-  has(entry: Held): boolean {
+  has(entry: QueueEntry): boolean {
     return this.#queue.has(entry);
   }
 
-  /** True if this flow has an entry that does not need a tool's slot. */
-  hasFlow(flow: object): boolean {
-    return this.#queue.hasFlow(flow);
+  /** True if this owner has an entry that does not need a tool's slot. */
+  hasEntriesOf(owner: object): boolean {
+    return this.#queue.hasEntriesOf(owner);
   }
 
   /** Queues an entry. @returns false if the queue is full or the server has failed. */
-  hold(entry: Held): boolean {
+  hold(entry: QueueEntry): boolean {
     const isHeld = !this.#options.isFailed() && this.#queue.add(entry);
     if (isHeld) this.#options.watch(entry.expiresAtMs);
     return isHeld;
   }
 
-  remove(entry: Held): void {
+  remove(entry: QueueEntry): void {
     this.#queue.remove(entry);
   }
 
   /** Releases the tool's slot of an entry that has ended. */
-  giveBack(entry: Held): void {
+  giveBack(entry: QueueEntry): void {
     this.#queue.giveBack(entry);
   }
 
@@ -81,7 +81,7 @@ export class RequestQueue {
   }
 
   /** Closes the queue, because the server is lost. @param returned released entries for the next server, which go to the front. */
-  close(returned: readonly Held[]): void {
+  close(returned: readonly QueueEntry[]): void {
     this.#isReady = false;
     this.#queue.putBack(returned);
     for (const { expiresAtMs } of returned) this.#options.watch(expiresAtMs);
