@@ -1,5 +1,5 @@
 import type { SidecarError } from "../errors.ts";
-import type { CallSlots } from "./call-slots.ts";
+import type { ToolSemaphore } from "./tool-semaphore.ts";
 
 /** The sidecar's own response to a call: an error, or the JSON text of a result. */
 export type CallVerdict = { readonly error: SidecarError } | { readonly resultText: string };
@@ -17,6 +17,6 @@ export interface CallLimits {
   /** The timeout of the call; the default is REQUEST_TIMEOUT_MS. */
   readonly timeoutMs?: number;
   /** The semaphore of its tool in the lane, in addition to MAX_IN_FLIGHT. */
-  readonly slots?: CallSlots;
+  readonly semaphore?: ToolSemaphore;
   readonly check?: CallCheck;
 }

@@ -223,7 +223,7 @@ export class CallTable {
       call.session.lastUsedAtMs = this.#nowMs();
     }
     call.onSettled?.(ending === "results");
-    this.#queue.giveBack(call);
+    this.#queue.releaseSlot(call);
     if (this.#ofClients === 0) this.#onEmpty?.();
     this.#queue.release();
   }

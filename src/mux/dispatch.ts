@@ -106,7 +106,7 @@ export class Dispatch {
       // Internal requests share a queue of their own and take no slot, so they do not delay clients.
       owner: session ?? this,
       takesSlot: session !== undefined,
-      slots: limits?.slots,
+      semaphore: limits?.semaphore,
       exchange,
       text,
       byteLength,
@@ -124,12 +124,12 @@ export class Dispatch {
       onSettled,
       release: () => this.#sendHeld(call),
       refuse: () =>
-        this.calls.giveUp(call, this.queue.isReady ? "not sent in time" : "not ready in time", this.#errors.notSent(call.slots, call)),
+        this.calls.giveUp(call, this.queue.isReady ? "not sent in time" : "not ready in time", this.#errors.notSent(call.semaphore, call)),
     };
-    const mustWait = !this.queue.isReady || (call.takesSlot && !this.queue.hasSlot) || call.slots?.isOpen === false;
+    const mustWait = !this.queue.isReady || (call.takesSlot && !this.queue.hasSlot) || call.semaphore?.isFree === false;
     if (mustWait) {
       if (!this.queue.hold(call)) {
-        this.refuse(exchange, this.#errors.notSent(call.slots));
+        this.refuse(exchange, this.#errors.notSent(call.semaphore));
         return onSettled?.(false);
       }
       if (call.takesSlot) this.#options.counters.requests.held++;
@@ -139,7 +139,7 @@ export class Dispatch {
     this.#sweep.watch(call.deadlineMs);
     this.#silence.watch(exchange.acceptedAtMs + streamAfterMs);
     if (mustWait) return;
-    call.slots?.take(call);
+    call.semaphore?.acquire(call);
     this.#checks.admit(call);
   }
 

@@ -1,5 +1,5 @@
-import type { CallSlots } from "./call-slots.ts";
-import { type QueueEntry, SessionQueue, SlotQueue, SubQueue } from "./session-queue.ts";
+import type { ToolSemaphore } from "./tool-semaphore.ts";
+import { type QueueEntry, SemaphoreQueue, SessionQueue, SubQueue } from "./session-queue.ts";
 import { type Link, LinkedList } from "./linked-list.ts";
 
 export type { QueueEntry } from "./session-queue.ts";
@@ -27,7 +27,7 @@ export class FairQueue {
   readonly #forSlots = new LinkedList<SessionQueue>();
   /** The sub-queues whose next entry does not need a slot, in the order of their turns. */
   readonly #forNone = new LinkedList<SubQueue>();
-  readonly #slotQueues = new Map<CallSlots, SlotQueue>();
+  readonly #semaphoreQueues = new Map<ToolSemaphore, SemaphoreQueue>();
   #slotCount = 0;
   #queuedBytes = 0;
 
@@ -53,7 +53,7 @@ export class FairQueue {
     return this.#places.has(entry);
   }
 
-  /** True if this owner has an entry that does not need a tool's slot. */
+  /** True if this owner has an entry without a semaphore. */
   hasEntriesOf(owner: object): boolean {
     return this.#sessions.get(owner)?.subQueues.has(undefined) === true;
   }
@@ -72,13 +72,13 @@ export class FairQueue {
    * accepted before.
    */
   putBack(entries: readonly QueueEntry[]): void {
-    for (const entry of entries) entry.slots?.giveBack(entry);
+    for (const entry of entries) entry.semaphore?.release(entry);
     for (const entry of entries.toReversed()) {
       const subQueue = this.#subQueueOf(entry);
       this.#place(entry, subQueue, subQueue.entries.unshift(entry));
       this.#file(subQueue, subQueue.entries.length === 1);
     }
-    for (const { slots } of entries) if (slots !== undefined) this.#promise(slots);
+    for (const { semaphore } of entries) if (semaphore !== undefined) this.#promise(semaphore);
   }
 
   /** Removes the next entry and acquires its tool's slot. @param hasSlot false to consider only entries that take no slot. */
@@ -86,10 +86,10 @@ export class FairQueue {
     const subQueue = this.#forNone.first ?? (hasSlot ? this.#forSlots.first?.ready.first : undefined);
     const entry = subQueue?.entries.first;
     if (subQueue === undefined || entry === undefined) return undefined;
-    const { session, slots } = subQueue;
+    const { session, semaphore } = subQueue;
     this.#take(entry);
     this.#leave(subQueue);
-    slots?.take(entry);
+    semaphore?.acquire(entry);
     this.#file(subQueue);
     if (entry.takesSlot && session.turn !== undefined) {
       this.#forSlots.remove(session.turn);
@@ -104,8 +104,8 @@ export class FairQueue {
   }
 
   /** Releases the tool's slot of an entry that has ended. */
-  giveBack(entry: QueueEntry): void {
-    if (entry.slots?.giveBack(entry) === true) this.#promise(entry.slots);
+  releaseSlot(entry: QueueEntry): void {
+    if (entry.semaphore?.release(entry) === true) this.#promise(entry.semaphore);
   }
 
   /** Rejects expired entries. @returns the time at which the next entry expires, or Infinity. */
@@ -121,11 +121,11 @@ export class FairQueue {
     return nextMs;
   }
 
-  #subQueueOf({ owner, slots }: QueueEntry): SubQueue {
+  #subQueueOf({ owner, semaphore }: QueueEntry): SubQueue {
     let session = this.#sessions.get(owner);
     if (session === undefined) this.#sessions.set(owner, (session = new SessionQueue(owner)));
-    let subQueue = session.subQueues.get(slots);
-    if (subQueue === undefined) session.subQueues.set(slots, (subQueue = new SubQueue(session, slots)));
+    let subQueue = session.subQueues.get(semaphore);
+    if (subQueue === undefined) session.subQueues.set(semaphore, (subQueue = new SubQueue(session, semaphore)));
     return subQueue;
   }
 
@@ -144,10 +144,10 @@ export class FairQueue {
     return subQueue;
   }
 
-  #count({ byteLength, takesSlot, slots }: QueueEntry, subQueue: SubQueue, change: 1 | -1): void {
+  #count({ byteLength, takesSlot, semaphore }: QueueEntry, subQueue: SubQueue, change: 1 | -1): void {
     this.#queuedBytes += change * byteLength;
     subQueue.session.size += change;
-    if (slots !== undefined) slots.waitingCount += change;
+    if (semaphore !== undefined) semaphore.waitingCount += change;
     if (!takesSlot) return;
     subQueue.slotCount += change;
     subQueue.session.slotCount += change;
@@ -156,36 +156,36 @@ export class FairQueue {
 
   /** Moves a sub-queue to the list that its first entry belongs to: to the end, unless it can keep its place. */
   #file(subQueue: SubQueue, isNext = false): void {
-    const { entries, slots, turns } = subQueue;
+    const { entries, semaphore, turns } = subQueue;
     const { first } = entries;
     if (first === undefined) this.#close(subQueue);
-    else if (slots === undefined) {
+    else if (semaphore === undefined) {
       const isForSlots = first.takesSlot;
       if (turns === (isForSlots ? subQueue.session.ready : this.#forNone)) return;
       this.#leave(subQueue);
       if (isForSlots) this.#getReady(subQueue, isNext);
       else join(subQueue, this.#forNone, isNext);
     } else if (turns === undefined) {
-      join(subQueue, this.#slotQueueOf(slots).waiting, isNext);
-      if (!isNext) this.#promise(slots);
+      join(subQueue, this.#semaphoreQueueOf(semaphore).waiting, isNext);
+      if (!isNext) this.#promise(semaphore);
     }
   }
 
   #close(subQueue: SubQueue): void {
-    const { session, slots } = subQueue;
+    const { session, semaphore } = subQueue;
     this.#leave(subQueue);
-    session.subQueues.delete(slots);
+    session.subQueues.delete(semaphore);
     if (session.subQueues.size === 0) this.#sessions.delete(session.owner);
-    if (slots === undefined) return;
-    if (slots.waitingCount === 0) this.#slotQueues.delete(slots);
-    else this.#promise(slots);
+    if (semaphore === undefined) return;
+    if (semaphore.waitingCount === 0) this.#semaphoreQueues.delete(semaphore);
+    else this.#promise(semaphore);
   }
 
   /** Makes waiting sub-queues ready, one for each free slot of the tool. */
-  #promise(slots: CallSlots): void {
-    const queue = this.#slotQueues.get(slots);
+  #promise(semaphore: ToolSemaphore): void {
+    const queue = this.#semaphoreQueues.get(semaphore);
     if (queue === undefined) return;
-    for (let { first } = queue.waiting; first !== undefined && queue.readyCount < slots.freeCount; { first } = queue.waiting) {
+    for (let { first } = queue.waiting; first !== undefined && queue.readyCount < semaphore.freeCount; { first } = queue.waiting) {
       this.#leave(first);
       queue.readyCount++;
       this.#getReady(first, false);
@@ -200,20 +200,20 @@ export class FairQueue {
 
   /** Removes a sub-queue from its list, and its session queue too if no other sub-queue of it is ready. */
   #leave(subQueue: SubQueue): void {
-    const { session, slots, turns, turn } = subQueue;
+    const { session, semaphore, turns, turn } = subQueue;
     if (turns === undefined || turn === undefined) return;
     turns.remove(turn);
     subQueue.turns = undefined;
     if (turns !== session.ready) return;
-    if (slots !== undefined) this.#slotQueueOf(slots).readyCount--;
+    if (semaphore !== undefined) this.#semaphoreQueueOf(semaphore).readyCount--;
     if (session.ready.length > 0 || session.turn === undefined) return;
     this.#forSlots.remove(session.turn);
     session.turn = undefined;
   }
 
-  #slotQueueOf(slots: CallSlots): SlotQueue {
-    let queue = this.#slotQueues.get(slots);
-    if (queue === undefined) this.#slotQueues.set(slots, (queue = new SlotQueue()));
+  #semaphoreQueueOf(semaphore: ToolSemaphore): SemaphoreQueue {
+    let queue = this.#semaphoreQueues.get(semaphore);
+    if (queue === undefined) this.#semaphoreQueues.set(semaphore, (queue = new SemaphoreQueue()));
     return queue;
   }
 

@@ -1,6 +1,6 @@
 import type { SidecarError } from "../errors.ts";
 import { type Call, isSent } from "./call.ts";
-import type { CallSlots } from "./call-slots.ts";
+import type { ToolSemaphore } from "./tool-semaphore.ts";
 import { overloaded, toolsNotListed, upstreamFailed, upstreamNotReady } from "./failures.ts";
 import type { Retries } from "./retries.ts";
 import type { Effect } from "./retry-safety.ts";

@@ -52,7 +52,7 @@ export class RequestQueue {
     return this.#queue.has(entry);
   }
 
-  /** True if this owner has an entry that does not need a tool's slot. */
+  /** True if this owner has an entry without a semaphore. */
   hasEntriesOf(owner: object): boolean {
     return this.#queue.hasEntriesOf(owner);
   }
@@ -69,8 +69,8 @@ export class RequestQueue {
   }
 
   /** Releases the tool's slot of an entry that has ended. */
-  giveBack(entry: QueueEntry): void {
-    this.#queue.giveBack(entry);
+  releaseSlot(entry: QueueEntry): void {
+    this.#queue.releaseSlot(entry);
   }
 
   /** Opens the queue for a ready server. @param restore restores the server's state, before any entry is released. */

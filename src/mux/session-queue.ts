@@ -1,4 +1,4 @@
-import type { CallSlots } from "./call-slots.ts";
+import type { ToolSemaphore } from "./tool-semaphore.ts";
 import { type Link, LinkedList } from "./linked-list.ts";
 
 /** An entry of the queue. Exactly one of `release` and `refuse` is called, unless the entry is removed first. */
@@ -7,8 +7,8 @@ export interface QueueEntry {
   readonly owner: object;
   /** True if the entry needs one of the server's slots (MAX_IN_FLIGHT). */
   readonly takesSlot: boolean;
-  /** The tool's slots, of which it needs one too; only with `takesSlot`. Entries of one owner with the same slots stay in order. */
-  readonly slots?: CallSlots | undefined;
+  /** The semaphore of its tool, which has its own slots; only with `takesSlot`. Entries of one owner and semaphore stay in order. */
+  readonly semaphore?: ToolSemaphore | undefined;
   /** The time at which the entry is rejected. */
   readonly expiresAtMs: number;
   /** The UTF-8 length of its text. */
@@ -19,10 +19,10 @@ export interface QueueEntry {
   refuse(): void;
 }
 
-/** The entries of a session that need the same tool's slots, or no tool's slots, in order. Removed when it is empty. */
+/** The entries of a session with the same semaphore, or without one, in order. Removed when it is empty. */
 export class SubQueue {
   readonly session: SessionQueue;
-  readonly slots: CallSlots | undefined;
+  readonly semaphore: ToolSemaphore | undefined;
   readonly entries = new LinkedList<QueueEntry>();
   /** The number of entries that take a slot. */
   slotCount = 0;
@@ -31,17 +31,17 @@ export class SubQueue {
   /** Its place in that list. */
   turn: Link<SubQueue> | undefined;
 
-  constructor(session: SessionQueue, slots: CallSlots | undefined) {
+  constructor(session: SessionQueue, semaphore: ToolSemaphore | undefined) {
     this.session = session;
-    this.slots = slots;
+    this.semaphore = semaphore;
   }
 }
 
 /** The entries of one session, or of another owner. Removed when it is empty. */
 export class SessionQueue {
   readonly owner: object;
-  /** The sub-queues, by the tool's slots that they need. */
-  readonly subQueues = new Map<CallSlots | undefined, SubQueue>();
+  /** The sub-queues by their semaphore. */
+  readonly subQueues = new Map<ToolSemaphore | undefined, SubQueue>();
   /** The sub-queues whose next entry only waits for a slot of the server, in the order of their turns. */
   readonly ready = new LinkedList<SubQueue>();
   /** The number of entries. */
@@ -63,8 +63,8 @@ export class SessionQueue {
   }
 }
 
-/** The sub-queues that wait for the slots of one tool. */
-export class SlotQueue {
+/** The sub-queues that wait for one semaphore. */
+export class SemaphoreQueue {
   /** The sub-queues without a free slot, in the order of their turns. */
   readonly waiting = new LinkedList<SubQueue>();
   /** The number of sub-queues with a reserved free slot that wait for a slot of the server. Never exceeds the free slots. */

@@ -1,4 +1,4 @@
-import { CallSlots } from "../mux/call-slots.ts";
+import { ToolSemaphore } from "../mux/tool-semaphore.ts";
 import type { CallLimits } from "../mux/call-limits.ts";
 import { findByName } from "./tool-names.ts";
 import { type ToolNumber, ToolStates } from "./tool-states.ts";
@@ -28,7 +28,7 @@ export function createToolLimits({ toolTimeoutsMs = [], toolConcurrency = [] }: 
     if (timeoutMs === undefined && limit === undefined) return undefined;
     return {
       ...(timeoutMs === undefined ? {} : { timeoutMs }),
-      ...(limit === undefined ? {} : { slots: new CallSlots(toolName, limit) }),
+      ...(limit === undefined ? {} : { semaphore: new ToolSemaphore(toolName, limit) }),
     };
   };
   return () => {

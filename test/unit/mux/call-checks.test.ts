@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
 import { toolNotFound } from "../../../src/mux/failures.ts";
-import { CallSlots } from "../../../src/mux/call-slots.ts";
+import { ToolSemaphore } from "../../../src/mux/tool-semaphore.ts";
 import type { CallCheck, CallVerdict } from "../../../src/mux/call-limits.ts";
 import type { LaneLimits } from "../../../src/mux/lane-limits.ts";
 import type { Session } from "../../../src/mux/session.ts";
@@ -51,7 +51,7 @@ function createBench(limits: Partial<LaneLimits> = {}): CheckedBench {
     call: (id, slots) =>
       bench.request(session, { id, method: "tools/call", params: { name: "a" } }, true, Date.now(), {
         check: held.check,
-        ...(slots === undefined ? {} : { slots }),
+        ...(slots === undefined ? {} : { semaphore: slots }),
       }),
     heardCalls: () => bench.heard().filter(({ method }) => method === "tools/call").length,
   };
@@ -111,7 +111,7 @@ describe("a call that is checked before it is sent", () => {
 
   it("a checked call whose server exits is checked again for the next one", () => {
     const { bench, held, call, heardCalls } = createBench();
-    const slots = new CallSlots("a", 1);
+    const slots = new ToolSemaphore("a", 1);
     const exchange = call(1, slots);
     bench.lose();
     expect([held.stopped, held.open.length, bench.lane.load.waiting, slots.freeCount]).toEqual([1, 0, 1, 1]);

@@ -204,7 +204,10 @@ describe("calls beyond the concurrency of their tool", () => {
 
   it("a call that timed out before it could be sent takes no slot", () => {
     const { bench, slots } = limited(1);
-    const exchange = bench.request(bench.join(), { id: 1, method: "tools/call" }, true, Date.now() - 100, { timeoutMs: 100, slots });
+    const exchange = bench.request(bench.join(), { id: 1, method: "tools/call" }, true, Date.now() - 100, {
+      timeoutMs: 100,
+      semaphore: slots,
+    });
     expect([exchange.outcome, slots.isUnused, hear(bench)]).toEqual(["REQUEST_TIMEOUT", true, []]);
   });
 });

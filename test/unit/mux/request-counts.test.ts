@@ -56,7 +56,7 @@ class Scene {
     const tool = index % this.slots.length;
     const slots = this.slots[tool];
     const message = { id: ++this.#lastNumber, method: this.methodOf(session, `#${tool}`) };
-    const terms = slots === undefined ? {} : { slots, timeoutMs: 100 + 40 * index };
+    const terms = slots === undefined ? {} : { semaphore: slots, timeoutMs: 100 + 40 * index };
     this.exchanges.push(this.bench.request(session, message, true, Date.now(), terms));
   }
 

@@ -23,7 +23,7 @@ describe("the limits of tools", () => {
     const termsOf = createToolLimits(SETTINGS)?.();
     const seen = ["search", "export_one", "export_two", "browser_1", "browser_12", "other"].map((toolName) => {
       const terms = limitsOf?.(toolName);
-      return [toolName, terms?.timeoutMs, terms?.slots?.limit, terms?.slots?.toolName];
+      return [toolName, terms?.timeoutMs, terms?.semaphore?.limit, terms?.semaphore?.toolName];
     });
     expect(seen).toEqual([
       ["search", 5000, undefined, undefined],
@@ -39,9 +39,9 @@ describe("the limits of tools", () => {
   it("a tool has the same slots in one lane, and others in another", () => {
     const createTerms = createToolLimits(SETTINGS);
     const [one, other] = [createTerms?.(), createTerms?.()];
-    const slots = one?.("export_a")?.slots;
-    expect(slots).toBe(one?.("export_a")?.slots);
-    expect([slots === one?.("export_b")?.slots, slots === other?.("export_a")?.slots]).toEqual([false, false]);
+    const slots = one?.("export_a")?.semaphore;
+    expect(slots).toBe(one?.("export_a")?.semaphore);
+    expect([slots === one?.("export_b")?.semaphore, slots === other?.("export_a")?.semaphore]).toEqual([false, false]);
   });
 
   it("slots in use survive a flood of names", () => {
@@ -50,7 +50,7 @@ describe("the limits of tools", () => {
     taken?.take({});
     if (awaited !== undefined) awaited.waitingCount = 1;
     for (let number = 0; number < 30_000; number++) limitsOf?.(`export_${number}`);
-    expect(limitsOf?.("export_taken")?.slots).toBe(taken);
-    expect(limitsOf?.("export_awaited")?.slots).toBe(awaited);
+    expect(limitsOf?.("export_taken")?.semaphore).toBe(taken);
+    expect(limitsOf?.("export_awaited")?.semaphore).toBe(awaited);
   });
 });

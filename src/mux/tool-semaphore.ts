@@ -4,7 +4,7 @@ import { shorten } from "../json/text.ts";
  * A semaphore that limits the concurrent calls of one tool in a lane. All calls of the tool share it. It keeps the holders themselves, so
  * that each slot is released only once, however its call ends.
  */
-export class CallSlots {
+export class ToolSemaphore {
   readonly toolName: string;
   readonly limit: number;
   readonly #holders = new Set<object>();
@@ -23,7 +23,7 @@ export class CallSlots {
   }
 
   /** True if a new call may be sent at once, because a slot is free and no other call waits for it. */
-  get isOpen(): boolean {
+  get isFree(): boolean {
     return this.waitingCount === 0 && this.freeCount > 0;
   }
 
@@ -32,12 +32,12 @@ export class CallSlots {
     return this.waitingCount === 0 && this.#holders.size === 0;
   }
 
-  take(holder: object): void {
+  acquire(holder: object): void {
     this.#holders.add(holder);
   }
 
   /** @returns true if it held a slot. */
-  giveBack(holder: object): boolean {
+  release(holder: object): boolean {
     return this.#holders.delete(holder);
   }
 
