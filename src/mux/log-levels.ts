@@ -12,7 +12,7 @@ function severityOf(level: unknown): number {
 export class LogLevels {
   readonly #severities = new Map<Session, number>();
   /** The severity that the server was sent last; undefined if it is unknown. */
-  #toldSeverity: number | undefined;
+  #sentSeverity: number | undefined;
 
   /** @returns false if it is not a level, and was ignored. */
   set(session: Session, level: unknown): boolean {
@@ -31,22 +31,22 @@ export class LogLevels {
   }
 
   /** Returns the level to send to the server, and marks it as sent; undefined if the server has it already. */
-  takeUntold(): string | undefined {
+  takePendingLevel(): string | undefined {
     let wanted = Number.POSITIVE_INFINITY;
     for (const severity of this.#severities.values()) wanted = Math.min(wanted, severity);
-    if (wanted === Number.POSITIVE_INFINITY || wanted === this.#toldSeverity) return undefined;
-    this.#toldSeverity = wanted;
+    if (wanted === Number.POSITIVE_INFINITY || wanted === this.#sentSeverity) return undefined;
+    this.#sentSeverity = wanted;
     return LEVELS[wanted];
   }
 
   /** The level that the server was sent last. */
-  get toldLevel(): string | undefined {
-    return LEVELS[this.#toldSeverity ?? -1];
+  get sentLevel(): string | undefined {
+    return LEVELS[this.#sentSeverity ?? -1];
   }
 
   /** Called if the server rejected the level, or for a new generation. */
-  forgetTold(): void {
-    this.#toldSeverity = undefined;
+  forgetSentLevel(): void {
+    this.#sentSeverity = undefined;
   }
 
   /** True if no session has set a level. */

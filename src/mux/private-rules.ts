@@ -143,7 +143,7 @@ export class PrivateRules implements LaneRules {
   onReady(): void {
     if (this.#isOver) return;
     this.#isReady = true;
-    this.#tellState();
+    this.#restoreState();
     if (this.#isInitialized) this.#access.onInitialized();
   }
 
@@ -181,7 +181,7 @@ export class PrivateRules implements LaneRules {
   }
 
   /** Restores the state that the client has set on the former generation. */
-  #tellState(): void {
+  #restoreState(): void {
     const { level, hasChangedRoots } = this.#state;
     if (level !== undefined) this.#own.add({ method: "logging/setLevel", params: { level } });
     if (hasChangedRoots) this.#access.dispatch.sendOwn(ROOTS_CHANGED);

@@ -94,8 +94,8 @@ export class SharedRules implements LaneRules {
 
   onReady(): void {
     this.#isReady = true;
-    this.#levels.forgetTold();
-    this.#tellLevel();
+    this.#levels.forgetSentLevel();
+    this.#sendPendingLevel();
     for (const uri of this.#subscriptions.restart()) {
       this.#ask({
         method: "resources/subscribe",
@@ -119,7 +119,7 @@ export class SharedRules implements LaneRules {
   onSessionEnd(session: Session): void {
     this.#sessions.delete(session);
     this.#levels.delete(session);
-    this.#tellLevel();
+    this.#sendPendingLevel();
     for (const uri of this.#subscriptions.deleteAll(session)) {
       this.#ask({ method: "resources/unsubscribe", params: { uri }, isCurrent: () => !this.#subscriptions.has(uri) });
     }
@@ -132,9 +132,9 @@ export class SharedRules implements LaneRules {
   #setLevel(session: Session, level: string | undefined): RequestRule | undefined {
     const former = this.#levels.levelOf(session);
     if (!this.#levels.set(session, level)) return undefined;
-    const untold = this.#levels.takeUntold();
-    if (untold !== level) {
-      this.#tell(untold);
+    const pending = this.#levels.takePendingLevel();
+    if (pending !== level) {
+      this.#sendLevel(pending);
       return EMPTY_RESULT;
     }
     return {
@@ -143,18 +143,18 @@ export class SharedRules implements LaneRules {
         if (hasResult) return;
         // The former level holds again, unless the session has set another one meanwhile.
         if (this.#levels.levelOf(session) === level && !this.#levels.set(session, former)) this.#levels.delete(session);
-        this.#levels.forgetTold();
+        this.#levels.forgetSentLevel();
       },
     };
   }
 
-  #tellLevel(): void {
-    this.#tell(this.#levels.takeUntold());
+  #sendPendingLevel(): void {
+    this.#sendLevel(this.#levels.takePendingLevel());
   }
 
-  #tell(level: string | undefined): void {
+  #sendLevel(level: string | undefined): void {
     // A client's own request skips this queue, and may have changed the level meanwhile.
-    const isCurrent = (): boolean => [level, undefined].includes(this.#levels.toldLevel);
+    const isCurrent = (): boolean => [level, undefined].includes(this.#levels.sentLevel);
     if (level !== undefined) this.#ask({ method: "logging/setLevel", params: { level }, isCurrent });
   }
 
