@@ -16,8 +16,8 @@ export class Retries {
 
   effectOf({ method, toolName, repeat }: Call): Effect {
     // The call was read-only when it was queued again. The next generation may not have listed its tools yet.
-    if (repeat !== "none") return "reads";
-    if (method === "tools/call") return this.readOnlyTools?.has(toolName) === true ? "reads" : "unknown";
+    if (repeat !== "none") return "safe";
+    if (method === "tools/call") return this.readOnlyTools?.has(toolName) === true ? "safe" : "unknown";
     return effectOf(method);
   }
 
@@ -29,7 +29,7 @@ export class Retries {
   /** True if a call of this method may be sent again automatically. */
   mayRepeat(method: string): boolean {
     if (this.#mode === "off") return false;
-    return method === "tools/call" ? this.readOnlyTools !== undefined : effectOf(method) === "reads";
+    return method === "tools/call" ? this.readOnlyTools !== undefined : effectOf(method) === "safe";
   }
 
   /**
@@ -39,6 +39,6 @@ export class Retries {
   repeats(call: Call, nowMs: number): boolean {
     if (this.#mode === "off" || call.state !== "written" || call.session === undefined || !call.isKept) return false;
     if (call.repeat !== "none" || call.hasShownProgress || call.deadlineMs <= nowMs) return false;
-    return this.effectOf(call) === "reads";
+    return this.effectOf(call) === "safe";
   }
 }

@@ -1,8 +1,8 @@
-/** The effect of sending a request twice: none, as it only `reads`; the `same` as sending it once; or `unknown`. */
-export type Effect = "reads" | "same" | "unknown";
+/** The effect of sending a request twice: `safe` if it only reads, `idempotent` if twice is the same as once, else `unknown`. */
+export type Effect = "safe" | "idempotent" | "unknown";
 
 /** Protocol requests that only read. Tool calls are not among them. */
-const PROTOCOL_READS: ReadonlySet<string> = new Set([
+const SAFE_METHODS: ReadonlySet<string> = new Set([
   "ping",
   "tools/list",
   "resources/list",
@@ -16,10 +16,10 @@ const PROTOCOL_READS: ReadonlySet<string> = new Set([
 ]);
 
 /** Protocol requests that set a state. Sending one twice results in the same state. */
-const PROTOCOL_SETTINGS: ReadonlySet<string> = new Set(["logging/setLevel", "resources/subscribe", "resources/unsubscribe"]);
+const IDEMPOTENT_METHODS: ReadonlySet<string> = new Set(["logging/setLevel", "resources/subscribe", "resources/unsubscribe"]);
 
 /** Returns the effect of a protocol request. That of a tool call is `unknown` here. */
 export function effectOf(method: string): Effect {
-  if (PROTOCOL_READS.has(method)) return "reads";
-  return PROTOCOL_SETTINGS.has(method) ? "same" : "unknown";
+  if (SAFE_METHODS.has(method)) return "safe";
+  return IDEMPOTENT_METHODS.has(method) ? "idempotent" : "unknown";
 }
