@@ -15,7 +15,7 @@ import type { Exchange } from "./exchange.ts";
 import { overloaded, sessionOverloaded } from "./failures.ts";
 import { type LaneLimits, MAX_RENEWED_TIMES } from "./lane-limits.ts";
 import type { LaneLoad } from "./lane-load.ts";
-import { OwnExchange } from "./own-exchange.ts";
+import { InternalExchange } from "./internal-exchange.ts";
 import type { Retries } from "./retries.ts";
 import type { Session } from "./session.ts";
 import { RequestQueue } from "./request-queue.ts";
@@ -103,7 +103,7 @@ export class Dispatch {
       method,
       toolName: method === "tools/call" ? request.outline.stringAt(Slot.toolName) : undefined,
       session,
-      // Internal requests share a queue of their own and take no slot, so they do not delay clients.
+      // Internal requests have a common owner and take no slot, so they do not delay clients.
       owner: session ?? this,
       takesSlot: session !== undefined,
       semaphore: limits?.semaphore,
@@ -181,7 +181,7 @@ export class Dispatch {
     const request = readMessage(JSON.stringify({ jsonrpc: "2.0", id: 0, method, params }));
     const onFailed = (reason: string): void => this.#options.log.warn({ method, reason }, "internal request failed");
     if (request.kind === "request")
-      this.carry(undefined, new OwnExchange(this.#options.nowMs(), onFailed, onResult), request, onSettled, limits);
+      this.carry(undefined, new InternalExchange(this.#options.nowMs(), onFailed, onResult), request, onSettled, limits);
   }
 
   /**
@@ -189,7 +189,7 @@ export class Dispatch {
    *
    * @returns false if there is no room and the line was not sent.
    */
-  sendOwn(text: string): boolean {
+  sendInternal(text: string): boolean {
     if (!this.#hasRoomFor(text)) return false;
     this.#options.upstream.send(outgoing(text));
     return true;

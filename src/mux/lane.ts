@@ -197,7 +197,7 @@ export class Lane implements SessionLane, UpstreamListener {
     if (call !== undefined) {
       call.exchange.fail(responseTooLarge(call.method, line.bytes, this.#limits.maxLineBytes, this.#retries.effectOf(call)));
     } else if (!line.hasMethod) this.#dropped.answer(id, this.#calls.takeAbandoned(id));
-    else if (line.idText !== undefined) this.#dispatch.sendOwn(refuseOverlong(line.idText, this.#limits.maxLineBytes));
+    else if (line.idText !== undefined) this.#dispatch.sendInternal(refuseOverlong(line.idText, this.#limits.maxLineBytes));
   }
 
   onLost(exit: UpstreamExit, unwritten: readonly Outgoing[]): void {

@@ -105,14 +105,14 @@ export class Lanes {
       shared.lane.initialize(exchange, request, (protocolVersion) => open(this.#openSession(protocolVersion, shared, streams, owner)));
       return;
     }
-    const end = (): void => void this.#end(own);
-    const own = this.#options.createPrivate(request, streams, end);
-    const { lane } = own;
-    this.#private.set(own, undefined);
-    void own.run().then(end);
+    const end = (): void => void this.#end(privateLane);
+    const privateLane = this.#options.createPrivate(request, streams, end);
+    const { lane } = privateLane;
+    this.#private.set(privateLane, undefined);
+    void privateLane.run().then(end);
     const onOpen = (protocolVersion: string): void => {
-      const session = this.#openSession(protocolVersion, own, streams, owner);
-      this.#private.set(own, session);
+      const session = this.#openSession(protocolVersion, privateLane, streams, owner);
+      this.#private.set(privateLane, session);
       this.#idle.watch(session.lastUsedAtMs + this.#options.idleTimeoutMs);
       open(session);
     };
@@ -134,11 +134,11 @@ export class Lanes {
 
   /** Stops the servers of all private lanes. Takes bounded time. */
   async stopPrivate(): Promise<void> {
-    await Promise.all([...this.#private.keys()].map((own) => own.stop()));
+    await Promise.all([...this.#private.keys()].map((privateLane) => privateLane.stop()));
   }
 
   kill(): void {
-    for (const own of this.#private.keys()) own.kill();
+    for (const privateLane of this.#private.keys()) privateLane.kill();
   }
 
   #needsOwnServer({ outline }: RequestMessage): boolean {
@@ -165,22 +165,22 @@ export class Lanes {
     return session;
   }
 
-  async #end(own: PrivateLane): Promise<void> {
-    if (this.#ending.has(own)) return;
-    this.#ending.add(own);
-    const session = this.#private.get(own);
+  async #end(privateLane: PrivateLane): Promise<void> {
+    if (this.#ending.has(privateLane)) return;
+    this.#ending.add(privateLane);
+    const session = this.#private.get(privateLane);
     // The lane still has a session if its server ended by itself. That session can never get another response.
     if (session !== undefined) this.#options.sessions.end(session);
-    own.lane.close();
-    await own.stop();
-    this.#private.delete(own);
-    this.#ending.delete(own);
+    privateLane.lane.close();
+    await privateLane.stop();
+    this.#private.delete(privateLane);
+    this.#ending.delete(privateLane);
   }
 
   #endIdle(nowMs: number): number {
     let nextMs = Number.POSITIVE_INFINITY;
-    for (const [own, session] of this.#private) {
-      if (session === undefined || this.#ending.has(own)) continue;
+    for (const [privateLane, session] of this.#private) {
+      if (session === undefined || this.#ending.has(privateLane)) continue;
       // A request to a disconnected client does not count as use: a server that keeps sending requests would never stop.
       if (session.isInUse) session.lastUsedAtMs = nowMs;
       const dueAtMs = session.lastUsedAtMs + this.#options.idleTimeoutMs;

@@ -8,7 +8,7 @@ import { cancellation, ForwardedRequests } from "./forwarded-requests.ts";
 import { MAX_RENEWED_TIMES } from "./lane-limits.ts";
 import { type InitializeAnswer, type LaneAccess, type LaneRules, refuse, type RequestRule } from "./lane-rules.ts";
 import { type Offer, readCapabilities } from "./offer.ts";
-import { OwnRequests } from "./own-requests.ts";
+import { InternalRequests } from "./internal-requests.ts";
 import { answerPing, errorAnswer } from "./refused-requests.ts";
 import type { Session } from "./session.ts";
 import { SessionState } from "./session-state.ts";
@@ -50,7 +50,7 @@ export class PrivateRules implements LaneRules {
   readonly #onSessionEnd: () => void;
   readonly #forwarded = new ForwardedRequests();
   readonly #state = new SessionState();
-  readonly #own: OwnRequests;
+  readonly #requests: InternalRequests;
   #isReady = false;
   #isInitialized = false;
   #isOver = false;
@@ -61,7 +61,7 @@ export class PrivateRules implements LaneRules {
     this.#onInitialized = options.onInitialized;
     this.#onSessionEnd = options.onSessionEnd;
     this.initializeTimeoutMs = options.initializeTimeoutMs;
-    this.#own = new OwnRequests((method, params, onSettled) => access.dispatch.ask(method, params, onSettled));
+    this.#requests = new InternalRequests((method, params, onSettled) => access.dispatch.ask(method, params, onSettled));
   }
 
   get isWaitingForClient(): boolean {
@@ -96,7 +96,7 @@ export class PrivateRules implements LaneRules {
     this.#isInitialized = true;
     // A server that is starting gets this notification in its handshake. A line of this generation does not go to the next one.
     if (this.#isReady) {
-      this.#access.dispatch.sendOwn(text);
+      this.#access.dispatch.sendInternal(text);
       this.#access.onInitialized();
     }
     return undefined;
@@ -109,7 +109,7 @@ export class PrivateRules implements LaneRules {
     const answer = this.#forwarded.answer(response);
     if (answer === undefined) return undefined;
     dispatch.calls.extend(nowMs());
-    dispatch.sendOwn(answer);
+    dispatch.sendInternal(answer);
     return undefined;
   }
 
@@ -126,7 +126,7 @@ export class PrivateRules implements LaneRules {
   onServerRequest(request: RequestMessage): void {
     const { dispatch, dropped, nowMs, requestTimeoutMs } = this.#access;
     if (request.method === "ping") {
-      if (!dispatch.sendOwn(answerPing(request))) dropped.request(request.method);
+      if (!dispatch.sendInternal(answerPing(request))) dropped.request(request.method);
     } else if (request.outline.isRepeated(Slot.id) || request.outline.isRepeated(Slot.method)) {
       // The client might use the other value.
       this.#refuse(request, JsonRpcErrorCode.InvalidRequest, "The id or the method of the request occurs twice");
@@ -149,7 +149,7 @@ export class PrivateRules implements LaneRules {
 
   onLost(): void {
     this.#isReady = false;
-    this.#own.clear();
+    this.#requests.clear();
     for (const text of this.#forwarded.cancelAll("the MCP server has stopped")) this.#emit(text);
   }
 
@@ -166,7 +166,7 @@ export class PrivateRules implements LaneRules {
   expire(nowMs: number): number {
     return this.#forwarded.expire(nowMs, ({ id, idText, method }) => {
       const reason = `The client did not answer ${shorten(method)} in time`;
-      this.#access.dispatch.sendOwn(errorAnswer(idText, JsonRpcErrorCode.SessionOrTimeout, reason));
+      this.#access.dispatch.sendInternal(errorAnswer(idText, JsonRpcErrorCode.SessionOrTimeout, reason));
       this.#emit(cancellation(id, "timeout"));
     });
   }
@@ -183,16 +183,16 @@ export class PrivateRules implements LaneRules {
   /** Restores the state that the client has set on the former generation. */
   #restoreState(): void {
     const { level, hasChangedRoots } = this.#state;
-    if (level !== undefined) this.#own.add({ method: "logging/setLevel", params: { level } });
-    if (hasChangedRoots) this.#access.dispatch.sendOwn(ROOTS_CHANGED);
+    if (level !== undefined) this.#requests.add({ method: "logging/setLevel", params: { level } });
+    if (hasChangedRoots) this.#access.dispatch.sendInternal(ROOTS_CHANGED);
     for (const uri of this.#state.subscriptions()) {
-      this.#own.add({ method: "resources/subscribe", params: { uri }, isCurrent: () => this.#state.isSubscribed(uri) });
+      this.#requests.add({ method: "resources/subscribe", params: { uri }, isCurrent: () => this.#state.isSubscribed(uri) });
     }
   }
 
   #refuse(request: RequestMessage, code: number, reason: string): void {
     const { dispatch, dropped } = this.#access;
-    if (!dispatch.sendOwn(errorAnswer(idTextOf(request), code, reason))) dropped.request(request.method);
+    if (!dispatch.sendInternal(errorAnswer(idTextOf(request), code, reason))) dropped.request(request.method);
   }
 
   /**

@@ -5,7 +5,7 @@ import { type Call, isSent } from "./call.ts";
 import type { CallVerdict } from "./call-limits.ts";
 import type { Dispatch } from "./dispatch.ts";
 import { readCapabilities } from "./offer.ts";
-import { MAX_OWN_RESULT_BYTES } from "./own-exchange.ts";
+import { MAX_INTERNAL_RESULT_BYTES } from "./internal-exchange.ts";
 import type { ReadOnlyTools } from "./read-only-tools.ts";
 import { ToolListing } from "./tool-listing.ts";
 import type { Upstream, UpstreamHandshake } from "../upstream/port.ts";
@@ -155,7 +155,7 @@ export class ServerTools {
     if (isGivenUp)
       return upstream.restart(
         "tools-not-listed",
-        `tools/list did not return a list of tools of at most ${MAX_OWN_RESULT_BYTES} bytes per page`,
+        `tools/list did not return a list of tools of at most ${MAX_INTERNAL_RESULT_BYTES} bytes per page`,
       );
     if (watcher !== undefined || this.#hasToolsCapability)
       log.warn({ method: "tools/list", generation }, "tools not listed: the known tools stay in effect");

@@ -5,7 +5,7 @@ import { answerInitialize, offeredCapabilities } from "./initialize.ts";
 import { type InitializeAnswer, type LaneAccess, type LaneRules, refuse, type RequestRule } from "./lane-rules.ts";
 import { LogLevels } from "./log-levels.ts";
 import type { Offer } from "./offer.ts";
-import { type OwnRequest, OwnRequests } from "./own-requests.ts";
+import { type InternalRequest, InternalRequests } from "./internal-requests.ts";
 import { answerPing, refuseRequest } from "./refused-requests.ts";
 import type { Session } from "./session.ts";
 import { MAX_SUBSCRIPTIONS_PER_SESSION, Subscriptions, TOO_MANY_SUBSCRIPTIONS } from "./subscriptions.ts";
@@ -36,12 +36,12 @@ export class SharedRules implements LaneRules {
   readonly #sessions = new Set<Session>();
   readonly #levels = new LogLevels();
   readonly #subscriptions = new Subscriptions();
-  readonly #own: OwnRequests;
+  readonly #requests: InternalRequests;
   #isReady = false;
 
   constructor(access: LaneAccess, initializeTimeoutMs: number) {
     this.#access = access;
-    this.#own = new OwnRequests((method, params, onSettled) => access.dispatch.ask(method, params, onSettled));
+    this.#requests = new InternalRequests((method, params, onSettled) => access.dispatch.ask(method, params, onSettled));
     this.initializeTimeoutMs = initializeTimeoutMs;
   }
 
@@ -89,7 +89,7 @@ export class SharedRules implements LaneRules {
 
   onServerRequest(request: RequestMessage): void {
     const answer = request.method === "ping" ? answerPing(request) : refuseRequest(request);
-    if (!this.#access.dispatch.sendOwn(answer)) this.#access.dropped.request(request.method);
+    if (!this.#access.dispatch.sendInternal(answer)) this.#access.dropped.request(request.method);
   }
 
   onReady(): void {
@@ -109,7 +109,7 @@ export class SharedRules implements LaneRules {
 
   onLost(): void {
     this.#isReady = false;
-    this.#own.clear();
+    this.#requests.clear();
   }
 
   onSession(session: Session): void {
@@ -159,8 +159,8 @@ export class SharedRules implements LaneRules {
   }
 
   /** Sends an internal request. Does nothing while no server is ready: the next generation gets the state of that time. */
-  #ask(request: OwnRequest): void {
-    if (this.#isReady) this.#own.add(request);
+  #ask(request: InternalRequest): void {
+    if (this.#isReady) this.#requests.add(request);
   }
 
   #subscribe(session: Session, uri: string | undefined): RequestRule | undefined {

@@ -2,7 +2,7 @@ import { SidecarError } from "../errors.ts";
 import type { JsonObject, NotificationMessage, RequestMessage, ResponseMessage } from "../jsonrpc/message.ts";
 import type { CallLimits } from "../mux/call-limits.ts";
 import type { Exchange } from "../mux/exchange.ts";
-import { MAX_OWN_RESULT_BYTES } from "../mux/own-exchange.ts";
+import { MAX_INTERNAL_RESULT_BYTES } from "../mux/internal-exchange.ts";
 import { responseTooLarge, toolNotFound } from "../mux/failures.ts";
 import type { Session, SessionLane } from "../mux/session.ts";
 import { readCall } from "./call-params.ts";
@@ -83,7 +83,7 @@ export class GuardedLane implements SessionLane {
     return new RewrittenExchange(exchange, (body) => {
       // The sidecar does not read a longer list either, so that none of its tools could be called.
       const bytes = Buffer.byteLength(body);
-      if (bytes > MAX_OWN_RESULT_BYTES) return responseTooLarge(method, bytes, MAX_OWN_RESULT_BYTES);
+      if (bytes > MAX_INTERNAL_RESULT_BYTES) return responseTooLarge(method, bytes, MAX_INTERNAL_RESULT_BYTES);
       const shown = filter === undefined ? body : filterToolsList(body, (tool) => this.#isShown(tool));
       return limitResult === undefined ? shown : withoutOutputSchemas(shown);
     });

@@ -3,10 +3,10 @@ import { findMembers } from "../json/find.ts";
 import type { Exchange } from "./exchange.ts";
 
 /** The limit for the response to an internal request. The discovery client of a pod reads lists of at most 4 MiB. */
-export const MAX_OWN_RESULT_BYTES = 8 * 1024 * 1024;
+export const MAX_INTERNAL_RESULT_BYTES = 8 * 1024 * 1024;
 
 /** The exchange of an internal request, which reports the result to a callback. */
-export class OwnExchange implements Exchange {
+export class InternalExchange implements Exchange {
   readonly idText = "0";
   readonly sharedBy = 1;
   readonly acceptedAtMs: number;
@@ -34,8 +34,8 @@ export class OwnExchange implements Exchange {
     // The caller does not need the result. `onSettled` reports an error of the server.
     if (this.#onResult === undefined) return;
     const bytes = Buffer.byteLength(body);
-    const span = bytes > MAX_OWN_RESULT_BYTES ? undefined : findMembers(body, 0, ["result"]).spans[0];
-    if (bytes > MAX_OWN_RESULT_BYTES) this.#onFailed(`the response has ${bytes} bytes, more than ${MAX_OWN_RESULT_BYTES}`);
+    const span = bytes > MAX_INTERNAL_RESULT_BYTES ? undefined : findMembers(body, 0, ["result"]).spans[0];
+    if (bytes > MAX_INTERNAL_RESULT_BYTES) this.#onFailed(`the response has ${bytes} bytes, more than ${MAX_INTERNAL_RESULT_BYTES}`);
     this.#onResult(span === undefined ? undefined : body.slice(span.start, span.end));
   }
 

@@ -1,5 +1,5 @@
 /** A request that the sidecar itself sends to the server. */
-export interface OwnRequest {
+export interface InternalRequest {
   readonly method: string;
   readonly params: object;
   /** Called right before the request is sent. It is skipped if this returns false. */
@@ -11,16 +11,16 @@ export interface OwnRequest {
 const MAX_IN_FLIGHT = 16;
 
 /** The queue of internal requests. Sends them in order, a few at a time. */
-export class OwnRequests {
+export class InternalRequests {
   readonly #send: (method: string, params: object, onSettled: (hasResult: boolean) => void) => void;
-  #queue: OwnRequest[] = [];
+  #queue: InternalRequest[] = [];
   #inFlight = 0;
 
   constructor(send: (method: string, params: object, onSettled: (hasResult: boolean) => void) => void) {
     this.#send = send;
   }
 
-  add(request: OwnRequest): void {
+  add(request: InternalRequest): void {
     this.#queue.push(request);
     this.#sendNext();
   }
