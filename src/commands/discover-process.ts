@@ -4,7 +4,7 @@ import type { JsonObject, Message, ResponseMessage } from "../jsonrpc/message.ts
 import { outgoing } from "../jsonrpc/outgoing.ts";
 import { PendingRequests } from "../jsonrpc/pending-requests.ts";
 import { NEWEST_LEGACY_PROTOCOL_VERSION, negotiateProtocolVersion } from "../jsonrpc/protocol-versions.ts";
-import { readCapabilities } from "../mux/offer.ts";
+import { readCapabilities } from "../mux/capabilities.ts";
 import { answerPing, refuseRequest } from "../mux/refused-requests.ts";
 import type { Log } from "../observability/log.ts";
 import type { Secrets } from "../observability/redact.ts";

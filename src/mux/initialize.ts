@@ -3,7 +3,7 @@ import { findPath } from "../json/find.ts";
 import { isJsonObject, type JsonObject, type RequestMessage, Slot } from "../jsonrpc/message.ts";
 import { negotiateProtocolVersion } from "../jsonrpc/protocol-versions.ts";
 import type { InitializeAnswer } from "./lane-rules.ts";
-import { readCapabilities } from "./offer.ts";
+import { readCapabilities } from "./capabilities.ts";
 import type { UpstreamHandshake } from "../upstream/port.ts";
 
 /**
@@ -22,10 +22,10 @@ export function answerInitialize({ resultText }: UpstreamHandshake, request: Req
 }
 
 /** Returns the capabilities in the result of `answerInitialize`. */
-export function offeredCapabilities({ resultText }: UpstreamHandshake): JsonObject {
+export function sharedCapabilities({ resultText }: UpstreamHandshake): JsonObject {
   const capabilities = readCapabilities(resultText);
   const { tasks } = capabilities;
   if (!isJsonObject(tasks)) return capabilities;
-  const { list: _, ...offered } = tasks;
-  return { ...capabilities, tasks: offered };
+  const { list: _, ...others } = tasks;
+  return { ...capabilities, tasks: others };
 }

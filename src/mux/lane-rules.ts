@@ -2,7 +2,7 @@ import type { SidecarError } from "../errors.ts";
 import type { NotificationMessage, RequestMessage, ResponseMessage } from "../jsonrpc/message.ts";
 import type { Dispatch } from "./dispatch.ts";
 import type { DropLog } from "./drop-log.ts";
-import type { Offer } from "./offer.ts";
+import type { Capabilities } from "./capabilities.ts";
 import type { Session } from "./session.ts";
 import type { UpstreamHandshake } from "../upstream/port.ts";
 
@@ -41,7 +41,7 @@ export interface LaneRules {
   readonly isRefusalFinal: boolean;
   answerInitialize(handshake: UpstreamHandshake, request: RequestMessage, idText: string): InitializeAnswer;
   /** Returns the revision and capabilities that a client relies on after `answerInitialize`. */
-  offer(handshake: UpstreamHandshake): Offer;
+  capabilities(handshake: UpstreamHandshake): Capabilities;
   /** @returns undefined if the request is just sent to the server. */
   onClientRequest(session: Session, request: RequestMessage): RequestRule | undefined;
   /** @returns the JSON text for the server; undefined if it must not get the notification. */

@@ -31,7 +31,7 @@ import { refuseOverlong } from "./refused-requests.ts";
 import { Retries } from "./retries.ts";
 import type { Session, SessionLane } from "./session.ts";
 import { ServerTools, type ToolWatcher } from "./server-tools.ts";
-import { SessionOffers } from "./session-offers.ts";
+import { SessionCapabilities } from "./session-capabilities.ts";
 import { TaskTokens } from "./task-tokens.ts";
 import type { Upstream, UpstreamExit, UpstreamHandshake, UpstreamListener } from "../upstream/port.ts";
 
@@ -63,7 +63,7 @@ export class Lane implements SessionLane, UpstreamListener {
   readonly #rules: LaneRules;
   readonly #retries: Retries;
   readonly tools: ServerTools;
-  readonly #offers: SessionOffers;
+  readonly #capabilities: SessionCapabilities;
   readonly #hangWatch: HangWatch;
   readonly #taskTokens = new TaskTokens<ProgressOwner>();
   readonly #initializing: InitializeRequests;
@@ -82,7 +82,7 @@ export class Lane implements SessionLane, UpstreamListener {
     [this.#retries, this.#dispatch, this.#calls] = [retries, dispatch, dispatch.calls];
     const { readOnlyTools } = retries;
     this.tools = new ServerTools({ dispatch, upstream, readOnlyTools, watcher: toolWatcher, defects: this.#defects, log, nowMs });
-    this.#offers = new SessionOffers({ calls: dispatch.calls, log, endSession });
+    this.#capabilities = new SessionCapabilities({ calls: dispatch.calls, log, endSession });
     this.#rules = rules({
       dispatch,
       dropped: this.#dropped,
@@ -144,14 +144,14 @@ export class Lane implements SessionLane, UpstreamListener {
   }
 
   addSession(session: Session): void {
-    this.#offers.add(session);
+    this.#capabilities.add(session);
     this.#rules.onSession(session);
   }
 
   endSession(session: Session): void {
     const calls = this.#calls.values().filter((call) => call.session === session);
     this.#calls.giveUpAll(calls, "session ended", (call) => sessionEnded(...this.#retries.outcomeOf(call)));
-    this.#offers.delete(session);
+    this.#capabilities.delete(session);
     this.#taskTokens.deleteWhere((owner) => owner.session === session);
     this.#rules.onSessionEnd(session);
   }
@@ -173,7 +173,7 @@ export class Lane implements SessionLane, UpstreamListener {
     this.#handshake = handshake;
     this.tools.onReady(handshake);
     // Before any waiting `initialize` is answered: those clients have seen no earlier server.
-    for (const list of this.#offers.change(this.#rules.offer(handshake), handshake.generation)) this.#tellListChanged(list);
+    for (const list of this.#capabilities.change(this.#rules.capabilities(handshake), handshake.generation)) this.#tellListChanged(list);
     this.#dispatch.queue.open(() => this.#rules.onReady());
     this.#hangWatch.onReady(this.#nowMs());
   }

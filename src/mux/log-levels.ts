@@ -8,7 +8,7 @@ function severityOf(level: unknown): number {
   return typeof level === "string" ? LEVELS.indexOf(level) : -1;
 }
 
-/** The log levels of a shared server's sessions. The server gets the most verbose one; each session gets those at or above its own level. */
+/** The log levels of a shared server's sessions. The server gets the most verbose one; each session gets messages from its level up. */
 export class LogLevels {
   readonly #severities = new Map<Session, number>();
   /** The severity that the server was sent last; undefined if it is unknown. */

@@ -7,7 +7,7 @@ import type { Exchange } from "./exchange.ts";
 import { cancellation, ForwardedRequests } from "./forwarded-requests.ts";
 import { MAX_RENEWED_TIMES } from "./lane-limits.ts";
 import { type InitializeAnswer, type LaneAccess, type LaneRules, refuse, type RequestRule } from "./lane-rules.ts";
-import { type Offer, readCapabilities } from "./offer.ts";
+import { type Capabilities, readCapabilities } from "./capabilities.ts";
 import { InternalRequests } from "./internal-requests.ts";
 import { answerPing, errorAnswer } from "./refused-requests.ts";
 import type { Session } from "./session.ts";
@@ -72,8 +72,8 @@ export class PrivateRules implements LaneRules {
     return { protocolVersion, body: `{"jsonrpc":"2.0","id":${idText},"result":${resultText}}` };
   }
 
-  offer({ resultText, protocolVersion }: UpstreamHandshake): Offer {
-    return { protocolVersion, capabilities: readCapabilities(resultText) };
+  capabilities({ resultText, protocolVersion }: UpstreamHandshake): Capabilities {
+    return { protocolVersion, declared: readCapabilities(resultText) };
   }
 
   onClientRequest(_session: Session, { method, outline }: RequestMessage): RequestRule | undefined {

@@ -4,7 +4,7 @@ import type { Log } from "../observability/log.ts";
 import { type Call, isSent } from "./call.ts";
 import type { CallVerdict } from "./call-limits.ts";
 import type { Dispatch } from "./dispatch.ts";
-import { readCapabilities } from "./offer.ts";
+import { readCapabilities } from "./capabilities.ts";
 import { MAX_INTERNAL_RESULT_BYTES } from "./internal-exchange.ts";
 import type { ReadOnlyTools } from "./read-only-tools.ts";
 import { ToolListing } from "./tool-listing.ts";

@@ -1,10 +1,10 @@
 import { JsonRpcErrorCode } from "../jsonrpc/error-codes.ts";
 import { type NotificationMessage, type RequestMessage, Slot } from "../jsonrpc/message.ts";
 import { messageToServer } from "../jsonrpc/rewrite.ts";
-import { answerInitialize, offeredCapabilities } from "./initialize.ts";
+import { answerInitialize, sharedCapabilities } from "./initialize.ts";
 import { type InitializeAnswer, type LaneAccess, type LaneRules, refuse, type RequestRule } from "./lane-rules.ts";
 import { LogLevels } from "./log-levels.ts";
-import type { Offer } from "./offer.ts";
+import type { Capabilities } from "./capabilities.ts";
 import { type InternalRequest, InternalRequests } from "./internal-requests.ts";
 import { answerPing, refuseRequest } from "./refused-requests.ts";
 import type { Session } from "./session.ts";
@@ -49,9 +49,9 @@ export class SharedRules implements LaneRules {
     return answerInitialize(handshake, request, idText);
   }
 
-  offer(handshake: UpstreamHandshake): Offer {
+  capabilities(handshake: UpstreamHandshake): Capabilities {
     // The sidecar supports every revision, independent of the server's.
-    return { protocolVersion: undefined, capabilities: offeredCapabilities(handshake) };
+    return { protocolVersion: undefined, declared: sharedCapabilities(handshake) };
   }
 
   onClientRequest(session: Session, { method, outline }: RequestMessage): RequestRule | undefined {

@@ -1,10 +1,10 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { JsonObject } from "../../../src/jsonrpc/message.ts";
-import { changingLists, findMissing, type Offer, readCapabilities } from "../../../src/mux/offer.ts";
+import { changingLists, findMissing, type Capabilities, readCapabilities } from "../../../src/mux/capabilities.ts";
 
-function offer(capabilities: JsonObject, protocolVersion?: string): Offer {
-  return { capabilities, protocolVersion };
+function offer(capabilities: JsonObject, protocolVersion?: string): Capabilities {
+  return { declared: capabilities, protocolVersion };
 }
 
 const FULL: JsonObject = {

@@ -3,24 +3,24 @@ import type { Log } from "../observability/log.ts";
 import { isSent } from "./call.ts";
 import type { CallTable } from "./call-table.ts";
 import { sessionOutdated } from "./failures.ts";
-import { changingLists, findMissing, type Offer } from "./offer.ts";
+import { changingLists, findMissing, type Capabilities } from "./capabilities.ts";
 import type { Session } from "./session.ts";
 
-export interface SessionOffersOptions {
+export interface SessionCapabilitiesOptions {
   readonly calls: CallTable;
   readonly log: Log;
   readonly endSession: (session: Session) => void;
 }
 
 /** The capabilities that each session relies on. Sessions end if a new generation lacks some of theirs. */
-export class SessionOffers {
+export class SessionCapabilities {
   readonly #calls: CallTable;
   readonly #log: Log;
   readonly #endSession: (session: Session) => void;
-  readonly #bySession = new Map<Session, Offer>();
-  #current: Offer | undefined;
+  readonly #bySession = new Map<Session, Capabilities>();
+  #current: Capabilities | undefined;
 
-  constructor({ calls, log, endSession }: SessionOffersOptions) {
+  constructor({ calls, log, endSession }: SessionCapabilitiesOptions) {
     this.#calls = calls;
     this.#log = log;
     this.#endSession = endSession;
@@ -40,16 +40,16 @@ export class SessionOffers {
    *
    * @returns the lists that may have changed for the other sessions; empty for the first generation.
    */
-  change(now: Offer, generation: number): string[] {
+  change(now: Capabilities, generation: number): string[] {
     const isFirst = this.#current === undefined;
     this.#current = now;
     const sessions = new Set<Session>();
     // Thousands of sessions share a few objects.
-    const missingOf = new Map<Offer, string | undefined>();
+    const missingOf = new Map<Capabilities, string | undefined>();
     let reason: string | undefined;
-    for (const [session, offer] of this.#bySession) {
-      if (!missingOf.has(offer)) missingOf.set(offer, findMissing(offer, now));
-      const missing = missingOf.get(offer);
+    for (const [session, capabilities] of this.#bySession) {
+      if (!missingOf.has(capabilities)) missingOf.set(capabilities, findMissing(capabilities, now));
+      const missing = missingOf.get(capabilities);
       if (missing === undefined) continue;
       sessions.add(session);
       reason ??= missing;

@@ -2,26 +2,26 @@ import { readValue } from "../json/values.ts";
 import { isJsonObject, type JsonObject } from "../jsonrpc/message.ts";
 
 /** The revision and the capabilities that a client relies on after `initialize`. */
-export interface Offer {
+export interface Capabilities {
   /** Undefined for a shared server: the sidecar negotiates the revision with each client. */
   readonly protocolVersion: string | undefined;
-  readonly capabilities: JsonObject;
+  readonly declared: JsonObject;
 }
 
 /** Real capabilities have two or three levels. A server may send enough levels to overflow the stack. */
 const MAX_DEPTH = 16;
 
 /** @returns the first capability of `before` that is missing in `now`, as text for people; undefined if there is none. */
-export function findMissing(before: Offer, now: Offer): string | undefined {
+export function findMissing(before: Capabilities, now: Capabilities): string | undefined {
   if (before.protocolVersion !== now.protocolVersion) {
     return `protocol revision ${before.protocolVersion} (now ${now.protocolVersion})`;
   }
-  return findMissingIn(before.capabilities, now.capabilities, MAX_DEPTH);
+  return findMissingIn(before.declared, now.declared, MAX_DEPTH);
 }
 
 function findMissingIn(before: JsonObject, now: JsonObject, depth: number): string | undefined {
   for (const [name, value] of Object.entries(before)) {
-    // False and null were not an offer.
+    // False and null do not declare a capability.
     if (value === false || value === null) continue;
     const current = Object.hasOwn(now, name) ? now[name] : undefined;
     if (!isStillThere(value, current)) return name;
@@ -40,9 +40,9 @@ function isStillThere(before: unknown, now: unknown): boolean {
 }
 
 /** Returns the lists with `listChanged`. */
-export function changingLists({ capabilities }: Offer): string[] {
+export function changingLists({ declared }: Capabilities): string[] {
   return ["tools", "prompts", "resources"].filter((name) => {
-    const capability = capabilities[name];
+    const capability = declared[name];
     return isJsonObject(capability) && capability["listChanged"] === true;
   });
 }
