@@ -5,7 +5,7 @@ import { requestToServer } from "./jsonrpc/rewrite.ts";
 import { guardListener } from "./mux/guarded-listener.ts";
 import type { LaneOptions } from "./mux/lane.ts";
 import type { LaneEntry, PrivateLane } from "./mux/lanes.ts";
-import { PrivateRules } from "./mux/private-rules.ts";
+import { PrivateRouting } from "./mux/private-routing.ts";
 import type { SessionStreams } from "./mux/session-streams.ts";
 import type { Log } from "./observability/log.ts";
 import { INITIALIZE_ID } from "./upstream/handshake.ts";
@@ -14,7 +14,7 @@ import { Supervisor, type SupervisorOptions } from "./upstream/supervisor.ts";
 export interface PrivateLaneOptions {
   /** Returns the options of a server that is initialized with this handshake. */
   readonly supervisorOptions: (handshake: SupervisorOptions["handshake"], log: Log) => SupervisorOptions;
-  readonly laneOptions: Omit<LaneOptions, "upstream" | "rules" | "toolWatcher">;
+  readonly laneOptions: Omit<LaneOptions, "upstream" | "createRouting" | "toolWatcher">;
   readonly createLane: (options: Omit<LaneOptions, "toolWatcher">) => LaneEntry;
   readonly initialize: RequestMessage;
   readonly streams: SessionStreams;
@@ -35,8 +35,8 @@ export function createPrivateLane(options: PrivateLaneOptions): PrivateLane {
   const { lane, entry } = options.createLane({
     ...laneOptions,
     upstream: supervisor,
-    rules: (access) =>
-      new PrivateRules(access, {
+    createRouting: (access) =>
+      new PrivateRouting(access, {
         streams,
         onSessionEnd,
         initializeTimeoutMs: limits.requestTimeoutMs,

@@ -16,7 +16,7 @@ import type { LaneOptions } from "./mux/lane.ts";
 import { type LaneEntry, Lanes } from "./mux/lanes.ts";
 import type { Session } from "./mux/session.ts";
 import { SessionStore } from "./mux/session-store.ts";
-import { SharedRules } from "./mux/shared-rules.ts";
+import { SharedRouting } from "./mux/shared-routing.ts";
 import { type Log, withFields } from "./observability/log.ts";
 import type { Secrets } from "./observability/redact.ts";
 import { createPrivateLane } from "./private-lane.ts";
@@ -101,7 +101,7 @@ export async function startSidecar({ config, environment, descriptor, secrets, v
     nowMs,
     endSession,
     upstream: supervisor,
-    rules: (access) => new SharedRules(access, config.holdTimeoutMs),
+    createRouting: (access) => new SharedRouting(access, config.holdTimeoutMs),
   });
   const failed = supervisor.run(guardListener(shared.lane, supervisor, defects));
   const eventLog = new EventLog(config, nowMs, defects);

@@ -5,12 +5,12 @@ import { responseToClient } from "../jsonrpc/rewrite.ts";
 import type { Dispatch } from "./dispatch.ts";
 import type { Exchange } from "./exchange.ts";
 import type { QueueEntry } from "./fair-queue.ts";
-import type { LaneRules } from "./lane-rules.ts";
+import type { Routing } from "./routing.ts";
 import type { UpstreamHandshake } from "../upstream/port.ts";
 
 export interface InitializeRequestsOptions {
   readonly dispatch: Dispatch;
-  readonly rules: LaneRules;
+  readonly routing: Routing;
   readonly counters: Counters;
   /** Returns the handshake of the current generation; undefined until it has finished. */
   readonly handshake: () => UpstreamHandshake | undefined;
@@ -49,7 +49,7 @@ export class InitializeRequests {
       owner: initialize,
       takesSlot: false,
       byteLength: Buffer.byteLength(text),
-      expiresAtMs: exchange.acceptedAtMs + this.#options.rules.initializeTimeoutMs,
+      expiresAtMs: exchange.acceptedAtMs + this.#options.routing.initializeTimeoutMs,
       release: () => this.#answer(initialize),
       refuse: () => this.#fail(initialize, dispatch.notReady()),
     };
@@ -80,11 +80,11 @@ export class InitializeRequests {
   }
 
   #answer(initialize: InitializeRequest): void {
-    const { rules, handshake } = this.#options;
+    const { routing, handshake } = this.#options;
     const { exchange, request, open } = initialize;
     const current = handshake();
     if (current === undefined) return this.#fail(initialize, this.#options.dispatch.notReady());
-    const { protocolVersion, body } = rules.answerInitialize(current, request, exchange.idText);
+    const { protocolVersion, body } = routing.answerInitialize(current, request, exchange.idText);
     this.#end(initialize, "results");
     open(protocolVersion);
     exchange.respond(body);

@@ -2,7 +2,7 @@ import { applyEdits, type Edit, removeMember } from "../json/edit.ts";
 import { findPath } from "../json/find.ts";
 import { isJsonObject, type JsonObject, type RequestMessage, Slot } from "../jsonrpc/message.ts";
 import { negotiateProtocolVersion } from "../jsonrpc/protocol-versions.ts";
-import type { InitializeAnswer } from "./lane-rules.ts";
+import type { InitializeAnswer } from "./routing.ts";
 import { readCapabilities } from "./capabilities.ts";
 import type { UpstreamHandshake } from "../upstream/port.ts";
 

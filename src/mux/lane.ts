@@ -25,7 +25,7 @@ import { HangWatch } from "./hang-watch.ts";
 import { InitializeRequests } from "./initialize-requests.ts";
 import type { LaneLoad } from "./lane-load.ts";
 import type { LaneLimits } from "./lane-limits.ts";
-import type { LaneAccess, LaneRules } from "./lane-rules.ts";
+import type { RoutingAccess, Routing } from "./routing.ts";
 import { deliverProgress, deliverTaskProgress, keepTaskProgress, type ProgressOwner } from "./progress.ts";
 import { refuseOverlong } from "./refused-requests.ts";
 import { Retries } from "./retries.ts";
@@ -45,7 +45,7 @@ export interface LaneOptions {
   readonly nowMs: () => number;
   /** Ends a session that cannot continue. Calls `endSession` of this lane in turn. */
   readonly endSession: (session: Session) => void;
-  readonly rules: (access: LaneAccess) => LaneRules;
+  readonly createRouting: (access: RoutingAccess) => Routing;
   /** Undefined if no request has to wait for the server's tools. */
   readonly toolWatcher?: ToolWatcher;
 }
@@ -60,7 +60,7 @@ export class Lane implements SessionLane, UpstreamListener {
   readonly #defects: Defects;
   readonly #dispatch: Dispatch;
   readonly #calls: CallTable;
-  readonly #rules: LaneRules;
+  readonly #routing: Routing;
   readonly #retries: Retries;
   readonly tools: ServerTools;
   readonly #capabilities: SessionCapabilities;
@@ -70,7 +70,7 @@ export class Lane implements SessionLane, UpstreamListener {
   #handshake: UpstreamHandshake | undefined;
   #isDraining = false;
 
-  constructor({ upstream, limits, retry, counters, log, nowMs, endSession, rules, toolWatcher }: LaneOptions) {
+  constructor({ upstream, limits, retry, counters, log, nowMs, endSession, createRouting, toolWatcher }: LaneOptions) {
     this.#limits = limits;
     this.#counters = counters;
     this.#log = log;
@@ -83,15 +83,15 @@ export class Lane implements SessionLane, UpstreamListener {
     const { readOnlyTools } = retries;
     this.tools = new ServerTools({ dispatch, upstream, readOnlyTools, watcher: toolWatcher, defects: this.#defects, log, nowMs });
     this.#capabilities = new SessionCapabilities({ calls: dispatch.calls, log, endSession });
-    this.#rules = rules({
+    this.#routing = createRouting({
       dispatch,
       dropped: this.#dropped,
       nowMs,
       requestTimeoutMs: limits.requestTimeoutMs,
       onInitialized: () => this.tools.onInitialized(),
     });
-    this.#initializing = new InitializeRequests({ dispatch, rules: this.#rules, counters, handshake: () => this.#handshake });
-    this.#hangWatch = new HangWatch({ dispatch, upstream, limits, isWaitingForClient: () => this.#rules.isWaitingForClient });
+    this.#initializing = new InitializeRequests({ dispatch, routing: this.#routing, counters, handshake: () => this.#handshake });
+    this.#hangWatch = new HangWatch({ dispatch, upstream, limits, isWaitingForClient: () => this.#routing.isWaitingForClient });
     this.#calls.onTimeout = (call) => this.#hangWatch.onTimeout(call, nowMs());
   }
 
@@ -114,9 +114,9 @@ export class Lane implements SessionLane, UpstreamListener {
     if (this.#dispatch.queue.areSlotsClosed) this.tools.onWaiting();
     const refusal = this.#isDraining ? shuttingDown(request.method, false) : this.#dispatch.refusal(session, request.text);
     if (refusal !== undefined) return this.#dispatch.refuse(exchange, refusal);
-    const rule = this.#rules.onClientRequest(session, request);
-    if (rule?.kind === "answer") this.respond(exchange, rule.member, rule.text);
-    else this.#dispatch.carry(session, exchange, request, rule?.onSettled, limits);
+    const decision = this.#routing.onClientRequest(session, request);
+    if (decision?.kind === "answer") this.respond(exchange, decision.member, decision.text);
+    else this.#dispatch.carry(session, exchange, request, decision?.onSettled, limits);
   }
 
   respond(exchange: Exchange, member: "result" | "error", text: string): void {
@@ -133,19 +133,19 @@ export class Lane implements SessionLane, UpstreamListener {
     const { method } = notification;
     if (method === "notifications/cancelled") cancelByClient(this.#dispatch, session, notification, this.#log);
     else {
-      const text = this.#rules.onClientNotification(notification);
+      const text = this.#routing.onClientNotification(notification);
       if (text !== undefined) return this.#dispatch.carryNotification(session, text, method);
     }
     return undefined;
   }
 
   answer(response: ResponseMessage): SidecarError | undefined {
-    return this.#rules.onClientResponse(response);
+    return this.#routing.onClientResponse(response);
   }
 
   addSession(session: Session): void {
     this.#capabilities.add(session);
-    this.#rules.onSession(session);
+    this.#routing.onSession(session);
   }
 
   endSession(session: Session): void {
@@ -153,7 +153,7 @@ export class Lane implements SessionLane, UpstreamListener {
     this.#calls.giveUpAll(calls, "session ended", (call) => sessionEnded(...this.#retries.outcomeOf(call)));
     this.#capabilities.delete(session);
     this.#taskTokens.deleteWhere((owner) => owner.session === session);
-    this.#rules.onSessionEnd(session);
+    this.#routing.onSessionEnd(session);
   }
 
   /** Rejects new requests from now on, and resolves when the last request in flight has ended. */
@@ -173,20 +173,20 @@ export class Lane implements SessionLane, UpstreamListener {
     this.#handshake = handshake;
     this.tools.onReady(handshake);
     // Before any waiting `initialize` is answered: those clients have seen no earlier server.
-    for (const list of this.#capabilities.change(this.#rules.capabilities(handshake), handshake.generation)) this.#tellListChanged(list);
-    this.#dispatch.queue.open(() => this.#rules.onReady());
+    for (const list of this.#capabilities.change(this.#routing.capabilities(handshake), handshake.generation)) this.#tellListChanged(list);
+    this.#dispatch.queue.open(() => this.#routing.onReady());
     this.#hangWatch.onReady(this.#nowMs());
   }
 
   onRefused(response: ResponseMessage): void {
-    if (this.#rules.isRefusalFinal) this.#initializing.onRefused(response);
+    if (this.#routing.isRefusalFinal) this.#initializing.onRefused(response);
   }
 
   onMessage(message: Message): void {
     this.#hangWatch.heard();
     if (message.kind === "response") this.#onResponse(message);
     else if (message.kind === "notification") this.#onNotification(message);
-    else this.#rules.onServerRequest(message);
+    else this.#routing.onServerRequest(message);
   }
 
   onOverlongLine(line: OverlongLine): void {
@@ -205,7 +205,7 @@ export class Lane implements SessionLane, UpstreamListener {
     this.#hangWatch.onLost();
     this.#taskTokens.clear();
     this.tools.onLost();
-    this.#rules.onLost();
+    this.#routing.onLost();
     this.#dispatch.onLost(unwritten);
     const count = this.#calls.failWritten((call) => upstreamExited(call.method, exit, this.#retries.effectOf(call)));
     if (count > 0) this.#log.warn({ generation: exit.generation, count, reason: exit.reason }, "requests in flight failed");
@@ -230,7 +230,7 @@ export class Lane implements SessionLane, UpstreamListener {
   #onNotification(message: NotificationMessage): void {
     if (message.method !== "notifications/progress") {
       if (message.method === "notifications/tools/list_changed") this.tools.onChanged();
-      return this.#rules.onServerNotification(message);
+      return this.#routing.onServerNotification(message);
     }
     const isDelivered = deliverProgress(this.#calls, message, this.#nowMs());
     if (!isDelivered && !deliverTaskProgress(this.#taskTokens, message)) this.#dropped.notification(message.method);
@@ -239,12 +239,12 @@ export class Lane implements SessionLane, UpstreamListener {
   /** Sends the notification that the server itself would send: a new generation may have other tools, prompts and resources. */
   #tellListChanged(list: string): void {
     const message = readMessage(JSON.stringify({ jsonrpc: "2.0", method: `notifications/${list}/list_changed` }));
-    if (message.kind === "notification") this.#rules.onServerNotification(message);
+    if (message.kind === "notification") this.#routing.onServerNotification(message);
   }
 
   #onDue(nowMs: number): number {
     // The server may be waiting for a person. That time does not count against it.
-    if (this.#rules.isWaitingForClient) this.#calls.extend(nowMs);
-    return Math.min(this.#rules.expire(nowMs), this.#hangWatch.tick(nowMs));
+    if (this.#routing.isWaitingForClient) this.#calls.extend(nowMs);
+    return Math.min(this.#routing.expire(nowMs), this.#hangWatch.tick(nowMs));
   }
 }

@@ -13,11 +13,11 @@ import { EventLog } from "../../../src/mux/event-log.ts";
 import { Lane } from "../../../src/mux/lane.ts";
 import type { ToolWatcher } from "../../../src/mux/server-tools.ts";
 import type { LaneLimits } from "../../../src/mux/lane-limits.ts";
-import type { LaneAccess, LaneRules } from "../../../src/mux/lane-rules.ts";
-import { PrivateRules } from "../../../src/mux/private-rules.ts";
+import type { RoutingAccess, Routing } from "../../../src/mux/routing.ts";
+import { PrivateRouting } from "../../../src/mux/private-routing.ts";
 import { Session } from "../../../src/mux/session.ts";
 import { SessionStreams } from "../../../src/mux/session-streams.ts";
-import { SharedRules } from "../../../src/mux/shared-rules.ts";
+import { SharedRouting } from "../../../src/mux/shared-routing.ts";
 import type { RetryMode } from "../../../src/retry.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
 import { UNGUARDED } from "./defects.ts";
@@ -84,7 +84,7 @@ export class LaneBench {
   #generation = 0;
 
   constructor(
-    rules: (access: LaneAccess, eventLog: EventLog) => LaneRules,
+    createRouting: (access: RoutingAccess, eventLog: EventLog) => Routing,
     limits: Partial<LaneLimits> = {},
     { retry = "protocol-reads", endSession = endBySelf, toolWatcher }: LaneBenchOptions = {},
   ) {
@@ -101,12 +101,12 @@ export class LaneBench {
       },
       counters: this.counters,
       ...(toolWatcher === undefined ? {} : { toolWatcher }),
-      rules: (access) => rules(access, this.eventLog),
+      createRouting: (access) => createRouting(access, this.eventLog),
     });
   }
 
   static shared(limits: Partial<LaneLimits> = {}, options?: LaneBenchOptions): LaneBench {
-    return new LaneBench((access) => new SharedRules(access, LIMITS.holdTimeoutMs), limits, options);
+    return new LaneBench((access) => new SharedRouting(access, LIMITS.holdTimeoutMs), limits, options);
   }
 
   /** A shared lane whose server is ready. */
@@ -204,7 +204,7 @@ export class PrivateLaneBench extends LaneBench {
     super(
       (access, eventLog) => {
         streams = new SessionStreams(eventLog);
-        return new PrivateRules(access, {
+        return new PrivateRouting(access, {
           streams,
           initializeTimeoutMs: LIMITS.requestTimeoutMs,
           onInitialized: (text) => initialized.push(text),
@@ -214,7 +214,7 @@ export class PrivateLaneBench extends LaneBench {
       limits,
       options,
     );
-    if (streams === undefined) throw new Error("the lane made no rules");
+    if (streams === undefined) throw new Error("the lane made no routing");
     this.session = new Session("2025-11-25", this.lane, streams, Date.now());
     this.initialized = initialized;
     this.left = left;

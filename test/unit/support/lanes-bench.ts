@@ -5,7 +5,7 @@ import { Lanes, type PrivateLane } from "../../../src/mux/lanes.ts";
 import type { Session } from "../../../src/mux/session.ts";
 import { SessionStore } from "../../../src/mux/session-store.ts";
 import type { SessionStreams } from "../../../src/mux/session-streams.ts";
-import { PrivateRules } from "../../../src/mux/private-rules.ts";
+import { PrivateRouting } from "../../../src/mux/private-routing.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
 import { UNGUARDED } from "./defects.ts";
 import { LaneBench, requestOfClient } from "./lane-bench.ts";
@@ -122,7 +122,7 @@ export class LanesBench {
 
   #createPrivate(initialize: string, streams: SessionStreams, onSessionEnd: () => void): PrivateServer {
     const bench = new LaneBench(
-      (access) => new PrivateRules(access, { streams, initializeTimeoutMs: 1000, onInitialized: () => undefined, onSessionEnd }),
+      (access) => new PrivateRouting(access, { streams, initializeTimeoutMs: 1000, onInitialized: () => undefined, onSessionEnd }),
       {},
       { endSession: (session) => this.sessions.end(session) },
     );

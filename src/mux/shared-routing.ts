@@ -2,7 +2,7 @@ import { JsonRpcErrorCode } from "../jsonrpc/error-codes.ts";
 import { type NotificationMessage, type RequestMessage, Slot } from "../jsonrpc/message.ts";
 import { messageToServer } from "../jsonrpc/rewrite.ts";
 import { answerInitialize, sharedCapabilities } from "./initialize.ts";
-import { type InitializeAnswer, type LaneAccess, type LaneRules, refuse, type RequestRule } from "./lane-rules.ts";
+import { type InitializeAnswer, type RoutingAccess, type Routing, refuse, type RequestDecision } from "./routing.ts";
 import { LogLevels } from "./log-levels.ts";
 import type { Capabilities } from "./capabilities.ts";
 import { type InternalRequest, InternalRequests } from "./internal-requests.ts";
@@ -24,22 +24,22 @@ const LIST_CHANGED_NOTIFICATIONS: ReadonlySet<string> = new Set([
   "notifications/resources/list_changed",
 ]);
 
-const EMPTY_RESULT: RequestRule = { kind: "answer", member: "result", text: "{}" };
+const EMPTY_RESULT: RequestDecision = { kind: "answer", member: "result", text: "{}" };
 
-/** The rules of a shared server. A message without a known recipient is dropped or rejected: the recipient is never guessed. */
-export class SharedRules implements LaneRules {
+/** Routing for a shared server. A message without a known recipient is dropped or rejected: the recipient is never guessed. */
+export class SharedRouting implements Routing {
   readonly initializeTimeoutMs: number;
   /** The server is restarted until it accepts the sidecar's own `initialize`. */
   readonly isRefusalFinal = false;
   readonly isWaitingForClient = false;
-  readonly #access: LaneAccess;
+  readonly #access: RoutingAccess;
   readonly #sessions = new Set<Session>();
   readonly #levels = new LogLevels();
   readonly #subscriptions = new Subscriptions();
   readonly #requests: InternalRequests;
   #isReady = false;
 
-  constructor(access: LaneAccess, initializeTimeoutMs: number) {
+  constructor(access: RoutingAccess, initializeTimeoutMs: number) {
     this.#access = access;
     this.#requests = new InternalRequests((method, params, onSettled) => access.dispatch.ask(method, params, onSettled));
     this.initializeTimeoutMs = initializeTimeoutMs;
@@ -54,7 +54,7 @@ export class SharedRules implements LaneRules {
     return { protocolVersion: undefined, declared: sharedCapabilities(handshake) };
   }
 
-  onClientRequest(session: Session, { method, outline }: RequestMessage): RequestRule | undefined {
+  onClientRequest(session: Session, { method, outline }: RequestMessage): RequestDecision | undefined {
     switch (method) {
       case "logging/setLevel":
         return this.#setLevel(session, outline.stringAt(Slot.level));
@@ -129,7 +129,7 @@ export class SharedRules implements LaneRules {
     return Number.POSITIVE_INFINITY;
   }
 
-  #setLevel(session: Session, level: string | undefined): RequestRule | undefined {
+  #setLevel(session: Session, level: string | undefined): RequestDecision | undefined {
     const former = this.#levels.levelOf(session);
     if (!this.#levels.set(session, level)) return undefined;
     const pending = this.#levels.takePendingLevel();
@@ -163,7 +163,7 @@ export class SharedRules implements LaneRules {
     if (this.#isReady) this.#requests.add(request);
   }
 
-  #subscribe(session: Session, uri: string | undefined): RequestRule | undefined {
+  #subscribe(session: Session, uri: string | undefined): RequestDecision | undefined {
     if (uri === undefined) return undefined;
     if (this.#subscriptions.countOf(session) >= MAX_SUBSCRIPTIONS_PER_SESSION) {
       return refuse(JsonRpcErrorCode.ServerError, TOO_MANY_SUBSCRIPTIONS);
@@ -178,7 +178,7 @@ export class SharedRules implements LaneRules {
     };
   }
 
-  #unsubscribe(session: Session, uri: string | undefined): RequestRule | undefined {
+  #unsubscribe(session: Session, uri: string | undefined): RequestDecision | undefined {
     return uri !== undefined && !this.#subscriptions.delete(session, uri) ? EMPTY_RESULT : undefined;
   }
 

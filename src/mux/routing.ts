@@ -6,8 +6,8 @@ import type { Capabilities } from "./capabilities.ts";
 import type { Session } from "./session.ts";
 import type { UpstreamHandshake } from "../upstream/port.ts";
 
-/** The parts of a lane that its rules may use. */
-export interface LaneAccess {
+/** The parts of a lane that its routing may use. */
+export interface RoutingAccess {
   readonly dispatch: Dispatch;
   readonly dropped: DropLog;
   readonly nowMs: () => number;
@@ -17,13 +17,13 @@ export interface LaneAccess {
 }
 
 /** The handling of a client's request. */
-export type RequestRule =
+export type RequestDecision =
   /** Send it to the server, and report if it had a result. */
   | { readonly kind: "carry"; readonly onSettled: (hasResult: boolean) => void }
   /** Answer it in the server's place, with this member after the id. `text` is the JSON text of its value. */
   | { readonly kind: "answer"; readonly member: "result" | "error"; readonly text: string };
 
-export function refuse(code: number, message: string): RequestRule {
+export function refuse(code: number, message: string): RequestDecision {
   return { kind: "answer", member: "error", text: JSON.stringify({ code, message }) };
 }
 
@@ -34,7 +34,7 @@ export interface InitializeAnswer {
 }
 
 /** Routing of messages between the server and its clients. It differs for a shared server and a private one. */
-export interface LaneRules {
+export interface Routing {
   /** The time that an `initialize` waits for the server. */
   readonly initializeTimeoutMs: number;
   /** True if a client's `initialize` fails with the server's error; false if it waits for the next start of the server. */
@@ -43,7 +43,7 @@ export interface LaneRules {
   /** Returns the revision and capabilities that a client relies on after `answerInitialize`. */
   capabilities(handshake: UpstreamHandshake): Capabilities;
   /** @returns undefined if the request is just sent to the server. */
-  onClientRequest(session: Session, request: RequestMessage): RequestRule | undefined;
+  onClientRequest(session: Session, request: RequestMessage): RequestDecision | undefined;
   /** @returns the JSON text for the server; undefined if it must not get the notification. */
   onClientNotification(notification: NotificationMessage): string | undefined;
   /** @returns the error if the response is rejected. */

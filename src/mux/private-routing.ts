@@ -6,7 +6,7 @@ import { messageToServer } from "../jsonrpc/rewrite.ts";
 import type { Exchange } from "./exchange.ts";
 import { cancellation, ForwardedRequests } from "./forwarded-requests.ts";
 import { MAX_RENEWED_TIMES } from "./lane-limits.ts";
-import { type InitializeAnswer, type LaneAccess, type LaneRules, refuse, type RequestRule } from "./lane-rules.ts";
+import { type InitializeAnswer, type RoutingAccess, type Routing, refuse, type RequestDecision } from "./routing.ts";
 import { type Capabilities, readCapabilities } from "./capabilities.ts";
 import { InternalRequests } from "./internal-requests.ts";
 import { answerPing, errorAnswer } from "./refused-requests.ts";
@@ -30,7 +30,7 @@ const UNRELATED_NOTIFICATIONS: ReadonlySet<string> = new Set([
   "notifications/resources/updated",
 ]);
 
-export interface PrivateRulesOptions {
+export interface PrivateRoutingOptions {
   /** The streams of the only session. */
   readonly streams: SessionStreams;
   readonly initializeTimeoutMs: number;
@@ -40,11 +40,11 @@ export interface PrivateRulesOptions {
   readonly onSessionEnd: () => void;
 }
 
-/** The rules of a private server: every message is for its only client, or comes from it. */
-export class PrivateRules implements LaneRules {
+/** Routing for a private server: every message is for its only client, or comes from it. */
+export class PrivateRouting implements Routing {
   readonly initializeTimeoutMs: number;
   readonly isRefusalFinal = true;
-  readonly #access: LaneAccess;
+  readonly #access: RoutingAccess;
   readonly #streams: SessionStreams;
   readonly #onInitialized: (text: string) => void;
   readonly #onSessionEnd: () => void;
@@ -55,7 +55,7 @@ export class PrivateRules implements LaneRules {
   #isInitialized = false;
   #isOver = false;
 
-  constructor(access: LaneAccess, options: PrivateRulesOptions) {
+  constructor(access: RoutingAccess, options: PrivateRoutingOptions) {
     this.#access = access;
     this.#streams = options.streams;
     this.#onInitialized = options.onInitialized;
@@ -76,7 +76,7 @@ export class PrivateRules implements LaneRules {
     return { protocolVersion, declared: readCapabilities(resultText) };
   }
 
-  onClientRequest(_session: Session, { method, outline }: RequestMessage): RequestRule | undefined {
+  onClientRequest(_session: Session, { method, outline }: RequestMessage): RequestDecision | undefined {
     if (method === "logging/setLevel") return this.#setLevel(outline.stringAt(Slot.level));
     if (method !== "resources/subscribe" && method !== "resources/unsubscribe") return undefined;
     const uri = outline.stringAt(Slot.uri);
@@ -171,11 +171,11 @@ export class PrivateRules implements LaneRules {
     });
   }
 
-  #setLevel(level: string | undefined): RequestRule | undefined {
+  #setLevel(level: string | undefined): RequestDecision | undefined {
     return level !== undefined ? { kind: "carry", onSettled: this.#state.setLevel(level) } : undefined;
   }
 
-  #subscribe(uri: string): RequestRule {
+  #subscribe(uri: string): RequestDecision {
     const onSettled = this.#state.subscribe(uri);
     return onSettled === undefined ? refuse(JsonRpcErrorCode.ServerError, TOO_MANY_SUBSCRIPTIONS) : { kind: "carry", onSettled };
   }
