@@ -185,16 +185,16 @@ export class CallTable {
   }
 
   /** Returns the lost generation's calls that are sent again to the next one, and marks them as queued. */
-  takeRepeated(): Call[] {
+  takeRetries(): Call[] {
     const nowMs = this.#nowMs();
-    const repeated: Call[] = [];
+    const retried: Call[] = [];
     for (const call of this.#pending.values()) {
-      if (!this.#retries.repeats(call, nowMs)) continue;
+      if (!this.#retries.shouldRetry(call, nowMs)) continue;
       call.state = "queued";
-      call.repeat = "due";
-      repeated.push(call);
+      call.retry = "due";
+      retried.push(call);
     }
-    return repeated;
+    return retried;
   }
 
   /** Fails the calls that the lost generation may have seen, and all internal requests. @returns their number. */

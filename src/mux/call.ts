@@ -32,7 +32,7 @@ export interface Call extends CarriedLine {
   /** True if its client has received a progress notification. */
   hasShownProgress: boolean;
   /** `due` while the call waits to be sent again; `done` when it was sent again. */
-  repeat: "none" | "due" | "done";
+  retry: "none" | "due" | "done";
   /** A check that runs before the call is sent for the first time. */
   readonly check?: CallCheck | undefined;
   /** Stops the running check. */
@@ -47,6 +47,6 @@ export function isCarriedLine(line: Outgoing | Call): line is CarriedLine {
 }
 
 /** True if any generation may have seen the call: the current one or a former one. */
-export function isSent({ state, repeat }: Call): boolean {
-  return state === "written" || repeat !== "none";
+export function isSent({ state, retry }: Call): boolean {
+  return state === "written" || retry !== "none";
 }

@@ -110,7 +110,7 @@ export class Dispatch {
       exchange,
       text,
       byteLength,
-      isKept: session !== undefined && byteLength <= MAX_KEPT_BYTES && this.#options.retries.mayRepeat(method),
+      isKept: session !== undefined && byteLength <= MAX_KEPT_BYTES && this.#options.retries.mayRetry(method),
       state: "queued",
       sentAtMs: undefined,
       progressTokenText: progressTokenText(request),
@@ -119,7 +119,7 @@ export class Dispatch {
       lastDeadlineMs: exchange.acceptedAtMs + timeoutMs * MAX_RENEWED_TIMES,
       expiresAtMs: exchange.acceptedAtMs + waitMs,
       hasShownProgress: false,
-      repeat: "none",
+      retry: "none",
       check: limits?.check,
       onSettled,
       release: () => this.#sendHeld(call),
@@ -202,7 +202,7 @@ export class Dispatch {
 
   /** Queues the lost generation's requests for the next one: first those that are sent again, then those that it has not seen. */
   onLost(unwritten: readonly Outgoing[]): void {
-    const carried = [...this.calls.takeRepeated(), ...unwritten.filter(isCarriedLine), ...this.#checks.takeAll()];
+    const carried = [...this.calls.takeRetries(), ...unwritten.filter(isCarriedLine), ...this.#checks.takeAll()];
     const expiresAtMs = this.#options.nowMs() + this.#options.limits.holdTimeoutMs;
     for (const line of carried) line.expiresAtMs = expiresAtMs;
     this.queue.close(carried);
@@ -221,8 +221,8 @@ export class Dispatch {
   }
 
   #sendHeld(call: Call): void {
-    if (call.repeat === "due") {
-      call.repeat = "done";
+    if (call.retry === "due") {
+      call.retry = "done";
       this.#options.counters.requests.repeated++;
     }
     this.#checks.admit(call);

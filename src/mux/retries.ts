@@ -14,9 +14,9 @@ export class Retries {
     this.readOnlyTools = mode === "read-only" ? new ReadOnlyTools() : undefined;
   }
 
-  effectOf({ method, toolName, repeat }: Call): Effect {
+  effectOf({ method, toolName, retry }: Call): Effect {
     // The call was read-only when it was queued again. The next generation may not have listed its tools yet.
-    if (repeat !== "none") return "safe";
+    if (retry !== "none") return "safe";
     if (method === "tools/call") return this.readOnlyTools?.has(toolName) === true ? "safe" : "unknown";
     return effectOf(method);
   }
@@ -27,7 +27,7 @@ export class Retries {
   }
 
   /** True if a call of this method may be sent again automatically. */
-  mayRepeat(method: string): boolean {
+  mayRetry(method: string): boolean {
     if (this.#mode === "off") return false;
     return method === "tools/call" ? this.readOnlyTools !== undefined : effectOf(method) === "safe";
   }
@@ -36,9 +36,9 @@ export class Retries {
    * Returns true if a call is sent again automatically. A call with progress is not, since its client would see the progress restart. An
    * internal request is not either: each generation gets new ones.
    */
-  repeats(call: Call, nowMs: number): boolean {
+  shouldRetry(call: Call, nowMs: number): boolean {
     if (this.#mode === "off" || call.state !== "written" || call.session === undefined || !call.isKept) return false;
-    if (call.repeat !== "none" || call.hasShownProgress || call.deadlineMs <= nowMs) return false;
+    if (call.retry !== "none" || call.hasShownProgress || call.deadlineMs <= nowMs) return false;
     return this.effectOf(call) === "safe";
   }
 }
