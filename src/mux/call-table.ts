@@ -32,7 +32,7 @@ export class CallTable {
   readonly #nowMs: () => number;
   readonly #pending = new PendingRequests<Call>();
   /** The number of clients' calls. Internal requests do not count. */
-  #ofClients = 0;
+  #clientCalls = 0;
   #onEmpty: (() => void) | undefined;
   /** Called with each call that times out. */
   onTimeout: ((call: Call) => void) | undefined;
@@ -48,7 +48,7 @@ export class CallTable {
 
   /** The number of clients' calls, queued ones included. */
   get size(): number {
-    return this.#ofClients;
+    return this.#clientCalls;
   }
 
   /** The newest id. */
@@ -64,7 +64,7 @@ export class CallTable {
     this.#pending.add(call.wireId, call);
     if (call.session === undefined) return;
     this.#counters.requests.accepted++;
-    this.#ofClients++;
+    this.#clientCalls++;
     call.session.callsInFlight++;
   }
 
@@ -83,7 +83,7 @@ export class CallTable {
    * Returns the only session that has calls at the server, its oldest call, and if this call is its only one. Returns undefined if several
    * sessions have calls there. A call that was given up still counts for this until its late answer.
    */
-  ofOnlySession(): { readonly call: Call; readonly session: Session; readonly isOnly: boolean } | undefined {
+  findOnlySession(): { readonly call: Call; readonly session: Session; readonly isOnly: boolean } | undefined {
     let oldest: Call | undefined;
     let isOnly = true;
     for (const call of this.#pending.values()) {
@@ -145,8 +145,8 @@ export class CallTable {
 
   /** Gives up several calls. Queued calls go first, so that none of them is sent when another call frees its slot. */
   giveUpAll(calls: Iterable<Call>, reason: string, describe: (call: Call) => SidecarError): void {
-    const { held = [], others = [] } = Object.groupBy(calls, (call) => (this.#queue.has(call) ? "held" : "others"));
-    for (const call of [...held, ...others]) this.giveUp(call, reason, describe(call));
+    const { queued = [], others = [] } = Object.groupBy(calls, (call) => (this.#queue.has(call) ? "queued" : "others"));
+    for (const call of [...queued, ...others]) this.giveUp(call, reason, describe(call));
   }
 
   /** Fails the calls whose time is up. @returns the next deadline, or Infinity. */
@@ -218,19 +218,19 @@ export class CallTable {
     // The session was in use until now, even if its client sent nothing meanwhile.
     if (call.session !== undefined) {
       this.#counters.countEnding(ending);
-      this.#ofClients--;
+      this.#clientCalls--;
       call.session.callsInFlight--;
       call.session.lastUsedAtMs = this.#nowMs();
     }
     call.onSettled?.(ending === "results");
     this.#queue.releaseSlot(call);
-    if (this.#ofClients === 0) this.#onEmpty?.();
+    if (this.#clientCalls === 0) this.#onEmpty?.();
     this.#queue.release();
   }
 
   /** Resolves when no client waits for a response. */
   whenEmpty(): Promise<void> {
-    if (this.#ofClients === 0) return Promise.resolve();
+    if (this.#clientCalls === 0) return Promise.resolve();
     return new Promise((resolve) => {
       this.#onEmpty = resolve;
     });

@@ -128,7 +128,7 @@ export class Dispatch {
     };
     const mustWait = !this.queue.isReady || (call.takesSlot && !this.queue.hasSlot) || call.semaphore?.isFree === false;
     if (mustWait) {
-      if (!this.queue.hold(call)) {
+      if (!this.queue.add(call)) {
         this.refuse(exchange, this.#errors.notSent(call.semaphore));
         return onSettled?.(false);
       }
@@ -162,7 +162,7 @@ export class Dispatch {
       },
     };
     if (this.queue.isReady && !this.queue.hasEntriesOf(session)) line.release();
-    else if (!this.queue.hold(line)) return this.#errors.notSent();
+    else if (!this.queue.add(line)) return this.#errors.notSent();
     return undefined;
   }
 

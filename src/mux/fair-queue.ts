@@ -24,9 +24,9 @@ export class FairQueue {
   /** In order of arrival. */
   readonly #places = new Map<QueueEntry, Place>();
   /** The session queues with an entry that only waits for a slot of the server, in the order of their turns. */
-  readonly #forSlots = new LinkedList<SessionQueue>();
+  readonly #needingSlot = new LinkedList<SessionQueue>();
   /** The sub-queues whose next entry does not need a slot, in the order of their turns. */
-  readonly #forNone = new LinkedList<SubQueue>();
+  readonly #needingNoSlot = new LinkedList<SubQueue>();
   readonly #semaphoreQueues = new Map<ToolSemaphore, SemaphoreQueue>();
   #slotCount = 0;
   #queuedBytes = 0;
@@ -63,7 +63,7 @@ export class FairQueue {
     if (this.#places.size >= this.#maxEntries && !this.#makeRoom(entry.owner)) return false;
     const subQueue = this.#subQueueOf(entry);
     this.#place(entry, subQueue, subQueue.entries.push(entry));
-    this.#file(subQueue);
+    this.#reposition(subQueue);
     return true;
   }
 
@@ -76,36 +76,36 @@ export class FairQueue {
     for (const entry of entries.toReversed()) {
       const subQueue = this.#subQueueOf(entry);
       this.#place(entry, subQueue, subQueue.entries.unshift(entry));
-      this.#file(subQueue, subQueue.entries.length === 1);
+      this.#reposition(subQueue, subQueue.entries.length === 1);
     }
-    for (const { semaphore } of entries) if (semaphore !== undefined) this.#promise(semaphore);
+    for (const { semaphore } of entries) if (semaphore !== undefined) this.#reserveSlots(semaphore);
   }
 
   /** Removes the next entry and acquires its tool's slot. @param hasSlot false to consider only entries that take no slot. */
   next(hasSlot: boolean): QueueEntry | undefined {
-    const subQueue = this.#forNone.first ?? (hasSlot ? this.#forSlots.first?.ready.first : undefined);
+    const subQueue = this.#needingNoSlot.first ?? (hasSlot ? this.#needingSlot.first?.ready.first : undefined);
     const entry = subQueue?.entries.first;
     if (subQueue === undefined || entry === undefined) return undefined;
     const { session, semaphore } = subQueue;
     this.#take(entry);
-    this.#leave(subQueue);
+    this.#unlist(subQueue);
     semaphore?.acquire(entry);
-    this.#file(subQueue);
+    this.#reposition(subQueue);
     if (entry.takesSlot && session.turn !== undefined) {
-      this.#forSlots.remove(session.turn);
-      session.turn = this.#forSlots.push(session);
+      this.#needingSlot.remove(session.turn);
+      session.turn = this.#needingSlot.push(session);
     }
     return entry;
   }
 
   remove(entry: QueueEntry): void {
     const subQueue = this.#take(entry);
-    if (subQueue !== undefined) this.#file(subQueue);
+    if (subQueue !== undefined) this.#reposition(subQueue);
   }
 
   /** Releases the tool's slot of an entry that has ended. */
   releaseSlot(entry: QueueEntry): void {
-    if (entry.semaphore?.release(entry) === true) this.#promise(entry.semaphore);
+    if (entry.semaphore?.release(entry) === true) this.#reserveSlots(entry.semaphore);
   }
 
   /** Rejects expired entries. @returns the time at which the next entry expires, or Infinity. */
@@ -155,51 +155,51 @@ export class FairQueue {
   }
 
   /** Moves a sub-queue to the list that its first entry belongs to: to the end, unless it can keep its place. */
-  #file(subQueue: SubQueue, isNext = false): void {
+  #reposition(subQueue: SubQueue, isNext = false): void {
     const { entries, semaphore, turns } = subQueue;
     const { first } = entries;
     if (first === undefined) this.#close(subQueue);
     else if (semaphore === undefined) {
-      const isForSlots = first.takesSlot;
-      if (turns === (isForSlots ? subQueue.session.ready : this.#forNone)) return;
-      this.#leave(subQueue);
-      if (isForSlots) this.#getReady(subQueue, isNext);
-      else join(subQueue, this.#forNone, isNext);
+      const needsSlot = first.takesSlot;
+      if (turns === (needsSlot ? subQueue.session.ready : this.#needingNoSlot)) return;
+      this.#unlist(subQueue);
+      if (needsSlot) this.#markReady(subQueue, isNext);
+      else join(subQueue, this.#needingNoSlot, isNext);
     } else if (turns === undefined) {
       join(subQueue, this.#semaphoreQueueOf(semaphore).waiting, isNext);
-      if (!isNext) this.#promise(semaphore);
+      if (!isNext) this.#reserveSlots(semaphore);
     }
   }
 
   #close(subQueue: SubQueue): void {
     const { session, semaphore } = subQueue;
-    this.#leave(subQueue);
+    this.#unlist(subQueue);
     session.subQueues.delete(semaphore);
     if (session.subQueues.size === 0) this.#sessions.delete(session.owner);
     if (semaphore === undefined) return;
     if (semaphore.waitingCount === 0) this.#semaphoreQueues.delete(semaphore);
-    else this.#promise(semaphore);
+    else this.#reserveSlots(semaphore);
   }
 
   /** Makes waiting sub-queues ready, one for each free slot of the tool. */
-  #promise(semaphore: ToolSemaphore): void {
+  #reserveSlots(semaphore: ToolSemaphore): void {
     const queue = this.#semaphoreQueues.get(semaphore);
     if (queue === undefined) return;
     for (let { first } = queue.waiting; first !== undefined && queue.readyCount < semaphore.freeCount; { first } = queue.waiting) {
-      this.#leave(first);
+      this.#unlist(first);
       queue.readyCount++;
-      this.#getReady(first, false);
+      this.#markReady(first, false);
     }
   }
 
-  #getReady(subQueue: SubQueue, isNext: boolean): void {
+  #markReady(subQueue: SubQueue, isNext: boolean): void {
     const { session } = subQueue;
     join(subQueue, session.ready, isNext);
-    session.turn ??= isNext ? this.#forSlots.unshift(session) : this.#forSlots.push(session);
+    session.turn ??= isNext ? this.#needingSlot.unshift(session) : this.#needingSlot.push(session);
   }
 
   /** Removes a sub-queue from its list, and its session queue too if no other sub-queue of it is ready. */
-  #leave(subQueue: SubQueue): void {
+  #unlist(subQueue: SubQueue): void {
     const { session, semaphore, turns, turn } = subQueue;
     if (turns === undefined || turn === undefined) return;
     turns.remove(turn);
@@ -207,7 +207,7 @@ export class FairQueue {
     if (turns !== session.ready) return;
     if (semaphore !== undefined) this.#semaphoreQueueOf(semaphore).readyCount--;
     if (session.ready.length > 0 || session.turn === undefined) return;
-    this.#forSlots.remove(session.turn);
+    this.#needingSlot.remove(session.turn);
     session.turn = undefined;
   }
 

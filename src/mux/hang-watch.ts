@@ -30,7 +30,7 @@ export class HangWatch {
   /** The number of consecutive timeouts that counted. */
   #timeouts = 0;
   /** Timeouts of requests up to this id do not count: they came before the last message, or the last timeout that counted. */
-  #lastUselessId = 0;
+  #lastIgnoredId = 0;
   /** The first request that timed out since then. */
   #firstTimedOutId = 0;
   /** The time at which it was sent. */
@@ -47,7 +47,7 @@ export class HangWatch {
   /** Resets the count. Called for every message of the server, so it must be cheap. */
   heard(): void {
     this.#timeouts = 0;
-    this.#lastUselessId = this.#calls.lastId;
+    this.#lastIgnoredId = this.#calls.lastId;
     this.#hasSpokenSinceTick = true;
   }
 
@@ -70,14 +70,14 @@ export class HangWatch {
   onTimeout(call: Call, nowMs: number): void {
     const { limits } = this.#options;
     // Internal requests are either pings, which tick() counts, or may have been delayed by clients' requests.
-    if (call.session === undefined || call.sentAtMs === undefined || call.wireId <= this.#lastUselessId) return;
-    if (this.#firstTimedOutId <= this.#lastUselessId) {
+    if (call.session === undefined || call.sentAtMs === undefined || call.wireId <= this.#lastIgnoredId) return;
+    if (this.#firstTimedOutId <= this.#lastIgnoredId) {
       this.#firstTimedOutId = call.wireId;
       this.#silentSinceMs = call.sentAtMs;
     }
     // The client may use up nearly all of the timeout for its body, and leave the server too little.
-    const isSign = nowMs - call.sentAtMs >= limits.requestTimeoutMs / 2 || nowMs - this.#silentSinceMs >= limits.requestTimeoutMs;
-    if (isSign && !this.#mayBeBusyFor(call)) this.#count(call.method);
+    const doesCount = nowMs - call.sentAtMs >= limits.requestTimeoutMs / 2 || nowMs - this.#silentSinceMs >= limits.requestTimeoutMs;
+    if (doesCount && !this.#mayBeBusyFor(call)) this.#count(call.method);
   }
 
   /** @returns the time of the next call, or Infinity. */
@@ -102,12 +102,12 @@ export class HangWatch {
   #count(method: string): void {
     const { upstream, limits, isWaitingForClient } = this.#options;
     if (!this.#isReady || isWaitingForClient()) return;
-    this.#lastUselessId = this.#calls.lastId;
+    this.#lastIgnoredId = this.#calls.lastId;
     this.#timeouts++;
     if (this.#timeouts < limits.hungTimeouts) return;
     // The generation is restarted only once.
     this.onLost();
-    const times = limits.hungTimeouts === 1 ? "timed out" : `timed out, the last of ${limits.hungTimeouts} timeouts in a row`;
-    upstream.restart("hung", `hung: no output while ${shorten(method)} ${times}`);
+    const cause = limits.hungTimeouts === 1 ? "timed out" : `timed out, the last of ${limits.hungTimeouts} timeouts in a row`;
+    upstream.restart("hung", `hung: no output while ${shorten(method)} ${cause}`);
   }
 }

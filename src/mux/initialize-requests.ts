@@ -53,7 +53,7 @@ export class InitializeRequests {
       release: () => this.#answer(initialize),
       refuse: () => this.#fail(initialize, dispatch.notReady()),
     };
-    const error = dispatch.roomError(text) ?? (dispatch.queue.hold(held) ? undefined : dispatch.notReady());
+    const error = dispatch.roomError(text) ?? (dispatch.queue.add(held) ? undefined : dispatch.notReady());
     if (error !== undefined) return this.#refuse(initialize, error);
     counters.requests.accepted++;
     counters.requests.held++;

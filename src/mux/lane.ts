@@ -173,7 +173,7 @@ export class Lane implements SessionLane, UpstreamListener {
     this.#handshake = handshake;
     this.tools.onReady(handshake);
     // Before any waiting `initialize` is answered: those clients have seen no earlier server.
-    for (const list of this.#capabilities.change(this.#routing.capabilities(handshake), handshake.generation)) this.#tellListChanged(list);
+    for (const list of this.#capabilities.change(this.#routing.capabilities(handshake), handshake.generation)) this.#announce(list);
     this.#dispatch.queue.open(() => this.#routing.onReady());
     this.#hangWatch.onReady(this.#nowMs());
   }
@@ -237,7 +237,7 @@ export class Lane implements SessionLane, UpstreamListener {
   }
 
   /** Sends the notification that the server itself would send: a new generation may have other tools, prompts and resources. */
-  #tellListChanged(list: string): void {
+  #announce(list: string): void {
     const message = readMessage(JSON.stringify({ jsonrpc: "2.0", method: `notifications/${list}/list_changed` }));
     if (message.kind === "notification") this.#routing.onServerNotification(message);
   }

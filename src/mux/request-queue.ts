@@ -58,10 +58,10 @@ export class RequestQueue {
   }
 
   /** Queues an entry. @returns false if the queue is full or the server has failed. */
-  hold(entry: QueueEntry): boolean {
-    const isHeld = !this.#options.isFailed() && this.#queue.add(entry);
-    if (isHeld) this.#options.watch(entry.expiresAtMs);
-    return isHeld;
+  add(entry: QueueEntry): boolean {
+    const isQueued = !this.#options.isFailed() && this.#queue.add(entry);
+    if (isQueued) this.#options.watch(entry.expiresAtMs);
+    return isQueued;
   }
 
   remove(entry: QueueEntry): void {

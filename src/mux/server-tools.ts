@@ -92,7 +92,7 @@ export class ServerTools {
     if (watcher === undefined) return;
     dispatch.queue.closeSlots();
     // A server with tools must declare them (MCP 2025-11-25, server/tools, capabilities). One without may not even answer tools/list.
-    if (!this.#hasToolsCapability) this.#tell([], true);
+    if (!this.#hasToolsCapability) this.#onTools([], true);
   }
 
   /** Called when `notifications/initialized` was sent. */
@@ -130,10 +130,10 @@ export class ServerTools {
   #onListed(tools: readonly JsonObject[] | undefined, areOutdated: boolean): void {
     if (this.#handshake === undefined) return;
     if (tools === undefined) this.#onNotListed(this.#handshake);
-    else this.#tell(tools, areOutdated);
+    else this.#onTools(tools, areOutdated);
   }
 
-  #tell(tools: readonly JsonObject[], areOutdated: boolean): void {
+  #onTools(tools: readonly JsonObject[], areOutdated: boolean): void {
     const { dispatch, readOnlyTools, watcher } = this.#options;
     this.#failures = 0;
     // Outdated annotations must not be used.

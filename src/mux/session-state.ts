@@ -1,10 +1,10 @@
 import { MAX_SUBSCRIPTIONS_PER_SESSION } from "./subscriptions.ts";
 
-interface Wish {
+interface Subscription {
   /** True if the server has confirmed a subscription. */
-  isHeld: boolean;
+  isConfirmed: boolean;
   /** The number of subscribe requests in flight. */
-  open: number;
+  requestsInFlight: number;
 }
 
 /** Called at the end of a request. `hasResult` is false for an error. */
@@ -12,10 +12,10 @@ type OnSettled = (hasResult: boolean) => void;
 
 /** The state that a client has set on its private server, and that is restored on each new generation. */
 export class SessionState {
-  readonly #wishes = new Map<string, Wish>();
+  readonly #subscriptions = new Map<string, Subscription>();
   #level: string | undefined;
-  #levelTurn = 0;
-  #lastTurn = 0;
+  #levelSequence = 0;
+  #lastSequence = 0;
   /** True if the client has sent a change of its roots since `initialize`. */
   hasChangedRoots = false;
 
@@ -25,38 +25,39 @@ export class SessionState {
   }
 
   setLevel(level: string): OnSettled {
-    const turn = ++this.#lastTurn;
+    const sequence = ++this.#lastSequence;
     return (hasResult) => {
-      if (!hasResult || turn < this.#levelTurn) return;
+      if (!hasResult || sequence < this.#levelSequence) return;
       this.#level = level;
-      this.#levelTurn = turn;
+      this.#levelSequence = sequence;
     };
   }
 
   /** @returns undefined if the client has too many subscriptions. */
   subscribe(uri: string): OnSettled | undefined {
-    const wish = this.#wishes.get(uri) ?? { isHeld: false, open: 0 };
-    if (!this.#wishes.has(uri) && this.#wishes.size >= MAX_SUBSCRIPTIONS_PER_SESSION) return undefined;
-    this.#wishes.set(uri, wish);
-    wish.open++;
+    const subscription = this.#subscriptions.get(uri) ?? { isConfirmed: false, requestsInFlight: 0 };
+    if (!this.#subscriptions.has(uri) && this.#subscriptions.size >= MAX_SUBSCRIPTIONS_PER_SESSION) return undefined;
+    this.#subscriptions.set(uri, subscription);
+    subscription.requestsInFlight++;
     return (hasResult) => {
-      wish.open--;
-      wish.isHeld ||= hasResult;
-      if (!wish.isHeld && wish.open === 0 && this.#wishes.get(uri) === wish) this.#wishes.delete(uri);
+      subscription.requestsInFlight--;
+      subscription.isConfirmed ||= hasResult;
+      if (!subscription.isConfirmed && subscription.requestsInFlight === 0 && this.#subscriptions.get(uri) === subscription)
+        this.#subscriptions.delete(uri);
     };
   }
 
   /** Removes a subscription, independent of the server's response. */
   unsubscribe(uri: string): void {
-    this.#wishes.delete(uri);
+    this.#subscriptions.delete(uri);
   }
 
   isSubscribed(uri: string): boolean {
-    return this.#wishes.get(uri)?.isHeld === true;
+    return this.#subscriptions.get(uri)?.isConfirmed === true;
   }
 
   /** Yields the resources whose subscription the server has confirmed. */
   *subscriptions(): Generator<string> {
-    for (const [uri, { isHeld }] of this.#wishes) if (isHeld) yield uri;
+    for (const [uri, { isConfirmed }] of this.#subscriptions) if (isConfirmed) yield uri;
   }
 }

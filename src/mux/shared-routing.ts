@@ -193,7 +193,7 @@ export class SharedRouting implements Routing {
    * call if there is just one. If several sessions have calls in flight, its client is unknown and the message is dropped.
    */
   #onLogMessage(level: unknown, text: string): void {
-    const owner = this.#levels.isEmpty ? undefined : this.#access.dispatch.calls.ofOnlySession();
+    const owner = this.#levels.isEmpty ? undefined : this.#access.dispatch.calls.findOnlySession();
     if (owner === undefined) return this.#access.dropped.notification("notifications/message");
     const { call, session, isOnly } = owner;
     if (this.#levels.wants(session, level) && !(isOnly && call.exchange.emit(text))) session.streams.emit(text);

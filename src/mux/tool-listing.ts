@@ -12,7 +12,7 @@ const MAX_TOOLS = 10_000;
 /** The rate of listings. A server may report a change of its tools after every listing. A burst may have the same number. */
 const LISTINGS_PER_MINUTE = 60;
 /** The maximum number of restarts of a listing whose tools have changed meanwhile. The next listing is used even if it is outdated. */
-const MAX_NEW_BEGINNINGS = 3;
+const MAX_RESTARTS = 3;
 
 /** Requests one page. `onResult` is called once with the JSON text of the result; undefined if there is none. */
 type AskForTools = (params: object, onResult: (resultText: string | undefined) => void) => void;
@@ -37,7 +37,7 @@ export class ToolListing {
   #isOpen = false;
   #isListing = false;
   #isOutdated = false;
-  #newBeginnings = 0;
+  #restarts = 0;
   #rate = new RateLimit(LISTINGS_PER_MINUTE);
   /** The timer of a listing that the rate limit delays. */
   #timer: NodeJS.Timeout | undefined;
@@ -64,7 +64,7 @@ export class ToolListing {
   close(): void {
     this.#isOpen = false;
     this.#isOutdated = false;
-    this.#newBeginnings = 0;
+    this.#restarts = 0;
     this.#rate = new RateLimit(LISTINGS_PER_MINUTE);
     if (this.#timer === undefined) return;
     clearTimeout(this.#timer);
@@ -95,7 +95,7 @@ export class ToolListing {
     const { ask, log } = this.#options;
     ask(params, (resultText) => {
       const result = resultText === undefined ? undefined : readPage(resultText, MAX_VALUE_BYTES - bytes);
-      if (result !== undefined && !this.#beginsAnew) {
+      if (result !== undefined && !this.#mustRestart) {
         listed.push(...result.tools);
         const { cursor } = result;
         // Some servers write an empty cursor for the last page, and would return the first page for it.
@@ -111,20 +111,20 @@ export class ToolListing {
   }
 
   /** True if the current listing must be restarted. */
-  get #beginsAnew(): boolean {
-    return this.#isOutdated && this.#newBeginnings < MAX_NEW_BEGINNINGS;
+  get #mustRestart(): boolean {
+    return this.#isOutdated && this.#restarts < MAX_RESTARTS;
   }
 
   #end(tools: readonly JsonObject[] | undefined): void {
     this.#isListing = false;
     if (!this.#isOpen) return;
-    if (this.#beginsAnew) {
-      this.#newBeginnings++;
+    if (this.#mustRestart) {
+      this.#restarts++;
       return this.#list();
     }
     const areOutdated = this.#isOutdated;
     this.#isOutdated = false;
-    if (!areOutdated) this.#newBeginnings = 0;
+    if (!areOutdated) this.#restarts = 0;
     this.#options.onListed(tools, areOutdated);
     if (areOutdated) this.onChanged();
   }
