@@ -3,7 +3,7 @@ import { KeptEvents } from "./kept-events.ts";
 
 /** The port to a connection that carries server-sent events. */
 export interface EventSink {
-  /** @returns false if the reader is too far behind; the connection then is unusable. */
+  /** @returns false if the reader is too far behind; the connection is then unusable. */
   send(eventId: string, text: string): boolean;
   /**
    * Ends the connection after the events that were sent.
