@@ -10,19 +10,19 @@ const MAX_RETRY_AFTER_SECONDS = 30;
 
 export function requestTimedOut(method: string, timeoutMs: number, sent: boolean, effect = effectOf(method)): SidecarError {
   const message = `The MCP server did not answer ${shorten(method)} within ${timeoutMs / 1000} s. ${outcome(sent, effect)}`;
-  return new SidecarError("REQUEST_TIMEOUT", message, { ...fate(sent, effect), timeoutMs });
+  return new SidecarError("REQUEST_TIMEOUT", message, { ...retryFacts(sent, effect), timeoutMs });
 }
 
 export function upstreamExited(method: string, exit: UpstreamExit, effect = effectOf(method)): SidecarError {
   const message = `The MCP server stopped during ${shorten(method)} (${exit.reason}). ${outcome(true, effect)}`;
   // The tail of stderr may be about the request of another client.
-  return new SidecarError("UPSTREAM_EXITED", message, { ...fate(true, effect), ...exitDetails(exit) });
+  return new SidecarError("UPSTREAM_EXITED", message, { ...retryFacts(true, effect), ...exitDetails(exit) });
 }
 
 /** @param sent whether a previous generation of the server had it. */
 export function upstreamNotReady(status: UpstreamStatus, nowMs: number, sent = false, effect: Effect = "unknown"): SidecarError {
   const message = `The MCP server is not ready: ${status.state}${lastExitText(status)}. ${outcome(sent, effect)}`;
-  return new SidecarError("UPSTREAM_NOT_READY", message, { ...fate(sent, effect), retryAfterSeconds: secondsToRetry(status, nowMs) });
+  return new SidecarError("UPSTREAM_NOT_READY", message, { ...retryFacts(sent, effect), retryAfterSeconds: secondsToRetry(status, nowMs) });
 }
 
 /** How many of the server's last lines an error repeats. */
@@ -33,7 +33,7 @@ const MAX_TAIL_LINE_LENGTH = 300;
 export function upstreamFailed(status: UpstreamStatus, nowMs: number, sent = false, effect: Effect = "unknown"): SidecarError {
   const { lastExit } = status;
   return new SidecarError("UPSTREAM_FAILED", `The MCP server keeps failing${lastExitText(status)}. ${outcome(sent, effect)}`, {
-    ...fate(sent, effect),
+    ...retryFacts(sent, effect),
     ...(lastExit === undefined ? {} : exitDetails(lastExit)),
     stderrTail: (lastExit?.stderrTail ?? []).slice(-MAX_TAIL_LINES).map((line) => shorten(line, MAX_TAIL_LINE_LENGTH)),
     retryAfterSeconds: secondsToRetry(status, nowMs),
@@ -43,7 +43,7 @@ export function upstreamFailed(status: UpstreamStatus, nowMs: number, sent = fal
 /** @param sent whether a previous generation of the server had it. */
 export function overloaded(reason: string, sent = false, effect: Effect = "unknown"): SidecarError {
   const message = `The MCP server is overloaded: ${reason}. ${outcome(sent, effect)}`;
-  return new SidecarError("OVERLOADED", message, { ...fate(sent, effect), retryAfterSeconds: 1 });
+  return new SidecarError("OVERLOADED", message, { ...retryFacts(sent, effect), retryAfterSeconds: 1 });
 }
 
 export function sessionOverloaded(limit: number): SidecarError {
@@ -66,7 +66,7 @@ export function toolNotFound(name: unknown, sent = false): SidecarError {
 /** For a server that is there, but whose tools are not known yet. */
 export function toolsNotListed(sent = false, effect: Effect = "unknown"): SidecarError {
   const message = `The MCP server has not listed its tools yet. ${outcome(sent, effect)}`;
-  return new SidecarError("UPSTREAM_NOT_READY", message, { ...fate(sent, effect), retryAfterSeconds: 1 });
+  return new SidecarError("UPSTREAM_NOT_READY", message, { ...retryFacts(sent, effect), retryAfterSeconds: 1 });
 }
 
 export function noPrivateServerLeft(limit: number, freeInMs: number): SidecarError {
@@ -81,11 +81,15 @@ export function tooManySessions(perMinute: number, waitMs: number): SidecarError
 
 export function shuttingDown(method: string, sent: boolean, effect = effectOf(method)): SidecarError {
   const message = `The sidecar is shutting down. ${outcome(sent, effect)}`;
-  return new SidecarError("SHUTTING_DOWN", message, { ...fate(sent, effect), ...(sent ? {} : { retryAfterSeconds: 1 }) });
+  return new SidecarError("SHUTTING_DOWN", message, { ...retryFacts(sent, effect), ...(sent ? {} : { retryAfterSeconds: 1 }) });
 }
 
 export function sessionEnded(method: string, sent: boolean, effect = effectOf(method)): SidecarError {
-  return new SidecarError("REQUEST_CANCELLED", `The session ended during ${shorten(method)}. ${outcome(sent, effect)}`, fate(sent, effect));
+  return new SidecarError(
+    "REQUEST_CANCELLED",
+    `The session ended during ${shorten(method)}. ${outcome(sent, effect)}`,
+    retryFacts(sent, effect),
+  );
 }
 
 /** For a request that was not sent. The code is that of all later requests of the session, so that the client opens a new one. */
@@ -96,17 +100,17 @@ export function sessionOutdated(missing: string): SidecarError {
 
 export function responseTooLarge(method: string, bytes: number, limitBytes: number, effect = effectOf(method)): SidecarError {
   const message = `The response of the MCP server to ${shorten(method)} was discarded: it has ${bytes} bytes, more than ${limitBytes}. ${outcome(true, effect)}`;
-  return new SidecarError("UPSTREAM_RESPONSE_TOO_LARGE", message, { ...fate(true, effect), limitBytes });
+  return new SidecarError("UPSTREAM_RESPONSE_TOO_LARGE", message, { ...retryFacts(true, effect), limitBytes });
 }
 
-function fate(sent: boolean, effect: Effect): Pick<ErrorDetails, "sent" | "retrySafe"> {
+function retryFacts(sent: boolean, effect: Effect): Pick<ErrorDetails, "sent" | "retrySafe"> {
   return { sent, retrySafe: !sent || effect !== "unknown" };
 }
 
 const NOT_SENT = "The request was not sent; it is safe to retry.";
 const OUTCOMES: Readonly<Record<Effect, string>> = {
-  reads: "The request was sent, but only reads; it is safe to retry.",
-  same: "The request was sent, but is idempotent; it is safe to retry.",
+  safe: "The request was sent, but only reads; it is safe to retry.",
+  idempotent: "The request was sent, but is idempotent; it is safe to retry.",
   unknown: "The request was sent and may have taken effect; check before you repeat it.",
 };
 

@@ -29,14 +29,14 @@ export class QueueTimeoutErrors {
     return describe(status, Date.now(), ...this.#outcomeOf(call));
   }
 
-  /** Returns the error for the current obstacle. @param slots the tool's slots that the request needed. */
-  notSent(slots?: CallSlots, call?: Call): SidecarError {
-    const { turns, maxInFlight } = this.#options;
-    if (!turns.isReady) return this.notReady(call);
-    const fate = this.#fateOf(call);
-    if (turns.areSlotsClosed) return toolsNotListed(...fate);
-    if (slots !== undefined && slots.freeCount <= 0) return overloaded(slots.describe(), ...fate);
-    return overloaded(`${maxInFlight} in flight, ${turns.size} queued`, ...fate);
+  /** Returns the error for the current obstacle. @param semaphore that of the tool, if the request needed one. */
+  notSent(semaphore?: ToolSemaphore, call?: Call): SidecarError {
+    const { queue, maxInFlight } = this.#options;
+    if (!queue.isReady) return this.notReady(call);
+    const outcome = this.#outcomeOf(call);
+    if (queue.areSlotsClosed) return toolsNotListed(...outcome);
+    if (semaphore !== undefined && semaphore.freeCount <= 0) return overloaded(semaphore.describe(), ...outcome);
+    return overloaded(`${maxInFlight} in flight, ${queue.size} queued`, ...outcome);
   }
 
   #outcomeOf(call: Call | undefined): [sent?: boolean, effect?: Effect] {

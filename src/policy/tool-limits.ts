@@ -10,8 +10,8 @@ export interface ToolLimitsSettings {
   readonly toolConcurrency: readonly ToolNumber[] | undefined;
 }
 
-/** Returns the terms of a call of a tool. They must be used at once, because they may be replaced when no call of the tool is in flight. */
-type TermsOf = (toolName: string) => CallTerms | undefined;
+/** Returns the limits of a call of a tool. They must be used at once, because they may be replaced when no call of the tool is in flight. */
+type LimitsOf = (toolName: string) => CallLimits | undefined;
 
 /**
  * Limits the time of each tool's calls, and the number of its calls in flight at one server.
@@ -32,8 +32,8 @@ export function createToolLimits({ toolTimeoutsMs = [], toolConcurrency = [] }: 
     };
   };
   return () => {
-    // The number of terms in use is bounded by the number of calls of the lane.
-    const terms = new ToolStates<CallTerms>({ create, isAsNew: ({ slots }) => slots === undefined || slots.isUnused });
-    return (toolName) => terms.get(toolName);
+    // The number of limits in use is bounded by the number of calls of the lane.
+    const limits = new ToolStates<CallLimits>({ create, isAsNew: ({ semaphore }) => semaphore === undefined || semaphore.isUnused });
+    return (toolName) => limits.get(toolName);
   };
 }

@@ -35,7 +35,7 @@ interface CheckedBench {
   readonly bench: LaneBench;
   readonly session: Session;
   readonly held: HeldCheck;
-  readonly call: (id: number, slots?: CallSlots) => RecordedExchange;
+  readonly call: (id: number, slots?: ToolSemaphore) => RecordedExchange;
   /** Returns the number of calls that the server has read since the last look. */
   readonly heardCalls: () => number;
 }

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { CallSlots } from "../../../src/mux/call-slots.ts";
+import { ToolSemaphore } from "../../../src/mux/tool-semaphore.ts";
 import type { Session } from "../../../src/mux/session.ts";
 import { LaneBench } from "../support/lane-bench.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
@@ -15,7 +15,7 @@ class Scene {
   readonly #bench: LaneBench;
   readonly #limit: number;
   readonly #kind: Kind;
-  readonly #slots: CallSlots;
+  readonly #slots: ToolSemaphore;
   readonly #sessions: Session[];
   /** The numbers of the queued requests, by session, in order. */
   readonly #waiting: number[][] = [[], [], []];
@@ -27,7 +27,7 @@ class Scene {
   constructor(kind: Kind, limit: number) {
     this.#kind = kind;
     this.#limit = limit;
-    this.#slots = new CallSlots("export", kind === "a tool" ? limit : 100);
+    this.#slots = new ToolSemaphore("export", kind === "a tool" ? limit : 100);
     const room = { maxHeldRequests: 1000, maxQueuedBytes: 1_000_000, holdTimeoutMs: 500 };
     this.#bench = LaneBench.shared({ ...room, maxInFlight: kind === "a tool" ? 100 : limit });
     this.#sessions = this.#waiting.map(() => this.#bench.join());
@@ -38,7 +38,7 @@ class Scene {
     const [session, id] = [this.#sessions[index], ++this.#lastNumber];
     if (session === undefined) return;
     this.#waiting[index]?.push(id);
-    const terms = this.#isLimited(id) ? { slots: this.#slots } : {};
+    const terms = this.#isLimited(id) ? { semaphore: this.#slots } : {};
     this.#bench.request(session, { id, method: `x/${index}/${id}` }, true, Date.now(), terms);
     this.#hear();
   }

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
-import { CallSlots } from "../../../src/mux/call-slots.ts";
+import { ToolSemaphore } from "../../../src/mux/tool-semaphore.ts";
 import type { LaneLimits } from "../../../src/mux/lane-limits.ts";
 import type { Session } from "../../../src/mux/session.ts";
 import { LaneBench, requestOfClient } from "../support/lane-bench.ts";
@@ -26,7 +26,7 @@ class Scene {
   readonly bench = LaneBench.shared(LIMITS);
   readonly sessions: Session[] = [];
   /** Calls of two tools. */
-  readonly slots = [new CallSlots("0", 1), new CallSlots("1", 2)];
+  readonly slots = [new ToolSemaphore("0", 1), new ToolSemaphore("1", 2)];
   readonly exchanges: RecordedExchange[] = [];
   readonly left = new Set<RecordedExchange>();
   /** The messages of each session that the server has read, in order. */

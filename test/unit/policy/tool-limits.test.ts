@@ -20,7 +20,7 @@ describe("the limits of tools", () => {
   });
 
   it("the first matching name of each list gives the limits", () => {
-    const termsOf = createToolLimits(SETTINGS)?.();
+    const limitsOf = createToolLimits(SETTINGS)?.();
     const seen = ["search", "export_one", "export_two", "browser_1", "browser_12", "other"].map((toolName) => {
       const terms = limitsOf?.(toolName);
       return [toolName, terms?.timeoutMs, terms?.semaphore?.limit, terms?.semaphore?.toolName];
@@ -45,9 +45,9 @@ describe("the limits of tools", () => {
   });
 
   it("slots in use survive a flood of names", () => {
-    const termsOf = createToolLimits(SETTINGS)?.();
-    const [taken, awaited] = [termsOf?.("export_taken")?.slots, termsOf?.("export_awaited")?.slots];
-    taken?.take({});
+    const limitsOf = createToolLimits(SETTINGS)?.();
+    const [taken, awaited] = [limitsOf?.("export_taken")?.semaphore, limitsOf?.("export_awaited")?.semaphore];
+    taken?.acquire({});
     if (awaited !== undefined) awaited.waitingCount = 1;
     for (let number = 0; number < 30_000; number++) limitsOf?.(`export_${number}`);
     expect(limitsOf?.("export_taken")?.semaphore).toBe(taken);

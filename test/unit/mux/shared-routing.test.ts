@@ -24,7 +24,7 @@ describe("a request of a shared server", () => {
     (method) => {
       const bench = LaneBench.ready();
       bench.say({ id: 5, method, params: {} });
-      const message = `No client of this shared MCP server can be asked for ${method}: it declared no client capabilities`;
+      const message = `${method} is not available: this MCP server is shared, and the sidecar declared no client capabilities`;
       expect(bench.heard()).toEqual([{ id: 5, error: { code: -32_601, message } }]);
     },
   );

@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import { CallSlots } from "../../../src/mux/call-slots.ts";
+import { ToolSemaphore } from "../../../src/mux/tool-semaphore.ts";
 import type { CallLimits } from "../../../src/mux/call-limits.ts";
 import type { LaneLimits } from "../../../src/mux/lane-limits.ts";
 import type { Session } from "../../../src/mux/session.ts";
@@ -12,7 +12,7 @@ useFakeClock();
 const outcomes = (exchanges: readonly RecordedExchange[]): unknown[] => exchanges.map(({ outcome }) => outcome);
 
 /** A call with these limits; `name` is also its id. */
-function call(bench: LaneBench, session: Session, name: string, terms?: CallTerms): RecordedExchange {
+function call(bench: LaneBench, session: Session, name: string, terms?: CallLimits): RecordedExchange {
   const params = { name, _meta: { progressToken: name } };
   return bench.request(session, { id: name, method: "tools/call", params }, true, Date.now(), terms);
 }
@@ -71,10 +71,10 @@ describe.each([
 });
 
 /** A lane whose server is ready, and the limits of a tool that allows this many calls at a time. */
-function limited(limit: number, limits: Partial<LaneLimits> = {}): { bench: LaneBench; terms: CallTerms; slots: CallSlots } {
+function limited(limit: number, limits: Partial<LaneLimits> = {}): { bench: LaneBench; terms: CallLimits; slots: ToolSemaphore } {
   const bench = LaneBench.ready({ holdTimeoutMs: 500, maxHeldRequests: 100, ...limits });
-  const slots = new CallSlots("export", limit);
-  return { bench, slots, terms: { slots } };
+  const slots = new ToolSemaphore("export", limit);
+  return { bench, slots, terms: { semaphore: slots } };
 }
 
 interface Heard {
