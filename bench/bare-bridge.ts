@@ -1,7 +1,6 @@
-// The ceiling the other targets are compared with: the least a Node process can
-// do to carry JSON-RPC between HTTP and one stdio child. It has no auth, no
-// logs, no sessions, no replay, no limits and no supervision, and is not for
-// real use.
+// The ceiling for all targets: the minimal Node process that forwards JSON-RPC
+// between HTTP and one stdio server. It has no auth, logs, sessions, replay,
+// limits or supervision, and is not for real use.
 
 import { spawn } from "node:child_process";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -152,7 +151,7 @@ function startEvents(response: ServerResponse): void {
   response.writeHead(200, { "Content-Type": "text/event-stream", "Mcp-Session-Id": SESSION_ID });
 }
 
-/** The events of one turn go out together. */
+/** Sends an event. All events of one turn are sent together. */
 function sendEvent(response: ServerResponse, text: string): void {
   if (response.writableCorked === 0) {
     response.cork();
@@ -165,7 +164,7 @@ function writeToChild(message: object): void {
   child.stdin.write(`${JSON.stringify(message)}\n`);
 }
 
-/** Keeps the parts of an unfinished line apart, so that a long line is copied only once. */
+/** Splits chunks into lines. The parts of an unfinished line are joined only once, so that a long line is copied once. */
 function splitLines(onLine: (line: string) => void): void {
   let parts: Buffer[] = [];
   child.stdout.on("data", (chunk: Buffer) => {

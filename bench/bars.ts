@@ -1,4 +1,4 @@
-// The bars claw is held to, and whether it met them.
+// The bars for claw, and their results.
 
 import type { CallsResult } from "./load-contract.ts";
 import { LARGE_RESULT_BYTES, SMALL_RESULT_BYTES } from "./measure.ts";
@@ -11,7 +11,7 @@ type Sense = "at least" | "at most" | "below";
 
 export interface Bar {
   title: string;
-  /** NaN when it could not be measured; then it is not met. */
+  /** NaN if it could not be measured. The bar is then missed. */
   value: number;
   unit: string;
   sense: Sense;
@@ -59,7 +59,7 @@ function isMet(value: number, sense: Sense, limit: number): boolean {
   return sense === "at most" ? value <= limit : value < limit;
 }
 
-/** Of each round, the best rate of these targets. */
+/** Returns the best rate of these targets in each round. */
 function rateRounds(results: readonly TargetResult[], connections: number, resultBytes: number): number[] {
   const rounds = results.map((result) => roundsOf(result, connections, resultBytes).map(({ callsPerSecond }) => callsPerSecond));
   const count = Math.max(0, ...rounds.map(({ length }) => length));

@@ -1,4 +1,4 @@
-// Many small or large answers over some connections that share a session.
+// The load of calls with small or large results, on connections that share a session.
 
 import { runClosedLoop } from "./closed-loop.ts";
 import { HttpConnection } from "./http-connection.ts";
@@ -14,7 +14,7 @@ export async function runCalls(config: CallsConfig): Promise<CallsResult> {
   const result = await runClosedLoop(connections, session, config);
   for (const connection of connections) connection.close();
 
-  // A new connection: a target may have closed an idle one while the load ran.
+  // This connection is new, because a target may have closed an idle one during the load.
   const closing = new HttpConnection(config.port);
   await session.close(closing);
   closing.close();

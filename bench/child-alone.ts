@@ -1,5 +1,5 @@
-// echo-child.js without anything between it and the load: what it and a pipe allow.
-// Its output is gathered, never parsed.
+// Measures echo-child.js without a target: the upper bound of the server and a pipe.
+// Its output is collected, not parsed.
 
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -24,7 +24,7 @@ export class ChildAlone {
   private constructor() {
     this.#child = spawn(process.execPath, [join(import.meta.dirname, "echo-child.js")], { stdio: ["pipe", "pipe", "inherit"] });
     this.#child.stdout.on("data", (chunk: Buffer) => this.#gather(chunk));
-    this.#child.on("close", () => this.#pending?.onEnd(new Error("the child has ended")));
+    this.#child.on("close", () => this.#pending?.onEnd(new Error("the server exited")));
   }
 
   static async start(): Promise<ChildAlone> {
@@ -38,7 +38,7 @@ export class ChildAlone {
     return child;
   }
 
-  /** `onEnd` gets all output up to the answer, which is only valid during the call. */
+  /** Calls the server. `onEnd` gets all output up to the response; the buffer is valid only during `onEnd`. */
   call(id: number, request: string, onEnd: (body: Buffer | Error) => void): void {
     this.#pending = { id, onEnd };
     this.#outputBytes = 0;

@@ -1,4 +1,4 @@
-// Keeps one request in flight on every connection and times the answers.
+// Keeps one request in flight on each connection, and measures the response times.
 
 import { performance } from "node:perf_hooks";
 import { echoCall, findEchoFault } from "./tool-calls.ts";
@@ -7,7 +7,7 @@ import type { CallsConfig, CallsResult, Scenario } from "./load-contract.ts";
 import type { McpSession } from "./mcp-session.ts";
 import { percentile } from "./statistics.ts";
 
-/** A target that answers nothing right is not worth waiting for. */
+/** Errors after which the measurement of a target is stopped. */
 const MAX_ERRORS = 1000;
 const DRAIN_MS = 15_000;
 
@@ -42,14 +42,14 @@ class ClosedLoop {
     this.#measureUntilMs = this.#measureFromMs + durationMs;
   }
 
-  /** Ends when the measured time is over and the last answer is in. */
+  /** Sends requests on a connection until the measured time is over. Resolves after the last response. */
   async drive(connection: HttpConnection): Promise<void> {
     return new Promise((resolve) => this.#callNext(connection, resolve));
   }
 
   result(): CallsResult {
     if (this.#inFlight > 0) {
-      this.#countError(`${this.#inFlight} calls without an answer`, this.#inFlight);
+      this.#countError(`${this.#inFlight} calls without a response`, this.#inFlight);
     }
     if (this.#latenciesMs.length === 0) {
       throw new Error(this.#firstError ?? "no call ended within the measured time");
@@ -66,7 +66,7 @@ class ClosedLoop {
   }
 
   #callNext(connection: HttpConnection, onEnd: () => void): void {
-    // Unique over all connections: some targets tell calls of a session apart only by id.
+    // Ids are unique on all connections, because some targets distinguish calls of a session only by id.
     this.#lastId += 1;
     const id = this.#lastId;
     const request = this.#session.post(echoCall(id, this.#scenario));

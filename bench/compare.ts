@@ -1,4 +1,4 @@
-// Compares this build with another one, in interleaved pairs; see README.md.
+// Compares this build with another build, in interleaved pairs; see README.md.
 
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
@@ -25,13 +25,13 @@ const { values } = parseArgs({
     seconds: { type: "string", default: "2" },
   },
 });
-if (values.before === undefined) throw new Error("--before names the main.js of the other build");
+if (values.before === undefined) throw new Error("--before is missing; set it to the main.js of the other build");
 const [claw] = TARGETS;
 if (claw === undefined) throw new Error("there is no target");
 const before = otherBuild("before", resolve(values.before));
 const durationMs = Number(values.seconds) * 1000;
 
-// Through exit, so that the targets are ended as well.
+// Exit handlers kill the targets.
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(1));
 
 const lines: string[] = [];
@@ -39,7 +39,7 @@ let lowest = Number.POSITIVE_INFINITY;
 for (const scenario of SCENARIOS) {
   const ratios: number[] = [];
   for (let pair = 1; pair <= Number(values.pairs); pair++) {
-    // Another one is first in each pair.
+    // The builds alternate as the first of a pair.
     const order = pair % 2 === 0 ? [claw, before] : [before, claw];
     const rates = new Map<Target, number>();
     for (const target of order) rates.set(target, await measure(target, scenario));
@@ -53,13 +53,13 @@ for (const scenario of SCENARIOS) {
   lowest = Math.min(lowest, lower);
   lines.push(`| ${scenario.title} | ${ratio.toFixed(3)} | ${lower.toFixed(3)} to ${upper.toFixed(3)} |`);
 }
-// A ratio that may be below it is a loss.
+// The run fails if the ratio may be below this limit.
 if (lowest < LEAST_RATIO) process.exitCode = 1;
 process.stdout.write(
   `| results | calls/s, this / before | 95 % interval of ${values.pairs} pairs |\n| --- | --- | --- |\n${lines.join("\n")}\n`,
 );
 
-/** In a process of its own, so that no run inherits the memory of another. @returns calls a second. */
+/** Measures a build in a new process, so that its memory does not depend on earlier runs. @returns calls per second. */
 async function measure(target: Target, scenario: Scenario): Promise<number> {
   const running = await TargetProcess.start(target);
   try {
@@ -67,7 +67,7 @@ async function measure(target: Target, scenario: Scenario): Promise<number> {
     const endpoint = { port: running.port, path: "/mcp", token: target.token };
     const config = { kind: "calls", ...endpoint, connections, resultBytes, content, warmupMs: WARMUP_MS, durationMs } as const;
     const { callsPerSecond, errors, firstError } = await runLoad(config, isCallsResult);
-    if (errors > 0) throw new Error(`${target.name}: ${errors} errors, the first one: ${firstError}`);
+    if (errors > 0) throw new Error(`${target.name}: ${errors} errors, first: ${firstError}`);
     return callsPerSecond;
   } finally {
     await running.stop();

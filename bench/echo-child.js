@@ -1,14 +1,14 @@
-// The stdio MCP server behind every target. It must never be what limits a
-// run, so it has no dependencies, reads many lines per chunk and writes once
-// per event-loop turn.
+// The stdio MCP server of all targets. It must not limit a run, so it has no
+// dependencies, reads many lines per chunk, and writes once per turn of the
+// event loop.
 
-/** Above this size a result is kept as bytes, so it is not encoded again for every reply. */
+/** Size above which a result is kept as bytes, so that it is encoded only once. */
 const LARGE_RESULT_BYTES = 16_384;
 
 const TOOLS = [
   {
     name: "echo",
-    description: "Returns the text it is given, or a text of the wanted size.",
+    description: "Returns the given text, or a text of the given size.",
     inputSchema: {
       type: "object",
       properties: { text: { type: "string" }, bytes: { type: "integer", minimum: 0 }, json: { type: "boolean" } },
@@ -17,21 +17,21 @@ const TOOLS = [
   },
   {
     name: "progress",
-    description: "Sends so many progress notifications at once, then its result.",
+    description: "Sends the given number of progress notifications at once, then its result.",
     inputSchema: { type: "object", properties: { count: { type: "integer", minimum: 0 } } },
     annotations: { readOnlyHint: true },
   },
   {
     name: "change-list",
-    description: "Says that the list of tools has changed, then its result.",
+    description: "Reports that the list of tools has changed, then sends its result.",
     inputSchema: { type: "object" },
     annotations: { readOnlyHint: true },
   },
 ];
 
-/** Result JSON by what was asked for; large ones as bytes. */
+/** JSON of results by size and content; large ones as bytes. */
 const resultsBySize = new Map();
-/** What is to be written before pendingText. */
+/** Output to write before `pendingText`. */
 let pieces = [];
 let pendingText = "";
 let flushScheduled = false;
@@ -111,7 +111,7 @@ function echoResult({ text, bytes, json }) {
   return result;
 }
 
-/** As many tools answer: JSON, as a text. */
+/** Returns JSON as the text of a result, as many tools do. */
 function jsonText(length) {
   const item = JSON.stringify({ id: 1234, name: "an item", tags: ["a", "b"], path: "/usr/lib/item", ok: true });
   return `[${`${item},`.repeat(Math.ceil(length / item.length))}`.slice(0, length);

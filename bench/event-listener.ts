@@ -2,7 +2,7 @@
 
 import { connect, type Socket } from "node:net";
 
-// All listeners read into one buffer: what arrives is used up before the next read.
+// All listeners read into one buffer, because each chunk is consumed before the next read.
 const readBuffer = Buffer.allocUnsafe(65_536);
 const HEAD_END = "\r\n\r\n";
 
@@ -15,13 +15,13 @@ export class EventListener {
   #fail: (error: Error) => void = () => undefined;
   readonly #failed: Promise<never>;
 
-  /** @param needle is what tells the awaited message from others. */
+  /** @param needle a text that occurs only in the awaited messages. */
   private constructor(port: number, needle: string) {
     this.#needle = needle;
     this.#failed = new Promise((_resolve, reject) => {
       this.#fail = reject;
     });
-    // Whoever awaits something hears of it; nobody may be awaiting anything.
+    // `next` reports the failure, but may not be waiting for it.
     this.#failed.catch(() => undefined);
     const onread = {
       buffer: readBuffer,
@@ -35,7 +35,7 @@ export class EventListener {
     this.#socket.on("close", () => this.#fail(new Error("event stream closed by the target")));
   }
 
-  /** Resolves when the target has begun to answer with a stream. */
+  /** Opens the stream. Resolves at the beginning of the response. */
   static async open(port: number, request: string, needle: string): Promise<EventListener> {
     const listener = new EventListener(port, needle);
     const opened = new Promise<void>((resolve) => {
@@ -46,7 +46,7 @@ export class EventListener {
     return listener;
   }
 
-  /** Resolves when the message has arrived; to be called before it can. */
+  /** Resolves when a message has arrived. Must be called before it can arrive. */
   async next(): Promise<void> {
     const arrived = new Promise<void>((resolve) => {
       this.#onMessage = resolve;
@@ -63,7 +63,7 @@ export class EventListener {
     if (this.#onOpen !== null && !this.#readHead()) return;
     const found = this.#unread.indexOf(this.#needle);
     if (found === -1) {
-      // The rest may be the first half of it.
+      // The rest may be the beginning of the needle.
       this.#unread = this.#unread.slice(-this.#needle.length);
       return;
     }
@@ -74,7 +74,7 @@ export class EventListener {
   #readHead(): boolean {
     const end = this.#unread.indexOf(HEAD_END);
     if (end === -1) return false;
-    if (!this.#unread.startsWith("HTTP/1.1 200")) this.#fail(new Error(`event stream refused: ${this.#unread.slice(0, 200)}`));
+    if (!this.#unread.startsWith("HTTP/1.1 200")) this.#fail(new Error(`event stream rejected: ${this.#unread.slice(0, 200)}`));
     this.#unread = this.#unread.slice(end + HEAD_END.length);
     this.#onOpen?.();
     this.#onOpen = null;

@@ -1,4 +1,4 @@
-// One keep-alive connection to a target with at most one request in flight.
+// A keep-alive connection to a target, with at most one request in flight.
 
 import { connect, type Socket } from "node:net";
 import { HttpResponseParser, type HttpResponse } from "./http-response-parser.ts";
@@ -19,8 +19,8 @@ export class HttpConnection {
       port,
       noDelay: true,
       onread: {
-        // One buffer for all reads: a new one per read would make garbage collection
-        // of the load process part of the measurement.
+        // All reads use one buffer. With a new one per read, the measurement would
+        // include garbage collection of the load process.
         buffer: Buffer.allocUnsafe(READ_BUFFER_BYTES),
         callback: (bytesRead, buffer) => {
           try {
@@ -36,7 +36,7 @@ export class HttpConnection {
     this.#socket.on("close", () => this.#fail(new Error("connection closed by the target")));
   }
 
-  /** `done` gets a response whose body is only valid during the call. */
+  /** Sends a request. The body of the response is valid only during `done`. */
   request(text: string, done: (outcome: Outcome) => void): void {
     if (this.#closed !== null) {
       process.nextTick(done, this.#closed);
@@ -46,7 +46,7 @@ export class HttpConnection {
     this.#socket.write(text, "latin1");
   }
 
-  /** For the few requests around the load. */
+  /** Sends a request before or after the load. @returns the response. */
   async exchange(text: string): Promise<HttpResponse> {
     return new Promise((resolve, reject) => {
       this.request(text, (outcome) => {

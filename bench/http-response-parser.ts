@@ -1,12 +1,12 @@
-// Reads HTTP/1.1 responses from a byte stream: bodies with a Content-Length and
-// chunked ones. Hand-written because an HTTP client library would take more CPU
-// than the targets it is meant to measure.
+// Parses HTTP/1.1 responses from a byte stream, with bodies that have a
+// Content-Length or are chunked. It is hand-written, because an HTTP client
+// library would need more CPU than the targets.
 
 export interface HttpResponse {
   status: number;
-  /** Status line and headers as they were sent. */
+  /** The status line and headers, unchanged. */
   head: string;
-  /** Reused for the next response: copy it to keep it. */
+  /** The body. The buffer is reused for the next response. */
   body: Buffer;
 }
 
@@ -44,7 +44,7 @@ export class HttpResponseParser {
     }
   }
 
-  /** Takes what the current state can use and returns where the next one goes on. */
+  /** Consumes bytes for the current state. @returns the offset for the next state. */
   #step(chunk: Buffer, offset: number): number {
     switch (this.#state) {
       case "head":

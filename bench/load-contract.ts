@@ -1,16 +1,16 @@
-// What the bench hands to a load process and what it gets back.
+// The configurations and results of load processes.
 
 export interface Endpoint {
   port: number;
   path: string;
-  /** Sent as a bearer token when not null. */
+  /** The bearer token; null to send none. */
   token: string | null;
 }
 
 export interface Scenario {
   connections: number;
   resultBytes: number;
-  /** What the text of a result is; plain if it is not given. In JSON, every few characters need an escape. */
+  /** The kind of text in a result, by default plain. In JSON, every few characters need an escape. */
   content?: "plain" | "json";
 }
 
@@ -31,9 +31,9 @@ export interface CallsResult {
 
 export interface ProgressConfig {
   kind: "progress";
-  /** Null: the child alone, over its stdin and stdout. */
+  /** Null for the server alone, over its stdin and stdout. */
   endpoint: Endpoint | null;
-  /** Of one call. */
+  /** The number of notifications in one call. */
   notifications: number;
   warmupMs: number;
   durationMs: number;
@@ -41,9 +41,9 @@ export interface ProgressConfig {
 
 export interface ProgressResult {
   calls: number;
-  /** Those that arrived, in the time from writing a call to the last byte of its answer, over all measured calls. */
+  /** Arrived notifications, divided by the time from writing a call to the last byte of its response, over all measured calls. */
   notificationsPerSecond: number;
-  /** Those that did not arrive, of one call; the mean. */
+  /** The mean number of notifications per call that did not arrive. */
   lostPerCall: number;
   errors: number;
   firstError: string | null;
@@ -53,16 +53,16 @@ export interface StreamsConfig extends Endpoint {
   kind: "streams";
   streams: number;
   broadcasts: number;
-  /** The target's process, whose memory is read. */
+  /** The pid of the target, whose memory is measured. */
   pid: number;
 }
 
 export interface StreamsResult {
-  /** Resident memory of the target: before, with all streams open and idle, and after they were closed. */
+  /** Resident memory of the target before the streams, while they are open and idle, and after they are closed. */
   beforeBytes: number;
   openBytes: number;
   closedBytes: number;
-  /** From writing the call that causes a broadcast to its arrival on the last stream; the median. */
+  /** The median time from writing the call that causes a broadcast to its arrival on the last stream. */
   broadcastMs: number;
 }
 
@@ -74,7 +74,7 @@ export function parseLoadConfig(json: string): LoadConfig {
   return value;
 }
 
-// One member tells them apart: both ends are this bench, so nothing else can come.
+// Checks one member only, because both ends are part of the bench.
 function isLoadConfig(value: unknown): value is LoadConfig {
   return hasMember(value, "kind");
 }

@@ -1,5 +1,5 @@
-// The load process: one scenario against one target. Takes a LoadConfig as JSON
-// in its only argument and prints the result as JSON.
+// The load process: one scenario against one target. Its only argument is a
+// LoadConfig as JSON. It prints the result as JSON.
 
 import { runCalls } from "./calls-load.ts";
 import { type LoadConfig, parseLoadConfig } from "./load-contract.ts";

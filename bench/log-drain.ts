@@ -1,13 +1,13 @@
-// A real pipe whose other end is read and thrown away by another process, as a
-// container runtime would read a target's log. Node's own "pipe" is a socket and
-// would make this process read every log line.
+// A pipe whose output another process reads and discards, like a container
+// runtime that reads a target's log. Node's own "pipe" is a socket, and this
+// process would have to read every log line.
 
 import { execFileSync, spawn } from "node:child_process";
 import { closeSync, mkdtempSync, openSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** Returns the file descriptor to write to; the reader ends when its last copy is closed. */
+/** Returns the file descriptor for writing. The reader exits when the last copy of it is closed. */
 export function openLogDrain(): number {
   const directory = mkdtempSync(join(tmpdir(), "bench-log-"));
   const fifo = join(directory, "log");
@@ -16,7 +16,7 @@ export function openLogDrain(): number {
     stdio: "ignore",
   });
   reader.unref();
-  // Waits until the reader has opened its end, so the name is not needed afterwards.
+  // Blocks until the reader has opened its end, after which the name is not needed.
   const writeFd = openSync(fifo, "w");
   rmSync(directory, { recursive: true });
   return writeFd;

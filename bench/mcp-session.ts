@@ -1,4 +1,4 @@
-// Opens and closes one MCP session and writes the HTTP requests that belong to it.
+// An MCP session, and the text of its HTTP requests.
 
 import type { HttpConnection } from "./http-connection.ts";
 import type { Endpoint } from "./load-contract.ts";
@@ -20,7 +20,7 @@ export class McpSession {
     return session;
   }
 
-  /** `body` must be ASCII, so that its length is its size. */
+  /** Returns a POST request. @param body ASCII only, so that its length is its size. */
   post(body: string): string {
     return (
       `POST ${this.#target}${this.#headers}` +
@@ -29,12 +29,12 @@ export class McpSession {
     );
   }
 
-  /** Opens an event stream. */
+  /** Returns a GET request, which opens an event stream. */
   get(): string {
     return `GET ${this.#target}${this.#headers}Accept: text/event-stream\r\n\r\n`;
   }
 
-  /** Lets targets with a child per session end that child. */
+  /** Ends the session, so that a target with one server per session terminates the server. */
   async close(connection: HttpConnection): Promise<void> {
     await connection.exchange(`DELETE ${this.#target}${this.#headers}\r\n`);
   }

@@ -1,5 +1,5 @@
-// Takes all measurements. Targets take turns at every step, so that a slow moment
-// of the machine does not hit only one of them.
+// Takes all measurements. Targets alternate at each step, so that a slow period
+// of the machine does not affect only one of them.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Endpoint, isCallsResult, isProgressResult, isStreamsResult, type ProgressResult, type Scenario } from "./load-contract.ts";
@@ -18,10 +18,10 @@ const STARTS = 5;
 const IDLE_MS = 1000;
 const WARMUP_MS = 1000;
 const CONNECTION_COUNTS = [1, 16, 64];
-/** After the other scenarios little is left to warm up. */
+/** Short, because the other scenarios have warmed up the target. */
 const PROGRESS_WARMUP_MS = 300;
 const BROADCASTS = 20;
-/** Memory differs little from one round to the next. */
+/** Few rounds suffice, because memory differs little between rounds. */
 const MAX_STREAM_ROUNDS = 3;
 
 const PROGRESS = `${NOTIFICATIONS} progress notifications`;
@@ -47,7 +47,7 @@ export async function measure({ targets, rounds, durationMs }: Options, onProgre
     for (const entry of entries) await measureStart(entry);
   }
   for (let round = 1; round <= rounds; round += 1) {
-    // Another target is first in every round.
+    // Each round begins with another target.
     const first = (round - 1) % entries.length;
     const ordered = [...entries.slice(first), ...entries.slice(0, first)];
     const onStep = (text: string): void => onProgress(`round ${round} of ${rounds}: ${text}`);
@@ -113,7 +113,7 @@ async function runProgress(endpoint: Endpoint | null, durationMs: number): Promi
   return runLoad(config, isProgressResult);
 }
 
-/** In fresh processes, one at a time: what the other scenarios leave behind would hide what a stream takes. */
+/** Measures streams in new processes, one at a time: memory of the other scenarios would hide the memory of a stream. */
 async function measureStreams(entries: readonly Entry[], onProgress: (text: string) => void): Promise<void> {
   onProgress(OPEN_STREAMS);
   for (const entry of entries.filter(({ target }) => target.hasOneChild)) {
@@ -135,7 +135,7 @@ function endpointOf({ port, target }: TargetProcess): Endpoint {
   return { port, path: "/mcp", token: target.token };
 }
 
-/** One target's failure is part of the report and does not end the others' measurement. */
+/** Records the failure of a target for the report, so that the other targets are still measured. */
 async function recordingFailure({ result }: Entry, during: string, step: () => unknown): Promise<void> {
   try {
     await step();

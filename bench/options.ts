@@ -5,7 +5,7 @@ export interface Options {
   targets: Target[];
   durationMs: number;
   rounds: number;
-  /** Where all results go as JSON, if anywhere. */
+  /** The file for all results as JSON; null to write none. */
   jsonFile: string | null;
 }
 
@@ -31,7 +31,7 @@ function findTarget(name: string): Target {
   const target = TARGETS.find((candidate) => candidate.name === name);
   if (target === undefined) {
     const known = TARGETS.map((candidate) => candidate.name).join(", ");
-    throw new Error(`unknown target ${name}; known are ${known}`);
+    throw new Error(`unknown target ${name}; expected one of ${known}`);
   }
   return target;
 }

@@ -1,4 +1,4 @@
-// Makes sure that what the targets need is installed and built.
+// Installs and builds the targets, if needed.
 
 import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";

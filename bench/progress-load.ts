@@ -1,4 +1,4 @@
-// Calls that send many progress notifications ahead of their answer, one call at a time.
+// The load of calls with many progress notifications before their response, one call at a time.
 
 import { performance } from "node:perf_hooks";
 import { ChildAlone } from "./child-alone.ts";
@@ -8,12 +8,12 @@ import { McpSession } from "./mcp-session.ts";
 import { sum } from "./statistics.ts";
 import { checkProgress, type ProgressCheck, progressCall } from "./tool-calls.ts";
 
-/** A target that answers nothing right is not worth waiting for. */
+/** Errors after which the measurement of a target is stopped. */
 const MAX_ERRORS = 10;
 
-/** What carries a call to the child and all that it sends back. */
+/** A way to call the server. */
 interface Carrier {
-  /** Calls `onEnd` as soon as all has arrived; the bytes are only valid during the call. */
+  /** Calls `onEnd` when the whole response has arrived. The buffer is valid only during `onEnd`. */
   call(id: number, request: string, onEnd: (body: Buffer | Error) => void): void;
   close(): Promise<void>;
 }
@@ -27,7 +27,7 @@ export async function runProgress({ endpoint, notifications, warmupMs, durationM
   const measureFromMs = performance.now() + warmupMs;
   const measured: Measured[] = [];
   const faults: string[] = [];
-  // At least one call is measured, however slow it is.
+  // At least one call is measured, even if it is slow.
   for (let id = 1; performance.now() < measureFromMs + durationMs || measured.length + faults.length === 0; id += 1) {
     const startedAtMs = performance.now();
     const call = await callOnce(carrier, id, notifications);
@@ -49,7 +49,7 @@ export async function runProgress({ endpoint, notifications, warmupMs, durationM
   };
 }
 
-/** The answer is checked after its time was taken. */
+/** Measures one call. The time does not include the check of its response. */
 async function callOnce(carrier: Carrier, id: number, notifications: number): Promise<Measured> {
   return new Promise((resolve) => {
     const startedAtMs = performance.now();

@@ -1,4 +1,4 @@
-// Writes results as Markdown tables that can also be read in a terminal.
+// Formats results as Markdown tables that are readable in a terminal too.
 
 import type { Bar } from "./bars.ts";
 import type { ProgressResult } from "./load-contract.ts";
@@ -122,12 +122,12 @@ function formatProblems(results: readonly TargetResult[]): string[] {
     ...failures.map((failure) => `- ${name}: ${failure}`),
     ...progress
       .filter(({ firstError }) => firstError !== null)
-      .map(({ errors, firstError }) => `- ${name}: ${errors} wrong answers (progress), first: ${firstError ?? ""}`),
+      .map(({ errors, firstError }) => `- ${name}: ${errors} errors (progress), first: ${firstError ?? ""}`),
     ...scenarios.flatMap((scenario) => {
       const { errors, firstError } = summarize(scenario);
       if (errors === 0) return [];
-      const where = `${scenario.connections} connections, ${scenario.resultBytes} byte results`;
-      return [`- ${name}: ${errors} wrong answers (${where}), first: ${firstError ?? ""}`];
+      const place = `${scenario.connections} connections, ${scenario.resultBytes} byte results`;
+      return [`- ${name}: ${errors} errors (${place}), first: ${firstError ?? ""}`];
     }),
   ]);
 }

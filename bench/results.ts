@@ -1,4 +1,4 @@
-// The shape of everything measured, as --json writes it, and how rounds become one number.
+// The types of all results, as --json writes them, and the summary of rounds.
 
 import type { CallsResult, ProgressResult, Scenario, StreamsResult } from "./load-contract.ts";
 import { median } from "./statistics.ts";
@@ -10,25 +10,25 @@ export interface ScenarioResult extends Scenario {
 export interface TargetResult {
   name: string;
   role: "subject" | "guarded" | "peer" | "ceiling";
-  /** One per start. */
+  /** One value per start. */
   readyMs: number[];
-  /** One per round. */
+  /** One value per round. */
   idleRssBytes: number[];
   peakRssBytes: number[];
   scenarios: ScenarioResult[];
   progress: ProgressResult[];
-  /** Empty where every session starts a process, so that many cannot be opened. */
+  /** Empty for a target that starts a process per session, which cannot open many. */
   streams: StreamsResult[];
   failures: string[];
 }
 
 export interface Results {
   targets: TargetResult[];
-  /** The progress of the child without any target in between, one per round. */
+  /** The results of the server without a target, one per round. */
   childAlone: ProgressResult[];
 }
 
-/** The median round of a scenario, value by value, and the errors of all rounds. */
+/** Returns the median of each value over all rounds of a scenario, and the errors of all rounds. */
 export function summarize({ rounds }: ScenarioResult): CallsResult {
   const medianOf = (pick: (round: CallsResult) => number): number => median(rounds.map(pick));
   return {

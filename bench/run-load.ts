@@ -1,4 +1,4 @@
-// Runs the load in its own process, so that this one's work does not add to the latencies.
+// Runs the load in a separate process, so that the work of this one does not add to the latencies.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -17,14 +17,14 @@ export async function runLoad<Result>(config: LoadConfig, isResult: (value: unkn
     killSignal: "SIGKILL",
   });
   const [output, errorOutput] = await Promise.all([text(load.stdout), text(load.stderr), once(load, "close")]);
-  if (load.signalCode !== null) throw new Error("load did not end in time");
+  if (load.signalCode !== null) throw new Error("the load did not end in time");
   if (load.exitCode !== 0) throw new Error(errorLine(errorOutput));
   const result: unknown = JSON.parse(output);
-  if (!isResult(result)) throw new Error("not a load result");
+  if (!isResult(result)) throw new Error("the output is not a load result");
   return result;
 }
 
-/** Of an uncaught error's output, the line that says what went wrong. */
+/** Returns the line with the message from the output of an uncaught error. */
 function errorLine(errorOutput: string): string {
-  return /^\w*Error.*$/m.exec(errorOutput)?.[0] ?? "load failed";
+  return /^\w*Error.*$/m.exec(errorOutput)?.[0] ?? "the load failed";
 }

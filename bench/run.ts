@@ -8,7 +8,7 @@ import { parseOptions } from "./options.ts";
 import { prepare } from "./prepare.ts";
 import { formatReport } from "./report.ts";
 
-// Through exit, so that the targets are ended as well.
+// Exit handlers kill the targets.
 for (const signal of ["SIGINT", "SIGTERM"] as const) {
   process.on(signal, () => process.exit(1));
 }
@@ -35,5 +35,5 @@ if (jsonFile !== null) {
   writeFileSync(jsonFile, `${JSON.stringify(everything, null, 2)}\n`);
 }
 
-// A missed bar is a result; a target that could not be measured is not.
+// A missed bar is a result. The run fails only if a target could not be measured.
 process.exitCode = results.targets.some(({ failures }) => failures.length > 0) ? 1 : 0;

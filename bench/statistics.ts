@@ -1,10 +1,10 @@
-/** Nearest-rank percentile of ascending values; NaN when there are none. */
+/** Returns the nearest-rank percentile of ascending values, or NaN without values. */
 export function percentile(sorted: ArrayLike<number>, percent: number): number {
   const rank = Math.max(1, Math.ceil((percent / 100) * sorted.length));
   return sorted[rank - 1] ?? Number.NaN;
 }
 
-/** NaN when there are no values. */
+/** Returns the median, or NaN without values. */
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);
   const middle = Math.floor(sorted.length / 2);
@@ -25,12 +25,12 @@ export interface RatioEstimate {
   readonly upper: number;
 }
 
-/** Two-sided, 95 %, for 1 to 20 degrees of freedom (Student). */
+/** Student's t for 1 to 20 degrees of freedom, two-sided, 95 %. */
 const T_VALUES = [
   12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.16, 2.145, 2.131, 2.12, 2.11, 2.101, 2.093, 2.086,
 ];
 
-/** What pairs of measurements, taken in turn, tell of the ratio of the two. */
+/** Estimates the ratio of two quantities from the ratios of interleaved pairs of measurements. */
 export function estimateRatio(ratios: readonly number[]): RatioEstimate {
   const logs = ratios.map((ratio) => Math.log(ratio));
   const mean = sum(logs) / logs.length;
@@ -40,8 +40,8 @@ export function estimateRatio(ratios: readonly number[]): RatioEstimate {
 }
 
 /**
- * The median of the ratios within each round; NaN when there are none. On a machine whose speed changes from one minute to the next,
- * what was measured seconds apart can be compared; medians over all rounds cannot.
+ * Returns the median of the ratios within each round, or NaN without rounds. If the speed of the machine changes from minute to minute,
+ * measurements that are seconds apart are comparable, but medians over all rounds are not.
  */
 export function medianRatio(numerators: readonly number[], denominators: readonly number[]): number {
   const ratios = numerators

@@ -1,4 +1,4 @@
-// Many sessions, each with one idle GET stream, and what they cost.
+// The load of many sessions, each with one idle GET stream, and its cost in memory and time.
 
 import { performance } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -10,7 +10,7 @@ import { memoryBytes } from "./process-memory.ts";
 import { median } from "./statistics.ts";
 import { changeListCall } from "./tool-calls.ts";
 
-/** Between a change and the reading of the memory. */
+/** Time between a change and the measurement of the memory. */
 const SETTLE_MS = 1000;
 const BROADCAST_DEADLINE_MS = 10_000;
 const LIST_CHANGED = '"notifications/tools/list_changed"';
@@ -40,7 +40,7 @@ export async function runStreams(config: StreamsConfig): Promise<StreamsResult> 
   return { beforeBytes, openBytes, closedBytes: memoryBytes(pid, "VmRSS"), broadcastMs: median(broadcastTimes) };
 }
 
-/** @returns how long it took until the last stream had the message. */
+/** Causes a broadcast. @returns the time until its arrival on the last stream, in milliseconds. */
 async function broadcast(all: readonly Listening[], connection: HttpConnection, id: number): Promise<number> {
   const [sender] = all;
   if (sender === undefined) throw new Error("no streams");

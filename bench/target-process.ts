@@ -1,4 +1,4 @@
-// One started target: ready time, memory and end.
+// The process of a target: its start time, memory and termination.
 
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
@@ -38,13 +38,13 @@ export class TargetProcess {
     });
   }
 
-  /** Resolves when the health URL has answered 200 for the first time. */
+  /** Starts a target. Resolves when its health URL has answered 200 for the first time. */
   static async start(target: Target): Promise<TargetProcess> {
     const port = await findFreePort();
     const logFd = openLogDrain();
     const startedAtMs = performance.now();
     const child = spawn(process.execPath, target.nodeArgs(port), {
-      // Its own process group, so that whatever it leaves behind can be ended too.
+      // It has its own process group, so that all processes in the group can be killed.
       detached: true,
       env: { PATH: process.env["PATH"], HOME: process.env["HOME"], ...TARGET_ENV },
       stdio: ["ignore", logFd, "pipe"],
@@ -62,7 +62,7 @@ export class TargetProcess {
     return started;
   }
 
-  /** From the start of the process to the first 200 of its health URL. */
+  /** The time from the start of the process to the first 200 of its health URL. */
   get readyMs(): number {
     return this.#readyMs;
   }
@@ -117,6 +117,6 @@ function killGroup(groupId: number): void {
   try {
     process.kill(-groupId, "SIGKILL");
   } catch {
-    // Nothing of the group is left.
+    // The group has no process left.
   }
 }

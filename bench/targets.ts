@@ -1,15 +1,15 @@
-// What is compared: how each target is started and where it answers.
+// The compared targets: their commands and addresses.
 
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 
 export interface Target {
   name: string;
-  /** Peers are what claw is compared with; the ceiling is not a product; guarded is claw with every rule of the tool policy on. */
+  /** The subject is claw. Guarded is claw with every rule of the tool policy on. The ceiling is not a product. */
   role: "subject" | "guarded" | "peer" | "ceiling";
   healthPath: string;
   token: string | null;
-  /** Whether all sessions share one child; otherwise there cannot be very many of them. */
+  /** True if all sessions share one server. Otherwise, the number of sessions is limited. */
   hasOneChild: boolean;
   /** Arguments for the Node binary that also runs this bench. */
   nodeArgs: (port: number) => string[];
@@ -22,7 +22,7 @@ const SUPERGATEWAY = join(BENCH_DIR, "node_modules", "supergateway", "dist", "in
 const MCP_PROXY = join(BENCH_DIR, "node_modules", "mcp-proxy", "dist", "bin", "mcp-proxy.mjs");
 const CHILD_COMMAND = [process.execPath, join(BENCH_DIR, "echo-child.js")];
 
-/** All of them let the calls of the load pass: what is measured is what it costs to ask. */
+/** All rules of the tool policy. Each permits the calls of the load, so that only the cost of the rules is measured. */
 const EVERY_POLICY = [
   ["allow-tools", "echo,progress,change-*"],
   ["deny-tools", "secret_*,*_admin"],
@@ -40,7 +40,7 @@ const EVERY_POLICY = [
 
 const TOKEN = randomBytes(24).toString("hex");
 
-/** Measured when no --targets is given. */
+/** The default of --targets. */
 export const DEFAULT_TARGET_NAMES = ["claw", "claw-policy", "supergateway", "mcp-proxy", "bare"];
 
 export const TARGETS: readonly Target[] = [
@@ -54,10 +54,10 @@ export const TARGETS: readonly Target[] = [
     nodeArgs: (port) => [MAIN, "--addr", `127.0.0.1:${port}`, ...EVERY_POLICY, "--", ...CHILD_COMMAND],
   },
   supergateway("supergateway", []),
-  // Its default log holds every message in full; this shows what that costs.
+  // By default, it logs every message in full. This shows the cost of the log.
   supergateway("supergateway-quiet", ["--logLevel", "none"]),
   mcpProxy("mcp-proxy", []),
-  // By default it keeps every event for replay; this shows what that costs.
+  // By default, it keeps every event for replay. This shows the cost of the store.
   mcpProxy("mcp-proxy-no-store", ["--no-eventStore"]),
   {
     name: "bare",
@@ -69,7 +69,7 @@ export const TARGETS: readonly Target[] = [
   },
 ];
 
-/** Another build of claw, by its main module: the state before a change, for example. */
+/** Returns another build of claw, for example that before a change. @param main its main module. */
 export function otherBuild(name: string, main: string): Target {
   return {
     name,
@@ -81,11 +81,11 @@ export function otherBuild(name: string, main: string): Target {
   };
 }
 
-/** The token goes to every target's environment; only claw reads it. */
+/** The environment of all targets. Only claw uses the token. */
 export const TARGET_ENV = { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN };
 
 function supergateway(name: string, extraArgs: string[]): Target {
-  // It hands the command to a shell.
+  // This option is a command for a shell.
   const stdio = CHILD_COMMAND.map((part) => `"${part}"`).join(" ");
   return {
     name,

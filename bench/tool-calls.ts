@@ -1,4 +1,4 @@
-// The tools of echo-child.js as the load calls them, and the check of their answers.
+// Calls of the tools of echo-child.js, and checks of their responses.
 
 import type { Scenario } from "./load-contract.ts";
 import type { HttpResponse } from "./http-response-parser.ts";
@@ -7,7 +7,7 @@ const TEXT_START = Buffer.from('"text":"');
 const QUOTE = 34;
 const COMMA = 44;
 const CLOSING_BRACE = 125;
-/** More than the answer to anything but echo takes, whatever a target puts around it. */
+/** Longer than all responses without an echoed text, including the frame that a target adds. */
 const SMALL_ANSWER_BYTES = 400;
 
 export function echoCall(id: number, { resultBytes, content }: Pick<Scenario, "resultBytes" | "content">): string {
@@ -23,9 +23,9 @@ export function changeListCall(id: number): string {
 }
 
 /**
- * Returns what is wrong with an answer, or null. It looks at the bytes instead of
- * parsing them, as parsing 1 MB per answer would make the load process the
- * bottleneck; it works for JSON and for SSE bodies alike.
+ * Returns the fault of a response, or null. It compares bytes instead of parsing,
+ * because parsing 1 MB per response would make the load process the bottleneck.
+ * It supports JSON and SSE bodies.
  */
 export function findEchoFault(
   response: HttpResponse,
@@ -40,7 +40,7 @@ export function findEchoFault(
     if (body.length < resultBytes) return `body of ${body.length} bytes, less than ${resultBytes}`;
     return hasId(body.subarray(0, textStart), id) || hasAnswer(body, id) ? null : `answer to another request than ${id}: ${excerpt(body)}`;
   }
-  // The text holds no quotes, so the next one ends it.
+  // The text contains no quotes, so the next quote ends it.
   const textEnd = body.indexOf(QUOTE, textStart);
   if (textEnd - textStart !== resultBytes) {
     return `result of ${textEnd - textStart} instead of ${resultBytes} bytes`;
@@ -56,7 +56,7 @@ export interface ProgressCheck {
   fault: string | null;
 }
 
-/** As above, for the progress notifications of a call and its answer. Missing ones are counted; those that arrived must be right and in order. */
+/** Checks the response of a call with progress notifications. It counts the arrived ones, which must be right and in order. */
 export function checkProgress(body: Buffer, id: number): ProgressCheck {
   const text = body.toString("latin1");
   let arrived = 0;
@@ -71,7 +71,7 @@ export function checkProgress(body: Buffer, id: number): ProgressCheck {
   return { arrived, fault: hasAnswer(body, id) ? null : `no answer to ${id}: ${excerpt(body)}` };
 }
 
-/** Whether the last message of a body is the answer to this request. */
+/** True if the last message of a body is the response to this request. */
 export function hasAnswer(body: Buffer, id: number): boolean {
   return hasId(body.subarray(-SMALL_ANSWER_BYTES), id);
 }

@@ -3,13 +3,13 @@ import type { Attacker } from "./attacker.ts";
 import type { ToolList } from "./contract.ts";
 
 export interface Attack {
-  /** The group and what is done: the row of the table. */
+  /** The group and a description: the row of the table. */
   readonly name: string;
-  /** For the sidecar. */
+  /** Flags of the sidecar. */
   readonly flags?: readonly string[];
-  /** What the server lists; by default a few plain tools. */
+  /** The tools that the server lists; by default a few plain ones. */
   readonly tools?: ToolList;
-  /** The server itself cannot serve the bystander for a time: errors that say so are no loss. */
+  /** True if the server itself cannot serve the bystander for a time. Errors that report this are then allowed. */
   readonly mayRefuse?: boolean;
   readonly run: (scene: Scene) => Promise<void>;
 }
@@ -17,7 +17,7 @@ export interface Attack {
 export interface Scene {
   readonly attacker: Attacker;
   readonly random: Random;
-  /** Creates a file that the servers look for when they start; see contract.ts. */
+  /** Creates a file that servers read; see contract.ts. */
   readonly setSwitch: (name: string, text: string) => void;
   readonly removeSwitch: (name: string) => void;
 }

@@ -1,4 +1,4 @@
-// A client that sends what it likes, and notes what it is told. None of its waits is without an end.
+// A client that sends arbitrary data, and records the responses. All of its waits have a time limit.
 
 import { once } from "node:events";
 import { Agent } from "node:http";
@@ -7,7 +7,7 @@ import { initializeRequest, McpClient } from "../test/support/mcp-client.ts";
 import { headBytes } from "../test/support/mcp-request-bytes.ts";
 import { RawConnection } from "../test/support/raw-connection.ts";
 import { within } from "./bounded.ts";
-import type { Told } from "./told.ts";
+import type { ReplyCounts } from "./reply-counts.ts";
 
 const ANSWER_LIMIT_MS = 30_000;
 
@@ -18,9 +18,9 @@ export interface Sent {
 }
 
 export interface SendOptions {
-  /** undefined: none. */
+  /** Undefined to send none. By default, that of the attacker. */
   readonly sessionId?: string | undefined;
-  /** undefined: none. */
+  /** Undefined to send none. By default, that of the attacker. */
   readonly token?: string | undefined;
   readonly headers?: Readonly<Record<string, string>>;
   readonly limitMs?: number;
@@ -30,17 +30,17 @@ export class Attacker {
   readonly url: string;
   readonly origin: string;
   readonly token: string;
-  readonly told: Told;
+  readonly replies: ReplyCounts;
   sessionId = "";
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 64 });
   readonly #ended: AbortSignal;
   #lastId = 0;
 
-  constructor(url: string, origin: string, token: string, told: Told, ended: AbortSignal) {
+  constructor(url: string, origin: string, token: string, replies: ReplyCounts, ended: AbortSignal) {
     this.url = url;
     this.origin = origin;
     this.token = token;
-    this.told = told;
+    this.replies = replies;
     this.#ended = ended;
     ended.addEventListener("abort", () => this.#agent.destroy(), { once: true });
   }
@@ -49,26 +49,26 @@ export class Attacker {
     return this.#ended.aborted;
   }
 
-  /** initialize and notifications/initialized. */
+  /** Opens a session, by initialize and notifications/initialized. */
   async open(protocolVersion = "2025-11-25", capabilities = {}): Promise<void> {
     const reply = await this.quietly(initializeRequest(capabilities, protocolVersion), { sessionId: undefined });
     this.sessionId = reply?.sessionId ?? "";
     await this.quietly({ jsonrpc: "2.0", method: "notifications/initialized" });
   }
 
-  /** Any body, with token and session unless they are chosen otherwise; what it is told counts. */
+  /** Sends any body, and counts the response. */
   async post(body: unknown, options: SendOptions = {}): Promise<Sent | undefined> {
     const reply = await this.#send(body, options);
-    if (typeof reply === "string") this.told.add(reply);
-    else this.told.addReply(reply.status, reply.body);
+    if (typeof reply === "string") this.replies.add(reply);
+    else this.replies.addReply(reply.status, reply.body);
     return typeof reply === "string" ? undefined : reply;
   }
 
-  /** As `post`, for what only prepares the attack. */
+  /** Sends any body that only prepares the attack. The response is checked but not counted. */
   async quietly(body: unknown, options: SendOptions = {}): Promise<Sent | undefined> {
     const reply = await this.#send(body, options);
     if (typeof reply === "string") return undefined;
-    this.told.check(reply.body);
+    this.replies.check(reply.body);
     return reply;
   }
 
@@ -80,53 +80,53 @@ export class Attacker {
     return this.request("tools/call", { name, arguments: args }, options);
   }
 
-  /** The id that the server has seen in the last call: an attacker may know where minted ids are. */
+  /** Returns the id of a call as the server receives it: an attacker may be able to predict the sidecar's ids. */
   async wireId(): Promise<number> {
     const reply = await this.quietly({ jsonrpc: "2.0", id: ++this.#lastId, method: "tools/call", params: { name: "wire_id" } });
     return Number(/"text":"(-?\d+)"/.exec(reply?.body ?? "")?.[1] ?? 0);
   }
 
-  /** The head of a POST by hand, with token and session unless they are chosen otherwise. The fields may repeat others. */
+  /** Returns the head of a POST for a raw connection. Its fields may repeat others. */
   head(fields: readonly string[], options: SendOptions = {}): string {
     const head = headBytes("POST /mcp", { Host: new URL(this.url).host, ...this.#client(options).postHeaders() });
     return [head.slice(0, -4), ...fields, "", ""].join("\r\n");
   }
 
-  /** The head of a GET that opens a stream. */
+  /** Returns the head of a GET that opens a stream, for a raw connection. */
   streamHead(): string {
     return headBytes("GET /mcp", { Host: new URL(this.url).host, ...this.#client({}).getHeaders() });
   }
 
-  /** A connection of its own that is cut at the end of the attack. @returns undefined if it is refused. */
+  /** Opens a raw connection, which is closed at the end of the attack. @returns undefined if this fails. */
   async connect(): Promise<RawConnection | undefined> {
     const connection = await within(RawConnection.open(this.origin), ANSWER_LIMIT_MS).catch(() => undefined);
-    if (connection === undefined) this.told.add("not connected");
+    if (connection === undefined) this.replies.add("not connected");
     else this.#ended.addEventListener("abort", () => connection[Symbol.dispose](), { once: true });
     return connection;
   }
 
-  /** As `connect`, but nothing that comes is read. */
+  /** Opens a raw connection of which nothing is read. @returns undefined if this fails. */
   async connectUnread(): Promise<Socket | undefined> {
     const { hostname, port } = new URL(this.origin);
     const socket = connect(Number(port), hostname).pause();
-    // The sidecar cuts it at some time.
+    // The sidecar closes the connection at some time.
     socket.on("error", () => undefined);
     this.#ended.addEventListener("abort", () => socket.destroy(), { once: true });
     return (await within(once(socket, "connect"), ANSWER_LIMIT_MS).catch(() => undefined)) === undefined ? undefined : socket;
   }
 
-  /** Reads one reply by hand. */
+  /** Reads and counts one response on a raw connection. */
   async hear(connection: RawConnection, limitMs = ANSWER_LIMIT_MS): Promise<void> {
     try {
       const reply = await within(connection.reply(), limitMs);
-      if (reply === undefined) this.told.add("no answer");
-      else this.told.addReply(reply.status, reply.body);
+      if (reply === undefined) this.replies.add("no answer");
+      else this.replies.addReply(reply.status, reply.body);
     } catch {
-      this.told.add("cut");
+      this.replies.add("cut");
     }
   }
 
-  /** With token and session, unless they are chosen otherwise. */
+  /** Returns a client with the attacker's token and session, unless the options have others. */
   #client(options: SendOptions): McpClient {
     return new McpClient(this.url, { sessionId: this.sessionId, token: this.token, agent: this.#agent, ...options });
   }

@@ -1,8 +1,8 @@
-// Every wait of the harness has an end.
+// A time limit for the waits of the harness.
 
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** @returns undefined if the promise takes longer; what it brings later is ignored, failures too. */
+/** @returns the value of the promise, or undefined if it takes longer. A later value or failure is ignored. */
 export async function within<Value>(promise: Promise<Value>, limitMs: number): Promise<Value | undefined> {
   const timer = new AbortController();
   promise.catch(() => undefined);

@@ -2,17 +2,17 @@
 
 import { join } from "node:path";
 
-/** The limits that the attacks go up to: the defaults of the sidecar. */
+/** The sidecar's default limit for request bodies, which attacks reach. */
 export const MAX_BODY_BYTES = 4 * 1024 * 1024;
 /** A little below MAX_LINE_BYTES. */
 export const LONG_LINE_BYTES = 60 * 1024 * 1024;
 
-/** Begins every text of the bystander: nothing else may ever receive one. */
+/** The beginning of all texts of the bystander. No other client may receive one. */
 export const BYSTANDER_MARK = "bystander-7f3a";
-/** In the answer of a tool that a policy of the sidecar should have kept from being called. */
+/** A part of the result of a tool that the sidecar's policy must not let be called. */
 export const FORBIDDEN_MARK = "forbidden-tool-ran";
 
-/** The first argument of the server: which tools it lists. */
+/** The first argument of the server, which selects the tools that it lists. */
 export type ToolList =
   | "plain"
   | "many-tools"
@@ -27,7 +27,7 @@ export type ToolList =
   | "pattern-properties-schema"
   | "poisoned-schema";
 
-/** While this file exists in the directory of the attack, a server that starts answers `initialize` as the text in it says. */
+/** While this file exists in the attack's directory, servers answer `initialize` with an error. Its content is the depth of the data. */
 export const INITIALIZE_SWITCH = "initialize";
 
 /** The sidecar that the observer watches. */
@@ -36,38 +36,38 @@ export interface Watched {
   readonly origin: string;
   readonly token: string;
   readonly pid: number;
-  /** For the ids and texts of the bystander. */
+  /** A part of the bystander's texts. */
   readonly seed: number;
 }
 
 export type Order =
   | { readonly kind: "watch"; readonly watched: Watched }
-  /** Report, once a call that was sent after this order is answered. */
+  /** An order to report, after a call sent after this order is answered. */
   | { readonly kind: "report" };
 
 export type Message = { readonly kind: "watching" } | { readonly kind: "report"; readonly report: Observation };
 
 export interface Observation {
-  /** The longest time that an answer of /livez took, without the time that was not the sidecar's fault. */
+  /** The longest response time of /livez, without delays that the sidecar did not cause. */
   readonly gapMs: number;
-  /** The same question by the clock alone. */
+  /** The longest response time of /livez by the clock. */
   readonly clockGapMs: number;
-  readonly questions: number;
-  /** Questions that never got an answer: the connection was cut, or the time was up. */
+  readonly requests: number;
+  /** Requests to /livez without a response: the connection was closed, or they timed out. */
   readonly unanswered: number;
   readonly peakRssBytes: number;
   readonly calls: CallCounts;
-  /** The bystander was answered rightly once the attack was over. */
+  /** True if the bystander got a right response after the attack. */
   readonly isServedAfterwards: boolean;
 }
 
 export interface CallCounts {
   readonly ok: number;
-  /** Errors by their stable code. */
+  /** Numbers of errors by their stable code. */
   readonly refused: Readonly<Record<string, number>>;
   readonly lost: number;
   readonly crossed: number;
-  /** The first few of what must not be. */
+  /** Details of the first lost and crossed calls. */
   readonly examples: readonly string[];
 }
 

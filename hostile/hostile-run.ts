@@ -1,4 +1,4 @@
-// Many attacks, one after the other.
+// Runs many attacks, one after another.
 
 import { Random } from "../chaos/random.ts";
 import type { Attack } from "./attack.ts";
@@ -7,15 +7,15 @@ import { type Result, stage } from "./stage.ts";
 
 export interface RunOptions {
   readonly seed: number;
-  /** No attack begins later than that; undefined: all are made. */
+  /** Time after which no further attack begins; undefined to run all. */
   readonly durationMs?: number | undefined;
-  /** Only attacks whose name contains this. */
+  /** A part of the names of the selected attacks. */
   readonly only?: string | undefined;
   readonly logFile?: string | undefined;
   readonly onResult?: (result: Result) => void;
 }
 
-/** With a limit of time the seed decides which attacks are made behind the first ones. */
+/** Runs the attacks. With a time limit, the seed selects the attacks after the first ones. */
 export async function runHostile({ seed, durationMs, only, logFile, onResult }: RunOptions): Promise<Result[]> {
   const random = new Random(seed);
   const planned = durationMs === undefined ? ALL_ATTACKS : shuffledAttacks(random);
@@ -32,11 +32,11 @@ export async function runHostile({ seed, durationMs, only, logFile, onResult }: 
   return results;
 }
 
-/** A sidecar that does not even get ready, or an attack that fails itself, is a bar missed; the other attacks go on. */
+/** Returns the result of an attack that failed itself, or whose sidecar did not become ready. It counts as a missed bar. */
 function notStaged(attack: Attack, error: unknown): Result {
   return {
     attack,
-    told: "nothing",
+    replies: "nothing",
     breaches: [`not carried out: ${error instanceof Error ? error.message : String(error)}`],
     end: undefined,
     unhandledErrors: [],
@@ -45,7 +45,7 @@ function notStaged(attack: Attack, error: unknown): Result {
     observation: {
       gapMs: 0,
       clockGapMs: 0,
-      questions: 0,
+      requests: 0,
       unanswered: 0,
       peakRssBytes: 0,
       calls: { ok: 0, refused: {}, lost: 0, crossed: 0, examples: [] },

@@ -1,4 +1,4 @@
-// Has the sidecar attacked by clients and servers, and prints what it and a bystander made of it; see docs/HOSTILE.md.
+// Runs attacks of clients and servers on the sidecar, and prints their effects on it and on a bystander; see docs/HOSTILE.md.
 
 import { randomInt } from "node:crypto";
 import { writeFileSync } from "node:fs";
@@ -8,7 +8,7 @@ import { runHostile } from "./hostile-run.ts";
 import { misses } from "./judge.ts";
 import { cells, formatMisses, formatTable } from "./table.ts";
 
-// Through exit, so that everything started is ended as well.
+// Exit handlers kill all processes that the run has started.
 for (const signal of ["SIGINT", "SIGTERM"] as const) {
   process.on(signal, () => process.exit(1));
 }

@@ -1,4 +1,4 @@
-// JSON values of any length that are costly to read, each in its own way. Made piece by piece, so that long ones need no memory.
+// JSON values of any length, each costly to parse in another way. They are generated in pieces, so that long values need little memory.
 
 export const SHAPES = [
   "objects",
@@ -23,7 +23,7 @@ export const SHAPES = [
 ] as const;
 export type Shape = (typeof SHAPES)[number];
 
-/** A text, or one for each index, and how often it comes. */
+/** A text, or a function of its index, and the number of repetitions. */
 type Piece = readonly [text: string | ((index: number) => string), count: number];
 
 const CHUNK_LENGTH = 64 * 1024;
@@ -72,12 +72,12 @@ const MAKERS: Readonly<Record<Shape, (bytes: number) => readonly Piece[]>> = {
   ],
 };
 
-/** A value of at most so many bytes, and hardly less. */
+/** Returns a value of at most `bytes` bytes, and only slightly fewer. */
 export function shapeText(shape: Shape, bytes: number): string {
   return [...shapeChunks(shape, bytes)].join("");
 }
 
-/** The same in parts. */
+/** Yields the same value in chunks. */
 export function* shapeChunks(shape: Shape, bytes: number): Generator<string> {
   for (const [text, count] of MAKERS[shape](bytes)) {
     let index = 0;

@@ -1,4 +1,4 @@
-// The sidecar under attack, in little memory.
+// The sidecar under attack, with little memory.
 
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import { SERVER_FILE, type ToolList } from "./contract.ts";
 const ROOT_DIR = join(import.meta.dirname, "..");
 export const TOKEN = randomBytes(24).toString("hex");
 
-/** Shorter than the defaults, so that each attack ends soon. */
+/** Times shorter than the defaults, so that each attack ends soon. */
 const TIMES = [
   ["--request-timeout-ms", "20000"],
   ["--hold-timeout-ms", "10000"],
@@ -26,7 +26,7 @@ export function sidecarUnderAttack(flags: readonly string[], tools: ToolList): A
     name: "claw",
     packageDir: ROOT_DIR,
     token: TOKEN,
-    // A secret of the server makes the sidecar look for it in all that it hands on.
+    // With this secret of the server, the sidecar searches all forwarded text for it.
     environment: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN, API_KEY: "hostile-secret-0123456789" },
     path: "/mcp",
     healthPath: "/readyz",

@@ -1,4 +1,4 @@
-// One sidecar, its observer and one attack.
+// One attack on one sidecar, with an observer.
 
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -12,20 +12,20 @@ import { within } from "./bounded.ts";
 import type { Observation } from "./contract.ts";
 import { Observer } from "./observer/observer.ts";
 import { sidecarUnderAttack, TOKEN } from "./sidecar.ts";
-import { Told } from "./told.ts";
+import { ReplyCounts } from "./reply-counts.ts";
 
-/** Of the bystander alone, so that what only comes from the start is over. */
+/** Time for which only the bystander sends calls, until the effects of the start are over. */
 const WARM_UP_MS = 300;
-/** An attack that has not come to its end is cut off. */
+/** The time limit of an attack. */
 const ATTACK_LIMIT_MS = 45_000;
 const END_NEWS_MS = 2000;
 const PROCESS_GRACE_MS = 5000;
 
 export interface Result {
   readonly attack: Attack;
-  readonly told: string;
+  readonly replies: string;
   readonly breaches: readonly string[];
-  /** How the sidecar ended, if it did. */
+  /** The exit of the sidecar; undefined if it still runs. */
   readonly end: string | undefined;
   readonly unhandledErrors: readonly string[];
   readonly processesLeft: number;
@@ -43,8 +43,8 @@ export async function stage(attack: Attack, random: Random, logFile?: string): P
     const { pid, origin } = wrapper;
     using observer = await Observer.start({ url, origin, token: TOKEN, pid, seed: random.integer(1, 1e9) });
     await sleep(WARM_UP_MS);
-    const told = new Told();
-    const attacker = new Attacker(url, origin, TOKEN, told, ended.signal);
+    const replies = new ReplyCounts();
+    const attacker = new Attacker(url, origin, TOKEN, replies, ended.signal);
     const running = attack.run({
       attacker,
       random,
@@ -56,11 +56,11 @@ export async function stage(attack: Attack, random: Random, logFile?: string): P
         running.then(() => true),
         ATTACK_LIMIT_MS,
       )) !== true;
-    // What an attack throws is a fault of the harness.
+    // An error of the attack itself is a fault of the harness.
     if (!wasCutOff) await running;
     const observation = await observer.report();
     ended.abort();
-    // Of an end this process may hear later than those who lost their connections.
+    // The event of an exit may be later than its effect on connections.
     if (!observation.isServedAfterwards) await sleep(END_NEWS_MS);
     const end = wrapper.endedByItself;
     await wrapper.end();
@@ -68,8 +68,8 @@ export async function stage(attack: Attack, random: Random, logFile?: string): P
     const unhandledErrors = await wrapper.unhandledErrors();
     return {
       attack,
-      told: told.toString(),
-      breaches: told.breaches,
+      replies: replies.toString(),
+      breaches: replies.breaches,
       end,
       unhandledErrors,
       processesLeft: left.length,
@@ -82,7 +82,7 @@ export async function stage(attack: Attack, random: Random, logFile?: string): P
   }
 }
 
-/** The directory goes in any case. */
+/** Deletes the directory in all cases. */
 class DisposableServers extends ServerProcesses implements Disposable {
   [Symbol.dispose](): void {
     this.remove();

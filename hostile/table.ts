@@ -1,4 +1,4 @@
-// Writes results as a Markdown table that can also be read in a terminal.
+// Formats results as a Markdown table that is readable in a terminal too.
 
 import { misses } from "./judge.ts";
 import type { Result } from "./stage.ts";
@@ -12,7 +12,7 @@ export function formatTable(results: readonly Result[]): string {
   return rows.map((row) => `| ${row.join(" | ")} |`).join("\n");
 }
 
-/** For what was missed: the bars, and examples of the bystander's answers. */
+/** Returns the missed bars, with examples of the bystander's calls. */
 export function formatMisses(results: readonly Result[]): string {
   const lines = results.flatMap((result) => [
     ...misses(result).map((miss) => `MISSED: ${result.attack.name}: ${miss}\n`),
@@ -22,7 +22,7 @@ export function formatMisses(results: readonly Result[]): string {
 }
 
 export function cells(result: Result): string[] {
-  const { attack, told, end, observation } = result;
+  const { attack, replies, end, observation } = result;
   const { gapMs, clockGapMs, peakRssBytes, calls } = observation;
   const missed = misses(result);
   const clock = clockGapMs - gapMs > 100 ? ` (${clockGapMs.toFixed(0)} by the clock)` : "";
@@ -32,7 +32,7 @@ export function cells(result: Result): string[] {
     end === undefined ? "yes" : `**no**, ${end}`,
     `${(peakRssBytes / BYTES_PER_MB).toFixed(0)} MB`,
     `${gapMs.toFixed(0)} ms${clock}`,
-    told,
+    replies,
     `${calls.ok} ok${refused.join("")}, ${calls.lost} lost, ${calls.crossed} crossed`,
   ];
 }

@@ -9,7 +9,7 @@ import { afterPoison, ENVELOPE_ATTACKS, HIDDEN_ID_ATTACKS } from "./poison.ts";
 import { RESULT_ATTACKS } from "./results.ts";
 import { STREAM_ATTACKS } from "./streams.ts";
 
-/** Shows how the machine itself affects the figures. */
+/** Shows the effect of the machine itself on the figures. */
 const NOTHING: Attack = {
   name: "nothing at all",
   run: async ({ attacker }) => {
@@ -34,7 +34,7 @@ const OTHER_ATTACKS: readonly Attack[] = [
 
 export const ALL_ATTACKS: readonly Attack[] = [NOTHING, ...ENVELOPE_ATTACKS, ...HIDDEN_ID_ATTACKS, ...OTHER_ATTACKS];
 
-/** The poison in every run, however short: all that it may hide, and ids from some of the places that it may come from. */
+/** Returns the attacks in the order of a short run. Every run has all poison attacks on members, and some of those on ids. */
 export function shuffledAttacks(random: Random): readonly Attack[] {
   const places = random.shuffled(HIDDEN_ID_ATTACKS);
   const first = places.splice(0, SHORT_RUN_PLACES);

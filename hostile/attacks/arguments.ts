@@ -1,4 +1,4 @@
-// Schemas and arguments that are costly together: both sides are hostile.
+// Combinations of schemas and arguments that are costly to check: both sides are hostile.
 
 import type { Attack, Scene } from "../attack.ts";
 import type { ToolList } from "../contract.ts";
@@ -17,7 +17,7 @@ function check(name: string, tools: ToolList, run: (scene: Scene) => Promise<voi
   };
 }
 
-/** Each in turn, and then five at once. */
+/** Calls a tool with each of the arguments in turn, and then with the first of them five times at once. */
 function calls(name: string, tools: ToolList, argumentTexts: () => readonly string[], tool = "checked"): Attack {
   return check(name, tools, async ({ attacker }) => {
     const bodies = argumentTexts().map(
@@ -77,7 +77,7 @@ export const ARGUMENT_ATTACKS: readonly Attack[] = [
 ];
 
 const LISTS: readonly ToolList[] = ["many-tools", "large-tool", "deep-schema", "wide-schema"];
-/** Names that a rule has to be matched with. */
+/** Patterns that a rule has to compare with names. */
 const NAMES = Array.from({ length: 500 }, (_, index) => `*a*b*${index}*`).join(",");
 
 export const LIST_ATTACKS: readonly Attack[] = LISTS.flatMap((tools) =>

@@ -1,4 +1,4 @@
-// Bodies as large as they may be, and as hard to read.
+// Request bodies of the largest size that are costly to parse.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Attack } from "../attack.ts";
@@ -25,7 +25,7 @@ const INITIALIZE: Context = {
   options: { sessionId: undefined },
 };
 
-/** Senders and messages around the shape. */
+/** Kinds of senders and messages that contain the shape. */
 const CONTEXTS: Readonly<Record<string, Context>> = {
   "no session": { ...CALL, options: { sessionId: undefined } },
   "no token": { ...CALL, options: { sessionId: undefined, token: undefined } },
@@ -39,7 +39,7 @@ const CONTEXTS: Readonly<Record<string, Context>> = {
   initialize: INITIALIZE,
 };
 
-/** Exactly so many bytes. */
+/** Returns a body of exactly `bytes` bytes. */
 function bodyOf({ head, tail }: Context, shape: Shape, bytes = MAX_BODY_BYTES): Buffer {
   const value = shapeText(shape, bytes - head.length - tail.length);
   const body = Buffer.from(head + value + tail);
@@ -58,7 +58,7 @@ const HARD: readonly Shape[] = ["objects", "deep-objects", "members", "escapes",
 
 const crowds: readonly Attack[] = Object.entries(CONTEXTS).map(([name, context]) => ({
   name: `body: ${AT_ONCE} of 4 MiB at once, ${name}`,
-  // Together they are more than MAX_QUEUED_BYTES.
+  // Together, the bodies exceed MAX_QUEUED_BYTES.
   mayRefuse: context.options === undefined,
   run: async ({ attacker }) => {
     await attacker.open();
@@ -69,7 +69,7 @@ const crowds: readonly Attack[] = Object.entries(CONTEXTS).map(([name, context])
   },
 }));
 
-/** Sends the body by hand in pieces, and reads what comes. */
+/** Sends a body in pieces on a raw connection, and reads the response. */
 async function sendInPieces(attacker: Attacker, head: string, pieces: Iterable<string | Buffer>, pauseMs: number): Promise<void> {
   const connection = await attacker.connect();
   if (connection === undefined) return;
@@ -81,7 +81,7 @@ async function sendInPieces(attacker: Attacker, head: string, pieces: Iterable<s
       if (pauseMs > 0) await sleep(pauseMs);
     }
   } catch {
-    // It was cut; the answer, if there is one, says why.
+    // The connection was closed. The response, if any, has the reason.
   }
   await attacker.hear(connection);
 }
@@ -111,7 +111,7 @@ const others: readonly Attack[] = [
         await sendInPieces(attacker, head, chunked(bodyOf(context, "objects"), 64 * 1024), 0);
         await sendInPieces(attacker, head, chunked(bodyOf(context, "objects", 512 * 1024), 100), 0);
       }
-      // More than the limit, without a word about its length.
+      // This body exceeds the limit without a Content-Length.
       await sendInPieces(
         attacker,
         attacker.head(["Transfer-Encoding: chunked"]),

@@ -1,4 +1,4 @@
-// What HTTP itself allows, and what it does not.
+// Valid and invalid uses of HTTP.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { RawConnection } from "../../test/support/raw-connection.ts";
@@ -10,7 +10,7 @@ const CONNECTIONS = 1000;
 const FLOOD_URI = "file:///flood";
 const PING = '{"jsonrpc":"2.0","id":5,"method":"ping"}';
 
-/** Writes this on connections of their own, and reads one reply of each. */
+/** Writes each text on its own connection, and reads one response of each. */
 async function writeEach(attacker: Attacker, texts: readonly string[], limitMs = 8000): Promise<void> {
   await Promise.all(
     texts.map(async (text) => {
@@ -38,7 +38,7 @@ async function connectMany(attacker: Attacker, count: number): Promise<RawConnec
   return connections.filter((connection) => connection !== undefined);
 }
 
-/** Asks for a stream, and reads nothing of it. */
+/** Sends a request, and reads nothing of the response. */
 async function openUnread(attacker: Attacker, head: string, body = ""): Promise<void> {
   const socket = await attacker.connectUnread();
   socket?.write(head + body);

@@ -1,4 +1,4 @@
-// Lines of the server as long as they may be, and as hard to read.
+// Lines of the server of the largest length that are costly to parse.
 
 import type { Attack } from "../attack.ts";
 import { LONG_LINE_BYTES } from "../contract.ts";
@@ -22,7 +22,7 @@ function longLine(shape: Shape, as: (typeof KINDS)[number], flags: readonly stri
 const asResult = SHAPES.map((shape) => longLine(shape, "result"));
 const asOthers = KINDS.filter((as) => as !== "result").flatMap((as) => HARDEST.map((shape) => longLine(shape, as)));
 
-/** Calls the trick of the server with each of these arguments in turn. */
+/** Calls the tool `trick` with each of the arguments in turn. */
 function tricks(name: string, calls: readonly object[], flags: readonly string[] = []): Attack {
   return {
     name: `line: ${name}`,
@@ -61,7 +61,7 @@ export const LINE_ATTACKS: readonly Attack[] = [
 
 const DEPTHS = [8000, 1_000_000];
 
-/** An error answer to a call: what of it is a secret is replaced. */
+/** Errors with deeply nested data, in which the sidecar has to replace secrets. */
 const deepErrors: readonly Attack[] = [
   tricks(
     "errors to a call, data nested 8,000 and 1,000,000 deep",
@@ -84,7 +84,7 @@ const deepErrors: readonly Attack[] = [
         await attacker.open();
         setSwitch("initialize", String(depth));
         await attacker.callTool("exit");
-        // Waits for a server that does not come.
+        // This call waits for a server that does not become ready.
         await attacker.callTool("echo", { text: "t" }, { limitMs: 4000 });
         removeSwitch("initialize");
         await attacker.callTool("echo", { text: "t" });

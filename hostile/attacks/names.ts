@@ -4,11 +4,11 @@ import type { Attack } from "../attack.ts";
 import type { Attacker } from "../attacker.ts";
 
 const KIB = 1024;
-/** Strings of these lengths, by the quotes or not, on both sides of each limit. */
+/** Lengths on both sides of each limit, with and without the quotes. */
 const LENGTHS = [KIB - 2, KIB - 1, KIB, KIB + 1, 8 * KIB, 8 * KIB + 1, KIB * KIB];
 const AT_ONCE = 200;
 
-/** Sends the message that is made of each length: once, and of the longest many. */
+/** Sends messages with a string of each length, and then many long ones at once. */
 function lengths(what: string, messageOf: (text: string) => unknown, notification = false): Attack {
   return {
     name: `name: ${what} of 1 KiB to 1 MiB${notification ? ", in notifications" : ""}`,

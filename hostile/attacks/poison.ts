@@ -1,31 +1,31 @@
-// Names that an engine with the bug of nodejs/node#63785 misreads: once it has parsed an object with the name `i\` behind some members, it
-// reads `"i\u0064"`, which is `id`, behind the same members as `i\` too.
+// Names that an engine with the bug of nodejs/node#63785 misreads. Once it has parsed an object with the name `i\` after some members, it
+// also reads `"i\u0064"`, which is `id`, as `i\` after the same members.
 
 import type { Attack, Scene } from "../attack.ts";
 
 const ROUNDS = 12;
-/** Ids that are tried in a round: about as many as are minted in it. */
+/** The number of ids that a round tries: about as many as the sidecar assigns in it. */
 const IDS_AHEAD = 24;
 
 const ESCAPED_ID = '"i\\u0064"';
 
-/** Messages whose id is hidden, each as the members before it. */
+/** The members before the hidden id of a message. */
 const HIDING = [
   '"jsonrpc":"2.0","method":"ping","params":{}',
   '"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo","arguments":{"text":"of the attacker"}}',
   '"x":1',
 ] as const;
 
-/** Objects that teach the engine the wrong name, behind each of those members. */
+/** Objects after which the engine misreads the name, one for each of those members. */
 const POISON = `[{"x":1,"i\\\\":1},${HIDING.map((members) => `{${members},"i\\\\":1}`).join(",")}]`;
 
 function hidden(members: string, id: number): string {
-  // What comes behind the id is what the message still lacks.
+  // The missing members of the message follow the id.
   const rest = members === '"x":1' ? ',"jsonrpc":"2.0","method":"ping","params":{}' : "";
   return `{${members},${ESCAPED_ID}:${id}${rest}}`;
 }
 
-/** Where the poison can be put. */
+/** The places for the poison. */
 const PLACES: Readonly<Record<string, (scene: Scene) => Promise<unknown>>> = {
   "params of ping": ({ attacker }) => attacker.quietly(`{"jsonrpc":"2.0","id":7,"method":"ping","params":{"p":${POISON}}}`),
   "tool arguments": ({ attacker }) =>
@@ -50,12 +50,12 @@ function trick({ attacker }: Scene, line: string): Promise<unknown> {
   return attacker.quietly({ jsonrpc: "2.0", id: 8, method: "tools/call", params });
 }
 
-/** Sends messages with a hidden id for the ids at which requests of the bystander are about to be. */
+/** Sends messages whose hidden ids are those that the bystander's next requests may have. */
 async function sendHidden({ attacker }: Scene): Promise<void> {
   for (let round = 0; round < ROUNDS && !attacker.isOver; round++) {
     const lastId = await attacker.wireId();
     const ids = Array.from({ length: IDS_AHEAD }, (_, index) => lastId - 4 + index);
-    // Those that count from 1 too.
+    // Ids that are counted from 1 are tried too.
     if (round === 0) ids.push(...Array.from({ length: 200 }, (_, index) => index + 1));
     await Promise.all(ids.flatMap((id) => HIDING.map((members) => attacker.post(hidden(members, id)))));
   }
@@ -70,7 +70,7 @@ export const HIDDEN_ID_ATTACKS: readonly Attack[] = Object.entries(PLACES).map((
   },
 }));
 
-/** What is in front of the hidden name, the poisoned name and the hidden one: each hides something that the sidecar decides by. */
+/** Each hides a member on which a decision of the sidecar depends. */
 const HIDDEN_MEMBERS: readonly (readonly [before: string, poison: string, spelled: string, rest: string])[] = [
   ['"jsonrpc":"2.0","id":90', "meth\\\\", '"meth\\u006fd":"tools/call"', ',"params":{"name":"denied"}'],
   ['"jsonrpc":"2.0","id":91,"method":"tools/call"', "para\\\\", '"para\\u006ds":{"name":"denied"}', ""],
@@ -80,7 +80,7 @@ const HIDDEN_MEMBERS: readonly (readonly [before: string, poison: string, spelle
   ['"jsonrpc":"2.0","id":95,"method":"ping"', "meth\\\\", '"meth\\u006fd":"tools/call"', ',"params":{"name":"denied"}'],
 ];
 
-/** The same within the params of a call. */
+/** Each hides a member of the params of a call. */
 const HIDDEN_PARAMS: readonly (readonly [before: string, poison: string, spelled: string])[] = [
   ['"arguments":{}', "n\\\\", '"n\\u0061me":"denied"'],
   ['"name":"echo"', "n\\\\", '"n\\u0061me":"denied"'],
@@ -108,7 +108,7 @@ const argumentCheck: Attack = {
   flags: ["--argument-check", "enforce"],
   run: async ({ attacker }) => {
     await attacker.open();
-    // Behind members of its own each: the engine takes a name for the poisoned one only if that was the only one there so far.
+    // Each spelling follows different members, because the engine misreads a name only if the poison is the only name after its members.
     const spellings = [
       ["f\\\\", "f\\u006frce"],
       ["\\\\", "\\u0066orce"],
@@ -156,7 +156,7 @@ const repeated: Attack = {
   },
 };
 
-/** `OWN` is the id of the attacker's call, `OTHER` one of another client. */
+/** `OWN` is the id of the attacker's call, and `OTHER` an id of another client. */
 const TWO_IDS = [
   '"id":OWN,"id":OTHER',
   '"id":OTHER,"id":OWN',
@@ -194,7 +194,7 @@ const schema: Attack = {
 
 export const ENVELOPE_ATTACKS: readonly Attack[] = [envelope, argumentCheck, repeated, twoIds, schema];
 
-/** The same attack on a sidecar whose engine has met the poison. */
+/** Returns the same attack on a sidecar whose engine has parsed the poison. */
 export function afterPoison(attack: Attack): Attack {
   return {
     ...attack,

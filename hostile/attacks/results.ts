@@ -1,4 +1,4 @@
-// Results that have to be cut: 60 MiB, to 1 KiB and to what a common client reads.
+// Results of 60 MiB that the sidecar must truncate, to 1 KiB and to the limit of a common client.
 
 import type { Attack } from "../attack.ts";
 import { LONG_LINE_BYTES } from "../contract.ts";
@@ -7,7 +7,7 @@ import type { Shape } from "../shapes.ts";
 const LIMITS = ["1024", "16384"];
 const SHAPES: readonly Shape[] = ["objects", "deep-arrays", "deep-objects", "members", "plain", "escapes"];
 
-/** The places in an answer that may be as long as all of it. The text between the two is what is repeated. */
+/** The parts of a response that may be as long as the limit. `piece` is repeated between `before` and `after`. */
 const PLACES: readonly (readonly [name: string, before: string, piece: string, after: string])[] = [
   ["members beside the result", '{"jsonrpc":"2.0","id":OWN,"result":{"content":[]},', '"":0,', '"z":0}'],
   ["members before the id", "{", '"":0,', '"jsonrpc":"2.0","id":OWN,"result":{"content":[]}}'],

@@ -1,4 +1,4 @@
-// Long lines of the server that clients read from a stream: they are written as events, whose lines end with a carriage return, too.
+// Long lines of the server that clients read from an event stream, in which a carriage return ends a line too.
 
 import type { Attack } from "../attack.ts";
 import type { Attacker } from "../attacker.ts";
@@ -24,11 +24,11 @@ const progress = stream("as progress of a call", async (attacker) => {
   for (const shape of LINES) {
     const args = { trick: "line", shape, as: "progress", bytes: LINE_BYTES };
     const reply = await attacker.request("tools/call", { name: "trick", arguments: args, _meta: { progressToken: shape } });
-    attacker.told.add(`${shape}: ${inMib(Buffer.byteLength(reply?.body ?? ""))} read`);
+    attacker.replies.add(`${shape}: ${inMib(Buffer.byteLength(reply?.body ?? ""))} read`);
   }
 });
 
-/** In a session with a server of its own: a shared one's log messages are dropped if they may be about several clients. */
+/** Uses a private server, because log messages of a shared server are dropped if they may be about several clients. */
 const messages = stream("as log message on a GET stream", async (attacker) => {
   await attacker.open("2025-11-25", { sampling: {} });
   await attacker.request("logging/setLevel", { level: "debug" });
@@ -39,13 +39,13 @@ const messages = stream("as log message on a GET stream", async (attacker) => {
   let received = 0;
   for (const [index, shape] of LINES.entries()) {
     await attacker.callTool("trick", { trick: "late_line", shape, as: "notification", bytes: LINE_BYTES });
-    // The next call comes behind the whole line: else the message would be taken for one of that call.
+    // The next call follows after the whole line. Otherwise, the message could be attributed to that call.
     while (received < (index + 1) * LINE_BYTES) {
       const chunk = await within(chunks.next(), READ_LIMIT_MS).catch(() => undefined);
       if (chunk?.value === undefined) break;
       received += chunk.value.length;
     }
-    attacker.told.add(`${shape}: ${inMib(received)} read in all`);
+    attacker.replies.add(`${shape}: ${inMib(received)} read in all`);
   }
 });
 

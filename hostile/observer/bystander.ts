@@ -1,4 +1,4 @@
-// A client that has nothing to do with the attack: it calls a tool all the time, and checks that each answer is its own.
+// A client that is not involved in the attack. It calls a tool continuously, and checks that each response is its own.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { Agent } from "node:http";
@@ -7,7 +7,7 @@ import { readMessages } from "../../test/support/json-rpc.ts";
 import { McpClient } from "../../test/support/mcp-client.ts";
 import { BYSTANDER_MARK, type CallCounts, type Watched } from "../contract.ts";
 
-/** Calls at the same time: one of them answered late, so that an answer of another client has something to meet. */
+/** The delays of concurrent calls. Some respond late, so that a wrong response can match a pending call. */
 const DELAYS_MS = [0, 15, 40, 40];
 const PAUSE_MS = 10;
 /** Longer than any attack may take. */
@@ -50,7 +50,7 @@ export class Bystander {
     };
   }
 
-  /** @returns whether a call that is sent now is answered rightly in time; calls that are refused are repeated. */
+  /** Sends calls until one gets a right response. @returns false if this takes longer than `limitMs`. */
   async isServed(limitMs: number): Promise<boolean> {
     const deadlineMs = performance.now() + limitMs;
     while (performance.now() < deadlineMs && this.#isCalling) {
@@ -60,12 +60,12 @@ export class Bystander {
     return false;
   }
 
-  /** Nothing that is sent from now on could be answered. */
+  /** Stops sending calls. Must be called when the sidecar has exited. */
   giveUp(): void {
     this.#isCalling = false;
   }
 
-  /** The calls that are open are still answered, if that happens in time. */
+  /** Stops sending calls, and waits up to `limitMs` for the responses. */
   async stop(limitMs: number): Promise<void> {
     this.#isCalling = false;
     const timer = setTimeout(() => this.#ended.abort(), limitMs);

@@ -1,24 +1,24 @@
-// Asks /livez without a pause, and tells how long the longest answer took.
+// Requests /livez continuously, and measures the longest response time.
 
 import { readFileSync } from "node:fs";
 import { Agent, get } from "node:http";
 
-const ASK_INTERVAL_MS = 25;
+const REQUEST_INTERVAL_MS = 25;
 const LAG_INTERVAL_MS = 5;
 /** Longer than any attack may take. */
-const ANSWER_LIMIT_MS = 60_000;
+const RESPONSE_LIMIT_MS = 60_000;
 
 export class LivezWatcher {
   gapMs = 0;
   clockGapMs = 0;
-  questions = 0;
+  requests = 0;
   unanswered = 0;
   readonly #url: string;
   readonly #pid: number;
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 });
-  readonly #asking: NodeJS.Timeout;
+  readonly #requesting: NodeJS.Timeout;
   readonly #measuringLag: NodeJS.Timeout;
-  #isAsking = false;
+  #isPending = false;
   #lagMs = 0;
   #lagTickMs = performance.now();
   #isStopped = false;
@@ -26,46 +26,46 @@ export class LivezWatcher {
   constructor(origin: string, pid: number) {
     this.#url = `${origin}/livez`;
     this.#pid = pid;
-    this.#asking = setInterval(() => this.#ask(), ASK_INTERVAL_MS);
+    this.#requesting = setInterval(() => this.#request(), REQUEST_INTERVAL_MS);
     this.#measuringLag = setInterval(() => this.#measureLag(), LAG_INTERVAL_MS);
   }
 
   giveUp(): void {
-    clearInterval(this.#asking);
+    clearInterval(this.#requesting);
   }
 
-  /** The question that is open counts for as long as it has been. */
+  /** Stops sending requests, and waits for the response to the pending one. */
   async stop(): Promise<void> {
     this.giveUp();
-    const deadlineMs = performance.now() + ANSWER_LIMIT_MS;
-    while (this.#isAsking && performance.now() < deadlineMs) await new Promise((resolve) => setTimeout(resolve, LAG_INTERVAL_MS));
+    const deadlineMs = performance.now() + RESPONSE_LIMIT_MS;
+    while (this.#isPending && performance.now() < deadlineMs) await new Promise((resolve) => setTimeout(resolve, LAG_INTERVAL_MS));
     this.#isStopped = true;
     clearInterval(this.#measuringLag);
     this.#agent.destroy();
   }
 
-  #ask(): void {
-    if (this.#isAsking) return;
-    this.#isAsking = true;
+  #request(): void {
+    if (this.#isPending) return;
+    this.#isPending = true;
     this.#lagMs = 0;
     this.#lagTickMs = performance.now();
-    const askedAtMs = this.#lagTickMs;
+    const sentAtMs = this.#lagTickMs;
     const waitedBefore = runQueueWaitMs(this.#pid);
     let isSettled = false;
     const settle = (isAnswered: boolean): void => {
       if (isSettled || this.#isStopped) return;
       isSettled = true;
-      const clockMs = performance.now() - askedAtMs;
+      const clockMs = performance.now() - sentAtMs;
       this.#measureLag();
-      // Neither the lag of this process nor the wait of the sidecar for a core is a stall of the sidecar; they may be the same time.
+      // Neither the lag of this process nor the sidecar's wait for a core is the sidecar's fault. These times may overlap.
       const excusedMs = Math.max(this.#lagMs, runQueueWaitMs(this.#pid) - waitedBefore);
-      this.questions++;
+      this.requests++;
       if (!isAnswered) this.unanswered++;
       this.clockGapMs = Math.max(this.clockGapMs, clockMs);
       this.gapMs = Math.max(this.gapMs, clockMs - excusedMs);
-      this.#isAsking = false;
+      this.#isPending = false;
     };
-    const request = get(this.#url, { agent: this.#agent, timeout: ANSWER_LIMIT_MS }, (response) => {
+    const request = get(this.#url, { agent: this.#agent, timeout: RESPONSE_LIMIT_MS }, (response) => {
       response.resume();
       response.once("end", () => settle(response.statusCode === 200));
       response.once("error", () => settle(false));
@@ -74,7 +74,7 @@ export class LivezWatcher {
     request.once("error", () => settle(false));
   }
 
-  /** How late the timers of this process are. */
+  /** Adds up the lag of this process's timers. */
   #measureLag(): void {
     const nowMs = performance.now();
     this.#lagMs += Math.max(0, nowMs - this.#lagTickMs - 2 * LAG_INTERVAL_MS);
@@ -82,7 +82,7 @@ export class LivezWatcher {
   }
 }
 
-/** How long the main thread of a process has been ready to run without a core; 0 once the process is gone, or if the kernel does not count it. */
+/** Returns the time that a process's main thread was ready but had no core; 0 if the process has exited or the kernel does not count it. */
 function runQueueWaitMs(pid: number): number {
   try {
     return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ")[1]) / 1e6;

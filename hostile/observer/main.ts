@@ -1,4 +1,4 @@
-// The process of the observer: what the load of an attack does to the harness does not touch its clock.
+// The process of the observer. It is separate, so that the load of an attack on the harness does not affect its clock.
 
 import { memoryBytes } from "../../bench/process-memory.ts";
 import type { Message, Order, Watched } from "../contract.ts";
@@ -40,14 +40,14 @@ async function watch(watched: Watched): Promise<void> {
     await livez.stop();
     clearInterval(measuringMemory);
     peakRssBytes = peakMemory(watched.pid) ?? peakRssBytes;
-    const { gapMs, clockGapMs, questions, unanswered } = livez;
+    const { gapMs, clockGapMs, requests, unanswered } = livez;
     const calls = bystander.counts();
-    tell({ kind: "report", report: { gapMs, clockGapMs, questions, unanswered, peakRssBytes, calls, isServedAfterwards } });
+    send({ kind: "report", report: { gapMs, clockGapMs, requests, unanswered, peakRssBytes, calls, isServedAfterwards } });
   };
-  tell({ kind: "watching" });
+  send({ kind: "watching" });
 }
 
-/** @returns undefined once the process is gone. */
+/** @returns the highest resident memory of the process; undefined after its exit. */
 function peakMemory(pid: number): number | undefined {
   try {
     return memoryBytes(pid, "VmHWM");
@@ -56,6 +56,6 @@ function peakMemory(pid: number): number | undefined {
   }
 }
 
-function tell(message: Message): void {
+function send(message: Message): void {
   process.send?.(message);
 }

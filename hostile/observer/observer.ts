@@ -1,4 +1,4 @@
-// The harness's end of the observer.
+// Starts and controls the process of the observer.
 
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
@@ -7,7 +7,7 @@ import { within } from "../bounded.ts";
 import type { Message, Observation, Order, Watched } from "../contract.ts";
 
 const START_LIMIT_MS = 30_000;
-/** More than all waits of the observer together. */
+/** Longer than all waits of the observer together. */
 const REPORT_LIMIT_MS = 120_000;
 
 const running = new Set<ChildProcess>();
@@ -15,7 +15,7 @@ process.on("exit", () => {
   for (const child of running) child.kill("SIGKILL");
 });
 
-/** Use with `using`. */
+/** The observer's process. Use with `using`, so that it is killed. */
 export class Observer implements Disposable {
   readonly #child: ChildProcess;
 
@@ -25,7 +25,7 @@ export class Observer implements Disposable {
     child.once("exit", () => running.delete(child));
   }
 
-  /** Resolves when the bystander has its session and everything is watched. */
+  /** Starts the observer. Resolves when the bystander has a session and the observation has begun. */
   static async start(watched: Watched): Promise<Observer> {
     const observer = new Observer(fork(join(import.meta.dirname, "main.ts"), { stdio: ["ignore", "ignore", "inherit", "ipc"] }));
     try {
@@ -39,7 +39,7 @@ export class Observer implements Disposable {
 
   async report(): Promise<Observation> {
     const message = await this.#ask({ kind: "report" }, "report", REPORT_LIMIT_MS);
-    if (message.kind !== "report") throw new Error("the observer answered something else");
+    if (message.kind !== "report") throw new Error("the observer sent an unexpected message");
     return message.report;
   }
 
@@ -50,7 +50,7 @@ export class Observer implements Disposable {
   async #ask(order: Order, expected: Message["kind"], limitMs: number): Promise<Message> {
     const answered = once(this.#child, "message") as Promise<[Message]>;
     const exited = once(this.#child, "exit").then((): never => {
-      throw new Error("the observer ended");
+      throw new Error("the observer exited");
     });
     this.#child.send(order);
     const [message] = (await within(Promise.race([answered, exited]), limitMs)) ?? [];

@@ -1,4 +1,4 @@
-// The JSON text of the tools that the server lists.
+// The tools that the server lists, as JSON text.
 
 import type { ToolList } from "../contract.ts";
 
@@ -46,7 +46,7 @@ function schemaOf(prefix: string, count: number): string {
   return `{"type":"object","properties":{${items(count, (index) => `"${prefix}_${index}":{"type":"string"}`)}}}`;
 }
 
-/** Each level asks the next one twice. */
+/** Each level refers to the next one twice. */
 function oneOfLevels(depth: number): string {
   const level = (index: number): string =>
     `"l${index}":{"oneOf":[{"$ref":"#/$defs/l${index + 1}"},{"allOf":[{"$ref":"#/$defs/l${index + 1}"},{"minLength":5}]}]}`;

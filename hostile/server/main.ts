@@ -1,5 +1,5 @@
-// An MCP server that does what the attacker tells it, beside an honest tool. Hand-written JSON-RPC: no library would let it.
-// main.ts TOOLS: which tools it lists.
+// An MCP server with an honest tool, and with tricks that the attacker calls. Its JSON-RPC is hand-written, because libraries do not
+// allow such tricks. Usage: main.ts TOOLS, with the name of a tool list.
 
 import { readSwitch, recordProcess } from "../../chaos/server/records.ts";
 import { say, sayLine, writeAll } from "../../chaos/server/output.ts";
@@ -28,17 +28,17 @@ process.stdin.on("data", (chunk: string) => {
   pieces = [lines.pop() ?? ""];
   for (const line of lines) if (line !== "") onLine(line);
 });
-// The sidecar has gone, or wants this to end.
+// The sidecar has exited, or terminates this server.
 process.stdin.on("end", () => process.exit(0));
 
-/** Of a longer line only the head is read: this server is not what keeps the bystander waiting. */
+/** Length above which only the head of a line is parsed, so that this server does not delay the bystander. */
 const READ_LENGTH = 256 * 1024;
 
 function onLine(line: string): void {
   onMessage(line.length > READ_LENGTH ? readHead(line) : (JSON.parse(plainNames(line)) as Message), line);
 }
 
-/** Enough for the long messages of the attacks: what is read of them comes first. */
+/** Reads the members of a long message that are needed. In the attacks, they are at its beginning. */
 function readHead(line: string): Message {
   const head = line.slice(0, 1000);
   const id = /"id":(?<id>-?\d+|"[^"]*")/.exec(head)?.groups?.["id"];
@@ -67,7 +67,7 @@ function onMessage({ id, method, params }: Message, line: string): void {
     case "logging/setLevel":
       return say({ id, result: {} });
     default:
-      // Echoes the request, as some servers do; as text, which can be nested deeply.
+      // Echoes the request, as some servers do. It is written as text, because it can be deeply nested.
       return sayLine(`{"jsonrpc":"2.0","id":${JSON.stringify(id)},"error":{"code":-32601,"message":"no such method","data":${line}}}`);
   }
 }
@@ -103,7 +103,7 @@ function onCall(id: string | number, name: string, args: Readonly<Record<string,
     case "exit":
       return process.exit(3);
     case "strict":
-      // By the listed schema it may not have been called with it.
+      // The listed schema does not allow `force`.
       return sayText(id, args["force"] === undefined ? "strict" : FORBIDDEN_MARK);
     case "denied":
       return sayText(id, FORBIDDEN_MARK);

@@ -1,6 +1,6 @@
 /**
- * Spells out escapes of ASCII letters and the like: this server has to read what it is sent as a server in Python or Go does, also with an
- * engine whose JSON.parse misreads names with escapes (nodejs/node#63785).
+ * Replaces escapes of ASCII characters. This server must parse names like servers in Python or Go, even on an engine whose JSON.parse
+ * misreads names with escapes (nodejs/node#63785).
  */
 export function plainNames(line: string): string {
   if (!line.includes("\\u00")) return line;

@@ -1,4 +1,4 @@
-// Tricks of the server on the sidecar, one for each call of the tool `trick`. A trick is given the id of that call.
+// The server's tricks, one per call of the tool `trick`. Each trick gets the id of its call.
 
 import { say, sayLine, writeAll } from "../../chaos/server/output.ts";
 import { type Shape, shapeChunks } from "../shapes.ts";
@@ -9,29 +9,29 @@ type Arguments = Readonly<Record<string, unknown>>;
 const TINY_LINES_AT_ONCE = 1000;
 
 export const TRICKS: Readonly<Record<string, (id: Id, args: Arguments) => void>> = {
-  /** One line of a shape and a length, as one kind of message. */
+  /** Writes a line of a given shape and length, as a given kind of message. */
   line: (id, { shape, as, bytes }) => {
     writeLine(id, shape as Shape, String(as), Number(bytes));
     if (as !== "result" && as !== "error" && as !== "content") done(id);
   },
-  /** The same behind the answer: it belongs to no request. */
+  /** Writes such a line after the response, so that it does not belong to a request. */
   late_line: (id, { shape, as, bytes }) => {
     done(id);
     writeLine(id, shape as Shape, String(as), Number(bytes));
   },
-  /** A line that does not end for so many bytes. */
+  /** Writes many bytes before the end of a line. */
   endless: (id, { bytes }) => {
     for (const chunk of shapeChunks("plain", Number(bytes))) writeAll(1, chunk);
     writeAll(1, "\n");
     done(id);
   },
-  /** Many lines in few writes. */
+  /** Writes many lines in few writes. */
   tiny: (id, { line, count }) => {
     const block = `${String(line)}\n`.repeat(TINY_LINES_AT_ONCE);
     for (let written = 0; written < Number(count); written += TINY_LINES_AT_ONCE) writeAll(1, block);
     done(id);
   },
-  /** Notifications that go to all who have subscribed, and to all. */
+  /** Sends notifications for subscribers, and notifications for all clients. */
   flood: (id, { uri, count, padding }) => {
     const title = "f".repeat(Number(padding));
     for (let index = 0; index < Number(count); index++) {
@@ -40,13 +40,13 @@ export const TRICKS: Readonly<Record<string, (id: Id, args: Arguments) => void>>
     }
     done(id);
   },
-  /** An error whose data is nested. */
+  /** Responds with an error whose data is deeply nested. */
   error: (id, { depth }) => {
     writeAll(1, `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"error":{"code":-32000,"message":"no","data":`);
     writeAll(1, "[".repeat(Number(depth)));
     writeAll(1, `${"]".repeat(Number(depth))}}}\n`);
   },
-  /** A result of many content items, or of few long ones. */
+  /** Responds with many content items, or with few long ones. */
   contents: (id, { count, length }) => {
     const item = JSON.stringify({ type: "text", text: "t".repeat(Number(length)) });
     writeAll(1, `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":{"content":[${item}`);
@@ -54,7 +54,7 @@ export const TRICKS: Readonly<Record<string, (id: Id, args: Arguments) => void>>
     for (let index = 0; index < Number(count); index += 100) writeAll(1, block);
     writeAll(1, "]}}\n");
   },
-  /** One line: a text, another one as often as there is room for it, and a third. `OWN` stands for the id. */
+  /** Writes one line: `before`, `piece` repeated up to the length, and `after`. `OWN` is replaced by the id. */
   repeat: (id, { before, piece, after, bytes }) => {
     const [head = "", tail = ""] = [before, after].map((text) => String(text).replaceAll("OWN", JSON.stringify(id)));
     const text = String(piece);
@@ -64,7 +64,7 @@ export const TRICKS: Readonly<Record<string, (id: Id, args: Arguments) => void>>
       writeAll(1, left < 10_000 ? text.repeat(left) : block);
     writeAll(1, `${tail}\n`);
   },
-  /** Answers a request of another client beside its own, by a second id. */
+  /** Responds with two ids, its own and one of another client. */
   two_ids: (id, { members }) => {
     for (let other = Number(id) - 20; other <= Number(id) + 20; other++) {
       const ids = String(members).replaceAll("OWN", JSON.stringify(id)).replaceAll("OTHER", String(other));
@@ -72,7 +72,7 @@ export const TRICKS: Readonly<Record<string, (id: Id, args: Arguments) => void>>
     }
     done(id);
   },
-  /** A line as it is, then the answer. */
+  /** Writes a given line, then the response. */
   say: (id, { line }) => {
     sayLine(String(line).replaceAll("OWN", JSON.stringify(id)));
     done(id);
@@ -82,7 +82,7 @@ export const TRICKS: Readonly<Record<string, (id: Id, args: Arguments) => void>>
 function writeLine(id: Id, shape: Shape, as: string, bytes: number): void {
   const [head, tail] = frame(id, as);
   writeAll(1, head);
-  // A line feed would end the line.
+  // A line feed in a value would end the line.
   for (const chunk of shapeChunks(shape, bytes)) writeAll(1, chunk.replaceAll("\n", "\r"));
   writeAll(1, `${tail}\n`);
 }
@@ -99,14 +99,14 @@ function frame(id: Id, as: string): readonly [head: string, tail: string] {
     case "notification":
       return ['{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"emergency","data":', "}}"];
     case "progress":
-      // Of this call: the sidecar gives its progress token the same number.
+      // The sidecar uses the id of the call as its progress token.
       return [`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":${idText},"progress":1,"message":`, "}}"];
     case "request":
       return ['{"jsonrpc":"2.0","id":"r","method":"roots/list","params":{"value":', "}}"];
     case "batch":
       return ['[{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"emergency","data":1}},', "]"];
     default:
-      // Noise: no message of JSON-RPC, or not even JSON.
+      // Noise: not a JSON-RPC message, or not JSON.
       return as === "text" ? ["noise ", ""] : ["", ""];
   }
 }

@@ -1,14 +1,14 @@
-// Answers to the attacker, counted by status and code.
+// The responses to the attacker, counted by status and code.
 
 import { increment } from "../chaos/ledger.ts";
 import { BYSTANDER_MARK, FORBIDDEN_MARK } from "./contract.ts";
 
 const SHOWN = 4;
-/** An error is short; only a result is longer. */
+/** Only results are longer than this; errors are short. */
 const ERROR_LENGTH = 64 * 1024;
 
-export class Told {
-  /** Answers that belong to the bystander, and calls that a policy forbids and that were made. */
+export class ReplyCounts {
+  /** Responses that belong to the bystander, and calls that were made although a policy forbids them. */
   readonly breaches: string[] = [];
   readonly #counts = new Map<string, number>();
 
@@ -16,15 +16,15 @@ export class Told {
     increment(this.#counts, what);
   }
 
-  /** An answer of HTTP, whatever its form. */
+  /** Counts and checks any HTTP response. */
   addReply(status: number, body: string): void {
     this.add(`${status} ${meaningOf(body)}`.trim());
     this.check(body);
   }
 
   check(body: string): void {
-    if (body.includes(BYSTANDER_MARK)) this.#addBreach(`got what is the bystander's: ${around(body, BYSTANDER_MARK)}`);
-    if (body.includes(FORBIDDEN_MARK)) this.#addBreach(`had a forbidden tool run: ${around(body, FORBIDDEN_MARK)}`);
+    if (body.includes(BYSTANDER_MARK)) this.#addBreach(`received a text of the bystander: ${around(body, BYSTANDER_MARK)}`);
+    if (body.includes(FORBIDDEN_MARK)) this.#addBreach(`ran a forbidden tool: ${around(body, FORBIDDEN_MARK)}`);
   }
 
   toString(): string {
