@@ -1,5 +1,5 @@
-// Names that an engine with the bug of nodejs/node#63785 misreads. Once it has parsed an object with the name `i\` after some members, it
-// also reads `"i\u0064"`, which is `id`, as `i\` after the same members.
+// Names that an engine with the bug of nodejs/node#63785 misreads. The poison is an object with the name `i\` after some members. Then, the
+// engine also reads `"i\u0064"`, which is `id`, as `i\` after the same members.
 
 import type { Attack, Scene } from "../attack.ts";
 

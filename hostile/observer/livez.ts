@@ -82,7 +82,7 @@ export class LivezWatcher {
   }
 }
 
-/** Returns the time that a process's main thread was ready but had no core; 0 if the process has exited or the kernel does not count it. */
+/** Returns the time that a process's main thread was ready without a core. It is 0 after an exit, or if the kernel does not count it. */
 function runQueueWaitMs(pid: number): number {
   try {
     return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ")[1]) / 1e6;

@@ -22,7 +22,7 @@ export const SUPERVISION_OPTIONS = {
     "HOLD_TIMEOUT_MS",
     20_000,
     MAX_MS,
-    "Time for which a request waits for a server that is starting, restarting or busy; then 503. For a busy server, it waits at most half of REQUEST_TIMEOUT_MS.",
+    "Time for which a request waits for a server that is starting, restarting or busy (MAX_IN_FLIGHT, TOOL_CONCURRENCY); then 503. For a busy server, it waits at most half of REQUEST_TIMEOUT_MS.",
   ),
   drainTimeoutMs: limit(
     "Supervision",

@@ -170,7 +170,7 @@ export const toolNames: ValueKind<readonly string[]> = {
 export function toolNumbers(max: number): ValueKind<readonly ToolNumber[]> {
   const number = wholeNumber(max);
   return {
-    expected: `NAME=N, several separated by commas, where NAME may contain * and ?, and N is ${number.expected}`,
+    expected: `NAME=N, several separated by commas; NAME may contain * and ?, and N is ${number.expected}`,
     parse: (text) =>
       parseList(text, (item) => {
         const [pattern = "", count = "", ...more] = item.split("=");

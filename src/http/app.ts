@@ -25,8 +25,8 @@ export interface AppOptions extends McpRouteOptions, HealthOptions, StatusOption
 }
 
 /**
- * Creates the handler of all HTTP requests. Express handles everything but the MCP endpoint, which is matched before it: routing, and the
- * prototypes that Express sets on each request, reduce the calls per second by a seventh (docs/decisions/0002-endpoint-before-express.md).
+ * Creates the handler of all HTTP requests. The MCP endpoint is matched first, and Express handles everything else. The routing of Express,
+ * and its prototypes on each request, cost a seventh of the calls per second (docs/decisions/0002-endpoint-before-express.md).
  */
 export function createApp(options: AppOptions): RequestListener {
   const { path, identify, legacySse, defects } = options;
