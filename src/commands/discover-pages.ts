@@ -33,7 +33,7 @@ export async function readToolPages(requestPage: (params: JsonObject | undefined
     cursor = readPage(answer.result, page, tools);
     if (tools.length > MAX_TOOLS) throw new DiscoverError(`tools/list: more than ${MAX_TOOLS} tools`);
     if (cursor === undefined) return refuseAmbiguous(tools);
-    if (cursors.has(cursor)) throw new DiscoverError(`tools/list: page ${page} repeats a cursor; the list would never end`);
+    if (cursors.has(cursor)) throw new DiscoverError(`tools/list: page ${page} repeats an earlier cursor; the list would never end`);
     cursors.add(cursor);
   }
   throw new DiscoverError(`tools/list: more than ${MAX_PAGES} pages`);

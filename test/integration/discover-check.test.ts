@@ -92,9 +92,9 @@ describe("discover --check", () => {
     const { code, stdout, stderr } = await runDiscover(["--check", path, "--image", "claw:v2", "sh", "-c", script], { env });
     expect({ code, stdout }).toEqual({ code: 0, stdout: "" });
     expect(stderr.split("\n").slice(0, 3)).toEqual([
-      "note: the command differs from that in the descriptor",
-      "note: the list of arguments differs from that in the descriptor",
-      "note: the wrapper image differs from that in the descriptor",
+      "note: the command differs from the one in the descriptor",
+      "note: the list of arguments differs from the one in the descriptor",
+      "note: the wrapper image differs from the one in the descriptor",
     ]);
   });
 

@@ -72,21 +72,21 @@ describe("a failure of discover", () => {
   });
 
   it.each([
-    ["repeats a cursor", "same-cursor", "tools/list: page 2 names a cursor that was there before; the list would never end"],
+    ["repeats a cursor", "same-cursor", "tools/list: page 2 repeats an earlier cursor; the list would never end"],
     ["sends endless pages", "endless", "tools/list: more than 1000 pages"],
     ["lists too many tools", "many-tools", "tools/list: more than 10000 tools"],
     ["sends too many bytes in all", "huge-pages", "tools/list: longer than 67108864 bytes in all"],
-    ["sends too many bytes in one message", "huge-line", /its answer to tools\/list has 7\d{7} bytes, more than 67108864/],
+    ["sends too many bytes in one message", "huge-line", /its response to tools\/list has 7\d{7} bytes, more than 67108864/],
     ["responds without a list of tools", "no-list", "tools/list: page 1 has no list of tools"],
   ])("%s", async (_what, mode, said) => {
     expect(await failure(listingServer(mode))).toMatch(said);
   });
 
   it.each([
-    ["two tools of one name", [[{ name: "a" }], [{ name: "b" }, { name: " a " }]], 'tools/list: "a" is listed more than once\n'],
+    ["two tools of one name", [[{ name: "a" }], [{ name: "b" }, { name: " a " }]], 'tools/list: "a" occurs more than once\n'],
     ["tools without a name", [[{ name: "a" }, {}, { name: " " }]], "tools/list: tool 2 has no name, tool 3 has no name\n"],
-    ["a tool that is not an object", [[{ name: "a" }], ["b" as unknown as object]], "tools/list: tool 1 of page 2 is no object\n"],
-    ["a schema that is not an object", [[{ name: "a", inputSchema: "any" }]], 'tools/list: "a" cannot be written down'],
+    ["a tool that is not an object", [[{ name: "a" }], ["b" as unknown as object]], "tools/list: tool 1 of page 2 is not an object\n"],
+    ["a schema that is not an object", [[{ name: "a", inputSchema: "any" }]], 'tools/list: "a" cannot be recorded'],
   ])("lists %s", async (_what, pages: object[][], said) => {
     await using directory = await TempDir.create();
     expect(await failure(SERVER, [], await listTools(directory, ...pages))).toContain(said);
