@@ -153,7 +153,7 @@ describe("a batch", async () => {
     const before = await waitForHanging(control, 0);
     const posted = client.post([tool("cancelled", "hang"), echo(2, "two")]);
     await waitForHanging(control, before.length + 1);
-    await client.post({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: "cancelled" } });
+    await client.notify("notifications/cancelled", { requestId: "cancelled" });
     expect(JSON.parse((await posted).body)).toEqual([answerOf("two", 2)]);
     const alone = client.post([tool("alone", "hang")]);
     await waitForHanging(control, before.length + 2);

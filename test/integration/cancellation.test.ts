@@ -7,7 +7,7 @@ import type { McpClient } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 function cancel(client: McpClient, requestId: string | number): Promise<HttpReply> {
-  return client.post({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId } });
+  return client.notify("notifications/cancelled", { requestId });
 }
 
 async function readCancellations(client: McpClient): Promise<string[]> {

@@ -82,8 +82,7 @@ describe("an event stream", async () => {
     const progress = (step: number, message: string): string =>
       `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$ID,"progress":${step},"message":"${message}"}}`;
     const line = [progress(1, text), progress(2, ""), progress(3, ""), `{"jsonrpc":"2.0","id":$ID,"result":{}}`].join("\n");
-    const params = { name: "raw_line", arguments: { line }, _meta: { progressToken: "t" } };
-    using stream = await own.postForStream({ jsonrpc: "2.0", id: 7, method: "tools/call", params });
+    using stream = await own.begin("raw_line", { line }, 7, { progressToken: "t" });
     const messages = await stream.rest();
     expect(messages.map((message) => message.params?.["progress"])).toEqual([1, 2, 3, undefined]);
     expect(messages[0]?.params?.["message"] === text).toBe(true);
@@ -97,8 +96,7 @@ describe("an event stream", async () => {
           `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$ID,"progress":${index},"message":"${text}"}}`,
           `{"jsonrpc":"2.0","id":$ID,"result":{"text":"${text}"}}`,
         ].join("\n");
-        const params = { name: "raw_line", arguments: { line }, _meta: { progressToken: index } };
-        using stream = await client.postForStream({ jsonrpc: "2.0", id: 1, method: "tools/call", params });
+        using stream = await client.begin("raw_line", { line }, 1, { progressToken: index });
         return { text, messages: await stream.rest() };
       }),
     );

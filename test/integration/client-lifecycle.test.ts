@@ -49,7 +49,7 @@ describe("the client lifecycle", async () => {
     const clients = await Promise.all([sidecar.client(), sidecar.client(), sidecar.client()]);
     const [client] = clients;
     await client.post(initialize("2025-11-25"));
-    await client.post({ jsonrpc: "2.0", method: "notifications/initialized" });
+    await client.notify("notifications/initialized");
     const seen = JSON.parse(await client.toolText("seen")) as string[];
     expect(seen.slice(0, 2)).toEqual(["initialize", "notifications/initialized"]);
     expect(seen.filter((method) => method === "initialize" || method === "notifications/initialized")).toHaveLength(2);
@@ -57,14 +57,14 @@ describe("the client lifecycle", async () => {
 
   it("notifications/initialized gets 202 and no body", async () => {
     const client = await sidecar.client();
-    const reply = await client.post({ jsonrpc: "2.0", method: "notifications/initialized" });
+    const reply = await client.notify("notifications/initialized");
     expect(reply).toMatchObject({ status: 202, body: "" });
     expect(reply.headers).not.toHaveProperty("content-type");
   });
 
   it("another notification is forwarded, and gets 202 and no body", async () => {
     const client = await sidecar.client();
-    const reply = await client.post({ jsonrpc: "2.0", method: "notifications/x-test", params: {} });
+    const reply = await client.notify("notifications/x-test", {});
     expect(reply).toMatchObject({ status: 202, body: "" });
     expect(JSON.parse(await client.toolText("seen"))).toContain("notifications/x-test");
   });

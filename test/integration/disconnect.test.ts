@@ -70,7 +70,7 @@ describe("a client that disconnects during its call", async () => {
     const stream = await call.stream;
     await stream.messages(1);
     await leave(() => stream.close());
-    expect((await client.post({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 7 } })).status).toBe(202);
+    expect((await client.notify("notifications/cancelled", { requestId: 7 })).status).toBe(202);
     await waitForSeen(control, `notifications/cancelled ${call.wireId}`);
     using resumed = await client.openStream({ lastEventId: stream.lastEventId });
     expect(await resumed.rest()).toEqual([progressOf(2)]);
@@ -100,7 +100,7 @@ describe("a client that disconnects during its call", async () => {
   it("a call of a client that never reconnects times out and frees its slot", async () => {
     await using impatient = await Sidecar.start({ flags: [...QUIET, "--request-timeout-ms", "500", "--max-in-flight", "1"] });
     const client = await impatient.client();
-    using stream = await client.postForStream({ jsonrpc: "2.0", id: 7, method: "tools/call", params: { name: "hang", arguments: {} } });
+    using stream = await client.begin("hang", {}, 7);
     await stream.block();
     stream.close();
     await impatient.waitForLog("request given up", (line) => line["reason"] === "timeout");

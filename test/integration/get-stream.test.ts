@@ -192,8 +192,7 @@ describe("a GET stream", async () => {
     const client = await stopping.client();
     const path = directory.file("go");
     using standalone = await client.openStream();
-    const params = { name: "wait_for_file", arguments: { path }, _meta: { progressToken: "mine" } };
-    using answer = await client.postForStream({ jsonrpc: "2.0", id: 7, method: "tools/call", params });
+    using answer = await client.begin("wait_for_file", { path }, 7, { progressToken: "mine" });
     const stopped = stopping.stop();
     expect(await standalone.rest()).toEqual([]);
     await writeFile(path, "");

@@ -101,7 +101,7 @@ describe("requests during a restart", () => {
     await using sidecar = await startGated(gate);
     const client = await sidecar.client();
     await crashBehindGate(sidecar, gate);
-    expect((await client.post({ jsonrpc: "2.0", method: "notifications/x-vendor" })).status).toBe(202);
+    expect((await client.notify("notifications/x-vendor")).status).toBe(202);
     const later = readSeen(client);
     await gate.open();
     expect(await later).toEqual(["initialize", "notifications/initialized", "notifications/x-vendor", "tools/call"]);

@@ -97,7 +97,7 @@ describe("the known faults", () => {
     await waitForHanging(client, 2);
     const left = client.callTool("hang", {}, "disconnected", { signal: leaving.signal }).catch(String);
     const [timeoutId, cancelledId, disconnectedId] = await waitForHanging(client, 3);
-    await client.post({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: "cancelled" } });
+    await client.notify("notifications/cancelled", { requestId: "cancelled" });
     leaving.abort();
     expect(await left).toContain("aborted");
     expect((await cancelled).status).toBe(202);

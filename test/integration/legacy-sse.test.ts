@@ -80,7 +80,7 @@ describe("HTTP+SSE", () => {
       using client = await LegacySseClient.open(sidecar.origin);
       expect(await client.post(initialize())).toMatchObject({ status: 202, body: "" });
       expect(await client.waitForMessage(({ id }) => id === "i")).toMatchObject({ result: { protocolVersion: "2024-11-05" } });
-      expect(await client.post({ jsonrpc: "2.0", method: "notifications/initialized" })).toMatchObject({ status: 202, body: "" });
+      expect(await client.notify("notifications/initialized")).toMatchObject({ status: 202, body: "" });
       await client.post('{"jsonrpc":"2.0","id":1.0,"method":"ping"}');
       await client.waitForMessage(({ id }) => id === 1);
       expect(client.events.slice(2)).toEqual([{ event: "message", data: '{"jsonrpc":"2.0","id":1.0,"result":{}}' }]);
@@ -146,7 +146,7 @@ describe("HTTP+SSE", () => {
       using client = await LegacySseClient.connect(sidecar.origin);
       await client.post({ ...PING, method: "tools/call", params: { name: "hang" } });
       const hanging = JSON.parse(await client.toolText("hanging")) as number[];
-      const cancelled = await client.post({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: PING.id } });
+      const cancelled = await client.notify("notifications/cancelled", { requestId: PING.id });
       expect(cancelled.status).toBe(202);
       await waitForCancelled(sidecar, hanging.at(-1));
       await client.toolText("release");

@@ -52,7 +52,7 @@ describe("logs", () => {
       await client.callTool("raw_line", { line: '{"jsonrpc":"2.0","id":$ID,"error":{"code":-1,"message":"PAYLOAD-error"}}' });
       expect((await client.post('{"PAYLOAD-invalid":1}')).status).toBe(400);
       expect((await client.post('{"PAYLOAD-broken')).status).toBe(400);
-      await client.post({ jsonrpc: "2.0", method: "notifications/message", params: { data: "PAYLOAD-notification" } });
+      await client.notify("notifications/message", { data: "PAYLOAD-notification" });
       const cancel = {
         jsonrpc: "2.0",
         method: "notifications/cancelled",

@@ -208,7 +208,7 @@ describe("a client's token", () => {
     await using sidecar = await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN } });
     const client = await sidecar.client({ token: TOKEN });
     const sampling = { protocolVersion: "2025-11-25", capabilities: { sampling: {} }, clientInfo: { name: "raw", version: "1" } };
-    await client.post({ jsonrpc: "2.0", method: "notifications/x-vendor" });
+    await client.notify("notifications/x-vendor");
     const own = new McpClient(sidecar.url, { token: TOKEN });
     own.sessionId = String((await own.post({ jsonrpc: "2.0", id: 1, method: "initialize", params: sampling })).headers["mcp-session-id"]);
     for (const each of [client, own]) {

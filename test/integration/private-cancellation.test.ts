@@ -75,7 +75,7 @@ describe("cancellation in a private lane", () => {
   it("the client's cancellation ends the stream of its call without a response", async () => {
     using call = await client.begin("ask", { method: "roots/list" }, "my id");
     await call.next();
-    await client.post({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: "my id" } });
+    await client.notify("notifications/cancelled", { requestId: "my id" });
     expect(await call.rest()).toEqual([]);
   });
 

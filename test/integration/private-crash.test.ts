@@ -38,8 +38,8 @@ describe("the crash of a private server", () => {
     await gate.close();
     process.kill(pid, "SIGKILL");
     await sidecar.waitForLog("mcp server started", (line) => line["generation"] === 2);
-    // While the next generation starts, and again when it runs.
-    expect((await reply.post({ jsonrpc: "2.0", method: "notifications/initialized" })).status).toBe(202);
+    // While the next one is starting, and once more when it runs.
+    expect((await reply.notify("notifications/initialized")).status).toBe(202);
     await gate.open();
     expect(await readSeen(reply)).toEqual(["initialize", "notifications/initialized", "tools/call"]);
   });

@@ -73,7 +73,7 @@ describe("private lanes", () => {
       using stream = await client.openStream();
       await client.write(`{"jsonrpc":"2.0","id":"ask","method":"roots/list","params":{"_meta":{}}}`);
       const { id } = await stream.next();
-      await client.post({ jsonrpc: "2.0", method: "notifications/progress", params: { progressToken: id, progress: 1 } });
+      await client.notify("notifications/progress", { progressToken: id, progress: 1 });
       expect((await client.lines()).filter((each) => each.includes("notifications/progress"))).toEqual([]);
     });
   });

@@ -133,7 +133,7 @@ describe("progress", async () => {
     const before = droppedCount();
     const call = await HeldCall.start(client, client);
     await call.progress(1);
-    await client.post({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 7 } });
+    await client.notify("notifications/cancelled", { requestId: 7 });
     await call.progress(2);
     await waitForDropped(before + 1);
     using stream = await call.stream;
@@ -162,7 +162,7 @@ describe("progress", async () => {
     const own = await impatient.client();
     const startedAtMs = performance.now();
     const call = await HeldCall.start(own, own);
-    const other = own.postForStream({ jsonrpc: "2.0", id: 8, method: "tools/call", params: { name: "hang", arguments: {} } });
+    const other = own.begin("hang", {}, 8);
     await waitForHanging(own, 2);
     const beat = new Heartbeat(call);
     // A call of the same age without progress times out.

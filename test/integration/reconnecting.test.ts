@@ -57,8 +57,7 @@ describe("clients that lose their connections repeatedly", () => {
 
   /** Makes a call with this number of progress steps. @returns all messages that arrived. */
   async function call(client: McpClient, steps: number, random: (limit: number) => number): Promise<unknown[]> {
-    const params = { name: "progress", arguments: { steps }, _meta: { progressToken: "mine" } };
-    let stream = await client.postForStream({ jsonrpc: "2.0", id: 7, method: "tools/call", params });
+    let stream = await client.begin("progress", { steps }, 7, { progressToken: "mine" });
     const messages: unknown[] = [];
     for (;;) {
       const part = await stream.messages(Math.min(1 + random(50), steps + 1 - messages.length));

@@ -63,14 +63,13 @@ describe("the response to a POST", async () => {
     const call = await HeldCall.start(client, client);
     await call.progress(1);
     using stream = await call.stream;
-    await client.post({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 7 } });
+    await client.notify("notifications/cancelled", { requestId: 7 });
     expect(await stream.rest()).toEqual([progressOf(1)]);
     expect(JSON.parse(await client.toolText("seen"))).toContain(`notifications/cancelled ${call.wireId}`);
   });
 
   it("ten thousand messages keep their order", async () => {
-    const params = { name: "progress", arguments: { steps: 10_000 }, _meta: { progressToken: "mine" } };
-    using stream = await client.postForStream({ jsonrpc: "2.0", id: 7, method: "tools/call", params });
+    using stream = await client.begin("progress", { steps: 10_000 }, 7, { progressToken: "mine" });
     const expected = Array.from({ length: 10_000 }, (_, index) => progressOf(index + 1));
     expect(await stream.rest()).toEqual([...expected, answerOf()]);
   });

@@ -114,7 +114,7 @@ describe("a request that waits to be retried", () => {
     await using sidecar = await startGated(gate);
     const client = await sidecar.client();
     const { reply } = await waiting(sidecar, gate, client);
-    await client.post({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 7 } });
+    await client.notify("notifications/cancelled", { requestId: 7 });
     expect([(await reply).status, (await reply).body]).toEqual([202, ""]);
     expect(await heard(sidecar, gate)).toEqual(NOTHING);
   });

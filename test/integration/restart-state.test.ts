@@ -21,7 +21,7 @@ describe("a restarted private server", () => {
     await client.request("resources/subscribe", { uri: "x://1" });
     await client.request("resources/subscribe", { uri: "x://2" });
     await client.request("resources/unsubscribe", { uri: "x://1" });
-    await client.post({ jsonrpc: "2.0", method: "notifications/roots/list_changed" });
+    await client.notify("notifications/roots/list_changed");
     await client.request("logging/setLevel", { level: "error" });
     for (let crashes = 0; crashes < 3; crashes++) {
       await crashServerOf(sidecar, client);

@@ -140,8 +140,7 @@ describe("a client that resumes", async () => {
 
   it("many resumptions at any point of a long stream lose and duplicate nothing", async () => {
     const steps = 900;
-    const params = { name: "progress", arguments: { steps }, _meta: { progressToken: "mine" } };
-    let stream = await client.postForStream({ jsonrpc: "2.0", id: 7, method: "tools/call", params });
+    let stream = await client.begin("progress", { steps }, 7, { progressToken: "mine" });
     const messages: unknown[] = [];
     for (let turn = 1; messages.length < steps + 1; turn++) {
       messages.push(...(await stream.messages((turn * 37) % 101)));

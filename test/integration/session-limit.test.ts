@@ -37,9 +37,11 @@ describe("a session with MAX_SESSION_REQUESTS requests", () => {
     if (id === undefined) throw new Error("the id is missing");
     expect(readError(refused)).toEqual(errorReply(429, -32000, "SESSION_OVERLOADED", { id, data: DATA }));
     expect(refused.headers["retry-after"]).toBe("1");
-    expect(refused.body).toContain("This session has 3 requests in flight or queued. The request was not sent; it is safe to retry.");
-    // Notifications do not count.
-    expect((await client.post({ jsonrpc: "2.0", method: "notifications/x-vendor" })).status).toBe(202);
+    expect(refused.body).toContain(
+      "This session has 3 requests in flight or waiting. The request was not sent to it; it is safe to retry.",
+    );
+    // Notifications are none of them.
+    expect((await client.notify("notifications/x-vendor")).status).toBe(202);
     await writeFile(path, "");
     const answered = (await others).map(parse);
     expect(new Set([id, ...answered.map((reply) => reply.id)])).toEqual(new Set(["a", 1, "c", 2.5]));

@@ -77,7 +77,7 @@ describe("/status", () => {
     // Cancelled, with a late response.
     const cancelled = client.post({ jsonrpc: "2.0", id: 7, method: "tools/call", params: { name: "hang", arguments: {} } });
     await waitForHanging(client, 1);
-    await client.post({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 7 } });
+    await client.notify("notifications/cancelled", { requestId: 7 });
     expect((await cancelled).status).toBe(202);
     await client.toolText("release");
     // Without a matching request, not JSON, and an error.

@@ -148,8 +148,7 @@ describe("a request's timeout", () => {
 
 /** Makes a call that shows progress every 20 ms, `steps` times, before its response. */
 function slowCall(client: McpClient, steps: number, meta: object = { progressToken: "mine" }): Promise<EventStream> {
-  const params = { name: "slow_progress", arguments: { steps, intervalMs: 20 }, _meta: meta };
-  return client.postForStream({ jsonrpc: "2.0", id: "slow", method: "tools/call", params });
+  return client.begin("slow_progress", { steps, intervalMs: 20 }, "slow", meta);
 }
 
 describe("a request's time limit", () => {
@@ -166,8 +165,7 @@ describe("a request's time limit", () => {
     const timeoutMs = 1500;
     await using sidecar = await Sidecar.start({ flags: ["--request-timeout-ms", String(timeoutMs)] });
     const client = await sidecar.client();
-    const params = { name: "hang", arguments: {}, _meta: { progressToken: "mine" } };
-    const hanging = client.postForStream({ jsonrpc: "2.0", id: 2, method: "tools/call", params });
+    const hanging = client.begin("hang", {}, 2, { progressToken: "mine" });
     const startedAtMs = performance.now();
     const [wireId] = await waitForHanging(client, 1);
     const line = JSON.stringify({ jsonrpc: "2.0", method: "notifications/progress", params: { progressToken: wireId, progress: 1 } });

@@ -72,7 +72,7 @@ describe("calls above TOOL_CONCURRENCY", () => {
     const ended = gated.post(ending, "ended");
     const last = gated.post(client, "last");
     await gated.waitForWaiting(4);
-    await client.post({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: "cancelled" } });
+    await client.notify("notifications/cancelled", { requestId: "cancelled" });
     leaving.abort();
     await ending.end();
     expect([(await cancelled).status, await left]).toEqual([202, expect.stringContaining("abort")]);
@@ -93,7 +93,7 @@ describe("calls above TOOL_CONCURRENCY", () => {
     await gated.waitForReached(1);
     const slow = gated.post(client, "slow");
     await gated.waitForWaiting(1);
-    await client.post({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: "cancelled" } });
+    await client.notify("notifications/cancelled", { requestId: "cancelled" });
     expect((await cancelled).status).toBe(202);
     expect(await gated.waitForReached(2)).toEqual(["cancelled", "slow"]);
     expect(readResponse(await slow).error?.data).toMatchObject({ code: "REQUEST_TIMEOUT", timeoutMs: 3000 });

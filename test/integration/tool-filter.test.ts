@@ -150,7 +150,7 @@ describe.each(LANE_CLIENTS)("a hidden tool in a $lane lane", ({ connect }) => {
       const reply = await client.post({ jsonrpc: "2.0", method: "tools/call", params: { name, arguments: {} } });
       expect(readError(reply)).toStrictEqual(errorReply(400, -32600, "INVALID_REQUEST", { data: { sent: false } }));
     }
-    await client.post({ jsonrpc: "2.0", method: "notifications/x" });
+    await client.notify("notifications/x");
     expect(await readSeen(client)).toContain("notifications/x");
     expect((await calledNames(client)).filter((name) => name !== "where")).toEqual(["seen", "lines"]);
   });

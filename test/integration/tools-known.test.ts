@@ -33,7 +33,7 @@ describe("a policy that depends on the server's tools", () => {
     const client = await sidecar.client();
     expect(await client.toolText("search")).toBe("{}");
     await listed.refuse();
-    await client.post({ jsonrpc: "2.0", method: "notifications/x-write", params: { line: LIST_CHANGED } });
+    await client.notify("notifications/x-write", { line: LIST_CHANGED });
     await sidecar.waitForLog("mcp server exited", ({ kind }) => kind === "tools-not-listed");
     await listed.list([...WITNESSES, listedTool("search")]);
     expect(await client.toolText("search")).toBe("{}");
