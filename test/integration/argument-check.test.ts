@@ -63,8 +63,8 @@ async function restart(sidecar: Sidecar, client: McpClient): Promise<void> {
 describe("the argument check in enforce mode", () => {
   it.each([
     ['{"query":"a","query":"b"}', '"query" occurs twice in one object'],
-    ['{"query":"a","Query":"b"}', '"Query" is spelled "query"'],
-  ])("are those that a server might read otherwise than they were checked: %s", async (args, problem) => {
+    ['{"query":"a","Query":"b"}', '"Query" must be spelled "query"'],
+  ])("arguments that a server might read differently are rejected: %s", async (args, problem) => {
     await using listed = await ListedTools.create([...WITNESSES, SEARCH]);
     await using sidecar = await start("enforce", listed);
     const client = await sidecar.client();

@@ -44,8 +44,8 @@ describe("a failure of discover", () => {
     expect(await failure(command)).toBe(said);
   });
 
-  it("refuses initialize", async () => {
-    expect(await failure([...SERVER, "refuse"])).toContain('refused initialize: {"code":-32603,"message":"no license"}\n');
+  it("a server that rejects initialize is reported", async () => {
+    expect(await failure([...SERVER, "refuse"])).toContain('answered initialize with an error: {"code":-32603,"message":"no license"}\n');
   });
 
   it("a server that rejects tools/list is reported", async () => {
@@ -87,7 +87,7 @@ describe("a failure of discover", () => {
     ["tools without a name", [[{ name: "a" }, {}, { name: " " }]], "tools/list: tool 2 has no name, tool 3 has no name\n"],
     ["a tool that is not an object", [[{ name: "a" }], ["b" as unknown as object]], "tools/list: tool 1 of page 2 is not an object\n"],
     ["a schema that is not an object", [[{ name: "a", inputSchema: "any" }]], 'tools/list: "a" cannot be recorded'],
-  ])("lists %s", async (_what, pages: object[][], said) => {
+  ])("a list with %s is reported", async (_what, pages: object[][], said) => {
     await using directory = await TempDir.create();
     expect(await failure(SERVER, [], await listTools(directory, ...pages))).toContain(said);
   });

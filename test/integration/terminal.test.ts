@@ -126,7 +126,7 @@ describe("the start on a terminal", () => {
   it("a crash loop is explained, and Ctrl-C ends it", async () => {
     const flags = ["--restart-backoff-ms", "10", "--crash-loop-exits", "3"];
     await using terminal = new TerminalRun([...flags, "--", process.execPath, FIXTURE, "exit-at-initialize"], {});
-    await terminal.waitFor(/mcp server failed: it ends again and again/);
+    await terminal.waitFor(/mcp server failed: crash loop/);
     // Another attempt will follow, and the waiting line explains why no server runs.
     await terminal.waitFor(/again and again[^]*waiting for node, \d+ s: exited with code 3 before it answered initialize/);
     const plain = stripVTControlCharacters(terminal.shown);

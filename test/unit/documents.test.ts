@@ -32,7 +32,7 @@ function linkProblem(link: string, document: Markdown): string | undefined {
 }
 
 describe("the documents of the repository", () => {
-  it("are found, those with links to headings too", () => {
+  it("the documents are found, including those with links to headings", () => {
     const paths = DOCUMENTS.map(({ path }) => path);
     expect(paths).toEqual(
       expect.arrayContaining(["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "docs/MIGRATION.md", "bench/README.md"]),
@@ -40,23 +40,23 @@ describe("the documents of the repository", () => {
     expect(DOCUMENTS.flatMap(links).filter((link) => !isOutside(link) && link.includes("#")).length).toBeGreaterThan(5);
   });
 
-  it.each(DOCUMENTS)("link only to files and headings that exist: $path", (document) => {
+  it.each(DOCUMENTS)("each link leads to an existing file or heading: $path", (document) => {
     const inside = links(document).filter((link) => !isOutside(link));
     expect(inside.map((link) => linkProblem(link, document)).filter((problem) => problem !== undefined)).toEqual([]);
   });
 
-  it.each(DOCUMENTS)("define the link references that they use, and no others: $path", ({ prose }) => {
+  it.each(DOCUMENTS)("each link reference is defined and used: $path", ({ prose }) => {
     const names = (pattern: RegExp): Set<string | undefined> => new Set(Array.from(prose.matchAll(pattern), ([, name]) => name));
     expect(names(/\]\[([\w-]+)\]/g)).toEqual(names(/^\[([\w-]+)\]: /gm));
   });
 
-  it.each(DOCUMENTS)("name only source files, tests and folders that exist: $path", (document) => {
+  it.each(DOCUMENTS)("each named source file, test and folder exists: $path", (document) => {
     const names = codeSpans(document).filter((code) => /^[\w.*-]+(?:\/[\w.*-]+)*\/(?:[\w.*-]+\.\w+)?$|^[\w.*/-]*[\w*-]\.ts$/.test(code));
     const named = names.filter((name) => !MADE.some((made) => name.startsWith(made)));
     expect(named.filter((name) => !isThere(name, document))).toEqual([]);
   });
 
-  it.each(DOCUMENTS)("name only npm scripts that exist: $path", (document) => {
+  it.each(DOCUMENTS)("each named npm script exists: $path", (document) => {
     const known = new Set([...scriptsOf("."), ...scriptsOf(dirname(document.path))]);
     const used = [...document.text.matchAll(/npm run (?:--?[a-z]+ )*([\w:-]+)|npm (test|start)\b/g)].map(
       ([, run, own]) => run ?? own ?? "",
@@ -66,7 +66,7 @@ describe("the documents of the repository", () => {
 });
 
 describe("docs/COMPARISON.md", () => {
-  it("cites a source in each cell about another program", () => {
+  it("each cell about another program cites a source", () => {
     const rows = tableBehind(readDocument("docs/COMPARISON.md"), "<!-- features:");
     const claims = rows.flatMap(([feature = "", , ...others]) => others.map((cell) => ({ feature, cell })));
     expect(claims.length).toBeGreaterThan(10);
@@ -77,7 +77,7 @@ describe("docs/COMPARISON.md", () => {
 describe("CONTRIBUTING.md", () => {
   const contributing = readDocument("CONTRIBUTING.md");
 
-  it("has a command for each of the kinds of tests, and for the checks", () => {
+  it("the table has a command for each kind of test and for the checks", () => {
     const tests = scriptsOf(".").filter((name) => name.startsWith("test:"));
     expect(tests.length).toBeGreaterThan(4);
     for (const name of ["check", "bench", "format", "docs", ...tests]) expect(contributing.text).toContain(`\`npm run ${name}\``);
@@ -85,7 +85,7 @@ describe("CONTRIBUTING.md", () => {
 });
 
 describe("CHANGELOG.md", () => {
-  it("has a section for what is to come, and above all others one for the version of the package", () => {
+  it("the first sections are Unreleased and the version of the package", () => {
     const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { version: string };
     const headings = [...readDocument("CHANGELOG.md").text.matchAll(/^## (\S+)/gm)].map(([, name]) => name);
     expect(headings.slice(0, 2)).toEqual(["Unreleased", version]);
@@ -95,13 +95,13 @@ describe("CHANGELOG.md", () => {
 describe("docs/ARCHITECTURE.md", () => {
   const architecture = readDocument("docs/ARCHITECTURE.md");
 
-  it("has a row for every folder of src/", () => {
+  it("the table has a row for every folder of src/", () => {
     const folders = readdirSync(join(ROOT, "src"), { withFileTypes: true }).filter((entry) => entry.isDirectory());
     const rows = tableBehind(architecture, "## Folders and imports").map(([folder]) => folder);
     expect(new Set(rows)).toEqual(new Set(folders.map(({ name }) => `\`${name}/\``)));
   });
 
-  it("names every part of src/ where it says who imports what", () => {
+  it("the import order has every part of src/", () => {
     const { text } = architecture;
     const parts = readdirSync(join(ROOT, "src")).map((name) => name.replace(/\.ts$/, ""));
     expect(parts).toContain("policy");

@@ -49,7 +49,7 @@ describe.each([...texts])("the workflow %s", (name, text) => {
   const jobs = Object.entries(read(name).jobs);
   const steps = jobs.flatMap(([, job]) => job.steps ?? []);
 
-  it("is what GitHub's own parser takes", async () => {
+  it("GitHub's own parser accepts the workflow", async () => {
     const { context, value } = parseWorkflow({ name, content: text }, new NoOperationTraceWriter());
     expect(context.errors.getErrors()).toEqual([]);
     if (value === undefined) throw new Error(`${name} is empty`);
@@ -58,19 +58,19 @@ describe.each([...texts])("the workflow %s", (name, text) => {
     expect(template.jobs.map(({ id }) => id.value)).toEqual(jobs.map(([id]) => id));
   });
 
-  it("knows no stored secret, and names each action by its commit, with the version beside it", () => {
+  it("the workflow uses no stored secret, and pins each action by commit", () => {
     expect(text).not.toMatch(/\bsecrets\b/);
     const actions = text.matchAll(/\buses: (?!\.\/)(.*)$/gm).map(([, action]) => action);
     for (const action of actions) expect(action).toMatch(/^[\w-]+\/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/);
   });
 
-  it("gives every job an end, and no more rights than reading, unless it publishes", () => {
+  it("each job has a time limit, and only jobs that publish may write", () => {
     const own = jobs.filter(([, { uses }]) => uses === undefined);
     expect(own.filter(([, job]) => !((job["timeout-minutes"] ?? Infinity) <= 60))).toEqual([]);
     expect(["", "contents: read"]).toContain(flat(read(name).permissions));
   });
 
-  it("has commands that a shell can read, with nothing of GitHub's pasted into them", () => {
+  it("a shell can parse each command, and none contains an expression of GitHub", () => {
     for (const { run = ":" } of steps) {
       execFileSync("bash", ["-n", "-c", run]);
       expect(run).not.toContain("${{");
@@ -79,7 +79,7 @@ describe.each([...texts])("the workflow %s", (name, text) => {
 });
 
 describe("the release", () => {
-  it("publishes only what has been checked and tested", () => {
+  it("the release publishes only after checks and tests", () => {
     expect(release.jobs["test"]).toMatchObject({ needs: "check", uses: "./.github/workflows/test.yml" });
     const publishing = Object.values(release.jobs).filter(({ permissions = {} }) => Object.values(permissions).includes("write"));
     expect(publishing.map(({ needs }) => needs)).toEqual([
@@ -89,7 +89,7 @@ describe("the release", () => {
     expect(read("test.yml").jobs["test"]?.steps?.map(({ run }) => run)).toContain(".ci/run");
   });
 
-  it("is tested on the older versions of Node that the package accepts", () => {
+  it("the release is tested on the older versions of Node that the package accepts", () => {
     const { devDependencies, engines } = JSON.parse(readFileSync(new URL("package.json", ROOT), "utf8")) as {
       devDependencies: Readonly<Record<string, string>>;
       engines: { node: string };
@@ -103,7 +103,7 @@ describe("the release", () => {
     expect(steps?.at(-1)).toEqual({ run: 'npm run test:nodes -- "$NODE_UNDER_TEST"', env: { NODE_UNDER_TEST: "${{ matrix.node }}" } });
   });
 
-  it("takes a tag only if it is the version of the package, and the changelog has an entry for it", async () => {
+  it("a tag is accepted only with the package's version and an entry in the changelog", async () => {
     const check = release.jobs["check"]?.steps?.find(({ run }) => run?.includes("CHANGELOG.md"))?.run ?? "exit 9";
     await using folder = await TempDir.create();
     const errorFor = (tag: string, version: string, changelog: string): string => {
@@ -121,7 +121,7 @@ describe("the release", () => {
     expect(errorFor(`v${version}`, version, readFileSync(new URL("CHANGELOG.md", ROOT), "utf8"))).toBe("");
   });
 
-  it("takes a commit only if it is on the main branch", async () => {
+  it("a commit is accepted only if it is on the main branch", async () => {
     await using folder = await TempDir.create();
     const check = release.jobs["check"]?.steps?.find(({ run }) => run?.includes("merge-base"))?.run ?? "exit 9";
     const as = "-c user.name=nobody -c user.email=nobody@localhost";
@@ -135,7 +135,7 @@ describe("the release", () => {
     expect(inRepository(check)).toBe(1);
   });
 
-  it("leaves npm's tag latest where it is for a prerelease, and else leaves it to npm, which takes no older version", () => {
+  it("a prerelease does not move the tag latest of npm", () => {
     const publish = release.jobs["package"]?.steps?.find(({ run }) => run?.includes("npm publish"))?.run ?? "exit 9";
     const argumentsOf = (tag: string): string =>
       execFileSync("bash", ["-e", "-c", `npm() { echo "$*"; }\n${publish}`], {
@@ -146,7 +146,7 @@ describe("the release", () => {
     expect(argumentsOf("v1.2.3-rc.1")).toBe("publish --access public --provenance --tag next\n");
   });
 
-  it("builds both targets for both processors, with SBOM and provenance, and tells the Dockerfile only what it asks for", () => {
+  it("both targets are built for both processors, with SBOM and provenance", () => {
     const push = stepThatUses("docker/build-push-action");
     expect(push).toMatchObject({ platforms: "linux/amd64,linux/arm64", push: true, sbom: true, provenance: "mode=max" });
     const dockerfile = readFileSync(new URL("Dockerfile", ROOT), "utf8");
@@ -158,7 +158,7 @@ describe("the release", () => {
     expect(stepThatUses("actions/attest")).toMatchObject({ "subject-digest": "${{ steps.push.outputs.digest }}" });
   });
 
-  it("reads from the Dockerfile which base images it pins", async () => {
+  it("the pinned base images are those of the Dockerfile", async () => {
     await using folder = await TempDir.create();
     const output = folder.file("output");
     const digest = `sha256:${"0".repeat(64)}`;

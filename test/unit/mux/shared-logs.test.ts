@@ -27,8 +27,8 @@ function setLevel(level: string): { readonly method: string; readonly params: ob
   return { method: "logging/setLevel", params: { level } };
 }
 
-describe("logs of a shared server", () => {
-  it("are dropped while no session asked for any", () => {
+describe("a log message of a shared server", () => {
+  it("a message is dropped while no session has asked for any", () => {
     const bench = ready();
     const session = bench.join();
     const stream = listen(session);
@@ -36,7 +36,7 @@ describe("logs of a shared server", () => {
     expect([stream.texts, bench.dropped.notifications]).toEqual([[], 1]);
   });
 
-  it("come at the most verbose level that a session asked for; the server hears of changes only", () => {
+  it("the server gets the most verbose requested level, and only changes of it", () => {
     const bench = ready();
     const [a, b, c] = [bench.join(), bench.join(), bench.join()];
     const set = bench.request(a, setLevel("warning"));
@@ -50,7 +50,7 @@ describe("logs of a shared server", () => {
     expect(bench.heard()).toMatchObject([setLevel("warning")]);
   });
 
-  it("are told to each new server, at the level that is still wanted", () => {
+  it("each new generation gets the level that sessions still want", () => {
     const bench = ready();
     const [a, b] = [bench.join(), bench.join()];
     bench.request(a, setLevel("debug"));
@@ -62,7 +62,7 @@ describe("logs of a shared server", () => {
     expect(bench.heard()).toMatchObject([setLevel("error")]);
   });
 
-  it("are dropped and counted while no request is in flight", () => {
+  it("a message is dropped and counted while no request is in flight", () => {
     const bench = ready();
     const [a, b] = [bench.join(), bench.join()];
     bench.request(a, setLevel("debug"));
@@ -74,7 +74,7 @@ describe("logs of a shared server", () => {
     expect([listen(a).texts, listen(b).texts, bench.dropped.notifications]).toEqual([[], [], 1]);
   });
 
-  it("go to the one request that is in flight, on its stream, where its session wants them", () => {
+  it("the only request in flight gets the message on its stream if its session wants it", () => {
     const bench = ready();
     const [a, b] = [bench.join(), bench.join()];
     for (const session of [a, b]) bench.request(session, setLevel("info"));
@@ -86,7 +86,7 @@ describe("logs of a shared server", () => {
     expect([call.emitted.length, streamOfA.texts, streamOfB.texts]).toEqual([1, [], []]);
   });
 
-  it("go to the session on its GET stream where it has several requests in flight, or one that reads no stream", () => {
+  it("several requests in flight of one session get the message on its GET stream", () => {
     const bench = ready();
     const session = bench.join();
     bench.request(session, setLevel("info"));
@@ -100,7 +100,7 @@ describe("logs of a shared server", () => {
     expect([stream.texts.length, plain.emitted, other.emitted]).toEqual([2, [], []]);
   });
 
-  it("are dropped while requests of several sessions are in flight, whose they could be", () => {
+  it("a message is dropped while requests of several sessions are in flight", () => {
     const bench = ready();
     const [a, b] = [bench.join(), bench.join()];
     bench.request(a, setLevel("info"));
@@ -110,7 +110,7 @@ describe("logs of a shared server", () => {
     expect([listen(a).texts, calls.map(({ emitted }) => emitted), bench.dropped.notifications]).toEqual([[], [[], []], 1]);
   });
 
-  it("go to the request in flight, and not to the session that was answered before it", () => {
+  it("a session that was answered before gets no message of the request in flight", () => {
     const bench = ready();
     const [a, b] = [bench.join(), bench.join()];
     bench.request(a, setLevel("info"));
@@ -123,7 +123,7 @@ describe("logs of a shared server", () => {
     expect([call.emitted.length, listen(a).texts, listen(b).texts]).toEqual([1, [], []]);
   });
 
-  it("ignore requests that wait and were not sent", () => {
+  it("queued requests that were not sent do not count as in flight", () => {
     const bench = LaneBench.shared({ maxInFlight: 1 });
     bench.start();
     const [a, b] = [bench.join(), bench.join()];
@@ -134,7 +134,7 @@ describe("logs of a shared server", () => {
     expect(calls.map(({ emitted }) => emitted.length)).toEqual([1, 0]);
   });
 
-  it("are dropped while the server may still run a request that another session gave up", () => {
+  it("a message is dropped while the server may still run another session's abandoned request", () => {
     const bench = ready();
     const [a, b] = [bench.join(), bench.join()];
     bench.request(b, setLevel("info"));
@@ -146,7 +146,7 @@ describe("logs of a shared server", () => {
     expect([call.emitted, listen(b).texts, bench.dropped.notifications]).toEqual([[], [], 1]);
   });
 
-  it("go to the only session again once the late answer has come", () => {
+  it("the only session gets messages again after the late response", () => {
     const bench = ready();
     const [a, b] = [bench.join(), bench.join()];
     bench.request(b, setLevel("info"));
@@ -159,7 +159,7 @@ describe("logs of a shared server", () => {
     expect([call.emitted.length, bench.dropped.notifications]).toEqual([1, 0]);
   });
 
-  it("go to the only session again when no late answer can be expected", () => {
+  it("the only session gets messages again when no late response can be expected", () => {
     const bench = ready();
     const [a, b] = [bench.join(), bench.join()];
     bench.request(b, setLevel("info"));
@@ -172,7 +172,7 @@ describe("logs of a shared server", () => {
     expect(call.emitted).toHaveLength(1);
   });
 
-  it("go to the session whose own earlier request was given up", () => {
+  it("a session gets messages even if its own earlier request was abandoned", () => {
     const bench = ready();
     const session = bench.join();
     bench.request(session, setLevel("info"));
@@ -184,7 +184,7 @@ describe("logs of a shared server", () => {
     expect(call.emitted).toHaveLength(1);
   });
 
-  it("are not the session's whose level the server did not take, or that has ended", () => {
+  it("a session that has ended, or whose level was rejected, gets no message", () => {
     const bench = ready();
     const [a, b] = [bench.join(), bench.join()];
     const set = bench.request(a, setLevel("info"));
@@ -198,7 +198,7 @@ describe("logs of a shared server", () => {
     expect([call.emitted, listen(a).texts, listen(b).texts, bench.dropped.notifications]).toEqual([[], [], [], 1]);
   });
 
-  it("stay as the session had them where the server does not take a new level", () => {
+  it("a session keeps its former level if the server rejects a new one", () => {
     const bench = ready();
     const session = bench.join();
     bench.request(session, setLevel("error"));
@@ -211,7 +211,7 @@ describe("logs of a shared server", () => {
     expect(call.emitted).toHaveLength(1);
   });
 
-  it("are told again where the server may have another level, at the next wish of anybody", () => {
+  it("the level is sent again with the next request if the server's level is uncertain", () => {
     const bench = ready();
     const [a, b] = [bench.join(), bench.join()];
     bench.request(a, setLevel("info"));
@@ -222,7 +222,7 @@ describe("logs of a shared server", () => {
     expect(bench.heard()).toMatchObject([setLevel("info")]);
   });
 
-  it("are left as a client has changed them while the sidecar's own wish still waits", () => {
+  it("a level that a client sets meanwhile overrides the sidecar's queued one", () => {
     const bench = ready();
     const [a, b, c] = [bench.join(), bench.join(), bench.join()];
     bench.request(a, setLevel("info"));
@@ -240,7 +240,7 @@ describe("logs of a shared server", () => {
     expect(bench.heard().filter(({ method }) => method === "logging/setLevel")).toEqual([]);
   });
 
-  it("leave it to the server to refuse a level that is none", () => {
+  it("the server decides about a level that does not exist", () => {
     const bench = ready();
     const call = bench.request(bench.join(), setLevel("verbose"));
     bench.reply("logging/setLevel", { error: { code: -32_602, message: "no such level" } });
