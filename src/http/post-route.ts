@@ -28,7 +28,7 @@ export interface PostRouteOptions {
   readonly nowMs: () => number;
 }
 
-/** Creates the handler of POST requests on the MCP endpoint, each with one message of a client or a batch. */
+/** Creates the handler of POST requests on the MCP endpoint. Each request has one message of a client, or a batch. */
 export function createPostRoute(options: PostRouteOptions) {
   const { lanes, sessions, connections, defects, nowMs } = options;
   const receiver: MessageReceiver = {
@@ -94,7 +94,8 @@ export function createPostRoute(options: PostRouteOptions) {
     }
     const batch = new PostBatch(openExchange(post, session, ""));
     const exchanges = messages.map((each) => (each.kind === "request" ? batch.add(idTextOf(each)) : undefined));
-    // A message that cannot be accepted fails all later requests: only their responses, or the whole response, can report it to the client.
+    // If a notification or response is not accepted, the later requests of the batch fail with its error.
+    // The HTTP response reports the error if the batch has no requests.
     let error: SidecarError | undefined;
     for (const [index, each] of messages.entries()) {
       const exchange = exchanges[index];

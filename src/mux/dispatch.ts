@@ -94,7 +94,7 @@ export class Dispatch {
     const { requestTimeoutMs, holdTimeoutMs, streamAfterMs } = this.#options.limits;
     const timeoutMs = limits?.timeoutMs ?? requestTimeoutMs;
     const wireId = this.calls.mintId();
-    // A queued request must leave the server time to answer. Otherwise every request times out, and a hang is not detected.
+    // A ready server gets at least half of the time to respond. If queueing could take it all, an unresponsive server would not be detected.
     const waitMs = this.queue.isReady ? Math.min(holdTimeoutMs, timeoutMs / 2) : holdTimeoutMs;
     const text = requestToServer(request, wireId);
     const byteLength = Buffer.byteLength(text);
@@ -200,7 +200,7 @@ export class Dispatch {
     this.#sweep.watch(deadlineMs);
   }
 
-  /** Queues the lost generation's requests for the next one: first those that are sent again, then those that it has not seen. */
+  /** Queues the lost generation's lines for the next one: first the calls to send again, then the lines that were never sent. */
   onLost(unwritten: readonly Outgoing[]): void {
     const carried = [...this.calls.takeRetries(), ...unwritten.filter(isCarriedLine), ...this.#checks.takeAll()];
     const expiresAtMs = this.#options.nowMs() + this.#options.limits.holdTimeoutMs;
@@ -228,7 +228,7 @@ export class Dispatch {
     this.#checks.admit(call);
   }
 
-  /** Sends a call, unless its time is up already: reading its body or queueing may have taken that long. */
+  /** Sends a call. Times it out instead if reading its body or queueing took too long. */
   #send(call: Call): void {
     const nowMs = this.#options.nowMs();
     if (nowMs >= call.deadlineMs) return this.calls.timeOut(call);

@@ -156,7 +156,7 @@ export class Lane implements SessionLane, UpstreamListener {
     this.#routing.onSessionEnd(session);
   }
 
-  /** Rejects new requests from now on, and resolves when the last request in flight has ended. */
+  /** Rejects new requests from now on, and resolves when the last request that is in flight or queued has ended. */
   drain(): Promise<void> {
     this.#isDraining = true;
     return this.#calls.whenEmpty();
@@ -172,7 +172,7 @@ export class Lane implements SessionLane, UpstreamListener {
   onReady(handshake: UpstreamHandshake): void {
     this.#handshake = handshake;
     this.tools.onReady(handshake);
-    // Before any waiting `initialize` is answered: those clients have seen no earlier server.
+    // The lists are announced before any held `initialize` is answered: those clients have seen no earlier generation.
     for (const list of this.#capabilities.change(this.#routing.capabilities(handshake), handshake.generation)) this.#announce(list);
     this.#dispatch.queue.open(() => this.#routing.onReady());
     this.#hangWatch.onReady(this.#nowMs());

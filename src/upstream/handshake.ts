@@ -3,11 +3,11 @@ import { type Message, type RequestMessage, type ResponseMessage, Slot } from ".
 import { NEWEST_LEGACY_PROTOCOL_VERSION } from "../jsonrpc/protocol-versions.ts";
 import type { UpstreamHandshake } from "./port.ts";
 
-/** In UTF-16 units. The result is kept and sent to each client. */
+/** The greatest length of a result, in UTF-16 units. The result is kept and sent to each client. */
 const MAX_RESULT_LENGTH = 1024 * 1024;
 const MAX_ERROR_LENGTH = 500;
 
-/** Never the id of a forwarded request; those ids are positive. */
+/** The id of the handshake's request. Forwarded requests have positive ids. */
 export const INITIALIZE_ID = 0;
 
 export interface ClientInfo {
@@ -38,11 +38,11 @@ export class HandshakeError extends Error {
   }
 }
 
-/** The messages of a handshake: the sidecar's own, or those of a client, unchanged but for the id. */
+/** The messages of a handshake: the sidecar's own, or those of a client, unchanged except for the id. */
 export interface HandshakeScript {
   /** Has the id 0. */
   readonly request: string;
-  /** Undefined until the client sends it. The handshake then finishes without it. */
+  /** Returns undefined until the client sends it. The handshake does not wait for it. */
   initializedNotification(): string | undefined;
 }
 
@@ -59,7 +59,7 @@ function isEcho(message: Message): message is RequestMessage {
 /**
  * Reads the server's response to `initialize` (MCP 2025-11-25, basic/lifecycle).
  *
- * @param message with secrets masked.
+ * @param message the response or echo, with secrets masked.
  * @throws HandshakeError with a message for the operator if the response is an echo, a JSON-RPC error or not an InitializeResult.
  */
 export function readHandshake(message: RequestMessage | ResponseMessage, generation: number): UpstreamHandshake {

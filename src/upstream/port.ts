@@ -6,11 +6,11 @@ import type { Outgoing } from "../jsonrpc/outgoing.ts";
 export interface Upstream {
   /** The bytes that the server has not read yet. */
   readonly queuedBytes: number;
-  /** Queues a line for the running generation. Without one, the line stays `queued`. Never blocks, never throws. */
+  /** Queues a line for the running generation. Without one, the line stays `queued`. Never blocks or throws. */
   send(line: Outgoing): void;
   /** Removes a line from the queue. */
   withdraw(line: Outgoing): void;
-  /** Terminates the running generation because it is of no use. The next one starts as after any exit. */
+  /** Terminates a running generation that cannot serve requests. The next one starts as after any exit. */
   restart(kind: "hung" | "tools-not-listed" | "defect", reason: string): void;
   status(): UpstreamStatus;
 }
@@ -50,14 +50,14 @@ export interface UpstreamHandshake {
 export interface UpstreamListener {
   /** Called when a new generation has finished its handshake. */
   onReady(handshake: UpstreamHandshake): void;
-  /** Called when the server answers `initialize` with an error. It will be restarted. */
+  /** Called when the server answers `initialize` with an error. The server is then restarted. */
   onRefused(response: ResponseMessage): void;
   /** Called for each message, including those before `onReady`. */
   onMessage(message: Message): void;
   onOverlongLine(line: OverlongLine): void;
   /**
-   * Called once for each generation, also for one that was never ready, after its output is delivered. The `unwritten` lines never reached
-   * the server. If `status()` is `failed` now, requests must not wait: the server is restarted only rarely. The next `onReady` ends this.
+   * Called once for each generation, even one that was never ready, after all its output. The `unwritten` lines never reached the server.
+   * If `status()` is now `failed`, requests must be rejected until the next `onReady`, because restarts are rare.
    */
   onLost(exit: UpstreamExit, unwritten: readonly Outgoing[]): void;
 }

@@ -85,7 +85,7 @@ export class Supervisor implements Upstream {
     this.#generation?.withdraw(line);
   }
 
-  /** Terminates the running generation because it is of no use. The next one starts as after any exit. */
+  /** Terminates a running generation that cannot serve requests. The next one starts as after any exit. */
   restart(kind: "hung" | "tools-not-listed" | "defect", reason: string): void {
     this.#generation?.abandon(kind, reason);
   }

@@ -75,7 +75,7 @@ export function findParts(text: string): { readonly parts: Parts; readonly isCom
   }
 }
 
-/** Skips and counts members or elements up to the bracket behind them. A loop of its own: a call for each would take most of a second. */
+/** Skips and counts members or elements up to the closing bracket. The loop is inline, because a call for each takes most of a second. */
 function skipRest(text: string, start: number): { readonly count: number; readonly end: number } {
   const first = text.charCodeAt(start);
   let count = first === Code.closeBrace || first === Code.closeBracket ? 0 : 1;

@@ -2,30 +2,30 @@ import { detached } from "../../json/strings.ts";
 import { bytesOf, isString, limitContent, shortenText, textItem } from "./cut.ts";
 import { findParts, type Part, type Parts } from "./find.ts";
 
-/** The part of the limit that unknown members of a result may take, and those of its `_meta`. */
+/** The share of the limit for unknown members of a result, and the same again for those of its `_meta`. */
 const UNKNOWN_SHARE = 1 / 8;
 const MAX_CODE_LENGTH = 32;
 const RESULT_NAMES: ReadonlySet<string> = new Set(["content", "structuredContent", "isError", "_meta", "task"]);
 const MARK_NAMES: ReadonlySet<string> = new Set(["truncated", "originalBytes", "keptBytes"]);
-/** The members of a task that a client needs to come back for its result. */
+/** The members of a task that a client needs to get its result later. */
 const TASK_NAMES: readonly string[] = ["taskId", "status", "createdAt", "lastUpdatedAt", "ttl", "pollInterval"];
 const NO_PARTS: Parts = new Map();
 
 const IS_ERROR = '"isError":true';
 const NOT_A_RESULT = `"content":[${textItem("[Response too large and not a tool result; content omitted]")}]`;
 const ID_TOO_LONG = '{"jsonrpc":"2.0","error":{"code":-32603,"message":"The request id leaves no room for a response"}}';
-/** Of the item that counts what is missing, with three numbers of ten digits and a comma. */
+/** The size of the item that counts the omitted parts, with three numbers of ten digits and a comma. */
 const LAST_ITEM_BYTES = lastItem(["0 of 0 items", "structuredContent of 0 bytes"]).length + 3 * 9 + 1;
 
 interface LongResponse {
   readonly text: string;
-  /** The beginning of the answer, with its id. */
+  /** The beginning of the short response, with its id. */
   readonly open: string;
   readonly originalBytes: number;
   readonly maxBytes: number;
 }
 
-/** Possible answers, the best one first, and the shortest one, which tells no sizes. */
+/** The possible responses: the best one first, and then the shortest one, which has no sizes. */
 type Answers = readonly [best: readonly string[], bare: string];
 
 /**
@@ -34,7 +34,7 @@ type Answers = readonly [best: readonly string[], bare: string];
  *
  * @param body the text of a JSON-RPC response.
  * @param requestId the JSON text of its id, for a response with so many members that the id is not found.
- * @returns undefined if the body fits. If the answer is longer than `maxBytes`, it is the shortest there is.
+ * @returns undefined if the body fits. If even the shortest response is longer than `maxBytes`, that one is returned.
  */
 export function limitBody(body: string, maxBytes: number, requestId = ""): string | undefined {
   // A UTF-16 unit takes at most three bytes.
@@ -88,7 +88,7 @@ function limitResult(response: LongResponse, result: Parts = NO_PARTS): Answers 
   return [[...taskAnswers, write([NOT_A_RESULT, IS_ERROR])], bare([IS_ERROR])];
 }
 
-/** The content of a result, and its structuredContent if that fits beside the content. */
+/** Returns the content of a result, and its structuredContent if that fits beside the content. */
 function limitMembers(text: string, content: Part | undefined, structured: Part | undefined, roomBytes: number): string[] {
   const { elements = [], elementCount = 0 } = content ?? {};
   const itemsBytes = elementCount <= 1 && structured === undefined ? roomBytes : roomBytes - LAST_ITEM_BYTES;
@@ -106,7 +106,7 @@ function lastItem(omitted: readonly string[]): string {
   return textItem(`[omitted: ${omitted.join(", ")}; ask for less at a time]`);
 }
 
-/** The answer that begins with `start`, with the marks at its end. `keptBytes` is its own size: spaces keep the width of the number fixed. */
+/** Returns `start` with the marks at its end. `keptBytes` is the size of the whole, so spaces keep the width of the number fixed. */
 function withMarks({ originalBytes }: LongResponse, start: string): string {
   const marked = `${start}"truncated":true,"originalBytes":${originalBytes},"keptBytes":`;
   const width = String(originalBytes).length;
@@ -118,7 +118,7 @@ function withoutNames(parts: Parts = NO_PARTS, names: ReadonlySet<string>): Part
   return [...parts].filter(([name]) => !names.has(name)).map(([, part]) => part);
 }
 
-/** The members, with their names, each as it is spelled if it fits in the rest of the room. A comma is counted for each. */
+/** Returns each member that fits in the remaining room, with its name and spelling unchanged. Each one counts with a comma. */
 function fitting(text: string, members: readonly Part[], roomBytes: number): string[] {
   let leftBytes = roomBytes;
   return members
