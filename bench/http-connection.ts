@@ -19,7 +19,7 @@ export class HttpConnection {
       port,
       noDelay: true,
       onread: {
-        // All reads use one buffer. With a new one per read, the measurement would
+        // All reads use one buffer. With a new buffer for each read, the measurement would
         // include garbage collection of the load process.
         buffer: Buffer.allocUnsafe(READ_BUFFER_BYTES),
         callback: (bytesRead, buffer) => {
@@ -46,7 +46,7 @@ export class HttpConnection {
     this.#socket.write(text, "latin1");
   }
 
-  /** Sends a request before or after the load. @returns the response. */
+  /** Sends a request that is not part of the load. @returns the response, which stays valid. */
   async exchange(text: string): Promise<HttpResponse> {
     return new Promise((resolve, reject) => {
       this.request(text, (outcome) => {

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 
-/** Returns the resident memory of one process without its children: the current (`VmRSS`) or the highest (`VmHWM`), in bytes. */
+/** Returns the resident memory of one process without its children, in bytes: the current one (`VmRSS`) or the peak (`VmHWM`). */
 export function memoryBytes(pid: number, field: "VmRSS" | "VmHWM"): number {
   const status = readFileSync(`/proc/${pid}/status`, "utf8");
   const kibibytes = new RegExp(`${field}:\\s+(\\d+) kB`).exec(status)?.[1];

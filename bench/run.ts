@@ -1,4 +1,4 @@
-// Compares claw-mcp-stdio with its peers and with a bare bridge; see README.md.
+// Compares claw-mcp-stdio with similar programs and with a bare bridge; see README.md.
 
 import { writeFileSync } from "node:fs";
 import { availableParallelism, cpus } from "node:os";
@@ -8,7 +8,7 @@ import { parseOptions } from "./options.ts";
 import { prepare } from "./prepare.ts";
 import { formatReport } from "./report.ts";
 
-// Exit handlers kill the targets.
+// process.exit runs the exit handlers, which kill the targets.
 for (const signal of ["SIGINT", "SIGTERM"] as const) {
   process.on(signal, () => process.exit(1));
 }
@@ -35,5 +35,5 @@ if (jsonFile !== null) {
   writeFileSync(jsonFile, `${JSON.stringify(everything, null, 2)}\n`);
 }
 
-// A missed bar is a result. The run fails only if a target could not be measured.
+// A missed bar is a valid result. The run fails only if a target could not be measured.
 process.exitCode = results.targets.some(({ failures }) => failures.length > 0) ? 1 : 0;

@@ -44,7 +44,7 @@ export class TargetProcess {
     const logFd = openLogDrain();
     const startedAtMs = performance.now();
     const child = spawn(process.execPath, target.nodeArgs(port), {
-      // It has its own process group, so that all processes in the group can be killed.
+      // The target has its own process group, so that all its processes can be killed.
       detached: true,
       env: { PATH: process.env["PATH"], HOME: process.env["HOME"], ...TARGET_ENV },
       stdio: ["ignore", logFd, "pipe"],

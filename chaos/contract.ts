@@ -2,12 +2,12 @@
 
 import { createHash } from "node:crypto";
 
-/** The variable of the directory in which server processes write their records, and read the switch of the crash loop. */
+/** The environment variable that names the directory. Server processes write their records there, and look there for CRASH_LOOP_FILE. */
 export const DIRECTORY_VARIABLE = "CHAOS_DIR";
 
-/** While this file exists, each server exits at its start. Its content is the kind of the exit. */
+/** While this file exists, each server exits at its start or at `initialize`. The file has the kind of the exit. */
 export const CRASH_LOOP_FILE = "crash-loop";
-/** One line for each fault that a server has committed: the fault, the pid, and the time in milliseconds since 1970. */
+/** Has one line for each fault that a server has committed: the fault, the pid, and the time in milliseconds since 1970. */
 export const FAULT_LOG_FILE = "faults.log";
 export const CRASH_LOOP_FAULT = "crash_loop";
 export type CrashLoopKind = "crash-at-start" | "clean-exit-at-start" | "crash-at-initialize";
@@ -40,7 +40,7 @@ export function digestOf({ client, nonce, text }: Pick<ToolArguments, "client" |
     .digest("base64url");
 }
 
-/** A file for each process, named by its pid, so that the driver can find, signal and count the processes. */
+/** The content of the file that each process writes, named by its pid. The driver finds and signals the processes by these files. */
 export interface ProcessRecord {
   readonly pid: number;
   /** The start time in /proc/PID/stat. Together with the pid it identifies a process, even if the pid is reused. */

@@ -4,8 +4,8 @@ interface Outage {
   readonly pid: number;
   readonly clients: ReadonlySet<string>;
   /** Undefined if a call makes the server exit: the server then records the time. */
-  readonly sinceMs: number | undefined;
-  overMs?: number;
+  readonly exitedAtMs: number | undefined;
+  recoveredAtMs?: number;
 }
 
 export interface Recovery {
@@ -20,9 +20,9 @@ export class RecoveryClock {
   readonly #outages = new Map<number, Outage>();
   readonly #open = new Set<Outage>();
 
-  expect(pid: number, clients: readonly string[], sinceMs?: number): void {
+  expect(pid: number, clients: readonly string[], exitedAtMs?: number): void {
     if (clients.length === 0 || this.#outages.has(pid)) return;
-    const outage = { pid, clients: new Set(clients), sinceMs };
+    const outage = { pid, clients: new Set(clients), exitedAtMs };
     this.#outages.set(pid, outage);
     this.#open.add(outage);
   }
@@ -30,24 +30,24 @@ export class RecoveryClock {
   onRight(client: string, serverPid: number): void {
     for (const outage of this.#open) {
       if (outage.pid === serverPid || !outage.clients.has(client)) continue;
-      outage.overMs = Date.now();
+      outage.recoveredAtMs = Date.now();
       this.#open.delete(outage);
     }
   }
 
-  /** @param endsMs the recorded times of exits by pid. If a pid is missing, the call never reached its server. */
+  /** @param endsMs the recorded times of exits by pid. A server without one did not exit: the call never reached it. */
   summary(endsMs: ReadonlyMap<number, number>): Recovery {
     let recoveries = 0;
     let neverRecovered = 0;
     let longestRecoveryMs = 0;
-    for (const { pid, sinceMs, overMs } of this.#outages.values()) {
-      const beginMs = sinceMs ?? endsMs.get(pid);
+    for (const { pid, exitedAtMs, recoveredAtMs } of this.#outages.values()) {
+      const beginMs = exitedAtMs ?? endsMs.get(pid);
       if (beginMs === undefined) continue;
-      if (overMs === undefined) {
+      if (recoveredAtMs === undefined) {
         neverRecovered++;
       } else {
         recoveries++;
-        longestRecoveryMs = Math.max(longestRecoveryMs, overMs - beginMs);
+        longestRecoveryMs = Math.max(longestRecoveryMs, recoveredAtMs - beginMs);
       }
     }
     return { recoveries, neverRecovered, longestRecoveryMs };

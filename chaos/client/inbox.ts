@@ -16,7 +16,7 @@ export interface InboxListener {
   onServerRequest(id: unknown): void;
 }
 
-/** The tokens of progress that no client has requested. A private server's may be forwarded. */
+/** The progress tokens that no client has sent. A private server's progress with such a token may be forwarded. */
 const UNKNOWN_TOKEN = /^unknown-/;
 const EXCERPT_CHARS = 300;
 
@@ -38,7 +38,7 @@ export class Inbox {
     this.#ledger.open(record);
   }
 
-  /** @param posted the request whose response carried the message, if one did. */
+  /** @param posted the request whose HTTP response contained the message, if one did. */
   receive(message: Incoming, eventId: string | undefined, posted: RequestRecord | undefined, httpStatus: number): void {
     if (eventId !== undefined && eventId !== "") this.#receiveEvent(eventId);
     if (message.method !== undefined) return this.#receiveServerMessage(message);
@@ -46,9 +46,9 @@ export class Inbox {
     const isRejection = httpStatus >= 400 && (message.id === undefined || message.id === null);
     const record = isRejection ? posted : this.#records.get(message.id);
     if (record === undefined) {
-      if (httpStatus < 400 && message.id !== undefined) this.#ledger.countStrayAnswer(this.#client, excerpt(message));
+      if (httpStatus < 400 && message.id !== undefined) this.#ledger.countStrayAnswer(this.#client, excerptOf(message));
     } else if (record.verdict === "right" || record.verdict === "error") {
-      this.#ledger.countSecondAnswer(record, excerpt(message));
+      this.#ledger.countSecondAnswer(record, excerptOf(message));
     } else {
       const { verdict, detail, serverPid } = judge(record, message, httpStatus);
       this.#ledger.settle(record, verdict, detail);
@@ -56,12 +56,12 @@ export class Inbox {
     }
   }
 
-  /** Settles a request without a response at the end of its HTTP exchange. */
-  settleAtEnd(record: RequestRecord, { head, failure, excerpt: words }: ExchangeEnd, isSessionDeleted: boolean): void {
+  /** Settles a request whose HTTP exchange has ended without a response. */
+  settleAtEnd(record: RequestRecord, { head, failure, excerpt = "" }: ExchangeEnd, isSessionDeleted: boolean): void {
     if (record.verdict !== undefined) return;
     const { status = 0, contentType = "" } = head ?? {};
     if (isSessionDeleted) this.#ledger.settle(record, "cut-by-delete");
-    else if (status >= 400) this.#ledger.settle(record, "untyped", `HTTP ${status}, ${contentType}: ${(words ?? "").slice(0, 60)}`);
+    else if (status >= 400) this.#ledger.settle(record, "untyped", `HTTP ${status}, ${contentType}: ${excerpt.slice(0, 60)}`);
     else if (this.#ledger.isTooLate(record)) this.#ledger.settle(record, "too-late");
     else this.#ledger.settle(record, "lost", failure ?? `HTTP ${status} without an answer`);
   }
@@ -82,6 +82,6 @@ export class Inbox {
   }
 }
 
-function excerpt(message: object): string {
+function excerptOf(message: object): string {
   return JSON.stringify(message).slice(0, EXCERPT_CHARS);
 }
