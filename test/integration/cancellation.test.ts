@@ -19,7 +19,7 @@ function texts(replies: readonly JsonRpcMessage[]): (string | undefined)[] {
 }
 
 describe("cancellation", () => {
-  it("a disconnect of the client cancels its own request at the server", async () => {
+  it("a disconnect during one request cancels only that request at the server", async () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
     const staying = client.callTool("hang", {}, 2);

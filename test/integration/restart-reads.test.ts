@@ -12,7 +12,7 @@ import { Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
 const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
-/** A pause that outlasts every test. */
+/** Flags for a backoff that outlasts every test. */
 const NO_RESTART = ["--restart-backoff-ms", "600000", "--restart-max-ms", "600000"];
 const READS = [
   "tools/list",
@@ -43,7 +43,7 @@ describe.each(LANE_CLIENTS)("a request in flight at a $lane server that is kille
     expect(others.map(({ result }) => result)).toEqual(
       READS.slice(1).map((method, index) => ({ method, params: { uri: `x://${index + 1}` } })),
     );
-    // Once each, in order of arrival, before later requests.
+    // The next server has received each once, in order of arrival, before later requests.
     expect((await readSeen(client)).filter((method) => READS.includes(method))).toEqual(READS);
   });
 
@@ -66,7 +66,7 @@ describe.each(LANE_CLIENTS)("a request in flight at a $lane server that is kille
 });
 
 describe("a request that waits to be retried", () => {
-  /** Sends a read to a server that is then killed, with the next server behind the gate. */
+  /** Sends a read-only request to a server that is then killed. The gate keeps the next server from getting ready. */
   async function waiting(
     sidecar: Sidecar,
     gate: Gate,

@@ -3,9 +3,8 @@ import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import type { EventStream } from "../support/event-stream.ts";
 import { answerOf, HeldCall, progressOf, say } from "../support/held-call.ts";
-import { type HttpReply, send } from "../support/http-client.ts";
+import { send } from "../support/http-client.ts";
 import { readSeen } from "../support/in-flight.ts";
-import type { GetOptions, McpClient } from "../support/mcp-client.ts";
 import { countSockets, waitForSockets } from "../support/open-sockets.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
@@ -14,12 +13,7 @@ const PROMPTS_CHANGED = { jsonrpc: "2.0", method: "notifications/prompts/list_ch
 const RESOURCES_CHANGED = { jsonrpc: "2.0", method: "notifications/resources/list_changed" };
 const EVENT_NOT_FOUND = errorReply(400, -32000, "EVENT_NOT_FOUND");
 
-/** Sends a GET whose response is not a stream. */
-function refusedGet(client: McpClient, options: GetOptions): Promise<HttpReply> {
-  return client.get(options);
-}
-
-/** Reads one message. */
+/** Reads one message. @returns the id of its event. */
 async function nextEventId(stream: EventStream): Promise<string> {
   await stream.next();
   return stream.lastEventId;
@@ -95,7 +89,7 @@ describe("a client that resumes", async () => {
         last = stream.lastEventId;
       }
     }
-    const delivered = await refusedGet(client, { lastEventId: last });
+    const delivered = await client.get({ lastEventId: last });
     expect([delivered.status, delivered.body]).toEqual([204, ""]);
   });
 
@@ -150,12 +144,12 @@ describe("a client that resumes", async () => {
     expect(messages).toEqual([...Array.from({ length: steps }, (_, index) => progressOf(index + 1)), answerOf()]);
   });
 
-  it("a resumed GET stream gets once the messages sent to a lost connection", async () => {
+  it("a resumed GET stream gets the messages that were sent to a lost connection, each once", async () => {
     const own = await sidecar.client();
     using lost = await own.openStream();
     await say(client, JSON.stringify(RESOURCES_CHANGED));
     await lost.next();
-    // Sent to the connection, but the client's last event id is older.
+    // The sidecar sends these to the connection, but the client's last event id is older.
     await say(client, JSON.stringify(TOOLS_CHANGED), JSON.stringify(PROMPTS_CHANGED));
     using resumed = await own.openStream({ lastEventId: lost.lastEventId });
     expect(await resumed.messages(2)).toEqual([TOOLS_CHANGED, PROMPTS_CHANGED]);
@@ -190,12 +184,12 @@ describe("a client that resumes", async () => {
     "r1-99999999999999999",
     "%00",
     "é",
-  ])("an id that the session never gave is rejected: %j", async (lastEventId) => {
+  ])("an id that the session never issued is rejected: %j", async (lastEventId) => {
     const own = await sidecar.client();
-    expect(readError(await refusedGet(own, { lastEventId }))).toStrictEqual(EVENT_NOT_FOUND);
+    expect(readError(await own.get({ lastEventId }))).toStrictEqual(EVENT_NOT_FOUND);
   });
 
-  it("an id that was not sent, or of the other kind of stream, is rejected", async () => {
+  it("an id that was not sent yet, or belongs to the other kind of stream, is rejected", async () => {
     const own = await sidecar.client();
     const call = await HeldCall.start(own, client);
     await call.progress(1);
@@ -203,11 +197,11 @@ describe("a client that resumes", async () => {
     const id = await nextEventId(stream);
     expect(id).toBe("r1-1");
     for (const lastEventId of ["r1-2", "s1-1", "r1-100"]) {
-      expect(readError(await refusedGet(own, { lastEventId }))).toStrictEqual(EVENT_NOT_FOUND);
+      expect(readError(await own.get({ lastEventId }))).toStrictEqual(EVENT_NOT_FOUND);
     }
     await call.answer();
     expect(await stream.rest()).toEqual([answerOf()]);
-    expect(readError(await refusedGet(own, { lastEventId: "r1-3" }))).toStrictEqual(EVENT_NOT_FOUND);
+    expect(readError(await own.get({ lastEventId: "r1-3" }))).toStrictEqual(EVENT_NOT_FOUND);
   });
 
   it("an id of another session is rejected, and never reveals its messages", async () => {
@@ -216,8 +210,8 @@ describe("a client that resumes", async () => {
     await call.progress(1);
     using stream = await call.stream;
     const lastEventId = await nextEventId(stream);
-    expect(readError(await refusedGet(stranger, { lastEventId }))).toStrictEqual(EVENT_NOT_FOUND);
-    // A stream of the same name exists in its own session.
+    expect(readError(await stranger.get({ lastEventId }))).toStrictEqual(EVENT_NOT_FOUND);
+    // The stranger's session has a stream of the same name.
     const own = await HeldCall.start(stranger, client, { id: "own" });
     await own.progress(1);
     using ownStream = await own.stream;
@@ -239,8 +233,8 @@ describe("a client that resumes", async () => {
     first.close();
     const { Authorization: _token, ...headers } = own.getHeaders({ lastEventId });
     expect((await send(own.url, { method: "GET", headers })).status).toBe(401);
-    expect((await refusedGet(own, { lastEventId, headers: { Authorization: "Bearer wrong-token" } })).status).toBe(401);
-    expect((await refusedGet(own, { lastEventId, headers: { Accept: "application/json" } })).status).toBe(406);
+    expect((await own.get({ lastEventId, headers: { Authorization: "Bearer wrong-token" } })).status).toBe(401);
+    expect((await own.get({ lastEventId, headers: { Accept: "application/json" } })).status).toBe(406);
     await call.answer();
     using resumed = await own.openStream({ lastEventId });
     expect(await resumed.rest()).toEqual([answerOf()]);

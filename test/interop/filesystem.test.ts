@@ -50,14 +50,14 @@ describe("the filesystem server behind the sidecar", () => {
     expect(await callTool("read_text_file", { path, head: 1 })).toBe("first");
   });
 
-  it("a file of megabytes is read completely", async () => {
+  it("a file of several megabytes is read completely", async () => {
     const path = join(directory, "long.txt");
     const content = "0123456789abcdé\n".repeat(200_000);
     await writeFile(path, content);
     expect(await callTool("read_text_file", { path })).toBe(content);
   });
 
-  it("a file of megabytes is written completely", async () => {
+  it("a file of several megabytes is written completely", async () => {
     const path = join(directory, "long.txt");
     const content = "0123456789abcdé\n".repeat(200_000);
     await callTool("write_file", { path, content });
@@ -93,7 +93,7 @@ describe("the filesystem server behind the sidecar", () => {
     await expect(readFile(path)).rejects.toThrow("ENOENT");
   });
 
-  it("simultaneous work of two clients is not mixed up", async () => {
+  it("simultaneous calls of two clients are not mixed up", async () => {
     await using other = await SdkClient.connect(sidecar.url);
     const files = Array.from({ length: 40 }, (_, index) => ({ path: join(directory, `${index}.txt`), content: `content ${index}` }));
     await Promise.all(files.map((file, index) => callTool("write_file", file, index % 2 === 0 ? client : other)));
@@ -103,7 +103,7 @@ describe("the filesystem server behind the sidecar", () => {
     expect(read).toEqual(files.map(({ content }) => content));
   });
 
-  it("the session survives the death of the server", async () => {
+  it("the session survives the exit of the server", async () => {
     const path = join(directory, "kept.txt");
     await callTool("write_file", { path, content: "kept" });
     await crash(sidecar);

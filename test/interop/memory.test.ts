@@ -76,7 +76,7 @@ describe("the memory server behind the sidecar", () => {
     });
   });
 
-  it("the graph survives the death of the server", async () => {
+  it("the graph survives the exit of the server", async () => {
     await using memory = await startMemory();
     const { client, sidecar } = memory;
     await structured(client, "create_entities", { entities: [ADA] });

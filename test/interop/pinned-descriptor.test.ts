@@ -18,7 +18,7 @@ function goText(value: unknown): string {
 }
 
 describe("a descriptor of a real server", () => {
-  it("unchanged tools are served, and one that differs from its review is hidden", async () => {
+  it("unchanged tools are served, and a tool that differs from its review is hidden", async () => {
     await using directory = await TempDir.create();
     const path = directory.file("everything.claw-describe.json");
     let reviewed: Snapshot;

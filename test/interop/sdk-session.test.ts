@@ -48,7 +48,7 @@ describe("a session of the SDK client", () => {
     );
   });
 
-  it("the session survives the death of the server without a new initialize", async () => {
+  it("the session survives the exit of the server without a new initialize", async () => {
     await using sidecar = await Sidecar.start({ command: EVERYTHING, flags: ["--restart-backoff-ms", "1"] });
     await using client = await SdkClient.connect(sidecar.url);
     const { sessionId } = client.http;

@@ -6,15 +6,15 @@ export interface ListedTool {
   readonly [member: string]: unknown;
 }
 
-/** A tool as a server lists it. */
+/** Returns a tool as a server lists it. */
 export function listedTool(name: string, annotations?: object): ListedTool {
   return { name, inputSchema: { type: "object" }, ...(annotations === undefined ? {} : { annotations }) };
 }
 
-/** The fixture's own tools that tests need to see its messages, and to make it write some. */
+/** The fixture's own tools by which tests see the messages that it received, and make it write messages. */
 export const WITNESSES: readonly ListedTool[] = ["lines", "seen", "where"].map((name) => listedTool(name, { readOnlyHint: true }));
 
-/** The tools that a fixture lists, in a file that tests rewrite while it runs. A call of one is answered with its arguments. */
+/** The tools that a fixture lists, in a file that tests rewrite while it runs. The fixture answers a call of one with its arguments. */
 export class ListedTools implements AsyncDisposable {
   readonly #directory: TempDir;
   #version = 0;
@@ -56,7 +56,7 @@ export class ListedTools implements AsyncDisposable {
     await this.#directory[Symbol.asyncDispose]();
   }
 
-  /** Written atomically: the fixture may read it at any time. */
+  /** Replaces the file atomically, because the fixture may read it at any time. */
   async #write(content: object): Promise<void> {
     const next = this.#directory.file(`next-${++this.#version}.json`);
     await writeFile(next, JSON.stringify(content));

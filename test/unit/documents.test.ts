@@ -22,7 +22,7 @@ function isOutside(link: string): boolean {
   return /^[a-z]+:/.test(link);
 }
 
-/** Returns the problem of a link within the repository. */
+/** Returns the problem of a link within the repository, if it has one. */
 function linkProblem(link: string, document: Markdown): string | undefined {
   const [file = "", anchor] = link.split("#");
   const path = file === "" ? document.path : join(dirname(document.path), file);

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { type Environment, loadConfig, readCommandLine } from "../../../src/config/load.ts";
 import { OPTIONS } from "../../../src/config/options.ts";
 
-/** Returns the problems of a command line before a command, and an environment. If there is one, there is no configuration. */
+/** Returns the problems of options and an environment. Checks that a configuration exists only if there are none. */
 function problems(argv: readonly string[], variables: Environment = {}): readonly string[] {
   const environment = Object.fromEntries(Object.entries(variables).map(([name, value]) => [`CLAW_MCP_STDIO_${name}`, value]));
   const result = loadConfig(readCommandLine([...argv, "--", "server"]), environment);
@@ -20,7 +20,7 @@ const HOSTS_EXPECTED =
 const PATH_EXPECTED = "expected a path that starts with / and has no query, other than /livez, /readyz, /healthz, /status";
 
 describe("a wrong configuration", () => {
-  it("all problems are reported at once with option, value and what is allowed", () => {
+  it("all problems are reported at once, with the option, its value and the allowed values", () => {
     const argv = ["--prot", "--max-sessions=-1", "--path", "mcp", "--log-level="];
     expect(problems(argv, { ARGS: "-y", ADDR: "8080", PORT: "http", REQUEST_TIMEOUT_MS: "1.5", AUTH_TOKEN: "two words" })).toEqual([
       "--prot is not an option; see --help",
@@ -71,7 +71,7 @@ describe("a wrong configuration", () => {
     expect(loadConfig(readCommandLine([]), {}, false)).toMatchObject({ problems: [], config: { command: "", port: 8080 } });
   });
 
-  it("every number is rejected one below its least or above its greatest value", () => {
+  it("a number one below its least or above its greatest value is rejected", () => {
     const numbers = Object.values(OPTIONS).filter(({ placeholder }) => ["MS", "BYTES", "N"].includes(placeholder));
     expect(numbers.map(({ variable }) => variable)).toEqual([
       "CLAW_MCP_STDIO_READY_TIMEOUT_MS",
@@ -130,7 +130,7 @@ describe("a wrong configuration", () => {
     expect(problems([], { CWD: tooLong })).toEqual([`CLAW_MCP_STDIO_CWD is "${tooLong}"; expected an existing directory`]);
   });
 
-  it("a first pause longer than the longest is rejected if both are given", () => {
+  it("a first backoff longer than the longest one is rejected", () => {
     expect(problems([], { RESTART_BACKOFF_MS: "500", RESTART_MAX_MS: "400" })).toEqual([
       "CLAW_MCP_STDIO_RESTART_BACKOFF_MS (500) is greater than RESTART_MAX_MS (400)",
     ]);

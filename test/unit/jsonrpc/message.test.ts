@@ -50,7 +50,7 @@ describe("a message", () => {
     expect(read(value)).toMatchObject({ kind: "invalid", isJson: true, reason });
   });
 
-  it("the id of an invalid message is given back if it has one", () => {
+  it("the id of an invalid message is returned if it has one", () => {
     expect(read({ jsonrpc: "1.0", id: "x", method: "ping" })).toMatchObject({ kind: "invalid", idText: '"x"' });
     expect(read({ jsonrpc: "2.0", id: 3, method: 5 })).toMatchObject({ kind: "invalid", idText: "3" });
     expect(read({ jsonrpc: "2.0", id: [3], method: "ping" })).toMatchObject({ kind: "invalid", idText: undefined });
@@ -81,13 +81,13 @@ describe("a message", () => {
         const idValue = id === undefined ? undefined : (valueOf(id) ?? undefined);
         const kind = method === undefined ? "response" : id === undefined ? "notification" : "request";
         const isError = memberOf(node, "error") !== undefined;
-        const said = {
+        const expected = {
           request: { kind, id: idValue, method: method === undefined ? undefined : valueOf(method) },
           notification: { kind, method: method === undefined ? undefined : valueOf(method) },
           response: { kind, id: idValue, isError },
         };
         const { text: kept, outline, ...rest } = message;
-        expect([kept, outline.text, rest]).toEqual([text, text, said[kind]]);
+        expect([kept, outline.text, rest]).toEqual([text, text, expected[kind]]);
         return idTextOf(message) === (id?.text ?? "");
       }),
       { numRuns: 2000 },
@@ -99,7 +99,7 @@ describe("a message", () => {
   });
 });
 
-/** Returns the final result, and the number of pauses. */
+/** Returns the reading, and the number of pauses before it. */
 function readStepped(text: string): { readonly reading: Reading; readonly pauses: number } {
   const steps = readInSteps(text);
   for (let pauses = 0; ; pauses++) {
@@ -111,17 +111,17 @@ function readStepped(text: string): { readonly reading: Reading; readonly pauses
 describe("a text that is read in steps", () => {
   const PING = '{"jsonrpc":"2.0","id":1,"method":"ping"}';
 
-  it.each([PING, `[${PING},1]`, "[]", "{", "7", `[${PING}`])("the text reads in steps as it does at once: %s", (text) => {
+  it.each([PING, `[${PING},1]`, "[]", "{", "7", `[${PING}`])("the reading in steps equals the reading at once: %s", (text) => {
     expect(readStepped(text)).toEqual({ reading: readText(text), pauses: 0 });
   });
 
-  it("a long text pauses after each 2 MiB, one message or many", () => {
+  it("the reading pauses after each 2 MiB, of one message or of many", () => {
     const long = `{"jsonrpc":"2.0","id":1,"result":[${Array.from({ length: 1_000_000 }, () => "{}").join(",")}],"x":1}`;
     const { reading, pauses } = readStepped(long);
     expect([pauses, reading.kind]).toEqual([Math.floor(long.length / (2 * 1024 * 1024)), "response"]);
     const element = `{"jsonrpc":"2.0","id":1,"method":"x","params":{"text":"${"y".repeat(1024 * 1024)}"}}`;
     const batch = readStepped(`[${Array.from({ length: 8 }, () => element).join(",")}]`);
-    // The whole text, and its elements once more.
+    // The text is read as a whole, and then its elements are read once more.
     expect(batch.pauses).toBeGreaterThanOrEqual(4);
     expect(batch.reading).toMatchObject({ kind: "batch", count: 8 });
   });

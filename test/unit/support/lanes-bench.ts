@@ -11,10 +11,10 @@ import { UNGUARDED } from "./defects.ts";
 import { LaneBench, requestOfClient } from "./lane-bench.ts";
 import { RecordedExchange } from "./recorded-exchange.ts";
 
-/** A simulated private server that ends when the test says so. */
+/** A simulated private server that exits when the test calls `end`. */
 export class PrivateServer implements PrivateLane {
   readonly bench: LaneBench;
-  /** The client's own `initialize`, as it arrived. */
+  /** The client's `initialize`, as it arrived. */
   readonly initialize: string;
   stopCount = 0;
   killCount = 0;
@@ -46,11 +46,11 @@ export class PrivateServer implements PrivateLane {
     this.killCount++;
   }
 
-  /** The process has ended. */
+  /** Simulates the exit of the process. */
   async end(): Promise<void> {
     this.#ended.resolve();
     await this.#ended.promise;
-    // Code that awaits it continues in the following turns.
+    // Code that awaits the exit continues in later microtasks.
     await new Promise((resolve) => process.nextTick(resolve));
   }
 }
@@ -64,7 +64,7 @@ export interface LanesInput {
 
 export interface Client {
   readonly exchange: RecordedExchange;
-  /** Undefined until there is one. */
+  /** Returns undefined until a session is opened. */
   readonly session: () => Session | undefined;
 }
 
@@ -98,19 +98,19 @@ export class LanesBench {
     this.shared.start();
   }
 
-  /** A client sends `initialize`, with params or without. */
+  /** Sends a client's `initialize`, with or without params. */
   connect(params: JsonObject | "none" = { capabilities: { sampling: {} } }): Client {
     const request = requestOfClient({ id: "i", method: "initialize", ...(params === "none" ? {} : { params }) });
     const exchange = new RecordedExchange('"i"', Date.now());
     let session: Session | undefined;
     this.lanes.initialize(exchange, request, (opened) => {
-      if (exchange.isFinished) throw new Error("the session comes behind the answer");
+      if (exchange.isFinished) throw new Error("the session was opened after the response");
       session = opened;
     });
     return { exchange, session: () => session };
   }
 
-  /** Opens a client with a private server that is ready. */
+  /** Connects a client, and makes its private server ready. */
   connected(): { readonly session: Session; readonly server: PrivateServer } {
     const client = this.connect();
     const server = this.servers.at(-1);

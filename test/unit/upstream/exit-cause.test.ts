@@ -22,11 +22,11 @@ describe("an unexpected exit", () => {
     },
     { exit: { signal: "SIGSEGV" }, reason: "ended by SIGSEGV before it answered initialize" },
     { exit: { spawnErrorCode: "EAGAIN" }, reason: "could not be started (EAGAIN)" },
-  ])("the reason names the missing response: $reason", ({ exit, reason }) => {
+  ])("the reason names the missing response, unless the server did not start: $reason", ({ exit, reason }) => {
     expect(describeExit({ ...NOTHING, ...exit }, "initialize")).toMatchObject({ reason });
   });
 
-  it("an unusable program makes the command unusable, and missing resources do not", () => {
+  it("an unusable program makes the command unusable, and a lack of resources does not", () => {
     const codes = ["ENOENT", "EACCES", "ENOTDIR", "ENOEXEC", "EAGAIN", "ENOMEM", "EMFILE", undefined];
     expect(codes.filter((spawnErrorCode) => isCommandUnusable({ ...NOTHING, spawnErrorCode }))).toEqual([
       "ENOENT",

@@ -33,12 +33,12 @@ function sizesIn(answer: Answer): unknown {
 }
 
 describe("limitBody", () => {
-  it("the marks are present even if a million other members were not read", () => {
+  it("the marks are present even if `_meta` has a million other members", () => {
     const text = `{"jsonrpc":"2.0","id":2,"result":{"content":[],"_meta":{${'"a":1,'.repeat(1_000_000)}"b":2}}}`;
     expect(sizesIn(limit(text, 1000))).toMatchObject({ truncated: true, originalBytes: text.length });
   });
 
-  it.each(["result", "envelope"])("too many members, which may hide isError, cause an error result: of the %s", (place) => {
+  it.each(["result", "envelope"])("too many members of the %s, which may hide isError, cause an error result", (place) => {
     const members = '"a":1,'.repeat(1_000_000);
     const text =
       place === "result"
@@ -60,12 +60,12 @@ describe("limitBody", () => {
     expect(limit(text, 1000).result).toMatchObject({ isError: true, _meta: { truncated: true } });
   });
 
-  it("only the last of repeated contents counts as items", () => {
+  it("only the items of the last of many content members are counted", () => {
     const text = `{"jsonrpc":"2.0","id":2,"result":{${'"content":[0,0,0],'.repeat(50_000)}"content":[1]}}`;
     expect(limit(text, 1000).result.content.at(-1)?.text).toMatch(/^\[omitted: 1 of 1 items; /);
   });
 
-  it("items after those that are read are counted, with any content", () => {
+  it("items that are not read are counted, of any type", () => {
     const items = ["{}", "[1,[2,3]]", String.raw`"a,b]\\"`, "1", '{"a":[1,2],"}":{}}'];
     const list = Array.from({ length: 200_000 }, (_, index) => items[index % items.length]);
     const text = `{"jsonrpc":"2.0","id":2,"result":{"content":[${list.join(" , ")} ],"isError":true}}`;
@@ -75,13 +75,13 @@ describe("limitBody", () => {
     expect(answer.result["isError"]).toBe(true);
   });
 
-  it("a result within the limit is unchanged to the byte", () => {
+  it("a result as long as the limit is unchanged", () => {
     const text = body(texts("é".repeat(1000)));
     expect(limitBody(text, Buffer.byteLength(text))).toBeUndefined();
     expect(limitBody(text, Buffer.byteLength(text) - 1)).toBeDefined();
   });
 
-  it("a long text is cut, with a note on its last line and in _meta", () => {
+  it("a long text is truncated, with a note on its last line and in _meta", () => {
     const text = body(texts("a".repeat(20_000)));
     const limited = limitBody(text, 16_384) ?? "";
     const keptBytes = Buffer.byteLength(limited);
@@ -104,7 +104,7 @@ describe("limitBody", () => {
     }
   });
 
-  it("numbers, escapes and ids that are kept retain their spelling", () => {
+  it("the spelling of kept numbers, escapes and ids is unchanged", () => {
     const structured = String.raw`{"big":9007199254740993,"small":1.0,"esc":"\u0041\/"}`;
     const image = `{"type":"image","mimeType":"image/png","data":"${"A".repeat(30_000)}"}`;
     const text = `{"id":1.0,"jsonrpc":"2.0","result":{"content":[{"type":"text","text":"\\u0041\\/"},${image}],"x-own":1e400,"structuredContent":${structured},"isError":true}}`;
@@ -124,13 +124,13 @@ describe("limitBody", () => {
     expect(result.content[1]?.text).toBe("[omitted: structuredContent of 3011 bytes; ask for less at a time]");
   });
 
-  it("structuredContent is kept as it is spelled if it fits beside the content", () => {
+  it("structuredContent is kept with its spelling if it fits beside the content", () => {
     const image = JSON.stringify({ type: "image", mimeType: "image/png", data: "d".repeat(5000) });
     const text = `{"jsonrpc":"2.0","id":2,"result":{"structuredContent" : {"n": 1.0},"content":[${image}]}}`;
     expect(limitBody(text, 1024)).toContain(',"structuredContent" : {"n": 1.0},"_meta"');
   });
 
-  it("a note with type, name and size replaces another item that does not fit", () => {
+  it("a note with type, name and size replaces a non-text item that does not fit", () => {
     const data = Buffer.alloc(30_000).toString("base64");
     const items = [
       { type: "image", mimeType: "image/png", data },
@@ -151,13 +151,13 @@ describe("limitBody", () => {
     ]);
   });
 
-  it("a note decodes a media type and leaves out a name that is too long", () => {
+  it("a note decodes a media type and omits a name that is too long", () => {
     const uri = `file:///${"u".repeat(300)}`;
     const text = `{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"image","mimeType":"image\\/png","uri":"${uri}","data":"${"A".repeat(2000)}"}]}}`;
     expect(limit(text, 1024).result.content[0]?.text).toMatch(/^\[omitted: image, image\/png, \d+ bytes\]$/);
   });
 
-  it("small texts are kept beside a long one, which is cut", () => {
+  it("small texts are kept beside a long one, which is truncated", () => {
     const { result } = limit(body(texts("first", "l".repeat(50_000), "last")), 4096);
     const [first, long, last] = result.content;
     expect(first?.text).toBe("first");
@@ -174,7 +174,7 @@ describe("limitBody", () => {
     expect(c).toMatch(/^c{40,}\n\[truncated: .*\]$/);
   });
 
-  it("items are dropped from the end if there are too many, and are counted", () => {
+  it("items at the end are omitted if there are too many, and are counted", () => {
     const all = Array.from({ length: 5000 }, (_, index) => `line ${index}`);
     const { result } = limit(body(texts(...all)), 16_384);
     const kept = result.content.slice(0, -1).map(({ text }) => text);
@@ -183,14 +183,14 @@ describe("limitBody", () => {
     expect(result.content.at(-1)?.text).toBe(`[omitted: ${5000 - kept.length} of 5000 items; ask for less at a time]`);
   });
 
-  it("texts get the room before an image that precedes them", () => {
+  it("a text gets room before an image that precedes it", () => {
     const image = { type: "image", mimeType: "image/png", data: "d".repeat(1500) };
     const text = { type: "text", text: "t".repeat(1500) };
     const { result } = limit(body({ content: [image, text] }), 2048);
     expect(result.content).toEqual([{ type: "text", text: expect.stringMatching(/^\[omitted: image, /) as string }, text]);
   });
 
-  it("long annotations of a cut text are omitted", () => {
+  it("long annotations of a truncated text are omitted", () => {
     const item = { type: "text", annotations: { audience: "a".repeat(500) }, text: "t".repeat(1500) };
     const [kept] = limit(body({ content: [item] }), 1024).result.content;
     expect(kept).toEqual({ type: "text", text: expect.stringMatching(/^t{700,}\n\[truncated: /) as string });
@@ -205,18 +205,18 @@ describe("limitBody", () => {
     expect(result["_meta"]).toEqual({ ...related, truncated: true, originalBytes: text.length, keptBytes: expect.any(Number) as number });
   });
 
-  it("the annotations of a cut text are kept", () => {
+  it("short annotations of a truncated text are kept", () => {
     const annotations = { audience: ["user"], priority: 0.5 };
     const { result } = limit(body({ content: [{ type: "text", annotations, text: "a".repeat(9000) }] }), 4096);
     expect(result.content[0]).toMatchObject({ type: "text", annotations });
   });
 
-  it("a result that is too long by white space alone keeps all of its content", () => {
+  it("a result that is too long only because of white space keeps all its content", () => {
     const text = `{"jsonrpc":"2.0","id":2,"result":{"content":[${" ".repeat(2000)}{"type":"text","text":"a"}]}}`;
     expect(limit(text, 1024).result).toMatchObject({ ...texts("a"), _meta: { truncated: true } });
   });
 
-  it("the last of repeated members counts, as for parsers", () => {
+  it("the last of several members with the same name counts, as in JSON.parse", () => {
     const long = JSON.stringify("a".repeat(5000));
     const text = `{"jsonrpc":"2.0","id":1,"id":2,"result":7,"result":{"content":3,"content":[{"type":"text","text":"x","text":${long}}]}}`;
     const { result, id } = limit(text, 1024);
@@ -224,13 +224,13 @@ describe("limitBody", () => {
     expect(result.content[0]?.text).toMatch(/^a{600,}\n\[truncated/);
   });
 
-  it("a result of structuredContent alone has marks for its loss", () => {
+  it("a result with structuredContent alone is marked when that is omitted", () => {
     const { result } = limit(body({ structuredContent: { rows: "r".repeat(9000) } }), 1024);
     expect(result.content).toEqual([{ type: "text", text: "[omitted: structuredContent of 9011 bytes; ask for less at a time]" }]);
     expect(sizesIn({ result } as Answer)).toMatchObject({ truncated: true });
   });
 
-  it("an error keeps its code, loses its data, and its message is cut", () => {
+  it("an error keeps its code and loses its data, and its message is truncated", () => {
     const error = { code: -32_042, message: "m".repeat(5000), data: { more: "d".repeat(5000) } };
     const answer = limit(JSON.stringify({ jsonrpc: "2.0", id: "a", error }), 1024);
     expect(answer.error.code).toBe(-32_042);
@@ -267,7 +267,7 @@ describe("limitBody", () => {
     },
   );
 
-  it("the content of an overridden result is not taken for the content", () => {
+  it("the content of an earlier result or content member is ignored", () => {
     const items = JSON.stringify(texts("a".repeat(2000))).slice(1, -1);
     for (const end of ['"content":"x"}}', '"x":1},"result":{"content":1}}', '"x":1},"result":"x"}']) {
       const text = `{"jsonrpc":"2.0","id":2,"result":{${items},${end}`;
@@ -310,7 +310,7 @@ describe("limitBody", () => {
     }
   });
 
-  it("the limit takes about as long as parsing for 10 MB of any content", () => {
+  it("limiting 10 MB of any content takes about as long as parsing it", () => {
     const { limitMs, parseMs } = measure(`
       const texts = (text) => ({ content: [{ type: "text", text }] });
       const rows = Array.from({ length: 300_000 }, (_, id) => ({ id, name: "n" + id }));
