@@ -7,7 +7,7 @@ interface ErrorEntry {
   readonly when: string;
   /** Advice for the client, also the `action` of the error's data. */
   readonly action: string;
-  /** The action for a request that was sent; undefined if it is the same, or if the error always or never means a sent request. */
+  /** The advice if the request was sent. Undefined if it is the same, or if `sent` has one value only for this error. */
   readonly actionIfSent?: string;
 }
 
@@ -30,7 +30,7 @@ export const ERROR_CATALOG = {
   INVALID_REQUEST: {
     httpStatus: 400,
     jsonRpcCode: InvalidRequest,
-    when: "The body is JSON, but not a valid JSON-RPC 2.0 message for this session. The error message names the problem. Members that occur twice, even if only in another case, are not valid. Ids, progress tokens and names have at most 1 KiB, and subscription URIs 8 KiB. A request that is not valid HTTP has this code too: 431 for headers that are too large, 417 for an unsupported `Expect`, else 400.",
+    when: "The body is JSON, but not a valid JSON-RPC 2.0 message for this session. The error message names the problem. A member that occurs twice is not valid, even if the names differ in case. Ids, progress tokens and names have at most 1 KiB, and subscription URIs 8 KiB. A request that is not valid HTTP has this code too: 431 for headers that are too large, 417 for an unsupported `Expect`, else 400.",
     action: "Correct the request as the error message says.",
   },
   ORIGIN_NOT_ALLOWED: {
@@ -42,7 +42,7 @@ export const ERROR_CATALOG = {
   HOST_NOT_ALLOWED: {
     httpStatus: 403,
     jsonRpcCode: ServerError,
-    when: "ALLOWED_HOSTS does not list the `Host` of the request. If it is not set and the sidecar listens on loopback only, names of this machine are allowed. `/status` without a token also rejects public host names.",
+    when: "ALLOWED_HOSTS does not list the `Host` of the request. If ALLOWED_HOSTS is not set and the sidecar listens on loopback only, names of this machine are allowed. `/status` without a token also rejects public host names.",
     action: "Use an allowed host name, or add this one to CLAW_MCP_STDIO_ALLOWED_HOSTS.",
   },
   UNAUTHORIZED: {
@@ -96,39 +96,39 @@ export const ERROR_CATALOG = {
   UNSUPPORTED_PROTOCOL_VERSION: {
     httpStatus: 400,
     jsonRpcCode: ServerError,
-    when: "`MCP-Protocol-Version` names a revision that the sidecar does not support. `supported` lists those that it does.",
+    when: "`MCP-Protocol-Version` names a revision that the sidecar does not support. `supported` lists the supported ones.",
     action: "Send the revision that initialize returned.",
   },
   REQUEST_TIMEOUT: {
     httpStatus: 200,
     jsonRpcCode: SessionOrTimeout,
-    when: "The MCP server did not answer within REQUEST_TIMEOUT_MS, or TOOL_TIMEOUTS_MS for the tool. The time begins with the arrival of the request. Progress, and a client's answer to the server, renew it. If the request was sent, the server is told to cancel it.",
+    when: "The MCP server did not answer within REQUEST_TIMEOUT_MS, or TOOL_TIMEOUTS_MS for the tool. The time begins with the arrival of the request. Progress renews it, and so does a client's response to the server. If the request was sent, the server is told to cancel it.",
     action: "Send the request again, with fewer at a time, or raise CLAW_MCP_STDIO_REQUEST_TIMEOUT_MS.",
     actionIfSent: CHECK_EFFECT,
   },
   REQUEST_CANCELLED: {
     httpStatus: 200,
     jsonRpcCode: ServerError,
-    when: "The session ended while the request was in flight: by DELETE, eviction (MAX_SESSIONS), or the removal of its token. If the request was sent, the server is told to cancel it.",
+    when: "The session ended while the request was queued or in flight: by DELETE, eviction (MAX_SESSIONS), or the removal of its token. If the request was sent, the server is told to cancel it.",
     action: "Call initialize again, then send the request again.",
     actionIfSent: `Call initialize again. ${CHECK_EFFECT}`,
   },
   UPSTREAM_EXITED: {
     httpStatus: 200,
     jsonRpcCode: InternalError,
-    when: "The MCP server exited, or was restarted because it was unresponsive, while the request was in flight. If RETRY repeated the request, this happened twice.",
+    when: "The MCP server exited, or was restarted because it was unresponsive, while the request was in flight. If RETRY sent the request again, this happened twice.",
     action: CHECK_EFFECT,
   },
   UPSTREAM_NOT_READY: {
     httpStatus: 503,
     jsonRpcCode: ServerError,
-    when: "The MCP server was not ready within HOLD_TIMEOUT_MS, or too many requests were already waiting for it. With `sent: true` (HTTP 200), RETRY was about to repeat the request.",
+    when: "The MCP server was not ready within HOLD_TIMEOUT_MS, or too many requests were already held. With `sent: true` (HTTP 200), RETRY was about to send the request again.",
     action: "Retry after `retryAfterSeconds`. `/readyz` shows the state of the server.",
   },
   UPSTREAM_FAILED: {
     httpStatus: 503,
     jsonRpcCode: ServerError,
-    when: "The MCP server is in a crash loop (CRASH_LOOP_EXITS within CRASH_LOOP_PERIOD_MS), and is restarted only rarely. Or it has reached RESTART_LIMIT and is no longer restarted. With `sent: true` (HTTP 200), RETRY was about to repeat the request.",
+    when: "The MCP server is in a crash loop (CRASH_LOOP_EXITS within CRASH_LOOP_PERIOD_MS), and is restarted only rarely. Or it has reached RESTART_LIMIT and is no longer restarted. With `sent: true` (HTTP 200), RETRY was about to send the request again.",
     action: "Fix the command, environment or dependencies of the server. The message, `stderrTail` and `/readyz` show why it exits.",
   },
   UPSTREAM_RESPONSE_TOO_LARGE: {
@@ -152,7 +152,7 @@ export const ERROR_CATALOG = {
   TOOL_NOT_FOUND: {
     httpStatus: 200,
     jsonRpcCode: InvalidParams,
-    when: "The tool does not exist, or the tool policy hides it (ALLOW_TOOLS, DENY_TOOLS, READ_ONLY, DESCRIPTOR). With `sent: true`, RETRY was about to repeat the call, and the restarted server has changed the tool.",
+    when: "The tool does not exist, or the tool policy hides it (ALLOW_TOOLS, DENY_TOOLS, READ_ONLY, DESCRIPTOR). With `sent: true`, RETRY was about to send the call again, and the restarted server has changed the tool.",
     action: "Call a tool that `tools/list` returns.",
     actionIfSent: "Call `tools/list` again. Check whether the call took effect before you repeat it.",
   },
@@ -165,7 +165,7 @@ export const ERROR_CATALOG = {
   TOO_MANY_SERVERS: {
     httpStatus: 503,
     jsonRpcCode: ServerError,
-    when: "The client needs its own server process, and MAX_PRIVATE_SERVERS are running.",
+    when: "The client needs a private server, and MAX_PRIVATE_SERVERS are running.",
     action: "Retry after `retryAfterSeconds`, end unused sessions, or raise CLAW_MCP_STDIO_MAX_PRIVATE_SERVERS.",
   },
   EVENT_NOT_FOUND: {
