@@ -1,10 +1,10 @@
 import type { SidecarErrorCode } from "./errors.ts";
 
-/** Why a generation of the MCP server has exited. */
+/** The cause of a generation's exit. */
 export type ExitKind =
-  /** With code 0, by itself. */
+  /** It exited with code 0, by itself. */
   | "clean-exit"
-  /** Exit with any other code. */
+  /** It exited with any other code. */
   | "crash"
   | "signal"
   | "spawn-failed"

@@ -20,7 +20,7 @@ export interface DiscoverOptions {
   readonly image: string | undefined;
   /** The path of the MCP endpoint for clients of the pod. */
   readonly path: string;
-  /** From the start to the end of the list. */
+  /** The longest time from the start to the end of the list. */
   readonly timeoutMs: number;
   /** The file to write; undefined for stdout. */
   readonly out: string | undefined;

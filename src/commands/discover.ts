@@ -23,9 +23,9 @@ interface Output {
 export interface DiscoverContext {
   readonly environment: Environment;
   readonly version: string;
-  /** For the result: a snapshot, differences, or the help. */
+  /** The output for the result: a snapshot, differences, or the help. */
   readonly stdout: Output;
-  /** For people. */
+  /** The output for people. */
   readonly stderr: Terminal & Output;
   readonly signals: SignalSource & { on(event: "uncaughtException", listener: (error: Error) => void): unknown };
 }

@@ -10,7 +10,7 @@ export interface ValueKind<Value> {
   readonly expected: string;
   /** @returns the value, or undefined if the text is not valid. */
   parse(text: string): Value | undefined;
-  /** For values that may contain secrets. Returns why a text is not valid, without quoting it. */
+  /** Returns the reason why a text is not valid, without quoting it, because it may contain secrets. */
   explain?(text: string): string;
 }
 

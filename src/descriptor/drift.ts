@@ -17,7 +17,7 @@ export type DriftKind = "new" | "missing" | "duplicate" | "description" | "schem
 /** A tool that differs from the reviewed one. */
 export interface ToolDrift {
   readonly name: string;
-  /** At least one, in the order of DriftKind. */
+  /** The differences, at least one, in the order of DriftKind. */
   readonly kinds: readonly DriftKind[];
   /** Undefined for a new tool. */
   readonly reviewed: DescriptorTool | undefined;

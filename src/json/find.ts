@@ -8,7 +8,7 @@ import { skipValue, STOP, walkElements, walkMembers } from "./walk.ts";
  * misreads escaped names of an object (see `decodeString`).
  */
 export interface Members {
-  /** In the order of the requested names; the last occurrence of a repeated name. */
+  /** The spans in the order of the requested names. The last one counts if a name is repeated. */
   readonly spans: readonly (Span | undefined)[];
   /** The first of the names that occurs twice. Parsers differ on which one counts. */
   readonly duplicate: string | undefined;

@@ -7,7 +7,7 @@ import { nextToken, skipString } from "./walk.ts";
  * occurrence, others the first (RFC 8259 §4). The text must be valid, without white space before the value.
  */
 export function findRepeatedName(text: string, start: number): string | undefined {
-  /** Of the objects around the innermost one; undefined for an array. */
+  /** The names of the objects around the innermost one; undefined for an array. */
   const outer: (Set<string> | undefined)[] = [];
   /** The names so far in the innermost object; undefined in an array. */
   let names: Set<string> | undefined;

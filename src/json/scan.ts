@@ -8,7 +8,7 @@ import { Code, escapeEnd, isNumberStart, literalEnd, numberEnd, skipWhitespace }
 const State = { value: 0, firstElement: 1, firstName: 2, name: 3, comma: 4, inString: 5, inName: 6, colon: 7, done: 8, failed: 9 } as const;
 type State = (typeof State)[keyof typeof State];
 
-/** For a person, by state. */
+/** The text for people, by state. */
 const EXPECTED: readonly string[] = ["a value", "a value or ]", "a name or }", "a name", "", "", "", ":"];
 
 /** Not allowed in a string. */

@@ -114,7 +114,7 @@ export type Reading = Message | InvalidMessage | Batch;
 export const BATCH_REASON = "a batch (JSON array) is not accepted; send one message per request";
 /** Longer texts are read in steps, so that they do not block the event loop. In UTF-16 units. */
 export const LONG_TEXT_LENGTH = 64 * 1024;
-/** In UTF-16 units. A step takes about 40 ms at worst. */
+/** The length of a step, in UTF-16 units. A step takes about 40 ms at worst. */
 const STEP_LENGTH = 2 * 1024 * 1024;
 
 export function isJsonObject(value: unknown): value is JsonObject {

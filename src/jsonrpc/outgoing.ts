@@ -7,7 +7,7 @@ export interface Outgoing {
   text: string;
   /** True if the text may be written again, to the next generation. */
   readonly isKept: boolean;
-  /** In UTF-8; undefined until the writer counts it. */
+  /** The length in UTF-8; undefined until the writer counts it. */
   byteLength: number | undefined;
   state: "queued" | "written" | "withdrawn";
 }

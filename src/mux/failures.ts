@@ -25,7 +25,7 @@ export function upstreamNotReady(status: UpstreamStatus, nowMs: number, sent = f
   return new SidecarError("UPSTREAM_NOT_READY", message, { ...retryFacts(sent, effect), retryAfterSeconds: secondsToRetry(status, nowMs) });
 }
 
-/** How many of the server's last lines an error repeats. */
+/** The number of the server's last lines of stderr in an error. */
 const MAX_TAIL_LINES = 5;
 const MAX_TAIL_LINE_LENGTH = 300;
 
@@ -63,7 +63,7 @@ export function toolNotFound(name: unknown, sent = false): SidecarError {
   return new SidecarError("TOOL_NOT_FOUND", `Unknown tool: ${shown}. ${advice}`, { sent });
 }
 
-/** For a server that is there, but whose tools are not known yet. */
+/** Returns the error for a server that runs, but whose tools are not known yet. */
 export function toolsNotListed(sent = false, effect: Effect = "unknown"): SidecarError {
   const message = `The MCP server has not listed its tools yet. ${outcome(sent, effect)}`;
   return new SidecarError("UPSTREAM_NOT_READY", message, { ...retryFacts(sent, effect), retryAfterSeconds: 1 });
@@ -92,7 +92,7 @@ export function sessionEnded(method: string, sent: boolean, effect = effectOf(me
   );
 }
 
-/** For a request that was not sent. The code is that of all later requests of the session, so that the client opens a new one. */
+/** Returns the error for a request that was not sent. Later requests of the session get the same code, so the client opens a new session. */
 export function sessionOutdated(missing: string): SidecarError {
   const message = `This session has ended: the restarted MCP server no longer offers ${shorten(missing)}. Call initialize again. ${NOT_SENT}`;
   return new SidecarError("SESSION_NOT_FOUND", message);
@@ -130,7 +130,7 @@ function secondsToRetry({ nextRetryAt }: UpstreamStatus, nowMs: number): number 
   return wholeSeconds(nextRetryAt === undefined ? 0 : nextRetryAt.getTime() - nowMs);
 }
 
-/** At least one, rounded up. */
+/** Rounds up to whole seconds, at least one. */
 function wholeSeconds(ms: number): number {
   return Math.max(1, Math.ceil(ms / 1000));
 }

@@ -21,7 +21,7 @@ interface Place {
 export class FairQueue {
   readonly #maxEntries: number;
   readonly #sessions = new Map<object, SessionQueue>();
-  /** In order of arrival. */
+  /** The places of all entries, in order of arrival. */
   readonly #places = new Map<QueueEntry, Place>();
   /** The session queues with an entry that only waits for a slot of the server, in the order of their turns. */
   readonly #needingSlot = new LinkedList<SessionQueue>();

@@ -6,7 +6,7 @@ import { quoted } from "./schema/value-path.ts";
 /** The names of a schema's properties. Finds the names that a server may take for one of them. */
 export class PropertyNames {
   readonly #properties: JsonObject;
-  /** By case-folded name; the first of several. */
+  /** The first property of each case-folded name. */
   readonly #byFoldedName = new Map<string, string>();
 
   constructor(inputSchema: unknown) {

@@ -10,7 +10,7 @@ import { RoundRobin } from "./schema/round-robin.ts";
 const MAX_SCHEMAS = 1000;
 /** The length of all schemas in the thread, as JSON, in UTF-16 units. Compiled schemas take fifty times as much memory. */
 const MAX_KEPT_LENGTH = 1024 * 1024;
-/** In UTF-16 units. A longer schema is not used at all, not even for the names of its properties. */
+/** The greatest length in UTF-16 units. A longer schema is not used at all, not even for the names of its properties. */
 const MAX_SCHEMA_LENGTH = 4 * 1024 * 1024;
 /** The arguments must match the schemas of all tools with the name, and each may have to be compiled first. */
 const MAX_NAMESAKES = 4;
@@ -65,7 +65,7 @@ export class ArgumentCheck {
   readonly #thread = new CheckThread();
   readonly #checks = new RoundRobin<Check>();
   #isBusy = false;
-  /** By the digest of the JSON, because a restarted server lists its tools again. The least recently used schema comes first. */
+  /** The schemas by the digest of their JSON, because a restarted server lists its tools again. The least recently used comes first. */
   readonly #kept = new Map<string, KeptSchema>();
   #keptLength = 0;
   /** Keys of schemas that the thread must forget. */

@@ -6,9 +6,9 @@ import { limitBody } from "./result-limit/limit.ts";
 import { RewrittenExchange } from "./rewritten-exchange.ts";
 
 export interface ResultLimit {
-  /** Of the whole HTTP body. */
+  /** The limit for the whole HTTP body. */
   readonly maxBytes: number;
-  /** How often a comment is written on every open stream. */
+  /** The interval at which a comment is written on every open stream. */
   readonly keepAliveMs: number;
   /** The clock of `Exchange.acceptedAtMs`. */
   readonly nowMs: () => number;
@@ -67,10 +67,10 @@ export class LimitedExchange extends RewrittenExchange {
   #roomBytes(): number {
     const { maxBytes, keepAliveMs, nowMs } = this.#limit;
     const { sharedBy, acceptedAtMs } = this;
-    // Each response is a message of its own there, in a body that nobody reads to its end.
+    // Each response is a separate event, in a body that nobody reads to its end.
     if (sharedBy === 0) return maxBytes - EVENT_BYTES;
     if (sharedBy === 1 && !this.#isStream) return maxBytes;
-    // In a batch another one may have begun the stream. As an array it takes less.
+    // Another response of a batch may have begun the stream. A response as an array takes less.
     const commentsBytes = COMMENT_BYTES * (1 + Math.floor((nowMs() - acceptedAtMs) / keepAliveMs));
     return Math.floor(maxBytes / sharedBy) - this.#bytesAhead - commentsBytes - 2 * EVENT_BYTES;
   }

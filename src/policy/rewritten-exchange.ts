@@ -8,7 +8,7 @@ export class RewrittenExchange implements Exchange {
   protected readonly inner: Exchange;
   readonly #rewrite: (body: string) => string | SidecarError;
 
-  /** @param rewrite is given a JSON-RPC response as the client would read it. @returns what the client gets in its place. */
+  /** @param rewrite is given a JSON-RPC response as the client would read it. @returns the text that the client gets in its place. */
   constructor(inner: Exchange, rewrite: (body: string) => string | SidecarError) {
     this.inner = inner;
     this.idText = inner.idText;

@@ -19,9 +19,9 @@ export interface ChildCommand {
 
 export interface ChildLimits {
   readonly maxLineBytes: number;
-  /** From the close of stdin to SIGTERM. */
+  /** The time from the close of stdin to SIGTERM. */
   readonly stdinGraceMs: number;
-  /** From SIGTERM to SIGKILL. */
+  /** The time from SIGTERM to SIGKILL. */
   readonly termGraceMs: number;
 }
 

@@ -17,7 +17,7 @@ export interface GenerationOptions {
   readonly command: ChildCommand;
   readonly limits: ChildLimits;
   readonly handshake: HandshakeScript;
-  /** From the start of the process to the response to `initialize`. */
+  /** The longest time from the start of the process to the response to `initialize`. */
   readonly readyTimeoutMs: number;
   /** Counted from 1. */
   readonly number: number;
@@ -102,7 +102,7 @@ export class Generation {
     return this.#child.queuedBytes;
   }
 
-  /** Why the sidecar stopped the server; undefined if the server exited by itself. */
+  /** The reason why the sidecar stopped the server; undefined if the server exited by itself. */
   get stopCause(): ExitCause | undefined {
     return this.#stopCause;
   }

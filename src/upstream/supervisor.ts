@@ -14,7 +14,7 @@ export interface SupervisorOptions extends Omit<GenerationOptions, "number"> {
   readonly restartPolicy: RestartPolicy;
 }
 
-/** Why a supervisor has given up. */
+/** The reason why a supervisor has given up. */
 export type SupervisorFailure =
   /** The first start found no program to run. */
   | { readonly kind: "command-unusable"; readonly spawnErrorCode: string }
@@ -45,7 +45,7 @@ export class Supervisor implements Upstream {
   /**
    * Starts the server and supervises it. To be called once.
    *
-   * @returns why the supervisor has given up, or undefined after `stop`. Rejects only because of a defect.
+   * @returns the reason why the supervisor has given up, or undefined after `stop`. Rejects only because of a defect.
    */
   run(listener: UpstreamListener): Promise<SupervisorFailure | undefined> {
     this.#listener = listener;

@@ -7,7 +7,7 @@ const LEAST_TEXT_BYTES = 48;
 const COMMA_BYTES = 1;
 /** Other members of a cut text item, such as annotations, are kept up to this length. In UTF-16 units. */
 const MAX_FRAME_LENGTH = 256;
-/** Longer types, URIs and media types are left out of a note. In UTF-16 units, quotes included. */
+/** The greatest length of a type, URI or media type in a note, in UTF-16 units with quotes. Notes omit longer ones. */
 const MAX_NOTED_LENGTH = 200;
 
 /** A character of a JSON string as it is spelled: two escapes that are a surrogate pair, one escape, or one UTF-16 unit. */
@@ -116,12 +116,12 @@ function omissionNote(text: string, item: Part): string {
   return textItem(`[omitted: ${[...names, `${bytesOf(text, item)} bytes`].filter((name) => name !== "").join(", ")}]`);
 }
 
-/** Empty for a part that is not a string, or is too long for a note. */
+/** Returns the string, or an empty one if the part is not a string or is too long for a note. */
 function stringIn(text: string, part: Part | undefined): string {
   return isString(text, part) && part.end - part.start <= MAX_NOTED_LENGTH ? decodeString(text, part.start, part.end) : "";
 }
 
-/** `near`, or the index behind it if a backslash escapes the unit at `near`. */
+/** Returns `near`, or the index after it if a backslash escapes the unit at `near`. */
 function unescapedIndex(text: string, from: number, near: number): number {
   if (near <= from) return from;
   let first = near;

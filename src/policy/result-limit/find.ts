@@ -10,11 +10,11 @@ export interface Part extends Span {
   readonly members?: Parts;
   /** The first elements. Undefined for another value than an array, and for one that is not looked into. */
   readonly elements?: readonly Part[];
-  /** Of all elements. */
+  /** The number of all elements. */
   readonly elementCount?: number;
 }
 
-/** By name. Of a repeated name, the last one counts. */
+/** The parts by name. The last one counts if a name is repeated. */
 export type Parts = ReadonlyMap<string, Part>;
 
 /** The members that are looked into; `[]` stands for each element of an array. */
@@ -75,7 +75,7 @@ export function findParts(text: string): { readonly parts: Parts; readonly isCom
   }
 }
 
-/** Skips and counts members or elements up to the closing bracket. The loop is inline, because a call for each takes most of a second. */
+/** Skips and counts members or elements up to the closing bracket. A callback for each would take most of a second. */
 function skipRest(text: string, start: number): { readonly count: number; readonly end: number } {
   const first = text.charCodeAt(start);
   let count = first === Code.closeBrace || first === Code.closeBracket ? 0 : 1;

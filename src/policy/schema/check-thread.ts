@@ -6,7 +6,7 @@ import type { CheckReply, CheckRequest, TimedReply } from "./check-messages.ts";
 const POLL_MS = 20;
 /** The limit of elapsed time, as a multiple of the CPU time. Other processes may need the processor as well. */
 const WALL_TIMES_CPU = 10;
-/** From the start of a thread until it is ready. */
+/** The longest time from the start of a thread until it is ready. */
 const MAX_START_MS = 10_000;
 /** A thread above this limit is ended before it reaches HARD_LIMITS, because V8 then ends the whole process instead of the thread. */
 const MAX_HEAP_BYTES = 192 * 1024 * 1024;

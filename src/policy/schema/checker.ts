@@ -21,7 +21,7 @@ const MAX_PLAIN_DEPTH = 8;
 
 /** The unusable parts of a schema. */
 export interface SchemaReport {
-  /** Why the schema cannot be used; undefined if it can. */
+  /** The reason why the schema cannot be used; undefined if it can. */
   readonly problem: string | undefined;
   /** The patterns that are not checked, with the reasons. */
   readonly unchecked: readonly string[];

@@ -10,7 +10,7 @@ const MAX_OBJECTS_WITH_UNEVALUATED = 500;
 const REVERSING = new Set(["not", "if", "oneOf", "maxContains", "patternProperties"]);
 
 export interface SchemaSurvey {
-  /** Why the schema must not be compiled; undefined if it may. */
+  /** The reason why the schema must not be compiled; undefined if it may. */
   readonly problem: string | undefined;
   /** True if leaving out a check in a subschema can only make more values valid. */
   readonly canLeaveOut: boolean;
