@@ -62,7 +62,7 @@ export function checkProgress(body: Buffer, id: number): ProgressCheck {
   let arrived = 0;
   let last = 0;
   for (const [, progress] of text.matchAll(/"progress":(\d+)/g)) {
-    if (Number(progress) <= last) return { arrived, fault: `progress ${progress} behind ${last}` };
+    if (Number(progress) <= last) return { arrived, fault: `progress ${progress} after ${last}` };
     last = Number(progress);
     arrived += 1;
   }

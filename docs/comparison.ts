@@ -1,6 +1,6 @@
 // The measured tables of COMPARISON.md, made of what CHAOS.md and bench/README.md have recorded.
 
-import { readDocument, tableBehind } from "../test/support/markdown.ts";
+import { readDocument, tableAfter } from "../test/support/markdown.ts";
 import { replaceSection } from "./section.ts";
 
 /** One cell for each target, in the order of the recorded tables. */
@@ -114,7 +114,7 @@ function chaos(run: string, label: string): Cells {
 }
 
 function findChaos(run: string, label: string): Cells | undefined {
-  const row = tableBehind(readDocument("docs/CHAOS.md"), `<!-- ${run}: begin`).find(([title]) => plain(title) === label);
+  const row = tableAfter(readDocument("docs/CHAOS.md"), `<!-- ${run}: begin`).find(([title]) => plain(title) === label);
   return row?.slice(1).map(plain);
 }
 
@@ -122,7 +122,7 @@ function findChaos(run: string, label: string): Cells | undefined {
 function bench(heading: string, column: number, isWanted: (row: readonly string[]) => boolean = () => true): Cells {
   const document = readDocument("bench/README.md");
   const results = { ...document, text: document.text.slice(document.text.indexOf("\n## Results\n")) };
-  const rows = tableBehind(results, `### ${heading}\n`).filter(isWanted);
+  const rows = tableAfter(results, `### ${heading}\n`).filter(isWanted);
   return TARGETS.map((target) => {
     const cell = rows.find(([name]) => name === target)?.[column];
     if (cell === undefined) throw new Error(`bench/README.md has no row of ${target} under "${heading}"`);

@@ -122,7 +122,7 @@ export const HTTP_ATTACKS: readonly Attack[] = [
         Array.from({ length: 20 }, () => text),
       );
   }),
-  http("garbage behind requests, 5,000 requests in a pipeline", async ({ attacker }) => {
+  http("garbage after requests, 5,000 requests in a pipeline", async ({ attacker }) => {
     const text = attacker.head([`Content-Length: ${PING.length}`]) + PING;
     await writeEach(
       attacker,

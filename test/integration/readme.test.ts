@@ -20,9 +20,9 @@ function bash(
   return promisify(execFile)("bash", args, options);
 }
 
-function codeBlock(behind: string): string {
-  const block = /```\w+\n(.*?)```/s.exec(readme.slice(readme.indexOf(behind)))?.[1];
-  if (block === undefined) throw new Error(`no code block behind ${behind}`);
+function codeBlock(after: string): string {
+  const block = /```\w+\n(.*?)```/s.exec(readme.slice(readme.indexOf(after)))?.[1];
+  if (block === undefined) throw new Error(`no code block after ${after}`);
   return block;
 }
 

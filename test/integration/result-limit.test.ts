@@ -70,7 +70,7 @@ describe("a sidecar that limits results", async () => {
     }
   });
 
-  it("a short enough result is unchanged to the byte, and truncations are counted", async () => {
+  it("a short enough result is unchanged, and truncations are counted", async () => {
     const before = (await readStatus(sidecar)).counters.policy.truncatedResults;
     const empty = bodyBytes(await client.post(call("big", { length: 0 })));
     const fits = await client.post(call("big", { length: MAX_BYTES - empty }));
@@ -202,7 +202,7 @@ describe("a result limit", () => {
     expect(bodyBytes(reply)).toBeGreaterThan(MAX_BYTES * 0.8);
   });
 
-  it("the limit is off by default, and results are unchanged to the byte", async () => {
+  it("the limit is off by default, and results are unchanged", async () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
     const result = `{ "content" : [ {"text":"${"x".repeat(30_000)}" ,"type":"text"} ], "n":9007199254740993 }`;

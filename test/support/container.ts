@@ -29,7 +29,7 @@ export interface ContainerOptions {
   readonly args?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
   readonly image?: string;
-  /** By default that of the host: tests then need neither a published port nor the engine's bridge. */
+  /** The network; that of the host by default, so that tests need neither a published port nor the engine's bridge. */
   readonly network?: "host" | "none";
   /** Further arguments of `docker run`. */
   readonly flags?: readonly string[];

@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 export const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 
 export interface Markdown {
-  /** From the root of the repository. */
+  /** The path from the root of the repository. */
   readonly path: string;
   readonly text: string;
   /** The text without its code blocks. */
@@ -49,9 +49,9 @@ export function codeSpans({ prose }: Markdown): string[] {
 }
 
 /** Returns the rows of the first table after a text, without its head, each as its cells. */
-export function tableBehind({ text }: Markdown, behind: string): string[][] {
-  const start = text.indexOf(behind);
-  if (start === -1) throw new Error(`no "${behind}"`);
+export function tableAfter({ text }: Markdown, after: string): string[][] {
+  const start = text.indexOf(after);
+  if (start === -1) throw new Error(`no "${after}"`);
   const table = /(?:^\|.*\|$\n?)+/m.exec(text.slice(start))?.[0] ?? "";
   const rows = table.trimEnd().split("\n").slice(2);
   return rows.map((row) =>

@@ -1,7 +1,7 @@
 import { existsSync, globSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { anchors, codeSpans, links, type Markdown, readDocument, readDocuments, ROOT, tableBehind } from "../support/markdown.ts";
+import { anchors, codeSpans, links, type Markdown, readDocument, readDocuments, ROOT, tableAfter } from "../support/markdown.ts";
 
 const DOCUMENTS = readDocuments();
 /** Paths that commands in the documents create. */
@@ -67,7 +67,7 @@ describe("the documents of the repository", () => {
 
 describe("docs/COMPARISON.md", () => {
   it("each cell about another program cites a source", () => {
-    const rows = tableBehind(readDocument("docs/COMPARISON.md"), "<!-- features:");
+    const rows = tableAfter(readDocument("docs/COMPARISON.md"), "<!-- features:");
     const claims = rows.flatMap(([feature = "", , ...others]) => others.map((cell) => ({ feature, cell })));
     expect(claims.length).toBeGreaterThan(10);
     expect(claims.filter(({ cell }) => !/\]\[|\]\(/.test(cell))).toEqual([]);
@@ -97,7 +97,7 @@ describe("docs/ARCHITECTURE.md", () => {
 
   it("the table has a row for every folder of src/", () => {
     const folders = readdirSync(join(ROOT, "src"), { withFileTypes: true }).filter((entry) => entry.isDirectory());
-    const rows = tableBehind(architecture, "## Folders and imports").map(([folder]) => folder);
+    const rows = tableAfter(architecture, "## Folders and imports").map(([folder]) => folder);
     expect(new Set(rows)).toEqual(new Set(folders.map(({ name }) => `\`${name}/\``)));
   });
 

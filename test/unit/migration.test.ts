@@ -1,13 +1,13 @@
 import { describe, expect, it } from "vitest";
 import { ALL_OPTIONS } from "../../src/config/describe.ts";
 import { loadConfig, readCommandLine } from "../../src/config/load.ts";
-import { codeSpans, readDocument, tableBehind } from "../support/markdown.ts";
+import { codeSpans, readDocument, tableAfter } from "../support/markdown.ts";
 
 const MIGRATION = readDocument("docs/MIGRATION.md");
 
 describe("docs/MIGRATION.md", () => {
   it.each(["supergateway", "mcp-proxy"])("replaces options of %s by command lines that the program accepts", (peer) => {
-    const cells = tableBehind(MIGRATION, `| ${peer} | here |`).map(([, here = "", note = ""]) => `${here} ${note}`);
+    const cells = tableAfter(MIGRATION, `| ${peer} | here |`).map(([, here = "", note = ""]) => `${here} ${note}`);
     const commandLines = codeSpans({ ...MIGRATION, prose: cells.join("\n") }).filter((span) => span.startsWith("--") && span !== "--");
     expect(commandLines.length).toBeGreaterThan(5);
     for (const commandLine of commandLines) {

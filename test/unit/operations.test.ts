@@ -5,7 +5,7 @@ import type { DriftKind } from "../../src/descriptor/drift.ts";
 import { ExitCode } from "../../src/exit-code.ts";
 import type { UpstreamStatus } from "../../src/upstream/port.ts";
 import { LOG_FIELDS } from "../../src/observability/log.ts";
-import { readDocument, readDocuments, tableBehind } from "../support/markdown.ts";
+import { readDocument, readDocuments, tableAfter } from "../support/markdown.ts";
 import { isLogged } from "../support/messages.ts";
 
 /** The compiler keeps these complete. */
@@ -45,12 +45,12 @@ function page(name: string): ReturnType<typeof readDocument> {
 
 /** Returns the first column of the first table after a heading, without the backticks. */
 function firstColumn(name: string, heading: string): string[] {
-  return tableBehind(page(name), `# ${heading}\n`).map(([cell = ""]) => cell.replaceAll("`", ""));
+  return tableAfter(page(name), `# ${heading}\n`).map(([cell = ""]) => cell.replaceAll("`", ""));
 }
 
 describe("docs/operations", () => {
   it("has a line for every page in its contents", () => {
-    const links = tableBehind(page("README"), "# Operations\n").map(([cell = ""]) => /\((.*)\)/.exec(cell)?.[1]);
+    const links = tableAfter(page("README"), "# Operations\n").map(([cell = ""]) => /\((.*)\)/.exec(cell)?.[1]);
     const pages = readDocuments().flatMap(({ path }) => /^docs\/operations\/(?!README)(.*)/.exec(path)?.[1] ?? []);
     expect(new Set(links)).toEqual(new Set(pages));
   });
@@ -75,7 +75,7 @@ describe("docs/operations", () => {
   });
 
   it("has a row for every field of a log line", () => {
-    const rows = tableBehind(page("logs"), "## Fields\n").flatMap(([names = ""]) =>
+    const rows = tableAfter(page("logs"), "## Fields\n").flatMap(([names = ""]) =>
       [...names.matchAll(/`(\w+)`/g)].map(([, name = ""]) => name),
     );
     expect(rows.toSorted()).toEqual(LOG_FIELDS.toSorted());
@@ -84,8 +84,8 @@ describe("docs/operations", () => {
   it.each([
     ["logs", "## Messages\n"],
     ["pinned-descriptor", "such as `readOnlyHint` |\n"],
-  ])("has only log messages that the program writes, at their level: %s.md", (name, behind) => {
-    const rows = tableBehind(page(name), behind);
+  ])("has only log messages that the program writes, at their level: %s.md", (name, after) => {
+    const rows = tableAfter(page(name), after);
     expect(rows.length).toBeGreaterThan(2);
     const unknown = rows.filter(([message = "", level = ""]) => !isLogged(message.slice(1, -1), level));
     expect(unknown).toEqual([]);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { OPTIONS } from "../../src/config/options.ts";
 import { ERROR_CATALOG } from "../../src/errors.ts";
-import { links, type Markdown, readDocument, readDocuments, tableBehind } from "../support/markdown.ts";
+import { links, type Markdown, readDocument, readDocuments, tableAfter } from "../support/markdown.ts";
 import { isLiteral, isPrinted } from "../support/messages.ts";
 
 const TROUBLESHOOTING = readDocument("docs/TROUBLESHOOTING.md");
@@ -34,20 +34,20 @@ describe("docs/TROUBLESHOOTING.md", () => {
   it("quotes only reasons and error messages that the program prints", () => {
     const texts = [
       ...quotes("error message|reason|prints|says"),
-      ...tableBehind(TROUBLESHOOTING, "text after").map(([cell = ""]) => cell.replaceAll("`", "")),
+      ...tableAfter(TROUBLESHOOTING, "text after").map(([cell = ""]) => cell.replaceAll("`", "")),
     ];
     expect(texts.length).toBeGreaterThan(10);
     expect(texts.filter((text) => !isPrinted(text) && text !== "ECONNREFUSED")).toEqual([]);
   });
 
   it("has only error codes that exist in its table of codes", () => {
-    const codes = tableBehind(TROUBLESHOOTING, "## By error code\n").flatMap(([names = ""]) => names.split(", "));
+    const codes = tableAfter(TROUBLESHOOTING, "## By error code\n").flatMap(([names = ""]) => names.split(", "));
     expect(codes).toContain("UPSTREAM_FAILED");
     expect(codes.filter((code) => !(code in ERROR_CATALOG))).toEqual([]);
   });
 
   it("links each of its codes to a section of its own", () => {
-    const rows = tableBehind(TROUBLESHOOTING, "## By error code\n");
+    const rows = tableAfter(TROUBLESHOOTING, "## By error code\n");
     expect(rows.filter(([, section = ""]) => !links({ ...TROUBLESHOOTING, prose: section }).some((link) => link.startsWith("#")))).toEqual(
       [],
     );

@@ -30,7 +30,7 @@ async function loadFile(text: string | Buffer): Promise<LoadResult> {
 describe("AUTH_TOKEN_FILE", () => {
   it.each([
     ["one token", TOKEN, [TOKEN]],
-    ["a line end behind it", `${TOKEN}\n`, [TOKEN]],
+    ["a line end after it", `${TOKEN}\n`, [TOKEN]],
     [
       "several, empty lines and comments",
       `# rotated\n\n${TOKEN}\n  \n#${TOKEN}x\nother-Token.0123456789\n`,

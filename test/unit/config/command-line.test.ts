@@ -32,7 +32,7 @@ describe("the command line", () => {
     expect(read(...rest)).toEqual({ flags: {}, rest });
   });
 
-  it("an option takes its last value, from the next word or behind =", () => {
+  it("an option takes its last value, from the next word or after =", () => {
     expect(read("--port", "1", "--port=2", "--auth-token=a=b")).toEqual({ flags: { port: "2", "auth-token": "a=b" }, rest: [] });
   });
 

@@ -5,7 +5,7 @@ describe("numberEnd", () => {
   it.each(["0", "-0", "7", "10", "-1.5", "0.10", "1e5", "1E+5", "1e-05", "-0.0e0", "12345678901234567890123", "1e400"])(
     "the end is after the last character of %s, before any other text",
     (number) => {
-      for (const behind of ["", ",", "]", " ", "x", "-"]) expect(numberEnd(`[${number}${behind}`, 1)).toBe(1 + number.length);
+      for (const next of ["", ",", "]", " ", "x", "-"]) expect(numberEnd(`[${number}${next}`, 1)).toBe(1 + number.length);
     },
   );
 

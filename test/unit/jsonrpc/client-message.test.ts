@@ -119,10 +119,10 @@ describe("a message of a client", () => {
 
 /** Returns a request whose member has a JSON text of this many UTF-8 bytes. */
 function sized(template: string, bytes: number, unit: string): string {
-  const [before = "", behind = ""] = template.split("#");
+  const [before = "", after = ""] = template.split("#");
   const units = Math.floor((bytes - 2) / Buffer.byteLength(unit));
   const filler = "x".repeat(bytes - 2 - units * Buffer.byteLength(unit));
-  return `${before}"${filler}${unit.repeat(units)}"${behind}`;
+  return `${before}"${filler}${unit.repeat(units)}"${after}`;
 }
 
 describe.each([
@@ -183,7 +183,7 @@ describe("the limits of a message", () => {
 
 it.each([
   ["a method with NUL", String.raw`{"jsonrpc":"2.0","id":1,"method":"tools/call\u0000"}`],
-  ["a name of the envelope with NUL behind it", String.raw`{"jsonrpc":"2.0","id":1,"id\u0000":2,"method":"ping"}`],
+  ["a name of the envelope with NUL after it", String.raw`{"jsonrpc":"2.0","id":1,"id\u0000":2,"method":"ping"}`],
   ["a long notifications/initialized", `{"jsonrpc":"2.0","method":"notifications/initialized","params":{"a":"${"x".repeat(65_536)}"}}`],
   ["a long level", `{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"${"x".repeat(2000)}"}}`],
 ])("the message with %s is rejected", (_what, text) => {

@@ -43,7 +43,7 @@ describe("a request", () => {
     expect(bench.heard().map(({ method }) => method)).toEqual(["tools/call", "notifications/custom", "notifications/later"]);
   });
 
-  it("an unread request times out, but the notification behind it reaches the next server", () => {
+  it("an unread request times out, but the notification after it reaches the next server", () => {
     const bench = LaneBench.ready();
     bench.upstream.isReading = false;
     const session = bench.join();

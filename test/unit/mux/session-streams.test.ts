@@ -74,7 +74,7 @@ describe("a message that belongs to no request", () => {
     expect(first.sink.ids).toEqual(["s2-1", "s2-2", "s2-3"]);
   });
 
-  it("a message after a broken connection comes behind what the connection missed", () => {
+  it("a message after a broken connection comes after those that the connection missed", () => {
     const slow = get(new RecordedSink(1));
     for (const text of ["a", "b", "c"]) streams.emit(text);
     expect(slow.sink.texts).toEqual(["a"]);

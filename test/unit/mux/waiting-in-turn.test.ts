@@ -212,7 +212,7 @@ describe("notifications", () => {
     expect([heardNames(bench), bench.dropped.clientNotifications]).toEqual([["in time"], 1]);
   });
 
-  it("a notification takes no slot and stays behind its own session's requests only", () => {
+  it("a notification takes no slot, and stays behind the requests of its session only", () => {
     const bench = startShared({ maxInFlight: 1 });
     const [session, other] = [bench.join(), bench.join()];
     request(bench, session, "1", "2");
