@@ -1,4 +1,4 @@
-// The measured tables of COMPARISON.md, made of what CHAOS.md and bench/README.md have recorded.
+// The measured tables of COMPARISON.md, made from the results in CHAOS.md and bench/README.md.
 
 import { readDocument, tableAfter } from "../test/support/markdown.ts";
 import { replaceSection } from "./section.ts";

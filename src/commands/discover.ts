@@ -90,7 +90,7 @@ class DiscoverRun {
     // An unreadable descriptor is reported before a server is started.
     const reviewed = check === undefined ? undefined : readDescriptor(check);
     const listing = await this.#list();
-    // A timeout while the server is being stopped does not matter any more, but a signal does.
+    // A timeout while the server is being stopped no longer matters, but a signal does.
     const end: unknown = this.#ended.signal.reason;
     if (end instanceof DiscoverError) throw end;
     if (!listing.hasToolsCapability) this.#tell("note: the server does not declare the capability `tools`: its tools were not listed");

@@ -29,7 +29,7 @@ export function sendError(
 /**
  * Ends a response after a defect: with an error, or by closing the connection if the response has begun.
  *
- * @param sent whether the request may have reached the server.
+ * @param sent true if the request may have reached the server.
  */
 export function sendDefect(response: ServerResponse, sent: boolean): void {
   if (response.headersSent) response.destroy();

@@ -85,9 +85,9 @@ export class SseConnection implements EventSink {
     // The reader may never read again, and would hold the memory and the socket.
     if (isOvertaken && this.#response.writableLength > 0) this.#response.destroy();
     else if (!this.#response.writableEnded) {
-      // `end()` uncorks the socket, so that the end of the body goes out together with what is written before it.
+      // `end()` uncorks the socket, so that the end of the body is sent together with the text written before it.
       this.#response.socket?.cork();
-      // Node 22 and 24 would write the end of the body ahead of what is corked.
+      // Node 22 and 24 would write the end of the body before the corked text.
       this.#uncork();
       this.#response.end();
     }

@@ -51,7 +51,7 @@ export class PendingRequests<Entry> {
     return entry;
   }
 
-  /** Removes an entry whose response is not awaited any more, and remembers why. */
+  /** Removes an entry whose response is no longer awaited, and remembers the reason. */
   abandon(id: number, reason: string, nowMs: number, sessionId?: string): void {
     if (!this.#entries.delete(id)) return;
     this.#abandoned.set(id, { reason, sessionId, atMs: nowMs });

@@ -19,7 +19,7 @@ export function upstreamExited(method: string, exit: UpstreamExit, effect = effe
   return new SidecarError("UPSTREAM_EXITED", message, { ...retryFacts(true, effect), ...exitDetails(exit) });
 }
 
-/** @param sent whether a previous generation of the server had it. */
+/** @param sent true if a previous generation received the request, at least in part. */
 export function upstreamNotReady(status: UpstreamStatus, nowMs: number, sent = false, effect: Effect = "unknown"): SidecarError {
   const message = `The MCP server is not ready: ${status.state}${lastExitText(status)}. ${outcome(sent, effect)}`;
   return new SidecarError("UPSTREAM_NOT_READY", message, { ...retryFacts(sent, effect), retryAfterSeconds: secondsToRetry(status, nowMs) });
@@ -29,7 +29,7 @@ export function upstreamNotReady(status: UpstreamStatus, nowMs: number, sent = f
 const MAX_TAIL_LINES = 5;
 const MAX_TAIL_LINE_LENGTH = 300;
 
-/** @param sent whether a previous generation of the server had it. */
+/** @param sent true if a previous generation received the request, at least in part. */
 export function upstreamFailed(status: UpstreamStatus, nowMs: number, sent = false, effect: Effect = "unknown"): SidecarError {
   const { lastExit } = status;
   return new SidecarError("UPSTREAM_FAILED", `The MCP server keeps failing${lastExitText(status)}. ${outcome(sent, effect)}`, {
@@ -40,7 +40,7 @@ export function upstreamFailed(status: UpstreamStatus, nowMs: number, sent = fal
   });
 }
 
-/** @param sent whether a previous generation of the server had it. */
+/** @param sent true if a previous generation received the request, at least in part. */
 export function overloaded(reason: string, sent = false, effect: Effect = "unknown"): SidecarError {
   const message = `The MCP server is overloaded: ${reason}. ${outcome(sent, effect)}`;
   return new SidecarError("OVERLOADED", message, { ...retryFacts(sent, effect), retryAfterSeconds: 1 });

@@ -12,21 +12,22 @@ export interface ResultLimit {
   readonly keepAliveMs: number;
   /** The clock of `Exchange.acceptedAtMs`. */
   readonly nowMs: () => number;
-  /** Called when an answer was shortened. */
+  /** Called when a response was shortened. */
   readonly onTruncated: () => void;
 }
 
-/** An event without its message: `id: …`, `event: message`, `data: ` and the line ends. Also the one that a stream begins with. */
+/** The size of an event without its message: `id: …`, `event: message`, `data: ` and the line ends. The first event of a stream has no message. */
 const EVENT_BYTES = 64;
 const COMMENT_BYTES = ": keep-alive\n\n".length;
 /** A JSON-RPC error besides its id, its message and its data. */
 const ERROR_BYTES = 80;
 
-/** How much of the body may be sent ahead of the response: by anything, and by what the server asks, without which there may be none. */
+/** The part of the body that any messages may take before the response. */
 const AHEAD_PART = 1 / 2;
+/** The part of the body up to which server requests are still sent, because the response may depend on them. */
 const QUESTIONS_PART = 3 / 4;
 
-/** An exchange whose whole HTTP body stays within a limit: the response gets what is left by all that was sent ahead of it. */
+/** An exchange whose whole HTTP body stays within a limit. The response gets the room that earlier messages have left. */
 export class LimitedExchange extends RewrittenExchange {
   readonly #limit: ResultLimit;
   #bytesAhead = 0;
@@ -37,7 +38,7 @@ export class LimitedExchange extends RewrittenExchange {
     this.#limit = limit;
   }
 
-  /** @returns false, too, for what would leave too little for the response. */
+  /** @returns false also for a message that would leave too little room for the response. */
   override emit(body: string): boolean {
     if (this.sharedBy === 0) return this.inner.emit(body);
     const bytesAhead = this.#bytesAhead + Buffer.byteLength(body) + EVENT_BYTES;
@@ -67,7 +68,7 @@ export class LimitedExchange extends RewrittenExchange {
   #roomBytes(): number {
     const { maxBytes, keepAliveMs, nowMs } = this.#limit;
     const { sharedBy, acceptedAtMs } = this;
-    // Each response is a separate event, in a body that nobody reads to its end.
+    // In an endless stream, each response has the whole limit for itself.
     if (sharedBy === 0) return maxBytes - EVENT_BYTES;
     if (sharedBy === 1 && !this.#isStream) return maxBytes;
     // Another response of a batch may have begun the stream. A response as an array takes less.

@@ -1,7 +1,7 @@
 import { SidecarError } from "../errors.ts";
 import type { Exchange } from "../mux/exchange.ts";
 
-/** An exchange whose response is rewritten on its way to the client. All else is as it was. */
+/** An exchange whose response is rewritten on its way to the client. Everything else is unchanged. */
 export class RewrittenExchange implements Exchange {
   readonly idText: string;
   readonly acceptedAtMs: number;

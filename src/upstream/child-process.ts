@@ -30,7 +30,7 @@ export const STOP_GRACES = { stdinGraceMs: 1000, termGraceMs: 2000 } as const sa
 
 export interface ChildListener extends OutputListener {
   onStderr(chunk: Buffer): void;
-  /** Called when the server closes its stdin or stdout but keeps running. It cannot be used any more and must be stopped. */
+  /** Called when the server closes its stdin or stdout but keeps running. The server can no longer be used and must be stopped. */
   onBroken(pipe: "stdin" | "stdout"): void;
 }
 

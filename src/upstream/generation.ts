@@ -34,7 +34,7 @@ export class Generation {
   readonly number: number;
   /** Rejects on an error response, an early exit, or after `readyTimeoutMs`. The caller then stops this generation. */
   readonly handshake: Promise<UpstreamHandshake>;
-  /** Resolves when the server has exited, or was abandoned and is being stopped. No message passes any more. Never rejects. */
+  /** Resolves when the server has exited, or was abandoned and is being stopped. No more messages are passed on. Never rejects. */
   readonly lost: Promise<ChildExit>;
   readonly #child: ChildProcess;
   readonly #stderr: StderrLog;
@@ -124,7 +124,7 @@ export class Generation {
     await this.#child.stop();
   }
 
-  /** Gives up a server that is of no use any more: `lost` resolves at once, further output is ignored, and the process is stopped. */
+  /** Abandons a generation that can no longer be used: `lost` resolves at once, further output is ignored, and the process is stopped. */
   abandon(kind: ExitKind, reason: string): void {
     if (this.#hasExited) return;
     this.#isAbandoned = true;

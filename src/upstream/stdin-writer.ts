@@ -41,12 +41,12 @@ export class StdinWriter {
     });
   }
 
-  /** Stops writing, because the server cannot answer any more. */
+  /** Stops writing, because the server can no longer answer. */
   pause(): void {
     this.#isPaused = true;
   }
 
-  /** Removes a line that is not wanted any more. */
+  /** Removes a line that is no longer wanted. */
   withdraw(line: Outgoing): void {
     line.state = "withdrawn";
     this.#remove(line);

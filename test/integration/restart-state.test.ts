@@ -5,7 +5,7 @@ import { Sidecar } from "../support/sidecar.ts";
 
 const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 
-/** Returns all that the server has received except tool calls: methods and what they concern. */
+/** Returns the messages that the server has received, except tool calls: their methods and subjects. */
 async function told(client: LaneClient): Promise<string[]> {
   const messages = (await client.lines()).map((line) => JSON.parse(line) as { method: string; params?: { level?: string; uri?: string } });
   return messages

@@ -104,7 +104,7 @@ export class Container implements AsyncDisposable {
 
   /** Returns the container's processes. Read from within, since an engine (`docker top`) omits zombies. */
   async processes(): Promise<readonly Process[]> {
-    // The files of a process that ends meanwhile cannot be read any more.
+    // The files of a process that ends meanwhile can no longer be read.
     const stats = await this.exec("sh", "-c", "cat /proc/[0-9]*/stat 2>/dev/null || true");
     return Array.from(stats.matchAll(/^(\d+) \((.*)\) (\w) /gm), ([, pid, name = "", state = ""]) => ({ pid: Number(pid), name, state }));
   }

@@ -24,7 +24,7 @@ it("a guard survives a recovery that fails as well", () => {
   expect(counters.defects).toBe(2);
 });
 
-it("a listener that cannot handle what a server says has the server started again", () => {
+it("a server is restarted if a listener fails to handle its output", () => {
   let failures = 0;
   const listener: DefectListener = {
     onReady: fail,

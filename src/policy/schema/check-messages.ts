@@ -4,7 +4,7 @@ interface AddSchema {
   readonly kind: "add";
   readonly key: string;
   readonly schemaText: string;
-  /** The keys of schemas that are not needed any more. */
+  /** The keys of schemas that are no longer needed. */
   readonly forget: readonly string[];
 }
 

@@ -83,7 +83,7 @@ describe("a drain of all lanes", () => {
     expect(calls.map(({ outcome }) => outcome)).toEqual([{}, {}]);
   });
 
-  it("closing the lanes fails what is left and leaves no timer", () => {
+  it("closing the lanes fails the remaining requests and leaves no timer", () => {
     const bench = new LanesBench();
     const { session, server } = bench.connected();
     const call = server.bench.request(session, { method: "tools/call" });
