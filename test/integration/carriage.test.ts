@@ -77,7 +77,7 @@ describe("message forwarding", async () => {
     expect(line).toBe(body(wireId));
   });
 
-  it.each([...JSON_TEXTS, SEPARATORS])("a result with %s is forwarded as it was sent", async (_what, json) => {
+  it.each([...JSON_TEXTS, SEPARATORS])("a result with %s is forwarded unchanged", async (_what, json) => {
     const reply = await client.post({
       jsonrpc: "2.0",
       id: 2,
@@ -157,13 +157,13 @@ describe("message forwarding", async () => {
     `1e400`,
     `9007199254740993`,
     `123456789012345678901234567890`,
-  ])("a response has the id %s as it was spelled", async (id) => {
+  ])("a response has the id %s with its spelling unchanged", async (id) => {
     const reply = await client.post(`{"jsonrpc":"2.0","id":${id},"method":"ping"}`);
     expect(reply.status).toBe(200);
     expect(reply.body).toBe(`{"jsonrpc":"2.0","id":${id},"result":{}}`);
   });
 
-  it("the response to initialize has the id as it was spelled", async () => {
+  it("the response to initialize has the id with its spelling unchanged", async () => {
     const params = `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"raw","version":"1"}}`;
     const reply = await new McpClient(sidecar.url).post(`{"jsonrpc":"2.0","id":9007199254740993,"method":"initialize","params":${params}}`);
     expect(reply.status).toBe(200);
@@ -197,7 +197,7 @@ describe("message forwarding", async () => {
     expect(reply.body).toBe(`{"jsonrpc":"2.0","id":2,"result":{"method":"x-vendor/plain"}}`);
   });
 
-  it("a client's notification is forwarded as it was sent", async () => {
+  it("a client's notification is forwarded unchanged", async () => {
     const notification = `{ "method":"notifications/x-vendor","params":{"a":1.0,"b":"\\u00e9"}, "jsonrpc":"2.0"}`;
     const reply = await client.post(notification);
     expect([reply.status, reply.body]).toEqual([202, ""]);

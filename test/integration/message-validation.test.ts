@@ -81,7 +81,7 @@ describe("message validation", async () => {
   });
 
   it.each(["9007199254740993", "1.0", "-0", "1e2", '""', '"7"', String.raw`"\u00e9/"`, '"€"'])(
-    "the error for the id %s has the id as it was sent",
+    "the error for the id %s has the id with its spelling unchanged",
     async (id) => {
       const reply = await client.post(`{"jsonrpc":"1.0","id":${id},"method":"ping"}`);
       expect(reply.status).toBe(400);

@@ -65,7 +65,7 @@ describe("the initialize of a client that accepts server requests", () => {
     expect(JSON.parse(sharedReply.body)).toMatchObject({ result: { protocolVersion: "2025-11-25" } });
   });
 
-  it("the client's own notifications/initialized is forwarded as it was sent", async () => {
+  it("the client's own notifications/initialized is forwarded unchanged", async () => {
     await using sidecar = await Sidecar.start();
     const reply = await new McpClient(sidecar.url).post(initializeRequest(ASKABLE));
     const client = resume(sidecar, reply.headers["mcp-session-id"]);

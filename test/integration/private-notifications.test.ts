@@ -82,7 +82,7 @@ describe("private lanes", () => {
     ["notifications/roots/list_changed", undefined],
     ["notifications/tasks/status", { taskId: "t-1", status: "completed" }],
     ["notifications/x-vendor", { a: [1] }],
-  ])("the client's %s reaches the server as it was sent", async (method, params) => {
+  ])("the client's %s reaches the server unchanged", async (method, params) => {
     const line = notification(method, params).replace("{", "{ ");
     expect(await client.post(line)).toMatchObject({ status: 202, body: "" });
     expect((await client.lines()).filter((each) => each.includes(method))).toEqual([line]);
@@ -93,7 +93,7 @@ describe("private lanes", () => {
     ["notifications/tasks/status", { taskId: "t-1", status: "working", _meta: { x: 1 } }],
     ["notifications/message", { level: "debug", data: { a: 1 }, logger: "x" }],
     ["notifications/x-vendor", { a: [1] }],
-  ])("the server's %s goes on exactly one stream, as it was sent", async (method, params) => {
+  ])("the server's %s goes unchanged to exactly one stream", async (method, params) => {
     const line = notification(method, params).replace("{", "{ ");
     using stream = await client.openStream();
     // No call in flight: the GET stream.

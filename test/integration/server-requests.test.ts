@@ -31,7 +31,7 @@ describe("a shared server's request", async () => {
     },
   );
 
-  it("a request is answered with its id as it was spelled", async () => {
+  it("the response to a request has its id with the spelling unchanged", async () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
     const ids = ["1e400", "9007199254740993", "1.0", String.raw`"\u00e9\/"`];

@@ -36,7 +36,7 @@ describe("the filesystem server behind the sidecar", () => {
     return (structuredContent as { readonly content: unknown } | undefined)?.content;
   }
 
-  it("a file is written to the disk as it was sent", async () => {
+  it("a file is written to the disk unchanged", async () => {
     const path = join(directory, 'a "file" ünï.txt');
     const content = 'line\r\n\t"quoted" \\ \u2028 🦀\n\u0000end';
     expect(await callTool("write_file", { path, content })).toBe(`Successfully wrote to ${path}`);

@@ -66,7 +66,7 @@ describe("the description of drift", () => {
     expect(linesFor({ inputSchema: { ...SCHEMA, "\u202e": 1 } })).toEqual([String.raw`search: inputSchema["\u202e"]: (none) -> 1`]);
   });
 
-  it("a name stays as it is, unless it is unusual or long", () => {
+  it("a name is unchanged, unless it is unusual or long", () => {
     expect(readableName("ns.tool-1/a_b:c@d")).toBe("ns.tool-1/a_b:c@d");
     expect(readableName("two words")).toBe('"two words"');
     expect(readableName("x".repeat(5000)).length).toBeLessThan(200);

@@ -138,7 +138,7 @@ describe("progress to the server", () => {
     );
   });
 
-  it("a notification without a token stays as it is", () => {
+  it("a notification without a token is unchanged", () => {
     const text = '{"jsonrpc":"2.0","method":"notifications/progress","params":{"_meta":{"progressToken":1}}}';
     expect(progressToServer(read(text, "notification"), "7")).toBe(text);
   });

@@ -35,7 +35,7 @@ describe("the answer to initialize", () => {
     expect(answerInitialize(handshake(RESULT), request, "1").protocolVersion).toBe("2025-11-25");
   });
 
-  it("tasks/list is removed from the capabilities, and the rest stays as it was", () => {
+  it("tasks/list is removed from the capabilities, and the rest is unchanged", () => {
     const offered = (tasks: string): string =>
       `{"capabilities":{"a":1.0,"tasks": ${tasks},"experimental":{"tasks":{"list":{}}}},"tasks":{"list":1},"protocolVersion":"2025-11-25"}`;
     const tasks = { list: {}, cancel: {}, requests: { tools: { call: {} } } };
@@ -49,7 +49,7 @@ describe("the answer to initialize", () => {
     expect(body).toBe(`{"jsonrpc":"2.0","id":1,"result":${resultText}}`);
   });
 
-  it.each(['{"capabilities":7}', '{"capabilities":null}', "{}"])("a result without tasks stays as it is: %s", (resultText) => {
+  it.each(['{"capabilities":7}', '{"capabilities":null}', "{}"])("a result without tasks is unchanged: %s", (resultText) => {
     expect(answerInitialize(handshake(resultText), initialize("2025-11-25"), "1").body).toBe(
       `{"jsonrpc":"2.0","id":1,"result":${resultText}}`,
     );

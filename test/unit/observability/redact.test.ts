@@ -60,7 +60,7 @@ describe("secrets", () => {
     expect(createRedactor({ D_KEY: "12345678" })("12345678")).toBe("***");
   });
 
-  it("text stays as it is if there are no secrets", () => {
+  it("text is unchanged if there are no secrets", () => {
     expect(createRedactor({})("any text")).toBe("any text");
   });
 
@@ -118,7 +118,7 @@ describe("secrets", () => {
     expect(redactJson('{"a":"abc123xyz","b":"open')).toBe('{"a":"***","b":"open');
   });
 
-  it("JSON text stays as it is if there are no secrets", () => {
+  it("JSON text is unchanged if there are no secrets", () => {
     const text = '{"a":"\\u0061"}';
     expect(new Secrets({}).redactJson(text)).toBe(text);
   });

@@ -9,7 +9,7 @@ describe("output schemas", () => {
   });
 
   it.each(['{"error":{"code":1,"message":"m"}}', '{"result":{"tools":{"outputSchema":1}}}', '{"result":7}', '{"result":{"tools":[]}}'])(
-    "the answer %s stays as it is",
+    "the answer %s is unchanged",
     (body) => {
       expect(withoutOutputSchemas(body)).toBe(body);
     },

@@ -55,7 +55,7 @@ describe("the answer to tools/list", () => {
     );
   });
 
-  it("an answer without hidden tools stays as it is, and may become empty", () => {
+  it("a list without hidden tools is unchanged, and a list of hidden tools becomes empty", () => {
     const body = listOf(' {"name":"a"}', '{"name":"b"} ');
     expect(filtered(body)).toBe(body);
     expect(filtered(listOf('{"name":"hidden"}', '{"name":"hidden"}'))).toBe(EMPTY);
@@ -76,7 +76,7 @@ describe("the answer to tools/list", () => {
     '{"jsonrpc":"2.0","id":1,"result":"tools"}',
     "[]",
     "null",
-  ])("an answer without a list stays as it is: %s", (body) => {
+  ])("an answer without a list is unchanged: %s", (body) => {
     expect(filtered(body)).toBe(body);
   });
 
