@@ -61,7 +61,7 @@ export function createPostRoute(options: PostRouteOptions) {
     } else if (message.kind === "request") {
       forwardRequest(defects, session, openExchange(post, session, idTextOf(message)), message);
     } else {
-      const error = take(session, message);
+      const error = forward(session, message);
       if (error === undefined) sendAccepted(response);
       else sendError(response, error);
     }
@@ -99,7 +99,7 @@ export function createPostRoute(options: PostRouteOptions) {
     let error: SidecarError | undefined;
     for (const [index, each] of messages.entries()) {
       const exchange = exchanges[index];
-      if (each.kind !== "request") error ??= take(session, each);
+      if (each.kind !== "request") error ??= forward(session, each);
       else if (exchange !== undefined && error !== undefined) session.lane.refuse(exchange, error);
       else if (exchange !== undefined) forwardRequest(defects, session, exchange, each);
     }
@@ -109,7 +109,7 @@ export function createPostRoute(options: PostRouteOptions) {
   }
 
   /** Forwards a notification, or a response to a server request. @returns an error if it is not accepted. */
-  function take(session: Session, message: NotificationMessage | ResponseMessage): SidecarError | undefined {
+  function forward(session: Session, message: NotificationMessage | ResponseMessage): SidecarError | undefined {
     return message.kind === "notification" ? session.lane.notify(session, message) : session.lane.answer(message);
   }
 

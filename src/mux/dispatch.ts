@@ -46,7 +46,7 @@ export class Dispatch {
   readonly #errors: QueueTimeoutErrors;
   readonly #defects: Defects;
   readonly #sweep: DeadlineSweep;
-  readonly #silence: DeadlineSweep;
+  readonly #keepAliveSweep: DeadlineSweep;
 
   constructor(options: DispatchOptions) {
     const { upstream, limits, retries, counters, log, nowMs, onDue } = options;
@@ -64,7 +64,7 @@ export class Dispatch {
     const answer = (call: Call, verdict: CallVerdict): void => this.calls.answer(call, verdict);
     this.#checks = new CallChecks({ send: (call) => this.#send(call), answer, defects });
     this.#sweep = new DeadlineSweep(nowMs, defects, (atMs) => Math.min(onDue(atMs), this.calls.expire(atMs), this.queue.expire(atMs)));
-    this.#silence = new DeadlineSweep(nowMs, defects, (atMs) => this.calls.keepAlive(atMs, limits.streamAfterMs));
+    this.#keepAliveSweep = new DeadlineSweep(nowMs, defects, (atMs) => this.calls.keepAlive(atMs, limits.streamAfterMs));
   }
 
   get load(): LaneLoad {
@@ -137,7 +137,7 @@ export class Dispatch {
     this.calls.add(call);
     exchange.onDisconnect = () => this.#defects.guard("client disconnect", () => this.calls.giveUp(call, "client disconnected", "unread"));
     this.#sweep.watch(call.deadlineMs);
-    this.#silence.watch(exchange.acceptedAtMs + streamAfterMs);
+    this.#keepAliveSweep.watch(exchange.acceptedAtMs + streamAfterMs);
     if (mustWait) return;
     call.semaphore?.acquire(call);
     this.#checks.admit(call);
@@ -213,7 +213,7 @@ export class Dispatch {
   close(): void {
     this.queue.refuseAll();
     this.#sweep.close();
-    this.#silence.close();
+    this.#keepAliveSweep.close();
   }
 
   notReady(): SidecarError {

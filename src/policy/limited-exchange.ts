@@ -25,7 +25,7 @@ const ERROR_BYTES = 80;
 /** The part of the body that any messages may take before the response. */
 const AHEAD_PART = 1 / 2;
 /** The part of the body up to which server requests are still sent, because the response may depend on them. */
-const QUESTIONS_PART = 3 / 4;
+const SERVER_REQUESTS_PART = 3 / 4;
 
 /** An exchange whose whole HTTP body stays within a limit. The response gets the room that earlier messages have left. */
 export class LimitedExchange extends RewrittenExchange {
@@ -43,7 +43,7 @@ export class LimitedExchange extends RewrittenExchange {
     if (this.sharedBy === 0) return this.inner.emit(body);
     const bytesAhead = this.#bytesAhead + Buffer.byteLength(body) + EVENT_BYTES;
     const shareBytes = this.#limit.maxBytes / this.sharedBy;
-    if (bytesAhead > shareBytes * AHEAD_PART && !(isQuestion(body) && bytesAhead <= shareBytes * QUESTIONS_PART)) return false;
+    if (bytesAhead > shareBytes * AHEAD_PART && !(isServerRequest(body) && bytesAhead <= shareBytes * SERVER_REQUESTS_PART)) return false;
     if (!this.inner.emit(body)) return false;
     this.#isStream = true;
     this.#bytesAhead = bytesAhead;
@@ -77,7 +77,7 @@ export class LimitedExchange extends RewrittenExchange {
   }
 }
 
-function isQuestion(body: string): boolean {
+function isServerRequest(body: string): boolean {
   return findMembers(body, 0, ["id"]).spans[0] !== undefined;
 }
 

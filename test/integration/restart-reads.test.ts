@@ -67,7 +67,7 @@ describe.each(LANE_CLIENTS)("a request in flight at a $lane server that is kille
 
 describe("a request that waits to be retried", () => {
   /** Sends a read-only request to a server that is then killed. The gate keeps the next server from getting ready. */
-  async function waiting(
+  async function interruptedRead(
     sidecar: Sidecar,
     gate: Gate,
     client: McpClient,
@@ -101,7 +101,7 @@ describe("a request that waits to be retried", () => {
     await using gate = await Gate.create();
     await using sidecar = await startGated(gate);
     const leaving = new AbortController();
-    const { reply } = await waiting(sidecar, gate, await sidecar.client(), leaving);
+    const { reply } = await interruptedRead(sidecar, gate, await sidecar.client(), leaving);
     const left = reply.catch((error: unknown) => String(error));
     leaving.abort();
     expect(await left).toContain("aborted");
@@ -113,8 +113,8 @@ describe("a request that waits to be retried", () => {
     await using gate = await Gate.create();
     await using sidecar = await startGated(gate);
     const client = await sidecar.client();
-    const { reply } = await waiting(sidecar, gate, client);
-    await client.notify("notifications/cancelled", { requestId: 7 });
+    const { reply } = await interruptedRead(sidecar, gate, client);
+    await client.post({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 7 } });
     expect([(await reply).status, (await reply).body]).toEqual([202, ""]);
     expect(await heard(sidecar, gate)).toEqual(NOTHING);
   });
@@ -123,7 +123,7 @@ describe("a request that waits to be retried", () => {
     await using gate = await Gate.create();
     await using sidecar = await startGated(gate);
     const client = await sidecar.client();
-    const { reply } = await waiting(sidecar, gate, client);
+    const { reply } = await interruptedRead(sidecar, gate, client);
     await client.end();
     expect((await reply).status).toBe(200);
     expect(JSON.parse((await reply).body)).toMatchObject({
@@ -136,7 +136,7 @@ describe("a request that waits to be retried", () => {
   it("a draining sidecar waits for the retry", async () => {
     await using gate = await Gate.create();
     await using sidecar = await startGated(gate);
-    const { reply } = await waiting(sidecar, gate, await sidecar.client());
+    const { reply } = await interruptedRead(sidecar, gate, await sidecar.client());
     sidecar.process.kill("SIGTERM");
     await gate.open();
     expect(JSON.parse((await reply).body)).toEqual({ jsonrpc: "2.0", id: 7, result: { method: "resources/list" } });

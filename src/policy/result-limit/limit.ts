@@ -26,7 +26,7 @@ interface LongResponse {
 }
 
 /** The possible responses: the best one first, and then the shortest one, which has no sizes. */
-type Answers = readonly [best: readonly string[], bare: string];
+type Candidates = readonly [best: readonly string[], bare: string];
 
 /**
  * Shortens the response to a tool call to at most `maxBytes` bytes of UTF-8. It stays a valid response of the same kind with the same id.
@@ -51,11 +51,11 @@ export function limitBody(body: string, maxBytes: number, requestId = ""): strin
       ? limitError(response, error.members)
       : limitResult(response, isComplete ? result?.members : undefined);
   const shortest = bare.length < ID_TOO_LONG.length ? bare : ID_TOO_LONG;
-  const answer = [...best, bare, ID_TOO_LONG].find((each) => Buffer.byteLength(each) <= maxBytes) ?? shortest;
-  return detached(answer, body);
+  const shortened = [...best, bare, ID_TOO_LONG].find((each) => Buffer.byteLength(each) <= maxBytes) ?? shortest;
+  return detached(shortened, body);
 }
 
-function limitError(response: LongResponse, error: Parts = NO_PARTS): Answers {
+function limitError(response: LongResponse, error: Parts = NO_PARTS): Candidates {
   const { text, open, maxBytes } = response;
   const [code, message] = [error.get("code"), error.get("message")];
   const codeText = code !== undefined && code.end - code.start <= MAX_CODE_LENGTH ? text.slice(code.start, code.end) : "-32603";
@@ -65,7 +65,7 @@ function limitError(response: LongResponse, error: Parts = NO_PARTS): Answers {
   return [[write(inner)], `${open}"error":{"code":${codeText},"message":"[truncated]"}}`];
 }
 
-function limitResult(response: LongResponse, result: Parts = NO_PARTS): Answers {
+function limitResult(response: LongResponse, result: Parts = NO_PARTS): Candidates {
   const { text, open, maxBytes } = response;
   const [content, structured, flag, task] = ["content", "structuredContent", "isError", "task"].map((name) => result.get(name));
   const unknown = fitting(text, withoutNames(result, RESULT_NAMES), maxBytes * UNKNOWN_SHARE);
@@ -84,8 +84,8 @@ function limitResult(response: LongResponse, result: Parts = NO_PARTS): Answers 
   const needed = TASK_NAMES.flatMap((name) => task?.members?.get(name) ?? []);
   const kept = fitting(text, needed, maxBytes);
   const isTask = task?.members?.has("taskId") === true && kept.length === needed.length;
-  const taskAnswers = isTask ? [write([`"task":{${kept.join(",")}}`, ...unknown])] : [];
-  return [[...taskAnswers, write([NOT_A_RESULT, IS_ERROR])], bare([IS_ERROR])];
+  const taskResponses = isTask ? [write([`"task":{${kept.join(",")}}`, ...unknown])] : [];
+  return [[...taskResponses, write([NOT_A_RESULT, IS_ERROR])], bare([IS_ERROR])];
 }
 
 /** Returns the content of a result, and its structuredContent if that fits beside the content. */
