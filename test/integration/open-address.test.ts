@@ -17,7 +17,7 @@ async function openLines(options: StartOptions): Promise<unknown[]> {
 /** The flags here override those of `Sidecar.start`, because the last of several flags counts. */
 describe("a sidecar without a token", () => {
   it.each(["0.0.0.0:0", ":0", "[::]:0"])("the address %s causes one warning with advice", async (address) => {
-    const reason = "set CLAW_MCP_STDIO_AUTH_TOKEN, or outside a container listen at --addr 127.0.0.1:0";
+    const reason = "set CLAW_MCP_STDIO_AUTH_TOKEN, or, outside a container, use --addr 127.0.0.1:0";
     expect(await openLines({ flags: ["--addr", address] })).toEqual([{ level: "warn", reason }]);
   });
 

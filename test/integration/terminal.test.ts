@@ -128,7 +128,7 @@ describe("the start on a terminal", () => {
     await using terminal = new TerminalRun([...flags, "--", process.execPath, FIXTURE, "exit-at-initialize"], {});
     await terminal.waitFor(/mcp server failed: crash loop/);
     // Another attempt will follow, and the waiting line explains why no server runs.
-    await terminal.waitFor(/again and again[^]*waiting for node, \d+ s: exited with code 3 before it answered initialize/);
+    await terminal.waitFor(/crash loop[^]*waiting for node, \d+ s: exited with code 3 before it answered initialize/);
     const plain = stripVTControlCharacters(terminal.shown);
     // The server's output is shown once, above that line.
     expect(plain).toMatch(/ INFO: mcp server: cannot open the database\r\n[^]* WARN: mcp server exited \{.*"kind":"crash".*\}\r\n/);
