@@ -11,7 +11,7 @@ export function listedTool(name: string, annotations?: object): ListedTool {
   return { name, inputSchema: { type: "object" }, ...(annotations === undefined ? {} : { annotations }) };
 }
 
-/** The fixture's own tools by which tests see the messages that it received, and make it write messages. */
+/** The fixture's own tools by which tests see its process and the messages that it has received. */
 export const WITNESSES: readonly ListedTool[] = ["lines", "seen", "where"].map((name) => listedTool(name, { readOnlyHint: true }));
 
 /** The tools that a fixture lists, in a file that tests rewrite while it runs. The fixture answers a call of one with its arguments. */
