@@ -30,7 +30,7 @@ describe("private lanes", () => {
 
   describe("progress in a private lane", () => {
     it.each([`"my token"`, `""`, `0`, `7`, `1.50`, `9007199254740993`, String.raw`"\u00e9\/"`])(
-      "the server's progress goes on its call's stream alone, with token %s restored",
+      "the server's progress is sent on its call's stream alone, with token %s restored",
       async (token) => {
         using stream = await client.openStream();
         const other = client.begin("hang", {}, 3, { progressToken: 0 });
@@ -93,7 +93,7 @@ describe("private lanes", () => {
     ["notifications/tasks/status", { taskId: "t-1", status: "working", _meta: { x: 1 } }],
     ["notifications/message", { level: "debug", data: { a: 1 }, logger: "x" }],
     ["notifications/x-vendor", { a: [1] }],
-  ])("the server's %s goes unchanged to exactly one stream", async (method, params) => {
+  ])("the server's %s is sent unchanged on exactly one stream", async (method, params) => {
     const line = notification(method, params).replace("{", "{ ");
     using stream = await client.openStream();
     // No call in flight: the GET stream.
@@ -117,7 +117,7 @@ describe("private lanes", () => {
   });
 
   it.each(["tools", "prompts", "resources"])(
-    "the server's %s/list_changed goes on the GET stream only, and is kept for it once",
+    "the server's %s/list_changed is sent on the GET stream only, and is kept for it once",
     async (list) => {
       const line = notification(`notifications/${list}/list_changed`);
       for (let count = 0; count < 3; count++) await client.write(line);

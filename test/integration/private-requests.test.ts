@@ -38,7 +38,7 @@ describe("a private server's request", () => {
     return Promise.all(streams.map((stream) => stream.rest()));
   }
 
-  it.each(REQUESTS)("%s goes on the stream of the one call in flight, and the response returns", async (method, params) => {
+  it.each(REQUESTS)("%s is sent on the stream of the one call in flight, and the response returns", async (method, params) => {
     using stream = await client.openStream();
     using call = await client.begin("ask", { method, ...(params === undefined ? {} : { params }) });
     expect(call.isStream).toBe(true);
@@ -64,7 +64,7 @@ describe("a private server's request", () => {
     expect(await client.answers()).toEqual([answer(`"my id"`)]);
   });
 
-  it("a request goes on the GET stream alone if several calls are in flight", async () => {
+  it("a request is sent on the GET stream alone if several calls are in flight", async () => {
     using stream = await client.openStream();
     const hanging = [client.begin("hang", {}, 2), client.begin("hang", {}, 3)];
     await waitForHanging(client, 2);
@@ -80,7 +80,7 @@ describe("a private server's request", () => {
     expect(await endAndRead(stream)).toEqual([[]]);
   });
 
-  it("a request goes on the oldest call's stream if no GET stream is open", async () => {
+  it("a request is sent on the oldest call's stream if no GET stream is open", async () => {
     const oldest = client.begin("hang", {}, "oldest");
     await waitForHanging(client, 1);
     const newer = client.begin("hang", {}, "newer");
@@ -95,7 +95,7 @@ describe("a private server's request", () => {
     expect(await endAndRead(stream)).toEqual([[]]);
   });
 
-  it("a request goes on a later call's stream if the oldest call accepts no stream", async () => {
+  it("a request is sent on a later call's stream if the oldest call accepts no stream", async () => {
     const plain = client.callTool("hang", {}, "plain");
     await waitForHanging(client, 1);
     const reading = client.begin("hang", {}, "reading");
@@ -127,7 +127,7 @@ describe("a private server's request", () => {
     expect(JSON.parse((await ask).result?.content?.[0]?.text ?? "")).toEqual({ jsonrpc: "2.0", id: "ask", result: { roots: [] } });
   });
 
-  it("a request goes on the newest of several GET streams alone", async () => {
+  it("a request is sent on the newest of several GET streams alone", async () => {
     using first = await client.openStream();
     using second = await client.openStream();
     await client.write(request("ask"));

@@ -144,7 +144,7 @@ describe("a client that resumes", async () => {
     expect(messages).toEqual([...Array.from({ length: steps }, (_, index) => progressOf(index + 1)), answerOf()]);
   });
 
-  it("a resumed GET stream gets the messages that were sent to a lost connection, each once", async () => {
+  it("a resumed GET stream gets each message sent to a lost connection once", async () => {
     const own = await sidecar.client();
     using lost = await own.openStream();
     await say(client, JSON.stringify(RESOURCES_CHANGED));
@@ -189,7 +189,7 @@ describe("a client that resumes", async () => {
     expect(readError(await own.get({ lastEventId }))).toStrictEqual(EVENT_NOT_FOUND);
   });
 
-  it("an id that was not sent yet, or belongs to the other kind of stream, is rejected", async () => {
+  it("an id not sent yet, or of the other kind of stream, is rejected", async () => {
     const own = await sidecar.client();
     const call = await HeldCall.start(own, client);
     await call.progress(1);
