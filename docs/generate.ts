@@ -56,9 +56,9 @@ function configurationMarkdown(): string {
 
 # Configuration
 
-Flags win over environment variables; an empty variable counts as not set. All variables that begin with \`CLAW_MCP_STDIO_\` are the
-sidecar's own and never reach the MCP server; every other variable does. A wrong configuration is reported whole, every problem at once,
-with exit code 2. \`claw-mcp-stdio --check-config\` prints the effective configuration with secrets masked.
+A flag overrides its environment variable; an empty variable counts as not set. All variables that begin with \`CLAW_MCP_STDIO_\` are the
+sidecar's own and never reach the MCP server; every other variable does. If the configuration is invalid, all problems are reported at
+once, and the exit code is 2. \`claw-mcp-stdio --check-config\` prints the effective configuration with secrets masked.
 
 ${sections.join("\n")}
 ${routesMarkdown()}`;
@@ -70,7 +70,7 @@ function routesMarkdown(): string {
   );
   return `## Paths
 
-PATH must differ from the other paths that are on. Every path also answers OPTIONS. Other methods get 405 with an \`Allow\` header, other paths 404.
+PATH must differ from every other enabled path. Every path also answers OPTIONS. Other methods get 405 with an \`Allow\` header; other paths get 404.
 A path that needs no token is also open to every \`Host\` and \`Origin\`. The token column applies if a token is configured.
 
 ${row(["path", "methods", "token", "needs", "purpose"])}
@@ -97,19 +97,19 @@ these members; the first four are in every error.
 | member | meaning |
 | --- | --- |
 | \`code\` | one of the stable codes below |
-| \`action\` | the advice below |
-| \`sent\` | true if any part of the request was written to the MCP server; the HTTP status is then 200, so that no proxy repeats the request |
+| \`action\` | the advice for the client, from the table below |
+| \`sent\` | true if any part of the request was written to the MCP server. The HTTP status is then 200, so that no proxy sends the request again |
 | \`retrySafe\` | true if sending the same request again cannot repeat a side effect |
 | \`retryAfterSeconds\` | when to retry; also the \`Retry-After\` header |
 | \`timeoutMs\`, \`limitBytes\` | the limit that was exceeded |
 | \`supported\` | the protocol revisions that the sidecar supports |
 | \`exitCode\`, \`signal\` | how the MCP server exited: in UPSTREAM_EXITED and UPSTREAM_FAILED |
-| \`stderrTail\` | its last lines on stderr, with secrets masked: in UPSTREAM_FAILED only, since a line may be about the request of another client |
+| \`stderrTail\` | the server's last lines on stderr, with secrets masked. Only UPSTREAM_FAILED has them, because a line may be about the request of another client |
 
-\`sent\` is false and \`retrySafe\` true unless the table says otherwise. An error about no particular request has no \`id\`. In the body of a 401
-\`id\` is null, because some clients show the message of no other body.
+If \`sent\` is false, \`retrySafe\` is true. An error that belongs to no particular request has no \`id\`. Only in the body of a 401, such an error has
+the \`id\` null, because some clients do not show the message otherwise.
 
-Errors of the MCP server itself are passed on unchanged. Arguments that violate the schema of a tool (ARGUMENT_CHECK) are not a JSON-RPC error
+Errors of the MCP server itself are passed on unchanged. Arguments that violate the schema of a tool (ARGUMENT_CHECK) do not cause a JSON-RPC error,
 but a result with \`isError\`, whose text begins with \`INVALID_ARGS:\`.
 
 ${row(["code", "HTTP", "JSON-RPC", "when", "what to do"])}

@@ -42,14 +42,14 @@ export const ERROR_CATALOG = {
   HOST_NOT_ALLOWED: {
     httpStatus: 403,
     jsonRpcCode: ServerError,
-    when: "ALLOWED_HOSTS does not list the `Host` of the request. If ALLOWED_HOSTS is not set and the sidecar listens on loopback only, names of this machine are allowed. `/status` without a token also rejects public host names.",
+    when: "ALLOWED_HOSTS does not list the `Host` of the request. If ALLOWED_HOSTS is not set and the sidecar listens on loopback only, only names of this machine are allowed. `/status` without a token also rejects public host names.",
     action: "Use an allowed host name, or add this one to CLAW_MCP_STDIO_ALLOWED_HOSTS.",
   },
   UNAUTHORIZED: {
     httpStatus: 401,
     jsonRpcCode: ServerError,
     when: "The bearer token is missing or not valid, or another token opened the session.",
-    action: "Send `Authorization: Bearer TOKEN` with a valid token; for a session, with the token that opened it.",
+    action: "Send `Authorization: Bearer TOKEN` with a valid token. A session needs the token that opened it.",
   },
   METHOD_NOT_ALLOWED: {
     httpStatus: 405,
@@ -90,7 +90,7 @@ export const ERROR_CATALOG = {
   SESSION_NOT_FOUND: {
     httpStatus: 404,
     jsonRpcCode: SessionOrTimeout,
-    when: "The session, or the stream of `/sse`, never existed or has ended: by DELETE, eviction (MAX_SESSIONS), SESSION_IDLE_TIMEOUT_MS, or the removal of its token. A session also ends if the restarted MCP server lacks capabilities that initialize promised.",
+    when: "The session, or the stream of `/sse`, never existed or has ended: by DELETE, eviction (MAX_SESSIONS), SESSION_IDLE_TIMEOUT_MS, or the removal of its token. It also ends with the sidecar, if its private server reaches RESTART_LIMIT, or if the restarted MCP server lacks capabilities that initialize promised.",
     action: "Call initialize again, without a session id.",
   },
   UNSUPPORTED_PROTOCOL_VERSION: {
@@ -103,7 +103,7 @@ export const ERROR_CATALOG = {
     httpStatus: 200,
     jsonRpcCode: SessionOrTimeout,
     when: "The MCP server did not answer within REQUEST_TIMEOUT_MS, or TOOL_TIMEOUTS_MS for the tool. The time begins with the arrival of the request. Progress renews it, and so does a client's response to the server. If the request was sent, the server is told to cancel it.",
-    action: "Send the request again, with fewer at a time, or raise CLAW_MCP_STDIO_REQUEST_TIMEOUT_MS.",
+    action: "Send the request again, with fewer requests at a time, or raise CLAW_MCP_STDIO_REQUEST_TIMEOUT_MS.",
     actionIfSent: CHECK_EFFECT,
   },
   REQUEST_CANCELLED: {
@@ -122,13 +122,13 @@ export const ERROR_CATALOG = {
   UPSTREAM_NOT_READY: {
     httpStatus: 503,
     jsonRpcCode: ServerError,
-    when: "The MCP server was not ready within HOLD_TIMEOUT_MS, or too many requests were already held. With `sent: true` (HTTP 200), RETRY was about to send the request again.",
+    when: "The MCP server was not ready within HOLD_TIMEOUT_MS, or too many requests were already held for it. With `sent: true` (HTTP 200), the server exited, and RETRY was about to send the request again.",
     action: "Retry after `retryAfterSeconds`. `/readyz` shows the state of the server.",
   },
   UPSTREAM_FAILED: {
     httpStatus: 503,
     jsonRpcCode: ServerError,
-    when: "The MCP server is in a crash loop (CRASH_LOOP_EXITS within CRASH_LOOP_PERIOD_MS), and is restarted only rarely. Or it has reached RESTART_LIMIT and is no longer restarted. With `sent: true` (HTTP 200), RETRY was about to send the request again.",
+    when: "The MCP server is in a crash loop (CRASH_LOOP_EXITS within CRASH_LOOP_PERIOD_MS), and is restarted only rarely. Or it has reached RESTART_LIMIT and is no longer restarted. With `sent: true` (HTTP 200), the server exited, and RETRY was about to send the request again.",
     action: "Fix the command, environment or dependencies of the server. The message, `stderrTail` and `/readyz` show why it exits.",
   },
   UPSTREAM_RESPONSE_TOO_LARGE: {
@@ -140,7 +140,7 @@ export const ERROR_CATALOG = {
   OVERLOADED: {
     httpStatus: 503,
     jsonRpcCode: ServerError,
-    when: "The queue is full (MAX_HELD_REQUESTS, MAX_QUEUED_BYTES). Or the request waited HOLD_TIMEOUT_MS while MAX_IN_FLIGHT requests, or TOOL_CONCURRENCY calls of the tool, were in flight. If MAX_HELD_REQUESTS is reached, the session with the most queued requests loses its newest.",
+    when: "The queue is full (MAX_HELD_REQUESTS, MAX_QUEUED_BYTES). Or the request was held for HOLD_TIMEOUT_MS while MAX_IN_FLIGHT requests, or TOOL_CONCURRENCY calls of the tool, were in flight. If MAX_HELD_REQUESTS is reached, the newest request of the session with the most held requests is rejected.",
     action: "Retry after `retryAfterSeconds`, with fewer requests at a time.",
   },
   SESSION_OVERLOADED: {
@@ -152,9 +152,9 @@ export const ERROR_CATALOG = {
   TOOL_NOT_FOUND: {
     httpStatus: 200,
     jsonRpcCode: InvalidParams,
-    when: "The tool does not exist, or the tool policy hides it (ALLOW_TOOLS, DENY_TOOLS, READ_ONLY, DESCRIPTOR). With `sent: true`, RETRY was about to send the call again, and the restarted server has changed the tool.",
+    when: "The tool does not exist, or the tool policy hides it (ALLOW_TOOLS, DENY_TOOLS, READ_ONLY, DESCRIPTOR). With `sent: true`, the server exited, RETRY was about to send the call again, and the restarted server has changed the tool.",
     action: "Call a tool that `tools/list` returns.",
-    actionIfSent: "Call `tools/list` again. Check whether the call took effect before you repeat it.",
+    actionIfSent: "Call `tools/list` again. Check whether the call took effect before you send it again.",
   },
   RATE_LIMITED: {
     httpStatus: 429,
@@ -193,7 +193,7 @@ export const ERROR_CATALOG = {
     when: "The sidecar has a defect.",
     action: "Report it with the log line `defect of the sidecar` of the same time.",
     actionIfSent:
-      "Report it with the log line `defect of the sidecar` of the same time. Check whether the request took effect before you repeat it.",
+      "Report it with the log line `defect of the sidecar` of the same time. Check whether the request took effect before you send it again.",
   },
 } as const satisfies Record<string, ErrorEntry>;
 

@@ -142,18 +142,18 @@ Usage:
 
 Options:
   --out FILE
-      The file to write, atomically. A file that differs only in the time is not changed.
+      The file to write, which is replaced atomically. It is not changed if only the time differs.
       [default .claw-discovered/SERVICE.claw-describe.json with --service, else stdout]
   --service NAME
       Name of the service in the pod.
   --description TEXT
       The description of the service. [default "NAME MCP stdio tools."]
   --image REF
-      The sidecar's image that the pod uses. It is only recorded.
+      The image of the sidecar in the pod. It is only recorded.
   --timeout-ms MS
-      The time from the start to the last tool. [${OPTIONS.readyTimeoutMs.variable}, default ${DEFAULT_TIMEOUT_MS}]
+      Time limit from the start to the last tool. [${OPTIONS.readyTimeoutMs.variable}, default ${DEFAULT_TIMEOUT_MS}]
   --url URL
-      The endpoint. The token of ${OPTIONS.authToken.variable} is sent to it. A COMMAND is only recorded.
+      The endpoint. The token of ${OPTIONS.authToken.variable} is sent to it. COMMAND is only recorded.
   --check FILE
       The descriptor to compare with. Differences are printed, one per line: + new, - missing, ~ changed.
   -h, --help

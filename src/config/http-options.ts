@@ -100,7 +100,7 @@ export const HTTP_OPTIONS = {
     "STREAM_AFTER_MS",
     10_000,
     MAX_MS,
-    "Time without a response after which an event stream begins, if the client accepts one. A message that precedes the response begins it sooner.",
+    "Time after which an event stream begins if a request has no response yet and the client accepts a stream. A message that precedes the response begins it sooner.",
   ),
   keepAliveMs: limit(
     "HTTP",
@@ -114,9 +114,15 @@ export const HTTP_OPTIONS = {
     "HEADERS_TIMEOUT_MS",
     10_000,
     MAX_MS,
-    "Time limit for a client to send the headers of a request; then 408.",
+    "Time limit for a client to send the headers of a request; a slower one gets 408.",
   ),
-  bodyTimeoutMs: limit("HTTP", "BODY_TIMEOUT_MS", 60_000, MAX_MS, "Time limit for a client to send a whole request; then 408."),
+  bodyTimeoutMs: limit(
+    "HTTP",
+    "BODY_TIMEOUT_MS",
+    60_000,
+    MAX_MS,
+    "Time limit for a client to send a whole request; a slower one gets 408.",
+  ),
   readerTimeoutMs: limit(
     "HTTP",
     "READER_TIMEOUT_MS",

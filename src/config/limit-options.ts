@@ -28,7 +28,7 @@ export const LIMIT_OPTIONS = {
     "MAX_HELD_REQUESTS",
     256,
     1_000_000,
-    "Maximum number of requests queued for a server that is starting, restarting, or has MAX_IN_FLIGHT requests; further requests get 503. Sessions take turns.",
+    "Maximum number of requests that are held for a server that is starting, restarting, or has MAX_IN_FLIGHT requests; further requests get 503. Sessions take turns.",
   ),
   maxQueuedBytes: limit(
     "Limits",

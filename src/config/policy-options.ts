@@ -30,7 +30,7 @@ export const POLICY_OPTIONS = {
     name: "READ_ONLY",
     placeholder: "on|off",
     description:
-      "Restriction to read-only tools: `on` hides all tools without the annotation `readOnlyHint`, or `readOnly` of pods. The server sets these annotations, and the sidecar does not verify them.",
+      "Restriction to read-only tools: `on` hides all tools without the annotation `readOnlyHint` (`readOnly` in pods). The server sets these annotations, and the sidecar does not verify them.",
     defaultText: "off",
     kind: onOff,
     isSwitch: true,
@@ -60,7 +60,7 @@ export const POLICY_OPTIONS = {
     name: "ARGUMENT_CHECK",
     placeholder: "MODE",
     description:
-      "Check of a call's arguments against the tool's `inputSchema` before it is sent. `enforce` answers an invalid call with a result that names each wrong field (`isError`); `warn` logs and forwards it. A schema that cannot be used is logged once, and its calls are forwarded.",
+      "Check of a call's arguments against the tool's `inputSchema` before it is sent. `enforce` answers an invalid call with a result that names each wrong field (`isError`); `warn` logs and forwards it. If a schema cannot be used, this is logged once, and calls of its tool are forwarded.",
     defaultText: "off",
     kind: oneOf(ARGUMENT_CHECK_MODES),
   }),

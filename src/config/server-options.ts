@@ -32,6 +32,6 @@ export const SERVER_OPTIONS = {
     "READY_TIMEOUT_MS",
     60_000,
     MAX_MS,
-    "Time limit from the server's start to its response to `initialize`; then it is restarted.",
+    "Time limit from the server's start to its response to `initialize`; a slower server is restarted.",
   ),
 } as const;

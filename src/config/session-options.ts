@@ -18,7 +18,7 @@ export const SESSION_OPTIONS = {
     "MAX_SESSIONS",
     10_000,
     10_000_000,
-    "Maximum number of sessions; above it, the session that was unused for longest ends. One with an open stream or a request in flight ends only if all have one.",
+    "Maximum number of sessions; above it, the session that was unused for longest is evicted. A session with an open stream or a request in flight is evicted only if all have one.",
   ),
   sessionsPerMinute: option({
     group: "Sessions",

@@ -22,7 +22,7 @@ export const SUPERVISION_OPTIONS = {
     "HOLD_TIMEOUT_MS",
     20_000,
     MAX_MS,
-    "Time for which a request waits for a server that is starting, restarting or busy (MAX_IN_FLIGHT, TOOL_CONCURRENCY); then 503. For a busy server, it waits at most half of REQUEST_TIMEOUT_MS.",
+    "Time for which a request is held while the server is starting, restarting or busy (MAX_IN_FLIGHT, TOOL_CONCURRENCY); then it gets 503. For a busy server, this is at most half of REQUEST_TIMEOUT_MS, or of the tool's limit.",
   ),
   drainTimeoutMs: limit(
     "Supervision",
@@ -36,14 +36,14 @@ export const SUPERVISION_OPTIONS = {
     "CRASH_LOOP_EXITS",
     5,
     1000,
-    "Number of exits within CRASH_LOOP_PERIOD_MS that are a crash loop. The state is then `failed`, requests are rejected at once, and the server is restarted only every RESTART_MAX_MS.",
+    "Number of exits within CRASH_LOOP_PERIOD_MS that make a crash loop. The state is then `failed`, requests are rejected at once, and the server is restarted only every RESTART_MAX_MS.",
   ),
   crashLoopPeriodMs: limit(
     "Supervision",
     "CRASH_LOOP_PERIOD_MS",
     60_000,
     MAX_MS,
-    "Period in which CRASH_LOOP_EXITS exits are a crash loop. The crash loop is over once the server has run for this long.",
+    "Period in which CRASH_LOOP_EXITS exits make a crash loop. The crash loop is over once the server has been ready for this long.",
   ),
   restartLimit: option({
     group: "Supervision",
@@ -51,7 +51,7 @@ export const SUPERVISION_OPTIONS = {
     name: "RESTART_LIMIT",
     placeholder: "N",
     description:
-      "Number of restarts without a stable run between them after which the sidecar exits with code 1. For a private server, only its session ends. Default: no limit.",
+      "Maximum number of restarts without a stable run between them. If the server exits again, the sidecar ends with code 1. For a private server, only its session ends. Default: no limit.",
     kind: wholeNumber(1_000_000),
   }),
   pingIntervalMs: option({
@@ -68,7 +68,7 @@ export const SUPERVISION_OPTIONS = {
     "HUNG_TIMEOUTS",
     3,
     1000,
-    "Number of consecutive timeouts of requests or pings, without any output from the server, after which it is restarted.",
+    "Number of consecutive timeouts of requests or pings, without any output from the server, after which the server is restarted.",
   ),
   retry: option({
     group: "Supervision",
