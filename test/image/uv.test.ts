@@ -52,7 +52,7 @@ it("the image with uv declares the same as the default image", async () => {
   console.log(`size of the image with uv: ${((uv?.Size ?? 0) / 1e6).toFixed(0)} MB`);
 });
 
-it("the image with uv serves a program of uvx with Debian's Python, and stops at SIGTERM", async () => {
+it("the uv image serves a uvx program with Debian's Python, and stops at SIGTERM", async () => {
   await using wheels = await TempDir.create();
   await chmod(wheels.path, 0o777);
   const volume = (mode: string): readonly string[] => ["--volume", `${wheels.path}:/wheels:${mode}`];

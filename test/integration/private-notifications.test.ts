@@ -116,26 +116,23 @@ describe("private lanes", () => {
     expect(await endAndRead(stream)).toEqual([[]]);
   });
 
-  it.each(["tools", "prompts", "resources"])(
-    "the server's %s/list_changed is sent on the GET stream only, and is kept for it once",
-    async (list) => {
-      const line = notification(`notifications/${list}/list_changed`);
-      for (let count = 0; count < 3; count++) await client.write(line);
-      const other = notification("notifications/resources/updated", { uri: "x://1" });
-      await client.write(other);
-      await client.toolText("echo", { text: "all are read" });
-      using stream = await client.openStream();
-      expect([await stream.nextText(), await stream.nextText()]).toEqual([line, other]);
-      // Also while a call is in flight, since it does not belong to a call.
-      const hanging = client.begin("hang");
-      await waitForHanging(client, 1);
-      await client.write(line);
-      expect(await stream.nextText()).toBe(line);
-      await client.toolText("release");
-      expect((await hanging).isStream).toBe(false);
-      expect(await endAndRead(stream)).toEqual([[]]);
-    },
-  );
+  it.each(["tools", "prompts", "resources"])("the server's %s/list_changed is sent on the GET stream only, and kept once", async (list) => {
+    const line = notification(`notifications/${list}/list_changed`);
+    for (let count = 0; count < 3; count++) await client.write(line);
+    const other = notification("notifications/resources/updated", { uri: "x://1" });
+    await client.write(other);
+    await client.toolText("echo", { text: "all are read" });
+    using stream = await client.openStream();
+    expect([await stream.nextText(), await stream.nextText()]).toEqual([line, other]);
+    // Also while a call is in flight, since it does not belong to a call.
+    const hanging = client.begin("hang");
+    await waitForHanging(client, 1);
+    await client.write(line);
+    expect(await stream.nextText()).toBe(line);
+    await client.toolText("release");
+    expect((await hanging).isStream).toBe(false);
+    expect(await endAndRead(stream)).toEqual([[]]);
+  });
 
   it.each(["tasks/list", "tasks/get", "tasks/result", "tasks/cancel", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"])(
     "%s is forwarded in both directions",

@@ -38,7 +38,7 @@ describe("a private server's request", () => {
     return Promise.all(streams.map((stream) => stream.rest()));
   }
 
-  it.each(REQUESTS)("%s is sent on the stream of the one call in flight, and the response returns", async (method, params) => {
+  it.each(REQUESTS)("%s is sent on the stream of the only call, and the response returns", async (method, params) => {
     using stream = await client.openStream();
     using call = await client.begin("ask", { method, ...(params === undefined ? {} : { params }) });
     expect(call.isStream).toBe(true);
@@ -95,7 +95,7 @@ describe("a private server's request", () => {
     expect(await endAndRead(stream)).toEqual([[]]);
   });
 
-  it("a request is sent on a later call's stream if the oldest call accepts no stream", async () => {
+  it("a request is sent on a later call's stream if the oldest accepts none", async () => {
     const plain = client.callTool("hang", {}, "plain");
     await waitForHanging(client, 1);
     const reading = client.begin("hang", {}, "reading");

@@ -145,7 +145,7 @@ describe("a log message of a shared server", () => {
     expect([await endAndRead(client, stream), await endAndRead(other, otherStream)]).toEqual([[], []]);
   });
 
-  it("a message is sent on the GET stream of the only session with calls in flight", async () => {
+  it("a message is sent on the GET stream of the only session with calls", async () => {
     await using sidecar = await Sidecar.start();
     const [client, other] = [await LaneClient.connectShared(sidecar), await LaneClient.connectShared(sidecar)];
     for (const each of [client, other]) await setLevel(each, "debug");

@@ -74,7 +74,7 @@ describe("a log message of a shared server", () => {
     expect([listen(a).texts, listen(b).texts, bench.dropped.notifications]).toEqual([[], [], 1]);
   });
 
-  it("the only request in flight gets the message on its stream if its session wants it", () => {
+  it("the only request gets the message on its stream if its session wants it", () => {
     const bench = ready();
     const [a, b] = [bench.join(), bench.join()];
     for (const session of [a, b]) bench.request(session, setLevel("info"));
