@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import { readFileSync } from "node:fs";
-import { withoutPlainOptions } from "./config/credentials.ts";
+import { withoutPlainOptions } from "./config/environment.ts";
 import { type Config, loadConfig, readCommandLine } from "./config/load.ts";
 import { OPTIONS } from "./config/options.ts";
 import type { Descriptor } from "./descriptor/descriptor.ts";

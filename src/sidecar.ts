@@ -4,7 +4,7 @@ import { AuthTokenReload } from "./auth-token-reload.ts";
 import { AuthTokens } from "./auth-tokens.ts";
 import { rereadAuthTokenFile } from "./config/auth-token-file.ts";
 import { OPTIONS } from "./config/options.ts";
-import { serverEnvironment } from "./config/server-environment.ts";
+import { serverEnvironment } from "./config/environment.ts";
 import { Counters } from "./counters.ts";
 import type { Descriptor } from "./descriptor/descriptor.ts";
 import { Defects } from "./defects.ts";

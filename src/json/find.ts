@@ -1,4 +1,4 @@
-import { isOtherCase } from "./folded-names.ts";
+import { isOtherCase } from "./names.ts";
 import { decodeString, type Span } from "./strings.ts";
 import { Code, skipWhitespace } from "./tokens.ts";
 import { skipValue, STOP, walkElements, walkMembers } from "./walk.ts";

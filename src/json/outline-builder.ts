@@ -1,4 +1,4 @@
-import { isMistakenFor, isSpelledOtherwise } from "./folded-names.ts";
+import { isMistakenFor, isSpelledOtherwise } from "./names.ts";
 import { Outline, type Shape } from "./outline.ts";
 import { decodeString } from "./strings.ts";
 

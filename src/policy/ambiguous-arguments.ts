@@ -1,5 +1,4 @@
-import { foldCase } from "../json/folded-names.ts";
-import { findRepeatedName } from "../json/repeated-names.ts";
+import { findRepeatedName, foldCase } from "../json/names.ts";
 import { isJsonObject, type JsonObject } from "../jsonrpc/message.ts";
 import { quoted } from "./schema/value-path.ts";
 

@@ -1,6 +1,6 @@
 import { applyEdits, removeItems } from "../json/edit.ts";
 import { findElements, findMembers, type Members } from "../json/find.ts";
-import { findRepeatedName } from "../json/repeated-names.ts";
+import { findRepeatedName } from "../json/names.ts";
 import type { Span } from "../json/strings.ts";
 import { estimatedBytes, MAX_VALUE_BYTES } from "../json/value-size.ts";
 import { readValue } from "../json/values.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { isOtherCase } from "../../../src/json/folded-names.ts";
+import { isOtherCase } from "../../../src/json/names.ts";
 import { findMembers } from "../../../src/json/find.ts";
 
 describe("isOtherCase", () => {

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { findRepeatedName } from "../../../src/json/repeated-names.ts";
+import { findRepeatedName } from "../../../src/json/names.ts";
 import { type JsonNode, nodeOf, poisonEngine } from "../support/json-reference.ts";
 import { keyText, memberText, objectText, valueText } from "../../support/json-text.ts";
 

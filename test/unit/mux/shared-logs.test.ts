@@ -1,23 +1,12 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
+import type { Session } from "../../../src/mux/session.ts";
+import { useFakeClock } from "../support/fake-clock.ts";
 import { LaneBench, listen } from "../support/lane-bench.ts";
 
 /** The time for which an abandoned request without a response may still run at the server. */
 const GIVEN_UP_MS = 5 * 60_000;
 
-beforeEach(() => {
-  vi.useFakeTimers({ now: 0 });
-});
-
-afterEach(() => {
-  vi.useRealTimers();
-});
-
-/** A shared lane whose server is ready. */
-function ready(): LaneBench {
-  const bench = LaneBench.shared();
-  bench.start();
-  return bench;
-}
+useFakeClock();
 
 function log(level: string): { readonly method: string; readonly params: object } {
   return { method: "notifications/message", params: { level, data: "x" } };
@@ -27,9 +16,20 @@ function setLevel(level: string): { readonly method: string; readonly params: ob
   return { method: "logging/setLevel", params: { level } };
 }
 
+/** A lane in which session `b` wants logs, and the call of an ended session awaits its late response. */
+function withAbandonedCall(): { readonly bench: LaneBench; readonly b: Session } {
+  const bench = LaneBench.ready();
+  const [a, b] = [bench.join(), bench.join()];
+  bench.request(b, setLevel("info"));
+  bench.reply("logging/setLevel");
+  bench.request(a, { method: "tools/call" });
+  bench.lane.endSession(a);
+  return { bench, b };
+}
+
 describe("a log message of a shared server", () => {
   it("a message is dropped while no session has asked for any", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     const session = bench.join();
     const stream = listen(session);
     bench.say(log("emergency"));
@@ -37,7 +37,7 @@ describe("a log message of a shared server", () => {
   });
 
   it("the server gets the most verbose requested level, and only changes of it", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     const [a, b, c] = [bench.join(), bench.join(), bench.join()];
     const set = bench.request(a, setLevel("warning"));
     bench.reply("logging/setLevel");
@@ -51,7 +51,7 @@ describe("a log message of a shared server", () => {
   });
 
   it("each new generation gets the level that sessions still want", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     const [a, b] = [bench.join(), bench.join()];
     bench.request(a, setLevel("debug"));
     bench.reply("logging/setLevel");
@@ -63,7 +63,7 @@ describe("a log message of a shared server", () => {
   });
 
   it("a message is dropped and counted while no request is in flight", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     const [a, b] = [bench.join(), bench.join()];
     bench.request(a, setLevel("debug"));
     bench.reply("logging/setLevel");
@@ -75,7 +75,7 @@ describe("a log message of a shared server", () => {
   });
 
   it("the only request gets the message on its stream if its session wants it", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     const [a, b] = [bench.join(), bench.join()];
     for (const session of [a, b]) bench.request(session, setLevel("info"));
     bench.reply("logging/setLevel");
@@ -87,7 +87,7 @@ describe("a log message of a shared server", () => {
   });
 
   it("several requests in flight of one session get the message on its GET stream", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     const session = bench.join();
     bench.request(session, setLevel("info"));
     bench.reply("logging/setLevel");
@@ -101,7 +101,7 @@ describe("a log message of a shared server", () => {
   });
 
   it("a message is dropped while requests of several sessions are in flight", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     const [a, b] = [bench.join(), bench.join()];
     bench.request(a, setLevel("info"));
     bench.reply("logging/setLevel");
@@ -111,7 +111,7 @@ describe("a log message of a shared server", () => {
   });
 
   it("a session that was answered before gets no message of the request in flight", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     const [a, b] = [bench.join(), bench.join()];
     bench.request(a, setLevel("info"));
     bench.reply("logging/setLevel");
@@ -135,24 +135,14 @@ describe("a log message of a shared server", () => {
   });
 
   it("a message is dropped while the server may still run another session's abandoned request", () => {
-    const bench = ready();
-    const [a, b] = [bench.join(), bench.join()];
-    bench.request(b, setLevel("info"));
-    bench.reply("logging/setLevel");
-    bench.request(a, { method: "tools/call" });
-    bench.lane.endSession(a);
+    const { bench, b } = withAbandonedCall();
     const call = bench.request(b, { method: "tools/call", params: { name: "x" } });
     bench.say(log("error"));
     expect([call.emitted, listen(b).texts, bench.dropped.notifications]).toEqual([[], [], 1]);
   });
 
   it("the only session gets messages again after the late response", () => {
-    const bench = ready();
-    const [a, b] = [bench.join(), bench.join()];
-    bench.request(b, setLevel("info"));
-    bench.reply("logging/setLevel");
-    bench.request(a, { method: "tools/call" });
-    bench.lane.endSession(a);
+    const { bench, b } = withAbandonedCall();
     bench.reply("tools/call");
     const call = bench.request(b, { method: "tools/call" });
     bench.say(log("error"));
@@ -160,12 +150,7 @@ describe("a log message of a shared server", () => {
   });
 
   it("the only session gets messages again when no late response can be expected", () => {
-    const bench = ready();
-    const [a, b] = [bench.join(), bench.join()];
-    bench.request(b, setLevel("info"));
-    bench.reply("logging/setLevel");
-    bench.request(a, { method: "tools/call" });
-    bench.lane.endSession(a);
+    const { bench, b } = withAbandonedCall();
     vi.advanceTimersByTime(GIVEN_UP_MS + 1);
     const call = bench.request(b, { method: "tools/call" });
     bench.say(log("error"));
@@ -173,7 +158,7 @@ describe("a log message of a shared server", () => {
   });
 
   it("a session gets messages even if its own earlier request was abandoned", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     const session = bench.join();
     bench.request(session, setLevel("info"));
     bench.reply("logging/setLevel");
@@ -185,7 +170,7 @@ describe("a log message of a shared server", () => {
   });
 
   it("a session that has ended, or whose level was rejected, gets no message", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     const [a, b] = [bench.join(), bench.join()];
     const set = bench.request(a, setLevel("info"));
     bench.reply("logging/setLevel", { error: { code: -32_601, message: "no logging" } });
@@ -199,7 +184,7 @@ describe("a log message of a shared server", () => {
   });
 
   it("a session keeps its former level if the server rejects a new one", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     const session = bench.join();
     bench.request(session, setLevel("error"));
     bench.reply("logging/setLevel");
@@ -212,7 +197,7 @@ describe("a log message of a shared server", () => {
   });
 
   it("the level is sent again with the next request if the server's level is uncertain", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     const [a, b] = [bench.join(), bench.join()];
     bench.request(a, setLevel("info"));
     bench.reply("logging/setLevel");
@@ -223,7 +208,7 @@ describe("a log message of a shared server", () => {
   });
 
   it("a level that a client sets meanwhile overrides the sidecar's queued one", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     const [a, b, c] = [bench.join(), bench.join(), bench.join()];
     bench.request(a, setLevel("info"));
     bench.request(b, setLevel("error"));
@@ -241,7 +226,7 @@ describe("a log message of a shared server", () => {
   });
 
   it("the server decides about a level that does not exist", () => {
-    const bench = ready();
+    const bench = LaneBench.ready();
     const call = bench.request(bench.join(), setLevel("verbose"));
     bench.reply("logging/setLevel", { error: { code: -32_602, message: "no such level" } });
     expect(call.outcome).toBe(-32_602);

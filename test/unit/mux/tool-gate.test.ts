@@ -1,17 +1,17 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import type { JsonObject } from "../../../src/jsonrpc/message.ts";
 import { toolNotFound } from "../../../src/mux/failures.ts";
 import type { Call } from "../../../src/mux/call.ts";
 import type { LaneLimits } from "../../../src/mux/lane-limits.ts";
 import type { CallVerdict } from "../../../src/mux/call-limits.ts";
 import type { ToolWatcher } from "../../../src/mux/server-tools.ts";
+import { useFakeClock } from "../support/fake-clock.ts";
 import { LaneBench } from "../support/lane-bench.ts";
 
 const CAPABLE = { tools: {} };
 const CALL = { method: "tools/call", params: { name: "a" } };
 
-beforeEach(() => vi.useFakeTimers());
-afterEach(() => vi.useRealTimers());
+useFakeClock();
 
 /** A watcher that records the tools it was given, and allows no calls of `b`. */
 class Watcher implements ToolWatcher {

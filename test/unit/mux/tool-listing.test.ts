@@ -1,11 +1,11 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { Counters } from "../../../src/counters.ts";
 import { Defects } from "../../../src/defects.ts";
 import { ToolListing } from "../../../src/mux/tool-listing.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
+import { useFakeClock } from "../support/fake-clock.ts";
 
-beforeEach(() => vi.useFakeTimers());
-afterEach(() => vi.useRealTimers());
+useFakeClock();
 
 /** The tools of a server that answers when the test says so. */
 class Bench {

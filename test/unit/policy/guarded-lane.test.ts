@@ -1,4 +1,4 @@
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { Counters } from "../../../src/counters.ts";
 import type { CheckedCall } from "../../../src/policy/argument-check.ts";
 import type { CallRules } from "../../../src/policy/call-rules.ts";
@@ -7,6 +7,7 @@ import { GuardedLane } from "../../../src/policy/guarded-lane.ts";
 import { LaneTools } from "../../../src/policy/lane-tools.ts";
 import { createToolLimits } from "../../../src/policy/tool-limits.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
+import { useFakeClock } from "../support/fake-clock.ts";
 import { LaneBench, requestOfClient } from "../support/lane-bench.ts";
 import { RecordedExchange } from "../support/recorded-exchange.ts";
 
@@ -33,9 +34,10 @@ const RULES: Readonly<Record<string, Partial<CallRules>>> = {
   ARGUMENT_CHECK: { argumentCheck: { mode: "enforce", check: alwaysWrong, describe: () => "{}" } },
 };
 
+useFakeClock();
+
 describe("a guarded lane", () => {
   it("a call with wrong arguments is counted and logged once, however often it is checked", () => {
-    vi.useFakeTimers();
     const counters = new Counters();
     const log = new RecordedLog();
     const rules: CallRules = { ...NO_RULES, argumentCheck: { mode: "warn", check: alwaysWrong, describe: () => "{}" } };
@@ -59,7 +61,6 @@ describe("a guarded lane", () => {
     bench.reply("tools/list", { result });
     expect(bench.heard().filter(({ method }) => method === "tools/call")).toHaveLength(3);
     expect([counters.policy.invalidArguments, log.messages.length]).toEqual([3, 3]);
-    vi.useRealTimers();
   });
 });
 
@@ -67,7 +68,6 @@ describe.each(Object.entries(RULES))("a call under %s", (_name, rule) => {
   it.each([["a list", ["search"]] as const, ["nothing", undefined] as const])(
     "a call whose name is %s does not reach the server",
     (_what, name) => {
-      vi.useFakeTimers();
       const rules = { ...NO_RULES, ...rule };
       const toolWatcher = new LaneTools({ rules, counters: new Counters(), log: new RecordedLog() });
       const bench = LaneBench.shared({}, { toolWatcher });
@@ -78,7 +78,6 @@ describe.each(Object.entries(RULES))("a call under %s", (_name, rule) => {
       const request = requestOfClient({ id: 1, method: "tools/call", params: { name, arguments: {} } });
       guarded.request(bench.join(), exchange, request);
       expect([exchange.outcome, bench.heard()]).toEqual(["TOOL_NOT_FOUND", []]);
-      vi.useRealTimers();
     },
   );
 });

@@ -1,3 +1,7 @@
+import { decodeString } from "./strings.ts";
+import { Code } from "./tokens.ts";
+import { nextToken, skipString } from "./walk.ts";
+
 /**
  * Some parsers, such as Go's `encoding/json`, take `"Name"` for `"name"`, and the later of the two counts. The sidecar must not decide by
  * one member while the server acts on the other.
@@ -43,4 +47,39 @@ export function isMistakenFor(key: string, name: string): boolean {
 function fold(code: number): number {
   if (code < 128) return code >= 65 && code <= 90 ? code + 32 : code;
   return FOLDED.get(code) ?? code;
+}
+
+/**
+ * Returns the first name that occurs twice in one object, at any depth of the value that starts at `start`. Most parsers take the last
+ * occurrence, others the first (RFC 8259 §4). The text must be valid, without white space before the value.
+ */
+export function findRepeatedName(text: string, start: number): string | undefined {
+  /** The names of the objects around the innermost one; undefined for an array. */
+  const outer: (Set<string> | undefined)[] = [];
+  /** The names so far in the innermost object; undefined in an array. */
+  let names: Set<string> | undefined;
+  let isNameNext = false;
+  let index = start;
+  while (index < text.length) {
+    const code = text.charCodeAt(index);
+    let end = index + 1;
+    if (code === Code.quote) {
+      end = skipString(text, index);
+      if (isNameNext && names !== undefined) {
+        const name = decodeString(text, index, end);
+        if (names.has(name)) return name;
+        names.add(name);
+      }
+      isNameNext = false;
+    } else if (code === Code.comma) isNameNext = names !== undefined;
+    else if (code === Code.openBrace || code === Code.openBracket) {
+      outer.push(names);
+      isNameNext = code === Code.openBrace;
+      names = isNameNext ? new Set() : undefined;
+    } else if (code === Code.closeBrace || code === Code.closeBracket) names = outer.pop();
+    // A bare number or word, a text, or the end of the value.
+    if (outer.length === 0) return undefined;
+    index = nextToken(text, end);
+  }
+  return undefined;
 }
