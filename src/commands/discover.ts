@@ -1,8 +1,7 @@
 import { constants } from "node:os";
-import { withoutPlainOptions } from "../config/environment.ts";
 import type { Environment } from "../config/load.ts";
 import { OPTIONS } from "../config/options.ts";
-import { serverEnvironment } from "../config/environment.ts";
+import { serverEnvironment, withoutPlainOptions } from "../config/environment.ts";
 import { DescriptorError } from "../descriptor/descriptor.ts";
 import { readDescriptor, writeDescriptor } from "../descriptor/descriptor-file.ts";
 import { describeError } from "../errors.ts";

@@ -11,7 +11,7 @@ import type { LegacySsePair } from "./legacy-sse-pair.ts";
 import type { LegacySsePairs } from "./legacy-sse-pairs.ts";
 import type { McpRouteOptions } from "./mcp-route.ts";
 import { type MessageReceiver, readMessages } from "./read-messages.ts";
-import { forwardRequest } from "./forward-request.ts";
+import { forwardOneWay, forwardRequest } from "./forward.ts";
 import type { NamedRoute, Post } from "./route.ts";
 
 export interface LegacySseRoutesOptions extends McpRouteOptions {
@@ -72,7 +72,7 @@ export function createLegacySseRoutes(options: LegacySseRoutesOptions): readonly
       sendAccepted(response);
       return forwardRequest(defects, session, pair.openExchange(idTextOf(message), acceptedAtMs), message);
     }
-    const error = message.kind === "notification" ? session.lane.notify(session, message) : session.lane.answer(message);
+    const error = forwardOneWay(session, message);
     if (error === undefined) sendAccepted(response);
     else sendError(response, error);
   }

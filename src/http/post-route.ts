@@ -2,7 +2,7 @@ import type { Defects } from "../defects.ts";
 import { SidecarError } from "../errors.ts";
 import { BATCH_REFUSED } from "../jsonrpc/client-message.ts";
 import { hasBatches } from "../jsonrpc/protocol-versions.ts";
-import { idTextOf, type Message, type NotificationMessage, type RequestMessage, type ResponseMessage } from "../jsonrpc/message.ts";
+import { idTextOf, type Message, type RequestMessage } from "../jsonrpc/message.ts";
 import type { Lanes } from "../mux/lanes.ts";
 import type { SessionStore } from "../mux/session-store.ts";
 import type { Session } from "../mux/session.ts";
@@ -12,7 +12,7 @@ import { type OpenStream, openRequestStream } from "./event-streams.ts";
 import { sendAccepted, sendError, sendProblem } from "./json-response.ts";
 import { PostBatch } from "./post-batch.ts";
 import { PostExchange } from "./post-exchange.ts";
-import { forwardRequest } from "./forward-request.ts";
+import { forwardOneWay, forwardRequest } from "./forward.ts";
 import { type MessageReceiver, needsNoSession, readMessages } from "./read-messages.ts";
 import { reject } from "./reject.ts";
 import type { Post } from "./route.ts";
@@ -61,7 +61,7 @@ export function createPostRoute(options: PostRouteOptions) {
     } else if (message.kind === "request") {
       forwardRequest(defects, session, openExchange(post, session, idTextOf(message)), message);
     } else {
-      const error = forward(session, message);
+      const error = forwardOneWay(session, message);
       if (error === undefined) sendAccepted(response);
       else sendError(response, error);
     }
@@ -99,18 +99,13 @@ export function createPostRoute(options: PostRouteOptions) {
     let error: SidecarError | undefined;
     for (const [index, each] of messages.entries()) {
       const exchange = exchanges[index];
-      if (each.kind !== "request") error ??= forward(session, each);
+      if (each.kind !== "request") error ??= forwardOneWay(session, each);
       else if (exchange !== undefined && error !== undefined) session.lane.refuse(exchange, error);
       else if (exchange !== undefined) forwardRequest(defects, session, exchange, each);
     }
     if (exchanges.some((exchange) => exchange !== undefined)) return;
     if (error === undefined) sendAccepted(response);
     else sendError(response, error);
-  }
-
-  /** Forwards a notification, or a response to a server request. @returns an error if it is not accepted. */
-  function forward(session: Session, message: NotificationMessage | ResponseMessage): SidecarError | undefined {
-    return message.kind === "notification" ? session.lane.notify(session, message) : session.lane.answer(message);
   }
 
   function openExchange({ request, response, acceptedAtMs }: Post, session: Session, idText: string): PostExchange {

@@ -1,5 +1,6 @@
 import type { Defects } from "../defects.ts";
-import type { RequestMessage } from "../jsonrpc/message.ts";
+import type { SidecarError } from "../errors.ts";
+import type { NotificationMessage, RequestMessage, ResponseMessage } from "../jsonrpc/message.ts";
 import type { Exchange } from "../mux/exchange.ts";
 import { internalError } from "../mux/failures.ts";
 import type { Session } from "../mux/session.ts";
@@ -11,4 +12,9 @@ export function forwardRequest(defects: Pick<Defects, "recover">, session: Sessi
   } catch (error) {
     defects.recover("client request", error, () => exchange.fail(internalError(true)));
   }
+}
+
+/** Passes a notification, or a response to a server request, to the lane of its session. @returns an error if it is not accepted. */
+export function forwardOneWay(session: Session, message: NotificationMessage | ResponseMessage): SidecarError | undefined {
+  return message.kind === "notification" ? session.lane.notify(session, message) : session.lane.answer(message);
 }
