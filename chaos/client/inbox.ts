@@ -1,6 +1,6 @@
 // The messages that one session receives on all streams. Each response is matched with its request.
 
-import type { Ledger, RequestRecord } from "../ledger.ts";
+import type { Ledger, RequestRecord, Verdict } from "../ledger.ts";
 import type { ExchangeEnd } from "./http-exchange.ts";
 import { judge, type Response } from "./judge.ts";
 
@@ -19,6 +19,8 @@ export interface InboxListener {
 /** The progress tokens that no client has sent. A private server's progress with such a token may be forwarded. */
 const UNKNOWN_TOKEN = /^unknown-/;
 const EXCERPT_CHARS = 300;
+/** The verdicts on a request that a response has settled. */
+const ANSWERED: ReadonlySet<Verdict | undefined> = new Set<Verdict>(["right", "error", "wrong", "crossed"]);
 
 export class Inbox {
   readonly #client: string;
@@ -47,7 +49,7 @@ export class Inbox {
     const record = isRejection ? posted : this.#records.get(message.id);
     if (record === undefined) {
       if (httpStatus < 400 && message.id !== undefined) this.#ledger.countStrayAnswer(this.#client, excerptOf(message));
-    } else if (record.verdict === "right" || record.verdict === "error") {
+    } else if (ANSWERED.has(record.verdict)) {
       this.#ledger.countSecondAnswer(record, excerptOf(message));
     } else {
       const { verdict, detail, serverPid } = judge(record, message, httpStatus);

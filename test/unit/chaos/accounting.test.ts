@@ -44,6 +44,7 @@ describe("the accounting of chaos", () => {
 
   it("an answer to another request or client, or to none, is counted", () => {
     expect(verdictsOn({ message: { ...answerTo(record(2)), id: 1 } })).toEqual({ wrong: 1 });
+    expect(verdictsOn({ message: { ...answerTo(record(2)), id: 1 } }, right)).toEqual({ wrong: 1, answeredTwice: 1 });
     expect(verdictsOn({ message: answerTo(record(1, "berta")) })).toEqual({ crossed: 1 });
     expect(verdictsOn({ message: answerTo(record(3)) }, right)).toEqual({ right: 1, strayAnswers: 1 });
     expect(verdictsOn({ message: { ...answerTo(record(1)), id: "1" } }, right)).toEqual({ right: 1, strayAnswers: 1 });
