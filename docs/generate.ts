@@ -5,6 +5,7 @@ import { OPTIONS } from "../src/config/options.ts";
 import { actionOf, ERROR_CATALOG, type SidecarErrorCode } from "../src/errors.ts";
 import { readDocument } from "../test/support/markdown.ts";
 import { comparisonMarkdown } from "./comparison.ts";
+import { layersMarkdown } from "./layers.ts";
 import { replaceSection } from "./section.ts";
 import { type RouteEntry, ROUTES } from "../src/routes.ts";
 
@@ -13,6 +14,7 @@ export const GENERATED_DOCUMENTS: Readonly<Record<string, () => string>> = {
   "CONFIGURATION.md": configurationMarkdown,
   "ERRORS.md": errorsMarkdown,
   "COMPARISON.md": comparisonMarkdown,
+  "ARCHITECTURE.md": () => replaceSection(readDocument("docs/ARCHITECTURE.md"), "layers", layersMarkdown()),
   "../README.md": readmeMarkdown,
 };
 

@@ -1,4 +1,4 @@
-import { JsonRpcErrorCode } from "./jsonrpc/error-codes.ts";
+import { JsonRpcErrorCode } from "./protocol/error-codes.ts";
 import { RESERVED_PATHS, ROUTES } from "./routes.ts";
 
 interface ErrorEntry {

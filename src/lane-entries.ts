@@ -1,9 +1,9 @@
 import type { Config } from "./config/load.ts";
 import { POLICY_OPTIONS } from "./config/policy-options.ts";
-import type { Counters } from "./counters.ts";
+import type { Counters } from "./observability/counters.ts";
 import type { Descriptor } from "./descriptor/descriptor.ts";
-import { Lane, type LaneOptions } from "./mux/lane.ts";
-import type { LaneEntry } from "./mux/lanes.ts";
+import { Lane, type LaneOptions } from "./lane/lane.ts";
+import type { LaneEntry } from "./lane/lanes.ts";
 import type { Log } from "./observability/log.ts";
 import type { Redact } from "./observability/redact.ts";
 
@@ -31,7 +31,7 @@ export async function createLaneEntries(options: LaneEntriesOptions): Promise<La
   if (!hasToolPolicy(config)) return OPEN;
   const [{ ToolPolicy }, { PinnedDescriptor }] = await Promise.all([
     import("./policy/tool-policy.ts"),
-    import("./policy/pinned-descriptor.ts"),
+    import("./policy/tools/pinned-descriptor.ts"),
   ]);
   const { descriptor: file = "", descriptorMode: mode } = config;
   const pinned = descriptor === undefined ? undefined : new PinnedDescriptor({ descriptor, file, mode, log, redact, nowMs });

@@ -5,7 +5,7 @@ import { type Config, loadConfig, readCommandLine } from "./config/load.ts";
 import { OPTIONS } from "./config/options.ts";
 import type { Descriptor } from "./descriptor/descriptor.ts";
 import { describeError } from "./errors.ts";
-import { ExitCode } from "./exit-code.ts";
+import { ExitCode } from "./cli/exit-code.ts";
 import { Secrets } from "./observability/redact.ts";
 
 const { version, engines } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as {
@@ -54,7 +54,7 @@ function isSupportedNode(nodeVersion: string): boolean {
 async function runServe(argv: readonly string[]): Promise<number> {
   const configuration = await configure(argv, true);
   if (typeof configuration === "number") return configuration;
-  const { serve } = await import("./commands/serve.ts");
+  const { serve } = await import("./cli/serve.ts");
   await serve({ ...configuration, environment: process.env, version, stdout: process.stdout, signals: process, exit });
   return ExitCode.ok;
 }
@@ -63,14 +63,14 @@ async function runHealthcheck(argv: readonly string[]): Promise<number> {
   const configuration = await configure(argv, false);
   // A container's HEALTHCHECK allows only 0 and 1.
   if (typeof configuration === "number") return configuration === ExitCode.ok ? ExitCode.ok : ExitCode.failed;
-  const { healthcheck } = await import("./commands/healthcheck.ts");
+  const { healthcheck } = await import("./cli/healthcheck.ts");
   const { exitCode, text } = await healthcheck(configuration.config);
   print(`${text}\n`);
   return exitCode;
 }
 
 async function runDiscover(argv: readonly string[]): Promise<number> {
-  const { discover } = await import("./commands/discover.ts");
+  const { discover } = await import("./cli/discover/discover.ts");
   return discover(argv, { environment: process.env, version, stdout: process.stdout, stderr: process.stderr, signals: process });
 }
 

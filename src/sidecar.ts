@@ -1,22 +1,22 @@
 import type { Config, Environment } from "./config/load.ts";
-import { isLoopback } from "./authority.ts";
-import { AuthTokenReload } from "./auth-token-reload.ts";
-import { AuthTokens } from "./auth-tokens.ts";
+import { isLoopback } from "./http/guards/authority.ts";
+import { AuthTokenReload } from "./auth/auth-token-reload.ts";
+import { AuthTokens } from "./auth/auth-tokens.ts";
 import { rereadAuthTokenFile } from "./config/auth-token-file.ts";
 import { OPTIONS } from "./config/options.ts";
 import { serverEnvironment } from "./config/environment.ts";
-import { Counters } from "./counters.ts";
+import { Counters } from "./observability/counters.ts";
 import type { Descriptor } from "./descriptor/descriptor.ts";
-import { Defects } from "./defects.ts";
+import { Defects } from "./observability/defects.ts";
 import { describeError } from "./errors.ts";
 import { createLaneEntries } from "./lane-entries.ts";
-import { EventLog } from "./mux/event-log.ts";
-import { guardListener } from "./mux/guarded-listener.ts";
-import type { LaneOptions } from "./mux/lane.ts";
-import { type LaneEntry, Lanes } from "./mux/lanes.ts";
-import type { Session } from "./mux/session.ts";
-import { SessionStore } from "./mux/session-store.ts";
-import { SharedRouting } from "./mux/shared-routing.ts";
+import { EventLog } from "./sessions/event-log.ts";
+import { guardListener } from "./lane/guarded-listener.ts";
+import type { LaneOptions } from "./lane/lane.ts";
+import { type LaneEntry, Lanes } from "./lane/lanes.ts";
+import type { Session } from "./sessions/session.ts";
+import { SessionStore } from "./sessions/session-store.ts";
+import { SharedRouting } from "./lane/routing/shared-routing.ts";
 import { type Log, withFields } from "./observability/log.ts";
 import type { Secrets } from "./observability/redact.ts";
 import { createPrivateLane } from "./private-lane.ts";
@@ -139,7 +139,7 @@ export async function startSidecar({ config, environment, descriptor, secrets, v
   // The server already starts while the other modules are loaded, so that the first response is earlier.
   const [{ createApp }, { LegacySsePairs }, { HttpListener }, { SseConnections }] = await Promise.all([
     import("./http/app.ts"),
-    import("./http/legacy-sse-pairs.ts"),
+    import("./http/legacy-sse/legacy-sse-pairs.ts"),
     import("./http/listener.ts"),
     import("./http/sse-connection.ts"),
   ]);

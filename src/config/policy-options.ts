@@ -1,4 +1,4 @@
-import { ARGUMENT_CHECK_MODES, DESCRIPTOR_MODES } from "../check-mode.ts";
+import { ARGUMENT_CHECK_MODES, DESCRIPTOR_MODES } from "../policy/check-mode.ts";
 import { MAX_LENGTH_BYTES, MAX_MS, option } from "./option.ts";
 import { anyText, oneOf, onOff, toolNames, toolNumbers, wholeNumber } from "./value-kinds.ts";
 

@@ -1,4 +1,4 @@
-import { ISOLATION_MODES } from "../isolation.ts";
+import { ISOLATION_MODES } from "../lane/isolation.ts";
 import { limit, MAX_MS, option } from "./option.ts";
 import { oneOf, wholeNumber } from "./value-kinds.ts";
 

@@ -1,4 +1,4 @@
-import { RETRY_MODES } from "../retry.ts";
+import { RETRY_MODES } from "../lane/calls/retry-mode.ts";
 import { limit, MAX_MS, option } from "./option.ts";
 import { oneOf, wholeNumber } from "./value-kinds.ts";
 

@@ -1,7 +1,7 @@
-import { type ListenAddress, parseAuthority, parseOrigin } from "../authority.ts";
+import { type ListenAddress, parseAuthority, parseOrigin } from "../http/guards/authority.ts";
 import { Shape } from "../json/outline.ts";
 import { JsonScanner } from "../json/scan.ts";
-import type { ToolNumber } from "../policy/tool-states.ts";
+import type { ToolNumber } from "../policy/tools/tool-states.ts";
 import { isSamePath, RESERVED_PATHS } from "../routes.ts";
 
 /** The syntax and meaning of the texts of an option. */

@@ -1,5 +1,5 @@
 import { beginning, escapeInvisible, isInsidePair, shorten } from "../json/text.ts";
-import { isJsonObject, type JsonObject } from "../jsonrpc/message.ts";
+import { isJsonObject, type JsonObject } from "../protocol/message.ts";
 import { readAnnotations, readDescription, readInputSchema } from "./descriptor.ts";
 import type { ToolDrift } from "./drift.ts";
 import { type Difference, findDifferences } from "./json-difference.ts";

@@ -15,7 +15,7 @@ import {
 } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { parseJson as parse } from "../json/values.ts";
-import { isJsonObject, type JsonObject } from "../jsonrpc/message.ts";
+import { isJsonObject, type JsonObject } from "../protocol/message.ts";
 import { type Descriptor, DescriptorError, type DescriptorTool, refuseDuplicates, toDescriptorTool } from "./descriptor.ts";
 
 /** `claw discover` reads lists of at most 4 MiB, which are longer with an indentation of 2 spaces. */

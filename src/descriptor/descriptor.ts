@@ -1,5 +1,5 @@
 import { escapeInvisible } from "../json/text.ts";
-import { isJsonObject, type JsonObject } from "../jsonrpc/message.ts";
+import { isJsonObject, type JsonObject } from "../protocol/message.ts";
 
 /** A deeper schema is not compared or stored, and equals no other. Usual schemas have a few levels. */
 export const MAX_DEPTH = 128;

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { JsonObject } from "../jsonrpc/message.ts";
+import type { JsonObject } from "../protocol/message.ts";
 import {
   DescriptorError,
   type DescriptorTool,

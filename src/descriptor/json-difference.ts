@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject } from "../jsonrpc/message.ts";
+import { isJsonObject, type JsonObject } from "../protocol/message.ts";
 import { MAX_DEPTH } from "./descriptor.ts";
 
 /** A place where two JSON values differ. `before` or `after` is absent if that side has no value there. */

@@ -1,16 +1,16 @@
 import express, { type ErrorRequestHandler, type Request, type Response } from "express";
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
-import type { Defects } from "../defects.ts";
+import type { Defects } from "../observability/defects.ts";
 import { SidecarError } from "../errors.ts";
 import { type RouteEntry, type RouteName, ROUTES } from "../routes.ts";
-import { createTokenGuard, type Identify } from "./access-guard.ts";
-import { createCrossOriginCheck, createCrossOriginGuard, type CrossOriginOptions } from "./cross-origin.ts";
+import { createTokenGuard, type Identify } from "./guards/access-guard.ts";
+import { createCrossOriginCheck, createCrossOriginGuard, type CrossOriginOptions } from "./guards/cross-origin.ts";
 import { createHealthRoutes, type HealthOptions } from "./health-routes.ts";
 import { sendDefect, sendError } from "./json-response.ts";
-import type { LegacySsePairs } from "./legacy-sse-pairs.ts";
-import { createLegacySseRoutes } from "./legacy-sse-routes.ts";
-import { createMcpRoute, type McpRouteOptions } from "./mcp-route.ts";
-import { answerOptions, guardMethod } from "./method-guard.ts";
+import type { LegacySsePairs } from "./legacy-sse/legacy-sse-pairs.ts";
+import { createLegacySseRoutes } from "./legacy-sse/legacy-sse-routes.ts";
+import { createMcpRoute, type McpRouteOptions } from "./endpoint/mcp-route.ts";
+import { answerOptions, guardMethod } from "./guards/method-guard.ts";
 import type { NamedRoute, PrincipalRoute, Route } from "./route.ts";
 import { createStatusRoute, type StatusOptions } from "./status-route.ts";
 

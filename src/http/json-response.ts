@@ -1,7 +1,7 @@
 import type { ServerResponse } from "node:http";
 import { SidecarError } from "../errors.ts";
-import type { ClientMessageProblem } from "../jsonrpc/client-message.ts";
-import { internalError } from "../mux/failures.ts";
+import type { ClientMessageProblem } from "../protocol/client-message.ts";
+import { internalError } from "../lane/failures.ts";
 import { errorBody, errorHeaders, errorStatus } from "./error-response.ts";
 
 /** Sends a JSON body and ends the response. Does nothing if the client has disconnected or the response has begun. */

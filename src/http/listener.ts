@@ -3,9 +3,9 @@ import { createServer, type IncomingMessage, type RequestListener, type Server, 
 import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
-import type { ListenAddress } from "../authority.ts";
-import type { Counters } from "../counters.ts";
-import type { Defects } from "../defects.ts";
+import type { ListenAddress } from "./guards/authority.ts";
+import type { Counters } from "../observability/counters.ts";
+import type { Defects } from "../observability/defects.ts";
 import type { Log } from "../observability/log.ts";
 import { LogLimiter } from "../observability/log-limiter.ts";
 import { ClientErrors, rejectExpectation } from "./client-errors.ts";

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Principal } from "../mux/session.ts";
+import type { Principal } from "../sessions/session.ts";
 import type { RouteName } from "../routes.ts";
 
 /** A handler that answers every request. */

@@ -1,7 +1,7 @@
 import type { ServerResponse } from "node:http";
-import type { Defects } from "../defects.ts";
-import { toOneLine } from "../jsonrpc/rewrite.ts";
-import type { EventSink } from "../mux/event-stream.ts";
+import type { Defects } from "../observability/defects.ts";
+import { toOneLine } from "../protocol/rewrite.ts";
+import type { EventSink } from "../sessions/event-stream.ts";
 
 /** Delay before a client reconnects. It is sent only with an event id, to clients that are known to read it. */
 const RETRY_MS = 1000;

@@ -1,6 +1,6 @@
-import type { Counters } from "../counters.ts";
-import type { Lanes } from "../mux/lanes.ts";
-import type { SessionStore } from "../mux/session-store.ts";
+import type { Counters } from "../observability/counters.ts";
+import type { Lanes } from "../lane/lanes.ts";
+import type { SessionStore } from "../sessions/session-store.ts";
 import { describeReadiness, type HealthOptions } from "./health-routes.ts";
 import { sendJson } from "./json-response.ts";
 import { discardBody } from "./reject.ts";

@@ -44,3 +44,24 @@ export function escapeInvisible(text: string): string {
       .join(""),
   );
 }
+
+/** Returns the length of a text in UTF-8. A lone surrogate has three bytes, because it is sent as U+FFFD. */
+export function utf8Length(text: string): number {
+  let bytes = text.length;
+  for (let index = 0; index < text.length; index++) {
+    const unit = text.charCodeAt(index);
+    if (unit > 0x7f) bytes++;
+    // Both halves of a pair count here, and have four bytes together.
+    if (unit > 0x7ff && !(isSurrogate(unit) && isPaired(text, index))) bytes++;
+  }
+  return bytes;
+}
+
+function isSurrogate(unit: number): boolean {
+  return unit >= 0xd800 && unit <= 0xdfff;
+}
+
+/** True if the surrogate at `index` and a unit beside it are the two halves of one character. */
+function isPaired(text: string, index: number): boolean {
+  return isInsidePair(text, index) || isInsidePair(text, index + 1);
+}

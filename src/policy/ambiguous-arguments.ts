@@ -1,6 +1,6 @@
 import { findRepeatedName, foldCase } from "../json/names.ts";
-import { isJsonObject, type JsonObject } from "../jsonrpc/message.ts";
-import { quoted } from "./schema/value-path.ts";
+import { isJsonObject, type JsonObject } from "../protocol/message.ts";
+import { quoted } from "./arguments/value-path.ts";
 
 /** The names of a schema's properties. Finds the names that a server may take for one of them. */
 export class PropertyNames {

@@ -1,4 +1,4 @@
-import { findOtherCase, findRepeated, type RequestMessage, Slot } from "../jsonrpc/message.ts";
+import { findOtherCase, findRepeated, type RequestMessage, Slot } from "../protocol/message.ts";
 
 /** The members of a `tools/call` (MCP 2025-11-25, schema, CallToolRequestParams). */
 const MEMBERS = { name: Slot.toolName, arguments: Slot.arguments, task: Slot.callTask } as const;

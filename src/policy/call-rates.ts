@@ -1,8 +1,8 @@
 import { SidecarError } from "../errors.ts";
 import { shorten } from "../json/text.ts";
-import { RateLimit } from "../rate-limit.ts";
-import { findByName } from "./tool-names.ts";
-import { type ToolNumber, ToolStates } from "./tool-states.ts";
+import { RateLimit } from "../timing/rate-limit.ts";
+import { findByName } from "./tools/tool-names.ts";
+import { type ToolNumber, ToolStates } from "./tools/tool-states.ts";
 
 export interface CallRatesSettings {
   /** SESSION_CALLS_PER_MINUTE. */

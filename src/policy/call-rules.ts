@@ -1,10 +1,10 @@
-import type { ArgumentCheckMode } from "../check-mode.ts";
+import type { ArgumentCheckMode } from "./check-mode.ts";
 import type { SidecarError } from "../errors.ts";
-import type { JsonObject } from "../jsonrpc/message.ts";
-import type { CallLimits } from "../mux/call-limits.ts";
-import type { Exchange } from "../mux/exchange.ts";
-import type { CheckedCall } from "./argument-check.ts";
-import type { ToolFilter } from "./tool-filter.ts";
+import type { JsonObject } from "../protocol/message.ts";
+import type { CallLimits } from "../lane/calls/call-limits.ts";
+import type { Exchange } from "../sessions/exchange.ts";
+import type { CheckedCall } from "./arguments/argument-check.ts";
+import type { ToolFilter } from "./tools/tool-filter.ts";
 
 /** The rules of the tool policy for one lane. A rule is undefined if it is off. */
 export interface CallRules {

@@ -1,18 +1,19 @@
 import { SidecarError } from "../errors.ts";
-import type { JsonObject, NotificationMessage, RequestMessage, ResponseMessage } from "../jsonrpc/message.ts";
-import type { CallLimits } from "../mux/call-limits.ts";
-import type { Exchange } from "../mux/exchange.ts";
-import { MAX_INTERNAL_RESULT_BYTES } from "../mux/internal-exchange.ts";
-import { responseTooLarge, toolNotFound } from "../mux/failures.ts";
-import type { Session, SessionLane } from "../mux/session.ts";
+import type { JsonObject, NotificationMessage, RequestMessage, ResponseMessage } from "../protocol/message.ts";
+import type { CallLimits } from "../lane/calls/call-limits.ts";
+import type { Exchange } from "../sessions/exchange.ts";
+import { MAX_INTERNAL_RESULT_BYTES } from "../lane/calls/internal-exchange.ts";
+import { responseTooLarge, toolNotFound } from "../lane/failures.ts";
+import type { Session, SessionLane } from "../sessions/session.ts";
 import { readCall } from "./call-params.ts";
 import type { CallRules } from "./call-rules.ts";
 import type { LaneTools } from "./lane-tools.ts";
-import { withoutOutputSchemas } from "./output-schemas.ts";
+import { withoutOutputSchemas } from "./tools/output-schemas.ts";
 import { RewrittenExchange } from "./rewritten-exchange.ts";
-import { filterToolsList } from "./tool-list-answer.ts";
+import { filterToolsList } from "./tools/tool-list-answer.ts";
 
 interface ToolLane extends SessionLane {
+  request(session: Session, exchange: Exchange, request: RequestMessage, limits?: CallLimits): void;
   readonly tools: {
     /** Lists the server's tools again, because they have changed. */
     onChanged(): void;
@@ -31,10 +32,10 @@ export class GuardedLane implements SessionLane {
     this.#tools = tools;
   }
 
-  request(session: Session, exchange: Exchange, request: RequestMessage, limits?: CallLimits): void {
+  request(session: Session, exchange: Exchange, request: RequestMessage): void {
     const { method } = request;
     if (method === "tools/call") return this.#call(session, exchange, request);
-    this.#lane.request(session, this.#watchAnswer(exchange, method), request, limits);
+    this.#lane.request(session, this.#watchAnswer(exchange, method), request);
   }
 
   respond(exchange: Exchange, member: "result" | "error", text: string): void {

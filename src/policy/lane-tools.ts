@@ -1,14 +1,14 @@
-import type { Counters } from "../counters.ts";
+import type { Counters } from "../observability/counters.ts";
 import type { SidecarError } from "../errors.ts";
 import { shorten } from "../json/text.ts";
-import type { JsonObject } from "../jsonrpc/message.ts";
-import type { Call } from "../mux/call.ts";
-import type { CallCheck, CallVerdict } from "../mux/call-limits.ts";
-import { toolNotFound } from "../mux/failures.ts";
-import type { ToolWatcher } from "../mux/server-tools.ts";
+import type { JsonObject } from "../protocol/message.ts";
+import type { Call } from "../lane/calls/call.ts";
+import type { CallCheck, CallVerdict } from "../lane/calls/call-limits.ts";
+import { toolNotFound } from "../lane/failures.ts";
+import type { ToolWatcher } from "../lane/tools/server-tools.ts";
 import type { Log } from "../observability/log.ts";
 import type { CallRules } from "./call-rules.ts";
-import { visibleNames } from "./tool-filter.ts";
+import { visibleNames } from "./tools/tool-filter.ts";
 
 export interface LaneToolsOptions {
   readonly rules: Pick<CallRules, "filter" | "argumentCheck" | "onTools">;

@@ -1,7 +1,7 @@
-import { ToolSemaphore } from "../mux/tool-semaphore.ts";
-import type { CallLimits } from "../mux/call-limits.ts";
-import { findByName } from "./tool-names.ts";
-import { type ToolNumber, ToolStates } from "./tool-states.ts";
+import { ToolSemaphore } from "../lane/queue/tool-semaphore.ts";
+import type { CallLimits } from "../lane/calls/call-limits.ts";
+import { findByName } from "./tools/tool-names.ts";
+import { type ToolNumber, ToolStates } from "./tools/tool-states.ts";
 
 export interface ToolLimitsSettings {
   /** TOOL_TIMEOUTS_MS. */

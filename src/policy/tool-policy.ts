@@ -1,18 +1,18 @@
-import { Defects } from "../defects.ts";
-import type { ArgumentCheckMode } from "../check-mode.ts";
-import type { Counters } from "../counters.ts";
-import { Lane, type LaneOptions } from "../mux/lane.ts";
-import type { LaneEntry } from "../mux/lanes.ts";
+import { Defects } from "../observability/defects.ts";
+import type { ArgumentCheckMode } from "./check-mode.ts";
+import type { Counters } from "../observability/counters.ts";
+import { Lane, type LaneOptions } from "../lane/lane.ts";
+import type { LaneEntry } from "../lane/lanes.ts";
 import type { Log } from "../observability/log.ts";
-import { ArgumentCheck } from "./argument-check.ts";
+import { ArgumentCheck } from "./arguments/argument-check.ts";
 import { type CallRatesSettings, createCallRates } from "./call-rates.ts";
 import type { CallRules } from "./call-rules.ts";
 import { GuardedLane } from "./guarded-lane.ts";
-import { invalidArgumentsResult } from "./invalid-arguments.ts";
+import { invalidArgumentsResult } from "./arguments/invalid-arguments.ts";
 import { LaneTools } from "./lane-tools.ts";
-import { LimitedExchange } from "./limited-exchange.ts";
-import type { PinnedDescriptor } from "./pinned-descriptor.ts";
-import { createToolFilter, visibleNames } from "./tool-filter.ts";
+import { LimitedExchange } from "./result-limit/limited-exchange.ts";
+import type { PinnedDescriptor } from "./tools/pinned-descriptor.ts";
+import { createToolFilter, visibleNames } from "./tools/tool-filter.ts";
 import { createToolLimits, type ToolLimitsSettings } from "./tool-limits.ts";
 
 interface ToolPolicySettings extends CallRatesSettings, ToolLimitsSettings {

@@ -1,5 +1,5 @@
 import { execa } from "execa";
-import type { Outgoing } from "../jsonrpc/outgoing.ts";
+import type { Outgoing } from "../protocol/outgoing.ts";
 import { type OutputListener, OutputReader } from "./output-reader.ts";
 import { signalGroup, waitForGroupEnd } from "./process-group.ts";
 import { StdinWriter } from "./stdin-writer.ts";

@@ -1,4 +1,4 @@
-import type { ExitKind } from "../counters.ts";
+import type { ExitKind } from "../observability/counters.ts";
 import type { ChildExit } from "./child-process.ts";
 
 /** The cause of a generation's exit. */

@@ -1,9 +1,9 @@
-import type { Counters, ExitKind } from "../counters.ts";
-import { Defects } from "../defects.ts";
+import type { Counters, ExitKind } from "../observability/counters.ts";
+import { Defects } from "../observability/defects.ts";
 import { describeError } from "../errors.ts";
-import { JsonRpcErrorCode } from "../jsonrpc/error-codes.ts";
-import { LONG_TEXT_LENGTH, type Message, readMessage, type RequestMessage, type ResponseMessage } from "../jsonrpc/message.ts";
-import { outgoing, type Outgoing } from "../jsonrpc/outgoing.ts";
+import { JsonRpcErrorCode } from "../protocol/error-codes.ts";
+import { LONG_TEXT_LENGTH, type Message, readMessage, type RequestMessage, type ResponseMessage } from "../protocol/message.ts";
+import { outgoing, type Outgoing } from "../protocol/outgoing.ts";
 import type { Log } from "../observability/log.ts";
 import type { Redact, Secrets } from "../observability/redact.ts";
 import { ChildProcess, type ChildCommand, type ChildExit, type ChildLimits } from "./child-process.ts";

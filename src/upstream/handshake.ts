@@ -1,6 +1,6 @@
 import { shorten } from "../json/text.ts";
-import { type Message, type RequestMessage, type ResponseMessage, Slot } from "../jsonrpc/message.ts";
-import { NEWEST_LEGACY_PROTOCOL_VERSION } from "../jsonrpc/protocol-versions.ts";
+import { type Message, type RequestMessage, type ResponseMessage, Slot } from "../protocol/message.ts";
+import { NEWEST_LEGACY_PROTOCOL_VERSION } from "../protocol/versions.ts";
 import type { UpstreamHandshake } from "./port.ts";
 
 /** The greatest length of a result, in UTF-16 units. The result is kept and sent to each client. */

@@ -1,6 +1,6 @@
 import { StringDecoder } from "node:string_decoder";
 import { EnvelopeScanner } from "../json/envelope-scanner.ts";
-import type { OverlongLine } from "../jsonrpc/message.ts";
+import type { OverlongLine } from "../protocol/message.ts";
 
 export interface LineListener {
   onLine(line: string): void;

@@ -9,8 +9,8 @@ import {
   type Reading,
   readText,
   Slot,
-} from "../jsonrpc/message.ts";
-import { runInSteps } from "../step-queue.ts";
+} from "../protocol/message.ts";
+import { runInSteps } from "../timing/step-queue.ts";
 import { LineDecoder } from "./line-decoder.ts";
 
 export interface OutputListener {

@@ -1,6 +1,6 @@
-import type { ExitKind } from "../counters.ts";
-import type { Message, OverlongLine, ResponseMessage } from "../jsonrpc/message.ts";
-import type { Outgoing } from "../jsonrpc/outgoing.ts";
+import type { ExitKind } from "../observability/counters.ts";
+import type { Message, OverlongLine, ResponseMessage } from "../protocol/message.ts";
+import type { Outgoing } from "../protocol/outgoing.ts";
 
 /** The lane's interface to the MCP server. The supervisor implements it; `sidecar.ts` connects the two. */
 export interface Upstream {

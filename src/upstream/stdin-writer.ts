@@ -1,5 +1,5 @@
 import type { Writable } from "node:stream";
-import type { Outgoing } from "../jsonrpc/outgoing.ts";
+import type { Outgoing } from "../protocol/outgoing.ts";
 
 /** The largest write, unless one line is longer. If a write is interrupted, all of its lines count as written, read or not. */
 const MAX_BATCH_BYTES = 256 * 1024;

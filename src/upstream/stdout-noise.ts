@@ -1,4 +1,4 @@
-import type { Counters } from "../counters.ts";
+import type { Counters } from "../observability/counters.ts";
 import { shorten } from "../json/text.ts";
 import type { Log, LogFields } from "../observability/log.ts";
 import { LogLimiter } from "../observability/log-limiter.ts";

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import pRetry from "p-retry";
 import { describeError } from "../errors.ts";
-import type { Outgoing } from "../jsonrpc/outgoing.ts";
+import type { Outgoing } from "../protocol/outgoing.ts";
 import type { Log, LogFields } from "../observability/log.ts";
 import type { ChildExit } from "./child-process.ts";
 import { HandshakeError } from "./handshake.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { outgoing } from "../../src/jsonrpc/outgoing.ts";
+import { outgoing } from "../../src/protocol/outgoing.ts";
 import { Supervised } from "../support/supervised.ts";
 
 const RESULT = '{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"sh","version":"1"}}';

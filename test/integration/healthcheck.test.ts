@@ -71,8 +71,10 @@ describe("healthcheck", async () => {
       .trim()
       .split("\n")
       .map((url) => url.split("/dist/").at(-1) ?? url);
-    expect(parts).toEqual(expect.arrayContaining(["main.js", "config/load.js", "commands/healthcheck.js"]));
-    expect(parts.filter((part) => /node_modules|^(?:http|mux|upstream|policy)\/|logger/.test(part))).toEqual([]);
+    expect(parts).toEqual(expect.arrayContaining(["main.js", "config/load.js", "cli/healthcheck.js"]));
+    const options = new Set(["http/guards/authority.js", "lane/isolation.js", "lane/calls/retry-mode.js", "policy/check-mode.js"]);
+    const others = parts.filter((part) => /node_modules|^(?:http|lane|sessions|upstream|policy)\/|logger/.test(part));
+    expect(others.filter((part) => !options.has(part))).toEqual([]);
   });
 
   // Docker reserves exit codes of a HEALTHCHECK other than 0 and 1.

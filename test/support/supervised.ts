@@ -1,10 +1,10 @@
 import { Secrets } from "../../src/observability/redact.ts";
-import { Counters } from "../../src/counters.ts";
+import { Counters } from "../../src/observability/counters.ts";
 import { INITIALIZED_NOTIFICATION, initializeRequest } from "../../src/upstream/handshake.ts";
 import { RestartPolicy } from "../../src/upstream/restart-policy.ts";
 import type { UpstreamExit } from "../../src/upstream/port.ts";
 import { Supervisor } from "../../src/upstream/supervisor.ts";
-import type { Outgoing } from "../../src/jsonrpc/outgoing.ts";
+import type { Outgoing } from "../../src/protocol/outgoing.ts";
 import { RecordedLog } from "./recorded-log.ts";
 
 /** A real server under a supervisor in this process, without lanes or HTTP. Always stop it. */

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { helpText } from "../../src/config/describe.ts";
-import type { ExitKind } from "../../src/counters.ts";
+import type { ExitKind } from "../../src/observability/counters.ts";
 import type { DriftKind } from "../../src/descriptor/drift.ts";
-import { ExitCode } from "../../src/exit-code.ts";
+import { ExitCode } from "../../src/cli/exit-code.ts";
 import type { UpstreamStatus } from "../../src/upstream/port.ts";
 import { LOG_FIELDS } from "../../src/observability/log.ts";
 import { readDocument, readDocuments, tableAfter } from "../support/markdown.ts";

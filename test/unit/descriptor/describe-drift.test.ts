@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { describeDrift, readableName } from "../../../src/descriptor/describe-drift.ts";
 import { compareTools } from "../../../src/descriptor/drift.ts";
-import type { JsonObject } from "../../../src/jsonrpc/message.ts";
+import type { JsonObject } from "../../../src/protocol/message.ts";
 import { nested, reviewedTool } from "../support/listed-tools.ts";
 
 const SCHEMA = { type: "object", properties: { limit: { type: "integer", maximum: 100 } }, required: ["limit"] };

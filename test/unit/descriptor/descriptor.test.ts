@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { buildDescriptor, type Descriptor, formatDescriptor, toDescriptorTool } from "../../../src/descriptor/descriptor.ts";
-import type { JsonObject } from "../../../src/jsonrpc/message.ts";
+import type { JsonObject } from "../../../src/protocol/message.ts";
 import { descriptorOf, DISCOVERY, listedTools, nested, reviewedTool, stored, withKeysReversed } from "../support/listed-tools.ts";
 
 const EMPTY_SCHEMA = { type: "object", properties: {} };

@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { readDescription } from "../../../src/descriptor/descriptor.ts";
 import { changedParts, compareTools, type DriftKind, fingerprintOf, type ToolDrift } from "../../../src/descriptor/drift.ts";
-import type { JsonObject } from "../../../src/jsonrpc/message.ts";
+import type { JsonObject } from "../../../src/protocol/message.ts";
 import { cpuMsOf } from "../../support/cpu-time.ts";
 import { listedTool, listedTools, nested, reviewedTool, stored, withKeysReversed } from "../support/listed-tools.ts";
 

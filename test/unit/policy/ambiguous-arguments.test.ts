@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { JsonObject } from "../../../src/jsonrpc/message.ts";
+import type { JsonObject } from "../../../src/protocol/message.ts";
 import { findAmbiguity, PropertyNames } from "../../../src/policy/ambiguous-arguments.ts";
 
 const READ = { type: "object", properties: { path: { type: "string" }, Mode: {}, kilo: {}, é: {} } };

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { readClientMessage } from "../../../src/jsonrpc/client-message.ts";
+import { readClientMessage } from "../../../src/protocol/client-message.ts";
 import { readCall } from "../../../src/policy/call-params.ts";
 import { memberOf, nodeOf, poisonEngine } from "../support/json-reference.ts";
 import { keyText, memberText, otherMembers, valueText } from "../../support/json-text.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { Counters } from "../../../src/counters.ts";
-import type { CheckedCall } from "../../../src/policy/argument-check.ts";
+import { Counters } from "../../../src/observability/counters.ts";
+import type { CheckedCall } from "../../../src/policy/arguments/argument-check.ts";
 import type { CallRules } from "../../../src/policy/call-rules.ts";
 import { createCallRates } from "../../../src/policy/call-rates.ts";
 import { GuardedLane } from "../../../src/policy/guarded-lane.ts";

@@ -1,5 +1,5 @@
-import { Counters } from "../../../src/counters.ts";
-import { readClientMessage } from "../../../src/jsonrpc/client-message.ts";
+import { Counters } from "../../../src/observability/counters.ts";
+import { readClientMessage } from "../../../src/protocol/client-message.ts";
 import {
   idTextOf,
   type JsonObject,
@@ -7,18 +7,18 @@ import {
   readMessage,
   type RequestMessage,
   type ResponseMessage,
-} from "../../../src/jsonrpc/message.ts";
-import type { CallLimits } from "../../../src/mux/call-limits.ts";
-import { EventLog } from "../../../src/mux/event-log.ts";
-import { Lane } from "../../../src/mux/lane.ts";
-import type { ToolWatcher } from "../../../src/mux/server-tools.ts";
-import type { LaneLimits } from "../../../src/mux/lane-limits.ts";
-import type { RoutingAccess, Routing } from "../../../src/mux/routing.ts";
-import { PrivateRouting } from "../../../src/mux/private-routing.ts";
-import { Session } from "../../../src/mux/session.ts";
-import { SessionStreams } from "../../../src/mux/session-streams.ts";
-import { SharedRouting } from "../../../src/mux/shared-routing.ts";
-import type { RetryMode } from "../../../src/retry.ts";
+} from "../../../src/protocol/message.ts";
+import type { CallLimits } from "../../../src/lane/calls/call-limits.ts";
+import { EventLog } from "../../../src/sessions/event-log.ts";
+import { Lane } from "../../../src/lane/lane.ts";
+import type { ToolWatcher } from "../../../src/lane/tools/server-tools.ts";
+import type { LaneLimits } from "../../../src/lane/lane-limits.ts";
+import type { RoutingAccess, Routing } from "../../../src/lane/routing/routing.ts";
+import { PrivateRouting } from "../../../src/lane/routing/private-routing.ts";
+import { Session } from "../../../src/sessions/session.ts";
+import { SessionStreams } from "../../../src/sessions/session-streams.ts";
+import { SharedRouting } from "../../../src/lane/routing/shared-routing.ts";
+import type { RetryMode } from "../../../src/lane/calls/retry-mode.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
 import { UNGUARDED } from "./defects.ts";
 import { RecordedExchange } from "./recorded-exchange.ts";

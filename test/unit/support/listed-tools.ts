@@ -1,5 +1,5 @@
 import * as fc from "fast-check";
-import type { JsonObject } from "../../../src/jsonrpc/message.ts";
+import type { JsonObject } from "../../../src/protocol/message.ts";
 import { buildDescriptor, type Descriptor, type DescriptorTool, toDescriptorTool } from "../../../src/descriptor/descriptor.ts";
 
 /** Any key, including those with a meaning in JavaScript or in a descriptor. */

@@ -1,4 +1,4 @@
-import type { Outgoing } from "../../../src/jsonrpc/outgoing.ts";
+import type { Outgoing } from "../../../src/protocol/outgoing.ts";
 import type { Upstream, UpstreamStatus } from "../../../src/upstream/port.ts";
 
 /** The server's side of a lane: records the lines that a server would have read, and accepts none while no server runs. */

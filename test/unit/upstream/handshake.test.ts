@@ -1,6 +1,6 @@
 import { InitializeRequestSchema, JSONRPCNotificationSchema, LATEST_PROTOCOL_VERSION } from "@modelcontextprotocol/sdk/types.js";
 import { describe, expect, it } from "vitest";
-import { type Message, readMessage, type ResponseMessage } from "../../../src/jsonrpc/message.ts";
+import { type Message, readMessage, type ResponseMessage } from "../../../src/protocol/message.ts";
 import {
   HandshakeError,
   INITIALIZED_NOTIFICATION,

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { OverlongLine } from "../../../src/jsonrpc/message.ts";
+import type { OverlongLine } from "../../../src/protocol/message.ts";
 import { LineDecoder } from "../../../src/upstream/line-decoder.ts";
 
 /** Everything that one stream produces, in order, including its end. */

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { Writable } from "node:stream";
 import { describe, expect, it } from "vitest";
-import { outgoing, type Outgoing } from "../../../src/jsonrpc/outgoing.ts";
+import { outgoing, type Outgoing } from "../../../src/protocol/outgoing.ts";
 import { StdinWriter } from "../../../src/upstream/stdin-writer.ts";
 
 /** A pipe whose reader accepts one write at a time, when the test tells it to. */

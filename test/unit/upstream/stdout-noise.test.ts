@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Counters } from "../../../src/counters.ts";
+import { Counters } from "../../../src/observability/counters.ts";
 import { StdoutNoise } from "../../../src/upstream/stdout-noise.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
 

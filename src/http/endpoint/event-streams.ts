@@ -1,0 +1,71 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { SidecarError } from "../../errors.ts";
+import { hasPrimedStreams } from "../../protocol/versions.ts";
+import { type EventSink, type EventStream, parseEventId } from "../../sessions/event-stream.ts";
+import type { Session } from "../../sessions/session.ts";
+import { acceptsEventStream } from "./content-negotiation.ts";
+import { sendError } from "../json-response.ts";
+import type { SseConnection, SseConnections } from "../sse-connection.ts";
+
+/** A stream and the connection on which it was opened. */
+export interface OpenStream {
+  readonly stream: EventStream;
+  readonly connection: EventSink;
+  /** True if the client has an event id for resumption. */
+  readonly isPrimed: boolean;
+}
+
+/**
+ * Answers a POST with a stream, for messages that precede its response. The client gets an event id before the first message, because
+ * sending the request again may not be safe. A GET needs no such id: it can be sent again, and some clients reject an event without data.
+ */
+export function openRequestStream(connections: SseConnections, response: ServerResponse, session: Session): OpenStream {
+  const stream = session.streams.openForRequest();
+  const connection = connect(connections, response, session, stream, 0);
+  const isPrimed = hasPrimedStreams(session.protocolVersion);
+  if (isPrimed) connection.prime(stream.eventId(0));
+  return { stream, connection, isPrimed };
+}
+
+/**
+ * Answers a GET (MCP 2025-11-25, basic/transports) with a new stream for messages that belong to no request. With `Last-Event-ID`, it
+ * continues the stream of that event. If that stream is completely delivered, the response is 204, and clients stop reconnecting.
+ */
+export function openGetStream(connections: SseConnections, request: IncomingMessage, response: ServerResponse, session: Session): void {
+  if (!acceptsEventStream(request)) return sendError(response, new SidecarError("NOT_ACCEPTABLE", "Accept must allow text/event-stream."));
+  const lastEventId = request.headers["last-event-id"];
+  // Clients send an empty `Last-Event-ID` before their first event.
+  if (lastEventId === undefined || lastEventId === "") return attach(session.streams.openStandalone(), 0);
+  const position = parseEventId(String(lastEventId));
+  const found = position === undefined ? "unknown" : session.streams.find(position);
+  if (found === "delivered") response.writeHead(204).end();
+  else if (position === undefined || found === "unknown") {
+    sendError(
+      response,
+      new SidecarError(
+        "EVENT_NOT_FOUND",
+        "Last-Event-ID is not an event of this session, or the events after it are no longer kept; open the stream without it.",
+      ),
+    );
+  } else attach(found, position.sequence);
+
+  function attach(stream: EventStream, sequence: number): void {
+    const connection = connect(connections, response, session, stream, sequence);
+    connection.onClosed = () => stream.detach(connection);
+  }
+}
+
+function connect(
+  connections: SseConnections,
+  response: ServerResponse,
+  session: Session,
+  stream: EventStream,
+  sequence: number,
+): SseConnection {
+  const connection = connections.open(response, { "Mcp-Session-Id": session.id });
+  connection.replay(() => {
+    stream.attach(connection, sequence);
+    if (stream.isStandalone) session.streams.deliverWaiting();
+  });
+  return connection;
+}

@@ -1,0 +1,45 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { SidecarError } from "../../errors.ts";
+import { shuttingDown } from "../../lane/failures.ts";
+import type { Principal } from "../../sessions/session.ts";
+import { openGetStream } from "./event-streams.ts";
+import { sendError } from "../json-response.ts";
+import { createPostRoute, type PostRouteOptions } from "./post-route.ts";
+import type { PrincipalRoute } from "../route.ts";
+import { findSession, rejectSession } from "./session-header.ts";
+
+export interface McpRouteOptions extends PostRouteOptions {
+  readonly isDraining: () => boolean;
+}
+
+/** Creates the route of the MCP endpoint: POST, GET and DELETE of Streamable HTTP (MCP 2025-11-25, basic/transports). */
+export function createMcpRoute(options: McpRouteOptions): PrincipalRoute {
+  const { sessions, connections, isDraining, nowMs } = options;
+  const post = createPostRoute(options);
+
+  return (request, response, principal) => {
+    if (request.method === "POST") post({ request, response, principal, acceptedAtMs: nowMs() });
+    else if (request.method === "GET") openStream(request, response, principal);
+    else endSession(request, response, principal);
+  };
+
+  function openStream(request: IncomingMessage, response: ServerResponse, principal: Principal | undefined): void {
+    request.resume();
+    const session = findSession(sessions, request, principal, nowMs());
+    if (session instanceof SidecarError) rejectSession(request, response, session);
+    else if (isDraining()) sendError(response, shuttingDown("GET", false));
+    else {
+      // The session is in use until the stream closes.
+      response.once("close", () => (session.lastUsedAtMs = nowMs()));
+      openGetStream(connections, request, response, session);
+    }
+  }
+
+  function endSession(request: IncomingMessage, response: ServerResponse, principal: Principal | undefined): void {
+    request.resume();
+    const session = findSession(sessions, request, principal, nowMs());
+    if (session instanceof SidecarError) return rejectSession(request, response, session);
+    sessions.end(session);
+    response.writeHead(204).end();
+  }
+}

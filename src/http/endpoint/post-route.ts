@@ -1,0 +1,115 @@
+import type { Defects } from "../../observability/defects.ts";
+import { SidecarError } from "../../errors.ts";
+import { BATCH_REFUSED } from "../../protocol/client-message.ts";
+import { hasBatches } from "../../protocol/versions.ts";
+import { idTextOf, type Message, type RequestMessage } from "../../protocol/message.ts";
+import type { Lanes } from "../../lane/lanes.ts";
+import type { SessionStore } from "../../sessions/session-store.ts";
+import type { Session } from "../../sessions/session.ts";
+import { rejectUnauthorized } from "../guards/access-guard.ts";
+import { acceptsEventStream, acceptsJson } from "./content-negotiation.ts";
+import { type OpenStream, openRequestStream } from "./event-streams.ts";
+import { sendAccepted, sendError, sendProblem } from "../json-response.ts";
+import { PostBatch } from "./post-batch.ts";
+import { PostExchange } from "./post-exchange.ts";
+import { forwardOneWay, forwardRequest } from "./forward.ts";
+import { type MessageReceiver, needsNoSession, readMessages } from "./read-messages.ts";
+import { reject } from "../reject.ts";
+import type { Post } from "../route.ts";
+import { findSession, rejectSession } from "./session-header.ts";
+import type { SseConnections } from "../sse-connection.ts";
+
+export interface PostRouteOptions {
+  readonly lanes: Lanes;
+  readonly sessions: SessionStore;
+  readonly connections: SseConnections;
+  readonly maxBodyBytes: number;
+  readonly defects: Defects;
+  readonly nowMs: () => number;
+}
+
+/** Creates the handler of POST requests on the MCP endpoint. Each request has one message of a client, or a batch. */
+export function createPostRoute(options: PostRouteOptions) {
+  const { lanes, sessions, connections, defects, nowMs } = options;
+  const receiver: MessageReceiver = {
+    rejectLong: rejectWithoutSession,
+    onMessages: (post, messages) => {
+      if (Array.isArray(messages)) handleBatch(post, messages);
+      else handleMessage(post, messages);
+    },
+  };
+  return (post: Post): void => {
+    const { request, response } = post;
+    if (!acceptsJson(request)) return reject(request, response, new SidecarError("NOT_ACCEPTABLE", "Accept must allow application/json."));
+    readMessages(post, options, receiver);
+  };
+
+  function rejectWithoutSession({ request, response, principal }: Post, beginning: Buffer): boolean {
+    if (request.headers["mcp-session-id"] === undefined && needsNoSession(request, beginning)) return false;
+    const session = findSession(sessions, request, principal, nowMs());
+    if (!(session instanceof SidecarError)) return false;
+    rejectSession(request, response, session);
+    return true;
+  }
+
+  function handleMessage(post: Post, message: Message): void {
+    const { request, response, principal } = post;
+    if (message.kind === "request" && message.method === "initialize") return initialize(post, message);
+    const session = findSession(sessions, request, principal, nowMs());
+    if (session instanceof SidecarError) {
+      rejectSession(request, response, session, message.kind === "request" ? idTextOf(message) : undefined);
+    } else if (message.kind === "request") {
+      forwardRequest(defects, session, openExchange(post, session, idTextOf(message)), message);
+    } else {
+      const error = forwardOneWay(session, message);
+      if (error === undefined) sendAccepted(response);
+      else sendError(response, error);
+    }
+  }
+
+  function initialize(post: Post, message: RequestMessage): void {
+    const { request, response, principal: owner, acceptedAtMs } = post;
+    // The token may have been removed while the body arrived.
+    if (owner?.isRevoked === true) return rejectUnauthorized(request, response);
+    const idText = idTextOf(message);
+    const { "mcp-session-id": sessionId } = request.headers;
+    // The id of an ended session is ignored.
+    const session = typeof sessionId === "string" ? sessions.get(sessionId) : undefined;
+    if (session !== undefined && session.owner !== owner) return rejectUnauthorized(request, response);
+    if (session !== undefined) {
+      sessions.use(session.id, nowMs());
+      const error = new SidecarError("INVALID_REQUEST", "This session is already initialized; call initialize without Mcp-Session-Id.");
+      return sendError(response, error, idText);
+    }
+    const exchange = new PostExchange(response, defects, idText, acceptedAtMs);
+    lanes.initialize(exchange, message, ({ id }) => exchange.setHeaders({ "Mcp-Session-Id": id }), { owner });
+  }
+
+  function handleBatch(post: Post, messages: readonly Message[]): void {
+    const { request, response, principal } = post;
+    const session = findSession(sessions, request, principal, nowMs());
+    if (session instanceof SidecarError && session.code !== "SESSION_REQUIRED") return rejectSession(request, response, session);
+    if (session instanceof SidecarError || !hasBatches(session.protocolVersion)) {
+      return sendProblem(response, BATCH_REFUSED);
+    }
+    const batch = new PostBatch(openExchange(post, session, ""));
+    const exchanges = messages.map((each) => (each.kind === "request" ? batch.add(idTextOf(each)) : undefined));
+    // If a notification or response is not accepted, the later requests of the batch fail with its error.
+    // The HTTP response reports the error if the batch has no requests.
+    let error: SidecarError | undefined;
+    for (const [index, each] of messages.entries()) {
+      const exchange = exchanges[index];
+      if (each.kind !== "request") error ??= forwardOneWay(session, each);
+      else if (exchange !== undefined && error !== undefined) session.lane.refuse(exchange, error);
+      else if (exchange !== undefined) forwardRequest(defects, session, exchange, each);
+    }
+    if (exchanges.some((exchange) => exchange !== undefined)) return;
+    if (error === undefined) sendAccepted(response);
+    else sendError(response, error);
+  }
+
+  function openExchange({ request, response, acceptedAtMs }: Post, session: Session, idText: string): PostExchange {
+    const openStream = (): OpenStream => openRequestStream(connections, response, session);
+    return new PostExchange(response, defects, idText, acceptedAtMs, acceptsEventStream(request) ? openStream : undefined);
+  }
+}

@@ -1,0 +1,77 @@
+import cors, { type CorsOptions } from "cors";
+import type { IncomingMessage } from "node:http";
+import { SidecarError } from "../../errors.ts";
+import type { RouteEntry } from "../../routes.ts";
+import { type AllowedOrigins, createHostCheck, createOriginCheck, type HostCheckOptions, targetAuthority } from "./origin-guard.ts";
+import { reject } from "../reject.ts";
+import type { Route } from "../route.ts";
+
+export interface CrossOriginOptions extends HostCheckOptions {
+  readonly allowedOrigins: AllowedOrigins;
+}
+
+/** The longest time for which Chromium caches a preflight. */
+const PREFLIGHT_MAX_AGE_S = 7200;
+
+/** Responses name the origin of the request instead of `*`. Credentials are not allowed, since the sidecar does not use cookies. */
+const CORS_OPTIONS = {
+  origin: true,
+  allowedHeaders: [
+    "Content-Type",
+    "Accept",
+    "Authorization",
+    "Mcp-Session-Id",
+    "MCP-Protocol-Version",
+    "Last-Event-ID",
+    "Mcp-Method",
+    "Mcp-Name",
+  ],
+  exposedHeaders: ["Mcp-Session-Id", "MCP-Protocol-Version", "Retry-After", "WWW-Authenticate"],
+  maxAge: PREFLIGHT_MAX_AGE_S,
+  preflightContinue: true,
+} as const satisfies CorsOptions;
+
+/**
+ * Creates a check that rejects requests of web pages of other sites, and of pages whose own host name resolves to this machine (DNS
+ * rebinding). Only browsers send `Origin`: a request without it is not checked for its origin.
+ *
+ * @returns a function that returns the error of a rejected request, or undefined.
+ */
+export function createCrossOriginCheck(options: CrossOriginOptions): (request: IncomingMessage) => SidecarError | undefined {
+  const isOriginAllowed = createOriginCheck(options.allowedOrigins);
+  const isHostAllowed = createHostCheck(options);
+
+  /** Returns the host of the `Host` header or request line that is not allowed. A request with neither is HTTP/1.0, so not of a browser. */
+  function rejectedHost({ headers, url = "" }: IncomingMessage): string | undefined {
+    if (isHostAllowed === undefined) return undefined;
+    return [headers.host, targetAuthority(url)].find((host) => host !== undefined && !isHostAllowed(host));
+  }
+
+  return (request) => {
+    const { origin } = request.headers;
+    if (origin !== undefined && !isOriginAllowed(origin)) return notAllowed("ORIGIN_NOT_ALLOWED", origin);
+    const host = rejectedHost(request);
+    return host === undefined ? undefined : notAllowed("HOST_NOT_ALLOWED", host);
+  };
+}
+
+/** Creates a guard that applies the check before a route, and lets pages of allowed origins read all responses, errors included. */
+export function createCrossOriginGuard(
+  { methods }: RouteEntry,
+  check: (request: IncomingMessage) => SidecarError | undefined,
+): (route: Route) => Route {
+  const setCorsHeaders = cors({ ...CORS_OPTIONS, methods: [...methods, "OPTIONS"] });
+  return (route) => (request, response) => {
+    const rejection = check(request);
+    if (request.headers.origin !== undefined && rejection?.code !== "ORIGIN_NOT_ALLOWED")
+      setCorsHeaders(request, response, () => undefined);
+    if (rejection !== undefined) return reject(request, response, rejection);
+    route(request, response);
+  };
+}
+
+function notAllowed(code: "ORIGIN_NOT_ALLOWED" | "HOST_NOT_ALLOWED", value: string): SidecarError {
+  const [what, variable] = code === "ORIGIN_NOT_ALLOWED" ? ["origin", "ALLOWED_ORIGINS"] : ["host", "ALLOWED_HOSTS"];
+  const message = `The ${what} ${JSON.stringify(value)} is not allowed; to allow it, add it to CLAW_MCP_STDIO_${variable}.`;
+  return new SidecarError(code, message);
+}

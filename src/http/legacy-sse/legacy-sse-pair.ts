@@ -1,0 +1,110 @@
+import { randomUUID } from "node:crypto";
+import type { Defects } from "../../observability/defects.ts";
+import { idTextOf, type RequestMessage } from "../../protocol/message.ts";
+import type { EventSink } from "../../sessions/event-stream.ts";
+import { internalError } from "../../lane/failures.ts";
+import type { Exchange } from "../../sessions/exchange.ts";
+import type { Lanes } from "../../lane/lanes.ts";
+import { SessionStreams } from "../../sessions/session-streams.ts";
+import type { Principal, Session } from "../../sessions/session.ts";
+import { ROUTES } from "../../routes.ts";
+import { LegacySseExchange } from "./legacy-sse-exchange.ts";
+import type { SseConnection } from "../sse-connection.ts";
+
+/**
+ * A client of HTTP+SSE (MCP 2024-11-05, basic/transports): the connection on which it reads all messages of the server, and its session
+ * after `initialize`. This transport has no resumption: no events are kept, and the session ends with the connection.
+ */
+export class LegacySsePair implements EventSink {
+  /**
+   * The id in the URL that the client posts to, with 122 random bits. It differs from the session id, which is never sent, so that it
+   * cannot be used on the MCP endpoint.
+   */
+  readonly id = randomUUID();
+  readonly openedAtMs: number;
+  /** The principal that opened the stream. Only this principal may post to it. */
+  readonly owner: Principal | undefined;
+  readonly #connection: SseConnection;
+  readonly #exchanges = new Set<LegacySseExchange>();
+  #isInitialized = false;
+  #session: Session | undefined;
+  #isEnding = false;
+
+  constructor(connection: SseConnection, nowMs: number, owner: Principal | undefined) {
+    this.#connection = connection;
+    this.openedAtMs = nowMs;
+    this.owner = owner;
+    connection.sendWithoutId("endpoint", `${ROUTES.legacyMessages.path}?sessionId=${this.id}`);
+  }
+
+  get session(): Session | undefined {
+    return this.#session;
+  }
+
+  /** True if there is a session, or an `initialize` in progress. */
+  get isInitialized(): boolean {
+    return this.#isInitialized;
+  }
+
+  /** Opens a session. May be called again only if the last call did not open one. */
+  initialize(lanes: Lanes, request: RequestMessage, acceptedAtMs: number, defects: Pick<Defects, "guard">): void {
+    const streams = new SessionStreams(undefined);
+    const stream = streams.openStandalone();
+    stream.attach(this);
+    this.#isInitialized = true;
+    const exchange = this.openExchange(idTextOf(request), acceptedAtMs, () => {
+      if (this.#session !== undefined) return;
+      // Messages of the server of a failed `initialize` must not reach the next session.
+      stream.detach(this);
+      this.#isInitialized = false;
+    });
+    const open = (session: Session): void => {
+      this.#session = session;
+    };
+    defects.guard(
+      "client request",
+      () => lanes.initialize(exchange, request, open, { owner: this.owner, streams }),
+      () => exchange.fail(internalError(true)),
+    );
+  }
+
+  openExchange(idText: string, acceptedAtMs: number, onFinished?: () => void): Exchange {
+    const exchange = new LegacySseExchange(
+      idText,
+      acceptedAtMs,
+      (text) => this.#send(text),
+      () => {
+        this.#exchanges.delete(exchange);
+        onFinished?.();
+        this.#endWhenAnswered();
+      },
+    );
+    this.#exchanges.add(exchange);
+    return exchange;
+  }
+
+  /** Sends a message that belongs to no request. */
+  send(_eventId: string, text: string): boolean {
+    return this.#send(text);
+  }
+
+  /** Ends the connection after all requests are answered. */
+  end(): void {
+    this.#isEnding = true;
+    this.#endWhenAnswered();
+  }
+
+  /** Must be called when the connection has closed. Cancels all requests. */
+  disconnect(): void {
+    for (const exchange of this.#exchanges) exchange.disconnect();
+    this.#exchanges.clear();
+  }
+
+  #send(text: string): boolean {
+    return this.#connection.sendWithoutId("message", text);
+  }
+
+  #endWhenAnswered(): void {
+    if (this.#isEnding && this.#exchanges.size === 0) this.#connection.end();
+  }
+}

@@ -1,0 +1,98 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { SidecarError } from "../../errors.ts";
+import { BATCH_REFUSED } from "../../protocol/client-message.ts";
+import { idTextOf, type Message } from "../../protocol/message.ts";
+import { shuttingDown } from "../../lane/failures.ts";
+import type { Principal } from "../../sessions/session.ts";
+import { ROUTES } from "../../routes.ts";
+import { rejectUnauthorized } from "../guards/access-guard.ts";
+import { sendAccepted, sendError, sendProblem } from "../json-response.ts";
+import type { LegacySsePair } from "./legacy-sse-pair.ts";
+import type { LegacySsePairs } from "./legacy-sse-pairs.ts";
+import type { McpRouteOptions } from "../endpoint/mcp-route.ts";
+import { type MessageReceiver, readMessages } from "../endpoint/read-messages.ts";
+import { forwardOneWay, forwardRequest } from "../endpoint/forward.ts";
+import type { NamedRoute, Post } from "../route.ts";
+
+export interface LegacySseRoutesOptions extends McpRouteOptions {
+  readonly pairs: LegacySsePairs;
+}
+
+/** Creates the routes of HTTP+SSE (MCP 2024-11-05, basic/transports), a deprecated transport for clients that support nothing newer. */
+export function createLegacySseRoutes(options: LegacySseRoutesOptions): readonly NamedRoute[] {
+  const { pairs, lanes, sessions, defects, isDraining, nowMs } = options;
+  const receiver: MessageReceiver = {
+    rejectLong: rejectWithoutStream,
+    onMessages: (accepted, messages) => {
+      if (Array.isArray(messages)) sendProblem(accepted.response, BATCH_REFUSED);
+      else handleMessage(accepted, messages);
+    },
+  };
+
+  /** Ignores `Accept`: this path has only streams. Clients that try Streamable HTTP first get 405, and fall back to this GET. */
+  function openStream(request: IncomingMessage, response: ServerResponse, principal: Principal | undefined): void {
+    request.resume();
+    if (isDraining()) sendError(response, shuttingDown("GET", false));
+    else pairs.open(response, principal);
+  }
+
+  function post(request: IncomingMessage, response: ServerResponse, principal: Principal | undefined): void {
+    readMessages({ request, response, principal, acceptedAtMs: nowMs() }, options, receiver);
+  }
+
+  function rejectWithoutStream({ request, response, principal }: Post): boolean {
+    const pair = findPair(pairs, request);
+    if (pair instanceof SidecarError) sendError(response, pair);
+    else if (pair.owner !== principal) rejectUnauthorized(request, response);
+    else return false;
+    return true;
+  }
+
+  function handleMessage({ request, response, principal, acceptedAtMs }: Post, message: Message): void {
+    const idText = message.kind === "request" ? idTextOf(message) : undefined;
+    // During the drain, the stream ends once the earlier requests are answered.
+    if (message.kind === "request" && isDraining()) return sendError(response, shuttingDown(message.method, false), idText);
+    const pair = findPair(pairs, request);
+    if (pair instanceof SidecarError) return sendError(response, pair, idText);
+    if (pair.owner !== principal) return rejectUnauthorized(request, response);
+    if (message.kind === "request" && message.method === "initialize") {
+      if (pair.isInitialized) {
+        const error = new SidecarError("INVALID_REQUEST", "This stream already has a session; open another stream for another session.");
+        return sendError(response, error, idText);
+      }
+      sendAccepted(response);
+      return pair.initialize(lanes, message, acceptedAtMs, defects);
+    }
+    if (pair.session === undefined) {
+      return sendError(response, new SidecarError("SESSION_REQUIRED", "This stream has no session yet; call initialize first."), idText);
+    }
+    const session = sessions.use(pair.session.id, nowMs());
+    if (session === undefined) return sendError(response, streamNotFound(), idText);
+    if (message.kind === "request") {
+      sendAccepted(response);
+      return forwardRequest(defects, session, pair.openExchange(idTextOf(message), acceptedAtMs), message);
+    }
+    const error = forwardOneWay(session, message);
+    if (error === undefined) sendAccepted(response);
+    else sendError(response, error);
+  }
+
+  return [
+    ["legacySse", openStream],
+    ["legacyMessages", post],
+  ];
+}
+
+function findPair(pairs: LegacySsePairs, { url = "" }: IncomingMessage): LegacySsePair | SidecarError {
+  const id = new URLSearchParams(url.slice(url.indexOf("?") + 1)).get("sessionId");
+  if (id === null)
+    return new SidecarError(
+      "SESSION_REQUIRED",
+      `The URL has no sessionId; open ${ROUTES.legacySse.path} and post to the URL that it names.`,
+    );
+  return pairs.get(id) ?? streamNotFound();
+}
+
+function streamNotFound(): SidecarError {
+  return new SidecarError("SESSION_NOT_FOUND", `This stream does not exist or has ended; open ${ROUTES.legacySse.path} again.`);
+}

@@ -1,0 +1,243 @@
+import type { Counters, RequestEnding } from "../../observability/counters.ts";
+import { SidecarError } from "../../errors.ts";
+import { shorten } from "../../json/text.ts";
+import { outgoing } from "../../protocol/outgoing.ts";
+import { PendingRequests } from "./pending-requests.ts";
+import type { Log } from "../../observability/log.ts";
+import type { Call } from "./call.ts";
+import type { CallVerdict } from "./call-limits.ts";
+import { requestTimedOut } from "../failures.ts";
+import type { Retries } from "./retries.ts";
+import type { Session } from "../../sessions/session.ts";
+import type { RequestQueue } from "../queue/request-queue.ts";
+import type { Upstream } from "../../upstream/port.ts";
+
+export interface CallTableOptions {
+  readonly upstream: Upstream;
+  /** The queue of calls that were not sent yet. */
+  readonly queue: RequestQueue;
+  readonly retries: Retries;
+  readonly counters: Counters;
+  readonly log: Log;
+  readonly nowMs: () => number;
+}
+
+/** The calls of a lane that wait for a response. */
+export class CallTable {
+  readonly #upstream: Upstream;
+  readonly #queue: RequestQueue;
+  readonly #retries: Retries;
+  readonly #counters: Counters;
+  readonly #log: Log;
+  readonly #nowMs: () => number;
+  readonly #pending = new PendingRequests<Call>();
+  /** The number of clients' calls. Internal requests do not count. */
+  #clientCalls = 0;
+  #onEmpty: (() => void) | undefined;
+  /** Called with each call that times out. */
+  onTimeout: ((call: Call) => void) | undefined;
+
+  constructor({ upstream, queue, retries, counters, log, nowMs }: CallTableOptions) {
+    this.#upstream = upstream;
+    this.#queue = queue;
+    this.#retries = retries;
+    this.#counters = counters;
+    this.#log = log;
+    this.#nowMs = nowMs;
+  }
+
+  /** The number of clients' calls, queued ones included. */
+  get size(): number {
+    return this.#clientCalls;
+  }
+
+  /** The newest id. */
+  get lastId(): number {
+    return this.#pending.lastId;
+  }
+
+  mintId(): number {
+    return this.#pending.mintId();
+  }
+
+  add(call: Call): void {
+    this.#pending.add(call.wireId, call);
+    if (call.session === undefined) return;
+    this.#counters.requests.accepted++;
+    this.#clientCalls++;
+    call.session.callsInFlight++;
+  }
+
+  /** Calls may be ended while they are iterated. */
+  values(): MapIterator<Call> {
+    return this.#pending.values();
+  }
+
+  /** Returns the call that was sent with this id; undefined if there is none, or if it is still queued. */
+  getWritten(wireId: unknown): Call | undefined {
+    const call = this.#pending.get(wireId);
+    return call?.state === "written" ? call : undefined;
+  }
+
+  /**
+   * Returns the only session that has calls at the server, its oldest call, and if this call is its only one. Returns undefined if several
+   * sessions have calls there. A call that was given up still counts for this until its late answer.
+   */
+  findOnlySession(): { readonly call: Call; readonly session: Session; readonly isOnly: boolean } | undefined {
+    let oldest: Call | undefined;
+    let isOnly = true;
+    for (const call of this.#pending.values()) {
+      if (call.session === undefined || call.state !== "written") continue;
+      if (oldest !== undefined && oldest.session !== call.session) return undefined;
+      isOnly = oldest === undefined;
+      oldest ??= call;
+    }
+    const session = oldest?.session;
+    if (oldest === undefined || session === undefined || this.#pending.hasAbandonedOfOthers(session.id, this.#nowMs())) return undefined;
+    return { call: oldest, session, isOnly };
+  }
+
+  /** Removes and returns the call that a response answers. */
+  takeAnswered(wireId: unknown, ending: RequestEnding): Call | undefined {
+    const call = this.getWritten(wireId);
+    if (call === undefined) return undefined;
+    this.#remove(call, ending);
+    return call;
+  }
+
+  /** Returns the reason why the call of a late answer was given up; undefined for an unknown id. */
+  takeAbandoned(wireId: unknown): string | undefined {
+    return this.#pending.takeAbandoned(wireId);
+  }
+
+  /**
+   * Ends a call without a response from the server. Sends the server a cancellation if the call was sent (MCP 2025-11-25,
+   * basic/utilities/cancellation). Otherwise removes it from the queue.
+   *
+   * @param ending the error for the client; "dismissed" or "unread" if the client does not want a response.
+   * @param cancellation the client's own cancellation as the server reads it; the default is one from the sidecar.
+   */
+  giveUp(call: Call, reason: string, ending: SidecarError | "dismissed" | "unread", cancellation?: string): void {
+    const { wireId, method } = call;
+    if (call.state === "written") {
+      this.#pending.abandon(wireId, reason, this.#nowMs(), call.session?.id);
+      const params = { requestId: wireId, reason };
+      this.#upstream.send(outgoing(cancellation ?? JSON.stringify({ jsonrpc: "2.0", method: "notifications/cancelled", params })));
+    } else {
+      this.#queue.remove(call);
+      this.#upstream.withdraw(call);
+    }
+    const error = ending instanceof SidecarError ? ending : undefined;
+    this.#remove(call, ending instanceof SidecarError ? ending.code : ending);
+    this.#log.info({ method: shorten(method), requestId: wireId, reason, code: error?.code }, "request given up");
+    if (error !== undefined) call.exchange.fail(error);
+    else if (ending === "dismissed") call.exchange.dismiss();
+  }
+
+  /** Answers a call that was not sent with the sidecar's own error or result. */
+  answer(call: Call, verdict: CallVerdict): void {
+    if ("error" in verdict) return this.giveUp(call, "refused by the tool policy", verdict.error);
+    this.#queue.remove(call);
+    this.#upstream.withdraw(call);
+    this.#remove(call, "results");
+    call.exchange.respond(`{"jsonrpc":"2.0","id":${call.exchange.idText},"result":${verdict.resultText}}`);
+  }
+
+  /** Gives up several calls. Queued calls go first, so that none of them is sent when another call frees its slot. */
+  giveUpAll(calls: Iterable<Call>, reason: string, describe: (call: Call) => SidecarError): void {
+    const { queued = [], others = [] } = Object.groupBy(calls, (call) => (this.#queue.has(call) ? "queued" : "others"));
+    for (const call of [...queued, ...others]) this.giveUp(call, reason, describe(call));
+  }
+
+  /** Fails the calls whose time is up. @returns the next deadline, or Infinity. */
+  expire(nowMs: number): number {
+    let nextMs = Number.POSITIVE_INFINITY;
+    for (const call of this.#pending.values()) {
+      if (call.deadlineMs > nowMs) nextMs = Math.min(nextMs, call.deadlineMs);
+      else this.timeOut(call);
+    }
+    return nextMs;
+  }
+
+  /** Fails a call whose time is up. */
+  timeOut(call: Call): void {
+    this.onTimeout?.(call);
+    const takenMs = Math.round(call.deadlineMs - call.exchange.acceptedAtMs);
+    const [method, sent, effect] = this.#retries.outcomeOf(call);
+    this.giveUp(call, "timeout", requestTimedOut(method, takenMs, sent, effect));
+  }
+
+  /** Renews the time of all calls that the server has, up to the limit of each. */
+  extend(nowMs: number): void {
+    for (const call of this.#pending.values()) if (call.state === "written") extendDeadline(call, nowMs);
+  }
+
+  /** Begins the responses of calls that take longer than `silenceMs`. @returns the time of the next one, or Infinity. */
+  keepAlive(nowMs: number, silenceMs: number): number {
+    let nextMs = Number.POSITIVE_INFINITY;
+    for (const { exchange, state } of this.#pending.values()) {
+      // A queued call may still fail with status 503, which is impossible once its response has begun.
+      const dueAtMs = state === "written" ? exchange.acceptedAtMs + silenceMs : nowMs + silenceMs;
+      if (dueAtMs > nowMs) nextMs = Math.min(nextMs, dueAtMs);
+      else exchange.keepAlive();
+    }
+    return nextMs;
+  }
+
+  /** Returns the lost generation's calls that are sent again to the next one, and marks them as queued. */
+  takeRetries(): Call[] {
+    const nowMs = this.#nowMs();
+    const retried: Call[] = [];
+    for (const call of this.#pending.values()) {
+      if (!this.#retries.shouldRetry(call, nowMs)) continue;
+      call.state = "queued";
+      call.retry = "due";
+      retried.push(call);
+    }
+    return retried;
+  }
+
+  /** Fails the calls that the lost generation may have seen, and all internal requests. @returns their number. */
+  failWritten(describe: (call: Call) => SidecarError): number {
+    let count = 0;
+    for (const call of this.#pending.values()) {
+      if (call.state !== "written" && call.session !== undefined) continue;
+      count++;
+      const error = describe(call);
+      this.#remove(call, error.code);
+      call.exchange.fail(error);
+    }
+    this.#pending.forgetAbandoned();
+    return count;
+  }
+
+  /** Removes a call. Every call ends here. */
+  #remove(call: Call, ending: RequestEnding): void {
+    this.#pending.take(call.wireId);
+    call.stopCheck?.();
+    // The session was in use until now, even if its client sent nothing meanwhile.
+    if (call.session !== undefined) {
+      this.#counters.countEnding(ending);
+      this.#clientCalls--;
+      call.session.callsInFlight--;
+      call.session.lastUsedAtMs = this.#nowMs();
+    }
+    call.onSettled?.(ending === "results");
+    this.#queue.releaseSlot(call);
+    if (this.#clientCalls === 0) this.#onEmpty?.();
+    this.#queue.release();
+  }
+
+  /** Resolves when no client waits for a response. */
+  whenEmpty(): Promise<void> {
+    if (this.#clientCalls === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#onEmpty = resolve;
+    });
+  }
+}
+
+/** Renews a call's time, up to its limit. */
+export function extendDeadline(call: Call, nowMs: number): void {
+  call.deadlineMs = Math.min(call.lastDeadlineMs, Math.max(call.deadlineMs, nowMs + call.timeoutMs));
+}

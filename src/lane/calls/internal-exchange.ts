@@ -1,0 +1,51 @@
+import type { SidecarError } from "../../errors.ts";
+import { findMembers } from "../../json/find.ts";
+import type { Exchange } from "../../sessions/exchange.ts";
+
+/** The limit for the response to an internal request. The discovery client of a pod reads lists of at most 4 MiB. */
+export const MAX_INTERNAL_RESULT_BYTES = 8 * 1024 * 1024;
+
+/** The exchange of an internal request, which reports the result to a callback. */
+export class InternalExchange implements Exchange {
+  readonly idText = "0";
+  readonly sharedBy = 1;
+  readonly acceptedAtMs: number;
+  readonly onDisconnect = undefined;
+  readonly isListening = false;
+  readonly #onFailed: (reason: string) => void;
+  readonly #onResult: ((resultText: string | undefined) => void) | undefined;
+
+  /** @param onResult called once with the JSON text of the result; undefined if there is none. */
+  constructor(acceptedAtMs: number, onFailed: (reason: string) => void, onResult?: (resultText: string | undefined) => void) {
+    this.acceptedAtMs = acceptedAtMs;
+    this.#onFailed = onFailed;
+    this.#onResult = onResult;
+  }
+
+  emit(): boolean {
+    return false;
+  }
+
+  keepAlive(): void {
+    // No client is waiting.
+  }
+
+  respond(body: string): void {
+    // The caller does not need the result. `onSettled` reports an error of the server.
+    if (this.#onResult === undefined) return;
+    const bytes = Buffer.byteLength(body);
+    const span = bytes > MAX_INTERNAL_RESULT_BYTES ? undefined : findMembers(body, 0, ["result"]).spans[0];
+    if (bytes > MAX_INTERNAL_RESULT_BYTES) this.#onFailed(`the response has ${bytes} bytes, more than ${MAX_INTERNAL_RESULT_BYTES}`);
+    this.#onResult(span === undefined ? undefined : body.slice(span.start, span.end));
+  }
+
+  fail(error: SidecarError): void {
+    // A failure during shutdown is expected.
+    if (error.code !== "SHUTTING_DOWN") this.#onFailed(error.message);
+    this.#onResult?.(undefined);
+  }
+
+  dismiss(): void {
+    // No client is waiting.
+  }
+}

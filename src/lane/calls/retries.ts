@@ -1,0 +1,44 @@
+import type { RetryMode } from "./retry-mode.ts";
+import { type Call, isSent } from "./call.ts";
+import { ReadOnlyTools } from "../tools/read-only-tools.ts";
+import { type Effect, effectOf } from "./retry-safety.ts";
+
+/** Decides which calls the sidecar sends again after the server was lost, and which calls a client may retry safely. */
+export class Retries {
+  readonly #mode: RetryMode;
+  /** Undefined if the mode does not need them. */
+  readonly readOnlyTools: ReadOnlyTools | undefined;
+
+  constructor(mode: RetryMode) {
+    this.#mode = mode;
+    this.readOnlyTools = mode === "read-only" ? new ReadOnlyTools() : undefined;
+  }
+
+  effectOf({ method, toolName, retry }: Call): Effect {
+    // The call was read-only when it was queued again. The next generation may not have listed its tools yet.
+    if (retry !== "none") return "safe";
+    if (method === "tools/call") return this.readOnlyTools?.has(toolName) === true ? "safe" : "unknown";
+    return effectOf(method);
+  }
+
+  /** Returns the arguments for the error of a call that is given up. */
+  outcomeOf(call: Call): [method: string, sent: boolean, effect: Effect] {
+    return [call.method, isSent(call), this.effectOf(call)];
+  }
+
+  /** True if a call of this method may be sent again automatically. */
+  mayRetry(method: string): boolean {
+    if (this.#mode === "off") return false;
+    return method === "tools/call" ? this.readOnlyTools !== undefined : effectOf(method) === "safe";
+  }
+
+  /**
+   * Returns true if a call is sent again automatically. A call with progress is not, since its client would see the progress restart. An
+   * internal request is not either: each generation gets new ones.
+   */
+  shouldRetry(call: Call, nowMs: number): boolean {
+    if (this.#mode === "off" || call.state !== "written" || call.session === undefined || !call.isKept) return false;
+    if (call.retry !== "none" || call.hasShownProgress || call.deadlineMs <= nowMs) return false;
+    return this.effectOf(call) === "safe";
+  }
+}

@@ -1,0 +1,249 @@
+import type { Counters } from "../observability/counters.ts";
+import { Defects } from "../observability/defects.ts";
+import type { SidecarError } from "../errors.ts";
+import { shorten } from "../json/text.ts";
+import { readMessage, type RequestMessage, Slot } from "../protocol/message.ts";
+import { type Outgoing, outgoing } from "../protocol/outgoing.ts";
+import { progressTokenText, requestToServer } from "../protocol/rewrite.ts";
+import type { Log } from "../observability/log.ts";
+import { type Call, type CarriedLine, isCarriedLine } from "./calls/call.ts";
+import { CallChecks } from "./calls/call-checks.ts";
+import { CallTable } from "./calls/call-table.ts";
+import type { CallLimits, CallVerdict } from "./calls/call-limits.ts";
+import { DeadlineSweep } from "../timing/deadline-sweep.ts";
+import type { Exchange } from "../sessions/exchange.ts";
+import { overloaded, sessionOverloaded } from "./failures.ts";
+import { type LaneLimits, MAX_RENEWED_TIMES } from "./lane-limits.ts";
+import type { LaneLoad } from "./lane-load.ts";
+import { InternalExchange } from "./calls/internal-exchange.ts";
+import type { Retries } from "./calls/retries.ts";
+import type { Session } from "../sessions/session.ts";
+import { RequestQueue } from "./queue/request-queue.ts";
+import type { Upstream } from "../upstream/port.ts";
+import { QueueTimeoutErrors } from "./queue/queue-timeout-errors.ts";
+
+export interface DispatchOptions {
+  readonly upstream: Upstream;
+  readonly limits: LaneLimits;
+  readonly retries: Retries;
+  readonly counters: Counters;
+  readonly log: Log;
+  readonly nowMs: () => number;
+  /** Called on each sweep of the deadlines. @returns the next deadline, or Infinity. */
+  readonly onDue: (nowMs: number) => number;
+}
+
+/** The limit for requests that are kept in memory to be sent again: a session may have a thousand requests in flight. */
+const MAX_KEPT_BYTES = 64 * 1024;
+const TOO_MUCH_QUEUED = "its input queue is full";
+
+/** The path to the server. Each request is sent at once, queued until the server is ready and has a free slot, or rejected. */
+export class Dispatch {
+  readonly calls: CallTable;
+  readonly queue: RequestQueue;
+  readonly #options: DispatchOptions;
+  readonly #checks: CallChecks;
+  readonly #errors: QueueTimeoutErrors;
+  readonly #defects: Defects;
+  readonly #sweep: DeadlineSweep;
+  readonly #keepAliveSweep: DeadlineSweep;
+
+  constructor(options: DispatchOptions) {
+    const { upstream, limits, retries, counters, log, nowMs, onDue } = options;
+    this.#options = options;
+    this.queue = new RequestQueue({
+      maxHeld: limits.maxHeldRequests,
+      maxInFlight: limits.maxInFlight,
+      countCalls: () => this.calls.size,
+      isFailed: () => upstream.status().state === "failed",
+      watch: (deadlineMs) => this.#sweep.watch(deadlineMs),
+    });
+    this.#errors = new QueueTimeoutErrors({ upstream, queue: this.queue, retries, maxInFlight: limits.maxInFlight });
+    this.calls = new CallTable({ upstream, queue: this.queue, retries, counters, log, nowMs });
+    const defects = (this.#defects = new Defects(log, counters));
+    const answer = (call: Call, verdict: CallVerdict): void => this.calls.answer(call, verdict);
+    this.#checks = new CallChecks({ send: (call) => this.#send(call), answer, defects });
+    this.#sweep = new DeadlineSweep(nowMs, defects, (atMs) => Math.min(onDue(atMs), this.calls.expire(atMs), this.queue.expire(atMs)));
+    this.#keepAliveSweep = new DeadlineSweep(nowMs, defects, (atMs) => this.calls.keepAlive(atMs, limits.streamAfterMs));
+  }
+
+  get load(): LaneLoad {
+    return { requestsInFlight: this.calls.size, waiting: this.queue.size, queuedBytes: this.#queuedBytes };
+  }
+
+  /** @returns the error if a request of this session with this text cannot be accepted now. */
+  refusal(session: Session, text: string): SidecarError | undefined {
+    const { maxSessionRequests } = this.#options.limits;
+    return session.callsInFlight < maxSessionRequests ? this.roomError(text) : sessionOverloaded(maxSessionRequests);
+  }
+
+  /** Rejects a request with this error. */
+  refuse(exchange: Exchange, error: SidecarError): void {
+    this.#options.counters.countRefusal(error.code);
+    exchange.fail(error);
+  }
+
+  /** @returns the error if there is no room for a line now. */
+  roomError(text: string): SidecarError | undefined {
+    return this.#hasRoomFor(text) ? undefined : overloaded(TOO_MUCH_QUEUED);
+  }
+
+  /** Sends a request or queues it. Rejects it if neither is possible. */
+  carry(session: Call["session"], exchange: Exchange, request: RequestMessage, onSettled: Call["onSettled"], limits?: CallLimits): void {
+    const { method } = request;
+    const { requestTimeoutMs, holdTimeoutMs, streamAfterMs } = this.#options.limits;
+    const timeoutMs = limits?.timeoutMs ?? requestTimeoutMs;
+    const wireId = this.calls.mintId();
+    // A ready server gets at least half of the time to respond. If queueing could take it all, an unresponsive server would not be detected.
+    const waitMs = this.queue.isReady ? Math.min(holdTimeoutMs, timeoutMs / 2) : holdTimeoutMs;
+    const text = requestToServer(request, wireId);
+    const byteLength = Buffer.byteLength(text);
+    const call: Call = {
+      wireId,
+      method,
+      toolName: method === "tools/call" ? request.outline.stringAt(Slot.toolName) : undefined,
+      session,
+      // Internal requests have a common owner and take no slot, so they do not delay clients.
+      owner: session ?? this,
+      takesSlot: session !== undefined,
+      semaphore: limits?.semaphore,
+      exchange,
+      text,
+      byteLength,
+      isKept: session !== undefined && byteLength <= MAX_KEPT_BYTES && this.#options.retries.mayRetry(method),
+      state: "queued",
+      sentAtMs: undefined,
+      progressTokenText: progressTokenText(request),
+      timeoutMs,
+      deadlineMs: exchange.acceptedAtMs + timeoutMs,
+      lastDeadlineMs: exchange.acceptedAtMs + timeoutMs * MAX_RENEWED_TIMES,
+      expiresAtMs: exchange.acceptedAtMs + waitMs,
+      hasShownProgress: false,
+      retry: "none",
+      check: limits?.check,
+      onSettled,
+      release: () => this.#sendHeld(call),
+      refuse: () =>
+        this.calls.giveUp(call, this.queue.isReady ? "not sent in time" : "not ready in time", this.#errors.notSent(call.semaphore, call)),
+    };
+    const mustWait = !this.queue.isReady || (call.takesSlot && !this.queue.hasSlot) || call.semaphore?.isFree === false;
+    if (mustWait) {
+      if (!this.queue.add(call)) {
+        this.refuse(exchange, this.#errors.notSent(call.semaphore));
+        return onSettled?.(false);
+      }
+      if (call.takesSlot) this.#options.counters.requests.held++;
+    }
+    this.calls.add(call);
+    exchange.onDisconnect = () => this.#defects.guard("client disconnect", () => this.calls.giveUp(call, "client disconnected", "unread"));
+    this.#sweep.watch(call.deadlineMs);
+    this.#keepAliveSweep.watch(exchange.acceptedAtMs + streamAfterMs);
+    if (mustWait) return;
+    call.semaphore?.acquire(call);
+    this.#checks.admit(call);
+  }
+
+  /** Sends or queues a client's notification, after the queued requests of its session. @returns the error if it is rejected. */
+  carryNotification(session: Session, text: string, method: string): SidecarError | undefined {
+    const error = this.roomError(text);
+    if (error !== undefined) return error;
+    const line: CarriedLine = {
+      owner: session,
+      takesSlot: false,
+      text,
+      byteLength: Buffer.byteLength(text),
+      isKept: false,
+      state: "queued",
+      expiresAtMs: this.#options.nowMs() + this.#options.limits.holdTimeoutMs,
+      release: () => this.#options.upstream.send(line),
+      refuse: () => {
+        this.#options.counters.dropped.clientNotifications++;
+        this.#options.log.warn({ method: shorten(method) }, "client notification dropped: the mcp server was not ready in time");
+      },
+    };
+    if (this.queue.isReady && !this.queue.hasEntriesOf(session)) line.release();
+    else if (!this.queue.add(line)) return this.#errors.notSent();
+    return undefined;
+  }
+
+  /**
+   * Sends a request of the sidecar itself.
+   *
+   * @param onResult called once with the JSON text of the result; undefined if there is none.
+   */
+  ask(
+    method: string,
+    params: object,
+    onSettled: Call["onSettled"],
+    onResult?: (resultText: string | undefined) => void,
+    limits?: CallLimits,
+  ): void {
+    const request = readMessage(JSON.stringify({ jsonrpc: "2.0", id: 0, method, params }));
+    const onFailed = (reason: string): void => this.#options.log.warn({ method, reason }, "internal request failed");
+    if (request.kind === "request")
+      this.carry(undefined, new InternalExchange(this.#options.nowMs(), onFailed, onResult), request, onSettled, limits);
+  }
+
+  /**
+   * Sends a line of the sidecar to this generation only. The limit on queued bytes holds, since a server may never read its input.
+   *
+   * @returns false if there is no room and the line was not sent.
+   */
+  sendInternal(text: string): boolean {
+    if (!this.#hasRoomFor(text)) return false;
+    this.#options.upstream.send(outgoing(text));
+    return true;
+  }
+
+  /** Schedules a call of `onDue`. */
+  watch(deadlineMs: number): void {
+    this.#sweep.watch(deadlineMs);
+  }
+
+  /** Queues the lost generation's lines for the next one: first the calls to send again, then the lines that were never sent. */
+  onLost(unwritten: readonly Outgoing[]): void {
+    const carried = [...this.calls.takeRetries(), ...unwritten.filter(isCarriedLine), ...this.#checks.takeAll()];
+    const expiresAtMs = this.#options.nowMs() + this.#options.limits.holdTimeoutMs;
+    for (const line of carried) line.expiresAtMs = expiresAtMs;
+    this.queue.close(carried);
+    if (this.#options.upstream.status().state === "failed") this.queue.refuseAll();
+  }
+
+  /** Rejects all queued entries and stops all timers. */
+  close(): void {
+    this.queue.refuseAll();
+    this.#sweep.close();
+    this.#keepAliveSweep.close();
+  }
+
+  notReady(): SidecarError {
+    return this.#errors.notReady();
+  }
+
+  #sendHeld(call: Call): void {
+    if (call.retry === "due") {
+      call.retry = "done";
+      this.#options.counters.requests.repeated++;
+    }
+    this.#checks.admit(call);
+  }
+
+  /** Sends a call. Times it out instead if reading its body or queueing took too long. */
+  #send(call: Call): void {
+    const nowMs = this.#options.nowMs();
+    if (nowMs >= call.deadlineMs) return this.calls.timeOut(call);
+    call.sentAtMs = nowMs;
+    this.#options.upstream.send(call);
+  }
+
+  get #queuedBytes(): number {
+    return this.#options.upstream.queuedBytes + this.queue.queuedBytes + this.#checks.queuedBytes;
+  }
+
+  #hasRoomFor(text: string): boolean {
+    const queuedBytes = this.#queuedBytes;
+    const roomBytes = this.#options.limits.maxQueuedBytes - queuedBytes;
+    // A UTF-16 unit has at most three bytes. The exact size is computed only if this estimate is too large.
+    return queuedBytes === 0 || text.length * 3 <= roomBytes || Buffer.byteLength(text) <= roomBytes;
+  }
+}

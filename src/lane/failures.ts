@@ -1,0 +1,136 @@
+import { type ErrorDetails, SidecarError } from "../errors.ts";
+import { shorten } from "../json/text.ts";
+import { type Effect, effectOf } from "./calls/retry-safety.ts";
+import type { UpstreamExit, UpstreamStatus } from "../upstream/port.ts";
+
+/** A client may end its session long before the idle timeout. */
+const MAX_RETRY_AFTER_SECONDS = 30;
+
+/** The errors of the lane, for a person or a model. `effect` is the effect of sending the request again. */
+
+export function requestTimedOut(method: string, timeoutMs: number, sent: boolean, effect = effectOf(method)): SidecarError {
+  const message = `The MCP server did not answer ${shorten(method)} within ${timeoutMs / 1000} s. ${outcome(sent, effect)}`;
+  return new SidecarError("REQUEST_TIMEOUT", message, { ...retryFacts(sent, effect), timeoutMs });
+}
+
+export function upstreamExited(method: string, exit: UpstreamExit, effect = effectOf(method)): SidecarError {
+  const message = `The MCP server stopped during ${shorten(method)} (${exit.reason}). ${outcome(true, effect)}`;
+  // The tail of stderr may be about the request of another client.
+  return new SidecarError("UPSTREAM_EXITED", message, { ...retryFacts(true, effect), ...exitDetails(exit) });
+}
+
+/** @param sent true if a previous generation received the request, at least in part. */
+export function upstreamNotReady(status: UpstreamStatus, nowMs: number, sent = false, effect: Effect = "unknown"): SidecarError {
+  const message = `The MCP server is not ready: ${status.state}${lastExitText(status)}. ${outcome(sent, effect)}`;
+  return new SidecarError("UPSTREAM_NOT_READY", message, { ...retryFacts(sent, effect), retryAfterSeconds: secondsToRetry(status, nowMs) });
+}
+
+/** The number of the server's last lines of stderr in an error. */
+const MAX_TAIL_LINES = 5;
+const MAX_TAIL_LINE_LENGTH = 300;
+
+/** @param sent true if a previous generation received the request, at least in part. */
+export function upstreamFailed(status: UpstreamStatus, nowMs: number, sent = false, effect: Effect = "unknown"): SidecarError {
+  const { lastExit } = status;
+  return new SidecarError("UPSTREAM_FAILED", `The MCP server keeps failing${lastExitText(status)}. ${outcome(sent, effect)}`, {
+    ...retryFacts(sent, effect),
+    ...(lastExit === undefined ? {} : exitDetails(lastExit)),
+    stderrTail: (lastExit?.stderrTail ?? []).slice(-MAX_TAIL_LINES).map((line) => shorten(line, MAX_TAIL_LINE_LENGTH)),
+    retryAfterSeconds: secondsToRetry(status, nowMs),
+  });
+}
+
+/** @param sent true if a previous generation received the request, at least in part. */
+export function overloaded(reason: string, sent = false, effect: Effect = "unknown"): SidecarError {
+  const message = `The MCP server is overloaded: ${reason}. ${outcome(sent, effect)}`;
+  return new SidecarError("OVERLOADED", message, { ...retryFacts(sent, effect), retryAfterSeconds: 1 });
+}
+
+export function sessionOverloaded(limit: number): SidecarError {
+  const message = `This session has ${limit} requests in flight or queued. ${NOT_SENT}`;
+  return new SidecarError("SESSION_OVERLOADED", message, { retryAfterSeconds: 1 });
+}
+
+/** @param sent true if the request may have reached the server. */
+export function internalError(sent: boolean): SidecarError {
+  return new SidecarError("INTERNAL_ERROR", `The request failed because of a defect in the sidecar. ${outcome(sent, "unknown")}`, { sent });
+}
+
+/** The message begins as in MCP 2025-11-25, server/tools, error handling. @param name the name in the client's call. */
+export function toolNotFound(name: unknown, sent = false): SidecarError {
+  const shown = typeof name === "string" ? shorten(name) : "the call has no name";
+  const advice = sent ? OUTCOMES.unknown : "The call was not sent; call a tool that tools/list returns.";
+  return new SidecarError("TOOL_NOT_FOUND", `Unknown tool: ${shown}. ${advice}`, { sent });
+}
+
+/** Returns the error for a server that runs, but whose tools are not known yet. */
+export function toolsNotListed(sent = false, effect: Effect = "unknown"): SidecarError {
+  const message = `The MCP server has not listed its tools yet. ${outcome(sent, effect)}`;
+  return new SidecarError("UPSTREAM_NOT_READY", message, { ...retryFacts(sent, effect), retryAfterSeconds: 1 });
+}
+
+export function noPrivateServerLeft(limit: number, freeInMs: number): SidecarError {
+  const message = `This client needs its own MCP server process, and all ${limit} are in use. ${NOT_SENT}`;
+  return new SidecarError("TOO_MANY_SERVERS", message, { retryAfterSeconds: Math.min(MAX_RETRY_AFTER_SECONDS, wholeSeconds(freeInMs)) });
+}
+
+export function tooManySessions(perMinute: number, waitMs: number): SidecarError {
+  const message = `Only ${perMinute} sessions may be opened per minute. ${NOT_SENT}`;
+  return new SidecarError("RATE_LIMITED", message, { retryAfterSeconds: Math.ceil(waitMs / 1000) });
+}
+
+export function shuttingDown(method: string, sent: boolean, effect = effectOf(method)): SidecarError {
+  const message = `The sidecar is shutting down. ${outcome(sent, effect)}`;
+  return new SidecarError("SHUTTING_DOWN", message, { ...retryFacts(sent, effect), ...(sent ? {} : { retryAfterSeconds: 1 }) });
+}
+
+export function sessionEnded(method: string, sent: boolean, effect = effectOf(method)): SidecarError {
+  return new SidecarError(
+    "REQUEST_CANCELLED",
+    `The session ended during ${shorten(method)}. ${outcome(sent, effect)}`,
+    retryFacts(sent, effect),
+  );
+}
+
+/** Returns the error for a request that was not sent. Later requests of the session get the same code, so the client opens a new session. */
+export function sessionOutdated(missing: string): SidecarError {
+  const message = `This session has ended: the restarted MCP server no longer offers ${shorten(missing)}. Call initialize again. ${NOT_SENT}`;
+  return new SidecarError("SESSION_NOT_FOUND", message);
+}
+
+export function responseTooLarge(method: string, bytes: number, limitBytes: number, effect = effectOf(method)): SidecarError {
+  const message = `The response of the MCP server to ${shorten(method)} was discarded: it has ${bytes} bytes, more than ${limitBytes}. ${outcome(true, effect)}`;
+  return new SidecarError("UPSTREAM_RESPONSE_TOO_LARGE", message, { ...retryFacts(true, effect), limitBytes });
+}
+
+function retryFacts(sent: boolean, effect: Effect): Pick<ErrorDetails, "sent" | "retrySafe"> {
+  return { sent, retrySafe: !sent || effect !== "unknown" };
+}
+
+const NOT_SENT = "The request was not sent; it is safe to retry.";
+const OUTCOMES: Readonly<Record<Effect, string>> = {
+  safe: "The request was sent, but only reads; it is safe to retry.",
+  idempotent: "The request was sent, but is idempotent; it is safe to retry.",
+  unknown: "The request was sent and may have taken effect; check before you repeat it.",
+};
+
+function outcome(sent: boolean, effect: Effect): string {
+  return sent ? OUTCOMES[effect] : NOT_SENT;
+}
+
+function lastExitText({ lastExit }: UpstreamStatus): string {
+  return lastExit === undefined ? "" : ` (last exit: ${lastExit.reason})`;
+}
+
+function exitDetails({ exitCode, signal }: UpstreamExit): Pick<ErrorDetails, "exitCode" | "signal"> {
+  return { ...(exitCode === undefined ? {} : { exitCode }), ...(signal === undefined ? {} : { signal }) };
+}
+
+function secondsToRetry({ nextRetryAt }: UpstreamStatus, nowMs: number): number {
+  return wholeSeconds(nextRetryAt === undefined ? 0 : nextRetryAt.getTime() - nowMs);
+}
+
+/** Rounds up to whole seconds, at least one. */
+function wholeSeconds(ms: number): number {
+  return Math.max(1, Math.ceil(ms / 1000));
+}

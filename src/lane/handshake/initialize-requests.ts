@@ -1,0 +1,110 @@
+import type { Counters, RequestEnding } from "../../observability/counters.ts";
+import type { SidecarError } from "../../errors.ts";
+import type { RequestMessage, ResponseMessage } from "../../protocol/message.ts";
+import { responseToClient } from "../../protocol/rewrite.ts";
+import type { Dispatch } from "../dispatch.ts";
+import type { Exchange } from "../../sessions/exchange.ts";
+import type { QueueEntry } from "../queue/fair-queue.ts";
+import type { Routing } from "../routing/routing.ts";
+import type { UpstreamHandshake } from "../../upstream/port.ts";
+
+export interface InitializeRequestsOptions {
+  readonly dispatch: Dispatch;
+  readonly routing: Routing;
+  readonly counters: Counters;
+  /** Returns the handshake of the current generation; undefined until it has finished. */
+  readonly handshake: () => UpstreamHandshake | undefined;
+}
+
+/** A client's `initialize`. */
+export interface InitializeRequest {
+  readonly exchange: Exchange;
+  readonly request: RequestMessage;
+  /** Creates the session before the response is sent; the session id goes into the response's headers. */
+  readonly open: (protocolVersion: string) => void;
+  /** Called if no session is created. */
+  readonly onFailed: (() => void) | undefined;
+}
+
+/** The `initialize` requests of clients. Answered from the server's handshake, and queued until it has finished. */
+export class InitializeRequests {
+  readonly #options: InitializeRequestsOptions;
+  readonly #waiting = new Map<InitializeRequest, QueueEntry>();
+
+  constructor(options: InitializeRequestsOptions) {
+    this.#options = options;
+  }
+
+  /** @param refusal the error if the request is rejected. */
+  add(initialize: InitializeRequest, refusal: SidecarError | undefined): void {
+    const { dispatch, counters, handshake } = this.#options;
+    const { exchange, request } = initialize;
+    const { text } = request;
+    if (refusal !== undefined) return this.#refuse(initialize, refusal);
+    if (handshake() !== undefined) {
+      counters.requests.accepted++;
+      return this.#answer(initialize);
+    }
+    const held: QueueEntry = {
+      owner: initialize,
+      takesSlot: false,
+      byteLength: Buffer.byteLength(text),
+      expiresAtMs: exchange.acceptedAtMs + this.#options.routing.initializeTimeoutMs,
+      release: () => this.#answer(initialize),
+      refuse: () => this.#fail(initialize, dispatch.notReady()),
+    };
+    const error = dispatch.roomError(text) ?? (dispatch.queue.add(held) ? undefined : dispatch.notReady());
+    if (error !== undefined) return this.#refuse(initialize, error);
+    counters.requests.accepted++;
+    counters.requests.held++;
+    this.#waiting.set(initialize, held);
+    exchange.onDisconnect = () => {
+      this.#end(initialize, "unread");
+      initialize.onFailed?.();
+    };
+  }
+
+  /** Answers all waiting requests with the server's error, because it would reject the next one too. */
+  onRefused(response: ResponseMessage): void {
+    for (const initialize of this.#waiting.keys()) {
+      const { exchange, onFailed } = initialize;
+      this.#end(initialize, "errors");
+      exchange.respond(responseToClient(response, exchange.idText));
+      onFailed?.();
+    }
+  }
+
+  /** Fails all waiting requests. */
+  failAll(error: SidecarError): void {
+    for (const initialize of this.#waiting.keys()) this.#fail(initialize, error);
+  }
+
+  #answer(initialize: InitializeRequest): void {
+    const { routing, handshake } = this.#options;
+    const { exchange, request, open } = initialize;
+    const current = handshake();
+    if (current === undefined) return this.#fail(initialize, this.#options.dispatch.notReady());
+    const { protocolVersion, body } = routing.answerInitialize(current, request, exchange.idText);
+    this.#end(initialize, "results");
+    open(protocolVersion);
+    exchange.respond(body);
+  }
+
+  #fail(initialize: InitializeRequest, error: SidecarError): void {
+    this.#end(initialize, error.code);
+    initialize.exchange.fail(error);
+    initialize.onFailed?.();
+  }
+
+  #refuse({ exchange, onFailed }: InitializeRequest, error: SidecarError): void {
+    this.#options.dispatch.refuse(exchange, error);
+    onFailed?.();
+  }
+
+  #end(initialize: InitializeRequest, ending: RequestEnding): void {
+    const held = this.#waiting.get(initialize);
+    if (held !== undefined) this.#options.dispatch.queue.remove(held);
+    this.#waiting.delete(initialize);
+    this.#options.counters.countEnding(ending);
+  }
+}

@@ -1,0 +1,69 @@
+import { shorten } from "../../json/text.ts";
+import type { Log } from "../../observability/log.ts";
+import { isSent } from "../calls/call.ts";
+import type { CallTable } from "../calls/call-table.ts";
+import { sessionOutdated } from "../failures.ts";
+import { changingLists, findMissing, type Capabilities } from "./capabilities.ts";
+import type { Session } from "../../sessions/session.ts";
+
+export interface SessionCapabilitiesOptions {
+  readonly calls: CallTable;
+  readonly log: Log;
+  readonly endSession: (session: Session) => void;
+}
+
+/** The capabilities that each session relies on. Sessions end if a new generation lacks some of theirs. */
+export class SessionCapabilities {
+  readonly #calls: CallTable;
+  readonly #log: Log;
+  readonly #endSession: (session: Session) => void;
+  readonly #bySession = new Map<Session, Capabilities>();
+  #current: Capabilities | undefined;
+
+  constructor({ calls, log, endSession }: SessionCapabilitiesOptions) {
+    this.#calls = calls;
+    this.#log = log;
+    this.#endSession = endSession;
+  }
+
+  /** Adds a session, which relies on the current capabilities. */
+  add(session: Session): void {
+    if (this.#current !== undefined) this.#bySession.set(session, this.#current);
+  }
+
+  delete(session: Session): void {
+    this.#bySession.delete(session);
+  }
+
+  /**
+   * Handles the capabilities of a new generation. Ends the sessions that cannot continue with them.
+   *
+   * @returns the lists that may have changed for the other sessions; empty for the first generation.
+   */
+  change(now: Capabilities, generation: number): string[] {
+    const isFirst = this.#current === undefined;
+    this.#current = now;
+    const sessions = new Set<Session>();
+    // Thousands of sessions share a few objects.
+    const missingOf = new Map<Capabilities, string | undefined>();
+    let reason: string | undefined;
+    for (const [session, capabilities] of this.#bySession) {
+      if (!missingOf.has(capabilities)) missingOf.set(capabilities, findMissing(capabilities, now));
+      const missing = missingOf.get(capabilities);
+      if (missing === undefined) continue;
+      sessions.add(session);
+      reason ??= missing;
+    }
+    if (reason !== undefined) this.#end(sessions, shorten(reason), generation);
+    return isFirst ? [] : changingLists(now);
+  }
+
+  #end(sessions: ReadonlySet<Session>, missing: string, generation: number): void {
+    const reason = `the mcp server no longer offers ${missing}`;
+    this.#log.warn({ generation, count: sessions.size, reason }, "sessions ended");
+    const outdated = this.#calls.values().filter((call) => call.session !== undefined && sessions.has(call.session) && !isSent(call));
+    // The same error as for any later request: the client opens a new session, and can repeat the request there.
+    this.#calls.giveUpAll(outdated, reason, () => sessionOutdated(missing));
+    for (const session of sessions) this.#endSession(session);
+  }
+}

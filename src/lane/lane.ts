@@ -1,0 +1,250 @@
+import type { Counters } from "../observability/counters.ts";
+import { Defects } from "../observability/defects.ts";
+import type { SidecarError } from "../errors.ts";
+import {
+  isCreateTaskResult,
+  type Message,
+  type NotificationMessage,
+  type OverlongLine,
+  readMessage,
+  type RequestMessage,
+  type ResponseMessage,
+} from "../protocol/message.ts";
+import type { Outgoing } from "../protocol/outgoing.ts";
+import { responseToClient } from "../protocol/rewrite.ts";
+import type { Log } from "../observability/log.ts";
+import type { RetryMode } from "./calls/retry-mode.ts";
+import type { CallTable } from "./calls/call-table.ts";
+import type { CallLimits } from "./calls/call-limits.ts";
+import { cancelByClient } from "./calls/cancellation.ts";
+import { Dispatch } from "./dispatch.ts";
+import { DropLog } from "./routing/drop-log.ts";
+import type { Exchange } from "../sessions/exchange.ts";
+import { internalError, responseTooLarge, sessionEnded, shuttingDown, upstreamExited } from "./failures.ts";
+import { HangWatch } from "./hang-watch.ts";
+import { InitializeRequests } from "./handshake/initialize-requests.ts";
+import type { LaneLoad } from "./lane-load.ts";
+import type { LaneLimits } from "./lane-limits.ts";
+import type { RoutingAccess, Routing } from "./routing/routing.ts";
+import { deliverProgress, deliverTaskProgress, keepTaskProgress, type ProgressOwner } from "./calls/progress.ts";
+import { refuseOverlong } from "./routing/refused-requests.ts";
+import { Retries } from "./calls/retries.ts";
+import type { Session, SessionLane } from "../sessions/session.ts";
+import { ServerTools, type ToolWatcher } from "./tools/server-tools.ts";
+import { SessionCapabilities } from "./handshake/session-capabilities.ts";
+import { TaskTokens } from "./calls/task-tokens.ts";
+import type { Upstream, UpstreamExit, UpstreamHandshake, UpstreamListener } from "../upstream/port.ts";
+
+export interface LaneOptions {
+  readonly upstream: Upstream;
+  readonly limits: LaneLimits;
+  /** The requests that are sent again if the server exits before it answers them. */
+  readonly retry: RetryMode;
+  readonly counters: Counters;
+  readonly log: Log;
+  readonly nowMs: () => number;
+  /** Ends a session that cannot continue. Calls `endSession` of this lane in turn. */
+  readonly endSession: (session: Session) => void;
+  readonly createRouting: (access: RoutingAccess) => Routing;
+  /** Undefined if no request has to wait for the server's tools. */
+  readonly toolWatcher?: ToolWatcher;
+}
+
+/** One supervised server, the requests in flight to it, and the sessions that use it. */
+export class Lane implements SessionLane, UpstreamListener {
+  readonly #limits: LaneLimits;
+  readonly #counters: Counters;
+  readonly #log: Log;
+  readonly #nowMs: () => number;
+  readonly #dropped: DropLog;
+  readonly #defects: Defects;
+  readonly #dispatch: Dispatch;
+  readonly #calls: CallTable;
+  readonly #routing: Routing;
+  readonly #retries: Retries;
+  readonly tools: ServerTools;
+  readonly #capabilities: SessionCapabilities;
+  readonly #hangWatch: HangWatch;
+  readonly #taskTokens = new TaskTokens<ProgressOwner>();
+  readonly #initializing: InitializeRequests;
+  #handshake: UpstreamHandshake | undefined;
+  #isDraining = false;
+
+  constructor({ upstream, limits, retry, counters, log, nowMs, endSession, createRouting, toolWatcher }: LaneOptions) {
+    this.#limits = limits;
+    this.#counters = counters;
+    this.#log = log;
+    this.#nowMs = nowMs;
+    this.#dropped = new DropLog(log, counters, nowMs);
+    this.#defects = new Defects(log, counters);
+    const retries = new Retries(retry);
+    const dispatch = new Dispatch({ upstream, limits, retries, counters, log, nowMs, onDue: (atMs) => this.#onDue(atMs) });
+    [this.#retries, this.#dispatch, this.#calls] = [retries, dispatch, dispatch.calls];
+    const { readOnlyTools } = retries;
+    this.tools = new ServerTools({ dispatch, upstream, readOnlyTools, watcher: toolWatcher, defects: this.#defects, log, nowMs });
+    this.#capabilities = new SessionCapabilities({ calls: dispatch.calls, log, endSession });
+    this.#routing = createRouting({
+      dispatch,
+      dropped: this.#dropped,
+      nowMs,
+      requestTimeoutMs: limits.requestTimeoutMs,
+      onInitialized: () => this.tools.onInitialized(),
+    });
+    this.#initializing = new InitializeRequests({ dispatch, routing: this.#routing, counters, handshake: () => this.#handshake });
+    this.#hangWatch = new HangWatch({ dispatch, upstream, limits, isWaitingForClient: () => this.#routing.isWaitingForClient });
+    this.#calls.onTimeout = (call) => this.#hangWatch.onTimeout(call, nowMs());
+  }
+
+  get load(): LaneLoad {
+    return this.#dispatch.load;
+  }
+
+  /**
+   * Answers `initialize` from the server's handshake, once it is done.
+   *
+   * @param open creates the session before the response is sent; the session id goes into the response's headers.
+   * @param onFailed called if no session is created.
+   */
+  initialize(exchange: Exchange, request: RequestMessage, open: (protocolVersion: string) => void, onFailed?: () => void): void {
+    const refusal = this.#isDraining ? shuttingDown("initialize", false) : undefined;
+    this.#initializing.add({ exchange, request, open, onFailed }, refusal);
+  }
+
+  request(session: Session, exchange: Exchange, request: RequestMessage, limits?: CallLimits): void {
+    if (this.#dispatch.queue.areSlotsClosed) this.tools.onWaiting();
+    const refusal = this.#isDraining ? shuttingDown(request.method, false) : this.#dispatch.refusal(session, request.text);
+    if (refusal !== undefined) return this.#dispatch.refuse(exchange, refusal);
+    const decision = this.#routing.onClientRequest(session, request);
+    if (decision?.kind === "answer") this.respond(exchange, decision.member, decision.text);
+    else this.#dispatch.carry(session, exchange, request, decision?.onSettled, limits);
+  }
+
+  respond(exchange: Exchange, member: "result" | "error", text: string): void {
+    this.#counters.requests.accepted++;
+    this.#counters.countEnding(member === "result" ? "results" : "errors");
+    exchange.respond(`{"jsonrpc":"2.0","id":${exchange.idText},"${member}":${text}}`);
+  }
+
+  refuse(exchange: Exchange, error: SidecarError): void {
+    this.#dispatch.refuse(exchange, error);
+  }
+
+  notify(session: Session, notification: NotificationMessage): SidecarError | undefined {
+    const { method } = notification;
+    if (method === "notifications/cancelled") cancelByClient(this.#dispatch, session, notification, this.#log);
+    else {
+      const text = this.#routing.onClientNotification(notification);
+      if (text !== undefined) return this.#dispatch.carryNotification(session, text, method);
+    }
+    return undefined;
+  }
+
+  answer(response: ResponseMessage): SidecarError | undefined {
+    return this.#routing.onClientResponse(response);
+  }
+
+  addSession(session: Session): void {
+    this.#capabilities.add(session);
+    this.#routing.onSession(session);
+  }
+
+  endSession(session: Session): void {
+    const calls = this.#calls.values().filter((call) => call.session === session);
+    this.#calls.giveUpAll(calls, "session ended", (call) => sessionEnded(...this.#retries.outcomeOf(call)));
+    this.#capabilities.delete(session);
+    this.#taskTokens.deleteWhere((owner) => owner.session === session);
+    this.#routing.onSessionEnd(session);
+  }
+
+  /** Rejects new requests from now on, and resolves when the last request that is in flight or queued has ended. */
+  drain(): Promise<void> {
+    this.#isDraining = true;
+    return this.#calls.whenEmpty();
+  }
+
+  /** Fails all requests that are in flight or queued. */
+  close(): void {
+    this.#calls.giveUpAll(this.#calls.values(), "shutdown", (call) => shuttingDown(...this.#retries.outcomeOf(call)));
+    if (this.#isDraining) this.#initializing.failAll(shuttingDown("initialize", false));
+    this.#dispatch.close();
+  }
+
+  onReady(handshake: UpstreamHandshake): void {
+    this.#handshake = handshake;
+    this.tools.onReady(handshake);
+    // The lists are announced before any held `initialize` is answered: those clients have seen no earlier generation.
+    for (const list of this.#capabilities.change(this.#routing.capabilities(handshake), handshake.generation)) this.#announce(list);
+    this.#dispatch.queue.open(() => this.#routing.onReady());
+    this.#hangWatch.onReady(this.#nowMs());
+  }
+
+  onRefused(response: ResponseMessage): void {
+    if (this.#routing.isRefusalFinal) this.#initializing.onRefused(response);
+  }
+
+  onMessage(message: Message): void {
+    this.#hangWatch.heard();
+    if (message.kind === "response") this.#onResponse(message);
+    else if (message.kind === "notification") this.#onNotification(message);
+    else this.#routing.onServerRequest(message);
+  }
+
+  onOverlongLine(line: OverlongLine): void {
+    this.#hangWatch.heard();
+    const id = line.hasMethod || line.idText === undefined ? undefined : Number(line.idText);
+    const call = this.#calls.takeAnswered(id, "UPSTREAM_RESPONSE_TOO_LARGE");
+    this.#dropped.overlongLine(line, call);
+    if (call !== undefined) {
+      call.exchange.fail(responseTooLarge(call.method, line.bytes, this.#limits.maxLineBytes, this.#retries.effectOf(call)));
+    } else if (!line.hasMethod) this.#dropped.answer(id, this.#calls.takeAbandoned(id));
+    else if (line.idText !== undefined) this.#dispatch.sendInternal(refuseOverlong(line.idText, this.#limits.maxLineBytes));
+  }
+
+  onLost(exit: UpstreamExit, unwritten: readonly Outgoing[]): void {
+    this.#handshake = undefined;
+    this.#hangWatch.onLost();
+    this.#taskTokens.clear();
+    this.tools.onLost();
+    this.#routing.onLost();
+    this.#dispatch.onLost(unwritten);
+    const count = this.#calls.failWritten((call) => upstreamExited(call.method, exit, this.#retries.effectOf(call)));
+    if (count > 0) this.#log.warn({ generation: exit.generation, count, reason: exit.reason }, "requests in flight failed");
+  }
+
+  onDefect(): void {
+    this.#calls.giveUpAll(this.#calls.values(), "defect", () => internalError(true));
+  }
+
+  #onResponse(response: ResponseMessage): void {
+    const { id, isError } = response;
+    const call = this.#calls.takeAnswered(id, isError ? "errors" : "results");
+    if (call === undefined) return this.#dropped.answer(id, this.#calls.takeAbandoned(id));
+    try {
+      if (isCreateTaskResult(response)) keepTaskProgress(this.#taskTokens, call);
+      call.exchange.respond(responseToClient(response, call.exchange.idText));
+    } catch (error) {
+      this.#defects.recover("server response", error, () => call.exchange.fail(internalError(true)));
+    }
+  }
+
+  #onNotification(message: NotificationMessage): void {
+    if (message.method !== "notifications/progress") {
+      if (message.method === "notifications/tools/list_changed") this.tools.onChanged();
+      return this.#routing.onServerNotification(message);
+    }
+    const isDelivered = deliverProgress(this.#calls, message, this.#nowMs());
+    if (!isDelivered && !deliverTaskProgress(this.#taskTokens, message)) this.#dropped.notification(message.method);
+  }
+
+  /** Sends the notification that the server itself would send: a new generation may have other tools, prompts and resources. */
+  #announce(list: string): void {
+    const message = readMessage(JSON.stringify({ jsonrpc: "2.0", method: `notifications/${list}/list_changed` }));
+    if (message.kind === "notification") this.#routing.onServerNotification(message);
+  }
+
+  #onDue(nowMs: number): number {
+    // The server may be waiting for a person. That time does not count against it.
+    if (this.#routing.isWaitingForClient) this.#calls.extend(nowMs);
+    return Math.min(this.#routing.expire(nowMs), this.#hangWatch.tick(nowMs));
+  }
+}

@@ -1,0 +1,216 @@
+import type { SidecarError } from "../../errors.ts";
+import { shorten } from "../../json/text.ts";
+import { JsonRpcErrorCode } from "../../protocol/error-codes.ts";
+import { idTextOf, type NotificationMessage, type RequestMessage, type ResponseMessage, Slot } from "../../protocol/message.ts";
+import { messageToServer } from "../../protocol/rewrite.ts";
+import type { Exchange } from "../../sessions/exchange.ts";
+import { cancellation, ForwardedRequests } from "./forwarded-requests.ts";
+import { MAX_RENEWED_TIMES } from "../lane-limits.ts";
+import { type InitializeAnswer, type RoutingAccess, type Routing, refuse, type RequestDecision } from "./routing.ts";
+import { type Capabilities, readCapabilities } from "../handshake/capabilities.ts";
+import { InternalRequests } from "../calls/internal-requests.ts";
+import { answerPing, errorAnswer } from "./refused-requests.ts";
+import type { Session } from "../../sessions/session.ts";
+import { SessionState } from "./session-state.ts";
+import type { SessionStreams } from "../../sessions/session-streams.ts";
+import { TOO_MANY_SUBSCRIPTIONS } from "./subscriptions.ts";
+import type { UpstreamHandshake } from "../../upstream/port.ts";
+
+/** The maximum number of a server's requests that its client has not answered. */
+const MAX_FORWARDED_REQUESTS = 1024;
+
+/** Sent once to a new generation, for any number of changes that the former one was notified of. */
+const ROOTS_CHANGED = '{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}';
+
+/** Notifications that are not related to a request, and so do not belong on a request's stream. */
+const UNRELATED_NOTIFICATIONS: ReadonlySet<string> = new Set([
+  "notifications/tools/list_changed",
+  "notifications/prompts/list_changed",
+  "notifications/resources/list_changed",
+  "notifications/resources/updated",
+]);
+
+export interface PrivateRoutingOptions {
+  /** The streams of the only session. */
+  readonly streams: SessionStreams;
+  readonly initializeTimeoutMs: number;
+  /** Keeps the client's own `notifications/initialized`, for the next generation. */
+  readonly onInitialized: (text: string) => void;
+  /** Called when the only session has ended. */
+  readonly onSessionEnd: () => void;
+}
+
+/** Routing for a private server: every message is for its only client, or comes from it. */
+export class PrivateRouting implements Routing {
+  readonly initializeTimeoutMs: number;
+  readonly isRefusalFinal = true;
+  readonly #access: RoutingAccess;
+  readonly #streams: SessionStreams;
+  readonly #onInitialized: (text: string) => void;
+  readonly #onSessionEnd: () => void;
+  readonly #forwarded = new ForwardedRequests();
+  readonly #state = new SessionState();
+  readonly #requests: InternalRequests;
+  #isReady = false;
+  #isInitialized = false;
+  #isOver = false;
+
+  constructor(access: RoutingAccess, options: PrivateRoutingOptions) {
+    this.#access = access;
+    this.#streams = options.streams;
+    this.#onInitialized = options.onInitialized;
+    this.#onSessionEnd = options.onSessionEnd;
+    this.initializeTimeoutMs = options.initializeTimeoutMs;
+    this.#requests = new InternalRequests((method, params, onSettled) => access.dispatch.ask(method, params, onSettled));
+  }
+
+  get isWaitingForClient(): boolean {
+    return this.#forwarded.size > 0;
+  }
+
+  answerInitialize({ resultText, protocolVersion }: UpstreamHandshake, _request: RequestMessage, idText: string): InitializeAnswer {
+    return { protocolVersion, body: `{"jsonrpc":"2.0","id":${idText},"result":${resultText}}` };
+  }
+
+  capabilities({ resultText, protocolVersion }: UpstreamHandshake): Capabilities {
+    return { protocolVersion, declared: readCapabilities(resultText) };
+  }
+
+  onClientRequest(_session: Session, { method, outline }: RequestMessage): RequestDecision | undefined {
+    if (method === "logging/setLevel") return this.#setLevel(outline.stringAt(Slot.level));
+    if (method !== "resources/subscribe" && method !== "resources/unsubscribe") return undefined;
+    const uri = outline.stringAt(Slot.uri);
+    if (uri === undefined) return undefined;
+    if (method === "resources/subscribe") return this.#subscribe(uri);
+    this.#state.unsubscribe(uri);
+    return undefined;
+  }
+
+  onClientNotification(notification: NotificationMessage): string | undefined {
+    const { method } = notification;
+    if (method === "notifications/progress") return this.#forwarded.progress(notification);
+    if (method === "notifications/roots/list_changed") this.#state.hasChangedRoots = true;
+    const text = messageToServer(notification);
+    if (method !== "notifications/initialized") return text;
+    this.#onInitialized(text);
+    this.#isInitialized = true;
+    // A server that is starting gets this notification in its handshake. A line of this generation does not go to the next one.
+    if (this.#isReady) {
+      this.#access.dispatch.sendInternal(text);
+      this.#access.onInitialized();
+    }
+    return undefined;
+  }
+
+  onClientResponse(response: ResponseMessage): SidecarError | undefined {
+    const { dispatch, nowMs } = this.#access;
+    const error = dispatch.roomError(response.text);
+    if (error !== undefined) return error;
+    const answer = this.#forwarded.answer(response);
+    if (answer === undefined) return undefined;
+    dispatch.calls.extend(nowMs());
+    dispatch.sendInternal(answer);
+    return undefined;
+  }
+
+  onServerNotification(notification: NotificationMessage): void {
+    const { method, text } = notification;
+    if (UNRELATED_NOTIFICATIONS.has(method)) this.#streams.emitOnce(text);
+    else if (method === "notifications/cancelled") {
+      const rewritten = this.#forwarded.cancel(notification);
+      if (rewritten === undefined) this.#access.dropped.notification(method);
+      else this.#emit(rewritten);
+    } else this.#emit(text);
+  }
+
+  onServerRequest(request: RequestMessage): void {
+    const { dispatch, dropped, nowMs, requestTimeoutMs } = this.#access;
+    if (request.method === "ping") {
+      if (!dispatch.sendInternal(answerPing(request))) dropped.request(request.method);
+    } else if (request.outline.isRepeated(Slot.id) || request.outline.isRepeated(Slot.method)) {
+      // The client might use the other value.
+      this.#refuse(request, JsonRpcErrorCode.InvalidRequest, "The id or the method of the request occurs twice");
+    } else if (this.#forwarded.size >= MAX_FORWARDED_REQUESTS) {
+      const reason = `The client already has ${MAX_FORWARDED_REQUESTS} requests to answer`;
+      this.#refuse(request, JsonRpcErrorCode.ServerError, reason);
+    } else {
+      const deadlineMs = nowMs() + requestTimeoutMs * MAX_RENEWED_TIMES;
+      this.#emit(this.#forwarded.add(request, deadlineMs));
+      dispatch.watch(deadlineMs);
+    }
+  }
+
+  onReady(): void {
+    if (this.#isOver) return;
+    this.#isReady = true;
+    this.#restoreState();
+    if (this.#isInitialized) this.#access.onInitialized();
+  }
+
+  onLost(): void {
+    this.#isReady = false;
+    this.#requests.clear();
+    for (const text of this.#forwarded.cancelAll("the MCP server has stopped")) this.#emit(text);
+  }
+
+  onSession(): void {
+    // The streams of the only session are known already.
+  }
+
+  onSessionEnd(): void {
+    this.#isOver = true;
+    this.#forwarded.clear();
+    this.#onSessionEnd();
+  }
+
+  expire(nowMs: number): number {
+    return this.#forwarded.expire(nowMs, ({ id, idText, method }) => {
+      const reason = `The client did not answer ${shorten(method)} in time`;
+      this.#access.dispatch.sendInternal(errorAnswer(idText, JsonRpcErrorCode.SessionOrTimeout, reason));
+      this.#emit(cancellation(id, "timeout"));
+    });
+  }
+
+  #setLevel(level: string | undefined): RequestDecision | undefined {
+    return level !== undefined ? { kind: "carry", onSettled: this.#state.setLevel(level) } : undefined;
+  }
+
+  #subscribe(uri: string): RequestDecision {
+    const onSettled = this.#state.subscribe(uri);
+    return onSettled === undefined ? refuse(JsonRpcErrorCode.ServerError, TOO_MANY_SUBSCRIPTIONS) : { kind: "carry", onSettled };
+  }
+
+  /** Restores the state that the client has set on the former generation. */
+  #restoreState(): void {
+    const { level, hasChangedRoots } = this.#state;
+    if (level !== undefined) this.#requests.add({ method: "logging/setLevel", params: { level } });
+    if (hasChangedRoots) this.#access.dispatch.sendInternal(ROOTS_CHANGED);
+    for (const uri of this.#state.subscriptions()) {
+      this.#requests.add({ method: "resources/subscribe", params: { uri }, isCurrent: () => this.#state.isSubscribed(uri) });
+    }
+  }
+
+  #refuse(request: RequestMessage, code: number, reason: string): void {
+    const { dispatch, dropped } = this.#access;
+    if (!dispatch.sendInternal(errorAnswer(idTextOf(request), code, reason))) dropped.request(request.method);
+  }
+
+  /**
+   * Sends a message on exactly one stream. With one request in flight, this is the stream of that request. With several, the message
+   * could belong to any of them. A GET stream then takes it, or else the oldest request with a stream (MCP 2025-11-25, basic/transports).
+   */
+  #emit(text: string): void {
+    const inFlight: Exchange[] = [];
+    for (const { state, session, exchange } of this.#access.dispatch.calls.values()) {
+      // A message for the client cannot belong to an internal request.
+      if (state === "written" && session !== undefined) inFlight.push(exchange);
+    }
+    const listening = inFlight.filter(({ isListening }) => isListening);
+    if (inFlight.length === 1 || !this.#streams.hasStandalone) {
+      // A lost connection may be resumed later, but an open one reads the message now.
+      const candidates = listening.length > 0 || this.#streams.hasStandalone ? listening : inFlight;
+      if (candidates.some((exchange) => exchange.emit(text))) return;
+    }
+    this.#streams.emit(text);
+  }
+}

@@ -1,0 +1,63 @@
+import type { SidecarError } from "../../errors.ts";
+import type { NotificationMessage, RequestMessage, ResponseMessage } from "../../protocol/message.ts";
+import type { Dispatch } from "../dispatch.ts";
+import type { DropLog } from "./drop-log.ts";
+import type { Capabilities } from "../handshake/capabilities.ts";
+import type { Session } from "../../sessions/session.ts";
+import type { UpstreamHandshake } from "../../upstream/port.ts";
+
+/** The parts of a lane that its routing may use. */
+export interface RoutingAccess {
+  readonly dispatch: Dispatch;
+  readonly dropped: DropLog;
+  readonly nowMs: () => number;
+  readonly requestTimeoutMs: number;
+  /** Must be called when `notifications/initialized` was sent. Before that, the server must not get requests. */
+  readonly onInitialized: () => void;
+}
+
+/** The handling of a client's request. */
+export type RequestDecision =
+  /** Send it to the server, and report if it had a result. */
+  | { readonly kind: "carry"; readonly onSettled: (hasResult: boolean) => void }
+  /** Answer it in the server's place, with this member after the id. `text` is the JSON text of its value. */
+  | { readonly kind: "answer"; readonly member: "result" | "error"; readonly text: string };
+
+export function refuse(code: number, message: string): RequestDecision {
+  return { kind: "answer", member: "error", text: JSON.stringify({ code, message }) };
+}
+
+/** The response to a client's `initialize`: the negotiated revision and the JSON text. */
+export interface InitializeAnswer {
+  readonly protocolVersion: string;
+  readonly body: string;
+}
+
+/** Routing of messages between the server and its clients. It differs for a shared server and a private one. */
+export interface Routing {
+  /** The time that an `initialize` waits for the server. */
+  readonly initializeTimeoutMs: number;
+  /** True if a client's `initialize` fails with the server's error; false if it waits for the next start of the server. */
+  readonly isRefusalFinal: boolean;
+  answerInitialize(handshake: UpstreamHandshake, request: RequestMessage, idText: string): InitializeAnswer;
+  /** Returns the revision and capabilities that a client relies on after `answerInitialize`. */
+  capabilities(handshake: UpstreamHandshake): Capabilities;
+  /** @returns undefined if the request is just sent to the server. */
+  onClientRequest(session: Session, request: RequestMessage): RequestDecision | undefined;
+  /** @returns the JSON text for the server; undefined if it must not get the notification. */
+  onClientNotification(notification: NotificationMessage): string | undefined;
+  /** @returns the error if the response is rejected. */
+  onClientResponse(response: ResponseMessage): SidecarError | undefined;
+  /** Called for all notifications except progress, which the lane handles. */
+  onServerNotification(notification: NotificationMessage): void;
+  onServerRequest(request: RequestMessage): void;
+  /** Restores the former generation's state on the new one, before any queued request is sent. */
+  onReady(): void;
+  onLost(): void;
+  onSession(session: Session): void;
+  onSessionEnd(session: Session): void;
+  /** True if the server waits for a client's response, and so may not be able to answer. */
+  readonly isWaitingForClient: boolean;
+  /** @returns the next deadline, or Infinity. */
+  expire(nowMs: number): number;
+}

@@ -1,0 +1,201 @@
+import { JsonRpcErrorCode } from "../../protocol/error-codes.ts";
+import { type NotificationMessage, type RequestMessage, Slot } from "../../protocol/message.ts";
+import { messageToServer } from "../../protocol/rewrite.ts";
+import { answerInitialize, sharedCapabilities } from "../handshake/initialize.ts";
+import { type InitializeAnswer, type RoutingAccess, type Routing, refuse, type RequestDecision } from "./routing.ts";
+import { LogLevels } from "./log-levels.ts";
+import type { Capabilities } from "../handshake/capabilities.ts";
+import { type InternalRequest, InternalRequests } from "../calls/internal-requests.ts";
+import { answerPing, refuseRequest } from "./refused-requests.ts";
+import type { Session } from "../../sessions/session.ts";
+import { MAX_SUBSCRIPTIONS_PER_SESSION, Subscriptions, TOO_MANY_SUBSCRIPTIONS } from "./subscriptions.ts";
+import type { UpstreamHandshake } from "../../upstream/port.ts";
+
+/** Client notifications that are not sent to a shared server. The sidecar sends its own, or they have no meaning there. */
+const NOT_CARRIED_NOTIFICATIONS: ReadonlySet<string> = new Set([
+  "notifications/initialized",
+  "notifications/progress",
+  "notifications/roots/list_changed",
+]);
+
+const LIST_CHANGED_NOTIFICATIONS: ReadonlySet<string> = new Set([
+  "notifications/tools/list_changed",
+  "notifications/prompts/list_changed",
+  "notifications/resources/list_changed",
+]);
+
+const EMPTY_RESULT: RequestDecision = { kind: "answer", member: "result", text: "{}" };
+
+/** Routing for a shared server. A message without a known recipient is dropped or rejected: the recipient is never guessed. */
+export class SharedRouting implements Routing {
+  readonly initializeTimeoutMs: number;
+  /** The server is restarted until it accepts the sidecar's own `initialize`. */
+  readonly isRefusalFinal = false;
+  readonly isWaitingForClient = false;
+  readonly #access: RoutingAccess;
+  readonly #sessions = new Set<Session>();
+  readonly #levels = new LogLevels();
+  readonly #subscriptions = new Subscriptions();
+  readonly #requests: InternalRequests;
+  #isReady = false;
+
+  constructor(access: RoutingAccess, initializeTimeoutMs: number) {
+    this.#access = access;
+    this.#requests = new InternalRequests((method, params, onSettled) => access.dispatch.ask(method, params, onSettled));
+    this.initializeTimeoutMs = initializeTimeoutMs;
+  }
+
+  answerInitialize(handshake: UpstreamHandshake, request: RequestMessage, idText: string): InitializeAnswer {
+    return answerInitialize(handshake, request, idText);
+  }
+
+  capabilities(handshake: UpstreamHandshake): Capabilities {
+    // The sidecar supports every revision, independent of the server's.
+    return { protocolVersion: undefined, declared: sharedCapabilities(handshake) };
+  }
+
+  onClientRequest(session: Session, { method, outline }: RequestMessage): RequestDecision | undefined {
+    switch (method) {
+      case "logging/setLevel":
+        return this.#setLevel(session, outline.stringAt(Slot.level));
+      case "resources/subscribe":
+        return this.#subscribe(session, outline.stringAt(Slot.uri));
+      case "resources/unsubscribe":
+        return this.#unsubscribe(session, outline.stringAt(Slot.uri));
+      case "tasks/list":
+        // MCP 2025-11-25, basic/utilities/tasks: not allowed if the server cannot identify requestors. A client would see all tasks.
+        return refuse(JsonRpcErrorCode.MethodNotFound, "tasks/list is not available: this MCP server is shared by several clients");
+      default:
+        return undefined;
+    }
+  }
+
+  onClientNotification(notification: NotificationMessage): string | undefined {
+    return NOT_CARRIED_NOTIFICATIONS.has(notification.method) ? undefined : messageToServer(notification);
+  }
+
+  onClientResponse(): undefined {
+    // No request of a shared server reaches a client, so no response is expected.
+    return undefined;
+  }
+
+  onServerNotification({ method, outline, text }: NotificationMessage): void {
+    if (LIST_CHANGED_NOTIFICATIONS.has(method)) {
+      for (const { streams } of this.#sessions) streams.emitOnce(text);
+    } else if (method === "notifications/resources/updated") this.#onResourceUpdated(outline.stringAt(Slot.uri), text);
+    else if (method === "notifications/message") this.#onLogMessage(outline.stringAt(Slot.level), text);
+    else this.#access.dropped.notification(method);
+  }
+
+  onServerRequest(request: RequestMessage): void {
+    const answer = request.method === "ping" ? answerPing(request) : refuseRequest(request);
+    if (!this.#access.dispatch.sendInternal(answer)) this.#access.dropped.request(request.method);
+  }
+
+  onReady(): void {
+    this.#isReady = true;
+    this.#levels.forgetSentLevel();
+    this.#sendPendingLevel();
+    for (const uri of this.#subscriptions.restart()) {
+      this.#ask({
+        method: "resources/subscribe",
+        params: { uri },
+        isCurrent: () => this.#subscriptions.has(uri),
+        onSettled: (hasResult) => hasResult && this.#subscriptions.confirm(uri),
+      });
+    }
+    this.#access.onInitialized();
+  }
+
+  onLost(): void {
+    this.#isReady = false;
+    this.#requests.clear();
+  }
+
+  onSession(session: Session): void {
+    this.#sessions.add(session);
+  }
+
+  onSessionEnd(session: Session): void {
+    this.#sessions.delete(session);
+    this.#levels.delete(session);
+    this.#sendPendingLevel();
+    for (const uri of this.#subscriptions.deleteAll(session)) {
+      this.#ask({ method: "resources/unsubscribe", params: { uri }, isCurrent: () => !this.#subscriptions.has(uri) });
+    }
+  }
+
+  expire(): number {
+    return Number.POSITIVE_INFINITY;
+  }
+
+  #setLevel(session: Session, level: string | undefined): RequestDecision | undefined {
+    const former = this.#levels.levelOf(session);
+    if (!this.#levels.set(session, level)) return undefined;
+    const pending = this.#levels.takePendingLevel();
+    if (pending !== level) {
+      this.#sendLevel(pending);
+      return EMPTY_RESULT;
+    }
+    return {
+      kind: "carry",
+      onSettled: (hasResult) => {
+        if (hasResult) return;
+        // The former level holds again, unless the session has set another one meanwhile.
+        if (this.#levels.levelOf(session) === level && !this.#levels.set(session, former)) this.#levels.delete(session);
+        this.#levels.forgetSentLevel();
+      },
+    };
+  }
+
+  #sendPendingLevel(): void {
+    this.#sendLevel(this.#levels.takePendingLevel());
+  }
+
+  #sendLevel(level: string | undefined): void {
+    // A client's own request skips this queue, and may have changed the level meanwhile.
+    const isCurrent = (): boolean => [level, undefined].includes(this.#levels.sentLevel);
+    if (level !== undefined) this.#ask({ method: "logging/setLevel", params: { level }, isCurrent });
+  }
+
+  /** Sends an internal request. Does nothing while no server is ready: the next generation gets the state of that time. */
+  #ask(request: InternalRequest): void {
+    if (this.#isReady) this.#requests.add(request);
+  }
+
+  #subscribe(session: Session, uri: string | undefined): RequestDecision | undefined {
+    if (uri === undefined) return undefined;
+    if (this.#subscriptions.countOf(session) >= MAX_SUBSCRIPTIONS_PER_SESSION) {
+      return refuse(JsonRpcErrorCode.ServerError, TOO_MANY_SUBSCRIPTIONS);
+    }
+    if (!this.#subscriptions.add(session, uri)) return EMPTY_RESULT;
+    return {
+      kind: "carry",
+      onSettled: (hasResult) => {
+        if (hasResult) this.#subscriptions.confirm(uri);
+        else this.#subscriptions.delete(session, uri);
+      },
+    };
+  }
+
+  #unsubscribe(session: Session, uri: string | undefined): RequestDecision | undefined {
+    return uri !== undefined && !this.#subscriptions.delete(session, uri) ? EMPTY_RESULT : undefined;
+  }
+
+  #onResourceUpdated(uri: string | undefined, text: string): void {
+    const subscribers = uri !== undefined ? this.#subscriptions.subscribers(uri) : new Set<Session>();
+    if (subscribers.size === 0) this.#access.dropped.notification("notifications/resources/updated");
+    for (const { streams } of subscribers) streams.emitOnce(text);
+  }
+
+  /**
+   * Delivers a log message, which does not name its request. It goes to the only session with calls in flight, and on the stream of its
+   * call if there is just one. If several sessions have calls in flight, its client is unknown and the message is dropped.
+   */
+  #onLogMessage(level: unknown, text: string): void {
+    const owner = this.#levels.isEmpty ? undefined : this.#access.dispatch.calls.findOnlySession();
+    if (owner === undefined) return this.#access.dropped.notification("notifications/message");
+    const { call, session, isOnly } = owner;
+    if (this.#levels.wants(session, level) && !(isOnly && call.exchange.emit(text))) session.streams.emit(text);
+  }
+}

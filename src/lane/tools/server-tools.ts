@@ -1,0 +1,178 @@
+import type { Defects } from "../../observability/defects.ts";
+import type { JsonObject } from "../../protocol/message.ts";
+import type { Log } from "../../observability/log.ts";
+import { type Call, isSent } from "../calls/call.ts";
+import type { CallVerdict } from "../calls/call-limits.ts";
+import type { Dispatch } from "../dispatch.ts";
+import { readCapabilities } from "../handshake/capabilities.ts";
+import { MAX_INTERNAL_RESULT_BYTES } from "../calls/internal-exchange.ts";
+import type { ReadOnlyTools } from "./read-only-tools.ts";
+import { ToolListing } from "./tool-listing.ts";
+import type { Upstream, UpstreamHandshake } from "../../upstream/port.ts";
+
+/** The port to the tool policy, which must know a server's tools before any client request is sent. */
+export interface ToolWatcher {
+  /** Called with the current generation's tools in its order: before any client request, and again after each change. */
+  onTools(tools: readonly JsonObject[], generation: number): void;
+  /** Called when the server is lost, and its tools are no longer valid. */
+  onLost(): void;
+  /**
+   * Reviews a call that was accepted before the tools were known.
+   *
+   * @param isSent true if a former generation may have seen the call.
+   * @returns the response if the call must not be sent.
+   */
+  review(call: Call, isSent: boolean): CallVerdict | undefined;
+}
+
+export interface ServerToolsOptions {
+  readonly dispatch: Dispatch;
+  readonly upstream: Upstream;
+  readonly readOnlyTools: ReadOnlyTools | undefined;
+  readonly watcher: ToolWatcher | undefined;
+  readonly defects: Pick<Defects, "guard">;
+  readonly log: Log;
+  readonly nowMs: () => number;
+}
+
+/** The maximum number of consecutive failures to list changed tools. */
+const MAX_FAILURES = 3;
+
+/**
+ * The tools of a lane's server. If there is a watcher, client requests wait until it has the tools. A server that does not list them is
+ * then restarted, like one that does not finish its handshake.
+ */
+export class ServerTools {
+  readonly #options: ServerToolsOptions;
+  readonly #listing: ToolListing | undefined;
+  #handshake: UpstreamHandshake | undefined;
+  #isInitialized = false;
+  #isAsked = false;
+  #failures = 0;
+
+  constructor(options: ServerToolsOptions) {
+    this.#options = options;
+    const { dispatch, readOnlyTools, watcher, defects, log, nowMs } = options;
+    if (readOnlyTools === undefined && watcher === undefined) return;
+    this.#listing = new ToolListing({
+      ask: (params, onResult) => dispatch.ask("tools/list", params, undefined, onResult),
+      defects,
+      log,
+      nowMs,
+      onListed: (tools, areOutdated) => this.#onListed(tools, areOutdated),
+    });
+  }
+
+  /** True while client requests wait for the server's tools. */
+  get areAwaited(): boolean {
+    return this.#options.dispatch.queue.areSlotsClosed;
+  }
+
+  /**
+   * Lists all tools once, without delaying client requests.
+   *
+   * @param timeoutMs the timeout for all pages together.
+   * @returns undefined if no server is ready, or it did not list its tools in time.
+   */
+  list(timeoutMs: number): Promise<readonly JsonObject[] | undefined> {
+    if (!this.#hasToolsCapability) return Promise.resolve(this.#handshake === undefined ? undefined : []);
+    const { dispatch, defects, log, nowMs } = this.#options;
+    const endMs = nowMs() + timeoutMs;
+    const ask = (params: object, onResult: (resultText: string | undefined) => void): void =>
+      dispatch.ask("tools/list", params, undefined, onResult, { timeoutMs: Math.max(0, endMs - nowMs()) });
+    return new Promise((onListed) => new ToolListing({ ask, defects, log, nowMs, onListed }).open());
+  }
+
+  /** Must be called before anything is sent to a new generation. */
+  onReady(handshake: UpstreamHandshake): void {
+    this.#handshake = handshake;
+    this.#failures = 0;
+    const { dispatch, readOnlyTools, watcher } = this.#options;
+    readOnlyTools?.forget();
+    if (watcher === undefined) return;
+    dispatch.queue.closeSlots();
+    // A server with tools must declare them (MCP 2025-11-25, server/tools, capabilities). One without may not even answer tools/list.
+    if (!this.#hasToolsCapability) this.#onTools([], true);
+  }
+
+  /** Called when `notifications/initialized` was sent. */
+  onInitialized(): void {
+    this.#isInitialized = true;
+    this.#open();
+  }
+
+  /** Called when a client request waits. Its client may not be initialized yet; the tools are then listed before that, too. */
+  onWaiting(): void {
+    if (!this.#isAsked && this.#handshake !== undefined) this.#open();
+  }
+
+  onChanged(): void {
+    if (!this.#isAsked) return;
+    this.#options.readOnlyTools?.forget();
+    this.#listing?.onChanged();
+  }
+
+  /** Called when the server is lost. Its read-only tools are kept for the calls that were in flight. */
+  onLost(): void {
+    this.#handshake = undefined;
+    this.#isInitialized = false;
+    this.#isAsked = false;
+    this.#listing?.close();
+    this.#options.watcher?.onLost();
+  }
+
+  #open(): void {
+    if (this.#options.watcher !== undefined && !this.#hasToolsCapability) return;
+    this.#isAsked = true;
+    this.#listing?.open();
+  }
+
+  #onListed(tools: readonly JsonObject[] | undefined, areOutdated: boolean): void {
+    if (this.#handshake === undefined) return;
+    if (tools === undefined) this.#onNotListed(this.#handshake);
+    else this.#onTools(tools, areOutdated);
+  }
+
+  #onTools(tools: readonly JsonObject[], areOutdated: boolean): void {
+    const { dispatch, readOnlyTools, watcher } = this.#options;
+    this.#failures = 0;
+    // Outdated annotations must not be used.
+    if (!areOutdated) readOnlyTools?.set(tools);
+    if (watcher === undefined || this.#handshake === undefined) return;
+    watcher.onTools(tools, this.#handshake.generation);
+    // Even if the slots were open: queued calls were accepted with the former tools, and need a review.
+    dispatch.queue.closeSlots();
+    this.#review(watcher);
+    dispatch.queue.openSlots();
+  }
+
+  #onNotListed({ generation }: UpstreamHandshake): void {
+    const { dispatch, upstream, watcher, log } = this.#options;
+    // A server may reject tools/list before its client is initialized. It is asked again after that.
+    if (dispatch.queue.areSlotsClosed && !this.#isInitialized) return;
+    this.#failures++;
+    const isGivenUp = watcher !== undefined && (dispatch.queue.areSlotsClosed || this.#failures >= MAX_FAILURES);
+    if (isGivenUp)
+      return upstream.restart(
+        "tools-not-listed",
+        `tools/list did not return a list of tools of at most ${MAX_INTERNAL_RESULT_BYTES} bytes per page`,
+      );
+    if (watcher !== undefined || this.#hasToolsCapability)
+      log.warn({ method: "tools/list", generation }, "tools not listed: the known tools stay in effect");
+    if (watcher !== undefined) this.#listing?.onChanged();
+  }
+
+  /** Reviews all queued calls. The slots are closed, so ending a call does not send another one. */
+  #review(watcher: ToolWatcher): void {
+    const { calls } = this.#options.dispatch;
+    for (const call of calls.values()) {
+      if (call.method !== "tools/call" || call.session === undefined || call.state === "written") continue;
+      const verdict = watcher.review(call, isSent(call));
+      if (verdict !== undefined) calls.answer(call, verdict);
+    }
+  }
+
+  get #hasToolsCapability(): boolean {
+    return this.#handshake !== undefined && readCapabilities(this.#handshake.resultText)["tools"] !== undefined;
+  }
+}

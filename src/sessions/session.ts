@@ -1,0 +1,54 @@
+import { randomUUID } from "node:crypto";
+import type { SidecarError } from "../errors.ts";
+import type { NotificationMessage, RequestMessage, ResponseMessage } from "../protocol/message.ts";
+import type { Exchange } from "./exchange.ts";
+import type { SessionStreams } from "./session-streams.ts";
+
+/** The port of a session to its lane. */
+export interface SessionLane {
+  /** Sends a request to the server. Finishes the exchange with its response, or with an error. */
+  request(session: Session, exchange: Exchange, request: RequestMessage): void;
+  /** Answers a request in the server's place, with this member after the id. `text` is the JSON text of its value. */
+  respond(exchange: Exchange, member: "result" | "error", text: string): void;
+  /** Rejects a request for a reason outside the lane. */
+  refuse(exchange: Exchange, error: SidecarError): void;
+  /** Sends a notification to the server. @returns the error if it is rejected. */
+  notify(session: Session, notification: NotificationMessage): SidecarError | undefined;
+  /** Sends the response to a server's request. @returns the error if it is rejected. */
+  answer(response: ResponseMessage): SidecarError | undefined;
+  /** Cancels the requests of the session. */
+  endSession(session: Session): void;
+}
+
+/** The owner of sessions: one object for each auth token, without the token itself. */
+export interface Principal {
+  /** True if the token is no longer valid. */
+  readonly isRevoked: boolean;
+}
+
+/** A session, which `initialize` has opened. Its id has 122 random bits, and is never chosen by the client. */
+export class Session {
+  readonly id = randomUUID();
+  /** The revision in the response to `initialize`. */
+  readonly protocolVersion: string;
+  readonly lane: SessionLane;
+  readonly streams: SessionStreams;
+  /** The only principal that may use the session; undefined if no token is required. */
+  readonly owner: Principal | undefined;
+  /** The time of the client's last message, the last end of a request, or the last close of a stream. */
+  lastUsedAtMs: number;
+  callsInFlight = 0;
+
+  constructor(protocolVersion: string, lane: SessionLane, streams: SessionStreams, nowMs: number, owner?: Principal) {
+    this.protocolVersion = protocolVersion;
+    this.lane = lane;
+    this.streams = streams;
+    this.lastUsedAtMs = nowMs;
+    this.owner = owner;
+  }
+
+  /** True if the client waits for a response, or has a stream open. */
+  get isInUse(): boolean {
+    return this.callsInFlight > 0 || this.streams.isAttached;
+  }
+}

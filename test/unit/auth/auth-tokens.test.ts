@@ -1,0 +1,120 @@
+import * as fc from "fast-check";
+import { timingSafeEqual } from "node:crypto";
+import { describe, expect, it, vi } from "vitest";
+import { AuthTokens } from "../../../src/auth/auth-tokens.ts";
+import { challenge } from "../../../src/http/guards/access-guard.ts";
+
+vi.mock(import("node:crypto"), async (importOriginal) => {
+  const original = await importOriginal();
+  return { ...original, timingSafeEqual: vi.fn<typeof original.timingSafeEqual>(original.timingSafeEqual) };
+});
+
+const TOKEN = "s3cret-token";
+
+function allows(authorization: string | undefined, ...tokens: readonly string[]): boolean {
+  return new AuthTokens(tokens.length === 0 ? [TOKEN] : tokens).identify(authorization) !== undefined;
+}
+
+describe("AuthTokens", () => {
+  it.each([`Bearer ${TOKEN}`, `bearer ${TOKEN}`, `BEARER   ${TOKEN}`, `Bearer ${TOKEN} `])("the header %j is accepted", (authorization) => {
+    expect(allows(authorization)).toBe(true);
+  });
+
+  it.each([
+    undefined,
+    "",
+    TOKEN,
+    "Bearer",
+    "Bearer ",
+    `Bearer${TOKEN}`,
+    `Basic ${TOKEN}`,
+    `Bearer ${TOKEN}x`,
+    `Bearer ${TOKEN.slice(0, -1)}`,
+    `Bearer x${TOKEN.slice(1)}`,
+    `Bearer ${TOKEN.toUpperCase()}`,
+    `Bearer ${TOKEN}, Bearer ${TOKEN}`,
+    `Bearer ${TOKEN}\n${TOKEN}`,
+    `xBearer ${TOKEN}`,
+  ])("the header %j is rejected", (authorization) => {
+    expect(allows(authorization)).toBe(false);
+  });
+
+  it("one request leaves nothing behind for the next", () => {
+    const tokens = new AuthTokens([TOKEN]);
+    const headers = [`Bearer ${TOKEN}`, undefined, "Bearer short", `Bearer ${TOKEN}`, "Bearer"];
+    expect(headers.map((authorization) => tokens.identify(authorization) !== undefined)).toEqual([true, false, false, true, false]);
+  });
+
+  it.each(["first!", "second", "third!", "wrong!", "of another length", ""])(
+    "the token %j is compared with all tokens, in constant time",
+    (presented) => {
+      vi.mocked(timingSafeEqual).mockClear();
+      const tokens = ["first!", "second", "third!"];
+      new AuthTokens(tokens).identify(`Bearer ${presented}`);
+      expect(vi.mocked(timingSafeEqual).mock.calls.map(([, expected]) => expected)).toEqual(tokens.map((token) => Buffer.from(token)));
+    },
+  );
+
+  it("an empty set of tokens accepts no header", () => {
+    expect(new AuthTokens([]).identify("Bearer ")).toBeUndefined();
+  });
+
+  it("each token has a principal of its own, the same each time", () => {
+    const tokens = new AuthTokens(["first", "second", "third!"]);
+    const senders = ["first", "second", "third!"].map((token) => tokens.identify(`Bearer ${token}`));
+    expect(new Set(senders).size).toBe(3);
+    expect(senders).not.toContain(undefined);
+    expect(tokens.identify("bearer second")).toBe(senders[1]);
+  });
+
+  it("a principal does not reveal its token", () => {
+    expect(JSON.stringify(new AuthTokens([TOKEN]).identify(`Bearer ${TOKEN}`))).not.toContain(TOKEN);
+  });
+
+  describe("a replaced set of auth tokens", () => {
+    it("new tokens are accepted, kept ones keep their principal, and removed ones are revoked", () => {
+      const tokens = new AuthTokens(["stays", "goes"]);
+      const [stays, goes] = [tokens.identify("Bearer stays"), tokens.identify("Bearer goes")];
+      expect(tokens.replace(["comes", "stays"])).toEqual([goes]);
+      expect([stays?.isRevoked, goes?.isRevoked]).toEqual([false, true]);
+      expect(tokens.identify("Bearer stays")).toBe(stays);
+      expect(tokens.identify("Bearer goes")).toBeUndefined();
+      expect(tokens.identify("Bearer comes")).toMatchObject({ isRevoked: false });
+    });
+
+    it("a token that returns gets a new principal", () => {
+      const tokens = new AuthTokens(["back"]);
+      const before = tokens.identify("Bearer back");
+      tokens.replace(["other"]);
+      tokens.replace(["back"]);
+      expect(tokens.identify("Bearer back")).not.toBe(before);
+    });
+  });
+
+  it("a token is compared by the bytes that a header carries", () => {
+    const token = "schlüssel-€";
+    expect(allows(`Bearer ${Buffer.from(token, "utf8").toString("latin1")}`, token)).toBe(true);
+    expect(allows(`Bearer ${token}`, token)).toBe(false);
+  });
+
+  it("only the configured token is accepted", () => {
+    const token = fc.string({
+      unit: fc.integer({ min: 0x21, max: 0x7e }).map((code) => String.fromCharCode(code)),
+      minLength: 1,
+      maxLength: 8,
+    });
+    fc.assert(
+      fc.property(token, token, (configured, presented) => {
+        expect(allows(`Bearer ${configured}`, configured)).toBe(true);
+        expect(allows(`Bearer ${presented}`, configured)).toBe(presented === configured);
+      }),
+    );
+  });
+});
+
+describe("challenge", () => {
+  it("the challenge tells a missing token from a wrong one", () => {
+    expect(challenge(undefined)).toBe('Bearer realm="mcp"');
+    expect(challenge("Bearer wrong")).toBe('Bearer realm="mcp", error="invalid_token"');
+  });
+});

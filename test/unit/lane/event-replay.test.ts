@@ -1,0 +1,80 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { EventLog } from "../../../src/sessions/event-log.ts";
+import { EventStream, formatEventId, parseEventId } from "../../../src/sessions/event-stream.ts";
+import { UNGUARDED } from "../support/defects.ts";
+import { RecordedSink } from "../support/recorded-sink.ts";
+import { useFakeClock } from "../support/fake-clock.ts";
+
+useFakeClock();
+
+/** A stream that keeps this many events. */
+function open(maxEvents: number): EventStream {
+  const log = new EventLog({ replayMaxBytes: 10_000, replayMaxAgeMs: 1000, replayMaxEvents: maxEvents }, Date.now, UNGUARDED);
+  return new EventStream(7, false, log, () => undefined);
+}
+
+describe("an event id", () => {
+  it("an event id is parsed as it was written, for any stream and event", () => {
+    fc.assert(
+      fc.property(fc.boolean(), fc.nat(), fc.nat(), (isStandalone, streamId, sequence) => {
+        const position = { isStandalone, streamId, sequence };
+        expect(parseEventId(formatEventId(position))).toEqual(position);
+      }),
+    );
+    expect(formatEventId({ isStandalone: true, streamId: 3, sequence: 17 })).toBe("s3-17");
+    expect(formatEventId({ isStandalone: false, streamId: 3, sequence: 17 })).toBe("r3-17");
+  });
+
+  it.each(["", "r", "r1", "r1-", "r-1", "x1-1", "R1-1", "r1-1 ", " r1-1", "r1-1\n", "r-1-1", "r1.5-1", "r1e3-1", `r1-${"9".repeat(16)}`])(
+    "%j is not an event id",
+    (text) => {
+      expect(parseEventId(text)).toBeUndefined();
+    },
+  );
+});
+
+describe("replay", () => {
+  it("a replay from any position sends exactly the later kept events, in order, once", () => {
+    const counts = fc.tuple(fc.nat({ max: 12 }), fc.nat({ max: 12 }), fc.integer({ min: 1, max: 12 }));
+    fc.assert(
+      fc.property(counts, fc.nat({ max: 14 }), fc.boolean(), ([before, after, maxEvents], position, isFinished) => {
+        const stream = open(maxEvents);
+        const sink = new RecordedSink();
+        for (let number = 1; number <= before; number++) stream.emit(`event ${number}`);
+        stream.attach(sink, position);
+        for (let number = before + 1; number <= before + after; number++) stream.emit(`event ${number}`);
+        if (isFinished) stream.end();
+        const firstKept = Math.max(1, before - maxEvents + 1);
+        const expected: string[] = [];
+        for (let number = firstKept; number <= before + after; number++) {
+          if (number > position || number > before) expected.push(`event ${number}`);
+        }
+        expect(sink.texts).toEqual(expected);
+        expect(sink.ids).toEqual(expected.map((text) => `r7-${text.slice("event ".length)}`));
+        expect(sink.isEnded).toBe(isFinished);
+      }),
+    );
+  });
+
+  it("a client gets every event once, in order, over any number of broken connections", () => {
+    fc.assert(
+      fc.property(fc.array(fc.nat({ max: 4 }), { maxLength: 12 }), fc.nat({ max: 3 }), (patience, unread) => {
+        const stream = open(100);
+        const read: string[] = [];
+        let emitted = 0;
+        for (const maxEvents of patience) {
+          const sink = new RecordedSink(maxEvents);
+          stream.attach(sink, read.length);
+          for (let count = 0; count < unread; count++) stream.emit(`event ${++emitted}`);
+          read.push(...sink.texts);
+          stream.detach(sink);
+        }
+        const last = new RecordedSink();
+        stream.attach(last, read.length);
+        read.push(...last.texts);
+        expect(read).toEqual(Array.from({ length: emitted }, (_, index) => `event ${index + 1}`));
+      }),
+    );
+  });
+});

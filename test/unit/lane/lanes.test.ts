@@ -1,0 +1,259 @@
+import { describe, expect, it, vi } from "vitest";
+import type { Session } from "../../../src/sessions/session.ts";
+import { answerOfServer, listen } from "../support/lane-bench.ts";
+import { type Client, IDLE_TIMEOUT_MS, LanesBench } from "../support/lanes-bench.ts";
+import { TIMERS, useFakeClock } from "../support/fake-clock.ts";
+
+useFakeClock(TIMERS);
+
+/** Returns true if the client got a private server. */
+function isPrivate(bench: LanesBench, client: Client): boolean {
+  if (client.session()?.lane === bench.shared.lane) return false;
+  expect(bench.servers).toHaveLength(1);
+  return true;
+}
+
+describe("a client's server", () => {
+  it.each([
+    [{ capabilities: { sampling: {} } }, true],
+    [{ capabilities: { elicitation: { url: {} } } }, true],
+    [{ capabilities: { roots: { listChanged: true } } }, true],
+    [{ capabilities: {} }, false],
+    [{ capabilities: { experimental: { sampling: {} }, tasks: {} } }, false],
+    [{ capabilities: ["sampling"] }, false],
+    [{ capabilities: null }, false],
+    [{ sampling: {} }, false],
+    ["none", false],
+  ] as const)("a client with the params %j gets a private server in isolation auto: %j", (params, expected) => {
+    const bench = new LanesBench();
+    expect(isPrivate(bench, bench.connect(params))).toBe(expected);
+  });
+
+  it.each([
+    ["shared", { capabilities: { sampling: {}, roots: {} } }, false],
+    ["session", { capabilities: {} }, true],
+    ["session", {}, true],
+  ] as const)("isolation %s with the params %j gives a private server: %j", (isolation, params, expected) => {
+    const bench = new LanesBench({ isolation });
+    expect(isPrivate(bench, bench.connect(params))).toBe(expected);
+  });
+
+  it("a private server hears the client's own initialize and answers it itself", () => {
+    const bench = new LanesBench();
+    const client = bench.connect({ capabilities: { roots: {} }, protocolVersion: "2025-03-26" });
+    const [server] = bench.servers;
+    expect(server?.initialize).toBe(
+      '{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"capabilities":{"roots":{}},"protocolVersion":"2025-03-26"}}',
+    );
+    expect([client.session(), client.exchange.isFinished, bench.sessions.size]).toEqual([undefined, false, 0]);
+    server?.bench.start();
+    expect(client.session()).toMatchObject({ protocolVersion: "2025-11-25", lane: server?.lane });
+    expect([client.exchange.response, bench.sessions.size]).toEqual(['{"jsonrpc":"2.0","id":"i","result":{}}', 1]);
+  });
+
+  it("an initialize waits for the shared server if none runs", () => {
+    const bench = new LanesBench();
+    bench.shared.lose();
+    const client = bench.connect({});
+    expect([client.exchange.isFinished, client.session()]).toEqual([false, undefined]);
+    bench.shared.start();
+    expect([client.exchange.outcome, client.session()?.lane]).toEqual([{}, bench.shared.lane]);
+  });
+
+  it("an initialize is rejected if too many bytes wait", () => {
+    const bench = new LanesBench();
+    bench.shared.lose();
+    const clients = [1, 2].map((number) => bench.connect({ text: String(number).repeat(6000) }));
+    expect(clients.map(({ exchange }) => exchange.outcome)).toEqual([undefined, "OVERLOADED"]);
+  });
+
+  it("a private server's message reaches its own session only", () => {
+    const bench = new LanesBench();
+    const [a, b] = [bench.connected(), bench.connected()];
+    const streams = [listen(a.session), listen(b.session)];
+    b.server.bench.say({ id: 1, method: "roots/list" });
+    expect(streams.map(({ texts }) => texts.length)).toEqual([0, 1]);
+  });
+});
+
+describe("the end of a private server and its session", () => {
+  it("a private server stops when the client ends its session", () => {
+    const bench = new LanesBench();
+    const { session, server } = bench.connected();
+    const stream = listen(session);
+    const call = server.bench.request(session, { method: "tools/call" });
+    bench.sessions.end(session);
+    expect([server.stopCount, stream.isEnded, call.outcome, bench.sessions.size]).toEqual([1, true, "REQUEST_CANCELLED", 0]);
+  });
+
+  it("a private server stops when its session is evicted", () => {
+    const bench = new LanesBench({ maxSessions: 1 });
+    const { server } = bench.connected();
+    bench.connect({ capabilities: {} });
+    expect([server.stopCount, bench.sessions.size]).toEqual([1, 1]);
+  });
+
+  it("the session ends when its private server is gone for good", async () => {
+    const bench = new LanesBench();
+    const { session, server } = bench.connected();
+    const call = server.bench.request(session, { method: "tools/call" });
+    const stream = listen(session);
+    await server.end();
+    expect([bench.sessions.use(session.id, 0), call.outcome, stream.isEnded]).toEqual([undefined, "REQUEST_CANCELLED", true]);
+  });
+
+  it("an idle private server stops exactly SESSION_IDLE_TIMEOUT_MS after the last use", () => {
+    const bench = new LanesBench();
+    const { session, server } = bench.connected();
+    vi.advanceTimersByTime(IDLE_TIMEOUT_MS - 1);
+    bench.sessions.use(session.id, Date.now());
+    vi.advanceTimersByTime(IDLE_TIMEOUT_MS - 1);
+    expect(server.stopCount).toBe(0);
+    vi.advanceTimersByTime(1);
+    expect([server.stopCount, bench.sessions.size, bench.log.messages]).toEqual([1, 0, ["session ended"]]);
+  });
+
+  it("the idle time of a private server begins with its last answer", () => {
+    const bench = new LanesBench();
+    const { session, server } = bench.connected();
+    server.bench.request(session, { method: "tools/call" });
+    vi.advanceTimersByTime(900);
+    server.bench.reply("tools/call");
+    vi.advanceTimersByTime(IDLE_TIMEOUT_MS - 1);
+    expect(server.stopCount).toBe(0);
+    vi.advanceTimersByTime(1);
+    expect(server.stopCount).toBe(1);
+  });
+
+  it("a private server with a listener or a request in flight is not idle", () => {
+    const bench = new LanesBench({ maxPrivateServers: 3 });
+    const [listened, busy, asking] = [bench.connected(), bench.connected(), bench.connected()];
+    const stream = listened.session.streams.openStandalone();
+    const [sink] = [listen(listened.session)];
+    for (let time = 0; time < 3 * IDLE_TIMEOUT_MS; time += 500) {
+      // Shorter than a request's time limit, so that there is always one in flight.
+      busy.server.bench.request(busy.session, { method: "tools/call" });
+      asking.server.bench.say({ id: time, method: "roots/list" });
+      vi.advanceTimersByTime(500);
+    }
+    expect([listened, busy, asking].map(({ server }) => server.stopCount)).toEqual([0, 0, 1]);
+    stream.end();
+    listened.session.streams.endStandalone();
+    expect(sink.isEnded).toBe(true);
+    vi.advanceTimersByTime(3 * IDLE_TIMEOUT_MS);
+    expect([listened, busy, asking].map(({ server }) => server.stopCount)).toEqual([1, 1, 1]);
+  });
+
+  it("a private server that takes long to stop is stopped once", () => {
+    const bench = new LanesBench();
+    const first = bench.connected();
+    vi.advanceTimersByTime(IDLE_TIMEOUT_MS / 2);
+    const second = bench.connected();
+    vi.advanceTimersByTime(IDLE_TIMEOUT_MS);
+    expect([first.server.stopCount, second.server.stopCount]).toEqual([1, 1]);
+    expect(bench.log.messages).toEqual(["session ended", "session ended"]);
+  });
+
+  it("a shared session never ends for being idle", () => {
+    const bench = new LanesBench();
+    bench.connect({});
+    vi.advanceTimersByTime(10 * IDLE_TIMEOUT_MS);
+    expect(bench.sessions.size).toBe(1);
+  });
+});
+
+describe("a session beyond MAX_SESSIONS", () => {
+  /** Sessions of a shared server, each used a second after the one before. There is no room for more. */
+  function full(count: number): { readonly bench: LanesBench; readonly sessions: Session[]; readonly kept: () => boolean[] } {
+    const bench = new LanesBench({ maxSessions: count });
+    const sessions = Array.from({ length: count }, () => {
+      vi.advanceTimersByTime(1000);
+      const session = bench.connect({}).session();
+      if (session === undefined) throw new Error("there is no session");
+      return session;
+    });
+    return { bench, sessions, kept: () => sessions.map((session) => bench.sessions.use(session.id, 0) !== undefined) };
+  }
+
+  it("a new session ends the one that was unused for longest", () => {
+    const { bench, sessions, kept } = full(3);
+    const [first] = sessions;
+    bench.sessions.use(first?.id ?? "", Date.now());
+    const added = bench.connect({}).session();
+    expect([kept(), bench.sessions.size, added?.isInUse]).toEqual([[true, false, true], 3, false]);
+  });
+
+  it("a new session evicts no session in use if another is idle", () => {
+    const { bench, sessions, kept } = full(3);
+    const [listening, waiting] = sessions;
+    if (listening === undefined || waiting === undefined) throw new Error("there are three");
+    const stream = listen(listening);
+    const call = bench.shared.request(waiting, { method: "tools/call" });
+    bench.connect({});
+    expect([kept(), stream.isEnded, call.isFinished]).toEqual([[true, true, false], false, false]);
+  });
+
+  it("a new session ends the oldest one if all are in use, and never itself", () => {
+    const { bench, sessions, kept } = full(2);
+    const streams = sessions.map(listen);
+    const added = bench.connect({}).session();
+    expect([kept(), streams.map(({ isEnded }) => isEnded)]).toEqual([
+      [false, true],
+      [true, false],
+    ]);
+    expect(bench.sessions.use(added?.id ?? "", 0)).toBe(added);
+  });
+
+  it.each(["constructor", "__proto__", "toString", "", "0"])("no session has the id %j", (id) => {
+    const { bench } = full(1);
+    expect(bench.sessions.use(id, 0)).toBeUndefined();
+  });
+
+  it("every session has a random id of its own", () => {
+    const ids = full(100).sessions.map(({ id }) => id);
+    expect(new Set(ids).size).toBe(100);
+    for (const id of ids) expect(id).toMatch(/^[\da-f]{8}-[\da-f]{4}-4[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/);
+  });
+});
+
+describe("a private server without a session", () => {
+  it("a private server that refuses initialize is stopped, and the client gets its error", () => {
+    const bench = new LanesBench();
+    const client = bench.connect();
+    bench.servers[0]?.lane.onRefused(answerOfServer('{"jsonrpc":"2.0","id":0,"error":{"code":-32602,"message":"no"}}'));
+    expect(client.exchange.response).toBe('{"jsonrpc":"2.0","id":"i","error":{"code":-32602,"message":"no"}}');
+    expect([client.session(), bench.servers[0]?.stopCount]).toEqual([undefined, 1]);
+  });
+
+  it("a private server is stopped if its client disconnects during initialize", () => {
+    const bench = new LanesBench();
+    const client = bench.connect();
+    client.exchange.onDisconnect?.();
+    expect(bench.servers[0]?.stopCount).toBe(1);
+    bench.servers[0]?.bench.start();
+    expect([client.session(), bench.sessions.size]).toEqual([undefined, 0]);
+  });
+
+  it("a private server is stopped if it is not ready within the request timeout", () => {
+    const bench = new LanesBench();
+    const client = bench.connect();
+    vi.advanceTimersByTime(999);
+    expect(client.exchange.isFinished).toBe(false);
+    vi.advanceTimersByTime(1);
+    bench.servers[0]?.lane.onRefused(answerOfServer('{"jsonrpc":"2.0","id":0,"error":{"code":1,"message":"too late"}}'));
+    expect([client.exchange.outcome, bench.servers[0]?.stopCount]).toEqual(["UPSTREAM_NOT_READY", 1]);
+  });
+
+  it("a client is told at once if its private server cannot be started", async () => {
+    const bench = new LanesBench();
+    const client = bench.connect();
+    await bench.servers[0]?.end();
+    expect([client.exchange.outcome, bench.sessions.size]).toEqual(["UPSTREAM_NOT_READY", 0]);
+  });
+});
+
+it("a long initialize of a client that needs a private server is rejected", () => {
+  const bench = new LanesBench();
+  const client = bench.connect({ capabilities: { sampling: {} }, padding: "p".repeat(256 * 1024) });
+  expect([client.exchange.outcome, bench.servers.length]).toEqual(["INVALID_REQUEST", 0]);
+});
