@@ -2,24 +2,23 @@ import type { Counters } from "../observability/counters.ts";
 import { Defects } from "../observability/defects.ts";
 import type { SidecarError } from "../errors.ts";
 import { shorten } from "../json/text.ts";
-import { readMessage, type RequestMessage, Slot } from "../protocol/message.ts";
+import { readMessage, type RequestMessage } from "../protocol/message.ts";
 import { type Outgoing, outgoing } from "../protocol/outgoing.ts";
-import { progressTokenText, requestToServer } from "../protocol/rewrite.ts";
 import type { Log } from "../observability/log.ts";
-import { type Call, type CarriedLine, isCarriedLine } from "./calls/call.ts";
+import { type Call, type ClientLine, createCall, isClientLine, type Sender } from "./calls/call.ts";
 import { CallChecks } from "./calls/call-checks.ts";
 import { CallTable } from "./calls/call-table.ts";
 import type { CallLimits, CallVerdict } from "./calls/call-limits.ts";
 import { DeadlineSweep } from "../timing/deadline-sweep.ts";
 import type { Exchange } from "../sessions/exchange.ts";
 import { overloaded, sessionOverloaded } from "./failures.ts";
-import { type LaneLimits, MAX_RENEWED_TIMES } from "./lane-limits.ts";
+import type { LaneLimits } from "./lane-limits.ts";
 import type { LaneLoad } from "./lane-load.ts";
 import { InternalExchange } from "./calls/internal-exchange.ts";
 import type { Retries } from "./calls/retries.ts";
-import type { Session } from "../sessions/session.ts";
+import type { Caller } from "../sessions/caller.ts";
 import { RequestQueue } from "./queue/request-queue.ts";
-import type { Upstream } from "../upstream/port.ts";
+import type { Upstream, UpstreamInput } from "../upstream/port.ts";
 import { QueueTimeoutErrors } from "./queue/queue-timeout-errors.ts";
 
 export interface DispatchOptions {
@@ -33,8 +32,6 @@ export interface DispatchOptions {
   readonly onDue: (nowMs: number) => number;
 }
 
-/** The limit for requests that are kept in memory to be sent again: a session may have a thousand requests in flight. */
-const MAX_KEPT_BYTES = 64 * 1024;
 const TOO_MUCH_QUEUED = "its input queue is full";
 
 /** The path to the server. Each request is sent at once, queued until the server is ready and has a free slot, or rejected. */
@@ -46,7 +43,11 @@ export class Dispatch {
   readonly #errors: QueueTimeoutErrors;
   readonly #defects: Defects;
   readonly #sweep: DeadlineSweep;
+  /** Internal requests have a common owner and take no slot, so they do not delay clients. */
+  readonly #internal: Sender = { origin: "sidecar", owner: this, takesSlot: false };
   readonly #keepAliveSweep: DeadlineSweep;
+  /** The stdin of the current generation; undefined if there is none. */
+  #input: UpstreamInput | undefined;
 
   constructor(options: DispatchOptions) {
     const { upstream, limits, retries, counters, log, nowMs, onDue } = options;
@@ -59,7 +60,7 @@ export class Dispatch {
       watch: (deadlineMs) => this.#sweep.watch(deadlineMs),
     });
     this.#errors = new QueueTimeoutErrors({ upstream, queue: this.queue, retries, maxInFlight: limits.maxInFlight });
-    this.calls = new CallTable({ upstream, queue: this.queue, retries, counters, log, nowMs });
+    this.calls = new CallTable({ input: () => this.#input, queue: this.queue, retries, counters, log, nowMs });
     const defects = (this.#defects = new Defects(log, counters));
     const answer = (call: Call, verdict: CallVerdict): void => this.calls.answer(call, verdict);
     this.#checks = new CallChecks({ send: (call) => this.#send(call), answer, defects });
@@ -71,10 +72,10 @@ export class Dispatch {
     return { requestsInFlight: this.calls.size, waiting: this.queue.size, queuedBytes: this.#queuedBytes };
   }
 
-  /** @returns the error if a request of this session with this text cannot be accepted now. */
-  refusal(session: Session, text: string): SidecarError | undefined {
+  /** @returns the error if a request of this caller with this text cannot be accepted now. */
+  refusal(caller: Caller, text: string): SidecarError | undefined {
     const { maxSessionRequests } = this.#options.limits;
-    return session.callsInFlight < maxSessionRequests ? this.roomError(text) : sessionOverloaded(maxSessionRequests);
+    return caller.callsInFlight < maxSessionRequests ? this.roomError(text) : sessionOverloaded(maxSessionRequests);
   }
 
   /** Rejects a request with this error. */
@@ -88,44 +89,29 @@ export class Dispatch {
     return this.#hasRoomFor(text) ? undefined : overloaded(TOO_MUCH_QUEUED);
   }
 
-  /** Sends a request or queues it. Rejects it if neither is possible. */
-  carry(session: Call["session"], exchange: Exchange, request: RequestMessage, onSettled: Call["onSettled"], limits?: CallLimits): void {
-    const { method } = request;
+  /** Sends a client's request or queues it. Rejects it if neither is possible. */
+  carry(caller: Caller, exchange: Exchange, request: RequestMessage, onSettled: Call["onSettled"], limits?: CallLimits): void {
+    this.#carry({ origin: "client", caller, owner: caller, takesSlot: true }, exchange, request, onSettled, limits);
+  }
+
+  #carry(sender: Sender, exchange: Exchange, request: RequestMessage, onSettled: Call["onSettled"], limits?: CallLimits): void {
     const { requestTimeoutMs, holdTimeoutMs, streamAfterMs } = this.#options.limits;
     const timeoutMs = limits?.timeoutMs ?? requestTimeoutMs;
-    const wireId = this.calls.mintId();
-    // A ready server gets at least half of the time to respond. If queueing could take it all, an unresponsive server would not be detected.
-    const waitMs = this.queue.isReady ? Math.min(holdTimeoutMs, timeoutMs / 2) : holdTimeoutMs;
-    const text = requestToServer(request, wireId);
-    const byteLength = Buffer.byteLength(text);
-    const call: Call = {
-      wireId,
-      method,
-      toolName: method === "tools/call" ? request.outline.stringAt(Slot.toolName) : undefined,
-      session,
-      // Internal requests have a common owner and take no slot, so they do not delay clients.
-      owner: session ?? this,
-      takesSlot: session !== undefined,
-      semaphore: limits?.semaphore,
+    const call: Call = createCall({
+      sender,
       exchange,
-      text,
-      byteLength,
-      isKept: session !== undefined && byteLength <= MAX_KEPT_BYTES && this.#options.retries.mayRetry(method),
-      state: "queued",
-      sentAtMs: undefined,
-      progressTokenText: progressTokenText(request),
+      request,
+      wireId: this.calls.mintId(),
       timeoutMs,
-      deadlineMs: exchange.acceptedAtMs + timeoutMs,
-      lastDeadlineMs: exchange.acceptedAtMs + timeoutMs * MAX_RENEWED_TIMES,
-      expiresAtMs: exchange.acceptedAtMs + waitMs,
-      hasShownProgress: false,
-      retry: "none",
-      check: limits?.check,
+      // A ready server gets at least half of the time to respond. If queueing could take it all, an unresponsive server would not be detected.
+      maxWaitMs: this.queue.isReady ? Math.min(holdTimeoutMs, timeoutMs / 2) : holdTimeoutMs,
+      mayRetry: this.#options.retries.mayRetry(request.method),
+      limits,
       onSettled,
       release: () => this.#sendHeld(call),
       refuse: () =>
         this.calls.giveUp(call, this.queue.isReady ? "not sent in time" : "not ready in time", this.#errors.notSent(call.semaphore, call)),
-    };
+    });
     const mustWait = !this.queue.isReady || (call.takesSlot && !this.queue.hasSlot) || call.semaphore?.isFree === false;
     if (mustWait) {
       if (!this.queue.add(call)) {
@@ -143,25 +129,26 @@ export class Dispatch {
     this.#checks.admit(call);
   }
 
-  /** Sends or queues a client's notification, after the queued requests of its session. @returns the error if it is rejected. */
-  carryNotification(session: Session, text: string, method: string): SidecarError | undefined {
+  /** Sends or queues a client's notification, after the queued requests of its caller. @returns the error if it is rejected. */
+  carryNotification(caller: Caller, text: string, method: string): SidecarError | undefined {
     const error = this.roomError(text);
     if (error !== undefined) return error;
-    const line: CarriedLine = {
-      owner: session,
+    const line: ClientLine = {
+      origin: "client",
+      owner: caller,
       takesSlot: false,
       text,
       byteLength: Buffer.byteLength(text),
       isKept: false,
       state: "queued",
       expiresAtMs: this.#options.nowMs() + this.#options.limits.holdTimeoutMs,
-      release: () => this.#options.upstream.send(line),
+      release: () => this.#input?.send(line),
       refuse: () => {
         this.#options.counters.dropped.clientNotifications++;
         this.#options.log.warn({ method: shorten(method) }, "client notification dropped: the mcp server was not ready in time");
       },
     };
-    if (this.queue.isReady && !this.queue.hasEntriesOf(session)) line.release();
+    if (this.queue.isReady && !this.queue.hasEntriesOf(caller)) line.release();
     else if (!this.queue.add(line)) return this.#errors.notSent();
     return undefined;
   }
@@ -181,7 +168,7 @@ export class Dispatch {
     const request = readMessage(JSON.stringify({ jsonrpc: "2.0", id: 0, method, params }));
     const onFailed = (reason: string): void => this.#options.log.warn({ method, reason }, "internal request failed");
     if (request.kind === "request")
-      this.carry(undefined, new InternalExchange(this.#options.nowMs(), onFailed, onResult), request, onSettled, limits);
+      this.#carry(this.#internal, new InternalExchange(this.#options.nowMs(), onFailed, onResult), request, onSettled, limits);
   }
 
   /**
@@ -191,7 +178,7 @@ export class Dispatch {
    */
   sendInternal(text: string): boolean {
     if (!this.#hasRoomFor(text)) return false;
-    this.#options.upstream.send(outgoing(text));
+    this.#input?.send(outgoing(text));
     return true;
   }
 
@@ -200,9 +187,14 @@ export class Dispatch {
     this.#sweep.watch(deadlineMs);
   }
 
+  onStarted(input: UpstreamInput): void {
+    this.#input = input;
+  }
+
   /** Queues the lost generation's lines for the next one: first the calls to send again, then the lines that were never sent. */
   onLost(unwritten: readonly Outgoing[]): void {
-    const carried = [...this.calls.takeRetries(), ...unwritten.filter(isCarriedLine), ...this.#checks.takeAll()];
+    this.#input = undefined;
+    const carried = [...this.calls.takeRetries(), ...unwritten.filter(isClientLine), ...this.#checks.takeAll()];
     const expiresAtMs = this.#options.nowMs() + this.#options.limits.holdTimeoutMs;
     for (const line of carried) line.expiresAtMs = expiresAtMs;
     this.queue.close(carried);
@@ -233,11 +225,11 @@ export class Dispatch {
     const nowMs = this.#options.nowMs();
     if (nowMs >= call.deadlineMs) return this.calls.timeOut(call);
     call.sentAtMs = nowMs;
-    this.#options.upstream.send(call);
+    this.#input?.send(call);
   }
 
   get #queuedBytes(): number {
-    return this.#options.upstream.queuedBytes + this.queue.queuedBytes + this.#checks.queuedBytes;
+    return (this.#input?.queuedBytes ?? 0) + this.queue.queuedBytes + this.#checks.queuedBytes;
   }
 
   #hasRoomFor(text: string): boolean {

@@ -13,6 +13,7 @@ export interface DefectListener extends UpstreamListener {
 export function guardListener(listener: DefectListener, upstream: Pick<Upstream, "restart">, defects: Defects): UpstreamListener {
   const restart = (): void => upstream.restart("defect", "the sidecar could not handle its output");
   return {
+    onStarted: (input) => listener.onStarted(input),
     onReady: (handshake) => defects.guard("server ready", () => listener.onReady(handshake), restart),
     onMessage: (message) => {
       try {

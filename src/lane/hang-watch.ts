@@ -70,7 +70,7 @@ export class HangWatch {
   onTimeout(call: Call, nowMs: number): void {
     const { limits } = this.#options;
     // Internal requests are either pings, which tick() counts, or may have been delayed by clients' requests.
-    if (call.session === undefined || call.sentAtMs === undefined || call.wireId <= this.#lastIgnoredId) return;
+    if (call.origin === "sidecar" || call.sentAtMs === undefined || call.wireId <= this.#lastIgnoredId) return;
     if (this.#firstTimedOutId <= this.#lastIgnoredId) {
       this.#firstTimedOutId = call.wireId;
       this.#silentSinceMs = call.sentAtMs;

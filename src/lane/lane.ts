@@ -6,7 +6,6 @@ import {
   type Message,
   type NotificationMessage,
   type OverlongLine,
-  readMessage,
   type RequestMessage,
   type ResponseMessage,
 } from "../protocol/message.ts";
@@ -29,11 +28,12 @@ import type { RoutingAccess, Routing } from "./routing/routing.ts";
 import { deliverProgress, deliverTaskProgress, keepTaskProgress, type ProgressOwner } from "./calls/progress.ts";
 import { refuseOverlong } from "./routing/refused-requests.ts";
 import { Retries } from "./calls/retries.ts";
+import type { Caller } from "../sessions/caller.ts";
 import type { Session, SessionLane } from "../sessions/session.ts";
 import { ServerTools, type ToolWatcher } from "./tools/server-tools.ts";
 import { SessionCapabilities } from "./handshake/session-capabilities.ts";
 import { TaskTokens } from "./calls/task-tokens.ts";
-import type { Upstream, UpstreamExit, UpstreamHandshake, UpstreamListener } from "../upstream/port.ts";
+import type { Upstream, UpstreamExit, UpstreamHandshake, UpstreamInput, UpstreamListener } from "../upstream/port.ts";
 
 export interface LaneOptions {
   readonly upstream: Upstream;
@@ -110,13 +110,13 @@ export class Lane implements SessionLane, UpstreamListener {
     this.#initializing.add({ exchange, request, open, onFailed }, refusal);
   }
 
-  request(session: Session, exchange: Exchange, request: RequestMessage, limits?: CallLimits): void {
+  request(caller: Caller, exchange: Exchange, request: RequestMessage, limits?: CallLimits): void {
     if (this.#dispatch.queue.areSlotsClosed) this.tools.onWaiting();
-    const refusal = this.#isDraining ? shuttingDown(request.method, false) : this.#dispatch.refusal(session, request.text);
+    const refusal = this.#isDraining ? shuttingDown(request.method, false) : this.#dispatch.refusal(caller, request.text);
     if (refusal !== undefined) return this.#dispatch.refuse(exchange, refusal);
-    const decision = this.#routing.onClientRequest(session, request);
+    const decision = this.#routing.onClientRequest(caller, request);
     if (decision?.kind === "answer") this.respond(exchange, decision.member, decision.text);
-    else this.#dispatch.carry(session, exchange, request, decision?.onSettled, limits);
+    else this.#dispatch.carry(caller, exchange, request, decision?.onSettled, limits);
   }
 
   respond(exchange: Exchange, member: "result" | "error", text: string): void {
@@ -149,10 +149,10 @@ export class Lane implements SessionLane, UpstreamListener {
   }
 
   endSession(session: Session): void {
-    const calls = this.#calls.values().filter((call) => call.session === session);
+    const calls = this.#calls.values().filter((call) => call.origin === "client" && call.caller === session);
     this.#calls.giveUpAll(calls, "session ended", (call) => sessionEnded(...this.#retries.outcomeOf(call)));
     this.#capabilities.delete(session);
-    this.#taskTokens.deleteWhere((owner) => owner.session === session);
+    this.#taskTokens.deleteWhere((owner) => owner.caller === session);
     this.#routing.onSessionEnd(session);
   }
 
@@ -169,11 +169,16 @@ export class Lane implements SessionLane, UpstreamListener {
     this.#dispatch.close();
   }
 
+  onStarted(input: UpstreamInput): void {
+    this.#dispatch.onStarted(input);
+  }
+
   onReady(handshake: UpstreamHandshake): void {
     this.#handshake = handshake;
     this.tools.onReady(handshake);
     // The lists are announced before any held `initialize` is answered: those clients have seen no earlier generation.
-    for (const list of this.#capabilities.change(this.#routing.capabilities(handshake), handshake.generation)) this.#announce(list);
+    const changes = this.#capabilities.change(this.#routing.capabilities(handshake), handshake.generation);
+    for (const change of changes) this.#routing.onServerNotification(change);
     this.#dispatch.queue.open(() => this.#routing.onReady());
     this.#hangWatch.onReady(this.#nowMs());
   }
@@ -234,12 +239,6 @@ export class Lane implements SessionLane, UpstreamListener {
     }
     const isDelivered = deliverProgress(this.#calls, message, this.#nowMs());
     if (!isDelivered && !deliverTaskProgress(this.#taskTokens, message)) this.#dropped.notification(message.method);
-  }
-
-  /** Sends the notification that the server itself would send: a new generation may have other tools, prompts and resources. */
-  #announce(list: string): void {
-    const message = readMessage(JSON.stringify({ jsonrpc: "2.0", method: `notifications/${list}/list_changed` }));
-    if (message.kind === "notification") this.#routing.onServerNotification(message);
   }
 
   #onDue(nowMs: number): number {

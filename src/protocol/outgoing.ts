@@ -5,6 +5,8 @@
 export interface Outgoing {
   /** One JSON-RPC message without its newline. Emptied when written unless `isKept`, to free memory while the response is awaited. */
   text: string;
+  /** A line of the sidecar has no meaning for the next generation, so it is never sent again. */
+  readonly origin: "client" | "sidecar";
   /** True if the text may be written again, to the next generation. */
   readonly isKept: boolean;
   /** The length in UTF-8; undefined until the writer counts it. */
@@ -12,6 +14,7 @@ export interface Outgoing {
   state: "queued" | "written" | "withdrawn";
 }
 
+/** Returns a line of the sidecar itself. */
 export function outgoing(text: string): Outgoing {
-  return { text, isKept: false, byteLength: undefined, state: "queued" };
+  return { origin: "sidecar", text, isKept: false, byteLength: undefined, state: "queued" };
 }

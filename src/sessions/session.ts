@@ -2,12 +2,13 @@ import { randomUUID } from "node:crypto";
 import type { SidecarError } from "../errors.ts";
 import type { NotificationMessage, RequestMessage, ResponseMessage } from "../protocol/message.ts";
 import type { Exchange } from "./exchange.ts";
+import type { Caller } from "./caller.ts";
 import type { SessionStreams } from "./session-streams.ts";
 
 /** The port of a session to its lane. */
 export interface SessionLane {
   /** Sends a request to the server. Finishes the exchange with its response, or with an error. */
-  request(session: Session, exchange: Exchange, request: RequestMessage): void;
+  request(caller: Caller, exchange: Exchange, request: RequestMessage): void;
   /** Answers a request in the server's place, with this member after the id. `text` is the JSON text of its value. */
   respond(exchange: Exchange, member: "result" | "error", text: string): void;
   /** Rejects a request for a reason outside the lane. */
@@ -27,7 +28,7 @@ export interface Principal {
 }
 
 /** A session, which `initialize` has opened. Its id has 122 random bits, and is never chosen by the client. */
-export class Session {
+export class Session implements Caller {
   readonly id = randomUUID();
   /** The revision in the response to `initialize`. */
   readonly protocolVersion: string;
@@ -37,7 +38,7 @@ export class Session {
   readonly owner: Principal | undefined;
   /** The time of the client's last message, the last end of a request, or the last close of a stream. */
   lastUsedAtMs: number;
-  callsInFlight = 0;
+  #callsInFlight = 0;
 
   constructor(protocolVersion: string, lane: SessionLane, streams: SessionStreams, nowMs: number, owner?: Principal) {
     this.protocolVersion = protocolVersion;
@@ -47,8 +48,30 @@ export class Session {
     this.owner = owner;
   }
 
+  get callsInFlight(): number {
+    return this.#callsInFlight;
+  }
+
+  onCallAccepted(): void {
+    this.#callsInFlight++;
+  }
+
+  onCallEnded(nowMs: number): void {
+    this.#callsInFlight--;
+    // The session was in use until now, even if its client sent nothing meanwhile.
+    this.lastUsedAtMs = nowMs;
+  }
+
+  deliver(text: string): void {
+    this.streams.emit(text);
+  }
+
+  deliverOnce(text: string): void {
+    this.streams.emitOnce(text);
+  }
+
   /** True if the client waits for a response, or has a stream open. */
   get isInUse(): boolean {
-    return this.callsInFlight > 0 || this.streams.isAttached;
+    return this.#callsInFlight > 0 || this.streams.isAttached;
   }
 }

@@ -51,7 +51,7 @@ export class ChildProcess {
   readonly ended: Promise<ChildExit>;
   readonly #subprocess;
   readonly #limits: ChildLimits;
-  readonly #writer: StdinWriter;
+  readonly input: StdinWriter;
   readonly #output: OutputReader;
   #hasExited = false;
 
@@ -73,7 +73,7 @@ export class ChildProcess {
     });
     const { stdin, stdout, stderr } = this.#subprocess;
     this.pid = this.#subprocess.pid;
-    this.#writer = new StdinWriter(stdin, (error) => listener.onDefect(error));
+    this.input = new StdinWriter(stdin, (error) => listener.onDefect(error));
     stdin.on("error", () => this.#onBroken(listener, "stdin"));
 
     const output = new OutputReader(stdout, limits.maxLineBytes, listener);
@@ -82,7 +82,7 @@ export class ChildProcess {
       stdout.once("error", () => stdout.destroy());
       stdout.once("close", () => {
         output.end();
-        this.#writer.pause();
+        this.input.pause();
         this.#onBroken(listener, "stdout");
         resolve();
       });
@@ -99,26 +99,13 @@ export class ChildProcess {
     this.ended = this.#waitForEnd();
   }
 
-  /** The bytes that the server has not read yet. */
-  get queuedBytes(): number {
-    return this.#writer.queuedBytes;
-  }
-
-  send(line: Outgoing): void {
-    this.#writer.send(line);
-  }
-
-  withdraw(line: Outgoing): void {
-    this.#writer.withdraw(line);
-  }
-
   /** Stops writing. */
   pause(): void {
-    this.#writer.pause();
+    this.input.pause();
   }
 
   takeUnwritten(): Outgoing[] {
-    return this.#writer.takeUnwritten();
+    return this.input.takeUnwritten();
   }
 
   /**
@@ -126,7 +113,7 @@ export class ChildProcess {
    * are bounded.
    */
   async stop(): Promise<ChildExit> {
-    this.#writer.end();
+    this.input.end();
     if (await settlesWithin(this.ended, this.#limits.stdinGraceMs)) return this.ended;
     if (this.pid !== undefined) signalGroup(this.pid, "SIGTERM");
     if (await settlesWithin(this.ended, this.#limits.termGraceMs)) return this.ended;

@@ -8,7 +8,7 @@ import type { Log } from "../observability/log.ts";
 import type { Redact, Secrets } from "../observability/redact.ts";
 import { ChildProcess, type ChildCommand, type ChildExit, type ChildLimits } from "./child-process.ts";
 import { HandshakeError, type HandshakeScript, isInitializeResponse, readHandshake } from "./handshake.ts";
-import type { UpstreamHandshake, UpstreamListener } from "./port.ts";
+import type { UpstreamHandshake, UpstreamInput, UpstreamListener } from "./port.ts";
 import type { ExitCause } from "./exit-cause.ts";
 import { StderrLog } from "./stderr-log.ts";
 import { StdoutNoise } from "./stdout-noise.ts";
@@ -98,21 +98,13 @@ export class Generation {
     return this.#stderr.tail;
   }
 
-  get queuedBytes(): number {
-    return this.#child.queuedBytes;
-  }
-
   /** The reason why the sidecar stopped the server; undefined if the server exited by itself. */
   get stopCause(): ExitCause | undefined {
     return this.#stopCause;
   }
 
-  send(line: Outgoing): void {
-    this.#child.send(line);
-  }
-
-  withdraw(line: Outgoing): void {
-    this.#child.withdraw(line);
+  get input(): UpstreamInput {
+    return this.#child.input;
   }
 
   takeUnwritten(): Outgoing[] {
@@ -159,11 +151,11 @@ export class Generation {
     const exited = this.exited.then((): never => {
       throw new Error("the MCP server exited before it answered initialize");
     });
-    this.send(outgoing(script.request));
+    this.input.send(outgoing(script.request));
     try {
       const handshake = await Promise.race([answered, timedOut, exited]);
       const initialized = script.initializedNotification();
-      if (initialized !== undefined) this.send(outgoing(initialized));
+      if (initialized !== undefined) this.input.send(outgoing(initialized));
       return handshake;
     } finally {
       clearTimeout(timer);

@@ -4,15 +4,19 @@ import type { Outgoing } from "../protocol/outgoing.ts";
 
 /** The lane's interface to the MCP server. The supervisor implements it; `sidecar.ts` connects the two. */
 export interface Upstream {
-  /** The bytes that the server has not read yet. */
-  readonly queuedBytes: number;
-  /** Queues a line for the running generation. Without one, the line stays `queued`. Never blocks or throws. */
-  send(line: Outgoing): void;
-  /** Removes a line from the queue. */
-  withdraw(line: Outgoing): void;
   /** Terminates a running generation that cannot serve requests. The next one starts as after any exit. */
   restart(kind: "hung" | "tools-not-listed" | "defect", reason: string): void;
   status(): UpstreamStatus;
+}
+
+/** The stdin of one generation. */
+export interface UpstreamInput {
+  /** The bytes of the lines that are not written yet. */
+  readonly queuedBytes: number;
+  /** Queues a line. Never blocks or throws. */
+  send(line: Outgoing): void;
+  /** Removes a line that is not written yet. */
+  withdraw(line: Outgoing): void;
 }
 
 export interface UpstreamStatus {
@@ -48,6 +52,8 @@ export interface UpstreamHandshake {
 
 /** The receiver of a server's messages and state changes. */
 export interface UpstreamListener {
+  /** Called with the stdin of each new generation, before all its messages. It is valid until `onLost`. */
+  onStarted(input: UpstreamInput): void;
   /** Called when a new generation has finished its handshake. */
   onReady(handshake: UpstreamHandshake): void;
   /** Called when the server answers `initialize` with an error. The server is then restarted. */

@@ -1,5 +1,6 @@
 import type { Writable } from "node:stream";
 import type { Outgoing } from "../protocol/outgoing.ts";
+import type { UpstreamInput } from "./port.ts";
 
 /** The largest write, unless one line is longer. If a write is interrupted, all of its lines count as written, read or not. */
 const MAX_BATCH_BYTES = 256 * 1024;
@@ -9,7 +10,7 @@ const MAX_BATCH_BYTES = 256 * 1024;
  * loop, are written together: one system call instead of many. A line is `written` from the call of `write` on. Until then it is queued
  * here and can be withdrawn, or taken back after an exit.
  */
-export class StdinWriter {
+export class StdinWriter implements UpstreamInput {
   readonly #stream: Writable;
   readonly #onDefect: (error: unknown) => void;
   readonly #queue = new Set<Outgoing>();

@@ -1,7 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import pRetry from "p-retry";
 import { describeError } from "../errors.ts";
-import type { Outgoing } from "../protocol/outgoing.ts";
 import type { Log, LogFields } from "../observability/log.ts";
 import type { ChildExit } from "./child-process.ts";
 import { HandshakeError } from "./handshake.ts";
@@ -69,22 +68,6 @@ export class Supervisor implements Upstream {
     };
   }
 
-  /** The bytes that the server has not read yet. */
-  get queuedBytes(): number {
-    return this.#generation?.queuedBytes ?? 0;
-  }
-
-  /** Queues a line for the running server. Without one, the line stays `queued` and is not sent. */
-  send(line: Outgoing): void {
-    this.#generation?.send(line);
-  }
-
-  /** Removes a line from the queue. */
-  withdraw(line: Outgoing): void {
-    line.state = "withdrawn";
-    this.#generation?.withdraw(line);
-  }
-
   /** Terminates a running generation that cannot serve requests. The next one starts as after any exit. */
   restart(kind: "hung" | "tools-not-listed" | "defect", reason: string): void {
     this.#generation?.abandon(kind, reason);
@@ -146,6 +129,7 @@ export class Supervisor implements Upstream {
     if (this.#state !== "failed") this.#setState("starting");
     const generation = new Generation({ ...this.#options, number: this.#generationCount }, this.#events());
     this.#generation = generation;
+    this.#events().onStarted(generation.input);
     try {
       return { generation, handshake: await generation.handshake };
     } catch (error) {

@@ -36,7 +36,7 @@ describe("a server that is terminated", () => {
     await using supervised = new Supervised("sh", ["-c", TALKS_AT_ITS_END], 1);
     await supervised.nextReady();
     const line = outgoing('{"jsonrpc":"2.0","id":1,"method":"tools/call"}');
-    supervised.supervisor.send(line);
+    supervised.input?.send(line);
     supervised.supervisor.restart("hung", "hung: for a test");
     await supervised.nextReady();
     expect(supervised.unwritten).toContain(line);

@@ -2,7 +2,7 @@ import { Secrets } from "../../src/observability/redact.ts";
 import { Counters } from "../../src/observability/counters.ts";
 import { INITIALIZED_NOTIFICATION, initializeRequest } from "../../src/upstream/handshake.ts";
 import { RestartPolicy } from "../../src/upstream/restart-policy.ts";
-import type { UpstreamExit } from "../../src/upstream/port.ts";
+import type { UpstreamExit, UpstreamInput } from "../../src/upstream/port.ts";
 import { Supervisor } from "../../src/upstream/supervisor.ts";
 import type { Outgoing } from "../../src/protocol/outgoing.ts";
 import { RecordedLog } from "./recorded-log.ts";
@@ -11,6 +11,8 @@ import { RecordedLog } from "./recorded-log.ts";
 export class Supervised implements AsyncDisposable {
   readonly counters = new Counters();
   readonly log = new RecordedLog();
+  /** The stdin of the current generation. */
+  input: UpstreamInput | undefined;
   readonly exits: UpstreamExit[] = [];
   /** The texts of all messages. `unwritten` has the messages that a generation had not been sent when it ended. */
   readonly messages: string[] = [];
@@ -38,6 +40,9 @@ export class Supervised implements AsyncDisposable {
       nowMs: () => performance.now(),
     });
     this.#ended = this.supervisor.run({
+      onStarted: (input) => {
+        this.input = input;
+      },
       onReady: () => this.#ready.resolve(),
       onMessage: ({ text }) => this.messages.push(text),
       onRefused: () => undefined,

@@ -125,15 +125,15 @@ class ListedServer {
   async #requestPage(params: JsonObject | undefined): Promise<ToolsPage> {
     const id = this.#pending.mintId();
     const answered = new Promise<ResponseMessage>((resolve) => this.#pending.add(id, resolve));
-    this.#server.send(outgoing(JSON.stringify({ jsonrpc: "2.0", id, method: this.#method, params })));
+    this.#server.input.send(outgoing(JSON.stringify({ jsonrpc: "2.0", id, method: this.#method, params })));
     const answer = await answered;
     return { result: readAnswer(answer, this.#method), bytes: Buffer.byteLength(answer.text) };
   }
 
   #onMessage(message: Message): void {
     if (message.kind === "response") this.#pending.take(message.id)?.(message);
-    else if (message.kind === "request" && this.#server.queuedBytes < MAX_QUEUED_BYTES) {
-      this.#server.send(outgoing(message.method === "ping" ? answerPing(message) : refuseRequest(message)));
+    else if (message.kind === "request" && this.#server.input.queuedBytes < MAX_QUEUED_BYTES) {
+      this.#server.input.send(outgoing(message.method === "ping" ? answerPing(message) : refuseRequest(message)));
     }
   }
 

@@ -4,16 +4,16 @@ import { shorten } from "../../json/text.ts";
 import { outgoing } from "../../protocol/outgoing.ts";
 import { PendingRequests } from "./pending-requests.ts";
 import type { Log } from "../../observability/log.ts";
-import type { Call } from "./call.ts";
+import { type Call, type ClientCall, extend } from "./call.ts";
 import type { CallVerdict } from "./call-limits.ts";
 import { requestTimedOut } from "../failures.ts";
 import type { Retries } from "./retries.ts";
-import type { Session } from "../../sessions/session.ts";
 import type { RequestQueue } from "../queue/request-queue.ts";
-import type { Upstream } from "../../upstream/port.ts";
+import type { UpstreamInput } from "../../upstream/port.ts";
 
 export interface CallTableOptions {
-  readonly upstream: Upstream;
+  /** Returns the stdin of the current generation; undefined if there is none. */
+  readonly input: () => UpstreamInput | undefined;
   /** The queue of calls that were not sent yet. */
   readonly queue: RequestQueue;
   readonly retries: Retries;
@@ -24,7 +24,7 @@ export interface CallTableOptions {
 
 /** The calls of a lane that wait for a response. */
 export class CallTable {
-  readonly #upstream: Upstream;
+  readonly #input: () => UpstreamInput | undefined;
   readonly #queue: RequestQueue;
   readonly #retries: Retries;
   readonly #counters: Counters;
@@ -37,8 +37,8 @@ export class CallTable {
   /** Called with each call that times out. */
   onTimeout: ((call: Call) => void) | undefined;
 
-  constructor({ upstream, queue, retries, counters, log, nowMs }: CallTableOptions) {
-    this.#upstream = upstream;
+  constructor({ input, queue, retries, counters, log, nowMs }: CallTableOptions) {
+    this.#input = input;
     this.#queue = queue;
     this.#retries = retries;
     this.#counters = counters;
@@ -62,10 +62,10 @@ export class CallTable {
 
   add(call: Call): void {
     this.#pending.add(call.wireId, call);
-    if (call.session === undefined) return;
+    if (call.origin === "sidecar") return;
     this.#counters.requests.accepted++;
     this.#clientCalls++;
-    call.session.callsInFlight++;
+    call.caller.onCallAccepted();
   }
 
   /** Calls may be ended while they are iterated. */
@@ -80,21 +80,20 @@ export class CallTable {
   }
 
   /**
-   * Returns the only session that has calls at the server, its oldest call, and if this call is its only one. Returns undefined if several
-   * sessions have calls there. A call that was given up still counts for this until its late answer.
+   * Returns the oldest call of the only caller that has calls at the server, and if this call is its only one. Returns undefined if several
+   * callers have calls there. A call that was given up still counts for this until its late answer.
    */
-  findOnlySession(): { readonly call: Call; readonly session: Session; readonly isOnly: boolean } | undefined {
-    let oldest: Call | undefined;
+  findOnlyCaller(): { readonly call: ClientCall; readonly isOnly: boolean } | undefined {
+    let oldest: ClientCall | undefined;
     let isOnly = true;
     for (const call of this.#pending.values()) {
-      if (call.session === undefined || call.state !== "written") continue;
-      if (oldest !== undefined && oldest.session !== call.session) return undefined;
+      if (call.origin === "sidecar" || call.state !== "written") continue;
+      if (oldest !== undefined && oldest.caller !== call.caller) return undefined;
       isOnly = oldest === undefined;
       oldest ??= call;
     }
-    const session = oldest?.session;
-    if (oldest === undefined || session === undefined || this.#pending.hasAbandonedOfOthers(session.id, this.#nowMs())) return undefined;
-    return { call: oldest, session, isOnly };
+    if (oldest === undefined || this.#pending.hasAbandonedOfOthers(oldest.caller.id, this.#nowMs())) return undefined;
+    return { call: oldest, isOnly };
   }
 
   /** Removes and returns the call that a response answers. */
@@ -120,12 +119,11 @@ export class CallTable {
   giveUp(call: Call, reason: string, ending: SidecarError | "dismissed" | "unread", cancellation?: string): void {
     const { wireId, method } = call;
     if (call.state === "written") {
-      this.#pending.abandon(wireId, reason, this.#nowMs(), call.session?.id);
+      this.#pending.abandon(wireId, reason, this.#nowMs(), call.origin === "client" ? call.caller.id : undefined);
       const params = { requestId: wireId, reason };
-      this.#upstream.send(outgoing(cancellation ?? JSON.stringify({ jsonrpc: "2.0", method: "notifications/cancelled", params })));
+      this.#input()?.send(outgoing(cancellation ?? JSON.stringify({ jsonrpc: "2.0", method: "notifications/cancelled", params })));
     } else {
-      this.#queue.remove(call);
-      this.#upstream.withdraw(call);
+      this.#withdraw(call);
     }
     const error = ending instanceof SidecarError ? ending : undefined;
     this.#remove(call, ending instanceof SidecarError ? ending.code : ending);
@@ -137,8 +135,7 @@ export class CallTable {
   /** Answers a call that was not sent with the sidecar's own error or result. */
   answer(call: Call, verdict: CallVerdict): void {
     if ("error" in verdict) return this.giveUp(call, "refused by the tool policy", verdict.error);
-    this.#queue.remove(call);
-    this.#upstream.withdraw(call);
+    this.#withdraw(call);
     this.#remove(call, "results");
     call.exchange.respond(`{"jsonrpc":"2.0","id":${call.exchange.idText},"result":${verdict.resultText}}`);
   }
@@ -169,7 +166,7 @@ export class CallTable {
 
   /** Renews the time of all calls that the server has, up to the limit of each. */
   extend(nowMs: number): void {
-    for (const call of this.#pending.values()) if (call.state === "written") extendDeadline(call, nowMs);
+    for (const call of this.#pending.values()) if (call.state === "written") extend(call, nowMs);
   }
 
   /** Begins the responses of calls that take longer than `silenceMs`. @returns the time of the next one, or Infinity. */
@@ -201,7 +198,7 @@ export class CallTable {
   failWritten(describe: (call: Call) => SidecarError): number {
     let count = 0;
     for (const call of this.#pending.values()) {
-      if (call.state !== "written" && call.session !== undefined) continue;
+      if (call.state !== "written" && call.origin === "client") continue;
       count++;
       const error = describe(call);
       this.#remove(call, error.code);
@@ -211,16 +208,21 @@ export class CallTable {
     return count;
   }
 
+  /** Removes a call that was not written, so that it is never sent. */
+  #withdraw(call: Call): void {
+    this.#queue.remove(call);
+    call.state = "withdrawn";
+    this.#input()?.withdraw(call);
+  }
+
   /** Removes a call. Every call ends here. */
   #remove(call: Call, ending: RequestEnding): void {
     this.#pending.take(call.wireId);
     call.stopCheck?.();
-    // The session was in use until now, even if its client sent nothing meanwhile.
-    if (call.session !== undefined) {
+    if (call.origin === "client") {
       this.#counters.countEnding(ending);
       this.#clientCalls--;
-      call.session.callsInFlight--;
-      call.session.lastUsedAtMs = this.#nowMs();
+      call.caller.onCallEnded(this.#nowMs());
     }
     call.onSettled?.(ending === "results");
     this.#queue.releaseSlot(call);
@@ -235,9 +237,4 @@ export class CallTable {
       this.#onEmpty = resolve;
     });
   }
-}
-
-/** Renews a call's time, up to its limit. */
-export function extendDeadline(call: Call, nowMs: number): void {
-  call.deadlineMs = Math.min(call.lastDeadlineMs, Math.max(call.deadlineMs, nowMs + call.timeoutMs));
 }

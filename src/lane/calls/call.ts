@@ -1,32 +1,37 @@
+import { type RequestMessage, Slot } from "../../protocol/message.ts";
 import type { Outgoing } from "../../protocol/outgoing.ts";
-import type { CallCheck } from "./call-limits.ts";
+import { progressTokenText, requestToServer } from "../../protocol/rewrite.ts";
+import type { Caller } from "../../sessions/caller.ts";
 import type { Exchange } from "../../sessions/exchange.ts";
 import type { QueueEntry } from "../queue/fair-queue.ts";
-import type { Session } from "../../sessions/session.ts";
+import { MAX_RENEWED_TIMES } from "../lane-limits.ts";
+import type { CallCheck, CallLimits } from "./call-limits.ts";
 
-/** A client's line, which may have to wait, and may be sent to the next generation if this one is lost. */
-export interface CarriedLine extends Outgoing, QueueEntry {
+/** A line that may have to wait. */
+interface QueuedLine extends Outgoing, QueueEntry {
   expiresAtMs: number;
   readonly byteLength: number;
 }
 
-/** One request on its way to the server and back. */
-export interface Call extends CarriedLine {
+/** A client's line, which may be sent to the next generation if this one is lost. */
+export interface ClientLine extends QueuedLine {
+  readonly origin: "client";
+}
+
+interface CallFields extends QueuedLine {
   /** The id of the request on the wire, which is also its progress token. */
   readonly wireId: number;
   readonly method: string;
   /** The name of the tool, for a `tools/call`. */
   readonly toolName: string | undefined;
-  /** Undefined for an internal request. */
-  readonly session: Session | undefined;
   readonly exchange: Exchange;
-  /** The time at which the call was passed to the upstream, which may still queue it; undefined before. */
+  /** The time at which the call was passed to the server's stdin, which may still queue it; undefined before. */
   sentAtMs: number | undefined;
   /** The JSON text of the client's progress token. */
   readonly progressTokenText: string | undefined;
   /** The time of the call from acceptance, and after each renewal. */
   readonly timeoutMs: number;
-  /** The time at which the call times out. Extended by progress and while the server waits for the client, up to `lastDeadlineMs`. */
+  /** The time at which the call times out. `extend` renews it. */
   deadlineMs: number;
   readonly lastDeadlineMs: number;
   /** True if its client has received a progress notification. */
@@ -41,12 +46,83 @@ export interface Call extends CarriedLine {
   readonly onSettled: ((hasResult: boolean) => void) | undefined;
 }
 
-/** True for a line that a client sent. The sidecar's own lines have no meaning for the next generation. */
-export function isCarriedLine(line: Outgoing | Call): line is CarriedLine {
-  return "release" in line && !("session" in line && line.session === undefined);
+/** A client's request on its way to the server and back. */
+export interface ClientCall extends CallFields, ClientLine {
+  readonly origin: "client";
+  readonly caller: Caller;
+}
+
+/** A request of the sidecar itself. It takes no slot, no limit of a client holds for it, and the next generation does not get it. */
+interface InternalCall extends CallFields {
+  readonly origin: "sidecar";
+}
+
+export type Call = ClientCall | InternalCall;
+
+/** The members of a call that depend on its sender. */
+export type Sender = Pick<ClientCall, "origin" | "caller" | "owner" | "takesSlot"> | Pick<InternalCall, "origin" | "owner" | "takesSlot">;
+
+export interface CallOptions extends Pick<QueueEntry, "release" | "refuse"> {
+  readonly sender: Sender;
+  readonly exchange: Exchange;
+  readonly request: RequestMessage;
+  readonly wireId: number;
+  readonly timeoutMs: number;
+  /** The longest time that the call may be queued. */
+  readonly maxWaitMs: number;
+  /** True if a call of this method may be sent again. */
+  readonly mayRetry: boolean;
+  readonly limits: CallLimits | undefined;
+  readonly onSettled: ((hasResult: boolean) => void) | undefined;
+}
+
+/** The limit for requests that are kept in memory to be sent again: a caller may have a thousand requests in flight. */
+const MAX_KEPT_BYTES = 64 * 1024;
+
+/** Returns a call that was not sent yet, with its text for the server. */
+export function createCall(options: CallOptions): Call {
+  const { sender, exchange, request, wireId, timeoutMs, limits, onSettled, release, refuse } = options;
+  const { method } = request;
+  const text = requestToServer(request, wireId);
+  const byteLength = Buffer.byteLength(text);
+  const { acceptedAtMs } = exchange;
+  return {
+    ...sender,
+    wireId,
+    method,
+    toolName: method === "tools/call" ? request.outline.stringAt(Slot.toolName) : undefined,
+    semaphore: limits?.semaphore,
+    exchange,
+    text,
+    byteLength,
+    isKept: sender.origin === "client" && byteLength <= MAX_KEPT_BYTES && options.mayRetry,
+    state: "queued",
+    sentAtMs: undefined,
+    progressTokenText: progressTokenText(request),
+    timeoutMs,
+    deadlineMs: acceptedAtMs + timeoutMs,
+    lastDeadlineMs: acceptedAtMs + timeoutMs * MAX_RENEWED_TIMES,
+    expiresAtMs: acceptedAtMs + options.maxWaitMs,
+    hasShownProgress: false,
+    retry: "none",
+    check: limits?.check,
+    onSettled,
+    release,
+    refuse,
+  };
+}
+
+/** True for a line that a client sent, also if it is a notification. */
+export function isClientLine(line: Outgoing): line is ClientLine {
+  return line.origin === "client";
 }
 
 /** True if any generation may have seen the call: the current one or a former one. */
 export function isSent({ state, retry }: Call): boolean {
   return state === "written" || retry !== "none";
+}
+
+/** Renews the time of a call, because it shows progress or the server waits for the client. Its `lastDeadlineMs` is the limit. */
+export function extend(call: Call, nowMs: number): void {
+  call.deadlineMs = Math.min(call.lastDeadlineMs, Math.max(call.deadlineMs, nowMs + call.timeoutMs));
 }

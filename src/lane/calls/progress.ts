@@ -1,8 +1,8 @@
 import { type NotificationMessage, Slot } from "../../protocol/message.ts";
 import { progressToClient } from "../../protocol/rewrite.ts";
-import type { Call } from "./call.ts";
-import { type CallTable, extendDeadline } from "./call-table.ts";
-import type { Session } from "../../sessions/session.ts";
+import type { Caller } from "../../sessions/caller.ts";
+import { type Call, extend } from "./call.ts";
+import type { CallTable } from "./call-table.ts";
 import type { TaskTokens } from "./task-tokens.ts";
 
 /**
@@ -14,7 +14,7 @@ import type { TaskTokens } from "./task-tokens.ts";
 export function deliverProgress(calls: CallTable, message: NotificationMessage, nowMs: number): boolean {
   const call = calls.getWritten(message.outline.numberAt(Slot.progressToken));
   if (call?.progressTokenText === undefined) return false;
-  extendDeadline(call, nowMs);
+  extend(call, nowMs);
   const isShown = call.exchange.emit(progressToClient(message, call.progressTokenText));
   if (isShown) call.hasShownProgress = true;
   return isShown;
@@ -22,19 +22,20 @@ export function deliverProgress(calls: CallTable, message: NotificationMessage, 
 
 /** The recipient of a task's progress. */
 export interface ProgressOwner {
-  readonly session: Session;
+  readonly caller: Caller;
   /** The JSON text of the client's progress token. */
   readonly tokenText: string;
 }
 
 /** Keeps the progress token of a call that was answered with a task. */
-export function keepTaskProgress(tokens: TaskTokens<ProgressOwner>, { wireId, session, progressTokenText: tokenText }: Call): void {
-  if (session !== undefined && tokenText !== undefined) tokens.keep(wireId, { session, tokenText });
+export function keepTaskProgress(tokens: TaskTokens<ProgressOwner>, call: Call): void {
+  const { wireId, progressTokenText: tokenText } = call;
+  if (call.origin === "client" && tokenText !== undefined) tokens.keep(wireId, { caller: call.caller, tokenText });
 }
 
-/** Delivers the progress of a task to its session, since its request is no longer in flight. @returns false for an unknown token. */
+/** Delivers the progress of a task to its caller, since its request is no longer in flight. @returns false for an unknown token. */
 export function deliverTaskProgress(tokens: TaskTokens<ProgressOwner>, message: NotificationMessage): boolean {
   const owner = tokens.get(message.outline.numberAt(Slot.progressToken));
-  owner?.session.streams.emit(progressToClient(message, owner.tokenText));
+  owner?.caller.deliver(progressToClient(message, owner.tokenText));
   return owner !== undefined;
 }

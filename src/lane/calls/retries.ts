@@ -37,7 +37,7 @@ export class Retries {
    * internal request is not either: each generation gets new ones.
    */
   shouldRetry(call: Call, nowMs: number): boolean {
-    if (this.#mode === "off" || call.state !== "written" || call.session === undefined || !call.isKept) return false;
+    if (this.#mode === "off" || call.state !== "written" || call.origin === "sidecar" || !call.isKept) return false;
     if (call.retry !== "none" || call.hasShownProgress || call.deadlineMs <= nowMs) return false;
     return this.effectOf(call) === "safe";
   }

@@ -1,9 +1,11 @@
 import { shorten } from "../../json/text.ts";
 import type { Log } from "../../observability/log.ts";
+import { type NotificationMessage, readMessage } from "../../protocol/message.ts";
 import { isSent } from "../calls/call.ts";
 import type { CallTable } from "../calls/call-table.ts";
 import { sessionOutdated } from "../failures.ts";
 import { changingLists, findMissing, type Capabilities } from "./capabilities.ts";
+import type { Caller } from "../../sessions/caller.ts";
 import type { Session } from "../../sessions/session.ts";
 
 export interface SessionCapabilitiesOptions {
@@ -38,9 +40,9 @@ export class SessionCapabilities {
   /**
    * Handles the capabilities of a new generation. Ends the sessions that cannot continue with them.
    *
-   * @returns the lists that may have changed for the other sessions; empty for the first generation.
+   * @returns notifications as the server itself would send them, of the lists that may have changed; none for the first generation.
    */
-  change(now: Capabilities, generation: number): string[] {
+  change(now: Capabilities, generation: number): NotificationMessage[] {
     const isFirst = this.#current === undefined;
     this.#current = now;
     const sessions = new Set<Session>();
@@ -55,15 +57,22 @@ export class SessionCapabilities {
       reason ??= missing;
     }
     if (reason !== undefined) this.#end(sessions, shorten(reason), generation);
-    return isFirst ? [] : changingLists(now);
+    return isFirst ? [] : changingLists(now).map(listChanged);
   }
 
   #end(sessions: ReadonlySet<Session>, missing: string, generation: number): void {
+    const callers: ReadonlySet<Caller> = sessions;
     const reason = `the mcp server no longer offers ${missing}`;
     this.#log.warn({ generation, count: sessions.size, reason }, "sessions ended");
-    const outdated = this.#calls.values().filter((call) => call.session !== undefined && sessions.has(call.session) && !isSent(call));
+    const outdated = this.#calls.values().filter((call) => call.origin === "client" && callers.has(call.caller) && !isSent(call));
     // The same error as for any later request: the client opens a new session, and can repeat the request there.
     this.#calls.giveUpAll(outdated, reason, () => sessionOutdated(missing));
     for (const session of sessions) this.#endSession(session);
   }
+}
+
+function listChanged(list: string): NotificationMessage {
+  const message = readMessage(JSON.stringify({ jsonrpc: "2.0", method: `notifications/${list}/list_changed` }));
+  if (message.kind !== "notification") throw new Error(`the announcement of ${list} is not a notification`);
+  return message;
 }

@@ -1,4 +1,4 @@
-import type { Session } from "../../sessions/session.ts";
+import type { Caller } from "../../sessions/caller.ts";
 
 /** The levels of RFC 5424, as in MCP 2025-11-25, server/utilities/logging; most verbose first. */
 const LEVELS: readonly string[] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
@@ -8,26 +8,26 @@ function severityOf(level: unknown): number {
   return typeof level === "string" ? LEVELS.indexOf(level) : -1;
 }
 
-/** The log levels of a shared server's sessions. The server gets the most verbose one; each session gets messages from its level up. */
+/** The log levels of a shared server's callers. The server gets the most verbose one; each caller gets messages from its level up. */
 export class LogLevels {
-  readonly #severities = new Map<Session, number>();
+  readonly #severities = new Map<Caller, number>();
   /** The severity that the server was sent last; undefined if it is unknown. */
   #sentSeverity: number | undefined;
 
   /** @returns false if it is not a level, and was ignored. */
-  set(session: Session, level: unknown): boolean {
+  set(caller: Caller, level: unknown): boolean {
     const severity = severityOf(level);
-    if (severity !== -1) this.#severities.set(session, severity);
+    if (severity !== -1) this.#severities.set(caller, severity);
     return severity !== -1;
   }
 
-  /** Returns the level of a session; undefined if it has not set one. */
-  levelOf(session: Session): string | undefined {
-    return LEVELS[this.#severities.get(session) ?? -1];
+  /** Returns the level of a caller; undefined if it has not set one. */
+  levelOf(caller: Caller): string | undefined {
+    return LEVELS[this.#severities.get(caller) ?? -1];
   }
 
-  delete(session: Session): void {
-    this.#severities.delete(session);
+  delete(caller: Caller): void {
+    this.#severities.delete(caller);
   }
 
   /** Returns the level to send to the server, and marks it as sent; undefined if the server has it already. */
@@ -49,13 +49,13 @@ export class LogLevels {
     this.#sentSeverity = undefined;
   }
 
-  /** True if no session has set a level. */
+  /** True if no caller has set a level. */
   get isEmpty(): boolean {
     return this.#severities.size === 0;
   }
 
-  wants(session: Session, level: unknown): boolean {
-    const least = this.#severities.get(session);
+  wants(caller: Caller, level: unknown): boolean {
+    const least = this.#severities.get(caller);
     return least !== undefined && severityOf(level) >= least;
   }
 }

@@ -10,7 +10,7 @@ import { type InitializeAnswer, type RoutingAccess, type Routing, refuse, type R
 import { type Capabilities, readCapabilities } from "../handshake/capabilities.ts";
 import { InternalRequests } from "../calls/internal-requests.ts";
 import { answerPing, errorAnswer } from "./refused-requests.ts";
-import type { Session } from "../../sessions/session.ts";
+import type { Caller } from "../../sessions/caller.ts";
 import { SessionState } from "./session-state.ts";
 import type { SessionStreams } from "../../sessions/session-streams.ts";
 import { TOO_MANY_SUBSCRIPTIONS } from "./subscriptions.ts";
@@ -76,7 +76,7 @@ export class PrivateRouting implements Routing {
     return { protocolVersion, declared: readCapabilities(resultText) };
   }
 
-  onClientRequest(_session: Session, { method, outline }: RequestMessage): RequestDecision | undefined {
+  onClientRequest(_caller: Caller, { method, outline }: RequestMessage): RequestDecision | undefined {
     if (method === "logging/setLevel") return this.#setLevel(outline.stringAt(Slot.level));
     if (method !== "resources/subscribe" && method !== "resources/unsubscribe") return undefined;
     const uri = outline.stringAt(Slot.uri);
@@ -201,9 +201,9 @@ export class PrivateRouting implements Routing {
    */
   #emit(text: string): void {
     const inFlight: Exchange[] = [];
-    for (const { state, session, exchange } of this.#access.dispatch.calls.values()) {
+    for (const { state, origin, exchange } of this.#access.dispatch.calls.values()) {
       // A message for the client cannot belong to an internal request.
-      if (state === "written" && session !== undefined) inFlight.push(exchange);
+      if (state === "written" && origin === "client") inFlight.push(exchange);
     }
     const listening = inFlight.filter(({ isListening }) => isListening);
     if (inFlight.length === 1 || !this.#streams.hasStandalone) {

@@ -3,6 +3,7 @@ import type { NotificationMessage, RequestMessage, ResponseMessage } from "../..
 import type { Dispatch } from "../dispatch.ts";
 import type { DropLog } from "./drop-log.ts";
 import type { Capabilities } from "../handshake/capabilities.ts";
+import type { Caller } from "../../sessions/caller.ts";
 import type { Session } from "../../sessions/session.ts";
 import type { UpstreamHandshake } from "../../upstream/port.ts";
 
@@ -43,7 +44,7 @@ export interface Routing {
   /** Returns the revision and capabilities that a client relies on after `answerInitialize`. */
   capabilities(handshake: UpstreamHandshake): Capabilities;
   /** @returns undefined if the request is just sent to the server. */
-  onClientRequest(session: Session, request: RequestMessage): RequestDecision | undefined;
+  onClientRequest(caller: Caller, request: RequestMessage): RequestDecision | undefined;
   /** @returns the JSON text for the server; undefined if it must not get the notification. */
   onClientNotification(notification: NotificationMessage): string | undefined;
   /** @returns the error if the response is rejected. */

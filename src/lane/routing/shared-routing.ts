@@ -7,6 +7,7 @@ import { LogLevels } from "./log-levels.ts";
 import type { Capabilities } from "../handshake/capabilities.ts";
 import { type InternalRequest, InternalRequests } from "../calls/internal-requests.ts";
 import { answerPing, refuseRequest } from "./refused-requests.ts";
+import type { Caller } from "../../sessions/caller.ts";
 import type { Session } from "../../sessions/session.ts";
 import { MAX_SUBSCRIPTIONS_PER_SESSION, Subscriptions, TOO_MANY_SUBSCRIPTIONS } from "./subscriptions.ts";
 import type { UpstreamHandshake } from "../../upstream/port.ts";
@@ -54,14 +55,14 @@ export class SharedRouting implements Routing {
     return { protocolVersion: undefined, declared: sharedCapabilities(handshake) };
   }
 
-  onClientRequest(session: Session, { method, outline }: RequestMessage): RequestDecision | undefined {
+  onClientRequest(caller: Caller, { method, outline }: RequestMessage): RequestDecision | undefined {
     switch (method) {
       case "logging/setLevel":
-        return this.#setLevel(session, outline.stringAt(Slot.level));
+        return this.#setLevel(caller, outline.stringAt(Slot.level));
       case "resources/subscribe":
-        return this.#subscribe(session, outline.stringAt(Slot.uri));
+        return this.#subscribe(caller, outline.stringAt(Slot.uri));
       case "resources/unsubscribe":
-        return this.#unsubscribe(session, outline.stringAt(Slot.uri));
+        return this.#unsubscribe(caller, outline.stringAt(Slot.uri));
       case "tasks/list":
         // MCP 2025-11-25, basic/utilities/tasks: not allowed if the server cannot identify requestors. A client would see all tasks.
         return refuse(JsonRpcErrorCode.MethodNotFound, "tasks/list is not available: this MCP server is shared by several clients");
@@ -81,7 +82,7 @@ export class SharedRouting implements Routing {
 
   onServerNotification({ method, outline, text }: NotificationMessage): void {
     if (LIST_CHANGED_NOTIFICATIONS.has(method)) {
-      for (const { streams } of this.#sessions) streams.emitOnce(text);
+      for (const session of this.#sessions) session.deliverOnce(text);
     } else if (method === "notifications/resources/updated") this.#onResourceUpdated(outline.stringAt(Slot.uri), text);
     else if (method === "notifications/message") this.#onLogMessage(outline.stringAt(Slot.level), text);
     else this.#access.dropped.notification(method);
@@ -129,9 +130,9 @@ export class SharedRouting implements Routing {
     return Number.POSITIVE_INFINITY;
   }
 
-  #setLevel(session: Session, level: string | undefined): RequestDecision | undefined {
-    const former = this.#levels.levelOf(session);
-    if (!this.#levels.set(session, level)) return undefined;
+  #setLevel(caller: Caller, level: string | undefined): RequestDecision | undefined {
+    const former = this.#levels.levelOf(caller);
+    if (!this.#levels.set(caller, level)) return undefined;
     const pending = this.#levels.takePendingLevel();
     if (pending !== level) {
       this.#sendLevel(pending);
@@ -141,8 +142,8 @@ export class SharedRouting implements Routing {
       kind: "carry",
       onSettled: (hasResult) => {
         if (hasResult) return;
-        // The former level holds again, unless the session has set another one meanwhile.
-        if (this.#levels.levelOf(session) === level && !this.#levels.set(session, former)) this.#levels.delete(session);
+        // The former level holds again, unless the caller has set another one meanwhile.
+        if (this.#levels.levelOf(caller) === level && !this.#levels.set(caller, former)) this.#levels.delete(caller);
         this.#levels.forgetSentLevel();
       },
     };
@@ -163,39 +164,39 @@ export class SharedRouting implements Routing {
     if (this.#isReady) this.#requests.add(request);
   }
 
-  #subscribe(session: Session, uri: string | undefined): RequestDecision | undefined {
+  #subscribe(caller: Caller, uri: string | undefined): RequestDecision | undefined {
     if (uri === undefined) return undefined;
-    if (this.#subscriptions.countOf(session) >= MAX_SUBSCRIPTIONS_PER_SESSION) {
+    if (this.#subscriptions.countOf(caller) >= MAX_SUBSCRIPTIONS_PER_SESSION) {
       return refuse(JsonRpcErrorCode.ServerError, TOO_MANY_SUBSCRIPTIONS);
     }
-    if (!this.#subscriptions.add(session, uri)) return EMPTY_RESULT;
+    if (!this.#subscriptions.add(caller, uri)) return EMPTY_RESULT;
     return {
       kind: "carry",
       onSettled: (hasResult) => {
         if (hasResult) this.#subscriptions.confirm(uri);
-        else this.#subscriptions.delete(session, uri);
+        else this.#subscriptions.delete(caller, uri);
       },
     };
   }
 
-  #unsubscribe(session: Session, uri: string | undefined): RequestDecision | undefined {
-    return uri !== undefined && !this.#subscriptions.delete(session, uri) ? EMPTY_RESULT : undefined;
+  #unsubscribe(caller: Caller, uri: string | undefined): RequestDecision | undefined {
+    return uri !== undefined && !this.#subscriptions.delete(caller, uri) ? EMPTY_RESULT : undefined;
   }
 
   #onResourceUpdated(uri: string | undefined, text: string): void {
-    const subscribers = uri !== undefined ? this.#subscriptions.subscribers(uri) : new Set<Session>();
+    const subscribers = uri !== undefined ? this.#subscriptions.subscribers(uri) : new Set<Caller>();
     if (subscribers.size === 0) this.#access.dropped.notification("notifications/resources/updated");
-    for (const { streams } of subscribers) streams.emitOnce(text);
+    for (const caller of subscribers) caller.deliverOnce(text);
   }
 
   /**
-   * Delivers a log message, which does not name its request. It goes to the only session with calls in flight, and on the stream of its
-   * call if there is just one. If several sessions have calls in flight, its client is unknown and the message is dropped.
+   * Delivers a log message, which does not name its request. It goes to the only caller with calls in flight, and on the stream of its
+   * call if there is just one. If several callers have calls in flight, its client is unknown and the message is dropped.
    */
   #onLogMessage(level: unknown, text: string): void {
-    const owner = this.#levels.isEmpty ? undefined : this.#access.dispatch.calls.findOnlySession();
+    const owner = this.#levels.isEmpty ? undefined : this.#access.dispatch.calls.findOnlyCaller();
     if (owner === undefined) return this.#access.dropped.notification("notifications/message");
-    const { call, session, isOnly } = owner;
-    if (this.#levels.wants(session, level) && !(isOnly && call.exchange.emit(text))) session.streams.emit(text);
+    const { call, isOnly } = owner;
+    if (this.#levels.wants(call.caller, level) && !(isOnly && call.exchange.emit(text))) call.caller.deliver(text);
   }
 }

@@ -1,31 +1,31 @@
-import type { Session } from "../../sessions/session.ts";
+import type { Caller } from "../../sessions/caller.ts";
 
 /** The maximum number of subscriptions of one session. Above it, subscribe requests are rejected. */
 export const MAX_SUBSCRIPTIONS_PER_SESSION = 1024;
 export const TOO_MANY_SUBSCRIPTIONS = `This session has ${MAX_SUBSCRIPTIONS_PER_SESSION} subscriptions, its limit; end some first`;
 
 interface Subscription {
-  readonly sessions: Set<Session>;
+  readonly callers: Set<Caller>;
   /** True if the server has confirmed the subscription. */
   isConfirmed: boolean;
 }
 
-/** The subscriptions of a shared server's sessions. The server gets only the first subscribe and the last unsubscribe of a resource. */
+/** The subscriptions of a shared server's callers. The server gets only the first subscribe and the last unsubscribe of a resource. */
 export class Subscriptions {
   readonly #byUri = new Map<string, Subscription>();
-  readonly #bySession = new Map<Session, Set<string>>();
+  readonly #byCaller = new Map<Caller, Set<string>>();
 
-  countOf(session: Session): number {
-    return this.#bySession.get(session)?.size ?? 0;
+  countOf(caller: Caller): number {
+    return this.#byCaller.get(caller)?.size ?? 0;
   }
 
   /** @returns true if the server must get the request. */
-  add(session: Session, uri: string): boolean {
-    const subscription = this.#byUri.get(uri) ?? { sessions: new Set(), isConfirmed: false };
+  add(caller: Caller, uri: string): boolean {
+    const subscription = this.#byUri.get(uri) ?? { callers: new Set(), isConfirmed: false };
     this.#byUri.set(uri, subscription);
-    subscription.sessions.add(session);
-    const uris = this.#bySession.get(session) ?? new Set();
-    this.#bySession.set(session, uris.add(uri));
+    subscription.callers.add(caller);
+    const uris = this.#byCaller.get(caller) ?? new Set();
+    this.#byCaller.set(caller, uris.add(uri));
     return !subscription.isConfirmed;
   }
 
@@ -39,20 +39,20 @@ export class Subscriptions {
   }
 
   /** @returns true if it was the last subscription, and the server must get the request. */
-  delete(session: Session, uri: string): boolean {
-    const uris = this.#bySession.get(session);
+  delete(caller: Caller, uri: string): boolean {
+    const uris = this.#byCaller.get(caller);
     uris?.delete(uri);
-    if (uris?.size === 0) this.#bySession.delete(session);
+    if (uris?.size === 0) this.#byCaller.delete(caller);
     const subscription = this.#byUri.get(uri);
-    subscription?.sessions.delete(session);
-    if (subscription !== undefined && subscription.sessions.size > 0) return false;
+    subscription?.callers.delete(caller);
+    if (subscription !== undefined && subscription.callers.size > 0) return false;
     this.#byUri.delete(uri);
     return true;
   }
 
   /** @returns the resources that have no subscribers left. */
-  deleteAll(session: Session): string[] {
-    return [...(this.#bySession.get(session) ?? [])].filter((uri) => this.delete(session, uri));
+  deleteAll(caller: Caller): string[] {
+    return [...(this.#byCaller.get(caller) ?? [])].filter((uri) => this.delete(caller, uri));
   }
 
   /** Marks all subscriptions as unconfirmed, for a new generation. @returns all resources. */
@@ -62,11 +62,11 @@ export class Subscriptions {
   }
 
   /** Returns the subscribers of the resource or of a parent in its hierarchy (MCP 2025-11-25, schema, ResourceUpdated). */
-  subscribers(uri: string): ReadonlySet<Session> {
-    const found = new Set<Session>();
+  subscribers(uri: string): ReadonlySet<Caller> {
+    const found = new Set<Caller>();
     // Iterates over the subscriptions, which are bounded. The parts of a server's URI are not.
-    for (const [subscribed, { sessions }] of this.#byUri) {
-      if (isAtOrBelow(uri, subscribed)) for (const session of sessions) found.add(session);
+    for (const [subscribed, { callers }] of this.#byUri) {
+      if (isAtOrBelow(uri, subscribed)) for (const caller of callers) found.add(caller);
     }
     return found;
   }

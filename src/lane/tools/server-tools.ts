@@ -166,7 +166,7 @@ export class ServerTools {
   #review(watcher: ToolWatcher): void {
     const { calls } = this.#options.dispatch;
     for (const call of calls.values()) {
-      if (call.method !== "tools/call" || call.session === undefined || call.state === "written") continue;
+      if (call.method !== "tools/call" || call.origin === "sidecar" || call.state === "written") continue;
       const verdict = watcher.review(call, isSent(call));
       if (verdict !== undefined) calls.answer(call, verdict);
     }

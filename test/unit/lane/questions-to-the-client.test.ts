@@ -212,7 +212,7 @@ describe("a request of a private server", () => {
     bench.notify(bench.session, { method: "notifications/x", params: { text: "x".repeat(300) } });
     expect(bench.answer({ id, result: {} })).toBe("OVERLOADED");
     bench.upstream.stop();
-    bench.upstream.isRunning = true;
+    bench.spawn();
     bench.upstream.isReading = true;
     expect(bench.answer({ id, result: {} })).toBeUndefined();
     expect(bench.heard()).toEqual([{ id: "r", result: {} }]);

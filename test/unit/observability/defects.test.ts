@@ -27,6 +27,7 @@ it("a guard survives a recovery that fails as well", () => {
 it("a server is restarted if a listener fails to handle its output", () => {
   let failures = 0;
   const listener: DefectListener = {
+    onStarted: fail,
     onReady: fail,
     onMessage: fail,
     onRefused: fail,

@@ -15,6 +15,7 @@ import type { ToolWatcher } from "../../../src/lane/tools/server-tools.ts";
 import type { LaneLimits } from "../../../src/lane/lane-limits.ts";
 import type { RoutingAccess, Routing } from "../../../src/lane/routing/routing.ts";
 import { PrivateRouting } from "../../../src/lane/routing/private-routing.ts";
+import type { Caller } from "../../../src/sessions/caller.ts";
 import { Session } from "../../../src/sessions/session.ts";
 import { SessionStreams } from "../../../src/sessions/session-streams.ts";
 import { SharedRouting } from "../../../src/lane/routing/shared-routing.ts";
@@ -125,9 +126,15 @@ export class LaneBench {
     return session;
   }
 
+  /** A new generation of the server begins its handshake. */
+  spawn(): void {
+    this.upstream.isRunning = true;
+    this.lane.onStarted(this.upstream);
+  }
+
   /** A new generation of the server has finished its handshake, with these capabilities. */
   start(capabilities?: JsonObject, protocolVersion = "2025-11-25"): void {
-    this.upstream.isRunning = true;
+    this.spawn();
     const resultText = capabilities === undefined ? "{}" : JSON.stringify({ protocolVersion, capabilities });
     this.lane.onReady({ generation: ++this.#generation, resultText, protocolVersion });
   }
@@ -163,7 +170,7 @@ export class LaneBench {
   }
 
   request(
-    session: Session,
+    caller: Caller,
     message: JsonObject | string,
     readsStreams = true,
     acceptedAtMs = Date.now(),
@@ -171,7 +178,7 @@ export class LaneBench {
   ): RecordedExchange {
     const request = requestOfClient(typeof message === "string" ? message : { id: 1, ...message });
     const exchange = new RecordedExchange(idTextOf(request), acceptedAtMs, readsStreams);
-    this.lane.request(session, exchange, request, limits);
+    this.lane.request(caller, exchange, request, limits);
     return exchange;
   }
 

@@ -1,8 +1,8 @@
 import type { Outgoing } from "../../../src/protocol/outgoing.ts";
-import type { Upstream, UpstreamStatus } from "../../../src/upstream/port.ts";
+import type { Upstream, UpstreamInput, UpstreamStatus } from "../../../src/upstream/port.ts";
 
 /** The server's side of a lane: records the lines that a server would have read, and accepts none while no server runs. */
-export class RecordedUpstream implements Upstream {
+export class RecordedUpstream implements Upstream, UpstreamInput {
   isRunning = false;
   /** A server that does not read leaves lines queued. */
   isReading = true;

@@ -163,7 +163,7 @@ describe("a message of a private client", () => {
     const bench = PrivateLaneBench.ready();
     bench.lose();
     // The next generation is in its handshake.
-    bench.upstream.isRunning = true;
+    bench.spawn();
     bench.notify(bench.session, { method: "notifications/initialized" });
     bench.start();
     expect([bench.initialized.length, bench.heard()]).toEqual([1, []]);

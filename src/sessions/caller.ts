@@ -1,0 +1,18 @@
+/**
+ * The sender of requests: a session, or a client without one. The object is the key for fairness, rates and limits: callers take turns,
+ * and each has its own limits.
+ */
+export interface Caller {
+  /** Unique, and never chosen by a client. */
+  readonly id: string;
+  /** The number of its requests that are queued or in flight. */
+  readonly callsInFlight: number;
+  /** Called when a lane has accepted a request. */
+  onCallAccepted(): void;
+  /** Called once at the end of each accepted request. */
+  onCallEnded(nowMs: number): void;
+  /** Delivers a message of the server that belongs to no request in flight. */
+  deliver(text: string): void;
+  /** Delivers an idempotent message, unless the same text is waiting already. */
+  deliverOnce(text: string): void;
+}

@@ -1,0 +1,28 @@
+import type { Caller } from "../../../src/sessions/caller.ts";
+
+/** A client without a session. */
+export class StatelessCaller implements Caller {
+  readonly id: string;
+  callsInFlight = 0;
+  readonly delivered: string[] = [];
+
+  constructor(id = "stateless") {
+    this.id = id;
+  }
+
+  onCallAccepted(): void {
+    this.callsInFlight++;
+  }
+
+  onCallEnded(): void {
+    this.callsInFlight--;
+  }
+
+  deliver(text: string): void {
+    this.delivered.push(text);
+  }
+
+  deliverOnce(text: string): void {
+    if (!this.delivered.includes(text)) this.deliver(text);
+  }
+}
