@@ -24,7 +24,7 @@ export interface PrivateLaneOptions {
 /** Creates the lane of one client. Its server receives the client's own `initialize` at every start. */
 export function createPrivateLane(options: PrivateLaneOptions): PrivateLane {
   const { laneOptions, streams, onSessionEnd } = options;
-  const { log, limits } = laneOptions;
+  const { log } = laneOptions;
   let initialized: string | undefined;
   const supervisor = new Supervisor(
     options.supervisorOptions(
@@ -39,7 +39,6 @@ export function createPrivateLane(options: PrivateLaneOptions): PrivateLane {
       new PrivateRouting(access, {
         streams,
         onSessionEnd,
-        initializeTimeoutMs: limits.requestTimeoutMs,
         onInitialized: (text) => {
           initialized = text;
         },

@@ -101,7 +101,7 @@ export async function startSidecar({ config, environment, descriptor, secrets, v
     nowMs,
     endSession,
     upstream: supervisor,
-    createRouting: (access) => new SharedRouting(access, config.holdTimeoutMs),
+    createRouting: (access) => new SharedRouting(access),
   });
   const failed = supervisor.run(guardListener(shared.lane, supervisor, defects));
   const eventLog = new EventLog(config, nowMs, defects);

@@ -90,7 +90,7 @@ export class Lane implements SessionLane, UpstreamListener {
       requestTimeoutMs: limits.requestTimeoutMs,
       onInitialized: () => this.tools.onInitialized(),
     });
-    this.#initializing = new InitializeRequests({ dispatch, routing: this.#routing, counters, handshake: () => this.#handshake });
+    this.#initializing = new InitializeRequests({ dispatch, limits, routing: this.#routing, counters, handshake: () => this.#handshake });
     this.#hangWatch = new HangWatch({ dispatch, upstream, limits, isWaitingForClient: () => this.#routing.isWaitingForClient });
     this.#calls.onTimeout = (call) => this.#hangWatch.onTimeout(call, nowMs());
   }
@@ -177,14 +177,14 @@ export class Lane implements SessionLane, UpstreamListener {
     this.#handshake = handshake;
     this.tools.onReady(handshake);
     // The lists are announced before any held `initialize` is answered: those clients have seen no earlier generation.
-    const changes = this.#capabilities.change(this.#routing.capabilities(handshake), handshake.generation);
+    const changes = this.#capabilities.change(this.#routing.handshake.capabilities(handshake), handshake.generation);
     for (const change of changes) this.#routing.onServerNotification(change);
     this.#dispatch.queue.open(() => this.#routing.onReady());
     this.#hangWatch.onReady(this.#nowMs());
   }
 
   onRefused(response: ResponseMessage): void {
-    if (this.#routing.isRefusalFinal) this.#initializing.onRefused(response);
+    if (this.#routing.handshake.isRefusalFinal) this.#initializing.onRefused(response);
   }
 
   onMessage(message: Message): void {

@@ -5,12 +5,14 @@ import { responseToClient } from "../../protocol/rewrite.ts";
 import type { Dispatch } from "../dispatch.ts";
 import type { Exchange } from "../../sessions/exchange.ts";
 import type { QueueEntry } from "../queue/fair-queue.ts";
+import type { LaneLimits } from "../lane-limits.ts";
 import type { Routing } from "../routing/routing.ts";
 import type { UpstreamHandshake } from "../../upstream/port.ts";
 
 export interface InitializeRequestsOptions {
   readonly dispatch: Dispatch;
-  readonly routing: Routing;
+  readonly limits: LaneLimits;
+  readonly routing: Pick<Routing, "handshake">;
   readonly counters: Counters;
   /** Returns the handshake of the current generation; undefined until it has finished. */
   readonly handshake: () => UpstreamHandshake | undefined;
@@ -37,7 +39,7 @@ export class InitializeRequests {
 
   /** @param refusal the error if the request is rejected. */
   add(initialize: InitializeRequest, refusal: SidecarError | undefined): void {
-    const { dispatch, counters, handshake } = this.#options;
+    const { dispatch, limits, routing, counters, handshake } = this.#options;
     const { exchange, request } = initialize;
     const { text } = request;
     if (refusal !== undefined) return this.#refuse(initialize, refusal);
@@ -49,7 +51,7 @@ export class InitializeRequests {
       owner: initialize,
       takesSlot: false,
       byteLength: Buffer.byteLength(text),
-      expiresAtMs: exchange.acceptedAtMs + this.#options.routing.initializeTimeoutMs,
+      expiresAtMs: exchange.acceptedAtMs + routing.handshake.timeoutMs(limits),
       release: () => this.#answer(initialize),
       refuse: () => this.#fail(initialize, dispatch.notReady()),
     };
@@ -84,7 +86,7 @@ export class InitializeRequests {
     const { exchange, request, open } = initialize;
     const current = handshake();
     if (current === undefined) return this.#fail(initialize, this.#options.dispatch.notReady());
-    const { protocolVersion, body } = routing.answerInitialize(current, request, exchange.idText);
+    const { protocolVersion, body } = routing.handshake.answer(current, request, exchange.idText);
     this.#end(initialize, "results");
     open(protocolVersion);
     exchange.respond(body);

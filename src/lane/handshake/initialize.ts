@@ -2,9 +2,46 @@ import { applyEdits, type Edit, removeMember } from "../../json/edit.ts";
 import { findPath } from "../../json/find.ts";
 import { isJsonObject, type JsonObject, type RequestMessage, Slot } from "../../protocol/message.ts";
 import { negotiateProtocolVersion } from "../../protocol/versions.ts";
-import type { InitializeAnswer } from "../routing/routing.ts";
-import { readCapabilities } from "./capabilities.ts";
+import type { LaneLimits } from "../lane-limits.ts";
+import { type Capabilities, readCapabilities } from "./capabilities.ts";
 import type { UpstreamHandshake } from "../../upstream/port.ts";
+
+/** The response to a client's `initialize`: the negotiated revision and the JSON text. */
+export interface InitializeAnswer {
+  readonly protocolVersion: string;
+  readonly body: string;
+}
+
+/** The handshake of a lane with its clients, which it answers from its own handshake with the server. */
+export interface ClientHandshake {
+  /** Returns the time that an `initialize` waits for the server. */
+  timeoutMs(limits: LaneLimits): number;
+  /** True if a client's `initialize` fails with the server's error; false if it waits for the next start of the server. */
+  readonly isRefusalFinal: boolean;
+  answer(handshake: UpstreamHandshake, request: RequestMessage, idText: string): InitializeAnswer;
+  /** Returns the revision and capabilities that a client relies on after `answer`. */
+  capabilities(handshake: UpstreamHandshake): Capabilities;
+}
+
+/** The server is restarted until it accepts the sidecar's own `initialize`. */
+export const SHARED_HANDSHAKE: ClientHandshake = {
+  timeoutMs: ({ holdTimeoutMs }) => holdTimeoutMs,
+  isRefusalFinal: false,
+  answer: answerInitialize,
+  // The sidecar supports every revision, independent of the server's.
+  capabilities: (handshake) => ({ protocolVersion: undefined, declared: sharedCapabilities(handshake) }),
+};
+
+/** The server gets the client's own `initialize`, and the client gets the server's own response. */
+export const PRIVATE_HANDSHAKE: ClientHandshake = {
+  timeoutMs: ({ requestTimeoutMs }) => requestTimeoutMs,
+  isRefusalFinal: true,
+  answer: ({ resultText, protocolVersion }, _request, idText) => ({
+    protocolVersion,
+    body: `{"jsonrpc":"2.0","id":${idText},"result":${resultText}}`,
+  }),
+  capabilities: ({ resultText, protocolVersion }) => ({ protocolVersion, declared: readCapabilities(resultText) }),
+};
 
 /**
  * Answers a client's `initialize` from a shared server's handshake. The client gets the server's result byte for byte, with two exceptions.
@@ -22,7 +59,7 @@ export function answerInitialize({ resultText }: UpstreamHandshake, request: Req
 }
 
 /** Returns the capabilities in the result of `answerInitialize`. */
-export function sharedCapabilities({ resultText }: UpstreamHandshake): JsonObject {
+function sharedCapabilities({ resultText }: UpstreamHandshake): JsonObject {
   const capabilities = readCapabilities(resultText);
   const { tasks } = capabilities;
   if (!isJsonObject(tasks)) return capabilities;

@@ -6,15 +6,14 @@ import { messageToServer } from "../../protocol/rewrite.ts";
 import type { Exchange } from "../../sessions/exchange.ts";
 import { cancellation, ForwardedRequests } from "./forwarded-requests.ts";
 import { MAX_RENEWED_TIMES } from "../lane-limits.ts";
-import { type InitializeAnswer, type RoutingAccess, type Routing, refuse, type RequestDecision } from "./routing.ts";
-import { type Capabilities, readCapabilities } from "../handshake/capabilities.ts";
+import { type RoutingAccess, type Routing, refuse, type RequestDecision } from "./routing.ts";
+import { PRIVATE_HANDSHAKE } from "../handshake/initialize.ts";
 import { InternalRequests } from "../calls/internal-requests.ts";
 import { answerPing, errorAnswer } from "./refused-requests.ts";
 import type { Caller } from "../../sessions/caller.ts";
 import { SessionState } from "./session-state.ts";
 import type { SessionStreams } from "../../sessions/session-streams.ts";
 import { TOO_MANY_SUBSCRIPTIONS } from "./subscriptions.ts";
-import type { UpstreamHandshake } from "../../upstream/port.ts";
 
 /** The maximum number of a server's requests that its client has not answered. */
 const MAX_FORWARDED_REQUESTS = 1024;
@@ -33,7 +32,6 @@ const UNRELATED_NOTIFICATIONS: ReadonlySet<string> = new Set([
 export interface PrivateRoutingOptions {
   /** The streams of the only session. */
   readonly streams: SessionStreams;
-  readonly initializeTimeoutMs: number;
   /** Keeps the client's own `notifications/initialized`, for the next generation. */
   readonly onInitialized: (text: string) => void;
   /** Called when the only session has ended. */
@@ -42,8 +40,7 @@ export interface PrivateRoutingOptions {
 
 /** Routing for a private server: every message is for its only client, or comes from it. */
 export class PrivateRouting implements Routing {
-  readonly initializeTimeoutMs: number;
-  readonly isRefusalFinal = true;
+  readonly handshake = PRIVATE_HANDSHAKE;
   readonly #access: RoutingAccess;
   readonly #streams: SessionStreams;
   readonly #onInitialized: (text: string) => void;
@@ -60,20 +57,11 @@ export class PrivateRouting implements Routing {
     this.#streams = options.streams;
     this.#onInitialized = options.onInitialized;
     this.#onSessionEnd = options.onSessionEnd;
-    this.initializeTimeoutMs = options.initializeTimeoutMs;
     this.#requests = new InternalRequests((method, params, onSettled) => access.dispatch.ask(method, params, onSettled));
   }
 
   get isWaitingForClient(): boolean {
     return this.#forwarded.size > 0;
-  }
-
-  answerInitialize({ resultText, protocolVersion }: UpstreamHandshake, _request: RequestMessage, idText: string): InitializeAnswer {
-    return { protocolVersion, body: `{"jsonrpc":"2.0","id":${idText},"result":${resultText}}` };
-  }
-
-  capabilities({ resultText, protocolVersion }: UpstreamHandshake): Capabilities {
-    return { protocolVersion, declared: readCapabilities(resultText) };
   }
 
   onClientRequest(_caller: Caller, { method, outline }: RequestMessage): RequestDecision | undefined {

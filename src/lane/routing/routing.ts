@@ -2,10 +2,9 @@ import type { SidecarError } from "../../errors.ts";
 import type { NotificationMessage, RequestMessage, ResponseMessage } from "../../protocol/message.ts";
 import type { Dispatch } from "../dispatch.ts";
 import type { DropLog } from "./drop-log.ts";
-import type { Capabilities } from "../handshake/capabilities.ts";
+import type { ClientHandshake } from "../handshake/initialize.ts";
 import type { Caller } from "../../sessions/caller.ts";
 import type { Session } from "../../sessions/session.ts";
-import type { UpstreamHandshake } from "../../upstream/port.ts";
 
 /** The parts of a lane that its routing may use. */
 export interface RoutingAccess {
@@ -28,21 +27,9 @@ export function refuse(code: number, message: string): RequestDecision {
   return { kind: "answer", member: "error", text: JSON.stringify({ code, message }) };
 }
 
-/** The response to a client's `initialize`: the negotiated revision and the JSON text. */
-export interface InitializeAnswer {
-  readonly protocolVersion: string;
-  readonly body: string;
-}
-
 /** Routing of messages between the server and its clients. It differs for a shared server and a private one. */
 export interface Routing {
-  /** The time that an `initialize` waits for the server. */
-  readonly initializeTimeoutMs: number;
-  /** True if a client's `initialize` fails with the server's error; false if it waits for the next start of the server. */
-  readonly isRefusalFinal: boolean;
-  answerInitialize(handshake: UpstreamHandshake, request: RequestMessage, idText: string): InitializeAnswer;
-  /** Returns the revision and capabilities that a client relies on after `answerInitialize`. */
-  capabilities(handshake: UpstreamHandshake): Capabilities;
+  readonly handshake: ClientHandshake;
   /** @returns undefined if the request is just sent to the server. */
   onClientRequest(caller: Caller, request: RequestMessage): RequestDecision | undefined;
   /** @returns the JSON text for the server; undefined if it must not get the notification. */

@@ -1,16 +1,14 @@
 import { JsonRpcErrorCode } from "../../protocol/error-codes.ts";
 import { type NotificationMessage, type RequestMessage, Slot } from "../../protocol/message.ts";
 import { messageToServer } from "../../protocol/rewrite.ts";
-import { answerInitialize, sharedCapabilities } from "../handshake/initialize.ts";
-import { type InitializeAnswer, type RoutingAccess, type Routing, refuse, type RequestDecision } from "./routing.ts";
+import { SHARED_HANDSHAKE } from "../handshake/initialize.ts";
+import { type RoutingAccess, type Routing, refuse, type RequestDecision } from "./routing.ts";
 import { LogLevels } from "./log-levels.ts";
-import type { Capabilities } from "../handshake/capabilities.ts";
 import { type InternalRequest, InternalRequests } from "../calls/internal-requests.ts";
 import { answerPing, refuseRequest } from "./refused-requests.ts";
 import type { Caller } from "../../sessions/caller.ts";
 import type { Session } from "../../sessions/session.ts";
 import { MAX_SUBSCRIPTIONS_PER_SESSION, Subscriptions, TOO_MANY_SUBSCRIPTIONS } from "./subscriptions.ts";
-import type { UpstreamHandshake } from "../../upstream/port.ts";
 
 /** Client notifications that are not sent to a shared server. The sidecar sends its own, or they have no meaning there. */
 const NOT_CARRIED_NOTIFICATIONS: ReadonlySet<string> = new Set([
@@ -29,9 +27,7 @@ const EMPTY_RESULT: RequestDecision = { kind: "answer", member: "result", text: 
 
 /** Routing for a shared server. A message without a known recipient is dropped or rejected: the recipient is never guessed. */
 export class SharedRouting implements Routing {
-  readonly initializeTimeoutMs: number;
-  /** The server is restarted until it accepts the sidecar's own `initialize`. */
-  readonly isRefusalFinal = false;
+  readonly handshake = SHARED_HANDSHAKE;
   readonly isWaitingForClient = false;
   readonly #access: RoutingAccess;
   readonly #sessions = new Set<Session>();
@@ -40,19 +36,9 @@ export class SharedRouting implements Routing {
   readonly #requests: InternalRequests;
   #isReady = false;
 
-  constructor(access: RoutingAccess, initializeTimeoutMs: number) {
+  constructor(access: RoutingAccess) {
     this.#access = access;
     this.#requests = new InternalRequests((method, params, onSettled) => access.dispatch.ask(method, params, onSettled));
-    this.initializeTimeoutMs = initializeTimeoutMs;
-  }
-
-  answerInitialize(handshake: UpstreamHandshake, request: RequestMessage, idText: string): InitializeAnswer {
-    return answerInitialize(handshake, request, idText);
-  }
-
-  capabilities(handshake: UpstreamHandshake): Capabilities {
-    // The sidecar supports every revision, independent of the server's.
-    return { protocolVersion: undefined, declared: sharedCapabilities(handshake) };
   }
 
   onClientRequest(caller: Caller, { method, outline }: RequestMessage): RequestDecision | undefined {

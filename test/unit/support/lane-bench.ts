@@ -107,7 +107,7 @@ export class LaneBench {
   }
 
   static shared(limits: Partial<LaneLimits> = {}, options?: LaneBenchOptions): LaneBench {
-    return new LaneBench((access) => new SharedRouting(access, LIMITS.holdTimeoutMs), limits, options);
+    return new LaneBench((access) => new SharedRouting(access), limits, options);
   }
 
   /** A shared lane whose server is ready. */
@@ -213,7 +213,6 @@ export class PrivateLaneBench extends LaneBench {
         streams = new SessionStreams(eventLog);
         return new PrivateRouting(access, {
           streams,
-          initializeTimeoutMs: LIMITS.requestTimeoutMs,
           onInitialized: (text) => initialized.push(text),
           onSessionEnd: () => left.count++,
         });

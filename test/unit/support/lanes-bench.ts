@@ -122,7 +122,7 @@ export class LanesBench {
 
   #createPrivate(initialize: string, streams: SessionStreams, onSessionEnd: () => void): PrivateServer {
     const bench = new LaneBench(
-      (access) => new PrivateRouting(access, { streams, initializeTimeoutMs: 1000, onInitialized: () => undefined, onSessionEnd }),
+      (access) => new PrivateRouting(access, { streams, onInitialized: () => undefined, onSessionEnd }),
       {},
       { endSession: (session) => this.sessions.end(session) },
     );
