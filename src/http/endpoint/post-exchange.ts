@@ -2,9 +2,21 @@ import type { ServerResponse } from "node:http";
 import type { Defects } from "../../observability/defects.ts";
 import type { SidecarError } from "../../errors.ts";
 import type { Exchange } from "../../sessions/exchange.ts";
-import { errorBody } from "../error-response.ts";
+import { errorHeaders } from "../error-response.ts";
+import type { Front } from "../front.ts";
 import type { OpenStream } from "./event-streams.ts";
-import { sendAccepted, sendError, sendJson } from "../json-response.ts";
+import { sendAccepted, sendJson } from "../json-response.ts";
+
+export interface PostExchangeOptions {
+  readonly front: Front;
+  readonly response: ServerResponse;
+  readonly defects: Pick<Defects, "recover">;
+  /** The JSON text of the request's id. */
+  readonly idText: string;
+  readonly acceptedAtMs: number;
+  /** Starts a stream as the HTTP response; undefined if the client does not accept one. */
+  readonly openStream?: (() => OpenStream) | undefined;
+}
 
 /**
  * The exchange of one POST. Its response is a JSON body, unless a message precedes it or it takes long. Then it becomes a stream, if the
@@ -15,6 +27,7 @@ export class PostExchange implements Exchange {
   readonly acceptedAtMs: number;
   readonly sharedBy = 1;
   onDisconnect: (() => void) | undefined;
+  readonly #front: Front;
   readonly #response: ServerResponse;
   readonly #defects: Pick<Defects, "recover">;
   readonly #openStream: (() => OpenStream) | undefined;
@@ -22,14 +35,8 @@ export class PostExchange implements Exchange {
   #headers: Readonly<Record<string, string>> | undefined;
   #isFinished = false;
 
-  /** @param openStream starts a stream as the HTTP response; undefined if the client does not accept one. */
-  constructor(
-    response: ServerResponse,
-    defects: Pick<Defects, "recover">,
-    idText: string,
-    acceptedAtMs: number,
-    openStream?: () => OpenStream,
-  ) {
+  constructor({ front, response, defects, idText, acceptedAtMs, openStream }: PostExchangeOptions) {
+    this.#front = front;
     this.#response = response;
     this.#defects = defects;
     this.idText = idText;
@@ -65,15 +72,17 @@ export class PostExchange implements Exchange {
 
   respond(body: string): void {
     this.#finish(() => {
-      if (this.#open === undefined) sendJson(this.#response, 200, body, this.#headers);
-      else this.#open.stream.finish(body);
+      const shaped = this.#front.responseBody(body);
+      if (this.#open === undefined) sendJson(this.#response, 200, shaped, this.#headers);
+      else this.#open.stream.finish(shaped);
     });
   }
 
   fail(error: SidecarError): void {
     this.#finish(() => {
-      if (this.#open === undefined) sendError(this.#response, error, this.idText);
-      else this.#open.stream.finish(errorBody(error, this.idText));
+      const body = this.#front.errorBody(error, this.idText);
+      if (this.#open === undefined) sendJson(this.#response, this.#front.errorStatus(error), body, errorHeaders(error));
+      else this.#open.stream.finish(body);
     });
   }
 
@@ -99,13 +108,13 @@ export class PostExchange implements Exchange {
     }
   }
 
-  /** A client with an event id can reconnect for the rest. Otherwise, the response cannot be delivered, and the exchange ends. */
+  /** The exchange ends, unless the client can reconnect for the response and its front lets the request go on meanwhile. */
   readonly #onClose = (): void => {
     try {
       if (this.#open !== undefined) {
         const { stream, connection, isPrimed } = this.#open;
         stream.detach(connection);
-        if (isPrimed || stream.hasBegun) return;
+        if (!this.#front.cancelsOnDisconnect(isPrimed || stream.hasBegun)) return;
         stream.end();
       }
       this.#finish(() => this.onDisconnect?.());

@@ -9,6 +9,7 @@ import type { Session } from "../../sessions/session.ts";
 import { rejectUnauthorized } from "../guards/access-guard.ts";
 import { acceptsEventStream, acceptsJson } from "./content-negotiation.ts";
 import { type OpenStream, openRequestStream } from "./event-streams.ts";
+import { LEGACY_FRONT } from "../front.ts";
 import { sendAccepted, sendError, sendProblem } from "../json-response.ts";
 import { PostBatch } from "./post-batch.ts";
 import { PostExchange } from "./post-exchange.ts";
@@ -81,7 +82,7 @@ export function createPostRoute(options: PostRouteOptions) {
       const error = new SidecarError("INVALID_REQUEST", "This session is already initialized; call initialize without Mcp-Session-Id.");
       return sendError(response, error, idText);
     }
-    const exchange = new PostExchange(response, defects, idText, acceptedAtMs);
+    const exchange = new PostExchange({ front: LEGACY_FRONT, response, defects, idText, acceptedAtMs });
     lanes.initialize(exchange, message, ({ id }) => exchange.setHeaders({ "Mcp-Session-Id": id }), { owner });
   }
 
@@ -110,6 +111,13 @@ export function createPostRoute(options: PostRouteOptions) {
 
   function openExchange({ request, response, acceptedAtMs }: Post, session: Session, idText: string): PostExchange {
     const openStream = (): OpenStream => openRequestStream(connections, response, session);
-    return new PostExchange(response, defects, idText, acceptedAtMs, acceptsEventStream(request) ? openStream : undefined);
+    return new PostExchange({
+      front: LEGACY_FRONT,
+      response,
+      defects,
+      idText,
+      acceptedAtMs,
+      openStream: acceptsEventStream(request) ? openStream : undefined,
+    });
   }
 }
