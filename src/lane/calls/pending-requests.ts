@@ -1,5 +1,5 @@
 /** The limits of the memory of abandoned requests. It distinguishes a late response from one with a wrong id. */
-const LATE_MEMORY_MS = 5 * 60_000;
+export const LATE_MEMORY_MS = 5 * 60_000;
 const LATE_MEMORY_ENTRIES = 1000;
 
 interface Abandoned {
@@ -16,6 +16,8 @@ interface Abandoned {
 export class PendingRequests<Entry> {
   readonly #entries = new Map<number, Entry>();
   readonly #abandoned = new Map<number, Abandoned>();
+  /** The latest time of an abandoned request of a session that was forgotten because of LATE_MEMORY_ENTRIES. */
+  #forgottenAtMs = Number.NEGATIVE_INFINITY;
   #lastId: number;
 
   /** @param lastId the number before the first id. */
@@ -58,6 +60,7 @@ export class PendingRequests<Entry> {
     for (const [oldId, old] of this.#abandoned) {
       if (this.#abandoned.size <= LATE_MEMORY_ENTRIES && nowMs - old.atMs <= LATE_MEMORY_MS) break;
       this.#abandoned.delete(oldId);
+      if (old.sessionId !== undefined) this.#forgottenAtMs = old.atMs;
     }
   }
 
@@ -69,8 +72,9 @@ export class PendingRequests<Entry> {
     return abandoned?.reason;
   }
 
-  /** True if the peer may still be processing an abandoned request of another session. */
+  /** True if the peer may still be processing an abandoned request of another session. A forgotten one may be of any session. */
   hasAbandonedOfOthers(sessionId: string, nowMs: number): boolean {
+    if (nowMs - this.#forgottenAtMs <= LATE_MEMORY_MS) return true;
     for (const abandoned of this.#abandoned.values()) {
       const isRemembered = nowMs - abandoned.atMs <= LATE_MEMORY_MS;
       if (isRemembered && abandoned.sessionId !== undefined && abandoned.sessionId !== sessionId) return true;
@@ -81,6 +85,7 @@ export class PendingRequests<Entry> {
   /** Forgets the abandoned requests, because the peer that could have answered them has exited. */
   forgetAbandoned(): void {
     this.#abandoned.clear();
+    this.#forgottenAtMs = Number.NEGATIVE_INFINITY;
   }
 
   values(): MapIterator<Entry> {

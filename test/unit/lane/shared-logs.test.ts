@@ -16,6 +16,12 @@ function setLevel(level: string): { readonly method: string; readonly params: ob
   return { method: "logging/setLevel", params: { level } };
 }
 
+/** A request of this session, which its client cancels. */
+function abandon(bench: LaneBench, session: Session, id: number): void {
+  bench.request(session, { id, method: "tools/call" });
+  bench.notify(session, { method: "notifications/cancelled", params: { requestId: id } });
+}
+
 /** A lane in which session `b` wants logs, and the call of an ended session awaits its late response. */
 function withAbandonedCall(): { readonly bench: LaneBench; readonly b: Session } {
   const bench = LaneBench.ready();
@@ -165,6 +171,28 @@ describe("a log message of a shared server", () => {
     bench.request(session, { id: 7, method: "tools/call" });
     bench.notify(session, { method: "notifications/cancelled", params: { requestId: 7 } });
     const call = bench.request(session, { id: 8, method: "tools/call" });
+    bench.say(log("error"));
+    expect(call.emitted).toHaveLength(1);
+  });
+
+  it("a thousand abandoned requests of one session do not hide that of another", () => {
+    const { bench, b } = withAbandonedCall();
+    for (let id = 0; id < 1000; id++) abandon(bench, b, id);
+    const call = bench.request(b, { method: "tools/call" });
+    bench.say(log("error"));
+    expect([call.emitted, bench.dropped.notifications]).toEqual([[], 1]);
+    vi.advanceTimersByTime(GIVEN_UP_MS + 1);
+    const later = bench.request(b, { method: "tools/call" });
+    bench.say(log("error"));
+    expect(later.emitted).toHaveLength(1);
+  });
+
+  it("forgotten requests of a lost server do not count for the next one", () => {
+    const { bench, b } = withAbandonedCall();
+    for (let id = 0; id < 1000; id++) abandon(bench, b, id);
+    bench.lose();
+    bench.start();
+    const call = bench.request(b, { method: "tools/call" });
     bench.say(log("error"));
     expect(call.emitted).toHaveLength(1);
   });
