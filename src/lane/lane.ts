@@ -25,14 +25,13 @@ import { InitializeRequests } from "./handshake/initialize-requests.ts";
 import type { LaneLoad } from "./lane-load.ts";
 import type { LaneLimits } from "./lane-limits.ts";
 import type { RoutingAccess, Routing } from "./routing/routing.ts";
-import { deliverProgress, deliverTaskProgress, keepTaskProgress, type ProgressOwner } from "./calls/progress.ts";
+import { deliverProgress } from "./calls/progress.ts";
 import { refuseOverlong } from "./routing/refused-requests.ts";
 import { Retries } from "./calls/retries.ts";
 import type { Caller } from "../sessions/caller.ts";
 import type { Session, SessionLane } from "../sessions/session.ts";
 import { ServerTools, type ToolWatcher } from "./tools/server-tools.ts";
 import { SessionCapabilities } from "./handshake/session-capabilities.ts";
-import { TaskTokens } from "./calls/task-tokens.ts";
 import type { Upstream, UpstreamExit, UpstreamHandshake, UpstreamInput, UpstreamListener } from "../upstream/port.ts";
 
 export interface LaneOptions {
@@ -65,7 +64,6 @@ export class Lane implements SessionLane, UpstreamListener {
   readonly tools: ServerTools;
   readonly #capabilities: SessionCapabilities;
   readonly #hangWatch: HangWatch;
-  readonly #taskTokens = new TaskTokens<ProgressOwner>();
   readonly #initializing: InitializeRequests;
   #handshake: UpstreamHandshake | undefined;
   #isDraining = false;
@@ -152,7 +150,7 @@ export class Lane implements SessionLane, UpstreamListener {
     const calls = this.#calls.values().filter((call) => call.origin === "client" && call.caller === session);
     this.#calls.giveUpAll(calls, "session ended", (call) => sessionEnded(...this.#retries.outcomeOf(call)));
     this.#capabilities.delete(session);
-    this.#taskTokens.deleteWhere((owner) => owner.caller === session);
+    this.#calls.tasks.endCaller(session, this.#nowMs());
     this.#routing.onSessionEnd(session);
   }
 
@@ -208,7 +206,6 @@ export class Lane implements SessionLane, UpstreamListener {
   onLost(exit: UpstreamExit, unwritten: readonly Outgoing[]): void {
     this.#handshake = undefined;
     this.#hangWatch.onLost();
-    this.#taskTokens.clear();
     this.tools.onLost();
     this.#routing.onLost();
     this.#dispatch.onLost(unwritten);
@@ -223,9 +220,9 @@ export class Lane implements SessionLane, UpstreamListener {
   #onResponse(response: ResponseMessage): void {
     const { id, isError } = response;
     const call = this.#calls.takeAnswered(id, isError ? "errors" : "results");
+    if (isCreateTaskResult(response)) this.#calls.tasks.add(call, this.#nowMs());
     if (call === undefined) return this.#dropped.answer(id, this.#calls.takeAbandoned(id));
     try {
-      if (isCreateTaskResult(response)) keepTaskProgress(this.#taskTokens, call);
       call.exchange.respond(responseToClient(response, call.exchange.idText));
     } catch (error) {
       this.#defects.recover("server response", error, () => call.exchange.fail(internalError(true)));
@@ -238,7 +235,7 @@ export class Lane implements SessionLane, UpstreamListener {
       return this.#routing.onServerNotification(message);
     }
     const isDelivered = deliverProgress(this.#calls, message, this.#nowMs());
-    if (!isDelivered && !deliverTaskProgress(this.#taskTokens, message)) this.#dropped.notification(message.method);
+    if (!isDelivered && !this.#calls.tasks.deliverProgress(message)) this.#dropped.notification(message.method);
   }
 
   #onDue(nowMs: number): number {

@@ -2,6 +2,7 @@ import type { Counters, RequestEnding } from "../../observability/counters.ts";
 import { SidecarError } from "../../errors.ts";
 import { shorten } from "../../json/text.ts";
 import { outgoing } from "../../protocol/outgoing.ts";
+import { ClientTasks } from "./client-tasks.ts";
 import { PendingRequests } from "./pending-requests.ts";
 import type { Log } from "../../observability/log.ts";
 import { type Call, type ClientCall, extend } from "./call.ts";
@@ -24,6 +25,7 @@ export interface CallTableOptions {
 
 /** The calls of a lane that wait for a response. */
 export class CallTable {
+  readonly tasks = new ClientTasks();
   readonly #input: () => UpstreamInput | undefined;
   readonly #queue: RequestQueue;
   readonly #retries: Retries;
@@ -81,7 +83,7 @@ export class CallTable {
 
   /**
    * Returns the oldest call of the only caller that has calls at the server, and if this call is its only one. Returns undefined if several
-   * callers have calls there. A call that was given up still counts for this until its late answer.
+   * callers have calls there. A call that was given up still counts for this until its late answer. So does a caller with a task.
    */
   findOnlyCaller(): { readonly call: ClientCall; readonly isOnly: boolean } | undefined {
     let oldest: ClientCall | undefined;
@@ -92,7 +94,10 @@ export class CallTable {
       isOnly = oldest === undefined;
       oldest ??= call;
     }
-    if (oldest === undefined || this.#pending.hasAbandonedOfOthers(oldest.caller.id, this.#nowMs())) return undefined;
+    if (oldest === undefined) return undefined;
+    const nowMs = this.#nowMs();
+    const { caller } = oldest;
+    if (this.#pending.hasAbandonedOfOthers(caller.id, nowMs) || this.tasks.hasTaskOfOthers(caller, nowMs)) return undefined;
     return { call: oldest, isOnly };
   }
 
@@ -205,6 +210,7 @@ export class CallTable {
       call.exchange.fail(error);
     }
     this.#pending.forgetAbandoned();
+    this.tasks.clear();
     return count;
   }
 

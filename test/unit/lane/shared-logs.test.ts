@@ -5,6 +5,7 @@ import { LaneBench, listen } from "../support/lane-bench.ts";
 
 /** The time for which an abandoned request without a response may still run at the server. */
 const GIVEN_UP_MS = 5 * 60_000;
+const TASK = { result: { task: { taskId: "t", status: "working" } } };
 
 useFakeClock();
 
@@ -258,5 +259,74 @@ describe("a log message of a shared server", () => {
     const call = bench.request(bench.join(), setLevel("verbose"));
     bench.reply("logging/setLevel", { error: { code: -32_602, message: "no such level" } });
     expect(call.outcome).toBe(-32_602);
+  });
+});
+
+describe("a log message while a task may run at a shared server", () => {
+  /** The session `a` has a task, and `b` wants log messages. */
+  function withTask(meta: object = {}): { readonly bench: LaneBench; readonly a: Session; readonly b: Session } {
+    const bench = LaneBench.ready();
+    const [a, b] = [bench.join(), bench.join()];
+    for (const session of [a, b]) bench.request(session, setLevel("info"));
+    bench.reply("logging/setLevel");
+    bench.request(a, { method: "tools/call", params: { task: {}, ...meta } });
+    bench.reply("tools/call", TASK);
+    return { bench, a, b };
+  }
+
+  /** Returns the number of messages that the only call in flight gets, and of those that are dropped. */
+  function logDuringCallOf(session: Session, bench: LaneBench): [received: number, dropped: number] {
+    const before = bench.dropped.notifications;
+    const call = bench.request(session, { method: "tools/call" });
+    bench.say(log("error"));
+    bench.reply("tools/call");
+    return [call.emitted.length, bench.dropped.notifications - before];
+  }
+
+  it.each([{}, { _meta: { progressToken: "own" } }])("a message is dropped while another session has a task: %j", (meta) => {
+    const { bench, b } = withTask(meta);
+    expect(logDuringCallOf(b, bench)).toEqual([0, 1]);
+    vi.advanceTimersByTime(2 * GIVEN_UP_MS);
+    expect(logDuringCallOf(b, bench)).toEqual([0, 1]);
+  });
+
+  it("a session with a task gets the messages of its only call", () => {
+    const { bench, a } = withTask();
+    expect(logDuringCallOf(a, bench)).toEqual([1, 0]);
+  });
+
+  it("a thousand newer tasks do not hide the task of another session", () => {
+    const { bench, b } = withTask({ _meta: { progressToken: "own" } });
+    for (let count = 0; count < 1025; count++) {
+      bench.request(b, { method: "tools/call", params: { task: {}, _meta: { progressToken: "p" } } });
+      bench.reply("tools/call", TASK);
+    }
+    expect(logDuringCallOf(b, bench)).toEqual([0, 1]);
+  });
+
+  it("a task counts for five minutes after the end of its session", () => {
+    const { bench, a, b } = withTask();
+    bench.lane.endSession(a);
+    vi.advanceTimersByTime(GIVEN_UP_MS);
+    expect(logDuringCallOf(b, bench)).toEqual([0, 1]);
+    vi.advanceTimersByTime(1);
+    expect(logDuringCallOf(b, bench)).toEqual([1, 0]);
+  });
+
+  it("a task that begins with a late response counts for five minutes", () => {
+    const { bench, b } = withAbandonedCall();
+    bench.reply("tools/call", TASK);
+    vi.advanceTimersByTime(GIVEN_UP_MS);
+    expect(logDuringCallOf(b, bench)).toEqual([0, 1]);
+    vi.advanceTimersByTime(1);
+    expect(logDuringCallOf(b, bench)).toEqual([1, 0]);
+  });
+
+  it("a task of a lost server does not count for the next one", () => {
+    const { bench, a, b } = withTask();
+    bench.lane.endSession(a);
+    bench.lose();
+    bench.start();
+    expect(logDuringCallOf(b, bench)).toEqual([1, 0]);
   });
 });
