@@ -1,4 +1,4 @@
-import { ERROR_CATALOG } from "../src/errors.ts";
+import { ERROR_CATALOG } from "../src/error-catalog.ts";
 import type { Adapter } from "./adapters.ts";
 import type { Verdict } from "./ledger.ts";
 import type { Recovery } from "./recovery-clock.ts";

@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { ALL_OPTIONS, flagUsage } from "../src/config/describe.ts";
 import { type Option, OPTION_GROUPS } from "../src/config/option.ts";
 import { OPTIONS } from "../src/config/options.ts";
-import { actionOf, ERROR_CATALOG, type SidecarErrorCode } from "../src/errors.ts";
+import { actionOf, ERROR_CATALOG, type SidecarErrorCode } from "../src/error-catalog.ts";
 import { readDocument } from "../test/support/markdown.ts";
 import { comparisonMarkdown } from "./comparison.ts";
 import { layersMarkdown } from "./layers.ts";

@@ -1,203 +1,4 @@
-import { JsonRpcErrorCode } from "./protocol/error-codes.ts";
-import { RESERVED_PATHS, ROUTES } from "./routes.ts";
-
-interface ErrorEntry {
-  readonly httpStatus: number;
-  readonly jsonRpcCode: number;
-  readonly when: string;
-  /** Advice for the client, also the `action` of the error's data. */
-  readonly action: string;
-  /** The advice if the request was sent. Undefined if it is the same, or if `sent` has one value only for this error. */
-  readonly actionIfSent?: string;
-}
-
-const { ParseError, InvalidRequest, InvalidParams, InternalError, ServerError, SessionOrTimeout } = JsonRpcErrorCode;
-
-const CHECK_EFFECT = "If `retrySafe` is true, send the request again. Otherwise, check whether it took effect first.";
-
-/**
- * The errors of this program. Codes are stable; messages are written for the person or the model that reads them. Errors about the HTTP
- * request have an HTTP error status. Errors of an accepted request are JSON-RPC errors at 200. 404 on the endpoint always means that the
- * session is gone. `sent` is false and `retrySafe` true unless an error says otherwise.
- */
-export const ERROR_CATALOG = {
-  PARSE_ERROR: {
-    httpStatus: 400,
-    jsonRpcCode: ParseError,
-    when: "The body is not UTF-8 or not JSON.",
-    action: "Send one JSON-RPC 2.0 message as UTF-8 JSON.",
-  },
-  INVALID_REQUEST: {
-    httpStatus: 400,
-    jsonRpcCode: InvalidRequest,
-    when: "The body is JSON, but not a valid JSON-RPC 2.0 message for this session. The error message names the problem. A member that occurs twice is not valid, even if the names differ in case. Ids, progress tokens and names have at most 1 KiB, and subscription URIs 8 KiB. A request that is not valid HTTP has this code too: 431 for headers that are too large, 417 for an unsupported `Expect`, else 400.",
-    action: "Correct the request as the error message says.",
-  },
-  ORIGIN_NOT_ALLOWED: {
-    httpStatus: 403,
-    jsonRpcCode: ServerError,
-    when: "The request comes from a web page (it has an `Origin` header), and ALLOWED_ORIGINS does not list its origin.",
-    action: "To allow this page, add its origin to CLAW_MCP_STDIO_ALLOWED_ORIGINS.",
-  },
-  HOST_NOT_ALLOWED: {
-    httpStatus: 403,
-    jsonRpcCode: ServerError,
-    when: "ALLOWED_HOSTS does not list the `Host` of the request. If ALLOWED_HOSTS is not set and the sidecar listens on loopback only, only names of this machine are allowed. `/status` without a token also rejects public host names.",
-    action: "Use an allowed host name, or add this one to CLAW_MCP_STDIO_ALLOWED_HOSTS.",
-  },
-  UNAUTHORIZED: {
-    httpStatus: 401,
-    jsonRpcCode: ServerError,
-    when: "The bearer token is missing or not valid, or another token opened the session.",
-    action: "Send `Authorization: Bearer TOKEN` with a valid token. A session needs the token that opened it.",
-  },
-  METHOD_NOT_ALLOWED: {
-    httpStatus: 405,
-    jsonRpcCode: ServerError,
-    when: "The path does not support this HTTP method.",
-    action: "Use a method of the `Allow` header.",
-  },
-  NOT_ACCEPTABLE: {
-    httpStatus: 406,
-    jsonRpcCode: ServerError,
-    when: "`Accept` excludes application/json (POST), or does not name text/event-stream (GET).",
-    action: "Send `Accept: application/json, text/event-stream`.",
-  },
-  UNSUPPORTED_MEDIA_TYPE: {
-    httpStatus: 415,
-    jsonRpcCode: ServerError,
-    when: "`Content-Type` is not application/json in UTF-8, or the body is compressed.",
-    action: "Send `Content-Type: application/json`, uncompressed.",
-  },
-  BODY_TOO_LARGE: {
-    httpStatus: 413,
-    jsonRpcCode: ServerError,
-    when: "The body is larger than MAX_BODY_BYTES.",
-    action: "Send less, or raise CLAW_MCP_STDIO_MAX_BODY_BYTES.",
-  },
-  BODY_INCOMPLETE: {
-    httpStatus: 400,
-    jsonRpcCode: ServerError,
-    when: "The connection closed before the whole request arrived. If the request took longer than HEADERS_TIMEOUT_MS or BODY_TIMEOUT_MS, the status is 408.",
-    action: "Send the request again.",
-  },
-  SESSION_REQUIRED: {
-    httpStatus: 400,
-    jsonRpcCode: ServerError,
-    when: "A message other than initialize has no `Mcp-Session-Id`. On `/messages`, the URL does not name a stream, or the stream has no session yet.",
-    action: "Call initialize first, then send its session id.",
-  },
-  SESSION_NOT_FOUND: {
-    httpStatus: 404,
-    jsonRpcCode: SessionOrTimeout,
-    when: "The session, or the stream of `/sse`, never existed or has ended: by DELETE, eviction (MAX_SESSIONS), SESSION_IDLE_TIMEOUT_MS, or the removal of its token. It also ends with the sidecar, if its private server reaches RESTART_LIMIT, or if the restarted MCP server lacks capabilities that initialize promised.",
-    action: "Call initialize again, without a session id.",
-  },
-  UNSUPPORTED_PROTOCOL_VERSION: {
-    httpStatus: 400,
-    jsonRpcCode: ServerError,
-    when: "`MCP-Protocol-Version` names a revision that the sidecar does not support. `supported` lists the supported ones.",
-    action: "Send the revision that initialize returned.",
-  },
-  REQUEST_TIMEOUT: {
-    httpStatus: 200,
-    jsonRpcCode: SessionOrTimeout,
-    when: "The MCP server did not answer within REQUEST_TIMEOUT_MS, or TOOL_TIMEOUTS_MS for the tool. The time begins with the arrival of the request. Progress renews it, and so does a client's response to the server. If the request was sent, the server is told to cancel it.",
-    action: "Send the request again, with fewer requests at a time, or raise CLAW_MCP_STDIO_REQUEST_TIMEOUT_MS.",
-    actionIfSent: CHECK_EFFECT,
-  },
-  REQUEST_CANCELLED: {
-    httpStatus: 200,
-    jsonRpcCode: ServerError,
-    when: "The session ended while the request was queued or in flight: by DELETE, eviction (MAX_SESSIONS), or the removal of its token. If the request was sent, the server is told to cancel it.",
-    action: "Call initialize again, then send the request again.",
-    actionIfSent: `Call initialize again. ${CHECK_EFFECT}`,
-  },
-  UPSTREAM_EXITED: {
-    httpStatus: 200,
-    jsonRpcCode: InternalError,
-    when: "The MCP server exited, or was restarted because it was unresponsive, while the request was in flight. If RETRY sent the request again, this happened twice.",
-    action: CHECK_EFFECT,
-  },
-  UPSTREAM_NOT_READY: {
-    httpStatus: 503,
-    jsonRpcCode: ServerError,
-    when: "The MCP server was not ready within HOLD_TIMEOUT_MS, or too many requests were already held for it. With `sent: true` (HTTP 200), the server exited, and RETRY was about to send the request again.",
-    action: "Retry after `retryAfterSeconds`. `/readyz` shows the state of the server.",
-  },
-  UPSTREAM_FAILED: {
-    httpStatus: 503,
-    jsonRpcCode: ServerError,
-    when: "The MCP server is in a crash loop (CRASH_LOOP_EXITS within CRASH_LOOP_PERIOD_MS), and is restarted only rarely. Or it has reached RESTART_LIMIT and is no longer restarted. With `sent: true` (HTTP 200), the server exited, and RETRY was about to send the request again.",
-    action: "Fix the command, environment or dependencies of the server. The message, `stderrTail` and `/readyz` show why it exits.",
-  },
-  UPSTREAM_RESPONSE_TOO_LARGE: {
-    httpStatus: 200,
-    jsonRpcCode: InternalError,
-    when: "The response of the MCP server is longer than MAX_LINE_BYTES and was discarded. With a tool policy, a page of tools over 8 MiB is discarded too. The server keeps running.",
-    action: "Ask for less, or raise CLAW_MCP_STDIO_MAX_LINE_BYTES. If `retrySafe` is false, the request may have taken effect.",
-  },
-  OVERLOADED: {
-    httpStatus: 503,
-    jsonRpcCode: ServerError,
-    when: "The queue is full (MAX_HELD_REQUESTS, MAX_QUEUED_BYTES). Or the request was held for HOLD_TIMEOUT_MS while MAX_IN_FLIGHT requests, or TOOL_CONCURRENCY calls of the tool, were in flight. If MAX_HELD_REQUESTS is reached, the newest request of the session with the most held requests is rejected.",
-    action: "Retry after `retryAfterSeconds`, with fewer requests at a time.",
-  },
-  SESSION_OVERLOADED: {
-    httpStatus: 429,
-    jsonRpcCode: ServerError,
-    when: "The session has MAX_SESSION_REQUESTS requests in flight or queued.",
-    action: "Wait for responses, then retry after `retryAfterSeconds`.",
-  },
-  TOOL_NOT_FOUND: {
-    httpStatus: 200,
-    jsonRpcCode: InvalidParams,
-    when: "The tool does not exist, or the tool policy hides it (ALLOW_TOOLS, DENY_TOOLS, READ_ONLY, DESCRIPTOR). With `sent: true`, the server exited, RETRY was about to send the call again, and the restarted server has changed the tool.",
-    action: "Call a tool that `tools/list` returns.",
-    actionIfSent: "Call `tools/list` again. Check whether the call took effect before you send it again.",
-  },
-  RATE_LIMITED: {
-    httpStatus: 429,
-    jsonRpcCode: ServerError,
-    when: "A limit per minute is reached: SESSION_CALLS_PER_MINUTE for this session, TOOL_CALLS_PER_MINUTE for the tool in all sessions, or SESSIONS_PER_MINUTE for new sessions.",
-    action: "Retry after `retryAfterSeconds`.",
-  },
-  TOO_MANY_SERVERS: {
-    httpStatus: 503,
-    jsonRpcCode: ServerError,
-    when: "The client needs a private server, and MAX_PRIVATE_SERVERS are running.",
-    action: "Retry after `retryAfterSeconds`, end unused sessions, or raise CLAW_MCP_STDIO_MAX_PRIVATE_SERVERS.",
-  },
-  EVENT_NOT_FOUND: {
-    httpStatus: 400,
-    jsonRpcCode: ServerError,
-    when: "`Last-Event-ID` is not an event of this session, or the events after it are no longer kept (REPLAY_MAX_BYTES, REPLAY_MAX_AGE_MS, REPLAY_MAX_EVENTS).",
-    action: "Open the stream without `Last-Event-ID`.",
-  },
-  SHUTTING_DOWN: {
-    httpStatus: 503,
-    jsonRpcCode: ServerError,
-    when: "The sidecar is stopping.",
-    action: "Send the request to another instance, or here again after the restart.",
-    actionIfSent: CHECK_EFFECT,
-  },
-  NOT_FOUND: {
-    httpStatus: 404,
-    jsonRpcCode: ServerError,
-    when: "The path does not exist.",
-    action: `Use the path of the MCP endpoint (PATH, default ${ROUTES.endpoint.path}), or ${RESERVED_PATHS.join(", ")}.`,
-  },
-  INTERNAL_ERROR: {
-    httpStatus: 500,
-    jsonRpcCode: InternalError,
-    when: "The sidecar has a defect.",
-    action: "Report it with the log line `defect of the sidecar` of the same time.",
-    actionIfSent:
-      "Report it with the log line `defect of the sidecar` of the same time. Check whether the request took effect before you send it again.",
-  },
-} as const satisfies Record<string, ErrorEntry>;
-
-export type SidecarErrorCode = keyof typeof ERROR_CATALOG;
+import { actionOf, type SidecarErrorCode } from "./error-catalog.ts";
 
 /** The details of an error besides its message. All fields are safe to show to a client. */
 export interface ErrorDetails {
@@ -216,10 +17,19 @@ export interface ErrorDetails {
   readonly retryAfterSeconds?: number;
 }
 
+type AllDetails = ErrorDetails & Required<Pick<ErrorDetails, "sent" | "retrySafe">>;
+
+/** The `data` member of the JSON-RPC error. */
+export type ErrorData = AllDetails & {
+  readonly code: SidecarErrorCode;
+  /** Undefined only if there is no room for it. */
+  readonly action?: string;
+};
+
 export class SidecarError extends Error {
   override readonly name = "SidecarError";
   readonly code: SidecarErrorCode;
-  readonly details: ErrorDetails;
+  readonly details: AllDetails;
 
   constructor(code: SidecarErrorCode, message: string, details: ErrorDetails = {}) {
     super(message);
@@ -228,16 +38,10 @@ export class SidecarError extends Error {
     this.details = { sent, retrySafe: !sent, ...details };
   }
 
-  /** The `data` member of the JSON-RPC error. */
-  get data(): object {
+  /** Undefined only if MAX_RESULT_BYTES leaves no room for it. */
+  get data(): ErrorData | undefined {
     return { code: this.code, action: actionOf(this.code, this.details.sent), ...this.details };
   }
-}
-
-/** Returns the advice for the client. @param sent as in the error's details. */
-export function actionOf(code: SidecarErrorCode, sent = false): string {
-  const { action, actionIfSent = action }: ErrorEntry = ERROR_CATALOG[code];
-  return sent ? actionIfSent : action;
 }
 
 /** Returns the message of any thrown value, for a log or a person. */

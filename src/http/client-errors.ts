@@ -1,7 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import { SidecarError, type SidecarErrorCode } from "../errors.ts";
+import type { SidecarErrorCode } from "../error-catalog.ts";
+import { SidecarError } from "../errors.ts";
 import { errorBody } from "./error-response.ts";
 import { sendJson } from "./json-response.ts";
 import { discardBody } from "./reject.ts";

@@ -1,8 +1,9 @@
-import { ERROR_CATALOG, type SidecarError } from "../errors.ts";
+import { ERROR_CATALOG } from "../error-catalog.ts";
+import type { SidecarError } from "../errors.ts";
 
 /** Returns the HTTP status of an error: 200 if the request was sent, because proxies and clients may retry after an HTTP error. */
 export function errorStatus(error: SidecarError): number {
-  return error.details.sent === true ? 200 : ERROR_CATALOG[error.code].httpStatus;
+  return error.details.sent ? 200 : ERROR_CATALOG[error.code].httpStatus;
 }
 
 /**

@@ -1,4 +1,4 @@
-import type { SidecarErrorCode } from "../errors.ts";
+import type { SidecarErrorCode } from "../error-catalog.ts";
 
 /** The cause of a generation's exit. */
 export type ExitKind =

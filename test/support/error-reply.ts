@@ -1,5 +1,6 @@
 import { expect } from "vitest";
-import { actionOf, type ErrorDetails, type SidecarErrorCode } from "../../src/errors.ts";
+import { actionOf, type SidecarErrorCode } from "../../src/error-catalog.ts";
+import type { ErrorDetails } from "../../src/errors.ts";
 import type { HttpReply } from "./http-client.ts";
 
 /** An error as a client sees it: the HTTP status, the content type, and the body as JSON-RPC. */

@@ -1,7 +1,8 @@
 import { JSONRPCErrorResponseSchema } from "@modelcontextprotocol/sdk/types.js";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { actionOf, ERROR_CATALOG, SidecarError, type SidecarErrorCode } from "../../../src/errors.ts";
+import { actionOf, ERROR_CATALOG, type SidecarErrorCode } from "../../../src/error-catalog.ts";
+import { SidecarError } from "../../../src/errors.ts";
 import { errorBody, errorHeaders, errorStatus } from "../../../src/http/error-response.ts";
 import { idText } from "../../support/json-text.ts";
 
