@@ -43,7 +43,8 @@ export class GuardedLane implements SessionLane {
   }
 
   refuse(exchange: Exchange, error: SidecarError): void {
-    this.#lane.refuse(exchange, error);
+    // An error of one request in a batch takes room from the others.
+    this.#lane.refuse(this.#rules.limitResult?.(exchange) ?? exchange, error);
   }
 
   notify(session: Session, notification: NotificationMessage): SidecarError | undefined {

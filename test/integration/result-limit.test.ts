@@ -202,6 +202,28 @@ describe("a result limit", () => {
     expect(bodyBytes(reply)).toBeGreaterThan(MAX_BYTES * 0.8);
   });
 
+  it.each(["application/json", "application/json, text/event-stream"])(
+    "the sidecar's errors in a batch stay within the limit: %s",
+    async (accept) => {
+      await using sidecar = await Sidecar.start({ flags: [...LIMITED, "--request-timeout-ms", "300"] });
+      const client = await sidecar.client({ protocolVersion: "2025-03-26" });
+      for (const [count, start] of [
+        [60, "The MCP server did not answer "],
+        [100, "REQUEST_TIMEOUT"],
+      ] as const) {
+        const reply = await client.post(
+          Array.from({ length: count }, (_, id) => call("hang", {}, id)),
+          { headers: { Accept: accept } },
+        );
+        expect(bodyBytes(reply)).toBeLessThanOrEqual(MAX_BYTES);
+        const errors = readMessages(reply)
+          .flat()
+          .flatMap(({ error }) => (error === undefined ? [] : [error.message]));
+        expect(errors.filter((message) => message.startsWith(start))).toHaveLength(count);
+      }
+    },
+  );
+
   it("the limit is off by default, and results are unchanged", async () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();

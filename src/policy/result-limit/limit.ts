@@ -13,7 +13,8 @@ const NO_PARTS: Parts = new Map();
 
 const IS_ERROR = '"isError":true';
 const NOT_A_RESULT = `"content":[${textItem("[Response too large and not a tool result; content omitted]")}]`;
-const ID_TOO_LONG = '{"jsonrpc":"2.0","error":{"code":-32603,"message":"The request id leaves no room for a response"}}';
+/** The shortest error, without an id. */
+export const NO_ROOM = '{"jsonrpc":"2.0","error":{"code":-32603,"message":"MAX_RESULT_BYTES leaves no room for a response"}}';
 /** The size of the item that counts the omitted parts, with three numbers of ten digits and a comma. */
 const LAST_ITEM_BYTES = lastItem(["0 of 0 items", "structuredContent of 0 bytes"]).length + 3 * 9 + 1;
 
@@ -50,8 +51,8 @@ export function limitBody(body: string, maxBytes: number, requestId = ""): strin
     error !== undefined && result === undefined
       ? limitError(response, error.members)
       : limitResult(response, isComplete ? result?.members : undefined);
-  const shortest = bare.length < ID_TOO_LONG.length ? bare : ID_TOO_LONG;
-  const shortened = [...best, bare, ID_TOO_LONG].find((each) => Buffer.byteLength(each) <= maxBytes) ?? shortest;
+  const shortest = bare.length < NO_ROOM.length ? bare : NO_ROOM;
+  const shortened = [...best, bare, NO_ROOM].find((each) => Buffer.byteLength(each) <= maxBytes) ?? shortest;
   return detached(shortened, body);
 }
 

@@ -1,8 +1,8 @@
-import { SidecarError } from "../../errors.ts";
+import type { SidecarError } from "../../errors.ts";
 import { findMembers } from "../../json/find.ts";
 import type { Exchange } from "../../sessions/exchange.ts";
-import { cutString } from "./cut.ts";
 import { limitBody } from "./limit.ts";
+import { limitFailure } from "./limit-failure.ts";
 import { RewrittenExchange } from "../rewritten-exchange.ts";
 
 export interface ResultLimit {
@@ -19,8 +19,6 @@ export interface ResultLimit {
 /** The size of an event without its message: `id: …`, `event: message`, `data: ` and the line ends. The first event of a stream has no message. */
 const EVENT_BYTES = 64;
 const COMMENT_BYTES = ": keep-alive\n\n".length;
-/** A JSON-RPC error besides its id, its message and its data. */
-const ERROR_BYTES = 80;
 
 /** The part of the body that any messages may take before the response. */
 const AHEAD_PART = 1 / 2;
@@ -56,7 +54,9 @@ export class LimitedExchange extends RewrittenExchange {
   }
 
   override fail(error: SidecarError): void {
-    this.inner.fail(limitFailure(error, this.idText, this.#roomBytes()));
+    const limited = limitFailure(error, this.idText, this.#roomBytes());
+    if (typeof limited === "string") this.inner.respond(limited);
+    else this.inner.fail(limited);
   }
 
   #shorten(body: string): string {
@@ -73,33 +73,11 @@ export class LimitedExchange extends RewrittenExchange {
     if (sharedBy === 1 && !this.#isStream) return maxBytes;
     // Another response of a batch may have begun the stream. A response as an array takes less.
     const commentsBytes = COMMENT_BYTES * (1 + Math.floor((nowMs() - acceptedAtMs) / keepAliveMs));
-    return Math.floor(maxBytes / sharedBy) - this.#bytesAhead - commentsBytes - 2 * EVENT_BYTES;
+    // The first event of a stream has no message, and belongs to all responses.
+    return Math.floor((maxBytes - EVENT_BYTES) / sharedBy) - EVENT_BYTES - this.#bytesAhead - commentsBytes;
   }
 }
 
 function isServerRequest(body: string): boolean {
   return findMembers(body, 0, ["id"]).spans[0] !== undefined;
-}
-
-/**
- * An error of the sidecar whose JSON-RPC response has at most `maxBytes` bytes. The older lines of the server's stderr are omitted first, then
- * the end of the message.
- */
-function limitFailure(error: SidecarError, idText: string, maxBytes: number): SidecarError {
-  const roomBytes = maxBytes - ERROR_BYTES - Buffer.byteLength(idText);
-  if (bytesOf(error) <= roomBytes) return error;
-  const { code, message, details } = error;
-  const { stderrTail = [], ...others } = details;
-  for (let from = 1; from < stderrTail.length; from++) {
-    const shortened = new SidecarError(code, message, { ...others, stderrTail: stderrTail.slice(from) });
-    if (bytesOf(shortened) <= roomBytes) return shortened;
-  }
-  const messageBytes = roomBytes - bytesOf(new SidecarError(code, "", others));
-  const text = JSON.stringify(message);
-  const kept = cutString(text, { start: 0, end: text.length }, messageBytes);
-  return new SidecarError(code, JSON.parse(`"${kept}"`) as string, others);
-}
-
-function bytesOf({ message, data }: SidecarError): number {
-  return Buffer.byteLength(JSON.stringify(message)) + Buffer.byteLength(JSON.stringify(data));
 }

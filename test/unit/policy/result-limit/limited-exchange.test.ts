@@ -121,6 +121,17 @@ describe("LimitedExchange", () => {
     expect(bytes).toBeGreaterThan(MAX_BYTES * 0.8);
   });
 
+  it.each([10, 20, 30])("the errors of a batch of %i stay within the limit, each with a message", (size) => {
+    const benches = Array.from({ length: size }, () => new Bench(size));
+    for (const { exchange } of benches)
+      exchange.fail(new SidecarError("REQUEST_TIMEOUT", "The server is slow. ".repeat(20), { sent: true }));
+    const errors = benches.flatMap(({ client }) => client.error ?? []);
+    const bytes = errors.reduce((sum, error) => sum + Buffer.byteLength(errorBody(error, "2")) + FRAME_BYTES, 0);
+    expect(bytes).toBeLessThanOrEqual(MAX_BYTES - FIRST_EVENT_BYTES - COMMENT_BYTES);
+    expect(new Set(errors.map(({ message }) => message))).toHaveLength(1);
+    expect(errors[size - 1]?.message).toMatch(/^The server is slow\.|^REQUEST_TIMEOUT$/);
+  });
+
   it("each response on an endless stream is limited, and messages before it are not", () => {
     const bench = new Bench(0);
     for (let count = 0; count < 20; count++) expect(bench.exchange.emit(notification(1000))).toBe(true);
