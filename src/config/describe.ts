@@ -12,23 +12,36 @@ export function flagUsage({ flag, placeholder, isSwitch }: Option<unknown>): str
   return isSwitch ? `--${flag}[=${placeholder}]` : `--${flag} ${placeholder}`;
 }
 
+/** The longest line of the help. */
+const HELP_COLUMNS = 100;
+const ENTRY_INDENT = " ".repeat(6);
+
 export function helpText(): string {
   const sections = OPTION_GROUPS.map((group) => {
     const lines = ALL_OPTIONS.filter((option) => option.group === group).map((option) => {
       const { flag, variable, description, defaultText } = option;
       const notes = [flag === undefined ? undefined : variable, defaultText === undefined ? undefined : `default ${defaultText}`];
       const note = notes.filter((part) => part !== undefined).join(", ");
-      return `  ${flagUsage(option) ?? variable}\n      ${description}${note === "" ? "" : ` [${note}]`}`;
+      const words = [...description.split(" "), ...(note === "" ? [] : [`[${note}]`])];
+      return `  ${flagUsage(option) ?? variable}\n${wrapped(words)}`;
     });
     return `${group}:\n${lines.join("\n")}`;
   });
-  return `claw-mcp-stdio: puts a stdio MCP server behind Streamable HTTP, supervises it, and leaves no request unanswered.
+  return `claw-mcp-stdio: puts a stdio MCP server behind Streamable HTTP, supervises it, and leaves no request
+unanswered.
 
 Usage:
-  claw-mcp-stdio [options] [--] COMMAND [ARG ...]   serve the MCP server that COMMAND starts
-  claw-mcp-stdio [options]                          the same, with COMMAND and ARGS from the environment
-  claw-mcp-stdio discover [options] [--] COMMAND …  write or check a descriptor of the server's tools (see discover --help)
-  claw-mcp-stdio healthcheck [options]              exit with 0 if the sidecar at the configured address is ready, else 1 (also -healthcheck)
+  claw-mcp-stdio [options] [--] COMMAND [ARG ...]
+      Serve the MCP server that COMMAND starts. Options after COMMAND are arguments of the server.
+  claw-mcp-stdio [options]
+      The same, with COMMAND and ARGS from the environment.
+  claw-mcp-stdio discover [options] [--] COMMAND [ARG ...]
+      Write or check a descriptor of the server's tools (see discover --help).
+  claw-mcp-stdio healthcheck [options]
+      Exit with 0 if the sidecar at the configured address is ready, else 1 (also -healthcheck).
+
+Example:
+  claw-mcp-stdio --addr 127.0.0.1:8080 -- npx -y @modelcontextprotocol/server-everything
 
 General:
   -h, --help
@@ -40,7 +53,8 @@ General:
 
 ${sections.join("\n\n")}
 
-Flags take precedence over environment variables. In descriptions, variables are named without ${VARIABLE_PREFIX}.
+Flags take precedence over environment variables. In descriptions, variables are named without
+${VARIABLE_PREFIX}.
 
 Exit codes:
   0        stopped by a signal
@@ -51,6 +65,17 @@ Exit codes:
   127      COMMAND does not exist
   128 + n  stopped at once by a second signal of number n
 `;
+}
+
+/** Joins words to indented lines of at most HELP_COLUMNS columns. */
+function wrapped(words: readonly string[]): string {
+  const lines: string[] = [];
+  for (const word of words) {
+    const line = `${lines.at(-1)} ${word}`;
+    if (lines.length > 0 && line.length <= HELP_COLUMNS) lines[lines.length - 1] = line;
+    else lines.push(`${ENTRY_INDENT}${word}`);
+  }
+  return lines.join("\n");
 }
 
 /** Returns the effective configuration as JSON, with secrets masked. */

@@ -2,7 +2,8 @@ import { type ValueKind, wholeNumber } from "./value-kinds.ts";
 
 export const VARIABLE_PREFIX = "CLAW_MCP_STDIO_";
 
-export const OPTION_GROUPS = ["MCP server", "HTTP", "Sessions", "Supervision", "Tool policy", "Limits", "Logs"] as const;
+/** The most used groups first. */
+export const OPTION_GROUPS = ["MCP server", "HTTP", "Sessions", "Tool policy", "Supervision", "Limits", "Logs"] as const;
 
 /** An option of the sidecar, set by a flag or an environment variable. */
 export interface Option<Setting> {

@@ -22,7 +22,7 @@ export type OptionKey = keyof typeof ALL;
 /** The value of each option, set or default. */
 export type Settings = { readonly [Key in OptionKey]: (typeof ALL)[Key] extends Option<infer Setting> ? Setting : never };
 
-/** All options, in the order of `docs/CONFIGURATION.md` and `--help`, which are generated from them. */
+/** All options. `docs/CONFIGURATION.md` and `--help` are generated from them, in this order within each group. */
 export const OPTIONS: { readonly [Key in OptionKey]: Option<Settings[Key]> } = ALL;
 
 /** Reads each option in order. TypeScript cannot type a loop over keys, so only this function asserts the types. */

@@ -23,8 +23,17 @@ describe("the help text", () => {
       );
       const entry = `  ${flagUsage(option) ?? variable}\n      ${description}${notes.length === 0 ? "" : ` [${notes.join(", ")}]`}\n`;
       const [ownSection = ""] = section.split("\n\n");
-      expect(`${ownSection}\n`).toContain(entry);
+      const unwrapped = ownSection.replaceAll(/(?<=\n {6}\S.*)\n {6}/g, " ");
+      expect(`${unwrapped}\n`).toContain(entry);
     }
+  });
+
+  it("no line of the help is longer than 100 columns", () => {
+    expect(
+      helpText()
+        .split("\n")
+        .filter((line) => line.length > 100),
+    ).toEqual([]);
   });
 
   it("a flag is shown in a form that the command line reads back", () => {
