@@ -1,9 +1,12 @@
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
+import { relative } from "node:path";
+import { stdout } from "node:process";
+import { fileURLToPath } from "node:url";
 import { ALL_OPTIONS, flagUsage } from "../src/config/describe.ts";
 import { type Option, OPTION_GROUPS } from "../src/config/option.ts";
 import { OPTIONS } from "../src/config/options.ts";
 import { actionOf, ERROR_CATALOG, type SidecarErrorCode } from "../src/error-catalog.ts";
-import { readDocument } from "../test/support/markdown.ts";
+import { readDocument, ROOT } from "../test/support/markdown.ts";
 import { comparisonMarkdown } from "./comparison.ts";
 import { layersMarkdown } from "./layers.ts";
 import { replaceSection } from "./section.ts";
@@ -133,5 +136,11 @@ function code(text: string | undefined): string {
 }
 
 if (import.meta.main) {
-  for (const [name, generate] of Object.entries(GENERATED_DOCUMENTS)) writeFileSync(new URL(name, import.meta.url), generate());
+  for (const [name, generate] of Object.entries(GENERATED_DOCUMENTS)) {
+    const url = new URL(name, import.meta.url);
+    const text = generate();
+    const state = readFileSync(url, "utf8") === text ? "unchanged" : "written";
+    writeFileSync(url, text);
+    stdout.write(`${relative(ROOT, fileURLToPath(url))}: ${state}\n`);
+  }
 }
