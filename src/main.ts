@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 import { readFileSync } from "node:fs";
 import { withoutPlainOptions } from "./config/environment.ts";
-import { type Config, loadConfig, readCommandLine } from "./config/load.ts";
+import { type Config, loadConfig, type LoadResult, readCommandLine } from "./config/load.ts";
 import { OPTIONS } from "./config/options.ts";
 import type { Descriptor } from "./descriptor/descriptor.ts";
 import { describeError } from "./errors.ts";
@@ -21,12 +21,11 @@ const COMMANDS: ReadonlyMap<string, (argv: readonly string[]) => Promise<number>
   ["--healthcheck", runHealthcheck],
 ]);
 
-interface Configuration {
+interface Configuration extends Pick<LoadResult, "unknownVariables" | "flagsAfterCommand"> {
   readonly config: Config;
   readonly secrets: Secrets;
   /** The descriptor in DESCRIPTOR; undefined if not set. */
   readonly descriptor: Descriptor | undefined;
-  readonly unknownVariables: readonly string[];
 }
 
 // Without a listener for this signal, Node opens its inspector on loopback. The server could send it, but it starts later.
@@ -89,7 +88,13 @@ async function configure(argv: readonly string[], isForServing: boolean): Promis
   }
   const secrets = new Secrets(withoutPlainOptions(process.env));
   secrets.add([flags.get("auth-token") ?? ""]);
-  const { config, problems, unknownVariables } = loadConfig(commandLine, process.env, isForServing);
+  const { config, problems, ...warnings } = loadConfig(commandLine, process.env, isForServing);
+  // If a server is started, the log has them.
+  const printWarnings = (): void => {
+    const { unknownVariables, flagsAfterCommand } = warnings;
+    for (const name of unknownVariables) process.stderr.write(`claw-mcp-stdio: unknown variable: most likely misspelled: ${name}\n`);
+    for (const text of flagsAfterCommand) process.stderr.write(`claw-mcp-stdio: flag after the command goes to the server: ${text}\n`);
+  };
   // The descriptor is read before the start, so that its problem is reported together with those of the configuration.
   const file = flags.get("descriptor") ?? process.env[OPTIONS.descriptor.variable] ?? "";
   const { descriptor, problem } = isForServing && file !== "" ? await readReviewed(file) : {};
@@ -97,15 +102,17 @@ async function configure(argv: readonly string[], isForServing: boolean): Promis
     const source = flags.has("descriptor") ? "--descriptor" : OPTIONS.descriptor.variable;
     const lines = problem === undefined ? problems : [...problems, `${source}: ${problem}`];
     process.stderr.write(`claw-mcp-stdio: invalid configuration:\n${lines.map((line) => `  - ${secrets.redact(line)}\n`).join("")}`);
+    printWarnings();
     return ExitCode.wrongConfiguration;
   }
   secrets.add(config.authTokens);
   if (flags.has("check-config")) {
     const { effectiveConfigText } = await import("./config/describe.ts");
+    printWarnings();
     print(`${effectiveConfigText(config, secrets)}\n`);
     return ExitCode.ok;
   }
-  return { config, secrets, descriptor, unknownVariables };
+  return { config, secrets, descriptor, ...warnings };
 }
 
 async function readReviewed(file: string): Promise<{ readonly descriptor?: Descriptor; readonly problem?: string }> {

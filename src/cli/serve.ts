@@ -1,5 +1,5 @@
 import { MIN_TOKEN_LENGTH } from "../config/auth-token-file.ts";
-import type { Config, Environment } from "../config/load.ts";
+import type { Config, Environment, LoadResult } from "../config/load.ts";
 import { maskCommand } from "../config/describe.ts";
 import { OPTIONS } from "../config/options.ts";
 import type { Descriptor } from "../descriptor/descriptor.ts";
@@ -15,13 +15,12 @@ import type { Terminal } from "./terminal.ts";
 /** Advice for a command that contains its arguments. */
 const SHELL_ADVICE = `; no shell splits it: put the arguments after -- or into ${OPTIONS.args.variable}`;
 
-export interface ServeOptions {
+export interface ServeOptions extends Pick<LoadResult, "unknownVariables" | "flagsAfterCommand"> {
   readonly config: Config;
   readonly environment: Environment;
   /** The descriptor in DESCRIPTOR; undefined if not set. */
   readonly descriptor: Descriptor | undefined;
   readonly secrets: Secrets;
-  readonly unknownVariables: readonly string[];
   readonly version: string;
   readonly stdout: Omit<Terminal, "write">;
   readonly signals: SignalSource & { on(event: "uncaughtException", listener: (error: Error) => void): unknown };
@@ -53,18 +52,24 @@ async function startDisplay(options: ServeOptions, logger: Logger): Promise<Star
   return new StartDisplay({ config, environment, redact: secrets.redact, terminal, version, log: logger });
 }
 
+/** Logs settings that are valid, but most likely not meant. */
+function logWarnings({ config, environment, unknownVariables, flagsAfterCommand }: ServeOptions, log: Logger): void {
+  for (const name of unknownVariables) log.warn({ reason: name }, "unknown variable: most likely misspelled");
+  for (const reason of flagsAfterCommand) log.warn({ reason }, "flag after the command goes to the server");
+  for (const [name, effect] of NODE_VARIABLES) {
+    if ((environment[name] ?? "") !== "")
+      log.warn({ reason: `${name}: ${effect}` }, "variable meant for the server acts on the sidecar too");
+  }
+  if (config.authToken !== undefined && config.authToken.length < MIN_TOKEN_LENGTH) {
+    log.warn({ reason: `it has fewer than ${MIN_TOKEN_LENGTH} characters` }, "auth token is short: it can be guessed");
+  }
+}
+
 async function serveUntilEnd(options: ServeOptions, log: Logger, display: StartDisplay | undefined): Promise<number> {
-  const { config, environment, descriptor, secrets, unknownVariables, version, signals, exit } = options;
+  const { config, environment, descriptor, secrets, version, signals, exit } = options;
   const kill = new AbortController();
   try {
-    for (const name of unknownVariables) log.warn({ reason: name }, "unknown variable: most likely misspelled");
-    for (const [name, effect] of NODE_VARIABLES) {
-      if ((environment[name] ?? "") !== "")
-        log.warn({ reason: `${name}: ${effect}` }, "variable meant for the server acts on the sidecar too");
-    }
-    if (config.authToken !== undefined && config.authToken.length < MIN_TOKEN_LENGTH) {
-      log.warn({ reason: `it has fewer than ${MIN_TOKEN_LENGTH} characters` }, "auth token is short: it can be guessed");
-    }
+    logWarnings(options, log);
     const endAtOnce = (exitCode: number): void => {
       kill.abort();
       void log.close().then((isClosed) => exit(exitCode, !isClosed));

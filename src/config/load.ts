@@ -4,7 +4,7 @@ import { isSamePath, LEGACY_PATHS } from "../routes.ts";
 import { readAuthTokenFile } from "./auth-token-file.ts";
 import { VARIABLE_PREFIX } from "./option.ts";
 import { collectSettings, type OptionKey, OPTIONS, type Settings } from "./options.ts";
-import { describeInvalid, problemText } from "./value-kinds.ts";
+import { describeInvalid, onOff, problemText } from "./value-kinds.ts";
 
 /** The effective configuration: the settings of all options, and values derived from several of them. */
 export interface Config extends Omit<Settings, "addr"> {
@@ -23,6 +23,10 @@ export interface CommandLine {
   readonly flags: ReadonlyMap<string, string | undefined>;
   /** The command and its arguments. */
   readonly rest: readonly string[];
+  /** True if `--` precedes the command. */
+  readonly hasSeparator: boolean;
+  /** A text for each part that was most likely meant otherwise. */
+  readonly problems: readonly string[];
 }
 
 export interface LoadResult {
@@ -32,6 +36,8 @@ export interface LoadResult {
   readonly problems: readonly string[];
   /** Variables with the sidecar's prefix that are not options: most likely misspelled. */
   readonly unknownVariables: readonly string[];
+  /** Flags of the sidecar after the command, which the server gets, each with advice. Empty if `--` precedes the command. */
+  readonly flagsAfterCommand: readonly string[];
 }
 
 const BOOLEAN_FLAGS = ["help", "version", "check-config"];
@@ -52,21 +58,45 @@ function serveFlagTypes(): FlagTypes {
 export function readCommandLine(argv: readonly string[], options: FlagTypes = serveFlagTypes()): CommandLine {
   const { tokens } = parseArgs({ args: [...argv], options, strict: false, allowPositionals: true, tokens: true });
   const flags = new Map<string, string | undefined>();
+  const problems: string[] = [];
+  /** The name of the previous flag, if it is a switch without a value. */
+  let bareSwitch: string | undefined;
   for (const token of tokens) {
-    if (token.kind === "positional") return { flags, rest: argv.slice(token.index) };
-    if (token.kind === "option-terminator") return { flags, rest: argv.slice(token.index + 1) };
+    if (token.kind === "positional") {
+      const { value } = token;
+      if (bareSwitch !== undefined && onOff.parse(value) !== undefined) {
+        problems.push(`--${bareSwitch} takes its value with an equals sign; write --${bareSwitch}=${value}`);
+        flags.set(bareSwitch, value);
+      }
+      return { flags, rest: argv.slice(token.index), hasSeparator: false, problems };
+    }
+    if (token.kind === "option-terminator") return { flags, rest: argv.slice(token.index + 1), hasSeparator: true, problems };
     // `parseArgs` takes the next flag as the value of a flag without one.
     const isSwallowed = token.value?.startsWith("-") === true && !token.inlineValue;
     const isSwitch = options[token.name]?.type === "boolean" && !BOOLEAN_FLAGS.includes(token.name);
     flags.set(token.name, isSwallowed ? undefined : (token.value ?? (isSwitch ? "on" : undefined)));
+    bareSwitch = isSwitch && token.value === undefined ? token.name : undefined;
   }
-  return { flags, rest: [] };
+  return { flags, rest: [], hasSeparator: false, problems };
+}
+
+/** Returns the flags of the sidecar among the arguments of a server, with advice. `--help` and `--version` are most likely the server's own. */
+function flagsAfterCommand({ rest: [, ...args], hasSeparator }: CommandLine): readonly string[] {
+  if (hasSeparator) return [];
+  const names = new Set(["check-config", ...Object.values(OPTIONS).map(({ flag }) => flag)]);
+  const end = args.indexOf("--");
+  const words = end === -1 ? args : args.slice(0, end);
+  return words.flatMap((word) => {
+    const [flag, name] = /^--([^=]+)/.exec(word) ?? [];
+    const advice = "write it before the command; if the server takes it, write -- before the command";
+    return flag !== undefined && names.has(name) ? [`${flag}: ${advice}`] : [];
+  });
 }
 
 /** Reads all options, from flags before environment variables, and reports all problems at once. */
 export function loadConfig(commandLine: CommandLine, environment: Environment, needsCommand = true): LoadResult {
-  const problems: string[] = [];
   const { flags, rest } = commandLine;
+  const problems = [...commandLine.problems];
   const known = new Set<string>(BOOLEAN_FLAGS);
   for (const { flag } of Object.values(OPTIONS)) if (flag !== undefined) known.add(flag);
   for (const name of flags.keys()) if (!known.has(name)) problems.push(`--${name} is not an option; see --help`);
@@ -132,7 +162,8 @@ export function loadConfig(commandLine: CommandLine, environment: Environment, n
   }
   const knownVariables = new Set<string>(Object.values(OPTIONS).map(({ variable }) => variable));
   const unknownVariables = Object.keys(environment).filter((name) => name.startsWith(VARIABLE_PREFIX) && !knownVariables.has(name));
-  if (problems.length > 0) return { config: undefined, problems, unknownVariables };
+  const warnings = { unknownVariables, flagsAfterCommand: flagsAfterCommand(commandLine) };
+  if (problems.length > 0) return { config: undefined, problems, ...warnings };
   // ADDR takes precedence over PORT. A flag takes precedence over any variable, so --port replaces the port of the variable ADDR.
   const isPortFromFlag = flags.has("port") && !flags.has("addr");
   const isAddressGiven = given("addr") !== undefined;
@@ -147,7 +178,7 @@ export function loadConfig(commandLine: CommandLine, environment: Environment, n
     restartBackoffMs: firstGiven === undefined ? Math.min(first, longest) : first,
     restartMaxMs: firstGiven === undefined ? longest : Math.max(first, longest),
   };
-  return { config, problems, unknownVariables };
+  return { config, problems, ...warnings };
 }
 
 export function isDirectory(path: string): boolean {

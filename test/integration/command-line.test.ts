@@ -101,6 +101,16 @@ describe("the command line", () => {
     expect(await runOnNode(nodeVersion)).toMatchObject({ code: 0, stderr: "" });
   });
 
+  it.each([
+    ["a warning", [], ["--addr"]],
+    ["no warning after the word --", ["--"], []],
+  ])("a flag of the sidecar among the server's arguments causes %s", async (_what, separator, expected) => {
+    const { stdout } = await runMain(["--addr", "127.0.0.1:0", ...separator, "/no/such/command", "--addr", ":1"]);
+    const lines = stdout.split("\n").filter((line) => line.includes('"flag after the command goes to the server"'));
+    const named = lines.map((line) => (JSON.parse(line) as { readonly reason: string }).reason.split(":")[0]);
+    expect(named).toEqual(expected);
+  });
+
   describe("--check-config", () => {
     it("the effective configuration is shown, and nothing is started", async () => {
       const config = await checkConfig(["--", "/no/such/command", "one", "two words"]);
@@ -136,6 +146,17 @@ describe("the command line", () => {
       });
     });
 
+    it("misspelled variables and flags after the command are reported on stderr", async () => {
+      const env = { CLAW_MCP_STDIO_PROT: "9", CLAW_MCP_STDIO_PORT: "8" };
+      const { code, stdout, stderr } = await runMain(["--check-config", "node", "server.js", "--port=9"], env);
+      expect([code, JSON.parse(stdout)]).toMatchObject([0, { port: 8 }]);
+      expect(stderr.split("\n")).toEqual([
+        "claw-mcp-stdio: unknown variable: most likely misspelled: CLAW_MCP_STDIO_PROT",
+        expect.stringMatching(/^claw-mcp-stdio: flag after the command goes to the server: --port: write it before the command;/),
+        "",
+      ]);
+    });
+
     it.each([
       ["after a flag", ["--api-key", "hunter2hunter2"]],
       ["in a flag", ["--token=hunter2hunter2"]],
@@ -168,11 +189,8 @@ describe("the command line", () => {
     it("a command on the command line replaces both COMMAND and ARGS", async () => {
       const env = { CLAW_MCP_STDIO_COMMAND: "other", CLAW_MCP_STDIO_ARGS: '["other"]' };
       expect(await checkConfig(["--", "node"], env)).toMatchObject({ command: "node", args: [] });
-      expect(await checkConfig(["node", "server.js", "--port", "9"], env)).toMatchObject({
-        command: "node",
-        args: ["server.js", "--port", "9"],
-        port: 8080,
-      });
+      const { stdout } = await runMain(["--check-config", "node", "server.js", "--port", "9"], env);
+      expect(JSON.parse(stdout)).toMatchObject({ command: "node", args: ["server.js", "--port", "9"], port: 8080 });
     });
 
     it.each(["8080", ":8080"])("PORT may be %s", async (port) => {
@@ -212,6 +230,12 @@ describe("the command line", () => {
       ]);
     });
 
+    it("a misspelled variable is reported after the problems", async () => {
+      const { code, stderr } = await runMain([], { CLAW_MCP_STDIO_COMAND: "npx" });
+      expect(code).toBe(2);
+      expect(stderr).toMatch(/no command is given.*\nclaw-mcp-stdio: unknown variable: most likely misspelled: CLAW_MCP_STDIO_COMAND\n$/);
+    });
+
     it.each([
       ["no command", [], {}, /^no command is given; put it after the options/],
       ["an empty command", ["--", ""], {}, /^no command is given; put it after the options/],
@@ -238,6 +262,12 @@ describe("the command line", () => {
       ],
       ["a path that is reserved for health", ["--path", "/healthz", "--", "node"], {}, /^--path is "\/healthz"/],
       ["port 0", ["--port", "0", "--", "node"], {}, /^--port is "0"/],
+      [
+        "a switch and the word on",
+        ["--read-only", "on", "--", "node"],
+        {},
+        /^--read-only takes its value with an equals sign; write --read-only=on$/,
+      ],
       [
         "a first pause longer than the longest pause",
         ["--restart-backoff-ms", "2000", "--restart-max-ms", "1000", "--", "node"],

@@ -130,8 +130,8 @@ describe("REQUIRE_AUTH", () => {
   });
 
   it("the flag alone turns it on, and the next word is the command", () => {
-    const { config } = load(["--auth-token", TOKEN, "--require-auth", "off", "an-argument"]);
-    expect(config).toMatchObject({ requireAuth: true, command: "off", args: ["an-argument"] });
+    const { config } = load(["--auth-token", TOKEN, "--require-auth", "server", "an-argument"]);
+    expect(config).toMatchObject({ requireAuth: true, command: "server", args: ["an-argument"] });
   });
 
   it("a flag with the value off overrides the variable", () => {

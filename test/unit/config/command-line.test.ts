@@ -47,6 +47,23 @@ describe("the command line", () => {
     expect(read("-h", "server")).toEqual({ flags: { help: undefined }, rest: ["server"] });
   });
 
+  it.each(["on", "off"])("a switch followed by the word %s is a problem, and has that value", (word) => {
+    for (const name of ["read-only", "require-auth"]) {
+      const { flags, problems } = readCommandLine([`--${name}`, word, "--", "server"]);
+      expect(problems).toEqual([`--${name} takes its value with an equals sign; write --${name}=${word}`]);
+      expect(flags.get(name)).toBe(word);
+    }
+  });
+
+  it.each([
+    ["another word", ["--read-only", "once"]],
+    ["the word -- and then on", ["--read-only", "--", "on"]],
+    ["a value and then on", ["--read-only=off", "on"]],
+    ["another option and its value on", ["--read-only", "--legacy-sse", "on"]],
+  ])("a switch followed by %s is not a problem", (_what, argv) => {
+    expect(readCommandLine(argv).problems).toEqual([]);
+  });
+
   it("unknown options are kept for a report", () => {
     expect(read("--prot", "9000")).toEqual({ flags: { prot: undefined }, rest: ["9000"] });
     expect(read("--constructor=1", "--no-port", "-x", "server").flags).toEqual({ constructor: "1", "no-port": undefined, x: undefined });

@@ -253,6 +253,30 @@ describe("the configuration", () => {
     expect(unknownVariables).toEqual(["CLAW_MCP_STDIO_TIMEOUT"]);
     expect(problems).toEqual([]);
   });
+
+  it("flags of the sidecar after the command are named but not rejected", () => {
+    const { flagsAfterCommand, problems } = load([
+      "--port",
+      "1",
+      "server",
+      "--addr",
+      ":2",
+      "--read-only=on",
+      "--help",
+      "--other",
+      "--",
+      "--path",
+    ]);
+    expect(flagsAfterCommand.map((text) => text.split(":")[0])).toEqual(["--addr", "--read-only"]);
+    expect(problems).toEqual([]);
+  });
+
+  it.each([
+    ["after the word --", ["--", "server", "--addr", ":2"], {}],
+    ["in ARGS", [], { CLAW_MCP_STDIO_COMMAND: "server", CLAW_MCP_STDIO_ARGS: '["--addr",":2"]' }],
+  ])("flags of the sidecar %s are those of the server", (_where, argv, environment: Environment) => {
+    expect(load(argv, environment).flagsAfterCommand).toEqual([]);
+  });
 });
 
 describe("the listen address", () => {
