@@ -1,6 +1,7 @@
 import { styleText } from "node:util";
 import { maskArgs } from "../config/describe.ts";
 import type { Config } from "../config/load.ts";
+import { OPTIONS } from "../config/options.ts";
 import { shorten } from "../json/text.ts";
 import { readValue } from "../json/values.ts";
 import { isJsonObject } from "../protocol/message.ts";
@@ -32,7 +33,7 @@ export interface BannerFacts {
 export function bannerText(facts: BannerFacts): string {
   const { config, version, address, resultText, plain } = facts;
   const url = `http://${address.replace(UNSPECIFIED_HOST, "localhost")}${config.path}`;
-  const token = config.authTokens.length === 0 ? "" : ' --header "Authorization: Bearer $TOKEN"';
+  const token = config.authTokens.length === 0 ? "" : ` --header "Authorization: Bearer $${OPTIONS.authToken.variable}"`;
   const lines = [
     ["address", plain(url)],
     ["command", plain([config.command, ...maskArgs(config.args)].join(" "))],

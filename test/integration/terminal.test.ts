@@ -46,7 +46,7 @@ describe("the start on a terminal", () => {
     await using terminal = new TerminalRun(ECHO, { NO_COLOR: "1", CLAW_MCP_STDIO_AUTH_TOKEN: token });
     const url = await terminal.url();
     await terminal.waitFor(BANNER_END);
-    const header = '--header "Authorization: Bearer $TOKEN"';
+    const header = '--header "Authorization: Bearer $CLAW_MCP_STDIO_AUTH_TOKEN"';
     expect(terminal.shown).toContain(`inspector --cli ${url} --transport http ${header} --method tools/list\r\n`);
     const { code, stdout } = await inspect(url, "--header", `Authorization: Bearer ${token}`, "--method", "tools/list");
     expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringContaining('"add"') as string });
