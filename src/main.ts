@@ -36,7 +36,8 @@ process.exitCode = await main(process.argv.slice(2));
 
 async function main(argv: readonly string[]): Promise<number> {
   if (!isSupportedNode(process.versions.node)) {
-    process.stderr.write(`claw-mcp-stdio needs Node ${engines.node}; this is ${process.versions.node}\n`);
+    const remedy = "Install such a Node. A clone has one after npm ci: npx node dist/main.js";
+    process.stderr.write(`claw-mcp-stdio needs Node ${engines.node}; this is ${process.versions.node}. ${remedy}\n`);
     return 1;
   }
   const [first = "", ...rest] = argv;
@@ -54,7 +55,8 @@ async function runServe(argv: readonly string[]): Promise<number> {
   const configuration = await configure(argv, true);
   if (typeof configuration === "number") return configuration;
   const { serve } = await import("./cli/serve.ts");
-  await serve({ ...configuration, environment: process.env, version, stdout: process.stdout, signals: process, exit });
+  const commands = [...COMMANDS.keys()];
+  await serve({ ...configuration, environment: process.env, version, commands, stdout: process.stdout, signals: process, exit });
   return ExitCode.ok;
 }
 

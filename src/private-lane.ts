@@ -49,7 +49,8 @@ export function createPrivateLane(options: PrivateLaneOptions): PrivateLane {
     entry,
     async run() {
       try {
-        await supervisor.run(guardListener(lane, supervisor, new Defects(log, laneOptions.counters)));
+        const failure = await supervisor.run(guardListener(lane, supervisor, new Defects(log, laneOptions.counters)));
+        if (failure?.kind === "command-unusable") log.warn({ code: failure.spawnErrorCode }, "the command cannot be started");
       } catch (error) {
         log.error({ err: error, reason: describeError(error) }, "supervision failed");
       }

@@ -26,6 +26,8 @@ import type { UpstreamHandshake, UpstreamStatus } from "./upstream/port.ts";
 import { RestartPolicy } from "./upstream/restart-policy.ts";
 import { Supervisor, type SupervisorFailure, type SupervisorOptions } from "./upstream/supervisor.ts";
 
+/** The longest time until the operating system reports that a command cannot be started. */
+const START_FAILURE_MS = 1000;
 /** The time to read the responses that are sent at the end of the drain. */
 const FLUSH_TIMEOUT_MS = 1000;
 
@@ -170,20 +172,19 @@ export async function startSidecar({ config, environment, descriptor, secrets, v
     nowMs,
   });
   const { headersTimeoutMs, bodyTimeoutMs, readerTimeoutMs } = config;
+  const { pid, lastExit } = supervisor.status();
+  const isMissing = pid === undefined && lastExit === undefined;
+  const failure = isMissing ? await Promise.race([failed, timeout(START_FAILURE_MS)]) : undefined;
   const listener = new HttpListener(app, { headersTimeoutMs, bodyTimeoutMs, readerTimeoutMs, counters, defects, log, nowMs });
   let address: string;
   try {
     address = await listener.listen(config);
-    log.info({ address, path: config.path }, "listening");
   } catch (error) {
     await supervisor.stop();
     throw error;
   }
-  if (texts.length === 0) {
-    const message = "no auth token is set: every client that reaches the address may call";
-    if (isLoopback(config.host)) log.info({}, message);
-    else log.warn({ reason: `set ${OPTIONS.authToken.variable}, or, outside a container, use --addr 127.0.0.1:${config.port}` }, message);
-  }
+  // A sidecar whose command cannot be started ends at once, and does not announce its address.
+  if (failure === undefined) logAddress(log, address, config);
   const tokenReload =
     authTokenFile === undefined
       ? undefined
@@ -227,6 +228,14 @@ export async function startSidecar({ config, environment, descriptor, secrets, v
       await failed.catch((error: unknown) => log.error({ err: error, reason: describeError(error) }, "supervision failed"));
     },
   };
+}
+
+function logAddress(log: Log, address: string, { host, port, path, authTokens }: Config): void {
+  log.info({ address, path }, "listening");
+  if (authTokens.length > 0) return;
+  const message = "no auth token is set: every client that reaches the address may call";
+  if (isLoopback(host)) log.info({}, message);
+  else log.warn({ reason: `set ${OPTIONS.authToken.variable}, or, outside a container, use --addr 127.0.0.1:${port}` }, message);
 }
 
 function timeout(timeoutMs: number): Promise<void> {

@@ -1,19 +1,16 @@
 import { MIN_TOKEN_LENGTH } from "../config/auth-token-file.ts";
 import type { Config, Environment, LoadResult } from "../config/load.ts";
 import { maskCommand } from "../config/describe.ts";
-import { OPTIONS } from "../config/options.ts";
 import type { Descriptor } from "../descriptor/descriptor.ts";
 import { describeError } from "../errors.ts";
 import { ExitCode } from "./exit-code.ts";
+import { commandFailureText, listenFailureText } from "./start-failure.ts";
 import { createLogger, type Logger } from "../observability/logger.ts";
 import type { Secrets } from "../observability/redact.ts";
 import { type SignalSource, waitForSignal } from "./shutdown.ts";
 import { startSidecar } from "../sidecar.ts";
 import type { StartDisplay } from "./start-display.ts";
 import type { Terminal } from "./terminal.ts";
-
-/** Advice for a command that contains its arguments. */
-const SHELL_ADVICE = `; no shell splits it: put the arguments after -- or into ${OPTIONS.args.variable}`;
 
 export interface ServeOptions extends Pick<LoadResult, "unknownVariables" | "flagsAfterCommand"> {
   readonly config: Config;
@@ -22,6 +19,8 @@ export interface ServeOptions extends Pick<LoadResult, "unknownVariables" | "fla
   readonly descriptor: Descriptor | undefined;
   readonly secrets: Secrets;
   readonly version: string;
+  /** The commands of the program, of which COMMAND may be a misspelling. */
+  readonly commands: readonly string[];
   readonly stdout: Omit<Terminal, "write">;
   readonly signals: SignalSource & { on(event: "uncaughtException", listener: (error: Error) => void): unknown };
   /** Ends the process at once, by SIGKILL if a stuck log would keep it from exiting. */
@@ -66,7 +65,7 @@ function logWarnings({ config, environment, unknownVariables, flagsAfterCommand 
 }
 
 async function serveUntilEnd(options: ServeOptions, log: Logger, display: StartDisplay | undefined): Promise<number> {
-  const { config, environment, descriptor, secrets, version, signals, exit } = options;
+  const { config, environment, descriptor, secrets, version, commands, signals, exit } = options;
   const kill = new AbortController();
   try {
     logWarnings(options, log);
@@ -96,21 +95,17 @@ async function serveUntilEnd(options: ServeOptions, log: Logger, display: StartD
     await sidecar.stop();
     if (typeof end !== "object") return ExitCode.ok;
     if (end.kind === "restart-limit") return ExitCode.failed;
-    const isMissing = end.spawnErrorCode === "ENOENT";
-    const reason = isMissing
-      ? `it, or the interpreter it names, does not exist${config.command.includes(" ") ? SHELL_ADVICE : ""}`
-      : "it may not be executed, or a folder of PATH may not be searched";
-    log.error({ reason, code: end.spawnErrorCode, line: maskCommand(config.command) }, "the command cannot be started");
-    return isMissing ? ExitCode.notFound : ExitCode.notExecutable;
+    const { spawnErrorCode: code } = end;
+    const reason = commandFailureText(config.command, code, commands);
+    log.error({ reason, code, line: maskCommand(config.command) }, "the command cannot be started");
+    return code === "ENOENT" ? ExitCode.notFound : ExitCode.notExecutable;
   } catch (error) {
     kill.abort();
     display?.end();
     const { code, syscall } = error as NodeJS.ErrnoException;
-    const message = code === "EADDRINUSE" ? "the port is taken" : "cannot start";
-    const advice = syscall === "listen" || syscall === "getaddrinfo" ? `; give another with --addr or ${OPTIONS.addr.variable}` : "";
     // System errors are about the address, which `reason` names. Other errors need their stack.
-    const fields = { code, reason: `${describeError(error)}${advice}` };
-    log.error(syscall === undefined ? { ...fields, err: error } : fields, message);
+    const fields = { code, reason: listenFailureText(error), ...(syscall === undefined ? { err: error } : {}) };
+    log.error(fields, code === "EADDRINUSE" ? "the port is taken" : "cannot start");
     return ExitCode.failed;
   }
 }

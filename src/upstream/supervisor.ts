@@ -109,8 +109,8 @@ export class Supervisor implements Upstream {
         if (this.#failure !== undefined) return this.#failure;
       }
     } catch (error) {
-      if (this.#stopping.signal.aborted) return undefined;
       if (this.#failure !== undefined) return this.#failure;
+      if (this.#stopping.signal.aborted) return undefined;
       this.#setState("failed");
       throw error;
     } finally {
@@ -173,13 +173,17 @@ export class Supervisor implements Upstream {
   /** Decides whether there will be another generation, and when. */
   #decide(exit: ChildExit, stderrTail: readonly string[], runMs: number, fields: LogFields): void {
     const { nowMs, restartPolicy } = this.#options;
+    if (this.#generationCount === 1 && isCommandUnusable(exit)) {
+      // The caller of `run` logs it.
+      this.#failure = { kind: "command-unusable", spawnErrorCode: exit.spawnErrorCode ?? "UNKNOWN" };
+      this.#setState("failed");
+      return;
+    }
     const { pauseMs, crashLoop } = restartPolicy.afterEnd(runMs, nowMs());
     const withTail = { ...fields, stderrTail };
     if (crashLoop === "none") this.#log.warn(withTail, "mcp server exited");
     else this.#log.info(fields, "mcp server exited");
-    if (this.#generationCount === 1 && isCommandUnusable(exit)) {
-      this.#failure = { kind: "command-unusable", spawnErrorCode: exit.spawnErrorCode ?? "UNKNOWN" };
-    } else if (pauseMs === undefined) {
+    if (pauseMs === undefined) {
       const restarts = this.#generationCount - 1;
       this.#failure = { kind: "restart-limit", restarts };
       this.#log.error({ ...withTail, restarts }, "mcp server not restarted: restart limit reached");

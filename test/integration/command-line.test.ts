@@ -94,7 +94,8 @@ describe("the command line", () => {
   it.each(["20.19.5", "22.18.0", "23.11.1", "24.5.0"])("Node %s is rejected", async (nodeVersion) => {
     const { code, stdout, stderr } = await runOnNode(nodeVersion);
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
-    expect(stderr).toBe(`claw-mcp-stdio needs Node ${PACKAGE.engines.node}; this is ${nodeVersion}\n`);
+    const remedy = "Install such a Node. A clone has one after npm ci: npx node dist/main.js";
+    expect(stderr).toBe(`claw-mcp-stdio needs Node ${PACKAGE.engines.node}; this is ${nodeVersion}. ${remedy}\n`);
   });
 
   it.each(["22.19.0", "24.6.0", "25.0.0", "26.10.0"])("Node %s is accepted", async (nodeVersion) => {

@@ -1,9 +1,11 @@
+import { rm, writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { errorData } from "../support/error-reply.ts";
 import { Gate } from "../support/gate.ts";
 import { readSeen, readWhere, waitForHanging } from "../support/in-flight.ts";
 import { LaneClient } from "../support/lane-client.ts";
-import { Sidecar } from "../support/sidecar.ts";
+import { FIXTURE, Sidecar } from "../support/sidecar.ts";
+import { TempDir } from "../support/temp-dir.ts";
 
 const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 /** A pause that outlasts every test. */
@@ -42,6 +44,17 @@ describe("the crash of a private server", () => {
     expect((await reply.notify("notifications/initialized")).status).toBe(202);
     await gate.open();
     expect(await readSeen(reply)).toEqual(["initialize", "notifications/initialized", "tools/call"]);
+  });
+
+  it("a command that has vanished is logged once, with the lane, and initialize fails", async () => {
+    await using directory = await TempDir.create();
+    const command = directory.file("server");
+    await writeFile(command, `#!/bin/sh\nexec "${process.execPath}" "${FIXTURE}" normal\n`, { mode: 0o755 });
+    await using sidecar = await Sidecar.start({ command: [command] });
+    await rm(command);
+    await expect(LaneClient.connect(sidecar)).rejects.toThrow("UPSTREAM_FAILED");
+    expect(await sidecar.waitForLog("the command cannot be started")).toMatchObject({ lane: "private-1", code: "ENOENT" });
+    expect(sidecar.logLines.filter(({ lane }) => lane === "private-1")).toHaveLength(1);
   });
 
   it("requests in flight fail as JSON or on their stream, and other lanes are unaffected", async () => {

@@ -28,39 +28,50 @@ function startCommand(command: string, ...args: readonly string[]): Promise<Fail
   return startAndFail("--addr", "127.0.0.1:0", "--", command, ...args);
 }
 
-/** Expects this message and exit code, and that no server ran. */
+/** Expects this exit code, and this message as the only one. */
 function cannotBeStarted(exitCode: number, command: string, code: string, reason: string): object {
   return {
     code: exitCode,
     stderr: "",
-    said: expect.objectContaining({ level: "error", code, reason, line: command }) as object,
-    started: 0,
+    said: expect.objectContaining({ level: "error", code, reason: `"${command}" ${reason}`, line: command }) as object,
+    lines: 1,
   };
 }
 
 function summary({ code, stderr, lines }: Failure): object {
   const said = lines.find((line) => line.msg === "the command cannot be started");
-  return { code, stderr, said, started: lines.filter((line) => line.msg === "mcp server started").length };
+  return { code, stderr, said, lines: lines.length };
 }
 
-const MISSING = "it, or the interpreter it names, does not exist";
-const NOT_EXECUTABLE = "it may not be executed, or a folder of PATH may not be searched";
+const MISSING = "does not exist, or its interpreter does not; install it or";
+const NOT_EXECUTABLE =
+  "may not be executed, or a folder of PATH may not be searched; make the file executable, or start it by its interpreter";
 const ANOTHER_ADDRESS = "give another with --addr or CLAW_MCP_STDIO_ADDR";
 
 describe("the start of a server that cannot run", () => {
-  it.each(["/no/such/command", "no-such-command-in-the-path", "./no-such-command"])(
-    "the sidecar exits with 127 if %s does not exist",
-    async (command) => {
-      expect(summary(await startCommand(command, "arg"))).toEqual(cannotBeStarted(127, command, "ENOENT", MISSING));
-    },
-  );
+  it.each([
+    ["/no/such/command", "correct its path"],
+    ["no-such-command-in-the-path", "give its full path"],
+    ["./no-such-command", "correct its path"],
+  ])("the sidecar exits with 127 if %s does not exist", async (command, advice) => {
+    expect(summary(await startCommand(command, "arg"))).toEqual(cannotBeStarted(127, command, "ENOENT", `${MISSING} ${advice}`));
+  });
+
+  it.each([
+    ["healtcheck", "healthcheck"],
+    ["discvoer", "discover"],
+  ])("the sidecar suggests its own command if %s does not exist", async (word, meant) => {
+    const { code, lines } = await startAndFail(word, "--addr", "127.0.0.1:0");
+    const reason = expect.stringContaining(`; did you mean claw-mcp-stdio ${meant}?`) as string;
+    expect([code, lines.at(-1)]).toMatchObject([127, { reason }]);
+  });
 
   it("the sidecar exits with 127 if a script's interpreter does not exist", async () => {
     await using dir = await TempDir.create();
     const script = dir.file("server");
     await writeFile(script, "#!/no/such/interpreter\n");
     await chmod(script, 0o755);
-    expect(summary(await startCommand(script))).toEqual(cannotBeStarted(127, script, "ENOENT", MISSING));
+    expect(summary(await startCommand(script))).toEqual(cannotBeStarted(127, script, "ENOENT", `${MISSING} correct its path`));
   });
 
   it("the sidecar exits with 126 if the command is not executable", async () => {
@@ -88,7 +99,8 @@ describe("the start of a server that cannot run", () => {
     const { code, stderr, lines } = await startAndFail("--addr", `127.0.0.1:${port}`, "--", process.execPath, FIXTURE);
     occupant.close();
     expect({ code, stderr }).toEqual({ code: 1, stderr: "" });
-    const reason = `listen EADDRINUSE: address already in use 127.0.0.1:${port}; ${ANOTHER_ADDRESS}`;
+    const advice = `end the program that listens on port ${port}, or choose another with --port or --addr`;
+    const reason = `listen EADDRINUSE: address already in use 127.0.0.1:${port}; ${advice}`;
     const said = lines.find((line) => line.msg === "the port is taken");
     expect(said).toMatchObject({ level: "error", code: "EADDRINUSE", reason });
     expect(said).not.toHaveProperty("err");
