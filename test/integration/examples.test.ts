@@ -160,6 +160,22 @@ describe("the clients of the examples", () => {
     const failure = run(file, [`${EXAMPLES}${script}`, sidecar.url], { CLAW_MCP_STDIO_AUTH_TOKEN: "wrong" });
     await expect(failure).rejects.toMatchObject({ stdout: "", stderr: expect.stringContaining(says) as string });
   });
+
+  it.each([
+    { what: "the token is wrong", path: "/mcp", status: 401, code: "UNAUTHORIZED", token: "wrong" },
+    { what: "the path is wrong", path: "/wrong", status: 404, code: "NOT_FOUND", token: TOKEN },
+    { what: "the server is not ready", path: "/mcp", status: 503, code: "UPSTREAM_NOT_READY", token: TOKEN },
+  ])("session.sh prints the whole response to stderr if $what", async ({ path, status, code, token }) => {
+    await using sidecar = await Sidecar.start({
+      mode: "silent",
+      untilReady: false,
+      flags: ["--hold-timeout-ms", "1"],
+      env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN },
+    });
+    const failure = run(`${EXAMPLES}session.sh`, [`${sidecar.origin}${path}`], { CLAW_MCP_STDIO_AUTH_TOKEN: token });
+    const response = expect.stringMatching(new RegExp(`^session\\.sh: HTTP ${status}\n\\{.*"code":"${code}".*\\}\n$`)) as string;
+    await expect(failure).rejects.toMatchObject({ code: 1, stdout: "", stderr: response });
+  });
 });
 
 describe("examples/pod", () => {
