@@ -11,7 +11,10 @@ describe("docs/MIGRATION.md", () => {
     const commandLines = codeSpans({ ...MIGRATION, prose: cells.join("\n") }).filter((span) => span.startsWith("--") && span !== "--");
     expect(commandLines.length).toBeGreaterThan(5);
     for (const commandLine of commandLines) {
-      const { problems, unknownVariables } = loadConfig(readCommandLine([...commandLine.split(" "), "--", "server"]), {});
+      // A shell expands these characters unless they are quoted.
+      expect(commandLine.replaceAll(/'[^']*'/g, "")).not.toMatch(/[*?$"]/);
+      const words = commandLine.replaceAll("'", "").split(" ");
+      const { problems, unknownVariables } = loadConfig(readCommandLine([...words, "--", "server"]), {});
       expect({ commandLine, problems, unknownVariables }).toEqual({ commandLine, problems: [], unknownVariables: [] });
     }
   });
