@@ -4,7 +4,7 @@ import { shuttingDown } from "../../lane/failures.ts";
 import type { Principal } from "../../sessions/session.ts";
 import { openGetStream } from "./event-streams.ts";
 import { sendError } from "../json-response.ts";
-import { createPostRoute, type PostRouteOptions } from "./post-route.ts";
+import { PostRoute, type PostRouteOptions } from "./post-route.ts";
 import type { PrincipalRoute } from "../route.ts";
 import { findSession, rejectSession } from "./session-header.ts";
 
@@ -15,10 +15,10 @@ export interface McpRouteOptions extends PostRouteOptions {
 /** Creates the route of the MCP endpoint: POST, GET and DELETE of Streamable HTTP (MCP 2025-11-25, basic/transports). */
 export function createMcpRoute(options: McpRouteOptions): PrincipalRoute {
   const { sessions, connections, isDraining, nowMs } = options;
-  const post = createPostRoute(options);
+  const posts = new PostRoute(options);
 
   return (request, response, principal) => {
-    if (request.method === "POST") post({ request, response, principal, acceptedAtMs: nowMs() });
+    if (request.method === "POST") posts.handle({ request, response, principal, acceptedAtMs: nowMs() });
     else if (request.method === "GET") openStream(request, response, principal);
     else endSession(request, response, principal);
   };

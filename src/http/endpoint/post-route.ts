@@ -29,38 +29,42 @@ export interface PostRouteOptions {
   readonly nowMs: () => number;
 }
 
-/** Creates the handler of POST requests on the MCP endpoint. Each request has one message of a client, or a batch. */
-export function createPostRoute(options: PostRouteOptions) {
-  const { lanes, sessions, connections, defects, nowMs } = options;
-  const receiver: MessageReceiver = {
-    rejectLong: rejectWithoutSession,
-    onMessages: (post, messages) => {
-      if (Array.isArray(messages)) handleBatch(post, messages);
-      else handleMessage(post, messages);
-    },
-  };
-  return (post: Post): void => {
-    const { request, response } = post;
-    if (!acceptsJson(request)) return reject(request, response, new SidecarError("NOT_ACCEPTABLE", "Accept must allow application/json."));
-    readMessages(post, options, receiver);
-  };
+/** Handles POST requests on the MCP endpoint. Each request has one message of a client, or a batch. */
+export class PostRoute implements MessageReceiver {
+  readonly #options: PostRouteOptions;
 
-  function rejectWithoutSession({ request, response, principal }: Post, beginning: Buffer): boolean {
+  constructor(options: PostRouteOptions) {
+    this.#options = options;
+  }
+
+  handle(post: Post): void {
+    const { request, response } = post;
+    if (acceptsJson(request)) readMessages(post, this.#options, this);
+    else reject(request, response, new SidecarError("NOT_ACCEPTABLE", "Accept must allow application/json."));
+  }
+
+  rejectLong(post: Post, beginning: Buffer): boolean {
+    const { request, response } = post;
     if (request.headers["mcp-session-id"] === undefined && needsNoSession(request, beginning)) return false;
-    const session = findSession(sessions, request, principal, nowMs());
+    const session = this.#findSession(post);
     if (!(session instanceof SidecarError)) return false;
     rejectSession(request, response, session);
     return true;
   }
 
-  function handleMessage(post: Post, message: Message): void {
-    const { request, response, principal } = post;
-    if (message.kind === "request" && message.method === "initialize") return initialize(post, message);
-    const session = findSession(sessions, request, principal, nowMs());
+  onMessages(post: Post, messages: Message | Message[]): void {
+    if (Array.isArray(messages)) this.#onBatch(post, messages);
+    else if (messages.kind === "request" && messages.method === "initialize") this.#initialize(post, messages);
+    else this.#onMessage(post, messages);
+  }
+
+  #onMessage(post: Post, message: Message): void {
+    const { request, response } = post;
+    const session = this.#findSession(post);
     if (session instanceof SidecarError) {
       rejectSession(request, response, session, message.kind === "request" ? idTextOf(message) : undefined);
     } else if (message.kind === "request") {
-      forwardRequest(defects, session, openExchange(post, session, idTextOf(message)), message);
+      forwardRequest(this.#options.defects, session, this.#openExchange(post, session, idTextOf(message)), message);
     } else {
       const error = forwardOneWay(session, message);
       if (error === undefined) sendAccepted(response);
@@ -68,7 +72,8 @@ export function createPostRoute(options: PostRouteOptions) {
     }
   }
 
-  function initialize(post: Post, message: RequestMessage): void {
+  #initialize(post: Post, message: RequestMessage): void {
+    const { lanes, sessions, defects, nowMs } = this.#options;
     const { request, response, principal: owner, acceptedAtMs } = post;
     // The token may have been removed while the body arrived.
     if (owner?.isRevoked === true) return rejectUnauthorized(request, response);
@@ -86,14 +91,14 @@ export function createPostRoute(options: PostRouteOptions) {
     lanes.initialize(exchange, message, ({ id }) => exchange.setHeaders({ "Mcp-Session-Id": id }), { owner });
   }
 
-  function handleBatch(post: Post, messages: readonly Message[]): void {
-    const { request, response, principal } = post;
-    const session = findSession(sessions, request, principal, nowMs());
+  #onBatch(post: Post, messages: readonly Message[]): void {
+    const { request, response } = post;
+    const session = this.#findSession(post);
     if (session instanceof SidecarError && session.code !== "SESSION_REQUIRED") return rejectSession(request, response, session);
     if (session instanceof SidecarError || !hasBatches(session.protocolVersion)) {
       return sendProblem(response, BATCH_REFUSED);
     }
-    const batch = new PostBatch(openExchange(post, session, ""));
+    const batch = new PostBatch(this.#openExchange(post, session, ""));
     const exchanges = messages.map((each) => (each.kind === "request" ? batch.add(idTextOf(each)) : undefined));
     // If a notification or response is not accepted, the later requests of the batch fail with its error.
     // The HTTP response reports the error if the batch has no requests.
@@ -102,14 +107,19 @@ export function createPostRoute(options: PostRouteOptions) {
       const exchange = exchanges[index];
       if (each.kind !== "request") error ??= forwardOneWay(session, each);
       else if (exchange !== undefined && error !== undefined) session.lane.refuse(exchange, error);
-      else if (exchange !== undefined) forwardRequest(defects, session, exchange, each);
+      else if (exchange !== undefined) forwardRequest(this.#options.defects, session, exchange, each);
     }
     if (exchanges.some((exchange) => exchange !== undefined)) return;
     if (error === undefined) sendAccepted(response);
     else sendError(response, error);
   }
 
-  function openExchange({ request, response, acceptedAtMs }: Post, session: Session, idText: string): PostExchange {
+  #findSession({ request, principal }: Post): Session | SidecarError {
+    return findSession(this.#options.sessions, request, principal, this.#options.nowMs());
+  }
+
+  #openExchange({ request, response, acceptedAtMs }: Post, session: Session, idText: string): PostExchange {
+    const { connections, defects } = this.#options;
     const openStream = (): OpenStream => openRequestStream(connections, response, session);
     return new PostExchange({
       front: LEGACY_FRONT,

@@ -19,9 +19,9 @@ export interface ReadMessagesOptions {
 /** Receives the messages of POST requests. One receiver serves all requests of a route. */
 export interface MessageReceiver {
   /** Called before more than 64 KiB are read, with the data that has arrived. @returns true if it has answered the request. */
-  readonly rejectLong: (post: Post, beginning: Buffer) => boolean;
+  rejectLong(post: Post, beginning: Buffer): boolean;
   /** Called at most once for a POST. It may be called in a later turn, after the client has disconnected. */
-  readonly onMessages: (post: Post, messages: Message | Message[]) => void;
+  onMessages(post: Post, messages: Message | Message[]): void;
 }
 
 /** Reads the body of a POST, and rejects it if it is neither a message nor a batch. A long body is parsed in steps. */
