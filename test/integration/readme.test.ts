@@ -17,7 +17,8 @@ function bash(
   args: readonly string[],
   options: { readonly cwd?: string } = {},
 ): Promise<{ readonly stdout: string; readonly stderr: string }> {
-  return promisify(execFile)("bash", args, options);
+  // At level 1, bash would read the start-up files of the machine, because its stdin is a socket.
+  return promisify(execFile)("bash", args, { ...options, env: { ...process.env, SHLVL: "1" } });
 }
 
 function codeBlock(after: string): string {
