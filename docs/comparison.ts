@@ -9,6 +9,9 @@ type Row = readonly [title: string, cells: Cells];
 
 const TARGETS = ["claw", "supergateway", "mcp-proxy"];
 const HEADERS = ["claw-mcp-stdio", "supergateway", "mcp-proxy"];
+/** The bench also measures a minimal bridge, as the upper bound for the others. */
+const BENCH_TARGETS = [...TARGETS, "bare"];
+const BENCH_HEADERS = [...HEADERS, "`bare`"];
 
 const SERVER_ENDED = "error: the server process had ended";
 
@@ -38,10 +41,15 @@ const RUNS: Readonly<Record<string, string>> = {
 };
 
 export function comparisonMarkdown(): string {
-  const sections = { outcomes: outcomesTable(), runs: runsTable(), recovery: recoveryTable(), speed: speedTable() };
+  const sections = {
+    outcomes: table(outcomesTable()),
+    runs: table(runsTable()),
+    recovery: table(recoveryTable()),
+    speed: table(speedTable(), BENCH_HEADERS),
+  };
   const { path, text } = readDocument("docs/COMPARISON.md");
   let document = text;
-  for (const [name, rows] of Object.entries(sections)) document = replaceSection({ path, text: document }, name, table(rows));
+  for (const [name, content] of Object.entries(sections)) document = replaceSection({ path, text: document }, name, content);
   return document;
 }
 
@@ -123,7 +131,7 @@ function bench(heading: string, column: number, isWanted: (row: readonly string[
   const document = readDocument("bench/README.md");
   const results = { ...document, text: document.text.slice(document.text.indexOf("\n## Results\n")) };
   const rows = tableAfter(results, `### ${heading}\n`).filter(isWanted);
-  return TARGETS.map((target) => {
+  return BENCH_TARGETS.map((target) => {
     const cell = rows.find(([name]) => name === target)?.[column];
     if (cell === undefined) throw new Error(`bench/README.md has no row of ${target} under "${heading}"`);
     return cell;
@@ -142,8 +150,8 @@ function grouped(count: number): string {
   return count.toLocaleString("en-US");
 }
 
-function table(rows: readonly Row[]): string {
-  return [["", ...HEADERS], ["---", ...HEADERS.map(() => "---:")], ...rows.map(([title, cells]) => [title, ...cells])]
+function table(rows: readonly Row[], headers: readonly string[] = HEADERS): string {
+  return [["", ...headers], ["---", ...headers.map(() => "---:")], ...rows.map(([title, cells]) => [title, ...cells])]
     .map((cells) => `| ${cells.join(" | ")} |`)
     .join("\n");
 }
