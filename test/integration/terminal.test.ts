@@ -28,7 +28,7 @@ describe("the start on a terminal", () => {
     const tryIt = `npx @modelcontextprotocol/inspector --cli ${url} --transport http --method tools/list`;
     expect(terminal.lines).toEqual([
       "",
-      expect.stringMatching(/^claw-mcp-stdio \d+\.\d+\.\d+ serves echo-server 1\.0\.0$/),
+      expect.stringMatching(/^claw-mcp-stdio \d+\.\d+\.\d+(?:-dev)? serves echo-server 1\.0\.0$/),
       `  address  ${url}`,
       `  command  ${process.execPath} ${EXAMPLE}`,
       "  tools    2: echo, add",

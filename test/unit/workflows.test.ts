@@ -117,8 +117,10 @@ describe("the release", () => {
     expect(readFileSync(folder.file("output"), "utf8")).toBe("version=1.2.3\n");
     expect(errorFor("v1.2.4", "1.2.3", "## 1.2.4\n\n## 1.2.3\n")).toBe("::error::tag v1.2.4, but package.json says 1.2.3");
     expect(errorFor("v1.2.3", "1.2.3", "## 1.2.30\n\n## 1x2x3\n")).toBe("::error::no ## 1.2.3 in CHANGELOG.md");
-    const { version } = JSON.parse(readFileSync(new URL("package.json", ROOT), "utf8")) as { version: string };
-    expect(errorFor(`v${version}`, version, readFileSync(new URL("CHANGELOG.md", ROOT), "utf8"))).toBe("");
+    const written = readFileSync(new URL("CHANGELOG.md", ROOT), "utf8");
+    const [, released = ""] = /^## (\d\S*)$/m.exec(written) ?? [];
+    expect(errorFor(`v${released}`, released, written)).toBe("");
+    expect(errorFor(`v${released}-dev`, `${released}-dev`, written)).toContain(`no ## ${released}-dev`);
   });
 
   it("a commit is accepted only if it is on the main branch", async () => {
