@@ -75,7 +75,7 @@ function routesMarkdown(): string {
   );
   return `## Paths
 
-PATH must differ from every other enabled path. Every path also answers OPTIONS. Other methods get 405 with an \`Allow\` header; other paths get 404.
+PATH must differ from every other enabled path. Paths are case-sensitive. One slash at the end makes no difference. Every path also answers OPTIONS. Other methods get 405 with an \`Allow\` header; other paths get 404.
 A path that needs no token is also open to every \`Host\` and \`Origin\`. The token column applies if a token is configured.
 
 ${row(["path", "methods", "token", "needs", "purpose"])}

@@ -75,12 +75,15 @@ export const RESERVED_PATHS: readonly string[] = OTHERS.filter(({ enabledBy }) =
 /** Further reserved paths if LEGACY_SSE is on. */
 export const LEGACY_PATHS: readonly string[] = OTHERS.filter(({ enabledBy }) => enabledBy === "LEGACY_SSE").map(({ path }) => path);
 
+/** All methods that any route supports, besides OPTIONS. */
+export const ALL_METHODS: readonly string[] = [...new Set(Object.values<RouteEntry>(ROUTES).flatMap(({ methods }) => methods))];
+
 /** Returns the `Allow` header of a route. */
-export function allowHeader({ methods }: RouteEntry): string {
+export function allowHeader({ methods }: Pick<RouteEntry, "methods">): string {
   return [...methods, "OPTIONS"].join(", ");
 }
 
-/** True if the path may equal one of `paths`. Clients and proxies decode paths, resolve dots and merge slashes; Express ignores case. */
+/** True if the path may equal one of `paths`. Clients and proxies decode paths, resolve dots and merge slashes; some ignore case. */
 export function isSamePath(path: string, paths: readonly string[]): boolean {
   const resolved = posix.normalize(decode(path)).replace(/(?<=.)\/$/, "");
   return paths.includes(resolved.toLowerCase());

@@ -2,8 +2,9 @@ import express, { type ErrorRequestHandler, type Request, type Response } from "
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import type { Defects } from "../observability/defects.ts";
 import { SidecarError } from "../errors.ts";
-import { type RouteEntry, type RouteName, ROUTES } from "../routes.ts";
+import { ALL_METHODS, type RouteEntry, type RouteName, ROUTES } from "../routes.ts";
 import { createTokenGuard, type Identify } from "./guards/access-guard.ts";
+import { pathAndQuery } from "./guards/origin-guard.ts";
 import { createCrossOriginCheck, createCrossOriginGuard, type CrossOriginOptions } from "./guards/cross-origin.ts";
 import { createHealthRoutes, type HealthOptions } from "./health-routes.ts";
 import { sendDefect, sendError } from "./json-response.ts";
@@ -11,7 +12,8 @@ import type { LegacySsePairs } from "./legacy-sse/legacy-sse-pairs.ts";
 import { createLegacySseRoutes } from "./legacy-sse/legacy-sse-routes.ts";
 import { createMcpRoute, type McpRouteOptions } from "./endpoint/mcp-route.ts";
 import { answerOptions, guardMethod } from "./guards/method-guard.ts";
-import type { NamedRoute, PrincipalRoute, Route } from "./route.ts";
+import { reject } from "./reject.ts";
+import type { NamedRoute, PrincipalRoute, Route, RoutedRequest } from "./route.ts";
 import { createStatusRoute, type StatusOptions } from "./status-route.ts";
 
 export interface AppOptions extends McpRouteOptions, HealthOptions, StatusOptions, CrossOriginOptions {
@@ -52,12 +54,14 @@ export function createApp(options: AppOptions): RequestListener {
     ["status", createStatusRoute(options)],
     ...(legacySse === undefined ? [] : createLegacySseRoutes({ ...options, pairs: legacySse })),
   ];
-  const notFound = (response: ServerResponse, target: string): void =>
+  const sendNotFound = (response: ServerResponse, target: string): void =>
     sendError(response, new SidecarError("NOT_FOUND", `There is nothing at ${target}; the MCP endpoint is ${path}.`));
-  const app = express().disable("x-powered-by").disable("etag");
+  const server = answerOptions({ methods: ALL_METHODS }, (_request, response) => sendNotFound(response, "that URL"));
+  const endpointPath = path.replace(/\/$/, "");
+  const app = express().disable("x-powered-by").disable("etag").enable("case sensitive routing");
   for (const [name, route] of otherRoutes) app.all(ROUTES[name].path, guard(name, route));
   app
-    .use((request, response) => notFound(response, request.path))
+    .use((request, response) => sendNotFound(response, request.path))
     .use(((error: unknown, _request, response, _next) => {
       defects.note("http request", error);
       sendDefect(response, false);
@@ -65,23 +69,33 @@ export function createApp(options: AppOptions): RequestListener {
 
   return handle;
 
-  function handle(request: IncomingMessage, response: ServerResponse): void {
-    if (request.headers.host === undefined && request.httpVersion === "1.1") {
-      // RFC 9112 §3.2. Node would reject it too, but without a body.
-      sendError(response, new SidecarError("INVALID_REQUEST", "The Host header is missing."), undefined, { Connection: "close" });
-      return;
+  function handle(request: RoutedRequest, response: ServerResponse): void {
+    const hosts = countHosts(request);
+    if (hosts > 1 || (hosts === 0 && request.httpVersion === "1.1")) {
+      // RFC 9112 §3.2. Node would reject a missing one too, but without a body.
+      const message = hosts === 0 ? "The Host header is missing." : "There are several Host headers; send only one.";
+      return reject(request, response, new SidecarError("INVALID_REQUEST", message), { Connection: "close" });
     }
-    if (isEndpoint(request.url ?? "", path)) return endpoint(request, response);
+    const { url: target = "" } = request;
+    const url = pathAndQuery(target);
+    if (url === undefined) return server(request, response);
+    if (url !== target) [request.url, request.originalUrl] = [url, target];
+    if (isPath(url, endpointPath)) return endpoint(request, response);
     // Express calls this function for an invalid URL, instead of its own response in HTML.
-    app(request as Request, response as Response, () => notFound(response, "that URL"));
+    app(request as Request, response as Response, () => sendNotFound(response, "that URL"));
   }
 }
 
-/** True for the path itself, also with a trailing slash or a query, or in the absolute form that proxies use (RFC 9112 §3.2.2). */
-function isEndpoint(url: string, path: string): boolean {
-  if (url === path) return true;
-  if (/^https?:\/\//i.test(url)) return isEndpoint(url.replace(/^[^/]*\/\/[^/?]*/, ""), path);
-  if (!url.startsWith(path)) return false;
-  const rest = url.slice(path.length);
-  return rest.startsWith("?") || rest === "/" || rest.startsWith("/?");
+function countHosts({ rawHeaders }: IncomingMessage): number {
+  let count = 0;
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index] ?? "";
+    if (name.length === 4 && name.toLowerCase() === "host") count++;
+  }
+  return count;
+}
+
+/** True for the path, also with one slash at its end. Express compares the other paths in the same way. */
+function isPath(url: string, path: string): boolean {
+  return url === path || (url.startsWith(path) && /^\/?(?:[?#]|$)/.test(url.slice(path.length)));
 }

@@ -3,6 +3,7 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { SidecarErrorCode } from "../error-catalog.ts";
 import { SidecarError } from "../errors.ts";
+import { ALL_METHODS, allowHeader } from "../routes.ts";
 import { errorBody } from "./error-response.ts";
 import { sendJson } from "./json-response.ts";
 import { discardBody } from "./reject.ts";
@@ -10,10 +11,16 @@ import { discardBody } from "./reject.ts";
 /** Time for a client to read the response to an invalid request before its connection is closed. */
 const LINGER_MS = 2000;
 
-type ClientError = readonly [status: number, reasonPhrase: string, code: SidecarErrorCode, reason: string];
+type ClientError = readonly [status: number, reasonPhrase: string, code: SidecarErrorCode, reason: string, header?: string];
 
 const NOT_HTTP: ClientError = [400, "Bad Request", "INVALID_REQUEST", "The request is not valid HTTP."];
-const NO_TUNNEL: ClientError = [405, "Method Not Allowed", "METHOD_NOT_ALLOWED", "CONNECT is not supported: the sidecar is not a proxy."];
+const NO_TUNNEL: ClientError = [
+  405,
+  "Method Not Allowed",
+  "METHOD_NOT_ALLOWED",
+  "CONNECT is not supported: the sidecar is not a proxy.",
+  `Allow: ${allowHeader({ methods: ALL_METHODS })}\r\n`,
+];
 const TIMED_OUT = "ERR_HTTP_REQUEST_TIMEOUT";
 
 /** Responses by the error code of Node's parser. */
@@ -76,9 +83,9 @@ export class ClientErrors {
     else this.#answer(NO_TUNNEL, socket.resume());
   }
 
-  #answer([status, reasonPhrase, code, reason]: ClientError, socket: Duplex): void {
+  #answer([status, reasonPhrase, code, reason, header = ""]: ClientError, socket: Duplex): void {
     const body = errorBody(new SidecarError(code, reason), undefined);
-    const headers = `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close`;
+    const headers = `${header}Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close`;
     this.#lingering.add(socket);
     // Otherwise, a client that does not close its side would keep the socket open forever.
     const timer = setTimeout(() => socket.destroy(), LINGER_MS);

@@ -2,6 +2,9 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Principal } from "../sessions/session.ts";
 import type { RouteName } from "../routes.ts";
 
+/** A request whose `url` is a path with a query. `originalUrl` is the whole target if it was in the absolute form, as with Express. */
+export type RoutedRequest = IncomingMessage & { originalUrl?: string };
+
 /** A handler that answers every request. */
 export type Route = (request: IncomingMessage, response: ServerResponse) => void;
 

@@ -69,6 +69,10 @@ describe("the host of a request", async () => {
     ["http://localhost@evil.com/mcp", "localhost"],
     ["http://localhost/mcp", "evil.com"],
     ["https://evil.com/mcp?x=/", "evil.com"],
+    ["ftp://evil.com/mcp", "localhost"],
+    ["wss://localhost/mcp", "evil.com"],
+    ["ftp://evil.com/status", "localhost"],
+    ["http://evil.com/status", "localhost"],
   ])("the request line %s and the Host header %s are both checked", async (target, host) => {
     expect(readError(await pingRaw(`POST ${target} HTTP/1.1`, `Host: ${host}`))).toStrictEqual(HOST_NOT_ALLOWED);
   });

@@ -70,7 +70,9 @@ describe("malformed HTTP", async () => {
   it.each(["example.com:443", "/mcp", "localhost:80"])("CONNECT %s gets 405 in JSON, and the connection is closed", async (target) => {
     using connection = await RawConnection.open(sidecar.origin);
     await connection.write(`CONNECT ${target} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
-    expect(readError(await connection.reply())).toStrictEqual(errorReply(405, -32000, "METHOD_NOT_ALLOWED", { data: { sent: false } }));
+    const reply = await connection.reply();
+    expect(readError(reply)).toStrictEqual(errorReply(405, -32000, "METHOD_NOT_ALLOWED", { data: { sent: false } }));
+    expect(reply.headers.allow).toBe("POST, GET, DELETE, HEAD, OPTIONS");
     expect(await connection.rest()).toEqual({ text: "", end: "closed" });
   });
 
@@ -119,6 +121,21 @@ describe("malformed HTTP", async () => {
     await connection.write(`HEAD /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n${getBytes("/livez")}`);
     const heads = (await connection.reply("HEAD")).status;
     expect([heads, (await connection.reply()).status]).toEqual([405, 200]);
+  });
+
+  it.each([
+    ["1.1", "Host: localhost\r\nHost: evil.com"],
+    ["1.1", "Host: localhost\r\nhost: localhost"],
+    ["1.0", "HOST: localhost\r\nHost:"],
+  ])("an HTTP/%s request with two Host headers gets 400 in JSON: %j", async (version, fields) => {
+    for (const path of ["/mcp", "/status", "/livez", "/unknown"]) {
+      using connection = await RawConnection.open(sidecar.origin);
+      await connection.write(`GET ${path} HTTP/${version}\r\n${fields}\r\n\r\n`);
+      const reply = await connection.reply();
+      expect(readError(reply)).toStrictEqual(BAD_REQUEST);
+      expect(reply.body).toContain("several Host headers");
+      expect(reply.headers["connection"]).toBe("close");
+    }
   });
 
   it("an HTTP/1.1 request without Host gets 400 in JSON", async () => {

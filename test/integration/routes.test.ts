@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ROUTES } from "../../src/routes.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
-import { send } from "../support/http-client.ts";
+import { type HttpReply, send } from "../support/http-client.ts";
+import { RawConnection } from "../support/raw-connection.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 describe("each route", () => {
@@ -23,4 +24,39 @@ describe("each route", () => {
       expect(reply.headers.allow).toBe(allow);
     }
   });
+
+  it.each(Object.values(ROUTES))("only the exact path, also with one slash at its end, is served: $path", async ({ path }) => {
+    const scheme = (name: string): string => `${name}://localhost:1${path}`;
+    const served = [path, `${path}/`, `${path}?x`, `${path}/?x=//`, ...["http", "HTTPS", "ftp", "wss"].map(scheme)];
+    for (const target of served) expect([target, (await ask(sidecar, target)).status]).toEqual([target, 204]);
+    const others = [path.toUpperCase(), `${path}//`, `/${path}`, `/.${path}`, `${path}/.`, `${path}%2f`, `${path};x`, `/%${hex(path)}`];
+    for (const target of others) expect(readError(await ask(sidecar, target))).toStrictEqual(errorReply(404, -32000, "NOT_FOUND"));
+  });
+
+  it("OPTIONS * gets the methods of all routes, and other methods get 404", async () => {
+    const reply = await ask(sidecar, "*");
+    expect(reply).toMatchObject({ status: 204, body: "", headers: { allow: "POST, GET, DELETE, HEAD, OPTIONS" } });
+    expect(readError(await ask(sidecar, "*", "GET"))).toStrictEqual(errorReply(404, -32000, "NOT_FOUND"));
+  });
+
+  it.each([
+    ["/foo/", ["/foo", "/foo/", "/foo?x", "/foo/?x"], ["/foo//", "/Foo", "/", "/foo/x", "/mcp"]],
+    ["/", ["/", "/?x", "http://localhost"], ["//", "/x", "/mcp"]],
+  ])("PATH %s is the endpoint with and without the slash at its end", async (path, served, others) => {
+    await using other = await Sidecar.start({ flags: ["--path", path] });
+    for (const target of served) expect([target, (await ask(other, target)).status]).toEqual([target, 204]);
+    for (const target of others) expect([target, (await ask(other, target)).status]).toEqual([target, 404]);
+  });
 });
+
+/** Sends a request with this target as it is. */
+async function ask({ origin }: Sidecar, target: string, method = "OPTIONS"): Promise<HttpReply> {
+  using connection = await RawConnection.open(origin);
+  await connection.write(`${method} ${target} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
+  return await connection.reply();
+}
+
+/** The first letter of a path as an escape, and the rest. */
+function hex(path: string): string {
+  return path.charCodeAt(1).toString(16) + path.slice(2);
+}

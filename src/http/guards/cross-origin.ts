@@ -4,7 +4,7 @@ import { SidecarError } from "../../errors.ts";
 import type { RouteEntry } from "../../routes.ts";
 import { type AllowedOrigins, createHostCheck, createOriginCheck, type HostCheckOptions, targetAuthority } from "./origin-guard.ts";
 import { reject } from "../reject.ts";
-import type { Route } from "../route.ts";
+import type { Route, RoutedRequest } from "../route.ts";
 
 export interface CrossOriginOptions extends HostCheckOptions {
   readonly allowedOrigins: AllowedOrigins;
@@ -42,9 +42,9 @@ export function createCrossOriginCheck(options: CrossOriginOptions): (request: I
   const isHostAllowed = createHostCheck(options);
 
   /** Returns the host of the `Host` header or request line that is not allowed. A request with neither is HTTP/1.0, so not of a browser. */
-  function rejectedHost({ headers, url = "" }: IncomingMessage): string | undefined {
+  function rejectedHost({ headers, url = "", originalUrl = url }: RoutedRequest): string | undefined {
     if (isHostAllowed === undefined) return undefined;
-    return [headers.host, targetAuthority(url)].find((host) => host !== undefined && !isHostAllowed(host));
+    return [headers.host, targetAuthority(originalUrl)].find((host) => host !== undefined && !isHostAllowed(host));
   }
 
   return (request) => {

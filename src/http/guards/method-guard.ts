@@ -4,7 +4,7 @@ import { discardBody, reject } from "../reject.ts";
 import type { PrincipalRoute, Route } from "../route.ts";
 
 /** Answers OPTIONS requests, and passes all others to the route. */
-export function answerOptions(entry: RouteEntry, route: Route): Route {
+export function answerOptions(entry: Pick<RouteEntry, "methods">, route: Route): Route {
   const allow = allowHeader(entry);
   return (request, response) => {
     if (request.method !== "OPTIONS") return route(request, response);

@@ -52,9 +52,19 @@ export function createHostCheck(options: HostCheckOptions): ((authority: string)
   };
 }
 
-/** Returns the authority of a request line in the absolute form (RFC 9112 §3.2.2), which replaces the `Host` header. */
-export function targetAuthority(url: string): string | undefined {
-  return url.startsWith("/") ? undefined : /^https?:\/\/([^/?]*)/i.exec(url)?.[1];
+/** A request target in the absolute form (RFC 9112 §3.2.2), with any scheme: its authority, and the rest. */
+const ABSOLUTE_FORM = /^[a-z][a-z\d+.-]*:\/\/([^/?]*)(.*)$/is;
+
+/** Returns the authority of a request target in the absolute form, which replaces the `Host` header. */
+export function targetAuthority(target: string): string | undefined {
+  return target.startsWith("/") ? undefined : ABSOLUTE_FORM.exec(target)?.[1];
+}
+
+/** Returns the path and query of a request target, beginning with a slash; undefined if it has none, as `*`. */
+export function pathAndQuery(target: string): string | undefined {
+  if (target.startsWith("/")) return target;
+  const rest = ABSOLUTE_FORM.exec(target)?.[2];
+  return rest === undefined || rest.startsWith("/") ? rest : `/${rest}`;
 }
 
 /** True if DNS rebinding can use the host: it is neither an address nor a name of a cluster or LAN. */

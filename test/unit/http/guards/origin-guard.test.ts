@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { createHostCheck, createOriginCheck, targetAuthority } from "../../../../src/http/guards/origin-guard.ts";
+import { createHostCheck, createOriginCheck, pathAndQuery, targetAuthority } from "../../../../src/http/guards/origin-guard.ts";
 
 describe("the check of origins", () => {
   const ofThisMachine = createOriginCheck(undefined);
@@ -247,11 +247,30 @@ describe("the host in a request target", () => {
     ["http://localhost#@evil.com/mcp", "localhost#@evil.com"],
     ["http://mcp.example?x", "mcp.example"],
     ["http:///mcp", ""],
+    ["ftp://evil.com/mcp", "evil.com"],
+    ["git+ssh://evil.com", "evil.com"],
   ])("the host in %s is %j", (url, authority) => {
     expect(targetAuthority(url)).toBe(authority);
   });
 
-  it.each(["/mcp", "/mcp?u=http://evil.com/", "//evil.com/mcp", "*", "", "ftp://evil.com/mcp"])("the target %j has no host", (url) => {
-    expect(targetAuthority(url)).toBeUndefined();
+  it.each(["/mcp", "/mcp?u=http://evil.com/", "//evil.com/mcp", "*", "", "/x://evil.com/mcp", "evil.com:80"])(
+    "the target %j has no host",
+    (url) => {
+      expect(targetAuthority(url)).toBeUndefined();
+    },
+  );
+
+  it.each([
+    ["/mcp?x", "/mcp?x"],
+    ["//evil.com/mcp", "//evil.com/mcp"],
+    ["http://localhost/mcp?x=1", "/mcp?x=1"],
+    ["ftp://localhost/mcp/", "/mcp/"],
+    ["http://localhost", "/"],
+    ["http://localhost?x", "/?x"],
+    ["http://localhost\\@evil.com/mcp", "/mcp"],
+    ["*", undefined],
+    ["evil.com:80", undefined],
+  ])("the path of the target %s is %j", (target, path) => {
+    expect(pathAndQuery(target)).toBe(path);
   });
 });
