@@ -96,77 +96,25 @@ function flagsAfterCommand({ rest: [, ...args], hasSeparator }: CommandLine): re
 /** Reads all options, from flags before environment variables, and reports all problems at once. */
 export function loadConfig(commandLine: CommandLine, environment: Environment, needsCommand = true): LoadResult {
   const { flags, rest } = commandLine;
-  const problems = [...commandLine.problems];
-  const known = new Set<string>(BOOLEAN_FLAGS);
-  for (const { flag } of Object.values(OPTIONS)) if (flag !== undefined) known.add(flag);
-  for (const name of flags.keys()) if (!known.has(name)) problems.push(`--${name} is not an option; see --help`);
-  const invalid = new Set<OptionKey>();
-
-  /** Returns the source and text of an option. An empty variable counts as not set: compose files pass unset variables as empty ones. */
-  function given(key: OptionKey): { readonly source: string; readonly text: string } | undefined {
-    const { flag, variable } = OPTIONS[key];
-    if (flag !== undefined && flags.has(flag)) return { source: `--${flag}`, text: flags.get(flag) ?? "" };
-    const text = environment[variable] ?? "";
-    return text === "" ? undefined : { source: variable, text };
-  }
-
-  /** Returns the setting of an option. An invalid value counts as not set, so that the other options can still be checked. */
-  function read<Key extends OptionKey>(key: Key): Settings[Key] {
-    const option = OPTIONS[key];
-    const found = given(key);
-    if (found === undefined) return option.defaultValue;
-    const value = found.text === "" ? undefined : option.kind.parse(found.text);
-    if (value !== undefined) return value;
-    invalid.add(key);
-    problems.push(describeInvalid(found.source, found.text, option));
-    return option.defaultValue;
-  }
-
-  /** Must be called only for `serve`: `healthcheck` needs no tokens. */
-  function readAuthTokens(): readonly string[] {
-    const { authToken, authTokenFile, requireAuth } = settings;
-    const [token, file] = [given("authToken"), given("authTokenFile")];
-    if (token !== undefined && file !== undefined) {
-      problems.push(`${token.source} and ${file.source} are both set; use only one of them`);
-    } else if (authTokenFile !== undefined) {
-      const { tokens, problem } = readAuthTokenFile(authTokenFile);
-      if (tokens !== undefined) return tokens;
-      // The value may be a token by mistake, so it is shown only if it looks like a path.
-      const shown = /^[.~]*\//.test(authTokenFile) ? JSON.stringify(authTokenFile) : undefined;
-      problems.push(problemText(file?.source ?? "", shown, "a file with one token a line", problem));
-    } else if (requireAuth && token === undefined && file === undefined) {
-      const needed = `neither ${OPTIONS.authToken.variable} nor ${OPTIONS.authTokenFile.variable} is set`;
-      problems.push(`${given("requireAuth")?.source} is on, but ${needed}`);
-    }
-    return authToken === undefined ? [] : [authToken];
-  }
-
-  const settings = collectSettings(read);
+  const given = new GivenOptions(commandLine, environment);
+  const settings = collectSettings((key) => given.read(key));
   const { addr, command: commandVariable, ...direct } = settings;
   const [command = "", ...args] = rest.length > 0 ? rest : [commandVariable ?? "", ...settings.args];
+  const { problems } = given;
   if (needsCommand && command === "") {
     problems.push(`no command is given; put it after the options, as in -- npx -y some-mcp, or set ${OPTIONS.command.variable}`);
   }
-  if (settings.cwd !== undefined && !isDirectory(settings.cwd)) {
-    problems.push(problemText(given("cwd")?.source ?? "", JSON.stringify(settings.cwd), "an existing directory"));
-  }
-  if (settings.legacySse === "on" && isSamePath(settings.path, LEGACY_PATHS)) {
-    problems.push(`${given("path")?.source} is ${JSON.stringify(settings.path)}, but LEGACY_SSE needs ${LEGACY_PATHS.join(" and ")}`);
-  }
-  const authTokens = needsCommand ? readAuthTokens() : [];
+  problems.push(...contradictions(given, settings));
+  const authTokens = needsCommand ? readAuthTokens(given, settings) : [];
   const { restartBackoffMs: first, restartMaxMs: longest } = settings;
-  const firstGiven = given("restartBackoffMs");
-  const isEachGiven = firstGiven !== undefined && given("restartMaxMs") !== undefined;
-  if (isEachGiven && !invalid.has("restartBackoffMs") && !invalid.has("restartMaxMs") && first > longest) {
-    problems.push(`${firstGiven.source} (${first}) is greater than RESTART_MAX_MS (${longest})`);
-  }
+  const isFirstGiven = given.sourceOf("restartBackoffMs") !== undefined;
   const knownVariables = new Set<string>(Object.values(OPTIONS).map(({ variable }) => variable));
   const unknownVariables = Object.keys(environment).filter((name) => name.startsWith(VARIABLE_PREFIX) && !knownVariables.has(name));
   const warnings = { unknownVariables, flagsAfterCommand: flagsAfterCommand(commandLine) };
   if (problems.length > 0) return { config: undefined, problems, ...warnings };
   // ADDR takes precedence over PORT. A flag takes precedence over any variable, so --port replaces the port of the variable ADDR.
   const isPortFromFlag = flags.has("port") && !flags.has("addr");
-  const isAddressGiven = given("addr") !== undefined;
+  const isAddressGiven = given.sourceOf("addr") !== undefined;
   const config: Config = {
     ...direct,
     authTokens,
@@ -175,10 +123,89 @@ export function loadConfig(commandLine: CommandLine, environment: Environment, n
     host: addr.host,
     port: isPortFromFlag || !isAddressGiven ? settings.port : addr.port,
     // If only one of the two pauses is set, it bounds the default of the other.
-    restartBackoffMs: firstGiven === undefined ? Math.min(first, longest) : first,
-    restartMaxMs: firstGiven === undefined ? longest : Math.max(first, longest),
+    restartBackoffMs: isFirstGiven ? first : Math.min(first, longest),
+    restartMaxMs: isFirstGiven ? Math.max(first, longest) : longest,
   };
   return { config, problems, ...warnings };
+}
+
+/** The options that an operator has set, and the problems with them. */
+class GivenOptions {
+  readonly problems: string[];
+  readonly #flags: CommandLine["flags"];
+  readonly #environment: Environment;
+  readonly #invalid = new Set<OptionKey>();
+
+  constructor({ flags, problems }: CommandLine, environment: Environment) {
+    this.#flags = flags;
+    this.#environment = environment;
+    const known = new Set<string>(BOOLEAN_FLAGS);
+    for (const { flag } of Object.values(OPTIONS)) if (flag !== undefined) known.add(flag);
+    const unknown = [...flags.keys()].filter((name) => !known.has(name));
+    this.problems = [...problems, ...unknown.map((name) => `--${name} is not an option; see --help`)];
+  }
+
+  /** Returns the flag or variable that sets an option; undefined if none does. */
+  sourceOf(key: OptionKey): string | undefined {
+    return this.#find(key)?.source;
+  }
+
+  /** True if an option is set to a value that is not valid. */
+  isInvalid(key: OptionKey): boolean {
+    return this.#invalid.has(key);
+  }
+
+  /** Returns the setting of an option. An invalid value counts as not set, so that the other options can still be checked. */
+  read<Key extends OptionKey>(key: Key): Settings[Key] {
+    const option = OPTIONS[key];
+    const found = this.#find(key);
+    if (found === undefined) return option.defaultValue;
+    const value = found.text === "" ? undefined : option.kind.parse(found.text);
+    if (value !== undefined) return value;
+    this.#invalid.add(key);
+    this.problems.push(describeInvalid(found.source, found.text, option));
+    return option.defaultValue;
+  }
+
+  /** An empty variable counts as not set: compose files pass unset variables as empty ones. */
+  #find(key: OptionKey): { readonly source: string; readonly text: string } | undefined {
+    const { flag, variable } = OPTIONS[key];
+    if (flag !== undefined && this.#flags.has(flag)) return { source: `--${flag}`, text: this.#flags.get(flag) ?? "" };
+    const text = this.#environment[variable] ?? "";
+    return text === "" ? undefined : { source: variable, text };
+  }
+}
+
+/** Yields the problems of options that are valid by themselves. */
+function* contradictions(given: GivenOptions, settings: Settings): Generator<string, void> {
+  const { cwd, legacySse, path, restartBackoffMs: first, restartMaxMs: longest } = settings;
+  if (cwd !== undefined && !isDirectory(cwd)) yield problemText(given.sourceOf("cwd") ?? "", JSON.stringify(cwd), "an existing directory");
+  if (legacySse === "on" && isSamePath(path, LEGACY_PATHS)) {
+    yield `${given.sourceOf("path")} is ${JSON.stringify(path)}, but LEGACY_SSE needs ${LEGACY_PATHS.join(" and ")}`;
+  }
+  const [firstSource, longestSource] = [given.sourceOf("restartBackoffMs"), given.sourceOf("restartMaxMs")];
+  const isChecked = longestSource !== undefined && !given.isInvalid("restartBackoffMs") && !given.isInvalid("restartMaxMs");
+  if (firstSource !== undefined && isChecked && first > longest)
+    yield `${firstSource} (${first}) is greater than RESTART_MAX_MS (${longest})`;
+}
+
+/** Must be called only for `serve`: `healthcheck` needs no tokens. */
+function readAuthTokens(given: GivenOptions, { authToken, authTokenFile, requireAuth }: Settings): readonly string[] {
+  const { problems } = given;
+  const [token, file] = [given.sourceOf("authToken"), given.sourceOf("authTokenFile")];
+  if (token !== undefined && file !== undefined) {
+    problems.push(`${token} and ${file} are both set; use only one of them`);
+  } else if (authTokenFile !== undefined) {
+    const { tokens, problem } = readAuthTokenFile(authTokenFile);
+    if (tokens !== undefined) return tokens;
+    // The value may be a token by mistake, so it is shown only if it looks like a path.
+    const shown = /^[.~]*\//.test(authTokenFile) ? JSON.stringify(authTokenFile) : undefined;
+    problems.push(problemText(file ?? "", shown, "a file with one token a line", problem));
+  } else if (requireAuth && token === undefined && file === undefined) {
+    const needed = `neither ${OPTIONS.authToken.variable} nor ${OPTIONS.authTokenFile.variable} is set`;
+    problems.push(`${given.sourceOf("requireAuth")} is on, but ${needed}`);
+  }
+  return authToken === undefined ? [] : [authToken];
 }
 
 export function isDirectory(path: string): boolean {
