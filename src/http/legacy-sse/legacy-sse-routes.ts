@@ -1,9 +1,8 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingMessage } from "node:http";
 import { SidecarError } from "../../errors.ts";
 import { BATCH_REFUSED } from "../../protocol/client-message.ts";
-import { idTextOf, type Message } from "../../protocol/message.ts";
+import { idTextOf, type Message, type RequestMessage } from "../../protocol/message.ts";
 import { shuttingDown } from "../../lane/failures.ts";
-import type { Principal } from "../../sessions/session.ts";
 import { ROUTES } from "../../routes.ts";
 import { rejectUnauthorized } from "../guards/access-guard.ts";
 import { sendAccepted, sendError, sendProblem } from "../json-response.ts";
@@ -20,49 +19,68 @@ export interface LegacySseRoutesOptions extends McpRouteOptions {
 
 /** Creates the routes of HTTP+SSE (MCP 2024-11-05, basic/transports), a deprecated transport for clients that support nothing newer. */
 export function createLegacySseRoutes(options: LegacySseRoutesOptions): readonly NamedRoute[] {
-  const { pairs, lanes, sessions, defects, isDraining, nowMs } = options;
-  const receiver: MessageReceiver = {
-    rejectLong: rejectWithoutStream,
-    onMessages: (accepted, messages) => {
-      if (Array.isArray(messages)) sendProblem(accepted.response, BATCH_REFUSED);
-      else handleMessage(accepted, messages);
-    },
-  };
+  const { pairs, isDraining, nowMs } = options;
+  const messages = new LegacySseMessages(options);
+  return [
+    [
+      "legacySse",
+      // Ignores `Accept`: this path has only streams. Clients that try Streamable HTTP first get 405, and fall back to this GET.
+      (request, response, principal) => {
+        request.resume();
+        if (isDraining()) sendError(response, shuttingDown("GET", false));
+        else pairs.open(response, principal);
+      },
+    ],
+    [
+      "legacyMessages",
+      (request, response, principal) => readMessages({ request, response, principal, acceptedAtMs: nowMs() }, options, messages),
+    ],
+  ];
+}
 
-  /** Ignores `Accept`: this path has only streams. Clients that try Streamable HTTP first get 405, and fall back to this GET. */
-  function openStream(request: IncomingMessage, response: ServerResponse, principal: Principal | undefined): void {
-    request.resume();
-    if (isDraining()) sendError(response, shuttingDown("GET", false));
-    else pairs.open(response, principal);
+/** Handles the POST requests of HTTP+SSE clients. */
+class LegacySseMessages implements MessageReceiver {
+  readonly #options: LegacySseRoutesOptions;
+
+  constructor(options: LegacySseRoutesOptions) {
+    this.#options = options;
   }
 
-  function post(request: IncomingMessage, response: ServerResponse, principal: Principal | undefined): void {
-    readMessages({ request, response, principal, acceptedAtMs: nowMs() }, options, receiver);
-  }
-
-  function rejectWithoutStream({ request, response, principal }: Post): boolean {
-    const pair = findPair(pairs, request);
+  rejectLong({ request, response, principal }: Post): boolean {
+    const pair = findPair(this.#options.pairs, request);
     if (pair instanceof SidecarError) sendError(response, pair);
     else if (pair.owner !== principal) rejectUnauthorized(request, response);
     else return false;
     return true;
   }
 
-  function handleMessage({ request, response, principal, acceptedAtMs }: Post, message: Message): void {
-    const idText = message.kind === "request" ? idTextOf(message) : undefined;
+  onMessages(post: Post, messages: Message | Message[]): void {
+    if (Array.isArray(messages)) return sendProblem(post.response, BATCH_REFUSED);
+    const { pairs, isDraining } = this.#options;
+    const { request, response, principal } = post;
+    const idText = messages.kind === "request" ? idTextOf(messages) : undefined;
     // During the drain, the stream ends once the earlier requests are answered.
-    if (message.kind === "request" && isDraining()) return sendError(response, shuttingDown(message.method, false), idText);
+    if (messages.kind === "request" && isDraining()) return sendError(response, shuttingDown(messages.method, false), idText);
     const pair = findPair(pairs, request);
     if (pair instanceof SidecarError) return sendError(response, pair, idText);
     if (pair.owner !== principal) return rejectUnauthorized(request, response);
-    if (message.kind === "request" && message.method === "initialize") {
-      if (pair.isInitialized) {
-        const error = new SidecarError("INVALID_REQUEST", "This stream already has a session; open another stream for another session.");
-        return sendError(response, error, idText);
-      }
-      sendAccepted(response);
-      return pair.initialize(lanes, message, acceptedAtMs, defects);
+    if (messages.kind === "request" && messages.method === "initialize") this.#initialize(post, pair, messages);
+    else this.#forward(post, pair, messages);
+  }
+
+  #initialize({ response, acceptedAtMs }: Post, pair: LegacySsePair, message: RequestMessage): void {
+    const { lanes, defects } = this.#options;
+    if (pair.isInitialized) {
+      const error = new SidecarError("INVALID_REQUEST", "This stream already has a session; open another stream for another session.");
+      return sendError(response, error, idTextOf(message));
     }
+    sendAccepted(response);
+    pair.initialize(lanes, message, acceptedAtMs, defects);
+  }
+
+  #forward({ response, acceptedAtMs }: Post, pair: LegacySsePair, message: Message): void {
+    const { sessions, defects, nowMs } = this.#options;
+    const idText = message.kind === "request" ? idTextOf(message) : undefined;
     if (pair.session === undefined) {
       return sendError(response, new SidecarError("SESSION_REQUIRED", "This stream has no session yet; call initialize first."), idText);
     }
@@ -76,11 +94,6 @@ export function createLegacySseRoutes(options: LegacySseRoutesOptions): readonly
     if (error === undefined) sendAccepted(response);
     else sendError(response, error);
   }
-
-  return [
-    ["legacySse", openStream],
-    ["legacyMessages", post],
-  ];
 }
 
 function findPair(pairs: LegacySsePairs, { url = "" }: IncomingMessage): LegacySsePair | SidecarError {
