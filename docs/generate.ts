@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { ALL_OPTIONS, flagUsage } from "../src/config/describe.ts";
 import { type Option, OPTION_GROUPS } from "../src/config/option.ts";
 import { OPTIONS } from "../src/config/options.ts";
-import { actionOf, ERROR_CATALOG, type SidecarErrorCode } from "../src/error-catalog.ts";
+import { actionOf, ERROR_CATALOG, SPECIAL_CLIENTS, type SidecarErrorCode, type SpecialClient } from "../src/error-catalog.ts";
 import { readDocument, ROOT } from "../test/support/markdown.ts";
 import { comparisonMarkdown } from "./comparison.ts";
 import { layersMarkdown } from "./layers.ts";
@@ -89,7 +89,12 @@ function errorsMarkdown(): string {
   const rows = codes.map((name) => {
     const { httpStatus, jsonRpcCode, when } = ERROR_CATALOG[name];
     const [action, actionIfSent] = [actionOf(name), actionOf(name, true)];
-    const advice = actionIfSent === action ? action : `${action} With \`sent: true\`: ${actionIfSent}`;
+    const clients = (Object.keys(SPECIAL_CLIENTS) as SpecialClient[]).map((client) => [
+      SPECIAL_CLIENTS[client],
+      actionOf(name, false, client),
+    ]);
+    const others = [["With `sent: true`", actionIfSent], ...clients].filter(([, other]) => other !== action);
+    const advice = [action, ...others.map(([condition, other]) => `${condition}: ${other}`)].join(" ");
     return row([`\`${name}\``, String(httpStatus), `\`${jsonRpcCode}\``, when, advice]);
   });
   return `${NOTE}

@@ -1,6 +1,10 @@
 import { JsonRpcErrorCode } from "./protocol/error-codes.ts";
 import { RESERVED_PATHS, ROUTES } from "./routes.ts";
 
+/** The clients that the usual advice does not fit, as docs/ERRORS.md describes them. */
+export const SPECIAL_CLIENTS = { sse: "On `/messages`", browser: "In a browser" } as const;
+export type SpecialClient = keyof typeof SPECIAL_CLIENTS;
+
 interface ErrorEntry {
   readonly httpStatus: number;
   readonly jsonRpcCode: number;
@@ -9,11 +13,15 @@ interface ErrorEntry {
   readonly action: string;
   /** The advice if the request was sent. Undefined if it is the same, or if `sent` has one value only for this error. */
   readonly actionIfSent?: string;
+  /** The advice for special clients, if it differs. */
+  readonly actionFor?: Readonly<Partial<Record<SpecialClient, string>>>;
 }
 
 const { ParseError, InvalidRequest, InvalidParams, InternalError, ServerError, SessionOrTimeout } = JsonRpcErrorCode;
 
 const CHECK_EFFECT = "If `retrySafe` is true, send the request again. Otherwise, check whether it took effect first.";
+
+const OPEN_SSE_FIRST = `Open \`${ROUTES.legacySse.path}\`, and post initialize to the URL that its first event names.`;
 
 /**
  * The errors of this program. Codes are stable; messages are written for the person or the model that reads them. Errors about the HTTP
@@ -86,12 +94,17 @@ export const ERROR_CATALOG = {
     jsonRpcCode: ServerError,
     when: "A message other than initialize has no `Mcp-Session-Id`. On `/messages`, the URL does not name a stream, or the stream has no session yet.",
     action: "Call initialize first, then send its session id.",
+    actionFor: {
+      sse: OPEN_SSE_FIRST,
+      browser: `Give this URL to an MCP client. \`${ROUTES.ready.path}\` shows the state of the MCP server.`,
+    },
   },
   SESSION_NOT_FOUND: {
     httpStatus: 404,
     jsonRpcCode: SessionOrTimeout,
     when: "The session, or the stream of `/sse`, never existed or has ended: by DELETE, eviction (MAX_SESSIONS), SESSION_IDLE_TIMEOUT_MS, or the removal of its token. It also ends with the sidecar, if its private server reaches RESTART_LIMIT, or if the restarted MCP server lacks capabilities that initialize promised.",
     action: "Call initialize again, without a session id.",
+    actionFor: { sse: OPEN_SSE_FIRST },
   },
   UNSUPPORTED_PROTOCOL_VERSION: {
     httpStatus: 400,
@@ -200,7 +213,8 @@ export const ERROR_CATALOG = {
 export type SidecarErrorCode = keyof typeof ERROR_CATALOG;
 
 /** Returns the advice for the client. @param sent as in the error's details. */
-export function actionOf(code: SidecarErrorCode, sent = false): string {
-  const { action, actionIfSent = action }: ErrorEntry = ERROR_CATALOG[code];
-  return sent ? actionIfSent : action;
+export function actionOf(code: SidecarErrorCode, sent = false, client?: SpecialClient): string {
+  const { action, actionIfSent = action, actionFor = {} }: ErrorEntry = ERROR_CATALOG[code];
+  const special = client === undefined ? undefined : actionFor[client];
+  return special ?? (sent ? actionIfSent : action);
 }

@@ -1,4 +1,4 @@
-import { actionOf, type SidecarErrorCode } from "./error-catalog.ts";
+import { actionOf, type SidecarErrorCode, type SpecialClient } from "./error-catalog.ts";
 
 /** The details of an error besides its message. All fields are safe to show to a client. */
 export interface ErrorDetails {
@@ -30,17 +30,20 @@ export class SidecarError extends Error {
   override readonly name = "SidecarError";
   readonly code: SidecarErrorCode;
   readonly details: AllDetails;
+  readonly #client: SpecialClient | undefined;
 
-  constructor(code: SidecarErrorCode, message: string, details: ErrorDetails = {}) {
+  /** @param client undefined for the usual advice. */
+  constructor(code: SidecarErrorCode, message: string, details: ErrorDetails = {}, client?: SpecialClient) {
     super(message);
     this.code = code;
+    this.#client = client;
     const { sent = false } = details;
     this.details = { sent, retrySafe: !sent, ...details };
   }
 
   /** Undefined only if MAX_RESULT_BYTES leaves no room for it. */
   get data(): ErrorData | undefined {
-    return { code: this.code, action: actionOf(this.code, this.details.sent), ...this.details };
+    return { code: this.code, action: actionOf(this.code, this.details.sent, this.#client), ...this.details };
   }
 }
 

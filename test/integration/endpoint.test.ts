@@ -29,6 +29,13 @@ describe("the endpoint", async () => {
       expect(readError(reply)).toStrictEqual(errorReply(400, -32000, "SESSION_REQUIRED"));
     });
 
+    it("GET by a browser says that the URL is for MCP clients", async () => {
+      const accept = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+      const reply = await send(client.url, { method: "GET", headers: { Accept: accept } });
+      expect(readError(reply)).toStrictEqual(errorReply(400, -32000, "SESSION_REQUIRED", { client: "browser" }));
+      expect(reply.body).toContain("This URL is for MCP clients, not for browsers; /readyz shows if the MCP server is ready.");
+    });
+
     it("OPTIONS gets the allowed methods", async () => {
       const reply = await send(client.url, { method: "OPTIONS" });
       expect(reply).toMatchObject({ status: 204, body: "", headers: { allow: expect.stringMatching(/./) as string } });

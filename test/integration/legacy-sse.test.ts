@@ -159,7 +159,7 @@ describe("HTTP+SSE", () => {
       const hanging = JSON.parse(await client.toolText("hanging")) as number[];
       client.close();
       await waitForCancelled(sidecar, hanging.at(-1));
-      expect(readError(await client.post(PING))).toStrictEqual(errorReply(404, -32001, "SESSION_NOT_FOUND", { id: 7 }));
+      expect(readError(await client.post(PING))).toStrictEqual(errorReply(404, -32001, "SESSION_NOT_FOUND", { id: 7, client: "sse" }));
     });
 
     it("sessions of this transport and of the endpoint are not interchangeable", async () => {
@@ -167,9 +167,8 @@ describe("HTTP+SSE", () => {
       const endpointClient = await sidecar.client();
       const stolen = await new McpClient(sidecar.url, { sessionId: new URL(client.url).searchParams.get("sessionId") ?? "" }).post(PING);
       client.url = `${sidecar.origin}/messages?sessionId=${endpointClient.sessionId}`;
-      for (const reply of [stolen, await client.post(PING)]) {
-        expect(readError(reply)).toStrictEqual(errorReply(404, -32001, "SESSION_NOT_FOUND", { id: 7 }));
-      }
+      expect(readError(stolen)).toStrictEqual(errorReply(404, -32001, "SESSION_NOT_FOUND", { id: 7 }));
+      expect(readError(await client.post(PING))).toStrictEqual(errorReply(404, -32001, "SESSION_NOT_FOUND", { id: 7, client: "sse" }));
       expect((await endpointClient.request("ping")).result).toEqual({});
     });
   });
@@ -207,16 +206,18 @@ describe("HTTP+SSE", () => {
           body: JSON.stringify(PING),
           headers: { "Content-Type": "application/json", Authorization: `Bearer ${TOKEN}` },
         });
-      expect(readError(await post(""))).toStrictEqual(errorReply(400, -32000, "SESSION_REQUIRED", { id: 7 }));
+      expect(readError(await post(""))).toStrictEqual(errorReply(400, -32000, "SESSION_REQUIRED", { id: 7, client: "sse" }));
       for (const id of ["", "x", "__proto__", "00000000-0000-4000-8000-000000000000"]) {
-        expect(readError(await post(`?sessionId=${id}`))).toStrictEqual(errorReply(404, -32001, "SESSION_NOT_FOUND", { id: 7 }));
+        expect(readError(await post(`?sessionId=${id}`))).toStrictEqual(
+          errorReply(404, -32001, "SESSION_NOT_FOUND", { id: 7, client: "sse" }),
+        );
       }
     });
 
     it("messages before initialize, and a second initialize, are rejected", async () => {
       using fresh = await LegacySseClient.open(sidecar.origin, { Authorization: `Bearer ${TOKEN}` });
-      expect(readError(await fresh.post(PING))).toStrictEqual(errorReply(400, -32000, "SESSION_REQUIRED", { id: 7 }));
-      expect(readError(await fresh.post(LIST_CHANGED))).toStrictEqual(errorReply(400, -32000, "SESSION_REQUIRED"));
+      expect(readError(await fresh.post(PING))).toStrictEqual(errorReply(400, -32000, "SESSION_REQUIRED", { id: 7, client: "sse" }));
+      expect(readError(await fresh.post(LIST_CHANGED))).toStrictEqual(errorReply(400, -32000, "SESSION_REQUIRED", { client: "sse" }));
       await fresh.initialize();
       expect(readError(await fresh.post(initialize()))).toStrictEqual(errorReply(400, -32600, "INVALID_REQUEST", { id: "i" }));
       expect(await fresh.toolText("echo", { text: "still there" })).toBe("still there");
@@ -375,7 +376,7 @@ describe("HTTP+SSE", () => {
       // One response at a time: the limit is on responses that wait to be read.
       await other.request("ping");
     }
-    expect(readError(await client.post(big))).toStrictEqual(errorReply(404, -32001, "SESSION_NOT_FOUND", { id: 7 }));
+    expect(readError(await client.post(big))).toStrictEqual(errorReply(404, -32001, "SESSION_NOT_FOUND", { id: 7, client: "sse" }));
     // The limit is 16 MiB; the operating systems of both sides buffer the rest.
     expect(count).toBeGreaterThan(16);
     expect(count).toBeLessThan(48);

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { SidecarError } from "../../errors.ts";
+import { ROUTES } from "../../routes.ts";
 import { shuttingDown } from "../../lane/failures.ts";
 import type { Principal } from "../../sessions/session.ts";
 import { openGetStream } from "./event-streams.ts";
@@ -26,7 +27,7 @@ export function createMcpRoute(options: McpRouteOptions): PrincipalRoute {
   function openStream(request: IncomingMessage, response: ServerResponse, principal: Principal | undefined): void {
     request.resume();
     const session = findSession(sessions, request, principal, nowMs());
-    if (session instanceof SidecarError) rejectSession(request, response, session);
+    if (session instanceof SidecarError) rejectSession(request, response, isOfBrowser(request, session) ? notForBrowsers() : session);
     else if (isDraining()) sendError(response, shuttingDown("GET", false));
     else {
       // The session is in use until the stream closes.
@@ -42,4 +43,14 @@ export function createMcpRoute(options: McpRouteOptions): PrincipalRoute {
     sessions.end(session);
     response.writeHead(204).end();
   }
+}
+
+/** True if a person has opened the URL in a browser. Only pages accept HTML. */
+function isOfBrowser({ headers }: IncomingMessage, { code }: SidecarError): boolean {
+  return code === "SESSION_REQUIRED" && headers.accept?.includes("text/html") === true;
+}
+
+function notForBrowsers(): SidecarError {
+  const message = `This URL is for MCP clients, not for browsers; ${ROUTES.ready.path} shows if the MCP server is ready.`;
+  return new SidecarError("SESSION_REQUIRED", message, {}, "browser");
 }

@@ -82,7 +82,7 @@ class LegacySseMessages implements MessageReceiver {
     const { sessions, defects, nowMs } = this.#options;
     const idText = message.kind === "request" ? idTextOf(message) : undefined;
     if (pair.session === undefined) {
-      return sendError(response, new SidecarError("SESSION_REQUIRED", "This stream has no session yet; call initialize first."), idText);
+      return sendError(response, sessionRequired("This stream has no session yet; call initialize first."), idText);
     }
     const session = sessions.use(pair.session.id, nowMs());
     if (session === undefined) return sendError(response, streamNotFound(), idText);
@@ -98,14 +98,14 @@ class LegacySseMessages implements MessageReceiver {
 
 function findPair(pairs: LegacySsePairs, { url = "" }: IncomingMessage): LegacySsePair | SidecarError {
   const id = new URLSearchParams(url.slice(url.indexOf("?") + 1)).get("sessionId");
-  if (id === null)
-    return new SidecarError(
-      "SESSION_REQUIRED",
-      `The URL has no sessionId; open ${ROUTES.legacySse.path} and post to the URL that it names.`,
-    );
+  if (id === null) return sessionRequired(`The URL has no sessionId; open ${ROUTES.legacySse.path} and post to the URL that it names.`);
   return pairs.get(id) ?? streamNotFound();
 }
 
+function sessionRequired(message: string): SidecarError {
+  return new SidecarError("SESSION_REQUIRED", message, {}, "sse");
+}
+
 function streamNotFound(): SidecarError {
-  return new SidecarError("SESSION_NOT_FOUND", `This stream does not exist or has ended; open ${ROUTES.legacySse.path} again.`);
+  return new SidecarError("SESSION_NOT_FOUND", `This stream does not exist or has ended; open ${ROUTES.legacySse.path} again.`, {}, "sse");
 }

@@ -41,11 +41,21 @@ describe("the table of errors", () => {
   });
 
   it.each(CODES)("the advice for %s is one short sentence that fits into 1 KiB", (code) => {
-    for (const sent of [false, true]) {
-      const action = actionOf(code, sent);
+    for (const action of [actionOf(code), actionOf(code, true), actionOf(code, false, "sse"), actionOf(code, false, "browser")]) {
       expect(action).toMatch(/^[A-Z].*[.]$/);
       expect(Buffer.byteLength(action)).toBeLessThan(200);
     }
+  });
+
+  it.each(["SESSION_REQUIRED", "SESSION_NOT_FOUND"] as const)("the advice for %s on HTTP+SSE begins with its stream", (code) => {
+    const { data } = new SidecarError(code, "why", {}, "sse");
+    expect(data?.action).toBe("Open `/sse`, and post initialize to the URL that its first event names.");
+  });
+
+  it("a browser without a session gets advice for a person", () => {
+    expect(new SidecarError("SESSION_REQUIRED", "why", {}, "browser").data?.action).toMatch(
+      /^Give this URL to an MCP client\. `\/readyz` /,
+    );
   });
 
   it("a request that was sent gets another advice", () => {
