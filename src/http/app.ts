@@ -12,6 +12,7 @@ import type { LegacySsePairs } from "./legacy-sse/legacy-sse-pairs.ts";
 import { createLegacySseRoutes } from "./legacy-sse/legacy-sse-routes.ts";
 import { createMcpRoute, type McpRouteOptions } from "./endpoint/mcp-route.ts";
 import { answerOptions, guardMethod } from "./guards/method-guard.ts";
+import { notFound } from "./not-found.ts";
 import { reject } from "./reject.ts";
 import type { NamedRoute, PrincipalRoute, Route, RoutedRequest } from "./route.ts";
 import { createStatusRoute, type StatusOptions } from "./status-route.ts";
@@ -55,7 +56,7 @@ export function createApp(options: AppOptions): RequestListener {
     ...(legacySse === undefined ? [] : createLegacySseRoutes({ ...options, pairs: legacySse })),
   ];
   const sendNotFound = (response: ServerResponse, target: string): void =>
-    sendError(response, new SidecarError("NOT_FOUND", `There is nothing at ${target}; the MCP endpoint is ${path}.`));
+    sendError(response, notFound(target, { path, hasToken: identify !== undefined, hasLegacySse: legacySse !== undefined }));
   const server = answerOptions({ methods: ALL_METHODS }, (_request, response) => sendNotFound(response, "that URL"));
   const endpointPath = path.replace(/\/$/, "");
   const app = express().disable("x-powered-by").disable("etag").enable("case sensitive routing");

@@ -53,6 +53,19 @@ describe("authentication", async () => {
     expect(reply.headers["www-authenticate"]).toMatch(/^Bearer realm="mcp"/);
   });
 
+  it.each([
+    [TOKEN, true],
+    [`Token ${TOKEN}`, true],
+    [`Bearer${TOKEN}`, true],
+    ["", true],
+    ["Bearer wrong", false],
+    ["bearer", false],
+  ])("the error names a missing Bearer scheme: %j", async (authorization, isNamed) => {
+    const { body } = await ping(authorization);
+    expect(body.includes("does not begin with `Bearer `")).toBe(isNamed);
+    expect(body).not.toContain(TOKEN);
+  });
+
   it("the challenge says that a presented token is invalid", async () => {
     expect((await ping("Bearer wrong")).headers["www-authenticate"]).toBe('Bearer realm="mcp", error="invalid_token"');
   });

@@ -47,6 +47,18 @@ describe("each route", () => {
     for (const target of served) expect([target, (await ask(other, target)).status]).toEqual([target, 204]);
     for (const target of others) expect([target, (await ask(other, target)).status]).toEqual([target, 404]);
   });
+
+  it("404 names the remedy for paths that clients are known to ask for", async () => {
+    await using secured = await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: "s3cret-Token.0123456789" } });
+    for (const [path, remedy] of [
+      ["/sse", "--legacy-sse=on"],
+      ["/ping", "/livez"],
+      ["/register", "Authorization: Bearer TOKEN"],
+    ] as const) {
+      expect((await send(`${secured.origin}${path}`, { method: "GET" })).body).toContain(remedy);
+    }
+    expect((await send(`${sidecar.origin}/message`, { method: "GET" })).body).not.toContain("--legacy-sse");
+  });
 });
 
 /** Sends a request with this target as it is. */

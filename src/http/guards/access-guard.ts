@@ -23,11 +23,13 @@ export function createTokenGuard(identify: Identify | undefined): (route: Princi
  */
 export function rejectUnauthorized(request: IncomingMessage, response: ServerResponse): void {
   const { authorization } = request.headers;
-  const message =
-    authorization === undefined
-      ? "The Authorization header is missing; send a bearer token."
-      : "The Authorization header has no bearer token that is valid for this request.";
-  reject(request, response, new SidecarError("UNAUTHORIZED", message), { "WWW-Authenticate": challenge(authorization) });
+  reject(request, response, new SidecarError("UNAUTHORIZED", describe(authorization)), { "WWW-Authenticate": challenge(authorization) });
+}
+
+function describe(authorization: string | undefined): string {
+  if (authorization === undefined) return "The Authorization header is missing; send a bearer token.";
+  if (!/^bearer(?: |$)/i.test(authorization)) return "The Authorization header does not begin with `Bearer `, followed by a token.";
+  return "The Authorization header has no bearer token that is valid for this request.";
 }
 
 export function challenge(authorization: string | undefined): string {

@@ -1,0 +1,26 @@
+import { SidecarError } from "../errors.ts";
+import { LEGACY_PATHS, ROUTES } from "../routes.ts";
+
+export interface NotFoundOptions {
+  /** The path of the MCP endpoint. */
+  readonly path: string;
+  readonly hasToken: boolean;
+  readonly hasLegacySse: boolean;
+}
+
+/** Paths of HTTP+SSE. Some servers have the second one without its `s`. */
+const SSE_PATHS: ReadonlySet<string> = new Set([...LEGACY_PATHS, "/message"]);
+const HEALTH_PATHS: ReadonlySet<string> = new Set(["/health", "/ping"]);
+/** The paths at which MCP clients look for an authorization server after a 401. */
+const OAUTH_PATH = /^\/(?:\.well-known\/(?:oauth-|openid-)|register$)/;
+
+/** Returns the error for a path that does not exist. Names the remedy if clients are known to ask for this path. */
+export function notFound(target: string, { path, hasToken, hasLegacySse }: NotFoundOptions): SidecarError {
+  const message = `There is nothing at ${target}; the MCP endpoint is ${path}.`;
+  const asked = target.replace(/\/$/, "");
+  const hints: string[] = [];
+  if (!hasLegacySse && SSE_PATHS.has(asked)) hints.push("HTTP+SSE is off; --legacy-sse=on enables it.");
+  if (HEALTH_PATHS.has(asked)) hints.push(`Probes use ${ROUTES.live.path} for the sidecar and ${ROUTES.health.path} for the MCP server.`);
+  if (hasToken && OAUTH_PATH.test(asked)) hints.push("The sidecar has no OAuth; clients need the header `Authorization: Bearer TOKEN`.");
+  return new SidecarError("NOT_FOUND", [message, ...hints].join(" "));
+}
