@@ -182,7 +182,7 @@ export class Lanes {
     for (const [privateLane, session] of this.#private) {
       if (session === undefined || this.#ending.has(privateLane)) continue;
       // A request to a disconnected client does not count as use: a server that keeps sending requests would never stop.
-      if (session.isInUse) session.lastUsedAtMs = nowMs;
+      if (session.isInUse) session.touch(nowMs);
       const dueAtMs = session.lastUsedAtMs + this.#options.idleTimeoutMs;
       if (dueAtMs > nowMs) nextMs = Math.min(nextMs, dueAtMs);
       else {

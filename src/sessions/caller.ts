@@ -8,9 +8,9 @@ export interface Caller {
   /** The number of its requests that are queued or in flight. */
   readonly callsInFlight: number;
   /** Called when a lane has accepted a request. */
-  onCallAccepted(): void;
+  beginCall(): void;
   /** Called once at the end of each accepted request. */
-  onCallEnded(nowMs: number): void;
+  endCall(nowMs: number): void;
   /** Delivers a message of the server that belongs to no request in flight. */
   deliver(text: string): void;
   /** Delivers an idempotent message, unless the same text is waiting already. */

@@ -31,7 +31,7 @@ export class SessionStore {
   /** Returns the session and marks it as used now. */
   use(id: string, nowMs: number): Session | undefined {
     const session = this.#sessions.get(id);
-    if (session !== undefined) session.lastUsedAtMs = nowMs;
+    session?.touch(nowMs);
     return session;
   }
 

@@ -36,30 +36,24 @@ export class Session implements Caller {
   readonly streams: SessionStreams;
   /** The only principal that may use the session; undefined if no token is required. */
   readonly owner: Principal | undefined;
-  /** The time of the client's last message, the last end of a request, or the last close of a stream. */
-  lastUsedAtMs: number;
+  #lastUsedAtMs: number;
   #callsInFlight = 0;
 
   constructor(protocolVersion: string, lane: SessionLane, streams: SessionStreams, nowMs: number, owner?: Principal) {
     this.protocolVersion = protocolVersion;
     this.lane = lane;
     this.streams = streams;
-    this.lastUsedAtMs = nowMs;
+    this.#lastUsedAtMs = nowMs;
     this.owner = owner;
+  }
+
+  /** The time of the client's last message, the last end of a request, or the last close of a stream. */
+  get lastUsedAtMs(): number {
+    return this.#lastUsedAtMs;
   }
 
   get callsInFlight(): number {
     return this.#callsInFlight;
-  }
-
-  onCallAccepted(): void {
-    this.#callsInFlight++;
-  }
-
-  onCallEnded(nowMs: number): void {
-    this.#callsInFlight--;
-    // The session was in use until now, even if its client sent nothing meanwhile.
-    this.lastUsedAtMs = nowMs;
   }
 
   deliver(text: string): void {
@@ -73,5 +67,20 @@ export class Session implements Caller {
   /** True if the client waits for a response, or has a stream open. */
   get isInUse(): boolean {
     return this.#callsInFlight > 0 || this.streams.isAttached;
+  }
+
+  /** Marks the session as used now. */
+  touch(nowMs: number): void {
+    this.#lastUsedAtMs = nowMs;
+  }
+
+  beginCall(): void {
+    this.#callsInFlight++;
+  }
+
+  endCall(nowMs: number): void {
+    this.#callsInFlight--;
+    // The session was in use until now, even if its client sent nothing meanwhile.
+    this.touch(nowMs);
   }
 }

@@ -31,7 +31,7 @@ export function createMcpRoute(options: McpRouteOptions): PrincipalRoute {
     else if (isDraining()) sendError(response, shuttingDown("GET", false));
     else {
       // The session is in use until the stream closes.
-      response.once("close", () => (session.lastUsedAtMs = nowMs()));
+      response.once("close", () => session.touch(nowMs()));
       openGetStream(connections, request, response, session);
     }
   }

@@ -67,7 +67,7 @@ export class CallTable {
     if (call.origin === "sidecar") return;
     this.#counters.requests.accepted++;
     this.#clientCalls++;
-    call.caller.onCallAccepted();
+    call.caller.beginCall();
   }
 
   /** Calls may be ended while they are iterated. */
@@ -228,7 +228,7 @@ export class CallTable {
     if (call.origin === "client") {
       this.#counters.countEnding(ending);
       this.#clientCalls--;
-      call.caller.onCallEnded(this.#nowMs());
+      call.caller.endCall(this.#nowMs());
     }
     call.onSettled?.(ending === "results");
     this.#queue.releaseSlot(call);

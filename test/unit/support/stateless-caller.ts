@@ -10,11 +10,11 @@ export class StatelessCaller implements Caller {
     this.id = id;
   }
 
-  onCallAccepted(): void {
+  beginCall(): void {
     this.callsInFlight++;
   }
 
-  onCallEnded(): void {
+  endCall(): void {
     this.callsInFlight--;
   }
 
