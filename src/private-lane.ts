@@ -1,14 +1,13 @@
 import { Defects } from "./observability/defects.ts";
 import { describeError } from "./errors.ts";
 import type { RequestMessage } from "./protocol/message.ts";
-import { requestToServer } from "./protocol/rewrite.ts";
 import { guardListener } from "./lane/guarded-listener.ts";
 import type { LaneOptions } from "./lane/lane.ts";
 import type { LaneEntry, PrivateLane } from "./lane/lanes.ts";
 import { PrivateRouting } from "./lane/routing/private-routing.ts";
 import type { SessionStreams } from "./sessions/session-streams.ts";
 import type { Log } from "./observability/log.ts";
-import { INITIALIZE_ID } from "./upstream/handshake.ts";
+import { ClientHandshake } from "./upstream/handshake.ts";
 import { Supervisor, type SupervisorOptions } from "./upstream/supervisor.ts";
 
 export interface PrivateLaneOptions {
@@ -25,13 +24,8 @@ export interface PrivateLaneOptions {
 export function createPrivateLane(options: PrivateLaneOptions): PrivateLane {
   const { laneOptions, streams, onSessionEnd } = options;
   const { log } = laneOptions;
-  let initialized: string | undefined;
-  const supervisor = new Supervisor(
-    options.supervisorOptions(
-      { request: requestToServer(options.initialize, INITIALIZE_ID), initializedNotification: () => initialized },
-      log,
-    ),
-  );
+  const handshake = new ClientHandshake(options.initialize);
+  const supervisor = new Supervisor(options.supervisorOptions(handshake, log));
   const { lane, entry } = options.createLane({
     ...laneOptions,
     upstream: supervisor,
@@ -39,9 +33,7 @@ export function createPrivateLane(options: PrivateLaneOptions): PrivateLane {
       new PrivateRouting(access, {
         streams,
         onSessionEnd,
-        onInitialized: (text) => {
-          initialized = text;
-        },
+        onInitialized: (text) => handshake.keepInitialized(text),
       }),
   });
   return {
@@ -49,8 +41,7 @@ export function createPrivateLane(options: PrivateLaneOptions): PrivateLane {
     entry,
     async run() {
       try {
-        const failure = await supervisor.run(guardListener(lane, supervisor, new Defects(log, laneOptions.counters)));
-        if (failure?.kind === "command-unusable") log.warn({ code: failure.spawnErrorCode }, "the command cannot be started");
+        await supervisor.run(guardListener(lane, supervisor, new Defects(log, laneOptions.counters)));
       } catch (error) {
         log.error({ err: error, reason: describeError(error) }, "supervision failed");
       }

@@ -21,7 +21,7 @@ import { type Log, withFields } from "./observability/log.ts";
 import type { Secrets } from "./observability/redact.ts";
 import { createPrivateLane } from "./private-lane.ts";
 import { STOP_GRACES } from "./upstream/child-process.ts";
-import { INITIALIZED_NOTIFICATION, initializeRequest } from "./upstream/handshake.ts";
+import { SidecarHandshake } from "./upstream/handshake.ts";
 import type { UpstreamHandshake, UpstreamStatus } from "./upstream/port.ts";
 import { RestartPolicy } from "./upstream/restart-policy.ts";
 import { Supervisor, type SupervisorFailure, type SupervisorOptions } from "./upstream/supervisor.ts";
@@ -88,11 +88,7 @@ export async function startSidecar({ config, environment, descriptor, secrets, v
     secrets,
     nowMs,
   });
-  const sharedHandshake = {
-    request: initializeRequest({ name: "claw-mcp-stdio", version }),
-    initializedNotification: () => INITIALIZED_NOTIFICATION,
-  };
-  const supervisor = new Supervisor(supervisorOptions(sharedHandshake, log));
+  const supervisor = new Supervisor(supervisorOptions(new SidecarHandshake({ name: "claw-mcp-stdio", version }), log));
   const sessions = new SessionStore(config.maxSessions);
   const endSession = (session: Session): void => sessions.end(session);
   const shared = laneEntries.create({

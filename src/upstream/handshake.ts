@@ -1,5 +1,6 @@
 import { shorten } from "../json/text.ts";
 import { type Message, type RequestMessage, type ResponseMessage, Slot } from "../protocol/message.ts";
+import { requestToServer } from "../protocol/rewrite.ts";
 import { NEWEST_LEGACY_PROTOCOL_VERSION } from "../protocol/versions.ts";
 import type { UpstreamHandshake } from "./port.ts";
 
@@ -8,24 +9,12 @@ const MAX_RESULT_LENGTH = 1024 * 1024;
 const MAX_ERROR_LENGTH = 500;
 
 /** The id of the handshake's request. Forwarded requests have positive ids. */
-export const INITIALIZE_ID = 0;
+const INITIALIZE_ID = 0;
 
 export interface ClientInfo {
   readonly name: string;
   readonly version: string;
 }
-
-/** The sidecar's own `initialize`. It declares no client capabilities, because the clients of a shared server have different ones. */
-export function initializeRequest(clientInfo: ClientInfo): string {
-  return JSON.stringify({
-    jsonrpc: "2.0",
-    id: INITIALIZE_ID,
-    method: "initialize",
-    params: { protocolVersion: NEWEST_LEGACY_PROTOCOL_VERSION, capabilities: {}, clientInfo },
-  });
-}
-
-export const INITIALIZED_NOTIFICATION = '{"jsonrpc":"2.0","method":"notifications/initialized"}';
 
 /** A handshake that failed although the server did not exit. */
 export class HandshakeError extends Error {
@@ -38,12 +27,47 @@ export class HandshakeError extends Error {
   }
 }
 
-/** The messages of a handshake: the sidecar's own, or those of a client, unchanged except for the id. */
+/** The messages of a handshake, which begins each generation. */
 export interface HandshakeScript {
   /** Has the id 0. */
   readonly request: string;
-  /** Returns undefined until the client sends it. The handshake does not wait for it. */
+  /** Returns undefined if it is not known yet. The handshake does not wait for it. */
   initializedNotification(): string | undefined;
+}
+
+/** The sidecar's own handshake. It declares no client capabilities, because the clients of a shared server have different ones. */
+export class SidecarHandshake implements HandshakeScript {
+  readonly request: string;
+
+  constructor(clientInfo: ClientInfo) {
+    const params = { protocolVersion: NEWEST_LEGACY_PROTOCOL_VERSION, capabilities: {}, clientInfo };
+    this.request = JSON.stringify({ jsonrpc: "2.0", id: INITIALIZE_ID, method: "initialize", params });
+  }
+
+  initializedNotification(): string {
+    return '{"jsonrpc":"2.0","method":"notifications/initialized"}';
+  }
+}
+
+/** The handshake of a client with a private server: its own messages, unchanged except for the id. */
+export class ClientHandshake implements HandshakeScript {
+  readonly request: string;
+  #initialized: string | undefined;
+
+  /** @param initialize the request of the client. */
+  constructor(initialize: RequestMessage) {
+    this.request = requestToServer(initialize, INITIALIZE_ID);
+  }
+
+  /** Returns undefined until the client has sent it. */
+  initializedNotification(): string | undefined {
+    return this.#initialized;
+  }
+
+  /** Keeps the client's `notifications/initialized` for later generations. */
+  keepInitialized(text: string): void {
+    this.#initialized = text;
+  }
 }
 
 /** True for the response to `initialize`, and for the request itself if the program echoes it. */

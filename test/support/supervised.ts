@@ -1,6 +1,6 @@
 import { Secrets } from "../../src/observability/redact.ts";
 import { Counters } from "../../src/observability/counters.ts";
-import { INITIALIZED_NOTIFICATION, initializeRequest } from "../../src/upstream/handshake.ts";
+import { SidecarHandshake } from "../../src/upstream/handshake.ts";
 import { RestartPolicy } from "../../src/upstream/restart-policy.ts";
 import type { UpstreamExit, UpstreamInput } from "../../src/upstream/port.ts";
 import { Supervisor } from "../../src/upstream/supervisor.ts";
@@ -25,7 +25,7 @@ export class Supervised implements AsyncDisposable {
     this.supervisor = new Supervisor({
       command: { command, args, env: { PATH: process.env["PATH"] ?? "" }, cwd: undefined },
       limits: { maxLineBytes: 1_000_000, stdinGraceMs: 1000, termGraceMs: 2000 },
-      handshake: { request: initializeRequest({ name: "test", version: "1" }), initializedNotification: () => INITIALIZED_NOTIFICATION },
+      handshake: new SidecarHandshake({ name: "test", version: "1" }),
       readyTimeoutMs: 3000,
       restartPolicy: new RestartPolicy({
         firstPauseMs: restartPauseMs,

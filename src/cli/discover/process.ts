@@ -9,7 +9,7 @@ import { answerPing, refuseRequest } from "../../lane/routing/refused-requests.t
 import type { Log } from "../../observability/log.ts";
 import type { Secrets } from "../../observability/redact.ts";
 import { type ChildCommand, STOP_GRACES } from "../../upstream/child-process.ts";
-import { type ClientInfo, HandshakeError, INITIALIZED_NOTIFICATION, initializeRequest } from "../../upstream/handshake.ts";
+import { type ClientInfo, HandshakeError, SidecarHandshake } from "../../upstream/handshake.ts";
 import { Generation } from "../../upstream/generation.ts";
 import { describeExit } from "../../upstream/exit-cause.ts";
 import { DiscoverError, endedError, type Listing, type ListingBounds, readAnswer } from "./listing.ts";
@@ -61,7 +61,7 @@ class ListedServer {
       {
         command,
         limits: { maxLineBytes: MAX_LIST_BYTES, ...STOP_GRACES },
-        handshake: { request: initializeRequest(clientInfo), initializedNotification: () => INITIALIZED_NOTIFICATION },
+        handshake: new SidecarHandshake(clientInfo),
         readyTimeoutMs: timeoutMs,
         number: 1,
         counters: this.#counters,

@@ -1,13 +1,9 @@
 import { InitializeRequestSchema, JSONRPCNotificationSchema, LATEST_PROTOCOL_VERSION } from "@modelcontextprotocol/sdk/types.js";
 import { describe, expect, it } from "vitest";
 import { type Message, readMessage, type ResponseMessage } from "../../../src/protocol/message.ts";
-import {
-  HandshakeError,
-  INITIALIZED_NOTIFICATION,
-  initializeRequest,
-  isInitializeResponse,
-  readHandshake,
-} from "../../../src/upstream/handshake.ts";
+import { ClientHandshake, HandshakeError, isInitializeResponse, readHandshake, SidecarHandshake } from "../../../src/upstream/handshake.ts";
+
+const HANDSHAKE = new SidecarHandshake({ name: "claw-mcp-stdio", version: "1.2.3" });
 
 function parse(text: string): Message {
   const message = readMessage(text);
@@ -23,7 +19,7 @@ function response(text: string): ResponseMessage {
 
 describe("the handshake", () => {
   it("the request has the newest legacy revision, no capabilities and the sidecar's name", () => {
-    const text = initializeRequest({ name: "claw-mcp-stdio", version: "1.2.3" });
+    const text = HANDSHAKE.request;
     expect(parse(text).kind).toBe("request");
     expect(JSON.parse(text)).toEqual({
       jsonrpc: "2.0",
@@ -39,8 +35,19 @@ describe("the handshake", () => {
   });
 
   it("notifications/initialized is one line of the protocol", () => {
-    expect(parse(INITIALIZED_NOTIFICATION)).toMatchObject({ kind: "notification", method: "notifications/initialized" });
-    expect(JSONRPCNotificationSchema.safeParse(JSON.parse(INITIALIZED_NOTIFICATION)).success).toBe(true);
+    const text = HANDSHAKE.initializedNotification();
+    expect(parse(text)).toMatchObject({ kind: "notification", method: "notifications/initialized" });
+    expect(JSONRPCNotificationSchema.safeParse(JSON.parse(text)).success).toBe(true);
+  });
+
+  it("a client's own messages begin every generation of its private server", () => {
+    const initialize = parse('{"jsonrpc":"2.0","id":"a","method":"initialize","params":{"capabilities":{"roots":{}}}}');
+    if (initialize.kind !== "request") throw new Error(`a ${initialize.kind}`);
+    const handshake = new ClientHandshake(initialize);
+    expect(handshake.request).toBe('{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"capabilities":{"roots":{}}}}');
+    expect(handshake.initializedNotification()).toBeUndefined();
+    handshake.keepInitialized('{"jsonrpc":"2.0","method":"notifications/initialized","params":{}}');
+    expect(handshake.initializedNotification()).toBe('{"jsonrpc":"2.0","method":"notifications/initialized","params":{}}');
   });
 
   it("the response is recognized by its id, and other messages are not taken for it", () => {
@@ -66,7 +73,7 @@ describe("the response to the handshake", () => {
   });
 
   it("a program that echoes the request is named as such", () => {
-    const text = initializeRequest({ name: "claw-mcp-stdio", version: "1.2.3" });
+    const text = HANDSHAKE.request;
     const echo = parse(text);
     if (!isInitializeResponse(echo)) throw new Error("not taken for the end of the handshake");
     expect(() => readHandshake(echo, 1)).toThrow(
