@@ -6,25 +6,22 @@ import { ALL_METHODS, type RouteEntry, type RouteName, ROUTES } from "../routes.
 import { createTokenGuard, type Identify } from "./guards/access-guard.ts";
 import { pathAndQuery } from "./guards/origin-guard.ts";
 import { createCrossOriginCheck, createCrossOriginGuard, type CrossOriginOptions } from "./guards/cross-origin.ts";
-import { createHealthRoutes, type HealthOptions } from "./health-routes.ts";
+import { createHealthRoutes } from "./health-routes.ts";
 import { sendDefect, sendError } from "./json-response.ts";
-import type { LegacySsePairs } from "./legacy-sse/legacy-sse-pairs.ts";
-import { createLegacySseRoutes } from "./legacy-sse/legacy-sse-routes.ts";
-import { createMcpRoute, type McpRouteOptions } from "./endpoint/mcp-route.ts";
 import { answerOptions, guardMethod } from "./guards/method-guard.ts";
 import { notFound } from "./not-found.ts";
 import { reject } from "./reject.ts";
 import type { NamedRoute, PrincipalRoute, Route, RoutedRequest } from "./route.ts";
+import type { ServerRoutes } from "./server-routes.ts";
 import { createStatusRoute, type StatusOptions } from "./status-route.ts";
 
-export interface AppOptions extends McpRouteOptions, HealthOptions, StatusOptions, CrossOriginOptions {
+export interface AppOptions extends StatusOptions, CrossOriginOptions {
+  readonly routes: Pick<ServerRoutes, "endpoint" | "legacySse">;
   /** The path of the MCP endpoint, for example `/mcp`. */
   readonly path: string;
   /** Undefined if no token is configured. */
   readonly identify: Identify | undefined;
-  /** Undefined if HTTP+SSE is off. */
-  readonly legacySse: LegacySsePairs | undefined;
-  readonly defects: Defects;
+  readonly defects: Pick<Defects, "note">;
 }
 
 /**
@@ -32,7 +29,7 @@ export interface AppOptions extends McpRouteOptions, HealthOptions, StatusOption
  * and its prototypes on each request, cost a seventh of the calls per second (docs/decisions/0002-endpoint-before-express.md).
  */
 export function createApp(options: AppOptions): RequestListener {
-  const { path, identify, legacySse, defects } = options;
+  const { routes, path, identify, defects } = options;
   const checkCaller = createCrossOriginCheck(options);
   // Browsers send no `Origin` if a page reads from its own host.
   const checkReader = createCrossOriginCheck({ ...options, rejectsRebindable: identify === undefined });
@@ -49,14 +46,14 @@ export function createApp(options: AppOptions): RequestListener {
     return guardOrigin(answerOptions(entry, guardToken(offered)));
   }
 
-  const endpoint = guard("endpoint", createMcpRoute(options));
+  const endpoint = guard("endpoint", routes.endpoint);
   const otherRoutes: readonly NamedRoute[] = [
     ...createHealthRoutes({ ...options, mayReadDetails }),
     ["status", createStatusRoute(options)],
-    ...(legacySse === undefined ? [] : createLegacySseRoutes({ ...options, pairs: legacySse })),
+    ...routes.legacySse,
   ];
   const sendNotFound = (response: ServerResponse, target: string): void =>
-    sendError(response, notFound(target, { path, hasToken: identify !== undefined, hasLegacySse: legacySse !== undefined }));
+    sendError(response, notFound(target, { path, hasToken: identify !== undefined, hasLegacySse: routes.legacySse.length > 0 }));
   const server = answerOptions({ methods: ALL_METHODS }, (_request, response) => sendNotFound(response, "that URL"));
   const endpointPath = path.replace(/\/$/, "");
   const app = express().disable("x-powered-by").disable("etag").enable("case sensitive routing");

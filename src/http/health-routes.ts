@@ -5,13 +5,9 @@ import { discardBody } from "./reject.ts";
 import type { NamedRoute, PrincipalRoute } from "./route.ts";
 
 export interface HealthOptions {
-  readonly status: () => UpstreamStatus;
-  readonly isDraining: () => boolean;
+  readonly status: () => { readonly upstream: UpstreamStatus };
   /** A replacer for `JSON.stringify` that masks secrets. */
   readonly replacer: (key: string, value: unknown) => unknown;
-}
-
-export interface HealthRoutesOptions extends HealthOptions {
   /** True if the client may read more than the state, such as the last lines that the server wrote to stderr. */
   readonly mayReadDetails: (request: IncomingMessage) => boolean;
 }
@@ -20,8 +16,8 @@ export interface HealthRoutesOptions extends HealthOptions {
  * Creates the health routes. `/livez` reports that the process answers; `/readyz` and `/healthz` report that the server has finished its
  * handshake. Their HTTP status needs no token.
  */
-export function createHealthRoutes(options: HealthRoutesOptions): readonly NamedRoute[] {
-  const { mayReadDetails, replacer } = options;
+export function createHealthRoutes(options: HealthOptions): readonly NamedRoute[] {
+  const { status: readStatus, mayReadDetails, replacer } = options;
   const send = (request: IncomingMessage, response: ServerResponse, httpStatus: number, body: object): void => {
     sendJson(response, httpStatus, JSON.stringify(body, replacer), {
       "Content-Type": "application/json; charset=utf-8",
@@ -30,7 +26,7 @@ export function createHealthRoutes(options: HealthRoutesOptions): readonly Named
     discardBody(request);
   };
   const readiness: PrincipalRoute = (request, response) => {
-    const { isReady, body } = describeReadiness(options);
+    const { isReady, body } = describeReadiness(readStatus().upstream);
     const { status, state } = body;
     send(request, response, isReady ? 200 : 503, mayReadDetails(request) ? body : { status, state });
   };
@@ -41,13 +37,9 @@ export function createHealthRoutes(options: HealthRoutesOptions): readonly Named
   ];
 }
 
-export function describeReadiness({ status, isDraining }: Pick<HealthOptions, "status" | "isDraining">): {
-  readonly isReady: boolean;
-  readonly body: Readiness;
-} {
-  const current = isDraining() ? { ...status(), state: "stopping" as const } : status();
-  const isReady = current.state === "ready";
-  return { isReady, body: describe(current, isReady) };
+export function describeReadiness(status: UpstreamStatus): { readonly isReady: boolean; readonly body: Readiness } {
+  const isReady = status.state === "ready";
+  return { isReady, body: describe(status, isReady) };
 }
 
 interface Readiness {

@@ -69,6 +69,11 @@ export function toolsNotListed(sent = false, effect: Effect = "unknown"): Sideca
   return new SidecarError("UPSTREAM_NOT_READY", message, { ...retryFacts(sent, effect), retryAfterSeconds: 1 });
 }
 
+export function initializeTooLarge(limitBytes: number): SidecarError {
+  const message = `The initialize of a client that needs its own server process has more than ${limitBytes} bytes. It was not sent.`;
+  return new SidecarError("INVALID_REQUEST", message, { limitBytes });
+}
+
 export function noPrivateServerLeft(limit: number, freeInMs: number): SidecarError {
   const message = `This client needs its own MCP server process, and all ${limit} are in use. ${NOT_SENT}`;
   return new SidecarError("TOO_MANY_SERVERS", message, { retryAfterSeconds: Math.min(MAX_RETRY_AFTER_SECONDS, wholeSeconds(freeInMs)) });

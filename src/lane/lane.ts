@@ -175,14 +175,14 @@ export class Lane implements SessionLane, UpstreamListener {
     this.#handshake = handshake;
     this.tools.onReady(handshake);
     // The lists are announced before any held `initialize` is answered: those clients have seen no earlier generation.
-    const changes = this.#capabilities.change(this.#routing.handshake.capabilities(handshake), handshake.generation);
+    const changes = this.#capabilities.change(this.#routing.initialize.capabilities(handshake), handshake.generation);
     for (const change of changes) this.#routing.onServerNotification(change);
     this.#dispatch.queue.open(() => this.#routing.onReady());
     this.#hangWatch.onReady(this.#nowMs());
   }
 
   onRefused(response: ResponseMessage): void {
-    if (this.#routing.handshake.isRefusalFinal) this.#initializing.onRefused(response);
+    if (this.#routing.initialize.isRefusalFinal) this.#initializing.onRefused(response);
   }
 
   onMessage(message: Message): void {

@@ -13,10 +13,6 @@ export class SessionStore {
     return this.#sessions.size;
   }
 
-  values(): MapIterator<Session> {
-    return this.#sessions.values();
-  }
-
   add(session: Session): void {
     this.#sessions.set(session.id, session);
     if (this.#sessions.size <= this.#maxSessions) return;
@@ -54,11 +50,9 @@ export class SessionStore {
     return longestIdle ?? longest;
   }
 
-  /** Ends a session: cancels its requests and closes its streams. */
+  /** Ends a session: cancels its requests and closes its streams. Does nothing for one that has ended. */
   end(session: Session): void {
-    if (!this.#sessions.delete(session.id)) return;
-    session.lane.endSession(session);
-    session.streams.close();
+    if (this.#sessions.delete(session.id)) session.end();
   }
 }
 

@@ -27,24 +27,37 @@ export interface Principal {
   readonly isRevoked: boolean;
 }
 
-/** A session, which `initialize` has opened. Its id has 122 random bits, and is never chosen by the client. */
-export class Session implements Caller {
-  readonly id = randomUUID();
+export interface SessionOptions {
   /** The revision in the response to `initialize`. */
   readonly protocolVersion: string;
   readonly lane: SessionLane;
   readonly streams: SessionStreams;
   /** The only principal that may use the session; undefined if no token is required. */
+  readonly owner?: Principal | undefined;
+  /** The time of the `initialize`. */
+  readonly nowMs: number;
+  /** Called once, when the session has ended. */
+  readonly onEnd?: () => void;
+}
+
+/** A session, which `initialize` has opened. Its id has 122 random bits, and is never chosen by the client. */
+export class Session implements Caller {
+  readonly id = randomUUID();
+  readonly protocolVersion: string;
+  readonly lane: SessionLane;
+  readonly streams: SessionStreams;
   readonly owner: Principal | undefined;
+  readonly #onEnd: (() => void) | undefined;
   #lastUsedAtMs: number;
   #callsInFlight = 0;
 
-  constructor(protocolVersion: string, lane: SessionLane, streams: SessionStreams, nowMs: number, owner?: Principal) {
+  constructor({ protocolVersion, lane, streams, owner, nowMs, onEnd }: SessionOptions) {
     this.protocolVersion = protocolVersion;
     this.lane = lane;
     this.streams = streams;
-    this.#lastUsedAtMs = nowMs;
     this.owner = owner;
+    this.#onEnd = onEnd;
+    this.#lastUsedAtMs = nowMs;
   }
 
   /** The time of the client's last message, the last end of a request, or the last close of a stream. */
@@ -82,5 +95,12 @@ export class Session implements Caller {
     this.#callsInFlight--;
     // The session was in use until now, even if its client sent nothing meanwhile.
     this.touch(nowMs);
+  }
+
+  /** Cancels its requests and closes its streams. To be called once, by the session store. */
+  end(): void {
+    this.lane.endSession(this);
+    this.streams.close();
+    this.#onEnd?.();
   }
 }

@@ -2,7 +2,7 @@ import type { ExitKind } from "../observability/counters.ts";
 import type { Message, OverlongLine, ResponseMessage } from "../protocol/message.ts";
 import type { Outgoing } from "../protocol/outgoing.ts";
 
-/** The lane's interface to the MCP server. The supervisor implements it; `sidecar.ts` connects the two. */
+/** The lane's interface to the MCP server. The supervisor implements it; `server-lanes.ts` connects the two. */
 export interface Upstream {
   /** Terminates a running generation that cannot serve requests. The next one starts as after any exit. */
   restart(kind: "hung" | "tools-not-listed" | "defect", reason: string): void;

@@ -3,7 +3,7 @@ import { SidecarError } from "../../errors.ts";
 import { BATCH_REFUSED } from "../../protocol/client-message.ts";
 import { hasBatches } from "../../protocol/versions.ts";
 import { idTextOf, type Message, type RequestMessage } from "../../protocol/message.ts";
-import type { Lanes } from "../../lane/lanes.ts";
+import type { SessionOpener } from "../../lane/handshake/session-opener.ts";
 import type { SessionStore } from "../../sessions/session-store.ts";
 import type { Session } from "../../sessions/session.ts";
 import { rejectUnauthorized } from "../guards/access-guard.ts";
@@ -21,7 +21,7 @@ import { findSession, rejectSession } from "./session-header.ts";
 import type { SseConnections } from "../sse-connection.ts";
 
 export interface PostRouteOptions {
-  readonly lanes: Lanes;
+  readonly opener: SessionOpener;
   readonly sessions: SessionStore;
   readonly connections: SseConnections;
   readonly maxBodyBytes: number;
@@ -73,7 +73,7 @@ export class PostRoute implements MessageReceiver {
   }
 
   #initialize(post: Post, message: RequestMessage): void {
-    const { lanes, sessions, defects, nowMs } = this.#options;
+    const { opener, sessions, defects, nowMs } = this.#options;
     const { request, response, principal: owner, acceptedAtMs } = post;
     // The token may have been removed while the body arrived.
     if (owner?.isRevoked === true) return rejectUnauthorized(request, response);
@@ -88,7 +88,7 @@ export class PostRoute implements MessageReceiver {
       return sendError(response, error, idText);
     }
     const exchange = new PostExchange({ front: LEGACY_FRONT, response, defects, idText, acceptedAtMs });
-    lanes.initialize(exchange, message, ({ id }) => exchange.setHeaders({ "Mcp-Session-Id": id }), { owner });
+    opener.initialize(exchange, message, ({ id }) => exchange.setHeaders({ "Mcp-Session-Id": id }), { owner });
   }
 
   #onBatch(post: Post, messages: readonly Message[]): void {

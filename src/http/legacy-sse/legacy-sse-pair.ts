@@ -4,7 +4,7 @@ import { idTextOf, type RequestMessage } from "../../protocol/message.ts";
 import type { EventSink } from "../../sessions/event-stream.ts";
 import { internalError } from "../../lane/failures.ts";
 import type { Exchange } from "../../sessions/exchange.ts";
-import type { Lanes } from "../../lane/lanes.ts";
+import type { SessionOpener } from "../../lane/handshake/session-opener.ts";
 import { SessionStreams } from "../../sessions/session-streams.ts";
 import type { Principal, Session } from "../../sessions/session.ts";
 import { ROUTES } from "../../routes.ts";
@@ -47,7 +47,7 @@ export class LegacySsePair implements EventSink {
   }
 
   /** Opens a session. May be called again only if the last call did not open one. */
-  initialize(lanes: Lanes, request: RequestMessage, acceptedAtMs: number, defects: Pick<Defects, "guard">): void {
+  initialize(opener: SessionOpener, request: RequestMessage, acceptedAtMs: number, defects: Pick<Defects, "guard">): void {
     const streams = new SessionStreams(undefined);
     const stream = streams.openStandalone();
     stream.attach(this);
@@ -63,7 +63,7 @@ export class LegacySsePair implements EventSink {
     };
     defects.guard(
       "client request",
-      () => lanes.initialize(exchange, request, open, { owner: this.owner, streams }),
+      () => opener.initialize(exchange, request, open, { owner: this.owner, streams }),
       () => exchange.fail(internalError(true)),
     );
   }

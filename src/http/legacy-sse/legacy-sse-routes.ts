@@ -69,13 +69,13 @@ class LegacySseMessages implements MessageReceiver {
   }
 
   #initialize({ response, acceptedAtMs }: Post, pair: LegacySsePair, message: RequestMessage): void {
-    const { lanes, defects } = this.#options;
+    const { opener, defects } = this.#options;
     if (pair.isInitialized) {
       const error = new SidecarError("INVALID_REQUEST", "This stream already has a session; open another stream for another session.");
       return sendError(response, error, idTextOf(message));
     }
     sendAccepted(response);
-    pair.initialize(lanes, message, acceptedAtMs, defects);
+    pair.initialize(opener, message, acceptedAtMs, defects);
   }
 
   #forward({ response, acceptedAtMs }: Post, pair: LegacySsePair, message: Message): void {

@@ -12,7 +12,7 @@ import type { UpstreamHandshake } from "../../upstream/port.ts";
 export interface InitializeRequestsOptions {
   readonly dispatch: Dispatch;
   readonly limits: LaneLimits;
-  readonly routing: Pick<Routing, "handshake">;
+  readonly routing: Pick<Routing, "initialize">;
   readonly counters: Counters;
   /** Returns the handshake of the current generation; undefined until it has finished. */
   readonly handshake: () => UpstreamHandshake | undefined;
@@ -51,7 +51,7 @@ export class InitializeRequests {
       owner: initialize,
       takesSlot: false,
       byteLength: Buffer.byteLength(text),
-      expiresAtMs: exchange.acceptedAtMs + routing.handshake.timeoutMs(limits),
+      expiresAtMs: exchange.acceptedAtMs + routing.initialize.timeoutMs(limits),
       release: () => this.#answer(initialize),
       refuse: () => this.#fail(initialize, dispatch.notReady()),
     };
@@ -86,7 +86,7 @@ export class InitializeRequests {
     const { exchange, request, open } = initialize;
     const current = handshake();
     if (current === undefined) return this.#fail(initialize, this.#options.dispatch.notReady());
-    const { protocolVersion, body } = routing.handshake.answer(current, request, exchange.idText);
+    const { protocolVersion, body } = routing.initialize.answer(current, request, exchange.idText);
     this.#end(initialize, "results");
     open(protocolVersion);
     exchange.respond(body);

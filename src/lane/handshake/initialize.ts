@@ -12,8 +12,8 @@ export interface InitializeAnswer {
   readonly body: string;
 }
 
-/** The handshake of a lane with its clients, which it answers from its own handshake with the server. */
-export interface ClientHandshake {
+/** The rules by which a lane answers the `initialize` of clients from its own handshake with the server. */
+export interface InitializeRules {
   /** Returns the time that an `initialize` waits for the server. */
   timeoutMs(limits: LaneLimits): number;
   /** True if a client's `initialize` fails with the server's error; false if it waits for the next start of the server. */
@@ -24,7 +24,7 @@ export interface ClientHandshake {
 }
 
 /** The server is restarted until it accepts the sidecar's own `initialize`. */
-export const SHARED_HANDSHAKE: ClientHandshake = {
+export const SHARED_INITIALIZE: InitializeRules = {
   timeoutMs: ({ holdTimeoutMs }) => holdTimeoutMs,
   isRefusalFinal: false,
   answer: answerInitialize,
@@ -33,7 +33,7 @@ export const SHARED_HANDSHAKE: ClientHandshake = {
 };
 
 /** The server gets the client's own `initialize`, and the client gets the server's own response. */
-export const PRIVATE_HANDSHAKE: ClientHandshake = {
+export const PRIVATE_INITIALIZE: InitializeRules = {
   timeoutMs: ({ requestTimeoutMs }) => requestTimeoutMs,
   isRefusalFinal: true,
   answer: ({ resultText, protocolVersion }, _request, idText) => ({

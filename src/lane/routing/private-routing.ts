@@ -7,7 +7,7 @@ import type { Exchange } from "../../sessions/exchange.ts";
 import { cancellation, ForwardedRequests } from "./forwarded-requests.ts";
 import { MAX_RENEWED_TIMES } from "../lane-limits.ts";
 import { type RoutingAccess, type Routing, refuse, type RequestDecision } from "./routing.ts";
-import { PRIVATE_HANDSHAKE } from "../handshake/initialize.ts";
+import { PRIVATE_INITIALIZE } from "../handshake/initialize.ts";
 import { InternalRequests } from "../calls/internal-requests.ts";
 import { answerPing, errorAnswer } from "./refused-requests.ts";
 import type { Caller } from "../../sessions/caller.ts";
@@ -34,17 +34,14 @@ export interface PrivateRoutingOptions {
   readonly streams: SessionStreams;
   /** Keeps the client's own `notifications/initialized`, for the next generation. */
   readonly onInitialized: (text: string) => void;
-  /** Called when the only session has ended. */
-  readonly onSessionEnd: () => void;
 }
 
 /** Routing for a private server: every message is for its only client, or comes from it. */
 export class PrivateRouting implements Routing {
-  readonly handshake = PRIVATE_HANDSHAKE;
+  readonly initialize = PRIVATE_INITIALIZE;
   readonly #access: RoutingAccess;
   readonly #streams: SessionStreams;
   readonly #onInitialized: (text: string) => void;
-  readonly #onSessionEnd: () => void;
   readonly #forwarded = new ForwardedRequests();
   readonly #state = new SessionState();
   readonly #requests: InternalRequests;
@@ -56,7 +53,6 @@ export class PrivateRouting implements Routing {
     this.#access = access;
     this.#streams = options.streams;
     this.#onInitialized = options.onInitialized;
-    this.#onSessionEnd = options.onSessionEnd;
     this.#requests = new InternalRequests((method, params, onSettled) => access.dispatch.ask(method, params, onSettled));
   }
 
@@ -148,7 +144,6 @@ export class PrivateRouting implements Routing {
   onSessionEnd(): void {
     this.#isOver = true;
     this.#forwarded.clear();
-    this.#onSessionEnd();
   }
 
   expire(nowMs: number): number {

@@ -2,7 +2,7 @@ import type { SidecarError } from "../../errors.ts";
 import type { NotificationMessage, RequestMessage, ResponseMessage } from "../../protocol/message.ts";
 import type { Dispatch } from "../dispatch.ts";
 import type { DropLog } from "./drop-log.ts";
-import type { ClientHandshake } from "../handshake/initialize.ts";
+import type { InitializeRules } from "../handshake/initialize.ts";
 import type { Caller } from "../../sessions/caller.ts";
 import type { Session } from "../../sessions/session.ts";
 
@@ -29,7 +29,7 @@ export function refuse(code: number, message: string): RequestDecision {
 
 /** Routing of messages between the server and its clients. It differs for a shared server and a private one. */
 export interface Routing {
-  readonly handshake: ClientHandshake;
+  readonly initialize: InitializeRules;
   /** @returns undefined if the request is just sent to the server. */
   onClientRequest(caller: Caller, request: RequestMessage): RequestDecision | undefined;
   /** @returns the JSON text for the server; undefined if it must not get the notification. */

@@ -1,7 +1,7 @@
 import { JsonRpcErrorCode } from "../../protocol/error-codes.ts";
 import { type NotificationMessage, type RequestMessage, Slot } from "../../protocol/message.ts";
 import { messageToServer } from "../../protocol/rewrite.ts";
-import { SHARED_HANDSHAKE } from "../handshake/initialize.ts";
+import { SHARED_INITIALIZE } from "../handshake/initialize.ts";
 import { type RoutingAccess, type Routing, refuse, type RequestDecision } from "./routing.ts";
 import { LogLevels } from "./log-levels.ts";
 import { type InternalRequest, InternalRequests } from "../calls/internal-requests.ts";
@@ -27,7 +27,7 @@ const EMPTY_RESULT: RequestDecision = { kind: "answer", member: "result", text: 
 
 /** Routing for a shared server. A message without a known recipient is dropped or rejected: the recipient is never guessed. */
 export class SharedRouting implements Routing {
-  readonly handshake = SHARED_HANDSHAKE;
+  readonly initialize = SHARED_INITIALIZE;
   readonly isWaitingForClient = false;
   readonly #access: RoutingAccess;
   readonly #sessions = new Set<Session>();

@@ -88,7 +88,7 @@ describe("a drain of all lanes", () => {
     const { session, server } = bench.connected();
     const call = server.bench.request(session, { method: "tools/call" });
     const starting = bench.connect();
-    bench.lanes.close();
+    void bench.lanes.stop();
     bench.eventLog.close();
     expect([call.outcome, starting.exchange.outcome, vi.getTimerCount()]).toEqual(["SHUTTING_DOWN", "UPSTREAM_NOT_READY", 0]);
   });
@@ -98,7 +98,7 @@ describe("a drain of all lanes", () => {
     const [first, second] = [bench.connected(), bench.connected()];
     bench.sessions.end(first.session);
     let isStopped = false;
-    const stopped = bench.lanes.stopPrivate().then(() => (isStopped = true));
+    const stopped = bench.lanes.stop().then(() => (isStopped = true));
     expect(second.server.stopCount).toBe(1);
     await second.server.end();
     expect(isStopped).toBe(false);

@@ -67,10 +67,8 @@ export interface LaneBenchOptions {
   readonly endSession?: (session: Session) => void;
 }
 
-/** Ends it as a session store does. */
-function endBySelf(session: Session): void {
-  session.lane.endSession(session);
-  session.streams.close();
+function openSession(lane: Lane, streams: SessionStreams): Session {
+  return new Session({ protocolVersion: "2025-11-25", lane, streams, nowMs: Date.now() });
 }
 
 /** A real lane between a simulated server and sessions whose streams are read here. The clock is the fake one of the test. */
@@ -87,7 +85,7 @@ export class LaneBench {
   constructor(
     createRouting: (access: RoutingAccess, eventLog: EventLog) => Routing,
     limits: Partial<LaneLimits> = {},
-    { retry = "protocol-reads", endSession = endBySelf, toolWatcher }: LaneBenchOptions = {},
+    { retry = "protocol-reads", endSession = (session) => session.end(), toolWatcher }: LaneBenchOptions = {},
   ) {
     const { upstream, log } = this;
     this.lane = new Lane({
@@ -121,7 +119,7 @@ export class LaneBench {
 
   /** Opens a session of a shared lane. */
   join(): Session {
-    const session = new Session("2025-11-25", this.lane, new SessionStreams(this.eventLog), Date.now());
+    const session = openSession(this.lane, new SessionStreams(this.eventLog));
     this.lane.addSession(session);
     return session;
   }
@@ -201,12 +199,9 @@ export class LaneBench {
 export class PrivateLaneBench extends LaneBench {
   readonly session: Session;
   readonly initialized: string[];
-  /** The number of times that the server was notified of its client's disconnect. */
-  readonly left: { count: number };
 
   constructor(limits: Partial<LaneLimits> = {}, options?: LaneBenchOptions) {
     const initialized: string[] = [];
-    const left = { count: 0 };
     let streams: SessionStreams | undefined;
     super(
       (access, eventLog) => {
@@ -214,16 +209,14 @@ export class PrivateLaneBench extends LaneBench {
         return new PrivateRouting(access, {
           streams,
           onInitialized: (text) => initialized.push(text),
-          onSessionEnd: () => left.count++,
         });
       },
       limits,
       options,
     );
     if (streams === undefined) throw new Error("the lane made no routing");
-    this.session = new Session("2025-11-25", this.lane, streams, Date.now());
+    this.session = openSession(this.lane, streams);
     this.initialized = initialized;
-    this.left = left;
     this.lane.addSession(this.session);
   }
 

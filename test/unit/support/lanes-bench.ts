@@ -1,18 +1,20 @@
 import type { JsonObject } from "../../../src/protocol/message.ts";
 import type { Isolation } from "../../../src/lane/isolation.ts";
 import { EventLog } from "../../../src/sessions/event-log.ts";
-import { Lanes, type PrivateLane } from "../../../src/lane/lanes.ts";
+import { Lanes, type SupervisedLane } from "../../../src/lane/lanes.ts";
+import { SessionOpener } from "../../../src/lane/handshake/session-opener.ts";
 import type { Session } from "../../../src/sessions/session.ts";
 import { SessionStore } from "../../../src/sessions/session-store.ts";
 import type { SessionStreams } from "../../../src/sessions/session-streams.ts";
 import { PrivateRouting } from "../../../src/lane/routing/private-routing.ts";
+import { Defects } from "../../../src/observability/defects.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
 import { UNGUARDED } from "./defects.ts";
 import { LaneBench, requestOfClient } from "./lane-bench.ts";
 import { RecordedExchange } from "./recorded-exchange.ts";
 
 /** A simulated private server that exits when the test calls `end`. */
-export class PrivateServer implements PrivateLane {
+export class PrivateServer implements SupervisedLane {
   readonly bench: LaneBench;
   /** The client's `initialize`, as it arrived. */
   readonly initialize: string;
@@ -33,7 +35,7 @@ export class PrivateServer implements PrivateLane {
     return this.lane;
   }
 
-  run(): Promise<void> {
+  get ended(): Promise<void> {
     return this.#ended.promise;
   }
 
@@ -78,23 +80,28 @@ export class LanesBench {
   readonly eventLog = new EventLog({ replayMaxBytes: 100_000, replayMaxAgeMs: 1_000_000, replayMaxEvents: 100 }, Date.now, UNGUARDED);
   readonly log = new RecordedLog();
   readonly lanes: Lanes;
+  readonly opener: SessionOpener;
 
   constructor({ isolation = "auto", maxPrivateServers = 2, maxSessions = 10, sessionsPerMinute }: LanesInput = {}) {
     this.sessions = new SessionStore(maxSessions);
-    this.shared = LaneBench.shared({}, { endSession: (session) => this.sessions.end(session) });
+    const endSession = (session: Session): void => this.sessions.end(session);
+    this.shared = LaneBench.shared({}, { endSession });
+    const { lane, counters } = this.shared;
+    const nowMs = Date.now;
+    const defects = new Defects(this.log, counters);
     this.lanes = new Lanes({
-      shared: { lane: this.shared.lane, entry: this.shared.lane },
-      createPrivate: ({ text }, streams, onSessionEnd) => this.#createPrivate(text, streams, onSessionEnd),
-      sessions: this.sessions,
-      eventLog: this.eventLog,
+      shared: { lane, entry: lane, ended: new Promise(() => undefined), stop: () => Promise.resolve(), kill: () => undefined },
+      createPrivate: (_name, { text }, streams) => this.#createPrivate(text, streams),
       isolation,
       maxPrivateServers,
-      sessionsPerMinute,
       idleTimeoutMs: IDLE_TIMEOUT_MS,
-      counters: this.shared.counters,
+      endSession,
+      defects,
       log: this.log,
-      nowMs: Date.now,
+      nowMs,
     });
+    const { lanes, sessions, eventLog } = this;
+    this.opener = new SessionOpener({ lanes, sessions, eventLog, sessionsPerMinute, counters, defects, nowMs });
     this.shared.start();
   }
 
@@ -103,7 +110,7 @@ export class LanesBench {
     const request = requestOfClient({ id: "i", method: "initialize", ...(params === "none" ? {} : { params }) });
     const exchange = new RecordedExchange('"i"', Date.now());
     let session: Session | undefined;
-    this.lanes.initialize(exchange, request, (opened) => {
+    this.opener.initialize(exchange, request, (opened) => {
       if (exchange.isFinished) throw new Error("the session was opened after the response");
       session = opened;
     });
@@ -120,9 +127,9 @@ export class LanesBench {
     return { session, server };
   }
 
-  #createPrivate(initialize: string, streams: SessionStreams, onSessionEnd: () => void): PrivateServer {
+  #createPrivate(initialize: string, streams: SessionStreams): PrivateServer {
     const bench = new LaneBench(
-      (access) => new PrivateRouting(access, { streams, onInitialized: () => undefined, onSessionEnd }),
+      (access) => new PrivateRouting(access, { streams, onInitialized: () => undefined }),
       {},
       { endSession: (session) => this.sessions.end(session) },
     );

@@ -1,0 +1,82 @@
+import type { Counters } from "../../observability/counters.ts";
+import type { Defects } from "../../observability/defects.ts";
+import type { SidecarError } from "../../errors.ts";
+import type { RequestMessage } from "../../protocol/message.ts";
+import { RateLimit } from "../../timing/rate-limit.ts";
+import type { EventLog } from "../../sessions/event-log.ts";
+import type { Exchange } from "../../sessions/exchange.ts";
+import { type Principal, Session } from "../../sessions/session.ts";
+import type { SessionStore } from "../../sessions/session-store.ts";
+import { SessionStreams } from "../../sessions/session-streams.ts";
+import { tooManySessions } from "../failures.ts";
+import type { Lanes, PooledLane } from "../lanes.ts";
+
+export interface SessionOpenerOptions {
+  readonly lanes: Lanes;
+  readonly sessions: SessionStore;
+  readonly eventLog: EventLog;
+  /** Undefined means no limit. */
+  readonly sessionsPerMinute: number | undefined;
+  readonly counters: Counters;
+  readonly defects: Defects;
+  readonly nowMs: () => number;
+}
+
+/** The owner and the streams of a new session. */
+interface NewSession {
+  readonly owner?: Principal | undefined;
+  /** The default is the streams of Streamable HTTP. */
+  readonly streams?: SessionStreams;
+}
+
+/** Opens sessions: gets a lane for each `initialize`, and a session on it as soon as the server has answered. */
+export class SessionOpener {
+  readonly #options: SessionOpenerOptions;
+  readonly #rate: RateLimit | undefined;
+
+  constructor(options: SessionOpenerOptions) {
+    this.#options = options;
+    this.#rate = options.sessionsPerMinute === undefined ? undefined : new RateLimit(options.sessionsPerMinute);
+  }
+
+  /** @param onOpen called with the new session, before the response is sent. */
+  initialize(
+    exchange: Exchange,
+    request: RequestMessage,
+    onOpen: (session: Session) => void,
+    { owner, streams = new SessionStreams(this.#options.eventLog) }: NewSession = {},
+  ): void {
+    const { lanes, counters } = this.#options;
+    const refusal = lanes.refusal(request) ?? this.#rateRefusal();
+    if (refusal !== undefined) {
+      counters.countRefusal(refusal.code);
+      exchange.fail(refusal);
+      return;
+    }
+    const pooled = lanes.acquire(request, streams);
+    const { lane } = pooled.supervised;
+    lane.initialize(
+      exchange,
+      request,
+      (protocolVersion) => onOpen(this.#open(protocolVersion, pooled, streams, owner)),
+      () => pooled.release(),
+    );
+  }
+
+  #rateRefusal(): SidecarError | undefined {
+    const { sessionsPerMinute = 0, nowMs } = this.#options;
+    const waitMs = this.#rate?.take(nowMs());
+    return waitMs === undefined ? undefined : tooManySessions(sessionsPerMinute, waitMs);
+  }
+
+  #open(protocolVersion: string, pooled: PooledLane, streams: SessionStreams, owner: Principal | undefined): Session {
+    const { sessions, defects, nowMs } = this.#options;
+    const lane = pooled.supervised.entry;
+    const session = new Session({ protocolVersion, lane, streams, owner, nowMs: nowMs(), onEnd: () => pooled.release(session) });
+    sessions.add(session);
+    pooled.open(session);
+    // The token was revoked while the client waited for its server. The session ends as soon as it exists.
+    if (owner?.isRevoked === true) queueMicrotask(() => defects.guard("session end", () => sessions.end(session)));
+    return session;
+  }
+}

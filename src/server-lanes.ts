@@ -1,0 +1,95 @@
+import type { Counters } from "./observability/counters.ts";
+import { Defects } from "./observability/defects.ts";
+import { describeError } from "./errors.ts";
+import { guardListener } from "./lane/guarded-listener.ts";
+import type { LaneOptions } from "./lane/lane.ts";
+import type { LaneEntry, SupervisedLane } from "./lane/lanes.ts";
+import { PrivateRouting } from "./lane/routing/private-routing.ts";
+import { SharedRouting } from "./lane/routing/shared-routing.ts";
+import { type Log, withFields } from "./observability/log.ts";
+import type { Secrets } from "./observability/redact.ts";
+import type { RequestMessage } from "./protocol/message.ts";
+import type { SessionStreams } from "./sessions/session-streams.ts";
+import { type ChildCommand, STOP_GRACES } from "./upstream/child-process.ts";
+import { ClientHandshake, type ClientInfo, type HandshakeScript, SidecarHandshake } from "./upstream/handshake.ts";
+import { RestartPolicy, type RestartPolicyOptions } from "./upstream/restart-policy.ts";
+import { Supervisor, type SupervisorFailure } from "./upstream/supervisor.ts";
+
+export interface ServerLanesOptions extends Pick<LaneOptions, "limits" | "retry" | "endSession"> {
+  readonly command: ChildCommand;
+  /** The sidecar, for its own handshake. */
+  readonly clientInfo: ClientInfo;
+  readonly readyTimeoutMs: number;
+  readonly restarts: Omit<RestartPolicyOptions, "random">;
+  /** Creates a lane, behind the tool policy if there is one. The name is that of a private lane in the log. */
+  readonly createLane: (options: Omit<LaneOptions, "toolWatcher">, name?: string) => LaneEntry;
+  readonly counters: Counters;
+  readonly log: Log;
+  readonly secrets: Secrets;
+  readonly nowMs: () => number;
+}
+
+/** The shared lane, with the parts of its supervision that only the sidecar needs. */
+export interface SharedLane extends SupervisedLane {
+  readonly supervisor: Pick<Supervisor, "status" | "firstReady">;
+  /** Resolves when the supervisor has given up, or to undefined when it is stopped. Rejects only because of a defect. */
+  readonly failed: Promise<SupervisorFailure | undefined>;
+}
+
+/** Starts the lane of all clients that need no server of their own. Its server gets the sidecar's own `initialize`. */
+export function startSharedLane(options: ServerLanesOptions): SharedLane {
+  return startLane(options, {
+    handshake: new SidecarHandshake(options.clientInfo),
+    createRouting: (access) => new SharedRouting(access),
+    log: options.log,
+  });
+}
+
+/** Starts the lane of one client. Its server gets the client's own `initialize` at every start. */
+export function startPrivateLane(
+  options: ServerLanesOptions,
+  name: string,
+  initialize: RequestMessage,
+  streams: SessionStreams,
+): SupervisedLane {
+  const handshake = new ClientHandshake(initialize);
+  const onInitialized = (text: string): void => handshake.keepInitialized(text);
+  return startLane(options, {
+    handshake,
+    createRouting: (access) => new PrivateRouting(access, { streams, onInitialized }),
+    log: withFields(options.log, { lane: name }),
+    name,
+  });
+}
+
+interface LaneKind extends Pick<LaneOptions, "createRouting" | "log"> {
+  readonly handshake: HandshakeScript;
+  readonly name?: string;
+}
+
+/** Starts a supervised server, and the lane that it serves. */
+function startLane(options: ServerLanesOptions, { handshake, createRouting, log, name }: LaneKind): SharedLane {
+  const { command, readyTimeoutMs, restarts, limits, retry, endSession, counters, secrets, nowMs } = options;
+  const supervisor = new Supervisor({
+    command,
+    limits: { maxLineBytes: limits.maxLineBytes, ...STOP_GRACES },
+    handshake,
+    readyTimeoutMs,
+    restartPolicy: new RestartPolicy({ ...restarts, random: Math.random }),
+    counters,
+    log,
+    secrets,
+    nowMs,
+  });
+  const created = options.createLane({ upstream: supervisor, limits, retry, counters, log, nowMs, endSession, createRouting }, name);
+  const failed = supervisor.run(guardListener(created.lane, supervisor, new Defects(log, counters)));
+  return {
+    ...created,
+    supervisor,
+    failed,
+    ended: failed.catch((error: unknown) => log.error({ err: error, reason: describeError(error) }, "supervision failed")),
+    // `ended` reports the error of a defect.
+    stop: () => supervisor.stop().catch(() => undefined),
+    kill: () => supervisor.kill(),
+  };
+}

@@ -1,0 +1,166 @@
+import { Defects } from "./observability/defects.ts";
+import type { ServerRoutes } from "./http/server-routes.ts";
+import type { ServerStatus } from "./http/status-route.ts";
+import { SessionOpener } from "./lane/handshake/session-opener.ts";
+import type { Isolation } from "./lane/isolation.ts";
+import { Lanes } from "./lane/lanes.ts";
+import { type ServerLanesOptions, type SharedLane, startPrivateLane, startSharedLane } from "./server-lanes.ts";
+import { EventLog, type ReplayLimits } from "./sessions/event-log.ts";
+import type { Principal, Session } from "./sessions/session.ts";
+import { SessionStore } from "./sessions/session-store.ts";
+import type { UpstreamHandshake, UpstreamStatus } from "./upstream/port.ts";
+import type { SupervisorFailure } from "./upstream/supervisor.ts";
+
+/** `counters` must not be those of another server. */
+export interface ServerOptions extends Omit<ServerLanesOptions, "endSession"> {
+  readonly sessions: SessionSettings;
+  readonly replay: ReplayLimits;
+  readonly http: HttpSettings;
+  /** Returns the status of the tool policy; undefined without one. */
+  readonly policyStatus: () => object | undefined;
+  /** Kills all processes at once, at any time from the start. */
+  readonly kill: AbortSignal;
+}
+
+interface SessionSettings {
+  readonly isolation: Isolation;
+  readonly maxSessions: number;
+  /** Undefined means no limit. */
+  readonly sessionsPerMinute: number | undefined;
+  readonly maxPrivateServers: number;
+  /** The time without use after which a session with a private server ends. */
+  readonly sessionIdleTimeoutMs: number;
+}
+
+interface HttpSettings {
+  readonly maxBodyBytes: number;
+  /** The interval of comments on open event streams. */
+  readonly keepAliveMs: number;
+  /** Adds HTTP+SSE. */
+  readonly legacySse: "on" | "off";
+}
+
+/** Starts an MCP server. Its process is started before this function returns its promise. */
+export async function startServer(options: ServerOptions): Promise<McpServer> {
+  const { limits, http, counters, policyStatus, log, nowMs } = options;
+  const { isolation, maxSessions, sessionsPerMinute, maxPrivateServers, sessionIdleTimeoutMs: idleTimeoutMs } = options.sessions;
+  const defects = new Defects(log, counters);
+  const sessions = new SessionStore(maxSessions);
+  const endSession = (session: Session): void => sessions.end(session);
+  const laneOptions: ServerLanesOptions = { ...options, endSession };
+  const shared = startSharedLane(laneOptions);
+  const lanes = new Lanes({
+    shared,
+    createPrivate: (...client) => startPrivateLane(laneOptions, ...client),
+    isolation,
+    maxPrivateServers,
+    idleTimeoutMs,
+    endSession,
+    defects,
+    log,
+    nowMs,
+  });
+  options.kill.addEventListener("abort", () => lanes.kill());
+  const eventLog = new EventLog(options.replay, nowMs, defects);
+  const opener = new SessionOpener({ lanes, sessions, eventLog, sessionsPerMinute, counters, defects, nowMs });
+
+  // The process already starts while these modules are loaded, so that the first response is earlier.
+  const routesModule = await import("./http/server-routes.ts");
+  const routes = new routesModule.ServerRoutes({
+    opener,
+    sessions,
+    isDraining: () => lanes.isDraining,
+    maxBodyBytes: http.maxBodyBytes,
+    keepAliveMs: http.keepAliveMs,
+    legacySse: http.legacySse === "on" ? { maxSessions, requestTimeoutMs: limits.requestTimeoutMs } : undefined,
+    defects,
+    nowMs,
+  });
+  return new McpServer({ shared, lanes, sessions, eventLog, routes, counters, policyStatus });
+}
+
+interface ServerParts extends Pick<ServerOptions, "counters" | "policyStatus"> {
+  readonly shared: SharedLane;
+  readonly lanes: Lanes;
+  readonly sessions: SessionStore;
+  readonly eventLog: EventLog;
+  readonly routes: ServerRoutes;
+}
+
+/** One MCP server and its clients: processes, lanes, sessions and streams. It shares no state with other servers of the sidecar. */
+export class McpServer {
+  readonly #parts: ServerParts;
+
+  constructor(parts: ServerParts) {
+    this.#parts = parts;
+  }
+
+  /** The routes of its clients, without guards. */
+  get routes(): Pick<ServerRoutes, "endpoint" | "legacySse"> {
+    return this.#parts.routes;
+  }
+
+  /** Resolves when the shared server is ready for the first time. */
+  get firstReady(): Promise<UpstreamHandshake> {
+    return this.#parts.shared.supervisor.firstReady;
+  }
+
+  /** Resolves when the shared server cannot be started or has reached the restart limit, or to undefined when it is stopped. */
+  get failed(): Promise<SupervisorFailure | undefined> {
+    return this.#parts.shared.failed;
+  }
+
+  status(): ServerStatus {
+    const { lanes, sessions, routes, counters, policyStatus } = this.#parts;
+    return {
+      upstream: this.#upstreamStatus(),
+      lanes: lanes.load,
+      sessions: sessions.size,
+      openStreams: routes.openStreams,
+      counters,
+      policy: policyStatus(),
+    };
+  }
+
+  /**
+   * Lists the tools of the shared server when it is ready.
+   *
+   * @returns the names of the visible tools; undefined after a timeout.
+   */
+  async toolNames(timeoutMs: number): Promise<readonly string[] | undefined> {
+    const { lane, visibleNames } = this.#parts.shared;
+    const tools = await lane.tools.list(timeoutMs);
+    if (tools === undefined) return undefined;
+    const names = visibleNames?.(tools) ?? tools.map(({ name }) => name);
+    return [...names].filter((name) => typeof name === "string");
+  }
+
+  /** Ends the sessions and streams of one owner. @returns the number of sessions. */
+  endAllOf(owner: Principal): number {
+    const count = this.#parts.sessions.endAllOf(owner);
+    this.#parts.routes.endAllOf(owner);
+    return count;
+  }
+
+  /** Rejects new requests, ends GET streams, and resolves when the last request in flight has ended. */
+  async drain(): Promise<void> {
+    this.#parts.routes.drain();
+    await this.#parts.lanes.drain();
+  }
+
+  /** Fails all requests that are in flight or queued, and terminates all processes. Takes bounded time; never rejects. */
+  async stop(): Promise<void> {
+    const { lanes, eventLog, shared } = this.#parts;
+    const stopped = lanes.stop();
+    eventLog.close();
+    await Promise.all([stopped, shared.ended]);
+  }
+
+  #upstreamStatus(): UpstreamStatus {
+    const { lanes, shared } = this.#parts;
+    const current = shared.supervisor.status();
+    if (lanes.isDraining) return { ...current, state: "stopping" };
+    // Requests would wait until the tools are listed, but the discovery client of a pod has only 5 s for its list.
+    return current.state === "ready" && shared.lane.tools.areAwaited ? { ...current, state: "starting" } : current;
+  }
+}
