@@ -87,7 +87,14 @@ function startLane(options: ServerLanesOptions, { handshake, createRouting, log,
     ...created,
     supervisor,
     failed,
-    ended: failed.catch((error: unknown) => log.error({ err: error, reason: describeError(error) }, "supervision failed")),
+    ended: failed.then(
+      (failure) => {
+        // The sidecar itself logs it for the shared server.
+        if (name !== undefined && failure?.kind === "command-unusable")
+          log.warn({ code: failure.spawnErrorCode }, "the command cannot be started");
+      },
+      (error: unknown) => log.error({ err: error, reason: describeError(error) }, "supervision failed"),
+    ),
     // `ended` reports the error of a defect.
     stop: () => supervisor.stop().catch(() => undefined),
     kill: () => supervisor.kill(),
