@@ -56,7 +56,7 @@ function describeDifference(difference: Difference): string {
   const start = typeof before === "string" && typeof after === "string" ? Math.max(0, commonLength(before, after) - CONTEXT_LENGTH) : 0;
   const was = "before" in difference ? preview(before, start) : "(none)";
   const is = "after" in difference ? preview(after, start) : "(none)";
-  return `${shorten(escapeInvisible(path), MAX_PATH_LENGTH)}: ${was} -> ${is}`;
+  return `${readable(path, MAX_PATH_LENGTH)}: ${was} -> ${is}`;
 }
 
 function commonLength(a: string, b: string): number {
@@ -67,7 +67,13 @@ function commonLength(a: string, b: string): number {
 
 function preview(value: unknown, start = 0): string {
   if (typeof value === "string") return quote(value, start, MAX_VALUE_LENGTH);
-  return shorten(escapeInvisible(JSON.stringify(outline(value, MAX_PREVIEW_DEPTH))), MAX_VALUE_LENGTH);
+  return readable(JSON.stringify(outline(value, MAX_PREVIEW_DEPTH)), MAX_VALUE_LENGTH);
+}
+
+/** Returns a text with visible characters, shortened. Only its beginning is read: a server may write megabytes of invisible characters. */
+function readable(text: string, maxLength: number): string {
+  // `beginning` may omit half of a surrogate pair, and the text must still be recognised as too long.
+  return shorten(escapeInvisible(beginning(text, maxLength + 2)), maxLength);
 }
 
 /** Returns the text from `start` on as JSON, with an ellipsis for each omitted part. */

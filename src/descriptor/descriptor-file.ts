@@ -16,10 +16,7 @@ import {
 import { basename, dirname, join } from "node:path";
 import { parseJson as parse } from "../json/values.ts";
 import { isJsonObject, type JsonObject } from "../protocol/message.ts";
-import { type Descriptor, DescriptorError, type DescriptorTool, refuseDuplicates, toDescriptorTool } from "./descriptor.ts";
-
-/** `claw discover` reads lists of at most 4 MiB, which are longer with an indentation of 2 spaces. */
-const MAX_FILE_BYTES = 16 * 1024 * 1024;
+import { type Descriptor, DescriptorError, type DescriptorTool, MAX_FILE_BYTES, refuseDuplicates, toDescriptorTool } from "./descriptor.ts";
 
 /**
  * Reads a descriptor of version 2, written by `discover` or by hand. Unknown members are ignored.

@@ -3,6 +3,12 @@ import { isJsonObject, type JsonObject } from "../protocol/message.ts";
 
 /** A deeper schema is not compared or stored, and equals no other. Usual schemas have a few levels. */
 export const MAX_DEPTH = 128;
+/** The limit for a file. `claw discover` reads lists of at most 4 MiB, which are longer with an indentation of 2 spaces. */
+export const MAX_FILE_BYTES = 16 * 1024 * 1024;
+/** The indentation of each level in the file, and that of the list of tools. */
+const INDENT = 2;
+const TOOLS_INDENT = 2;
+const MAX_INDENT = TOOLS_INDENT + INDENT * (MAX_DEPTH + 2);
 
 /** The part of a tool that a descriptor records. It has no `outputSchema`, `title`, `icons`, `execution` or `_meta`. */
 export interface DescriptorTool {
@@ -118,17 +124,45 @@ export function refuseDuplicates(tools: readonly DescriptorTool[]): void {
 /**
  * Returns the text of the file: indented by 2 spaces, with a final newline. The keys of schemas and annotations are sorted, so that a diff
  * shows only changes.
+ *
+ * @throws DescriptorError if the text is longer than `maxBytes` in UTF-8.
  */
-export function formatDescriptor({ version, description, mcp, tools, "x-claw-discovery": discovery }: Descriptor): string {
+export function formatDescriptor(
+  { version, description, mcp, tools, "x-claw-discovery": discovery }: Descriptor,
+  maxBytes = MAX_FILE_BYTES,
+): string {
+  const check = (bytes: number): void => {
+    if (bytes > maxBytes) throw new DescriptorError(`the descriptor would be longer than ${maxBytes} bytes`);
+  };
+  // A schema of a few megabytes may take gigabytes with its indentation, so its size is estimated first.
+  check(countBytes(tools, TOOLS_INDENT, maxBytes));
   const formatted = tools.map(({ name, description: text, inputSchema, annotations }) => ({
     name,
     description: text,
     inputSchema: sortKeys(inputSchema, MAX_DEPTH),
     ...(annotations === undefined ? {} : { annotations: sortKeys(annotations, MAX_DEPTH) }),
   }));
-  const text = JSON.stringify({ version, description, mcp, tools: formatted, "x-claw-discovery": discovery }, undefined, 2);
+  const text = JSON.stringify({ version, description, mcp, tools: formatted, "x-claw-discovery": discovery }, undefined, INDENT);
+  check(Buffer.byteLength(text));
   // Reviewers must see every character.
-  return `${text.split("\n").map(escapeInvisible).join("\n")}\n`;
+  const escaped = `${text.split("\n").map(escapeInvisible).join("\n")}\n`;
+  check(Buffer.byteLength(escaped));
+  return escaped;
+}
+
+/** Returns the bytes that a value takes in the file, at least. Stops above `maxBytes`, and at too many levels. */
+function countBytes(value: unknown, indent: number, maxBytes: number): number {
+  // A value has a line of its own, and at least one character.
+  let bytes = indent + 2 + (typeof value === "string" ? Buffer.byteLength(value) : 0);
+  if (typeof value !== "object" || value === null || indent > MAX_INDENT) return bytes;
+  const names = Array.isArray(value) ? undefined : Object.keys(value);
+  for (const [index, member] of Object.values(value).entries()) {
+    if (bytes > maxBytes) break;
+    // After a name come two quotes, a colon and a space.
+    if (names !== undefined) bytes += (names[index] ?? "").length + 4;
+    bytes += countBytes(member, indent + INDENT, maxBytes - bytes);
+  }
+  return bytes;
 }
 
 /** Returns a copy whose objects have sorted keys. @throws DescriptorError if it has too many levels. */

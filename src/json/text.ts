@@ -37,12 +37,14 @@ export function plainText(text: string): string {
 
 /** Replaces each invisible character with its JSON escape. */
 export function escapeInvisible(text: string): string {
+  // A peer may send millions of them, so no array is built for each.
   return text.replace(INVISIBLE, (character) =>
-    character
-      .split("")
-      .map((unit) => String.raw`\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
-      .join(""),
+    character.length === 1 ? escapeUnit(character, 0) : escapeUnit(character, 0) + escapeUnit(character, 1),
   );
+}
+
+function escapeUnit(text: string, index: number): string {
+  return String.raw`\u${text.charCodeAt(index).toString(16).padStart(4, "0")}`;
 }
 
 /** Returns the length of a text in UTF-8. A lone surrogate has three bytes, because it is sent as U+FFFD. */

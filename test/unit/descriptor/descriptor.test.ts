@@ -140,3 +140,32 @@ describe("the text of a descriptor", () => {
     expect(JSON.parse(text)).toMatchObject({ tools: [{ description }] });
   });
 });
+
+describe("the size of a descriptor", () => {
+  function expectExactLimit(tools: readonly JsonObject[]): void {
+    const descriptor = descriptorOf(tools.flatMap((tool) => toDescriptorTool(tool) ?? []));
+    const text = formatDescriptor(descriptor);
+    const bytes = Buffer.byteLength(text);
+    expect(formatDescriptor(descriptor, bytes)).toBe(text);
+    expect(() => formatDescriptor(descriptor, bytes - 1)).toThrow(`the descriptor would be longer than ${bytes - 1} bytes`);
+  }
+
+  it("a descriptor is written up to exactly the limit", () => {
+    fc.assert(fc.property(listedTools, expectExactLimit));
+    const values = Array.from({ length: 1000 }, (_, index) => index);
+    const dense = [values.map(() => 0), values.map(() => ({})), Object.fromEntries(values.map((value) => [value, 0]))];
+    for (const each of dense) expectExactLimit([{ name: "dense", inputSchema: { each } }]);
+  });
+
+  it.each<[string, object]>([
+    [
+      "values whose indentation exceeds the longest string",
+      Array.from({ length: 120 }).reduce<object>((inner) => [inner], Array(2_500_000).fill(0)),
+    ],
+    ["many members", Object.fromEntries(Array.from({ length: 800_000 }, (_, key) => [1_000_000 + key, 0]))],
+    ["escapes of invisible characters", ["\u200B".repeat(3_000_000)]],
+  ])("a schema with %s is rejected", (_what, schema) => {
+    const descriptor = descriptorOf([reviewedTool({ inputSchema: { schema } })]);
+    expect(() => formatDescriptor(descriptor)).toThrow("the descriptor would be longer than 16777216 bytes");
+  });
+});
