@@ -16,11 +16,12 @@ const BYTES_OF_ITEM = 16;
  * parser that reaches the memory limit of the process, or of a thread, ends the whole process. So no value is built that could reach it.
  *
  * @param text valid JSON.
+ * @param maxBytes stops the estimate above this number.
  */
-export function estimatedBytes(text: string): number {
+export function estimatedBytes(text: string, maxBytes = Number.POSITIVE_INFINITY): number {
   let bytes = 0;
   let index = 0;
-  while (index < text.length) {
+  while (index < text.length && bytes <= maxBytes) {
     switch (text.charCodeAt(index)) {
       case Code.quote:
         bytes += BYTES_OF_STRING;

@@ -75,11 +75,10 @@ export class Lane implements SessionLane, UpstreamListener {
     this.#nowMs = nowMs;
     this.#dropped = new DropLog(log, counters, nowMs);
     this.#defects = new Defects(log, counters);
-    const retries = new Retries(retry);
+    const retries = new Retries(retry, (toolName) => this.tools.isReadOnly(toolName));
     const dispatch = new Dispatch({ upstream, limits, retries, counters, log, nowMs, onDue: (atMs) => this.#onDue(atMs) });
     [this.#retries, this.#dispatch, this.#calls] = [retries, dispatch, dispatch.calls];
-    const { readOnlyTools } = retries;
-    this.tools = new ServerTools({ dispatch, upstream, readOnlyTools, watcher: toolWatcher, defects: this.#defects, log, nowMs });
+    this.tools = new ServerTools({ dispatch, upstream, retry, watcher: toolWatcher, defects: this.#defects, log, nowMs });
     this.#capabilities = new SessionCapabilities({ calls: dispatch.calls, log, endSession });
     this.#routing = createRouting({
       dispatch,

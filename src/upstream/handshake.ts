@@ -9,7 +9,7 @@ const MAX_RESULT_LENGTH = 1024 * 1024;
 const MAX_ERROR_LENGTH = 500;
 
 /** The id of the handshake's request. Forwarded requests have positive ids. */
-const INITIALIZE_ID = 0;
+export const INITIALIZE_ID = 0;
 
 export interface ClientInfo {
   readonly name: string;

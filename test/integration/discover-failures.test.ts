@@ -77,6 +77,11 @@ describe("a failure of discover", () => {
     ["lists too many tools", "many-tools", "tools/list: more than 10000 tools"],
     ["sends too many bytes in all", "huge-pages", "tools/list: longer than 67108864 bytes in all"],
     ["sends too many bytes in one message", "huge-line", /its response to tools\/list has 7\d{7} bytes, more than 67108864/],
+    [
+      "sends too many small values",
+      "many-values",
+      /^discover failed: tools\/list: too many values: .* more than 268435456 bytes of memory\n$/,
+    ],
     ["responds without a list of tools", "no-list", "tools/list: page 1 has no list of tools"],
   ])("%s", async (_what, mode, said) => {
     expect(await failure(listingServer(mode))).toMatch(said);

@@ -53,8 +53,25 @@ class OtherServer implements AsyncDisposable {
 
 const INITIALIZE_RESULT = { protocolVersion: "2025-06-18", capabilities: { tools: {} }, serverInfo: { name: "other", version: "1" } };
 
+/** 36 MB of JSON, which need more than a gigabyte as values. */
+const MANY_VALUES = `[${"{},".repeat(12_000_000)}{}]`;
+
 function json(response: ServerResponse, value: unknown, headers: Readonly<Record<string, string>> = {}): void {
-  response.writeHead(200, { "Content-Type": "application/json", ...headers }).end(JSON.stringify(value));
+  sendJson(response, JSON.stringify(value), headers);
+}
+
+function sendJson(response: ServerResponse, text: string, headers: Readonly<Record<string, string>> = {}): void {
+  response.writeHead(200, { "Content-Type": "application/json", ...headers }).end(text);
+}
+
+/** Writes the chunk until the client closes the connection. */
+function writeForever(response: ServerResponse, mediaType: string, chunk: Buffer): void {
+  response.writeHead(200, { "Content-Type": mediaType });
+  const write = (): void => {
+    while (!response.destroyed && response.write(chunk));
+    if (!response.destroyed) response.once("drain", write);
+  };
+  write();
 }
 
 /** Answers all requests except `tools/list`. @returns false for `tools/list`. */
@@ -179,6 +196,17 @@ describe("discover --url", () => {
     expect(server.asked.map(({ method }) => method)).toEqual(["POST", "POST", "POST"]);
   });
 
+  it("a response to initialize with millions of values is read without building them", async () => {
+    await using server = await OtherServer.start((asked, response) => {
+      const { method, id } = asked.message;
+      if (method === "tools/list") json(response, { jsonrpc: "2.0", id, result: { tools: [{ name: "a" }] } });
+      else if (method !== "initialize") answerHandshake(asked, response);
+      else
+        sendJson(response, `{"jsonrpc":"2.0","id":${id},"result":{"x":${MANY_VALUES},"protocolVersion":"1","capabilities":{"tools":{}}}}`);
+    });
+    expect((await discoverSnapshot(["--url", server.url])).tools).toHaveLength(1);
+  });
+
   describe("a failure of discover --url", () => {
     it.each<[string, (response: ServerResponse, id: number | undefined) => void, string]>([
       ["an HTTP error", (response) => void response.writeHead(503).end("no room\nfor you"), "HTTP 503 Service Unavailable: no room"],
@@ -230,16 +258,13 @@ describe("discover --url", () => {
       ],
       [
         "an endless response",
-        (response) => {
-          response.writeHead(200, { "Content-Type": "application/json" });
-          const chunk = Buffer.alloc(1024 * 1024, " ");
-          const write = (): void => {
-            while (!response.destroyed && response.write(chunk));
-            if (!response.destroyed) response.once("drain", write);
-          };
-          write();
-        },
+        (response) => writeForever(response, "application/json", Buffer.alloc(1024 * 1024, " ")),
         "the response is longer than 67108864 bytes",
+      ],
+      [
+        "an endless event of empty lines",
+        (response) => writeForever(response, "text/event-stream", Buffer.from("data:\n".repeat(10_000))),
+        "the event stream has more than 1000000 lines",
       ],
     ])("%s is reported on one line", async (_what, answer, said) => {
       await using server = await OtherServer.start(({ message }, response) => answer(response, message.id));
@@ -261,6 +286,17 @@ describe("discover --url", () => {
       });
       expect(await failure(server.url, ["--timeout-ms", "1500"])).toBe(
         `discover failed: no response to ${method} within 1500 ms of the start\n`,
+      );
+    });
+
+    it("a page of millions of small values is reported within the time limit", async () => {
+      await using server = await OtherServer.start((asked, response) => {
+        if (answerHandshake(asked, response)) return;
+        const inputSchema = `{"type":"object","x":${MANY_VALUES}}`;
+        sendJson(response, `{"jsonrpc":"2.0","id":${asked.message.id},"result":{"tools":[{"name":"t","inputSchema":${inputSchema}}]}}`);
+      });
+      expect(await failure(server.url, ["--timeout-ms", "20000"])).toBe(
+        "discover failed: tools/list: too many values: they could take more than 268435456 bytes of memory\n",
       );
     });
 

@@ -1,8 +1,16 @@
-import { findMembers } from "../../json/find.ts";
+import { findMembers, findPath } from "../../json/find.ts";
 import { decodeString } from "../../json/strings.ts";
 import { shorten } from "../../json/text.ts";
-import { readValue } from "../../json/values.ts";
+import { readToolPages, type ToolListRules } from "../../lane/tools/tool-pages.ts";
 import { type JsonObject, type ResponseMessage, Slot } from "../../protocol/message.ts";
+
+/**
+ * A list of 4 MiB, the longest that pods read, usually takes less than half of these values. A descriptor must have all tools, so no tool
+ * is skipped, and the list must end.
+ */
+const RULES: ToolListRules = { maxPages: 1000, maxValueBytes: 256 * 1024 * 1024, isStrict: true };
+const MAX_ERROR_LENGTH = 500;
+const MAX_NAMES_SHOWN = 5;
 
 /** A server's list of tools. */
 export interface Listing {
@@ -38,12 +46,48 @@ export function endedError({ signal, timeoutMs }: ListingBounds, method: string)
   return reason instanceof DiscoverError ? reason : new DiscoverError(`no response to ${method} within ${timeoutMs} ms of the start`);
 }
 
-const MAX_ERROR_LENGTH = 500;
+/**
+ * Lists the tools of a server after its handshake.
+ *
+ * @param initializeText the JSON text of the result of `initialize`.
+ * @param request sends `tools/list` with these parameters.
+ * @throws DiscoverError if a page is not a list, the list is too long or never ends, or a name is missing or repeated.
+ */
+export async function listTools(
+  protocolVersion: string,
+  initializeText: string,
+  request: (params: JsonObject) => Promise<ResponseMessage>,
+): Promise<Listing> {
+  const capability = findPath(initializeText, 0, ["capabilities", "tools"]);
+  const hasToolsCapability = capability !== undefined && !/^(?:null|false)$/.test(initializeText.slice(capability.start, capability.end));
+  if (!hasToolsCapability) return { protocolVersion, hasToolsCapability, tools: [] };
+  const pages = readToolPages(RULES);
+  let step = pages.next();
+  while (step.done !== true) step = pages.next(resultTextOf(await request(step.value), "tools/list"));
+  const { tools, problem } = step.value;
+  if (tools === undefined || problem !== undefined) throw new DiscoverError(`tools/list: ${problem}`);
+  refuseAmbiguous(tools);
+  return { protocolVersion, hasToolsCapability, tools };
+}
 
-/** Returns the result of a response. @throws DiscoverError if the response is an error. */
-export function readAnswer({ outline, isError }: ResponseMessage, method: string): unknown {
-  const { text } = outline;
-  if (!isError) return readValue(text, outline.span(Slot.result));
+/** Rejects missing and repeated names, because a descriptor must identify each reviewed tool by its name. */
+function refuseAmbiguous(tools: readonly JsonObject[]): void {
+  const names = new Set<string>();
+  const problems = new Set<string>();
+  for (const [index, { name }] of tools.entries()) {
+    const trimmed = typeof name === "string" ? name.trim() : "";
+    if (trimmed === "") problems.add(`tool ${index + 1} has no name`);
+    else if (names.has(trimmed)) problems.add(`${JSON.stringify(shorten(trimmed))} occurs more than once`);
+    names.add(trimmed);
+  }
+  if (problems.size === 0) return;
+  const shown = [...problems].slice(0, MAX_NAMES_SHOWN).join(", ");
+  throw new DiscoverError(`tools/list: ${shown}${problems.size > MAX_NAMES_SHOWN ? `, and ${problems.size - MAX_NAMES_SHOWN} more` : ""}`);
+}
+
+/** Returns the JSON text of a response's result. @throws DiscoverError if the response is an error. */
+export function resultTextOf({ outline, isError }: ResponseMessage, method: string): string {
+  if (!isError) return outline.textAt(Slot.result) ?? "";
   const reason = shorten(describeRpcError(outline.textAt(Slot.error) ?? ""), MAX_ERROR_LENGTH);
   throw new DiscoverError(`the server answered ${method} with an error: ${reason}`);
 }

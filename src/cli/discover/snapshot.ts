@@ -1,5 +1,6 @@
 import { readFileSync, statSync } from "node:fs";
 import { buildDescriptor, type DescriptorTool, formatDescriptor, toDescriptorTool } from "../../descriptor/descriptor.ts";
+import { shorten } from "../../json/text.ts";
 import { parseJson } from "../../json/values.ts";
 import { isJsonObject, type JsonObject } from "../../protocol/message.ts";
 import { DiscoverError, type Listing } from "./listing.ts";
@@ -23,7 +24,7 @@ function readTool(tool: JsonObject): DescriptorTool {
   const read = toDescriptorTool(tool);
   if (read !== undefined) return read;
   const reason = "its description, inputSchema or annotations are of the wrong type, or nested too deeply";
-  throw new DiscoverError(`tools/list: ${JSON.stringify(tool["name"])} cannot be recorded: ${reason}`);
+  throw new DiscoverError(`tools/list: ${JSON.stringify(shorten(String(tool["name"])))} cannot be recorded: ${reason}`);
 }
 
 /** Returns the `discovered_at` of the file if it differs from the new snapshot only in that. */

@@ -1,10 +1,9 @@
 import { describeError } from "../../errors.ts";
-import { isJsonObject, type JsonObject } from "../../protocol/message.ts";
+import { type JsonObject, type ResponseMessage, Slot } from "../../protocol/message.ts";
 import { NEWEST_LEGACY_PROTOCOL_VERSION } from "../../protocol/versions.ts";
 import type { ClientInfo } from "../../upstream/handshake.ts";
 import { exchange, type HttpAnswer } from "./http.ts";
-import { DiscoverError, endedError, type Listing, type ListingBounds, readAnswer } from "./listing.ts";
-import { readToolPages } from "./pages.ts";
+import { DiscoverError, endedError, type Listing, type ListingBounds, listTools, resultTextOf } from "./listing.ts";
 
 /** Time limit of the DELETE of the session, which otherwise ends by itself. */
 const DELETE_TIMEOUT_MS = 2000;
@@ -48,15 +47,14 @@ class UrlSession {
   async list(): Promise<Listing> {
     const { clientInfo } = this.#options;
     const params = { protocolVersion: NEWEST_LEGACY_PROTOCOL_VERSION, capabilities: {}, clientInfo };
-    const { result, sessionId } = await this.#request("initialize", params);
-    const { protocolVersion, capabilities } = isJsonObject(result) ? result : {};
-    if (typeof protocolVersion !== "string") throw this.#error("initialize", "the response has no protocolVersion");
+    const { response, sessionId } = await this.#request("initialize", params);
+    const resultText = resultTextOf(response, "initialize");
+    const protocolVersion = response.outline.stringAt(Slot.protocolVersion);
+    if (protocolVersion === undefined) throw this.#error("initialize", "the response has no protocolVersion");
     if (sessionId !== undefined) this.#headers["Mcp-Session-Id"] = sessionId;
     this.#headers["MCP-Protocol-Version"] = protocolVersion;
     await this.#post("notifications/initialized", { jsonrpc: "2.0", method: "notifications/initialized" });
-    const hasToolsCapability = isJsonObject(capabilities) && (capabilities["tools"] ?? false) !== false;
-    const tools = hasToolsCapability ? await readToolPages((pageParams) => this.#request("tools/list", pageParams)) : [];
-    return { protocolVersion, hasToolsCapability, tools };
+    return listTools(protocolVersion, resultText, async (pageParams) => (await this.#request("tools/list", pageParams)).response);
   }
 
   /** Ends the session. Ignores errors: the server may not support DELETE, or have stopped. */
@@ -66,13 +64,10 @@ class UrlSession {
     await exchange({ url: this.#options.url, method: "DELETE", headers: this.#headers, signal }).catch(() => undefined);
   }
 
-  async #request(
-    method: string,
-    params: JsonObject | undefined,
-  ): Promise<{ result: unknown; bytes: number; sessionId: string | undefined }> {
-    const { response, bytes, sessionId } = await this.#post(method, { jsonrpc: "2.0", id: ++this.#lastId, method, params });
+  async #request(method: string, params: JsonObject): Promise<HttpAnswer & { readonly response: ResponseMessage }> {
+    const { response, sessionId } = await this.#post(method, { jsonrpc: "2.0", id: ++this.#lastId, method, params });
     if (response === undefined) throw this.#error(method, "no response");
-    return { result: readAnswer(response, method), bytes, sessionId };
+    return { response, sessionId };
   }
 
   async #post(method: string, message: JsonObject): Promise<HttpAnswer> {

@@ -1,23 +1,22 @@
 import type { RetryMode } from "./retry-mode.ts";
 import { type Call, isSent } from "./call.ts";
-import { ReadOnlyTools } from "../tools/read-only-tools.ts";
 import { type Effect, effectOf } from "./retry-safety.ts";
 
 /** Decides which calls the sidecar sends again after the server was lost, and which calls a client may retry safely. */
 export class Retries {
   readonly #mode: RetryMode;
-  /** Undefined if the mode does not need them. */
-  readonly readOnlyTools: ReadOnlyTools | undefined;
+  readonly #isReadOnly: (toolName: string | undefined) => boolean;
 
-  constructor(mode: RetryMode) {
+  /** @param isReadOnly returns true if a tool is known to be read-only. */
+  constructor(mode: RetryMode, isReadOnly: (toolName: string | undefined) => boolean) {
     this.#mode = mode;
-    this.readOnlyTools = mode === "read-only" ? new ReadOnlyTools() : undefined;
+    this.#isReadOnly = isReadOnly;
   }
 
   effectOf({ method, toolName, retry }: Call): Effect {
     // The call was read-only when it was queued again. The next generation may not have listed its tools yet.
     if (retry !== "none") return "safe";
-    if (method === "tools/call") return this.readOnlyTools?.has(toolName) === true ? "safe" : "unknown";
+    if (method === "tools/call") return this.#mode === "read-only" && this.#isReadOnly(toolName) ? "safe" : "unknown";
     return effectOf(method);
   }
 
@@ -29,7 +28,7 @@ export class Retries {
   /** True if a call of this method may be sent again automatically. */
   mayRetry(method: string): boolean {
     if (this.#mode === "off") return false;
-    return method === "tools/call" ? this.readOnlyTools !== undefined : effectOf(method) === "safe";
+    return method === "tools/call" ? this.#mode === "read-only" : effectOf(method) === "safe";
   }
 
   /**

@@ -6,8 +6,9 @@ import type { CallVerdict } from "../calls/call-limits.ts";
 import type { Dispatch } from "../dispatch.ts";
 import { readCapabilities } from "../handshake/capabilities.ts";
 import { MAX_INTERNAL_RESULT_BYTES } from "../calls/internal-exchange.ts";
-import type { ReadOnlyTools } from "./read-only-tools.ts";
-import { ToolListing } from "./tool-listing.ts";
+import type { RetryMode } from "../calls/retry-mode.ts";
+import { isReadOnly, namesOf } from "./tool-annotations.ts";
+import { listTools, ToolListing } from "./tool-listing.ts";
 import type { Upstream, UpstreamHandshake } from "../../upstream/port.ts";
 
 /** The port to the tool policy, which must know a server's tools before any client request is sent. */
@@ -28,7 +29,8 @@ export interface ToolWatcher {
 export interface ServerToolsOptions {
   readonly dispatch: Dispatch;
   readonly upstream: Upstream;
-  readonly readOnlyTools: ReadOnlyTools | undefined;
+  /** With "read-only", the tools are listed even without a watcher. */
+  readonly retry: RetryMode;
   readonly watcher: ToolWatcher | undefined;
   readonly defects: Pick<Defects, "guard">;
   readonly log: Log;
@@ -38,22 +40,27 @@ export interface ServerToolsOptions {
 /** The maximum number of consecutive failures to list changed tools. */
 const MAX_FAILURES = 3;
 
+/** Tools with longer names are not kept. In UTF-16 units. */
+const MAX_NAME_LENGTH = 1000;
+
 /**
- * The tools of a lane's server. If there is a watcher, client requests wait until it has the tools. A server that does not list them is
- * then restarted, like one that does not finish its handshake.
+ * The tools of a lane's current generation. If there is a watcher, client requests wait until it has the tools. A server that does not list
+ * them is then restarted, like one that does not finish its handshake.
  */
 export class ServerTools {
   readonly #options: ServerToolsOptions;
+  /** Undefined if the tools are not needed. */
   readonly #listing: ToolListing | undefined;
   #handshake: UpstreamHandshake | undefined;
   #isInitialized = false;
-  #isAsked = false;
   #failures = 0;
+  /** The tools that the server has annotated as read-only. Empty until all tools are listed, and while they are outdated. */
+  #readOnlyNames: ReadonlySet<string> = new Set();
 
   constructor(options: ServerToolsOptions) {
     this.#options = options;
-    const { dispatch, readOnlyTools, watcher, defects, log, nowMs } = options;
-    if (readOnlyTools === undefined && watcher === undefined) return;
+    const { dispatch, retry, watcher, defects, log, nowMs } = options;
+    if (retry !== "read-only" && watcher === undefined) return;
     this.#listing = new ToolListing({
       ask: (params, onResult) => dispatch.ask("tools/list", params, undefined, onResult),
       defects,
@@ -68,6 +75,11 @@ export class ServerTools {
     return this.#options.dispatch.queue.areSlotsClosed;
   }
 
+  /** True if every tool of this name is certainly read-only. */
+  isReadOnly(toolName: string | undefined): boolean {
+    return toolName !== undefined && this.#readOnlyNames.has(toolName);
+  }
+
   /**
    * Lists all tools once, without delaying client requests.
    *
@@ -76,19 +88,19 @@ export class ServerTools {
    */
   list(timeoutMs: number): Promise<readonly JsonObject[] | undefined> {
     if (!this.#hasToolsCapability) return Promise.resolve(this.#handshake === undefined ? undefined : []);
-    const { dispatch, defects, log, nowMs } = this.#options;
+    const { dispatch, log, nowMs } = this.#options;
     const endMs = nowMs() + timeoutMs;
     const ask = (params: object, onResult: (resultText: string | undefined) => void): void =>
       dispatch.ask("tools/list", params, undefined, onResult, { timeoutMs: Math.max(0, endMs - nowMs()) });
-    return new Promise((onListed) => new ToolListing({ ask, defects, log, nowMs, onListed }).open());
+    return new Promise((onListed) => listTools(ask, log, onListed));
   }
 
   /** Must be called before anything is sent to a new generation. */
   onReady(handshake: UpstreamHandshake): void {
     this.#handshake = handshake;
     this.#failures = 0;
-    const { dispatch, readOnlyTools, watcher } = this.#options;
-    readOnlyTools?.forget();
+    this.#readOnlyNames = new Set();
+    const { dispatch, watcher } = this.#options;
     if (watcher === undefined) return;
     dispatch.queue.closeSlots();
     // A server with tools must declare them (MCP 2025-11-25, server/tools, capabilities). One without may not even answer tools/list.
@@ -103,27 +115,25 @@ export class ServerTools {
 
   /** Called when a client request waits. Its client may not be initialized yet; the tools are then listed before that, too. */
   onWaiting(): void {
-    if (!this.#isAsked && this.#handshake !== undefined) this.#open();
+    if (this.#listing?.isOpen === false && this.#handshake !== undefined) this.#open();
   }
 
   onChanged(): void {
-    if (!this.#isAsked) return;
-    this.#options.readOnlyTools?.forget();
-    this.#listing?.onChanged();
+    if (this.#listing?.isOpen !== true) return;
+    this.#readOnlyNames = new Set();
+    this.#listing.onChanged();
   }
 
   /** Called when the server is lost. Its read-only tools are kept for the calls that were in flight. */
   onLost(): void {
     this.#handshake = undefined;
     this.#isInitialized = false;
-    this.#isAsked = false;
     this.#listing?.close();
     this.#options.watcher?.onLost();
   }
 
   #open(): void {
     if (this.#options.watcher !== undefined && !this.#hasToolsCapability) return;
-    this.#isAsked = true;
     this.#listing?.open();
   }
 
@@ -134,10 +144,10 @@ export class ServerTools {
   }
 
   #onTools(tools: readonly JsonObject[], areOutdated: boolean): void {
-    const { dispatch, readOnlyTools, watcher } = this.#options;
+    const { dispatch, watcher } = this.#options;
     this.#failures = 0;
     // Outdated annotations must not be used.
-    if (!areOutdated) readOnlyTools?.set(tools);
+    if (!areOutdated) this.#readOnlyNames = namesOf(tools, isReadOnlyTool);
     if (watcher === undefined || this.#handshake === undefined) return;
     watcher.onTools(tools, this.#handshake.generation);
     // Even if the slots were open: queued calls were accepted with the former tools, and need a review.
@@ -175,4 +185,8 @@ export class ServerTools {
   get #hasToolsCapability(): boolean {
     return this.#handshake !== undefined && readCapabilities(this.#handshake.resultText)["tools"] !== undefined;
   }
+}
+
+function isReadOnlyTool({ name, annotations }: JsonObject): boolean {
+  return String(name).length <= MAX_NAME_LENGTH && isReadOnly(annotations);
 }

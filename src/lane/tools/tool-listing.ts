@@ -1,14 +1,12 @@
-import { findElements, findMembers } from "../../json/find.ts";
-import { estimatedBytes, MAX_VALUE_BYTES } from "../../json/value-size.ts";
-import { readValue } from "../../json/values.ts";
-import { isJsonObject, type JsonObject } from "../../protocol/message.ts";
+import { MAX_VALUE_BYTES } from "../../json/value-size.ts";
+import type { JsonObject } from "../../protocol/message.ts";
 import type { Log } from "../../observability/log.ts";
 import type { Defects } from "../../observability/defects.ts";
 import { RateLimit } from "../../timing/rate-limit.ts";
+import { readToolPages, type ToolList, type ToolListRules } from "./tool-pages.ts";
 
-/** A server may have any number of tools, or return pages without end. */
-const MAX_PAGES = 100;
-const MAX_TOOLS = 10_000;
+/** Clients of a server with a few malformed tools still get the others. */
+const RULES: ToolListRules = { maxPages: 100, maxValueBytes: MAX_VALUE_BYTES, isStrict: false };
 /** The rate of listings. A server may report a change of its tools after every listing. A burst may have the same number. */
 const LISTINGS_PER_MINUTE = 60;
 /** The maximum number of restarts of a listing whose tools have changed meanwhile. The next listing is used even if it is outdated. */
@@ -16,6 +14,19 @@ const MAX_RESTARTS = 3;
 
 /** Requests one page. `onResult` is called once with the JSON text of the result; undefined if there is none. */
 type AskForTools = (params: object, onResult: (resultText: string | undefined) => void) => void;
+
+/** Requests all pages, one after another. `onListed` is called once with all tools; undefined if the server did not list them. */
+export function listTools(ask: AskForTools, log: Log, onListed: (tools: ToolList["tools"]) => void): void {
+  const pages = readToolPages(RULES);
+  const goOn = ({ done, value }: IteratorResult<JsonObject, ToolList>): void => {
+    if (done !== true) return ask(value, (resultText) => (resultText === undefined ? onListed(undefined) : goOn(pages.next(resultText))));
+    const { tools, problem } = value;
+    if (tools !== undefined && problem !== undefined)
+      log.warn({ method: "tools/list", count: tools.length }, "tools/list has too many tools: the rest was ignored");
+    onListed(tools);
+  };
+  goOn(pages.next());
+}
 
 export interface ToolListingOptions {
   readonly ask: AskForTools;
@@ -33,7 +44,6 @@ export interface ToolListingOptions {
 /** Lists all tools of each generation, page by page, and again after each change. */
 export class ToolListing {
   readonly #options: ToolListingOptions;
-  /** True if the server may be sent requests. */
   #isOpen = false;
   #isListing = false;
   #isOutdated = false;
@@ -44,6 +54,11 @@ export class ToolListing {
 
   constructor(options: ToolListingOptions) {
     this.#options = options;
+  }
+
+  /** True if the server may be sent requests. */
+  get isOpen(): boolean {
+    return this.#isOpen;
   }
 
   /** Starts the first listing of a generation. */
@@ -87,27 +102,10 @@ export class ToolListing {
     }
     this.#timer = undefined;
     this.#isOutdated = false;
-    this.#askForPage([], {}, 1, 0);
-  }
-
-  /** @param bytes the memory of the former pages. */
-  #askForPage(listed: JsonObject[], params: object, page: number, bytes: number): void {
     const { ask, log } = this.#options;
-    ask(params, (resultText) => {
-      const result = resultText === undefined ? undefined : readPage(resultText, MAX_VALUE_BYTES - bytes);
-      if (result !== undefined && !this.#mustRestart) {
-        listed.push(...result.tools);
-        const { cursor } = result;
-        // Some servers write an empty cursor for the last page, and would return the first page for it.
-        const hasMore = typeof cursor === "string" && cursor !== "";
-        if (hasMore && page < MAX_PAGES && listed.length < MAX_TOOLS)
-          return this.#askForPage(listed, { cursor }, page + 1, bytes + result.bytes);
-        if (hasMore || listed.length > MAX_TOOLS) {
-          log.warn({ method: "tools/list", count: listed.length }, "tools/list has too many tools: the rest was ignored");
-        }
-      }
-      this.#end(result !== undefined ? listed.slice(0, MAX_TOOLS) : undefined);
-    });
+    // The rest of a listing that will be restarted is not requested.
+    const askForPage: AskForTools = (params, onResult) => ask(params, (text) => onResult(this.#mustRestart ? undefined : text));
+    listTools(askForPage, log, (tools) => this.#end(tools));
   }
 
   /** True if the current listing must be restarted. */
@@ -128,23 +126,4 @@ export class ToolListing {
     this.#options.onListed(tools, areOutdated);
     if (areOutdated) this.onChanged();
   }
-}
-
-interface ToolsPage {
-  readonly tools: readonly JsonObject[];
-  readonly cursor: unknown;
-  /** The approximate memory of the page. */
-  readonly bytes: number;
-}
-
-/** @returns undefined if the result is not a page of tools, or is too large to parse. Elements that are not objects are skipped. */
-function readPage(resultText: string, maxBytes: number): ToolsPage | undefined {
-  if (!resultText.startsWith("{")) return undefined;
-  const [list, next] = findMembers(resultText, 0, ["tools", "nextCursor"]).spans;
-  if (list === undefined || resultText.charAt(list.start) !== "[") return undefined;
-  // A character may take two bytes.
-  const bytes = estimatedBytes(resultText) + 2 * resultText.length;
-  if (bytes > maxBytes) return undefined;
-  const tools = findElements(resultText, list.start, MAX_TOOLS + 1).map((span) => readValue(resultText, span));
-  return { tools: tools.filter(isJsonObject), cursor: next === undefined ? undefined : readValue(resultText, next), bytes };
 }

@@ -1,5 +1,5 @@
 import type { JsonObject } from "../../protocol/message.ts";
-import { isReadOnly } from "../../lane/tools/tool-annotations.ts";
+import { isReadOnly, namesOf } from "../../lane/tools/tool-annotations.ts";
 import { createNameMatcher } from "./tool-names.ts";
 
 /** Twice the most tools of one server. */
@@ -35,15 +35,9 @@ export function createToolFilter({ allowTools, denyTools, readOnly, isPinned }: 
   return (tool) => typeof tool["name"] === "string" && rules.every((holds) => holds(tool));
 }
 
-/** Returns the names that clients may call. If several tools have one name, it is unknown which one is called, so all must be visible. */
-export function visibleNames(tools: readonly JsonObject[], filter: ToolFilter | undefined): ReadonlySet<string> {
-  const visible = new Set<string>();
-  const hidden = new Set<string>();
-  for (const tool of tools) {
-    const name = tool["name"];
-    if (typeof name === "string") (filter === undefined || filter(tool) ? visible : hidden).add(name);
-  }
-  return visible.difference(hidden);
+/** Returns the names that clients may call. */
+export function visibleNames(tools: readonly JsonObject[], filter: ToolFilter = () => true): ReadonlySet<string> {
+  return namesOf(tools, filter);
 }
 
 /** Creates a filter by name. It caches its results, because servers list the same names often and there may be hundreds of patterns. */

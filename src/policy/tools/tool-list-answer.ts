@@ -4,13 +4,11 @@ import { findRepeatedName } from "../../json/names.ts";
 import type { Span } from "../../json/strings.ts";
 import { estimatedBytes, MAX_VALUE_BYTES } from "../../json/value-size.ts";
 import { readValue } from "../../json/values.ts";
+import { MAX_TOOLS } from "../../lane/tools/tool-pages.ts";
 import { isJsonObject, type JsonObject } from "../../protocol/message.ts";
 
 /** A longer tool is hidden if its value needs more than MAX_VALUE_BYTES. The value of a shorter one never does. In UTF-16 units. */
 const LONG_TOOL_LENGTH = 512 * 1024;
-
-/** The most tools that the sidecar lists of a server. */
-const MAX_TOOLS = 10_000;
 
 /** The members of a tool (MCP 2025-11-25, schema, Tool). */
 const TOOL_MEMBERS = ["name", "title", "description", "inputSchema", "outputSchema", "annotations", "execution", "icons", "_meta"];

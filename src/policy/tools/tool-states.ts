@@ -1,3 +1,5 @@
+import { MAX_TOOLS } from "../../lane/tools/tool-pages.ts";
+
 /** A number for the tools whose names match the pattern. The first match counts. */
 export interface ToolNumber {
   readonly pattern: string;
@@ -13,8 +15,6 @@ export interface ToolStatesOptions<State> {
   readonly createShared?: (toolName: string) => State | undefined;
 }
 
-/** The most tools that the sidecar lists of a server. */
-const MAX_TOOLS = 10_000;
 /** Longer names with the same beginning count as one. MCP 2025-11-25, server/tools, allows 128 characters. In UTF-16 units. */
 const MAX_NAME_LENGTH = 1000;
 

@@ -354,6 +354,18 @@ describe("a call of a read-only tool", () => {
     expect(call.outcome).toBe("UPSTREAM_EXITED");
   });
 
+  it("a call is not retried if the tools change during each listing", () => {
+    const bench = ready({ retry: "read-only" });
+    // The fourth list is used although it is outdated, but not for retries.
+    for (let times = 0; times < 4; times++) {
+      bench.say({ method: "notifications/tools/list_changed" });
+      tellTools(bench, "look");
+    }
+    const call = bench.request(bench.join(), CALL);
+    bench.lose();
+    expect(call.outcome).toBe("UPSTREAM_EXITED");
+  });
+
   it.each(["protocol-reads", "off"] as const)("a call is not retried in mode %s, and no tools are listed", (retry) => {
     const bench = ready({ retry });
     bench.say({ method: "notifications/tools/list_changed" });
