@@ -116,7 +116,7 @@ export const ERROR_CATALOG = {
     httpStatus: 200,
     jsonRpcCode: SessionOrTimeout,
     when: "The MCP server did not answer within REQUEST_TIMEOUT_MS, or TOOL_TIMEOUTS_MS for the tool. The time begins with the arrival of the request. Progress renews it, and so does a client's response to the server. If the request was sent, the server is told to cancel it.",
-    action: "Send the request again, with fewer requests at a time, or raise CLAW_MCP_STDIO_REQUEST_TIMEOUT_MS.",
+    action: "Send the request again, with fewer requests at a time, or raise the setting that the message names.",
     actionIfSent: CHECK_EFFECT,
   },
   REQUEST_CANCELLED: {

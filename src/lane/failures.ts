@@ -1,5 +1,6 @@
 import { type ErrorDetails, SidecarError } from "../errors.ts";
 import { shorten } from "../json/text.ts";
+import type { Call } from "./calls/call.ts";
 import { type Effect, effectOf } from "./calls/retry-safety.ts";
 import type { UpstreamExit, UpstreamStatus } from "../upstream/port.ts";
 
@@ -8,9 +9,17 @@ const MAX_RETRY_AFTER_SECONDS = 30;
 
 /** The errors of the lane, for a person or a model. `effect` is the effect of sending the request again. */
 
-export function requestTimedOut(method: string, timeoutMs: number, sent: boolean, effect = effectOf(method)): SidecarError {
-  const message = `The MCP server did not answer ${shorten(method)} within ${timeoutMs / 1000} s. ${outcome(sent, effect)}`;
-  return new SidecarError("REQUEST_TIMEOUT", message, { ...retryFacts(sent, effect), timeoutMs });
+/** @param takenMs the whole time of the call, with renewals. */
+export function requestTimedOut(
+  { method, toolName, timeoutSetting }: Pick<Call, "method" | "toolName" | "timeoutSetting">,
+  takenMs: number,
+  sent: boolean,
+  effect: Effect,
+): SidecarError {
+  const asked = toolName === undefined ? shorten(method) : `${method} of ${shorten(toolName)}`;
+  const setting = timeoutSetting === undefined ? "" : ` (CLAW_MCP_STDIO_${timeoutSetting})`;
+  const message = `The MCP server did not answer ${asked} within ${takenMs / 1000} s${setting}. ${outcome(sent, effect)}`;
+  return new SidecarError("REQUEST_TIMEOUT", message, { ...retryFacts(sent, effect), timeoutMs: takenMs });
 }
 
 export function upstreamExited(method: string, exit: UpstreamExit, effect = effectOf(method)): SidecarError {

@@ -23,6 +23,7 @@ export const LOG_FIELDS = [
   "requestId",
   "tool",
   "mode",
+  "setting",
   "code",
   "line",
   "bytes",

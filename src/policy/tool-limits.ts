@@ -27,7 +27,7 @@ export function createToolLimits({ toolTimeoutsMs = [], toolConcurrency = [] }: 
     const limit = limitOf(toolName);
     if (timeoutMs === undefined && limit === undefined) return undefined;
     return {
-      ...(timeoutMs === undefined ? {} : { timeoutMs }),
+      ...(timeoutMs === undefined ? {} : { timeoutMs, timeoutSetting: "TOOL_TIMEOUTS_MS" }),
       ...(limit === undefined ? {} : { semaphore: new ToolSemaphore(toolName, limit) }),
     };
   };

@@ -24,7 +24,7 @@ describe("a request's timeout", () => {
         error: {
           code: -32001,
           message:
-            "The MCP server did not answer tools/call within 0.6 s. The request was sent and may have taken effect; check before you repeat it.",
+            "The MCP server did not answer tools/call of hang within 0.6 s (CLAW_MCP_STDIO_REQUEST_TIMEOUT_MS). The request was sent and may have taken effect; check before you repeat it.",
           data: errorData("REQUEST_TIMEOUT", { sent: true, retrySafe: false, timeoutMs: 600 }),
         },
       },
@@ -39,7 +39,8 @@ describe("a request's timeout", () => {
     expect(status).toBe(200);
     expect(error).toEqual({
       code: -32001,
-      message: "The MCP server did not answer tools/list within 0.6 s. The request was sent, but only reads; it is safe to retry.",
+      message:
+        "The MCP server did not answer tools/list within 0.6 s (CLAW_MCP_STDIO_REQUEST_TIMEOUT_MS). The request was sent, but only reads; it is safe to retry.",
       data: errorData("REQUEST_TIMEOUT", { sent: true, retrySafe: true, timeoutMs: 600 }),
     });
   });
@@ -56,7 +57,7 @@ describe("a request's timeout", () => {
     expect(unsent).toHaveLength(2);
     for (const reply of unsent) {
       expect(reply.error?.message).toBe(
-        "The MCP server did not answer tools/call within 0.6 s. The request was not sent; it is safe to retry.",
+        "The MCP server did not answer tools/call of echo within 0.6 s (CLAW_MCP_STDIO_REQUEST_TIMEOUT_MS). The request was not sent; it is safe to retry.",
       );
       expect(reply.error?.data).toEqual(errorData("REQUEST_TIMEOUT", { sent: false, retrySafe: true, timeoutMs: 600 }));
     }
@@ -71,7 +72,9 @@ describe("a request's timeout", () => {
       level: "info",
       method: "tools/call",
       requestId: wireId,
+      tool: "hang",
       reason: "timeout",
+      setting: "REQUEST_TIMEOUT_MS",
       code: "REQUEST_TIMEOUT",
     });
     expect(await readSeen(client)).toContain(`notifications/cancelled ${wireId}`);
@@ -191,7 +194,7 @@ describe("a request's time limit", () => {
     expect(error).toEqual({
       code: -32001,
       message:
-        "The MCP server did not answer tools/call within 3 s. The request was sent and may have taken effect; check before you repeat it.",
+        "The MCP server did not answer tools/call of slow_progress within 3 s (CLAW_MCP_STDIO_REQUEST_TIMEOUT_MS). The request was sent and may have taken effect; check before you repeat it.",
       data: errorData("REQUEST_TIMEOUT", { sent: true, retrySafe: false, timeoutMs: 3000 }),
     });
     await sidecar.waitForLog("request given up", (line) => line["reason"] === "timeout");

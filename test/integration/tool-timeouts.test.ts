@@ -15,7 +15,8 @@ describe.each(LANE_CLIENTS)("a tool timeout of a $lane server", ({ connect }) =>
     const reply = await client.post(HANG);
     const data = { sent: true, retrySafe: false, timeoutMs: 200 };
     expect(readError(reply)).toStrictEqual(errorReply(200, -32001, "REQUEST_TIMEOUT", { id: 5, data }));
-    expect(reply.body).toContain("The MCP server did not answer tools/call within 0.2 s.");
+    expect(reply.body).toContain("The MCP server did not answer tools/call of hang within 0.2 s (CLAW_MCP_STDIO_TOOL_TIMEOUTS_MS).");
+    expect(await sidecar.waitForLog("request given up")).toMatchObject({ tool: "hang", setting: "TOOL_TIMEOUTS_MS" });
     const [wireId] = JSON.parse(await client.toolText("hanging")) as number[];
     await waitForSeen(client, `notifications/cancelled ${wireId}`);
   });

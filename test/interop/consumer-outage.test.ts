@@ -93,7 +93,7 @@ describe("the consumer of a pod during a restart", () => {
     expect(await outage.consumer.call("echo", { text: "x" })).toEqual({
       ok: false,
       code: "mcp_error",
-      message: expect.stringMatching(/did not answer tools\/call within 0\.5 s.*was not sent.*safe to retry/) as string,
+      message: expect.stringMatching(/did not answer tools\/call of \w+ within 0\.5 s.*was not sent.*safe to retry/) as string,
       details: errorData("REQUEST_TIMEOUT", { sent: false, retrySafe: true, timeoutMs: 500 }),
     });
   });
@@ -161,7 +161,7 @@ describe("the consumer of a pod during a restart", () => {
     expect(await consumer.call("hang")).toEqual({
       ok: false,
       code: "mcp_error",
-      message: expect.stringMatching(/did not answer tools\/call within 0\.5 s.*was sent.*check before you repeat/) as string,
+      message: expect.stringMatching(/did not answer tools\/call of \w+ within 0\.5 s.*was sent.*check before you repeat/) as string,
       details: errorData("REQUEST_TIMEOUT", { sent: true, retrySafe: false, timeoutMs: 500 }),
     });
     const observer = await sidecar.client();

@@ -12,10 +12,15 @@ export type CallVerdict = { readonly error: SidecarError } | { readonly resultTe
  */
 export type CallCheck = (onVerdict: (verdict: CallVerdict | undefined) => void) => () => void;
 
+/** A setting that limits the time of calls. */
+export type TimeoutSetting = "REQUEST_TIMEOUT_MS" | "TOOL_TIMEOUTS_MS";
+
 /** The limits of a single call, in addition to the limits of its lane. */
 export interface CallLimits {
   /** The timeout of the call; the default is REQUEST_TIMEOUT_MS. */
   readonly timeoutMs?: number;
+  /** The setting that this timeout comes from, if there is one. */
+  readonly timeoutSetting?: TimeoutSetting;
   /** The semaphore of its tool in the lane, in addition to MAX_IN_FLIGHT. */
   readonly semaphore?: ToolSemaphore;
   readonly check?: CallCheck;

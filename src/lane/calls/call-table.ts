@@ -122,7 +122,7 @@ export class CallTable {
    * @param cancellation the client's own cancellation as the server reads it; the default is one from the sidecar.
    */
   giveUp(call: Call, reason: string, ending: SidecarError | "dismissed" | "unread", cancellation?: string): void {
-    const { wireId, method } = call;
+    const { wireId, method, toolName } = call;
     if (call.state === "written") {
       this.#pending.abandon(wireId, reason, this.#nowMs(), call.origin === "client" ? call.caller.id : undefined);
       const params = { requestId: wireId, reason };
@@ -132,7 +132,9 @@ export class CallTable {
     }
     const error = ending instanceof SidecarError ? ending : undefined;
     this.#remove(call, ending instanceof SidecarError ? ending.code : ending);
-    this.#log.info({ method: shorten(method), requestId: wireId, reason, code: error?.code }, "request given up");
+    const tool = toolName === undefined ? undefined : shorten(toolName);
+    const setting = error?.code === "REQUEST_TIMEOUT" ? call.timeoutSetting : undefined;
+    this.#log.info({ method: shorten(method), tool, requestId: wireId, reason, setting, code: error?.code }, "request given up");
     if (error !== undefined) call.exchange.fail(error);
     else if (ending === "dismissed") call.exchange.dismiss();
   }
@@ -165,8 +167,8 @@ export class CallTable {
   timeOut(call: Call): void {
     this.onTimeout?.(call);
     const takenMs = Math.round(call.deadlineMs - call.exchange.acceptedAtMs);
-    const [method, sent, effect] = this.#retries.outcomeOf(call);
-    this.giveUp(call, "timeout", requestTimedOut(method, takenMs, sent, effect));
+    const [, sent, effect] = this.#retries.outcomeOf(call);
+    this.giveUp(call, "timeout", requestTimedOut(call, takenMs, sent, effect));
   }
 
   /** Renews the time of all calls that the server has, up to the limit of each. */

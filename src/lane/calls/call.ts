@@ -5,7 +5,7 @@ import type { Caller } from "../../sessions/caller.ts";
 import type { Exchange } from "../../sessions/exchange.ts";
 import type { QueueEntry } from "../queue/fair-queue.ts";
 import { MAX_RENEWED_TIMES } from "../lane-limits.ts";
-import type { CallCheck, CallLimits } from "./call-limits.ts";
+import type { CallCheck, CallLimits, TimeoutSetting } from "./call-limits.ts";
 
 /** A line that may have to wait. */
 interface QueuedLine extends Outgoing, QueueEntry {
@@ -31,6 +31,8 @@ interface CallFields extends QueuedLine {
   readonly progressTokenText: string | undefined;
   /** The time of the call from acceptance, and after each renewal. */
   readonly timeoutMs: number;
+  /** The setting that raises it; undefined for a time that is not configured. */
+  readonly timeoutSetting: TimeoutSetting | undefined;
   /** The time at which the call times out. `extend` renews it. */
   deadlineMs: number;
   readonly lastDeadlineMs: number;
@@ -100,6 +102,7 @@ export function createCall(options: CallOptions): Call {
     sentAtMs: undefined,
     progressTokenText: progressTokenText(request),
     timeoutMs,
+    timeoutSetting: limits?.timeoutMs === undefined ? "REQUEST_TIMEOUT_MS" : limits.timeoutSetting,
     deadlineMs: acceptedAtMs + timeoutMs,
     lastDeadlineMs: acceptedAtMs + timeoutMs * MAX_RENEWED_TIMES,
     expiresAtMs: acceptedAtMs + options.maxWaitMs,

@@ -3,6 +3,8 @@ import { Counters } from "../../../src/observability/counters.ts";
 import type { CheckedCall } from "../../../src/policy/arguments/argument-check.ts";
 import type { CallRules } from "../../../src/policy/call-rules.ts";
 import { createCallRates } from "../../../src/policy/call-rates.ts";
+import { LimitedExchange } from "../../../src/policy/result-limit/limited-exchange.ts";
+import { SidecarError } from "../../../src/errors.ts";
 import { GuardedLane } from "../../../src/policy/guarded-lane.ts";
 import { LaneTools } from "../../../src/policy/lane-tools.ts";
 import { createToolLimits } from "../../../src/policy/tool-limits.ts";
@@ -61,6 +63,17 @@ describe("a guarded lane", () => {
     bench.reply("tools/list", { result });
     expect(bench.heard().filter(({ method }) => method === "tools/call")).toHaveLength(3);
     expect([counters.policy.invalidArguments, log.messages.length]).toEqual([3, 3]);
+  });
+
+  it("a request of a batch that is rejected with the others keeps to its share", () => {
+    const limit = { maxBytes: 4096, keepAliveMs: 1000, nowMs: Date.now, onTruncated: () => undefined };
+    const rules: CallRules = { ...NO_RULES, limitResult: (exchange) => new LimitedExchange(exchange, limit) };
+    const bench = LaneBench.ready();
+    const guarded = new GuardedLane(bench.lane, rules, new LaneTools({ rules, counters: new Counters(), log: new RecordedLog() }));
+    const client = new RecordedExchange("1", Date.now());
+    client.sharedBy = 20;
+    guarded.refuse(client, new SidecarError("OVERLOADED", "m".repeat(500)));
+    expect(client.error?.message).toMatch(/^m{40,100}$|^OVERLOADED$/);
   });
 });
 

@@ -23,6 +23,7 @@ describe("the limits of tools", () => {
     const limitsOf = createToolLimits(SETTINGS)?.();
     const seen = ["search", "export_one", "export_two", "browser_1", "browser_12", "other"].map((toolName) => {
       const terms = limitsOf?.(toolName);
+      expect(terms?.timeoutSetting).toBe(terms?.timeoutMs === undefined ? undefined : "TOOL_TIMEOUTS_MS");
       return [toolName, terms?.timeoutMs, terms?.semaphore?.limit, terms?.semaphore?.toolName];
     });
     expect(seen).toEqual([

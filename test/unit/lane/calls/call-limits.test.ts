@@ -23,13 +23,13 @@ describe.each([
 ])("a call with a timeout of its own that is %s than REQUEST_TIMEOUT_MS", (_which, timeoutMs) => {
   it("a call times out after its own timeout, and the server is told", () => {
     const bench = LaneBench.ready({ requestTimeoutMs: 1000 });
-    const exchange = call(bench, bench.join(), "own", { timeoutMs });
+    const exchange = call(bench, bench.join(), "own", { timeoutMs, timeoutSetting: "TOOL_TIMEOUTS_MS" });
     const [request] = bench.heard();
     vi.advanceTimersByTime(timeoutMs - 1);
     expect(exchange.isFinished).toBe(false);
     vi.advanceTimersByTime(1);
     expect(exchange.error?.message).toBe(
-      `The MCP server did not answer tools/call within ${timeoutMs / 1000} s. The request was sent and may have taken effect; check before you repeat it.`,
+      `The MCP server did not answer tools/call of own within ${timeoutMs / 1000} s (CLAW_MCP_STDIO_TOOL_TIMEOUTS_MS). The request was sent and may have taken effect; check before you repeat it.`,
     );
     expect(exchange.error?.details).toEqual({ sent: true, retrySafe: false, timeoutMs });
     const [cancelled] = bench.heard();

@@ -10,7 +10,12 @@ interface Body {
   readonly error: { readonly code: number; readonly message: string; readonly data?: Record<string, unknown> };
 }
 
-const TIMED_OUT = requestTimedOut("tools/call", 1500, true);
+const TIMED_OUT = requestTimedOut(
+  { method: "tools/call", toolName: "search", timeoutSetting: "REQUEST_TIMEOUT_MS" },
+  1500,
+  true,
+  "unknown",
+);
 
 function limited(error: SidecarError, maxBytes: number, idText = "12"): { readonly body: Body; readonly bytes: number } {
   const shortened = limitFailure(error, idText, maxBytes);
