@@ -233,7 +233,7 @@ export class CallTable {
       call.caller.endCall(this.#nowMs());
     }
     call.onSettled?.(ending === "results");
-    this.#queue.releaseSlot(call);
+    call.semaphore?.release(call);
     if (this.#clientCalls === 0) this.#onEmpty?.();
     this.#queue.release();
   }

@@ -3,7 +3,7 @@ import type { Outgoing } from "../../protocol/outgoing.ts";
 import { progressTokenText, requestToServer } from "../../protocol/rewrite.ts";
 import type { Caller } from "../../sessions/caller.ts";
 import type { Exchange } from "../../sessions/exchange.ts";
-import type { QueueEntry } from "../queue/fair-queue.ts";
+import type { QueueEntry } from "../queue/queue-entry.ts";
 import { MAX_RENEWED_TIMES } from "../lane-limits.ts";
 import type { CallCheck, CallLimits, TimeoutSetting } from "./call-limits.ts";
 

@@ -4,7 +4,7 @@ import type { RequestMessage, ResponseMessage } from "../../protocol/message.ts"
 import { responseToClient } from "../../protocol/rewrite.ts";
 import type { Dispatch } from "../dispatch.ts";
 import type { Exchange } from "../../sessions/exchange.ts";
-import type { QueueEntry } from "../queue/fair-queue.ts";
+import type { QueueEntry } from "../queue/queue-entry.ts";
 import type { LaneLimits } from "../lane-limits.ts";
 import type { Routing } from "../routing/routing.ts";
 import type { UpstreamHandshake } from "../../upstream/port.ts";

@@ -1,4 +1,6 @@
-import { FairQueue, type QueueEntry } from "./fair-queue.ts";
+import type { QueueEntry } from "./queue-entry.ts";
+import type { ToolSemaphore } from "./tool-semaphore.ts";
+import { Turns } from "./turns.ts";
 
 export interface RequestQueueOptions {
   /** The maximum number of entries. */
@@ -13,17 +15,31 @@ export interface RequestQueueOptions {
   readonly watch: (deadlineMs: number) => void;
 }
 
-/** The queue of entries for the server. An entry is released when the server is ready and, for a client request, has a free slot. */
+/** The entries of one session by their semaphore, each in order of arrival. Entries without a semaphore have a queue of their own. */
+type SessionQueues = Turns<ToolSemaphore | undefined, QueueEntry[]>;
+
+/**
+ * The queue of entries for the server. An entry is released when the server is ready and, for a client request, has a free slot.
+ *
+ * Sessions take turns. A session with a thousand entries delays another one by a single entry. Calls of a tool with limited slots have a
+ * queue of their own in each session, and so do not block the rest of it. The queues of a session take turns as well. Those without a free
+ * slot of their tool are skipped, and their session keeps its place.
+ *
+ * The queue is bounded. If it is full, the longest session queue loses an entry to a shorter one.
+ */
 export class RequestQueue {
   readonly #options: RequestQueueOptions;
-  readonly #queue: FairQueue;
+  readonly #entries = new Set<QueueEntry>();
+  /** The queues that are not empty, by session. */
+  readonly #sessions = new Turns<object, SessionQueues>();
+  #slotCount = 0;
+  #queuedBytes = 0;
   #isReady = false;
   #areSlotsClosed = false;
   #isReleasing = false;
 
   constructor(options: RequestQueueOptions) {
     this.#options = options;
-    this.#queue = new FairQueue(options.maxHeld);
   }
 
   get isReady(): boolean {
@@ -36,41 +52,47 @@ export class RequestQueue {
 
   /** True if the server may get another client request. */
   get hasSlot(): boolean {
-    return !this.#areSlotsClosed && this.#options.countCalls() - this.#queue.slotCount < this.#options.maxInFlight;
+    return !this.#areSlotsClosed && this.#options.countCalls() - this.#slotCount < this.#options.maxInFlight;
   }
 
   get size(): number {
-    return this.#queue.size;
+    return this.#entries.size;
   }
 
   /** The bytes of all entries. */
   get queuedBytes(): number {
-    return this.#queue.queuedBytes;
+    return this.#queuedBytes;
   }
 
   has(entry: QueueEntry): boolean {
-    return this.#queue.has(entry);
+    return this.#entries.has(entry);
   }
 
   /** True if this owner has an entry without a semaphore. */
   hasEntriesOf(owner: object): boolean {
-    return this.#queue.hasEntriesOf(owner);
+    return this.#sessions.get(owner)?.has(undefined) === true;
   }
 
-  /** Queues an entry. @returns false if the queue is full or the server has failed. */
+  /** @returns false if the queue is full and no session queue is longer than that of the entry, or if the server has failed. */
   add(entry: QueueEntry): boolean {
-    const isQueued = !this.#options.isFailed() && this.#queue.add(entry);
-    if (isQueued) this.#options.watch(entry.expiresAtMs);
-    return isQueued;
+    const { isFailed, maxHeld, watch } = this.#options;
+    if (isFailed() || (this.size >= maxHeld && !this.#makeRoom(entry.owner))) return false;
+    this.#insert(entry, "last");
+    watch(entry.expiresAtMs);
+    return true;
   }
 
   remove(entry: QueueEntry): void {
-    this.#queue.remove(entry);
-  }
-
-  /** Releases the tool's slot of an entry that has ended. */
-  releaseSlot(entry: QueueEntry): void {
-    this.#queue.releaseSlot(entry);
+    if (!this.#entries.delete(entry)) return;
+    this.#count(entry, -1);
+    const { owner, semaphore } = entry;
+    const queues = this.#sessions.get(owner);
+    const queue = queues?.get(semaphore);
+    queue?.splice(queue.indexOf(entry), 1);
+    if (queue === undefined || queue.length > 0) return;
+    semaphore?.waiting.delete(owner);
+    queues?.delete(semaphore);
+    if (queues?.size === 0) this.#sessions.delete(owner);
   }
 
   /** Opens the queue for a ready server. @param restore restores the server's state, before any entry is released. */
@@ -80,11 +102,22 @@ export class RequestQueue {
     this.release();
   }
 
-  /** Closes the queue, because the server is lost. @param returned released entries for the next server, which go to the front. */
+  /**
+   * Closes the queue, because the server is lost.
+   *
+   * @param returned released entries for the next server. They lose their slots and go to the front, even above the limit.
+   */
   close(returned: readonly QueueEntry[]): void {
     this.#isReady = false;
-    this.#queue.putBack(returned);
-    for (const { expiresAtMs } of returned) this.#options.watch(expiresAtMs);
+    for (const entry of returned.toReversed()) {
+      entry.semaphore?.release(entry);
+      this.#insert(entry, "first");
+      this.#options.watch(entry.expiresAtMs);
+    }
+    this.#sessions.advance(returned.map(({ owner }) => owner));
+    for (const [semaphore, entries] of Map.groupBy(returned, (entry) => entry.semaphore)) {
+      semaphore?.waiting.advance(entries.map(({ owner }) => owner));
+    }
   }
 
   /** Makes client requests wait until `openSlots`, even if the server is ready. */
@@ -100,13 +133,12 @@ export class RequestQueue {
   /** Releases all entries that can be sent now. */
   release(): void {
     // An entry may end while it is released, which calls this again. The outer loop then uses the freed slot.
-    if (this.#queue.size === 0 || !this.#isReady || this.#isReleasing) return;
+    if (this.size === 0 || !this.#isReady || this.#isReleasing) return;
     this.#isReleasing = true;
     try {
-      let next = this.#queue.next(this.hasSlot);
-      while (next !== undefined) {
+      for (let next = this.#next(); next !== undefined; next = this.#next()) {
+        this.#take(next);
         next.release();
-        next = this.#queue.next(this.hasSlot);
       }
     } finally {
       this.#isReleasing = false;
@@ -115,11 +147,82 @@ export class RequestQueue {
 
   /** Rejects expired entries. @returns the time at which the next entry expires, or Infinity. */
   expire(nowMs: number): number {
-    return this.#queue.expire(nowMs);
+    let nextMs = Number.POSITIVE_INFINITY;
+    for (const entry of this.#entries) {
+      if (entry.expiresAtMs > nowMs) nextMs = Math.min(nextMs, entry.expiresAtMs);
+      else {
+        this.remove(entry);
+        entry.refuse();
+      }
+    }
+    return nextMs;
   }
 
   /** Rejects all entries. */
   refuseAll(): void {
-    this.#queue.expire(Number.POSITIVE_INFINITY);
+    this.expire(Number.POSITIVE_INFINITY);
   }
+
+  /** Returns the next entry that can be sent. The search passes only sessions that wait for slots of tools, if there are any. */
+  #next(): QueueEntry | undefined {
+    if (this.#slotCount < this.size) {
+      for (const queues of this.#sessions.values()) {
+        const first = queues.get(undefined)?.[0];
+        if (first?.takesSlot === false) return first;
+      }
+    }
+    if (!this.hasSlot) return undefined;
+    for (const [owner, queues] of this.#sessions) {
+      for (const [semaphore, [first]] of queues) if (semaphore === undefined || semaphore.isFreeFor(owner)) return first;
+    }
+    return undefined;
+  }
+
+  /** Removes an entry that is sent now. One that takes a slot is its session's turn, and its queue's turn in the session. */
+  #take(entry: QueueEntry): void {
+    const { owner, semaphore, takesSlot } = entry;
+    this.remove(entry);
+    semaphore?.acquire(entry);
+    if (!takesSlot) return;
+    this.#sessions.get(owner)?.rotate(semaphore);
+    this.#sessions.rotate(owner);
+    semaphore?.waiting.rotate(owner);
+  }
+
+  #insert(entry: QueueEntry, end: "first" | "last"): void {
+    const { owner, semaphore } = entry;
+    const queue = this.#sessions.join(owner, () => new Turns()).join(semaphore, () => []);
+    semaphore?.waiting.join(owner, () => queue);
+    if (end === "first") queue.unshift(entry);
+    else queue.push(entry);
+    this.#entries.add(entry);
+    this.#count(entry, 1);
+  }
+
+  #count({ byteLength, takesSlot }: QueueEntry, change: 1 | -1): void {
+    this.#queuedBytes += change * byteLength;
+    if (takesSlot) this.#slotCount += change;
+  }
+
+  /** Evicts an entry of the longest session queue, if that is longer than the owner's. Entries without a slot are never evicted. */
+  #makeRoom(owner: object): boolean {
+    let longest: QueueEntry[][] = [];
+    let length = 1 + countEntries(this.#sessions.get(owner)?.values() ?? []);
+    for (const queues of this.#sessions.values()) {
+      const removable = [...queues.values()].map((queue) => queue.filter(({ takesSlot }) => takesSlot));
+      const count = countEntries(removable);
+      if (count > length) [longest, length] = [removable, count];
+    }
+    const newest = longest.toSorted((a, b) => b.length - a.length)[0]?.at(-1);
+    if (newest === undefined) return false;
+    this.remove(newest);
+    newest.refuse();
+    return true;
+  }
+}
+
+function countEntries(queues: Iterable<readonly QueueEntry[]>): number {
+  let count = 0;
+  for (const { length } of queues) count += length;
+  return count;
 }

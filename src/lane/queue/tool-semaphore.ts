@@ -1,4 +1,5 @@
 import { shorten } from "../../json/text.ts";
+import { Turns } from "./turns.ts";
 
 /**
  * A semaphore that limits the concurrent calls of one tool in a lane. All calls of the tool share it. It keeps the holders themselves, so
@@ -8,13 +9,18 @@ export class ToolSemaphore {
   readonly toolName: string;
   readonly limit: number;
   readonly #holders = new Set<object>();
-  /** The number of calls that wait for a slot. The queue maintains it. */
-  waitingCount = 0;
+  /** The queued calls of each session. The queue maintains it. */
+  readonly waiting = new Turns<object, readonly object[]>();
 
   /** @param limit at least 1. */
   constructor(toolName: string, limit: number) {
     this.toolName = toolName;
     this.limit = limit;
+  }
+
+  /** The number of queued calls. */
+  get waitingCount(): number {
+    return this.waiting.values().reduce((sum, { length }) => sum + length, 0);
   }
 
   /** The number of free slots. */
@@ -24,21 +30,32 @@ export class ToolSemaphore {
 
   /** True if a new call may be sent at once, because a slot is free and no other call waits for it. */
   get isFree(): boolean {
-    return this.waitingCount === 0 && this.freeCount > 0;
+    return this.waiting.size === 0 && this.freeCount > 0;
   }
 
   /** True if no call holds a slot or waits for one. */
   get isUnused(): boolean {
-    return this.waitingCount === 0 && this.#holders.size === 0;
+    return this.waiting.size === 0 && this.#holders.size === 0;
+  }
+
+  /** True if a queued call of this session may be sent. Each free slot belongs to one of the sessions that have waited longest. */
+  isFreeFor(owner: object): boolean {
+    const { freeCount } = this;
+    return (
+      freeCount > 0 &&
+      this.waiting
+        .keys()
+        .take(freeCount)
+        .some((each) => each === owner)
+    );
   }
 
   acquire(holder: object): void {
     this.#holders.add(holder);
   }
 
-  /** @returns true if it held a slot. */
-  release(holder: object): boolean {
-    return this.#holders.delete(holder);
+  release(holder: object): void {
+    this.#holders.delete(holder);
   }
 
   /** Returns the reason why a call of the tool was not sent, for an error message. */

@@ -270,6 +270,18 @@ describe("a server that becomes ready", () => {
     expect(bench.counters.requests).toMatchObject({ accepted: 5, held: 2 });
   });
 
+  it("a ready server gets unread requests before the queued ones of other sessions", () => {
+    const bench = startShared({ maxInFlight: 1 });
+    const [unread, queued] = [bench.join(), bench.join()];
+    bench.upstream.isReading = false;
+    request(bench, unread, "unread");
+    request(bench, queued, "queued");
+    bench.lose();
+    bench.upstream.isReading = true;
+    bench.start();
+    expect(heardNames(bench)).toEqual(["unread"]);
+  });
+
   it("requests that the former server had read have freed their slots", () => {
     const bench = startShared({ maxInFlight: 2 });
     const exchanges = request(bench, bench.join(), "1", "2", "3");

@@ -49,7 +49,7 @@ describe("the limits of tools", () => {
     const limitsOf = createToolLimits(SETTINGS)?.();
     const [taken, awaited] = [limitsOf?.("export_taken")?.semaphore, limitsOf?.("export_awaited")?.semaphore];
     taken?.acquire({});
-    if (awaited !== undefined) awaited.waitingCount = 1;
+    awaited?.waiting.join({}, () => [{}]);
     for (let number = 0; number < 30_000; number++) limitsOf?.(`export_${number}`);
     expect(limitsOf?.("export_taken")?.semaphore).toBe(taken);
     expect(limitsOf?.("export_awaited")?.semaphore).toBe(awaited);

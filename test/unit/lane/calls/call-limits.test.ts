@@ -241,6 +241,18 @@ describe("the slots of a tool across the exit of a server", () => {
     expect([names(hear(bench)), slots.freeCount, slots.waitingCount]).toEqual([["1", "2"], 0, 1]);
   });
 
+  it("an unread call goes before the queued calls of other sessions", () => {
+    const { bench, terms } = limited(1);
+    bench.upstream.isReading = false;
+    const [unread, queued] = [bench.join(), bench.join()];
+    call(bench, unread, "unread", terms);
+    call(bench, queued, "queued", terms);
+    bench.lose();
+    bench.upstream.isReading = true;
+    bench.start();
+    expect(names(hear(bench))).toEqual(["unread"]);
+  });
+
   it("a request that is sent again gives its slot back and takes it again", () => {
     const { bench, terms, slots } = limited(1);
     const session = bench.join();
