@@ -165,7 +165,7 @@ export const ERROR_CATALOG = {
   TOOL_NOT_FOUND: {
     httpStatus: 200,
     jsonRpcCode: InvalidParams,
-    when: "The tool does not exist, or the tool policy hides it (ALLOW_TOOLS, DENY_TOOLS, READ_ONLY, DESCRIPTOR). With `sent: true`, the server exited, RETRY was about to send the call again, and the restarted server has changed the tool.",
+    when: "A rule about visible tools is on (ALLOW_TOOLS, DENY_TOOLS, READ_ONLY, DESCRIPTOR), and the tool is hidden or does not exist. Without such a rule, the server answers the call itself. With `sent: true`, the server exited, RETRY was about to send the call again, and the restarted server has changed the tool.",
     action: "Call a tool that `tools/list` returns.",
     actionIfSent: "Call `tools/list` again. Check whether the call took effect before you send it again.",
   },
