@@ -2,18 +2,29 @@ import type { Counters } from "./observability/counters.ts";
 import { Defects } from "./observability/defects.ts";
 import { describeError } from "./errors.ts";
 import { guardListener } from "./lane/guarded-listener.ts";
-import type { LaneOptions } from "./lane/lane.ts";
-import type { LaneEntry, SupervisedLane } from "./lane/lanes.ts";
+import { Lane, type LaneOptions } from "./lane/lane.ts";
+import type { LanePolicy } from "./lane/lane-policy.ts";
+import type { SupervisedLane } from "./lane/lanes.ts";
 import { PrivateRouting } from "./lane/routing/private-routing.ts";
 import { SharedRouting } from "./lane/routing/shared-routing.ts";
 import { type Log, withFields } from "./observability/log.ts";
 import type { Secrets } from "./observability/redact.ts";
-import type { RequestMessage } from "./protocol/message.ts";
+import type { JsonObject, RequestMessage } from "./protocol/message.ts";
 import type { SessionStreams } from "./sessions/session-streams.ts";
 import { type ChildCommand, STOP_GRACES } from "./upstream/child-process.ts";
 import { ClientHandshake, type ClientInfo, type HandshakeScript, SidecarHandshake } from "./upstream/handshake.ts";
 import { RestartPolicy, type RestartPolicyOptions } from "./upstream/restart-policy.ts";
 import { Supervisor, type SupervisorFailure } from "./upstream/supervisor.ts";
+
+/** The tool policy of all lanes of a server. */
+interface ServerPolicy {
+  /** @param lane the name of a private lane in the log. */
+  forLane(log: Log, lane?: string): LanePolicy;
+  /** Returns the names of the listed tools that clients can see. */
+  visibleNames(tools: readonly JsonObject[]): ReadonlySet<string>;
+  /** The fields for `/status`; undefined if there are none. */
+  readonly status: object | undefined;
+}
 
 export interface ServerLanesOptions extends Pick<LaneOptions, "limits" | "retry" | "endSession"> {
   readonly command: ChildCommand;
@@ -21,8 +32,8 @@ export interface ServerLanesOptions extends Pick<LaneOptions, "limits" | "retry"
   readonly clientInfo: ClientInfo;
   readonly readyTimeoutMs: number;
   readonly restarts: Omit<RestartPolicyOptions, "random">;
-  /** Creates a lane, behind the tool policy if there is one. The name is that of a private lane in the log. */
-  readonly createLane: (options: Omit<LaneOptions, "toolWatcher">, name?: string) => LaneEntry;
+  /** The operator's rules about tools; undefined if there are none. */
+  readonly policy: ServerPolicy | undefined;
   readonly counters: Counters;
   readonly log: Log;
   readonly secrets: Secrets;
@@ -81,10 +92,11 @@ function startLane(options: ServerLanesOptions, { handshake, createRouting, log,
     secrets,
     nowMs,
   });
-  const created = options.createLane({ upstream: supervisor, limits, retry, counters, log, nowMs, endSession, createRouting }, name);
-  const failed = supervisor.run(guardListener(created.lane, supervisor, new Defects(log, counters)));
+  const policy = options.policy?.forLane(log, name);
+  const lane = new Lane({ upstream: supervisor, limits, retry, counters, log, nowMs, endSession, createRouting, policy });
+  const failed = supervisor.run(guardListener(lane, supervisor, new Defects(log, counters)));
   return {
-    ...created,
+    lane,
     supervisor,
     failed,
     ended: failed.then(

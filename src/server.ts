@@ -16,8 +16,6 @@ export interface ServerOptions extends Omit<ServerLanesOptions, "endSession"> {
   readonly sessions: SessionSettings;
   readonly replay: ReplayLimits;
   readonly http: HttpSettings;
-  /** Returns the status of the tool policy; undefined without one. */
-  readonly policyStatus: () => object | undefined;
   /** Kills all processes at once, at any time from the start. */
   readonly kill: AbortSignal;
 }
@@ -42,7 +40,7 @@ interface HttpSettings {
 
 /** Starts an MCP server. Its process is started before this function returns its promise. */
 export async function startServer(options: ServerOptions): Promise<McpServer> {
-  const { limits, http, counters, policyStatus, log, nowMs } = options;
+  const { limits, http, counters, policy, log, nowMs } = options;
   const { isolation, maxSessions, sessionsPerMinute, maxPrivateServers, sessionIdleTimeoutMs: idleTimeoutMs } = options.sessions;
   const defects = new Defects(log, counters);
   const sessions = new SessionStore(maxSessions);
@@ -76,10 +74,10 @@ export async function startServer(options: ServerOptions): Promise<McpServer> {
     defects,
     nowMs,
   });
-  return new McpServer({ shared, lanes, sessions, eventLog, routes, counters, policyStatus });
+  return new McpServer({ shared, lanes, sessions, eventLog, routes, counters, policy });
 }
 
-interface ServerParts extends Pick<ServerOptions, "counters" | "policyStatus"> {
+interface ServerParts extends Pick<ServerOptions, "counters" | "policy"> {
   readonly shared: SharedLane;
   readonly lanes: Lanes;
   readonly sessions: SessionStore;
@@ -111,14 +109,14 @@ export class McpServer {
   }
 
   status(): ServerStatus {
-    const { lanes, sessions, routes, counters, policyStatus } = this.#parts;
+    const { lanes, sessions, routes, counters, policy } = this.#parts;
     return {
       upstream: this.#upstreamStatus(),
       lanes: lanes.load,
       sessions: sessions.size,
       openStreams: routes.openStreams,
       counters,
-      policy: policyStatus(),
+      policy: policy?.status,
     };
   }
 
@@ -128,10 +126,10 @@ export class McpServer {
    * @returns the names of the visible tools; undefined after a timeout.
    */
   async toolNames(timeoutMs: number): Promise<readonly string[] | undefined> {
-    const { lane, visibleNames } = this.#parts.shared;
-    const tools = await lane.tools.list(timeoutMs);
+    const { shared, policy } = this.#parts;
+    const tools = await shared.lane.tools.list(timeoutMs);
     if (tools === undefined) return undefined;
-    const names = visibleNames?.(tools) ?? tools.map(({ name }) => name);
+    const names = policy?.visibleNames(tools) ?? tools.map(({ name }) => name);
     return [...names].filter((name) => typeof name === "string");
   }
 

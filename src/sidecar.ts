@@ -9,7 +9,8 @@ import { serverEnvironment } from "./config/environment.ts";
 import { Counters } from "./observability/counters.ts";
 import type { Descriptor } from "./descriptor/descriptor.ts";
 import { Defects } from "./observability/defects.ts";
-import { createLaneEntries, type LaneEntries } from "./lane-entries.ts";
+import { loadPolicy } from "./load-policy.ts";
+import type { ToolPolicy } from "./policy/tool-policy.ts";
 import type { Log } from "./observability/log.ts";
 import type { Secrets } from "./observability/redact.ts";
 import { type McpServer, type ServerOptions, startServer } from "./server.ts";
@@ -52,10 +53,10 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   const { config, descriptor, secrets, version, log, kill } = options;
   const counters = new Counters();
   const defects = new Defects(log, counters);
-  const laneEntries = await createLaneEntries({ config, descriptor, counters, log, redact: secrets.redact, nowMs });
+  const policy = await loadPolicy({ config, descriptor, counters, log, redact: secrets.redact, nowMs });
   kill.throwIfAborted();
   const [server, { createApp }, { HttpListener }] = await Promise.all([
-    startServer(serverOptions(options, counters, laneEntries)),
+    startServer(serverOptions(options, counters, policy)),
     import("./http/app.ts"),
     import("./http/listener.ts"),
   ]);
@@ -104,7 +105,7 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
 function serverOptions(
   { config, environment, secrets, version, log, kill }: SidecarOptions,
   counters: Counters,
-  laneEntries: LaneEntries,
+  policy: ToolPolicy | undefined,
 ): ServerOptions {
   const { restartBackoffMs: firstPauseMs, restartMaxMs: longestPauseMs, restartLimit } = config;
   return {
@@ -122,8 +123,7 @@ function serverOptions(
     replay: config,
     sessions: config,
     http: config,
-    createLane: (laneOptions, name) => laneEntries.create(laneOptions, name),
-    policyStatus: laneEntries.status,
+    policy,
     counters,
     log,
     secrets,

@@ -84,6 +84,13 @@ export class Dispatch {
     exchange.fail(error);
   }
 
+  /** Answers a request in the server's place, with this member after the id. `text` is the JSON text of its value. */
+  respond(exchange: Exchange, member: "result" | "error", text: string): void {
+    this.#options.counters.requests.accepted++;
+    this.#options.counters.countEnding(member === "result" ? "results" : "errors");
+    exchange.respond(`{"jsonrpc":"2.0","id":${exchange.idText},"${member}":${text}}`);
+  }
+
   /** @returns the error if there is no room for a line now. */
   roomError(text: string): SidecarError | undefined {
     return this.#hasRoomFor(text) ? undefined : overloaded(TOO_MUCH_QUEUED);

@@ -1,6 +1,6 @@
 import type { Counters } from "../observability/counters.ts";
 import { Defects } from "../observability/defects.ts";
-import type { SidecarError } from "../errors.ts";
+import { SidecarError } from "../errors.ts";
 import {
   isCreateTaskResult,
   type Message,
@@ -14,7 +14,6 @@ import { responseToClient } from "../protocol/rewrite.ts";
 import type { Log } from "../observability/log.ts";
 import type { RetryMode } from "./calls/retry-mode.ts";
 import type { CallTable } from "./calls/call-table.ts";
-import type { CallLimits } from "./calls/call-limits.ts";
 import { cancelByClient } from "./calls/cancellation.ts";
 import { Dispatch } from "./dispatch.ts";
 import { DropLog } from "./routing/drop-log.ts";
@@ -24,13 +23,14 @@ import { HangWatch } from "./hang-watch.ts";
 import { InitializeRequests } from "./handshake/initialize-requests.ts";
 import type { LaneLoad } from "./lane-load.ts";
 import type { LaneLimits } from "./lane-limits.ts";
+import type { LanePolicy } from "./lane-policy.ts";
 import type { RoutingAccess, Routing } from "./routing/routing.ts";
 import { deliverProgress } from "./calls/progress.ts";
 import { refuseOverlong } from "./routing/refused-requests.ts";
 import { Retries } from "./calls/retries.ts";
 import type { Caller } from "../sessions/caller.ts";
 import type { Session, SessionLane } from "../sessions/session.ts";
-import { ServerTools, type ToolWatcher } from "./tools/server-tools.ts";
+import { ServerTools } from "./tools/server-tools.ts";
 import { SessionCapabilities } from "./handshake/session-capabilities.ts";
 import type { Upstream, UpstreamExit, UpstreamHandshake, UpstreamInput, UpstreamListener } from "../upstream/port.ts";
 
@@ -45,18 +45,18 @@ export interface LaneOptions {
   /** Ends a session that cannot continue. Calls `endSession` of this lane in turn. */
   readonly endSession: (session: Session) => void;
   readonly createRouting: (access: RoutingAccess) => Routing;
-  /** Undefined if no request has to wait for the server's tools. */
-  readonly toolWatcher?: ToolWatcher;
+  /** Undefined if there are no rules. */
+  readonly policy?: LanePolicy | undefined;
 }
 
 /** One supervised server, the requests in flight to it, and the sessions that use it. */
 export class Lane implements SessionLane, UpstreamListener {
   readonly #limits: LaneLimits;
-  readonly #counters: Counters;
   readonly #log: Log;
   readonly #nowMs: () => number;
   readonly #dropped: DropLog;
   readonly #defects: Defects;
+  readonly #policy: LanePolicy | undefined;
   readonly #dispatch: Dispatch;
   readonly #calls: CallTable;
   readonly #routing: Routing;
@@ -68,17 +68,15 @@ export class Lane implements SessionLane, UpstreamListener {
   #handshake: UpstreamHandshake | undefined;
   #isDraining = false;
 
-  constructor({ upstream, limits, retry, counters, log, nowMs, endSession, createRouting, toolWatcher }: LaneOptions) {
-    this.#limits = limits;
-    this.#counters = counters;
-    this.#log = log;
-    this.#nowMs = nowMs;
+  constructor({ upstream, limits, retry, counters, log, nowMs, endSession, createRouting, policy }: LaneOptions) {
+    [this.#limits, this.#policy, this.#log, this.#nowMs] = [limits, policy, log, nowMs];
     this.#dropped = new DropLog(log, counters, nowMs);
     this.#defects = new Defects(log, counters);
     const retries = new Retries(retry, (toolName) => this.tools.isReadOnly(toolName));
     const dispatch = new Dispatch({ upstream, limits, retries, counters, log, nowMs, onDue: (atMs) => this.#onDue(atMs) });
     [this.#retries, this.#dispatch, this.#calls] = [retries, dispatch, dispatch.calls];
-    this.tools = new ServerTools({ dispatch, upstream, retry, watcher: toolWatcher, defects: this.#defects, log, nowMs });
+    const watcher = policy?.needsTools === true ? policy : undefined;
+    this.tools = new ServerTools({ dispatch, upstream, retry, watcher, defects: this.#defects, log, nowMs });
     this.#capabilities = new SessionCapabilities({ calls: dispatch.calls, log, endSession });
     this.#routing = createRouting({
       dispatch,
@@ -107,27 +105,27 @@ export class Lane implements SessionLane, UpstreamListener {
     this.#initializing.add({ exchange, request, open, onFailed }, refusal);
   }
 
-  request(caller: Caller, exchange: Exchange, request: RequestMessage, limits?: CallLimits): void {
+  request(caller: Caller, clientExchange: Exchange, request: RequestMessage): void {
+    const exchange = this.#wrap(clientExchange, request.method);
+    const limits = this.#policy?.admit(caller, request);
+    if (limits instanceof SidecarError) return this.#dispatch.refuse(exchange, limits);
     if (this.#dispatch.queue.areSlotsClosed) this.tools.onWaiting();
     const refusal = this.#isDraining ? shuttingDown(request.method, false) : this.#dispatch.refusal(caller, request.text);
     if (refusal !== undefined) return this.#dispatch.refuse(exchange, refusal);
     const decision = this.#routing.onClientRequest(caller, request);
-    if (decision?.kind === "answer") this.respond(exchange, decision.member, decision.text);
+    if (decision?.kind === "answer") this.#dispatch.respond(exchange, decision.member, decision.text);
     else this.#dispatch.carry(caller, exchange, request, decision?.onSettled, limits);
   }
 
-  respond(exchange: Exchange, member: "result" | "error", text: string): void {
-    this.#counters.requests.accepted++;
-    this.#counters.countEnding(member === "result" ? "results" : "errors");
-    exchange.respond(`{"jsonrpc":"2.0","id":${exchange.idText},"${member}":${text}}`);
-  }
-
   refuse(exchange: Exchange, error: SidecarError): void {
-    this.#dispatch.refuse(exchange, error);
+    // An error of one request in a batch takes room from the others.
+    this.#dispatch.refuse(this.#wrap(exchange, "tools/call"), error);
   }
 
   notify(session: Session, notification: NotificationMessage): SidecarError | undefined {
     const { method } = notification;
+    const refusal = this.#policy?.admit(session, notification);
+    if (refusal instanceof SidecarError) return refusal;
     if (method === "notifications/cancelled") cancelByClient(this.#dispatch, session, notification, this.#log);
     else {
       const text = this.#routing.onClientNotification(notification);
@@ -214,6 +212,10 @@ export class Lane implements SessionLane, UpstreamListener {
 
   onDefect(): void {
     this.#calls.giveUpAll(this.#calls.values(), "defect", () => internalError(true));
+  }
+
+  #wrap(exchange: Exchange, method: string): Exchange {
+    return this.#policy?.wrap(exchange, method, () => this.tools.onChanged()) ?? exchange;
   }
 
   #onResponse(response: ResponseMessage): void {

@@ -1,13 +1,13 @@
 import type { Defects } from "../observability/defects.ts";
 import type { SidecarError } from "../errors.ts";
-import type { JsonObject, RequestMessage } from "../protocol/message.ts";
+import type { RequestMessage } from "../protocol/message.ts";
 import type { Log } from "../observability/log.ts";
 import { DeadlineSweep } from "../timing/deadline-sweep.ts";
 import { initializeTooLarge, noPrivateServerLeft, shuttingDown } from "./failures.ts";
 import { type Isolation, needsOwnServer } from "./isolation.ts";
 import { addLoads, type LaneLoad } from "./lane-load.ts";
 import type { Lane } from "./lane.ts";
-import type { Session, SessionLane } from "../sessions/session.ts";
+import type { Session } from "../sessions/session.ts";
 import type { SessionStreams } from "../sessions/session-streams.ts";
 
 /** The limit for the `initialize` of a client with a private server. It is kept in memory for the next start of that server. */
@@ -15,16 +15,9 @@ const MAX_KEPT_BYTES = 256 * 1024;
 
 const SHARED = "shared";
 
-/** A lane and its entry for sessions: the lane itself, or the tool policy in front of it. */
-export interface LaneEntry {
-  readonly lane: Lane;
-  readonly entry: SessionLane;
-  /** Returns the names of the tools that are visible to clients; undefined if no tool is hidden. */
-  readonly visibleNames?: (tools: readonly JsonObject[]) => ReadonlySet<string>;
-}
-
 /** A lane and its supervised server. */
-export interface SupervisedLane extends LaneEntry {
+export interface SupervisedLane {
+  readonly lane: Lane;
   /** Resolves when the server has exited and will not be restarted. Never rejects. */
   readonly ended: Promise<unknown>;
   /** Terminates the server. Takes bounded time; never rejects. */

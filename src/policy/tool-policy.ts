@@ -1,16 +1,12 @@
 import { Defects } from "../observability/defects.ts";
 import type { ArgumentCheckMode } from "./check-mode.ts";
 import type { Counters } from "../observability/counters.ts";
-import { Lane, type LaneOptions } from "../lane/lane.ts";
-import type { LaneEntry } from "../lane/lanes.ts";
+import type { LanePolicy } from "../lane/lane-policy.ts";
 import type { Log } from "../observability/log.ts";
+import type { JsonObject } from "../protocol/message.ts";
 import { ArgumentCheck } from "./arguments/argument-check.ts";
 import { type CallRatesSettings, createCallRates } from "./call-rates.ts";
-import type { CallRules } from "./call-rules.ts";
-import { GuardedLane } from "./guarded-lane.ts";
-import { invalidArgumentsResult } from "./arguments/invalid-arguments.ts";
-import { LaneTools } from "./lane-tools.ts";
-import { LimitedExchange } from "./result-limit/limited-exchange.ts";
+import { LaneRules, type LaneRulesOptions } from "./lane-rules.ts";
 import type { PinnedDescriptor } from "./tools/pinned-descriptor.ts";
 import { createToolFilter, visibleNames } from "./tools/tool-filter.ts";
 import { createToolLimits, type ToolLimitsSettings } from "./tool-limits.ts";
@@ -36,23 +32,29 @@ export interface ToolPolicyOptions {
 
 /** The operator's rules about tools, for all lanes: visible tools, their arguments, rates, limits, and the size of results. */
 export class ToolPolicy {
-  readonly #options: ToolPolicyOptions;
-  readonly #filter: CallRules["filter"];
-  readonly #rates: CallRules["rates"];
+  readonly #pinned: PinnedDescriptor | undefined;
   readonly #argumentCheck: ArgumentCheck | undefined;
+  /** The rules that all lanes share. */
+  readonly #rules: Omit<LaneRulesOptions, "log">;
   readonly #createLimitsOf: ReturnType<typeof createToolLimits>;
 
-  constructor(options: ToolPolicyOptions) {
-    this.#options = options;
-    const { settings, counters, log, pinned, nowMs } = options;
+  constructor({ settings, counters, log, pinned, nowMs }: ToolPolicyOptions) {
+    const { argumentCheck: argumentCheckMode, maxResultBytes: maxBytes, keepAliveMs } = settings;
     const isPinned = pinned?.mode === "enforce" ? pinned.isPinned.bind(pinned) : undefined;
-    this.#filter = createToolFilter({ ...settings, isPinned });
-    this.#rates = createCallRates({ ...settings, nowMs });
+    const onGivenUp = (): void => void counters.policy.argumentChecksGivenUp++;
+    const onTruncated = (): void => void counters.policy.truncatedResults++;
+    this.#pinned = pinned;
     this.#argumentCheck =
-      settings.argumentCheck === "off"
-        ? undefined
-        : new ArgumentCheck({ log, defects: new Defects(log, counters), onGivenUp: () => void counters.policy.argumentChecksGivenUp++ });
+      argumentCheckMode === "off" ? undefined : new ArgumentCheck({ log, defects: new Defects(log, counters), onGivenUp });
     this.#createLimitsOf = createToolLimits(settings);
+    this.#rules = {
+      filter: createToolFilter({ ...settings, isPinned }),
+      rates: createCallRates({ ...settings, nowMs }),
+      argumentCheck: this.#argumentCheck,
+      argumentCheckMode,
+      resultLimit: maxBytes === undefined ? undefined : { maxBytes, keepAliveMs, nowMs, onTruncated },
+      counters,
+    };
   }
 
   /** Starts the argument check, which takes some time. */
@@ -60,51 +62,26 @@ export class ToolPolicy {
     this.#argumentCheck?.start();
   }
 
-  /**
-   * Creates a lane, behind the rules if there are any.
-   *
-   * @param name the name of a private lane in the log.
-   */
-  createLane(options: Omit<LaneOptions, "toolWatcher">, name?: string): LaneEntry {
-    const rules = this.#rules(name);
-    if (Object.values(rules).every((rule) => rule === undefined)) {
-      const lane = new Lane(options);
-      return { lane, entry: lane };
-    }
-    const { filter, argumentCheck, onTools } = rules;
-    const tools = new LaneTools({ rules, counters: this.#options.counters, log: options.log });
-    const hasToKnow = filter !== undefined || argumentCheck !== undefined || onTools !== undefined;
-    const lane = new Lane({ ...options, ...(hasToKnow ? { toolWatcher: tools } : {}) });
-    return { lane, entry: new GuardedLane(lane, rules, tools), visibleNames: (listed) => visibleNames(listed, filter) };
-  }
-
-  #rules(lane: string | undefined): CallRules {
-    const { pinned } = this.#options;
-    return {
-      filter: this.#filter,
-      rates: this.#rates,
-      argumentCheck: this.#argumentRule(),
+  /** Creates the policy of one lane. @param lane the name of a private lane in the log. */
+  forLane(log: Log, lane?: string): LanePolicy {
+    const pinned = this.#pinned;
+    const fields = lane === undefined ? {} : { lane };
+    const onListed = (tools: readonly JsonObject[], generation: number): void => pinned?.onTools(tools, { ...fields, generation });
+    return new LaneRules({
+      ...this.#rules,
       limitsOf: this.#createLimitsOf?.(),
-      limitResult: this.#resultLimit(),
-      onTools:
-        pinned === undefined
-          ? undefined
-          : (tools, generation) => pinned.onTools(tools, lane === undefined ? { generation } : { lane, generation }),
-    };
+      onListed: pinned === undefined ? undefined : onListed,
+      log,
+    });
   }
 
-  #argumentRule(): CallRules["argumentCheck"] {
-    const check = this.#argumentCheck;
-    const { argumentCheck: mode } = this.#options.settings;
-    if (check === undefined || mode === "off") return undefined;
-    return { mode, check: (call, onProblems) => check.check(call, onProblems), describe: invalidArgumentsResult };
+  /** Returns the names of the listed tools that clients can see. */
+  visibleNames(tools: readonly JsonObject[]): ReadonlySet<string> {
+    return visibleNames(tools, this.#rules.filter);
   }
 
-  #resultLimit(): CallRules["limitResult"] {
-    const { settings, counters, nowMs } = this.#options;
-    const { maxResultBytes: maxBytes, keepAliveMs } = settings;
-    if (maxBytes === undefined) return undefined;
-    const limit = { maxBytes, keepAliveMs, nowMs, onTruncated: () => void counters.policy.truncatedResults++ };
-    return (exchange) => new LimitedExchange(exchange, limit);
+  /** The fields for `/status`; undefined if there are none. */
+  get status(): object | undefined {
+    return this.#pinned === undefined ? undefined : { descriptor: this.#pinned.status };
   }
 }

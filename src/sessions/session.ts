@@ -9,8 +9,6 @@ import type { SessionStreams } from "./session-streams.ts";
 export interface SessionLane {
   /** Sends a request to the server. Finishes the exchange with its response, or with an error. */
   request(caller: Caller, exchange: Exchange, request: RequestMessage): void;
-  /** Answers a request in the server's place, with this member after the id. `text` is the JSON text of its value. */
-  respond(exchange: Exchange, member: "result" | "error", text: string): void;
   /** Rejects a request for a reason outside the lane. */
   refuse(exchange: Exchange, error: SidecarError): void;
   /** Sends a notification to the server. @returns the error if it is rejected. */

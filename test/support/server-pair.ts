@@ -1,6 +1,5 @@
 import { createApp } from "../../src/http/app.ts";
 import { HttpListener } from "../../src/http/listener.ts";
-import { Lane } from "../../src/lane/lane.ts";
 import { Counters } from "../../src/observability/counters.ts";
 import { Defects } from "../../src/observability/defects.ts";
 import { Secrets } from "../../src/observability/redact.ts";
@@ -113,11 +112,7 @@ function serverOptions(args: readonly string[], log: RecordedLog): ServerOptions
     replay: { replayMaxBytes: 1_000_000, replayMaxAgeMs: LONG_MS, replayMaxEvents: 100 },
     sessions: { isolation: "auto", maxSessions: 100, sessionsPerMinute: undefined, maxPrivateServers: 10, sessionIdleTimeoutMs: LONG_MS },
     http: { maxBodyBytes: 1_000_000, keepAliveMs: LONG_MS, legacySse: "off" },
-    createLane(options) {
-      const lane = new Lane(options);
-      return { lane, entry: lane };
-    },
-    policyStatus: () => undefined,
+    policy: undefined,
     counters: new Counters(),
     log,
     secrets: new Secrets({}),

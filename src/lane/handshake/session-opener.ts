@@ -71,7 +71,7 @@ export class SessionOpener {
 
   #open(protocolVersion: string, pooled: PooledLane, streams: SessionStreams, owner: Principal | undefined): Session {
     const { sessions, defects, nowMs } = this.#options;
-    const lane = pooled.supervised.entry;
+    const { lane } = pooled.supervised;
     const session = new Session({ protocolVersion, lane, streams, owner, nowMs: nowMs(), onEnd: () => pooled.release(session) });
     sessions.add(session);
     pooled.open(session);

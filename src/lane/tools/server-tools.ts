@@ -1,9 +1,9 @@
 import type { Defects } from "../../observability/defects.ts";
 import type { JsonObject } from "../../protocol/message.ts";
 import type { Log } from "../../observability/log.ts";
-import { type Call, isSent } from "../calls/call.ts";
-import type { CallVerdict } from "../calls/call-limits.ts";
+import { isSent } from "../calls/call.ts";
 import type { Dispatch } from "../dispatch.ts";
+import type { LanePolicy } from "../lane-policy.ts";
 import { readCapabilities } from "../handshake/capabilities.ts";
 import { MAX_INTERNAL_RESULT_BYTES } from "../calls/internal-exchange.ts";
 import type { RetryMode } from "../calls/retry-mode.ts";
@@ -11,27 +11,13 @@ import { isReadOnly, namesOf } from "./tool-annotations.ts";
 import { listTools, ToolListing } from "./tool-listing.ts";
 import type { Upstream, UpstreamHandshake } from "../../upstream/port.ts";
 
-/** The port to the tool policy, which must know a server's tools before any client request is sent. */
-export interface ToolWatcher {
-  /** Called with the current generation's tools in its order: before any client request, and again after each change. */
-  onTools(tools: readonly JsonObject[], generation: number): void;
-  /** Called when the server is lost, and its tools are no longer valid. */
-  onLost(): void;
-  /**
-   * Reviews a call that was accepted before the tools were known.
-   *
-   * @param isSent true if a former generation may have seen the call.
-   * @returns the response if the call must not be sent.
-   */
-  review(call: Call, isSent: boolean): CallVerdict | undefined;
-}
-
 export interface ServerToolsOptions {
   readonly dispatch: Dispatch;
   readonly upstream: Upstream;
   /** With "read-only", the tools are listed even without a watcher. */
   readonly retry: RetryMode;
-  readonly watcher: ToolWatcher | undefined;
+  /** The policy of the lane if it needs the tools. */
+  readonly watcher: LanePolicy | undefined;
   readonly defects: Pick<Defects, "guard">;
   readonly log: Log;
   readonly nowMs: () => number;
@@ -173,7 +159,7 @@ export class ServerTools {
   }
 
   /** Reviews all queued calls. The slots are closed, so ending a call does not send another one. */
-  #review(watcher: ToolWatcher): void {
+  #review(watcher: LanePolicy): void {
     const { calls } = this.#options.dispatch;
     for (const call of calls.values()) {
       if (call.method !== "tools/call" || call.origin === "sidecar" || call.state === "written") continue;

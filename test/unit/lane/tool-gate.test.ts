@@ -4,27 +4,27 @@ import { toolNotFound } from "../../../src/lane/failures.ts";
 import type { Call } from "../../../src/lane/calls/call.ts";
 import type { LaneLimits } from "../../../src/lane/lane-limits.ts";
 import type { CallVerdict } from "../../../src/lane/calls/call-limits.ts";
-import type { ToolWatcher } from "../../../src/lane/tools/server-tools.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
-import { LaneBench } from "../support/lane-bench.ts";
+import { LaneBench, OpenPolicy } from "../support/lane-bench.ts";
 
 const CAPABLE = { tools: {} };
 const CALL = { method: "tools/call", params: { name: "a" } };
 
 useFakeClock();
 
-/** A watcher that records the tools it was given, and allows no calls of `b`. */
-class Watcher implements ToolWatcher {
+/** A policy that records the tools it was given, and allows no calls of `b`. */
+class Watcher extends OpenPolicy {
+  override readonly needsTools = true;
   readonly told: [generation: number, names: unknown[]][] = [];
-  onTools(tools: readonly JsonObject[], generation: number): void {
+  override onTools(tools: readonly JsonObject[], generation: number): void {
     this.told.push([generation, tools.map(({ name }) => name)]);
   }
 
-  onLost(): void {
+  override onLost(): void {
     this.told.push([0, []]);
   }
 
-  review({ toolName: name, text }: Call): CallVerdict | undefined {
+  override review({ toolName: name, text }: Call): CallVerdict | undefined {
     if (name === "b") return { error: toolNotFound(name) };
     return text.includes('"wrong"') ? { resultText: '{"isError":true}' } : undefined;
   }
@@ -32,7 +32,7 @@ class Watcher implements ToolWatcher {
 
 function watched(limits: Partial<LaneLimits> = {}): { readonly bench: LaneBench; readonly watcher: Watcher } {
   const watcher = new Watcher();
-  return { watcher, bench: LaneBench.shared(limits, { toolWatcher: watcher, retry: "read-only" }) };
+  return { watcher, bench: LaneBench.shared(limits, { policy: watcher, retry: "read-only" }) };
 }
 
 /** Returns the methods that the server has read since the last look. */

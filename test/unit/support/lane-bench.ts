@@ -8,10 +8,12 @@ import {
   type RequestMessage,
   type ResponseMessage,
 } from "../../../src/protocol/message.ts";
-import type { CallLimits } from "../../../src/lane/calls/call-limits.ts";
+import type { Call } from "../../../src/lane/calls/call.ts";
+import type { CallLimits, CallVerdict } from "../../../src/lane/calls/call-limits.ts";
 import { EventLog } from "../../../src/sessions/event-log.ts";
+import type { Exchange } from "../../../src/sessions/exchange.ts";
 import { Lane } from "../../../src/lane/lane.ts";
-import type { ToolWatcher } from "../../../src/lane/tools/server-tools.ts";
+import type { LanePolicy } from "../../../src/lane/lane-policy.ts";
 import type { LaneLimits } from "../../../src/lane/lane-limits.ts";
 import type { RoutingAccess, Routing } from "../../../src/lane/routing/routing.ts";
 import { PrivateRouting } from "../../../src/lane/routing/private-routing.ts";
@@ -62,13 +64,41 @@ export function answerOfServer(text: string): ResponseMessage {
 
 export interface LaneBenchOptions {
   readonly retry?: RetryMode;
-  readonly toolWatcher?: ToolWatcher;
+  /** The default has no rules, and the limits that the test gives. */
+  readonly policy?: LanePolicy;
   /** Ends a session that cannot continue. */
   readonly endSession?: (session: Session) => void;
 }
 
 function openSession(lane: Lane, streams: SessionStreams): Session {
   return new Session({ protocolVersion: "2025-11-25", lane, streams, nowMs: Date.now() });
+}
+
+/** A policy without rules. */
+export class OpenPolicy implements LanePolicy {
+  readonly needsTools: boolean = false;
+  /** The limits of the next call. */
+  limits: CallLimits | undefined;
+
+  wrap(exchange: Exchange): Exchange {
+    return exchange;
+  }
+
+  admit(): CallLimits | undefined {
+    return this.limits;
+  }
+
+  onTools(_tools: readonly JsonObject[], _generation: number): void {
+    // No rule needs them.
+  }
+
+  onLost(): void {
+    // No tools are known.
+  }
+
+  review(_call: Call, _isSent: boolean): CallVerdict | undefined {
+    return undefined;
+  }
 }
 
 /** A real lane between a simulated server and sessions whose streams are read here. The clock is the fake one of the test. */
@@ -80,12 +110,13 @@ export class LaneBench {
   readonly counters = new Counters();
   /** The sessions that could not continue with the latest server. */
   readonly ended: Session[] = [];
+  readonly #open = new OpenPolicy();
   #generation = 0;
 
   constructor(
     createRouting: (access: RoutingAccess, eventLog: EventLog) => Routing,
     limits: Partial<LaneLimits> = {},
-    { retry = "protocol-reads", endSession = (session) => session.end(), toolWatcher }: LaneBenchOptions = {},
+    { retry = "protocol-reads", endSession = (session) => session.end(), policy }: LaneBenchOptions = {},
   ) {
     const { upstream, log } = this;
     this.lane = new Lane({
@@ -99,7 +130,7 @@ export class LaneBench {
         endSession(session);
       },
       counters: this.counters,
-      ...(toolWatcher === undefined ? {} : { toolWatcher }),
+      policy: policy ?? this.#open,
       createRouting: (access) => createRouting(access, this.eventLog),
     });
   }
@@ -176,7 +207,9 @@ export class LaneBench {
   ): RecordedExchange {
     const request = requestOfClient(typeof message === "string" ? message : { id: 1, ...message });
     const exchange = new RecordedExchange(idTextOf(request), acceptedAtMs, readsStreams);
-    this.lane.request(caller, exchange, request, limits);
+    this.#open.limits = limits;
+    this.lane.request(caller, exchange, request);
+    this.#open.limits = undefined;
     return exchange;
   }
 

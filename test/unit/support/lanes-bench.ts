@@ -31,10 +31,6 @@ export class PrivateServer implements SupervisedLane {
     return this.bench.lane;
   }
 
-  get entry(): LaneBench["lane"] {
-    return this.lane;
-  }
-
   get ended(): Promise<void> {
     return this.#ended.promise;
   }
@@ -90,7 +86,7 @@ export class LanesBench {
     const nowMs = Date.now;
     const defects = new Defects(this.log, counters);
     this.lanes = new Lanes({
-      shared: { lane, entry: lane, ended: new Promise(() => undefined), stop: () => Promise.resolve(), kill: () => undefined },
+      shared: { lane, ended: new Promise(() => undefined), stop: () => Promise.resolve(), kill: () => undefined },
       createPrivate: (_name, { text }, streams) => this.#createPrivate(text, streams),
       isolation,
       maxPrivateServers,
