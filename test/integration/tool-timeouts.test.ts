@@ -44,7 +44,7 @@ describe("a tool timeout", () => {
   });
 
   it("an unresponsive server times out its calls early, and is restarted after REQUEST_TIMEOUT_MS", async () => {
-    const flags = ["--tool-timeouts-ms", "*=100", "--request-timeout-ms", "1000", "--hung-timeouts", "1"];
+    const flags = ["--tool-timeouts-ms", "block=100", "--request-timeout-ms", "1000", "--hung-timeouts", "1"];
     await using sidecar = await Sidecar.start({ flags: [...flags, "--restart-backoff-ms", "1", "--restart-max-ms", "20"] });
     const client = await sidecar.client();
     const codes: unknown[] = [];

@@ -168,9 +168,8 @@ describe("a pod", () => {
       .map((line) => JSON.parse(line) as { readonly msg: string; readonly childPid?: number; readonly reason?: string });
     expect(lines.map(({ msg }) => msg)).toEqual(expect.arrayContaining(["mcp server started", "the port is taken"]));
     const { reason } = lines.find(({ msg }) => msg === "the port is taken") ?? {};
-    expect(reason).toMatch(
-      new RegExp(`address already in use .*:${pod.env["CLAW_MCP_STDIO_PORT"]}; give another with .* CLAW_MCP_STDIO_ADDR$`),
-    );
+    const port = pod.env["CLAW_MCP_STDIO_PORT"];
+    expect(reason).toMatch(new RegExp(`address already in use .*:${port}; .* on port ${port}, or choose another with --port or --addr$`));
     expect(lines.filter(({ childPid }) => childPid !== undefined && isAlive(childPid))).toEqual([]);
   });
 });
