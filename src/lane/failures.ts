@@ -1,7 +1,7 @@
 import { type ErrorDetails, SidecarError } from "../errors.ts";
 import { shorten } from "../json/text.ts";
 import type { Call } from "./calls/call.ts";
-import { type Effect, effectOf } from "./calls/retry-safety.ts";
+import { type Effect, effectOf } from "./calls/method-effects.ts";
 import type { UpstreamExit, UpstreamStatus } from "../upstream/port.ts";
 
 /** A client may end its session long before the idle timeout. */

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { type Environment, type FlagTypes, isDirectory, readCommandLine } from "../../config/load.ts";
+import { type CommandLine, type Environment, type FlagTypes, isDirectory, readCommandLine } from "../../config/load.ts";
 import { MAX_MS } from "../../config/option.ts";
 import { OPTIONS } from "../../config/options.ts";
 import { anyText, describeInvalid, problemText, type ValueKind, wholeNumber } from "../../config/value-kinds.ts";
@@ -59,49 +59,31 @@ const httpUrl: ValueKind<URL> = {
 export function readDiscoverOptions(argv: readonly string[], environment: Environment): DiscoverRequest {
   const { flags, rest } = readCommandLine(argv, FLAG_TYPES);
   if (flags.has("help") || flags.has("h")) return { kind: "help" };
-  const problems = [...flags.keys()]
-    .filter((name) => !(name in FLAG_TYPES))
-    .map((name) => `--${name} is not an option; see discover --help`);
-
-  function flag<Value>(name: keyof typeof FLAG_TYPES, kind: ValueKind<Value>, isSecret = false): Value | undefined {
-    if (!flags.has(name)) return undefined;
-    const text = flags.get(name) ?? "";
-    const value = text === "" ? undefined : kind.parse(text);
-    if (value === undefined) problems.push(describeInvalid(`--${name}`, text, { kind, isSecret }));
-    return value;
-  }
-
-  function variable<Value>({ variable: name, kind, isSecret }: Variable<Value>): Value | undefined {
-    const text = environment[name] ?? "";
-    if (text === "") return undefined;
-    const value = kind.parse(text);
-    if (value === undefined) problems.push(describeInvalid(name, text, { kind, isSecret }));
-    return value;
-  }
-
+  const given = new GivenValues(flags, environment);
+  const { problems } = given;
   // An invalid URL is not shown, because it may contain a password.
-  const url = flag("url", httpUrl, true);
+  const url = given.flag("url", httpUrl, true);
   const isUrlGiven = flags.has("url");
   const isCommandOnLine = rest.length > 0;
-  const command = isCommandOnLine ? rest[0] : variable(OPTIONS.command);
-  const args = (isCommandOnLine ? rest.slice(1) : variable(OPTIONS.args)) ?? [];
+  const command = isCommandOnLine ? rest[0] : given.variable(OPTIONS.command);
+  const args = (isCommandOnLine ? rest.slice(1) : given.variable(OPTIONS.args)) ?? [];
   if (!isUrlGiven && (command === undefined || command === "")) {
     problems.push(`no command is given; put it after the options, set ${OPTIONS.command.variable}, or use --url`);
   }
-  const service = flag("service", anyText);
-  const out = flag("out", anyText);
-  const check = flag("check", anyText);
+  const service = given.flag("service", anyText);
+  const out = given.flag("out", anyText);
+  const check = given.flag("check", anyText);
   if (flags.has("out") && flags.has("check"))
     problems.push("--out and --check are both set; use only one of them, since --check writes nothing");
-  const path = url === undefined ? variable(OPTIONS.path) : url.pathname;
-  const timeoutMs = flag("timeout-ms", wholeNumber(MAX_MS)) ?? variable(OPTIONS.readyTimeoutMs) ?? DEFAULT_TIMEOUT_MS;
-  const description = flag("description", anyText);
-  const image = flag("image", anyText);
-  const cwd = isUrlGiven ? undefined : variable(OPTIONS.cwd);
+  const path = url === undefined ? given.variable(OPTIONS.path) : url.pathname;
+  const timeoutMs = given.flag("timeout-ms", wholeNumber(MAX_MS)) ?? given.variable(OPTIONS.readyTimeoutMs) ?? DEFAULT_TIMEOUT_MS;
+  const description = given.flag("description", anyText);
+  const image = given.flag("image", anyText);
+  const cwd = isUrlGiven ? undefined : given.variable(OPTIONS.cwd);
   if (cwd !== undefined && !isDirectory(cwd)) {
     problems.push(problemText(OPTIONS.cwd.variable, JSON.stringify(cwd), "an existing directory"));
   }
-  const token = isUrlGiven ? variable(OPTIONS.authToken) : undefined;
+  const token = isUrlGiven ? given.variable(OPTIONS.authToken) : undefined;
   if (problems.length > 0) return { kind: "wrong", problems };
   const source: ToolSource = url === undefined ? { kind: "process", command: command ?? "", args, cwd } : { kind: "url", url, token };
   return {
@@ -119,6 +101,36 @@ export function readDiscoverOptions(argv: readonly string[], environment: Enviro
       check,
     },
   };
+}
+
+/** The flags and variables of `discover`, and the problems with them. */
+class GivenValues {
+  readonly problems: string[];
+  readonly #flags: CommandLine["flags"];
+  readonly #environment: Environment;
+
+  constructor(flags: CommandLine["flags"], environment: Environment) {
+    this.#flags = flags;
+    this.#environment = environment;
+    const unknown = [...flags.keys()].filter((name) => !(name in FLAG_TYPES));
+    this.problems = unknown.map((name) => `--${name} is not an option; see discover --help`);
+  }
+
+  flag<Value>(name: keyof typeof FLAG_TYPES, kind: ValueKind<Value>, isSecret = false): Value | undefined {
+    if (!this.#flags.has(name)) return undefined;
+    const text = this.#flags.get(name) ?? "";
+    const value = text === "" ? undefined : kind.parse(text);
+    if (value === undefined) this.problems.push(describeInvalid(`--${name}`, text, { kind, isSecret }));
+    return value;
+  }
+
+  variable<Value>({ variable: name, kind, isSecret }: Variable<Value>): Value | undefined {
+    const text = this.#environment[name] ?? "";
+    if (text === "") return undefined;
+    const value = kind.parse(text);
+    if (value === undefined) this.problems.push(describeInvalid(name, text, { kind, isSecret }));
+    return value;
+  }
 }
 
 interface Variable<Value> {

@@ -1,6 +1,6 @@
 import type { RetryMode } from "./retry-mode.ts";
 import { type Call, isSent } from "./call.ts";
-import { type Effect, effectOf } from "./retry-safety.ts";
+import { type Effect, effectOf } from "./method-effects.ts";
 
 /** Decides which calls the sidecar sends again after the server was lost, and which calls a client may retry safely. */
 export class Retries {

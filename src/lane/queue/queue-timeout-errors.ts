@@ -3,7 +3,7 @@ import { type Call, isSent } from "../calls/call.ts";
 import type { ToolSemaphore } from "./tool-semaphore.ts";
 import { overloaded, toolsNotListed, upstreamFailed, upstreamNotReady } from "../failures.ts";
 import type { Retries } from "../calls/retries.ts";
-import type { Effect } from "../calls/retry-safety.ts";
+import type { Effect } from "../calls/method-effects.ts";
 import type { RequestQueue } from "./request-queue.ts";
 import type { Upstream } from "../../upstream/port.ts";
 
