@@ -64,7 +64,7 @@ describe("an error of the sidecar under MAX_RESULT_BYTES", () => {
     }
   });
 
-  it("any error fits if its code as a message does, and is never without a message", () => {
+  it("any error fits if its code as a message does, and has a message", () => {
     const details: fc.Arbitrary<ErrorDetails> = fc.record(
       {
         sent: fc.boolean(),
