@@ -1,5 +1,6 @@
+import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { beginning, escapeInvisible, plainText, shorten } from "../../../src/json/text.ts";
+import { beginning, escapeInvisible, plainText, shorten, utf8Length } from "../../../src/json/text.ts";
 
 const ESC = "\u001B";
 
@@ -25,6 +26,19 @@ describe("plainText", () => {
       expect(plainText(text.repeat(200_000))).not.toMatch(/\p{Cc}/u);
     },
   );
+});
+
+describe("utf8Length", () => {
+  it("the length of any text is that of its bytes, lone surrogates included", () => {
+    const edges = fc.constantFrom(0x7f, 0x80, 0x7ff, 0x800, 0xd7ff, 0xd800, 0xdbff, 0xdc00, 0xdfff, 0xe000);
+    const units = fc.array(fc.oneof(edges, fc.integer({ min: 0, max: 0xffff })));
+    fc.assert(
+      fc.property(units, (codes) => {
+        const text = String.fromCharCode(...codes);
+        expect(utf8Length(text)).toBe(Buffer.byteLength(text));
+      }),
+    );
+  });
 });
 
 describe("invisible characters", () => {

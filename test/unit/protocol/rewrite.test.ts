@@ -199,6 +199,11 @@ describe("a response to the client", () => {
 });
 
 describe("a message in one line", () => {
+  it("a message that is copied in several parts stays whole", () => {
+    const text = "{\r\n}😀é".repeat(5000);
+    expect(toOneLine(text)).toBe("{  }😀é".repeat(5000));
+  });
+
   it("every newline becomes a space, and the meaning stays", () => {
     fc.assert(
       fc.property(objectText(otherMembers()), (text) => {
