@@ -118,7 +118,7 @@ export class Lane implements SessionLane, UpstreamListener {
   }
 
   refuse(exchange: Exchange, error: SidecarError): void {
-    // An error of one request in a batch takes room from the others.
+    // An error of one request in a batch takes room from the responses of its calls.
     this.#dispatch.refuse(this.#wrap(exchange, "tools/call"), error);
   }
 

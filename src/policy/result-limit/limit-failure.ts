@@ -1,4 +1,5 @@
 import { type ErrorData, SidecarError } from "../../errors.ts";
+import { decodeString } from "../../json/strings.ts";
 import { cutString } from "./cut.ts";
 import { NO_ROOM } from "./limit.ts";
 
@@ -40,8 +41,8 @@ export function limitFailure(error: SidecarError, idText: string, maxBytes: numb
   for (const data of [shortened.at(-1), undefined]) {
     const messageBytes = roomBytes - dataBytes(data) - '""'.length;
     if (messageBytes < Math.min(USEFUL_BYTES, bytesOf(message) - '""'.length)) continue;
-    const kept = cutString(text, { start: 0, end: text.length }, messageBytes);
-    return new ShortenedError(error, JSON.parse(`"${kept}"`) as string, data);
+    const kept = `"${cutString(text, { start: 0, end: text.length }, messageBytes)}"`;
+    return new ShortenedError(error, decodeString(kept, 0, kept.length), data);
   }
   const isShorterWithoutId = NO_ROOM.length < ERROR_BYTES + Buffer.byteLength(idText) + bytesOf(code);
   return bytesOf(code) > roomBytes && isShorterWithoutId ? NO_ROOM : new ShortenedError(error, code);
