@@ -92,7 +92,7 @@ export const ERROR_CATALOG = {
   SESSION_REQUIRED: {
     httpStatus: 400,
     jsonRpcCode: ServerError,
-    when: "A message other than initialize has no `Mcp-Session-Id`. On `/messages`, the URL does not name a stream, or the stream has no session yet.",
+    when: "A message other than `initialize` has no `Mcp-Session-Id` header. On `/messages`, the URL has no `sessionId`, or its stream has no session yet.",
     action: "Call initialize first, then send its session id.",
     actionFor: {
       sse: OPEN_SSE_FIRST,
@@ -141,7 +141,7 @@ export const ERROR_CATALOG = {
   UPSTREAM_FAILED: {
     httpStatus: 503,
     jsonRpcCode: ServerError,
-    when: "The MCP server is in a crash loop (CRASH_LOOP_EXITS within CRASH_LOOP_PERIOD_MS), and is restarted only rarely. Or it has reached RESTART_LIMIT and is no longer restarted. With `sent: true` (HTTP 200), the server exited, and RETRY was about to send the request again.",
+    when: "The MCP server is in a crash loop (CRASH_LOOP_EXITS within CRASH_LOOP_PERIOD_MS), or has reached RESTART_LIMIT. It is restarted rarely, or not at all. With `sent: true` (HTTP 200), the server exited, and RETRY was about to send the request again.",
     action: "Fix the command, environment or dependencies of the server. The message, `stderrTail` and `/readyz` show why it exits.",
   },
   UPSTREAM_RESPONSE_TOO_LARGE: {

@@ -100,7 +100,7 @@ export const HTTP_OPTIONS = {
     "STREAM_AFTER_MS",
     10_000,
     MAX_MS,
-    "Time after which an event stream begins if a request has no response yet and the client accepts a stream. A message that precedes the response begins it sooner.",
+    "Time after which a pending response becomes an event stream, if the client accepts one. A message that precedes the response starts the stream sooner.",
   ),
   keepAliveMs: limit(
     "HTTP",
