@@ -5,7 +5,8 @@ import { ALL_FAULT_KINDS } from "../../chaos/faults/kinds.ts";
 import { failures, faultsMissing, offences, type RunResult } from "../../chaos/results.ts";
 import { SEED } from "../support/seed.ts";
 
-const DURATION_MS = 10_000;
+/** Enough for every kind of fault, although a crash loop takes several seconds of it. */
+const DURATION_MS = 20_000;
 const FEWEST_RIGHT_ANSWERS = 2000;
 
 describe("a sidecar under every kind of fault at once", () => {
