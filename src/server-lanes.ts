@@ -1,7 +1,5 @@
 import type { Counters } from "./observability/counters.ts";
-import { Defects } from "./observability/defects.ts";
 import { describeError } from "./errors.ts";
-import { guardListener } from "./lane/guarded-listener.ts";
 import { Lane, type LaneOptions } from "./lane/lane.ts";
 import type { LanePolicy } from "./lane/lane-policy.ts";
 import type { SupervisedLane } from "./lane/lanes.ts";
@@ -94,7 +92,7 @@ function startLane(options: ServerLanesOptions, { handshake, createRouting, log,
   });
   const policy = options.policy?.forLane(log, name);
   const lane = new Lane({ upstream: supervisor, limits, retry, counters, log, nowMs, endSession, createRouting, policy });
-  const failed = supervisor.run(guardListener(lane, supervisor, new Defects(log, counters)));
+  const failed = supervisor.run(lane);
   return {
     lane,
     supervisor,

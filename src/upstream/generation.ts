@@ -60,7 +60,7 @@ export class Generation {
       },
       onDefect: (error) => {
         defects.note("server process", error);
-        this.abandon("defect", "a defect of the sidecar in handling its output");
+        this.abandon("defect", "the sidecar could not handle its output");
       },
       onStderr: (chunk) => this.#stderr.push(chunk),
       onBroken: (pipe) => this.abandon("pipe-closed", `the server closed its ${pipe}`),

@@ -5,7 +5,7 @@ import type { Outgoing } from "../protocol/outgoing.ts";
 /** The lane's interface to the MCP server. The supervisor implements it; `server-lanes.ts` connects the two. */
 export interface Upstream {
   /** Terminates a running generation that cannot serve requests. The next one starts as after any exit. */
-  restart(kind: "hung" | "tools-not-listed" | "defect", reason: string): void;
+  restart(kind: "hung" | "tools-not-listed", reason: string): void;
   status(): UpstreamStatus;
 }
 
@@ -66,4 +66,6 @@ export interface UpstreamListener {
    * If `status()` is now `failed`, requests must be rejected until the next `onReady`, because restarts are rare.
    */
   onLost(exit: UpstreamExit, unwritten: readonly Outgoing[]): void;
+  /** Called when `onLost` has thrown. Fails all requests in flight. The generation ends after an error in any other function. */
+  onDefect(): void;
 }

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import pRetry from "p-retry";
 import { describeError } from "../errors.ts";
+import { Defects } from "../observability/defects.ts";
 import type { Log, LogFields } from "../observability/log.ts";
 import type { ChildExit } from "./child-process.ts";
 import { HandshakeError } from "./handshake.ts";
@@ -24,6 +25,7 @@ export type SupervisorFailure =
 export class Supervisor implements Upstream {
   readonly #options: SupervisorOptions;
   readonly #log: Log;
+  readonly #defects: Defects;
   readonly #stopping = new AbortController();
   readonly #firstReady = Promise.withResolvers<UpstreamHandshake>();
   #listener: UpstreamListener | undefined;
@@ -39,6 +41,7 @@ export class Supervisor implements Upstream {
   constructor(options: SupervisorOptions) {
     this.#options = options;
     this.#log = options.log;
+    this.#defects = new Defects(options.log, options.counters);
   }
 
   /**
@@ -69,7 +72,7 @@ export class Supervisor implements Upstream {
   }
 
   /** Terminates a running generation that cannot serve requests. The next one starts as after any exit. */
-  restart(kind: "hung" | "tools-not-listed" | "defect", reason: string): void {
+  restart(kind: "hung" | "tools-not-listed", reason: string): void {
     this.#generation?.abandon(kind, reason);
   }
 
@@ -129,7 +132,7 @@ export class Supervisor implements Upstream {
     if (this.#state !== "failed") this.#setState("starting");
     const generation = new Generation({ ...this.#options, number: this.#generationCount }, this.#events());
     this.#generation = generation;
-    this.#events().onStarted(generation.input);
+    this.#guard("server start", generation, () => this.#events().onStarted(generation.input));
     try {
       return { generation, handshake: await generation.handshake };
     } catch (error) {
@@ -145,11 +148,12 @@ export class Supervisor implements Upstream {
     return this.#listener;
   }
 
-  #becomeReady({ pid: childPid, number: generation }: Generation, handshake: UpstreamHandshake): void {
+  #becomeReady(current: Generation, handshake: UpstreamHandshake): void {
+    const { pid: childPid, number: generation } = current;
     if (this.#state === "failed") this.#log.info({ childPid, generation }, "mcp server has recovered");
     this.#setState("ready");
     this.#log.info({ childPid, generation, state: this.#state }, "mcp server ready");
-    this.#listener?.onReady(handshake);
+    this.#guard("server ready", current, () => this.#listener?.onReady(handshake));
     this.#firstReady.resolve(handshake);
   }
 
@@ -167,7 +171,11 @@ export class Supervisor implements Upstream {
     const isStopping = this.#stopping.signal.aborted;
     if (isStopping) this.#log.info(fields, "mcp server ended");
     else this.#decide(exit, stderrTail, runMs, fields);
-    this.#listener?.onLost(lastExit, generation.takeUnwritten());
+    this.#defects.guard(
+      "server exit",
+      () => this.#listener?.onLost(lastExit, generation.takeUnwritten()),
+      () => this.#listener?.onDefect(),
+    );
   }
 
   /** Decides whether there will be another generation, and when. */
@@ -206,6 +214,11 @@ export class Supervisor implements Upstream {
     this.#nextRetryAt = new Date(Date.now() + pauseMs);
     this.#log.info({ pauseMs, restarts: this.#generationCount, state: this.#state }, "mcp server will be restarted");
     await delay(pauseMs, undefined, { signal: this.#stopping.signal });
+  }
+
+  /** Handles an event of a generation. After an error, the state of the lane is unreliable, and the generation ends. */
+  #guard(event: string, generation: Generation, handle: () => void): void {
+    this.#defects.guard(event, handle, () => generation.abandon("defect", "the sidecar could not handle an event of it"));
   }
 
   #setState(state: UpstreamStatus["state"]): void {

@@ -28,9 +28,11 @@ describe("the counters", () => {
     let counters: Supervised["counters"];
     let exits: Supervised["exits"];
     {
-      await using supervised = new Supervised(command, [], 200, ({ kind }) => {
-        // Missing for one start, then installed again.
-        if (kind === "spawn-failed") void install();
+      await using supervised = new Supervised(command, [], 200, {
+        onLost: ({ kind }) => {
+          // Missing for one start, then installed again.
+          if (kind === "spawn-failed") void install();
+        },
       });
       ({ counters, exits } = supervised);
       await supervised.nextReady();

@@ -2,7 +2,7 @@ import { Secrets } from "../../src/observability/redact.ts";
 import { Counters } from "../../src/observability/counters.ts";
 import { SidecarHandshake } from "../../src/upstream/handshake.ts";
 import { RestartPolicy } from "../../src/upstream/restart-policy.ts";
-import type { UpstreamExit, UpstreamInput } from "../../src/upstream/port.ts";
+import type { UpstreamExit, UpstreamInput, UpstreamListener } from "../../src/upstream/port.ts";
 import { Supervisor } from "../../src/upstream/supervisor.ts";
 import type { Outgoing } from "../../src/protocol/outgoing.ts";
 import { RecordedLog } from "./recorded-log.ts";
@@ -21,7 +21,8 @@ export class Supervised implements AsyncDisposable {
   readonly #ended: Promise<unknown>;
   #ready = Promise.withResolvers<void>();
 
-  constructor(command: string, args: readonly string[], restartPauseMs: number, onExit: (exit: UpstreamExit) => void = () => undefined) {
+  /** @param listener is called after the records are made. */
+  constructor(command: string, args: readonly string[], restartPauseMs: number, listener: Partial<UpstreamListener> = {}) {
     this.supervisor = new Supervisor({
       command: { command, args, env: { PATH: process.env["PATH"] ?? "" }, cwd: undefined },
       limits: { maxLineBytes: 1_000_000, stdinGraceMs: 1000, termGraceMs: 2000 },
@@ -42,16 +43,24 @@ export class Supervised implements AsyncDisposable {
     this.#ended = this.supervisor.run({
       onStarted: (input) => {
         this.input = input;
+        listener.onStarted?.(input);
       },
-      onReady: () => this.#ready.resolve(),
-      onMessage: ({ text }) => this.messages.push(text),
-      onRefused: () => undefined,
-      onOverlongLine: () => undefined,
+      onReady: (handshake) => {
+        this.#ready.resolve();
+        listener.onReady?.(handshake);
+      },
+      onMessage: (message) => {
+        this.messages.push(message.text);
+        listener.onMessage?.(message);
+      },
+      onRefused: (response) => listener.onRefused?.(response),
+      onOverlongLine: (line) => listener.onOverlongLine?.(line),
       onLost: (exit, unwritten) => {
         this.exits.push(exit);
         this.unwritten.push(...unwritten);
-        onExit(exit);
+        listener.onLost?.(exit, unwritten);
       },
+      onDefect: () => listener.onDefect?.(),
     });
   }
 

@@ -1,9 +1,8 @@
 import { expect, it } from "vitest";
 import { Counters } from "../../../src/observability/counters.ts";
 import { Defects } from "../../../src/observability/defects.ts";
-import { type DefectListener, guardListener } from "../../../src/lane/guarded-listener.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
-import { answerOfServer, LaneBench, requestOfClient } from "../support/lane-bench.ts";
+import { LaneBench } from "../support/lane-bench.ts";
 
 function fail(): never {
   throw new Error("a defect");
@@ -22,30 +21,6 @@ it("a guard survives a recovery that fails as well", () => {
   const counters = new Counters();
   new Defects(new RecordedLog(), counters).guard("test", fail, fail);
   expect(counters.defects).toBe(2);
-});
-
-it("a server is restarted if a listener fails to handle its output", () => {
-  let failures = 0;
-  const listener: DefectListener = {
-    onStarted: fail,
-    onReady: fail,
-    onMessage: fail,
-    onRefused: fail,
-    onOverlongLine: fail,
-    onLost: fail,
-    onDefect: () => failures++,
-  };
-  const restarts: string[] = [];
-  const defects = new Defects(new RecordedLog(), new Counters());
-  const guarded = guardListener(listener, { restart: (kind) => restarts.push(kind) }, defects);
-  guarded.onMessage(requestOfClient({ id: 1, method: "ping" }));
-  guarded.onOverlongLine({ bytes: 1, idText: undefined, hasMethod: false });
-  guarded.onRefused(answerOfServer('{"jsonrpc":"2.0","id":0,"error":{"code":1,"message":"no"}}'));
-  guarded.onReady({ generation: 1, resultText: "{}", protocolVersion: "2025-11-25" });
-  expect([restarts, failures]).toEqual([["defect", "defect", "defect", "defect"], 0]);
-  const exit = { exitCode: 1, signal: undefined, generation: 1, reason: "exited with code 1", at: new Date(0) };
-  guarded.onLost({ ...exit, stderrTail: [], kind: "crash" }, []);
-  expect(failures).toBe(1);
 });
 
 it("a request whose answer cannot be given fails alone", () => {
