@@ -128,7 +128,7 @@ export class Dispatch {
       if (call.takesSlot) this.#options.counters.requests.held++;
     }
     this.calls.add(call);
-    exchange.onDisconnect = () => this.#defects.guard("client disconnect", () => this.calls.giveUp(call, "client disconnected", "unread"));
+    exchange.onDisconnect(() => this.#defects.guard("client disconnect", () => this.calls.giveUp(call, "client disconnected", "unread")));
     this.#sweep.watch(call.deadlineMs);
     this.#keepAliveSweep.watch(exchange.acceptedAtMs + streamAfterMs);
     if (mustWait) return;

@@ -24,14 +24,6 @@ export class RewrittenExchange implements Exchange {
     return this.inner.sharedBy;
   }
 
-  get onDisconnect(): (() => void) | undefined {
-    return this.inner.onDisconnect;
-  }
-
-  set onDisconnect(onDisconnect: (() => void) | undefined) {
-    this.inner.onDisconnect = onDisconnect;
-  }
-
   emit(body: string): boolean {
     return this.inner.emit(body);
   }
@@ -52,5 +44,9 @@ export class RewrittenExchange implements Exchange {
 
   dismiss(): void {
     this.inner.dismiss();
+  }
+
+  onDisconnect(listener: () => void): void {
+    this.inner.onDisconnect(listener);
   }
 }

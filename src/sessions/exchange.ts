@@ -19,6 +19,6 @@ export interface Exchange {
   fail(error: SidecarError): void;
   /** Finishes without a response, because the client has cancelled the request. */
   dismiss(): void;
-  /** Called once if the client disconnects before the exchange has finished, and cannot reconnect for the response. */
-  onDisconnect: (() => void) | undefined;
+  /** Sets the listener, which is called once if the client disconnects before the exchange has finished, and cannot reconnect for the response. */
+  onDisconnect(listener: () => void): void;
 }

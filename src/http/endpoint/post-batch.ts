@@ -1,36 +1,38 @@
-import type { SidecarError } from "../../errors.ts";
 import type { Exchange } from "../../sessions/exchange.ts";
 import { internalError } from "../../lane/failures.ts";
-import { errorBody } from "../error-response.ts";
+import type { Front } from "../front.ts";
+import { SharedExchange, type SharedResponse } from "../shared-exchange.ts";
 import type { PostExchange } from "./post-exchange.ts";
 
 /**
  * A batch of revision 2025-03-26: several requests in one POST, each with its own exchange. The responses are sent as one array, or as
  * one event each if a stream has begun.
  */
-export class PostBatch {
+export class PostBatch implements SharedResponse {
+  readonly #front: Front;
   readonly #whole: PostExchange;
-  readonly #exchanges: BatchedExchange[] = [];
+  readonly #exchanges: SharedExchange[] = [];
   #responses: string[] = [];
   #open = 0;
 
   /** @param whole the exchange of the POST. */
-  constructor(whole: PostExchange) {
+  constructor(front: Front, whole: PostExchange) {
+    this.#front = front;
     this.#whole = whole;
-    whole.onDisconnect = () => {
-      for (const { onDisconnect } of this.#exchanges) onDisconnect?.();
-    };
+    whole.onDisconnect(() => {
+      for (const exchange of this.#exchanges) exchange.disconnect();
+    });
   }
 
   /** Must be called for all requests of the batch before the first of them is forwarded. */
   add(idText: string): Exchange {
-    const exchange = new BatchedExchange(idText, this.#whole.acceptedAtMs, this);
+    const exchange = new SharedExchange(this.#front, idText, this.#whole.acceptedAtMs, this);
     this.#exchanges.push(exchange);
     this.#open++;
     return exchange;
   }
 
-  get size(): number {
+  get sharedBy(): number {
     return this.#exchanges.length;
   }
 
@@ -46,9 +48,11 @@ export class PostBatch {
     this.#whole.keepAlive();
   }
 
-  /** @param response undefined for a request without a response. */
-  finish(response: string | undefined): void {
-    if (response !== undefined) this.#responses.push(response);
+  respond(body: string): void {
+    this.#responses.push(body);
+  }
+
+  onFinished(): void {
     this.#open--;
     try {
       if (this.#whole.isStream) {
@@ -63,54 +67,5 @@ export class PostBatch {
       this.#whole.fail(internalError(true));
       throw error;
     }
-  }
-}
-
-class BatchedExchange implements Exchange {
-  readonly idText: string;
-  readonly acceptedAtMs: number;
-  readonly #batch: PostBatch;
-  onDisconnect: (() => void) | undefined;
-  #isFinished = false;
-
-  constructor(idText: string, acceptedAtMs: number, batch: PostBatch) {
-    this.idText = idText;
-    this.acceptedAtMs = acceptedAtMs;
-    this.#batch = batch;
-  }
-
-  get sharedBy(): number {
-    return this.#batch.size;
-  }
-
-  get isListening(): boolean {
-    return !this.#isFinished && this.#batch.isListening;
-  }
-
-  emit(body: string): boolean {
-    return !this.#isFinished && this.#batch.emit(body);
-  }
-
-  keepAlive(): void {
-    this.#batch.keepAlive();
-  }
-
-  respond(body: string): void {
-    this.#finish(body);
-  }
-
-  fail(error: SidecarError): void {
-    this.#finish(errorBody(error, this.idText));
-  }
-
-  dismiss(): void {
-    this.#finish(undefined);
-  }
-
-  #finish(response: string | undefined): void {
-    if (this.#isFinished) return;
-    this.#isFinished = true;
-    this.onDisconnect = undefined;
-    this.#batch.finish(response);
   }
 }

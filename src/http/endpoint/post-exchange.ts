@@ -26,13 +26,13 @@ export class PostExchange implements Exchange {
   readonly idText: string;
   readonly acceptedAtMs: number;
   readonly sharedBy = 1;
-  onDisconnect: (() => void) | undefined;
   readonly #front: Front;
   readonly #response: ServerResponse;
   readonly #defects: Pick<Defects, "recover">;
   readonly #openStream: (() => OpenStream) | undefined;
   #open: OpenStream | undefined;
   #headers: Readonly<Record<string, string>> | undefined;
+  #onDisconnect: (() => void) | undefined;
   #isFinished = false;
 
   constructor({ front, response, defects, idText, acceptedAtMs, openStream }: PostExchangeOptions) {
@@ -94,6 +94,10 @@ export class PostExchange implements Exchange {
     });
   }
 
+  onDisconnect(listener: () => void): void {
+    this.#onDisconnect = listener;
+  }
+
   /** Finishes the exchange once. If a defect prevents the response, the exchange can still be finished with an error. */
   #finish(send: () => void): void {
     if (this.#isFinished) return;
@@ -117,7 +121,7 @@ export class PostExchange implements Exchange {
         if (!this.#front.cancelsOnDisconnect(isPrimed || stream.hasBegun)) return;
         stream.end();
       }
-      this.#finish(() => this.onDisconnect?.());
+      this.#finish(() => this.#onDisconnect?.());
     } catch (error) {
       this.#defects.recover("client disconnect", error);
     }

@@ -98,7 +98,7 @@ export class PostRoute implements MessageReceiver {
     if (session instanceof SidecarError || !hasBatches(session.protocolVersion)) {
       return sendProblem(response, BATCH_REFUSED);
     }
-    const batch = new PostBatch(this.#openExchange(post, session, ""));
+    const batch = new PostBatch(LEGACY_FRONT, this.#openExchange(post, session, ""));
     const exchanges = messages.map((each) => (each.kind === "request" ? batch.add(idTextOf(each)) : undefined));
     // If a notification or response is not accepted, the later requests of the batch fail with its error.
     // The HTTP response reports the error if the batch has no requests.

@@ -1,21 +1,21 @@
 import { randomUUID } from "node:crypto";
 import type { Defects } from "../../observability/defects.ts";
 import { idTextOf, type RequestMessage } from "../../protocol/message.ts";
-import type { EventSink } from "../../sessions/event-stream.ts";
+import type { EventSink, EventStream } from "../../sessions/event-stream.ts";
 import { internalError } from "../../lane/failures.ts";
-import type { Exchange } from "../../sessions/exchange.ts";
 import type { SessionOpener } from "../../lane/handshake/session-opener.ts";
 import { SessionStreams } from "../../sessions/session-streams.ts";
 import type { Principal, Session } from "../../sessions/session.ts";
 import { ROUTES } from "../../routes.ts";
-import { LegacySseExchange } from "./legacy-sse-exchange.ts";
+import { LEGACY_FRONT } from "../front.ts";
+import { SharedExchange, type SharedResponse } from "../shared-exchange.ts";
 import type { SseConnection } from "../sse-connection.ts";
 
 /**
  * A client of HTTP+SSE (MCP 2024-11-05, basic/transports): the connection on which it reads all messages of the server, and its session
  * after `initialize`. This transport has no resumption: no events are kept, and the session ends with the connection.
  */
-export class LegacySsePair implements EventSink {
+export class LegacySsePair implements EventSink, SharedResponse {
   /**
    * The id in the URL that the client posts to, with 122 random bits. It differs from the session id, which is never sent, so that it
    * cannot be used on the MCP endpoint.
@@ -24,9 +24,13 @@ export class LegacySsePair implements EventSink {
   readonly openedAtMs: number;
   /** The principal that opened the stream. Only this principal may post to it. */
   readonly owner: Principal | undefined;
+  /** The stream has no end, so its responses share no bytes. */
+  readonly sharedBy = 0;
+  readonly isListening = true;
   readonly #connection: SseConnection;
-  readonly #exchanges = new Set<LegacySseExchange>();
-  #isInitialized = false;
+  readonly #exchanges = new Set<SharedExchange>();
+  /** The latest `initialize`. */
+  #initialize: { readonly exchange: SharedExchange; readonly stream: EventStream } | undefined;
   #session: Session | undefined;
   #isEnding = false;
 
@@ -43,7 +47,7 @@ export class LegacySsePair implements EventSink {
 
   /** True if there is a session, or an `initialize` in progress. */
   get isInitialized(): boolean {
-    return this.#isInitialized;
+    return this.#initialize !== undefined;
   }
 
   /** Opens a session. May be called again only if the last call did not open one. */
@@ -51,13 +55,8 @@ export class LegacySsePair implements EventSink {
     const streams = new SessionStreams(undefined);
     const stream = streams.openStandalone();
     stream.attach(this);
-    this.#isInitialized = true;
-    const exchange = this.openExchange(idTextOf(request), acceptedAtMs, () => {
-      if (this.#session !== undefined) return;
-      // Messages of the server of a failed `initialize` must not reach the next session.
-      stream.detach(this);
-      this.#isInitialized = false;
-    });
+    const exchange = this.openExchange(idTextOf(request), acceptedAtMs);
+    this.#initialize = { exchange, stream };
     const open = (session: Session): void => {
       this.#session = session;
     };
@@ -68,19 +67,33 @@ export class LegacySsePair implements EventSink {
     );
   }
 
-  openExchange(idText: string, acceptedAtMs: number, onFinished?: () => void): Exchange {
-    const exchange = new LegacySseExchange(
-      idText,
-      acceptedAtMs,
-      (text) => this.#send(text),
-      () => {
-        this.#exchanges.delete(exchange);
-        onFinished?.();
-        this.#endWhenAnswered();
-      },
-    );
+  /** Returns the exchange of a request. Its POST has been answered with 202, and the response is sent on the stream. */
+  openExchange(idText: string, acceptedAtMs: number): SharedExchange {
+    const exchange = new SharedExchange(LEGACY_FRONT, idText, acceptedAtMs, this);
     this.#exchanges.add(exchange);
     return exchange;
+  }
+
+  emit(body: string): boolean {
+    return this.#send(body);
+  }
+
+  keepAlive(): void {
+    // The connection of the stream sends its own comments.
+  }
+
+  respond(body: string): void {
+    this.#send(body);
+  }
+
+  onFinished(exchange: SharedExchange): void {
+    this.#exchanges.delete(exchange);
+    if (exchange === this.#initialize?.exchange && this.#session === undefined) {
+      // Messages of the server of a failed `initialize` must not reach the next session.
+      this.#initialize.stream.detach(this);
+      this.#initialize = undefined;
+    }
+    this.#endWhenAnswered();
   }
 
   /** Sends a message that belongs to no request. */

@@ -10,7 +10,6 @@ export class InternalExchange implements Exchange {
   readonly idText = "0";
   readonly sharedBy = 1;
   readonly acceptedAtMs: number;
-  readonly onDisconnect = undefined;
   readonly isListening = false;
   readonly #onFailed: (reason: string) => void;
   readonly #onResult: ((resultText: string | undefined) => void) | undefined;
@@ -46,6 +45,10 @@ export class InternalExchange implements Exchange {
   }
 
   dismiss(): void {
+    // No client is waiting.
+  }
+
+  onDisconnect(): void {
     // No client is waiting.
   }
 }

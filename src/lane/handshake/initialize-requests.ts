@@ -60,10 +60,10 @@ export class InitializeRequests {
     counters.requests.accepted++;
     counters.requests.held++;
     this.#waiting.set(initialize, held);
-    exchange.onDisconnect = () => {
+    exchange.onDisconnect(() => {
       this.#end(initialize, "unread");
       initialize.onFailed?.();
-    };
+    });
   }
 
   /** Answers all waiting requests with the server's error, because it would reject the next one too. */

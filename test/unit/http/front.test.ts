@@ -51,7 +51,7 @@ async function isCancelled(front: Front): Promise<boolean> {
       return { stream, connection, isPrimed: true };
     });
     let wasCancelled = false;
-    exchange.onDisconnect = () => (wasCancelled = true);
+    exchange.onDisconnect(() => (wasCancelled = true));
     exchange.keepAlive();
     // The listener of the exchange was added before this one.
     response.once("close", () => closed.resolve(wasCancelled));

@@ -89,7 +89,6 @@ class StreamedExchange implements Exchange {
   readonly idText: string;
   readonly acceptedAtMs = 0;
   readonly sharedBy = 1;
-  onDisconnect: (() => void) | undefined;
   readonly #open: () => EventStream;
   #stream: EventStream | undefined;
 
@@ -123,6 +122,10 @@ class StreamedExchange implements Exchange {
 
   dismiss(): void {
     throw new Error("nobody has cancelled");
+  }
+
+  onDisconnect(): void {
+    // The client of a lost connection may come back.
   }
 }
 

@@ -147,7 +147,7 @@ describe("a request that is late or queued", () => {
   ])("a request that was given up is forgotten once %s", (_when, count, pauseMs) => {
     const bench = LaneBench.ready({ maxInFlight: 2000, maxSessionRequests: 2000, maxQueuedBytes: 1_000_000 });
     const session = bench.join();
-    const giveUp = (): void => bench.request(session, CALL).onDisconnect?.();
+    const giveUp = (): void => bench.request(session, CALL).disconnect();
     giveUp();
     const [{ id } = {}] = bench.heard();
     vi.advanceTimersByTime(pauseMs);

@@ -228,7 +228,7 @@ describe("a private server without a session", () => {
   it("a private server is stopped if its client disconnects during initialize", () => {
     const bench = new LanesBench();
     const client = bench.connect();
-    client.exchange.onDisconnect?.();
+    client.exchange.disconnect();
     expect(bench.servers[0]?.stopCount).toBe(1);
     bench.servers[0]?.bench.start();
     expect([client.session(), bench.sessions.size]).toEqual([undefined, 0]);

@@ -36,7 +36,7 @@ describe("the limit of private servers", () => {
     bench.servers.at(-1)?.lane.onRefused(answerOfServer('{"jsonrpc":"2.0","id":0,"error":{"code":1,"message":"no"}}'));
     await bench.servers.at(-1)?.end();
     const left = bench.connect();
-    left.exchange.onDisconnect?.();
+    left.exchange.disconnect();
     await bench.servers.at(-1)?.end();
     const late = bench.connect();
     vi.advanceTimersByTime(1000);

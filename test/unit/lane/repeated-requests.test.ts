@@ -215,7 +215,7 @@ describe("a read that waits for its retry", () => {
 
   it("a disconnected client's read is not retried", () => {
     const { bench, call } = waiting();
-    call.onDisconnect?.();
+    call.disconnect();
     bench.start();
     expect([bench.heard(), bench.counters.requests.repeated]).toEqual([[], 0]);
   });
@@ -262,7 +262,7 @@ describe("a read that waits for its retry", () => {
     const { bench, call, id } = waiting();
     bench.start();
     bench.heard();
-    call.onDisconnect?.();
+    call.disconnect();
     expect(bench.heard()).toEqual([{ method: "notifications/cancelled", params: { requestId: id, reason: "client disconnected" } }]);
   });
 });

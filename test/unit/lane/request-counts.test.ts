@@ -89,7 +89,7 @@ class Scene {
     const exchange = this.exchanges[index % Math.max(1, this.exchanges.length)];
     if (exchange === undefined || exchange.isFinished || this.left.has(exchange)) return;
     this.left.add(exchange);
-    exchange.onDisconnect?.();
+    exchange.disconnect();
   }
 
   answer(answer: { readonly result: object } | { readonly error: { readonly code: number } } | "too long"): void {

@@ -56,7 +56,7 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
       (bench, { session }) => bench.notify(session, { method: "notifications/cancelled", params: { requestId: "running" } }),
       ["notifications/cancelled"],
     ],
-    ["left by its client", (_bench, { exchange }) => exchange.onDisconnect?.(), ["notifications/cancelled"]],
+    ["left by its client", (_bench, { exchange }) => exchange.disconnect(), ["notifications/cancelled"]],
     ["ended with its session", (bench, { session }) => bench.lane.endSession(session), ["notifications/cancelled"]],
     ["out of time", () => vi.advanceTimersByTime(499), ["notifications/cancelled"]],
   ])("a queued request is sent if the request in flight is %s", (_how, end, before) => {
@@ -116,7 +116,7 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
     bench.notify(flood, { method: "x/note" });
     request(bench, bench.join(), "other");
     expect(outcomes([first, second].filter((each) => each !== undefined))).toEqual([undefined, "OVERLOADED"]);
-    running?.onDisconnect?.();
+    running?.disconnect();
     const { names, ids } = hear(bench);
     bench.say({ id: ids.at(-1), result: {} });
     expect([...names, ...heardNames(bench)]).toEqual(["running", "notifications/cancelled", "first", "note", "other"]);
@@ -128,7 +128,7 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
     const exchanges = request(bench, session, "running", "cancelled", "left", "ended");
     heardNames(bench);
     bench.notify(session, { method: "notifications/cancelled", params: { requestId: "cancelled" } });
-    exchanges[2]?.onDisconnect?.();
+    exchanges[2]?.disconnect();
     bench.lane.endSession(session);
     expect(heardNames(bench)).toEqual(["notifications/cancelled"]);
     expect(outcomes(exchanges)).toEqual(["REQUEST_CANCELLED", "dismissed", undefined, "REQUEST_CANCELLED"]);
@@ -153,7 +153,7 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
     heardNames(bench);
     bench.say({ id: 9, method: "ping" });
     bench.lane.endSession(subscriber);
-    running?.onDisconnect?.();
+    running?.disconnect();
     expect(bench.heard()).toMatchObject([
       { id: 9, result: {} },
       { method: "resources/unsubscribe" },
@@ -169,7 +169,7 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
     const exchanges = Array.from({ length: 20_000 }, (_, id) => bench.request(session, { id, method: "x/waiting" }));
     // The timer is late: all have timed out when the slot becomes free.
     vi.setSystemTime(2000);
-    running?.onDisconnect?.();
+    running?.disconnect();
     expect(new Set(outcomes(exchanges))).toEqual(new Set(["REQUEST_TIMEOUT"]));
     expect(new Set(heardNames(bench))).toEqual(new Set(["running", "notifications/cancelled"]));
   });
@@ -231,7 +231,7 @@ describe("notifications", () => {
     const session = bench.join();
     const [, cancelled] = request(bench, session, "running", "cancelled");
     bench.notify(session, { method: "x/behind" });
-    cancelled?.onDisconnect?.();
+    cancelled?.disconnect();
     expect(heardNames(bench)).toEqual(["running", "behind"]);
     request(bench, session, "waits too long");
     bench.notify(session, { method: "x/behind that" });

@@ -6,7 +6,6 @@ export class RecordedExchange implements Exchange {
   readonly idText: string;
   readonly acceptedAtMs: number;
   sharedBy = 1;
-  onDisconnect: (() => void) | undefined;
   readonly emitted: string[] = [];
   keepAliveCount = 0;
   /** The response as it was written. */
@@ -16,6 +15,7 @@ export class RecordedExchange implements Exchange {
   /** The client of a lost connection may resume the emitted messages. */
   isConnected = true;
   readonly #readsStreams: boolean;
+  #onDisconnect: (() => void) | undefined;
 
   constructor(idText: string, acceptedAtMs: number, readsStreams = true) {
     this.idText = idText;
@@ -57,6 +57,15 @@ export class RecordedExchange implements Exchange {
 
   dismiss(): void {
     this.#finish();
+  }
+
+  onDisconnect(listener: () => void): void {
+    this.#onDisconnect = listener;
+  }
+
+  /** Disconnects the client for good. */
+  disconnect(): void {
+    this.#onDisconnect?.();
   }
 
   #finish(): void {

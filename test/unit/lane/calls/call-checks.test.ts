@@ -79,7 +79,7 @@ describe("a call that is checked before it is sent", () => {
 
   it.each<[how: string, end: (checked: CheckedBench, exchange: RecordedExchange) => void, outcome: unknown]>([
     ["its session ends", ({ bench, session }) => bench.lane.endSession(session), "REQUEST_CANCELLED"],
-    ["its client has gone", (_checked, exchange) => exchange.onDisconnect?.(), undefined],
+    ["its client has gone", (_checked, exchange) => exchange.disconnect(), undefined],
     [
       "its client cancels it",
       ({ bench, session }) => bench.notify(session, { method: "notifications/cancelled", params: { requestId: 1 } }),

@@ -117,7 +117,7 @@ describe("calls beyond the concurrency of their tool", () => {
     ["answered with an error", (bench, { id }) => bench.say({ id, error: { code: 1, message: "no" } })],
     ["answered with too much", (bench, { id }) => bench.lane.onOverlongLine({ bytes: 2000, idText: String(id), hasMethod: false })],
     ["cancelled", (bench, { session }) => bench.notify(session, { method: "notifications/cancelled", params: { requestId: "running" } })],
-    ["left by its client", (_bench, { exchange }) => exchange.onDisconnect?.()],
+    ["left by its client", (_bench, { exchange }) => exchange.disconnect()],
     ["ended with its session", (bench, { session }) => bench.lane.endSession(session)],
     ["out of time", () => vi.advanceTimersByTime(499)],
   ])("one queued call is sent if the call in flight is %s", (_how, end) => {
@@ -170,7 +170,7 @@ describe("calls beyond the concurrency of their tool", () => {
     ];
     const [first] = hear(bench);
     bench.notify(session, { method: "notifications/cancelled", params: { requestId: "cancelled" } });
-    left.onDisconnect?.();
+    left.disconnect();
     bench.lane.endSession(other);
     expect([slots.waitingCount, outcomes([cancelled, ended])]).toEqual([1, ["dismissed", "REQUEST_CANCELLED"]]);
     void bench.lane.drain();

@@ -173,8 +173,8 @@ describe("LimitedExchange", () => {
   it("a disconnect is reported, and the properties of the request are unchanged", () => {
     const { exchange, client } = new Bench();
     let gone = 0;
-    exchange.onDisconnect = () => void gone++;
-    client.onDisconnect?.();
+    exchange.onDisconnect(() => void gone++);
+    client.disconnect();
     expect(gone).toBe(1);
     expect(exchange).toMatchObject({ idText: "2", acceptedAtMs: 0, isListening: true, sharedBy: 1 });
     exchange.dismiss();
