@@ -14,7 +14,7 @@ export interface Front {
 }
 
 /** The front of clients with a session, up to revision 2025-11-25. Their requests go on while they can reconnect for the response. */
-export const LEGACY_FRONT: Front = {
+export const SESSION_FRONT: Front = {
   errorStatus,
   errorBody,
   responseBody: (body) => body,

@@ -1,5 +1,6 @@
 import type { SidecarError } from "../errors.ts";
 import type { JsonObject, NotificationMessage, RequestMessage } from "../protocol/message.ts";
+import type { Caller } from "../sessions/caller.ts";
 import type { Exchange } from "../sessions/exchange.ts";
 import type { Call } from "./calls/call.ts";
 import type { CallLimits, CallVerdict } from "./calls/call-limits.ts";
@@ -18,10 +19,10 @@ export interface LanePolicy {
   /**
    * Decides on a client's message before the lane accepts it.
    *
-   * @param caller the session or other object whose calls share a rate.
+   * @param caller the calls of one caller share a rate.
    * @returns the error if the message is rejected; otherwise the limits of a call, if it has any.
    */
-  admit(caller: object, message: RequestMessage | NotificationMessage): SidecarError | CallLimits | undefined;
+  admit(caller: Caller, message: RequestMessage | NotificationMessage): SidecarError | CallLimits | undefined;
   /** Called with the current generation's tools in its order: before any client request, and again after each change. */
   onTools(tools: readonly JsonObject[], generation: number): void;
   /** Called when the server is lost, and its tools are no longer valid. */

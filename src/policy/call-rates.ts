@@ -33,7 +33,7 @@ export function createCallRates(options: CallRatesOptions): CallRates | undefine
 export class CallRates {
   readonly #nowMs: () => number;
   readonly #sessionCallsPerMinute: number | undefined;
-  readonly #ofSessions = new WeakMap<object, RateLimit>();
+  readonly #ofCallers = new WeakMap<object, RateLimit>();
   readonly #ofTools: ToolStates<ToolRate> | undefined;
   /** The rates that further tools share when the table of tools is full, by calls a minute. */
   readonly #shared = new Map<number, ToolRate>();
@@ -51,25 +51,25 @@ export class CallRates {
   }
 
   /** Counts a call. @returns the error if it exceeds a rate; it is not counted then. */
-  take(session: object, toolName: unknown): SidecarError | undefined {
+  take(caller: object, toolName: unknown): SidecarError | undefined {
     const nowMs = this.#nowMs();
-    const ofSession = this.#limitOf(session);
+    const ofCaller = this.#limitOf(caller);
     const ofTool = typeof toolName === "string" ? this.#ofTools?.get(toolName) : undefined;
-    const sessionWaitMs = ofSession?.waitMs(nowMs) ?? 0;
+    const callerWaitMs = ofCaller?.waitMs(nowMs) ?? 0;
     const toolWaitMs = ofTool?.limit.waitMs(nowMs) ?? 0;
-    if (ofTool !== undefined && toolWaitMs > sessionWaitMs) {
+    if (ofTool !== undefined && toolWaitMs > callerWaitMs) {
       return rateLimited(`${ofTool.perMinute} per minute for tool ${shorten(String(toolName))} in all sessions`, toolWaitMs);
     }
-    if (sessionWaitMs > 0) return rateLimited(`${this.#sessionCallsPerMinute} per minute for tool calls of this session`, sessionWaitMs);
-    ofSession?.take(nowMs);
+    if (callerWaitMs > 0) return rateLimited(`${this.#sessionCallsPerMinute} per minute for tool calls of this session`, callerWaitMs);
+    ofCaller?.take(nowMs);
     ofTool?.limit.take(nowMs);
     return undefined;
   }
 
-  #limitOf(session: object): RateLimit | undefined {
+  #limitOf(caller: object): RateLimit | undefined {
     if (this.#sessionCallsPerMinute === undefined) return undefined;
-    let limit = this.#ofSessions.get(session);
-    if (limit === undefined) this.#ofSessions.set(session, (limit = new RateLimit(this.#sessionCallsPerMinute)));
+    let limit = this.#ofCallers.get(caller);
+    if (limit === undefined) this.#ofCallers.set(caller, (limit = new RateLimit(this.#sessionCallsPerMinute)));
     return limit;
   }
 

@@ -8,6 +8,7 @@ import { MAX_INTERNAL_RESULT_BYTES } from "../lane/calls/internal-exchange.ts";
 import { responseTooLarge, toolNotFound } from "../lane/failures.ts";
 import type { LanePolicy } from "../lane/lane-policy.ts";
 import type { Log } from "../observability/log.ts";
+import type { Caller } from "../sessions/caller.ts";
 import type { Exchange } from "../sessions/exchange.ts";
 import type { ArgumentCheck } from "./arguments/argument-check.ts";
 import { invalidArgumentsResult } from "./arguments/invalid-arguments.ts";
@@ -63,7 +64,7 @@ export class LaneRules implements LanePolicy {
     return hasToolResult && resultLimit !== undefined ? new LimitedExchange(exchange, resultLimit) : exchange;
   }
 
-  admit(caller: object, message: RequestMessage | NotificationMessage): SidecarError | CallLimits | undefined {
+  admit(caller: Caller, message: RequestMessage | NotificationMessage): SidecarError | CallLimits | undefined {
     if (message.method !== "tools/call") return undefined;
     // A server might execute a call without an id, and a rejection by the rules could not be reported.
     if (message.kind === "notification") return new SidecarError("INVALID_REQUEST", '"tools/call" has no "id". It was not sent.');
@@ -120,7 +121,7 @@ export class LaneRules implements LanePolicy {
   /** Returns the check of a call, which uses the tools that are known when it runs. */
   #checkOf(
     argumentCheck: Pick<ArgumentCheck, "check">,
-    { caller, toolName, argsText }: { readonly caller: object; readonly toolName: string; readonly argsText: string | undefined },
+    { caller, toolName, argsText }: { readonly caller: Caller; readonly toolName: string; readonly argsText: string | undefined },
   ): CallCheck {
     // A call with invalid arguments that is sent may return to the queue if the server exits without reading it. It is checked again then.
     let isCounted = false;

@@ -9,7 +9,7 @@ import type { Session } from "../../sessions/session.ts";
 import { rejectUnauthorized } from "../guards/access-guard.ts";
 import { acceptsEventStream, acceptsJson } from "./content-negotiation.ts";
 import { type OpenStream, openRequestStream } from "./event-streams.ts";
-import { LEGACY_FRONT } from "../front.ts";
+import { SESSION_FRONT } from "../front.ts";
 import { sendAccepted, sendError, sendProblem } from "../json-response.ts";
 import { PostBatch } from "./post-batch.ts";
 import { PostExchange } from "./post-exchange.ts";
@@ -87,7 +87,7 @@ export class PostRoute implements MessageReceiver {
       const error = new SidecarError("INVALID_REQUEST", "This session is already initialized; call initialize without Mcp-Session-Id.");
       return sendError(response, error, idText);
     }
-    const exchange = new PostExchange({ front: LEGACY_FRONT, response, defects, idText, acceptedAtMs });
+    const exchange = new PostExchange({ front: SESSION_FRONT, response, defects, idText, acceptedAtMs });
     opener.initialize(exchange, message, ({ id }) => exchange.setHeaders({ "Mcp-Session-Id": id }), { owner });
   }
 
@@ -98,7 +98,7 @@ export class PostRoute implements MessageReceiver {
     if (session instanceof SidecarError || !hasBatches(session.protocolVersion)) {
       return sendProblem(response, BATCH_REFUSED);
     }
-    const batch = new PostBatch(LEGACY_FRONT, this.#openExchange(post, session, ""));
+    const batch = new PostBatch(SESSION_FRONT, this.#openExchange(post, session, ""));
     const exchanges = messages.map((each) => (each.kind === "request" ? batch.add(idTextOf(each)) : undefined));
     // If a notification or response is not accepted, the later requests of the batch fail with its error.
     // The HTTP response reports the error if the batch has no requests.
@@ -122,7 +122,7 @@ export class PostRoute implements MessageReceiver {
     const { connections, defects } = this.#options;
     const openStream = (): OpenStream => openRequestStream(connections, response, session);
     return new PostExchange({
-      front: LEGACY_FRONT,
+      front: SESSION_FRONT,
       response,
       defects,
       idText,

@@ -7,7 +7,7 @@ import type { SessionOpener } from "../../lane/handshake/session-opener.ts";
 import { SessionStreams } from "../../sessions/session-streams.ts";
 import type { Principal, Session } from "../../sessions/session.ts";
 import { ROUTES } from "../../routes.ts";
-import { LEGACY_FRONT } from "../front.ts";
+import { SESSION_FRONT } from "../front.ts";
 import { SharedExchange, type SharedResponse } from "../shared-exchange.ts";
 import type { SseConnection } from "../sse-connection.ts";
 
@@ -69,7 +69,7 @@ export class LegacySsePair implements EventSink, SharedResponse {
 
   /** Returns the exchange of a request. Its POST has been answered with 202, and the response is sent on the stream. */
   openExchange(idText: string, acceptedAtMs: number): SharedExchange {
-    const exchange = new SharedExchange(LEGACY_FRONT, idText, acceptedAtMs, this);
+    const exchange = new SharedExchange(SESSION_FRONT, idText, acceptedAtMs, this);
     this.#exchanges.add(exchange);
     return exchange;
   }

@@ -17,7 +17,7 @@ function config(argv: readonly string[], environment: Environment = {}): Config 
 
 describe("the configuration", () => {
   it("a command is enough, and the defaults are those of the pod contract", () => {
-    expect(config([], { CLAW_MCP_STDIO_COMMAND: "server" })).toEqual({
+    expect(config([], { CLAW_MCP_STDIO_COMMAND: "server" })).toStrictEqual({
       command: "server",
       args: [],
       cwd: undefined,
@@ -137,7 +137,7 @@ describe("the configuration", () => {
       CLAW_MCP_STDIO_LOG_LEVEL: "debug",
     };
     expect(Object.keys(environment).toSorted()).toEqual(ALL_OPTIONS.map(({ variable }) => variable).toSorted());
-    expect(config([], environment)).toEqual({
+    expect(config([], environment)).toStrictEqual({
       command: "npx",
       args: ["-y", "some mcp", ""],
       cwd: tmpdir(),

@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import { SidecarError } from "../../../src/errors.ts";
 import type { OpenStream } from "../../../src/http/endpoint/event-streams.ts";
 import { PostExchange } from "../../../src/http/endpoint/post-exchange.ts";
-import { type Front, LEGACY_FRONT } from "../../../src/http/front.ts";
+import { type Front, SESSION_FRONT } from "../../../src/http/front.ts";
 import { EventStream } from "../../../src/sessions/event-stream.ts";
 import { RecordedSink } from "../support/recorded-sink.ts";
 
@@ -81,6 +81,6 @@ describe("the front of a client", () => {
   });
 
   it("decides if a disconnect cancels a request whose client could reconnect", async () => {
-    expect([await isCancelled(LEGACY_FRONT), await isCancelled(OTHER_FRONT)]).toEqual([false, true]);
+    expect([await isCancelled(SESSION_FRONT), await isCancelled(OTHER_FRONT)]).toEqual([false, true]);
   });
 });
