@@ -1,8 +1,6 @@
 import { applyEdits, removeMember } from "../../json/edit.ts";
 import { findElements, findPath } from "../../json/find.ts";
-
-/** The most tools that the sidecar lists of a server. */
-const MAX_TOOLS = 10_000;
+import { MAX_TOOLS } from "../../lane/tools/tool-pages.ts";
 
 /**
  * Removes every `outputSchema` from a response to `tools/list`. Clients reject a result without structuredContent if its tool has an output
@@ -13,9 +11,11 @@ const MAX_TOOLS = 10_000;
 export function withoutOutputSchemas(body: string): string {
   const list = findPath(body, 0, ["result", "tools"]);
   if (list === undefined || body.charAt(list.start) !== "[") return body;
-  const tools = findElements(body, list.start, MAX_TOOLS).filter(({ start }) => body.charAt(start) === "{");
-  return applyEdits(
-    body,
-    tools.flatMap(({ start }) => removeMember(body, start, "outputSchema")),
-  );
+  const elements = findElements(body, list.start, MAX_TOOLS + 1);
+  const tools = elements.slice(0, MAX_TOOLS).filter(({ start }) => body.charAt(start) === "{");
+  const edits = tools.flatMap(({ start }) => removeMember(body, start, "outputSchema"));
+  // Clients cannot call further tools, because the sidecar does not list them.
+  const [last, more] = elements.slice(MAX_TOOLS - 1);
+  if (last !== undefined && more !== undefined) edits.push({ start: last.end, end: list.end - 1, text: "" });
+  return applyEdits(body, edits);
 }

@@ -14,4 +14,12 @@ describe("output schemas", () => {
       expect(withoutOutputSchemas(body)).toBe(body);
     },
   );
+
+  it("tools after the ten thousandth are removed", () => {
+    const tools = Array.from({ length: 10_001 }, (_, index) => `{"name":"t${index}","outputSchema":{}}`);
+    const { result } = JSON.parse(withoutOutputSchemas(`{"id":1,"result":{"tools":[${tools.join(",")}]}}`)) as {
+      readonly result: { readonly tools: readonly object[] };
+    };
+    expect([result.tools.length, result.tools.at(-1)]).toEqual([10_000, { name: "t9999" }]);
+  });
 });
