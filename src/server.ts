@@ -38,7 +38,7 @@ interface HttpSettings {
   readonly legacySse: "on" | "off";
 }
 
-/** Starts an MCP server. Its process is started before this function returns its promise. */
+/** Starts an MCP server. The process starts synchronously. The promise resolves when the routes are loaded. */
 export async function startServer(options: ServerOptions): Promise<McpServer> {
   const { limits, http, counters, policy, log, nowMs } = options;
   const { isolation, maxSessions, sessionsPerMinute, maxPrivateServers, sessionIdleTimeoutMs: idleTimeoutMs } = options.sessions;
@@ -62,7 +62,7 @@ export async function startServer(options: ServerOptions): Promise<McpServer> {
   const eventLog = new EventLog(options.replay, nowMs, defects);
   const opener = new SessionOpener({ lanes, sessions, eventLog, sessionsPerMinute, counters, defects, nowMs });
 
-  // The process already starts while these modules are loaded, so that the first response is earlier.
+  // These modules load while the process starts, so the first response comes earlier.
   const routesModule = await import("./http/server-routes.ts");
   const routes = new routesModule.ServerRoutes({
     opener,
@@ -103,7 +103,7 @@ export class McpServer {
     return this.#parts.shared.supervisor.firstReady;
   }
 
-  /** Resolves when the shared server cannot be started or has reached the restart limit, or to undefined when it is stopped. */
+  /** Resolves with the reason if the shared server cannot start or reaches RESTART_LIMIT, and with undefined after `stop`. */
   get failed(): Promise<SupervisorFailure | undefined> {
     return this.#parts.shared.failed;
   }
@@ -123,7 +123,7 @@ export class McpServer {
   /**
    * Lists the tools of the shared server when it is ready.
    *
-   * @returns the names of the visible tools; undefined after a timeout.
+   * @returns the names of the visible tools; undefined after a timeout, or if no server is ready.
    */
   async toolNames(timeoutMs: number): Promise<readonly string[] | undefined> {
     const { shared, policy } = this.#parts;
@@ -158,7 +158,7 @@ export class McpServer {
     const { lanes, shared } = this.#parts;
     const current = shared.supervisor.status();
     if (lanes.isDraining) return { ...current, state: "stopping" };
-    // Requests would wait until the tools are listed, but the discovery client of a pod has only 5 s for its list.
+    // The discovery client of a pod waits only 5 s for the list. So the server is not ready until its tools are listed.
     return current.state === "ready" && shared.lane.tools.areAwaited ? { ...current, state: "starting" } : current;
   }
 }

@@ -101,7 +101,7 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   };
 }
 
-/** Returns the options of the MCP server. Of the configuration, the type of each group selects its part. */
+/** Returns the options of the MCP server. Each group's type names the fields that it reads. */
 function serverOptions(
   { config, environment, secrets, version, log, kill }: SidecarOptions,
   counters: Counters,

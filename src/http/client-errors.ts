@@ -6,10 +6,7 @@ import { SidecarError } from "../errors.ts";
 import { ALL_METHODS, allowHeader } from "../routes.ts";
 import { errorBody } from "./error-response.ts";
 import { sendJson } from "./json-response.ts";
-import { discardBody } from "./reject.ts";
-
-/** Time for a client to read the response to an invalid request before its connection is closed. */
-const LINGER_MS = 2000;
+import { discardBody, LINGER_MS } from "./reject.ts";
 
 type ClientError = readonly [status: number, reasonPhrase: string, code: SidecarErrorCode, reason: string, header?: string];
 

@@ -5,8 +5,8 @@ import { errorBody, errorStatus } from "./error-response.ts";
 export interface Front {
   /** Returns the HTTP status of an error of the sidecar. */
   errorStatus(error: SidecarError): number;
-  /** Returns the JSON text of an error of the sidecar. @param idText the JSON text of the request's id. */
-  errorBody(error: SidecarError, idText: string): string;
+  /** Returns the JSON text of an error of the sidecar. @param idText the JSON text of the request's id; undefined for a batch. */
+  errorBody(error: SidecarError, idText: string | undefined): string;
   /** Returns the JSON text of a server's response as the client receives it. */
   responseBody(body: string): string;
   /** True if a disconnect of the client cancels its request. @param isResumable true if the client has an event id to reconnect with. */

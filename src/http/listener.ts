@@ -41,6 +41,7 @@ export class HttpListener {
   readonly #counters: Counters;
   readonly #defects: Defects;
   readonly #clientErrors: ClientErrors;
+  readonly #stalledReaders: StalledReaders;
   /** Responses whose last byte has not been passed to the operating system. */
   readonly #openResponses = new Set<ServerResponse>();
   #isDraining = false;
@@ -54,7 +55,7 @@ export class HttpListener {
     this.#defects = defects;
     this.#clientErrors = new ClientErrors(this.#openResponses, (httpStatus) => counters.countStatus(httpStatus));
     const logLimiter = new LogLimiter(nowMs);
-    const stalledReaders = new StalledReaders(this.#openResponses, {
+    const stalledReaders = (this.#stalledReaders = new StalledReaders(this.#openResponses, {
       timeoutMs: readerTimeoutMs,
       defects,
       nowMs,
@@ -62,7 +63,7 @@ export class HttpListener {
         counters.http.readersCutOff++;
         if (logLimiter.allows()) log.warn({ bytes, reason: "nothing was read in time" }, "connection cut off");
       },
-    });
+    }));
     const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
       try {
         this.#track(response);
@@ -151,6 +152,7 @@ export class HttpListener {
 
   /** Closes all connections. */
   close(): void {
+    this.#stalledReaders.close();
     this.#server.closeAllConnections();
   }
 

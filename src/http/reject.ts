@@ -2,8 +2,8 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { SidecarError } from "../errors.ts";
 import { sendError } from "./json-response.ts";
 
-/** Time for the body of a rejected request to arrive before its connection is closed. */
-const LINGER_MS = 2000;
+/** Time for a client to finish its request, and to read the response, before the connection of a rejected request is closed. */
+export const LINGER_MS = 2000;
 
 /** Rejects a request whose body may not have arrived completely. */
 export function reject(

@@ -25,6 +25,7 @@ export class StalledReaders {
   readonly #options: StalledReadersOptions;
   /** Half of the time limit. The timer shows only that nothing was read since it was set, which may be later than the last read. */
   readonly #checkMs: number;
+  readonly #timer: NodeJS.Timeout;
   readonly #unreadSinceMs = new WeakMap<Socket, number>();
 
   /** @param responses all open responses. */
@@ -33,7 +34,11 @@ export class StalledReaders {
     this.#options = options;
     this.#checkMs = Math.ceil(options.timeoutMs / 2);
     const sweep = (): void => options.defects.guard("stalled readers", () => this.#sweep());
-    setInterval(sweep, Math.min(MAX_SWEEP_MS, this.#checkMs)).unref();
+    this.#timer = setInterval(sweep, Math.min(MAX_SWEEP_MS, this.#checkMs)).unref();
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
   }
 
   /** Must be called when the timer of a socket with an open response fires. */

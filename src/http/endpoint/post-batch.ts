@@ -1,7 +1,7 @@
 import type { Exchange } from "../../sessions/exchange.ts";
 import { internalError } from "../../lane/failures.ts";
 import type { Front } from "../front.ts";
-import { SharedExchange, type SharedResponse } from "../shared-exchange.ts";
+import { SharedExchange, type SharedResponse } from "./shared-exchange.ts";
 import type { PostExchange } from "./post-exchange.ts";
 
 /**

@@ -11,8 +11,8 @@ export interface PostExchangeOptions {
   readonly front: Front;
   readonly response: ServerResponse;
   readonly defects: Pick<Defects, "recover">;
-  /** The JSON text of the request's id. */
-  readonly idText: string;
+  /** The JSON text of the request's id; undefined for a batch. */
+  readonly idText: string | undefined;
   readonly acceptedAtMs: number;
   /** Starts a stream as the HTTP response; undefined if the client does not accept one. */
   readonly openStream?: (() => OpenStream) | undefined;
@@ -23,6 +23,7 @@ export interface PostExchangeOptions {
  * client accepts one.
  */
 export class PostExchange implements Exchange {
+  /** Empty for a batch. */
   readonly idText: string;
   readonly acceptedAtMs: number;
   readonly sharedBy = 1;
@@ -39,7 +40,7 @@ export class PostExchange implements Exchange {
     this.#front = front;
     this.#response = response;
     this.#defects = defects;
-    this.idText = idText;
+    this.idText = idText ?? "";
     this.acceptedAtMs = acceptedAtMs;
     this.#openStream = openStream;
     response.once("close", this.#onClose);
@@ -80,7 +81,7 @@ export class PostExchange implements Exchange {
 
   fail(error: SidecarError): void {
     this.#finish(() => {
-      const body = this.#front.errorBody(error, this.idText);
+      const body = this.#front.errorBody(error, this.idText === "" ? undefined : this.idText);
       if (this.#open === undefined) sendJson(this.#response, this.#front.errorStatus(error), body, errorHeaders(error));
       else this.#open.stream.finish(body);
     });

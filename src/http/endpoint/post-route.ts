@@ -21,7 +21,7 @@ import { findSession, rejectSession } from "./session-header.ts";
 import type { SseConnections } from "../sse-connection.ts";
 
 export interface PostRouteOptions {
-  readonly opener: SessionOpener;
+  readonly opener: Pick<SessionOpener, "initialize">;
   readonly sessions: SessionStore;
   readonly connections: SseConnections;
   readonly maxBodyBytes: number;
@@ -53,6 +53,8 @@ export class PostRoute implements MessageReceiver {
   }
 
   onMessages(post: Post, messages: Message | Message[]): void {
+    // A client that left while its long body was read would never cancel its requests. A notification needs no response.
+    if (post.response.destroyed && (Array.isArray(messages) || messages.kind === "request")) return;
     if (Array.isArray(messages)) this.#onBatch(post, messages);
     else if (messages.kind === "request" && messages.method === "initialize") this.#initialize(post, messages);
     else this.#onMessage(post, messages);
@@ -83,7 +85,7 @@ export class PostRoute implements MessageReceiver {
     const session = typeof sessionId === "string" ? sessions.get(sessionId) : undefined;
     if (session !== undefined && session.owner !== owner) return rejectUnauthorized(request, response);
     if (session !== undefined) {
-      sessions.use(session.id, nowMs());
+      session.touch(nowMs());
       const error = new SidecarError("INVALID_REQUEST", "This session is already initialized; call initialize without Mcp-Session-Id.");
       return sendError(response, error, idText);
     }
@@ -98,7 +100,7 @@ export class PostRoute implements MessageReceiver {
     if (session instanceof SidecarError || !hasBatches(session.protocolVersion)) {
       return sendProblem(response, BATCH_REFUSED);
     }
-    const batch = new PostBatch(SESSION_FRONT, this.#openExchange(post, session, ""));
+    const batch = new PostBatch(SESSION_FRONT, this.#openExchange(post, session, undefined));
     const exchanges = messages.map((each) => (each.kind === "request" ? batch.add(idTextOf(each)) : undefined));
     // If a notification or response is not accepted, the later requests of the batch fail with its error.
     // The HTTP response reports the error if the batch has no requests.
@@ -118,7 +120,7 @@ export class PostRoute implements MessageReceiver {
     return findSession(this.#options.sessions, request, principal, this.#options.nowMs());
   }
 
-  #openExchange({ request, response, acceptedAtMs }: Post, session: Session, idText: string): PostExchange {
+  #openExchange({ request, response, acceptedAtMs }: Post, session: Session, idText: string | undefined): PostExchange {
     const { connections, defects } = this.#options;
     const openStream = (): OpenStream => openRequestStream(connections, response, session);
     return new PostExchange({

@@ -23,7 +23,7 @@ export function findSession(
   if (session === undefined)
     return new SidecarError("SESSION_NOT_FOUND", "This session does not exist or has ended; call initialize again.");
   if (session.owner !== principal) return new SidecarError("UNAUTHORIZED", "The session belongs to another token.");
-  sessions.use(sessionId, nowMs);
+  session.touch(nowMs);
   if (protocolVersion === undefined || protocolVersion === session.protocolVersion) return session;
   if (LEGACY_PROTOCOL_VERSIONS.includes(String(protocolVersion))) return session;
   return new SidecarError("UNSUPPORTED_PROTOCOL_VERSION", `The protocol version ${JSON.stringify(protocolVersion)} is not supported.`, {

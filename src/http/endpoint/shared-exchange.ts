@@ -1,6 +1,6 @@
-import type { SidecarError } from "../errors.ts";
-import type { Exchange } from "../sessions/exchange.ts";
-import type { Front } from "./front.ts";
+import type { SidecarError } from "../../errors.ts";
+import type { Exchange } from "../../sessions/exchange.ts";
+import type { Front } from "../front.ts";
 
 /** An HTTP response that several requests share: that of a batch, or the only stream of an HTTP+SSE client. */
 export interface SharedResponse extends Pick<Exchange, "sharedBy" | "isListening" | "emit" | "keepAlive"> {

@@ -8,7 +8,7 @@ import { SessionStreams } from "../../sessions/session-streams.ts";
 import type { Principal, Session } from "../../sessions/session.ts";
 import { ROUTES } from "../../routes.ts";
 import { SESSION_FRONT } from "../front.ts";
-import { SharedExchange, type SharedResponse } from "../shared-exchange.ts";
+import { SharedExchange, type SharedResponse } from "../endpoint/shared-exchange.ts";
 import type { SseConnection } from "../sse-connection.ts";
 
 /**
@@ -51,7 +51,12 @@ export class LegacySsePair implements EventSink, SharedResponse {
   }
 
   /** Opens a session. May be called again only if the last call did not open one. */
-  initialize(opener: SessionOpener, request: RequestMessage, acceptedAtMs: number, defects: Pick<Defects, "guard">): void {
+  initialize(
+    opener: Pick<SessionOpener, "initialize">,
+    request: RequestMessage,
+    acceptedAtMs: number,
+    defects: Pick<Defects, "guard">,
+  ): void {
     const streams = new SessionStreams(undefined);
     const stream = streams.openStandalone();
     stream.attach(this);

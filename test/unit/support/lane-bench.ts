@@ -42,7 +42,7 @@ const LIMITS: LaneLimits = {
 };
 
 /** Returns a message as a client sent it. */
-function fromClient(message: JsonObject | string): Message {
+export function messageOfClient(message: JsonObject | string): Message {
   const read = readClientMessage(typeof message === "string" ? message : JSON.stringify({ jsonrpc: "2.0", ...message }));
   if ("code" in read) throw new Error(read.reason);
   return read;
@@ -50,7 +50,7 @@ function fromClient(message: JsonObject | string): Message {
 
 /** Returns a request as a client sent it. */
 export function requestOfClient(message: JsonObject | string): RequestMessage {
-  const read = fromClient(message);
+  const read = messageOfClient(message);
   if (read.kind !== "request") throw new Error("no request");
   return read;
 }
@@ -215,14 +215,14 @@ export class LaneBench {
 
   /** @returns the code of the error, if there is one. */
   notify(session: Session, message: JsonObject | string): string | undefined {
-    const notification = fromClient(message);
+    const notification = messageOfClient(message);
     if (notification.kind !== "notification") throw new Error("no notification");
     return this.lane.notify(session, notification)?.code;
   }
 
   /** @returns the code of the error, if there is one. */
   answer(message: JsonObject | string): string | undefined {
-    const response = fromClient(message);
+    const response = messageOfClient(message);
     if (response.kind !== "response") throw new Error("no response");
     return this.lane.answer(response)?.code;
   }
