@@ -18,6 +18,13 @@ export interface LoggedEvent {
   readonly text: string;
   readonly byteLength: number;
   readonly loggedAtMs: number;
+  /** Its place in the log; undefined when it is removed. Only the log changes it. */
+  place: Place | undefined;
+}
+
+interface Place {
+  older: LoggedEvent | undefined;
+  newer: LoggedEvent | undefined;
 }
 
 /** The stream of an event. */
@@ -32,16 +39,20 @@ const STREAM_SHARE = 1 / 4;
 /** The approximate memory of an event besides its text. It bounds the number of short events. */
 const BYTES_PER_EVENT = 512;
 
-/** The events of all streams in order of arrival. They are limited in bytes, age and number: the oldest are dropped first. */
+/**
+ * The events of all streams in order of arrival. They are limited in bytes, age and number: the oldest are dropped first.
+ *
+ * The order is a linked list, because events are removed anywhere. In a Set, each search for the oldest would pass all places of removed
+ * events, and a kept iterator would hold these events in memory.
+ */
 export class EventLog {
   readonly limits: ReplayLimits;
   readonly #nowMs: () => number;
-  readonly #events = new Set<LoggedEvent>();
   readonly #sweep: DeadlineSweep;
-  /** Kept between calls: a new iterator would pass the slots of all events removed at the front, which is slow in a full log. */
-  #fromOldest = this.#events.values();
-  #oldest: LoggedEvent | undefined;
   readonly #maxEvents: number;
+  #oldest: LoggedEvent | undefined;
+  #newest: LoggedEvent | undefined;
+  #size = 0;
   #bytes = 0;
 
   constructor(limits: ReplayLimits, nowMs: () => number, defects: Pick<Defects, "guard">) {
@@ -52,18 +63,21 @@ export class EventLog {
   }
 
   get size(): number {
-    return this.#events.size;
+    return this.#size;
   }
 
   append(owner: EventOwner, sequence: number, text: string): LoggedEvent {
-    const event = { owner, sequence, text, byteLength: Buffer.byteLength(text), loggedAtMs: this.#nowMs() };
-    this.#events.add(event);
+    const place: Place = { older: this.#newest, newer: undefined };
+    const event: LoggedEvent = { owner, sequence, text, byteLength: Buffer.byteLength(text), loggedAtMs: this.#nowMs(), place };
+    if (place.older?.place !== undefined) place.older.place.newer = event;
+    this.#oldest ??= event;
+    this.#newest = event;
+    this.#size++;
     this.#bytes += event.byteLength;
     this.#sweep.watch(event.loggedAtMs + this.limits.replayMaxAgeMs);
-    while (this.#bytes > this.limits.replayMaxBytes || this.#events.size > this.#maxEvents) {
-      const oldest = this.#findOldest();
-      if (oldest === undefined || oldest === event) break;
-      this.#forget(oldest);
+    while (this.#bytes > this.limits.replayMaxBytes || this.#size > this.#maxEvents) {
+      if (this.#oldest === undefined || this.#oldest === event) break;
+      this.#forget(this.#oldest);
     }
     return event;
   }
@@ -75,7 +89,16 @@ export class EventLog {
 
   /** Removes an event without a call of its owner's `forget`. */
   remove(event: LoggedEvent): void {
-    if (this.#events.delete(event)) this.#bytes -= event.byteLength;
+    const { place } = event;
+    if (place === undefined) return;
+    const { older, newer } = place;
+    if (older?.place === undefined) this.#oldest = newer;
+    else older.place.newer = newer;
+    if (newer?.place === undefined) this.#newest = older;
+    else newer.place.older = older;
+    event.place = undefined;
+    this.#size--;
+    this.#bytes -= event.byteLength;
   }
 
   close(): void {
@@ -89,25 +112,11 @@ export class EventLog {
 
   /** @returns the time at which the next event expires, or Infinity. */
   #expire(nowMs: number): number {
-    for (let oldest = this.#findOldest(); oldest !== undefined; oldest = this.#findOldest()) {
+    for (let oldest = this.#oldest; oldest !== undefined; oldest = this.#oldest) {
       const expiresAtMs = oldest.loggedAtMs + this.limits.replayMaxAgeMs;
       if (expiresAtMs > nowMs) return expiresAtMs;
       this.#forget(oldest);
     }
     return Number.POSITIVE_INFINITY;
-  }
-
-  #findOldest(): LoggedEvent | undefined {
-    while (this.#oldest === undefined || !this.#events.has(this.#oldest)) {
-      const { done, value } = this.#fromOldest.next();
-      if (done === true) {
-        // No event is left. An iterator that has ended does not see later events.
-        this.#fromOldest = this.#events.values();
-        this.#oldest = undefined;
-        return undefined;
-      }
-      this.#oldest = value;
-    }
-    return this.#oldest;
   }
 }
