@@ -11,12 +11,13 @@ import { CallTable } from "./calls/call-table.ts";
 import type { CallLimits, CallVerdict } from "./calls/call-limits.ts";
 import { DeadlineSweep } from "../timing/deadline-sweep.ts";
 import type { Exchange } from "../sessions/exchange.ts";
-import { overloaded, sessionOverloaded } from "./failures.ts";
+import { sessionOverloaded } from "./failures.ts";
 import type { LaneLimits } from "./lane-limits.ts";
 import type { LaneLoad } from "./lane-load.ts";
 import { InternalExchange } from "./calls/internal-exchange.ts";
 import type { Retries } from "./calls/retries.ts";
 import type { Caller } from "../sessions/caller.ts";
+import { roomError } from "./queue/room-error.ts";
 import { RequestQueue } from "./queue/request-queue.ts";
 import type { Upstream, UpstreamInput } from "../upstream/port.ts";
 import { QueueTimeoutErrors } from "./queue/queue-timeout-errors.ts";
@@ -31,8 +32,6 @@ export interface DispatchOptions {
   /** Called on each sweep of the deadlines. @returns the next deadline, or Infinity. */
   readonly onDue: (nowMs: number) => number;
 }
-
-const TOO_MUCH_QUEUED = "its input queue is full";
 
 /** The path to the server. Each request is sent at once, queued until the server is ready and has a free slot, or rejected. */
 export class Dispatch {
@@ -91,9 +90,14 @@ export class Dispatch {
     exchange.respond(`{"jsonrpc":"2.0","id":${exchange.idText},"${member}":${text}}`);
   }
 
-  /** @returns the error if there is no room for a line now. */
+  /** @returns the error if there is no room for a line that may be held. */
   roomError(text: string): SidecarError | undefined {
-    return this.#hasRoomFor(text) ? undefined : overloaded(TOO_MUCH_QUEUED);
+    return roomError(text, this.#queuedBytes, this.#options.limits.maxQueuedBytes);
+  }
+
+  /** @returns the error if there is no room for a line that is never held. Held calls do not count: the server may need this line to end one. */
+  inputRoomError(text: string): SidecarError | undefined {
+    return roomError(text, this.#input?.queuedBytes ?? 0, this.#options.limits.maxQueuedBytes);
   }
 
   /** Sends a client's request or queues it. Rejects it if neither is possible. */
@@ -179,12 +183,12 @@ export class Dispatch {
   }
 
   /**
-   * Sends a line of the sidecar to this generation only. The limit on queued bytes holds, since a server may never read its input.
+   * Sends a line of the sidecar to this generation only. The lines in the stdin are limited, since a server may never read them.
    *
    * @returns false if there is no room and the line was not sent.
    */
   sendInternal(text: string): boolean {
-    if (!this.#hasRoomFor(text)) return false;
+    if (this.inputRoomError(text) !== undefined) return false;
     this.#input?.send(outgoing(text));
     return true;
   }
@@ -237,12 +241,5 @@ export class Dispatch {
 
   get #queuedBytes(): number {
     return (this.#input?.queuedBytes ?? 0) + this.queue.queuedBytes + this.#checks.queuedBytes;
-  }
-
-  #hasRoomFor(text: string): boolean {
-    const queuedBytes = this.#queuedBytes;
-    const roomBytes = this.#options.limits.maxQueuedBytes - queuedBytes;
-    // A UTF-16 unit has at most three bytes. The exact size is computed only if this estimate is too large.
-    return queuedBytes === 0 || text.length * 3 <= roomBytes || Buffer.byteLength(text) <= roomBytes;
   }
 }

@@ -135,6 +135,16 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
     expect([exchanges[0], exchanges[3]].map((each) => each?.error?.details.sent)).toEqual([true, false]);
   });
 
+  it("the sidecar answers a ping and an overlong request while held requests fill MAX_QUEUED_BYTES", () => {
+    const bench = startShared({ maxInFlight: 1, maxQueuedBytes: 150 });
+    const exchanges = request(bench, bench.join(), "running", "1", "2", "3", "4");
+    expect(outcomes(exchanges).at(-1)).toBe("OVERLOADED");
+    bench.heard();
+    bench.say({ id: "p", method: "ping" });
+    bench.lane.onOverlongLine({ bytes: 2000, idText: '"o"', hasMethod: true });
+    expect(hear(bench).ids).toEqual(["p", "o"]);
+  });
+
   it("a queued request fails when the sidecar ends", () => {
     const bench = startShared({ maxInFlight: 1 });
     const exchanges = request(bench, bench.join(), "running", "waiting");
