@@ -5,7 +5,7 @@ import { shorten } from "../json/text.ts";
 import { readMessage, type RequestMessage } from "../protocol/message.ts";
 import { type Outgoing, outgoing } from "../protocol/outgoing.ts";
 import type { Log } from "../observability/log.ts";
-import { type Call, type ClientLine, createCall, isClientLine, type Sender } from "./calls/call.ts";
+import { type Call, type ClientLine, createCall, createNotification, isClientLine, type Sender } from "./calls/call.ts";
 import { CallChecks } from "./calls/call-checks.ts";
 import { CallTable } from "./calls/call-table.ts";
 import type { CallLimits, CallVerdict } from "./calls/call-limits.ts";
@@ -47,6 +47,7 @@ export class Dispatch {
   readonly #keepAliveSweep: DeadlineSweep;
   /** The stdin of the current generation; undefined if there is none. */
   #input: UpstreamInput | undefined;
+  #sentCount = 0;
 
   constructor(options: DispatchOptions) {
     const { upstream, limits, retries, counters, log, nowMs, onDue } = options;
@@ -65,6 +66,11 @@ export class Dispatch {
     this.#checks = new CallChecks({ send: (call) => this.#send(call), answer, defects });
     this.#sweep = new DeadlineSweep(nowMs, defects, (atMs) => Math.min(onDue(atMs), this.calls.expire(atMs), this.queue.expire(atMs)));
     this.#keepAliveSweep = new DeadlineSweep(nowMs, defects, (atMs) => this.calls.keepAlive(atMs, limits.streamAfterMs));
+  }
+
+  /** The number of calls that were passed to a stdin: the `sentNumber` of the last one. */
+  get sentCount(): number {
+    return this.#sentCount;
   }
 
   get load(): LaneLoad {
@@ -144,21 +150,16 @@ export class Dispatch {
   carryNotification(caller: Caller, text: string, method: string): SidecarError | undefined {
     const error = this.roomError(text);
     if (error !== undefined) return error;
-    const line: ClientLine = {
-      origin: "client",
+    const line: ClientLine = createNotification({
       owner: caller,
-      takesSlot: false,
       text,
-      byteLength: Buffer.byteLength(text),
-      isKept: false,
-      state: "queued",
       expiresAtMs: this.#options.nowMs() + this.#options.limits.holdTimeoutMs,
       release: () => this.#input?.send(line),
       refuse: () => {
         this.#options.counters.dropped.clientNotifications++;
         this.#options.log.warn({ method: shorten(method) }, "client notification dropped: the mcp server was not ready in time");
       },
-    };
+    });
     if (this.queue.isReady && !this.queue.hasEntriesOf(caller)) line.release();
     else if (!this.queue.add(line)) return this.#errors.notSent();
     return undefined;
@@ -236,6 +237,7 @@ export class Dispatch {
     const nowMs = this.#options.nowMs();
     if (nowMs >= call.deadlineMs) return this.calls.timeOut(call);
     call.sentAtMs = nowMs;
+    call.sentNumber = ++this.#sentCount;
     this.#input?.send(call);
   }
 

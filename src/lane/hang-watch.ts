@@ -15,9 +15,9 @@ export interface HangWatchOptions {
 
 /**
  * Restarts a server that is running but unresponsive. It counts consecutive timeouts of a silent server: those of clients' requests, and
- * those of pings while it is idle, if pings are on. A timeout counts only if its request came after the server's last message and the last
- * timeout that counted. Requests that time out together thus count once. Any message from the server resets the count, even an error to a
- * ping.
+ * those of pings while it is idle, if pings are on. A timeout counts only if its request was sent after the server's last message and the
+ * last timeout that counted. Requests that time out together thus count once. Any message from the server resets the count, even an error
+ * to a ping.
  *
  * A tool may have its own timeout. A timeout of less than half of REQUEST_TIMEOUT_MS does not count by itself. Such timeouts count once
  * when the server has been silent for REQUEST_TIMEOUT_MS. A call with a longer timeout lets the server be silent for that long:
@@ -29,10 +29,10 @@ export class HangWatch {
   #isReady = false;
   /** The number of consecutive timeouts that counted. */
   #timeouts = 0;
-  /** Timeouts of requests up to this id do not count: they came before the last message, or the last timeout that counted. */
-  #lastIgnoredId = 0;
+  /** Timeouts of requests up to this `sentNumber` do not count: they were sent before the last message, or the last timeout that counted. */
+  #lastIgnored = 0;
   /** The first request that timed out since then. */
-  #firstTimedOutId = 0;
+  #firstTimedOut = 0;
   /** The time at which it was sent. */
   #silentSinceMs = 0;
   #hasSpokenSinceTick = false;
@@ -47,7 +47,7 @@ export class HangWatch {
   /** Resets the count. Called for every message of the server, so it must be cheap. */
   heard(): void {
     this.#timeouts = 0;
-    this.#lastIgnoredId = this.#calls.lastId;
+    this.#lastIgnored = this.#options.dispatch.sentCount;
     this.#hasSpokenSinceTick = true;
   }
 
@@ -70,9 +70,9 @@ export class HangWatch {
   onTimeout(call: Call, nowMs: number): void {
     const { limits } = this.#options;
     // Internal requests are either pings, which tick() counts, or may have been delayed by clients' requests.
-    if (call.origin === "sidecar" || call.sentAtMs === undefined || call.wireId <= this.#lastIgnoredId) return;
-    if (this.#firstTimedOutId <= this.#lastIgnoredId) {
-      this.#firstTimedOutId = call.wireId;
+    if (call.origin === "sidecar" || call.sentAtMs === undefined || call.sentNumber <= this.#lastIgnored) return;
+    if (this.#firstTimedOut <= this.#lastIgnored) {
+      this.#firstTimedOut = call.sentNumber;
       this.#silentSinceMs = call.sentAtMs;
     }
     // The client may use up nearly all of the timeout for its body, and leave the server too little.
@@ -100,9 +100,9 @@ export class HangWatch {
   }
 
   #count(method: string): void {
-    const { upstream, limits, isWaitingForClient } = this.#options;
+    const { dispatch, upstream, limits, isWaitingForClient } = this.#options;
     if (!this.#isReady || isWaitingForClient()) return;
-    this.#lastIgnoredId = this.#calls.lastId;
+    this.#lastIgnored = dispatch.sentCount;
     this.#timeouts++;
     if (this.#timeouts < limits.hungTimeouts) return;
     // The generation is restarted only once.

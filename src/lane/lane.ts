@@ -174,8 +174,9 @@ export class Lane implements SessionLane, UpstreamListener {
     // The lists are announced before any held `initialize` is answered: those clients have seen no earlier generation.
     const changes = this.#capabilities.change(this.#routing.initialize.capabilities(handshake), handshake.generation);
     for (const change of changes) this.#routing.onServerNotification(change);
-    this.#dispatch.queue.open(() => this.#routing.onReady());
+    // Calls that are sent now come after the handshake, which is the server's last message.
     this.#hangWatch.onReady(this.#nowMs());
+    this.#dispatch.queue.open(() => this.#routing.onReady());
   }
 
   onRefused(response: ResponseMessage): void {

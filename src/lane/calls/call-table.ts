@@ -53,11 +53,6 @@ export class CallTable {
     return this.#clientCalls;
   }
 
-  /** The newest id. */
-  get lastId(): number {
-    return this.#pending.lastId;
-  }
-
   mintId(): number {
     return this.#pending.mintId();
   }
@@ -193,6 +188,8 @@ export class CallTable {
     const nowMs = this.#nowMs();
     const retried: Call[] = [];
     for (const call of this.#pending.values()) {
+      // The lost generation may have left it unwritten.
+      call.sentAtMs = undefined;
       if (!this.#retries.shouldRetry(call, nowMs)) continue;
       call.state = "queued";
       call.retry = "due";

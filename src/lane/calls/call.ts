@@ -25,8 +25,10 @@ interface CallFields extends QueuedLine {
   /** The name of the tool, for a `tools/call`. */
   readonly toolName: string | undefined;
   readonly exchange: Exchange;
-  /** The time at which the call was passed to the server's stdin, which may still queue it; undefined before. */
+  /** The time at which the call was passed to the current generation's stdin, which may still queue it; undefined before. */
   sentAtMs: number | undefined;
+  /** Its number among the calls that were passed to a stdin, in that order; 0 before. */
+  sentNumber: number;
   /** The JSON text of the client's progress token. */
   readonly progressTokenText: string | undefined;
   /** The time of the call from acceptance, and after each renewal. */
@@ -100,6 +102,7 @@ export function createCall(options: CallOptions): Call {
     isKept: sender.origin === "client" && byteLength <= MAX_KEPT_BYTES && options.mayRetry,
     state: "queued",
     sentAtMs: undefined,
+    sentNumber: 0,
     progressTokenText: progressTokenText(request),
     timeoutMs,
     timeoutSetting: limits?.timeoutMs === undefined ? "REQUEST_TIMEOUT_MS" : limits.timeoutSetting,
@@ -113,6 +116,11 @@ export function createCall(options: CallOptions): Call {
     release,
     refuse,
   };
+}
+
+/** Returns a client's notification that was not sent yet. It takes no slot, and is never sent again. */
+export function createNotification(line: Pick<ClientLine, "owner" | "text" | "expiresAtMs" | "release" | "refuse">): ClientLine {
+  return { ...line, origin: "client", takesSlot: false, byteLength: Buffer.byteLength(line.text), isKept: false, state: "queued" };
 }
 
 /** True for a line that a client sent, also if it is a notification. */

@@ -29,11 +29,6 @@ export class PendingRequests<Entry> {
     return this.#entries.size;
   }
 
-  /** The latest id. */
-  get lastId(): number {
-    return this.#lastId;
-  }
-
   mintId(): number {
     return ++this.#lastId;
   }

@@ -101,6 +101,36 @@ describe("an unresponsive server", () => {
     expect(restarts(bench)).toBe(0);
   });
 
+  it("a request that was held for the handshake counts if the server hangs after it", () => {
+    const bench = LaneBench.shared({ hungTimeouts: 1 });
+    const held = bench.request(bench.join(), CALL);
+    vi.advanceTimersByTime(100);
+    bench.start();
+    vi.advanceTimersByTime(REQUEST_TIMEOUT_MS - 100);
+    expect([held.outcome, restarts(bench)]).toEqual(["REQUEST_TIMEOUT", 1]);
+  });
+
+  it("a request that waited for a slot counts if the server hangs after the message that freed it", () => {
+    const bench = LaneBench.ready({ hungTimeouts: 1, maxInFlight: 1 });
+    const session = bench.join();
+    bench.request(session, CALL);
+    const held = bench.request(session, CALL);
+    vi.advanceTimersByTime(100);
+    bench.reply("tools/call");
+    vi.advanceTimersByTime(REQUEST_TIMEOUT_MS - 100);
+    expect([held.outcome, restarts(bench)]).toEqual(["REQUEST_TIMEOUT", 1]);
+  });
+
+  it("a request that is sent again counts for the second server", () => {
+    const bench = LaneBench.ready({ hungTimeouts: 1 });
+    const retried = bench.request(bench.join(), { method: "tools/list" });
+    bench.lose();
+    vi.advanceTimersByTime(100);
+    bench.start();
+    vi.advanceTimersByTime(REQUEST_TIMEOUT_MS - 100);
+    expect([retried.outcome, restarts(bench)]).toEqual(["REQUEST_TIMEOUT", 1]);
+  });
+
   it("a timeout does not count if the client used most of the time itself", () => {
     const bench = LaneBench.ready({ hungTimeouts: 1 });
     const session = bench.join();
