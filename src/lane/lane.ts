@@ -159,6 +159,7 @@ export class Lane implements SessionLane, UpstreamListener {
 
   /** Fails all requests that are in flight or queued. */
   close(): void {
+    this.tools.close();
     this.#calls.giveUpAll(this.#calls.values(), "shutdown", (call) => shuttingDown(...this.#retries.outcomeOf(call)));
     if (this.#isDraining) this.#initializing.failAll(shuttingDown("initialize", false));
     this.#dispatch.close();

@@ -112,10 +112,15 @@ export class ServerTools {
 
   /** Called when the server is lost. Its read-only tools are kept for the calls that were in flight. */
   onLost(): void {
+    this.close();
+    this.#options.watcher?.onLost();
+  }
+
+  /** Stops listing. A listing that fails from now on says nothing about the server. */
+  close(): void {
     this.#handshake = undefined;
     this.#isInitialized = false;
     this.#listing?.close();
-    this.#options.watcher?.onLost();
   }
 
   #open(): void {

@@ -52,6 +52,13 @@ describe("a server whose tools must be known", () => {
     expect([watcher.told, heardMethods(bench)]).toEqual([[[1, ["a"]]], ["tools/call"]]);
   });
 
+  it("the server is not restarted for a listing that the end of the lane interrupts", () => {
+    const { bench } = watched();
+    bench.start(CAPABLE);
+    bench.lane.close();
+    expect([heardMethods(bench), bench.upstream.restartReasons]).toEqual([["tools/list", "notifications/cancelled"], []]);
+  });
+
   it("a queued request is rejected as not sent if the listing takes too long", () => {
     const { bench } = watched();
     bench.start(CAPABLE);
