@@ -157,11 +157,12 @@ export class Lane implements SessionLane, UpstreamListener {
     return this.#calls.whenEmpty();
   }
 
-  /** Fails all requests that are in flight or queued. */
+  /** Rejects new requests from now on, and fails all requests that are in flight or queued. */
   close(): void {
     this.tools.close();
     this.#calls.giveUpAll(this.#calls.values(), "shutdown", (call) => shuttingDown(...this.#retries.outcomeOf(call)));
     if (this.#isDraining) this.#initializing.failAll(shuttingDown("initialize", false));
+    this.#isDraining = true;
     this.#dispatch.close();
   }
 

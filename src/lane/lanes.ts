@@ -95,6 +95,7 @@ export class Lanes {
     return { shared: this.#options.shared.lane.load, private: { servers: loads.length, ...addLoads(loads) } };
   }
 
+  /** True from the first call of `drain`, `stop` or `kill` on. New clients are rejected then. */
   get isDraining(): boolean {
     return this.#isDraining;
   }
@@ -131,15 +132,17 @@ export class Lanes {
     await Promise.all(this.#all().map(({ lane }) => lane.drain()));
   }
 
-  /** Fails all requests that are in flight or queued, and terminates all servers. Takes bounded time. */
+  /** Rejects new clients, fails all requests that are in flight or queued, and terminates all servers. Takes bounded time. */
   async stop(): Promise<void> {
+    this.#isDraining = true;
     this.#idle.close();
     for (const { lane } of this.#all()) lane.close();
     await Promise.all(this.#all().map((supervised) => supervised.stop()));
   }
 
-  /** Kills all servers at once. */
+  /** Rejects new clients, and kills all servers at once. */
   kill(): void {
+    this.#isDraining = true;
     for (const supervised of this.#all()) supervised.kill();
   }
 

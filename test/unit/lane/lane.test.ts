@@ -278,6 +278,12 @@ describe("a lane that is closed", () => {
     expect([running.outcome, held.outcome, vi.getTimerCount()]).toEqual(["UPSTREAM_EXITED", "SHUTTING_DOWN", 0]);
   });
 
+  it("a closed lane rejects new requests", () => {
+    const bench = LaneBench.shared();
+    bench.lane.close();
+    expect(bench.request(bench.join(), CALL).outcome).toBe("SHUTTING_DOWN");
+  });
+
   it("a draining lane rejects new requests and is drained after the last answer", async () => {
     const bench = LaneBench.ready();
     const session = bench.join();

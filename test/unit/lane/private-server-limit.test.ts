@@ -107,6 +107,16 @@ describe("a drain of all lanes", () => {
     expect(isStopped).toBe(true);
   });
 
+  it.each<[string, (bench: LanesBench) => void]>([
+    ["stop", ({ lanes }) => void lanes.stop()],
+    ["kill", ({ lanes }) => lanes.kill()],
+  ])("every initialize is rejected after a %s, and starts no server", (_how, end) => {
+    const bench = new LanesBench();
+    end(bench);
+    const outcomes = [{ capabilities: { roots: {} } }, {}].map((params) => bench.connect(params).exchange.outcome);
+    expect([outcomes, bench.servers]).toEqual([["SHUTTING_DOWN", "SHUTTING_DOWN"], []]);
+  });
+
   it("a kill reaches every private server", () => {
     const bench = new LanesBench();
     const [first, second] = [bench.connected(), bench.connected()];
