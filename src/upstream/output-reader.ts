@@ -38,7 +38,7 @@ export class OutputReader {
   #isReading = false;
   /** The end of the current turn; 0 before its first line. */
   #turnEndMs = 0;
-  #onIdle: (() => void) | undefined;
+  #idle: PromiseWithResolvers<void> | undefined;
 
   constructor(stdout: Readable, maxLineBytes: number, listener: OutputListener) {
     this.#stdout = stdout;
@@ -58,9 +58,8 @@ export class OutputReader {
   /** Resolves when all received lines are read. */
   whenIdle(): Promise<void> {
     if (!this.#isReading) return Promise.resolve();
-    return new Promise((resolve) => {
-      this.#onIdle = resolve;
-    });
+    this.#idle ??= Promise.withResolvers();
+    return this.#idle.promise;
   }
 
   #inOrder(line: string | OverlongLine): void {
@@ -131,7 +130,8 @@ export class OutputReader {
       return;
     }
     this.#stdout.resume();
-    this.#onIdle?.();
+    this.#idle?.resolve();
+    this.#idle = undefined;
   }
 
   #deliver(reading: Reading): void {

@@ -35,7 +35,7 @@ export class CallTable {
   readonly #pending = new PendingRequests<Call>();
   /** The number of clients' calls. Internal requests do not count. */
   #clientCalls = 0;
-  #onEmpty: (() => void) | undefined;
+  #empty: PromiseWithResolvers<void> | undefined;
   /** Called with each call that times out. */
   onTimeout: ((call: Call) => void) | undefined;
 
@@ -231,15 +231,17 @@ export class CallTable {
     }
     call.onSettled?.(ending === "results");
     call.semaphore?.release(call);
-    if (this.#clientCalls === 0) this.#onEmpty?.();
+    if (this.#clientCalls === 0) {
+      this.#empty?.resolve();
+      this.#empty = undefined;
+    }
     this.#queue.release();
   }
 
   /** Resolves when no client waits for a response. */
   whenEmpty(): Promise<void> {
     if (this.#clientCalls === 0) return Promise.resolve();
-    return new Promise((resolve) => {
-      this.#onEmpty = resolve;
-    });
+    this.#empty ??= Promise.withResolvers();
+    return this.#empty.promise;
   }
 }

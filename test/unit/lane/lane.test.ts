@@ -284,6 +284,15 @@ describe("a lane that is closed", () => {
     expect(bench.request(bench.join(), CALL).outcome).toBe("SHUTTING_DOWN");
   });
 
+  it("every wait for the end of a drain ends", async () => {
+    const bench = LaneBench.ready();
+    const call = bench.request(bench.join(), CALL);
+    const drained = [bench.lane.drain(), bench.lane.drain()];
+    bench.reply("tools/call");
+    await Promise.all(drained);
+    expect(call.outcome).toEqual({});
+  });
+
   it("a draining lane rejects new requests and is drained after the last answer", async () => {
     const bench = LaneBench.ready();
     const session = bench.join();

@@ -88,7 +88,7 @@ describe("an output reader", () => {
     const told = bench.toldWithChunk();
     bench.write(notification("a"), notification("b", LONG), notification("c"));
     expect(await told).toEqual(["a"]);
-    await bench.reader.whenIdle();
+    await Promise.all([bench.reader.whenIdle(), bench.reader.whenIdle()]);
     expect(bench.told).toEqual(["a", "b", "c"]);
     await bench.reader.whenIdle();
   });
