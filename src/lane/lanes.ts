@@ -146,12 +146,14 @@ export class Lanes {
     for (const supervised of this.#all()) supervised.kill();
   }
 
+  /** Never rejects: a defect of one session or lane must not keep the server running. */
   async #end(name: string, pooled: PooledLane): Promise<void> {
     if (this.#ending.has(pooled)) return;
     this.#ending.add(pooled);
+    const { endSession, defects } = this.#options;
     // The lane still has sessions if its server ended by itself. They can never get another response.
-    for (const session of pooled.sessions) this.#options.endSession(session);
-    pooled.supervised.lane.close();
+    for (const session of pooled.sessions) defects.guard("session end", () => endSession(session));
+    defects.guard("lane end", () => pooled.supervised.lane.close());
     await pooled.supervised.stop();
     this.#lanes.delete(name);
     this.#ending.delete(pooled);

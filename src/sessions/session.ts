@@ -97,8 +97,15 @@ export class Session implements Caller {
 
   /** Cancels its requests and closes its streams. To be called once, by the session store. */
   end(): void {
-    this.lane.endSession(this);
-    this.streams.close();
-    this.#onEnd?.();
+    // A private server ends only when `onEnd` is called, whatever the rest has thrown.
+    try {
+      this.lane.endSession(this);
+    } finally {
+      try {
+        this.streams.close();
+      } finally {
+        this.#onEnd?.();
+      }
+    }
   }
 }

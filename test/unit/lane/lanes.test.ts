@@ -1,7 +1,9 @@
 import { describe, expect, it, vi } from "vitest";
+import type { Caller } from "../../../src/sessions/caller.ts";
 import type { Session } from "../../../src/sessions/session.ts";
 import { answerOfServer, listen } from "../support/lane-bench.ts";
 import { type Client, IDLE_TIMEOUT_MS, LanesBench } from "../support/lanes-bench.ts";
+import { StatelessCaller } from "../support/stateless-caller.ts";
 import { TIMERS, useFakeClock } from "../support/fake-clock.ts";
 
 useFakeClock(TIMERS);
@@ -100,6 +102,28 @@ describe("the end of a private server and its session", () => {
     const stream = listen(session);
     await server.end();
     expect([bench.sessions.use(session.id, 0), call.outcome, stream.isEnded]).toEqual([undefined, "REQUEST_CANCELLED", true]);
+  });
+
+  it("a private server stops although the end of its session fails", () => {
+    const bench = new LanesBench();
+    const { session, server } = bench.connected();
+    const stream = listen(session);
+    // Its exchange throws when the session ends.
+    server.bench.request(session, { method: "tools/call" }).dismiss();
+    expect(() => bench.sessions.end(session)).toThrow("answered twice");
+    expect([server.stopCount, stream.isEnded]).toEqual([1, true]);
+  });
+
+  it.each<[string, (session: Session) => Caller]>([
+    ["session", (session) => session],
+    ["lane", () => new StatelessCaller()],
+  ])("a private server that exits is removed although the end of its %s fails", async (_what, callerOf) => {
+    const bench = new LanesBench();
+    const { session, server } = bench.connected();
+    server.bench.request(callerOf(session), { method: "tools/call" }).dismiss();
+    await server.end();
+    expect([server.stopCount, bench.sessions.size, bench.lanes.load.private.servers]).toEqual([1, 0, 0]);
+    expect(bench.shared.counters.defects).toBe(1);
   });
 
   it("an idle private server stops exactly SESSION_IDLE_TIMEOUT_MS after the last use", () => {
