@@ -14,6 +14,7 @@ import { responseToClient } from "../protocol/rewrite.ts";
 import type { Log } from "../observability/log.ts";
 import type { RetryMode } from "./calls/retry-mode.ts";
 import type { CallTable } from "./calls/call-table.ts";
+import { isSent } from "./calls/call.ts";
 import { cancelByClient } from "./calls/cancellation.ts";
 import { Dispatch } from "./dispatch.ts";
 import { DropLog } from "./routing/drop-log.ts";
@@ -70,23 +71,19 @@ export class Lane implements SessionLane, UpstreamListener {
 
   constructor({ upstream, limits, retry, counters, log, nowMs, endSession, createRouting, policy }: LaneOptions) {
     [this.#limits, this.#policy, this.#log, this.#nowMs] = [limits, policy, log, nowMs];
-    this.#dropped = new DropLog(log, counters, nowMs);
-    this.#defects = new Defects(log, counters);
+    const dropped = (this.#dropped = new DropLog(log, counters, nowMs));
+    const defects = (this.#defects = new Defects(log, counters));
     const retries = new Retries(retry, (toolName) => this.tools.isReadOnly(toolName));
     const dispatch = new Dispatch({ upstream, limits, retries, counters, log, nowMs, onDue: (atMs) => this.#onDue(atMs) });
     [this.#retries, this.#dispatch, this.#calls] = [retries, dispatch, dispatch.calls];
     const watcher = policy?.needsTools === true ? policy : undefined;
-    this.tools = new ServerTools({ dispatch, upstream, retry, watcher, defects: this.#defects, log, nowMs });
+    this.tools = new ServerTools({ dispatch, upstream, retry, watcher, defects, log, nowMs });
     this.#capabilities = new SessionCapabilities({ calls: dispatch.calls, log, endSession });
-    this.#routing = createRouting({
-      dispatch,
-      dropped: this.#dropped,
-      nowMs,
-      requestTimeoutMs: limits.requestTimeoutMs,
-      onInitialized: () => this.tools.onInitialized(),
-    });
-    this.#initializing = new InitializeRequests({ dispatch, limits, routing: this.#routing, counters, handshake: () => this.#handshake });
-    this.#hangWatch = new HangWatch({ dispatch, upstream, limits, isWaitingForClient: () => this.#routing.isWaitingForClient });
+    const onInitialized = (): void => this.tools.onInitialized();
+    const { requestTimeoutMs } = limits;
+    const routing = (this.#routing = createRouting({ dispatch, dropped, nowMs, requestTimeoutMs, onInitialized }));
+    this.#initializing = new InitializeRequests({ dispatch, limits, routing, counters, defects, handshake: () => this.#handshake });
+    this.#hangWatch = new HangWatch({ dispatch, upstream, limits, isWaitingForClient: () => routing.isWaitingForClient });
     this.#calls.onTimeout = (call) => this.#hangWatch.onTimeout(call, nowMs());
   }
 
@@ -214,7 +211,7 @@ export class Lane implements SessionLane, UpstreamListener {
   }
 
   onDefect(): void {
-    this.#calls.giveUpAll(this.#calls.values(), "defect", () => internalError(true));
+    this.#calls.giveUpAll(this.#calls.values(), "defect", (call) => internalError(isSent(call)));
   }
 
   #wrap(exchange: Exchange, method: string): Exchange {

@@ -1,8 +1,10 @@
 import type { Counters, RequestEnding } from "../../observability/counters.ts";
+import type { Defects } from "../../observability/defects.ts";
 import type { SidecarError } from "../../errors.ts";
 import type { RequestMessage, ResponseMessage } from "../../protocol/message.ts";
 import { responseToClient } from "../../protocol/rewrite.ts";
 import type { Dispatch } from "../dispatch.ts";
+import { internalError } from "../failures.ts";
 import type { Exchange } from "../../sessions/exchange.ts";
 import type { QueueEntry } from "../queue/queue-entry.ts";
 import type { LaneLimits } from "../lane-limits.ts";
@@ -14,6 +16,7 @@ export interface InitializeRequestsOptions {
   readonly limits: LaneLimits;
   readonly routing: Pick<Routing, "initialize">;
   readonly counters: Counters;
+  readonly defects: Defects;
   /** Returns the handshake of the current generation; undefined until it has finished. */
   readonly handshake: () => UpstreamHandshake | undefined;
 }
@@ -82,13 +85,18 @@ export class InitializeRequests {
   }
 
   #answer(initialize: InitializeRequest): void {
-    const { routing, handshake } = this.#options;
+    const { dispatch, routing, counters, defects, handshake } = this.#options;
     const { exchange, request, open } = initialize;
     const current = handshake();
-    if (current === undefined) return this.#fail(initialize, this.#options.dispatch.notReady());
+    if (current === undefined) return this.#fail(initialize, dispatch.notReady());
     const { protocolVersion, body } = routing.initialize.answer(current, request, exchange.idText);
-    this.#end(initialize, "results");
-    open(protocolVersion);
+    this.#forget(initialize);
+    try {
+      open(protocolVersion);
+    } catch (error) {
+      return defects.recover("session start", error, () => this.#fail(initialize, internalError(false)));
+    }
+    counters.countEnding("results");
     exchange.respond(body);
   }
 
@@ -104,9 +112,13 @@ export class InitializeRequests {
   }
 
   #end(initialize: InitializeRequest, ending: RequestEnding): void {
+    this.#forget(initialize);
+    this.#options.counters.countEnding(ending);
+  }
+
+  #forget(initialize: InitializeRequest): void {
     const held = this.#waiting.get(initialize);
     if (held !== undefined) this.#options.dispatch.queue.remove(held);
     this.#waiting.delete(initialize);
-    this.#options.counters.countEnding(ending);
   }
 }

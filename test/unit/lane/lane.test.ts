@@ -231,6 +231,17 @@ describe("a client's cancellation", () => {
 });
 
 describe("a request that settles without being sent", () => {
+  it("a defect fails a held request as not sent", () => {
+    const bench = LaneBench.ready({ maxInFlight: 1 });
+    const session = bench.join();
+    const calls = [bench.request(session, CALL), bench.request(session, CALL)];
+    bench.lane.onDefect();
+    expect(calls.map(({ error }) => [error?.code, error?.details.sent])).toEqual([
+      ["INTERNAL_ERROR", true],
+      ["INTERNAL_ERROR", false],
+    ]);
+  });
+
   it("a rejected request leaves no log level and no subscription behind", () => {
     const bench = LaneBench.ready({ maxHeldRequests: 1 });
     const session = bench.join();

@@ -1,8 +1,10 @@
 import { describe, expect, it, vi } from "vitest";
+import type { JsonObject } from "../../../src/protocol/message.ts";
 import type { Caller } from "../../../src/sessions/caller.ts";
 import type { Session } from "../../../src/sessions/session.ts";
-import { answerOfServer, listen } from "../support/lane-bench.ts";
+import { answerOfServer, listen, requestOfClient } from "../support/lane-bench.ts";
 import { type Client, IDLE_TIMEOUT_MS, LanesBench } from "../support/lanes-bench.ts";
+import { RecordedExchange } from "../support/recorded-exchange.ts";
 import { StatelessCaller } from "../support/stateless-caller.ts";
 import { TIMERS, useFakeClock } from "../support/fake-clock.ts";
 
@@ -266,6 +268,24 @@ describe("a private server without a session", () => {
     vi.advanceTimersByTime(1);
     bench.servers[0]?.lane.onRefused(answerOfServer('{"jsonrpc":"2.0","id":0,"error":{"code":1,"message":"too late"}}'));
     expect([client.exchange.outcome, bench.servers[0]?.stopCount]).toEqual(["UPSTREAM_NOT_READY", 1]);
+  });
+
+  it.each<[string, JsonObject]>([
+    ["shared", {}],
+    ["private", { sampling: {} }],
+  ])("a held initialize of a %s server is answered although its session cannot be opened", (_what, capabilities) => {
+    const bench = new LanesBench();
+    bench.shared.lose();
+    const exchange = new RecordedExchange("1", Date.now());
+    const request = requestOfClient({ id: 1, method: "initialize", params: { capabilities } });
+    bench.opener.initialize(exchange, request, () => {
+      throw new Error("no session");
+    });
+    const lane = bench.servers[0]?.bench ?? bench.shared;
+    lane.start();
+    expect([exchange.error?.code, exchange.error?.details.sent]).toEqual(["INTERNAL_ERROR", false]);
+    expect(lane.counters.toJSON()).toMatchObject({ defects: 1, answers: { results: 0, failures: { INTERNAL_ERROR: 1 } } });
+    expect(bench.servers.map(({ stopCount }) => stopCount)).toEqual(bench.servers.map(() => 1));
   });
 
   it("a client is told at once if its private server cannot be started", async () => {
