@@ -1,6 +1,6 @@
 /**
- * A line for the MCP server's stdin, and its state. The writer changes it from `queued` to `written`. The sender may withdraw it while it
- * is queued. The server may have seen it only if it is `written`.
+ * A line for the MCP server's stdin, and its state. The writer changes it from `queued` to `written`. The sender may remove it while it is
+ * queued. The server may have seen it only if it is `written`.
  */
 export interface Outgoing {
   /** One JSON-RPC message without its newline. Emptied when written unless `isKept`, to free memory while the response is awaited. */
@@ -11,7 +11,7 @@ export interface Outgoing {
   readonly isKept: boolean;
   /** The length in UTF-8; undefined until the writer counts it. */
   byteLength: number | undefined;
-  state: "queued" | "written" | "withdrawn";
+  state: "queued" | "written";
 }
 
 /** Returns a line of the sidecar itself. */

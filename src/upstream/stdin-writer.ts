@@ -47,9 +47,8 @@ export class StdinWriter implements UpstreamInput {
     this.#isPaused = true;
   }
 
-  /** Removes a line that is no longer wanted. */
+  /** Removes a line that is no longer wanted, if it is still queued. */
   withdraw(line: Outgoing): void {
-    line.state = "withdrawn";
     this.#remove(line);
   }
 

@@ -216,7 +216,6 @@ export class CallTable {
   /** Removes a call that was not written, so that it is never sent. */
   #withdraw(call: Call): void {
     this.#queue.remove(call);
-    call.state = "withdrawn";
     this.#input()?.withdraw(call);
   }
 

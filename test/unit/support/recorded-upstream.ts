@@ -22,7 +22,6 @@ export class RecordedUpstream implements Upstream, UpstreamInput {
   }
 
   withdraw(line: Outgoing): void {
-    line.state = "withdrawn";
     this.#lines = this.#lines.filter((each) => each !== line);
   }
 
