@@ -2,7 +2,7 @@ import type { Counters } from "../observability/counters.ts";
 import { Defects } from "../observability/defects.ts";
 import type { SidecarError } from "../errors.ts";
 import { shorten } from "../json/text.ts";
-import { readMessage, type RequestMessage } from "../protocol/message.ts";
+import type { RequestMessage } from "../protocol/message.ts";
 import { type Outgoing, outgoing } from "../protocol/outgoing.ts";
 import type { Log } from "../observability/log.ts";
 import { type Call, type ClientLine, createCall, createNotification, isClientLine, type Sender } from "./calls/call.ts";
@@ -14,7 +14,7 @@ import type { Exchange } from "../sessions/exchange.ts";
 import { sessionOverloaded } from "./failures.ts";
 import type { LaneLimits } from "./lane-limits.ts";
 import type { LaneLoad } from "./lane-load.ts";
-import { InternalExchange } from "./calls/internal-exchange.ts";
+import { InternalExchange, internalRequest } from "./calls/internal-exchange.ts";
 import type { Retries } from "./calls/retries.ts";
 import type { Caller } from "../sessions/caller.ts";
 import { roomError } from "./queue/room-error.ts";
@@ -132,7 +132,9 @@ export class Dispatch {
     const mustWait = !this.queue.isReady || (call.takesSlot && !this.queue.hasSlot) || call.semaphore?.isFree === false;
     if (mustWait) {
       if (!this.queue.add(call)) {
-        this.refuse(exchange, this.#errors.notSent(call.semaphore));
+        const error = this.#errors.notSent(call.semaphore);
+        if (call.origin === "client") this.refuse(exchange, error);
+        else exchange.fail(error);
         return onSettled?.(false);
       }
       if (call.takesSlot) this.#options.counters.requests.held++;
@@ -177,10 +179,9 @@ export class Dispatch {
     onResult?: (resultText: string | undefined) => void,
     limits?: CallLimits,
   ): void {
-    const request = readMessage(JSON.stringify({ jsonrpc: "2.0", id: 0, method, params }));
     const onFailed = (reason: string): void => this.#options.log.warn({ method, reason }, "internal request failed");
-    if (request.kind === "request")
-      this.#carry(this.#internal, new InternalExchange(this.#options.nowMs(), onFailed, onResult), request, onSettled, limits);
+    const exchange = new InternalExchange(this.#options.nowMs(), onFailed, onResult);
+    this.#carry(this.#internal, exchange, internalRequest(method, params), onSettled, limits);
   }
 
   /**

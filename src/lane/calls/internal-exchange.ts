@@ -1,9 +1,17 @@
 import type { SidecarError } from "../../errors.ts";
 import { findMembers } from "../../json/find.ts";
+import { readMessage, type RequestMessage } from "../../protocol/message.ts";
 import type { Exchange } from "../../sessions/exchange.ts";
 
 /** The limit for the response to an internal request. The discovery client of a pod reads lists of at most 4 MiB. */
 export const MAX_INTERNAL_RESULT_BYTES = 8 * 1024 * 1024;
+
+/** Returns an internal request. Its id is replaced when it is sent. */
+export function internalRequest(method: string, params: object): RequestMessage {
+  const request = readMessage(JSON.stringify({ jsonrpc: "2.0", id: 0, method, params }));
+  if (request.kind !== "request") throw new Error(`not a request: ${method}`);
+  return request;
+}
 
 /** The exchange of an internal request, which reports the result to a callback. */
 export class InternalExchange implements Exchange {

@@ -1,4 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
+import type { Dispatch } from "../../../src/lane/dispatch.ts";
+import { SharedRouting } from "../../../src/lane/routing/shared-routing.ts";
 import { LaneBench, listen } from "../support/lane-bench.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 
@@ -261,6 +263,32 @@ describe("a request that settles without being sent", () => {
 });
 
 describe("a request of the sidecar itself", () => {
+  /** A shared lane whose server is not ready, and its path to the server. */
+  function withDispatch(): { readonly bench: LaneBench; readonly dispatch: Dispatch } {
+    const dispatches: Dispatch[] = [];
+    const bench = new LaneBench((access) => {
+      dispatches.push(access.dispatch);
+      return new SharedRouting(access);
+    });
+    const [dispatch] = dispatches;
+    if (dispatch === undefined) throw new Error("the lane made no routing");
+    return { bench, dispatch };
+  }
+
+  it("a rejected request of the sidecar reports its failure and does not count", () => {
+    const { bench, dispatch } = withDispatch();
+    bench.upstream.isFailed = true;
+    const results: unknown[] = [];
+    dispatch.ask("tools/list", {}, undefined, (resultText) => results.push(resultText));
+    expect(results).toEqual([undefined]);
+    expect(bench.counters.toJSON()).toHaveProperty("requests.refused", {});
+  });
+
+  it("a malformed request of the sidecar is a defect", () => {
+    const { dispatch } = withDispatch();
+    expect(() => dispatch.ask("tools/list", [], undefined)).toThrow("not a request: tools/list");
+  });
+
   it("a failed request of the sidecar is logged and reaches no session", () => {
     const bench = LaneBench.ready();
     const [a, b] = [bench.join(), bench.join()];
