@@ -111,7 +111,7 @@ export class Lane implements SessionLane, UpstreamListener {
     if (refusal !== undefined) return this.#dispatch.refuse(exchange, refusal);
     const decision = this.#routing.onClientRequest(caller, request);
     if (decision?.kind === "answer") this.#dispatch.respond(exchange, decision.member, decision.text);
-    else this.#dispatch.carry(caller, exchange, request, decision?.onSettled, limits);
+    else this.#dispatch.carry(caller, exchange, request, decision?.onSettled, limits ?? decision?.limits);
   }
 
   refuse(exchange: Exchange, error: SidecarError): void {

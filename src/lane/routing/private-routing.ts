@@ -13,7 +13,7 @@ import { answerPing, errorAnswer } from "./refused-requests.ts";
 import type { Caller } from "../../sessions/caller.ts";
 import { SessionState } from "./session-state.ts";
 import type { SessionStreams } from "../../sessions/session-streams.ts";
-import { TOO_MANY_SUBSCRIPTIONS } from "./subscriptions.ts";
+import { Subscriptions, TOO_MANY_SUBSCRIPTIONS } from "./subscriptions.ts";
 
 /** The maximum number of a server's requests that its client has not answered. */
 const MAX_FORWARDED_REQUESTS = 1024;
@@ -44,6 +44,7 @@ export class PrivateRouting implements Routing {
   readonly #onInitialized: (text: string) => void;
   readonly #forwarded = new ForwardedRequests();
   readonly #state = new SessionState();
+  readonly #subscriptions = new Subscriptions();
   readonly #requests: InternalRequests;
   #isReady = false;
   #isInitialized = false;
@@ -60,13 +61,13 @@ export class PrivateRouting implements Routing {
     return this.#forwarded.size > 0;
   }
 
-  onClientRequest(_caller: Caller, { method, outline }: RequestMessage): RequestDecision | undefined {
+  onClientRequest(caller: Caller, { method, outline }: RequestMessage): RequestDecision | undefined {
     if (method === "logging/setLevel") return this.#setLevel(outline.stringAt(Slot.level));
     if (method !== "resources/subscribe" && method !== "resources/unsubscribe") return undefined;
     const uri = outline.stringAt(Slot.uri);
     if (uri === undefined) return undefined;
-    if (method === "resources/subscribe") return this.#subscribe(uri);
-    this.#state.unsubscribe(uri);
+    if (method === "resources/subscribe") return this.#subscribe(caller, uri);
+    this.#subscriptions.delete(caller, uri);
     return undefined;
   }
 
@@ -158,9 +159,10 @@ export class PrivateRouting implements Routing {
     return level !== undefined ? { kind: "carry", onSettled: this.#state.setLevel(level) } : undefined;
   }
 
-  #subscribe(uri: string): RequestDecision {
-    const onSettled = this.#state.subscribe(uri);
-    return onSettled === undefined ? refuse(JsonRpcErrorCode.ServerError, TOO_MANY_SUBSCRIPTIONS) : { kind: "carry", onSettled };
+  #subscribe(caller: Caller, uri: string): RequestDecision {
+    const request = this.#subscriptions.subscribe(caller, uri);
+    if (request === undefined) return refuse(JsonRpcErrorCode.ServerError, TOO_MANY_SUBSCRIPTIONS);
+    return { kind: "carry", onSettled: request.onSettled };
   }
 
   /** Restores the state that the client has set on the former generation. */
@@ -168,9 +170,7 @@ export class PrivateRouting implements Routing {
     const { level, hasChangedRoots } = this.#state;
     if (level !== undefined) this.#requests.add({ method: "logging/setLevel", params: { level } });
     if (hasChangedRoots) this.#access.dispatch.sendInternal(ROOTS_CHANGED);
-    for (const uri of this.#state.subscriptions()) {
-      this.#requests.add({ method: "resources/subscribe", params: { uri }, isCurrent: () => this.#state.isSubscribed(uri) });
-    }
+    for (const request of this.#subscriptions.restart()) this.#requests.add(request);
   }
 
   #refuse(request: RequestMessage, code: number, reason: string): void {

@@ -1,6 +1,7 @@
 import type { SidecarError } from "../../errors.ts";
 import type { NotificationMessage, RequestMessage, ResponseMessage } from "../../protocol/message.ts";
 import type { Dispatch } from "../dispatch.ts";
+import type { CallLimits } from "../calls/call-limits.ts";
 import type { DropLog } from "./drop-log.ts";
 import type { InitializeRules } from "../handshake/initialize.ts";
 import type { Caller } from "../../sessions/caller.ts";
@@ -18,8 +19,8 @@ export interface RoutingAccess {
 
 /** The handling of a client's request. */
 export type RequestDecision =
-  /** Send it to the server, and report if it had a result. */
-  | { readonly kind: "carry"; readonly onSettled: (hasResult: boolean) => void }
+  /** Send it to the server within these limits, and report if it had a result. The limits of a tool call come from the policy instead. */
+  | { readonly kind: "carry"; readonly onSettled?: (hasResult: boolean) => void; readonly limits?: CallLimits }
   /** Answer it in the server's place, with this member after the id. `text` is the JSON text of its value. */
   | { readonly kind: "answer"; readonly member: "result" | "error"; readonly text: string };
 

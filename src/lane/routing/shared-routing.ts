@@ -3,12 +3,13 @@ import { type NotificationMessage, type RequestMessage, Slot } from "../../proto
 import { messageToServer } from "../../protocol/rewrite.ts";
 import { SHARED_INITIALIZE } from "../handshake/initialize.ts";
 import { type RoutingAccess, type Routing, refuse, type RequestDecision } from "./routing.ts";
+import type { CallLimits } from "../calls/call-limits.ts";
 import { LogLevels } from "./log-levels.ts";
 import { type InternalRequest, InternalRequests } from "../calls/internal-requests.ts";
 import { answerPing, refuseRequest } from "./refused-requests.ts";
 import type { Caller } from "../../sessions/caller.ts";
 import type { Session } from "../../sessions/session.ts";
-import { MAX_SUBSCRIPTIONS_PER_SESSION, Subscriptions, TOO_MANY_SUBSCRIPTIONS } from "./subscriptions.ts";
+import { Subscriptions, TOO_MANY_SUBSCRIPTIONS } from "./subscriptions.ts";
 
 /** Client notifications that are not sent to a shared server. The sidecar sends its own, or they have no meaning there. */
 const NOT_CARRIED_NOTIFICATIONS: ReadonlySet<string> = new Set([
@@ -24,6 +25,21 @@ const LIST_CHANGED_NOTIFICATIONS: ReadonlySet<string> = new Set([
 ]);
 
 const EMPTY_RESULT: RequestDecision = { kind: "answer", member: "result", text: "{}" };
+
+/**
+ * Answers a held request with an empty result if another request has overtaken it. Callers take turns, so their requests for one resource
+ * may reach the server in another order than they arrived.
+ */
+function sendIf(isCurrent: () => boolean): CallLimits {
+  return {
+    check: (onVerdict) => {
+      onVerdict(isCurrent() ? undefined : { resultText: "{}" });
+      return () => {
+        // The check is over already.
+      };
+    },
+  };
+}
 
 /** Routing for a shared server. A message without a known recipient is dropped or rejected: the recipient is never guessed. */
 export class SharedRouting implements Routing {
@@ -83,14 +99,7 @@ export class SharedRouting implements Routing {
     this.#isReady = true;
     this.#levels.forgetSentLevel();
     this.#sendPendingLevel();
-    for (const uri of this.#subscriptions.restart()) {
-      this.#ask({
-        method: "resources/subscribe",
-        params: { uri },
-        isCurrent: () => this.#subscriptions.has(uri),
-        onSettled: (hasResult) => hasResult && this.#subscriptions.confirm(uri),
-      });
-    }
+    for (const request of this.#subscriptions.restart()) this.#ask(request);
     this.#access.onInitialized();
   }
 
@@ -152,21 +161,18 @@ export class SharedRouting implements Routing {
 
   #subscribe(caller: Caller, uri: string | undefined): RequestDecision | undefined {
     if (uri === undefined) return undefined;
-    if (this.#subscriptions.countOf(caller) >= MAX_SUBSCRIPTIONS_PER_SESSION) {
-      return refuse(JsonRpcErrorCode.ServerError, TOO_MANY_SUBSCRIPTIONS);
-    }
-    if (!this.#subscriptions.add(caller, uri)) return EMPTY_RESULT;
-    return {
-      kind: "carry",
-      onSettled: (hasResult) => {
-        if (hasResult) this.#subscriptions.confirm(uri);
-        else this.#subscriptions.delete(caller, uri);
-      },
-    };
+    const request = this.#subscriptions.subscribe(caller, uri);
+    if (request === undefined) return refuse(JsonRpcErrorCode.ServerError, TOO_MANY_SUBSCRIPTIONS);
+    const { isCurrent, onSettled } = request;
+    if (!this.#subscriptions.isConfirmed(uri)) return { kind: "carry", onSettled, limits: sendIf(isCurrent) };
+    onSettled(true);
+    return EMPTY_RESULT;
   }
 
   #unsubscribe(caller: Caller, uri: string | undefined): RequestDecision | undefined {
-    return uri !== undefined && !this.#subscriptions.delete(caller, uri) ? EMPTY_RESULT : undefined;
+    if (uri === undefined) return undefined;
+    if (!this.#subscriptions.delete(caller, uri)) return EMPTY_RESULT;
+    return { kind: "carry", limits: sendIf(() => !this.#subscriptions.has(uri)) };
   }
 
   #onResourceUpdated(uri: string | undefined, text: string): void {

@@ -1,51 +1,75 @@
+import type { InternalRequest } from "../calls/internal-requests.ts";
 import type { Caller } from "../../sessions/caller.ts";
 
 /** The maximum number of subscriptions of one session. Above it, subscribe requests are rejected. */
-export const MAX_SUBSCRIPTIONS_PER_SESSION = 1024;
+const MAX_SUBSCRIPTIONS_PER_SESSION = 1024;
 export const TOO_MANY_SUBSCRIPTIONS = `This session has ${MAX_SUBSCRIPTIONS_PER_SESSION} subscriptions, its limit; end some first`;
 
+/** One caller's subscription to a resource. */
 interface Subscription {
-  readonly callers: Set<Caller>;
-  /** True if the server has confirmed the subscription. */
+  /** True if one of its subscribe requests had a result. */
+  isConfirmed: boolean;
+  /** The number of its subscribe requests in flight. */
+  requestsInFlight: number;
+}
+
+interface Resource {
+  readonly subscriptions: Map<Caller, Subscription>;
+  /** True if the current generation has confirmed a subscription. */
   isConfirmed: boolean;
 }
 
-/** The subscriptions of a shared server's callers. The server gets only the first subscribe and the last unsubscribe of a resource. */
+interface SubscribeRequest {
+  /** Returns false if the caller has unsubscribed since. */
+  readonly isCurrent: () => boolean;
+  /** Must be called at the end of the request. `hasResult` is false for an error. */
+  readonly onSettled: (hasResult: boolean) => void;
+}
+
+/** The subscriptions of a server's callers. They are restored on each new generation. */
 export class Subscriptions {
-  readonly #byUri = new Map<string, Subscription>();
+  readonly #byUri = new Map<string, Resource>();
   readonly #byCaller = new Map<Caller, Set<string>>();
 
-  countOf(caller: Caller): number {
-    return this.#byCaller.get(caller)?.size ?? 0;
-  }
-
-  /** @returns true if the server must get the request. */
-  add(caller: Caller, uri: string): boolean {
-    const subscription = this.#byUri.get(uri) ?? { callers: new Set(), isConfirmed: false };
-    this.#byUri.set(uri, subscription);
-    subscription.callers.add(caller);
+  /** Adds a subscription, which stays if any of its requests has a result. @returns undefined if the caller has too many. */
+  subscribe(caller: Caller, uri: string): SubscribeRequest | undefined {
     const uris = this.#byCaller.get(caller) ?? new Set();
+    if (!uris.has(uri) && uris.size >= MAX_SUBSCRIPTIONS_PER_SESSION) return undefined;
     this.#byCaller.set(caller, uris.add(uri));
-    return !subscription.isConfirmed;
+    const resource: Resource = this.#byUri.get(uri) ?? { subscriptions: new Map(), isConfirmed: false };
+    this.#byUri.set(uri, resource);
+    const { subscriptions } = resource;
+    const subscription = subscriptions.get(caller) ?? { isConfirmed: false, requestsInFlight: 0 };
+    subscriptions.set(caller, subscription);
+    subscription.requestsInFlight++;
+    const isCurrent = (): boolean => subscriptions.get(caller) === subscription;
+    const onSettled = (hasResult: boolean): void => {
+      subscription.requestsInFlight--;
+      if (!isCurrent()) return;
+      if (hasResult) subscription.isConfirmed = resource.isConfirmed = true;
+      else if (!subscription.isConfirmed && subscription.requestsInFlight === 0) this.delete(caller, uri);
+    };
+    return { isCurrent, onSettled };
   }
 
+  /** True if any caller is subscribed, or is subscribing. */
   has(uri: string): boolean {
     return this.#byUri.has(uri);
   }
 
-  confirm(uri: string): void {
-    const subscription = this.#byUri.get(uri);
-    if (subscription !== undefined) subscription.isConfirmed = true;
+  /** True if the server has confirmed a subscription. */
+  isConfirmed(uri: string): boolean {
+    return this.#byUri.get(uri)?.isConfirmed === true;
   }
 
-  /** @returns true if it was the last subscription, and the server must get the request. */
+  /** Removes a subscription, independent of the server's response. @returns true if the resource has none left. */
   delete(caller: Caller, uri: string): boolean {
     const uris = this.#byCaller.get(caller);
     uris?.delete(uri);
     if (uris?.size === 0) this.#byCaller.delete(caller);
-    const subscription = this.#byUri.get(uri);
-    subscription?.callers.delete(caller);
-    if (subscription !== undefined && subscription.callers.size > 0) return false;
+    const subscriptions = this.#byUri.get(uri)?.subscriptions;
+    subscriptions?.delete(caller);
+    if (subscriptions !== undefined && subscriptions.size > 0) return false;
     this.#byUri.delete(uri);
     return true;
   }
@@ -55,18 +79,28 @@ export class Subscriptions {
     return [...(this.#byCaller.get(caller) ?? [])].filter((uri) => this.delete(caller, uri));
   }
 
-  /** Marks all subscriptions as unconfirmed, for a new generation. @returns all resources. */
-  restart(): string[] {
-    for (const subscription of this.#byUri.values()) subscription.isConfirmed = false;
-    return [...this.#byUri.keys()];
+  /** Marks all resources as unconfirmed, for a new generation. @returns the requests that restore what former generations confirmed. */
+  restart(): InternalRequest[] {
+    const requests: InternalRequest[] = [];
+    for (const [uri, resource] of this.#byUri) {
+      resource.isConfirmed = false;
+      if (!resource.subscriptions.values().some(({ isConfirmed }) => isConfirmed)) continue;
+      requests.push({
+        method: "resources/subscribe",
+        params: { uri },
+        isCurrent: () => this.#byUri.get(uri) === resource,
+        onSettled: (hasResult) => (resource.isConfirmed ||= hasResult),
+      });
+    }
+    return requests;
   }
 
   /** Returns the subscribers of the resource or of a parent in its hierarchy (MCP 2025-11-25, schema, ResourceUpdated). */
   subscribers(uri: string): ReadonlySet<Caller> {
     const found = new Set<Caller>();
     // Iterates over the subscriptions, which are bounded. The parts of a server's URI are not.
-    for (const [subscribed, { callers }] of this.#byUri) {
-      if (isAtOrBelow(uri, subscribed)) for (const caller of callers) found.add(caller);
+    for (const [subscribed, { subscriptions }] of this.#byUri) {
+      if (isAtOrBelow(uri, subscribed)) for (const caller of subscriptions.keys()) found.add(caller);
     }
     return found;
   }

@@ -8,8 +8,8 @@ const URI = "file:///notes/today.md";
 
 useFakeClock();
 
-function subscribe(bench: LaneBench, session: Session, uri: unknown = URI): RecordedExchange {
-  return bench.request(session, { method: "resources/subscribe", params: { uri } });
+function subscribe(bench: LaneBench, session: Session, uri: unknown = URI, id = 1): RecordedExchange {
+  return bench.request(session, { id, method: "resources/subscribe", params: { uri } });
 }
 
 /** Subscribes the session, which the server confirms. */
@@ -38,6 +38,16 @@ function askedUntilAnswered(bench: LaneBench): string[] {
     }
   }
   return all;
+}
+
+/** Returns the methods that a server with a single slot gets. It answers each with `{ by: "server" }`. */
+function methodsUntilAnswered(bench: LaneBench): unknown[] {
+  const methods: unknown[] = [];
+  for (let [request] = bench.heard(); request !== undefined; [request] = bench.heard()) {
+    methods.push(request["method"]);
+    bench.say({ id: request["id"], result: { by: "server" } });
+  }
+  return methods;
 }
 
 /** Returns the requests that the server got, in short. */
@@ -111,6 +121,53 @@ describe("a subscription at a shared server", () => {
     expect(listen(a).texts).toEqual([]);
     subscribe(bench, b);
     expect(asked(bench)).toEqual([`resources/subscribe ${URI}`]);
+  });
+
+  it("a confirmed subscription stays if a second request for it fails or is cancelled", () => {
+    const bench = LaneBench.ready();
+    const [a, b] = [bench.join(), bench.join()];
+    for (const session of [a, b]) for (const id of [1, 2]) subscribe(bench, session, URI, id);
+    const [first, second, third] = bench.heard();
+    bench.say({ id: first?.["id"], result: {} });
+    bench.say({ id: second?.["id"], error: { code: -32_603, message: "again?" } });
+    bench.say({ id: third?.["id"], result: {} });
+    bench.notify(b, { method: "notifications/cancelled", params: { requestId: 2 } });
+    update(bench);
+    expect([a, b].map((session) => listen(session).texts.length)).toEqual([1, 1]);
+    expect([unsubscribe(bench, a).outcome, unsubscribe(bench, b).outcome]).toEqual([{}, undefined]);
+  });
+
+  it("a subscription that was answered at once outlives the same session's failed request", () => {
+    const bench = LaneBench.ready();
+    const [a, b] = [bench.join(), bench.join()];
+    for (const session of [a, b]) subscribe(bench, session);
+    const [ofA, ofB] = bench.heard();
+    bench.say({ id: ofB?.["id"], result: {} });
+    expect(subscribe(bench, a).outcome).toEqual({});
+    bench.say({ id: ofA?.["id"], error: { code: -32_603, message: "?" } });
+    update(bench);
+    expect(listen(a).texts).toHaveLength(1);
+  });
+
+  it("a late unsubscribe of one session does not end the subscription of another", () => {
+    const bench = LaneBench.ready({ maxInFlight: 1 });
+    const [a, b] = [bench.join(), bench.join()];
+    subscribed(bench, a);
+    for (const method of ["x/one", "x/two"]) bench.request(a, { method });
+    const calls = [unsubscribe(bench, a), subscribe(bench, b)];
+    expect(methodsUntilAnswered(bench)).toEqual(["x/one", "x/two", "resources/subscribe"]);
+    expect(calls.map(({ outcome }) => outcome)).toEqual([{}, { by: "server" }]);
+    update(bench);
+    expect([listen(a).texts.length, listen(b).texts.length]).toEqual([0, 1]);
+  });
+
+  it("a late subscribe whose session has unsubscribed meanwhile is not sent", () => {
+    const bench = LaneBench.ready({ maxInFlight: 1 });
+    const [a, b] = [bench.join(), bench.join()];
+    for (const method of ["x/one", "x/two", "x/three"]) bench.request(a, { method });
+    const calls = [subscribe(bench, a), subscribe(bench, b), unsubscribe(bench, a), unsubscribe(bench, b)];
+    expect(methodsUntilAnswered(bench)).toEqual(["x/one", "x/two", "x/three", "resources/unsubscribe"]);
+    expect(calls.map(({ outcome }) => outcome)).toEqual([{}, {}, {}, { by: "server" }]);
   });
 
   it("a session's own subscriptions end with the session", () => {

@@ -103,4 +103,42 @@ describe("the subscriptions of a shared server", () => {
       }),
     );
   });
+
+  it("the server's subscriptions are those of the sessions, in whatever order requests take their turns", () => {
+    const uris = ["x:1", "x:2"];
+    const step = fc.record({
+      kind: fc.constantFrom("subscribe", "unsubscribe", "call", "answer"),
+      index: fc.nat({ max: 2 }),
+      uri: fc.constantFrom(...uris),
+    });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
+        const bench = LaneBench.ready({ maxInFlight: 1, maxHeldRequests: 100, maxQueuedBytes: 100_000 });
+        const clients = [0, 1, 2].map(() => ({ session: bench.join(), own: new Set<string>() }));
+        const atServer = new Set<string>();
+        const answerNext = (): boolean => {
+          const [request] = bench.heard();
+          if (request === undefined) return false;
+          const { id, method, params } = request;
+          if (method === "resources/subscribe") atServer.add((params as { readonly uri: string }).uri);
+          if (method === "resources/unsubscribe") atServer.delete((params as { readonly uri: string }).uri);
+          bench.say({ id, result: {} });
+          return true;
+        };
+        for (const { kind, index, uri } of steps) {
+          const { session, own } = clients[index] ?? { session: bench.join(), own: new Set<string>() };
+          if (kind === "answer") answerNext();
+          else if (kind === "call") bench.request(session, { method: "x/call" });
+          else {
+            ask(bench, session, kind, uri);
+            own[kind === "subscribe" ? "add" : "delete"](uri);
+          }
+        }
+        while (answerNext());
+        expect(atServer).toEqual(new Set(clients.flatMap(({ own }) => [...own])));
+        for (const uri of uris) update(bench, uri);
+        expect(clients.map(({ session }) => listen(session).texts.length)).toEqual(clients.map(({ own }) => own.size));
+      }),
+    );
+  });
 });
