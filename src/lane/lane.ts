@@ -43,7 +43,7 @@ export interface LaneOptions {
   readonly counters: Counters;
   readonly log: Log;
   readonly nowMs: () => number;
-  /** Ends a session that cannot continue. Calls `endSession` of this lane in turn. */
+  /** Ends a session that cannot continue. Calls `endCaller` of this lane in turn. */
   readonly endSession: (session: Session) => void;
   readonly createRouting: (access: RoutingAccess) => Routing;
   /** Undefined if there are no rules. */
@@ -140,12 +140,12 @@ export class Lane implements SessionLane, UpstreamListener {
     this.#routing.onSession(session);
   }
 
-  endSession(session: Session): void {
-    const calls = this.#calls.values().filter((call) => call.origin === "client" && call.caller === session);
+  endCaller(caller: Caller): void {
+    const calls = this.#calls.values().filter((call) => call.origin === "client" && call.caller === caller);
     this.#calls.giveUpAll(calls, "session ended", (call) => sessionEnded(...this.#retries.outcomeOf(call)));
-    this.#capabilities.delete(session);
-    this.#calls.tasks.endCaller(session, this.#nowMs());
-    this.#routing.onSessionEnd(session);
+    this.#capabilities.delete(caller);
+    this.#calls.tasks.endCaller(caller, this.#nowMs());
+    this.#routing.onCallerEnd(caller);
   }
 
   /** Rejects new requests from now on, and resolves when the last request that is in flight or queued has ended. */

@@ -1,6 +1,6 @@
 /**
  * The sender of requests: a session, or a client without one. The object is the key for fairness, rates and limits: callers take turns,
- * and each has its own limits.
+ * and each has its own limits. A lane may keep state for it, such as its log level, until the call of `endCaller`.
  */
 export interface Caller {
   /** Unique, and never chosen by a client. */

@@ -15,8 +15,8 @@ export interface SessionLane {
   notify(session: Session, notification: NotificationMessage): SidecarError | undefined;
   /** Sends the response to a server's request. @returns the error if it is rejected. */
   answer(response: ResponseMessage): SidecarError | undefined;
-  /** Cancels the requests of the session. */
-  endSession(session: Session): void;
+  /** Cancels the requests of a caller and removes its state. Must be called at the end of each caller, with a session or without. */
+  endCaller(caller: Caller): void;
 }
 
 /** The owner of sessions: one object for each auth token, without the token itself. */
@@ -99,7 +99,7 @@ export class Session implements Caller {
   end(): void {
     // A private server ends only when `onEnd` is called, whatever the rest has thrown.
     try {
-      this.lane.endSession(this);
+      this.lane.endCaller(this);
     } finally {
       try {
         this.streams.close();

@@ -14,7 +14,7 @@ interface ProgressOwner {
 
 /**
  * The tasks of clients (MCP 2025-11-25, basic/utilities/tasks): calls that go on after their response. The end of a task is not reported, so
- * a caller counts as having a task until its session ends.
+ * a caller counts as having a task until it ends.
  */
 export class ClientTasks {
   readonly #tokens = new TaskTokens<ProgressOwner>();

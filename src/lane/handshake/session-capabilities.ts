@@ -33,8 +33,10 @@ export class SessionCapabilities {
     if (this.#current !== undefined) this.#bySession.set(session, this.#current);
   }
 
-  delete(session: Session): void {
-    this.#bySession.delete(session);
+  /** Removes a session. Does nothing for a client without one. */
+  delete(caller: Caller): void {
+    const byCaller: Pick<Map<Caller, Capabilities>, "delete"> = this.#bySession;
+    byCaller.delete(caller);
   }
 
   /**

@@ -142,7 +142,7 @@ export class PrivateRouting implements Routing {
     // The streams of the only session are known already.
   }
 
-  onSessionEnd(): void {
+  onCallerEnd(): void {
     this.#isOver = true;
     this.#forwarded.clear();
   }

@@ -44,7 +44,8 @@ export interface Routing {
   onReady(): void;
   onLost(): void;
   onSession(session: Session): void;
-  onSessionEnd(session: Session): void;
+  /** Removes the state of a session, or of a client without one. */
+  onCallerEnd(caller: Caller): void;
   /** True if the server waits for a client's response, and so may not be able to answer. */
   readonly isWaitingForClient: boolean;
   /** @returns the next deadline, or Infinity. */

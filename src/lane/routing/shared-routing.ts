@@ -46,7 +46,8 @@ export class SharedRouting implements Routing {
   readonly initialize = SHARED_INITIALIZE;
   readonly isWaitingForClient = false;
   readonly #access: RoutingAccess;
-  readonly #sessions = new Set<Session>();
+  /** The callers that get each change of a list. */
+  readonly #listeners = new Set<Caller>();
   readonly #levels = new LogLevels();
   readonly #subscriptions = new Subscriptions();
   readonly #requests: InternalRequests;
@@ -84,7 +85,7 @@ export class SharedRouting implements Routing {
 
   onServerNotification({ method, outline, text }: NotificationMessage): void {
     if (LIST_CHANGED_NOTIFICATIONS.has(method)) {
-      for (const session of this.#sessions) session.deliverOnce(text);
+      for (const caller of this.#listeners) caller.deliverOnce(text);
     } else if (method === "notifications/resources/updated") this.#onResourceUpdated(outline.stringAt(Slot.uri), text);
     else if (method === "notifications/message") this.#onLogMessage(outline.stringAt(Slot.level), text);
     else this.#access.dropped.notification(method);
@@ -109,14 +110,14 @@ export class SharedRouting implements Routing {
   }
 
   onSession(session: Session): void {
-    this.#sessions.add(session);
+    this.#listeners.add(session);
   }
 
-  onSessionEnd(session: Session): void {
-    this.#sessions.delete(session);
-    this.#levels.delete(session);
+  onCallerEnd(caller: Caller): void {
+    this.#listeners.delete(caller);
+    this.#levels.delete(caller);
     this.#sendPendingLevel();
-    for (const uri of this.#subscriptions.deleteAll(session)) {
+    for (const uri of this.#subscriptions.deleteAll(caller)) {
       this.#ask({ method: "resources/unsubscribe", params: { uri }, isCurrent: () => !this.#subscriptions.has(uri) });
     }
   }

@@ -148,7 +148,7 @@ describe("a session of a restarted server", () => {
   it("a session that has ended already does not end again", () => {
     const bench = LaneBench.shared();
     bench.start({ prompts: {} });
-    bench.lane.endSession(bench.join());
+    bench.lane.endCaller(bench.join());
     bench.lose();
     bench.start({});
     expect([bench.ended, bench.log.messages]).toEqual([[], []]);

@@ -169,7 +169,7 @@ describe("a client that resumes all its streams", () => {
         while (asked.length > 0) reply();
         client.readAll();
         expect(client.read.toSorted()).toEqual(expected.toSorted());
-        bench.lane.endSession(bench.session);
+        bench.lane.endCaller(bench.session);
         bench.session.streams.close();
         expect(bench.eventLog.size).toBe(0);
       }),

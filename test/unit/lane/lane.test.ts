@@ -106,7 +106,7 @@ describe("a request", () => {
     const bench = LaneBench.ready();
     const [a, b] = [bench.join(), bench.join()];
     const calls = [a, b].map((session) => bench.request(session, CALL));
-    bench.lane.endSession(b);
+    bench.lane.endCaller(b);
     expect(calls.map(({ outcome }) => outcome)).toEqual([undefined, "REQUEST_CANCELLED"]);
   });
 
@@ -298,7 +298,7 @@ describe("a request of the sidecar itself", () => {
     ] as const)
       bench.request(session, { method: "logging/setLevel", params: { level } });
     bench.reply("logging/setLevel");
-    bench.lane.endSession(a);
+    bench.lane.endCaller(a);
     vi.advanceTimersByTime(REQUEST_TIMEOUT_MS);
     expect(bench.log.lines.filter(({ level }) => level === "warn")).toMatchObject([
       { fields: { method: "logging/setLevel" }, message: "internal request failed" },

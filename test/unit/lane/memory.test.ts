@@ -33,7 +33,7 @@ function useUp(bench: LaneBench, number: number): WeakRef<object>[] {
   bench.say({ method: "notifications/message", params: { level: "info" } });
   session.streams.endStandalone();
   bench.say({ method: "notifications/tools/list_changed" });
-  bench.lane.endSession(session);
+  bench.lane.endCaller(session);
   session.streams.close();
   return [session, session.streams, stream, request, answered, unanswered].map((each) => new WeakRef(each));
 }

@@ -182,7 +182,7 @@ describe("a request of a private server", () => {
   it("a request ends with its session", () => {
     const bench = PrivateLaneBench.ready();
     const id = ask(bench);
-    bench.lane.endSession(bench.session);
+    bench.lane.endCaller(bench.session);
     bench.answer({ id, result: {} });
     vi.advanceTimersByTime(10 * TIMEOUT_MS);
     expect(bench.heard()).toEqual([]);
@@ -269,7 +269,7 @@ describe("the timeout of a client's request", () => {
     const bench = PrivateLaneBench.ready();
     bench.request(bench.session, { method: "tools/call" });
     bench.say(ROOTS);
-    bench.lane.endSession(bench.session);
+    bench.lane.endCaller(bench.session);
     bench.session.streams.close();
     bench.lane.close();
     bench.eventLog.close();

@@ -229,7 +229,7 @@ describe("a read that waits for its retry", () => {
 
   it("the end of the session fails the read, with sent true", () => {
     const { bench, session, call } = waiting();
-    bench.lane.endSession(session);
+    bench.lane.endCaller(session);
     bench.start();
     expect([call.outcome, call.error?.details, bench.heard()]).toEqual(["REQUEST_CANCELLED", { sent: true, retrySafe: true }, []]);
   });

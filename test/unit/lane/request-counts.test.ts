@@ -102,7 +102,7 @@ class Scene {
 
   endSession(index: number): void {
     const session = this.session(index);
-    this.bench.lane.endSession(session);
+    this.bench.lane.endCaller(session);
     this.sessions[this.sessions.indexOf(session)] = this.bench.join();
   }
 

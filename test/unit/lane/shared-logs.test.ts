@@ -30,7 +30,7 @@ function withAbandonedCall(): { readonly bench: LaneBench; readonly b: Session }
   bench.request(b, setLevel("info"));
   bench.reply("logging/setLevel");
   bench.request(a, { method: "tools/call" });
-  bench.lane.endSession(a);
+  bench.lane.endCaller(a);
   return { bench, b };
 }
 
@@ -53,7 +53,7 @@ describe("a log message of a shared server", () => {
     expect(bench.heard()).toEqual([]);
     bench.request(c, setLevel("debug"));
     bench.reply("logging/setLevel");
-    bench.lane.endSession(c);
+    bench.lane.endCaller(c);
     expect(bench.heard()).toMatchObject([setLevel("warning")]);
   });
 
@@ -64,7 +64,7 @@ describe("a log message of a shared server", () => {
     bench.reply("logging/setLevel");
     bench.request(b, setLevel("error"));
     bench.lose();
-    bench.lane.endSession(a);
+    bench.lane.endCaller(a);
     bench.start();
     expect(bench.heard()).toMatchObject([setLevel("error")]);
   });
@@ -206,7 +206,7 @@ describe("a log message of a shared server", () => {
     expect(set.outcome).toBe(-32_601);
     bench.request(b, setLevel("info"));
     bench.reply("logging/setLevel");
-    bench.lane.endSession(b);
+    bench.lane.endCaller(b);
     const call = bench.request(a, { method: "tools/call" });
     bench.say(log("emergency"));
     expect([call.emitted, listen(a).texts, listen(b).texts, bench.dropped.notifications]).toEqual([[], [], [], 1]);
@@ -245,8 +245,8 @@ describe("a log message of a shared server", () => {
       bench.request(c, { method: "resources/subscribe", params: { uri: `x:${number}` } });
       bench.reply("resources/subscribe");
     }
-    bench.lane.endSession(c);
-    bench.lane.endSession(a);
+    bench.lane.endCaller(c);
+    bench.lane.endCaller(a);
     expect(bench.request(b, setLevel("debug")).isFinished).toBe(false);
     const asked = bench.heard();
     expect(asked.at(-1)).toMatchObject(setLevel("debug"));
@@ -306,7 +306,7 @@ describe("a log message while a task may run at a shared server", () => {
 
   it("a task counts for five minutes after the end of its session", () => {
     const { bench, a, b } = withTask();
-    bench.lane.endSession(a);
+    bench.lane.endCaller(a);
     vi.advanceTimersByTime(GIVEN_UP_MS);
     expect(logDuringCallOf(b, bench)).toEqual([0, 1]);
     vi.advanceTimersByTime(1);
@@ -324,7 +324,7 @@ describe("a log message while a task may run at a shared server", () => {
 
   it("a task of a lost server does not count for the next one", () => {
     const { bench, a, b } = withTask();
-    bench.lane.endSession(a);
+    bench.lane.endCaller(a);
     bench.lose();
     bench.start();
     expect(logDuringCallOf(b, bench)).toEqual([1, 0]);

@@ -175,7 +175,7 @@ describe("a subscription at a shared server", () => {
     const [a, b] = [bench.join(), bench.join()];
     for (const uri of ["x:1", "x:2"]) subscribed(bench, a, uri);
     subscribe(bench, b, "x:2");
-    bench.lane.endSession(a);
+    bench.lane.endCaller(a);
     expect(asked(bench)).toEqual(["resources/unsubscribe x:1"]);
     update(bench, "x:1");
     update(bench, "x:2");
@@ -186,7 +186,7 @@ describe("a subscription at a shared server", () => {
     const bench = LaneBench.ready();
     const session = bench.join();
     subscribe(bench, session);
-    bench.lane.endSession(session);
+    bench.lane.endCaller(session);
     update(bench);
     expect(bench.dropped.notifications).toBe(1);
   });
@@ -253,7 +253,7 @@ describe("a subscription at a shared server", () => {
     for (const uri of MANY) subscribed(bench, a, uri);
     bench.lose();
     bench.start();
-    bench.lane.endSession(a);
+    bench.lane.endCaller(a);
     subscribe(bench, b, "x:0");
     const all = askedUntilAnswered(bench);
     expect(all.filter((each) => each.startsWith("resources/subscribe")).toSorted()).toEqual(
@@ -270,7 +270,7 @@ describe("a subscription at a shared server", () => {
     subscribed(bench, a, "x:1");
     subscribed(bench, b, "x:2");
     bench.lose();
-    bench.lane.endSession(a);
+    bench.lane.endCaller(a);
     const held = bench.request(b, { method: "resources/read", params: { uri: "y:1" } });
     expect(held.outcome).toBeUndefined();
     bench.start();

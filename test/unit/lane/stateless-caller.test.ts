@@ -1,11 +1,22 @@
 import { describe, expect, it, vi } from "vitest";
-import { LaneBench } from "../support/lane-bench.ts";
+import type { Caller } from "../../../src/sessions/caller.ts";
+import { LaneBench, messages } from "../support/lane-bench.ts";
 import { StatelessCaller } from "../support/stateless-caller.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 
 const CALL = { method: "tools/call", params: { name: "x" } };
 
 useFakeClock();
+
+function log(data: string): { readonly method: string; readonly params: object } {
+  return { method: "notifications/message", params: { level: "error", data } };
+}
+
+/** Sets the log level of a caller, which the server confirms. */
+function setLevel(bench: LaneBench, caller: Caller, level: string): void {
+  bench.request(caller, { method: "logging/setLevel", params: { level } });
+  bench.reply("logging/setLevel");
+}
 
 describe("a client without a session", () => {
   it("its request reaches the server and is answered with its own id", () => {
@@ -76,15 +87,69 @@ describe("a client without a session", () => {
     expect([sent.outcome, queued.outcome]).toEqual(["UPSTREAM_EXITED", {}]);
   });
 
-  it("a log message is dropped while a session has calls in flight as well", () => {
+  it("its log messages stop while a session has calls in flight as well", () => {
     const bench = LaneBench.ready();
     const [caller, session] = [new StatelessCaller(), bench.join()];
-    bench.request(caller, { method: "logging/setLevel", params: { level: "info" } });
-    bench.reply("logging/setLevel");
+    setLevel(bench, caller, "info");
     const call = bench.request(caller, CALL);
+    bench.say(log("its own"));
     bench.request(session, CALL);
-    const message = { method: "notifications/message", params: { level: "error", data: "secret" } };
-    bench.say(message);
+    bench.say(log("secret"));
+    expect([messages(call.emitted), caller.delivered]).toEqual([[log("its own")], []]);
+  });
+});
+
+describe("the end of a client without a session", () => {
+  it("its requests are cancelled", () => {
+    const bench = LaneBench.ready({ maxInFlight: 1 });
+    const [caller, other] = [new StatelessCaller("a"), new StatelessCaller("b")];
+    const calls = [caller, caller, other].map((each) => bench.request(each, CALL));
+    bench.lane.endCaller(caller);
+    expect(calls.map(({ outcome }) => outcome)).toEqual(["REQUEST_CANCELLED", "REQUEST_CANCELLED", undefined]);
+    expect(bench.heard().map(({ method }) => method)).toEqual(["tools/call", "notifications/cancelled", "tools/call"]);
+    expect(caller.callsInFlight).toBe(0);
+  });
+
+  it("its log level no longer counts", () => {
+    const bench = LaneBench.ready();
+    const [caller, session] = [new StatelessCaller(), bench.join()];
+    setLevel(bench, session, "error");
+    setLevel(bench, caller, "debug");
+    bench.lane.endCaller(caller);
+    expect(bench.heard()).toMatchObject([{ method: "logging/setLevel", params: { level: "error" } }]);
+    const call = bench.request(caller, CALL);
+    bench.say(log("late"));
     expect([call.emitted, caller.delivered]).toEqual([[], []]);
+  });
+
+  it("its subscriptions end", () => {
+    const bench = LaneBench.ready();
+    const caller = new StatelessCaller();
+    bench.request(caller, { method: "resources/subscribe", params: { uri: "x:1" } });
+    bench.reply("resources/subscribe");
+    const update = { method: "notifications/resources/updated", params: { uri: "x:1" } };
+    bench.say(update);
+    bench.lane.endCaller(caller);
+    expect(bench.heard()).toMatchObject([{ method: "resources/unsubscribe", params: { uri: "x:1" } }]);
+    bench.say(update);
+    expect(messages(caller.delivered)).toEqual([update]);
+  });
+
+  it("its task hides the log messages of sessions for five minutes more", () => {
+    const bench = LaneBench.ready();
+    const [caller, session] = [new StatelessCaller(), bench.join()];
+    setLevel(bench, session, "info");
+    bench.request(caller, { ...CALL, params: { ...CALL.params, task: {} } });
+    bench.reply("tools/call", { result: { task: { taskId: "t", status: "working" } } });
+    bench.lane.endCaller(caller);
+    const emittedTo = (): number => {
+      const call = bench.request(session, CALL);
+      bench.say(log("x"));
+      bench.reply("tools/call");
+      return call.emitted.length;
+    };
+    expect(emittedTo()).toBe(0);
+    vi.advanceTimersByTime(5 * 60_000 + 1);
+    expect(emittedTo()).toBe(1);
   });
 });

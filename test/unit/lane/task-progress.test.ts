@@ -33,7 +33,7 @@ describe("the progress of a task", () => {
   it("progress of a task is dropped after its session or server ends", () => {
     const bench = LaneBench.ready();
     const [ended, lost] = [withTask(bench), withTask(bench)];
-    bench.lane.endSession(ended.session);
+    bench.lane.endCaller(ended.session);
     progress(bench, ended.token);
     bench.lose();
     bench.start();

@@ -57,7 +57,7 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
       ["notifications/cancelled"],
     ],
     ["left by its client", (_bench, { exchange }) => exchange.disconnect(), ["notifications/cancelled"]],
-    ["ended with its session", (bench, { session }) => bench.lane.endSession(session), ["notifications/cancelled"]],
+    ["ended with its session", (bench, { session }) => bench.lane.endCaller(session), ["notifications/cancelled"]],
     ["out of time", () => vi.advanceTimersByTime(499), ["notifications/cancelled"]],
   ])("a queued request is sent if the request in flight is %s", (_how, end, before) => {
     const bench = startShared({ maxInFlight: 1, holdTimeoutMs: 5000 });
@@ -129,7 +129,7 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
     heardNames(bench);
     bench.notify(session, { method: "notifications/cancelled", params: { requestId: "cancelled" } });
     exchanges[2]?.disconnect();
-    bench.lane.endSession(session);
+    bench.lane.endCaller(session);
     expect(heardNames(bench)).toEqual(["notifications/cancelled"]);
     expect(outcomes(exchanges)).toEqual(["REQUEST_CANCELLED", "dismissed", undefined, "REQUEST_CANCELLED"]);
     expect([exchanges[0], exchanges[3]].map((each) => each?.error?.details.sent)).toEqual([true, false]);
@@ -162,7 +162,7 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
     const [running] = request(bench, bench.join(), "running", "waiting", "waiting too");
     heardNames(bench);
     bench.say({ id: 9, method: "ping" });
-    bench.lane.endSession(subscriber);
+    bench.lane.endCaller(subscriber);
     running?.disconnect();
     expect(bench.heard()).toMatchObject([
       { id: 9, result: {} },

@@ -78,7 +78,7 @@ describe("a call that is checked before it is sent", () => {
   });
 
   it.each<[how: string, end: (checked: CheckedBench, exchange: RecordedExchange) => void, outcome: unknown]>([
-    ["its session ends", ({ bench, session }) => bench.lane.endSession(session), "REQUEST_CANCELLED"],
+    ["its session ends", ({ bench, session }) => bench.lane.endCaller(session), "REQUEST_CANCELLED"],
     ["its client has gone", (_checked, exchange) => exchange.disconnect(), undefined],
     [
       "its client cancels it",

@@ -118,7 +118,7 @@ describe("calls beyond the concurrency of their tool", () => {
     ["answered with too much", (bench, { id }) => bench.lane.onOverlongLine({ bytes: 2000, idText: String(id), hasMethod: false })],
     ["cancelled", (bench, { session }) => bench.notify(session, { method: "notifications/cancelled", params: { requestId: "running" } })],
     ["left by its client", (_bench, { exchange }) => exchange.disconnect()],
-    ["ended with its session", (bench, { session }) => bench.lane.endSession(session)],
+    ["ended with its session", (bench, { session }) => bench.lane.endCaller(session)],
     ["out of time", () => vi.advanceTimersByTime(499)],
   ])("one queued call is sent if the call in flight is %s", (_how, end) => {
     const { bench, terms, slots } = limited(1, { holdTimeoutMs: 5000 });
@@ -171,7 +171,7 @@ describe("calls beyond the concurrency of their tool", () => {
     const [first] = hear(bench);
     bench.notify(session, { method: "notifications/cancelled", params: { requestId: "cancelled" } });
     left.disconnect();
-    bench.lane.endSession(other);
+    bench.lane.endCaller(other);
     expect([slots.waitingCount, outcomes([cancelled, ended])]).toEqual([1, ["dismissed", "REQUEST_CANCELLED"]]);
     void bench.lane.drain();
     bench.say({ id: first?.id, result: {} });

@@ -22,7 +22,7 @@ describe("the log level of a shared server", () => {
           const session = sessions[index];
           if (session === undefined) continue;
           if (level === null) {
-            bench.lane.endSession(session);
+            bench.lane.endCaller(session);
             sessions[index] = bench.join();
             chosen.delete(index);
           } else {

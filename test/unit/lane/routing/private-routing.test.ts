@@ -113,7 +113,7 @@ describe("a message of a private server", () => {
 
   it("a message after the end of the session leaves nothing behind", () => {
     const bench = PrivateLaneBench.ready();
-    bench.lane.endSession(bench.session);
+    bench.lane.endCaller(bench.session);
     bench.session.streams.close();
     for (const message of [SAMPLING, LOG, CHANGED]) bench.say(message);
     expect(bench.eventLog.size).toBe(0);

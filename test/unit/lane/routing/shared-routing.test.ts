@@ -102,7 +102,7 @@ describe("list_changed of a shared server", () => {
     const call = bench.request(a, { method: "tools/call" });
     bench.say({ method: `notifications/${kind}/list_changed` });
     expect([older.texts, newer.texts.length, call.emitted, listen(b).texts.length]).toEqual([[], 1, [], 1]);
-    bench.lane.endSession(a);
+    bench.lane.endCaller(a);
     bench.say({ method: `notifications/${kind}/list_changed` });
     expect(newer.texts).toHaveLength(1);
   });

@@ -78,7 +78,7 @@ describe("the subscriptions of a shared server", () => {
           if (kind === "unsubscribe") client.own.delete(uri);
           if (kind === "subscribe" || kind === "unsubscribe") ask(bench, client.session, kind, uri);
           if (kind === "end") {
-            bench.lane.endSession(client.session);
+            bench.lane.endCaller(client.session);
             clients[index] = join();
           }
           if (kind === "restart") {
