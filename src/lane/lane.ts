@@ -126,6 +126,7 @@ export class Lane implements SessionLane, UpstreamListener {
     if (method === "notifications/cancelled") cancelByClient(this.#dispatch, session, notification, this.#log);
     else {
       const text = this.#routing.onClientNotification(notification);
+      if (text instanceof SidecarError) return text;
       if (text !== undefined) return this.#dispatch.carryNotification(session, text, method);
     }
     return undefined;

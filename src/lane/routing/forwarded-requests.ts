@@ -49,12 +49,16 @@ export class ForwardedRequests {
   }
 
   /** @returns the client's response with the server's id; undefined if there is no such request. */
-  answer(response: ResponseMessage): string | undefined {
+  responseText(response: ResponseMessage): string | undefined {
+    const request = this.#pending.get(response.id);
+    return request === undefined ? undefined : responseToServer(response, request.idText);
+  }
+
+  /** Removes the request of a response that was sent. */
+  onAnswered(response: ResponseMessage): void {
     const request = this.#pending.take(response.id);
-    if (request === undefined) return undefined;
-    const { id, idText, progressTokenText: tokenText } = request;
-    if (tokenText !== undefined && isCreateTaskResult(response)) this.#taskTokens.keep(id, tokenText);
-    return responseToServer(response, idText);
+    if (request?.progressTokenText !== undefined && isCreateTaskResult(response))
+      this.#taskTokens.keep(request.id, request.progressTokenText);
   }
 
   /** Handles the server's cancellation of a request. @returns the notification for the client; undefined for an unknown id. */

@@ -71,30 +71,28 @@ export class PrivateRouting implements Routing {
     return undefined;
   }
 
-  onClientNotification(notification: NotificationMessage): string | undefined {
+  onClientNotification(notification: NotificationMessage): string | SidecarError | undefined {
     const { method } = notification;
     if (method === "notifications/progress") return this.#forwarded.progress(notification);
     if (method === "notifications/roots/list_changed") this.#state.hasChangedRoots = true;
     const text = messageToServer(notification);
     if (method !== "notifications/initialized") return text;
+    const { dispatch, onInitialized } = this.#access;
+    // A server that is starting gets this notification in its handshake. A line of this generation does not go to the next one.
+    if (this.#isReady && !dispatch.sendInternal(text)) return dispatch.inputRoomError(text);
     this.#onInitialized(text);
     this.#isInitialized = true;
-    // A server that is starting gets this notification in its handshake. A line of this generation does not go to the next one.
-    if (this.#isReady) {
-      this.#access.dispatch.sendInternal(text);
-      this.#access.onInitialized();
-    }
+    if (this.#isReady) onInitialized();
     return undefined;
   }
 
   onClientResponse(response: ResponseMessage): SidecarError | undefined {
     const { dispatch, nowMs } = this.#access;
-    const error = dispatch.roomError(response.text);
-    if (error !== undefined) return error;
-    const answer = this.#forwarded.answer(response);
-    if (answer === undefined) return undefined;
+    const text = this.#forwarded.responseText(response);
+    if (text === undefined) return undefined;
+    if (!dispatch.sendInternal(text)) return dispatch.inputRoomError(text);
+    this.#forwarded.onAnswered(response);
     dispatch.calls.extend(nowMs());
-    dispatch.sendInternal(answer);
     return undefined;
   }
 
@@ -148,9 +146,10 @@ export class PrivateRouting implements Routing {
   }
 
   expire(nowMs: number): number {
+    const { dispatch, dropped } = this.#access;
     return this.#forwarded.expire(nowMs, ({ id, idText, method }) => {
       const reason = `The client did not answer ${shorten(method)} in time`;
-      this.#access.dispatch.sendInternal(errorAnswer(idText, JsonRpcErrorCode.SessionOrTimeout, reason));
+      if (!dispatch.sendInternal(errorAnswer(idText, JsonRpcErrorCode.SessionOrTimeout, reason))) dropped.request(method);
       this.#emit(cancellation(id, "timeout"));
     });
   }

@@ -33,8 +33,8 @@ export interface Routing {
   readonly initialize: InitializeRules;
   /** @returns undefined if the request is just sent to the server. */
   onClientRequest(caller: Caller, request: RequestMessage): RequestDecision | undefined;
-  /** @returns the JSON text for the server; undefined if it must not get the notification. */
-  onClientNotification(notification: NotificationMessage): string | undefined;
+  /** @returns the JSON text for the server; undefined if it must not get the notification; the error if the notification is rejected. */
+  onClientNotification(notification: NotificationMessage): string | SidecarError | undefined;
   /** @returns the error if the response is rejected. */
   onClientResponse(response: ResponseMessage): SidecarError | undefined;
   /** Called for all notifications except progress, which the lane handles. */

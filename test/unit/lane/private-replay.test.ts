@@ -102,6 +102,17 @@ describe("a restarted private server", () => {
     expect(restart(bench)).toEqual(["logging/setLevel error"]);
   });
 
+  it("a roots change is replayed while held requests fill MAX_QUEUED_BYTES", () => {
+    const bench = PrivateLaneBench.ready({ maxQueuedBytes: 200 });
+    bench.notify(bench.session, { method: "notifications/roots/list_changed" });
+    bench.heard();
+    bench.lose();
+    bench.request(bench.session, { method: "tools/call", params: { text: "x".repeat(300) } });
+    expect(bench.request(bench.session, { method: "tools/call" }).outcome).toBe("OVERLOADED");
+    bench.start();
+    expect(told(bench)[0]).toBe("notifications/roots/list_changed");
+  });
+
   it("a setting that was in flight at the exit fails and is not replayed", () => {
     const bench = PrivateLaneBench.ready();
     const calls = [

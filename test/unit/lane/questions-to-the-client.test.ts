@@ -205,6 +205,29 @@ describe("a request of a private server", () => {
     },
   );
 
+  it("an answer that is too long with the server's id is rejected, and may be sent again", () => {
+    const bench = PrivateLaneBench.ready({ maxQueuedBytes: 200 });
+    const serverId = "s".repeat(100);
+    const id = ask(bench, { ...ROOTS, id: serverId });
+    bench.upstream.isReading = false;
+    bench.notify(bench.session, { method: "notifications/x", params: { text: "x".repeat(50) } });
+    expect(bench.answer({ id, result: {} })).toBe("OVERLOADED");
+    bench.upstream.stop();
+    bench.spawn();
+    bench.upstream.isReading = true;
+    expect(bench.answer({ id, result: {} })).toBeUndefined();
+    expect(bench.heard()).toEqual([{ id: serverId, result: {} }]);
+  });
+
+  it("an expired request is counted as dropped while the server does not read", () => {
+    const bench = PrivateLaneBench.ready({ maxQueuedBytes: 200 });
+    bench.say(ROOTS);
+    bench.upstream.isReading = false;
+    bench.notify(bench.session, { method: "notifications/x", params: { text: "x".repeat(300) } });
+    vi.advanceTimersByTime(10 * TIMEOUT_MS);
+    expect(bench.dropped.requests).toBe(1);
+  });
+
   it("the answer of a client is rejected with OVERLOADED while the server does not read", () => {
     const bench = PrivateLaneBench.ready({ maxQueuedBytes: 200 });
     const id = ask(bench);
@@ -241,6 +264,16 @@ describe("the timeout of a client's request", () => {
     bench.say(ROOTS);
     vi.advanceTimersByTime(1);
     expect(unread.outcome).toBe("REQUEST_TIMEOUT");
+  });
+
+  it("an answer of the client reaches the server while held requests fill MAX_QUEUED_BYTES", () => {
+    const bench = PrivateLaneBench.ready({ maxInFlight: 1, maxQueuedBytes: 200 });
+    const [call] = ["x", "x".repeat(300)].map((text) => bench.request(bench.session, { method: "tools/call", params: { text } }));
+    expect(bench.request(bench.session, { method: "tools/call" }).outcome).toBe("OVERLOADED");
+    bench.say(ROOTS);
+    bench.heard();
+    expect(bench.answer({ id: askedIds(call?.emitted ?? [])[0], result: {} })).toBeUndefined();
+    expect(bench.heard()).toEqual([{ id: "r", result: {} }]);
   });
 
   it("an answer of the client renews the timeout", () => {

@@ -159,6 +159,30 @@ describe("a message of a private client", () => {
     expect(bench.initialized).toEqual(['{"jsonrpc":"2.0","method":"notifications/initialized","params":{"x":1}}']);
   });
 
+  it("notifications/initialized is rejected while the server reads nothing, and not kept", () => {
+    const bench = PrivateLaneBench.ready({ maxQueuedBytes: 200 }, { retry: "read-only" });
+    const text = '{"jsonrpc":"2.0","method":"notifications/initialized"}';
+    bench.upstream.isReading = false;
+    for (let id = 0; id < 10; id++) bench.say({ id, method: "ping" });
+    expect(bench.dropped.requests).toBeGreaterThan(0);
+    expect([bench.notify(bench.session, text), bench.initialized]).toEqual(["OVERLOADED", []]);
+    bench.lose();
+    bench.upstream.isReading = true;
+    bench.start({ tools: {} });
+    expect(bench.heard()).toEqual([]);
+    expect([bench.notify(bench.session, text), bench.initialized]).toEqual([undefined, [text]]);
+    expect(bench.heard().map(({ method }) => method)).toEqual(["notifications/initialized", "tools/list"]);
+  });
+
+  it("notifications/initialized reaches the server while held requests fill MAX_QUEUED_BYTES", () => {
+    const bench = PrivateLaneBench.ready({ maxInFlight: 1, maxQueuedBytes: 200 });
+    for (const text of ["x", "x".repeat(300)]) bench.request(bench.session, { method: "tools/call", params: { text } });
+    expect(bench.request(bench.session, { method: "tools/call" }).outcome).toBe("OVERLOADED");
+    bench.heard();
+    expect(bench.notify(bench.session, { method: "notifications/initialized" })).toBeUndefined();
+    expect(bench.heard()).toEqual([{ method: "notifications/initialized" }]);
+  });
+
   it("notifications/initialized is not sent before the server is ready", () => {
     const bench = PrivateLaneBench.ready();
     bench.lose();
