@@ -27,8 +27,8 @@ const LIST_CHANGED_NOTIFICATIONS: ReadonlySet<string> = new Set([
 const EMPTY_RESULT: RequestDecision = { kind: "answer", member: "result", text: "{}" };
 
 /**
- * Answers a held request with an empty result if another request has overtaken it. Callers take turns, so their requests for one resource
- * may reach the server in another order than they arrived.
+ * Answers a held request with an empty result if a later request has made it outdated. Callers take turns, so the server may get the
+ * requests in another order than the sidecar did.
  */
 function sendIf(isCurrent: () => boolean): CallLimits {
   return {
@@ -136,6 +136,7 @@ export class SharedRouting implements Routing {
     }
     return {
       kind: "carry",
+      limits: sendIf(() => this.#isSentLevel(level)),
       onSettled: (hasResult) => {
         if (hasResult) return;
         // The former level holds again, unless the caller has set another one meanwhile.
@@ -150,9 +151,12 @@ export class SharedRouting implements Routing {
   }
 
   #sendLevel(level: string | undefined): void {
-    // A client's own request skips this queue, and may have changed the level meanwhile.
-    const isCurrent = (): boolean => [level, undefined].includes(this.#levels.sentLevel);
-    if (level !== undefined) this.#ask({ method: "logging/setLevel", params: { level }, isCurrent });
+    if (level !== undefined) this.#ask({ method: "logging/setLevel", params: { level }, isCurrent: () => this.#isSentLevel(level) });
+  }
+
+  /** False if a later request has changed the level while the request with this level was queued. */
+  #isSentLevel(level: string | undefined): boolean {
+    return [level, undefined].includes(this.#levels.sentLevel);
   }
 
   /** Sends an internal request. Does nothing while no server is ready: the next generation gets the state of that time. */

@@ -254,6 +254,20 @@ describe("a log message of a shared server", () => {
     expect(bench.heard().filter(({ method }) => method === "logging/setLevel")).toEqual([]);
   });
 
+  it("a late level of one session does not replace the more verbose one of another", () => {
+    const bench = LaneBench.ready({ maxInFlight: 1 });
+    const [a, b] = [bench.join(), bench.join()];
+    for (const method of ["x/one", "x/two"]) bench.request(a, { method });
+    const calls = [bench.request(a, setLevel("error")), bench.request(b, setLevel("debug"))];
+    const levels: unknown[] = [];
+    for (let [request] = bench.heard(); request !== undefined; [request] = bench.heard()) {
+      if (request["method"] === "logging/setLevel") levels.push(request["params"]);
+      bench.say({ id: request["id"], result: { by: "server" } });
+    }
+    expect(levels).toEqual([{ level: "debug" }]);
+    expect(calls.map(({ outcome }) => outcome)).toEqual([{}, { by: "server" }]);
+  });
+
   it("the server decides about a level that does not exist", () => {
     const bench = LaneBench.ready();
     const call = bench.request(bench.join(), setLevel("verbose"));
