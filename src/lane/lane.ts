@@ -104,11 +104,12 @@ export class Lane implements SessionLane, UpstreamListener {
 
   request(caller: Caller, clientExchange: Exchange, request: RequestMessage): void {
     const exchange = this.#wrap(clientExchange, request.method);
+    const refusal = this.#isDraining ? shuttingDown(request.method, false) : this.#dispatch.refusal(caller, request.text);
+    if (refusal !== undefined) return this.#dispatch.refuse(exchange, refusal);
+    // A request that the lane rejects must not count towards a rate.
     const limits = this.#policy?.admit(caller, request);
     if (limits instanceof SidecarError) return this.#dispatch.refuse(exchange, limits);
     if (this.#dispatch.queue.areSlotsClosed) this.tools.onWaiting();
-    const refusal = this.#isDraining ? shuttingDown(request.method, false) : this.#dispatch.refusal(caller, request.text);
-    if (refusal !== undefined) return this.#dispatch.refuse(exchange, refusal);
     const decision = this.#routing.onClientRequest(caller, request);
     if (decision?.kind === "answer") this.#dispatch.respond(exchange, decision.member, decision.text);
     else this.#dispatch.carry(caller, exchange, request, decision?.onSettled, limits ?? decision?.limits);

@@ -15,6 +15,10 @@ export interface RequestQueueOptions {
   readonly watch: (deadlineMs: number) => void;
 }
 
+/** The parts of the queue for entries that take no slot: all of them, and those of one owner. They are never evicted. */
+const SHARE_WITHOUT_SLOT = 1 / 2;
+const OWNER_SHARE_WITHOUT_SLOT = 1 / 4;
+
 /** The entries of one session by their semaphore, each in order of arrival. Entries without a semaphore have a queue of their own. */
 type SessionQueues = Turns<ToolSemaphore | undefined, QueueEntry[]>;
 
@@ -25,7 +29,8 @@ type SessionQueues = Turns<ToolSemaphore | undefined, QueueEntry[]>;
  * queue of their own in each session, and so do not block the rest of it. The queues of a session take turns as well. Those without a free
  * slot of their tool are skipped, and their session keeps its place.
  *
- * The queue is bounded. If it is full, the longest session queue loses an entry to a shorter one.
+ * The queue is bounded. If it is full, the longest session queue loses an entry to a shorter one. Entries without a slot are not evicted, so
+ * they may take only a part of the queue.
  */
 export class RequestQueue {
   readonly #options: RequestQueueOptions;
@@ -76,6 +81,7 @@ export class RequestQueue {
   /** @returns false if the queue is full and no session queue is longer than that of the entry, or if the server has failed. */
   add(entry: QueueEntry): boolean {
     const { isFailed, maxHeld, watch } = this.#options;
+    if (!entry.takesSlot && !this.#hasRoomWithoutSlot(entry.owner)) return false;
     if (isFailed() || (this.size >= maxHeld && !this.#makeRoom(entry.owner))) return false;
     this.#insert(entry, "last");
     watch(entry.expiresAtMs);
@@ -163,7 +169,7 @@ export class RequestQueue {
     this.expire(Number.POSITIVE_INFINITY);
   }
 
-  /** Returns the next entry that can be sent. The search passes only sessions that wait for slots of tools, if there are any. */
+  /** Returns the next entry that can be sent. Skips sessions whose calls all wait for a slot of their tool. */
   #next(): QueueEntry | undefined {
     if (this.#slotCount < this.size) {
       for (const queues of this.#sessions.values()) {
@@ -202,6 +208,13 @@ export class RequestQueue {
   #count({ byteLength, takesSlot }: QueueEntry, change: 1 | -1): void {
     this.#queuedBytes += change * byteLength;
     if (takesSlot) this.#slotCount += change;
+  }
+
+  #hasRoomWithoutSlot(owner: object): boolean {
+    const { maxHeld } = this.#options;
+    if (this.size - this.#slotCount >= Math.ceil(maxHeld * SHARE_WITHOUT_SLOT)) return false;
+    const entries = this.#sessions.get(owner)?.get(undefined) ?? [];
+    return entries.filter(({ takesSlot }) => !takesSlot).length < Math.ceil(maxHeld * OWNER_SHARE_WITHOUT_SLOT);
   }
 
   /** Evicts an entry of the longest session queue, if that is longer than the owner's. Entries without a slot are never evicted. */

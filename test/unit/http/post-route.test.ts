@@ -34,7 +34,7 @@ class RecordedRoute {
       notify: (_session: unknown, notification: { readonly method: string }) => record(notification),
       refuse: () => undefined,
       answer: () => undefined,
-      endSession: () => undefined,
+      endCaller: () => undefined,
     };
     const sessions = new SessionStore(1);
     this.session = new Session({ protocolVersion, lane, streams: new SessionStreams(undefined), nowMs: 0 });

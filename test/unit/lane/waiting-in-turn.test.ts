@@ -321,3 +321,24 @@ describe("requests of one session beyond MAX_SESSION_REQUESTS", () => {
     expect(outcomes(request(bench, bench.session, "1", "2"))).toEqual([undefined, "SESSION_OVERLOADED"]);
   });
 });
+
+describe("messages that take no slot", () => {
+  const NOTIFICATION = { method: "notifications/x" };
+
+  it("notifications of one session leave room for other sessions", () => {
+    const bench = LaneBench.shared({ maxHeldRequests: 8 });
+    const [flooding, other] = [bench.join(), bench.join()];
+    const sent = Array.from({ length: 8 }, () => bench.notify(flooding, NOTIFICATION));
+    expect(sent).toEqual([undefined, undefined, ...Array<string>(6).fill("UPSTREAM_NOT_READY")]);
+    expect(bench.notify(other, NOTIFICATION)).toBeUndefined();
+    expect(outcomes(request(bench, other, "1"))).toEqual([undefined]);
+  });
+
+  it("notifications of all sessions leave room for requests", () => {
+    const bench = LaneBench.shared({ maxHeldRequests: 8 });
+    for (let count = 0; count < 8; count++) bench.notify(bench.join(), NOTIFICATION);
+    const session = bench.join();
+    expect(outcomes(request(bench, session, "1", "2", "3", "4"))).toEqual(Array(4).fill(undefined));
+    expect(outcomes(request(bench, session, "5"))).toEqual(["UPSTREAM_NOT_READY"]);
+  });
+});

@@ -53,6 +53,19 @@ describe("a lane with rules", () => {
     expect([counters.policy.invalidArguments, log.messages.length]).toEqual([3, 3]);
   });
 
+  it("a request that the lane rejects does not count towards its rate", () => {
+    const rates = createCallRates({ sessionCallsPerMinute: 1, toolCallsPerMinute: undefined, nowMs: () => 0 });
+    const policy = new LaneRules({ rates, argumentCheckMode: "off", counters: new Counters(), log: new RecordedLog() });
+    const bench = LaneBench.ready({ maxSessionRequests: 1 }, { policy });
+    const session = bench.join();
+    const waiting = bench.request(session, { id: 1, method: "x/slow" });
+    const call = { id: 2, method: "tools/call", params: { name: "search" } };
+    expect(bench.request(session, call).outcome).toBe("SESSION_OVERLOADED");
+    bench.reply("x/slow");
+    expect([waiting.outcome, bench.request(session, call).outcome]).toEqual([{}, undefined]);
+    expect(bench.request(session, { ...call, id: 3 }).outcome).toBe("SESSION_OVERLOADED");
+  });
+
   it("a request of a batch that is rejected with the others keeps to its share", () => {
     const resultLimit = { maxBytes: 4096, keepAliveMs: 1000, nowMs: Date.now, onTruncated: () => undefined };
     const policy = new LaneRules({ resultLimit, argumentCheckMode: "off", counters: new Counters(), log: new RecordedLog() });
