@@ -11,6 +11,8 @@ import { discrepancies, readStatus } from "./status.ts";
 
 const WARM_UP_SHARE = 0.1;
 const CALM_SHARE = 0.05;
+/** Enough for the longest pause before a restart (`chaos/adapters.ts`), a start, and a response. */
+const MIN_CALM_MS = 3000;
 /** Time between two faults: about as long as the slowest servers need to restart. */
 const FAULT_GAP_MS = 400;
 const FINAL_LOAD_MS = 500;
@@ -37,7 +39,7 @@ export async function runChaos({ adapter, seed, durationMs, kinds, logFile }: Ru
   stage.startLoad();
   await saboteur.work(planFaults(kinds, random.fork(), durationMs * (1 - WARM_UP_SHARE - CALM_SHARE), FAULT_GAP_MS));
   await saboteur.retryMissing(kinds);
-  await sleep(durationMs * CALM_SHARE);
+  await sleep(Math.max(MIN_CALM_MS, durationMs * CALM_SHARE));
   await stage.stopLoad();
   await sleep(SETTLE_MS);
   const rssAfterBytes = wrapper.rssBytes();
