@@ -14,7 +14,7 @@ export const LIMIT_OPTIONS = {
     "MAX_IN_FLIGHT",
     1024,
     1_000_000,
-    "Maximum number of requests in flight at one server; further requests are queued.",
+    "Maximum number of requests in flight at one server; further requests are queued. 1 is for a server that can do only one thing at a time, together with ISOLATION=shared.",
   ),
   maxSessionRequests: limit(
     "Limits",

@@ -9,7 +9,7 @@ export const SESSION_OPTIONS = {
     name: "ISOLATION",
     placeholder: "MODE",
     description:
-      "Sharing of server processes between clients. `auto`: a client that declares sampling, elicitation or roots gets its own process, and all others share one. `shared`: all clients share one. `session`: each session gets its own.",
+      "Sharing of server processes between clients. `auto`: a client that declares sampling, elicitation or roots gets its own process, and all others share one. `shared`: all clients share one, for a server that can run only once. `session`: each session gets its own.",
     defaultText: "auto",
     kind: oneOf(ISOLATION_MODES),
   }),

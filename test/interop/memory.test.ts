@@ -4,11 +4,14 @@ import { crash } from "../support/crash.ts";
 import { OwnedResources } from "../support/owned-resources.ts";
 import { MEMORY } from "../support/real-servers.ts";
 import { SdkClient } from "../support/sdk-client.ts";
+import { InteropClient } from "../support/sdk-clients.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
 const ADA = { name: "Ada", entityType: "person", observations: ["wrote the first program"] };
 const ENGINE = { name: "Engine", entityType: "machine", observations: ["was never built"] };
+const WRITERS = ["shared", "private", "shared", "private"] as const;
+const WRITES_EACH = 25;
 const DESIGNED_FOR = { from: "Ada", to: "Engine", relationType: "programs" };
 
 interface Memory extends AsyncDisposable {
@@ -17,11 +20,11 @@ interface Memory extends AsyncDisposable {
   readonly graphPath: string;
 }
 
-async function startMemory(): Promise<Memory> {
+async function startMemory(flags: readonly string[] = []): Promise<Memory> {
   await using stack = new OwnedResources();
   const graphPath = stack.use(await TempDir.create()).file("graph.jsonl");
   const env = { MEMORY_FILE_PATH: graphPath };
-  const sidecar = stack.use(await Sidecar.start({ command: MEMORY, env, flags: ["--restart-backoff-ms", "1"] }));
+  const sidecar = stack.use(await Sidecar.start({ command: MEMORY, env, flags: ["--restart-backoff-ms", "1", ...flags] }));
   const client = stack.use(await SdkClient.connect(sidecar.url));
   const owned = stack.move();
   return { sidecar, client, graphPath, [Symbol.asyncDispose]: () => owned[Symbol.asyncDispose]() };
@@ -65,6 +68,22 @@ describe("the memory server behind the sidecar", () => {
         text: JSON.stringify({ entities: [ADA], relations: [] }, null, 2),
       },
     ]);
+  });
+
+  it("all writes of four clients are kept with ISOLATION=shared and MAX_IN_FLIGHT=1", async () => {
+    await using memory = await startMemory(["--isolation", "shared", "--max-in-flight", "1"]);
+    await using clients = new OwnedResources();
+    const writes = await Promise.all(
+      WRITERS.map(async (lane, writer) => {
+        // A client for a private lane declares roots. Each one writes while the others do.
+        const client = clients.use(await InteropClient.connect("v1", memory.sidecar.url, { lane }));
+        const names = Array.from({ length: WRITES_EACH }, (_, index) => `${writer}-${index}`);
+        await Promise.all(names.map((name) => client.toolText("create_entities", { entities: [{ ...ADA, name }] })));
+        return names;
+      }),
+    );
+    const lines = (await readFile(memory.graphPath, "utf8")).split("\n").map((line) => JSON.parse(line) as typeof ADA);
+    expect(lines.map(({ name }) => name).toSorted()).toEqual(writes.flat().toSorted());
   });
 
   it("the client gets the server's error about a failed operation", async () => {
