@@ -3,6 +3,7 @@ import { describeError } from "./errors.ts";
 import { Lane, type LaneOptions } from "./lane/lane.ts";
 import type { LanePolicy } from "./lane/lane-policy.ts";
 import type { SupervisedLane } from "./lane/lanes.ts";
+import type { RivalServers } from "./lane/rival-servers.ts";
 import { PrivateRouting } from "./lane/routing/private-routing.ts";
 import { SharedRouting } from "./lane/routing/shared-routing.ts";
 import { type Log, withFields } from "./observability/log.ts";
@@ -32,6 +33,8 @@ export interface ServerLanesOptions extends Pick<LaneOptions, "limits" | "retry"
   readonly restarts: Omit<RestartPolicyOptions, "random">;
   /** The operator's rules about tools; undefined if there are none. */
   readonly policy: ServerPolicy | undefined;
+  /** Undefined if all clients share one server. */
+  readonly rivals: RivalServers | undefined;
   readonly counters: Counters;
   readonly log: Log;
   readonly secrets: Secrets;
@@ -92,7 +95,7 @@ function startLane(options: ServerLanesOptions, { handshake, createRouting, log,
   });
   const policy = options.policy?.forLane(log, name);
   const lane = new Lane({ upstream: supervisor, limits, retry, counters, log, nowMs, endSession, createRouting, policy });
-  const failed = supervisor.run(lane);
+  const failed = supervisor.run(options.rivals?.watch(lane) ?? lane);
   return {
     lane,
     supervisor,

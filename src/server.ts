@@ -4,6 +4,7 @@ import type { ServerStatus } from "./http/status-route.ts";
 import { SessionOpener } from "./lane/handshake/session-opener.ts";
 import type { Isolation } from "./lane/isolation.ts";
 import { Lanes } from "./lane/lanes.ts";
+import { RivalServers } from "./lane/rival-servers.ts";
 import { type ServerLanesOptions, type SharedLane, startPrivateLane, startSharedLane } from "./server-lanes.ts";
 import { EventLog, type ReplayLimits } from "./sessions/event-log.ts";
 import type { Principal, Session } from "./sessions/session.ts";
@@ -12,7 +13,7 @@ import type { UpstreamHandshake, UpstreamStatus } from "./upstream/port.ts";
 import type { SupervisorFailure } from "./upstream/supervisor.ts";
 
 /** `counters` must not be those of another server. */
-export interface ServerOptions extends Omit<ServerLanesOptions, "endSession"> {
+export interface ServerOptions extends Omit<ServerLanesOptions, "endSession" | "rivals"> {
   readonly sessions: SessionSettings;
   readonly replay: ReplayLimits;
   readonly http: HttpSettings;
@@ -45,7 +46,8 @@ export async function startServer(options: ServerOptions): Promise<McpServer> {
   const defects = new Defects(log, counters);
   const sessions = new SessionStore(maxSessions);
   const endSession = (session: Session): void => sessions.end(session);
-  const laneOptions: ServerLanesOptions = { ...options, endSession };
+  const rivals = isolation === "shared" ? undefined : new RivalServers(log, nowMs);
+  const laneOptions: ServerLanesOptions = { ...options, endSession, rivals };
   const shared = startSharedLane(laneOptions);
   const lanes = new Lanes({
     shared,
