@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { type Option, VARIABLE_PREFIX } from "../../src/config/option.ts";
 import { OPTIONS } from "../../src/config/options.ts";
+import { CALL_TIMEOUT_MS, ConsumerClient } from "../support/consumer-client.ts";
 import { send } from "../support/http-client.ts";
 import { McpClient } from "../support/mcp-client.ts";
 import { Pod } from "../support/pod.ts";
@@ -190,6 +191,18 @@ describe("examples/pod", () => {
     const { image, expose, environment } = pod;
     expect({ image: service.image, expose: service.expose, environment: ofTheServer }).toEqual({ image, expose, environment });
     expect(service.expose).toEqual([OPTIONS.port.defaultText]);
+  });
+
+  it("a request times out before the consumer gives it up", () => {
+    expect(Number(service.environment[OPTIONS.requestTimeoutMs.variable])).toBeLessThan(CALL_TIMEOUT_MS);
+  });
+
+  it("the consumer gets a truncated result instead of one that it cannot read", async () => {
+    await using directory = await TempDir.create();
+    await using running = await startDeclared(directory, service.environment);
+    using consumer = new ConsumerClient(running.url);
+    const outcome = await consumer.call("big", { length: 100_000 });
+    expect(outcome).toMatchObject({ ok: true, text: expect.stringMatching(/^x{10000}/) as string });
   });
 
   it("the service has least privilege, the image's healthcheck, and an internal network", () => {

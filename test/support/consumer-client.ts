@@ -4,7 +4,7 @@ import { type JsonRpcMessage, readMessages } from "./json-rpc.ts";
 
 const PROTOCOL_VERSION = "2025-11-25";
 const MAX_REPLY_BYTES = 16_384;
-const CALL_TIMEOUT_MS = 30_000;
+export const CALL_TIMEOUT_MS = 30_000;
 
 /** The text that the model gets after a call. */
 export type Outcome =
