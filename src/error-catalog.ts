@@ -156,6 +156,12 @@ export const ERROR_CATALOG = {
     when: "The queue is full (MAX_HELD_REQUESTS, MAX_QUEUED_BYTES). Or the request was held for HOLD_TIMEOUT_MS while MAX_IN_FLIGHT requests, or TOOL_CONCURRENCY calls of the tool, were in flight. If MAX_HELD_REQUESTS is reached, the newest request of the session with the most held requests is rejected.",
     action: "Retry after `retryAfterSeconds`, with fewer requests at a time.",
   },
+  OUT_OF_MEMORY: {
+    httpStatus: 503,
+    jsonRpcCode: ServerError,
+    when: "MEMORY_BUDGET_BYTES is used up, or the client has its share of it.",
+    action: "Retry after `retryAfterSeconds`, with fewer or shorter requests at a time.",
+  },
   SESSION_OVERLOADED: {
     httpStatus: 429,
     jsonRpcCode: ServerError,

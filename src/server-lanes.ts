@@ -7,6 +7,7 @@ import type { RivalServers } from "./lane/rival-servers.ts";
 import { PrivateRouting } from "./lane/routing/private-routing.ts";
 import { SharedRouting } from "./lane/routing/shared-routing.ts";
 import { type Log, withFields } from "./observability/log.ts";
+import type { MemoryBudget } from "./memory/memory-budget.ts";
 import type { Secrets } from "./observability/redact.ts";
 import type { JsonObject, RequestMessage } from "./protocol/message.ts";
 import type { SessionStreams } from "./sessions/session-streams.ts";
@@ -35,6 +36,7 @@ export interface ServerLanesOptions extends Pick<LaneOptions, "limits" | "retry"
   readonly policy: ServerPolicy | undefined;
   /** Undefined if all clients share one server. */
   readonly rivals: RivalServers | undefined;
+  readonly memory: MemoryBudget;
   readonly counters: Counters;
   readonly log: Log;
   readonly secrets: Secrets;
@@ -81,13 +83,14 @@ interface LaneKind extends Pick<LaneOptions, "createRouting" | "log"> {
 
 /** Starts a supervised server, and the lane that it serves. */
 function startLane(options: ServerLanesOptions, { handshake, createRouting, log, name }: LaneKind): SharedLane {
-  const { command, readyTimeoutMs, restarts, limits, retry, endSession, counters, secrets, nowMs } = options;
+  const { command, readyTimeoutMs, restarts, limits, retry, endSession, memory, counters, secrets, nowMs } = options;
   const supervisor = new Supervisor({
     command,
     limits: { maxLineBytes: limits.maxLineBytes, ...STOP_GRACES },
     handshake,
     readyTimeoutMs,
     restartPolicy: new RestartPolicy({ ...restarts, random: Math.random }),
+    memory,
     counters,
     log,
     secrets,

@@ -41,7 +41,7 @@ interface HttpSettings {
 
 /** Starts an MCP server. The process starts synchronously. The promise resolves when the routes are loaded. */
 export async function startServer(options: ServerOptions): Promise<McpServer> {
-  const { limits, http, counters, policy, log, nowMs } = options;
+  const { limits, http, memory, counters, policy, log, nowMs } = options;
   const { isolation, maxSessions, sessionsPerMinute, maxPrivateServers, sessionIdleTimeoutMs: idleTimeoutMs } = options.sessions;
   const defects = new Defects(log, counters);
   const sessions = new SessionStore(maxSessions);
@@ -62,6 +62,8 @@ export async function startServer(options: ServerOptions): Promise<McpServer> {
   });
   options.kill.addEventListener("abort", () => lanes.kill());
   const eventLog = new EventLog(options.replay, nowMs, defects);
+  // Events for replay are dropped before a connection is closed.
+  memory.addRelief((bytes) => eventLog.free(bytes));
   const opener = new SessionOpener({ lanes, sessions, eventLog, sessionsPerMinute, counters, defects, nowMs });
 
   // These modules load while the process starts, so the first response comes earlier.
@@ -72,6 +74,11 @@ export async function startServer(options: ServerOptions): Promise<McpServer> {
     isDraining: () => lanes.isDraining,
     maxBodyBytes: http.maxBodyBytes,
     keepAliveMs: http.keepAliveMs,
+    memory,
+    onSlowReader: (unreadLength) => {
+      counters.http.readersCutOff++;
+      log.warn({ bytes: unreadLength, reason: "the memory budget is used up" }, "connection cut off");
+    },
     legacySse: http.legacySse === "on" ? { maxSessions, requestTimeoutMs: limits.requestTimeoutMs } : undefined,
     defects,
     nowMs,

@@ -11,12 +11,16 @@ import type { Descriptor } from "./descriptor/descriptor.ts";
 import { Defects } from "./observability/defects.ts";
 import { loadPolicy } from "./load-policy.ts";
 import type { ToolPolicy } from "./policy/tool-policy.ts";
+import { MemoryBudget } from "./memory/memory-budget.ts";
 import type { Log } from "./observability/log.ts";
 import type { Secrets } from "./observability/redact.ts";
 import { type McpServer, type ServerOptions, startServer } from "./server.ts";
 
 /** The longest time until the operating system reports that a command cannot be started. */
 const START_FAILURE_MS = 1000;
+/** The largest part of the memory budget for one message, and for the events that are kept for replay. */
+const MESSAGE_SHARE = 1 / 4;
+const REPLAY_SHARE = 1 / 4;
 /** The time to read the responses that are sent at the end of the drain. */
 const FLUSH_TIMEOUT_MS = 1000;
 
@@ -53,10 +57,11 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   const { config, descriptor, secrets, version, log, kill } = options;
   const counters = new Counters();
   const defects = new Defects(log, counters);
+  const memory = new MemoryBudget(config.memoryBudgetBytes);
   const policy = await loadPolicy({ config, descriptor, counters, log, redact: secrets.redact, nowMs });
   kill.throwIfAborted();
   const [server, { createApp }, { HttpListener }] = await Promise.all([
-    startServer(serverOptions(options, counters, policy)),
+    startServer(serverOptions(options, memory, counters, policy)),
     import("./http/app.ts"),
     import("./http/listener.ts"),
   ]);
@@ -71,6 +76,7 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
     listenHost,
     version,
     status: () => server.status(),
+    memory,
     replacer: secrets.replacer,
     defects,
     nowMs,
@@ -104,6 +110,7 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
 /** Returns the options of the MCP server. Each group's type names the fields that it reads. */
 function serverOptions(
   { config, environment, secrets, version, log, kill }: SidecarOptions,
+  memory: MemoryBudget,
   counters: Counters,
   policy: ToolPolicy | undefined,
 ): ServerOptions {
@@ -118,11 +125,12 @@ function serverOptions(
       restartLimit,
       crashLoop: { exits: config.crashLoopExits, periodMs: config.crashLoopPeriodMs },
     },
-    limits: config,
+    limits: { ...config, maxLineBytes: Math.min(config.maxLineBytes, memory.limitBytes * MESSAGE_SHARE) },
     retry: config.retry,
-    replay: config,
+    replay: { ...config, replayMaxBytes: Math.min(config.replayMaxBytes, memory.limitBytes * REPLAY_SHARE) },
     sessions: config,
-    http: config,
+    http: { ...config, maxBodyBytes: Math.min(config.maxBodyBytes, memory.limitBytes * MESSAGE_SHARE) },
+    memory,
     policy,
     counters,
     log,

@@ -1,13 +1,32 @@
-import { limit, MAX_LENGTH_BYTES, MAX_MS, MIB } from "./option.ts";
+import { limit, MAX_LENGTH_BYTES, MAX_MS, MIB, option } from "./option.ts";
+import { wholeNumber } from "./value-kinds.ts";
+
+const MIN_BUDGET_BYTES = MIB;
+const MAX_BUDGET_BYTES = 2 ** 40;
 
 export const LIMIT_OPTIONS = {
-  maxBodyBytes: limit("Limits", "MAX_BODY_BYTES", 4 * MIB, MAX_LENGTH_BYTES, "Largest request body; a larger one gets 413."),
+  memoryBudgetBytes: option({
+    group: "Limits",
+    flag: "memory-budget-bytes",
+    name: "MEMORY_BUDGET_BYTES",
+    placeholder: "BYTES",
+    description:
+      "Memory for the messages of clients and servers: arriving bodies, requests queued and in flight, events for replay, unread responses, subscriptions, incomplete lines. When it is used up, new bodies get 503. A single message may have a quarter of it. Default: a quarter of the container's memory, at most half of the heap's limit and at most 256 MiB.",
+    kind: wholeNumber(MAX_BUDGET_BYTES, MIN_BUDGET_BYTES),
+  }),
+  maxBodyBytes: limit(
+    "Limits",
+    "MAX_BODY_BYTES",
+    4 * MIB,
+    MAX_LENGTH_BYTES,
+    "Largest request body, at most a quarter of MEMORY_BUDGET_BYTES; a larger one gets 413.",
+  ),
   maxLineBytes: limit(
     "Limits",
     "MAX_LINE_BYTES",
     64 * MIB,
     MAX_LENGTH_BYTES,
-    "Longest message of the server. A longer one is discarded, and its request fails.",
+    "Longest message of the server, at most a quarter of MEMORY_BUDGET_BYTES. A longer one is discarded, and its request fails.",
   ),
   maxInFlight: limit(
     "Limits",
@@ -42,7 +61,7 @@ export const LIMIT_OPTIONS = {
     "REPLAY_MAX_BYTES",
     32 * MIB,
     MAX_LENGTH_BYTES,
-    "Maximum size of all events kept for clients that reconnect with `Last-Event-ID`. A single stream may use a quarter of it.",
+    "Maximum size of all events kept for clients that reconnect with `Last-Event-ID`, at most a quarter of MEMORY_BUDGET_BYTES. A single stream may use a quarter of it.",
   ),
   replayMaxAgeMs: limit("Limits", "REPLAY_MAX_AGE_MS", 300_000, MAX_MS, "Time for which an event is kept for replay."),
   replayMaxEvents: limit("Limits", "REPLAY_MAX_EVENTS", 1000, 1_000_000, "Maximum number of events kept for a single stream."),

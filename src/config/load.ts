@@ -1,5 +1,6 @@
 import { statSync } from "node:fs";
 import { parseArgs } from "node:util";
+import { defaultBudgetBytes } from "../memory/default-budget.ts";
 import { isSamePath, LEGACY_PATHS } from "../routes.ts";
 import { readAuthTokenFile } from "./auth-token-file.ts";
 import { VARIABLE_PREFIX } from "./option.ts";
@@ -7,7 +8,8 @@ import { collectSettings, type OptionKey, OPTIONS, type Settings } from "./optio
 import { describeInvalid, onOff, problemText } from "./value-kinds.ts";
 
 /** The effective configuration: the settings of all options, and values derived from several of them. */
-export interface Config extends Omit<Settings, "addr"> {
+export interface Config extends Omit<Settings, "addr" | "memoryBudgetBytes"> {
+  readonly memoryBudgetBytes: number;
   /** Empty only if no command is needed. */
   readonly command: string;
   /** Undefined for all interfaces. */
@@ -117,6 +119,7 @@ export function loadConfig(commandLine: CommandLine, environment: Environment, n
   const isAddressGiven = given.sourceOf("addr") !== undefined;
   const config: Config = {
     ...direct,
+    memoryBudgetBytes: settings.memoryBudgetBytes ?? defaultBudgetBytes(),
     authTokens,
     command,
     args,

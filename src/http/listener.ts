@@ -10,7 +10,7 @@ import type { Log } from "../observability/log.ts";
 import { LogLimiter } from "../observability/log-limiter.ts";
 import { ClientErrors, rejectExpectation } from "./client-errors.ts";
 import { sendDefect } from "./json-response.ts";
-import { StalledReaders } from "./stalled-readers.ts";
+import { StalledReaders } from "./output/stalled-readers.ts";
 
 /** Longer than clients keep idle connections, so that the client closes them and no request is sent on a closing socket. */
 const KEEP_ALIVE_TIMEOUT_MS = 120_000;

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { MemoryAccount, MemoryHolder } from "../memory/memory-budget.ts";
 import type { Principal } from "../sessions/session.ts";
 import type { RouteName } from "../routes.ts";
 
@@ -20,4 +21,11 @@ export interface Post {
   readonly response: ServerResponse;
   readonly principal: Principal | undefined;
   readonly acceptedAtMs: number;
+  /** The memory of its client. */
+  readonly memory: MemoryAccount;
+}
+
+/** Returns the holder of the memory that a request needs: its principal, or else the address of its peer. */
+export function holderOf({ socket }: IncomingMessage, principal: Principal | undefined): MemoryHolder {
+  return principal ?? socket.remoteAddress ?? "unknown";
 }

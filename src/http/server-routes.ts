@@ -1,12 +1,14 @@
 import type { Defects } from "../observability/defects.ts";
 import type { SessionOpener } from "../lane/handshake/session-opener.ts";
+import type { MemoryBudget } from "../memory/memory-budget.ts";
 import type { Principal } from "../sessions/session.ts";
 import type { SessionStore } from "../sessions/session-store.ts";
 import { createMcpRoute } from "./endpoint/mcp-route.ts";
 import { LegacySsePairs } from "./legacy-sse/legacy-sse-pairs.ts";
 import { createLegacySseRoutes } from "./legacy-sse/legacy-sse-routes.ts";
 import type { NamedRoute, PrincipalRoute } from "./route.ts";
-import { SseConnections } from "./sse-connection.ts";
+import { SseConnections } from "./output/sse-connection.ts";
+import { UnreadOutput } from "./output/unread-output.ts";
 
 export interface ServerRoutesOptions {
   readonly opener: SessionOpener;
@@ -16,6 +18,9 @@ export interface ServerRoutesOptions {
   readonly keepAliveMs: number;
   /** The limits of HTTP+SSE; undefined if it is off. */
   readonly legacySse: { readonly maxSessions: number; readonly requestTimeoutMs: number } | undefined;
+  readonly memory: MemoryBudget;
+  /** Called for each connection that is closed because its client is slow, with its unread text in UTF-16 units. */
+  readonly onSlowReader: (unreadLength: number) => void;
   readonly defects: Defects;
   readonly nowMs: () => number;
 }
@@ -29,8 +34,12 @@ export class ServerRoutes {
   readonly #connections: SseConnections;
   readonly #pairs: LegacySsePairs | undefined;
 
-  constructor({ keepAliveMs, legacySse, ...options }: ServerRoutesOptions) {
-    const connections = new SseConnections(keepAliveMs, options.defects);
+  constructor({ keepAliveMs, legacySse, onSlowReader, ...rest }: ServerRoutesOptions) {
+    const { memory, defects, nowMs } = rest;
+    const unread = new UnreadOutput({ nowMs, onCut: onSlowReader });
+    memory.addRelief((bytes) => unread.cutOffSlow(bytes));
+    const options = { ...rest, unread };
+    const connections = new SseConnections(keepAliveMs, unread, defects);
     const pairs = legacySse === undefined ? undefined : new LegacySsePairs({ ...options, ...legacySse, connections });
     this.endpoint = createMcpRoute({ ...options, connections });
     this.legacySse = pairs === undefined ? [] : createLegacySseRoutes({ ...options, connections, pairs });

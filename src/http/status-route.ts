@@ -1,5 +1,6 @@
 import type { Counters } from "../observability/counters.ts";
 import type { Lanes } from "../lane/lanes.ts";
+import type { MemoryBudget } from "../memory/memory-budget.ts";
 import type { UpstreamStatus } from "../upstream/port.ts";
 import { describeReadiness } from "./health-routes.ts";
 import { sendJson } from "./json-response.ts";
@@ -20,6 +21,7 @@ export interface ServerStatus {
 export interface StatusOptions {
   readonly version: string;
   readonly status: () => ServerStatus;
+  readonly memory: Pick<MemoryBudget, "status">;
   /** A replacer for `JSON.stringify` that masks secrets. */
   readonly replacer: (key: string, value: unknown) => unknown;
   readonly nowMs: () => number;
@@ -27,7 +29,7 @@ export interface StatusOptions {
 
 /** Creates the route of `/status`: state and counters since the start (docs/operations/status.md). It answers 200 even if not ready. */
 export function createStatusRoute(options: StatusOptions): Route {
-  const { version, nowMs, replacer } = options;
+  const { version, memory, nowMs, replacer } = options;
   const startedAtMs = nowMs();
 
   return (request, response) => {
@@ -40,6 +42,7 @@ export function createStatusRoute(options: StatusOptions): Route {
       sessions,
       openStreams,
       rssBytes: process.memoryUsage.rss(),
+      memory: memory.status,
       counters,
       policy,
     };

@@ -8,7 +8,7 @@ import type { Log } from "../observability/log.ts";
 import { type Call, type ClientLine, createCall, createNotification, isClientLine, type Sender } from "./calls/call.ts";
 import { CallChecks } from "./calls/call-checks.ts";
 import { CallTable } from "./calls/call-table.ts";
-import type { CallLimits, CallVerdict } from "./calls/call-limits.ts";
+import type { CallLimits } from "./calls/call-limits.ts";
 import { DeadlineSweep } from "../timing/deadline-sweep.ts";
 import type { Exchange } from "../sessions/exchange.ts";
 import { sessionOverloaded } from "./failures.ts";
@@ -62,8 +62,7 @@ export class Dispatch {
     this.#errors = new QueueTimeoutErrors({ upstream, queue: this.queue, retries, maxInFlight: limits.maxInFlight });
     this.calls = new CallTable({ input: () => this.#input, queue: this.queue, retries, counters, log, nowMs });
     const defects = (this.#defects = new Defects(log, counters));
-    const answer = (call: Call, verdict: CallVerdict): void => this.calls.answer(call, verdict);
-    this.#checks = new CallChecks({ send: (call) => this.#send(call), answer, defects });
+    this.#checks = new CallChecks({ send: (call) => this.#send(call), answer: (...verdict) => this.calls.answer(...verdict), defects });
     this.#sweep = new DeadlineSweep(nowMs, defects, (atMs) => Math.min(onDue(atMs), this.calls.expire(atMs), this.queue.expire(atMs)));
     this.#keepAliveSweep = new DeadlineSweep(nowMs, defects, (atMs) => this.calls.keepAlive(atMs, limits.streamAfterMs));
   }
@@ -153,7 +152,7 @@ export class Dispatch {
     const error = this.roomError(text);
     if (error !== undefined) return error;
     const line: ClientLine = createNotification({
-      owner: caller,
+      caller,
       text,
       expiresAtMs: this.#options.nowMs() + this.#options.limits.holdTimeoutMs,
       release: () => this.#input?.send(line),
@@ -163,7 +162,10 @@ export class Dispatch {
       },
     });
     if (this.queue.isReady && !this.queue.hasEntriesOf(caller)) line.release();
-    else if (!this.queue.add(line)) return this.#errors.notSent();
+    else if (!this.queue.add(line)) {
+      line.onEmptied?.();
+      return this.#errors.notSent();
+    }
     return undefined;
   }
 

@@ -12,6 +12,8 @@ export interface Outgoing {
   /** The length in UTF-8; undefined until the writer counts it. */
   byteLength: number | undefined;
   state: "queued" | "written";
+  /** Called when the text is emptied. */
+  onEmptied?: (() => void) | undefined;
 }
 
 /** Returns a line of the sidecar itself. */

@@ -1,3 +1,5 @@
+import type { MemoryAccount } from "../memory/memory-budget.ts";
+
 /**
  * The sender of requests: a session, or a client without one. The object is the key for fairness, rates and limits: callers take turns,
  * and each has its own limits. A lane may keep state for it, such as its log level, until the call of `endCaller`.
@@ -5,6 +7,8 @@
 export interface Caller {
   /** Unique, and never chosen by a client. */
   readonly id: string;
+  /** The memory of the client. */
+  readonly memory: MemoryAccount;
   /** The number of its requests that are queued or in flight. */
   readonly callsInFlight: number;
   /** Called when a lane has accepted a request. */

@@ -1,3 +1,5 @@
+import type { MemoryAccount, Reservation } from "../memory/memory-budget.ts";
+import { textMemoryBytes } from "../memory/memory-size.ts";
 import type { Defects } from "../observability/defects.ts";
 import { DeadlineSweep } from "../timing/deadline-sweep.ts";
 
@@ -18,8 +20,14 @@ export interface LoggedEvent {
   readonly text: string;
   readonly byteLength: number;
   readonly loggedAtMs: number;
+  readonly memory: Reservation;
   /** Its place in the log; undefined when it is removed. Only the log changes it. */
   place: Place | undefined;
+}
+
+/** The log for the streams of one client. */
+export interface ClientEventLog extends Pick<EventLog, "remove" | "isOverShare"> {
+  append(owner: EventOwner, sequence: number, text: string): LoggedEvent;
 }
 
 interface Place {
@@ -66,9 +74,21 @@ export class EventLog {
     return this.#size;
   }
 
-  append(owner: EventOwner, sequence: number, text: string): LoggedEvent {
+  /** Returns the log for one client, to whose memory its events count. */
+  forClient(account: MemoryAccount): ClientEventLog {
+    return {
+      append: (owner, sequence, text) => this.#append(account, owner, sequence, text),
+      remove: (event) => this.remove(event),
+      isOverShare: (eventCount, bytes) => this.isOverShare(eventCount, bytes),
+    };
+  }
+
+  #append(account: MemoryAccount, owner: EventOwner, sequence: number, text: string): LoggedEvent {
+    const byteLength = Buffer.byteLength(text);
+    // This may drop older events, so it comes before the search for the newest one.
+    const memory = account.hold("replay", BYTES_PER_EVENT + textMemoryBytes(text, byteLength));
     const place: Place = { older: this.#newest, newer: undefined };
-    const event: LoggedEvent = { owner, sequence, text, byteLength: Buffer.byteLength(text), loggedAtMs: this.#nowMs(), place };
+    const event: LoggedEvent = { owner, sequence, text, byteLength, loggedAtMs: this.#nowMs(), memory, place };
     if (place.older?.place !== undefined) place.older.place.newer = event;
     this.#oldest ??= event;
     this.#newest = event;
@@ -97,8 +117,17 @@ export class EventLog {
     if (newer?.place === undefined) this.#newest = older;
     else newer.place.older = older;
     event.place = undefined;
+    event.memory.release();
     this.#size--;
     this.#bytes -= event.byteLength;
+  }
+
+  /** Drops the oldest events until this much memory is free, or the log is empty. */
+  free(bytes: number): void {
+    for (let oldest = this.#oldest, freeBytes = 0; oldest !== undefined && freeBytes < bytes; oldest = this.#oldest) {
+      freeBytes += oldest.memory.bytes;
+      this.#forget(oldest);
+    }
   }
 
   close(): void {

@@ -1,4 +1,4 @@
-import type { EventLog, LoggedEvent } from "./event-log.ts";
+import type { ClientEventLog, LoggedEvent } from "./event-log.ts";
 import { KeptEvents } from "./kept-events.ts";
 
 /** The port to a connection that carries server-sent events. */
@@ -47,7 +47,7 @@ export class EventStream {
    * @param onGone called when no events are kept and the stream has ended, or is a GET stream without a connection.
    * @param lastSequence the number of its last event so far.
    */
-  constructor(id: number, isStandalone: boolean, log: EventLog | undefined, onGone: (stream: EventStream) => void, lastSequence = 0) {
+  constructor(id: number, isStandalone: boolean, log: ClientEventLog | undefined, onGone: (stream: EventStream) => void, lastSequence = 0) {
     this.id = id;
     this.isStandalone = isStandalone;
     this.#kept = new KeptEvents(log, () => this.#checkGone(), lastSequence);

@@ -1,11 +1,11 @@
-import type { EventLog, EventOwner, LoggedEvent } from "./event-log.ts";
+import type { ClientEventLog, EventOwner, LoggedEvent } from "./event-log.ts";
 
 /** The size of a read from a pipe. */
 const CHUNK_LENGTH = 65_536;
 
 /** The events of one stream in the log, oldest first. */
 export class KeptEvents implements EventOwner {
-  readonly #log: EventLog | undefined;
+  readonly #log: ClientEventLog | undefined;
   readonly #onEmpty: () => void;
   readonly #events = new Map<number, LoggedEvent>();
   #bytes = 0;
@@ -16,7 +16,7 @@ export class KeptEvents implements EventOwner {
    * @param onEmpty called when the last kept event was dropped.
    * @param lastSequence the number of the newest event so far; 0 if there is none.
    */
-  constructor(log: EventLog | undefined, onEmpty: () => void = () => undefined, lastSequence = 0) {
+  constructor(log: ClientEventLog | undefined, onEmpty: () => void = () => undefined, lastSequence = 0) {
     this.#log = log;
     this.#onEmpty = onEmpty;
     this.#lastSequence = lastSequence;

@@ -1,4 +1,4 @@
-import type { EventLog } from "./event-log.ts";
+import type { ClientEventLog } from "./event-log.ts";
 import { type EventPosition, EventStream } from "./event-stream.ts";
 import { KeptEvents } from "./kept-events.ts";
 
@@ -8,7 +8,7 @@ const MAX_REMEMBERED_ENDS = 1000;
 
 /** The streams of one session, and the messages that wait for a stream. A message goes to exactly one stream. */
 export class SessionStreams {
-  readonly #log: EventLog | undefined;
+  readonly #log: ClientEventLog | undefined;
   readonly #ofRequests = new Map<number, EventStream>();
   /** The GET streams; the last one was connected last. Separate from the request streams, since every message searches them. */
   readonly #standalone = new Map<number, EventStream>();
@@ -23,7 +23,7 @@ export class SessionStreams {
   #isClosed = false;
 
   /** @param log undefined for a client that cannot reconnect, so that no events are kept. */
-  constructor(log: EventLog | undefined) {
+  constructor(log: ClientEventLog | undefined) {
     this.#log = log;
     this.#waiting = new KeptEvents(log);
   }

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { SidecarError } from "../errors.ts";
 import type { NotificationMessage, RequestMessage, ResponseMessage } from "../protocol/message.ts";
+import type { MemoryAccount } from "../memory/memory-budget.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Caller } from "./caller.ts";
 import type { SessionStreams } from "./session-streams.ts";
@@ -30,6 +31,8 @@ export interface SessionOptions {
   readonly protocolVersion: string;
   readonly lane: SessionLane;
   readonly streams: SessionStreams;
+  /** The memory of the client. */
+  readonly memory: MemoryAccount;
   /** The only principal that may use the session; undefined if no token is required. */
   readonly owner?: Principal | undefined;
   /** The time of the `initialize`. */
@@ -44,15 +47,17 @@ export class Session implements Caller {
   readonly protocolVersion: string;
   readonly lane: SessionLane;
   readonly streams: SessionStreams;
+  readonly memory: MemoryAccount;
   readonly owner: Principal | undefined;
   readonly #onEnd: (() => void) | undefined;
   #lastUsedAtMs: number;
   #callsInFlight = 0;
 
-  constructor({ protocolVersion, lane, streams, owner, nowMs, onEnd }: SessionOptions) {
+  constructor({ protocolVersion, lane, streams, memory, owner, nowMs, onEnd }: SessionOptions) {
     this.protocolVersion = protocolVersion;
     this.lane = lane;
     this.streams = streams;
+    this.memory = memory;
     this.owner = owner;
     this.#onEnd = onEnd;
     this.#lastUsedAtMs = nowMs;

@@ -1,4 +1,5 @@
 import { execa } from "execa";
+import type { MemoryBudget } from "../memory/memory-budget.ts";
 import type { Outgoing } from "../protocol/outgoing.ts";
 import { type OutputListener, OutputReader } from "./output-reader.ts";
 import { signalGroup, waitForGroupEnd } from "./process-group.ts";
@@ -55,7 +56,7 @@ export class ChildProcess {
   readonly #output: OutputReader;
   #hasExited = false;
 
-  constructor(command: ChildCommand, limits: ChildLimits, listener: ChildListener) {
+  constructor(command: ChildCommand, limits: ChildLimits, memory: MemoryBudget, listener: ChildListener) {
     this.#limits = limits;
     this.#subprocess = execa(command.command, [...command.args], {
       env: command.env,
@@ -76,7 +77,7 @@ export class ChildProcess {
     this.input = new StdinWriter(stdin, (error) => listener.onDefect(error));
     stdin.on("error", () => this.#onBroken(listener, "stdin"));
 
-    const output = new OutputReader(stdout, limits.maxLineBytes, listener);
+    const output = new OutputReader(stdout, limits.maxLineBytes, memory, listener);
     this.#output = output;
     const outputEnded = new Promise<void>((resolve) => {
       stdout.once("error", () => stdout.destroy());
@@ -160,6 +161,7 @@ export class ChildProcess {
 
   async #waitForEnd(): Promise<ChildExit> {
     const exit = await this.exited;
+    this.#output.release();
     if (this.pid !== undefined) await this.#endGroup(this.pid);
     this.#subprocess.stdin.destroy();
     this.#subprocess.stdout.destroy();

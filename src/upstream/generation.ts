@@ -4,6 +4,7 @@ import { describeError } from "../errors.ts";
 import { JsonRpcErrorCode } from "../protocol/error-codes.ts";
 import { LONG_TEXT_LENGTH, type Message, readMessage, type RequestMessage, type ResponseMessage } from "../protocol/message.ts";
 import { outgoing, type Outgoing } from "../protocol/outgoing.ts";
+import type { MemoryBudget } from "../memory/memory-budget.ts";
 import type { Log } from "../observability/log.ts";
 import type { Redact, Secrets } from "../observability/redact.ts";
 import { ChildProcess, type ChildCommand, type ChildExit, type ChildLimits } from "./child-process.ts";
@@ -21,6 +22,7 @@ export interface GenerationOptions {
   readonly readyTimeoutMs: number;
   /** Counted from 1. */
   readonly number: number;
+  readonly memory: MemoryBudget;
   readonly counters: Counters;
   readonly log: Log;
   readonly secrets: Pick<Secrets, "redact" | "redactJson">;
@@ -50,7 +52,7 @@ export class Generation {
     this.number = options.number;
     this.#listener = listener;
     const defects = new Defects(options.log, options.counters);
-    this.#child = new ChildProcess(options.command, options.limits, {
+    this.#child = new ChildProcess(options.command, options.limits, options.memory, {
       onMessage: (message) => this.#onMessage(message),
       onNoise: ({ text, reason }) => {
         if (this.#isHeard) this.#noise.report(text, reason);

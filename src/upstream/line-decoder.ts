@@ -51,6 +51,11 @@ export class LineDecoder {
     this.#listener = listener;
   }
 
+  /** The memory of the incomplete line. */
+  get bufferBytes(): number {
+    return this.#buffer.length;
+  }
+
   push(chunk: Buffer): void {
     let from = 0;
     for (let newline = chunk.indexOf(NEWLINE); newline !== -1; newline = chunk.indexOf(NEWLINE, from)) {

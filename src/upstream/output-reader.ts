@@ -1,4 +1,5 @@
 import type { Readable } from "node:stream";
+import type { MemoryBudget, Reservation } from "../memory/memory-budget.ts";
 import {
   invalid,
   type InvalidMessage,
@@ -22,6 +23,12 @@ export interface OutputListener {
   onDefect(error: unknown): void;
 }
 
+/** The longest pause while the memory budget is exceeded, and the time until the next one. */
+const MAX_PAUSE_MS = 1000;
+const PAUSE_CHECK_MS = 20;
+/** Memory of a UTF-16 unit, at most. */
+const UTF16_BYTES = 2;
+
 /** The time for reading lines in one turn of the event loop. */
 const MAX_TURN_MS = 50;
 
@@ -33,26 +40,42 @@ export class OutputReader {
   readonly #stdout: Readable;
   readonly #listener: OutputListener;
   readonly #decoder: LineDecoder;
+  readonly #memory: MemoryBudget;
+  readonly #held: Reservation;
   /** Lines that wait for a long one, or for the next turn. */
   #waiting: (string | OverlongLine)[] = [];
   #isReading = false;
+  /** The earliest time of the next pause for memory. */
+  #nextPauseMs = 0;
+  /** The UTF-16 length of the lines that wait. */
+  #waitingLength = 0;
   /** The end of the current turn; 0 before its first line. */
   #turnEndMs = 0;
   #idle: PromiseWithResolvers<void> | undefined;
 
-  constructor(stdout: Readable, maxLineBytes: number, listener: OutputListener) {
+  constructor(stdout: Readable, maxLineBytes: number, memory: MemoryBudget, listener: OutputListener) {
     this.#stdout = stdout;
     this.#listener = listener;
     this.#decoder = new LineDecoder(maxLineBytes, {
       onLine: (line) => this.#inOrder(line),
       onOverlongLine: (line) => this.#inOrder(line),
     });
-    stdout.on("data", (chunk: Buffer) => this.#guard(() => this.#decoder.push(chunk)));
+    this.#memory = memory;
+    this.#held = memory.account(this).hold("serverOutput", 0);
+    stdout.on("data", (chunk: Buffer) => {
+      this.#guard(() => this.#decoder.push(chunk));
+      this.#held.resize(this.#decoder.bufferBytes + this.#waitingLength * UTF16_BYTES);
+    });
   }
 
   /** Ends the stream. */
   end(): void {
     this.#guard(() => this.#decoder.end());
+  }
+
+  /** Releases its memory. Must be called when the process is gone. */
+  release(): void {
+    this.#held.release();
   }
 
   /** Resolves when all received lines are read. */
@@ -65,10 +88,11 @@ export class OutputReader {
   #inOrder(line: string | OverlongLine): void {
     if (this.#isReading) {
       this.#waiting.push(line);
+      this.#waitingLength += lengthOf(line);
       return;
     }
     this.#take(line);
-    if (!this.#isReading && this.#isTurnOver()) this.#goOnLater();
+    this.#rest();
   }
 
   /** True if this turn has taken its time. Many lines may arrive at once, and each may be for thousands of sessions. */
@@ -83,13 +107,35 @@ export class OutputReader {
     return nowMs > this.#turnEndMs;
   }
 
-  /** Continues in the next turn of the event loop. */
-  #goOnLater(): void {
+  /** Rests after a line, if the turn was long or memory is short. */
+  #rest(): void {
+    if (this.#isReading) return;
+    if (this.#memory.excessBytes > 0 && performance.now() > this.#nextPauseMs) this.#pauseForMemory();
+    else if (this.#isTurnOver()) this.#goOnLater((goOn) => setImmediate(goOn));
+  }
+
+  #goOnLater(schedule: (goOn: () => void) => void): void {
     this.#isReading = true;
     this.#stdout.pause();
-    setImmediate(() => {
+    schedule(() => {
       this.#isReading = false;
       this.#goOn();
+    });
+  }
+
+  /** Pauses until clients have read some output. A client that reads nothing must not stall the others, so the pause is short. */
+  #pauseForMemory(): void {
+    const endMs = performance.now() + MAX_PAUSE_MS;
+    this.#goOnLater((goOn) => {
+      const check = (): void => {
+        this.#memory.relieve();
+        if (this.#memory.excessBytes > 0 && performance.now() < endMs) setTimeout(check, PAUSE_CHECK_MS);
+        else {
+          this.#nextPauseMs = performance.now() + MAX_PAUSE_MS;
+          goOn();
+        }
+      };
+      setTimeout(check, PAUSE_CHECK_MS);
     });
   }
 
@@ -121,12 +167,14 @@ export class OutputReader {
   #goOn(): void {
     const lines = this.#waiting;
     this.#waiting = [];
+    this.#waitingLength = 0;
     for (const [index, line] of lines.entries()) {
       this.#guard(() => this.#take(line));
-      if (!this.#isReading && this.#isTurnOver()) this.#goOnLater();
+      this.#rest();
       if (!this.#isReading) continue;
-      // This line is long, so the rest waits again.
+      // This line is long, or memory is short, so the others wait again.
       this.#waiting = [...lines.slice(index + 1), ...this.#waiting];
+      this.#waitingLength = this.#waiting.reduce((sum, each) => sum + lengthOf(each), 0);
       return;
     }
     this.#stdout.resume();
@@ -151,4 +199,8 @@ export class OutputReader {
       this.#listener.onNoise(invalid(message.outline, '"id" occurs twice'));
     else this.#listener.onMessage(message);
   }
+}
+
+function lengthOf(line: string | OverlongLine): number {
+  return typeof line === "string" ? line.length : 0;
 }

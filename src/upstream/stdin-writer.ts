@@ -88,7 +88,9 @@ export class StdinWriter implements UpstreamInput {
       this.#remove(line);
       line.state = "written";
       batch += `${line.text}\n`;
-      if (!line.isKept) line.text = "";
+      if (line.isKept) continue;
+      line.text = "";
+      line.onEmptied?.();
     }
     this.#isWriting = true;
     this.#stream.write(batch, "utf8", this.#onWritten);

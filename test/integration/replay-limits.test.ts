@@ -110,7 +110,9 @@ describe("the events kept for replay", () => {
   });
 
   it("all events are replayed to a client that missed more than a slow reader may", async () => {
-    await using sidecar = await Sidecar.start({ flags: ["--replay-max-bytes", String(400 * MB)] });
+    await using sidecar = await Sidecar.start({
+      flags: ["--replay-max-bytes", String(400 * MB), "--memory-budget-bytes", String(1600 * MB)],
+    });
     const [client, control] = [await sidecar.client(), await sidecar.client()];
     using lost = await openUnreadable(client);
     const { lastEventId } = lost;

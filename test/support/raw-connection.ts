@@ -26,10 +26,13 @@ export class RawConnection implements Disposable {
     socket.once("close", () => ended("closed"));
   }
 
-  /** @param allowHalfOpen true if the client goes on writing after the server has ended its side. */
-  static async open(origin: string, allowHalfOpen = false): Promise<RawConnection> {
+  /**
+   * @param allowHalfOpen true if the client goes on writing after the server has ended its side.
+   * @param localAddress the address of the client, such as 127.0.0.2.
+   */
+  static async open(origin: string, allowHalfOpen = false, localAddress?: string): Promise<RawConnection> {
     const { hostname, port } = new URL(origin);
-    const socket = connect({ host: hostname, port: Number(port), allowHalfOpen });
+    const socket = connect({ host: hostname, port: Number(port), allowHalfOpen, ...(localAddress === undefined ? {} : { localAddress }) });
     await once(socket, "connect");
     return new RawConnection(socket);
   }

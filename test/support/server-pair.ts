@@ -7,6 +7,7 @@ import { type McpServer, type ServerOptions, startServer } from "../../src/serve
 import { type ClientOptions, McpClient } from "./mcp-client.ts";
 import { groupEnd } from "./process-end.ts";
 import { RecordedLog } from "./recorded-log.ts";
+import { MemoryBudget } from "../../src/memory/memory-budget.ts";
 
 /** Only a hang reaches it. */
 const LONG_MS = 60_000;
@@ -112,6 +113,7 @@ function serverOptions(args: readonly string[], log: RecordedLog): ServerOptions
     replay: { replayMaxBytes: 1_000_000, replayMaxAgeMs: LONG_MS, replayMaxEvents: 100 },
     sessions: { isolation: "auto", maxSessions: 100, sessionsPerMinute: undefined, maxPrivateServers: 10, sessionIdleTimeoutMs: LONG_MS },
     http: { maxBodyBytes: 1_000_000, keepAliveMs: LONG_MS, legacySse: "off" },
+    memory: new MemoryBudget(Number.MAX_SAFE_INTEGER),
     policy: undefined,
     counters: new Counters(),
     log,
@@ -131,6 +133,7 @@ function appOf(server: McpServer, path: string, defects: Defects): ReturnType<ty
     listenHost: "127.0.0.1",
     version: "1",
     status: () => server.status(),
+    memory: new MemoryBudget(1),
     replacer: (_key, value) => value,
     defects,
     nowMs,

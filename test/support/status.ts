@@ -19,6 +19,7 @@ export interface Status {
   readonly sessions: number;
   readonly openStreams: number;
   readonly rssBytes: number;
+  readonly memory: { readonly limitBytes: number; readonly usedBytes: number } & Readonly<Record<string, number>>;
   readonly counters: {
     readonly requests: object;
     readonly answers: { readonly results: number };

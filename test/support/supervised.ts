@@ -6,6 +6,7 @@ import type { UpstreamExit, UpstreamInput, UpstreamListener } from "../../src/up
 import { Supervisor } from "../../src/upstream/supervisor.ts";
 import type { Outgoing } from "../../src/protocol/outgoing.ts";
 import { RecordedLog } from "./recorded-log.ts";
+import { MemoryBudget } from "../../src/memory/memory-budget.ts";
 
 /** A real server under a supervisor in this process, without lanes or HTTP. Always stop it. */
 export class Supervised implements AsyncDisposable {
@@ -35,6 +36,7 @@ export class Supervised implements AsyncDisposable {
         restartLimit: undefined,
         random: () => 0,
       }),
+      memory: new MemoryBudget(Number.MAX_SAFE_INTEGER),
       counters: this.counters,
       log: this.log,
       secrets: new Secrets({}),

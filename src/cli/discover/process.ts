@@ -12,6 +12,7 @@ import { type ClientInfo, HandshakeError, INITIALIZE_ID, SidecarHandshake } from
 import { Generation, type GenerationOptions } from "../../upstream/generation.ts";
 import { describeExit } from "../../upstream/exit-cause.ts";
 import { DiscoverError, endedError, type Listing, type ListingBounds, listTools } from "./listing.ts";
+import { MemoryBudget } from "../../memory/memory-budget.ts";
 
 /** The limit of bytes queued for a server that does not read. Above it, the server's requests are not answered. */
 const MAX_QUEUED_BYTES = 1024 * 1024;
@@ -102,6 +103,8 @@ function generationOptions({ command, clientInfo, secrets, timeoutMs }: ProcessL
     handshake: new SidecarHandshake(clientInfo),
     readyTimeoutMs: timeoutMs,
     number: 1,
+    // MAX_LIST_BYTES limits it.
+    memory: new MemoryBudget(Number.POSITIVE_INFINITY),
     counters,
     log: SILENT,
     secrets,

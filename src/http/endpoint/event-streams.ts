@@ -5,7 +5,7 @@ import { type EventSink, type EventStream, parseEventId } from "../../sessions/e
 import type { Session } from "../../sessions/session.ts";
 import { acceptsEventStream } from "./content-negotiation.ts";
 import { sendError } from "../json-response.ts";
-import type { SseConnection, SseConnections } from "../sse-connection.ts";
+import type { SseConnection, SseConnections } from "../output/sse-connection.ts";
 
 /** A stream and the connection on which it was opened. */
 export interface OpenStream {
@@ -62,7 +62,7 @@ function connect(
   stream: EventStream,
   sequence: number,
 ): SseConnection {
-  const connection = connections.open(response, { "Mcp-Session-Id": session.id });
+  const connection = connections.open(response, session.memory, { "Mcp-Session-Id": session.id });
   connection.replay(() => {
     stream.attach(connection, sequence);
     if (stream.isStandalone) session.streams.deliverWaiting();

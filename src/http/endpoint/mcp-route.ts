@@ -2,25 +2,29 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { SidecarError } from "../../errors.ts";
 import { ROUTES } from "../../routes.ts";
 import { shuttingDown } from "../../lane/failures.ts";
+import type { MemoryBudget } from "../../memory/memory-budget.ts";
 import type { Principal } from "../../sessions/session.ts";
 import { openGetStream } from "./event-streams.ts";
 import { sendError } from "../json-response.ts";
 import { PostRoute, type PostRouteOptions } from "./post-route.ts";
-import type { PrincipalRoute } from "../route.ts";
+import { holderOf, type PrincipalRoute } from "../route.ts";
 import { findSession, rejectSession } from "./session-header.ts";
 
 export interface McpRouteOptions extends PostRouteOptions {
   readonly isDraining: () => boolean;
+  readonly memory: Pick<MemoryBudget, "account">;
 }
 
 /** Creates the route of the MCP endpoint: POST, GET and DELETE of Streamable HTTP (MCP 2025-11-25, basic/transports). */
 export function createMcpRoute(options: McpRouteOptions): PrincipalRoute {
-  const { sessions, connections, isDraining, nowMs } = options;
+  const { sessions, connections, isDraining, memory, nowMs } = options;
   const posts = new PostRoute(options);
 
   return (request, response, principal) => {
-    if (request.method === "POST") posts.handle({ request, response, principal, acceptedAtMs: nowMs() });
-    else if (request.method === "GET") openStream(request, response, principal);
+    if (request.method === "POST") {
+      const account = memory.account(holderOf(request, principal));
+      posts.handle({ request, response, principal, acceptedAtMs: nowMs(), memory: account });
+    } else if (request.method === "GET") openStream(request, response, principal);
     else endSession(request, response, principal);
   };
 

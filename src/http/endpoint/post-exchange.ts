@@ -1,15 +1,19 @@
 import type { ServerResponse } from "node:http";
 import type { Defects } from "../../observability/defects.ts";
 import type { SidecarError } from "../../errors.ts";
+import type { MemoryAccount } from "../../memory/memory-budget.ts";
 import type { Exchange } from "../../sessions/exchange.ts";
 import { errorHeaders } from "../error-response.ts";
 import type { Front } from "../front.ts";
 import type { OpenStream } from "./event-streams.ts";
 import { sendAccepted, sendJson } from "../json-response.ts";
+import type { UnreadOutput } from "../output/unread-output.ts";
 
 export interface PostExchangeOptions {
   readonly front: Front;
   readonly response: ServerResponse;
+  readonly memory: MemoryAccount;
+  readonly unread: Pick<UnreadOutput, "count">;
   readonly defects: Pick<Defects, "recover">;
   /** The JSON text of the request's id; undefined for a batch. */
   readonly idText: string | undefined;
@@ -29,6 +33,7 @@ export class PostExchange implements Exchange {
   readonly sharedBy = 1;
   readonly #front: Front;
   readonly #response: ServerResponse;
+  readonly #countUnread: () => void;
   readonly #defects: Pick<Defects, "recover">;
   readonly #openStream: (() => OpenStream) | undefined;
   #open: OpenStream | undefined;
@@ -36,9 +41,10 @@ export class PostExchange implements Exchange {
   #onDisconnect: (() => void) | undefined;
   #isFinished = false;
 
-  constructor({ front, response, defects, idText, acceptedAtMs, openStream }: PostExchangeOptions) {
+  constructor({ front, response, memory, unread, defects, idText, acceptedAtMs, openStream }: PostExchangeOptions) {
     this.#front = front;
     this.#response = response;
+    this.#countUnread = () => unread.count(response, memory);
     this.#defects = defects;
     this.idText = idText ?? "";
     this.acceptedAtMs = acceptedAtMs;
@@ -74,8 +80,9 @@ export class PostExchange implements Exchange {
   respond(body: string): void {
     this.#finish(() => {
       const shaped = this.#front.responseBody(body);
-      if (this.#open === undefined) sendJson(this.#response, 200, shaped, this.#headers);
-      else this.#open.stream.finish(shaped);
+      if (this.#open !== undefined) return this.#open.stream.finish(shaped);
+      sendJson(this.#response, 200, shaped, this.#headers);
+      this.#countUnread();
     });
   }
 

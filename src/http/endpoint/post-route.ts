@@ -18,12 +18,14 @@ import { type MessageReceiver, needsNoSession, readMessages } from "./read-messa
 import { reject } from "../reject.ts";
 import type { Post } from "../route.ts";
 import { findSession, rejectSession } from "./session-header.ts";
-import type { SseConnections } from "../sse-connection.ts";
+import type { UnreadOutput } from "../output/unread-output.ts";
+import type { SseConnections } from "../output/sse-connection.ts";
 
 export interface PostRouteOptions {
   readonly opener: Pick<SessionOpener, "initialize">;
   readonly sessions: SessionStore;
   readonly connections: SseConnections;
+  readonly unread: Pick<UnreadOutput, "count">;
   readonly maxBodyBytes: number;
   readonly defects: Defects;
   readonly nowMs: () => number;
@@ -75,8 +77,8 @@ export class PostRoute implements MessageReceiver {
   }
 
   #initialize(post: Post, message: RequestMessage): void {
-    const { opener, sessions, defects, nowMs } = this.#options;
-    const { request, response, principal: owner, acceptedAtMs } = post;
+    const { opener, sessions, unread, defects, nowMs } = this.#options;
+    const { request, response, principal: owner, acceptedAtMs, memory } = post;
     // The token may have been removed while the body arrived.
     if (owner?.isRevoked === true) return rejectUnauthorized(request, response);
     const idText = idTextOf(message);
@@ -89,8 +91,8 @@ export class PostRoute implements MessageReceiver {
       const error = new SidecarError("INVALID_REQUEST", "This session is already initialized; call initialize without Mcp-Session-Id.");
       return sendError(response, error, idText);
     }
-    const exchange = new PostExchange({ front: SESSION_FRONT, response, defects, idText, acceptedAtMs });
-    opener.initialize(exchange, message, ({ id }) => exchange.setHeaders({ "Mcp-Session-Id": id }), { owner });
+    const exchange = new PostExchange({ front: SESSION_FRONT, response, memory, unread, defects, idText, acceptedAtMs });
+    opener.initialize(exchange, message, ({ id }) => exchange.setHeaders({ "Mcp-Session-Id": id }), { owner, memory });
   }
 
   #onBatch(post: Post, messages: readonly Message[]): void {
@@ -121,11 +123,13 @@ export class PostRoute implements MessageReceiver {
   }
 
   #openExchange({ request, response, acceptedAtMs }: Post, session: Session, idText: string | undefined): PostExchange {
-    const { connections, defects } = this.#options;
+    const { connections, unread, defects } = this.#options;
     const openStream = (): OpenStream => openRequestStream(connections, response, session);
     return new PostExchange({
       front: SESSION_FRONT,
       response,
+      memory: session.memory,
+      unread,
       defects,
       idText,
       acceptedAtMs,

@@ -1,8 +1,12 @@
 import type { IncomingMessage } from "node:http";
 import { isUtf8 } from "node:buffer";
 import { SidecarError } from "../../errors.ts";
+import { outOfMemory } from "../../lane/failures.ts";
 import { hasJsonBody } from "./content-negotiation.ts";
 import { discardBody } from "../reject.ts";
+
+const NOT_READ = "The body was not read.";
+const PARTLY_READ = "The body was read only in part.";
 
 /** Bytes that are read before `isRejected` decides about the rest. */
 const UNASKED_BYTES = 64 * 1024;
@@ -10,6 +14,10 @@ const UNASKED_BYTES = 64 * 1024;
 export interface BodyReader {
   /** Called once, before more than 64 KiB are read, with the data that has arrived. @returns true if it has answered the request. */
   isRejected(beginning: Buffer): boolean;
+  /** Called before the body is read. @param bodyBytes its declared size; 0 if it is unknown. @returns false if there is no memory for it. */
+  hasRoomFor(bodyBytes: number): boolean;
+  /** Called for each part of a body that arrives in parts. @returns false if there is no memory for it. */
+  reserve(partBytes: number): boolean;
   /** Called once with the text or the error, unless the request is rejected. */
   onBody(body: string | SidecarError): void;
 }
@@ -23,8 +31,13 @@ export function readBody(request: IncomingMessage, maxBytes: number, reader: Bod
     reader.onBody(new SidecarError("UNSUPPORTED_MEDIA_TYPE", "The body must be application/json in UTF-8, uncompressed."));
     return;
   }
-  if (Number(request.headers["content-length"]) > maxBytes) {
+  const declaredBytes = Number(request.headers["content-length"] ?? 0);
+  if (declaredBytes > maxBytes) {
     reader.onBody(tooLarge(maxBytes));
+    return;
+  }
+  if (!reader.hasRoomFor(declaredBytes)) {
+    reader.onBody(outOfMemory(NOT_READ));
     return;
   }
   let first: Buffer | undefined;
@@ -44,6 +57,8 @@ export function readBody(request: IncomingMessage, maxBytes: number, reader: Bod
     length += chunk.length;
     if (isDone) return;
     if (length > maxBytes) finish(tooLarge(maxBytes));
+    // A body in one part is read in this turn of the event loop.
+    else if (chunk.length !== declaredBytes && !reader.reserve(chunk.length)) finish(outOfMemory(PARTLY_READ));
     else if (first === undefined) first = chunk;
     else (rest ??= [first]).push(chunk);
     if (isAdmitted || isDone || length <= UNASKED_BYTES) return;

@@ -7,6 +7,7 @@ import { checkClientBatch, checkClientMessage } from "../../protocol/client-mess
 import { LONG_TEXT_LENGTH, type Message, readInSteps, type Reading, readText } from "../../protocol/message.ts";
 import { runInSteps } from "../../timing/step-queue.ts";
 import { sendDefect, sendProblem } from "../json-response.ts";
+import type { Reservation } from "../../memory/memory-budget.ts";
 import { type BodyReader, readBody } from "./read-body.ts";
 import { reject } from "../reject.ts";
 import type { Post } from "../route.ts";
@@ -29,11 +30,17 @@ export function readMessages(post: Post, options: ReadMessagesOptions, receiver:
   readBody(post.request, options.maxBodyBytes, new PostedBody(post, options.defects, receiver));
 }
 
+/** A body that arrives in parts is copied into one text at its end. */
+const BODY_COPIES = 3;
+/** The memory of a part besides its bytes. */
+const PART_BYTES = 256;
+
 class PostedBody implements BodyReader {
   readonly #post: Post;
   readonly #defects: Defects;
   readonly #receiver: MessageReceiver;
   #isForwarded = false;
+  #reserved: Reservation | undefined;
 
   constructor(post: Post, defects: Defects, receiver: MessageReceiver) {
     this.#post = post;
@@ -41,9 +48,20 @@ class PostedBody implements BodyReader {
     this.#receiver = receiver;
   }
 
+  hasRoomFor(bodyBytes: number): boolean {
+    return this.#post.memory.hasRoomFor(bodyBytes * BODY_COPIES);
+  }
+
+  reserve(partBytes: number): boolean {
+    this.#reserved ??= this.#post.memory.hold("bodies", 0);
+    return this.#reserved.tryGrow(partBytes * BODY_COPIES + PART_BYTES);
+  }
+
   isRejected(beginning: Buffer): boolean {
     try {
-      return this.#receiver.rejectLong(this.#post, beginning);
+      const isRejected = this.#receiver.rejectLong(this.#post, beginning);
+      if (isRejected) this.#reserved?.release();
+      return isRejected;
     } catch (error) {
       this.#fail(error);
       return true;
@@ -53,8 +71,10 @@ class PostedBody implements BodyReader {
   onBody(body: string | SidecarError): void {
     const { request, response } = this.#post;
     try {
-      if (body instanceof SidecarError) reject(request, response, body);
-      else if (body.length <= LONG_TEXT_LENGTH) this.#forward(readText(body));
+      if (body instanceof SidecarError) {
+        this.#reserved?.release();
+        reject(request, response, body);
+      } else if (body.length <= LONG_TEXT_LENGTH) this.#forward(readText(body));
       else {
         runInSteps(
           readInSteps(body),
@@ -68,6 +88,15 @@ class PostedBody implements BodyReader {
   }
 
   #forward(reading: Reading): void {
+    try {
+      this.#forwardReserved(reading);
+    } finally {
+      // A request in the lane counts by itself.
+      this.#reserved?.release();
+    }
+  }
+
+  #forwardReserved(reading: Reading): void {
     const messages = reading.kind === "batch" ? checkClientBatch(reading) : checkClientMessage(reading);
     if ("code" in messages) sendProblem(this.#post.response, messages);
     else {
@@ -77,6 +106,7 @@ class PostedBody implements BodyReader {
   }
 
   #fail(error: unknown): void {
+    this.#reserved?.release();
     this.#defects.recover("http body", error, () => sendDefect(this.#post.response, this.#isForwarded));
   }
 }

@@ -3,13 +3,14 @@ import type { Defects } from "../../observability/defects.ts";
 import { idTextOf, type RequestMessage } from "../../protocol/message.ts";
 import type { EventSink, EventStream } from "../../sessions/event-stream.ts";
 import { internalError } from "../../lane/failures.ts";
+import type { MemoryAccount } from "../../memory/memory-budget.ts";
 import type { SessionOpener } from "../../lane/handshake/session-opener.ts";
 import { SessionStreams } from "../../sessions/session-streams.ts";
 import type { Principal, Session } from "../../sessions/session.ts";
 import { ROUTES } from "../../routes.ts";
 import { SESSION_FRONT } from "../front.ts";
 import { SharedExchange, type SharedResponse } from "../endpoint/shared-exchange.ts";
-import type { SseConnection } from "../sse-connection.ts";
+import type { SseConnection } from "../output/sse-connection.ts";
 
 /**
  * A client of HTTP+SSE (MCP 2024-11-05, basic/transports): the connection on which it reads all messages of the server, and its session
@@ -28,16 +29,18 @@ export class LegacySsePair implements EventSink, SharedResponse {
   readonly sharedBy = 0;
   readonly isListening = true;
   readonly #connection: SseConnection;
+  readonly #memory: MemoryAccount;
   readonly #exchanges = new Set<SharedExchange>();
   /** The latest `initialize`. */
   #initialize: { readonly exchange: SharedExchange; readonly stream: EventStream } | undefined;
   #session: Session | undefined;
   #isEnding = false;
 
-  constructor(connection: SseConnection, nowMs: number, owner: Principal | undefined) {
+  constructor(connection: SseConnection, nowMs: number, owner: Principal | undefined, memory: MemoryAccount) {
     this.#connection = connection;
     this.openedAtMs = nowMs;
     this.owner = owner;
+    this.#memory = memory;
     connection.sendWithoutId("endpoint", `${ROUTES.legacyMessages.path}?sessionId=${this.id}`);
   }
 
@@ -67,7 +70,7 @@ export class LegacySsePair implements EventSink, SharedResponse {
     };
     defects.guard(
       "client request",
-      () => opener.initialize(exchange, request, open, { owner: this.owner, streams }),
+      () => opener.initialize(exchange, request, open, { owner: this.owner, memory: this.#memory, streams }),
       () => exchange.fail(internalError(true)),
     );
   }

@@ -1,10 +1,11 @@
 import type { ServerResponse } from "node:http";
 import type { Defects } from "../../observability/defects.ts";
 import { DeadlineSweep } from "../../timing/deadline-sweep.ts";
+import type { MemoryAccount } from "../../memory/memory-budget.ts";
 import type { SessionStore } from "../../sessions/session-store.ts";
 import type { Principal } from "../../sessions/session.ts";
 import { LegacySsePair } from "./legacy-sse-pair.ts";
-import type { SseConnections } from "../sse-connection.ts";
+import type { SseConnections } from "../output/sse-connection.ts";
 
 export interface LegacySsePairsOptions {
   readonly connections: SseConnections;
@@ -29,10 +30,10 @@ export class LegacySsePairs {
   }
 
   /** Answers with the stream of a new client. */
-  open(response: ServerResponse, owner: Principal | undefined): void {
+  open(response: ServerResponse, owner: Principal | undefined, memory: MemoryAccount): void {
     const { connections, maxSessions, requestTimeoutMs, nowMs } = this.#options;
     if (this.#pairs.size >= maxSessions) this.#end(this.#pairs.values().find(({ isInitialized }) => !isInitialized));
-    const pair = new LegacySsePair(connections.open(response), nowMs(), owner);
+    const pair = new LegacySsePair(connections.open(response, memory), nowMs(), owner, memory);
     this.#pairs.set(pair.id, pair);
     response.once("close", () => this.#options.defects.guard("client disconnect", () => this.#onClosed(pair)));
     this.#unused.watch(pair.openedAtMs + requestTimeoutMs);

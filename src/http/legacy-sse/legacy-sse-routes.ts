@@ -11,7 +11,7 @@ import type { LegacySsePairs } from "./legacy-sse-pairs.ts";
 import type { McpRouteOptions } from "../endpoint/mcp-route.ts";
 import { type MessageReceiver, readMessages } from "../endpoint/read-messages.ts";
 import { forwardOneWay, forwardRequest } from "../endpoint/forward.ts";
-import type { NamedRoute, Post } from "../route.ts";
+import { holderOf, type NamedRoute, type Post } from "../route.ts";
 
 export interface LegacySseRoutesOptions extends McpRouteOptions {
   readonly pairs: LegacySsePairs;
@@ -19,7 +19,7 @@ export interface LegacySseRoutesOptions extends McpRouteOptions {
 
 /** Creates the routes of HTTP+SSE (MCP 2024-11-05, basic/transports), a deprecated transport for clients that support nothing newer. */
 export function createLegacySseRoutes(options: LegacySseRoutesOptions): readonly NamedRoute[] {
-  const { pairs, isDraining, nowMs } = options;
+  const { pairs, isDraining, memory, nowMs } = options;
   const messages = new LegacySseMessages(options);
   return [
     [
@@ -28,12 +28,15 @@ export function createLegacySseRoutes(options: LegacySseRoutesOptions): readonly
       (request, response, principal) => {
         request.resume();
         if (isDraining()) sendError(response, shuttingDown("GET", false));
-        else pairs.open(response, principal);
+        else pairs.open(response, principal, memory.account(holderOf(request, principal)));
       },
     ],
     [
       "legacyMessages",
-      (request, response, principal) => readMessages({ request, response, principal, acceptedAtMs: nowMs() }, options, messages),
+      (request, response, principal) => {
+        const account = memory.account(holderOf(request, principal));
+        readMessages({ request, response, principal, acceptedAtMs: nowMs(), memory: account }, options, messages);
+      },
     ],
   ];
 }

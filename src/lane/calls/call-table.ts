@@ -5,7 +5,7 @@ import { outgoing } from "../../protocol/outgoing.ts";
 import { ClientTasks } from "./client-tasks.ts";
 import { PendingRequests } from "./pending-requests.ts";
 import type { Log } from "../../observability/log.ts";
-import { type Call, type ClientCall, extend } from "./call.ts";
+import { type Call, type ClientCall, extend, holdMemory } from "./call.ts";
 import type { CallVerdict } from "./call-limits.ts";
 import { requestTimedOut } from "../failures.ts";
 import type { Retries } from "./retries.ts";
@@ -63,6 +63,7 @@ export class CallTable {
     this.#counters.requests.accepted++;
     this.#clientCalls++;
     call.caller.beginCall();
+    holdMemory(call);
   }
 
   /** Calls may be ended while they are iterated. */
@@ -227,6 +228,7 @@ export class CallTable {
       this.#counters.countEnding(ending);
       this.#clientCalls--;
       call.caller.endCall(this.#nowMs());
+      call.memory?.release();
     }
     call.onSettled?.(ending === "results");
     call.semaphore?.release(call);

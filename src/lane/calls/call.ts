@@ -1,6 +1,8 @@
 import { type RequestMessage, Slot } from "../../protocol/message.ts";
 import type { Outgoing } from "../../protocol/outgoing.ts";
 import { progressTokenText, requestToServer } from "../../protocol/rewrite.ts";
+import type { Reservation } from "../../memory/memory-budget.ts";
+import { textMemoryBytes } from "../../memory/memory-size.ts";
 import type { Caller } from "../../sessions/caller.ts";
 import type { Exchange } from "../../sessions/exchange.ts";
 import type { QueueEntry } from "../queue/queue-entry.ts";
@@ -46,6 +48,8 @@ interface CallFields extends QueuedLine {
   readonly check?: CallCheck | undefined;
   /** Stops the running check. */
   stopCheck?: (() => void) | undefined;
+  /** The memory of the call, from its acceptance to its end; undefined before, and for the sidecar's own. */
+  memory?: Reservation | undefined;
   /** Called once at the end of the call. `hasResult` is false for an error. */
   readonly onSettled: ((hasResult: boolean) => void) | undefined;
 }
@@ -83,6 +87,9 @@ export interface CallOptions extends Pick<QueueEntry, "release" | "refuse"> {
 /** The limit for requests that are kept in memory to be sent again: a caller may have a thousand requests in flight. */
 const MAX_KEPT_BYTES = 64 * 1024;
 
+/** The memory of a call besides its text: its objects, those of its HTTP request, and its place in tables. */
+const CALL_BYTES = 4096;
+
 /** Returns a call that was not sent yet, with its text for the server. */
 export function createCall(options: CallOptions): Call {
   const { sender, exchange, request, wireId, timeoutMs, limits, onSettled, release, refuse } = options;
@@ -118,9 +125,26 @@ export function createCall(options: CallOptions): Call {
   };
 }
 
+type NotificationOptions = Pick<ClientLine, "text" | "expiresAtMs" | "release" | "refuse"> & { readonly caller: Caller };
+
 /** Returns a client's notification that was not sent yet. It takes no slot, and is never sent again. */
-export function createNotification(line: Pick<ClientLine, "owner" | "text" | "expiresAtMs" | "release" | "refuse">): ClientLine {
-  return { ...line, origin: "client", takesSlot: false, byteLength: Buffer.byteLength(line.text), isKept: false, state: "queued" };
+export function createNotification({ caller, text, expiresAtMs, release, refuse }: NotificationOptions): ClientLine {
+  const byteLength = Buffer.byteLength(text);
+  const memory = caller.memory.hold("requests", CALL_BYTES + textMemoryBytes(text, byteLength));
+  const onEmptied = (): void => memory.release();
+  const refuseAndRelease = (): void => {
+    memory.release();
+    refuse();
+  };
+  const fixed = { origin: "client", owner: caller, takesSlot: false, isKept: false, state: "queued" } as const;
+  return { ...fixed, text, byteLength, expiresAtMs, release, refuse: refuseAndRelease, onEmptied };
+}
+
+/** Counts the memory of a call. Must be called when it is accepted. */
+export function holdMemory(call: ClientCall): void {
+  const memory = call.caller.memory.hold("requests", CALL_BYTES + textMemoryBytes(call.text, call.byteLength));
+  call.memory = memory;
+  call.onEmptied = () => memory.resize(CALL_BYTES);
 }
 
 /** True for a line that a client sent, also if it is a notification. */

@@ -1,6 +1,7 @@
 import type { Counters } from "../../observability/counters.ts";
 import type { Defects } from "../../observability/defects.ts";
 import type { SidecarError } from "../../errors.ts";
+import type { MemoryAccount } from "../../memory/memory-budget.ts";
 import type { RequestMessage } from "../../protocol/message.ts";
 import { RateLimit } from "../../timing/rate-limit.ts";
 import type { EventLog } from "../../sessions/event-log.ts";
@@ -22,9 +23,10 @@ export interface SessionOpenerOptions {
   readonly nowMs: () => number;
 }
 
-/** The owner and the streams of a new session. */
+/** The client of a new session. */
 interface NewSession {
   readonly owner?: Principal | undefined;
+  readonly memory: MemoryAccount;
   /** The default is the streams of Streamable HTTP. */
   readonly streams?: SessionStreams;
 }
@@ -44,7 +46,7 @@ export class SessionOpener {
     exchange: Exchange,
     request: RequestMessage,
     onOpen: (session: Session) => void,
-    { owner, streams = new SessionStreams(this.#options.eventLog) }: NewSession = {},
+    { owner, memory, streams = new SessionStreams(this.#options.eventLog.forClient(memory)) }: NewSession,
   ): void {
     const { lanes, counters } = this.#options;
     const refusal = lanes.refusal(request) ?? this.#rateRefusal();
@@ -58,7 +60,7 @@ export class SessionOpener {
     lane.initialize(
       exchange,
       request,
-      (protocolVersion) => onOpen(this.#open(protocolVersion, pooled, streams, owner)),
+      (protocolVersion) => onOpen(this.#open(protocolVersion, pooled, { owner, memory, streams })),
       () => pooled.release(),
     );
   }
@@ -69,10 +71,11 @@ export class SessionOpener {
     return waitMs === undefined ? undefined : tooManySessions(sessionsPerMinute, waitMs);
   }
 
-  #open(protocolVersion: string, pooled: PooledLane, streams: SessionStreams, owner: Principal | undefined): Session {
+  #open(protocolVersion: string, pooled: PooledLane, client: Required<NewSession>): Session {
+    const { owner } = client;
     const { sessions, defects, nowMs } = this.#options;
     const { lane } = pooled.supervised;
-    const session = new Session({ protocolVersion, lane, streams, owner, nowMs: nowMs(), onEnd: () => pooled.release(session) });
+    const session = new Session({ protocolVersion, lane, ...client, nowMs: nowMs(), onEnd: () => pooled.release(session) });
     sessions.add(session);
     pooled.open(session);
     // The token was revoked while the client waited for its server. The session ends as soon as it exists.

@@ -13,7 +13,7 @@ import { answerPing, errorAnswer } from "./refused-requests.ts";
 import type { Caller } from "../../sessions/caller.ts";
 import { SessionState } from "./session-state.ts";
 import type { SessionStreams } from "../../sessions/session-streams.ts";
-import { Subscriptions, TOO_MANY_SUBSCRIPTIONS } from "./subscriptions.ts";
+import { Subscriptions } from "./subscriptions.ts";
 
 /** The maximum number of a server's requests that its client has not answered. */
 const MAX_FORWARDED_REQUESTS = 1024;
@@ -160,7 +160,7 @@ export class PrivateRouting implements Routing {
 
   #subscribe(caller: Caller, uri: string): RequestDecision {
     const request = this.#subscriptions.subscribe(caller, uri);
-    if (request === undefined) return refuse(JsonRpcErrorCode.ServerError, TOO_MANY_SUBSCRIPTIONS);
+    if (typeof request === "string") return refuse(JsonRpcErrorCode.ServerError, request);
     return { kind: "carry", onSettled: request.onSettled };
   }
 

@@ -9,7 +9,7 @@ import { type InternalRequest, InternalRequests } from "../calls/internal-reques
 import { answerPing, refuseRequest } from "./refused-requests.ts";
 import type { Caller } from "../../sessions/caller.ts";
 import type { Session } from "../../sessions/session.ts";
-import { Subscriptions, TOO_MANY_SUBSCRIPTIONS } from "./subscriptions.ts";
+import { Subscriptions } from "./subscriptions.ts";
 
 /** Client notifications that are not sent to a shared server. The sidecar sends its own, or they have no meaning there. */
 const NOT_CARRIED_NOTIFICATIONS: ReadonlySet<string> = new Set([
@@ -167,7 +167,7 @@ export class SharedRouting implements Routing {
   #subscribe(caller: Caller, uri: string | undefined): RequestDecision | undefined {
     if (uri === undefined) return undefined;
     const request = this.#subscriptions.subscribe(caller, uri);
-    if (request === undefined) return refuse(JsonRpcErrorCode.ServerError, TOO_MANY_SUBSCRIPTIONS);
+    if (typeof request === "string") return refuse(JsonRpcErrorCode.ServerError, request);
     const { isCurrent, onSettled } = request;
     if (!this.#subscriptions.isConfirmed(uri)) return { kind: "carry", onSettled, limits: sendIf(isCurrent) };
     onSettled(true);

@@ -1,9 +1,14 @@
 import type { InternalRequest } from "../calls/internal-requests.ts";
+import { textMemoryBytes } from "../../memory/memory-size.ts";
+import type { Reservation } from "../../memory/memory-budget.ts";
 import type { Caller } from "../../sessions/caller.ts";
 
 /** The maximum number of subscriptions of one session. Above it, subscribe requests are rejected. */
 const MAX_SUBSCRIPTIONS_PER_SESSION = 1024;
-export const TOO_MANY_SUBSCRIPTIONS = `This session has ${MAX_SUBSCRIPTIONS_PER_SESSION} subscriptions, its limit; end some first`;
+const TOO_MANY = `This session has ${MAX_SUBSCRIPTIONS_PER_SESSION} subscriptions, its limit; end some first`;
+const NO_MEMORY = "The sidecar has no memory left for another subscription; end some first";
+/** The memory of a subscription besides its URI. */
+const SUBSCRIPTION_BYTES = 512;
 
 /** One caller's subscription to a resource. */
 interface Subscription {
@@ -11,6 +16,7 @@ interface Subscription {
   isConfirmed: boolean;
   /** The number of its subscribe requests in flight. */
   requestsInFlight: number;
+  readonly memory: Reservation;
 }
 
 interface Resource {
@@ -31,15 +37,18 @@ export class Subscriptions {
   readonly #byUri = new Map<string, Resource>();
   readonly #byCaller = new Map<Caller, Set<string>>();
 
-  /** Adds a subscription, which stays if any of its requests has a result. @returns undefined if the caller has too many. */
-  subscribe(caller: Caller, uri: string): SubscribeRequest | undefined {
+  /** Adds a subscription, which stays if any of its requests has a result. @returns the reason if it is rejected. */
+  subscribe(caller: Caller, uri: string): SubscribeRequest | string {
     const uris = this.#byCaller.get(caller) ?? new Set();
-    if (!uris.has(uri) && uris.size >= MAX_SUBSCRIPTIONS_PER_SESSION) return undefined;
+    const known = this.#byUri.get(uri)?.subscriptions.get(caller);
+    if (known === undefined && uris.size >= MAX_SUBSCRIPTIONS_PER_SESSION) return TOO_MANY;
+    const memory = known?.memory ?? caller.memory.reserve("subscriptions", SUBSCRIPTION_BYTES + textMemoryBytes(uri));
+    if (memory === undefined) return NO_MEMORY;
     this.#byCaller.set(caller, uris.add(uri));
     const resource: Resource = this.#byUri.get(uri) ?? { subscriptions: new Map(), isConfirmed: false };
     this.#byUri.set(uri, resource);
     const { subscriptions } = resource;
-    const subscription = subscriptions.get(caller) ?? { isConfirmed: false, requestsInFlight: 0 };
+    const subscription = known ?? { isConfirmed: false, requestsInFlight: 0, memory };
     subscriptions.set(caller, subscription);
     subscription.requestsInFlight++;
     const isCurrent = (): boolean => subscriptions.get(caller) === subscription;
@@ -68,6 +77,7 @@ export class Subscriptions {
     uris?.delete(uri);
     if (uris?.size === 0) this.#byCaller.delete(caller);
     const subscriptions = this.#byUri.get(uri)?.subscriptions;
+    subscriptions?.get(caller)?.memory.release();
     subscriptions?.delete(caller);
     if (subscriptions !== undefined && subscriptions.size > 0) return false;
     this.#byUri.delete(uri);

@@ -1,5 +1,6 @@
 import { tmpdir } from "node:os";
 import { describe, expect, it } from "vitest";
+import { defaultBudgetBytes } from "../../../src/memory/default-budget.ts";
 import { ALL_OPTIONS } from "../../../src/config/describe.ts";
 import { type Config, type Environment, loadConfig, type LoadResult, readCommandLine } from "../../../src/config/load.ts";
 
@@ -64,6 +65,7 @@ describe("the configuration", () => {
       toolCallsPerMinute: undefined,
       sessionCallsPerMinute: undefined,
       maxResultBytes: undefined,
+      memoryBudgetBytes: defaultBudgetBytes(),
       maxBodyBytes: 4_194_304,
       maxLineBytes: 67_108_864,
       maxInFlight: 1024,
@@ -97,6 +99,7 @@ describe("the configuration", () => {
       CLAW_MCP_STDIO_RESTART_MAX_MS: "4",
       CLAW_MCP_STDIO_HOLD_TIMEOUT_MS: "5",
       CLAW_MCP_STDIO_DRAIN_TIMEOUT_MS: "6",
+      CLAW_MCP_STDIO_MEMORY_BUDGET_BYTES: "1048577",
       CLAW_MCP_STDIO_MAX_BODY_BYTES: "7",
       CLAW_MCP_STDIO_MAX_LINE_BYTES: "8",
       CLAW_MCP_STDIO_MAX_SESSIONS: "9",
@@ -156,6 +159,7 @@ describe("the configuration", () => {
       restartMaxMs: 4,
       holdTimeoutMs: 5,
       drainTimeoutMs: 6,
+      memoryBudgetBytes: 1_048_577,
       maxBodyBytes: 7,
       maxLineBytes: 8,
       maxSessions: 9,

@@ -7,6 +7,7 @@ import { type Front, SESSION_FRONT } from "../../../src/http/front.ts";
 import { EventStream } from "../../../src/sessions/event-stream.ts";
 import { listen } from "../support/http-server.ts";
 import { RecordedSink } from "../support/recorded-sink.ts";
+import { ACCOUNT, UNCOUNTED } from "../support/memory.ts";
 
 /** An era that marks its responses, has a status of its own, and does not resume. */
 const OTHER_FRONT: Front = {
@@ -17,7 +18,16 @@ const OTHER_FRONT: Front = {
 };
 
 function exchangeOf(front: Front, response: ServerResponse, openStream?: () => OpenStream): PostExchange {
-  return new PostExchange({ front, response, defects: { recover: fail }, idText: '"a"', acceptedAtMs: 0, openStream });
+  return new PostExchange({
+    front,
+    response,
+    memory: ACCOUNT,
+    unread: UNCOUNTED,
+    defects: { recover: fail },
+    idText: '"a"',
+    acceptedAtMs: 0,
+    openStream,
+  });
 }
 
 function fail(_event: string, error: unknown): never {

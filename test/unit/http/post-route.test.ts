@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { PostExchange } from "../../../src/http/endpoint/post-exchange.ts";
 import { PostRoute } from "../../../src/http/endpoint/post-route.ts";
 import { SESSION_FRONT } from "../../../src/http/front.ts";
-import { SseConnections } from "../../../src/http/sse-connection.ts";
+import { SseConnections } from "../../../src/http/output/sse-connection.ts";
 import { internalError } from "../../../src/lane/failures.ts";
 import { Counters } from "../../../src/observability/counters.ts";
 import { Defects } from "../../../src/observability/defects.ts";
@@ -16,6 +16,7 @@ import { RecordedLog } from "../../support/recorded-log.ts";
 import { UNGUARDED } from "../support/defects.ts";
 import { listen } from "../support/http-server.ts";
 import { messageOfClient } from "../support/lane-bench.ts";
+import { ACCOUNT, UNCOUNTED } from "../support/memory.ts";
 
 const CALL = messageOfClient({ id: 1, method: "tools/call", params: { name: "echo" } });
 const NOTIFICATION = messageOfClient({ method: "notifications/cancelled", params: { requestId: 1 } });
@@ -37,12 +38,13 @@ class RecordedRoute {
       endCaller: () => undefined,
     };
     const sessions = new SessionStore(1);
-    this.session = new Session({ protocolVersion, lane, streams: new SessionStreams(undefined), nowMs: 0 });
+    this.session = new Session({ protocolVersion, lane, streams: new SessionStreams(undefined), memory: ACCOUNT, nowMs: 0 });
     sessions.add(this.session);
     this.#route = new PostRoute({
       opener: { initialize: (_exchange, request) => record(request) },
       sessions,
-      connections: new SseConnections(60_000, UNGUARDED),
+      connections: new SseConnections(60_000, UNCOUNTED, UNGUARDED),
+      unread: UNCOUNTED,
       maxBodyBytes: 1000,
       defects: new Defects(new RecordedLog(), new Counters()),
       nowMs: () => 0,
@@ -59,7 +61,7 @@ class RecordedRoute {
     const [request, response] = await arrived.promise;
     client.abort();
     await Promise.all([failed, once(response, "close")]);
-    this.#route.onMessages({ request, response, principal: undefined, acceptedAtMs: 0 }, messages);
+    this.#route.onMessages({ request, response, principal: undefined, acceptedAtMs: 0, memory: ACCOUNT }, messages);
   }
 }
 
@@ -85,7 +87,15 @@ describe("a batch as a whole", () => {
   it("its error is valid JSON, without an id", async () => {
     await using server = await listen((_request, response) => {
       const defects = new Defects(new RecordedLog(), new Counters());
-      new PostExchange({ front: SESSION_FRONT, response, defects, idText: undefined, acceptedAtMs: 0 }).fail(internalError(true));
+      new PostExchange({
+        front: SESSION_FRONT,
+        response,
+        memory: ACCOUNT,
+        unread: UNCOUNTED,
+        defects,
+        idText: undefined,
+        acceptedAtMs: 0,
+      }).fail(internalError(true));
     });
     const response = await fetch(server.url, { method: "POST" });
     const body = (await response.json()) as object;

@@ -5,13 +5,14 @@ import { EventStream, formatEventId, parseEventId } from "../../../src/sessions/
 import { UNGUARDED } from "../support/defects.ts";
 import { RecordedSink } from "../support/recorded-sink.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
+import { ACCOUNT } from "../support/memory.ts";
 
 useFakeClock();
 
 /** A stream that keeps this many events. */
 function open(maxEvents: number): EventStream {
   const log = new EventLog({ replayMaxBytes: 10_000, replayMaxAgeMs: 1000, replayMaxEvents: maxEvents }, Date.now, UNGUARDED);
-  return new EventStream(7, false, log, () => undefined);
+  return new EventStream(7, false, log.forClient(ACCOUNT), () => undefined);
 }
 
 describe("an event id", () => {

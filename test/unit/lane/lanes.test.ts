@@ -7,6 +7,7 @@ import { type Client, IDLE_TIMEOUT_MS, LanesBench } from "../support/lanes-bench
 import { RecordedExchange } from "../support/recorded-exchange.ts";
 import { StatelessCaller } from "../support/stateless-caller.ts";
 import { TIMERS, useFakeClock } from "../support/fake-clock.ts";
+import { ACCOUNT } from "../support/memory.ts";
 
 useFakeClock(TIMERS);
 
@@ -278,9 +279,10 @@ describe("a private server without a session", () => {
     bench.shared.lose();
     const exchange = new RecordedExchange("1", Date.now());
     const request = requestOfClient({ id: 1, method: "initialize", params: { capabilities } });
-    bench.opener.initialize(exchange, request, () => {
+    const fail = (): never => {
       throw new Error("no session");
-    });
+    };
+    bench.opener.initialize(exchange, request, fail, { memory: ACCOUNT });
     const lane = bench.servers[0]?.bench ?? bench.shared;
     lane.start();
     expect([exchange.error?.code, exchange.error?.details.sent]).toEqual(["INTERNAL_ERROR", false]);

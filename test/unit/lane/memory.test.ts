@@ -5,6 +5,7 @@ import { LaneBench, listen } from "../support/lane-bench.ts";
 import { LanesBench } from "../support/lanes-bench.ts";
 import { RecordedSink } from "../support/recorded-sink.ts";
 import { TIMERS, useFakeClock } from "../support/fake-clock.ts";
+import { ACCOUNT } from "../support/memory.ts";
 
 const COUNT = 20;
 
@@ -72,7 +73,7 @@ describe("memory", () => {
   it("a kept message does not keep the chunk it came in", () => {
     // Longer ones are not on the heap.
     const [{ eventLog: log }, chunkLength] = [LaneBench.shared(), 512 * 1024];
-    const streams = new SessionStreams(log);
+    const streams = new SessionStreams(log.forClient(ACCOUNT));
     collectGarbage();
     const before = process.memoryUsage().heapUsed;
     for (let number = 0; number < 100; number++) streams.emit(Buffer.alloc(chunkLength, `${number},`).toString().slice(100, 200));

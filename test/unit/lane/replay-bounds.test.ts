@@ -6,6 +6,7 @@ import { SessionStreams } from "../../../src/sessions/session-streams.ts";
 import { UNGUARDED } from "../support/defects.ts";
 import { RecordedSink } from "../support/recorded-sink.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
+import { ACCOUNT } from "../support/memory.ts";
 
 useFakeClock();
 
@@ -44,7 +45,7 @@ class Bench {
   }
 
   #at(index: number): { readonly session: SessionStreams; readonly stream: EventStream } {
-    const session = new SessionStreams(this.log);
+    const session = new SessionStreams(this.log.forClient(ACCOUNT));
     const own = this.#streams.get(index) ?? { session, stream: session.openForRequest() };
     this.#streams.set(index, own);
     return own;

@@ -4,6 +4,7 @@ import { EventStream, parseEventId } from "../../../src/sessions/event-stream.ts
 import { SessionStreams } from "../../../src/sessions/session-streams.ts";
 import { UNGUARDED } from "../support/defects.ts";
 import { RecordedSink } from "../support/recorded-sink.ts";
+import { ACCOUNT } from "../support/memory.ts";
 
 const MAX_AGE_MS = 1000;
 const MAX_STANDALONE_STREAMS = 16;
@@ -14,7 +15,7 @@ let streams: SessionStreams;
 beforeEach(() => {
   vi.useFakeTimers({ now: 0 });
   log = new EventLog({ replayMaxBytes: 10_000, replayMaxAgeMs: MAX_AGE_MS, replayMaxEvents: 100 }, Date.now, UNGUARDED);
-  streams = new SessionStreams(log);
+  streams = new SessionStreams(log.forClient(ACCOUNT));
 });
 
 afterEach(() => {
@@ -193,7 +194,7 @@ describe("the event id of a client that resumes", () => {
   });
 
   it("an event id never finds a stream of another session", () => {
-    const other = new SessionStreams(log);
+    const other = new SessionStreams(log.forClient(ACCOUNT));
     other.openForRequest().finish("secret");
     const own = streams.openForRequest();
     own.finish("own");

@@ -27,6 +27,7 @@ import { UNGUARDED } from "./defects.ts";
 import { RecordedExchange } from "./recorded-exchange.ts";
 import { RecordedSink } from "./recorded-sink.ts";
 import { RecordedUpstream } from "./recorded-upstream.ts";
+import { ACCOUNT } from "./memory.ts";
 
 const LIMITS: LaneLimits = {
   requestTimeoutMs: 1000,
@@ -71,7 +72,7 @@ export interface LaneBenchOptions {
 }
 
 function openSession(lane: Lane, streams: SessionStreams): Session {
-  return new Session({ protocolVersion: "2025-11-25", lane, streams, nowMs: Date.now() });
+  return new Session({ protocolVersion: "2025-11-25", lane, streams, memory: ACCOUNT, nowMs: Date.now() });
 }
 
 /** A policy without rules. */
@@ -150,7 +151,7 @@ export class LaneBench {
 
   /** Opens a session of a shared lane. */
   join(): Session {
-    const session = openSession(this.lane, new SessionStreams(this.eventLog));
+    const session = openSession(this.lane, new SessionStreams(this.eventLog.forClient(ACCOUNT)));
     this.lane.addSession(session);
     return session;
   }
@@ -238,7 +239,7 @@ export class PrivateLaneBench extends LaneBench {
     let streams: SessionStreams | undefined;
     super(
       (access, eventLog) => {
-        streams = new SessionStreams(eventLog);
+        streams = new SessionStreams(eventLog.forClient(ACCOUNT));
         return new PrivateRouting(access, {
           streams,
           onInitialized: (text) => initialized.push(text),

@@ -12,6 +12,7 @@ import { RecordedLog } from "../../support/recorded-log.ts";
 import { UNGUARDED } from "./defects.ts";
 import { LaneBench, requestOfClient } from "./lane-bench.ts";
 import { RecordedExchange } from "./recorded-exchange.ts";
+import { ACCOUNT } from "./memory.ts";
 
 /** A simulated private server that exits when the test calls `end`. */
 export class PrivateServer implements SupervisedLane {
@@ -106,10 +107,11 @@ export class LanesBench {
     const request = requestOfClient({ id: "i", method: "initialize", ...(params === "none" ? {} : { params }) });
     const exchange = new RecordedExchange('"i"', Date.now());
     let session: Session | undefined;
-    this.opener.initialize(exchange, request, (opened) => {
+    const open = (opened: Session): void => {
       if (exchange.isFinished) throw new Error("the session was opened after the response");
       session = opened;
-    });
+    };
+    this.opener.initialize(exchange, request, open, { memory: ACCOUNT });
     return { exchange, session: () => session };
   }
 

@@ -1,8 +1,10 @@
 import type { Caller } from "../../../src/sessions/caller.ts";
+import { ACCOUNT } from "./memory.ts";
 
 /** A client without a session. */
 export class StatelessCaller implements Caller {
   readonly id: string;
+  readonly memory = ACCOUNT;
   callsInFlight = 0;
   readonly delivered: string[] = [];
 

@@ -1,6 +1,7 @@
 import { PassThrough } from "node:stream";
 import { describe, expect, it } from "vitest";
 import { OutputReader } from "../../../src/upstream/output-reader.ts";
+import { AMPLE_MEMORY } from "../support/memory.ts";
 
 const MAX_LINE_BYTES = 8 * 1024 * 1024;
 
@@ -11,8 +12,8 @@ class Bench {
   readonly reader: OutputReader;
 
   /** @param failsAt the method or id of a message whose handling fails. */
-  constructor(failsAt?: string) {
-    this.reader = new OutputReader(this.stdout, MAX_LINE_BYTES, {
+  constructor(failsAt?: string, memory = AMPLE_MEMORY) {
+    this.reader = new OutputReader(this.stdout, MAX_LINE_BYTES, memory, {
       onMessage: (message) => {
         const name = message.kind === "response" ? String(message.id) : message.method;
         this.told.push(name);

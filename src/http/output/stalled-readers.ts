@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import type { Defects } from "../observability/defects.ts";
+import type { Defects } from "../../observability/defects.ts";
 
 const MAX_SWEEP_MS = 1000;
 

@@ -1,21 +1,18 @@
 import type { ServerResponse } from "node:http";
-import type { Defects } from "../observability/defects.ts";
-import { toOneLine } from "../protocol/rewrite.ts";
-import type { EventSink } from "../sessions/event-stream.ts";
+import type { Defects } from "../../observability/defects.ts";
+import { toOneLine } from "../../protocol/rewrite.ts";
+import type { MemoryAccount } from "../../memory/memory-budget.ts";
+import type { EventSink } from "../../sessions/event-stream.ts";
+import type { UnreadOutput } from "./unread-output.ts";
 
 /** Delay before a client reconnects. It is sent only with an event id, to clients that are known to read it. */
 const RETRY_MS = 1000;
 
 /**
- * Unread text after which the connection of a slow reader is closed. The events it missed are kept for replay. This and the limits below
- * are in UTF-16 units, as Node counts the text that waits in a socket.
+ * Unread text after which the connection of a slow reader is closed. The events it missed are kept for replay. In UTF-16 units, as Node
+ * counts the text that waits in a socket.
  */
 const MAX_UNREAD_LENGTH = 16 * 1024 * 1024;
-/** Unread text of all readers together. Above this limit, the connections with the most unread text are closed. */
-const MAX_ALL_UNREAD_LENGTH = 64 * 1024 * 1024;
-/** Unread text of one reader up to which the limit for all readers is not checked. */
-const SMALL_UNREAD_LENGTH = 64 * 1024;
-
 const SSE_HEADERS = {
   "Content-Type": "text/event-stream",
   "Cache-Control": "no-cache, no-transform",
@@ -28,16 +25,16 @@ export class SseConnection implements EventSink {
   /** Called when the connection has closed. */
   onClosed: (() => void) | undefined;
   readonly #response: ServerResponse;
-  readonly #onBehind: () => void;
+  readonly #onWritten: () => void;
   #isCorked = false;
   #isReplaying = false;
   /** Unread text that is allowed above the limit until everything is read: that of a replay, or of one long message. */
   #allowedLength = 0;
 
-  /** @param onBehind called when the reader has more than SMALL_UNREAD_LENGTH to read. It may close this connection. */
-  constructor(response: ServerResponse, onBehind: () => void, headers?: Readonly<Record<string, string>>) {
+  /** @param onWritten called after each message. It may close this connection. */
+  constructor(response: ServerResponse, onWritten: () => void, headers?: Readonly<Record<string, string>>) {
     this.#response = response;
-    this.#onBehind = onBehind;
+    this.#onWritten = onWritten;
     // The first event id is sent together with the headers. If the connection broke between them, it could not be resumed.
     this.#cork();
     response.writeHead(200, { ...SSE_HEADERS, ...headers });
@@ -72,10 +69,6 @@ export class SseConnection implements EventSink {
     this.#allowedLength = this.#response.writableLength;
   }
 
-  get unreadLength(): number {
-    return this.#response.destroyed ? 0 : this.#response.writableLength;
-  }
-
   /** Closes the connection of a slow reader. The events it missed are kept for replay. */
   cutOff(): void {
     this.#response.destroy();
@@ -100,13 +93,13 @@ export class SseConnection implements EventSink {
       this.#response.destroy();
       return false;
     }
-    if (unreadLength > SMALL_UNREAD_LENGTH) this.#onBehind();
     if (this.#response.destroyed) return false;
     // The parts are not joined, because this would copy a long text.
     this.#write(`${fields}\ndata: `, toOneLine(text), "\n\n");
     // A single message may be longer than the limit.
     this.#allowedLength = Math.max(this.#allowedLength, this.#response.writableLength - unreadLength);
-    return true;
+    this.#onWritten();
+    return !this.#response.destroyed;
   }
 
   #write(...parts: readonly string[]): void {
@@ -138,13 +131,14 @@ export class SseConnection implements EventSink {
 /** All open connections with event streams. One timer sends the comments of all of them. */
 export class SseConnections {
   readonly #keepAliveMs: number;
+  readonly #unread: Pick<UnreadOutput, "count">;
   readonly #defects: Pick<Defects, "guard">;
   readonly #open = new Set<SseConnection>();
   #timer: NodeJS.Timeout | undefined;
-  #isLimiting = false;
 
-  constructor(keepAliveMs: number, defects: Pick<Defects, "guard">) {
+  constructor(keepAliveMs: number, unread: Pick<UnreadOutput, "count">, defects: Pick<Defects, "guard">) {
     this.#keepAliveMs = keepAliveMs;
+    this.#unread = unread;
     this.#defects = defects;
   }
 
@@ -153,34 +147,12 @@ export class SseConnections {
   }
 
   /** Answers with an event stream. */
-  open(response: ServerResponse, headers?: Readonly<Record<string, string>>): SseConnection {
-    const connection = new SseConnection(response, () => this.#limitUnread(), headers);
+  open(response: ServerResponse, memory: MemoryAccount, headers?: Readonly<Record<string, string>>): SseConnection {
+    const connection = new SseConnection(response, () => this.#unread.count(response, memory), headers);
     this.#open.add(connection);
     response.once("close", () => this.#onClosed(connection));
     this.#timer ??= setInterval(() => this.#keepAlive(), this.#keepAliveMs).unref();
     return connection;
-  }
-
-  /** Limits the unread text of all connections: a server may send to all of them while none is read. */
-  #limitUnread(): void {
-    if (this.#isLimiting) return;
-    this.#isLimiting = true;
-    // Runs once for all messages of one turn.
-    setImmediate(() => {
-      this.#isLimiting = false;
-      this.#defects.guard("event stream", () => this.#cutOffSlowest());
-    });
-  }
-
-  #cutOffSlowest(): void {
-    const behind = [...this.#open].map((connection) => ({ connection, length: connection.unreadLength }));
-    let allLength = behind.reduce((sum, { length }) => sum + length, 0);
-    if (allLength <= MAX_ALL_UNREAD_LENGTH) return;
-    for (const { connection, length } of behind.sort((a, b) => b.length - a.length)) {
-      connection.cutOff();
-      allLength -= length;
-      if (allLength <= MAX_ALL_UNREAD_LENGTH) return;
-    }
   }
 
   #keepAlive(): void {

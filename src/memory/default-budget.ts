@@ -1,0 +1,26 @@
+import { totalmem } from "node:os";
+import { getHeapStatistics } from "node:v8";
+
+const MIB = 1024 * 1024;
+const SHARE_OF_MEMORY = 1 / 4;
+const SHARE_OF_HEAP = 1 / 2;
+const MIN_BYTES = 4 * MIB;
+const MAX_BYTES = 256 * MIB;
+
+/**
+ * Returns the default of MEMORY_BUDGET_BYTES: a quarter of the memory that the process may use, at most half of the heap's limit and at most
+ * 256 MiB, at least 4 MiB.
+ *
+ * @param memoryBytes the memory of the container, or else of the machine.
+ * @param heapBytes the limit of V8's heap, in which texts are kept.
+ */
+export function defaultBudgetBytes(memoryBytes = availableBytes(), heapBytes = getHeapStatistics().heap_size_limit): number {
+  return Math.floor(Math.max(MIN_BYTES, Math.min(MAX_BYTES, memoryBytes * SHARE_OF_MEMORY, heapBytes * SHARE_OF_HEAP)));
+}
+
+/** Returns the memory limit of the container, if it has one, or else the memory of the machine. */
+function availableBytes(): number {
+  // A container without a limit has a number above all memory, and a system without control groups 0.
+  const constrainedBytes = process.constrainedMemory();
+  return constrainedBytes > 0 ? Math.min(constrainedBytes, totalmem()) : totalmem();
+}

@@ -1,0 +1,104 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { MEMORY_KINDS, MemoryBudget, type Reservation } from "../../../src/memory/memory-budget.ts";
+import { textMemoryBytes } from "../../../src/memory/memory-size.ts";
+import { SEED } from "../../support/seed.ts";
+
+const EMPTY = { usedBytes: 0, ...Object.fromEntries(MEMORY_KINDS.map((kind) => [kind, 0])) };
+
+describe("the memory budget", () => {
+  it("reservations end when the limit is reached", () => {
+    const budget = new MemoryBudget(100);
+    expect(budget.account("a").reserve("bodies", 25)).toBeDefined();
+    expect(budget.account("b").reserve("bodies", 25)).toBeDefined();
+    expect(budget.account("c").reserve("bodies", 25)).toBeDefined();
+    expect(budget.account("d").reserve("bodies", 26)).toBeUndefined();
+    expect(budget.account("d").reserve("bodies", 25)).toBeDefined();
+    expect(budget.account("e").reserve("bodies", 1)).toBeUndefined();
+  });
+
+  it("one holder leaves a quarter to others", () => {
+    const budget = new MemoryBudget(100);
+    const large = budget.account("a").reserve("requests", 75);
+    expect(large?.tryGrow(1)).toBe(false);
+    expect(budget.account("a").reserve("bodies", 1)).toBeUndefined();
+    expect(budget.account("b").reserve("bodies", 25)).toBeDefined();
+  });
+
+  it("memory that is in use counts above the limit", () => {
+    const budget = new MemoryBudget(100);
+    const held = budget.account("server").hold("serverOutput", 150);
+    expect([budget.usedBytes, budget.excessBytes]).toEqual([150, 75]);
+    held.resize(30);
+    expect(budget.status).toEqual({ ...EMPTY, limitBytes: 100, usedBytes: 30, serverOutput: 30 });
+  });
+
+  it("reliefs keep a quarter free, in their order, and only as many as needed", () => {
+    const budget = new MemoryBudget(100);
+    const account = budget.account("a");
+    const [replay, unread] = [account.hold("replay", 40), account.hold("unread", 35)];
+    const used: string[] = [];
+    budget.addRelief((excessBytes) => {
+      used.push(`replay ${excessBytes}`);
+      replay.release();
+    });
+    budget.addRelief((excessBytes) => {
+      used.push(`unread ${excessBytes}`);
+      unread.release();
+    });
+    account.hold("serverOutput", 10);
+    expect(used).toEqual(["replay 10"]);
+    account.hold("serverOutput", 90);
+    expect(used).toEqual(["replay 10", "replay 60", "unread 60"]);
+    expect(budget.usedBytes).toBe(100);
+  });
+
+  it("the balance returns to 0 when everything is released", () => {
+    const step = fc.record({
+      act: fc.constantFrom("hold", "reserve", "grow", "resize", "release"),
+      kind: fc.constantFrom(...MEMORY_KINDS),
+      holder: fc.constantFrom("a", "b", "c"),
+      bytes: fc.nat({ max: 60 }),
+      index: fc.nat(),
+    });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 100 }), (steps) => {
+        const budget = new MemoryBudget(100);
+        const reservations: Reservation[] = [];
+        for (const { act, kind, holder, bytes, index } of steps) {
+          const chosen = reservations[index % Math.max(1, reservations.length)];
+          const before = budget.usedBytes;
+          const made =
+            act === "hold"
+              ? budget.account(holder).hold(kind, bytes)
+              : act === "reserve"
+                ? budget.account(holder).reserve(kind, bytes)
+                : undefined;
+          if (made !== undefined) reservations.push(made);
+          if (act === "grow") chosen?.tryGrow(bytes);
+          if (act === "resize") chosen?.resize(bytes);
+          // A second release must not count.
+          if (act === "release") [chosen, chosen].forEach((each) => each?.release());
+          const isAsked = act === "reserve" || act === "grow";
+          expect(budget.usedBytes).toBeLessThanOrEqual(isAsked ? Math.max(100, before) : Number.POSITIVE_INFINITY);
+          expect(budget.usedBytes).toBe(reservations.reduce((sum, each) => sum + each.bytes, 0));
+        }
+        for (const reservation of reservations) reservation.release();
+        expect(budget.status).toEqual({ ...EMPTY, limitBytes: 100 });
+        expect(budget.account("a").hasRoomFor(75)).toBe(true);
+      }),
+      { seed: SEED },
+    );
+  });
+});
+
+describe("the memory of a text", () => {
+  it.each([
+    ["ASCII", "abc", 3],
+    ["beyond Latin-1", "ab€", 6],
+    ["an emoji", "😀", 4],
+    ["empty", "", 0],
+  ])("%s: each character counts as V8 stores it", (_name, text, bytes) => {
+    expect(textMemoryBytes(text)).toBe(bytes);
+  });
+});

@@ -1,0 +1,10 @@
+import { MemoryBudget } from "../../../src/memory/memory-budget.ts";
+
+/** More memory than any test needs. */
+export const AMPLE_MEMORY = new MemoryBudget(Number.MAX_SAFE_INTEGER);
+
+/** The memory of a client. */
+export const ACCOUNT = AMPLE_MEMORY.account("client");
+
+/** Does not count unread output. */
+export const UNCOUNTED = { count: (): void => undefined };
