@@ -11,11 +11,17 @@ export interface Attack {
   readonly tools?: ToolList;
   /** True if the server itself cannot serve the bystander for a time. Errors that report this are then allowed. */
   readonly mayRefuse?: boolean;
+  /** The memory budget. The peak of memory must not exceed it by more than the base. */
+  readonly budgetBytes?: number;
+  /** True if the peak of memory of this attack is the base for those with a budget. */
+  readonly isLoadBase?: boolean;
   readonly run: (scene: Scene) => Promise<void>;
 }
 
 export interface Scene {
   readonly attacker: Attacker;
+  /** Twenty further clients, each with a token of its own. */
+  readonly others: readonly Attacker[];
   readonly random: Random;
   /** Creates a file that servers read; see contract.ts. */
   readonly setSwitch: (name: string, text: string) => void;

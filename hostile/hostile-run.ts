@@ -23,9 +23,12 @@ export async function runHostile({ seed, durationMs, only, logFile, onResult }: 
   if (attacks.length === 0) throw new Error(`no attack is named ${only}`);
   const endAtMs = performance.now() + (durationMs ?? Number.POSITIVE_INFINITY);
   const results: Result[] = [];
+  let basePeakBytes: number | undefined;
   for (const attack of attacks) {
     if (performance.now() > endAtMs) break;
-    const result = await stage(attack, random.fork(), logFile).catch((error: unknown) => notStaged(attack, error));
+    const staged = await stage(attack, random.fork(), logFile).catch((error: unknown) => notStaged(attack, error));
+    if (attack.isLoadBase === true) basePeakBytes = staged.observation.peakRssBytes;
+    const result = { ...staged, basePeakBytes };
     onResult?.(result);
     results.push(result);
   }

@@ -1,12 +1,25 @@
 // The sidecar under attack, with little memory.
 
 import { randomBytes } from "node:crypto";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Adapter } from "../chaos/adapters.ts";
 import { SERVER_FILE, type ToolList } from "./contract.ts";
 
 const ROOT_DIR = join(import.meta.dirname, "..");
-export const TOKEN = randomBytes(24).toString("hex");
+export const TOKEN = newToken();
+export const BYSTANDER_TOKEN = newToken();
+export const OTHER_TOKENS: readonly string[] = Array.from({ length: 20 }, newToken);
+
+function newToken(): string {
+  return randomBytes(24).toString("hex");
+}
+
+const DIRECTORY = mkdtempSync(join(tmpdir(), "hostile-"));
+const TOKEN_FILE = join(DIRECTORY, "tokens");
+writeFileSync(TOKEN_FILE, [TOKEN, BYSTANDER_TOKEN, ...OTHER_TOKENS].join("\n"));
+process.on("exit", () => rmSync(DIRECTORY, { recursive: true, force: true }));
 
 /** Times shorter than the defaults, so that each attack ends soon. */
 const TIMES = [
@@ -27,7 +40,7 @@ export function sidecarUnderAttack(flags: readonly string[], tools: ToolList): A
     packageDir: ROOT_DIR,
     token: TOKEN,
     // With this secret of the server, the sidecar searches all forwarded text for it.
-    environment: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN, API_KEY: "hostile-secret-0123456789" },
+    environment: { CLAW_MCP_STDIO_AUTH_TOKEN_FILE: TOKEN_FILE, API_KEY: "hostile-secret-0123456789" },
     path: "/mcp",
     healthPath: "/readyz",
     statusPath: "/status",
@@ -35,6 +48,7 @@ export function sidecarUnderAttack(flags: readonly string[], tools: ToolList): A
     isSubject: true,
     nodeArgs: (port) => [
       "--max-old-space-size=256",
+      "--max-semi-space-size=8",
       join(ROOT_DIR, "dist", "main.js"),
       "--addr",
       `127.0.0.1:${port}`,

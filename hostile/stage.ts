@@ -11,7 +11,7 @@ import { Attacker } from "./attacker.ts";
 import { within } from "./bounded.ts";
 import type { Observation } from "./contract.ts";
 import { Observer } from "./observer/observer.ts";
-import { sidecarUnderAttack, TOKEN } from "./sidecar.ts";
+import { BYSTANDER_TOKEN, OTHER_TOKENS, sidecarUnderAttack, TOKEN } from "./sidecar.ts";
 import { ReplyCounts } from "./reply-counts.ts";
 
 /** Time for which only the bystander sends calls, until the effects of the start are over. */
@@ -31,6 +31,8 @@ export interface Result {
   readonly processesLeft: number;
   readonly wasCutOff: boolean;
   readonly observation: Observation;
+  /** The peak of memory under an ordinary load; undefined if it was not measured in this run. */
+  readonly basePeakBytes?: number | undefined;
 }
 
 export async function stage(attack: Attack, random: Random, logFile?: string): Promise<Result> {
@@ -41,12 +43,14 @@ export async function stage(attack: Attack, random: Random, logFile?: string): P
   try {
     const url = wrapper.endpoint.url.href;
     const { pid, origin } = wrapper;
-    using observer = await Observer.start({ url, origin, token: TOKEN, pid, seed: random.integer(1, 1e9) });
+    using observer = await Observer.start({ url, origin, token: BYSTANDER_TOKEN, pid, seed: random.integer(1, 1e9) });
     await sleep(WARM_UP_MS);
     const replies = new ReplyCounts();
     const attacker = new Attacker(url, origin, TOKEN, replies, ended.signal);
+    const others = OTHER_TOKENS.map((token) => new Attacker(url, origin, token, replies, ended.signal));
     const running = attack.run({
       attacker,
+      others,
       random,
       setSwitch: (name, text) => writeFileSync(join(directory, name), text),
       removeSwitch: (name) => rmSync(join(directory, name), { force: true }),

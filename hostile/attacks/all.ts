@@ -8,6 +8,7 @@ import { NAME_ATTACKS } from "./names.ts";
 import { afterPoison, ENVELOPE_ATTACKS, HIDDEN_ID_ATTACKS } from "./poison.ts";
 import { RESULT_ATTACKS } from "./results.ts";
 import { STREAM_ATTACKS } from "./streams.ts";
+import { SUM_ATTACKS } from "./sums.ts";
 
 /** Shows the effect of the machine itself on the figures. */
 const NOTHING: Attack = {
@@ -32,7 +33,7 @@ const OTHER_ATTACKS: readonly Attack[] = [
   ...HTTP_ATTACKS,
 ].map(afterPoison);
 
-export const ALL_ATTACKS: readonly Attack[] = [NOTHING, ...ENVELOPE_ATTACKS, ...HIDDEN_ID_ATTACKS, ...OTHER_ATTACKS];
+export const ALL_ATTACKS: readonly Attack[] = [NOTHING, ...ENVELOPE_ATTACKS, ...HIDDEN_ID_ATTACKS, ...OTHER_ATTACKS, ...SUM_ATTACKS];
 
 /** Returns the attacks in the order of a short run. Every run has all poison attacks on members, and some of those on ids. */
 export function shuffledAttacks(random: Random): readonly Attack[] {

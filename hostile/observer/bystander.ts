@@ -111,7 +111,9 @@ function judge(reply: HttpReply, id: string | number, text: string): Outcome {
   const answers = readMessages(reply).filter(({ method }) => method === undefined);
   const [answer] = answers;
   if (answer === undefined) return "lost";
-  if (answers.length > 1 || answer.id !== id) return "crossed";
+  // A request that is rejected before it is read gets an error without an id.
+  const isOwn = answer.id === id || (answer.id === undefined && answer.error !== undefined);
+  if (answers.length > 1 || !isOwn) return "crossed";
   if (answer.result !== undefined) return answer.result.content?.[0]?.text === text ? "ok" : "crossed";
   const code = answer.error?.data?.["code"];
   return typeof code === "string" ? { refused: code } : "crossed";

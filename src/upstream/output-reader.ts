@@ -23,7 +23,7 @@ export interface OutputListener {
   onDefect(error: unknown): void;
 }
 
-/** The longest pause while the memory budget is exceeded, and the time until the next one. */
+/** The longest pause while memory is short, and the time until the next one if it was in vain. */
 const MAX_PAUSE_MS = 1000;
 const PAUSE_CHECK_MS = 20;
 /** Memory of a UTF-16 unit, at most. */
@@ -110,8 +110,12 @@ export class OutputReader {
   /** Rests after a line, if the turn was long or memory is short. */
   #rest(): void {
     if (this.#isReading) return;
-    if (this.#memory.excessBytes > 0 && performance.now() > this.#nextPauseMs) this.#pauseForMemory();
+    if (this.#isMemoryShort) this.#pauseForMemory();
     else if (this.#isTurnOver()) this.#goOnLater((goOn) => setImmediate(goOn));
+  }
+
+  get #isMemoryShort(): boolean {
+    return this.#memory.excessBytes > 0 && performance.now() > this.#nextPauseMs;
   }
 
   #goOnLater(schedule: (goOn: () => void) => void): void {
@@ -131,7 +135,8 @@ export class OutputReader {
         this.#memory.relieve();
         if (this.#memory.excessBytes > 0 && performance.now() < endMs) setTimeout(check, PAUSE_CHECK_MS);
         else {
-          this.#nextPauseMs = performance.now() + MAX_PAUSE_MS;
+          // A pause that freed nothing would only stall the clients that do read.
+          if (this.#memory.excessBytes > 0) this.#nextPauseMs = performance.now() + MAX_PAUSE_MS;
           goOn();
         }
       };
@@ -165,6 +170,7 @@ export class OutputReader {
   }
 
   #goOn(): void {
+    if (this.#isMemoryShort) return this.#pauseForMemory();
     const lines = this.#waiting;
     this.#waiting = [];
     this.#waitingLength = 0;

@@ -89,6 +89,8 @@ const MAX_KEPT_BYTES = 64 * 1024;
 
 /** The memory of a call besides its text: its objects, those of its HTTP request, and its place in tables. */
 const CALL_BYTES = 4096;
+/** A text is copied when it is written. */
+const TEXT_COPIES = 2;
 
 /** Returns a call that was not sent yet, with its text for the server. */
 export function createCall(options: CallOptions): Call {
@@ -130,7 +132,7 @@ type NotificationOptions = Pick<ClientLine, "text" | "expiresAtMs" | "release" |
 /** Returns a client's notification that was not sent yet. It takes no slot, and is never sent again. */
 export function createNotification({ caller, text, expiresAtMs, release, refuse }: NotificationOptions): ClientLine {
   const byteLength = Buffer.byteLength(text);
-  const memory = caller.memory.hold("requests", CALL_BYTES + textMemoryBytes(text, byteLength));
+  const memory = caller.memory.hold("requests", CALL_BYTES + TEXT_COPIES * textMemoryBytes(text, byteLength));
   const onEmptied = (): void => memory.release();
   const refuseAndRelease = (): void => {
     memory.release();
@@ -142,7 +144,7 @@ export function createNotification({ caller, text, expiresAtMs, release, refuse 
 
 /** Counts the memory of a call. Must be called when it is accepted. */
 export function holdMemory(call: ClientCall): void {
-  const memory = call.caller.memory.hold("requests", CALL_BYTES + textMemoryBytes(call.text, call.byteLength));
+  const memory = call.caller.memory.hold("requests", CALL_BYTES + TEXT_COPIES * textMemoryBytes(call.text, call.byteLength));
   call.memory = memory;
   call.onEmptied = () => memory.resize(CALL_BYTES);
 }

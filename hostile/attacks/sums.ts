@@ -1,0 +1,138 @@
+// Many uses of memory, each allowed by itself, from one client or from twenty. Their sum has the memory budget as its limit.
+
+import type { Attack, Scene } from "../attack.ts";
+import type { Attacker } from "../attacker.ts";
+
+const MIB = 1024 * 1024;
+const BUDGET_BYTES = 64 * MIB;
+const FLAGS = ["--memory-budget-bytes", String(BUDGET_BYTES)];
+const SLOW_MS = 4000;
+
+/** Does something many times, shared among clients. */
+type Use = (attacker: Attacker, count: number) => Promise<void>;
+
+interface Sum {
+  readonly name: string;
+  /** The number of uses, by all clients together. */
+  readonly count: number;
+  readonly use: Use;
+}
+
+function times<Item>(count: number, make: (index: number) => Promise<Item>): Promise<Item[]> {
+  return Promise.all(Array.from({ length: count }, (_, index) => make(index)));
+}
+
+function call(id: string | number, name: string, args: object): object {
+  return { jsonrpc: "2.0", id, method: "tools/call", params: { name, arguments: args } };
+}
+
+/** Sends the beginning of a request whose body never ends. */
+async function stall(attacker: Attacker, text: string, declaredBytes: number): Promise<void> {
+  const connection = await attacker.connect();
+  if (connection === undefined) return;
+  await connection.write(attacker.head([`Content-Length: ${declaredBytes}`]) + text).catch(() => undefined);
+  await attacker.hear(connection, SLOW_MS);
+}
+
+const SUMS: readonly Sum[] = [
+  {
+    name: "1,000 calls in flight with ids of 1 KiB",
+    count: 1000,
+    use: async (attacker, count) => {
+      await times(count, (index) => attacker.post(call(`${index}${"i".repeat(1000)}`, "echo", { text: "t", delayMs: SLOW_MS })));
+    },
+  },
+  {
+    name: "1,000 calls in flight with 60 KB",
+    count: 1000,
+    use: async (attacker, count) => {
+      await times(count, () => attacker.callTool("echo", { text: "t", delayMs: SLOW_MS, padding: "p".repeat(60_000) }));
+    },
+  },
+  {
+    name: "100 bodies of 4 MB that stall",
+    count: 100,
+    use: async (attacker, count) => {
+      await times(count, () => stall(attacker, " ".repeat(3_900_000), 4_000_000));
+    },
+  },
+  {
+    name: "60 results of 4 MB that are not read",
+    count: 60,
+    use: async (attacker, count) => {
+      await times(count, async (index) => {
+        const body = JSON.stringify(call(index, "trick", { trick: "line", shape: "plain", as: "result", bytes: 4_000_000 }));
+        const socket = await attacker.connectUnread();
+        socket?.write(attacker.head([`Content-Length: ${body.length}`]) + body);
+      });
+      // A response shows that the server has handled the calls before.
+      await attacker.callTool("echo", { text: "t", delayMs: SLOW_MS });
+    },
+  },
+  {
+    name: "8,000 subscriptions to URIs of 8 KB",
+    count: 8000,
+    use: async (attacker, count) => {
+      for (let done = 0; done < count; done += 400) {
+        if (done % 1000 === 0) await attacker.open();
+        await times(Math.min(400, count - done), (index) => {
+          const uri = `x://${done + index}/${"u".repeat(8000)}`;
+          return attacker.request("resources/subscribe", { uri });
+        });
+      }
+    },
+  },
+  {
+    name: "100 events of 1 MB for replay",
+    count: 100,
+    use: async (attacker, count) => {
+      for (let index = 0; index < count; index++) {
+        const args = { trick: "line", shape: "plain", as: "progress", bytes: MIB };
+        await attacker.request("tools/call", { name: "trick", arguments: args, _meta: { progressToken: index } });
+      }
+    },
+  },
+  {
+    name: "20 lines of 60 MB",
+    count: 20,
+    use: async (attacker, count) => {
+      for (let index = 0; index < count; index++)
+        await attacker.callTool("trick", { trick: "line", shape: "plain", as: "result", bytes: 60_000_000 });
+    },
+  },
+];
+
+function attack({ name, count, use }: Sum, clients: "one client" | "twenty clients"): Attack {
+  return {
+    name: `sum: ${name}, ${clients}`,
+    flags: FLAGS,
+    budgetBytes: BUDGET_BYTES,
+    run: async ({ attacker, others }: Scene) => {
+      const users = clients === "one client" ? [attacker] : others;
+      await Promise.all(
+        users.map(async (user) => {
+          await user.open();
+          await use(user, count / users.length);
+        }),
+      );
+    },
+  };
+}
+
+/** The load that a sidecar has in ordinary use. Its memory is the base for the sums. */
+const LOAD: Attack = {
+  name: "sum: an ordinary load, 2,000 results of 100 KB for twenty clients",
+  flags: FLAGS,
+  isLoadBase: true,
+  run: async ({ others }) => {
+    const text = "t".repeat(100_000);
+    await Promise.all(
+      others.map(async (other) => {
+        await other.open();
+        for (let count = 0; count < 100; count++) await other.callTool("echo", { text });
+      }),
+    );
+  },
+};
+
+export const SUM_ATTACKS: readonly Attack[] = [LOAD, ...SUMS.flatMap((sum) => [attack(sum, "one client"), attack(sum, "twenty clients")])];
