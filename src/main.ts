@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { readFileSync } from "node:fs";
+import { totalmem } from "node:os";
 import { withoutPlainOptions } from "./config/environment.ts";
 import { type Config, loadConfig, type LoadResult, readCommandLine } from "./config/load.ts";
 import { OPTIONS } from "./config/options.ts";
@@ -54,10 +55,21 @@ function isSupportedNode(nodeVersion: string): boolean {
 async function runServe(argv: readonly string[]): Promise<number> {
   const configuration = await configure(argv, true);
   if (typeof configuration === "number") return configuration;
+  await restartWithFlags();
   const { serve } = await import("./cli/serve.ts");
   const commands = [...COMMANDS.keys()];
   await serve({ ...configuration, environment: process.env, version, commands, stdout: process.stdout, signals: process, exit });
   return ExitCode.ok;
+}
+
+/** Replaces this process by one with the memory flags of V8, if it lacks any. Its id, its environment and its standard streams stay. */
+async function restartWithFlags(): Promise<void> {
+  const { missingNodeFlags } = await import("./cli/node-flags.ts");
+  const { execArgv, execPath, argv, env } = process;
+  const memory = { constrainedBytes: process.constrainedMemory(), machineBytes: totalmem() };
+  const flags = missingNodeFlags({ execArgv, nodeOptions: env["NODE_OPTIONS"], ...memory });
+  // Absent on Windows.
+  if (flags.length > 0) process.execve?.(execPath, [execPath, ...execArgv, ...flags, ...argv.slice(1)], env);
 }
 
 async function runHealthcheck(argv: readonly string[]): Promise<number> {

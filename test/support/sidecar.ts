@@ -81,6 +81,8 @@ export class Sidecar implements AsyncDisposable {
       spawn(
         process.execPath,
         [
+          // As in the image. Without it, each sidecar would start Node twice.
+          "--max-semi-space-size=8",
           ...[POISON, ...imports].flatMap((each) => ["--import", each]),
           MAIN,
           "--addr",
