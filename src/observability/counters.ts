@@ -7,6 +7,8 @@ export type ExitKind =
   /** It exited with any other code. */
   | "crash"
   | "signal"
+  /** The kernel killed it for lack of memory. */
+  | "out-of-memory"
   | "spawn-failed"
   | "handshake-refused"
   | "handshake-timeout"

@@ -1,6 +1,7 @@
 import { execa } from "execa";
 import type { MemoryBudget } from "../memory/memory-budget.ts";
 import type { Outgoing } from "../protocol/outgoing.ts";
+import { countMemoryKills, withHigherScore } from "./out-of-memory.ts";
 import { type OutputListener, OutputReader } from "./output-reader.ts";
 import { signalGroup, waitForGroupEnd } from "./process-group.ts";
 import { StdinWriter } from "./stdin-writer.ts";
@@ -40,6 +41,8 @@ export interface ChildExit {
   readonly signal: string | undefined;
   /** Set if the process could not be started, for example ENOENT. */
   readonly spawnErrorCode: string | undefined;
+  /** True if the kernel has killed processes for lack of memory since the start. They need not be of this server. */
+  readonly hadMemoryKills: boolean;
 }
 
 /** The process of one generation, in its own process group. Only this file uses execa. */
@@ -54,24 +57,12 @@ export class ChildProcess {
   readonly #limits: ChildLimits;
   readonly input: StdinWriter;
   readonly #output: OutputReader;
+  readonly #memoryKillsBefore = countMemoryKills();
   #hasExited = false;
 
   constructor(command: ChildCommand, limits: ChildLimits, memory: MemoryBudget, listener: ChildListener) {
     this.#limits = limits;
-    this.#subprocess = execa(command.command, [...command.args], {
-      env: command.env,
-      extendEnv: false,
-      ...(command.cwd === undefined ? {} : { cwd: command.cwd }),
-      stdin: "pipe",
-      stdout: "pipe",
-      stderr: "pipe",
-      buffer: false,
-      reject: false,
-      // The child leads its own process group, which is signalled as a whole. The supervisor cleans up; Execa would not.
-      detached: true,
-      cleanup: false,
-      stripFinalNewline: false,
-    });
+    this.#subprocess = withHigherScore(() => spawnDetached(command));
     const { stdin, stdout, stderr } = this.#subprocess;
     this.pid = this.#subprocess.pid;
     this.input = new StdinWriter(stdin, (error) => listener.onDefect(error));
@@ -150,11 +141,12 @@ export class ChildProcess {
   async #waitForProcess(): Promise<ChildExit> {
     if (this.pid === undefined) {
       const { code } = await this.#subprocess;
-      return { exitCode: undefined, signal: undefined, spawnErrorCode: code ?? "UNKNOWN" };
+      return { exitCode: undefined, signal: undefined, spawnErrorCode: code ?? "UNKNOWN", hadMemoryKills: false };
     }
     return new Promise((resolve) => {
       this.#subprocess.nodeChildProcess.once("exit", (exitCode, signal) => {
-        resolve({ exitCode: exitCode ?? undefined, signal: signal ?? undefined, spawnErrorCode: undefined });
+        const hadMemoryKills = (countMemoryKills() ?? 0) > (this.#memoryKillsBefore ?? Number.POSITIVE_INFINITY);
+        resolve({ exitCode: exitCode ?? undefined, signal: signal ?? undefined, spawnErrorCode: undefined, hadMemoryKills });
       });
     });
   }
@@ -176,6 +168,23 @@ export class ChildProcess {
     signalGroup(pid, "SIGKILL");
     await waitForGroupEnd(pid, KILL_GRACE_MS);
   }
+}
+
+function spawnDetached({ command, args, env, cwd }: ChildCommand) {
+  return execa(command, [...args], {
+    env,
+    extendEnv: false,
+    ...(cwd === undefined ? {} : { cwd }),
+    stdin: "pipe",
+    stdout: "pipe",
+    stderr: "pipe",
+    buffer: false,
+    reject: false,
+    // The child leads its own process group, which is signalled as a whole. The supervisor cleans up; Execa would not.
+    detached: true,
+    cleanup: false,
+    stripFinalNewline: false,
+  });
 }
 
 /** Resolves to true if the promise resolves within the timeout. */

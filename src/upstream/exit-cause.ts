@@ -11,14 +11,21 @@ export interface ExitCause {
 /** A program that is not an MCP server often does its work, ignores its input, and exits with code 0. */
 const OTHER_PROGRAM = "; is it an MCP server that speaks on stdin and stdout?";
 
+/** The exit code of a shell or npm if SIGKILL ended the server that it had started: 128 + 9. */
+const KILLED_CODE = 137;
+
 /**
  * Returns the cause of an exit that the sidecar did not request.
  *
  * @param awaited the method of the request that was not answered yet.
  */
-export function describeExit({ exitCode, signal, spawnErrorCode }: ChildExit, awaited?: string): ExitCause {
+export function describeExit({ exitCode, signal, spawnErrorCode, hadMemoryKills }: ChildExit, awaited?: string): ExitCause {
   if (spawnErrorCode !== undefined) return { kind: "spawn-failed", reason: `could not be started (${spawnErrorCode})` };
   const before = awaited === undefined ? "" : ` before it answered ${awaited}`;
+  if (hadMemoryKills && (signal === "SIGKILL" || exitCode === KILLED_CODE)) {
+    const how = signal === undefined ? `exited with code ${KILLED_CODE}` : `ended by ${signal}`;
+    return { kind: "out-of-memory", reason: `${how}${before}: the kernel killed it for lack of memory` };
+  }
   if (signal !== undefined) return { kind: "signal", reason: `ended by ${signal}${before}` };
   if (exitCode !== 0) return { kind: "crash", reason: `exited with code ${exitCode ?? "unknown"}${before}` };
   return { kind: "clean-exit", reason: `exited with code 0${before}${awaited === "initialize" ? OTHER_PROGRAM : ""}` };

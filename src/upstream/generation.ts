@@ -124,7 +124,7 @@ export class Generation {
     this.#isAbandoned = true;
     this.#child.pause();
     void this.stop(kind, reason);
-    this.#abandoned.resolve({ exitCode: undefined, signal: undefined, spawnErrorCode: undefined });
+    this.#abandoned.resolve({ exitCode: undefined, signal: undefined, spawnErrorCode: undefined, hadMemoryKills: false });
   }
 
   kill(): void {

@@ -20,6 +20,7 @@ const KINDS: Readonly<Record<ExitKind, true>> = {
   "clean-exit": true,
   crash: true,
   signal: true,
+  "out-of-memory": true,
   "spawn-failed": true,
   "handshake-refused": true,
   "handshake-timeout": true,

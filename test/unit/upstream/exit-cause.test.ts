@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { describeExit, isCommandUnusable } from "../../../src/upstream/exit-cause.ts";
 
-const NOTHING = { exitCode: undefined, signal: undefined, spawnErrorCode: undefined };
+const NOTHING = { exitCode: undefined, signal: undefined, spawnErrorCode: undefined, hadMemoryKills: false };
 
 describe("an unexpected exit", () => {
   it.each([
@@ -24,6 +24,27 @@ describe("an unexpected exit", () => {
     { exit: { spawnErrorCode: "EAGAIN" }, reason: "could not be started (EAGAIN)" },
   ])("the reason names the missing response, unless the server did not start: $reason", ({ exit, reason }) => {
     expect(describeExit({ ...NOTHING, ...exit }, "initialize")).toMatchObject({ reason });
+  });
+
+  it.each([
+    { exit: { signal: "SIGKILL" }, reason: "ended by SIGKILL: the kernel killed it for lack of memory" },
+    { exit: { exitCode: 137 }, reason: "exited with code 137: the kernel killed it for lack of memory" },
+  ])("the kernel's kill is a lack of memory, also of a server behind a shell: $reason", ({ exit, reason }) => {
+    expect(describeExit({ ...NOTHING, ...exit, hadMemoryKills: true })).toEqual({ kind: "out-of-memory", reason });
+    expect(describeExit({ ...NOTHING, ...exit })).not.toMatchObject({ kind: "out-of-memory" });
+  });
+
+  it.each([{ signal: "SIGTERM" }, { exitCode: 1 }, { exitCode: 0 }, { spawnErrorCode: "EAGAIN" }])(
+    "another exit keeps its kind while the kernel kills for memory: %j",
+    (exit) => {
+      expect(describeExit({ ...NOTHING, ...exit, hadMemoryKills: true })).toEqual(describeExit({ ...NOTHING, ...exit }));
+    },
+  );
+
+  it("the reason names the missing response if memory was short in the handshake", () => {
+    const exit = { ...NOTHING, signal: "SIGKILL", hadMemoryKills: true };
+    const reason = "ended by SIGKILL before it answered initialize: the kernel killed it for lack of memory";
+    expect(describeExit(exit, "initialize")).toMatchObject({ reason });
   });
 
   it("an unusable program makes the command unusable, and a lack of resources does not", () => {
