@@ -5,8 +5,8 @@ import { join } from "node:path";
 const FULL_SCORE = 1000;
 
 /**
- * Returns how many processes of this process's cgroup the kernel has killed for lack of memory: that of the container, of a group around it,
- * or of the machine. A server is in the same cgroup. Undefined if the system does not tell.
+ * Returns how many processes of this process's cgroup the kernel has killed for lack of memory. The container, a group around it, or the
+ * machine may have been short of it. A server is in the same cgroup. Undefined if the system does not tell.
  *
  * @param root replaces the root directory in tests.
  */
