@@ -121,15 +121,15 @@ function attack({ name, count, use }: Sum, clients: "one client" | "twenty clien
 
 /** The load that a sidecar has in ordinary use. Its memory is the base for the sums. */
 const LOAD: Attack = {
-  name: "sum: an ordinary load, 2,000 results of 100 KB for twenty clients",
+  name: "sum: an ordinary load, 400 results of 1 MB for twenty clients",
   flags: FLAGS,
   isLoadBase: true,
   run: async ({ others }) => {
-    const text = "t".repeat(100_000);
+    const text = "t".repeat(1_000_000);
     await Promise.all(
       others.map(async (other) => {
         await other.open();
-        for (let count = 0; count < 100; count++) await other.callTool("echo", { text });
+        for (let count = 0; count < 20; count++) await other.callTool("echo", { text });
       }),
     );
   },
