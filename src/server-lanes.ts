@@ -2,7 +2,7 @@ import type { Counters } from "./observability/counters.ts";
 import { describeError } from "./errors.ts";
 import { Lane, type LaneOptions } from "./lane/lane.ts";
 import type { LanePolicy } from "./lane/lane-policy.ts";
-import type { SupervisedLane } from "./lane/lanes.ts";
+import type { SupervisedLane } from "./lane/pooled-lane.ts";
 import type { RivalServers } from "./lane/rival-servers.ts";
 import { PrivateRouting } from "./lane/routing/private-routing.ts";
 import { SharedRouting } from "./lane/routing/shared-routing.ts";

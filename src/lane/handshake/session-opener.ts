@@ -10,7 +10,8 @@ import { type Principal, Session } from "../../sessions/session.ts";
 import type { SessionStore } from "../../sessions/session-store.ts";
 import { SessionStreams } from "../../sessions/session-streams.ts";
 import { tooManySessions } from "../failures.ts";
-import type { Lanes, PooledLane } from "../lanes.ts";
+import type { Lanes } from "../lanes.ts";
+import type { PooledLane } from "../pooled-lane.ts";
 
 export interface SessionOpenerOptions {
   readonly lanes: Lanes;

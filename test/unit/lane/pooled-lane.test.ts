@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { PooledLane } from "../../../src/lane/lanes.ts";
+import { PooledLane } from "../../../src/lane/pooled-lane.ts";
 import { LanesBench } from "../support/lanes-bench.ts";
 
 it("a lane in the pool is unused once its last user has left", () => {

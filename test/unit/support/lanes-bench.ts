@@ -1,7 +1,8 @@
 import type { JsonObject } from "../../../src/protocol/message.ts";
 import type { Isolation } from "../../../src/lane/isolation.ts";
 import { EventLog } from "../../../src/sessions/event-log.ts";
-import { Lanes, type SupervisedLane } from "../../../src/lane/lanes.ts";
+import { Lanes } from "../../../src/lane/lanes.ts";
+import type { SupervisedLane } from "../../../src/lane/pooled-lane.ts";
 import { SessionOpener } from "../../../src/lane/handshake/session-opener.ts";
 import type { Session } from "../../../src/sessions/session.ts";
 import { SessionStore } from "../../../src/sessions/session-store.ts";
