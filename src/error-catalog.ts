@@ -122,7 +122,7 @@ export const ERROR_CATALOG = {
   REQUEST_CANCELLED: {
     httpStatus: 200,
     jsonRpcCode: ServerError,
-    when: "The session ended while the request was queued or in flight: by DELETE, eviction (MAX_SESSIONS), or the removal of its token. If the request was sent, the server is told to cancel it.",
+    when: "The session ended while the request was queued or in flight: by DELETE, or the removal of its token. If the request was sent, the server is told to cancel it.",
     action: "Call initialize again, then send the request again.",
     actionIfSent: `Call initialize again. ${CHECK_EFFECT}`,
   },
@@ -186,6 +186,12 @@ export const ERROR_CATALOG = {
     jsonRpcCode: ServerError,
     when: "The client needs a private server, and MAX_PRIVATE_SERVERS are running.",
     action: "Retry after `retryAfterSeconds`, end unused sessions, or raise CLAW_MCP_STDIO_MAX_PRIVATE_SERVERS.",
+  },
+  TOO_MANY_SESSIONS: {
+    httpStatus: 503,
+    jsonRpcCode: ServerError,
+    when: "MAX_SESSIONS sessions exist, and all have a request in flight or a stream. Or three quarters of MAX_SESSIONS exist, and this client has a quarter of MAX_SESSIONS, all of them in use. A client is a token, or without tokens a network address.",
+    action: "Retry after `retryAfterSeconds`, end unused sessions, or raise CLAW_MCP_STDIO_MAX_SESSIONS.",
   },
   EVENT_NOT_FOUND: {
     httpStatus: 400,

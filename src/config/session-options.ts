@@ -18,7 +18,7 @@ export const SESSION_OPTIONS = {
     "MAX_SESSIONS",
     10_000,
     10_000_000,
-    "Maximum number of sessions; above it, the session that was unused for longest is evicted. A session with an open stream or a request in flight is evicted only if all have one.",
+    "Maximum number of sessions. A new one above it evicts the session that was unused for longest, but none with an open stream or a request in flight: if all have one, it gets 503. From three quarters of the maximum on, a client with a quarter of it gives up a session of its own instead. A client is a token, or without tokens a network address.",
   ),
   sessionsPerMinute: option({
     group: "Sessions",

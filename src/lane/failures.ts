@@ -6,6 +6,8 @@ import type { UpstreamExit, UpstreamStatus } from "../upstream/port.ts";
 
 /** A client may end its session long before the idle timeout. */
 const MAX_RETRY_AFTER_SECONDS = 30;
+/** The time after which a client asks again if all sessions are in use. Calls end after seconds, but streams are open for longer. */
+const RETRY_SESSION_SECONDS = 5;
 
 /** The errors of the lane, for a person or a model. `effect` is the effect of sending the request again. */
 
@@ -94,7 +96,13 @@ export function noPrivateServerLeft(limit: number, freeInMs: number): SidecarErr
   return new SidecarError("TOO_MANY_SERVERS", message, { retryAfterSeconds: Math.min(MAX_RETRY_AFTER_SECONDS, wholeSeconds(freeInMs)) });
 }
 
-export function tooManySessions(perMinute: number, waitMs: number): SidecarError {
+/** @param limit the maximum number of sessions. */
+export function tooManySessions(limit: number): SidecarError {
+  const message = `All sessions are in use, or this client has its share of them (${limit} in total). ${NOT_SENT}`;
+  return new SidecarError("TOO_MANY_SESSIONS", message, { retryAfterSeconds: RETRY_SESSION_SECONDS });
+}
+
+export function sessionRateExceeded(perMinute: number, waitMs: number): SidecarError {
   const message = `Only ${perMinute} sessions may be opened per minute. ${NOT_SENT}`;
   return new SidecarError("RATE_LIMITED", message, { retryAfterSeconds: Math.ceil(waitMs / 1000) });
 }

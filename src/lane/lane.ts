@@ -21,7 +21,7 @@ import { DropLog } from "./routing/drop-log.ts";
 import type { Exchange } from "../sessions/exchange.ts";
 import { internalError, responseTooLarge, sessionEnded, shuttingDown, upstreamExited } from "./failures.ts";
 import { HangWatch } from "./hang-watch.ts";
-import { InitializeRequests } from "./handshake/initialize-requests.ts";
+import { type InitializeRequest, InitializeRequests } from "./handshake/initialize-requests.ts";
 import type { LaneLoad } from "./lane-load.ts";
 import type { LaneLimits } from "./lane-limits.ts";
 import type { LanePolicy } from "./lane-policy.ts";
@@ -94,10 +94,11 @@ export class Lane implements SessionLane, UpstreamListener {
   /**
    * Answers `initialize` from the server's handshake, once it is done.
    *
-   * @param open creates the session before the response is sent; the session id goes into the response's headers.
+   * @param open creates the session before the response is sent; the session id goes into the response's headers. Returns the error if
+   *   there is none.
    * @param onFailed called if no session is created.
    */
-  initialize(exchange: Exchange, request: RequestMessage, open: (protocolVersion: string) => void, onFailed?: () => void): void {
+  initialize(exchange: Exchange, request: RequestMessage, open: InitializeRequest["open"], onFailed?: () => void): void {
     const refusal = this.#isDraining ? shuttingDown("initialize", false) : undefined;
     this.#initializing.add({ exchange, request, open, onFailed }, refusal);
   }

@@ -11,6 +11,7 @@ const HOLDER_SHARE = 1 / 4;
 
 /** The use of memory for one holder. */
 export interface MemoryAccount {
+  readonly holder: MemoryHolder;
   /** True if the holder may use as many bytes more. */
   hasRoomFor(bytes: number): boolean;
   /** Reserves memory before it is allocated. @returns undefined if there is no room. */
@@ -62,6 +63,7 @@ export class MemoryBudget {
   /** Returns the account of a holder. */
   account(holder: MemoryHolder): MemoryAccount {
     return {
+      holder,
       hasRoomFor: (bytes) => this.#hasRoomFor(holder, bytes),
       reserve: (kind, bytes) => (this.#hasRoomFor(holder, bytes) ? this.#hold(kind, holder, bytes) : undefined),
       hold: (kind, bytes) => this.#hold(kind, holder, bytes),

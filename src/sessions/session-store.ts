@@ -1,62 +1,126 @@
+import type { MemoryHolder } from "../memory/memory-budget.ts";
 import type { Principal, Session } from "./session.ts";
+import { Place, UseOrder } from "./use-order.ts";
 
-/** The sessions by id. Above the limit, the least recently used session is evicted; one that is in use only if all are. */
+/** The share of the sessions that one holder may have when no more than this share is free. */
+const HOLDER_SHARE = 1 / 4;
+
+/** The sessions of one holder. */
+interface Holding {
+  count: number;
+  readonly order: UseOrder;
+}
+
+interface Entry {
+  readonly session: Session;
+  readonly holding: Holding;
+  readonly place: Place;
+  readonly placeInHolding: Place;
+}
+
+/**
+ * The sessions by id. When they are many, a new session needs the place of one that is evicted. A session in use is never evicted.
+ *
+ * No cost of a call or of a new session grows with the number of sessions.
+ */
 export class SessionStore {
-  readonly #sessions = new Map<string, Session>();
-  readonly #maxSessions: number;
+  readonly #entries = new Map<string, Entry>();
+  readonly #order = new UseOrder();
+  readonly #holdings = new Map<MemoryHolder, Holding>();
+  /** The holdings above the share: a few at most. */
+  readonly #large = new Set<Holding>();
+  readonly maxSessions: number;
+  readonly #share: number;
+  /** The number of sessions from which on no holder may exceed the share. */
+  readonly #manySessions: number;
 
   constructor(maxSessions: number) {
-    this.#maxSessions = maxSessions;
+    const share = Math.floor(maxSessions * HOLDER_SHARE);
+    this.maxSessions = maxSessions;
+    this.#manySessions = maxSessions - share;
+    this.#share = Math.max(1, share);
   }
 
   get size(): number {
-    return this.#sessions.size;
+    return this.#entries.size;
   }
 
-  add(session: Session): void {
-    this.#sessions.set(session.id, session);
-    if (this.#sessions.size <= this.#maxSessions) return;
-    const unused = this.#longestUnused(session);
-    if (unused !== undefined) this.end(unused);
+  /** True if a new session of this holder would get a place, be it by eviction. */
+  hasRoomFor(holder: MemoryHolder): boolean {
+    return this.#roomFor(holder) !== "none";
+  }
+
+  /** Adds a session, and evicts one if there are too many. @returns false if there is no place for it. */
+  add(session: Session): boolean {
+    const { id, holder } = session;
+    const room = this.#roomFor(holder);
+    if (room === "none") return false;
+    if (room !== "free") this.end(room);
+    const holding = this.#holdings.get(holder) ?? { count: 0, order: new UseOrder() };
+    this.#holdings.set(holder, holding);
+    this.#count(holding, 1);
+    const [place, placeInHolding] = [new Place(session), new Place(session)];
+    this.#entries.set(id, { session, holding, place, placeInHolding });
+    session.onUsed = () => {
+      this.#order.use(place);
+      holding.order.use(placeInHolding);
+    };
+    session.onUsed();
+    return true;
   }
 
   get(id: string): Session | undefined {
-    return this.#sessions.get(id);
+    return this.#entries.get(id)?.session;
   }
 
   /** Returns the session and marks it as used now. */
   use(id: string, nowMs: number): Session | undefined {
-    const session = this.#sessions.get(id);
+    const session = this.get(id);
     session?.touch(nowMs);
     return session;
   }
 
   /** Ends all sessions of one owner. @returns their number. */
   endAllOf(owner: Principal): number {
-    const owned = [...this.#sessions.values()].filter((session) => session.owner === owner);
-    for (const session of owned) this.end(session);
+    const owned = [...this.#entries.values()].filter(({ session }) => session.owner === owner);
+    for (const { session } of owned) this.end(session);
     return owned.length;
-  }
-
-  /** Scans all sessions. Only an eviction pays for this: keeping them in order would make every request slower. */
-  #longestUnused(added: Session): Session | undefined {
-    let longest: Session | undefined;
-    let longestIdle: Session | undefined;
-    for (const each of this.#sessions.values()) {
-      if (each === added) continue;
-      if (isUnusedLonger(each, longest)) longest = each;
-      if (isUnusedLonger(each, longestIdle) && !each.isInUse) longestIdle = each;
-    }
-    return longestIdle ?? longest;
   }
 
   /** Ends a session: cancels its requests and closes its streams. Does nothing for one that has ended. */
   end(session: Session): void {
-    if (this.#sessions.delete(session.id)) session.end();
+    const entry = this.#entries.get(session.id);
+    if (entry === undefined) return;
+    this.#entries.delete(session.id);
+    const { holding, place, placeInHolding } = entry;
+    // The end of its requests is a use.
+    session.onUsed = undefined;
+    place.leave();
+    placeInHolding.leave();
+    this.#count(holding, -1);
+    if (holding.count === 0) this.#holdings.delete(session.holder);
+    session.end();
   }
-}
 
-/** True if `session` has been unused for longer than `other`. */
-function isUnusedLonger(session: Session, other: Session | undefined): boolean {
-  return other === undefined || session.lastUsedAtMs < other.lastUsedAtMs;
+  /** Returns the session to evict for a new one of this holder. */
+  #roomFor(holder: MemoryHolder): Session | "free" | "none" {
+    const own = this.#holdings.get(holder);
+    if (own !== undefined && own.count >= this.#share && this.size >= this.#manySessions) return own.order.longestUnused() ?? "none";
+    return this.size < this.maxSessions ? "free" : (this.#longestUnused() ?? "none");
+  }
+
+  /** Prefers the sessions of the largest holding above the share. */
+  #longestUnused(): Session | undefined {
+    for (const { order } of [...this.#large].sort((a, b) => b.count - a.count)) {
+      const session = order.longestUnused();
+      if (session !== undefined) return session;
+    }
+    return this.#order.longestUnused();
+  }
+
+  #count(holding: Holding, change: number): void {
+    holding.count += change;
+    if (holding.count > this.#share) this.#large.add(holding);
+    else this.#large.delete(holding);
+  }
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { SidecarError } from "../errors.ts";
 import type { NotificationMessage, RequestMessage, ResponseMessage } from "../protocol/message.ts";
-import type { MemoryAccount } from "../memory/memory-budget.ts";
+import type { MemoryAccount, MemoryHolder } from "../memory/memory-budget.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Caller } from "./caller.ts";
 import type { SessionStreams } from "./session-streams.ts";
@@ -49,9 +49,12 @@ export class Session implements Caller {
   readonly streams: SessionStreams;
   readonly memory: MemoryAccount;
   readonly owner: Principal | undefined;
+  /** Called at each use, also at the end of a use. */
+  onUsed: (() => void) | undefined;
   readonly #onEnd: (() => void) | undefined;
   #lastUsedAtMs: number;
   #callsInFlight = 0;
+  #hasCalled = false;
 
   constructor({ protocolVersion, lane, streams, memory, owner, nowMs, onEnd }: SessionOptions) {
     this.protocolVersion = protocolVersion;
@@ -68,8 +71,18 @@ export class Session implements Caller {
     return this.#lastUsedAtMs;
   }
 
+  /** The client that the session counts for. */
+  get holder(): MemoryHolder {
+    return this.memory.holder;
+  }
+
   get callsInFlight(): number {
     return this.#callsInFlight;
+  }
+
+  /** True if its lane has accepted a request since `initialize`. */
+  get hasCalled(): boolean {
+    return this.#hasCalled;
   }
 
   deliver(text: string): void {
@@ -88,9 +101,11 @@ export class Session implements Caller {
   /** Marks the session as used now. */
   touch(nowMs: number): void {
     this.#lastUsedAtMs = nowMs;
+    this.onUsed?.();
   }
 
   beginCall(): void {
+    this.#hasCalled = true;
     this.#callsInFlight++;
   }
 

@@ -354,14 +354,23 @@ describe("HTTP+SSE", () => {
     expect(await waiting.toolText("echo", { text: "still there" })).toBe("still there");
   });
 
-  it("streams above MAX_SESSIONS end: unused ones first, then by least recent use", async () => {
+  it("streams above MAX_SESSIONS end if they are unused; those with a session stay", async () => {
     await using sidecar = await start({ flags: ["--max-sessions", "1"] });
     using unused = await LegacySseClient.open(sidecar.origin);
     using first = await LegacySseClient.connect(sidecar.origin);
     expect(await unused.ended).toBe("complete");
-    using second = await LegacySseClient.connect(sidecar.origin);
-    expect(await first.ended).toBe("complete");
-    expect(await second.toolText("echo", { text: "still there" })).toBe("still there");
+    using second = await LegacySseClient.open(sidecar.origin);
+    const params = { protocolVersion: "2024-11-05", capabilities: {} };
+    const { error } = await second.request("initialize", params);
+    expect(error).toMatchObject({
+      code: -32000,
+      data: errorData("TOO_MANY_SESSIONS", { sent: false, retrySafe: true, retryAfterSeconds: 5 }),
+    });
+    expect(await first.toolText("echo", { text: "still there" })).toBe("still there");
+    first[Symbol.dispose]();
+    let isOpen = false;
+    for (let id = 2; !isOpen; id++) isOpen = (await second.request("initialize", params, id)).error === undefined;
+    expect(await second.toolText("echo", { text: "in its place" })).toBe("in its place");
   });
 
   it("a client that does not read its responses is disconnected", async () => {

@@ -3,7 +3,7 @@ import type { Defects } from "../../observability/defects.ts";
 import { idTextOf, type RequestMessage } from "../../protocol/message.ts";
 import type { EventSink, EventStream } from "../../sessions/event-stream.ts";
 import { internalError } from "../../lane/failures.ts";
-import type { MemoryAccount } from "../../memory/memory-budget.ts";
+import type { MemoryAccount, MemoryHolder } from "../../memory/memory-budget.ts";
 import type { SessionOpener } from "../../lane/handshake/session-opener.ts";
 import { SessionStreams } from "../../sessions/session-streams.ts";
 import type { Principal, Session } from "../../sessions/session.ts";
@@ -46,6 +46,10 @@ export class LegacySsePair implements EventSink, SharedResponse {
 
   get session(): Session | undefined {
     return this.#session;
+  }
+
+  get holder(): MemoryHolder {
+    return this.#memory.holder;
   }
 
   /** True if there is a session, or an `initialize` in progress. */

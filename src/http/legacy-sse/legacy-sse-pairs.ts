@@ -1,7 +1,7 @@
 import type { ServerResponse } from "node:http";
 import type { Defects } from "../../observability/defects.ts";
 import { DeadlineSweep } from "../../timing/deadline-sweep.ts";
-import type { MemoryAccount } from "../../memory/memory-budget.ts";
+import type { MemoryAccount, MemoryHolder } from "../../memory/memory-budget.ts";
 import type { SessionStore } from "../../sessions/session-store.ts";
 import type { Principal } from "../../sessions/session.ts";
 import { LegacySsePair } from "./legacy-sse-pair.ts";
@@ -10,7 +10,7 @@ import type { SseConnections } from "../output/sse-connection.ts";
 export interface LegacySsePairsOptions {
   readonly connections: SseConnections;
   readonly sessions: SessionStore;
-  /** Above this limit, the oldest stream without a session ends. The session store limits the streams with a session. */
+  /** Above this limit, the oldest stream without a session ends, of the same client if it has one. The session store limits the streams with a session. */
   readonly maxSessions: number;
   /** Time limit for a client to send `initialize`. */
   readonly requestTimeoutMs: number;
@@ -32,7 +32,7 @@ export class LegacySsePairs {
   /** Answers with the stream of a new client. */
   open(response: ServerResponse, owner: Principal | undefined, memory: MemoryAccount): void {
     const { connections, maxSessions, requestTimeoutMs, nowMs } = this.#options;
-    if (this.#pairs.size >= maxSessions) this.#end(this.#pairs.values().find(({ isInitialized }) => !isInitialized));
+    if (this.#pairs.size >= maxSessions) this.#end(this.#oldestWithoutSession(memory.holder));
     const pair = new LegacySsePair(connections.open(response, memory), nowMs(), owner, memory);
     this.#pairs.set(pair.id, pair);
     response.once("close", () => this.#options.defects.guard("client disconnect", () => this.#onClosed(pair)));
@@ -52,6 +52,17 @@ export class LegacySsePairs {
   /** Ends the streams of a principal. */
   endAllOf(owner: Principal): void {
     for (const pair of this.#pairs.values()) if (pair.owner === owner) this.#end(pair);
+  }
+
+  /** Prefers a stream of this holder, so that a flood of streams ends its own. */
+  #oldestWithoutSession(holder: MemoryHolder): LegacySsePair | undefined {
+    let oldest: LegacySsePair | undefined;
+    for (const pair of this.#pairs.values()) {
+      if (pair.isInitialized) continue;
+      if (pair.holder === holder) return pair;
+      oldest ??= pair;
+    }
+    return oldest;
   }
 
   #end(pair: LegacySsePair | undefined): void {

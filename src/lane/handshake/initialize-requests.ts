@@ -25,8 +25,8 @@ export interface InitializeRequestsOptions {
 export interface InitializeRequest {
   readonly exchange: Exchange;
   readonly request: RequestMessage;
-  /** Creates the session before the response is sent; the session id goes into the response's headers. */
-  readonly open: (protocolVersion: string) => void;
+  /** Creates the session before the response is sent; the session id goes into the response's headers. @returns the error if there is none. */
+  readonly open: (protocolVersion: string) => SidecarError | undefined;
   /** Called if no session is created. */
   readonly onFailed: (() => void) | undefined;
 }
@@ -91,11 +91,13 @@ export class InitializeRequests {
     if (current === undefined) return this.#fail(initialize, dispatch.notReady());
     const { protocolVersion, body } = routing.initialize.answer(current, request, exchange.idText);
     this.#forget(initialize);
+    let refusal: SidecarError | undefined;
     try {
-      open(protocolVersion);
+      refusal = open(protocolVersion);
     } catch (error) {
       return defects.recover("session start", error, () => this.#fail(initialize, internalError(false)));
     }
+    if (refusal !== undefined) return this.#fail(initialize, refusal);
     counters.countEnding("results");
     exchange.respond(body);
   }

@@ -1,7 +1,7 @@
 import type { Counters } from "../../observability/counters.ts";
 import type { Defects } from "../../observability/defects.ts";
 import type { SidecarError } from "../../errors.ts";
-import type { MemoryAccount } from "../../memory/memory-budget.ts";
+import type { MemoryAccount, MemoryHolder } from "../../memory/memory-budget.ts";
 import type { RequestMessage } from "../../protocol/message.ts";
 import { RateLimit } from "../../timing/rate-limit.ts";
 import type { EventLog } from "../../sessions/event-log.ts";
@@ -9,7 +9,7 @@ import type { Exchange } from "../../sessions/exchange.ts";
 import { type Principal, Session } from "../../sessions/session.ts";
 import type { SessionStore } from "../../sessions/session-store.ts";
 import { SessionStreams } from "../../sessions/session-streams.ts";
-import { tooManySessions } from "../failures.ts";
+import { sessionRateExceeded, tooManySessions } from "../failures.ts";
 import type { Lanes } from "../lanes.ts";
 import type { PooledLane } from "../pooled-lane.ts";
 
@@ -50,7 +50,8 @@ export class SessionOpener {
     { owner, memory, streams = new SessionStreams(this.#options.eventLog.forClient(memory)) }: NewSession,
   ): void {
     const { lanes, counters } = this.#options;
-    const refusal = lanes.refusal(request) ?? this.#rateRefusal();
+    // A session takes its place when it is opened. Without one, no server is started and nothing is queued.
+    const refusal = lanes.refusal(request) ?? this.#roomRefusal(memory.holder) ?? this.#rateRefusal();
     if (refusal !== undefined) {
       counters.countRefusal(refusal.code);
       exchange.fail(refusal);
@@ -61,23 +62,33 @@ export class SessionOpener {
     lane.initialize(
       exchange,
       request,
-      (protocolVersion) => onOpen(this.#open(protocolVersion, pooled, { owner, memory, streams })),
+      (protocolVersion) => {
+        const session = this.#open(protocolVersion, pooled, { owner, memory, streams });
+        if (session !== undefined) onOpen(session);
+        return session === undefined ? tooManySessions(this.#options.sessions.maxSessions) : undefined;
+      },
       () => pooled.release(),
     );
+  }
+
+  #roomRefusal(holder: MemoryHolder): SidecarError | undefined {
+    const { sessions } = this.#options;
+    return sessions.hasRoomFor(holder) ? undefined : tooManySessions(sessions.maxSessions);
   }
 
   #rateRefusal(): SidecarError | undefined {
     const { sessionsPerMinute = 0, nowMs } = this.#options;
     const waitMs = this.#rate?.take(nowMs());
-    return waitMs === undefined ? undefined : tooManySessions(sessionsPerMinute, waitMs);
+    return waitMs === undefined ? undefined : sessionRateExceeded(sessionsPerMinute, waitMs);
   }
 
-  #open(protocolVersion: string, pooled: PooledLane, client: Required<NewSession>): Session {
+  /** @returns undefined if there is no room for another session. */
+  #open(protocolVersion: string, pooled: PooledLane, client: Required<NewSession>): Session | undefined {
     const { owner } = client;
     const { sessions, defects, nowMs } = this.#options;
     const { lane } = pooled.supervised;
     const session = new Session({ protocolVersion, lane, ...client, nowMs: nowMs(), onEnd: () => pooled.release(session) });
-    sessions.add(session);
+    if (!sessions.add(session)) return undefined;
     pooled.open(session);
     // The token was revoked while the client waited for its server. The session ends as soon as it exists.
     if (owner?.isRevoked === true) queueMicrotask(() => defects.guard("session end", () => sessions.end(session)));

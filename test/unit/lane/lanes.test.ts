@@ -220,15 +220,37 @@ describe("a session beyond MAX_SESSIONS", () => {
     expect([kept(), stream.isEnded, call.isFinished]).toEqual([[true, true, false], false, false]);
   });
 
-  it("a new session ends the oldest one if all are in use, and never itself", () => {
+  it("a new session is rejected if all are in use, before its server starts", () => {
     const { bench, sessions, kept } = full(2);
     const streams = sessions.map(listen);
-    const added = bench.connect({}).session();
-    expect([kept(), streams.map(({ isEnded }) => isEnded)]).toEqual([
-      [false, true],
-      [true, false],
+    const clients = [bench.connect({}), bench.connect()];
+    expect(clients.map(({ exchange }) => [exchange.outcome, exchange.error?.details])).toEqual(
+      clients.map(() => ["TOO_MANY_SESSIONS", { sent: false, retrySafe: true, retryAfterSeconds: 5 }]),
+    );
+    expect([kept(), streams.map(({ isEnded }) => isEnded), bench.servers]).toEqual([[true, true], [false, false], []]);
+    expect(bench.shared.counters.toJSON()).toMatchObject({ requests: { refused: { TOO_MANY_SESSIONS: 2 } } });
+  });
+
+  it("a held initialize is rejected if all sessions are in use when its server answers", async () => {
+    const { bench, sessions, kept } = full(1);
+    const client = bench.connect();
+    sessions.map(listen);
+    bench.servers[0]?.bench.start();
+    expect([client.exchange.outcome, client.session(), kept(), bench.servers[0]?.stopCount]).toEqual([
+      "TOO_MANY_SESSIONS",
+      undefined,
+      [true],
+      1,
     ]);
-    expect(bench.sessions.use(added?.id ?? "", 0)).toBe(added);
+    await bench.servers[0]?.end();
+    expect(bench.lanes.load.private.servers).toBe(0);
+  });
+
+  it("a flood of one holder ends no session of another", () => {
+    const bench = new LanesBench({ maxSessions: 8 });
+    const other = bench.connect({}, "10.0.0.1").session();
+    for (let count = 0; count < 20; count++) bench.connect({}, "10.0.0.2");
+    expect([bench.sessions.get(other?.id ?? ""), bench.sessions.size]).toEqual([other, 6]);
   });
 
   it.each(["constructor", "__proto__", "toString", "", "0"])("no session has the id %j", (id) => {

@@ -4,6 +4,7 @@ import { EventLog } from "../../../src/sessions/event-log.ts";
 import { Lanes } from "../../../src/lane/lanes.ts";
 import type { SupervisedLane } from "../../../src/lane/pooled-lane.ts";
 import { SessionOpener } from "../../../src/lane/handshake/session-opener.ts";
+import type { MemoryHolder } from "../../../src/memory/memory-budget.ts";
 import type { Session } from "../../../src/sessions/session.ts";
 import { SessionStore } from "../../../src/sessions/session-store.ts";
 import type { SessionStreams } from "../../../src/sessions/session-streams.ts";
@@ -13,7 +14,7 @@ import { RecordedLog } from "../../support/recorded-log.ts";
 import { UNGUARDED } from "./defects.ts";
 import { LaneBench, requestOfClient } from "./lane-bench.ts";
 import { RecordedExchange } from "./recorded-exchange.ts";
-import { ACCOUNT } from "./memory.ts";
+import { AMPLE_MEMORY } from "./memory.ts";
 
 /** A simulated private server that exits when the test calls `end`. */
 export class PrivateServer implements SupervisedLane {
@@ -104,7 +105,7 @@ export class LanesBench {
   }
 
   /** Sends a client's `initialize`, with or without params. */
-  connect(params: JsonObject | "none" = { capabilities: { sampling: {} } }): Client {
+  connect(params: JsonObject | "none" = { capabilities: { sampling: {} } }, holder: MemoryHolder = "127.0.0.1"): Client {
     const request = requestOfClient({ id: "i", method: "initialize", ...(params === "none" ? {} : { params }) });
     const exchange = new RecordedExchange('"i"', Date.now());
     let session: Session | undefined;
@@ -112,7 +113,7 @@ export class LanesBench {
       if (exchange.isFinished) throw new Error("the session was opened after the response");
       session = opened;
     };
-    this.opener.initialize(exchange, request, open, { memory: ACCOUNT });
+    this.opener.initialize(exchange, request, open, { memory: AMPLE_MEMORY.account(holder) });
     return { exchange, session: () => session };
   }
 
