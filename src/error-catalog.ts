@@ -102,7 +102,7 @@ export const ERROR_CATALOG = {
   SESSION_NOT_FOUND: {
     httpStatus: 404,
     jsonRpcCode: SessionOrTimeout,
-    when: "The session, or the stream of `/sse`, never existed or has ended: by DELETE, eviction (MAX_SESSIONS), SESSION_IDLE_TIMEOUT_MS, or the removal of its token. It also ends with the sidecar, if its private server reaches RESTART_LIMIT, or if the restarted MCP server lacks capabilities that initialize promised.",
+    when: "The session, or the stream of `/sse`, never existed or has ended: by DELETE, eviction (MAX_SESSIONS), SESSION_IDLE_TIMEOUT_MS, a new client that needs its private server's place (MAX_PRIVATE_SERVERS), or the removal of its token. It also ends with the sidecar, if its private server reaches RESTART_LIMIT, or if the restarted MCP server lacks capabilities that initialize promised.",
     action: "Call initialize again, without a session id.",
     actionFor: { sse: OPEN_SSE_FIRST },
   },
@@ -184,7 +184,7 @@ export const ERROR_CATALOG = {
   TOO_MANY_SERVERS: {
     httpStatus: 503,
     jsonRpcCode: ServerError,
-    when: "The client needs a private server, and MAX_PRIVATE_SERVERS are running.",
+    when: "The client needs a private server, and MAX_PRIVATE_SERVERS are in use. A server is in use if its client has a request in flight or a stream, or had one within 60 s. If the client has sent no request yet, it is in use for 5 s.",
     action: "Retry after `retryAfterSeconds`, end unused sessions, or raise CLAW_MCP_STDIO_MAX_PRIVATE_SERVERS.",
   },
   TOO_MANY_SESSIONS: {

@@ -59,12 +59,13 @@ export function startSharedLane(options: ServerLanesOptions): SharedLane {
   });
 }
 
-/** Starts the lane of one client. Its server gets the client's own `initialize` at every start. */
+/** Starts the lane of one client. Its server gets the client's own `initialize` at every start. @param start the time of the first one. */
 export function startPrivateLane(
   options: ServerLanesOptions,
   name: string,
   initialize: RequestMessage,
   streams: SessionStreams,
+  start: Promise<void> | undefined,
 ): SupervisedLane {
   const handshake = new ClientHandshake(initialize);
   const onInitialized = (text: string): void => handshake.keepInitialized(text);
@@ -73,16 +74,19 @@ export function startPrivateLane(
     createRouting: (access) => new PrivateRouting(access, { streams, onInitialized }),
     log: withFields(options.log, { lane: name }),
     name,
+    start,
   });
 }
 
 interface LaneKind extends Pick<LaneOptions, "createRouting" | "log"> {
   readonly handshake: HandshakeScript;
   readonly name?: string;
+  /** The server starts when this resolves; undefined for at once. */
+  readonly start?: Promise<void> | undefined;
 }
 
 /** Starts a supervised server, and the lane that it serves. */
-function startLane(options: ServerLanesOptions, { handshake, createRouting, log, name }: LaneKind): SharedLane {
+function startLane(options: ServerLanesOptions, { handshake, createRouting, log, name, start }: LaneKind): SharedLane {
   const { command, readyTimeoutMs, restarts, limits, retry, endSession, memory, counters, secrets, nowMs } = options;
   const supervisor = new Supervisor({
     command,
@@ -98,7 +102,8 @@ function startLane(options: ServerLanesOptions, { handshake, createRouting, log,
   });
   const policy = options.policy?.forLane(log, name);
   const lane = new Lane({ upstream: supervisor, limits, retry, counters, log, nowMs, endSession, createRouting, policy });
-  const failed = supervisor.run(options.rivals?.watch(lane) ?? lane);
+  const listener = options.rivals?.watch(lane) ?? lane;
+  const failed = start === undefined ? supervisor.run(listener) : start.then(() => supervisor.run(listener));
   return {
     lane,
     supervisor,

@@ -34,7 +34,7 @@ export const SESSION_OPTIONS = {
     "MAX_PRIVATE_SERVERS",
     32,
     100_000,
-    "Maximum number of private server processes, each for one client; further clients get 503.",
+    "Maximum number of private server processes, each for one client. A further client gets the place of one that has sent no request within 5 s, or was unused for 60 s, else 503.",
   ),
   sessionIdleTimeoutMs: limit(
     "Sessions",

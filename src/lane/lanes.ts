@@ -6,6 +6,7 @@ import { DeadlineSweep } from "../timing/deadline-sweep.ts";
 import { initializeTooLarge, noPrivateServerLeft, shuttingDown } from "./failures.ts";
 import { type Isolation, needsOwnServer } from "./isolation.ts";
 import { addLoads, type LaneLoad } from "./lane-load.ts";
+import { dueInMs, findSessionToEnd, FIRST_REQUEST_MS, UNUSED_MS } from "./places.ts";
 import { PooledLane, type SupervisedLane } from "./pooled-lane.ts";
 import type { Session } from "../sessions/session.ts";
 import type { SessionStreams } from "../sessions/session-streams.ts";
@@ -18,8 +19,13 @@ const SHARED = "shared";
 export interface LanesOptions {
   /** The lane whose server runs from the start to the end. */
   readonly shared: SupervisedLane;
-  /** Creates the lane of one client, and starts its server with the client's `initialize`. */
-  readonly createPrivate: (name: string, initialize: RequestMessage, streams: SessionStreams) => SupervisedLane;
+  /** Creates the lane of one client. Its server gets the client's `initialize`, and starts at once, or when `start` resolves. */
+  readonly createPrivate: (
+    name: string,
+    initialize: RequestMessage,
+    streams: SessionStreams,
+    start: Promise<void> | undefined,
+  ) => SupervisedLane;
   readonly isolation: Isolation;
   readonly maxPrivateServers: number;
   /** The time without use after which a session with a private server ends. */
@@ -36,6 +42,8 @@ export class Lanes {
   /** By name. Includes lanes whose server is still stopping: its process counts until it has exited. */
   readonly #lanes = new Map<string, PooledLane>();
   readonly #ending = new Set<PooledLane>();
+  /** The lanes whose server starts when another one has exited, in the order of their clients, with the function that starts it. */
+  readonly #waiting = new Map<PooledLane, () => void>();
   readonly #idle: DeadlineSweep;
   #lastNumber = 0;
   #isDraining = false;
@@ -49,7 +57,7 @@ export class Lanes {
 
   get load(): { readonly shared: LaneLoad; readonly private: LaneLoad & { readonly servers: number } } {
     const loads = this.#private().map(({ supervised }) => supervised.lane.load);
-    return { shared: this.#options.shared.lane.load, private: { servers: loads.length, ...addLoads(loads) } };
+    return { shared: this.#options.shared.lane.load, private: { servers: this.#serverCount, ...addLoads(loads) } };
   }
 
   /** True from the first call of `drain`, `stop` or `kill` on. New clients are rejected then. */
@@ -59,24 +67,30 @@ export class Lanes {
 
   /** Returns the error if a client with this `initialize` can get no lane now. */
   refusal(initialize: RequestMessage): SidecarError | undefined {
-    const { isolation, maxPrivateServers } = this.#options;
+    const { isolation, nowMs } = this.#options;
     const isPrivate = needsOwnServer(initialize, isolation);
     if (isPrivate && Buffer.byteLength(initialize.text) > MAX_KEPT_BYTES) return initializeTooLarge(MAX_KEPT_BYTES);
     if (this.#isDraining) return shuttingDown("initialize", false);
-    // The pool always has the shared lane.
-    return isPrivate && this.#lanes.size > maxPrivateServers ? this.#noServerLeft() : undefined;
+    if (!isPrivate || !this.#isFull) return undefined;
+    return findSessionToEnd(this.#privateSessions(), nowMs()) === undefined ? this.#noServerLeft() : undefined;
   }
 
-  /** Returns the lane for a client with this `initialize`; starts its server if there is none. The client must be admitted by `refusal`. */
+  /**
+   * Returns the lane for a client with this `initialize`; starts its server if there is none. If all places are taken, a session ends to
+   * make room, and the new server starts when the other one has exited. The client must be admitted by `refusal`.
+   */
   acquire(initialize: RequestMessage, streams: SessionStreams): PooledLane {
     const { createPrivate, isolation, idleTimeoutMs, nowMs } = this.#options;
     const name = needsOwnServer(initialize, isolation) ? `private-${++this.#lastNumber}` : SHARED;
     const existing = this.#lanes.get(name);
     if (existing !== undefined) return existing.acquire();
-    const supervised = createPrivate(name, initialize, streams);
+    if (this.#isFull) this.#makeRoom();
+    const start = this.#hasPlace ? undefined : Promise.withResolvers<void>();
+    const supervised = createPrivate(name, initialize, streams, start?.promise);
     const end = (): void => void this.#end(name, pooled);
     const pooled = new PooledLane(supervised, end);
     this.#lanes.set(name, pooled);
+    if (start !== undefined) this.#waiting.set(pooled, start.resolve);
     this.#idle.watch(nowMs() + idleTimeoutMs);
     void supervised.ended.then(end);
     return pooled;
@@ -107,6 +121,7 @@ export class Lanes {
   async #end(name: string, pooled: PooledLane): Promise<void> {
     if (this.#ending.has(pooled)) return;
     this.#ending.add(pooled);
+    this.#waiting.delete(pooled);
     const { endSession, defects } = this.#options;
     // The lane still has sessions if its server ended by itself. They can never get another response.
     for (const session of pooled.sessions) defects.guard("session end", () => endSession(session));
@@ -114,6 +129,38 @@ export class Lanes {
     await pooled.supervised.stop();
     this.#lanes.delete(name);
     this.#ending.delete(pooled);
+    this.#startWaiting();
+  }
+
+  /** The number of private server processes, those that are stopping included. */
+  get #serverCount(): number {
+    // The pool always has the shared lane.
+    return this.#lanes.size - 1 - this.#waiting.size;
+  }
+
+  get #hasPlace(): boolean {
+    return this.#serverCount < this.#options.maxPrivateServers;
+  }
+
+  /** True if clients have or await all places. The place of a server that is stopping goes to the next client. */
+  get #isFull(): boolean {
+    return this.#lanes.size - 1 - this.#ending.size >= this.#options.maxPrivateServers;
+  }
+
+  #makeRoom(): void {
+    const { endSession, log, nowMs } = this.#options;
+    const session = findSessionToEnd(this.#privateSessions(), nowMs());
+    if (session === undefined) return;
+    log.info({ reason: "room for a new client" }, "session ended");
+    endSession(session);
+  }
+
+  #startWaiting(): void {
+    for (const [pooled, start] of this.#waiting) {
+      if (!this.#hasPlace) return;
+      this.#waiting.delete(pooled);
+      start();
+    }
   }
 
   #endIdle(nowMs: number): number {
@@ -138,15 +185,25 @@ export class Lanes {
 
   #noServerLeft(): SidecarError {
     const { maxPrivateServers, idleTimeoutMs, nowMs } = this.#options;
-    let freeInMs = this.#ending.size > 0 ? 0 : idleTimeoutMs;
+    const atMs = nowMs();
+    let freeInMs = Math.min(UNUSED_MS, idleTimeoutMs);
     for (const { sessions } of this.#private()) {
-      for (const { lastUsedAtMs } of sessions) freeInMs = Math.min(freeInMs, lastUsedAtMs + idleTimeoutMs - nowMs());
+      // The session of a server that starts may remain unused.
+      if (sessions.size === 0) freeInMs = Math.min(freeInMs, FIRST_REQUEST_MS);
+      for (const session of sessions) {
+        const idleInMs = session.isInUse ? idleTimeoutMs : session.lastUsedAtMs + idleTimeoutMs - atMs;
+        freeInMs = Math.min(freeInMs, idleInMs, dueInMs(session, atMs));
+      }
     }
     return noPrivateServerLeft(maxPrivateServers, freeInMs);
   }
 
   #all(): SupervisedLane[] {
     return [...this.#lanes.values()].map(({ supervised }) => supervised);
+  }
+
+  *#privateSessions(): Generator<Session> {
+    for (const { sessions } of this.#private()) yield* sessions;
   }
 
   #private(): PooledLane[] {

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { errorReply, readError } from "../support/error-reply.ts";
 import type { HttpReply } from "../support/http-client.ts";
@@ -50,16 +51,32 @@ describe.concurrent("--max-private-servers", () => {
     }
   });
 
-  it("a server counts until all its processes have ended, and a short Retry-After says so", async () => {
+  it("a server counts until all its processes have ended, and the next client waits for that", async () => {
     await using sidecar = await Sidecar.start({ mode: "stubborn", flags: ["--max-private-servers", "1"] });
     const client = await LaneClient.connect(sidecar);
     await client.end();
-    const reply = await initialize(sidecar);
-    expect([reply.status, reply.headers["retry-after"], isGroupAlive(client.childPid)]).toEqual([503, "1", true]);
+    const waiting = initialize(sidecar);
     await groupEnd(client.childPid);
-    let { status } = reply;
-    while (status === 503) ({ status } = await initialize(sidecar));
-    expect(status).toBe(200);
+    expect((await waiting).status).toBe(200);
+    await waitForServers(sidecar, 3);
+    const events = sidecar.logLines.map(({ msg }) => msg).filter((msg) => msg === "mcp server started" || msg === "mcp server ended");
+    expect(events).toEqual(["mcp server started", "mcp server started", "mcp server ended", "mcp server started"]);
+  });
+
+  it("33 clients that never send DELETE all get a server", async () => {
+    await using sidecar = await Sidecar.start();
+    for (let number = 1; number <= 33; number++) {
+      let reply = await initialize(sidecar);
+      while (reply.status === 503) {
+        expect(number).toBe(33);
+        await delay(Number(reply.headers["retry-after"]) * 1000);
+        reply = await initialize(sidecar);
+      }
+      expect(reply.status).toBe(200);
+    }
+    const ends = sidecar.logLines.filter(({ msg }) => msg === "session ended").map(({ reason }) => reason);
+    expect(ends).toEqual(["room for a new client"]);
+    expect(await waitForServers(sidecar, 34)).toBe(34);
   });
 
   it("a place is free again after a failed initialize, and after many at once", async () => {

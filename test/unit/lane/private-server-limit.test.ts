@@ -8,26 +8,33 @@ useFakeClock(TIMERS);
 describe("the limit of private servers", () => {
   it("one private server too many is rejected, and shared clients are served", () => {
     const bench = new LanesBench({ maxPrivateServers: 1 });
-    bench.connected();
+    const { session, server } = bench.connected();
+    server.bench.request(session, { method: "tools/call" });
+    server.bench.reply("tools/call");
     const refused = bench.connect();
     expect([refused.exchange.outcome, refused.exchange.error?.details.retryAfterSeconds]).toEqual(["TOO_MANY_SERVERS", 10]);
     expect([bench.connect({}).exchange.outcome, bench.servers.length]).toEqual([{}, 1]);
   });
 
-  it("a starting server counts", () => {
+  it("a starting server counts, and may be unused 5 s after its start", () => {
     const bench = new LanesBench({ maxPrivateServers: 1 });
     bench.connect();
-    expect(bench.connect().exchange.outcome).toBe("TOO_MANY_SERVERS");
+    const { exchange } = bench.connect();
+    expect([exchange.outcome, exchange.error?.details.retryAfterSeconds]).toEqual(["TOO_MANY_SERVERS", 5]);
   });
 
   it("a stopping server counts until its process is gone", async () => {
     const bench = new LanesBench({ maxPrivateServers: 1 });
     const { session, server } = bench.connected();
     bench.sessions.end(session);
+    const next = bench.connect();
+    expect([next.exchange.outcome, bench.servers[1]?.isStarted]).toEqual([undefined, false]);
     expect(bench.connect().exchange.outcome).toBe("TOO_MANY_SERVERS");
     await server.end();
-    expect(bench.connect().exchange.outcome).toBeUndefined();
-    expect([bench.servers.length, server.stopCount]).toEqual([2, 1]);
+    expect(bench.servers.map(({ isStarted, stopCount }) => [isStarted, stopCount])).toEqual([
+      [true, 1],
+      [true, 0],
+    ]);
   });
 
   it("a server that ends without a session makes room again", async () => {
@@ -46,11 +53,21 @@ describe("the limit of private servers", () => {
     expect(bench.servers.map(({ stopCount }) => stopCount)).toEqual([1, 1, 1, 0]);
   });
 
+  it("a rejected client is told to wait for the idle timeout of a server in use", () => {
+    const bench = new LanesBench({ maxPrivateServers: 1 });
+    listen(bench.connected().session);
+    vi.advanceTimersByTime(5.5 * IDLE_TIMEOUT_MS);
+    expect(bench.connect().exchange.error?.details.retryAfterSeconds).toBe(IDLE_TIMEOUT_MS / 1000);
+  });
+
   it("a rejected client is told when the first server may become idle", () => {
     const bench = new LanesBench({ maxPrivateServers: 2 });
-    bench.connected();
-    vi.advanceTimersByTime(4000);
-    bench.connected();
+    for (let count = 0; count < 2; count++) {
+      const { session, server } = bench.connected();
+      server.bench.request(session, { method: "tools/call" });
+      server.bench.reply("tools/call");
+      if (count === 0) vi.advanceTimersByTime(4000);
+    }
     vi.advanceTimersByTime(1000);
     expect(bench.connect().exchange.error?.details.retryAfterSeconds).toBe((IDLE_TIMEOUT_MS - 5000) / 1000);
   });

@@ -21,13 +21,17 @@ export class PrivateServer implements SupervisedLane {
   readonly bench: LaneBench;
   /** The client's `initialize`, as it arrived. */
   readonly initialize: string;
+  /** False while it waits for the end of another server. */
+  isStarted: boolean;
   stopCount = 0;
   killCount = 0;
   readonly #ended = Promise.withResolvers<void>();
 
-  constructor(bench: LaneBench, initialize: string) {
+  constructor(bench: LaneBench, initialize: string, start: Promise<void> | undefined) {
     this.bench = bench;
     this.initialize = initialize;
+    this.isStarted = start === undefined;
+    void start?.then(() => (this.isStarted = true));
   }
 
   get lane(): LaneBench["lane"] {
@@ -61,6 +65,7 @@ export interface LanesInput {
   readonly maxPrivateServers?: number;
   readonly maxSessions?: number;
   readonly sessionsPerMinute?: number;
+  readonly idleTimeoutMs?: number;
 }
 
 export interface Client {
@@ -81,7 +86,13 @@ export class LanesBench {
   readonly lanes: Lanes;
   readonly opener: SessionOpener;
 
-  constructor({ isolation = "auto", maxPrivateServers = 2, maxSessions = 10, sessionsPerMinute }: LanesInput = {}) {
+  constructor({
+    isolation = "auto",
+    maxPrivateServers = 2,
+    maxSessions = 10,
+    sessionsPerMinute,
+    idleTimeoutMs = IDLE_TIMEOUT_MS,
+  }: LanesInput = {}) {
     this.sessions = new SessionStore(maxSessions);
     const endSession = (session: Session): void => this.sessions.end(session);
     this.shared = LaneBench.shared({}, { endSession });
@@ -90,10 +101,10 @@ export class LanesBench {
     const defects = new Defects(this.log, counters);
     this.lanes = new Lanes({
       shared: { lane, ended: new Promise(() => undefined), stop: () => Promise.resolve(), kill: () => undefined },
-      createPrivate: (_name, { text }, streams) => this.#createPrivate(text, streams),
+      createPrivate: (_name, { text }, ...client) => this.#createPrivate(text, ...client),
       isolation,
       maxPrivateServers,
-      idleTimeoutMs: IDLE_TIMEOUT_MS,
+      idleTimeoutMs,
       endSession,
       defects,
       log: this.log,
@@ -127,13 +138,13 @@ export class LanesBench {
     return { session, server };
   }
 
-  #createPrivate(initialize: string, streams: SessionStreams): PrivateServer {
+  #createPrivate(initialize: string, streams: SessionStreams, start: Promise<void> | undefined): PrivateServer {
     const bench = new LaneBench(
       (access) => new PrivateRouting(access, { streams, onInitialized: () => undefined }),
       {},
       { endSession: (session) => this.sessions.end(session) },
     );
-    const server = new PrivateServer(bench, initialize);
+    const server = new PrivateServer(bench, initialize, start);
     this.servers.push(server);
     return server;
   }
