@@ -1,8 +1,9 @@
 // The bars for claw, and their results.
 
+import { IDLE_SESSIONS } from "./idle-sessions.ts";
 import type { CallsResult } from "./load-contract.ts";
 import { LARGE_RESULT_BYTES, SMALL_RESULT_BYTES } from "./measure.ts";
-import type { TargetResult } from "./results.ts";
+import type { Results, TargetResult } from "./results.ts";
 import { median, medianRatio, sum } from "./statistics.ts";
 
 const BYTES_PER_MB = 1e6;
@@ -19,7 +20,7 @@ export interface Bar {
   met: boolean;
 }
 
-export function computeBars(results: readonly TargetResult[]): Bar[] {
+export function computeBars({ targets: results, idleSessions }: Results): Bar[] {
   const claw = results.filter(({ role }) => role === "subject");
   const bare = results.filter(({ role }) => role === "ceiling");
   const guarded = results.filter(({ role }) => role === "guarded");
@@ -35,12 +36,14 @@ export function computeBars(results: readonly TargetResult[]): Bar[] {
   const readyMs = median(claw[0]?.readyMs ?? []);
   const idleRssMb = median(claw[0]?.idleRssBytes ?? []) / BYTES_PER_MB;
   const progress = claw[0]?.progress ?? [];
+  const besideIdle = medianRatio((idleSessions?.beside ?? []).map(rateOf), (idleSessions?.alone ?? []).map(rateOf));
   const lost = progress.length === 0 ? Number.NaN : sum(progress.map(({ lostPerCall }) => lostPerCall));
 
   return [
     bar("calls/s, claw / supergateway, 16 connections, 100 B", overSupergateway, "x", "at least", 6),
     bar("calls/s, claw / bare, 16 connections, 100 B", overBare, "x", "at least", 0.75),
     bar("calls/s, every policy on / all off, 16 connections, 100 B", guardedOverOpen, "x", "at least", 0.8),
+    bar(`calls/s, claw beside ${IDLE_SESSIONS} idle sessions / alone, 16 connections, 100 B`, besideIdle, "x", "at least", 0.95),
     bar("p50, claw / bare, 1 connection, 100 B", p50OverBare, "x", "at most", 1.5),
     bar("calls/s, claw / best peer, 1 connection, 1 MB", overBestPeer(1), "x", "at least", 1.5),
     bar("calls/s, claw / best peer, 16 connections, 1 MB", overBestPeer(16), "x", "at least", 1.5),
@@ -61,9 +64,13 @@ function isMet(value: number, sense: Sense, limit: number): boolean {
 
 /** Returns the best rate of these targets in each round. */
 function rateRounds(results: readonly TargetResult[], connections: number, resultBytes: number): number[] {
-  const rounds = results.map((result) => roundsOf(result, connections, resultBytes).map(({ callsPerSecond }) => callsPerSecond));
+  const rounds = results.map((result) => roundsOf(result, connections, resultBytes).map(rateOf));
   const count = Math.max(0, ...rounds.map(({ length }) => length));
   return Array.from({ length: count }, (_, round) => Math.max(...rounds.map((rates) => rates[round] ?? Number.NEGATIVE_INFINITY)));
+}
+
+function rateOf({ callsPerSecond }: CallsResult): number {
+  return callsPerSecond;
 }
 
 function p50Rounds(result: TargetResult | undefined): number[] {

@@ -66,7 +66,16 @@ export interface StreamsResult {
   broadcastMs: number;
 }
 
-export type LoadConfig = CallsConfig | ProgressConfig | StreamsConfig;
+export interface SessionsConfig extends Endpoint {
+  kind: "sessions";
+  sessions: number;
+}
+
+export interface SessionsResult {
+  sessionsPerSecond: number;
+}
+
+export type LoadConfig = CallsConfig | ProgressConfig | SessionsConfig | StreamsConfig;
 
 export function parseLoadConfig(json: string): LoadConfig {
   const value: unknown = JSON.parse(json);
@@ -85,6 +94,10 @@ export function isCallsResult(value: unknown): value is CallsResult {
 
 export function isProgressResult(value: unknown): value is ProgressResult {
   return hasMember(value, "notificationsPerSecond");
+}
+
+export function isSessionsResult(value: unknown): value is SessionsResult {
+  return hasMember(value, "sessionsPerSecond");
 }
 
 export function isStreamsResult(value: unknown): value is StreamsResult {

@@ -4,6 +4,7 @@
 import { runCalls } from "./calls-load.ts";
 import { type LoadConfig, parseLoadConfig } from "./load-contract.ts";
 import { runProgress } from "./progress-load.ts";
+import { runSessions } from "./sessions-load.ts";
 import { runStreams } from "./streams-load.ts";
 
 const result = await run(parseLoadConfig(process.argv[2] ?? ""));
@@ -15,6 +16,8 @@ async function run(config: LoadConfig): Promise<object> {
       return runCalls(config);
     case "progress":
       return runProgress(config);
+    case "sessions":
+      return runSessions(config);
     case "streams":
       break;
   }

@@ -2,6 +2,7 @@
 // of the machine does not affect only one of them.
 
 import { setTimeout as sleep } from "node:timers/promises";
+import { IDLE_SESSIONS, measureIdleSessions } from "./idle-sessions.ts";
 import { type Endpoint, isCallsResult, isProgressResult, isStreamsResult, type ProgressResult, type Scenario } from "./load-contract.ts";
 import type { Options } from "./options.ts";
 import type { Results, ScenarioResult, TargetResult } from "./results.ts";
@@ -56,7 +57,16 @@ export async function measure({ targets, rounds, durationMs }: Options, onProgre
     childAlone.push(await runProgress(null, durationMs));
     if (round <= MAX_STREAM_ROUNDS) await measureStreams(ordered, onStep);
   }
-  return { targets: entries.map((entry) => entry.result), childAlone };
+  let idleSessions: Results["idleSessions"] = null;
+  const subject = entries.find(({ target }) => target.role === "subject");
+  if (subject !== undefined) {
+    const title = `${IDLE_SESSIONS} idle sessions`;
+    onProgress(title);
+    await recordingFailure(subject, title, async () => {
+      idleSessions = await measureIdleSessions(rounds, durationMs);
+    });
+  }
+  return { targets: entries.map((entry) => entry.result), childAlone, idleSessions };
 }
 
 async function measureStart(entry: Entry): Promise<void> {

@@ -1,7 +1,8 @@
 // Formats results as Markdown tables that are readable in a terminal too.
 
 import type { Bar } from "./bars.ts";
-import type { ProgressResult } from "./load-contract.ts";
+import { IDLE_SESSIONS } from "./idle-sessions.ts";
+import type { CallsResult, ProgressResult } from "./load-contract.ts";
 import { LARGE_RESULT_BYTES, NOTIFICATIONS, SMALL_RESULT_BYTES, STREAMS } from "./measure.ts";
 import { type Results, summarize, type TargetResult } from "./results.ts";
 import { median, medianRatio, sum } from "./statistics.ts";
@@ -9,12 +10,13 @@ import { median, medianRatio, sum } from "./statistics.ts";
 const BYTES_PER_KB = 1e3;
 const BYTES_PER_MB = 1e6;
 
-export function formatReport({ targets: results, childAlone }: Results, bars: readonly Bar[]): string {
+export function formatReport({ targets: results, childAlone, idleSessions }: Results, bars: readonly Bar[]): string {
   const sections = [
     `### Results of 100 bytes\n\n${loadTable(results, SMALL_RESULT_BYTES)}`,
     `### Results of 1 MB\n\n${loadTable(results, LARGE_RESULT_BYTES)}`,
     `### ${NOTIFICATIONS} progress notifications in one call\n\n${progressTable(results, childAlone)}`,
     `### ${STREAMS} open streams\n\n${streamsTable(results)}`,
+    `### One session beside ${IDLE_SESSIONS} idle ones\n\n${idleSessionsTable(idleSessions)}`,
     `### Start and memory\n\n${processTable(results)}`,
     `### Bars\n\n${barTable(bars)}`,
   ];
@@ -90,6 +92,22 @@ function bytesPerStream({ streams }: TargetResult): number[] {
 
 function broadcastTimes({ streams }: TargetResult): number[] {
   return streams.map(({ broadcastMs }) => broadcastMs);
+}
+
+function idleSessionsTable(result: Results["idleSessions"]): string {
+  const alone = result?.alone ?? [];
+  const rate = ({ callsPerSecond }: CallsResult): number => callsPerSecond;
+  const rows = [
+    { name: "alone", rounds: alone },
+    { name: `beside ${IDLE_SESSIONS}`, rounds: result?.beside ?? [] },
+  ].map(({ name, rounds }) => [
+    name,
+    decimals(median(rounds.map(rate)), 0),
+    times(medianRatio(rounds.map(rate), alone.map(rate)), 3),
+    decimals(median(rounds.map(({ p99Ms }) => p99Ms)), 3),
+    rounds.length === 0 ? "-" : String(sum(rounds.map(({ errors }) => errors))),
+  ]);
+  return table(["claw", "calls/s", "of alone", "p99 ms", "errors"], rows);
 }
 
 function processTable(results: readonly TargetResult[]): string {

@@ -22,10 +22,20 @@ export interface TargetResult {
   failures: string[];
 }
 
+/** The calls of one session, alone and beside idle sessions. One value per turn. */
+export interface IdleSessionsResult {
+  /** The rate at which the idle sessions were opened. */
+  sessionsPerSecond: number;
+  alone: CallsResult[];
+  beside: CallsResult[];
+}
+
 export interface Results {
   targets: TargetResult[];
   /** The results of the server without a target, one per round. */
   childAlone: ProgressResult[];
+  /** Null if it was not or could not be measured. */
+  idleSessions: IdleSessionsResult | null;
 }
 
 /** Returns the median of each value over all rounds of a scenario, and the errors of all rounds. */

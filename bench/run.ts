@@ -16,7 +16,7 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) {
 const options = parseOptions(process.argv.slice(2));
 prepare(options.targets);
 const results = await measure(options, (text) => process.stderr.write(`${text}\n`));
-const bars = computeBars(results.targets);
+const bars = computeBars(results);
 
 const machine = {
   node: process.version,

@@ -44,7 +44,7 @@ const TOKEN = randomBytes(24).toString("hex");
 export const DEFAULT_TARGET_NAMES = ["claw", "claw-policy", "supergateway", "mcp-proxy", "bare"];
 
 export const TARGETS: readonly Target[] = [
-  otherBuild("claw", MAIN),
+  thisBuild(),
   {
     name: "claw-policy",
     role: "guarded",
@@ -69,15 +69,20 @@ export const TARGETS: readonly Target[] = [
   },
 ];
 
+/** Returns this build of claw. @param flags its options. */
+export function thisBuild(flags: readonly string[] = []): Target {
+  return otherBuild("claw", MAIN, flags);
+}
+
 /** Returns another build of claw, for example that before a change. @param main its main module. */
-export function otherBuild(name: string, main: string): Target {
+export function otherBuild(name: string, main: string, flags: readonly string[] = []): Target {
   return {
     name,
     role: "subject",
     healthPath: "/healthz",
     token: TOKEN,
     hasOneChild: true,
-    nodeArgs: (port) => [main, "--addr", `127.0.0.1:${port}`, "--", ...CHILD_COMMAND],
+    nodeArgs: (port) => [main, "--addr", `127.0.0.1:${port}`, ...flags, "--", ...CHILD_COMMAND],
   };
 }
 
