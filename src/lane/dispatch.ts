@@ -218,7 +218,7 @@ export class Dispatch {
 
   /** Rejects all queued entries and stops all timers. */
   close(): void {
-    this.queue.refuseAll();
+    this.queue.end();
     this.#sweep.close();
     this.#keepAliveSweep.close();
   }

@@ -42,6 +42,7 @@ export class RequestQueue {
   #isReady = false;
   #areSlotsClosed = false;
   #isReleasing = false;
+  #isEnded = false;
 
   constructor(options: RequestQueueOptions) {
     this.#options = options;
@@ -78,11 +79,11 @@ export class RequestQueue {
     return this.#sessions.get(owner)?.has(undefined) === true;
   }
 
-  /** @returns false if the queue is full and no session queue is longer than that of the entry, or if the server has failed. */
+  /** @returns false if the queue is full and no session queue is longer than that of the entry, or if the server has failed or has ended. */
   add(entry: QueueEntry): boolean {
     const { isFailed, maxHeld, watch } = this.#options;
     if (!entry.takesSlot && !this.#hasRoomWithoutSlot(entry.owner)) return false;
-    if (isFailed() || (this.size >= maxHeld && !this.#makeRoom(entry.owner))) return false;
+    if (this.#isEnded || isFailed() || (this.size >= maxHeld && !this.#makeRoom(entry.owner))) return false;
     this.#insert(entry, "last");
     watch(entry.expiresAtMs);
     return true;
@@ -124,6 +125,7 @@ export class RequestQueue {
     for (const [semaphore, entries] of Map.groupBy(returned, (entry) => entry.semaphore)) {
       semaphore?.waiting.advance(entries.map(({ owner }) => owner));
     }
+    if (this.#isEnded) this.refuseAll();
   }
 
   /** Makes client requests wait until `openSlots`, even if the server is ready. */
@@ -162,6 +164,12 @@ export class RequestQueue {
       }
     }
     return nextMs;
+  }
+
+  /** Rejects all entries, and those that come later: there will be no other server. */
+  end(): void {
+    this.#isEnded = true;
+    this.refuseAll();
   }
 
   /** Rejects all entries. */

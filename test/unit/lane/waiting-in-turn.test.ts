@@ -4,6 +4,7 @@ import type { Session } from "../../../src/sessions/session.ts";
 import { LaneBench, PrivateLaneBench } from "../support/lane-bench.ts";
 import type { RecordedExchange } from "../support/recorded-exchange.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
+import { AMPLE_MEMORY } from "../support/memory.ts";
 
 useFakeClock();
 
@@ -340,5 +341,18 @@ describe("messages that take no slot", () => {
     const session = bench.join();
     expect(outcomes(request(bench, session, "1", "2", "3", "4"))).toEqual(Array(4).fill(undefined));
     expect(outcomes(request(bench, session, "5"))).toEqual(["UPSTREAM_NOT_READY"]);
+  });
+
+  it("notifications that an ended server has not read leave no memory in use", () => {
+    const before = AMPLE_MEMORY.status.requests;
+    const bench = LaneBench.ready();
+    const session = bench.join();
+    bench.upstream.isReading = false;
+    expect(bench.notify(session, NOTIFICATION)).toBeUndefined();
+    expect(AMPLE_MEMORY.status.requests).toBeGreaterThan(before);
+    bench.lane.close();
+    bench.lose();
+    expect(bench.notify(session, NOTIFICATION)).toBe("UPSTREAM_NOT_READY");
+    expect(AMPLE_MEMORY.status.requests).toBe(before);
   });
 });
