@@ -4,11 +4,15 @@ import type { ClientMessageProblem } from "../protocol/client-message.ts";
 import { internalError } from "../lane/failures.ts";
 import { errorBody, errorHeaders, errorStatus } from "./error-response.ts";
 
+/** A longer body is encoded once, into bytes that the socket takes as they are. A text would be copied again. In UTF-16 units. */
+const LONG_BODY_LENGTH = 64 * 1024;
+
 /** Sends a JSON body and ends the response. Does nothing if the client has disconnected or the response has begun. */
 export function sendJson(response: ServerResponse, httpStatus: number, body: string, headers?: Readonly<Record<string, string>>): void {
   if (response.headersSent || response.destroyed) return;
-  response.writeHead(httpStatus, { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(body), ...headers });
-  response.end(body);
+  const content = body.length > LONG_BODY_LENGTH ? Buffer.from(body) : body;
+  response.writeHead(httpStatus, { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(content), ...headers });
+  response.end(content);
 }
 
 /** Sends 202 without a body. */
