@@ -31,7 +31,7 @@ export class SseConnection implements EventSink {
   /** Unread text that is allowed above the limit until everything is read: that of a replay, or of one long message. */
   #allowedLength = 0;
 
-  /** @param onWritten called after each message. It may close this connection. */
+  /** @param onWritten called after each message, and when the connection is cut off. It may close this connection. */
   constructor(response: ServerResponse, onWritten: () => void, headers?: Readonly<Record<string, string>>) {
     this.#response = response;
     this.#onWritten = onWritten;
@@ -72,11 +72,13 @@ export class SseConnection implements EventSink {
   /** Closes the connection of a slow reader. The events it missed are kept for replay. */
   cutOff(): void {
     this.#response.destroy();
+    // The memory of its unread text is free at once, before the event of its end.
+    this.#onWritten();
   }
 
   end(isOvertaken = false): void {
     // The reader may never read again, and would hold the memory and the socket.
-    if (isOvertaken && this.#response.writableLength > 0) this.#response.destroy();
+    if (isOvertaken && this.#response.writableLength > 0) this.cutOff();
     else if (!this.#response.writableEnded) {
       // `end()` uncorks the socket, so that the end of the body is sent together with the text written before it.
       this.#response.socket?.cork();
@@ -90,7 +92,7 @@ export class SseConnection implements EventSink {
     const unreadLength = this.#response.writableLength;
     if (unreadLength === 0) this.#allowedLength = 0;
     else if (!this.#isReplaying && unreadLength > MAX_UNREAD_LENGTH + this.#allowedLength) {
-      this.#response.destroy();
+      this.cutOff();
       return false;
     }
     if (this.#response.destroyed) return false;

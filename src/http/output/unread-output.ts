@@ -29,12 +29,13 @@ export class UnreadOutput {
     this.#options = options;
   }
 
-  /** Must be called after each text that is written to a response. */
+  /** Must be called after each text that is written to a response, and when it is destroyed. */
   count(response: ServerResponse, account: MemoryAccount): void {
     const { writableLength: length, destroyed } = response;
+    if (destroyed) return this.#forget(response);
     const known = this.#unread.get(response);
     if (known !== undefined) known.memory.resize(length * COPIES);
-    else if (length > SMALL_LENGTH && !destroyed) this.#add(response, account, length);
+    else if (length > SMALL_LENGTH) this.#add(response, account, length);
   }
 
   /** Closes connections whose clients are slow, the slowest first, until this much memory is free. */
