@@ -11,7 +11,7 @@ export const LIMIT_OPTIONS = {
     name: "MEMORY_BUDGET_BYTES",
     placeholder: "BYTES",
     description:
-      "Memory for the messages of clients and servers: arriving bodies, requests queued and in flight, events for replay, unread responses, subscriptions, incomplete lines. When it is used up, new bodies get 503. A single message may have a quarter of it. Default: a quarter of the container's memory, at most half of the heap's limit and at most 256 MiB.",
+      "Memory for the messages of clients and servers: arriving bodies, requests queued and in flight, events for replay, unread responses, subscriptions, incomplete lines. When it is used up, new bodies get 503. A single message may have a quarter of it. Default: a quarter of the container's memory above 48 MiB, at most half of the heap's limit and at most 256 MiB, at least 4 MiB.",
     kind: wholeNumber(MAX_BUDGET_BYTES, MIN_BUDGET_BYTES),
   }),
   maxBodyBytes: limit(

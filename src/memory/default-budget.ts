@@ -2,20 +2,22 @@ import { totalmem } from "node:os";
 import { getHeapStatistics } from "node:v8";
 
 const MIB = 1024 * 1024;
+/** The memory of an idle sidecar with a small server, program files not included. */
+const IDLE_BYTES = 48 * MIB;
 const SHARE_OF_MEMORY = 1 / 4;
 const SHARE_OF_HEAP = 1 / 2;
 const MIN_BYTES = 4 * MIB;
 const MAX_BYTES = 256 * MIB;
 
 /**
- * Returns the default of MEMORY_BUDGET_BYTES: a quarter of the memory that the process may use, at most half of the heap's limit and at most
- * 256 MiB, at least 4 MiB.
+ * Returns the default of MEMORY_BUDGET_BYTES: a quarter of the memory that the process may use above 48 MiB, at most half of the heap's limit
+ * and at most 256 MiB, at least 4 MiB.
  *
  * @param memoryBytes the memory of the container, or else of the machine.
  * @param heapBytes the limit of V8's heap, in which texts are kept.
  */
 export function defaultBudgetBytes(memoryBytes = availableBytes(), heapBytes = getHeapStatistics().heap_size_limit): number {
-  return Math.floor(Math.max(MIN_BYTES, Math.min(MAX_BYTES, memoryBytes * SHARE_OF_MEMORY, heapBytes * SHARE_OF_HEAP)));
+  return Math.floor(Math.max(MIN_BYTES, Math.min(MAX_BYTES, (memoryBytes - IDLE_BYTES) * SHARE_OF_MEMORY, heapBytes * SHARE_OF_HEAP)));
 }
 
 /** Returns the memory limit of the container, if it has one, or else the memory of the machine. */
