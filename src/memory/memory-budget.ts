@@ -9,17 +9,6 @@ export type MemoryHolder = object | string;
 /** A holder may use more than this share only while the same share stays free for others. */
 const HOLDER_SHARE = 1 / 4;
 
-/** The use of memory for one holder. */
-export interface MemoryAccount {
-  readonly holder: MemoryHolder;
-  /** True if the holder may use as many bytes more. */
-  hasRoomFor(bytes: number): boolean;
-  /** Reserves memory before it is allocated. @returns undefined if there is no room. */
-  reserve(kind: MemoryKind, bytes: number): Reservation | undefined;
-  /** Counts memory that is in use already, even above the limit. */
-  hold(kind: MemoryKind, bytes: number): Reservation;
-}
-
 /** Drops data to make room. @param excessBytes the memory that should be freed. */
 export type Relief = (excessBytes: number) => void;
 
@@ -62,28 +51,18 @@ export class MemoryBudget {
 
   /** Returns the account of a holder. */
   account(holder: MemoryHolder): MemoryAccount {
-    return {
-      holder,
-      hasRoomFor: (bytes) => this.#hasRoomFor(holder, bytes),
-      reserve: (kind, bytes) => (this.#hasRoomFor(holder, bytes) ? this.#hold(kind, holder, bytes) : undefined),
-      hold: (kind, bytes) => this.#hold(kind, holder, bytes),
-    };
+    return new MemoryAccount(this, holder);
   }
 
-  #hasRoomFor(holder: MemoryHolder, bytes: number): boolean {
+  /** True if the holder may use as many bytes more. */
+  hasRoomFor(holder: MemoryHolder, bytes: number): boolean {
     const freeBytes = this.limitBytes - this.#usedBytes - bytes;
     const shareBytes = this.limitBytes * HOLDER_SHARE;
     return freeBytes >= 0 && (freeBytes >= shareBytes || (this.#usedByHolder.get(holder) ?? 0) + bytes <= shareBytes);
   }
 
-  #hold(kind: MemoryKind, holder: MemoryHolder, bytes: number): Reservation {
-    const hasRoomFor = (more: number): boolean => this.#hasRoomFor(holder, more);
-    const reservation = new Reservation(hasRoomFor, (changeBytes) => this.#change(kind, holder, changeBytes));
-    reservation.resize(bytes);
-    return reservation;
-  }
-
-  #change(kind: MemoryKind, holder: MemoryHolder, changeBytes: number): void {
+  /** Adds bytes to the use, or removes them. Only reservations call this, so that each is released once. */
+  change(kind: MemoryKind, holder: MemoryHolder, changeBytes: number): void {
     this.#usedBytes += changeBytes;
     this.#usedByKind[kind] += changeBytes;
     const used = (this.#usedByHolder.get(holder) ?? 0) + changeBytes;
@@ -108,17 +87,46 @@ export class MemoryBudget {
   }
 }
 
+/** The use of memory for one holder. */
+export class MemoryAccount {
+  readonly holder: MemoryHolder;
+  readonly #budget: MemoryBudget;
+
+  constructor(budget: MemoryBudget, holder: MemoryHolder) {
+    this.#budget = budget;
+    this.holder = holder;
+  }
+
+  /** True if the holder may use as many bytes more. */
+  hasRoomFor(bytes: number): boolean {
+    return this.#budget.hasRoomFor(this.holder, bytes);
+  }
+
+  /** Reserves memory before it is allocated. @returns undefined if there is no room. */
+  reserve(kind: MemoryKind, bytes: number): Reservation | undefined {
+    return this.hasRoomFor(bytes) ? this.hold(kind, bytes) : undefined;
+  }
+
+  /** Counts memory that is in use already, even above the limit. */
+  hold(kind: MemoryKind, bytes: number): Reservation {
+    const reservation = new Reservation(this.#budget, kind, this.holder);
+    reservation.resize(bytes);
+    return reservation;
+  }
+}
+
 /** Memory that is in use. Its size may change until it is released. */
 export class Reservation {
-  readonly #hasRoomFor: (bytes: number) => boolean;
-  readonly #change: (changeBytes: number) => void;
+  readonly #budget: MemoryBudget;
+  readonly #kind: MemoryKind;
+  readonly #holder: MemoryHolder;
   #bytes = 0;
   #isReleased = false;
 
-  /** @param change adds bytes to the use, or removes them. */
-  constructor(hasRoomFor: (bytes: number) => boolean, change: (changeBytes: number) => void) {
-    this.#hasRoomFor = hasRoomFor;
-    this.#change = change;
+  constructor(budget: MemoryBudget, kind: MemoryKind, holder: MemoryHolder) {
+    this.#budget = budget;
+    this.#kind = kind;
+    this.#holder = holder;
   }
 
   get bytes(): number {
@@ -127,7 +135,7 @@ export class Reservation {
 
   /** Reserves more before it is allocated. @returns false if there is no room; nothing has changed then. */
   tryGrow(bytes: number): boolean {
-    if (!this.#hasRoomFor(bytes)) return false;
+    if (!this.#budget.hasRoomFor(this.#holder, bytes)) return false;
     this.resize(this.#bytes + bytes);
     return true;
   }
@@ -137,7 +145,7 @@ export class Reservation {
     if (this.#isReleased || bytes === this.#bytes) return;
     const changeBytes = bytes - this.#bytes;
     this.#bytes = bytes;
-    this.#change(changeBytes);
+    this.#budget.change(this.#kind, this.#holder, changeBytes);
   }
 
   /** Releases everything. A second call does nothing. */
