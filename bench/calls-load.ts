@@ -6,17 +6,22 @@ import type { CallsConfig, CallsResult } from "./load-contract.ts";
 import { McpSession } from "./mcp-session.ts";
 
 export async function runCalls(config: CallsConfig): Promise<CallsResult> {
+  if (config.era === "modern") return runOn(McpSession.stateless(config), config);
   const opening = new HttpConnection(config.port);
   const session = await McpSession.open(opening, config);
   opening.close();
 
-  const connections = Array.from({ length: config.connections }, () => new HttpConnection(config.port));
-  const result = await runClosedLoop(connections, session, config);
-  for (const connection of connections) connection.close();
-
+  const result = await runOn(session, config);
   // This connection is new, because a target may have closed an idle one during the load.
   const closing = new HttpConnection(config.port);
   await session.close(closing);
   closing.close();
+  return result;
+}
+
+async function runOn(session: McpSession, config: CallsConfig): Promise<CallsResult> {
+  const connections = Array.from({ length: config.connections }, () => new HttpConnection(config.port));
+  const result = await runClosedLoop(connections, session, config);
+  for (const connection of connections) connection.close();
   return result;
 }

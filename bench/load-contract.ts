@@ -12,6 +12,8 @@ export interface Scenario {
   resultBytes: number;
   /** The kind of text in a result, by default plain. In JSON, every few characters need an escape. */
   content?: "plain" | "json";
+  /** By default, calls belong to a session. A modern call has none (MCP 2026-07-28). */
+  era?: "legacy" | "modern";
 }
 
 export interface CallsConfig extends Scenario, Endpoint {

@@ -4,6 +4,10 @@ import type { HttpConnection } from "./http-connection.ts";
 import type { Endpoint } from "./load-contract.ts";
 
 const PROTOCOL_VERSION = "2025-11-25";
+export const MODERN_VERSION = "2026-07-28";
+
+/** The headers of a call of `echo` without a session. */
+const MODERN_HEADERS = `MCP-Protocol-Version: ${MODERN_VERSION}\r\nMcp-Method: tools/call\r\nMcp-Name: echo\r\n`;
 
 export class McpSession {
   readonly #target: string;
@@ -17,6 +21,13 @@ export class McpSession {
   static async open(connection: HttpConnection, endpoint: Endpoint): Promise<McpSession> {
     const session = new McpSession(endpoint);
     await session.#initialize(connection);
+    return session;
+  }
+
+  /** Returns the sender of calls of `echo` without a session. */
+  static stateless(endpoint: Endpoint): McpSession {
+    const session = new McpSession(endpoint);
+    session.#headers += MODERN_HEADERS;
     return session;
   }
 

@@ -86,6 +86,14 @@ export function otherBuild(name: string, main: string, flags: readonly string[] 
   };
 }
 
+/** Returns this build of claw in front of a server without sessions (MCP 2026-07-28). */
+export function withModernChild(): Target {
+  return {
+    ...thisBuild(),
+    nodeArgs: (port) => [MAIN, "--addr", `127.0.0.1:${port}`, "--child-era=modern", "--", ...CHILD_COMMAND, "modern"],
+  };
+}
+
 /** The environment of all targets. Only claw uses the token. */
 export const TARGET_ENV = { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN };
 

@@ -2,6 +2,7 @@
 
 import type { Scenario } from "./load-contract.ts";
 import type { HttpResponse } from "./http-response-parser.ts";
+import { MODERN_VERSION } from "./mcp-session.ts";
 
 const TEXT_START = Buffer.from('"text":"');
 const QUOTE = 34;
@@ -10,8 +11,16 @@ const CLOSING_BRACE = 125;
 /** Longer than all responses without an echoed text, including the frame that a target adds. */
 const SMALL_ANSWER_BYTES = 400;
 
-export function echoCall(id: number, { resultBytes, content }: Pick<Scenario, "resultBytes" | "content">): string {
-  return toolCall(id, `"name":"echo","arguments":{"bytes":${resultBytes}${content === "json" ? ',"json":true' : ""}}`);
+/** The `_meta` of a call without a session. */
+const MODERN_META = `,"_meta":${JSON.stringify({
+  "io.modelcontextprotocol/protocolVersion": MODERN_VERSION,
+  "io.modelcontextprotocol/clientCapabilities": {},
+  "io.modelcontextprotocol/clientInfo": { name: "bench-load", version: "1.0.0" },
+})}`;
+
+export function echoCall(id: number, { resultBytes, content, era }: Pick<Scenario, "resultBytes" | "content" | "era">): string {
+  const args = `{"bytes":${resultBytes}${content === "json" ? ',"json":true' : ""}}`;
+  return toolCall(id, `"name":"echo","arguments":${args}${era === "modern" ? MODERN_META : ""}`);
 }
 
 export function progressCall(id: number, count: number): string {
