@@ -1,32 +1,15 @@
+import type { ErrorEntry } from "./error-entry.ts";
 import { JsonRpcErrorCode } from "./protocol/error-codes.ts";
 import { RESERVED_PATHS, ROUTES } from "./routes.ts";
 
-/** The clients that the usual advice does not fit, as docs/ERRORS.md describes them. */
-export const SPECIAL_CLIENTS = { sse: "On `/messages`", browser: "In a browser" } as const;
-export type SpecialClient = keyof typeof SPECIAL_CLIENTS;
-
-interface ErrorEntry {
-  readonly httpStatus: number;
-  readonly jsonRpcCode: number;
-  readonly when: string;
-  /** Advice for the client, also the `action` of the error's data. */
-  readonly action: string;
-  /** The advice if the request was sent. Undefined if it is the same, or if `sent` has one value only for this error. */
-  readonly actionIfSent?: string;
-  /** The advice for special clients, if it differs. */
-  readonly actionFor?: Readonly<Partial<Record<SpecialClient, string>>>;
-}
-
 const { ParseError, InvalidRequest, InvalidParams, InternalError, ServerError, SessionOrTimeout } = JsonRpcErrorCode;
-
 const CHECK_EFFECT = "If `retrySafe` is true, send the request again. Otherwise, check whether it took effect first.";
-
 const OPEN_SSE_FIRST = `Open \`${ROUTES.legacySse.path}\`, and post initialize to the URL that its first event names.`;
 
 /**
  * The errors of this program. Codes are stable; messages are written for the person or the model that reads them. Errors about the HTTP
  * request have an HTTP error status. Errors of an accepted request are JSON-RPC errors at 200. 404 on the endpoint always means that the
- * session is gone. `sent` is false and `retrySafe` true unless an error says otherwise.
+ * session is gone, or, for a request without a session, that its method does not exist. `sent` is false and `retrySafe` true unless an error says otherwise.
  */
 export const ERROR_CATALOG = {
   PARSE_ERROR: {
@@ -80,8 +63,8 @@ export const ERROR_CATALOG = {
   BODY_TOO_LARGE: {
     httpStatus: 413,
     jsonRpcCode: ServerError,
-    when: "The body is larger than MAX_BODY_BYTES.",
-    action: "Send less, or raise CLAW_MCP_STDIO_MAX_BODY_BYTES.",
+    when: "The body is larger than MAX_BODY_BYTES, or than a fifth of MEMORY_BUDGET_BYTES.",
+    action: "Send less, or raise CLAW_MCP_STDIO_MAX_BODY_BYTES; its limit is a fifth of CLAW_MCP_STDIO_MEMORY_BUDGET_BYTES.",
   },
   BODY_INCOMPLETE: {
     httpStatus: 400,
@@ -102,15 +85,40 @@ export const ERROR_CATALOG = {
   SESSION_NOT_FOUND: {
     httpStatus: 404,
     jsonRpcCode: SessionOrTimeout,
-    when: "The session, or the stream of `/sse`, never existed or has ended: by DELETE, eviction (MAX_SESSIONS), SESSION_IDLE_TIMEOUT_MS, a new client that needs its private server's place (MAX_PRIVATE_SERVERS), or the removal of its token. It also ends with the sidecar, if its private server reaches RESTART_LIMIT, or if the restarted MCP server lacks capabilities that initialize promised.",
+    when: "The session, or the stream of `/sse`, never existed or has ended: by DELETE, eviction (MAX_SESSIONS, MEMORY_BUDGET_BYTES), SESSION_IDLE_TIMEOUT_MS, a new client that needs its private server's place (MAX_PRIVATE_SERVERS), or the removal of its token. It also ends with the sidecar, if its private server reaches RESTART_LIMIT, or if the restarted MCP server lacks capabilities that initialize promised.",
     action: "Call initialize again, without a session id.",
     actionFor: { sse: OPEN_SSE_FIRST },
   },
   UNSUPPORTED_PROTOCOL_VERSION: {
     httpStatus: 400,
     jsonRpcCode: ServerError,
-    when: "`MCP-Protocol-Version` names a revision that the sidecar does not support. `supported` lists the supported ones.",
-    action: "Send the revision that initialize returned.",
+    modernCode: JsonRpcErrorCode.UnsupportedVersion,
+    when: "`MCP-Protocol-Version`, or the `_meta` of a request without a session, names a revision that the sidecar does not support. Or the client begins a session, and its MCP server speaks only revisions without sessions. `supported` lists the supported ones.",
+    action: "Send a supported revision. In a session, it is the one that initialize returned.",
+  },
+  INVALID_PARAMS: {
+    httpStatus: 400,
+    jsonRpcCode: InvalidParams,
+    when: "A request without a session (revision 2026-07-28) lacks a required parameter, such as a key of `_meta`, or one has a wrong value.",
+    action: "Correct the parameter that the error message names.",
+  },
+  HEADER_MISMATCH: {
+    httpStatus: 400,
+    jsonRpcCode: JsonRpcErrorCode.HeaderMismatch,
+    when: "A header of a request without a session is missing, malformed, or differs from the body: `MCP-Protocol-Version`, `Mcp-Method`, `Mcp-Name` or `Mcp-Param-*`.",
+    action: "Send the headers with the values of the body.",
+  },
+  REQUEST_STATE_INVALID: {
+    httpStatus: 200,
+    jsonRpcCode: InvalidParams,
+    when: "The `requestState` of a request is not the one that this client got for this request, or the sidecar has restarted since.",
+    action: "Send the request again without `requestState` and `inputResponses`.",
+  },
+  METHOD_NOT_FOUND: {
+    httpStatus: 404,
+    jsonRpcCode: JsonRpcErrorCode.MethodNotFound,
+    when: "A request without a session has a method that its revision does not have.",
+    action: "Use a method of the revision of the request.",
   },
   REQUEST_TIMEOUT: {
     httpStatus: 200,
@@ -147,8 +155,14 @@ export const ERROR_CATALOG = {
   UPSTREAM_RESPONSE_TOO_LARGE: {
     httpStatus: 200,
     jsonRpcCode: InternalError,
-    when: "The response of the MCP server is longer than MAX_LINE_BYTES and was discarded. With a tool policy, a page of tools over 8 MiB is discarded too. The server keeps running.",
-    action: "Ask for less, or raise CLAW_MCP_STDIO_MAX_LINE_BYTES. If `retrySafe` is false, the request may have taken effect.",
+    when: "The response of the MCP server is longer than MAX_LINE_BYTES, or than a quarter of MEMORY_BUDGET_BYTES, and was discarded. With a tool policy, a page of tools over 8 MiB is discarded too. The server keeps running.",
+    action: "Ask for less, or raise CLAW_MCP_STDIO_MAX_LINE_BYTES or the budget. If `retrySafe` is false, it may have taken effect.",
+  },
+  UNKNOWN_RESULT_TYPE: {
+    httpStatus: 200,
+    jsonRpcCode: InternalError,
+    when: "The MCP server answered a request without a session with a `resultType` that is not `complete`, `input_required` or `task`.",
+    action: "Check whether the request took effect. The server needs an extension that the sidecar does not support.",
   },
   OVERLOADED: {
     httpStatus: 503,
@@ -159,8 +173,8 @@ export const ERROR_CATALOG = {
   OUT_OF_MEMORY: {
     httpStatus: 503,
     jsonRpcCode: ServerError,
-    when: "MEMORY_BUDGET_BYTES is used up, or the client has its share of it.",
-    action: "Retry after `retryAfterSeconds`, with fewer or shorter requests at a time.",
+    when: "MEMORY_BUDGET_BYTES is used up, or the client has its share of it. Any POST can get it, with a notification or a response too. With `sent: true` (HTTP 200), there was no room for the response in a batch.",
+    action: "Unless `retrySafe` is true, check its effect first. Retry after `retryAfterSeconds`, with fewer or shorter requests.",
   },
   SESSION_OVERLOADED: {
     httpStatus: 429,
@@ -223,10 +237,3 @@ export const ERROR_CATALOG = {
 } as const satisfies Record<string, ErrorEntry>;
 
 export type SidecarErrorCode = keyof typeof ERROR_CATALOG;
-
-/** Returns the advice for the client. @param sent as in the error's details. */
-export function actionOf(code: SidecarErrorCode, sent = false, client?: SpecialClient): string {
-  const { action, actionIfSent = action, actionFor = {} }: ErrorEntry = ERROR_CATALOG[code];
-  const special = client === undefined ? undefined : actionFor[client];
-  return special ?? (sent ? actionIfSent : action);
-}

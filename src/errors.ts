@@ -1,4 +1,5 @@
-import { actionOf, type SidecarErrorCode, type SpecialClient } from "./error-catalog.ts";
+import { ERROR_CATALOG, type SidecarErrorCode } from "./error-catalog.ts";
+import type { ErrorEntry, SpecialClient } from "./error-entry.ts";
 
 /** The details of an error besides its message. All fields are safe to show to a client. */
 export interface ErrorDetails {
@@ -13,6 +14,8 @@ export interface ErrorDetails {
   readonly timeoutMs?: number;
   readonly limitBytes?: number;
   readonly supported?: readonly string[];
+  /** The revision that the client asked for. */
+  readonly requested?: string;
   /** Also the `Retry-After` header, in whole seconds. */
   readonly retryAfterSeconds?: number;
 }
@@ -45,6 +48,13 @@ export class SidecarError extends Error {
   get data(): ErrorData | undefined {
     return { code: this.code, action: actionOf(this.code, this.details.sent, this.#client), ...this.details };
   }
+}
+
+/** Returns the advice for the client. @param sent as in the error's details. */
+export function actionOf(code: SidecarErrorCode, sent = false, client?: SpecialClient): string {
+  const { action, actionIfSent = action, actionFor = {} }: ErrorEntry = ERROR_CATALOG[code];
+  const special = client === undefined ? undefined : actionFor[client];
+  return special ?? (sent ? actionIfSent : action);
 }
 
 /** Returns the message of any thrown value, for a log or a person. */

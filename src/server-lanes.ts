@@ -1,18 +1,29 @@
 import type { Counters } from "./observability/counters.ts";
 import { describeError } from "./errors.ts";
 import { Lane, type LaneOptions } from "./lane/lane.ts";
+import type { PrivateClient } from "./lane/lanes.ts";
 import type { LanePolicy } from "./lane/lane-policy.ts";
 import type { SupervisedLane } from "./lane/pooled-lane.ts";
 import type { RivalServers } from "./lane/rival-servers.ts";
 import { PrivateRouting } from "./lane/routing/private-routing.ts";
-import { SharedRouting } from "./lane/routing/shared-routing.ts";
+import { AnyEraRouting } from "./era/any-era-routing.ts";
+import type { KnownParams } from "./era/checks/known-params.ts";
+import { ModernRouting } from "./era/modern-routing.ts";
+import { type ChildEraMode, type EraLane, knownParams } from "./era/server-eras.ts";
 import { type Log, withFields } from "./observability/log.ts";
 import type { MemoryBudget } from "./memory/memory-budget.ts";
 import type { Secrets } from "./observability/redact.ts";
 import type { JsonObject, RequestMessage } from "./protocol/message.ts";
-import type { SessionStreams } from "./sessions/session-streams.ts";
 import { type ChildCommand, STOP_GRACES } from "./upstream/child-process.ts";
-import { ClientHandshake, type ClientInfo, type HandshakeScript, SidecarHandshake } from "./upstream/handshake.ts";
+import type { UpstreamObserver } from "./upstream/port.ts";
+import {
+  AnyEraHandshake,
+  ClientHandshake,
+  type ClientInfo,
+  DiscoverHandshake,
+  type HandshakeScript,
+  SidecarHandshake,
+} from "./upstream/handshake.ts";
 import { RestartPolicy, type RestartPolicyOptions } from "./upstream/restart-policy.ts";
 import { Supervisor, type SupervisorFailure } from "./upstream/supervisor.ts";
 
@@ -50,13 +61,47 @@ export interface SharedLane extends SupervisedLane {
   readonly failed: Promise<SupervisorFailure | undefined>;
 }
 
-/** Starts the lane of all clients that need no server of their own. Its server gets the sidecar's own `initialize`. */
-export function startSharedLane(options: ServerLanesOptions): SharedLane {
-  return startLane(options, {
-    handshake: new SidecarHandshake(options.clientInfo),
-    createRouting: (access) => new SharedRouting(access),
-    log: options.log,
+/** Starts the lane of all clients that need no server of their own. Its server gets the sidecar's own handshake. */
+export function startSharedLane(options: ServerLanesOptions, era: ChildEraMode): SharedLane & EraLane {
+  const { clientInfo, log } = options;
+  if (era === "modern") return startModernLane(options, undefined);
+  const params: KnownParams = knownParams(() => shared.lane, options.nowMs, visibleNames(options));
+  let routing: AnyEraRouting | undefined;
+  const shared: SharedLane = startLane(options, {
+    handshake: era === "legacy" ? new SidecarHandshake(clientInfo) : new AnyEraHandshake(clientInfo),
+    createRouting: (access) => (routing = new AnyEraRouting(access, () => params.forget())),
+    log,
   });
+  if (routing === undefined) throw new Error("the lane has no routing");
+  return { ...shared, routing: routing.modern, params };
+}
+
+/** A probe of the server's era: a second process. */
+interface EraProbe {
+  /** The name of its lane in the log. */
+  readonly name: string;
+  readonly observer: UpstreamObserver;
+  /** The time limit for its response. Some servers never answer a discovery. */
+  readonly timeoutMs: number;
+}
+
+/** Starts a lane whose server gets a discovery. @param probe undefined for the shared server. */
+export function startModernLane(options: ServerLanesOptions, probe?: EraProbe): SharedLane & EraLane {
+  const { clientInfo, log } = options;
+  const params: KnownParams = knownParams(() => modern.lane, options.nowMs, visibleNames(options));
+  let routing: ModernRouting | undefined;
+  const modern: SharedLane = startLane(options, {
+    handshake: new DiscoverHandshake(clientInfo),
+    createRouting: (access) => (routing = new ModernRouting(access, () => params.forget())),
+    log: probe === undefined ? log : withFields(log, { lane: probe.name }),
+    ...(probe === undefined ? {} : { name: probe.name, observer: probe.observer, firstReadyTimeoutMs: probe.timeoutMs }),
+  });
+  if (routing === undefined) throw new Error("the lane has no routing");
+  return { ...modern, routing, params };
+}
+
+function visibleNames({ policy }: ServerLanesOptions): ServerPolicy["visibleNames"] | undefined {
+  return policy === undefined ? undefined : (tools) => policy.visibleNames(tools);
 }
 
 /** Starts the lane of one client. Its server gets the client's own `initialize` at every start. @param start the time of the first one. */
@@ -64,14 +109,14 @@ export function startPrivateLane(
   options: ServerLanesOptions,
   name: string,
   initialize: RequestMessage,
-  streams: SessionStreams,
+  { streams, memory }: PrivateClient,
   start: Promise<void> | undefined,
 ): SupervisedLane {
   const handshake = new ClientHandshake(initialize);
   const onInitialized = (text: string): void => handshake.keepInitialized(text);
   return startLane(options, {
     handshake,
-    createRouting: (access) => new PrivateRouting(access, { streams, onInitialized }),
+    createRouting: (access) => new PrivateRouting(access, { streams, memory, onInitialized }),
     log: withFields(options.log, { lane: name }),
     name,
     start,
@@ -83,16 +128,20 @@ interface LaneKind extends Pick<LaneOptions, "createRouting" | "log"> {
   readonly name?: string;
   /** The server starts when this resolves; undefined for at once. */
   readonly start?: Promise<void> | undefined;
+  readonly observer?: UpstreamObserver;
+  readonly firstReadyTimeoutMs?: number;
 }
 
 /** Starts a supervised server, and the lane that it serves. */
-function startLane(options: ServerLanesOptions, { handshake, createRouting, log, name, start }: LaneKind): SharedLane {
+function startLane(options: ServerLanesOptions, kind: LaneKind): SharedLane {
+  const { handshake, createRouting, log, name, start, observer, firstReadyTimeoutMs } = kind;
   const { command, readyTimeoutMs, restarts, limits, retry, endSession, memory, counters, secrets, nowMs } = options;
   const supervisor = new Supervisor({
     command,
     limits: { maxLineBytes: limits.maxLineBytes, ...STOP_GRACES },
     handshake,
     readyTimeoutMs,
+    firstReadyTimeoutMs,
     restartPolicy: new RestartPolicy({ ...restarts, random: Math.random }),
     memory,
     counters,
@@ -102,8 +151,8 @@ function startLane(options: ServerLanesOptions, { handshake, createRouting, log,
   });
   const policy = options.policy?.forLane(log, name);
   const lane = new Lane({ upstream: supervisor, limits, retry, counters, log, nowMs, endSession, createRouting, policy });
-  const listener = options.rivals?.watch(lane) ?? lane;
-  const failed = start === undefined ? supervisor.run(listener) : start.then(() => supervisor.run(listener));
+  const run = (): Promise<SupervisorFailure | undefined> => supervisor.run(lane, observeBoth(observer, options.rivals?.watch()));
+  const failed = start === undefined ? run() : start.then(run);
   return {
     lane,
     supervisor,
@@ -119,5 +168,23 @@ function startLane(options: ServerLanesOptions, { handshake, createRouting, log,
     // `ended` reports the error of a defect.
     stop: () => supervisor.stop().catch(() => undefined),
     kill: () => supervisor.kill(),
+  };
+}
+
+function observeBoth(first: UpstreamObserver | undefined, second: UpstreamObserver | undefined): UpstreamObserver | undefined {
+  if (first === undefined || second === undefined) return first ?? second;
+  return {
+    onStarted(input) {
+      first.onStarted(input);
+      second.onStarted(input);
+    },
+    onReady(handshake) {
+      first.onReady(handshake);
+      second.onReady(handshake);
+    },
+    onLost(exit, unwritten) {
+      first.onLost(exit, unwritten);
+      second.onLost(exit, unwritten);
+    },
   };
 }

@@ -1,11 +1,13 @@
 import { Defects } from "./observability/defects.ts";
+import { LogLimiter } from "./observability/log-limiter.ts";
 import type { ServerRoutes } from "./http/server-routes.ts";
 import type { ServerStatus } from "./http/status-route.ts";
 import { SessionOpener } from "./lane/handshake/session-opener.ts";
-import type { Isolation } from "./lane/isolation.ts";
 import { Lanes } from "./lane/lanes.ts";
 import { RivalServers } from "./lane/rival-servers.ts";
 import { type ServerLanesOptions, type SharedLane, startPrivateLane, startSharedLane } from "./server-lanes.ts";
+import { createStateless, loadOf, servesStateless, type Stateless, type StatelessSettings } from "./server-stateless.ts";
+import { AbandonedSessions } from "./sessions/abandoned-sessions.ts";
 import { EventLog, type ReplayLimits } from "./sessions/event-log.ts";
 import type { Principal, Session } from "./sessions/session.ts";
 import { SessionStore } from "./sessions/session-store.ts";
@@ -17,13 +19,13 @@ export interface ServerOptions extends Omit<ServerLanesOptions, "endSession" | "
   readonly sessions: SessionSettings;
   readonly replay: ReplayLimits;
   readonly http: HttpSettings;
+  /** True if clients have different auth tokens. */
+  readonly hasSeveralPrincipals: boolean;
   /** Kills all processes at once, at any time from the start. */
   readonly kill: AbortSignal;
 }
 
-interface SessionSettings {
-  readonly isolation: Isolation;
-  readonly maxSessions: number;
+interface SessionSettings extends StatelessSettings {
   /** Undefined means no limit. */
   readonly sessionsPerMinute: number | undefined;
   readonly maxPrivateServers: number;
@@ -44,11 +46,14 @@ export async function startServer(options: ServerOptions): Promise<McpServer> {
   const { limits, http, memory, counters, policy, log, nowMs } = options;
   const { isolation, maxSessions, sessionsPerMinute, maxPrivateServers, sessionIdleTimeoutMs: idleTimeoutMs } = options.sessions;
   const defects = new Defects(log, counters);
-  const sessions = new SessionStore(maxSessions);
+  const limiter = new LogLimiter(nowMs);
+  const sessions = new SessionStore(maxSessions, () => {
+    if (limiter.allows()) log.info({ reason: "room for a new session" }, "session ended");
+  });
   const endSession = (session: Session): void => sessions.end(session);
   const rivals = isolation === "shared" ? undefined : new RivalServers(log, nowMs);
   const laneOptions: ServerLanesOptions = { ...options, endSession, rivals };
-  const shared = startSharedLane(laneOptions);
+  const shared = startSharedLane(laneOptions, servesStateless(options.sessions) ? options.sessions.childEra : "legacy");
   const lanes = new Lanes({
     shared,
     createPrivate: (...client) => startPrivateLane(laneOptions, ...client),
@@ -60,35 +65,55 @@ export async function startServer(options: ServerOptions): Promise<McpServer> {
     log,
     nowMs,
   });
-  options.kill.addEventListener("abort", () => lanes.kill());
   const eventLog = new EventLog(options.replay, nowMs, defects);
-  // Events for replay are dropped before a connection is closed.
-  memory.addRelief((bytes) => eventLog.free(bytes));
+  memory.addDroppable(eventLog);
+  freeAbandoned(options, sessions);
   const opener = new SessionOpener({ lanes, sessions, eventLog, sessionsPerMinute, counters, defects, nowMs });
+
+  const stateless = createStateless(
+    { ...options.sessions, hasSeveralPrincipals: options.hasSeveralPrincipals },
+    laneOptions,
+    shared,
+    defects,
+  );
+  options.kill.addEventListener("abort", () => {
+    lanes.kill();
+    stateless?.eras.kill();
+  });
 
   // These modules load while the process starts, so the first response comes earlier.
   const routesModule = await import("./http/server-routes.ts");
   const routes = new routesModule.ServerRoutes({
     opener,
     sessions,
+    stateless: stateless?.requests,
     isDraining: () => lanes.isDraining,
     maxBodyBytes: http.maxBodyBytes,
     keepAliveMs: http.keepAliveMs,
     memory,
-    onSlowReader: (unreadLength) => {
-      counters.http.readersCutOff++;
-      log.warn({ bytes: unreadLength, reason: "the memory budget is used up" }, "connection cut off");
-    },
+    counters,
+    log,
     legacySse: http.legacySse === "on" ? { maxSessions, requestTimeoutMs: limits.requestTimeoutMs } : undefined,
     defects,
     nowMs,
   });
-  return new McpServer({ shared, lanes, sessions, eventLog, routes, counters, policy });
+  return new McpServer({ shared, lanes, stateless, sessions, eventLog, routes, counters, policy });
+}
+
+/** Ends abandoned sessions when clients would get no memory otherwise. */
+function freeAbandoned({ memory, log, nowMs }: ServerOptions, sessions: SessionStore): void {
+  const limiter = new LogLimiter(nowMs);
+  const onEnd = (): void => {
+    if (limiter.allows()) log.info({ reason: "room in the memory budget" }, "session ended");
+  };
+  const abandoned = new AbandonedSessions({ sessions, nowMs, onEnd });
+  memory.addAbandonedRelief((bytes, holder) => abandoned.free(bytes, holder));
 }
 
 interface ServerParts extends Pick<ServerOptions, "counters" | "policy"> {
   readonly shared: SharedLane;
   readonly lanes: Lanes;
+  readonly stateless: Stateless | undefined;
   readonly sessions: SessionStore;
   readonly eventLog: EventLog;
   readonly routes: ServerRoutes;
@@ -118,13 +143,14 @@ export class McpServer {
   }
 
   status(): ServerStatus {
-    const { lanes, sessions, routes, counters, policy } = this.#parts;
+    const { lanes, stateless, sessions, routes, counters, policy } = this.#parts;
     return {
       upstream: this.#upstreamStatus(),
-      lanes: lanes.load,
+      lanes: { ...lanes.load, modern: loadOf(stateless?.eras.modern) },
       sessions: sessions.size,
       openStreams: routes.openStreams,
       counters,
+      stateless: stateless?.requests.status,
       policy: policy?.status,
     };
   }
@@ -145,22 +171,25 @@ export class McpServer {
   /** Ends the sessions and streams of one owner. @returns the number of sessions. */
   endAllOf(owner: Principal): number {
     const count = this.#parts.sessions.endAllOf(owner);
+    this.#parts.stateless?.requests.endAllOf(owner);
     this.#parts.routes.endAllOf(owner);
     return count;
   }
 
   /** Rejects new requests, ends GET streams, and resolves when the last request in flight has ended. */
   async drain(): Promise<void> {
-    this.#parts.routes.drain();
-    await this.#parts.lanes.drain();
+    const { routes, lanes, stateless } = this.#parts;
+    routes.drain();
+    stateless?.requests.drain();
+    await Promise.all([lanes.drain(), stateless?.eras.drain()]);
   }
 
   /** Fails all requests that are in flight or queued, and terminates all processes. Takes bounded time; never rejects. */
   async stop(): Promise<void> {
-    const { lanes, eventLog, shared } = this.#parts;
-    const stopped = lanes.stop();
+    const { lanes, stateless, eventLog, shared } = this.#parts;
+    const stopped = [lanes.stop(), stateless?.eras.stop()];
     eventLog.close();
-    await Promise.all([stopped, shared.ended]);
+    await Promise.all([...stopped, shared.ended]);
   }
 
   #upstreamStatus(): UpstreamStatus {

@@ -18,9 +18,6 @@ import { type McpServer, type ServerOptions, startServer } from "./server.ts";
 
 /** The longest time until the operating system reports that a command cannot be started. */
 const START_FAILURE_MS = 1000;
-/** The largest part of the memory budget for one message, and for the events that are kept for replay. */
-const MESSAGE_SHARE = 1 / 4;
-const REPLAY_SHARE = 1 / 4;
 /** The time to read the responses that are sent at the end of the drain. */
 const FLUSH_TIMEOUT_MS = 1000;
 
@@ -125,11 +122,12 @@ function serverOptions(
       restartLimit,
       crashLoop: { exits: config.crashLoopExits, periodMs: config.crashLoopPeriodMs },
     },
-    limits: { ...config, maxLineBytes: Math.min(config.maxLineBytes, memory.limitBytes * MESSAGE_SHARE) },
+    limits: config,
     retry: config.retry,
-    replay: { ...config, replayMaxBytes: Math.min(config.replayMaxBytes, memory.limitBytes * REPLAY_SHARE) },
+    replay: config,
     sessions: config,
-    http: { ...config, maxBodyBytes: Math.min(config.maxBodyBytes, memory.limitBytes * MESSAGE_SHARE) },
+    hasSeveralPrincipals: config.authTokenFile !== undefined,
+    http: config,
     memory,
     policy,
     counters,

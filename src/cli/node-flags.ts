@@ -1,4 +1,4 @@
-/** What a Node process can say about its own start. */
+/** The flags and the memory that a Node process has at its start. */
 export interface NodeStart {
   /** The flags of its command line. */
   readonly execArgv: readonly string[];
@@ -11,7 +11,7 @@ export interface NodeStart {
 const MEBIBYTE = 2 ** 20;
 /** V8 lets the young generation grow larger, which costs memory and longer pauses, and makes no more calls per second. */
 const SEMI_SPACE_MIB = 8;
-/** In a small container, 8 MiB are too many: what is unused is collected, and buffers are freed, only when they are full. */
+/** In a small container, 8 MiB are too many: garbage is collected, and buffers are freed, only when a semi-space is full. */
 const SEMI_SPACES_IN_CONTAINER = 64;
 /** V8's own limit exceeds that of a small container, so the kernel would end the sidecar before V8 collects its garbage. */
 const OLD_SPACES_IN_CONTAINER = 2;

@@ -88,6 +88,16 @@ export const HTTP_OPTIONS = {
     defaultText: "off",
     kind: oneOf(["on", "off"]),
   }),
+  modern: option({
+    group: "HTTP",
+    flag: "modern",
+    name: "MODERN",
+    placeholder: "MODE",
+    description:
+      "Requests without a session, of MCP 2026-07-28. `off` answers them as a server does that knows sessions only. With ISOLATION=session they are off.",
+    defaultText: "on",
+    kind: oneOf(["on", "off"]),
+  }),
   requestTimeoutMs: limit(
     "HTTP",
     "REQUEST_TIMEOUT_MS",

@@ -11,7 +11,7 @@ export const LIMIT_OPTIONS = {
     name: "MEMORY_BUDGET_BYTES",
     placeholder: "BYTES",
     description:
-      "Memory for the messages of clients and servers: arriving bodies, requests queued and in flight, events for replay, unread responses, subscriptions, incomplete lines. When it is used up, new bodies get 503. A single message may have a quarter of it. Default: a quarter of the container's memory above 48 MiB, at most half of the heap's limit and at most 256 MiB, at least 4 MiB.",
+      "Memory for the messages of clients and servers: arriving bodies, requests queued and in flight, events for replay, unread responses, subscriptions, incomplete lines. When it is used up, new bodies get 503. A single body may have a fifth of it, and a message of the server a quarter. Default: a quarter of the container's memory above 48 MiB, at least 4 MiB and at most 256 MiB.",
     kind: wholeNumber(MAX_BUDGET_BYTES, MIN_BUDGET_BYTES),
   }),
   maxBodyBytes: limit(
@@ -19,7 +19,7 @@ export const LIMIT_OPTIONS = {
     "MAX_BODY_BYTES",
     4 * MIB,
     MAX_LENGTH_BYTES,
-    "Largest request body, at most a quarter of MEMORY_BUDGET_BYTES; a larger one gets 413.",
+    "Largest request body, at most a fifth of MEMORY_BUDGET_BYTES; a larger one gets 413.",
   ),
   maxLineBytes: limit(
     "Limits",
@@ -61,7 +61,7 @@ export const LIMIT_OPTIONS = {
     "REPLAY_MAX_BYTES",
     32 * MIB,
     MAX_LENGTH_BYTES,
-    "Maximum size of all events kept for clients that reconnect with `Last-Event-ID`, at most a quarter of MEMORY_BUDGET_BYTES. A single stream may use a quarter of it.",
+    "Memory of all events kept for clients that reconnect with `Last-Event-ID`, at most a quarter of MEMORY_BUDGET_BYTES. A single stream may use a quarter of it.",
   ),
   replayMaxAgeMs: limit("Limits", "REPLAY_MAX_AGE_MS", 300_000, MAX_MS, "Time for which an event is kept for replay."),
   replayMaxEvents: limit("Limits", "REPLAY_MAX_EVENTS", 1000, 1_000_000, "Maximum number of events kept for a single stream."),

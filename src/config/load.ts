@@ -1,6 +1,8 @@
 import { statSync } from "node:fs";
 import { parseArgs } from "node:util";
+import { largestBodyBytes } from "../memory/body-memory.ts";
 import { defaultBudgetBytes } from "../memory/default-budget.ts";
+import { HOLDER_SHARE } from "../memory/memory-budget.ts";
 import { isSamePath, LEGACY_PATHS } from "../routes.ts";
 import { readAuthTokenFile } from "./auth-token-file.ts";
 import { VARIABLE_PREFIX } from "./option.ts";
@@ -117,9 +119,15 @@ export function loadConfig(commandLine: CommandLine, environment: Environment, n
   // ADDR takes precedence over PORT. A flag takes precedence over any variable, so --port replaces the port of the variable ADDR.
   const isPortFromFlag = flags.has("port") && !flags.has("addr");
   const isAddressGiven = given.sourceOf("addr") !== undefined;
+  const memoryBudgetBytes = settings.memoryBudgetBytes ?? defaultBudgetBytes();
+  // A message that could never be forwarded is too long. It is not an effect of other messages.
+  const shareBytes = Math.floor(memoryBudgetBytes * HOLDER_SHARE);
   const config: Config = {
     ...direct,
-    memoryBudgetBytes: settings.memoryBudgetBytes ?? defaultBudgetBytes(),
+    memoryBudgetBytes,
+    maxBodyBytes: Math.min(settings.maxBodyBytes, largestBodyBytes(memoryBudgetBytes)),
+    maxLineBytes: Math.min(settings.maxLineBytes, shareBytes),
+    replayMaxBytes: Math.min(settings.replayMaxBytes, shareBytes),
     authTokens,
     command,
     args,

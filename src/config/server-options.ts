@@ -1,5 +1,6 @@
+import { CHILD_ERA_MODES } from "../era/server-eras.ts";
 import { limit, MAX_MS, option } from "./option.ts";
-import { anyText, jsonStrings } from "./value-kinds.ts";
+import { anyText, jsonStrings, oneOf } from "./value-kinds.ts";
 
 export const SERVER_OPTIONS = {
   command: option({
@@ -26,6 +27,16 @@ export const SERVER_OPTIONS = {
     placeholder: "DIR",
     description: "Working directory of the server. Default: that of the sidecar.",
     kind: anyText,
+  }),
+  childEra: option({
+    group: "MCP server",
+    flag: "child-era",
+    name: "CHILD_ERA",
+    placeholder: "ERA",
+    description:
+      "Protocol of the server for clients of MCP 2026-07-28, which has no sessions. `auto`: the server is asked at the first request of such a client, in a second process, because some servers exit or can never have a session after that question. With ISOLATION=shared there is no second process. `legacy`: the server has sessions, and is not asked. `modern`: the server has none, and clients of sessions are rejected.",
+    defaultText: "auto",
+    kind: oneOf(CHILD_ERA_MODES),
   }),
   readyTimeoutMs: limit(
     "MCP server",

@@ -1,5 +1,7 @@
 import { ERROR_CATALOG } from "../error-catalog.ts";
+import type { ErrorEntry } from "../error-entry.ts";
 import type { SidecarError } from "../errors.ts";
+import { JsonRpcErrorCode } from "../protocol/error-codes.ts";
 
 /** Returns the HTTP status of an error: 200 if the request was sent, because proxies and clients may retry after an HTTP error. */
 export function errorStatus(error: SidecarError): number {
@@ -15,6 +17,19 @@ export function errorBody(error: SidecarError, idText: string | undefined): stri
   const id = idText ?? (code === "UNAUTHORIZED" ? "null" : undefined);
   const wire = { code: ERROR_CATALOG[code].jsonRpcCode, message, data };
   return `{"jsonrpc":"2.0",${id === undefined ? "" : `"id":${id},`}"error":${JSON.stringify(wire)}}`;
+}
+
+const { ServerError, SessionOrTimeout, InternalError } = JsonRpcErrorCode;
+
+/**
+ * Returns the same for a request without a session. Its revision reserves the codes from -32000 to -32019 for those of earlier revisions
+ * (MCP 2026-07-28, basic, error codes).
+ */
+export function modernErrorBody({ code, message, data }: SidecarError, idText: string | undefined): string {
+  const { jsonRpcCode, modernCode }: ErrorEntry = ERROR_CATALOG[code];
+  const isReserved = jsonRpcCode === ServerError || jsonRpcCode === SessionOrTimeout;
+  const id = idText === undefined ? "" : `"id":${idText},`;
+  return `{"jsonrpc":"2.0",${id}"error":${JSON.stringify({ code: modernCode ?? (isReserved ? InternalError : jsonRpcCode), message, data })}}`;
 }
 
 /** Returns the headers of an error, besides those of its JSON body. */

@@ -15,6 +15,24 @@ export function sendJson(response: ServerResponse, httpStatus: number, body: str
   response.end(content);
 }
 
+/** Sends JSON texts as one array. They are not joined, because the array may be longer than the longest possible text. */
+export function sendJsonArray(response: ServerResponse, bodies: readonly string[]): void {
+  if (response.headersSent || response.destroyed) return;
+  const parts: Uint8Array[] = [];
+  let text = "[";
+  for (const [index, body] of bodies.entries()) {
+    text += index === 0 ? body : `,${body}`;
+    if (text.length <= LONG_BODY_LENGTH) continue;
+    parts.push(Buffer.from(text));
+    text = "";
+  }
+  const last = Buffer.from(`${text}]`);
+  const length = parts.reduce((sum, part) => sum + part.length, last.length);
+  response.writeHead(200, { "Content-Type": "application/json", "Content-Length": length });
+  for (const part of parts) response.write(part);
+  response.end(last);
+}
+
 /** Sends 202 without a body. */
 export function sendAccepted(response: ServerResponse): void {
   if (response.headersSent || response.destroyed) return;

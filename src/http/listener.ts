@@ -7,9 +7,9 @@ import type { ListenAddress } from "./guards/authority.ts";
 import type { Counters } from "../observability/counters.ts";
 import type { Defects } from "../observability/defects.ts";
 import type { Log } from "../observability/log.ts";
-import { LogLimiter } from "../observability/log-limiter.ts";
 import { ClientErrors, rejectExpectation } from "./client-errors.ts";
 import { sendDefect } from "./json-response.ts";
+import { CutOffLog } from "./output/cut-off-log.ts";
 import { StalledReaders } from "./output/stalled-readers.ts";
 
 /** Longer than clients keep idle connections, so that the client closes them and no request is sent on a closing socket. */
@@ -54,15 +54,12 @@ export class HttpListener {
     this.#counters = counters;
     this.#defects = defects;
     this.#clientErrors = new ClientErrors(this.#openResponses, (httpStatus) => counters.countStatus(httpStatus));
-    const logLimiter = new LogLimiter(nowMs);
+    const cutOffs = new CutOffLog(counters, log, nowMs);
     const stalledReaders = (this.#stalledReaders = new StalledReaders(this.#openResponses, {
       timeoutMs: readerTimeoutMs,
       defects,
       nowMs,
-      onCut: (bytes) => {
-        counters.http.readersCutOff++;
-        if (logLimiter.allows()) log.warn({ bytes, reason: "nothing was read in time" }, "connection cut off");
-      },
+      onCut: (unreadLength) => cutOffs.add(unreadLength, "nothing was read in time"),
     }));
     const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
       try {

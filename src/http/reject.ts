@@ -1,18 +1,22 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { SidecarError } from "../errors.ts";
-import { sendError } from "./json-response.ts";
+import { isModernVersion } from "../protocol/versions.ts";
+import { errorBody, errorHeaders, errorStatus, modernErrorBody } from "./error-response.ts";
+import { sendJson } from "./json-response.ts";
 
 /** Time for a client to finish its request, and to read the response, before the connection of a rejected request is closed. */
 export const LINGER_MS = 2000;
 
-/** Rejects a request whose body may not have arrived completely. */
+/** Rejects a request whose body may not have arrived completely. Only the header shows the revision of its client. */
 export function reject(
   request: IncomingMessage,
   response: ServerResponse,
   error: SidecarError,
   headers?: Readonly<Record<string, string>>,
 ): void {
-  sendError(response, error, undefined, headers);
+  const version = request.headers["mcp-protocol-version"]?.toString();
+  const body = isModernVersion(version) ? modernErrorBody(error, undefined) : errorBody(error, undefined);
+  sendJson(response, errorStatus(error), body, { ...errorHeaders(error), ...headers });
   discardBody(request);
 }
 

@@ -1,12 +1,18 @@
+import type { Counters } from "../observability/counters.ts";
 import type { Defects } from "../observability/defects.ts";
+import type { Log } from "../observability/log.ts";
 import type { SessionOpener } from "../lane/handshake/session-opener.ts";
 import type { MemoryBudget } from "../memory/memory-budget.ts";
 import type { Principal } from "../sessions/session.ts";
 import type { SessionStore } from "../sessions/session-store.ts";
+import { ArrivingBodies } from "./endpoint/arriving-bodies.ts";
+import { StatelessPosts } from "./endpoint/stateless-posts.ts";
+import type { StatelessRequests } from "../era/stateless-requests.ts";
 import { createMcpRoute } from "./endpoint/mcp-route.ts";
 import { LegacySsePairs } from "./legacy-sse/legacy-sse-pairs.ts";
 import { createLegacySseRoutes } from "./legacy-sse/legacy-sse-routes.ts";
 import type { NamedRoute, PrincipalRoute } from "./route.ts";
+import { CutOffLog } from "./output/cut-off-log.ts";
 import { SseConnections } from "./output/sse-connection.ts";
 import { UnreadOutput } from "./output/unread-output.ts";
 
@@ -15,12 +21,14 @@ export interface ServerRoutesOptions {
   readonly sessions: SessionStore;
   readonly isDraining: () => boolean;
   readonly maxBodyBytes: number;
+  /** The requests without a session; undefined if they are not served. */
+  readonly stateless: StatelessRequests | undefined;
   readonly keepAliveMs: number;
   /** The limits of HTTP+SSE; undefined if it is off. */
   readonly legacySse: { readonly maxSessions: number; readonly requestTimeoutMs: number } | undefined;
   readonly memory: MemoryBudget;
-  /** Called for each connection that is closed because its client is slow, with its unread text in UTF-16 units. */
-  readonly onSlowReader: (unreadLength: number) => void;
+  readonly counters: Counters;
+  readonly log: Log;
   readonly defects: Defects;
   readonly nowMs: () => number;
 }
@@ -34,14 +42,20 @@ export class ServerRoutes {
   readonly #connections: SseConnections;
   readonly #pairs: LegacySsePairs | undefined;
 
-  constructor({ keepAliveMs, legacySse, onSlowReader, ...rest }: ServerRoutesOptions) {
+  constructor({ keepAliveMs, legacySse, stateless: requests, counters, log, ...rest }: ServerRoutesOptions) {
     const { memory, defects, nowMs } = rest;
-    const unread = new UnreadOutput({ nowMs, onCut: onSlowReader });
+    const cutOffs = new CutOffLog(counters, log, nowMs);
+    const onCut = (unreadLength: number): void => cutOffs.add(unreadLength, "the memory budget is used up");
+    const unread = new UnreadOutput({ defects, nowMs, relieve: () => memory.relieve(), onCut });
     memory.addRelief((bytes) => unread.cutOffSlow(bytes));
-    const options = { ...rest, unread };
+    memory.addLastRelief((bytes) => unread.cutOffReading(bytes));
+    const bodies = new ArrivingBodies();
+    memory.addShareRelief((bytes, holder) => bodies.reject(bytes, holder));
+    const options = { ...rest, counters, unread, bodies };
     const connections = new SseConnections(keepAliveMs, unread, defects);
     const pairs = legacySse === undefined ? undefined : new LegacySsePairs({ ...options, ...legacySse, connections });
-    this.endpoint = createMcpRoute({ ...options, connections });
+    const stateless = requests === undefined ? undefined : new StatelessPosts({ ...options, requests, connections });
+    this.endpoint = createMcpRoute({ ...options, stateless, connections });
     this.legacySse = pairs === undefined ? [] : createLegacySseRoutes({ ...options, connections, pairs });
     this.#connections = connections;
     this.#pairs = pairs;

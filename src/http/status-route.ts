@@ -10,10 +10,13 @@ import type { Route } from "./route.ts";
 /** The present state of one MCP server, and its counters. */
 export interface ServerStatus {
   readonly upstream: UpstreamStatus;
-  readonly lanes: Lanes["load"];
+  /** `modern` is the second process, for requests without a session. */
+  readonly lanes: Lanes["load"] & { readonly modern: Lanes["load"]["private"] };
   readonly sessions: number;
   readonly openStreams: number;
   readonly counters: Counters;
+  /** The requests without a session, and the era of the server for them; undefined if they are not served. */
+  readonly stateless: object | undefined;
   /** The status of the tool policy; undefined without one. */
   readonly policy: object | undefined;
 }
@@ -33,7 +36,7 @@ export function createStatusRoute(options: StatusOptions): Route {
   const startedAtMs = nowMs();
 
   return (request, response) => {
-    const { upstream, lanes, sessions, openStreams, counters, policy } = options.status();
+    const { upstream, lanes, sessions, openStreams, stateless, counters, policy } = options.status();
     const body = {
       version,
       uptimeMs: Math.round(nowMs() - startedAtMs),
@@ -41,6 +44,7 @@ export function createStatusRoute(options: StatusOptions): Route {
       lanes,
       sessions,
       openStreams,
+      stateless,
       rssBytes: process.memoryUsage.rss(),
       memory: memory.status,
       counters,

@@ -1,4 +1,6 @@
+import { findMembers } from "./find.ts";
 import { decodeString, type Span } from "./strings.ts";
+import { skipWhitespace } from "./tokens.ts";
 import { skipValue, walkMembers } from "./walk.ts";
 
 /** A part of a text, and its replacement. */
@@ -17,6 +19,32 @@ export function removeMember(text: string, start: number, name: string): Edit[] 
     return end;
   });
   return removeItems(members);
+}
+
+type NewMember = readonly [name: string, valueText: string];
+
+/** Returns the edits that set members of the object that starts at `start`. New members come first. */
+export function setMembers(text: string, start: number, members: readonly NewMember[]): Edit[] {
+  const { spans } = findMembers(
+    text,
+    start,
+    members.map(([name]) => name),
+  );
+  return setFoundMembers(text, start, members, spans);
+}
+
+/** Returns the edits that set members whose values have been searched. @param spans the present values, in the order of the members. */
+export function setFoundMembers(text: string, start: number, members: readonly NewMember[], spans: readonly (Span | undefined)[]): Edit[] {
+  const edits: Edit[] = [];
+  let added = "";
+  for (const [index, [name, valueText]] of members.entries()) {
+    const span = spans[index];
+    if (span === undefined) added += `${JSON.stringify(name)}:${valueText},`;
+    else edits.push({ ...span, text: valueText });
+  }
+  const isEmpty = text[skipWhitespace(text, start + 1)] === "}";
+  if (added !== "") edits.push({ start: start + 1, end: start + 1, text: isEmpty ? added.slice(0, -1) : added });
+  return edits;
 }
 
 /** A member of an object, its key included, or an element of an array. */

@@ -34,12 +34,12 @@ export class Shape {
     this.slotMask = ((1 << this.slotCount) - 1) << firstSlot;
   }
 
-  /** Returns the slot of a member. @param path one name a level, as in `params._meta`. */
-  slotOf(path: string): number {
-    const [name = "", ...rest] = path.split(".");
+  /** Returns the slot of a member. @param path the names, one for each level. */
+  slotOf(...path: readonly string[]): number {
+    const [name = "", ...rest] = path;
     const position = this.names.indexOf(name);
-    const slot = rest.length === 0 ? this.slots[position] : this.children[position]?.slotOf(rest.join("."));
-    if (slot === undefined) throw new Error(`the shape has no ${path}`);
+    const slot = rest.length === 0 ? this.slots[position] : this.children[position]?.slotOf(...rest);
+    if (slot === undefined) throw new Error(`the shape has no ${path.join(".")}`);
     return slot;
   }
 }

@@ -5,7 +5,8 @@ import { shorten } from "../json/text.ts";
 import type { RequestMessage } from "../protocol/message.ts";
 import { type Outgoing, outgoing } from "../protocol/outgoing.ts";
 import type { Log } from "../observability/log.ts";
-import { type Call, type ClientLine, createCall, createNotification, isClientLine, type Sender } from "./calls/call.ts";
+import type { MemoryAccount } from "../memory/memory-budget.ts";
+import { type Call, type ClientLine, createCall, createLine, createNotification, isClientLine, type Sender } from "./calls/call.ts";
 import { CallChecks } from "./calls/call-checks.ts";
 import { CallTable } from "./calls/call-table.ts";
 import type { CallLimits } from "./calls/call-limits.ts";
@@ -14,7 +15,7 @@ import type { Exchange } from "../sessions/exchange.ts";
 import { sessionOverloaded } from "./failures.ts";
 import type { LaneLimits } from "./lane-limits.ts";
 import type { LaneLoad } from "./lane-load.ts";
-import { InternalExchange, internalRequest } from "./calls/internal-exchange.ts";
+import { InternalCalls } from "./internal/internal-calls.ts";
 import type { Retries } from "./calls/retries.ts";
 import type { Caller } from "../sessions/caller.ts";
 import { roomError } from "./queue/room-error.ts";
@@ -42,8 +43,8 @@ export class Dispatch {
   readonly #errors: QueueTimeoutErrors;
   readonly #defects: Defects;
   readonly #sweep: DeadlineSweep;
-  /** Internal requests have a common owner and take no slot, so they do not delay clients. */
-  readonly #internal: Sender = { origin: "sidecar", owner: this, takesSlot: false };
+  /** The requests of the sidecar itself. */
+  readonly internal: InternalCalls;
   readonly #keepAliveSweep: DeadlineSweep;
   /** The stdin of the current generation; undefined if there is none. */
   #input: UpstreamInput | undefined;
@@ -61,6 +62,14 @@ export class Dispatch {
     });
     this.#errors = new QueueTimeoutErrors({ upstream, queue: this.queue, retries, maxInFlight: limits.maxInFlight });
     this.calls = new CallTable({ input: () => this.#input, queue: this.queue, retries, counters, log, nowMs });
+    // Internal requests have a common owner and take no slot, so they do not delay clients.
+    const sidecar: Sender = { origin: "sidecar", owner: this, takesSlot: false };
+    this.internal = new InternalCalls({
+      carry: (...request) => this.#carry(sidecar, ...request),
+      giveUp: (call, reason) => this.calls.giveUp(call, reason, "unread"),
+      log,
+      nowMs,
+    });
     const defects = (this.#defects = new Defects(log, counters));
     this.#checks = new CallChecks({ send: (call) => this.#send(call), answer: (...verdict) => this.calls.answer(...verdict), defects });
     this.#sweep = new DeadlineSweep(nowMs, defects, (atMs) => Math.min(onDue(atMs), this.calls.expire(atMs), this.queue.expire(atMs)));
@@ -110,7 +119,8 @@ export class Dispatch {
     this.#carry({ origin: "client", caller, owner: caller, takesSlot: true }, exchange, request, onSettled, limits);
   }
 
-  #carry(sender: Sender, exchange: Exchange, request: RequestMessage, onSettled: Call["onSettled"], limits?: CallLimits): void {
+  /** @returns the call; undefined if it was rejected. */
+  #carry(sender: Sender, exchange: Exchange, request: RequestMessage, onSettled: Call["onSettled"], limits?: CallLimits): Call | undefined {
     const { requestTimeoutMs, holdTimeoutMs, streamAfterMs } = this.#options.limits;
     const timeoutMs = limits?.timeoutMs ?? requestTimeoutMs;
     const call: Call = createCall({
@@ -134,7 +144,8 @@ export class Dispatch {
         const error = this.#errors.notSent(call.semaphore);
         if (call.origin === "client") this.refuse(exchange, error);
         else exchange.fail(error);
-        return onSettled?.(false);
+        onSettled?.(false);
+        return undefined;
       }
       if (call.takesSlot) this.#options.counters.requests.held++;
     }
@@ -142,9 +153,11 @@ export class Dispatch {
     exchange.onDisconnect(() => this.#defects.guard("client disconnect", () => this.calls.giveUp(call, "client disconnected", "unread")));
     this.#sweep.watch(call.deadlineMs);
     this.#keepAliveSweep.watch(exchange.acceptedAtMs + streamAfterMs);
-    if (mustWait) return;
-    call.semaphore?.acquire(call);
-    this.#checks.admit(call);
+    if (!mustWait) {
+      call.semaphore?.acquire(call);
+      this.#checks.admit(call);
+    }
+    return call;
   }
 
   /** Sends or queues a client's notification, after the queued requests of its caller. @returns the error if it is rejected. */
@@ -170,30 +183,14 @@ export class Dispatch {
   }
 
   /**
-   * Sends a request of the sidecar itself.
-   *
-   * @param onResult called once with the JSON text of the result; undefined if there is none.
-   */
-  ask(
-    method: string,
-    params: object,
-    onSettled: Call["onSettled"],
-    onResult?: (resultText: string | undefined) => void,
-    limits?: CallLimits,
-  ): void {
-    const onFailed = (reason: string): void => this.#options.log.warn({ method, reason }, "internal request failed");
-    const exchange = new InternalExchange(this.#options.nowMs(), onFailed, onResult);
-    this.#carry(this.#internal, exchange, internalRequest(method, params), onSettled, limits);
-  }
-
-  /**
    * Sends a line of the sidecar to this generation only. The lines in the stdin are limited, since a server may never read them.
    *
+   * @param cause the memory of the client that has caused the line; undefined for one that the server has caused.
    * @returns false if there is no room and the line was not sent.
    */
-  sendInternal(text: string): boolean {
+  sendInternal(text: string, cause?: MemoryAccount): boolean {
     if (this.inputRoomError(text) !== undefined) return false;
-    this.#input?.send(outgoing(text));
+    this.#input?.send(cause === undefined ? outgoing(text) : createLine(cause, text));
     return true;
   }
 
@@ -209,6 +206,7 @@ export class Dispatch {
   /** Queues the lost generation's lines for the next one: first the calls to send again, then the lines that were never sent. */
   onLost(unwritten: readonly Outgoing[]): void {
     this.#input = undefined;
+    for (const line of unwritten) if (!isClientLine(line)) line.onEmptied?.();
     const carried = [...this.calls.takeRetries(), ...unwritten.filter(isClientLine), ...this.#checks.takeAll()];
     const expiresAtMs = this.#options.nowMs() + this.#options.limits.holdTimeoutMs;
     for (const line of carried) line.expiresAtMs = expiresAtMs;

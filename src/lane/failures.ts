@@ -1,5 +1,6 @@
 import { type ErrorDetails, SidecarError } from "../errors.ts";
 import { shorten } from "../json/text.ts";
+import { MODERN_PROTOCOL_VERSIONS } from "../protocol/versions.ts";
 import type { Call } from "./calls/call.ts";
 import { type Effect, effectOf } from "./calls/method-effects.ts";
 import type { UpstreamExit, UpstreamStatus } from "../upstream/port.ts";
@@ -61,6 +62,12 @@ export function overloaded(reason: string, sent = false, effect: Effect = "unkno
 export function outOfMemory(effect: string): SidecarError {
   const message = `The sidecar has no memory left for another message (CLAW_MCP_STDIO_MEMORY_BUDGET_BYTES). ${effect} ${NOT_SENT}`;
   return new SidecarError("OUT_OF_MEMORY", message, { retryAfterSeconds: 1 });
+}
+
+/** Returns the error for a response of the MCP server that cannot be kept until the client gets it. */
+export function responseOutOfMemory(method: string, effect = effectOf(method)): SidecarError {
+  const message = `The sidecar has no memory left for the response of the MCP server to ${shorten(method)} (CLAW_MCP_STDIO_MEMORY_BUDGET_BYTES). ${outcome(true, effect)}`;
+  return new SidecarError("OUT_OF_MEMORY", message, { ...retryFacts(true, effect), retryAfterSeconds: 1 });
 }
 
 export function sessionOverloaded(limit: number): SidecarError {
@@ -129,6 +136,13 @@ export function sessionOutdated(missing: string): SidecarError {
 export function responseTooLarge(method: string, bytes: number, limitBytes: number, effect = effectOf(method)): SidecarError {
   const message = `The response of the MCP server to ${shorten(method)} was discarded: it has ${bytes} bytes, more than ${limitBytes}. ${outcome(true, effect)}`;
   return new SidecarError("UPSTREAM_RESPONSE_TOO_LARGE", message, { ...retryFacts(true, effect), limitBytes });
+}
+
+/** Returns the error for a client that begins a session, if the server speaks only revisions without sessions. */
+export function sessionsUnsupported(): SidecarError {
+  const versions = MODERN_PROTOCOL_VERSIONS.join(", ");
+  const message = `The MCP server has no sessions: it speaks only revision ${versions} of MCP. Use a client of that revision.`;
+  return new SidecarError("UNSUPPORTED_PROTOCOL_VERSION", message, { supported: MODERN_PROTOCOL_VERSIONS });
 }
 
 function retryFacts(sent: boolean, effect: Effect): Pick<ErrorDetails, "sent" | "retrySafe"> {

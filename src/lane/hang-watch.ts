@@ -89,14 +89,16 @@ export class HangWatch {
     if (isSilent && this.#isPinged) this.#count("ping");
     this.#hasSpokenSinceTick = false;
     this.#isPinged = isSilent && this.#isReady && this.#calls.size === 0;
-    if (this.#isPinged) dispatch.ask("ping", {}, undefined);
+    if (this.#isPinged) dispatch.internal.ping();
     return this.#nextTickMs;
   }
 
   /** True if the server has a call with a longer timeout than this call and than REQUEST_TIMEOUT_MS. */
   #mayBeBusyFor({ timeoutMs }: Call): boolean {
     const usualMs = Math.max(timeoutMs, this.#options.limits.requestTimeoutMs);
-    return this.#calls.values().some((other) => other.timeoutMs > usualMs && other.state === "written");
+    return this.#calls
+      .values()
+      .some(({ origin, timeoutMs: otherMs, state }) => origin === "client" && otherMs > usualMs && state === "written");
   }
 
   #count(method: string): void {

@@ -2,7 +2,6 @@ import type { Counters } from "../observability/counters.ts";
 import { Defects } from "../observability/defects.ts";
 import { SidecarError } from "../errors.ts";
 import {
-  isCreateTaskResult,
   type Message,
   type NotificationMessage,
   type OverlongLine,
@@ -10,7 +9,6 @@ import {
   type ResponseMessage,
 } from "../protocol/message.ts";
 import type { Outgoing } from "../protocol/outgoing.ts";
-import { responseToClient } from "../protocol/rewrite.ts";
 import type { Log } from "../observability/log.ts";
 import type { RetryMode } from "./calls/retry-mode.ts";
 import type { CallTable } from "./calls/call-table.ts";
@@ -19,17 +17,18 @@ import { cancelByClient } from "./calls/cancellation.ts";
 import { Dispatch } from "./dispatch.ts";
 import { DropLog } from "./routing/drop-log.ts";
 import type { Exchange } from "../sessions/exchange.ts";
-import { internalError, responseTooLarge, sessionEnded, shuttingDown, upstreamExited } from "./failures.ts";
+import { internalError, sessionEnded, shuttingDown, upstreamExited } from "./failures.ts";
 import { HangWatch } from "./hang-watch.ts";
 import { type InitializeRequest, InitializeRequests } from "./handshake/initialize-requests.ts";
+import { type HeldRequest, holdUntilReady } from "./queue/held-until-ready.ts";
 import type { LaneLoad } from "./lane-load.ts";
 import type { LaneLimits } from "./lane-limits.ts";
 import type { LanePolicy } from "./lane-policy.ts";
 import type { RoutingAccess, Routing } from "./routing/routing.ts";
 import { deliverProgress } from "./calls/progress.ts";
-import { refuseOverlong } from "./routing/refused-requests.ts";
 import { Retries } from "./calls/retries.ts";
 import type { Caller } from "../sessions/caller.ts";
+import { ServerResponses } from "./server-responses.ts";
 import type { Session, SessionLane } from "../sessions/session.ts";
 import { ServerTools } from "./tools/server-tools.ts";
 import { SessionCapabilities } from "./handshake/session-capabilities.ts";
@@ -56,12 +55,12 @@ export class Lane implements SessionLane, UpstreamListener {
   readonly #log: Log;
   readonly #nowMs: () => number;
   readonly #dropped: DropLog;
-  readonly #defects: Defects;
   readonly #policy: LanePolicy | undefined;
   readonly #dispatch: Dispatch;
   readonly #calls: CallTable;
   readonly #routing: Routing;
   readonly #retries: Retries;
+  readonly #responses: ServerResponses;
   readonly tools: ServerTools;
   readonly #capabilities: SessionCapabilities;
   readonly #hangWatch: HangWatch;
@@ -72,15 +71,16 @@ export class Lane implements SessionLane, UpstreamListener {
   constructor({ upstream, limits, retry, counters, log, nowMs, endSession, createRouting, policy }: LaneOptions) {
     [this.#limits, this.#policy, this.#log, this.#nowMs] = [limits, policy, log, nowMs];
     const dropped = (this.#dropped = new DropLog(log, counters, nowMs));
-    const defects = (this.#defects = new Defects(log, counters));
+    const defects = new Defects(log, counters);
     const retries = new Retries(retry, (toolName) => this.tools.isReadOnly(toolName));
     const dispatch = new Dispatch({ upstream, limits, retries, counters, log, nowMs, onDue: (atMs) => this.#onDue(atMs) });
+    const { maxLineBytes, requestTimeoutMs } = limits;
+    this.#responses = new ServerResponses({ dispatch, dropped, retries, defects, maxLineBytes, nowMs });
     [this.#retries, this.#dispatch, this.#calls] = [retries, dispatch, dispatch.calls];
     const watcher = policy?.needsTools === true ? policy : undefined;
     this.tools = new ServerTools({ dispatch, upstream, retry, watcher, defects, log, nowMs });
     this.#capabilities = new SessionCapabilities({ calls: dispatch.calls, log, endSession });
     const onInitialized = (): void => this.tools.onInitialized();
-    const { requestTimeoutMs } = limits;
     const routing = (this.#routing = createRouting({ dispatch, dropped, nowMs, requestTimeoutMs, onInitialized }));
     this.#initializing = new InitializeRequests({ dispatch, limits, routing, counters, defects, handshake: () => this.#handshake });
     this.#hangWatch = new HangWatch({ dispatch, upstream, limits, isWaitingForClient: () => routing.isWaitingForClient });
@@ -91,16 +91,21 @@ export class Lane implements SessionLane, UpstreamListener {
     return this.#dispatch.load;
   }
 
-  /**
-   * Answers `initialize` from the server's handshake, once it is done.
-   *
-   * @param open creates the session before the response is sent; the session id goes into the response's headers. Returns the error if
-   *   there is none.
-   * @param onFailed called if no session is created.
-   */
-  initialize(exchange: Exchange, request: RequestMessage, open: InitializeRequest["open"], onFailed?: () => void): void {
-    const refusal = this.#isDraining ? shuttingDown("initialize", false) : undefined;
-    this.#initializing.add({ exchange, request, open, onFailed }, refusal);
+  /** The handshake of the current or the last generation; undefined before the first. */
+  get lastHandshake(): UpstreamHandshake | undefined {
+    return this.#dispatch.internal.lastHandshake;
+  }
+
+  /** Holds a request until the server is ready for the first time, or again. */
+  whenReady(held: HeldRequest): void {
+    if (this.#isDraining) held.onFailed(shuttingDown(held.request.method, false));
+    else if (this.#handshake !== undefined) held.onReady();
+    else holdUntilReady(this.#dispatch, this.#limits.holdTimeoutMs, held);
+  }
+
+  /** Answers `initialize` from the server's handshake, once it is done. */
+  initialize(initialize: InitializeRequest): void {
+    this.#initializing.add(initialize, this.#isDraining ? shuttingDown("initialize", false) : undefined);
   }
 
   request(caller: Caller, clientExchange: Exchange, request: RequestMessage): void {
@@ -140,15 +145,20 @@ export class Lane implements SessionLane, UpstreamListener {
 
   addSession(session: Session): void {
     this.#capabilities.add(session);
-    this.#routing.onSession(session);
+    this.#routing.onListener(session);
+  }
+
+  /** Adds a caller without a session that gets the messages for all clients, until `endCaller`. */
+  addListener(caller: Caller): void {
+    this.#routing.onListener(caller);
   }
 
   endCaller(caller: Caller): void {
+    this.#routing.onCallerEnd(caller);
     const calls = this.#calls.values().filter((call) => call.origin === "client" && call.caller === caller);
     this.#calls.giveUpAll(calls, "session ended", (call) => sessionEnded(...this.#retries.outcomeOf(call)));
     this.#capabilities.delete(caller);
     this.#calls.tasks.endCaller(caller, this.#nowMs());
-    this.#routing.onCallerEnd(caller);
   }
 
   /** Rejects new requests from now on, and resolves when the last request that is in flight or queued has ended. */
@@ -172,13 +182,14 @@ export class Lane implements SessionLane, UpstreamListener {
 
   onReady(handshake: UpstreamHandshake): void {
     this.#handshake = handshake;
+    this.#dispatch.internal.onReady(handshake);
     this.tools.onReady(handshake);
     // The lists are announced before any held `initialize` is answered: those clients have seen no earlier generation.
     const changes = this.#capabilities.change(this.#routing.initialize.capabilities(handshake), handshake.generation);
     for (const change of changes) this.#routing.onServerNotification(change);
     // Calls that are sent now come after the handshake, which is the server's last message.
     this.#hangWatch.onReady(this.#nowMs());
-    this.#dispatch.queue.open(() => this.#routing.onReady());
+    this.#dispatch.queue.open(() => this.#routing.onReady(handshake));
   }
 
   onRefused(response: ResponseMessage): void {
@@ -187,20 +198,14 @@ export class Lane implements SessionLane, UpstreamListener {
 
   onMessage(message: Message): void {
     this.#hangWatch.heard();
-    if (message.kind === "response") this.#onResponse(message);
+    if (message.kind === "response") this.#responses.onResponse(message);
     else if (message.kind === "notification") this.#onNotification(message);
     else this.#routing.onServerRequest(message);
   }
 
   onOverlongLine(line: OverlongLine): void {
     this.#hangWatch.heard();
-    const id = line.hasMethod || line.idText === undefined ? undefined : Number(line.idText);
-    const call = this.#calls.takeAnswered(id, "UPSTREAM_RESPONSE_TOO_LARGE");
-    this.#dropped.overlongLine(line, call);
-    if (call !== undefined) {
-      call.exchange.fail(responseTooLarge(call.method, line.bytes, this.#limits.maxLineBytes, this.#retries.effectOf(call)));
-    } else if (!line.hasMethod) this.#dropped.answer(id, this.#calls.takeAbandoned(id));
-    else if (line.idText !== undefined) this.#dispatch.sendInternal(refuseOverlong(line.idText, this.#limits.maxLineBytes));
+    this.#responses.onOverlongLine(line);
   }
 
   onLost(exit: UpstreamExit, unwritten: readonly Outgoing[]): void {
@@ -219,18 +224,6 @@ export class Lane implements SessionLane, UpstreamListener {
 
   #wrap(exchange: Exchange, method: string): Exchange {
     return this.#policy?.wrap(exchange, method, () => this.tools.onChanged()) ?? exchange;
-  }
-
-  #onResponse(response: ResponseMessage): void {
-    const { id, isError } = response;
-    const call = this.#calls.takeAnswered(id, isError ? "errors" : "results");
-    if (isCreateTaskResult(response)) this.#calls.tasks.add(call, this.#nowMs());
-    if (call === undefined) return this.#dropped.answer(id, this.#calls.takeAbandoned(id));
-    try {
-      call.exchange.respond(responseToClient(response, call.exchange.idText));
-    } catch (error) {
-      this.#defects.recover("server response", error, () => call.exchange.fail(internalError(true)));
-    }
   }
 
   #onNotification(message: NotificationMessage): void {

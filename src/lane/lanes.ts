@@ -1,9 +1,11 @@
 import type { Defects } from "../observability/defects.ts";
 import type { SidecarError } from "../errors.ts";
 import type { RequestMessage } from "../protocol/message.ts";
+import type { MemoryAccount, Reservation } from "../memory/memory-budget.ts";
+import { textMemoryBytes } from "../memory/memory-size.ts";
 import type { Log } from "../observability/log.ts";
 import { DeadlineSweep } from "../timing/deadline-sweep.ts";
-import { initializeTooLarge, noPrivateServerLeft, shuttingDown } from "./failures.ts";
+import { initializeTooLarge, noPrivateServerLeft, sessionsUnsupported, shuttingDown } from "./failures.ts";
 import { type Isolation, needsOwnServer } from "./isolation.ts";
 import { addLoads, type LaneLoad } from "./lane-load.ts";
 import { dueInMs, findSessionToEnd, FIRST_REQUEST_MS, UNUSED_MS } from "./places.ts";
@@ -16,6 +18,12 @@ const MAX_KEPT_BYTES = 256 * 1024;
 
 const SHARED = "shared";
 
+/** The client of a private server. */
+export interface PrivateClient {
+  readonly streams: SessionStreams;
+  readonly memory: MemoryAccount;
+}
+
 export interface LanesOptions {
   /** The lane whose server runs from the start to the end. */
   readonly shared: SupervisedLane;
@@ -23,7 +31,7 @@ export interface LanesOptions {
   readonly createPrivate: (
     name: string,
     initialize: RequestMessage,
-    streams: SessionStreams,
+    client: PrivateClient,
     start: Promise<void> | undefined,
   ) => SupervisedLane;
   readonly isolation: Isolation;
@@ -71,7 +79,10 @@ export class Lanes {
     const isPrivate = needsOwnServer(initialize, isolation);
     if (isPrivate && Buffer.byteLength(initialize.text) > MAX_KEPT_BYTES) return initializeTooLarge(MAX_KEPT_BYTES);
     if (this.#isDraining) return shuttingDown("initialize", false);
-    if (!isPrivate || !this.#isFull) return undefined;
+    if (!isPrivate) return undefined;
+    // A private server would only reject the client after its start.
+    if (this.#options.shared.lane.lastHandshake?.era === "modern") return sessionsUnsupported();
+    if (!this.#isFull) return undefined;
     return findSessionToEnd(this.#privateSessions(), nowMs()) === undefined ? this.#noServerLeft() : undefined;
   }
 
@@ -79,15 +90,17 @@ export class Lanes {
    * Returns the lane for a client with this `initialize`; starts its server if there is none. If all places are taken, a session ends to
    * make room, and the new server starts when the other one has exited. The client must be admitted by `refusal`.
    */
-  acquire(initialize: RequestMessage, streams: SessionStreams): PooledLane {
+  acquire(initialize: RequestMessage, client: PrivateClient): PooledLane {
     const { createPrivate, isolation, idleTimeoutMs, nowMs } = this.#options;
     const name = needsOwnServer(initialize, isolation) ? `private-${++this.#lastNumber}` : SHARED;
     const existing = this.#lanes.get(name);
     if (existing !== undefined) return existing.acquire();
     if (this.#isFull) this.#makeRoom();
     const start = this.#hasPlace ? undefined : Promise.withResolvers<void>();
-    const supervised = createPrivate(name, initialize, streams, start?.promise);
-    const end = (): void => void this.#end(name, pooled);
+    // The server gets it again at each start.
+    const kept = client.memory.hold("requests", textMemoryBytes(initialize.text));
+    const supervised = createPrivate(name, initialize, client, start?.promise);
+    const end = (): void => void this.#end(name, pooled, kept);
     const pooled = new PooledLane(supervised, end);
     this.#lanes.set(name, pooled);
     if (start !== undefined) this.#waiting.set(pooled, start.resolve);
@@ -118,7 +131,7 @@ export class Lanes {
   }
 
   /** Never rejects: a defect of one session or lane must not keep the server running. */
-  async #end(name: string, pooled: PooledLane): Promise<void> {
+  async #end(name: string, pooled: PooledLane, kept: Reservation): Promise<void> {
     if (this.#ending.has(pooled)) return;
     this.#ending.add(pooled);
     this.#waiting.delete(pooled);
@@ -127,6 +140,7 @@ export class Lanes {
     for (const session of pooled.sessions) defects.guard("session end", () => endSession(session));
     defects.guard("lane end", () => pooled.supervised.lane.close());
     await pooled.supervised.stop();
+    kept.release();
     this.#lanes.delete(name);
     this.#ending.delete(pooled);
     this.#startWaiting();
@@ -148,11 +162,8 @@ export class Lanes {
   }
 
   #makeRoom(): void {
-    const { endSession, log, nowMs } = this.#options;
-    const session = findSessionToEnd(this.#privateSessions(), nowMs());
-    if (session === undefined) return;
-    log.info({ reason: "room for a new client" }, "session ended");
-    endSession(session);
+    const session = findSessionToEnd(this.#privateSessions(), this.#options.nowMs());
+    if (session !== undefined) this.#endSession(session, "room for a new client");
   }
 
   #startWaiting(): void {
@@ -164,7 +175,7 @@ export class Lanes {
   }
 
   #endIdle(nowMs: number): number {
-    const { idleTimeoutMs, endSession, log } = this.#options;
+    const { idleTimeoutMs } = this.#options;
     let nextMs = Number.POSITIVE_INFINITY;
     for (const { sessions } of this.#private()) {
       // The session may be opened at any time.
@@ -174,13 +185,16 @@ export class Lanes {
         if (session.isInUse) session.touch(nowMs);
         const dueAtMs = session.lastUsedAtMs + idleTimeoutMs;
         if (dueAtMs > nowMs) nextMs = Math.min(nextMs, dueAtMs);
-        else {
-          log.info({ reason: "idle" }, "session ended");
-          endSession(session);
-        }
+        else this.#endSession(session, "idle");
       }
     }
     return nextMs;
+  }
+
+  #endSession(session: Session, reason: string): void {
+    const [lane] = [...this.#lanes].find(([, { sessions }]) => sessions.has(session)) ?? [];
+    this.#options.log.info({ lane, reason }, "session ended");
+    this.#options.endSession(session);
   }
 
   #noServerLeft(): SidecarError {

@@ -1,5 +1,5 @@
 import type { Log } from "../observability/log.ts";
-import type { UpstreamExit, UpstreamListener } from "../upstream/port.ts";
+import type { UpstreamExit, UpstreamObserver } from "../upstream/port.ts";
 
 /** The time after a server is ready in which the exit of another one may be due to it. */
 const EFFECT_MS = 3000;
@@ -13,16 +13,21 @@ interface Run {
 }
 
 /**
- * Detects that the servers of several lanes end each other by turns. The command can run only once: it needs a port or a profile for itself.
- * The latest to start then survives until another one is restarted. So each exit follows the start of another server, and hits the one
- * whose start preceded the previous exit. Logs one warning.
+ * Detects servers that end each other, and logs one warning. Their command can run only once, because it needs a port or a profile for
+ * itself. Such servers take turns:
+ *
+ * 1. Server A runs. Server B starts, and A exits.
+ * 2. A is restarted, and B exits.
+ * 3. B is restarted, and A exits. And so on.
+ *
+ * Each exit follows the start of another server. The server that exits is the one whose start caused the exit before.
  */
 export class RivalServers {
   readonly #log: Log;
   readonly #nowMs: () => number;
   /** The generation that was started last. */
   #latest: Run | undefined;
-  /** The generation whose start preceded the previous exit. Once it has exited by itself, the row is broken. */
+  /** The generation whose start caused the previous exit. The next exit of the row must be its own. */
   #survivor: Run | undefined;
   #exitsInARow = 0;
   #isReported = false;
@@ -32,26 +37,19 @@ export class RivalServers {
     this.#nowMs = nowMs;
   }
 
-  /** Returns a listener that passes all events of a server on to its lane. */
-  watch(lane: UpstreamListener): UpstreamListener {
+  /** Returns the observer of one of the servers. */
+  watch(): UpstreamObserver {
     let run: Run | undefined;
     return {
-      onStarted: (input) => {
+      onStarted: () => {
         run = this.#latest = { startedAtMs: this.#nowMs(), readyAtMs: undefined };
-        lane.onStarted(input);
       },
-      onReady: (handshake) => {
+      onReady: () => {
         if (run !== undefined) run.readyAtMs = this.#nowMs();
-        lane.onReady(handshake);
       },
-      onRefused: (response) => lane.onRefused(response),
-      onMessage: (message) => lane.onMessage(message),
-      onOverlongLine: (line) => lane.onOverlongLine(line),
-      onLost: (exit, unwritten) => {
+      onLost: (exit) => {
         if (run !== undefined) this.#onExit(run, exit);
-        lane.onLost(exit, unwritten);
       },
-      onDefect: () => lane.onDefect(),
     };
   }
 

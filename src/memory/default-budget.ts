@@ -10,11 +10,10 @@ const MIN_BYTES = 4 * MIB;
 const MAX_BYTES = 256 * MIB;
 
 /**
- * Returns the default of MEMORY_BUDGET_BYTES: a quarter of the memory that the process may use above 48 MiB, at most half of the heap's limit
- * and at most 256 MiB, at least 4 MiB.
+ * Returns the default of MEMORY_BUDGET_BYTES: a quarter of the memory above 48 MiB, at least 4 MiB and at most 256 MiB.
  *
  * @param memoryBytes the memory of the container, or else of the machine.
- * @param heapBytes the limit of V8's heap, in which texts are kept.
+ * @param heapBytes the limit of V8's heap. Half of it is a limit too, which matters only if the operator has set a small heap.
  */
 export function defaultBudgetBytes(memoryBytes = availableBytes(), heapBytes = getHeapStatistics().heap_size_limit): number {
   return Math.floor(Math.max(MIN_BYTES, Math.min(MAX_BYTES, (memoryBytes - IDLE_BYTES) * SHARE_OF_MEMORY, heapBytes * SHARE_OF_HEAP)));

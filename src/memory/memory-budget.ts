@@ -1,33 +1,45 @@
-/** The uses of memory that clients and servers cause. */
-export const MEMORY_KINDS = ["bodies", "requests", "replay", "unread", "subscriptions", "serverOutput"] as const;
+import { DROPPABLE_KIND, HolderUses, LASTING_KIND, type MemoryHolder, type MemoryKind } from "./holder-uses.ts";
 
-export type MemoryKind = (typeof MEMORY_KINDS)[number];
-
-/** The client that memory is used for: its principal, or else its peer address. A server's output has the server as its holder. */
-export type MemoryHolder = object | string;
+export { MEMORY_KINDS, type MemoryHolder, type MemoryKind } from "./holder-uses.ts";
 
 /** A holder may use more than this share only while the same share stays free for others. */
-const HOLDER_SHARE = 1 / 4;
+export const HOLDER_SHARE = 1 / 4;
 
-/** Drops data to make room. @param excessBytes the memory that should be freed. */
+/** Data that clients can do without. */
+export interface Droppable {
+  /** Drops the oldest data of a holder, or of all holders, until `isEnough` returns true or nothing is left. */
+  drop(isEnough: () => boolean, holder?: MemoryHolder): void;
+}
+
+/** Makes room, or counts again what may be less by now. @param excessBytes the memory that should be freed; may be 0. */
 export type Relief = (excessBytes: number) => void;
+
+/** Frees memory of a holder. @param holder undefined for any. */
+export type HolderRelief<Holder = MemoryHolder | undefined> = (bytes: number, holder: Holder) => void;
 
 /**
  * The memory that the sidecar holds for clients and servers, counted as memory and not as wire bytes. The sum of all kinds has one limit.
  *
- * Data that a client wants to send is refused when there is no room (`reserve`). Data that is in memory already counts in any case
- * (`hold`). Above three quarters of the limit, the reliefs make room in their order.
+ * New data of a client is refused if there is no room even after data that clients can do without is dropped (`reserve`). Data that is
+ * already in memory is always counted, even above the limit (`hold`). Above three quarters of the limit, droppable data is dropped first;
+ * then the reliefs make room in their order. Above the limit, the last reliefs do.
  */
 export class MemoryBudget {
   readonly limitBytes: number;
   readonly #usedByKind: Record<MemoryKind, number> = { bodies: 0, requests: 0, replay: 0, unread: 0, subscriptions: 0, serverOutput: 0 };
-  readonly #usedByHolder = new Map<MemoryHolder, number>();
+  readonly #usedByHolder = new HolderUses();
+  readonly #droppables: Droppable[] = [];
   readonly #reliefs: Relief[] = [];
+  readonly #lastReliefs: Relief[] = [];
+  readonly #shareReliefs: HolderRelief<MemoryHolder>[] = [];
+  readonly #abandonedReliefs: HolderRelief[] = [];
+  readonly #shareBytes: number;
   #usedBytes = 0;
   #isRelieving = false;
 
   constructor(limitBytes: number) {
     this.limitBytes = limitBytes;
+    this.#shareBytes = limitBytes * HOLDER_SHARE;
   }
 
   get usedBytes(): number {
@@ -44,9 +56,29 @@ export class MemoryBudget {
     return { limitBytes: this.limitBytes, usedBytes: this.#usedBytes, ...this.#usedByKind };
   }
 
+  /** Adds data that counts as `replay`, and is dropped to make room. */
+  addDroppable(droppable: Droppable): void {
+    this.#droppables.push(droppable);
+  }
+
   /** Adds a way to make room. Those that were added first are used first. */
   addRelief(relief: Relief): void {
     this.#reliefs.push(relief);
+  }
+
+  /** Adds a way to make room that is used only above the limit. */
+  addLastRelief(relief: Relief): void {
+    this.#lastReliefs.push(relief);
+  }
+
+  /** Adds a way to free memory of a client above its share. It is used for another client that asks for its share and would be refused. */
+  addShareRelief(relief: HolderRelief<MemoryHolder>): void {
+    this.#shareReliefs.push(relief);
+  }
+
+  /** Adds a way to free what clients have left behind. It is used for a client that would be refused. */
+  addAbandonedRelief(relief: HolderRelief): void {
+    this.#abandonedReliefs.push(relief);
   }
 
   /** Returns the account of a holder. */
@@ -54,79 +86,141 @@ export class MemoryBudget {
     return new MemoryAccount(this, holder);
   }
 
-  /** True if the holder may use as many bytes more. */
+  /** True if `makeRoomFor` would succeed now. If not, the reliefs are used, so that it may succeed later. */
   hasRoomFor(holder: MemoryHolder, bytes: number): boolean {
-    const freeBytes = this.limitBytes - this.#usedBytes - bytes;
-    const shareBytes = this.limitBytes * HOLDER_SHARE;
-    return freeBytes >= 0 && (freeBytes >= shareBytes || (this.#usedByHolder.get(holder) ?? 0) + bytes <= shareBytes);
+    if (this.#couldHold(holder, bytes)) return true;
+    this.#relieve();
+    if (!this.#couldHold(holder, bytes)) this.#guardRelief(() => this.#claim(holder, bytes));
+    return this.#couldHold(holder, bytes);
   }
 
-  /** Adds bytes to the use, or removes them. Only reservations call this, so that each is released once. */
+  /** Drops data if the holder cannot use this many bytes more otherwise: first the holder's own. @returns false if there is no room. */
+  makeRoomFor(kind: MemoryKind, holder: MemoryHolder, bytes: number): boolean {
+    if (kind === LASTING_KIND && this.#usedByHolder.of(holder).lastingBytes + bytes > this.#shareBytes) return false;
+    const isEnough = (): boolean => this.#fits(this.#usedBytes + bytes, this.#usedByHolder.of(holder).bytes + bytes);
+    if (isEnough()) return true;
+    if (!this.hasRoomFor(holder, bytes)) return false;
+    if (this.#usedByHolder.of(holder).droppableBytes > 0) for (const each of this.#droppables) each.drop(isEnough, holder);
+    for (const each of this.#droppables) each.drop(isEnough);
+    return isEnough();
+  }
+
+  /** Adds bytes to the use, or removes them. Only accounts call this. */
   change(kind: MemoryKind, holder: MemoryHolder, changeBytes: number): void {
     this.#usedBytes += changeBytes;
     this.#usedByKind[kind] += changeBytes;
-    const used = (this.#usedByHolder.get(holder) ?? 0) + changeBytes;
-    if (used === 0) this.#usedByHolder.delete(holder);
-    else this.#usedByHolder.set(holder, used);
+    this.#usedByHolder.change(kind, holder, changeBytes);
     if (changeBytes > 0 && this.excessBytes > 0) this.relieve();
   }
 
   /** Makes room if there is an excess, as far as possible. */
   relieve(): void {
-    // A relief releases memory, and may use some for what it logs or sends.
+    if (this.excessBytes > 0) this.#relieve();
+  }
+
+  #relieve(): void {
+    this.#guardRelief(() => {
+      for (const each of this.#droppables) each.drop(() => this.excessBytes === 0);
+      for (const relief of this.#reliefs) relief(this.excessBytes);
+      for (const relief of this.#lastReliefs) if (this.#usedBytes > this.limitBytes) relief(this.#usedBytes - this.limitBytes);
+    });
+  }
+
+  /**
+   * Makes room for a holder that would be refused. One that asks for its share takes from those above theirs, and from what all have
+   * abandoned; another one only from what it has abandoned itself.
+   */
+  #claim(holder: MemoryHolder, bytes: number): void {
+    const own = this.#usedByHolder.of(holder);
+    const isInShare = own.bytes - own.droppableBytes + bytes <= this.#shareBytes;
+    const neededBytes = bytes + (isInShare ? 0 : this.#shareBytes);
+    const missingBytes = (): number => this.#usedBytes - this.#usedByKind[DROPPABLE_KIND] + neededBytes - this.limitBytes;
+    for (const large of isInShare ? this.#usedByHolder.above(this.#shareBytes, holder) : []) {
+      const freeableBytes = (): number => Math.min(missingBytes(), this.#usedByHolder.of(large).bytes - this.#shareBytes);
+      for (const relief of this.#shareReliefs) if (freeableBytes() > 0) relief(freeableBytes(), large);
+    }
+    for (const relief of this.#abandonedReliefs) if (missingBytes() > 0) relief(missingBytes(), isInShare ? undefined : holder);
+  }
+
+  /** A relief releases memory, and may use some for what it logs or sends. */
+  #guardRelief(relieve: () => void): void {
     if (this.#isRelieving) return;
     this.#isRelieving = true;
     try {
-      for (const relief of this.#reliefs) {
-        if (this.excessBytes === 0) return;
-        relief(this.excessBytes);
-      }
+      relieve();
     } finally {
       this.#isRelieving = false;
     }
   }
+
+  /** True if the holder could use this many bytes more if all droppable data was dropped. */
+  #couldHold(holder: MemoryHolder, bytes: number): boolean {
+    const own = this.#usedByHolder.of(holder);
+    return this.#fits(this.#usedBytes - this.#usedByKind[DROPPABLE_KIND] + bytes, own.bytes - own.droppableBytes + bytes);
+  }
+
+  /** @param usedBytes the use of all holders. @param ownBytes the use of the holder that asks. */
+  #fits(usedBytes: number, ownBytes: number): boolean {
+    const freeBytes = this.limitBytes - usedBytes;
+    return freeBytes >= 0 && (freeBytes >= this.#shareBytes || ownBytes <= this.#shareBytes);
+  }
 }
 
-/** The use of memory for one holder. */
+/** The use of memory for one holder: by one of its requests, or by one of its sessions. */
 export class MemoryAccount {
   readonly holder: MemoryHolder;
   readonly #budget: MemoryBudget;
+  #lastingBytes = 0;
 
   constructor(budget: MemoryBudget, holder: MemoryHolder) {
     this.#budget = budget;
     this.holder = holder;
   }
 
-  /** True if the holder may use as many bytes more. */
+  /** The memory of data that has no end of its own. */
+  get lastingBytes(): number {
+    return this.#lastingBytes;
+  }
+
+  /** True if this many bytes could be reserved now. */
   hasRoomFor(bytes: number): boolean {
     return this.#budget.hasRoomFor(this.holder, bytes);
   }
 
+  /** Makes room for as many bytes more. @returns false if there is none. */
+  makeRoomFor(kind: MemoryKind, bytes: number): boolean {
+    return this.#budget.makeRoomFor(kind, this.holder, bytes);
+  }
+
   /** Reserves memory before it is allocated. @returns undefined if there is no room. */
   reserve(kind: MemoryKind, bytes: number): Reservation | undefined {
-    return this.hasRoomFor(bytes) ? this.hold(kind, bytes) : undefined;
+    return this.makeRoomFor(kind, bytes) ? this.hold(kind, bytes) : undefined;
   }
 
   /** Counts memory that is in use already, even above the limit. */
   hold(kind: MemoryKind, bytes: number): Reservation {
-    const reservation = new Reservation(this.#budget, kind, this.holder);
+    const reservation = new Reservation(this, kind);
     reservation.resize(bytes);
     return reservation;
+  }
+
+  /** Adds bytes to the use, or removes them. Only reservations call this, so that each is released once. */
+  change(kind: MemoryKind, changeBytes: number): void {
+    if (kind === LASTING_KIND) this.#lastingBytes += changeBytes;
+    this.#budget.change(kind, this.holder, changeBytes);
   }
 }
 
 /** Memory that is in use. Its size may change until it is released. */
 export class Reservation {
-  readonly #budget: MemoryBudget;
+  readonly #account: MemoryAccount;
   readonly #kind: MemoryKind;
-  readonly #holder: MemoryHolder;
   #bytes = 0;
   #isReleased = false;
 
-  constructor(budget: MemoryBudget, kind: MemoryKind, holder: MemoryHolder) {
-    this.#budget = budget;
+  constructor(account: MemoryAccount, kind: MemoryKind) {
+    this.#account = account;
     this.#kind = kind;
-    this.#holder = holder;
   }
 
   get bytes(): number {
@@ -135,7 +229,7 @@ export class Reservation {
 
   /** Reserves more before it is allocated. @returns false if there is no room; nothing has changed then. */
   tryGrow(bytes: number): boolean {
-    if (!this.#budget.hasRoomFor(this.#holder, bytes)) return false;
+    if (!this.#account.makeRoomFor(this.#kind, bytes)) return false;
     this.resize(this.#bytes + bytes);
     return true;
   }
@@ -145,7 +239,7 @@ export class Reservation {
     if (this.#isReleased || bytes === this.#bytes) return;
     const changeBytes = bytes - this.#bytes;
     this.#bytes = bytes;
-    this.#budget.change(this.#kind, this.#holder, changeBytes);
+    this.#account.change(this.#kind, changeBytes);
   }
 
   /** Releases everything. A second call does nothing. */

@@ -11,6 +11,7 @@ import {
   readText,
   Slot,
 } from "./message.ts";
+import { MetaKey } from "./meta-key.ts";
 
 export interface ClientMessageProblem {
   readonly code: "PARSE_ERROR" | "INVALID_REQUEST";
@@ -33,7 +34,8 @@ const MAX_URI_BYTES = 8 * 1024;
 const ENVELOPE = { jsonrpc: Slot.jsonrpc, id: Slot.id, method: Slot.method, params: Slot.params } as const;
 /** The ids in `params` that are rewritten for the server. An id that is not rewritten could be that of another client's request. */
 const REWRITTEN = { _meta: Slot.meta, requestId: Slot.requestId, progressToken: Slot.progressToken } as const;
-const OF_META = { progressToken: Slot.metaProgressToken } as const;
+/** The members of `_meta` that are rewritten, or that decide how the message is handled. */
+const OF_META = { progressToken: Slot.metaProgressToken, [MetaKey.protocolVersion]: Slot.metaVersion } as const;
 
 interface Limit {
   readonly member: string;

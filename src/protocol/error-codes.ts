@@ -9,4 +9,10 @@ export const JsonRpcErrorCode = {
   ServerError: -32000,
   /** Used by MCP SDKs for a session that does not exist (HTTP 404), and for a request that timed out (HTTP 200). */
   SessionOrTimeout: -32001,
+  /** A header of a request is missing or differs from the body (MCP 2026-07-28, basic/transports). */
+  HeaderMismatch: -32020,
+  /** The request needs a client capability that it does not declare (MCP 2026-07-28, basic). */
+  MissingCapability: -32021,
+  /** The revision of the request is not supported (MCP 2026-07-28, basic/versioning). */
+  UnsupportedVersion: -32022,
 } as const;

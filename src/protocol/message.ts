@@ -1,5 +1,7 @@
+import type { Edit } from "../json/edit.ts";
 import { type Outline, Shape } from "../json/outline.ts";
 import { JsonScanner } from "../json/scan.ts";
+import { MetaKey } from "./meta-key.ts";
 
 /** The id of a request: MCP allows strings and numbers, but not `null` (MCP 2025-11-25, basic/index). */
 export type JsonRpcId = string | number;
@@ -11,7 +13,7 @@ const MESSAGE = new Shape({
   id: {},
   method: {},
   params: {
-    _meta: { progressToken: {} },
+    _meta: { progressToken: {}, [MetaKey.protocolVersion]: {}, [MetaKey.subscriptionId]: {} },
     requestId: {},
     progressToken: {},
     name: {},
@@ -32,24 +34,26 @@ export const Slot = {
   id: MESSAGE.slotOf("id"),
   method: MESSAGE.slotOf("method"),
   params: MESSAGE.slotOf("params"),
-  meta: MESSAGE.slotOf("params._meta"),
-  metaProgressToken: MESSAGE.slotOf("params._meta.progressToken"),
-  requestId: MESSAGE.slotOf("params.requestId"),
-  progressToken: MESSAGE.slotOf("params.progressToken"),
-  toolName: MESSAGE.slotOf("params.name"),
-  arguments: MESSAGE.slotOf("params.arguments"),
-  callTask: MESSAGE.slotOf("params.task"),
-  uri: MESSAGE.slotOf("params.uri"),
-  level: MESSAGE.slotOf("params.level"),
-  requestedVersion: MESSAGE.slotOf("params.protocolVersion"),
-  sampling: MESSAGE.slotOf("params.capabilities.sampling"),
-  elicitation: MESSAGE.slotOf("params.capabilities.elicitation"),
-  roots: MESSAGE.slotOf("params.capabilities.roots"),
+  meta: MESSAGE.slotOf("params", "_meta"),
+  metaProgressToken: MESSAGE.slotOf("params", "_meta", "progressToken"),
+  metaVersion: MESSAGE.slotOf("params", "_meta", MetaKey.protocolVersion),
+  subscriptionId: MESSAGE.slotOf("params", "_meta", MetaKey.subscriptionId),
+  requestId: MESSAGE.slotOf("params", "requestId"),
+  progressToken: MESSAGE.slotOf("params", "progressToken"),
+  toolName: MESSAGE.slotOf("params", "name"),
+  arguments: MESSAGE.slotOf("params", "arguments"),
+  callTask: MESSAGE.slotOf("params", "task"),
+  uri: MESSAGE.slotOf("params", "uri"),
+  level: MESSAGE.slotOf("params", "level"),
+  requestedVersion: MESSAGE.slotOf("params", "protocolVersion"),
+  sampling: MESSAGE.slotOf("params", "capabilities", "sampling"),
+  elicitation: MESSAGE.slotOf("params", "capabilities", "elicitation"),
+  roots: MESSAGE.slotOf("params", "capabilities", "roots"),
   result: MESSAGE.slotOf("result"),
-  task: MESSAGE.slotOf("result.task"),
-  taskId: MESSAGE.slotOf("result.task.taskId"),
-  protocolVersion: MESSAGE.slotOf("result.protocolVersion"),
-  capabilities: MESSAGE.slotOf("result.capabilities"),
+  task: MESSAGE.slotOf("result", "task"),
+  taskId: MESSAGE.slotOf("result", "task", "taskId"),
+  protocolVersion: MESSAGE.slotOf("result", "protocolVersion"),
+  capabilities: MESSAGE.slotOf("result", "capabilities"),
   error: MESSAGE.slotOf("error"),
 } as const;
 
@@ -63,6 +67,8 @@ export interface RequestMessage extends SentText {
   readonly kind: "request";
   readonly id: JsonRpcId;
   readonly method: string;
+  /** Changes for the server. They do not concern the members of the outline. */
+  readonly edits?: readonly Edit[];
 }
 
 export interface NotificationMessage extends SentText {

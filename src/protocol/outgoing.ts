@@ -12,7 +12,7 @@ export interface Outgoing {
   /** The length in UTF-8; undefined until the writer counts it. */
   byteLength: number | undefined;
   state: "queued" | "written";
-  /** Called when the text is emptied. */
+  /** Called when the emptied text has left the memory. */
   onEmptied?: (() => void) | undefined;
 }
 

@@ -9,7 +9,8 @@ const CHUNK_LENGTH = 8192;
 
 /** Returns a client's request for the server, with `wireId` as its id and, if it has one, as its progress token. */
 export function requestToServer(request: RequestMessage, wireId: number): string {
-  return toServer(request, editsOf(request, String(wireId), Slot.id, Slot.metaProgressToken));
+  const edits = editsOf(request, String(wireId), Slot.id, Slot.metaProgressToken);
+  return toServer(request, request.edits === undefined ? edits : [...edits, ...request.edits]);
 }
 
 /** Returns a client's `notifications/cancelled` with the id that the server knows. */
@@ -74,10 +75,13 @@ function toServer({ text, outline }: Message, edits: readonly Edit[]): string {
 
 /** Yields the edits that write names without escapes, except for names within a value that is replaced. */
 function* plainNames(text: string, escapedNames: readonly number[], edits: readonly Edit[]): Generator<Edit, void> {
+  const inOrder = edits.toSorted((left, right) => left.start - right.start);
+  let next = 0;
   for (let index = 0; index < escapedNames.length; index += 2) {
     const start = escapedNames[index] ?? 0;
     const end = escapedNames[index + 1] ?? 0;
-    if (edits.some((edit) => edit.start <= start && end <= edit.end)) continue;
+    while ((inOrder[next]?.end ?? Number.POSITIVE_INFINITY) <= start) next++;
+    if ((inOrder[next]?.start ?? Number.POSITIVE_INFINITY) <= start) continue;
     const plain = plainName(text, start, end);
     if (plain !== undefined) yield { start, end, text: plain };
   }

@@ -3,6 +3,23 @@ export const LEGACY_PROTOCOL_VERSIONS: readonly string[] = ["2025-11-25", "2025-
 
 export const NEWEST_LEGACY_PROTOCOL_VERSION = "2025-11-25";
 
+/** The revisions without sessions: each request has its revision and capabilities in `_meta`. Newest first. */
+export const MODERN_PROTOCOL_VERSIONS: readonly string[] = ["2026-07-28"];
+
+export const NEWEST_MODERN_PROTOCOL_VERSION = "2026-07-28";
+
+/** The first of them. Later ones sort after it as text. */
+const FIRST_MODERN_PROTOCOL_VERSION = "2026-07-28";
+
+export function isLegacyVersion(protocolVersion: string): boolean {
+  return LEGACY_PROTOCOL_VERSIONS.includes(protocolVersion);
+}
+
+/** True for the first revision without sessions and for later ones, known or not. */
+export function isModernVersion(protocolVersion: string | undefined): boolean {
+  return protocolVersion !== undefined && /^\d{4}-\d{2}-\d{2}$/.test(protocolVersion) && protocolVersion >= FIRST_MODERN_PROTOCOL_VERSION;
+}
+
 /** Returns the revision to answer `initialize` with: the client's if known, else the newest (MCP 2025-11-25, basic/lifecycle). */
 export function negotiateProtocolVersion(requested: unknown): string {
   return typeof requested === "string" && LEGACY_PROTOCOL_VERSIONS.includes(requested) ? requested : NEWEST_LEGACY_PROTOCOL_VERSION;

@@ -19,4 +19,10 @@ export interface Caller {
   deliver(text: string): void;
   /** Delivers an idempotent message, unless the same text is waiting already. */
   deliverOnce(text: string): void;
+  /**
+   * Called when a restarted server is ready, if the caller gets the messages for all clients.
+   *
+   * @param initializeResult the JSON text; undefined if the server has no sessions now.
+   */
+  onRestarted?(initializeResult: string | undefined): void;
 }

@@ -1,11 +1,12 @@
-import type { MemoryAccount, Reservation } from "../memory/memory-budget.ts";
+import type { Droppable, MemoryAccount, MemoryHolder, Reservation } from "../memory/memory-budget.ts";
 import { textMemoryBytes } from "../memory/memory-size.ts";
 import type { Defects } from "../observability/defects.ts";
 import { DeadlineSweep } from "../timing/deadline-sweep.ts";
+import { LinkedOrder, Place } from "./linked-order.ts";
 
 /** The limits of the events that are kept for clients that reconnect. */
 export interface ReplayLimits {
-  /** The limit for all streams together. */
+  /** The limit for all streams together, in memory. */
   readonly replayMaxBytes: number;
   readonly replayMaxAgeMs: number;
   /** The limit for one stream. */
@@ -15,24 +16,21 @@ export interface ReplayLimits {
 /** One message on a stream, kept for replay. */
 export interface LoggedEvent {
   readonly owner: EventOwner;
+  readonly holder: MemoryHolder;
   /** The number of the event in its stream, from 1. */
   readonly sequence: number;
   readonly text: string;
-  readonly byteLength: number;
   readonly loggedAtMs: number;
   readonly memory: Reservation;
-  /** Its place in the log; undefined when it is removed. Only the log changes it. */
-  place: Place | undefined;
+  /** Its size in memory, also after the release. */
+  readonly memoryBytes: number;
+  /** Its place in the log, which it leaves when it is removed. Only the log changes it. */
+  readonly place: Place<LoggedEvent>;
 }
 
 /** The log for the streams of one client. */
 export interface ClientEventLog extends Pick<EventLog, "remove" | "isOverShare"> {
   append(owner: EventOwner, sequence: number, text: string): LoggedEvent;
-}
-
-interface Place {
-  older: LoggedEvent | undefined;
-  newer: LoggedEvent | undefined;
 }
 
 /** The stream of an event. */
@@ -44,28 +42,20 @@ export interface EventOwner {
 /** The maximum share of one stream in the log, so that a flooded stream does not evict the events of all others. */
 const STREAM_SHARE = 1 / 4;
 
-/** The approximate memory of an event besides its text. It bounds the number of short events. */
+/** The approximate memory of an event besides its text. */
 const BYTES_PER_EVENT = 512;
 
-/**
- * The events of all streams in order of arrival. They are limited in bytes, age and number: the oldest are dropped first.
- *
- * The order is a linked list, because events are removed anywhere. In a Set, each search for the oldest would pass all places of removed
- * events, and a kept iterator would hold these events in memory.
- */
-export class EventLog {
+/** The events of all streams in order of arrival. They are limited in memory and age: the oldest are dropped first. */
+export class EventLog implements Droppable {
   readonly limits: ReplayLimits;
   readonly #nowMs: () => number;
   readonly #sweep: DeadlineSweep;
-  readonly #maxEvents: number;
-  #oldest: LoggedEvent | undefined;
-  #newest: LoggedEvent | undefined;
+  readonly #events = new LinkedOrder<LoggedEvent>();
   #size = 0;
   #bytes = 0;
 
   constructor(limits: ReplayLimits, nowMs: () => number, defects: Pick<Defects, "guard">) {
     this.limits = limits;
-    this.#maxEvents = Math.max(limits.replayMaxEvents, limits.replayMaxBytes / BYTES_PER_EVENT);
     this.#nowMs = nowMs;
     this.#sweep = new DeadlineSweep(nowMs, defects, (atMs) => this.#expire(atMs));
   }
@@ -84,54 +74,55 @@ export class EventLog {
   }
 
   #append(account: MemoryAccount, owner: EventOwner, sequence: number, text: string): LoggedEvent {
-    const byteLength = Buffer.byteLength(text);
-    // This may drop older events, so it comes before the search for the newest one.
-    const memory = account.hold("replay", BYTES_PER_EVENT + textMemoryBytes(text, byteLength));
-    const place: Place = { older: this.#newest, newer: undefined };
-    const event: LoggedEvent = { owner, sequence, text, byteLength, loggedAtMs: this.#nowMs(), memory, place };
-    if (place.older?.place !== undefined) place.older.place.newer = event;
-    this.#oldest ??= event;
-    this.#newest = event;
+    const memoryBytes = BYTES_PER_EVENT + textMemoryBytes(text);
+    const memory = account.hold("replay", memoryBytes);
+    const place = new Place<LoggedEvent>();
+    const event = { owner, holder: account.holder, sequence, text, loggedAtMs: this.#nowMs(), memory, memoryBytes, place };
+    place.value = event;
+    this.#events.moveToEnd(place);
     this.#size++;
-    this.#bytes += event.byteLength;
+    this.#bytes += memoryBytes;
     this.#sweep.watch(event.loggedAtMs + this.limits.replayMaxAgeMs);
-    while (this.#bytes > this.limits.replayMaxBytes || this.#size > this.#maxEvents) {
-      if (this.#oldest === undefined || this.#oldest === event) break;
-      this.#forget(this.#oldest);
+    while (this.#bytes > this.limits.replayMaxBytes) {
+      const oldest = this.#oldest;
+      if (oldest === undefined || oldest === event) break;
+      this.#forget(oldest);
     }
     return event;
   }
 
-  /** True if a stream with this number of events and bytes exceeds its share. */
+  /** True if a stream with this number of events and this memory exceeds its share. */
   isOverShare(eventCount: number, bytes: number): boolean {
     return eventCount > this.limits.replayMaxEvents || bytes > this.limits.replayMaxBytes * STREAM_SHARE;
   }
 
   /** Removes an event without a call of its owner's `forget`. */
   remove(event: LoggedEvent): void {
-    const { place } = event;
-    if (place === undefined) return;
-    const { older, newer } = place;
-    if (older?.place === undefined) this.#oldest = newer;
-    else older.place.newer = newer;
-    if (newer?.place === undefined) this.#newest = older;
-    else newer.place.older = older;
-    event.place = undefined;
-    event.memory.release();
+    if (!event.place.isInOrder) return;
+    event.place.leave();
     this.#size--;
-    this.#bytes -= event.byteLength;
+    this.#bytes -= event.memoryBytes;
+    event.memory.release();
   }
 
-  /** Drops the oldest events until this much memory is free, or the log is empty. */
-  free(bytes: number): void {
-    for (let oldest = this.#oldest, freeBytes = 0; oldest !== undefined && freeBytes < bytes; oldest = this.#oldest) {
-      freeBytes += oldest.memory.bytes;
-      this.#forget(oldest);
+  drop(isEnough: () => boolean, holder?: MemoryHolder): void {
+    let place = this.#events.first;
+    while (place?.value !== undefined) {
+      const { value: event, later }: Place<LoggedEvent> = place;
+      if (holder === undefined || event.holder === holder) {
+        if (isEnough()) return;
+        this.#forget(event);
+      }
+      place = later;
     }
   }
 
   close(): void {
     this.#sweep.close();
+  }
+
+  get #oldest(): LoggedEvent | undefined {
+    return this.#events.first?.value;
   }
 
   #forget(event: LoggedEvent): void {

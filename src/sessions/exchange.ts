@@ -8,6 +8,8 @@ export interface Exchange {
   readonly acceptedAtMs: number;
   /** The number of responses in the HTTP body: more than 1 in a batch, 0 if the body is an endless stream. */
   readonly sharedBy: number;
+  /** The most bytes that the exchange adds to the result of a tool. Undefined for none. */
+  readonly addedBytes?: number;
   /** True if a message that is sent before the response reaches the client at once. */
   readonly isListening: boolean;
   /** Sends a notification or a server's request before the response. @returns false if the client does not accept messages here. */

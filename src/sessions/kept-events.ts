@@ -1,7 +1,7 @@
 import type { ClientEventLog, EventOwner, LoggedEvent } from "./event-log.ts";
 
-/** The size of a read from a pipe. */
-const CHUNK_LENGTH = 65_536;
+/** A longer text is not copied. In UTF-16 units. */
+const MAX_COPIED_LENGTH = 16 * 1024;
 
 /** The events of one stream in the log, oldest first. */
 export class KeptEvents implements EventOwner {
@@ -42,7 +42,7 @@ export class KeptEvents implements EventOwner {
     if (this.#log === undefined) return { sequence, text };
     const event = this.#log.append(this, sequence, detach(text));
     this.#events.set(event.sequence, event);
-    this.#bytes += event.byteLength;
+    this.#bytes += event.memoryBytes;
     for (const oldest of this.#events.values()) {
       if (oldest === event || !this.#log.isOverShare(this.#events.size, this.#bytes)) break;
       this.take(oldest);
@@ -63,12 +63,12 @@ export class KeptEvents implements EventOwner {
 
   forget(event: LoggedEvent): void {
     if (!this.#events.delete(event.sequence)) return;
-    this.#bytes -= event.byteLength;
+    this.#bytes -= event.memoryBytes;
     if (this.#events.size === 0) this.#onEmpty();
   }
 }
 
-/** Copies a short text. A line is a slice of the chunk that it came in, and would keep the whole chunk in memory. */
+/** Copies a short text. A message of a batch is a slice of its text, and would keep the whole batch in memory. */
 function detach(text: string): string {
-  return text.length < CHUNK_LENGTH / 4 ? Buffer.from(text).toString() : text;
+  return text.length < MAX_COPIED_LENGTH ? Buffer.from(text).toString() : text;
 }

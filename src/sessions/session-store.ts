@@ -1,6 +1,6 @@
 import type { MemoryHolder } from "../memory/memory-budget.ts";
 import type { Principal, Session } from "./session.ts";
-import { Place, UseOrder } from "./use-order.ts";
+import { LinkedOrder, Place } from "./linked-order.ts";
 
 /** The share of the sessions that one holder may have when no more than this share is free. */
 const HOLDER_SHARE = 1 / 4;
@@ -8,14 +8,15 @@ const HOLDER_SHARE = 1 / 4;
 /** The sessions of one holder. */
 interface Holding {
   count: number;
-  readonly order: UseOrder;
+  /** By last use, the longest unused first. */
+  readonly order: LinkedOrder<Session>;
 }
 
 interface Entry {
   readonly session: Session;
   readonly holding: Holding;
-  readonly place: Place;
-  readonly placeInHolding: Place;
+  readonly place: Place<Session>;
+  readonly placeInHolding: Place<Session>;
 }
 
 /**
@@ -25,18 +26,22 @@ interface Entry {
  */
 export class SessionStore {
   readonly #entries = new Map<string, Entry>();
-  readonly #order = new UseOrder();
+  /** By last use, the longest unused first. */
+  readonly #order = new LinkedOrder<Session>();
   readonly #holdings = new Map<MemoryHolder, Holding>();
   /** The holdings above the share: a few at most. */
   readonly #large = new Set<Holding>();
   readonly maxSessions: number;
+  readonly #onEvicted: () => void;
   readonly #share: number;
   /** The number of sessions from which on no holder may exceed the share. */
   readonly #manySessions: number;
 
-  constructor(maxSessions: number) {
+  /** @param onEvicted called before a session ends to make room. */
+  constructor(maxSessions: number, onEvicted: () => void = () => undefined) {
     const share = Math.floor(maxSessions * HOLDER_SHARE);
     this.maxSessions = maxSessions;
+    this.#onEvicted = onEvicted;
     this.#manySessions = maxSessions - share;
     this.#share = Math.max(1, share);
   }
@@ -55,15 +60,18 @@ export class SessionStore {
     const { id, holder } = session;
     const room = this.#roomFor(holder);
     if (room === "none") return false;
-    if (room !== "free") this.end(room);
-    const holding = this.#holdings.get(holder) ?? { count: 0, order: new UseOrder() };
+    if (room !== "free") {
+      this.#onEvicted();
+      this.end(room);
+    }
+    const holding = this.#holdings.get(holder) ?? { count: 0, order: new LinkedOrder<Session>() };
     this.#holdings.set(holder, holding);
     this.#count(holding, 1);
     const [place, placeInHolding] = [new Place(session), new Place(session)];
     this.#entries.set(id, { session, holding, place, placeInHolding });
     session.onUsed = () => {
-      this.#order.use(place);
-      holding.order.use(placeInHolding);
+      this.#order.moveToEnd(place);
+      holding.order.moveToEnd(placeInHolding);
     };
     session.onUsed();
     return true;
@@ -71,6 +79,11 @@ export class SessionStore {
 
   get(id: string): Session | undefined {
     return this.#entries.get(id)?.session;
+  }
+
+  /** Sessions may end while they are iterated. */
+  *values(): Generator<Session> {
+    for (const { session } of this.#entries.values()) yield session;
   }
 
   /** Returns the session and marks it as used now. */
@@ -105,17 +118,17 @@ export class SessionStore {
   /** Returns the session to evict for a new one of this holder. */
   #roomFor(holder: MemoryHolder): Session | "free" | "none" {
     const own = this.#holdings.get(holder);
-    if (own !== undefined && own.count >= this.#share && this.size >= this.#manySessions) return own.order.longestUnused() ?? "none";
+    if (own !== undefined && own.count >= this.#share && this.size >= this.#manySessions) return longestUnused(own.order) ?? "none";
     return this.size < this.maxSessions ? "free" : (this.#longestUnused() ?? "none");
   }
 
   /** Prefers the sessions of the largest holding above the share. */
   #longestUnused(): Session | undefined {
     for (const { order } of [...this.#large].sort((a, b) => b.count - a.count)) {
-      const session = order.longestUnused();
+      const session = longestUnused(order);
       if (session !== undefined) return session;
     }
-    return this.#order.longestUnused();
+    return longestUnused(this.#order);
   }
 
   #count(holding: Holding, change: number): void {
@@ -123,4 +136,16 @@ export class SessionStore {
     if (holding.count > this.#share) this.#large.add(holding);
     else this.#large.delete(holding);
   }
+}
+
+/**
+ * Returns the session that was unused for longest; undefined if all are in use. A session in use leaves the order until its next use, and
+ * the end of its use counts as one. So each use pays for at most one step of a search.
+ */
+function longestUnused(order: LinkedOrder<Session>): Session | undefined {
+  for (let place = order.first; place !== undefined; place = order.first) {
+    if (place.value?.isInUse === false) return place.value;
+    place.leave();
+  }
+  return undefined;
 }

@@ -54,6 +54,7 @@ export class Session implements Caller {
   readonly #onEnd: (() => void) | undefined;
   #lastUsedAtMs: number;
   #callsInFlight = 0;
+  #openRequests = 0;
   #hasCalled = false;
 
   constructor({ protocolVersion, lane, streams, memory, owner, nowMs, onEnd }: SessionOptions) {
@@ -93,15 +94,26 @@ export class Session implements Caller {
     this.streams.emitOnce(text);
   }
 
-  /** True if the client waits for a response, or has a stream open. */
+  /** True if the client sends a request, waits for a response or reads it, or has a stream open. */
   get isInUse(): boolean {
-    return this.#callsInFlight > 0 || this.streams.isAttached;
+    return this.#callsInFlight > 0 || this.#openRequests > 0 || this.streams.isAttached;
   }
 
   /** Marks the session as used now. */
   touch(nowMs: number): void {
     this.#lastUsedAtMs = nowMs;
     this.onUsed?.();
+  }
+
+  /** Must be called when an HTTP request of the client begins to arrive. */
+  beginRequest(): void {
+    this.#openRequests++;
+  }
+
+  /** Must be called when the response to an HTTP request is read, or its connection has closed. */
+  endRequest(nowMs: number): void {
+    this.#openRequests--;
+    this.touch(nowMs);
   }
 
   beginCall(): void {

@@ -8,7 +8,7 @@ import type { MemoryBudget } from "../memory/memory-budget.ts";
 import type { Log } from "../observability/log.ts";
 import type { Redact, Secrets } from "../observability/redact.ts";
 import { ChildProcess, type ChildCommand, type ChildExit, type ChildLimits } from "./child-process.ts";
-import { HandshakeError, type HandshakeScript, isInitializeResponse, readHandshake } from "./handshake.ts";
+import { HandshakeError, type HandshakeScript, isHandshakeResponse } from "./handshake.ts";
 import type { UpstreamHandshake, UpstreamInput, UpstreamListener } from "./port.ts";
 import type { ExitCause } from "./exit-cause.ts";
 import { StderrLog } from "./stderr-log.ts";
@@ -42,7 +42,7 @@ export class Generation {
   readonly #stderr: StderrLog;
   readonly #noise: StdoutNoise;
   readonly #listener: GenerationListener;
-  #onInitializeResponse: ((response: RequestMessage | ResponseMessage) => void) | undefined;
+  #onHandshakeResponse: ((response: RequestMessage | ResponseMessage) => void) | undefined;
   readonly #abandoned = Promise.withResolvers<ChildExit>();
   #isAbandoned = false;
   #stopCause: ExitCause | undefined;
@@ -134,13 +134,16 @@ export class Generation {
   async #shakeHands(options: GenerationOptions): Promise<UpstreamHandshake> {
     const { handshake: script, readyTimeoutMs, number, secrets } = options;
     const answered = new Promise<UpstreamHandshake>((resolve, reject) => {
-      this.#onInitializeResponse = (response) => {
-        this.#onInitializeResponse = undefined;
+      this.#onHandshakeResponse = (response) => {
         const shown = response.kind === "response" && response.isError ? masked(response, secrets.redactJson) : response;
-        if (shown.kind === "response" && shown.isError) this.#listener.onRefused(shown);
         try {
-          resolve(readHandshake(shown, number));
+          const read = script.read(shown, number);
+          if (typeof read === "string") return this.input.send(outgoing(read));
+          this.#onHandshakeResponse = undefined;
+          resolve(read);
         } catch (error) {
+          this.#onHandshakeResponse = undefined;
+          if (shown.kind === "response" && shown.isError) this.#listener.onRefused(shown);
           reject(error instanceof Error ? error : new Error(describeError(error)));
         }
       };
@@ -161,7 +164,7 @@ export class Generation {
       return handshake;
     } finally {
       clearTimeout(timer);
-      this.#onInitializeResponse = undefined;
+      this.#onHandshakeResponse = undefined;
       // This promise rejects at every exit, and nothing awaits it after the handshake.
       exited.catch(() => undefined);
     }
@@ -174,7 +177,7 @@ export class Generation {
 
   #onMessage(message: Message): void {
     if (!this.#isHeard) return;
-    if (this.#onInitializeResponse !== undefined && isInitializeResponse(message)) this.#onInitializeResponse(message);
+    if (this.#onHandshakeResponse !== undefined && isHandshakeResponse(message)) this.#onHandshakeResponse(message);
     else this.#listener.onMessage(message);
   }
 }

@@ -1,15 +1,20 @@
+import { findMembers } from "../json/find.ts";
 import { shorten } from "../json/text.ts";
+import { readValue } from "../json/values.ts";
 import { type Message, type RequestMessage, type ResponseMessage, Slot } from "../protocol/message.ts";
+import { MetaKey } from "../protocol/meta-key.ts";
 import { requestToServer } from "../protocol/rewrite.ts";
-import { NEWEST_LEGACY_PROTOCOL_VERSION } from "../protocol/versions.ts";
-import type { UpstreamHandshake } from "./port.ts";
+import { MODERN_PROTOCOL_VERSIONS, NEWEST_LEGACY_PROTOCOL_VERSION, NEWEST_MODERN_PROTOCOL_VERSION } from "../protocol/versions.ts";
+import type { ServerEra, UpstreamHandshake } from "./port.ts";
 
 /** The greatest length of a result, in UTF-16 units. The result is kept and sent to each client. */
 const MAX_RESULT_LENGTH = 1024 * 1024;
 const MAX_ERROR_LENGTH = 500;
 
-/** The id of the handshake's request. Forwarded requests have positive ids. */
-export const INITIALIZE_ID = 0;
+/** The id of the handshake's requests. Forwarded requests have positive ids. */
+export const HANDSHAKE_ID = 0;
+const DISCOVER = "server/discover";
+const HANDSHAKE_METHODS: ReadonlySet<string> = new Set(["initialize", DISCOVER]);
 
 export interface ClientInfo {
   readonly name: string;
@@ -27,26 +32,115 @@ export class HandshakeError extends Error {
   }
 }
 
-/** The messages of a handshake, which begins each generation. */
+/** The strategy of a handshake, which begins each generation. All its requests have the id 0. */
 export interface HandshakeScript {
-  /** Has the id 0. */
+  /** The first request. */
   readonly request: string;
-  /** Returns undefined if it is not known yet. The handshake does not wait for it. */
+  /**
+   * Reads the server's response.
+   *
+   * @param message the response or echo, with secrets masked.
+   * @returns the handshake, or the next request.
+   * @throws HandshakeError with a message for the operator.
+   */
+  read(message: RequestMessage | ResponseMessage, generation: number): UpstreamHandshake | string;
+  /** Returns undefined if it is not known yet, or if this handshake has none. The handshake does not wait for it. */
   initializedNotification(): string | undefined;
 }
 
-/** The sidecar's own handshake. It declares no client capabilities, because the clients of a shared server have different ones. */
+/** The sidecar's own `initialize`. It declares no client capabilities, because the clients of a shared server have different ones. */
 export class SidecarHandshake implements HandshakeScript {
   readonly request: string;
 
   constructor(clientInfo: ClientInfo) {
     const params = { protocolVersion: NEWEST_LEGACY_PROTOCOL_VERSION, capabilities: {}, clientInfo };
-    this.request = JSON.stringify({ jsonrpc: "2.0", id: INITIALIZE_ID, method: "initialize", params });
+    this.request = JSON.stringify({ jsonrpc: "2.0", id: HANDSHAKE_ID, method: "initialize", params });
   }
 
-  initializedNotification(): string {
+  read(message: RequestMessage | ResponseMessage, generation: number): UpstreamHandshake {
+    return readHandshake(message, generation);
+  }
+
+  initializedNotification(): string | undefined {
     return '{"jsonrpc":"2.0","method":"notifications/initialized"}';
   }
+}
+
+/** The handshake with a server of the revisions without sessions: a discovery (MCP 2026-07-28, server/discover). */
+export class DiscoverHandshake implements HandshakeScript {
+  readonly request: string;
+  readonly #requestMeta: Readonly<Record<string, unknown>>;
+
+  constructor(clientInfo: ClientInfo) {
+    this.#requestMeta = {
+      [MetaKey.protocolVersion]: NEWEST_MODERN_PROTOCOL_VERSION,
+      [MetaKey.clientCapabilities]: {},
+      [MetaKey.clientInfo]: clientInfo,
+    };
+    const params = { _meta: this.#requestMeta };
+    this.request = JSON.stringify({ jsonrpc: "2.0", id: HANDSHAKE_ID, method: DISCOVER, params });
+  }
+
+  read(message: RequestMessage | ResponseMessage, generation: number): UpstreamHandshake {
+    const resultText = readResult(message, DISCOVER);
+    const versions = findMembers(resultText, 0, ["supportedVersions"]).spans[0];
+    const supported: unknown = versions === undefined ? undefined : readValue(resultText, versions);
+    const protocolVersion = MODERN_PROTOCOL_VERSIONS.find((version) => Array.isArray(supported) && supported.includes(version));
+    if (protocolVersion === undefined) throw refused(`the MCP server answered ${DISCOVER} without a supported revision`);
+    const requestMeta = { ...this.#requestMeta, [MetaKey.protocolVersion]: protocolVersion };
+    return { generation, era: "modern", resultText, protocolVersion, pingMethod: DISCOVER, requestMeta };
+  }
+
+  initializedNotification(): undefined {
+    return undefined;
+  }
+}
+
+/** The handshake with a server of any era: `initialize`, and a discovery if the server refuses that. */
+export class AnyEraHandshake implements HandshakeScript {
+  readonly #initialize: SidecarHandshake;
+  readonly #discover: DiscoverHandshake;
+  #refusal: HandshakeError | undefined;
+  #era: ServerEra = "legacy";
+  /** The era of the last generation that was ready. */
+  #lastEra: ServerEra = "legacy";
+
+  constructor(clientInfo: ClientInfo) {
+    this.#initialize = new SidecarHandshake(clientInfo);
+    this.#discover = new DiscoverHandshake(clientInfo);
+  }
+
+  /** Each generation begins in the era of the former one, or with `initialize` if that was never ready. */
+  get request(): string {
+    this.#refusal = undefined;
+    this.#era = this.#lastEra;
+    this.#lastEra = "legacy";
+    return this.#era === "legacy" ? this.#initialize.request : this.#discover.request;
+  }
+
+  read(message: RequestMessage | ResponseMessage, generation: number): UpstreamHandshake | string {
+    const strategy = this.#era === "legacy" ? this.#initialize : this.#discover;
+    try {
+      const handshake = strategy.read(message, generation);
+      this.#lastEra = this.#era;
+      return handshake;
+    } catch (error) {
+      if (!(error instanceof HandshakeError) || (this.#refusal === undefined && !isRefusal(message))) throw error;
+      this.#era = this.#era === "legacy" ? "modern" : "legacy";
+      // The server refuses both, or does not know the second one. The first error shows the cause.
+      if (this.#refusal !== undefined) throw this.#refusal;
+      this.#refusal = error;
+      return this.#era === "legacy" ? this.#initialize.request : this.#discover.request;
+    }
+  }
+
+  initializedNotification(): string | undefined {
+    return this.#era === "legacy" ? this.#initialize.initializedNotification() : undefined;
+  }
+}
+
+function isRefusal(message: RequestMessage | ResponseMessage): boolean {
+  return message.kind === "response" && message.isError;
 }
 
 /** The handshake of a client with a private server: its own messages, unchanged except for the id. */
@@ -56,7 +150,11 @@ export class ClientHandshake implements HandshakeScript {
 
   /** @param initialize the request of the client. */
   constructor(initialize: RequestMessage) {
-    this.request = requestToServer(initialize, INITIALIZE_ID);
+    this.request = requestToServer(initialize, HANDSHAKE_ID);
+  }
+
+  read(message: RequestMessage | ResponseMessage, generation: number): UpstreamHandshake {
+    return readHandshake(message, generation);
   }
 
   /** Returns undefined until the client has sent it. */
@@ -70,14 +168,14 @@ export class ClientHandshake implements HandshakeScript {
   }
 }
 
-/** True for the response to `initialize`, and for the request itself if the program echoes it. */
-export function isInitializeResponse(message: Message): message is RequestMessage | ResponseMessage {
-  return (message.kind === "response" || isEcho(message)) && message.id === INITIALIZE_ID;
+/** True for a response of the handshake, and for its request itself if the program echoes it. */
+export function isHandshakeResponse(message: Message): message is RequestMessage | ResponseMessage {
+  return (message.kind === "response" || isEcho(message)) && message.id === HANDSHAKE_ID;
 }
 
 /** A program such as `cat` echoes its input. */
 function isEcho(message: Message): message is RequestMessage {
-  return message.kind === "request" && message.method === "initialize";
+  return message.kind === "request" && HANDSHAKE_METHODS.has(message.method);
 }
 
 /**
@@ -87,18 +185,24 @@ function isEcho(message: Message): message is RequestMessage {
  * @throws HandshakeError with a message for the operator if the response is an echo, a JSON-RPC error or not an InitializeResult.
  */
 export function readHandshake(message: RequestMessage | ResponseMessage, generation: number): UpstreamHandshake {
+  const resultText = readResult(message, "initialize");
+  const protocolVersion = message.outline.stringAt(Slot.protocolVersion);
+  if (protocolVersion === undefined) throw refused("the MCP server answered initialize without a protocolVersion");
+  return { generation, era: "legacy", resultText, protocolVersion, pingMethod: "ping", requestMeta: undefined };
+}
+
+/** @returns the JSON text of the result. */
+function readResult(message: RequestMessage | ResponseMessage, method: string): string {
   if (message.kind === "request") throw refused("the command echoes its input: it is not an MCP server");
   const { outline, isError } = message;
   if (isError) {
-    throw refused(`the MCP server answered initialize with an error: ${shorten(outline.textAt(Slot.error) ?? "", MAX_ERROR_LENGTH)}`);
+    throw refused(`the MCP server answered ${method} with an error: ${shorten(outline.textAt(Slot.error) ?? "", MAX_ERROR_LENGTH)}`);
   }
   const result = outline.span(Slot.result);
-  const protocolVersion = outline.stringAt(Slot.protocolVersion);
-  if (result === undefined || protocolVersion === undefined || !outline.isObject(Slot.result))
-    throw refused("the MCP server answered initialize without a protocolVersion");
+  if (result === undefined || !outline.isObject(Slot.result)) throw refused(`the MCP server answered ${method} without a result object`);
   if (result.end - result.start > MAX_RESULT_LENGTH)
-    throw refused(`the MCP server's response to initialize has over ${MAX_RESULT_LENGTH} characters`);
-  return { generation, resultText: outline.copyAt(Slot.result) ?? "{}", protocolVersion };
+    throw refused(`the MCP server's response to ${method} has over ${MAX_RESULT_LENGTH} characters`);
+  return outline.copyAt(Slot.result) ?? "{}";
 }
 
 function refused(message: string): HandshakeError {

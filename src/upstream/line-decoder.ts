@@ -8,9 +8,16 @@ export interface LineListener {
 }
 
 const NEWLINE = 10;
-const SMALL_BUFFER_BYTES = 64 * 1024;
-/** A buffer up to this size is kept for the next long line, because allocation costs more than copying. */
-const KEPT_BUFFER_BYTES = 2 * 1024 * 1024;
+const MIN_BUFFER_BYTES = 1024;
+const EMPTY = Buffer.alloc(0);
+/**
+ * Buffers of former lines, for the next lines of any server, because allocation costs more than copying: one for short lines, one for long
+ * ones. A decoder that waits for a line has no buffer.
+ */
+const SPARES = [
+  { maxBytes: 64 * 1024, buffer: EMPTY },
+  { maxBytes: 2 * 1024 * 1024, buffer: EMPTY },
+];
 
 /** Longer lines are scanned while they arrive, because they may be discarded. Scanning all at once would take too long. */
 const EARLY_SCAN_BYTES = 4 * 1024 * 1024;
@@ -35,13 +42,13 @@ class ScannedLine {
 /**
  * Splits a stream of UTF-8 into lines (MCP 2025-11-25, basic/transports, stdio: newline-delimited, no embedded newlines). A line over the
  * limit is scanned as it arrives and then discarded, so that memory stays bounded and later lines are still read. A line is decoded when it
- * is complete; until then its buffer has at most twice its size.
+ * is complete; until then its buffer has at most twice its size, or is a spare one.
  */
 export class LineDecoder {
   readonly #maxLineBytes: number;
   readonly #listener: LineListener;
   /** The received part of an incomplete line. The buffer grows by doubling, so that many small chunks do not cost a copy each. */
-  #buffer = Buffer.alloc(0);
+  #buffer = EMPTY;
   #length = 0;
   #scanned: ScannedLine | undefined;
   #isDiscarded = false;
@@ -94,9 +101,10 @@ export class LineDecoder {
   }
 
   #grow(length: number): void {
-    const grown = Buffer.allocUnsafeSlow(Math.max(SMALL_BUFFER_BYTES, length, Math.min(this.#maxLineBytes, this.#buffer.length * 2)));
-    this.#buffer.copy(grown, 0, 0, this.#length);
-    this.#buffer = grown;
+    const former = this.#buffer;
+    this.#buffer = takeBuffer(length, Math.max(MIN_BUFFER_BYTES, length, Math.min(this.#maxLineBytes, former.length * 2)));
+    former.copy(this.#buffer, 0, 0, this.#length);
+    keepBuffer(former);
   }
 
   #endLine(): void {
@@ -113,12 +121,28 @@ export class LineDecoder {
   }
 
   #reset(): void {
+    keepBuffer(this.#buffer);
+    this.#buffer = EMPTY;
     this.#length = 0;
-    if (this.#buffer.length > KEPT_BUFFER_BYTES) this.#buffer = Buffer.alloc(0);
   }
 
   #emit(line: string): void {
     const trimmed = line.endsWith("\r") ? line.slice(0, -1) : line;
     if (trimmed !== "") this.#listener.onLine(trimmed);
   }
+}
+
+/** Returns the spare buffer for this size if it has the length, or else a new one of this size. */
+function takeBuffer(length: number, bytes: number): typeof EMPTY {
+  const spare = SPARES.find(({ maxBytes }) => bytes <= maxBytes);
+  if (spare === undefined || spare.buffer.length < length) return Buffer.allocUnsafeSlow(bytes);
+  const { buffer } = spare;
+  spare.buffer = EMPTY;
+  return buffer;
+}
+
+/** Keeps a buffer for the next line, if it is larger than the spare one. */
+function keepBuffer(buffer: typeof EMPTY): void {
+  const spare = SPARES.find(({ maxBytes }) => buffer.length <= maxBytes);
+  if (spare !== undefined && buffer.length > spare.buffer.length) spare.buffer = buffer;
 }

@@ -63,13 +63,16 @@ export class OutputReader {
     this.#memory = memory;
     this.#held = memory.account(this).hold("serverOutput", 0);
     stdout.on("data", (chunk: Buffer) => {
-      this.#guard(() => this.#decoder.push(chunk));
-      this.#held.resize(this.#decoder.bufferBytes + this.#waitingLength * UTF16_BYTES);
+      this.#guard(() => {
+        this.#decoder.push(chunk);
+        this.#count();
+      });
     });
   }
 
-  /** Ends the stream. */
+  /** Ends the stream. The output that has arrived is read without a pause for memory, because the exit of the server waits for it. */
   end(): void {
+    this.#nextPauseMs = Number.POSITIVE_INFINITY;
     this.#guard(() => this.#decoder.end());
   }
 
@@ -83,6 +86,10 @@ export class OutputReader {
     if (!this.#isReading) return Promise.resolve();
     this.#idle ??= Promise.withResolvers();
     return this.#idle.promise;
+  }
+
+  #count(): void {
+    this.#held.resize(this.#decoder.bufferBytes + this.#waitingLength * UTF16_BYTES);
   }
 
   #inOrder(line: string | OverlongLine): void {
@@ -132,11 +139,11 @@ export class OutputReader {
     const endMs = performance.now() + MAX_PAUSE_MS;
     this.#goOnLater((goOn) => {
       const check = (): void => {
-        this.#memory.relieve();
-        if (this.#memory.excessBytes > 0 && performance.now() < endMs) setTimeout(check, PAUSE_CHECK_MS);
+        this.#guard(() => this.#memory.relieve());
+        if (this.#isMemoryShort && performance.now() < endMs) setTimeout(check, PAUSE_CHECK_MS);
         else {
           // A pause that freed nothing would only stall the clients that do read.
-          if (this.#memory.excessBytes > 0) this.#nextPauseMs = performance.now() + MAX_PAUSE_MS;
+          if (this.#isMemoryShort) this.#nextPauseMs = performance.now() + MAX_PAUSE_MS;
           goOn();
         }
       };
@@ -181,8 +188,10 @@ export class OutputReader {
       // This line is long, or memory is short, so the others wait again.
       this.#waiting = [...lines.slice(index + 1), ...this.#waiting];
       this.#waitingLength = this.#waiting.reduce((sum, each) => sum + lengthOf(each), 0);
+      this.#guard(() => this.#count());
       return;
     }
+    this.#guard(() => this.#count());
     this.#stdout.resume();
     this.#idle?.resolve();
     this.#idle = undefined;

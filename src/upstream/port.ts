@@ -42,13 +42,24 @@ export interface UpstreamExit {
   readonly stderrTail: readonly string[];
 }
 
+/** The revisions that a server speaks: with sessions (`legacy`, up to 2025-11-25), or without (`modern`). */
+export type ServerEra = "legacy" | "modern";
+
 /** The server's part of the handshake. */
 export interface UpstreamHandshake {
   readonly generation: number;
-  /** The JSON text of its `InitializeResult`, unchanged. */
+  readonly era: ServerEra;
+  /** The JSON text of its `InitializeResult` or `DiscoverResult`, unchanged. */
   readonly resultText: string;
   readonly protocolVersion: string;
+  /** A request that every server of this era answers. */
+  readonly pingMethod: "ping" | "server/discover";
+  /** The `_meta` that each request of the sidecar itself needs; undefined for none. */
+  readonly requestMeta: Readonly<Record<string, unknown>> | undefined;
 }
+
+/** An observer of state changes. Each is called before the listener. */
+export type UpstreamObserver = Pick<UpstreamListener, "onStarted" | "onReady" | "onLost">;
 
 /** The receiver of a server's messages and state changes. */
 export interface UpstreamListener {

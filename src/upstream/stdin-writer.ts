@@ -14,6 +14,8 @@ export class StdinWriter implements UpstreamInput {
   readonly #stream: Writable;
   readonly #onDefect: (error: unknown) => void;
   readonly #queue = new Set<Outgoing>();
+  /** The listeners of the lines in the current write, whose text is in memory until its end. */
+  #onBatchWritten: (() => void)[] = [];
   #queuedBytes = 0;
   #isScheduled = false;
   #isWriting = false;
@@ -57,6 +59,7 @@ export class StdinWriter implements UpstreamInput {
     const unwritten = [...this.#queue];
     this.#queue.clear();
     this.#queuedBytes = 0;
+    this.#releaseBatch();
     return unwritten;
   }
 
@@ -90,14 +93,21 @@ export class StdinWriter implements UpstreamInput {
       batch += `${line.text}\n`;
       if (line.isKept) continue;
       line.text = "";
-      line.onEmptied?.();
+      if (line.onEmptied !== undefined) this.#onBatchWritten.push(line.onEmptied);
     }
     this.#isWriting = true;
     this.#stream.write(batch, "utf8", this.#onWritten);
   }
 
+  #releaseBatch(): void {
+    const listeners = this.#onBatchWritten;
+    this.#onBatchWritten = [];
+    for (const listener of listeners) listener();
+  }
+
   readonly #onWritten = (error?: Error | null): void => {
     this.#isWriting = false;
+    this.#releaseBatch();
     // After an error the pipe is broken. The supervisor then stops the process and takes back the queued lines.
     if (!error) this.#writeGuarded();
   };

@@ -6,11 +6,13 @@ import type { Log, LogFields } from "../observability/log.ts";
 import type { ChildExit } from "./child-process.ts";
 import { HandshakeError } from "./handshake.ts";
 import { Generation, type GenerationOptions } from "./generation.ts";
-import type { Upstream, UpstreamExit, UpstreamHandshake, UpstreamListener, UpstreamStatus } from "./port.ts";
+import type { Upstream, UpstreamExit, UpstreamHandshake, UpstreamListener, UpstreamObserver, UpstreamStatus } from "./port.ts";
 import type { RestartPolicy } from "./restart-policy.ts";
 import { describeExit, isCommandUnusable } from "./exit-cause.ts";
 
 export interface SupervisorOptions extends Omit<GenerationOptions, "number"> {
+  /** The limit of the first start; undefined for `readyTimeoutMs`. */
+  readonly firstReadyTimeoutMs?: number | undefined;
   readonly restartPolicy: RestartPolicy;
 }
 
@@ -29,6 +31,7 @@ export class Supervisor implements Upstream {
   readonly #stopping = new AbortController();
   readonly #firstReady = Promise.withResolvers<UpstreamHandshake>();
   #listener: UpstreamListener | undefined;
+  #observer: UpstreamObserver | undefined;
   #generation: Generation | undefined;
   #loop: Promise<SupervisorFailure | undefined> | undefined;
   #state: UpstreamStatus["state"] = "starting";
@@ -49,8 +52,9 @@ export class Supervisor implements Upstream {
    *
    * @returns the reason why the supervisor has given up, or undefined after `stop`. Rejects only because of a defect.
    */
-  run(listener: UpstreamListener): Promise<SupervisorFailure | undefined> {
+  run(listener: UpstreamListener, observer?: UpstreamObserver): Promise<SupervisorFailure | undefined> {
     this.#listener = listener;
+    this.#observer = observer;
     this.#loop = this.#supervise();
     return this.#loop;
   }
@@ -130,9 +134,14 @@ export class Supervisor implements Upstream {
     this.#generationCount++;
     this.#nextRetryAt = undefined;
     if (this.#state !== "failed") this.#setState("starting");
-    const generation = new Generation({ ...this.#options, number: this.#generationCount }, this.#events());
+    const number = this.#generationCount;
+    const readyTimeoutMs = (number === 1 ? this.#options.firstReadyTimeoutMs : undefined) ?? this.#options.readyTimeoutMs;
+    const generation = new Generation({ ...this.#options, readyTimeoutMs, number }, this.#events());
     this.#generation = generation;
-    this.#guard("server start", generation, () => this.#events().onStarted(generation.input));
+    this.#guard("server start", generation, () => {
+      this.#observer?.onStarted(generation.input);
+      this.#events().onStarted(generation.input);
+    });
     try {
       return { generation, handshake: await generation.handshake };
     } catch (error) {
@@ -153,7 +162,10 @@ export class Supervisor implements Upstream {
     if (this.#state === "failed") this.#log.info({ childPid, generation }, "mcp server has recovered");
     this.#setState("ready");
     this.#log.info({ childPid, generation, state: this.#state }, "mcp server ready");
-    this.#guard("server ready", current, () => this.#listener?.onReady(handshake));
+    this.#guard("server ready", current, () => {
+      this.#observer?.onReady(handshake);
+      this.#listener?.onReady(handshake);
+    });
     this.#firstReady.resolve(handshake);
   }
 
@@ -173,7 +185,11 @@ export class Supervisor implements Upstream {
     else this.#decide(exit, stderrTail, runMs, fields);
     this.#defects.guard(
       "server exit",
-      () => this.#listener?.onLost(lastExit, generation.takeUnwritten()),
+      () => {
+        const unwritten = generation.takeUnwritten();
+        this.#observer?.onLost(lastExit, unwritten);
+        this.#listener?.onLost(lastExit, unwritten);
+      },
       () => this.#listener?.onDefect(),
     );
   }
@@ -218,7 +234,7 @@ export class Supervisor implements Upstream {
 
   /** Handles an event of a generation. After an error, the state of the lane is unreliable, and the generation ends. */
   #guard(event: string, generation: Generation, handle: () => void): void {
-    this.#defects.guard(event, handle, () => generation.abandon("defect", "the sidecar could not handle an event of it"));
+    this.#defects.guard(event, handle, () => generation.abandon("defect", "the sidecar could not handle one of its events"));
   }
 
   #setState(state: UpstreamStatus["state"]): void {

@@ -29,17 +29,6 @@ function readJson(path: string): unknown {
   return JSON.parse(readFileSync(new URL(`../../${path}`, import.meta.url), "utf8"));
 }
 
-async function readyContainer(command: readonly string[] = EXAMPLE_IN_CONTAINER, flags: readonly string[] = []): Promise<Container> {
-  const container = await Container.start({ args: command, flags });
-  try {
-    await container.waitForLog("mcp server ready");
-  } catch (error) {
-    await container[Symbol.asyncDispose]();
-    throw error;
-  }
-  return container;
-}
-
 /** Sends SIGTERM and expects exit code 0. @returns the milliseconds until the exit. */
 async function msToEndAtSigterm(container: Container): Promise<number> {
   const ended = container.exitCode();
@@ -71,7 +60,7 @@ describe("the image", () => {
   });
 
   it("the image contains only the lockfile's production dependencies, and is small", async () => {
-    await using container = await readyContainer();
+    await using container = await Container.startReady({ args: EXAMPLE_IN_CONTAINER });
     const installed = JSON.parse(await container.exec("cat", "/opt/claw-mcp-stdio/node_modules/.package-lock.json")) as typeof lockfile;
     const production = Object.entries(lockfile.packages).filter(([path, { dev = false }]) => path !== "" && !dev);
     expect(Object.keys(installed.packages).toSorted()).toEqual(production.map(([path]) => path).toSorted());
@@ -81,7 +70,7 @@ describe("the image", () => {
   });
 
   it("the image runs as uid 1000 under tini, without capabilities, on a read-only file system", async () => {
-    await using container = await readyContainer();
+    await using container = await Container.startReady({ args: EXAMPLE_IN_CONTAINER });
     expect(await container.exec("cat", "/proc/1/comm")).toBe("tini");
     for (const pid of [1, await container.serverPid()]) {
       const status = await container.exec("cat", `/proc/${pid}/status`);
@@ -121,7 +110,7 @@ describe("the image", () => {
   });
 
   it("a server that npx downloads is served at /mcp", async () => {
-    await using container = await readyContainer(NPX_EVERYTHING);
+    await using container = await Container.startReady({ args: NPX_EVERYTHING });
     await using client = await SdkClient.connect(container.url);
     const { tools } = await client.listTools();
     expect(tools.map(({ name }) => name)).toContain("get-sum");
@@ -130,7 +119,7 @@ describe("the image", () => {
   });
 
   it("a server that npx builds from git is served, under an arbitrary user id", async () => {
-    await using container = await readyContainer(["sh", "-c", NPX_FROM_REPOSITORY], ["--user", "12345:12345"]);
+    await using container = await Container.startReady({ args: ["sh", "-c", NPX_FROM_REPOSITORY], flags: ["--user", "12345:12345"] });
     const client = await new McpClient(container.url).open();
     expect(await client.toolText("add", { a: 2, b: 3 })).toBe("5");
     const status = await container.exec("cat", `/proc/${await container.serverPid()}/status`);
@@ -138,7 +127,7 @@ describe("the image", () => {
   });
 
   it("the image contains git and certificates for Python servers", async () => {
-    await using container = await readyContainer(["python3", "/fixtures/python_server.py"]);
+    await using container = await Container.startReady({ args: ["python3", "/fixtures/python_server.py"] });
     const client = await new McpClient(container.url).open();
     expect(JSON.parse(await client.toolText("found"))).toEqual({
       git: "git version",
@@ -163,7 +152,7 @@ describe("the image", () => {
   });
 
   it("SIGTERM with a session open exits with code 0 in less than 2 s", async () => {
-    await using container = await readyContainer();
+    await using container = await Container.startReady({ args: EXAMPLE_IN_CONTAINER });
     await new McpClient(container.url).open();
     expect(await msToEndAtSigterm(container)).toBeLessThan(2000);
   });
@@ -181,7 +170,7 @@ describe("the image", () => {
 
   it("the session survives SIGKILL of its server, and no process or zombie remains", async () => {
     // A killed server's children have no parent, so PID 1 has to reap them.
-    await using container = await readyContainer(["sh", "-c", `sleep 1000 & exec ${EXAMPLE_IN_CONTAINER.join(" ")}`]);
+    await using container = await Container.startReady({ args: ["sh", "-c", `sleep 1000 & exec ${EXAMPLE_IN_CONTAINER.join(" ")}`] });
     const client = await new McpClient(container.url).open();
     const serverPid = await container.serverPid();
     const sleeper = (await container.processes()).find(({ name }) => name === "sleep");

@@ -95,7 +95,7 @@ describe("authentication", async () => {
     ["the body's size", {}, " ".repeat(4096)],
     ["the body's text", {}, "{"],
     ["the message", {}, "[]"],
-    ["the protocol version", { "MCP-Protocol-Version": "2099-01-01" }, PING],
+    ["the protocol version", { "MCP-Protocol-Version": "2026-01-01" }, PING],
   ])("the token is checked before %s", async (_what, headers, body) => {
     const reply = await send(sidecar.url, { headers: { ...JSON_HEADERS, "Mcp-Session-Id": client.sessionId, ...headers }, body });
     expect(readError(reply)).toStrictEqual(UNAUTHORIZED);

@@ -101,7 +101,7 @@ describe("the client lifecycle", async () => {
       });
     });
 
-    it.each(["2099-01-01", "1.0", "DRAFT-2026", "constructor", "2025-06-18, 2025-11-25"])("%s is rejected with 400", async (version) => {
+    it.each(["2026-01-01", "1.0", "DRAFT-2026", "constructor", "2025-06-18, 2025-11-25"])("%s is rejected with 400", async (version) => {
       const headers = { "MCP-Protocol-Version": version };
       const refusal = { data: { supported: KNOWN_VERSIONS } };
       const request = await client.post({ jsonrpc: "2.0", id: 2, method: "ping" }, { headers });

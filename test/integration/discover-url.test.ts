@@ -1,55 +1,12 @@
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { once } from "node:events";
-import type { AddressInfo } from "node:net";
+import type { ServerResponse } from "node:http";
 import { describe, expect, it } from "vitest";
 import { discoverSnapshot, listTools, RunningDiscover, runDiscover, withoutTime } from "../support/discover.ts";
+import { type Asked, OtherServer } from "../support/other-server.ts";
 import { EXAMPLE, FIXTURE, Sidecar } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
 const SERVER = [process.execPath, FIXTURE];
-
-interface Asked {
-  readonly method: string;
-  readonly headers: IncomingMessage["headers"];
-  readonly message: { readonly id?: number; readonly method?: string; readonly params?: Readonly<Record<string, unknown>> };
-}
-
-/** A Streamable HTTP server that responds as the test defines. Use with `await using`. */
-class OtherServer implements AsyncDisposable {
-  readonly asked: Asked[] = [];
-  readonly #server;
-
-  private constructor(answer: (asked: Asked, response: ServerResponse) => void) {
-    this.#server = createServer((request, response) => {
-      const chunks: Buffer[] = [];
-      request.on("data", (chunk: Buffer) => chunks.push(chunk));
-      request.on("end", () => {
-        const text = Buffer.concat(chunks).toString();
-        const asked = { method: request.method ?? "", headers: request.headers, message: text === "" ? {} : (JSON.parse(text) as object) };
-        this.asked.push(asked);
-        answer(asked, response);
-      });
-    });
-  }
-
-  static async start(answer: (asked: Asked, response: ServerResponse) => void): Promise<OtherServer> {
-    const server = new OtherServer(answer);
-    server.#server.listen(0, "127.0.0.1");
-    await once(server.#server, "listening");
-    return server;
-  }
-
-  get url(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/other`;
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.#server.close();
-    this.#server.closeAllConnections();
-    await once(this.#server, "close");
-  }
-}
 
 const INITIALIZE_RESULT = { protocolVersion: "2025-06-18", capabilities: { tools: {} }, serverInfo: { name: "other", version: "1" } };
 

@@ -51,7 +51,7 @@ describe("a session opened with another token", async () => {
     ["a batch", { body: `[${REQUEST}]` }],
     ["initialize", { body: INITIALIZE }],
     ["a request of another revision", { body: REQUEST, headers: { ...JSON_HEADERS, "MCP-Protocol-Version": "2025-06-18" } }],
-    ["a request of an unknown revision", { body: REQUEST, headers: { ...JSON_HEADERS, "MCP-Protocol-Version": "2099-01-01" } }],
+    ["a request of an unknown revision", { body: REQUEST, headers: { ...JSON_HEADERS, "MCP-Protocol-Version": "2026-01-01" } }],
     ["GET", { method: "GET", headers: { Accept: "text/event-stream" } }],
     ["a GET without an event stream", { method: "GET" }],
     ["a resumption", { method: "GET", headers: { Accept: "text/event-stream", "Last-Event-ID": "1-1" } }],

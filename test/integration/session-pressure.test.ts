@@ -6,6 +6,9 @@ import type { EventStream } from "../support/event-stream.ts";
 import type { HttpReply } from "../support/http-client.ts";
 import { resultText } from "../support/json-rpc.ts";
 import { ASKABLE, type ClientOptions, initializeRequest, McpClient } from "../support/mcp-client.ts";
+import { postBytes } from "../support/mcp-request-bytes.ts";
+import { openUnread } from "../support/open-sockets.ts";
+import { RawConnection } from "../support/raw-connection.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";
 import { TempDir } from "../support/temp-dir.ts";
@@ -52,6 +55,40 @@ describe("a flood of sessions", () => {
     const clients = await Promise.all(Array.from({ length: 4 }, () => sidecar.client(other)));
     for (const client of clients) expect(await client.toolText("echo", { text: "here" })).toBe("here");
     for (const stream of streams) stream[Symbol.dispose]();
+  });
+});
+
+describe("a session in use", () => {
+  it("its request is sent even if the body takes long", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--max-sessions", "2"] });
+    const { sessionId } = await sidecar.client();
+    const bytes = postBytes(
+      { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "echo", arguments: { text: "here" } } },
+      sessionId,
+    );
+    using slow = await RawConnection.open(sidecar.origin);
+    const other = await sidecar.client();
+    await slow.write(bytes.slice(0, -1));
+    // This session is used after the head of the other request has arrived.
+    await other.toolText("echo", { text: "x".repeat(100_000) });
+    await sidecar.client();
+    await slow.write(bytes.slice(-1));
+    expect(JSON.parse((await slow.reply("POST")).body)).toMatchObject({ result: { content: [{ text: "here" }] } });
+    expect((await other.callTool("echo")).status).toBe(404);
+  });
+
+  it("its response is read, and its client can send another request", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--max-sessions", "2"] });
+    const client = await sidecar.client();
+    const bytes = postBytes(
+      { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "big", arguments: { length: 16_000_000 } } },
+      client.sessionId,
+    );
+    using unread = await openUnread(sidecar.origin, bytes);
+    while ((await readStatus(sidecar)).memory["unread"] === 0);
+    for (let count = 0; count < 3; count++) await sidecar.client();
+    expect(await client.toolText("echo", { text: "here" })).toBe("here");
+    expect(unread.destroyed).toBe(false);
   });
 });
 

@@ -156,6 +156,16 @@ describe("sessions", async () => {
       expect(readError(await second.post({ jsonrpc: "2.0", id: 2, method: "ping" }))).toStrictEqual(refusal(SESSION_NOT_FOUND, 2));
       expect(await first.request("ping")).toMatchObject({ status: 200 });
       expect(await third.request("ping")).toMatchObject({ status: 200 });
+      expect(await small.waitForLog("session ended")).toMatchObject({ level: "info", reason: "room for a new session" });
+    });
+
+    it("a flood of new sessions does not flood the log", async () => {
+      await using small = await Sidecar.start({ flags: ["--max-sessions", "2"] });
+      const client = await small.client();
+      for (let count = 0; count < 30; count++) await small.client();
+      expect((await client.request("ping")).status).toBe(404);
+      // Ten lines are logged in ten seconds.
+      expect(small.logLines.filter(({ msg }) => msg === "session ended").length).toBeLessThanOrEqual(20);
     });
   });
 });

@@ -54,6 +54,23 @@ describe("/status", () => {
     while ((await readStatus(sidecar)).openStreams > 0);
   });
 
+  it("/status counts requests without a session, in the process that serves them", async () => {
+    await using sidecar = await Sidecar.start({ mode: "dual" });
+    const none = { servers: 0, requestsInFlight: 0, waiting: 0, queuedBytes: 0 };
+    expect(await readStatus(sidecar)).toMatchObject({
+      lanes: { modern: none },
+      stateless: { serverEra: "unknown", requests: 0, clients: 0 },
+    });
+    const client = sidecar.modernClient();
+    const hanging = client.callTool("hang");
+    while ((await client.toolText("hanging")) === "[]");
+    const { lanes, stateless } = (await readStatus(sidecar)) as unknown as { lanes: object; stateless: object };
+    expect(lanes).toMatchObject({ shared: { requestsInFlight: 0 }, modern: { ...none, servers: 1, requestsInFlight: 1 } });
+    expect(stateless).toMatchObject({ serverEra: "modern", clients: 1, subscriptions: 0 });
+    await client.toolText("release");
+    await hanging;
+  });
+
   it("/status counts requests that are held while the server is down", async () => {
     await using sidecar = await Sidecar.start({ flags: NO_RESTART });
     const client = await sidecar.client();

@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { existsSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { join } from "node:path";
@@ -12,11 +13,10 @@ const require = createRequire(import.meta.url);
 export const CONFORMANCE_0_1 = require.resolve("conformance-0.1/dist/index.js");
 export const CONFORMANCE_0_2 = require.resolve("conformance-0.2/dist/index.js");
 
-/** A stdio MCP server with everything that the suites use. */
-export const CONFORMANCE_SERVER: readonly string[] = [
-  process.execPath,
-  fileURLToPath(new URL("../fixtures/conformance-server.ts", import.meta.url)),
-];
+/** A stdio MCP server of 2025-11-25 with everything that the suites use. */
+export const CONFORMANCE_SERVER = fixtureCommand("conformance-server.ts");
+/** The same for 2026-07-28. It serves older clients too. */
+export const MODERN_CONFORMANCE_SERVER = fixtureCommand("modern-conformance-server.ts");
 
 /** Only a hang reaches it. It is shorter than the limit of the tests, so that all results until then are still shown. */
 const RUN_TIMEOUT_MS = 240_000;
@@ -33,6 +33,11 @@ const COUNTED: readonly (readonly [status: Status, word: string])[] = [
   ["WARNING", "warnings"],
   ["SKIPPED", "skipped"],
 ];
+
+/** The check that the tool adds to every scenario with messages. */
+const SCHEMA_CHECK = "wire-schema-valid";
+
+const UNFINISHED: Check = { id: "scenario-finishes", status: "FAILURE", errorMessage: "the scenario threw an error" };
 
 interface Check {
   readonly id: string;
@@ -61,6 +66,16 @@ export class ConformanceRun {
       .entries()
       .filter(([name]) => scenario === undefined || name === scenario)
       .flatMap(([name, checks]) => checks.filter((check) => check.status === status).map((check) => describeCheck(name, check)))
+      .toArray();
+  }
+
+  /** Returns the scenarios whose only passed check, if any, is that their messages have the form of the schema. */
+  vacuousScenarios(): readonly string[] {
+    const isVacuous = (checks: readonly Check[]): boolean => !checks.some(({ id, status }) => status === "SUCCESS" && id !== SCHEMA_CHECK);
+    return this.#checks
+      .entries()
+      .filter(([, checks]) => isVacuous(checks))
+      .map(([name]) => name)
       .toArray();
   }
 
@@ -93,12 +108,19 @@ export async function runConformance(program: string, url: string, args: readonl
   return run;
 }
 
+function fixtureCommand(file: string): readonly string[] {
+  return [process.execPath, fileURLToPath(new URL(`../fixtures/${file}`, import.meta.url))];
+}
+
 async function readResults(directory: TempDir): Promise<ReadonlyMap<string, readonly Check[]>> {
   const results = new Map<string, readonly Check[]>();
   for (const name of (await readdir(directory.path)).toSorted()) {
     const scenario = RESULT_DIRECTORY.exec(name)?.groups?.["scenario"];
     if (scenario === undefined) throw new Error(`${name} is not named like the results of a scenario`);
-    results.set(scenario, JSON.parse(await readFile(join(directory.file(name), "checks.json"), "utf8")) as readonly Check[]);
+    const file = join(directory.file(name), "checks.json");
+    // A scenario that throws leaves no file.
+    const checks = existsSync(file) ? (JSON.parse(await readFile(file, "utf8")) as readonly Check[]) : [UNFINISHED];
+    results.set(scenario, checks);
   }
   return results;
 }

@@ -74,6 +74,18 @@ export class Container implements AsyncDisposable {
     return new Container(id, `http://${address}`, startedAtS);
   }
 
+  /** Starts a container and waits until its server is ready. */
+  static async startReady(options: ContainerOptions): Promise<Container> {
+    const container = await Container.start(options);
+    try {
+      await container.waitForLog("mcp server ready");
+    } catch (error) {
+      await container[Symbol.asyncDispose]();
+      throw error;
+    }
+    return container;
+  }
+
   get url(): string {
     return `${this.origin}/mcp`;
   }

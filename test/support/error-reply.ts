@@ -1,5 +1,7 @@
 import { expect } from "vitest";
-import { actionOf, type SidecarErrorCode, type SpecialClient } from "../../src/error-catalog.ts";
+import type { SidecarErrorCode } from "../../src/error-catalog.ts";
+import type { SpecialClient } from "../../src/error-entry.ts";
+import { actionOf } from "../../src/errors.ts";
 import type { ErrorDetails } from "../../src/errors.ts";
 import type { HttpReply } from "./http-client.ts";
 

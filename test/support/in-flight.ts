@@ -1,7 +1,10 @@
 import type { McpClient } from "./mcp-client.ts";
 
+/** A client of either era. */
+type Caller = Pick<McpClient, "toolText">;
+
 /** Waits until `count` calls of the fixture's tool `hang` have reached the server. @returns their ids at the server. */
-export async function waitForHanging(client: McpClient, count: number): Promise<number[]> {
+export async function waitForHanging(client: Caller, count: number): Promise<number[]> {
   for (;;) {
     const wireIds = JSON.parse(await client.toolText("hanging")) as number[];
     if (wireIds.length >= count) return wireIds;
@@ -9,16 +12,16 @@ export async function waitForHanging(client: McpClient, count: number): Promise<
 }
 
 /** Returns the methods that this generation of the fixture has received, in order; a cancellation with the id that it names. */
-export async function readSeen(client: McpClient): Promise<string[]> {
+export async function readSeen(client: Caller): Promise<string[]> {
   return JSON.parse(await client.toolText("seen")) as string[];
 }
 
 /** Waits until the server has received this method. */
-export async function waitForSeen(client: McpClient, method: string): Promise<void> {
+export async function waitForSeen(client: Caller, method: string): Promise<void> {
   while (!(await readSeen(client)).includes(method));
 }
 
 /** Returns the process ids that the fixture reports. */
-export async function readWhere(client: McpClient): Promise<{ readonly pid: number; readonly grandchildPid?: number }> {
+export async function readWhere(client: Caller): Promise<{ readonly pid: number; readonly grandchildPid?: number }> {
   return JSON.parse(await client.toolText("where")) as { pid: number; grandchildPid?: number };
 }

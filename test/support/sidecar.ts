@@ -5,6 +5,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
 import { type ClientOptions, McpClient } from "./mcp-client.ts";
+import { ModernClient, type ModernClientOptions } from "./modern-client.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 export const MAIN = `${ROOT}dist/main.js`;
@@ -130,6 +131,11 @@ export class Sidecar implements AsyncDisposable {
   /** Opens a client with a session. */
   client(options: ClientOptions = {}): Promise<McpClient> {
     return new McpClient(this.url, options).open();
+  }
+
+  /** Returns a client of MCP 2026-07-28, which has no session. */
+  modernClient(options: ModernClientOptions = {}): ModernClient {
+    return new ModernClient(this.url, options);
   }
 
   /** Returns the first log line, past or future, with this message that the predicate accepts. */

@@ -15,7 +15,11 @@ export interface Status {
   readonly pid: number | null;
   readonly generation: number;
   readonly restarts: number;
-  readonly lanes: { readonly shared: Load; readonly private: Load & { readonly servers: number } };
+  readonly lanes: {
+    readonly shared: Load;
+    readonly private: Load & { readonly servers: number };
+    readonly modern: Load & { readonly servers: number };
+  };
   readonly sessions: number;
   readonly openStreams: number;
   readonly rssBytes: number;
@@ -28,6 +32,8 @@ export interface Status {
     readonly policy: { readonly truncatedResults: number };
     readonly http: { readonly readersCutOff: number; readonly responses: Readonly<Record<string, number>> };
   };
+  /** Absent if requests without a session are not served. */
+  readonly stateless?: { readonly serverEra: string; readonly requests: number; readonly clients: number; readonly subscriptions: number };
   readonly policy?: { readonly descriptor: object };
 }
 

@@ -23,6 +23,17 @@ export interface HttpMessage {
   readonly signal: AbortSignal;
 }
 
+/** A response with a status other than 2xx. */
+export class HttpError extends DiscoverError {
+  /** The JSON-RPC error in the body; undefined if there is none. */
+  readonly rpcError: JsonObject | undefined;
+
+  constructor(message: string, rpcError: JsonObject | undefined) {
+    super(message);
+    this.rpcError = rpcError;
+  }
+}
+
 export interface HttpAnswer {
   readonly sessionId: string | undefined;
   /** The JSON-RPC response to the request; undefined for a notification or DELETE. */
@@ -30,10 +41,11 @@ export interface HttpAnswer {
 }
 
 /**
- * Sends one request of Streamable HTTP (MCP 2025-11-25, basic/transports). The response is JSON, or the first response in an event stream.
+ * Sends one request of Streamable HTTP (MCP 2025-11-25 and 2026-07-28, basic/transports). The response is JSON, or the first response in an event stream.
  * Other messages of the stream are ignored: a client without capabilities only has to answer pings.
  *
- * @throws DiscoverError for a status other than 2xx, and for a response that is neither; else the error of the connection, or of the signal.
+ * @throws HttpError for a status other than 2xx, and DiscoverError for a response that is neither; else the error of the connection, or of
+ * the signal.
  */
 export async function exchange(message: HttpMessage): Promise<HttpAnswer> {
   const response = await send(message);
@@ -64,8 +76,11 @@ async function readResponse(response: IncomingMessage, id: unknown, signal: Abor
   const { statusCode = 0, statusMessage = "" } = response;
   const mediaType = (response.headers["content-type"] ?? "").split(";")[0]?.trim().toLowerCase() ?? "";
   if (statusCode < 200 || statusCode > 299) {
-    const reason = describeBody(await readBeginning(response), mediaType);
-    throw new DiscoverError(`HTTP ${statusCode}${statusMessage === "" ? "" : ` ${statusMessage}`}${reason === "" ? "" : `: ${reason}`}`);
+    const body = await readBeginning(response);
+    const error = mediaType === "application/json" ? errorOf(body) : undefined;
+    const reason = describeBody(body, error, mediaType);
+    const status = `HTTP ${statusCode}${statusMessage === "" ? "" : ` ${statusMessage}`}`;
+    throw new HttpError(`${status}${reason === "" ? "" : `: ${reason}`}`, isJsonObject(error) ? error : undefined);
   }
   if (id !== undefined && mediaType === "text/event-stream") return readEvents(response, id, signal);
   const pieces: string[] = [];
@@ -125,18 +140,21 @@ async function findResponse(text: string, id: unknown, signal: AbortSignal): Pro
   return messages.find((message) => message.kind === "response" && message.id === id) as ResponseMessage | undefined;
 }
 
-/** Returns the message in the body of an error, in one line. */
-function describeBody(body: string, mediaType: string): string {
-  if (mediaType === "application/json") {
-    try {
-      const value = parseJson(body);
-      const error = isJsonObject(value) ? value["error"] : undefined;
-      const message = isJsonObject(error) ? error["message"] : error;
-      if (typeof message === "string") return shorten(message, MAX_REASON_LENGTH);
-    } catch {
-      // The body is shown unchanged.
-    }
+/** Returns the member `error` of a JSON body; undefined if there is none. */
+function errorOf(body: string): unknown {
+  try {
+    const value = parseJson(body);
+    return isJsonObject(value) ? value["error"] : undefined;
+  } catch {
+    // The body is shown unchanged.
+    return undefined;
   }
+}
+
+/** Returns the message in the body of an error, in one line. */
+function describeBody(body: string, error: unknown, mediaType: string): string {
+  const message = isJsonObject(error) ? error["message"] : error;
+  if (typeof message === "string") return shorten(message, MAX_REASON_LENGTH);
   if (mediaType === "text/html") return "";
   return shorten(body.trim().split(/[\r\n]/, 1)[0] ?? "", MAX_REASON_LENGTH);
 }

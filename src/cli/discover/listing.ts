@@ -49,17 +49,17 @@ export function endedError({ signal, timeoutMs }: ListingBounds, method: string)
 /**
  * Lists the tools of a server after its handshake.
  *
- * @param initializeText the JSON text of the result of `initialize`.
+ * @param resultText the JSON text of the result of `initialize` or `server/discover`.
  * @param request sends `tools/list` with these parameters.
  * @throws DiscoverError if a page is not a list, the list is too long or never ends, or a name is missing or repeated.
  */
 export async function listTools(
   protocolVersion: string,
-  initializeText: string,
+  resultText: string,
   request: (params: JsonObject) => Promise<ResponseMessage>,
 ): Promise<Listing> {
-  const capability = findPath(initializeText, 0, ["capabilities", "tools"]);
-  const hasToolsCapability = capability !== undefined && !/^(?:null|false)$/.test(initializeText.slice(capability.start, capability.end));
+  const capability = findPath(resultText, 0, ["capabilities", "tools"]);
+  const hasToolsCapability = capability !== undefined && !/^(?:null|false)$/.test(resultText.slice(capability.start, capability.end));
   if (!hasToolsCapability) return { protocolVersion, hasToolsCapability, tools: [] };
   const pages = readToolPages(RULES);
   let step = pages.next();

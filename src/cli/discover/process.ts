@@ -1,14 +1,15 @@
 import { maskCommand } from "../../config/describe.ts";
+import { shorten } from "../../json/text.ts";
 import { Counters } from "../../observability/counters.ts";
-import type { JsonObject, ResponseMessage } from "../../protocol/message.ts";
+import { type JsonObject, type ResponseMessage, Slot } from "../../protocol/message.ts";
 import { outgoing } from "../../protocol/outgoing.ts";
-import { NEWEST_LEGACY_PROTOCOL_VERSION, negotiateProtocolVersion } from "../../protocol/versions.ts";
+import { NEWEST_LEGACY_PROTOCOL_VERSION } from "../../protocol/versions.ts";
 import { answerPing, refuseRequest } from "../../lane/routing/refused-requests.ts";
 import { MAX_LIST_BYTES } from "../../lane/tools/tool-pages.ts";
 import type { Log } from "../../observability/log.ts";
 import type { Secrets } from "../../observability/redact.ts";
 import { type ChildCommand, STOP_GRACES } from "../../upstream/child-process.ts";
-import { type ClientInfo, HandshakeError, INITIALIZE_ID, SidecarHandshake } from "../../upstream/handshake.ts";
+import { AnyEraHandshake, type ClientInfo, HandshakeError, HANDSHAKE_ID, type HandshakeScript } from "../../upstream/handshake.ts";
 import { Generation, type GenerationOptions } from "../../upstream/generation.ts";
 import { describeExit } from "../../upstream/exit-cause.ts";
 import { DiscoverError, endedError, type Listing, type ListingBounds, listTools } from "./listing.ts";
@@ -16,8 +17,7 @@ import { MemoryBudget } from "../../memory/memory-budget.ts";
 
 /** The limit of bytes queued for a server that does not read. Above it, the server's requests are not answered. */
 const MAX_QUEUED_BYTES = 1024 * 1024;
-/** The sidecar supports every revision, regardless of the server. */
-const PROTOCOL_VERSION = negotiateProtocolVersion(NEWEST_LEGACY_PROTOCOL_VERSION);
+const MAX_ERROR_LENGTH = 500;
 const SILENT: Log = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
 
 export interface ProcessListingOptions extends ListingBounds {
@@ -37,7 +37,7 @@ interface RequestInFlight {
 }
 
 /**
- * Starts the server with the sidecar's own handshake and lists its tools. Always terminates its process group.
+ * Starts the server with the sidecar's own handshake for servers of either era, and lists its tools. Always terminates its process group.
  *
  * @throws DiscoverError with the tail of the server's stderr.
  */
@@ -46,9 +46,10 @@ export async function listFromProcess(options: ProcessListingOptions): Promise<L
   const counters = new Counters();
   const failed = Promise.withResolvers<never>();
   const fail = (reason: string): void => failed.reject(new DiscoverError(reason));
-  const request: RequestInFlight = { method: "initialize", id: INITIALIZE_ID, onResponse: () => undefined };
+  const request: RequestInFlight = { method: "initialize", id: HANDSHAKE_ID, onResponse: () => undefined };
 
-  const server = new Generation(generationOptions(options, counters), {
+  const handshake = observedHandshake(options.clientInfo, (method) => (request.method = method));
+  const server = new Generation(generationOptions(options, handshake, counters), {
     onMessage: (message) => {
       if (message.kind === "response" && message.id === request.id) request.onResponse(message);
       else if (message.kind === "request" && server.input.queuedBytes < MAX_QUEUED_BYTES)
@@ -69,20 +70,24 @@ export async function listFromProcess(options: ProcessListingOptions): Promise<L
     else fail(`${maskCommand(command.command)} ${describeExit(exit, request.method).reason}`);
   });
 
-  const requestPage = (params: JsonObject): Promise<ResponseMessage> => {
+  /** @param meta the `_meta` of each request to a server without sessions. */
+  const requestPage = (page: JsonObject, meta: JsonObject | undefined): Promise<ResponseMessage> => {
     request.method = "tools/list";
+    const params = meta === undefined ? page : { ...page, _meta: meta };
     server.input.send(outgoing(JSON.stringify({ jsonrpc: "2.0", id: ++request.id, method: request.method, params })));
     return new Promise((resolve) => {
       request.onResponse = resolve;
     });
   };
   const list = async (): Promise<Listing> => {
-    const { resultText } = await server.handshake.catch((error: unknown) => {
+    const { era, protocolVersion, resultText, requestMeta } = await server.handshake.catch((error: unknown) => {
       if (error instanceof HandshakeError) throw error;
       // The server has exited, which rejects `failed`.
       return failed.promise;
     });
-    return listTools(PROTOCOL_VERSION, resultText, requestPage);
+    // A sidecar serves every revision with sessions, whichever its server has chosen.
+    const version = era === "legacy" ? NEWEST_LEGACY_PROTOCOL_VERSION : protocolVersion;
+    return listTools(version, resultText, (page) => requestPage(page, requestMeta));
   };
   const stop = (): Promise<void> => server.stop("stopped", "the tools are listed");
   try {
@@ -96,11 +101,37 @@ export async function listFromProcess(options: ProcessListingOptions): Promise<L
   }
 }
 
-function generationOptions({ command, clientInfo, secrets, timeoutMs }: ProcessListingOptions, counters: Counters): GenerationOptions {
+/**
+ * Returns a handshake with a server of either era.
+ *
+ * @param onNext called with a name of its second request, which follows a refusal of `initialize`.
+ */
+function observedHandshake(clientInfo: ClientInfo, onNext: (method: string) => void): HandshakeScript {
+  const handshake = new AnyEraHandshake(clientInfo);
+  return {
+    request: handshake.request,
+    read(message, generation) {
+      const read = handshake.read(message, generation);
+      if (typeof read === "string") onNext(`server/discover, after it answered initialize with an error: ${errorText(message)}`);
+      return read;
+    },
+    initializedNotification: () => handshake.initializedNotification(),
+  };
+}
+
+function errorText({ outline }: { readonly outline: ResponseMessage["outline"] }): string {
+  return shorten(outline.textAt(Slot.error) ?? "", MAX_ERROR_LENGTH);
+}
+
+function generationOptions(
+  { command, secrets, timeoutMs }: ProcessListingOptions,
+  handshake: HandshakeScript,
+  counters: Counters,
+): GenerationOptions {
   return {
     command,
     limits: { maxLineBytes: MAX_LIST_BYTES, ...STOP_GRACES },
-    handshake: new SidecarHandshake(clientInfo),
+    handshake,
     readyTimeoutMs: timeoutMs,
     number: 1,
     // MAX_LIST_BYTES limits it.

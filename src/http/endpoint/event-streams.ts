@@ -1,7 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { SidecarError } from "../../errors.ts";
 import { hasPrimedStreams } from "../../protocol/versions.ts";
-import { type EventSink, type EventStream, parseEventId } from "../../sessions/event-stream.ts";
+import type { MemoryAccount } from "../../memory/memory-budget.ts";
+import { type EventSink, EventStream, parseEventId } from "../../sessions/event-stream.ts";
 import type { Session } from "../../sessions/session.ts";
 import { acceptsEventStream } from "./content-negotiation.ts";
 import { sendError } from "../json-response.ts";
@@ -25,6 +26,15 @@ export function openRequestStream(connections: SseConnections, response: ServerR
   const isPrimed = hasPrimedStreams(session.protocolVersion);
   if (isPrimed) connection.prime(stream.eventId(0));
   return { stream, connection, isPrimed };
+}
+
+/** Answers a POST without a session with a stream. Its events have no ids, because the client cannot reconnect (MCP 2026-07-28, basic/transports). */
+export function openStatelessStream(connections: SseConnections, response: ServerResponse, memory: MemoryAccount): OpenStream {
+  const sse = connections.open(response, memory);
+  const connection: EventSink = { send: (_eventId, text) => sse.sendWithoutId("message", text), end: () => sse.end() };
+  const stream = new EventStream(1, false, undefined, () => undefined);
+  stream.attach(connection);
+  return { stream, connection, isPrimed: false };
 }
 
 /**

@@ -8,7 +8,7 @@ import { openGetStream } from "./event-streams.ts";
 import { sendError } from "../json-response.ts";
 import { PostRoute, type PostRouteOptions } from "./post-route.ts";
 import { holderOf, type PrincipalRoute } from "../route.ts";
-import { findSession, rejectSession } from "./session-header.ts";
+import { findSession, markInUse, rejectSession } from "./session-header.ts";
 
 export interface McpRouteOptions extends PostRouteOptions {
   readonly isDraining: () => boolean;
@@ -23,6 +23,7 @@ export function createMcpRoute(options: McpRouteOptions): PrincipalRoute {
   return (request, response, principal) => {
     if (request.method === "POST") {
       const account = memory.account(holderOf(request, principal));
+      markInUse(sessions, request, response, principal, nowMs);
       posts.handle({ request, response, principal, acceptedAtMs: nowMs(), memory: account });
     } else if (request.method === "GET") openStream(request, response, principal);
     else endSession(request, response, principal);
@@ -34,8 +35,7 @@ export function createMcpRoute(options: McpRouteOptions): PrincipalRoute {
     if (session instanceof SidecarError) rejectSession(request, response, isOfBrowser(request, session) ? notForBrowsers() : session);
     else if (isDraining()) sendError(response, shuttingDown("GET", false));
     else {
-      // The session is in use until the stream closes.
-      response.once("close", () => session.touch(nowMs()));
+      markInUse(sessions, request, response, principal, nowMs);
       openGetStream(connections, request, response, session);
     }
   }

@@ -6,7 +6,7 @@ import type { Exchange } from "../../sessions/exchange.ts";
 import { errorHeaders } from "../error-response.ts";
 import type { Front } from "../front.ts";
 import type { OpenStream } from "./event-streams.ts";
-import { sendAccepted, sendJson } from "../json-response.ts";
+import { sendAccepted, sendJson, sendJsonArray } from "../json-response.ts";
 import type { UnreadOutput } from "../output/unread-output.ts";
 
 export interface PostExchangeOptions {
@@ -27,13 +27,15 @@ export interface PostExchangeOptions {
  * client accepts one.
  */
 export class PostExchange implements Exchange {
-  /** Empty for a batch. */
+  /** Empty for a batch, whose requests have exchanges of their own. */
   readonly idText: string;
   readonly acceptedAtMs: number;
   readonly sharedBy = 1;
+  readonly #errorIdText: string | undefined;
   readonly #front: Front;
   readonly #response: ServerResponse;
-  readonly #countUnread: () => void;
+  readonly #memory: MemoryAccount;
+  readonly #unread: Pick<UnreadOutput, "count">;
   readonly #defects: Pick<Defects, "recover">;
   readonly #openStream: (() => OpenStream) | undefined;
   #open: OpenStream | undefined;
@@ -44,9 +46,11 @@ export class PostExchange implements Exchange {
   constructor({ front, response, memory, unread, defects, idText, acceptedAtMs, openStream }: PostExchangeOptions) {
     this.#front = front;
     this.#response = response;
-    this.#countUnread = () => unread.count(response, memory);
+    this.#memory = memory;
+    this.#unread = unread;
     this.#defects = defects;
     this.idText = idText ?? "";
+    this.#errorIdText = idText;
     this.acceptedAtMs = acceptedAtMs;
     this.#openStream = openStream;
     response.once("close", this.#onClose);
@@ -79,16 +83,23 @@ export class PostExchange implements Exchange {
 
   respond(body: string): void {
     this.#finish(() => {
-      const shaped = this.#front.responseBody(body);
-      if (this.#open !== undefined) return this.#open.stream.finish(shaped);
-      sendJson(this.#response, 200, shaped, this.#headers);
-      this.#countUnread();
+      if (this.#open !== undefined) return this.#open.stream.finish(body);
+      sendJson(this.#response, this.#front.responseStatus(body), body, this.#headers);
+      this.#unread.count(this.#response, this.#memory);
+    });
+  }
+
+  /** Finishes a batch with these responses as one array. The POST must not be a stream. */
+  respondAll(bodies: readonly string[]): void {
+    this.#finish(() => {
+      sendJsonArray(this.#response, bodies);
+      this.#unread.count(this.#response, this.#memory);
     });
   }
 
   fail(error: SidecarError): void {
     this.#finish(() => {
-      const body = this.#front.errorBody(error, this.idText === "" ? undefined : this.idText);
+      const body = this.#front.errorBody(error, this.#errorIdText);
       if (this.#open === undefined) sendJson(this.#response, this.#front.errorStatus(error), body, errorHeaders(error));
       else this.#open.stream.finish(body);
     });

@@ -1,3 +1,4 @@
+import type { Counters } from "../../observability/counters.ts";
 import type { Defects } from "../../observability/defects.ts";
 import { SidecarError } from "../../errors.ts";
 import { BATCH_REFUSED } from "../../protocol/client-message.ts";
@@ -7,6 +8,7 @@ import type { SessionOpener } from "../../lane/handshake/session-opener.ts";
 import type { SessionStore } from "../../sessions/session-store.ts";
 import type { Session } from "../../sessions/session.ts";
 import { rejectUnauthorized } from "../guards/access-guard.ts";
+import type { ArrivingBodies } from "./arriving-bodies.ts";
 import { acceptsEventStream, acceptsJson } from "./content-negotiation.ts";
 import { type OpenStream, openRequestStream } from "./event-streams.ts";
 import { SESSION_FRONT } from "../front.ts";
@@ -18,6 +20,7 @@ import { type MessageReceiver, needsNoSession, readMessages } from "./read-messa
 import { reject } from "../reject.ts";
 import type { Post } from "../route.ts";
 import { findSession, rejectSession } from "./session-header.ts";
+import type { StatelessPosts } from "./stateless-posts.ts";
 import type { UnreadOutput } from "../output/unread-output.ts";
 import type { SseConnections } from "../output/sse-connection.ts";
 
@@ -27,6 +30,10 @@ export interface PostRouteOptions {
   readonly connections: SseConnections;
   readonly unread: Pick<UnreadOutput, "count">;
   readonly maxBodyBytes: number;
+  readonly bodies: ArrivingBodies;
+  /** Undefined if requests without a session are not served. */
+  readonly stateless: StatelessPosts | undefined;
+  readonly counters: Pick<Counters, "countRefusal">;
   readonly defects: Defects;
   readonly nowMs: () => number;
 }
@@ -57,6 +64,12 @@ export class PostRoute implements MessageReceiver {
   onMessages(post: Post, messages: Message | Message[]): void {
     // A client that left while its long body was read would never cancel its requests. A notification needs no response.
     if (post.response.destroyed && (Array.isArray(messages) || messages.kind === "request")) return;
+    const { stateless } = this.#options;
+    if (stateless?.isFor(post, messages) === true) stateless.handle(post, messages, () => this.#onSessionMessages(post, messages));
+    else this.#onSessionMessages(post, messages);
+  }
+
+  #onSessionMessages(post: Post, messages: Message | Message[]): void {
     if (Array.isArray(messages)) this.#onBatch(post, messages);
     else if (messages.kind === "request" && messages.method === "initialize") this.#initialize(post, messages);
     else this.#onMessage(post, messages);
@@ -102,8 +115,8 @@ export class PostRoute implements MessageReceiver {
     if (session instanceof SidecarError || !hasBatches(session.protocolVersion)) {
       return sendProblem(response, BATCH_REFUSED);
     }
-    const batch = new PostBatch(SESSION_FRONT, this.#openExchange(post, session, undefined));
-    const exchanges = messages.map((each) => (each.kind === "request" ? batch.add(idTextOf(each)) : undefined));
+    const batch = new PostBatch(SESSION_FRONT, this.#openExchange(post, session, undefined), session.memory);
+    const exchanges = messages.map((each) => (each.kind === "request" ? batch.add(each) : undefined));
     // If a notification or response is not accepted, the later requests of the batch fail with its error.
     // The HTTP response reports the error if the batch has no requests.
     let error: SidecarError | undefined;

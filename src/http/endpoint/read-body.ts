@@ -25,20 +25,22 @@ export interface BodyReader {
 /**
  * Reads a whole body as text. Its media type must be JSON. It uses callbacks, because a promise per message would cost more than the
  * reading.
+ *
+ * @returns a function that rejects the body for lack of memory, if it is still arriving.
  */
-export function readBody(request: IncomingMessage, maxBytes: number, reader: BodyReader): void {
+export function readBody(request: IncomingMessage, maxBytes: number, reader: BodyReader): () => void {
   if (!hasJsonBody(request)) {
     reader.onBody(new SidecarError("UNSUPPORTED_MEDIA_TYPE", "The body must be application/json in UTF-8, uncompressed."));
-    return;
+    return () => undefined;
   }
   const declaredBytes = Number(request.headers["content-length"] ?? 0);
   if (declaredBytes > maxBytes) {
     reader.onBody(tooLarge(maxBytes));
-    return;
+    return () => undefined;
   }
   if (!reader.hasRoomFor(declaredBytes)) {
     reader.onBody(outOfMemory(NOT_READ));
-    return;
+    return () => undefined;
   }
   let first: Buffer | undefined;
   let rest: Buffer[] | undefined;
@@ -79,6 +81,7 @@ export function readBody(request: IncomingMessage, maxBytes: number, reader: Bod
   };
   request.on("error", onEnded);
   request.on("close", onEnded);
+  return () => finish(outOfMemory(PARTLY_READ));
 }
 
 function tooLarge(maxBytes: number): SidecarError {

@@ -1,19 +1,25 @@
 import type { IncomingMessage } from "node:http";
+import type { Counters } from "../../observability/counters.ts";
 import type { Defects } from "../../observability/defects.ts";
 import { SidecarError } from "../../errors.ts";
 import { Shape } from "../../json/outline.ts";
 import { JsonScanner } from "../../json/scan.ts";
 import { checkClientBatch, checkClientMessage } from "../../protocol/client-message.ts";
 import { LONG_TEXT_LENGTH, type Message, readInSteps, type Reading, readText } from "../../protocol/message.ts";
+import { isModernVersion } from "../../protocol/versions.ts";
 import { runInSteps } from "../../timing/step-queue.ts";
 import { sendDefect, sendProblem } from "../json-response.ts";
-import type { Reservation } from "../../memory/memory-budget.ts";
+import { bodyMemoryBytes, partMemoryBytes } from "../../memory/body-memory.ts";
+import type { MemoryHolder, Reservation } from "../../memory/memory-budget.ts";
+import type { ArrivingBodies, ArrivingBody } from "./arriving-bodies.ts";
 import { type BodyReader, readBody } from "./read-body.ts";
 import { reject } from "../reject.ts";
 import type { Post } from "../route.ts";
 
 export interface ReadMessagesOptions {
   readonly maxBodyBytes: number;
+  readonly bodies: ArrivingBodies;
+  readonly counters: Pick<Counters, "countRefusal">;
   readonly defects: Defects;
 }
 
@@ -27,40 +33,61 @@ export interface MessageReceiver {
 
 /** Reads the body of a POST, and rejects it if it is neither a message nor a batch. A long body is parsed in steps. */
 export function readMessages(post: Post, options: ReadMessagesOptions, receiver: MessageReceiver): void {
-  readBody(post.request, options.maxBodyBytes, new PostedBody(post, options.defects, receiver));
+  const body = new PostedBody(post, options, receiver);
+  body.onReading(readBody(post.request, options.maxBodyBytes, body));
 }
 
-/** A body that arrives in parts is copied into one text at its end. */
-const BODY_COPIES = 3;
-/** The memory of a part besides its bytes. */
-const PART_BYTES = 256;
-
-class PostedBody implements BodyReader {
+class PostedBody implements BodyReader, ArrivingBody {
   readonly #post: Post;
+  readonly #bodies: ArrivingBodies;
+  readonly #counters: Pick<Counters, "countRefusal">;
   readonly #defects: Defects;
   readonly #receiver: MessageReceiver;
+  #reject: (() => void) | undefined;
   #isForwarded = false;
   #reserved: Reservation | undefined;
 
-  constructor(post: Post, defects: Defects, receiver: MessageReceiver) {
+  constructor(post: Post, { bodies, counters, defects }: ReadMessagesOptions, receiver: MessageReceiver) {
     this.#post = post;
+    this.#bodies = bodies;
+    this.#counters = counters;
     this.#defects = defects;
     this.#receiver = receiver;
   }
 
+  get holder(): MemoryHolder {
+    return this.#post.memory.holder;
+  }
+
+  get bytes(): number {
+    return this.#reserved?.bytes ?? 0;
+  }
+
+  /** @param rejectArriving rejects the body while it arrives. */
+  onReading(rejectArriving: () => void): void {
+    this.#reject = rejectArriving;
+  }
+
+  reject(): void {
+    this.#reject?.();
+  }
+
   hasRoomFor(bodyBytes: number): boolean {
-    return this.#post.memory.hasRoomFor(bodyBytes * BODY_COPIES);
+    return this.#post.memory.hasRoomFor(bodyMemoryBytes(bodyBytes));
   }
 
   reserve(partBytes: number): boolean {
-    this.#reserved ??= this.#post.memory.hold("bodies", 0);
-    return this.#reserved.tryGrow(partBytes * BODY_COPIES + PART_BYTES);
+    if (this.#reserved === undefined) {
+      this.#reserved = this.#post.memory.hold("bodies", 0);
+      this.#bodies.add(this);
+    }
+    return this.#reserved.tryGrow(partMemoryBytes(partBytes));
   }
 
   isRejected(beginning: Buffer): boolean {
     try {
       const isRejected = this.#receiver.rejectLong(this.#post, beginning);
-      if (isRejected) this.#reserved?.release();
+      if (isRejected) this.#release();
       return isRejected;
     } catch (error) {
       this.#fail(error);
@@ -70,9 +97,13 @@ class PostedBody implements BodyReader {
 
   onBody(body: string | SidecarError): void {
     const { request, response } = this.#post;
+    // A body that has arrived keeps its memory until it is forwarded.
+    this.#bodies.delete(this);
     try {
       if (body instanceof SidecarError) {
-        this.#reserved?.release();
+        this.#release();
+        // Other errors are those of HTTP requests, which the counters of their statuses show.
+        if (body.code === "OUT_OF_MEMORY") this.#counters.countRefusal(body.code);
         reject(request, response, body);
       } else if (body.length <= LONG_TEXT_LENGTH) this.#forward(readText(body));
       else {
@@ -105,21 +136,22 @@ class PostedBody implements BodyReader {
     }
   }
 
-  #fail(error: unknown): void {
+  #release(): void {
+    this.#bodies.delete(this);
     this.#reserved?.release();
+  }
+
+  #fail(error: unknown): void {
+    this.#release();
     this.#defects.recover("http body", error, () => sendDefect(this.#post.response, this.#isForwarded));
   }
 }
-
-/** The first revision whose requests have no session (MCP 2026-07-28, basic/transports). */
-const FIRST_WITHOUT_SESSIONS = "2026-07-28";
 
 const METHOD = new Shape({ method: {} });
 
 /** True if the beginning of a body is that of `initialize`, or if the request is of a revision without sessions. */
 export function needsNoSession({ headers }: IncomingMessage, beginning: Buffer): boolean {
-  const { "mcp-protocol-version": protocolVersion } = headers;
-  if (/^\d{4}-\d{2}-\d{2}$/.test(String(protocolVersion)) && String(protocolVersion) >= FIRST_WITHOUT_SESSIONS) return true;
+  if (isModernVersion(headers["mcp-protocol-version"]?.toString())) return true;
   const scanner = new JsonScanner(beginning.toString("utf8"), METHOD);
   scanner.advance();
   return scanner.outline.isString(METHOD.slotOf("method"), "initialize");

@@ -31,6 +31,20 @@ export function findSession(
   });
 }
 
+/** Keeps the session that a request names from eviction: while the request arrives, and until its response is read. */
+export function markInUse(
+  sessions: SessionStore,
+  { headers }: IncomingMessage,
+  response: ServerResponse,
+  principal: Principal | undefined,
+  nowMs: () => number,
+): void {
+  const session = sessions.get(String(headers["mcp-session-id"]));
+  if (session === undefined || session.owner !== principal) return;
+  session.beginRequest();
+  response.once("close", () => session.endRequest(nowMs()));
+}
+
 /** Rejects a request without a session. A token of another principal gets the same response as an invalid token. */
 export function rejectSession(request: IncomingMessage, response: ServerResponse, error: SidecarError, idText?: string): void {
   if (error.code === "UNAUTHORIZED") rejectUnauthorized(request, response);

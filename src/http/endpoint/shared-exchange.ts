@@ -5,7 +5,7 @@ import type { Front } from "../front.ts";
 /** An HTTP response that several requests share: that of a batch, or the only stream of an HTTP+SSE client. */
 export interface SharedResponse extends Pick<Exchange, "sharedBy" | "isListening" | "emit" | "keepAlive"> {
   /** Sends the JSON text of one response, now or with others. */
-  respond(body: string): void;
+  respond(body: string, exchange: SharedExchange): void;
   /** Called when an exchange has finished, after its response, if it has one. */
   onFinished(exchange: SharedExchange): void;
 }
@@ -43,7 +43,7 @@ export class SharedExchange implements Exchange {
   }
 
   respond(body: string): void {
-    this.#finish(this.#front.responseBody(body));
+    this.#finish(body);
   }
 
   fail(error: SidecarError): void {
@@ -69,7 +69,7 @@ export class SharedExchange implements Exchange {
     if (this.#isFinished) return;
     this.#isFinished = true;
     try {
-      if (body !== undefined) this.#shared.respond(body);
+      if (body !== undefined) this.#shared.respond(body, this);
     } catch (error) {
       // A defect prevented the response, so the exchange can still be finished with an error.
       this.#isFinished = false;

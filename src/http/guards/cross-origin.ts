@@ -13,6 +13,9 @@ export interface CrossOriginOptions extends HostCheckOptions {
 /** The longest time for which Chromium caches a preflight. */
 const PREFLIGHT_MAX_AGE_S = 7200;
 
+/** The prefix, and a token of RFC 9110 §5.6.2. */
+const PARAM_HEADER = /^mcp-param-[!#$%&'*+\-.^_`|~0-9a-z]+$/i;
+
 /** Responses name the origin of the request instead of `*`. Credentials are not allowed, since the sidecar does not use cookies. */
 const CORS_OPTIONS = {
   origin: true,
@@ -60,7 +63,9 @@ export function createCrossOriginGuard(
   { methods }: RouteEntry,
   check: (request: IncomingMessage) => SidecarError | undefined,
 ): (route: Route) => Route {
-  const setCorsHeaders = cors({ ...CORS_OPTIONS, methods: [...methods, "OPTIONS"] });
+  const setCorsHeaders = cors((request: IncomingMessage, callback: (error: null, options: CorsOptions) => void) => {
+    callback(null, { ...CORS_OPTIONS, allowedHeaders: allowedHeaders(request), methods: [...methods, "OPTIONS"] });
+  });
   return (route) => (request, response) => {
     const rejection = check(request);
     if (request.headers.origin !== undefined && rejection?.code !== "ORIGIN_NOT_ALLOWED")
@@ -68,6 +73,12 @@ export function createCrossOriginGuard(
     if (rejection !== undefined) return reject(request, response, rejection);
     route(request, response);
   };
+}
+
+/** Returns the headers that a page may send. Servers choose the names of `Mcp-Param-*` (MCP 2026-07-28, basic/transports, custom headers). */
+function allowedHeaders({ headers }: IncomingMessage): string[] {
+  const requested = headers["access-control-request-headers"]?.split(",").map((name) => name.trim()) ?? [];
+  return [...CORS_OPTIONS.allowedHeaders, ...requested.filter((name) => PARAM_HEADER.test(name))];
 }
 
 function notAllowed(code: "ORIGIN_NOT_ALLOWED" | "HOST_NOT_ALLOWED", value: string): SidecarError {

@@ -13,7 +13,7 @@ import { type MessageReceiver, readMessages } from "../endpoint/read-messages.ts
 import { forwardOneWay, forwardRequest } from "../endpoint/forward.ts";
 import { holderOf, type NamedRoute, type Post } from "../route.ts";
 
-export interface LegacySseRoutesOptions extends McpRouteOptions {
+export interface LegacySseRoutesOptions extends Omit<McpRouteOptions, "stateless"> {
   readonly pairs: LegacySsePairs;
 }
 

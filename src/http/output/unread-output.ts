@@ -1,5 +1,7 @@
 import type { ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import type { MemoryAccount, Reservation } from "../../memory/memory-budget.ts";
+import type { Defects } from "../../observability/defects.ts";
 
 /** Unread text of a response up to which it is not counted. In UTF-16 units, as Node counts the text that waits in a socket. */
 const SMALL_LENGTH = 64 * 1024;
@@ -7,9 +9,19 @@ const SMALL_LENGTH = 64 * 1024;
 const COPIES = 2;
 /** The time in which a client is expected to read something. */
 const SLOW_READER_MS = 1000;
+/** The same for a client that has read before. The operating system takes data in steps of up to 2 MB. */
+const SLOWER_READER_MS = 5000;
+/** The time in which the operating system fills its own buffers, which is not progress of the client. */
+const FILL_MS = 250;
+/** The interval of looks at the progress of clients, and the shortest one while memory is short. */
+const LOOK_MS = 500;
+const MIN_LOOK_MS = 20;
 
 export interface UnreadOutputOptions {
+  readonly defects: Pick<Defects, "guard">;
   readonly nowMs: () => number;
+  /** Makes room if memory is short. Called at intervals, because slow clients may be the only ones: then nothing else asks for room. */
+  readonly relieve: () => void;
   /** Called for each connection that is closed, with its unread text in UTF-16 units. */
   readonly onCut: (unreadLength: number) => void;
 }
@@ -17,13 +29,23 @@ export interface UnreadOutputOptions {
 interface Unread {
   readonly memory: Reservation;
   readonly sinceMs: number;
+  /** The bytes that the operating system had taken at the last progress, or after it had filled its buffers. */
+  takenBytes: number | undefined;
+  /** The time of the last progress; undefined before the first. */
+  progressAtMs: number | undefined;
+  /** The listener for the end of the wait: all text is read, or the connection has closed. */
+  readonly onEnd: () => void;
 }
 
-/** The responses that their clients have not read yet. They count to the memory of their clients. */
+/** Responses that clients have not read yet. Each counts as memory of its client. */
 export class UnreadOutput {
   readonly #options: UnreadOutputOptions;
   /** Those that have waited longest come first. */
   readonly #unread = new Map<ServerResponse, Unread>();
+  #timer: NodeJS.Timeout | undefined;
+  #lookedAtMs = Number.NEGATIVE_INFINITY;
+  /** The first and the last call of a row of calls of `cutOffReading`. */
+  readonly #full = { sinceMs: 0, untilMs: Number.NEGATIVE_INFINITY };
 
   constructor(options: UnreadOutputOptions) {
     this.#options = options;
@@ -38,12 +60,30 @@ export class UnreadOutput {
     else if (length > SMALL_LENGTH) this.#add(response, account, length);
   }
 
-  /** Closes connections whose clients are slow, the slowest first, until this much memory is free. */
+  /** Closes connections of slow clients until this much memory is free: first those without progress for longest. */
   cutOffSlow(bytes: number): void {
-    const readBeforeMs = this.#options.nowMs() - SLOW_READER_MS;
+    const nowMs = this.#options.nowMs();
+    if (nowMs - this.#lookedAtMs < MIN_LOOK_MS) return;
+    this.#look(nowMs);
+    this.#cutOff(bytes, nowMs, ({ sinceMs, progressAtMs }) =>
+      progressAtMs === undefined ? sinceMs + SLOW_READER_MS : progressAtMs + SLOWER_READER_MS,
+    );
+  }
+
+  /** Closes connections of clients that do read. To be called while the memory is full: for the first second, slow clients may make room. */
+  cutOffReading(bytes: number): void {
+    const nowMs = this.#options.nowMs();
+    if (nowMs - this.#full.untilMs > SLOW_READER_MS) this.#full.sinceMs = nowMs;
+    this.#full.untilMs = nowMs;
+    if (nowMs - this.#full.sinceMs >= SLOW_READER_MS) this.#cutOff(bytes, nowMs, ({ sinceMs }) => sinceMs + SLOW_READER_MS);
+  }
+
+  /** @param dueAtMs returns the time from which on a connection may be closed. The earliest is closed first. */
+  #cutOff(bytes: number, nowMs: number, dueAtMs: (unread: Unread) => number): void {
+    const due = [...this.#unread].filter(([, unread]) => dueAtMs(unread) <= nowMs).sort(([, a], [, b]) => dueAtMs(a) - dueAtMs(b));
     let freeBytes = 0;
-    for (const [response, { memory, sinceMs }] of this.#unread) {
-      if (freeBytes >= bytes || sinceMs > readBeforeMs) return;
+    for (const [response, { memory }] of due) {
+      if (freeBytes >= bytes) return;
       freeBytes += memory.bytes;
       const length = response.writableLength;
       this.#forget(response);
@@ -52,16 +92,57 @@ export class UnreadOutput {
     }
   }
 
+  #onInterval(): void {
+    const nowMs = this.#options.nowMs();
+    this.#options.relieve();
+    if (nowMs - this.#lookedAtMs >= MIN_LOOK_MS) this.#look(nowMs);
+  }
+
+  /** Notes the progress of clients. What they have read counts no more. */
+  #look(nowMs: number): void {
+    this.#lookedAtMs = nowMs;
+    for (const [response, unread] of this.#unread) {
+      unread.memory.resize(response.writableLength * COPIES);
+      if (nowMs - unread.sinceMs < FILL_MS) continue;
+      const taken = takenBytes(response);
+      unread.takenBytes ??= taken;
+      if (taken - unread.takenBytes < SMALL_LENGTH) continue;
+      unread.takenBytes = taken;
+      unread.progressAtMs = nowMs;
+    }
+  }
+
   #add(response: ServerResponse, account: MemoryAccount, length: number): void {
-    const forget = (): void => this.#forget(response);
+    const onEnd = (): void => this.#forget(response);
     // A reservation may close slow connections, so it is made before this one is added.
-    this.#unread.set(response, { memory: account.hold("unread", length * COPIES), sinceMs: this.#options.nowMs() });
-    response.once("drain", forget);
-    response.once("close", forget);
+    const memory = account.hold("unread", length * COPIES);
+    const { defects, nowMs } = this.#options;
+    this.#unread.set(response, { memory, sinceMs: nowMs(), takenBytes: undefined, progressAtMs: undefined, onEnd });
+    this.#timer ??= setInterval(() => defects.guard("unread output", () => this.#onInterval()), LOOK_MS).unref();
+    response.on("drain", onEnd);
+    response.on("close", onEnd);
   }
 
   #forget(response: ServerResponse): void {
-    this.#unread.get(response)?.memory.release();
+    const unread = this.#unread.get(response);
+    if (unread === undefined) return;
     this.#unread.delete(response);
+    unread.memory.release();
+    response.off("drain", unread.onEnd);
+    response.off("close", unread.onEnd);
+    if (this.#unread.size > 0) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
   }
+}
+
+interface SocketHandle {
+  readonly bytesWritten?: number;
+  readonly writeQueueSize?: number;
+}
+
+/** Returns the bytes that the operating system has taken. Only the handle shows them: for Node, a large write is unread until its end. */
+function takenBytes({ req: { socket } }: ServerResponse): number {
+  const { _handle: handle } = socket as Socket & { readonly _handle?: SocketHandle | null };
+  return (handle?.bytesWritten ?? 0) - (handle?.writeQueueSize ?? 0);
 }

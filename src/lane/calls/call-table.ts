@@ -5,7 +5,7 @@ import { outgoing } from "../../protocol/outgoing.ts";
 import { ClientTasks } from "./client-tasks.ts";
 import { PendingRequests } from "./pending-requests.ts";
 import type { Log } from "../../observability/log.ts";
-import { type Call, type ClientCall, extend, holdMemory } from "./call.ts";
+import { type Call, type ClientCall, createLine, extend, holdCallMemory } from "./call.ts";
 import type { CallVerdict } from "./call-limits.ts";
 import { requestTimedOut } from "../failures.ts";
 import type { Retries } from "./retries.ts";
@@ -63,7 +63,7 @@ export class CallTable {
     this.#counters.requests.accepted++;
     this.#clientCalls++;
     call.caller.beginCall();
-    holdMemory(call);
+    holdCallMemory(call);
   }
 
   /** Calls may be ended while they are iterated. */
@@ -122,7 +122,8 @@ export class CallTable {
     if (call.state === "written") {
       this.#pending.abandon(wireId, reason, this.#nowMs(), call.origin === "client" ? call.caller.id : undefined);
       const params = { requestId: wireId, reason };
-      this.#input()?.send(outgoing(cancellation ?? JSON.stringify({ jsonrpc: "2.0", method: "notifications/cancelled", params })));
+      const text = cancellation ?? JSON.stringify({ jsonrpc: "2.0", method: "notifications/cancelled", params });
+      this.#input()?.send(call.origin === "client" ? createLine(call.caller.memory, text) : outgoing(text));
     } else {
       this.#withdraw(call);
     }

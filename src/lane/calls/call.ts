@@ -1,7 +1,7 @@
 import { type RequestMessage, Slot } from "../../protocol/message.ts";
-import type { Outgoing } from "../../protocol/outgoing.ts";
+import { type Outgoing, outgoing } from "../../protocol/outgoing.ts";
 import { progressTokenText, requestToServer } from "../../protocol/rewrite.ts";
-import type { Reservation } from "../../memory/memory-budget.ts";
+import type { MemoryAccount, Reservation } from "../../memory/memory-budget.ts";
 import { textMemoryBytes } from "../../memory/memory-size.ts";
 import type { Caller } from "../../sessions/caller.ts";
 import type { Exchange } from "../../sessions/exchange.ts";
@@ -132,7 +132,7 @@ type NotificationOptions = Pick<ClientLine, "text" | "expiresAtMs" | "release" |
 /** Returns a client's notification that was not sent yet. It takes no slot, and is never sent again. */
 export function createNotification({ caller, text, expiresAtMs, release, refuse }: NotificationOptions): ClientLine {
   const byteLength = Buffer.byteLength(text);
-  const memory = caller.memory.hold("requests", CALL_BYTES + TEXT_COPIES * textMemoryBytes(text, byteLength));
+  const memory = holdMessage(caller.memory, text, byteLength);
   const onEmptied = (): void => memory.release();
   const refuseAndRelease = (): void => {
     memory.release();
@@ -143,10 +143,22 @@ export function createNotification({ caller, text, expiresAtMs, release, refuse 
 }
 
 /** Counts the memory of a call. Must be called when it is accepted. */
-export function holdMemory(call: ClientCall): void {
-  const memory = call.caller.memory.hold("requests", CALL_BYTES + TEXT_COPIES * textMemoryBytes(call.text, call.byteLength));
+export function holdCallMemory(call: ClientCall): void {
+  const memory = holdMessage(call.caller.memory, call.text, call.byteLength);
   call.memory = memory;
   call.onEmptied = () => memory.resize(CALL_BYTES);
+}
+
+/** Returns a line that a client has caused, and that only this generation gets. It counts for the client until it is written or dropped. */
+export function createLine(account: MemoryAccount, text: string): Outgoing {
+  const byteLength = Buffer.byteLength(text);
+  const memory = holdMessage(account, text, byteLength);
+  return { ...outgoing(text), byteLength, onEmptied: () => memory.release() };
+}
+
+/** Counts the memory of a client's message. */
+export function holdMessage(account: MemoryAccount, text: string, byteLength = Buffer.byteLength(text)): Reservation {
+  return account.hold("requests", CALL_BYTES + TEXT_COPIES * textMemoryBytes(text, byteLength));
 }
 
 /** True for a line that a client sent, also if it is a notification. */

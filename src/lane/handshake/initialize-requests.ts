@@ -1,8 +1,10 @@
 import type { Counters, RequestEnding } from "../../observability/counters.ts";
 import type { Defects } from "../../observability/defects.ts";
 import type { SidecarError } from "../../errors.ts";
+import type { MemoryAccount, Reservation } from "../../memory/memory-budget.ts";
 import type { RequestMessage, ResponseMessage } from "../../protocol/message.ts";
 import { responseToClient } from "../../protocol/rewrite.ts";
+import { holdMessage } from "../calls/call.ts";
 import type { Dispatch } from "../dispatch.ts";
 import { internalError } from "../failures.ts";
 import type { Exchange } from "../../sessions/exchange.ts";
@@ -25,16 +27,23 @@ export interface InitializeRequestsOptions {
 export interface InitializeRequest {
   readonly exchange: Exchange;
   readonly request: RequestMessage;
+  /** The memory of the client. */
+  readonly memory: MemoryAccount;
   /** Creates the session before the response is sent; the session id goes into the response's headers. @returns the error if there is none. */
   readonly open: (protocolVersion: string) => SidecarError | undefined;
   /** Called if no session is created. */
-  readonly onFailed: (() => void) | undefined;
+  readonly onFailed?: () => void;
+}
+
+interface Waiting {
+  readonly entry: QueueEntry;
+  readonly memory: Reservation;
 }
 
 /** The `initialize` requests of clients. Answered from the server's handshake, and queued until it has finished. */
 export class InitializeRequests {
   readonly #options: InitializeRequestsOptions;
-  readonly #waiting = new Map<InitializeRequest, QueueEntry>();
+  readonly #waiting = new Map<InitializeRequest, Waiting>();
 
   constructor(options: InitializeRequestsOptions) {
     this.#options = options;
@@ -50,7 +59,7 @@ export class InitializeRequests {
       counters.requests.accepted++;
       return this.#answer(initialize);
     }
-    const held: QueueEntry = {
+    const entry: QueueEntry = {
       owner: initialize,
       takesSlot: false,
       byteLength: Buffer.byteLength(text),
@@ -58,11 +67,11 @@ export class InitializeRequests {
       release: () => this.#answer(initialize),
       refuse: () => this.#fail(initialize, dispatch.notReady()),
     };
-    const error = dispatch.roomError(text) ?? (dispatch.queue.add(held) ? undefined : dispatch.notReady());
+    const error = dispatch.roomError(text) ?? (dispatch.queue.add(entry) ? undefined : dispatch.notReady());
     if (error !== undefined) return this.#refuse(initialize, error);
     counters.requests.accepted++;
     counters.requests.held++;
-    this.#waiting.set(initialize, held);
+    this.#waiting.set(initialize, { entry, memory: holdMessage(initialize.memory, text) });
     exchange.onDisconnect(() => {
       this.#end(initialize, "unread");
       initialize.onFailed?.();
@@ -89,6 +98,8 @@ export class InitializeRequests {
     const { exchange, request, open } = initialize;
     const current = handshake();
     if (current === undefined) return this.#fail(initialize, dispatch.notReady());
+    const unable = routing.initialize.refusal?.(current);
+    if (unable !== undefined) return this.#fail(initialize, unable);
     const { protocolVersion, body } = routing.initialize.answer(current, request, exchange.idText);
     this.#forget(initialize);
     let refusal: SidecarError | undefined;
@@ -119,8 +130,9 @@ export class InitializeRequests {
   }
 
   #forget(initialize: InitializeRequest): void {
-    const held = this.#waiting.get(initialize);
-    if (held !== undefined) this.#options.dispatch.queue.remove(held);
+    const waiting = this.#waiting.get(initialize);
+    if (waiting !== undefined) this.#options.dispatch.queue.remove(waiting.entry);
+    waiting?.memory.release();
     this.#waiting.delete(initialize);
   }
 }

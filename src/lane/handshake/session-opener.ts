@@ -57,18 +57,19 @@ export class SessionOpener {
       exchange.fail(refusal);
       return;
     }
-    const pooled = lanes.acquire(request, streams);
+    const pooled = lanes.acquire(request, { streams, memory });
     const { lane } = pooled.supervised;
-    lane.initialize(
+    lane.initialize({
       exchange,
       request,
-      (protocolVersion) => {
+      memory,
+      open: (protocolVersion) => {
         const session = this.#open(protocolVersion, pooled, { owner, memory, streams });
         if (session !== undefined) onOpen(session);
         return session === undefined ? tooManySessions(this.#options.sessions.maxSessions) : undefined;
       },
-      () => pooled.release(),
-    );
+      onFailed: () => pooled.release(),
+    });
   }
 
   #roomRefusal(holder: MemoryHolder): SidecarError | undefined {

@@ -8,10 +8,12 @@ import { cancellation, ForwardedRequests } from "./forwarded-requests.ts";
 import { MAX_RENEWED_TIMES } from "../lane-limits.ts";
 import { type RoutingAccess, type Routing, refuse, type RequestDecision } from "./routing.ts";
 import { PRIVATE_INITIALIZE } from "../handshake/initialize.ts";
-import { InternalRequests } from "../calls/internal-requests.ts";
+import { InternalRequests } from "../internal/internal-requests.ts";
 import { answerPing, errorAnswer } from "./refused-requests.ts";
 import type { Caller } from "../../sessions/caller.ts";
 import { SessionState } from "./session-state.ts";
+import type { MemoryAccount, Reservation } from "../../memory/memory-budget.ts";
+import { textMemoryBytes } from "../../memory/memory-size.ts";
 import type { SessionStreams } from "../../sessions/session-streams.ts";
 import { Subscriptions } from "./subscriptions.ts";
 
@@ -32,6 +34,8 @@ const UNRELATED_NOTIFICATIONS: ReadonlySet<string> = new Set([
 export interface PrivateRoutingOptions {
   /** The streams of the only session. */
   readonly streams: SessionStreams;
+  /** The memory of the only client. */
+  readonly memory: MemoryAccount;
   /** Keeps the client's own `notifications/initialized`, for the next generation. */
   readonly onInitialized: (text: string) => void;
 }
@@ -41,6 +45,9 @@ export class PrivateRouting implements Routing {
   readonly initialize = PRIVATE_INITIALIZE;
   readonly #access: RoutingAccess;
   readonly #streams: SessionStreams;
+  readonly #memory: MemoryAccount;
+  /** The memory of the `notifications/initialized` for the next generation. */
+  readonly #kept: Reservation;
   readonly #onInitialized: (text: string) => void;
   readonly #forwarded = new ForwardedRequests();
   readonly #state = new SessionState();
@@ -53,8 +60,10 @@ export class PrivateRouting implements Routing {
   constructor(access: RoutingAccess, options: PrivateRoutingOptions) {
     this.#access = access;
     this.#streams = options.streams;
+    this.#memory = options.memory;
+    this.#kept = options.memory.hold("requests", 0);
     this.#onInitialized = options.onInitialized;
-    this.#requests = new InternalRequests((method, params, onSettled) => access.dispatch.ask(method, params, onSettled));
+    this.#requests = new InternalRequests((method, params, onSettled) => access.dispatch.internal.ask(method, params, onSettled));
   }
 
   get isWaitingForClient(): boolean {
@@ -79,7 +88,8 @@ export class PrivateRouting implements Routing {
     if (method !== "notifications/initialized") return text;
     const { dispatch, onInitialized } = this.#access;
     // A server that is starting gets this notification in its handshake. A line of this generation does not go to the next one.
-    if (this.#isReady && !dispatch.sendInternal(text)) return dispatch.inputRoomError(text);
+    if (this.#isReady && !dispatch.sendInternal(text, this.#memory)) return dispatch.inputRoomError(text);
+    this.#kept.resize(textMemoryBytes(text));
     this.#onInitialized(text);
     this.#isInitialized = true;
     if (this.#isReady) onInitialized();
@@ -90,7 +100,7 @@ export class PrivateRouting implements Routing {
     const { dispatch, nowMs } = this.#access;
     const text = this.#forwarded.responseText(response);
     if (text === undefined) return undefined;
-    if (!dispatch.sendInternal(text)) return dispatch.inputRoomError(text);
+    if (!dispatch.sendInternal(text, this.#memory)) return dispatch.inputRoomError(text);
     this.#forwarded.onAnswered(response);
     dispatch.calls.extend(nowMs());
     return undefined;
@@ -136,13 +146,15 @@ export class PrivateRouting implements Routing {
     for (const text of this.#forwarded.cancelAll("the MCP server has stopped")) this.#emit(text);
   }
 
-  onSession(): void {
+  onListener(): void {
     // The streams of the only session are known already.
   }
 
-  onCallerEnd(): void {
+  onCallerEnd(caller: Caller): void {
     this.#isOver = true;
     this.#forwarded.clear();
+    this.#subscriptions.deleteAll(caller);
+    this.#kept.release();
   }
 
   expire(nowMs: number): number {

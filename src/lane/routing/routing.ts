@@ -5,7 +5,7 @@ import type { CallLimits } from "../calls/call-limits.ts";
 import type { DropLog } from "./drop-log.ts";
 import type { InitializeRules } from "../handshake/initialize.ts";
 import type { Caller } from "../../sessions/caller.ts";
-import type { Session } from "../../sessions/session.ts";
+import type { UpstreamHandshake } from "../../upstream/port.ts";
 
 /** The parts of a lane that its routing may use. */
 export interface RoutingAccess {
@@ -41,10 +41,14 @@ export interface Routing {
   onServerNotification(notification: NotificationMessage): void;
   onServerRequest(request: RequestMessage): void;
   /** Restores the former generation's state on the new one, before any queued request is sent. */
-  onReady(): void;
+  onReady(handshake: UpstreamHandshake): void;
   onLost(): void;
-  onSession(session: Session): void;
-  /** Removes the state of a session, or of a client without one. */
+  /** Adds a caller that gets the messages for all clients. */
+  onListener(caller: Caller): void;
+  /**
+   * Removes the state of a session, or of a client without one. Its requests are given up after that, because the server may have a
+   * subscription of one in flight.
+   */
   onCallerEnd(caller: Caller): void;
   /** True if the server waits for a client's response, and so may not be able to answer. */
   readonly isWaitingForClient: boolean;

@@ -5,11 +5,10 @@ import { SHARED_INITIALIZE } from "../handshake/initialize.ts";
 import { type RoutingAccess, type Routing, refuse, type RequestDecision } from "./routing.ts";
 import type { CallLimits } from "../calls/call-limits.ts";
 import { LogLevels } from "./log-levels.ts";
-import { type InternalRequest, InternalRequests } from "../calls/internal-requests.ts";
+import { type InternalRequest, InternalRequests } from "../internal/internal-requests.ts";
 import { answerPing, refuseRequest } from "./refused-requests.ts";
 import type { Caller } from "../../sessions/caller.ts";
-import type { Session } from "../../sessions/session.ts";
-import { Subscriptions } from "./subscriptions.ts";
+import { subscriptionBytes, Subscriptions } from "./subscriptions.ts";
 
 /** Client notifications that are not sent to a shared server. The sidecar sends its own, or they have no meaning there. */
 const NOT_CARRIED_NOTIFICATIONS: ReadonlySet<string> = new Set([
@@ -55,7 +54,7 @@ export class SharedRouting implements Routing {
 
   constructor(access: RoutingAccess) {
     this.#access = access;
-    this.#requests = new InternalRequests((method, params, onSettled) => access.dispatch.ask(method, params, onSettled));
+    this.#requests = new InternalRequests((method, params, onSettled) => access.dispatch.internal.ask(method, params, onSettled));
   }
 
   onClientRequest(caller: Caller, { method, outline }: RequestMessage): RequestDecision | undefined {
@@ -104,13 +103,18 @@ export class SharedRouting implements Routing {
     this.#access.onInitialized();
   }
 
+  /** Tells all listeners of a restarted server. @param initializeResult undefined if it has no sessions now. */
+  onRestarted(initializeResult: string | undefined): void {
+    for (const caller of this.#listeners) caller.onRestarted?.(initializeResult);
+  }
+
   onLost(): void {
     this.#isReady = false;
     this.#requests.clear();
   }
 
-  onSession(session: Session): void {
-    this.#listeners.add(session);
+  onListener(caller: Caller): void {
+    this.#listeners.add(caller);
   }
 
   onCallerEnd(caller: Caller): void {
@@ -118,7 +122,9 @@ export class SharedRouting implements Routing {
     this.#levels.delete(caller);
     this.#sendPendingLevel();
     for (const uri of this.#subscriptions.deleteAll(caller)) {
-      this.#ask({ method: "resources/unsubscribe", params: { uri }, isCurrent: () => !this.#subscriptions.has(uri) });
+      // The server may be busy, and get this later.
+      const memory = this.#isReady ? caller.memory.hold("requests", subscriptionBytes(uri)) : undefined;
+      this.#ask({ method: "resources/unsubscribe", params: { uri }, isCurrent: () => !this.#subscriptions.has(uri), memory });
     }
   }
 

@@ -1,4 +1,4 @@
-import type { InternalRequest } from "../calls/internal-requests.ts";
+import type { InternalRequest } from "../internal/internal-requests.ts";
 import { textMemoryBytes } from "../../memory/memory-size.ts";
 import type { Reservation } from "../../memory/memory-budget.ts";
 import type { Caller } from "../../sessions/caller.ts";
@@ -42,7 +42,7 @@ export class Subscriptions {
     const uris = this.#byCaller.get(caller) ?? new Set();
     const known = this.#byUri.get(uri)?.subscriptions.get(caller);
     if (known === undefined && uris.size >= MAX_SUBSCRIPTIONS_PER_SESSION) return TOO_MANY;
-    const memory = known?.memory ?? caller.memory.reserve("subscriptions", SUBSCRIPTION_BYTES + textMemoryBytes(uri));
+    const memory = known?.memory ?? caller.memory.reserve("subscriptions", subscriptionBytes(uri));
     if (memory === undefined) return NO_MEMORY;
     this.#byCaller.set(caller, uris.add(uri));
     const resource: Resource = this.#byUri.get(uri) ?? { subscriptions: new Map(), isConfirmed: false };
@@ -114,6 +114,11 @@ export class Subscriptions {
     }
     return found;
   }
+}
+
+/** Returns the memory of a subscription to a resource, or of a request about one. */
+export function subscriptionBytes(uri: string): number {
+  return SUBSCRIPTION_BYTES + textMemoryBytes(uri);
 }
 
 function isAtOrBelow(uri: string, above: string): boolean {

@@ -5,7 +5,7 @@ import { isSent } from "../calls/call.ts";
 import type { Dispatch } from "../dispatch.ts";
 import type { LanePolicy } from "../lane-policy.ts";
 import { readCapabilities } from "../handshake/capabilities.ts";
-import { MAX_INTERNAL_RESULT_BYTES } from "../calls/internal-exchange.ts";
+import { MAX_INTERNAL_RESULT_BYTES } from "../internal/internal-exchange.ts";
 import type { RetryMode } from "../calls/retry-mode.ts";
 import { isReadOnly, namesOf } from "./tool-annotations.ts";
 import { listTools, ToolListing } from "./tool-listing.ts";
@@ -48,7 +48,7 @@ export class ServerTools {
     const { dispatch, retry, watcher, defects, log, nowMs } = options;
     if (retry !== "read-only" && watcher === undefined) return;
     this.#listing = new ToolListing({
-      ask: (params, onResult) => dispatch.ask("tools/list", params, undefined, onResult),
+      ask: (params, onResult) => dispatch.internal.ask("tools/list", params, undefined, onResult),
       defects,
       log,
       nowMs,
@@ -77,7 +77,7 @@ export class ServerTools {
     const { dispatch, log, nowMs } = this.#options;
     const endMs = nowMs() + timeoutMs;
     const ask = (params: object, onResult: (resultText: string | undefined) => void): void =>
-      dispatch.ask("tools/list", params, undefined, onResult, { timeoutMs: Math.max(0, endMs - nowMs()) });
+      dispatch.internal.ask("tools/list", params, undefined, onResult, { timeoutMs: Math.max(0, endMs - nowMs()) });
     return new Promise((onListed) => listTools(ask, log, onListed));
   }
 

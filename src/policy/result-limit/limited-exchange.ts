@@ -3,7 +3,7 @@ import { findMembers } from "../../json/find.ts";
 import type { Exchange } from "../../sessions/exchange.ts";
 import { limitBody } from "./limit.ts";
 import { limitFailure } from "./limit-failure.ts";
-import { RewrittenExchange } from "../rewritten-exchange.ts";
+import { RewrittenExchange } from "../../sessions/rewritten-exchange.ts";
 
 export interface ResultLimit {
   /** The limit for the whole HTTP body. */
@@ -66,7 +66,8 @@ export class LimitedExchange extends RewrittenExchange {
   }
 
   #roomBytes(): number {
-    const { maxBytes, keepAliveMs, nowMs } = this.#limit;
+    const { keepAliveMs, nowMs } = this.#limit;
+    const maxBytes = this.#limit.maxBytes - (this.inner.addedBytes ?? 0);
     const { sharedBy, acceptedAtMs } = this;
     // In an endless stream, each response has the whole limit for itself.
     if (sharedBy === 0) return maxBytes - EVENT_BYTES;

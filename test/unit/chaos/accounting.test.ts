@@ -37,6 +37,15 @@ describe("the accounting of chaos", () => {
     expect(verdictsOn(right, right)).toEqual({ right: 1, answeredTwice: 1 });
   });
 
+  it("a result without a type is wrong for a stateless client", () => {
+    const ledger = new Ledger();
+    const inbox = new Inbox("anna", ledger, { onRight: () => undefined, onServerRequest: () => undefined });
+    const stateless: RequestRecord = { ...record(1), isStateless: true };
+    inbox.expect(stateless);
+    inbox.receive(answerTo(stateless), undefined, stateless, 200);
+    expect(stateless.verdict).toBe("wrong");
+  });
+
   it("a repeated event is counted", () => {
     const message = { jsonrpc: "2.0", method: "notifications/message" };
     expect(verdictsOn({ message, eventId: "a" }, { message, eventId: "a" }, right)).toEqual({ right: 1, answeredTwice: 1 });

@@ -1,5 +1,6 @@
 import { tmpdir } from "node:os";
 import { describe, expect, it } from "vitest";
+import { largestBodyBytes } from "../../../src/memory/body-memory.ts";
 import { defaultBudgetBytes } from "../../../src/memory/default-budget.ts";
 import { ALL_OPTIONS } from "../../../src/config/describe.ts";
 import { type Config, type Environment, loadConfig, type LoadResult, readCommandLine } from "../../../src/config/load.ts";
@@ -17,6 +18,8 @@ function config(argv: readonly string[], environment: Environment = {}): Config 
 }
 
 describe("the configuration", () => {
+  const shareBytes = Math.floor(defaultBudgetBytes() / 4);
+
   it("a command is enough, and the defaults are those of the pod contract", () => {
     expect(config([], { CLAW_MCP_STDIO_COMMAND: "server" })).toStrictEqual({
       command: "server",
@@ -40,6 +43,8 @@ describe("the configuration", () => {
       readerTimeoutMs: 30_000,
       isolation: "auto",
       legacySse: "off",
+      modern: "on",
+      childEra: "auto",
       maxSessions: 10_000,
       sessionsPerMinute: undefined,
       maxPrivateServers: 32,
@@ -66,13 +71,13 @@ describe("the configuration", () => {
       sessionCallsPerMinute: undefined,
       maxResultBytes: undefined,
       memoryBudgetBytes: defaultBudgetBytes(),
-      maxBodyBytes: 4_194_304,
-      maxLineBytes: 67_108_864,
+      maxBodyBytes: Math.min(4_194_304, largestBodyBytes(defaultBudgetBytes())),
+      maxLineBytes: Math.min(67_108_864, shareBytes),
       maxInFlight: 1024,
       maxSessionRequests: 1024,
       maxHeldRequests: 256,
       maxQueuedBytes: 67_108_864,
-      replayMaxBytes: 33_554_432,
+      replayMaxBytes: Math.min(33_554_432, shareBytes),
       replayMaxAgeMs: 300_000,
       replayMaxEvents: 1000,
       logLevel: "info",
@@ -110,6 +115,8 @@ describe("the configuration", () => {
       CLAW_MCP_STDIO_KEEP_ALIVE_MS: "14",
       CLAW_MCP_STDIO_ISOLATION: "session",
       CLAW_MCP_STDIO_LEGACY_SSE: "on",
+      CLAW_MCP_STDIO_MODERN: "off",
+      CLAW_MCP_STDIO_CHILD_ERA: "modern",
       CLAW_MCP_STDIO_MAX_PRIVATE_SERVERS: "15",
       CLAW_MCP_STDIO_SESSION_IDLE_TIMEOUT_MS: "16",
       CLAW_MCP_STDIO_REPLAY_MAX_BYTES: "17",
@@ -170,6 +177,8 @@ describe("the configuration", () => {
       keepAliveMs: 14,
       isolation: "session",
       legacySse: "on",
+      modern: "off",
+      childEra: "modern",
       maxPrivateServers: 15,
       sessionIdleTimeoutMs: 16,
       replayMaxBytes: 17,
@@ -202,6 +211,13 @@ describe("the configuration", () => {
       maxResultBytes: 1035,
       logLevel: "debug",
     });
+  });
+
+  it("the memory budget limits a body to a fifth, and lines and events to a quarter", () => {
+    const budget = { CLAW_MCP_STDIO_MEMORY_BUDGET_BYTES: "10000003" };
+    const given = config(["server"], budget);
+    expect(given).toMatchObject({ maxBodyBytes: 2_000_000, maxLineBytes: 2_500_000, replayMaxBytes: 2_500_000 });
+    expect(config(["server"], { ...budget, CLAW_MCP_STDIO_MAX_BODY_BYTES: "1999999" }).maxBodyBytes).toBe(1_999_999);
   });
 
   it("flags override variables", () => {

@@ -1,7 +1,8 @@
 import { JSONRPCErrorResponseSchema } from "@modelcontextprotocol/sdk/types.js";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { actionOf, ERROR_CATALOG, type SidecarErrorCode } from "../../../src/error-catalog.ts";
+import { ERROR_CATALOG, type SidecarErrorCode } from "../../../src/error-catalog.ts";
+import { actionOf } from "../../../src/errors.ts";
 import { SidecarError } from "../../../src/errors.ts";
 import { errorBody, errorHeaders, errorStatus } from "../../../src/http/error-response.ts";
 import { idText } from "../../support/json-text.ts";
@@ -36,8 +37,8 @@ describe("the table of errors", () => {
     expect(ERROR_CATALOG[code]).toMatchObject({ httpStatus, jsonRpcCode });
   });
 
-  it("only a missing session and an unknown path are answered with 404", () => {
-    expect(CODES.filter((code) => ERROR_CATALOG[code].httpStatus === 404)).toEqual(["SESSION_NOT_FOUND", "NOT_FOUND"]);
+  it("only a missing session, method or path is answered with 404", () => {
+    expect(CODES.filter((code) => ERROR_CATALOG[code].httpStatus === 404)).toEqual(["SESSION_NOT_FOUND", "METHOD_NOT_FOUND", "NOT_FOUND"]);
   });
 
   it.each(CODES)("the advice for %s is one short sentence that fits into 1 KiB", (code) => {

@@ -1,19 +1,20 @@
 import type { ServerResponse } from "node:http";
 import { describe, expect, it } from "vitest";
+import { ERROR_CATALOG, type SidecarErrorCode } from "../../../src/error-catalog.ts";
 import { SidecarError } from "../../../src/errors.ts";
 import type { OpenStream } from "../../../src/http/endpoint/event-streams.ts";
 import { PostExchange } from "../../../src/http/endpoint/post-exchange.ts";
-import { type Front, SESSION_FRONT } from "../../../src/http/front.ts";
+import { type Front, MODERN_FRONT, SESSION_FRONT } from "../../../src/http/front.ts";
 import { EventStream } from "../../../src/sessions/event-stream.ts";
 import { listen } from "../support/http-server.ts";
 import { RecordedSink } from "../support/recorded-sink.ts";
 import { ACCOUNT, UNCOUNTED } from "../support/memory.ts";
 
-/** An era that marks its responses, has a status of its own, and does not resume. */
+/** An era that has statuses of its own, and does not resume. */
 const OTHER_FRONT: Front = {
   errorStatus: () => 404,
   errorBody: ({ code }, idText) => `{"id":${idText},"code":"${code}"}`,
-  responseBody: (body) => body.replace(/\}$/, ',"marked":true}'),
+  responseStatus: () => 418,
   cancelsOnDisconnect: () => true,
 };
 
@@ -69,13 +70,35 @@ describe("the front of a client", () => {
     ]);
   });
 
-  it("the front shapes the server's response", async () => {
+  it("the front decides the status of the server's response", async () => {
     await using server = await listen((_request, response) => exchangeOf(OTHER_FRONT, response).respond('{"id":"a","result":{}}'));
     const response = await fetch(server.url, { method: "POST" });
-    expect(await response.text()).toBe('{"id":"a","result":{},"marked":true}');
+    expect([response.status, await response.text()]).toEqual([418, '{"id":"a","result":{}}']);
   });
 
   it("the front decides if a disconnect cancels a request that is resumable", async () => {
     expect([await isCancelled(SESSION_FRONT), await isCancelled(OTHER_FRONT)]).toEqual([false, true]);
+  });
+});
+
+describe("the front of clients without a session", () => {
+  it.each([
+    [String.raw`{"jsonrpc":"2.0","id":1,"result":{"isError":true,"content":[{"type":"text","text":"\"error\""}]}}`, 200],
+    ['{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}', 404],
+    ['{"jsonrpc":"2.0","id":1,"error":{"code":-32020,"message":"no"}}', 400],
+    ['{"jsonrpc":"2.0","id":1,"error":{"code":-32021,"message":"no"}}', 400],
+    ['{"jsonrpc":"2.0","id":1,"error":{"message":"no","code":-32022}}', 400],
+    ['{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no"}}', 200],
+    ['{"jsonrpc":"2.0","id":1,"error":{}}', 200],
+  ])("the response %s has HTTP status %i", (body, status) => {
+    expect(MODERN_FRONT.responseStatus(body)).toBe(status);
+  });
+
+  it("errors have no code that is reserved for earlier revisions", () => {
+    for (const code of Object.keys(ERROR_CATALOG) as SidecarErrorCode[]) {
+      const { error } = JSON.parse(MODERN_FRONT.errorBody(new SidecarError(code, "no"), "7")) as { error: { code: number; data: object } };
+      expect(error.code <= -32_000 && error.code >= -32_019).toBe(false);
+      expect(error.data).toMatchObject({ code });
+    }
   });
 });

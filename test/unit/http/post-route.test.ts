@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { describe, expect, it } from "vitest";
+import { ArrivingBodies } from "../../../src/http/endpoint/arriving-bodies.ts";
 import { PostExchange } from "../../../src/http/endpoint/post-exchange.ts";
 import { PostRoute } from "../../../src/http/endpoint/post-route.ts";
 import { SESSION_FRONT } from "../../../src/http/front.ts";
@@ -45,7 +46,10 @@ class RecordedRoute {
       sessions,
       connections: new SseConnections(60_000, UNCOUNTED, UNGUARDED),
       unread: UNCOUNTED,
+      stateless: undefined,
       maxBodyBytes: 1000,
+      bodies: new ArrivingBodies(),
+      counters: new Counters(),
       defects: new Defects(new RecordedLog(), new Counters()),
       nowMs: () => 0,
     });

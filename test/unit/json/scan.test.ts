@@ -5,9 +5,9 @@ import { JsonScanner } from "../../../src/json/scan.ts";
 const SHAPE = new Shape({ id: {}, params: { _meta: { token: {} }, name: {} }, result: {} });
 const ID = SHAPE.slotOf("id");
 const PARAMS = SHAPE.slotOf("params");
-const META = SHAPE.slotOf("params._meta");
-const TOKEN = SHAPE.slotOf("params._meta.token");
-const NAME = SHAPE.slotOf("params.name");
+const META = SHAPE.slotOf("params", "_meta");
+const TOKEN = SHAPE.slotOf("params", "_meta", "token");
+const NAME = SHAPE.slotOf("params", "name");
 
 function scan(text: string): JsonScanner {
   const scanner = new JsonScanner(text, SHAPE);
@@ -132,8 +132,8 @@ describe("JsonScanner", () => {
 
 describe("Shape", () => {
   it("a shape has no slot for an unknown name", () => {
-    expect(() => SHAPE.slotOf("params.id")).toThrow("the shape has no id");
-    expect(() => SHAPE.slotOf("id.x")).toThrow("the shape has no id.x");
+    expect(() => SHAPE.slotOf("params", "id")).toThrow("the shape has no id");
+    expect(() => SHAPE.slotOf("id", "x")).toThrow("the shape has no id.x");
   });
 
   it("a shape has at most thirty slots", () => {

@@ -11,7 +11,7 @@ useFakeClock();
 
 /** A stream that keeps this many events. */
 function open(maxEvents: number): EventStream {
-  const log = new EventLog({ replayMaxBytes: 10_000, replayMaxAgeMs: 1000, replayMaxEvents: maxEvents }, Date.now, UNGUARDED);
+  const log = new EventLog({ replayMaxBytes: 100_000, replayMaxAgeMs: 1000, replayMaxEvents: maxEvents }, Date.now, UNGUARDED);
   return new EventStream(7, false, log.forClient(ACCOUNT), () => undefined);
 }
 

@@ -279,14 +279,14 @@ describe("a request of the sidecar itself", () => {
     const { bench, dispatch } = withDispatch();
     bench.upstream.isFailed = true;
     const results: unknown[] = [];
-    dispatch.ask("tools/list", {}, undefined, (resultText) => results.push(resultText));
+    dispatch.internal.ask("tools/list", {}, undefined, (resultText) => results.push(resultText));
     expect(results).toEqual([undefined]);
     expect(bench.counters.toJSON()).toHaveProperty("requests.refused", {});
   });
 
   it("a malformed request of the sidecar is a defect", () => {
     const { dispatch } = withDispatch();
-    expect(() => dispatch.ask("tools/list", [], undefined)).toThrow("not a request: tools/list");
+    expect(() => dispatch.internal.ask("tools/list", [], undefined)).toThrow("not a request: tools/list");
   });
 
   it("a failed request of the sidecar is logged and reaches no session", () => {

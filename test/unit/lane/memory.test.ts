@@ -1,15 +1,31 @@
 import { describe, expect, it, vi } from "vitest";
+import { readText } from "../../../src/protocol/message.ts";
 import { SessionStreams } from "../../../src/sessions/session-streams.ts";
 import { collectGarbage, countAlive } from "../support/garbage.ts";
-import { LaneBench, listen } from "../support/lane-bench.ts";
-import { LanesBench } from "../support/lanes-bench.ts";
+import { LaneBench, listen, messages, PrivateLaneBench, requestOfClient } from "../support/lane-bench.ts";
+import { type Client, LanesBench } from "../support/lanes-bench.ts";
+import { RecordedExchange } from "../support/recorded-exchange.ts";
+import { StatelessCaller } from "../support/stateless-caller.ts";
 import { RecordedSink } from "../support/recorded-sink.ts";
 import { TIMERS, useFakeClock } from "../support/fake-clock.ts";
-import { ACCOUNT } from "../support/memory.ts";
+import { ACCOUNT, AMPLE_MEMORY } from "../support/memory.ts";
 
 const COUNT = 20;
 
 useFakeClock(TIMERS);
+
+const PADDING = { text: "p".repeat(4000) };
+
+function usedForRequests(): number {
+  return AMPLE_MEMORY.status.requests;
+}
+
+/** The server asks its client. @returns the id of the question. */
+function questionId(bench: PrivateLaneBench): unknown {
+  const sink = listen(bench.session);
+  bench.say({ id: 1, method: "roots/list" });
+  return messages(sink.texts)[0]?.["id"];
+}
 
 /** A session of a shared lane that uses all features, and ends. */
 function useUp(bench: LaneBench, number: number): WeakRef<object>[] {
@@ -37,6 +53,13 @@ function useUp(bench: LaneBench, number: number): WeakRef<object>[] {
   bench.lane.endCaller(session);
   session.streams.close();
   return [session, session.streams, stream, request, answered, unanswered].map((each) => new WeakRef(each));
+}
+
+/** Returns the text of a short message, which came in a batch with a long one. */
+function firstOfBatch(number: number, batchLength: number): string {
+  const [short, long] = ["", "x".repeat(batchLength)].map((text) => ({ jsonrpc: "2.0", method: "x", params: { number, text } }));
+  const reading = readText(Buffer.from(JSON.stringify([short, long])).toString(), "server");
+  return reading.kind === "batch" ? (reading.messages[0]?.text ?? "") : "";
 }
 
 describe("memory", () => {
@@ -70,15 +93,113 @@ describe("memory", () => {
     expect([bench.sessions.size, bench.eventLog.size, await countAlive(refs)]).toEqual([0, 0, 0]);
   });
 
-  it("a kept message does not keep the chunk it came in", () => {
+  it("the subscriptions of a private server's client count until its session ends", () => {
+    const bench = new LanesBench();
+    const { session, server } = bench.connected();
+    const before = AMPLE_MEMORY.status.subscriptions;
+    server.bench.request(session, { method: "resources/subscribe", params: { uri: "x:1" } });
+    server.bench.reply("resources/subscribe");
+    expect(AMPLE_MEMORY.status.subscriptions).toBeGreaterThan(before);
+    bench.sessions.end(session);
+    expect(AMPLE_MEMORY.status.subscriptions).toBe(before);
+  });
+
+  it.each<[string, (bench: PrivateLaneBench) => void]>([
+    [
+      "a repeated initialized notification",
+      (bench) => bench.notify(bench.session, { method: "notifications/initialized", params: PADDING }),
+    ],
+    ["an answer to the server", (bench) => bench.answer({ id: questionId(bench), result: PADDING })],
+    [
+      "a cancellation",
+      (bench) => {
+        bench.upstream.isReading = true;
+        bench.request(bench.session, { id: 7, method: "tools/call" });
+        bench.upstream.isReading = false;
+        bench.notify(bench.session, { method: "notifications/cancelled", params: { requestId: 7, reason: PADDING.text } });
+      },
+    ],
+    ["a notification", (bench) => bench.notify(bench.session, { method: "notifications/x", params: PADDING })],
+  ])("%s counts until the server reads it, or exits", (_name, send) => {
+    const bench = PrivateLaneBench.ready();
+    bench.upstream.isReading = false;
+    const before = usedForRequests();
+    send(bench);
+    expect(usedForRequests() - before).toBeGreaterThan(2 * PADDING.text.length);
+    bench.lose();
+    bench.upstream.isReading = true;
+    bench.start();
+    // The initialized notification is kept for the next start.
+    expect(usedForRequests() - before).toBeLessThan(2 * PADDING.text.length);
+    bench.lane.endCaller(bench.session);
+    expect(usedForRequests()).toBe(before);
+  });
+
+  it.each<[string, (bench: LanesBench, held: Client) => void]>([
+    ["is answered", ({ shared }) => shared.start()],
+    ["fails", () => vi.advanceTimersByTime(1000)],
+    ["is given up by its client", (_bench, { exchange }) => exchange.disconnect()],
+  ])("an initialize that is held counts until it %s", (_name, end) => {
+    const bench = new LanesBench();
+    bench.shared.lose();
+    const before = usedForRequests();
+    const held = bench.connect({ clientInfo: PADDING });
+    expect(usedForRequests() - before).toBeGreaterThan(PADDING.text.length);
+    end(bench, held);
+    expect(usedForRequests()).toBe(before);
+  });
+
+  it("the initialize of a private server's client counts until the server has exited", async () => {
+    const bench = new LanesBench();
+    const before = usedForRequests();
+    const client = bench.connect({ capabilities: { roots: {} }, clientInfo: PADDING });
+    const [server] = bench.servers;
+    server?.bench.start();
+    expect(usedForRequests() - before).toBeGreaterThan(PADDING.text.length);
+    const session = client.session();
+    if (session !== undefined) bench.sessions.end(session);
+    expect(usedForRequests() - before).toBeGreaterThan(PADDING.text.length);
+    await server?.end();
+    expect(usedForRequests()).toBe(before);
+  });
+
+  it.each<[string, (bench: LaneBench, exchange: RecordedExchange) => void]>([
+    ["is sent", (bench) => bench.start()],
+    ["fails", () => vi.advanceTimersByTime(1000)],
+    ["is given up by its client", (_bench, exchange) => exchange.disconnect()],
+  ])("a request without a session that is held counts until it %s", (_name, end) => {
+    const bench = LaneBench.shared();
+    const before = usedForRequests();
+    const exchange = new RecordedExchange("1", Date.now());
+    const request = requestOfClient({ id: 1, method: "tools/call", params: PADDING });
+    bench.lane.whenReady({ owner: new StatelessCaller(), exchange, request, onReady: () => undefined, onFailed: () => undefined });
+    expect(usedForRequests() - before).toBeGreaterThan(PADDING.text.length);
+    end(bench, exchange);
+    expect(usedForRequests()).toBe(before);
+  });
+
+  it("the subscriptions of an ended session count until a busy server has ended them", () => {
+    const bench = LaneBench.ready();
+    const session = bench.join();
+    const uri = `x:${PADDING.text}`;
+    const before = usedForRequests();
+    bench.request(session, { method: "resources/subscribe", params: { uri } });
+    bench.reply("resources/subscribe");
+    bench.lane.endCaller(session);
+    expect(usedForRequests() - before).toBeGreaterThan(PADDING.text.length);
+    bench.reply("resources/unsubscribe");
+    expect(usedForRequests()).toBe(before);
+  });
+
+  it("a kept message does not keep the batch it came in", () => {
     // Longer ones are not on the heap.
-    const [{ eventLog: log }, chunkLength] = [LaneBench.shared(), 512 * 1024];
+    const [{ eventLog: log }, batchLength] = [LaneBench.shared(), 512 * 1024];
     const streams = new SessionStreams(log.forClient(ACCOUNT));
     collectGarbage();
     const before = process.memoryUsage().heapUsed;
-    for (let number = 0; number < 100; number++) streams.emit(Buffer.alloc(chunkLength, `${number},`).toString().slice(100, 200));
+    for (let number = 0; number < 100; number++) streams.emit(firstOfBatch(number, batchLength));
     collectGarbage();
-    expect(process.memoryUsage().heapUsed - before).toBeLessThan(20 * chunkLength);
+    expect(process.memoryUsage().heapUsed - before).toBeLessThan(20 * batchLength);
     expect(log.size).toBe(100);
   });
 

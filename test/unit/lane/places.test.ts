@@ -49,7 +49,9 @@ describe("a client without a free place", () => {
     expect(replaced(bench, clients)).toEqual(["TOO_MANY_SERVERS", 1]);
     vi.advanceTimersByTime(1);
     expect(replaced(bench, clients)).toEqual([1]);
-    expect(bench.log.lines).toEqual([{ level: "info", fields: { reason: "room for a new client" }, message: "session ended" }]);
+    expect(bench.log.lines).toEqual([
+      { level: "info", fields: { lane: "private-2", reason: "room for a new client" }, message: "session ended" },
+    ]);
   });
 
   it("a server that was never used makes room before any other, after a moment", () => {

@@ -15,7 +15,7 @@ class Bench {
   readonly log: EventLog;
   readonly #streams = new Map<number, { readonly session: SessionStreams; readonly stream: EventStream }>();
 
-  constructor({ maxBytes = 1000, maxAgeMs = 1000, maxEvents = 100 } = {}) {
+  constructor({ maxBytes = 100_000, maxAgeMs = 1000, maxEvents = 100 } = {}) {
     this.log = new EventLog({ replayMaxBytes: maxBytes, replayMaxAgeMs: maxAgeMs, replayMaxEvents: maxEvents }, Date.now, UNGUARDED);
   }
 
@@ -54,7 +54,8 @@ class Bench {
 
 describe("the events that are kept for a client that comes back", () => {
   it("the oldest events of all streams are forgotten beyond REPLAY_MAX_BYTES", () => {
-    const bench = new Bench({ maxBytes: 40 });
+    // Four pairs have 526 and 513 bytes in memory each. The next two events have 520 and 513.
+    const bench = new Bench({ maxBytes: 4670 });
     for (const index of [0, 1, 2, 3]) bench.emit(index, `${index} é7890`, "x");
     expect([0, 1, 2, 3].map((index) => bench.kept(index).length)).toEqual([2, 2, 2, 2]);
     bench.emit(4, "12345678");
@@ -77,14 +78,14 @@ describe("the events that are kept for a client that comes back", () => {
   });
 
   it("a flooded stream takes at most a quarter of REPLAY_MAX_BYTES", () => {
-    const bench = new Bench({ maxBytes: 40 });
+    const bench = new Bench({ maxBytes: 4 * 2 * (512 + "no 48".length) });
     bench.emit(0, "precious");
     for (let number = 10; number < 50; number++) bench.emit(1, `no ${number}`);
     expect([bench.kept(0), bench.kept(1)]).toEqual([["precious"], ["no 48", "no 49"]]);
   });
 
-  it.each([11, 41])("the newest event is kept, though its %d bytes exceed the share of its stream", (length) => {
-    const bench = new Bench({ maxBytes: 40 });
+  it.each([600, 4100])("the newest event is kept, though its %d bytes exceed the share of its stream", (length) => {
+    const bench = new Bench({ maxBytes: 4000 });
     const long = "x".repeat(length);
     bench.emit(0, "before", long);
     expect(bench.kept(0)).toEqual([long]);
@@ -95,8 +96,8 @@ describe("the events that are kept for a client that comes back", () => {
     expect([bench.kept(0), bench.log.size]).toEqual([[], 0]);
   });
 
-  it("short events are limited to one for each 512 of REPLAY_MAX_BYTES", () => {
-    const bench = new Bench({ maxBytes: 512 * 5, maxEvents: 3 });
+  it("short events count with the memory that they need besides their text", () => {
+    const bench = new Bench({ maxBytes: 513 * 5, maxEvents: 3 });
     for (let index = 0; index < 10; index++) bench.emit(index, String(index));
     expect(Array.from({ length: 10 }, (_, index) => bench.kept(index).length)).toEqual([0, 0, 0, 0, 0, 1, 1, 1, 1, 1]);
   });

@@ -4,6 +4,7 @@ import { ToolSemaphore } from "../../../src/lane/queue/tool-semaphore.ts";
 import type { LaneLimits } from "../../../src/lane/lane-limits.ts";
 import type { Session } from "../../../src/sessions/session.ts";
 import { LaneBench, requestOfClient } from "../support/lane-bench.ts";
+import { ACCOUNT } from "../support/memory.ts";
 import { RecordedExchange } from "../support/recorded-exchange.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 
@@ -74,7 +75,7 @@ class Scene {
     const request = requestOfClient({ id: ++this.#lastNumber, method: "initialize", params: {} });
     const exchange = new RecordedExchange(String(this.#lastNumber), Date.now());
     this.exchanges.push(exchange);
-    this.bench.lane.initialize(exchange, request, () => undefined);
+    this.bench.lane.initialize({ exchange, request, memory: ACCOUNT, open: () => undefined });
   }
 
   cancel(index: number): void {

@@ -25,6 +25,39 @@ describe("the memory budget", () => {
     expect(budget.account("b").reserve("bodies", 25)).toBeDefined();
   });
 
+  it("holders above a quarter make room for one that asks for its share, the largest first", () => {
+    const budget = new MemoryBudget(100);
+    const held = new Map<unknown, Reservation>();
+    for (const [holder, bytes] of [
+      ["a", 26],
+      ["b", 45],
+      ["c", 25],
+    ] as const)
+      held.set(holder, budget.account(holder).hold("bodies", bytes));
+    const used: string[] = [];
+    budget.addShareRelief((bytes, holder) => {
+      used.push(`${holder as string} ${bytes}`);
+      const reservation = held.get(holder);
+      reservation?.resize(reservation.bytes - Math.min(bytes, 10));
+    });
+    expect(budget.account("d").reserve("bodies", 20)).toBeUndefined();
+    expect([used, budget.usedBytes]).toEqual([["b 16", "a 1"], 85]);
+    expect(budget.account("d").reserve("bodies", 20)).toBeDefined();
+    expect(used).toEqual(["b 16", "a 1", "b 5"]);
+    // It has less than its share now, but asks for more.
+    expect(budget.account("d").reserve("bodies", 6)).toBeUndefined();
+    expect(used.length).toBe(3);
+  });
+
+  it("the subscriptions of one holder have a quarter at most", () => {
+    const budget = new MemoryBudget(100);
+    const account = budget.account("a");
+    account.hold("requests", 20);
+    expect(account.reserve("subscriptions", 25)).toBeDefined();
+    expect(account.reserve("subscriptions", 1)).toBeUndefined();
+    expect(account.reserve("bodies", 1)).toBeDefined();
+  });
+
   it("memory that is in use counts above the limit", () => {
     const budget = new MemoryBudget(100);
     const held = budget.account("server").hold("serverOutput", 150);
@@ -33,16 +66,20 @@ describe("the memory budget", () => {
     expect(budget.status).toEqual({ ...EMPTY, limitBytes: 100, usedBytes: 30, serverOutput: 30 });
   });
 
-  it("reliefs keep a quarter free, in their order, and only as many as needed", () => {
+  it("a quarter is kept free: droppable data goes first, then reliefs are used", () => {
     const budget = new MemoryBudget(100);
     const account = budget.account("a");
     const [replay, unread] = [account.hold("replay", 40), account.hold("unread", 35)];
     const used: string[] = [];
-    budget.addRelief((excessBytes) => {
-      used.push(`replay ${excessBytes}`);
-      replay.release();
+    budget.addDroppable({
+      drop: (isEnough) => {
+        if (isEnough()) return;
+        used.push(`replay ${budget.excessBytes}`);
+        replay.release();
+      },
     });
     budget.addRelief((excessBytes) => {
+      if (excessBytes === 0) return;
       used.push(`unread ${excessBytes}`);
       unread.release();
     });
@@ -51,6 +88,13 @@ describe("the memory budget", () => {
     account.hold("serverOutput", 90);
     expect(used).toEqual(["replay 10", "replay 60", "unread 60"]);
     expect(budget.usedBytes).toBe(100);
+  });
+
+  it("a refused reservation uses the reliefs, so that a later one may succeed", () => {
+    const budget = new MemoryBudget(100);
+    const unread = budget.account("a").hold("unread", 100);
+    budget.addRelief(() => unread.release());
+    expect(budget.account("b").reserve("bodies", 10)).toBeDefined();
   });
 
   it("the balance returns to 0 when everything is released", () => {

@@ -23,6 +23,7 @@ import { SessionStreams } from "../../../src/sessions/session-streams.ts";
 import { SharedRouting } from "../../../src/lane/routing/shared-routing.ts";
 import type { RetryMode } from "../../../src/lane/calls/retry-mode.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
+import { legacyHandshake } from "./handshake.ts";
 import { UNGUARDED } from "./defects.ts";
 import { RecordedExchange } from "./recorded-exchange.ts";
 import { RecordedSink } from "./recorded-sink.ts";
@@ -105,7 +106,7 @@ export class OpenPolicy implements LanePolicy {
 /** A real lane between a simulated server and sessions whose streams are read here. The clock is the fake one of the test. */
 export class LaneBench {
   readonly upstream = new RecordedUpstream();
-  readonly eventLog = new EventLog({ replayMaxBytes: 100_000, replayMaxAgeMs: 100_000, replayMaxEvents: 100 }, Date.now, UNGUARDED);
+  readonly eventLog = new EventLog({ replayMaxBytes: 1_000_000, replayMaxAgeMs: 100_000, replayMaxEvents: 100 }, Date.now, UNGUARDED);
   readonly log = new RecordedLog();
   readonly lane: Lane;
   readonly counters = new Counters();
@@ -166,7 +167,7 @@ export class LaneBench {
   start(capabilities?: JsonObject, protocolVersion = "2025-11-25"): void {
     this.spawn();
     const resultText = capabilities === undefined ? "{}" : JSON.stringify({ protocolVersion, capabilities });
-    this.lane.onReady({ generation: ++this.#generation, resultText, protocolVersion });
+    this.lane.onReady(legacyHandshake(resultText, protocolVersion, ++this.#generation));
   }
 
   /** The server exits. */
@@ -242,6 +243,7 @@ export class PrivateLaneBench extends LaneBench {
         streams = new SessionStreams(eventLog.forClient(ACCOUNT));
         return new PrivateRouting(access, {
           streams,
+          memory: ACCOUNT,
           onInitialized: (text) => initialized.push(text),
         });
       },

@@ -1,13 +1,12 @@
 import type { JsonObject } from "../../../src/protocol/message.ts";
 import type { Isolation } from "../../../src/lane/isolation.ts";
 import { EventLog } from "../../../src/sessions/event-log.ts";
-import { Lanes } from "../../../src/lane/lanes.ts";
+import { Lanes, type PrivateClient } from "../../../src/lane/lanes.ts";
 import type { SupervisedLane } from "../../../src/lane/pooled-lane.ts";
 import { SessionOpener } from "../../../src/lane/handshake/session-opener.ts";
 import type { MemoryHolder } from "../../../src/memory/memory-budget.ts";
 import type { Session } from "../../../src/sessions/session.ts";
 import { SessionStore } from "../../../src/sessions/session-store.ts";
-import type { SessionStreams } from "../../../src/sessions/session-streams.ts";
 import { PrivateRouting } from "../../../src/lane/routing/private-routing.ts";
 import { Defects } from "../../../src/observability/defects.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
@@ -138,9 +137,9 @@ export class LanesBench {
     return { session, server };
   }
 
-  #createPrivate(initialize: string, streams: SessionStreams, start: Promise<void> | undefined): PrivateServer {
+  #createPrivate(initialize: string, client: PrivateClient, start: Promise<void> | undefined): PrivateServer {
     const bench = new LaneBench(
-      (access) => new PrivateRouting(access, { streams, onInitialized: () => undefined }),
+      (access) => new PrivateRouting(access, { ...client, onInitialized: () => undefined }),
       {},
       { endSession: (session) => this.sessions.end(session) },
     );

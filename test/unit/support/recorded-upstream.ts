@@ -17,7 +17,10 @@ export class RecordedUpstream implements Upstream, UpstreamInput {
   send(line: Outgoing): void {
     if (!this.isRunning) return;
     if (line.text.includes("\n")) throw new Error(`not one line: ${line.text}`);
-    if (this.isReading) line.state = "written";
+    if (this.isReading) {
+      line.state = "written";
+      if (!line.isKept) line.onEmptied?.();
+    }
     this.#lines.push(line);
   }
 

@@ -1,7 +1,15 @@
 import { InitializeRequestSchema, JSONRPCNotificationSchema, LATEST_PROTOCOL_VERSION } from "@modelcontextprotocol/sdk/types.js";
 import { describe, expect, it } from "vitest";
 import { type Message, readMessage, type ResponseMessage } from "../../../src/protocol/message.ts";
-import { ClientHandshake, HandshakeError, isInitializeResponse, readHandshake, SidecarHandshake } from "../../../src/upstream/handshake.ts";
+import {
+  AnyEraHandshake,
+  ClientHandshake,
+  DiscoverHandshake,
+  HandshakeError,
+  isHandshakeResponse,
+  readHandshake,
+  SidecarHandshake,
+} from "../../../src/upstream/handshake.ts";
 
 const HANDSHAKE = new SidecarHandshake({ name: "claw-mcp-stdio", version: "1.2.3" });
 
@@ -35,7 +43,7 @@ describe("the handshake", () => {
   });
 
   it("notifications/initialized is one line of the protocol", () => {
-    const text = HANDSHAKE.initializedNotification();
+    const text = HANDSHAKE.initializedNotification() ?? "";
     expect(parse(text)).toMatchObject({ kind: "notification", method: "notifications/initialized" });
     expect(JSONRPCNotificationSchema.safeParse(JSON.parse(text)).success).toBe(true);
   });
@@ -51,8 +59,8 @@ describe("the handshake", () => {
   });
 
   it("the response is recognized by its id, and other messages are not taken for it", () => {
-    expect(isInitializeResponse(parse('{"jsonrpc":"2.0","id":0,"result":{}}'))).toBe(true);
-    expect(isInitializeResponse(parse('{"jsonrpc":"2.0","id":0,"error":{"code":1,"message":"no"}}'))).toBe(true);
+    expect(isHandshakeResponse(parse('{"jsonrpc":"2.0","id":0,"result":{}}'))).toBe(true);
+    expect(isHandshakeResponse(parse('{"jsonrpc":"2.0","id":0,"error":{"code":1,"message":"no"}}'))).toBe(true);
     for (const text of [
       '{"jsonrpc":"2.0","id":0,"method":"ping"}',
       '{"jsonrpc":"2.0","id":1,"method":"initialize"}',
@@ -61,7 +69,7 @@ describe("the handshake", () => {
       '{"jsonrpc":"2.0","id":null,"error":{}}',
       '{"jsonrpc":"2.0","method":"notifications/message"}',
     ])
-      expect(isInitializeResponse(parse(text))).toBe(false);
+      expect(isHandshakeResponse(parse(text))).toBe(false);
   });
 });
 
@@ -69,13 +77,18 @@ describe("the response to the handshake", () => {
   it("the result is kept byte for byte", () => {
     const result = '{ "capabilities" : {"x":1.0}, "protocolVersion":"2025-\\u00306-18", "big":9007199254740993 }';
     const text = `{"id":0, "result": ${result} ,"jsonrpc":"2.0"}`;
-    expect(readHandshake(response(text), 4)).toEqual({ generation: 4, resultText: result, protocolVersion: "2025-06-18" });
+    expect(readHandshake(response(text), 4)).toMatchObject({
+      generation: 4,
+      era: "legacy",
+      resultText: result,
+      protocolVersion: "2025-06-18",
+    });
   });
 
   it("a program that echoes the request is named as such", () => {
     const text = HANDSHAKE.request;
     const echo = parse(text);
-    if (!isInitializeResponse(echo)) throw new Error("not taken for the end of the handshake");
+    if (!isHandshakeResponse(echo)) throw new Error("not taken for the end of the handshake");
     expect(() => readHandshake(echo, 1)).toThrow(
       new HandshakeError("handshake-refused", "the command echoes its input: it is not an MCP server"),
     );
@@ -96,8 +109,67 @@ describe("the response to the handshake", () => {
     );
   });
 
-  it.each(["null", "[]", '"2025-11-25"', "{}", '{"protocolVersion":20251125}'])("the result %s is rejected", (result) => {
+  it.each(["{}", '{"protocolVersion":20251125}'])("the result %s is rejected", (result) => {
     const text = `{"jsonrpc":"2.0","id":0,"result":${result}}`;
     expect(() => readHandshake(response(text), 1)).toThrow("the MCP server answered initialize without a protocolVersion");
+  });
+
+  it.each(["null", "[]", '"2025-11-25"'])("the result %s is rejected, because it is not an object", (result) => {
+    const text = `{"jsonrpc":"2.0","id":0,"result":${result}}`;
+    expect(() => readHandshake(response(text), 1)).toThrow("the MCP server answered initialize without a result object");
+  });
+});
+
+const CLIENT = { name: "test", version: "1" };
+const REFUSAL = response('{"jsonrpc":"2.0","id":0,"error":{"code":-32022,"message":"no sessions"}}');
+
+function discovered(versions: string): ResponseMessage {
+  return response(`{"jsonrpc":"2.0","id":0,"result":{"resultType":"complete","supportedVersions":${versions},"capabilities":{}}}`);
+}
+
+describe("a handshake with a server of any era", () => {
+  it("a server that refuses initialize is asked for its revisions by the same process", () => {
+    const handshake = new AnyEraHandshake(CLIENT);
+    expect(JSON.parse(handshake.request)).toMatchObject({ method: "initialize" });
+    const next = handshake.read(REFUSAL, 1);
+    expect(JSON.parse(next as string)).toMatchObject({ id: 0, method: "server/discover" });
+    expect(handshake.read(discovered('["2026-07-28"]'), 1)).toMatchObject({ era: "modern", protocolVersion: "2026-07-28" });
+    expect(handshake.initializedNotification()).toBeUndefined();
+  });
+
+  it("a server without sessions gets the discovery first after a restart", () => {
+    const handshake = new AnyEraHandshake(CLIENT);
+    handshake.read(REFUSAL, 1);
+    handshake.read(discovered('["2026-07-28"]'), 1);
+    expect(JSON.parse(handshake.request)).toMatchObject({ method: "server/discover" });
+  });
+
+  it("a server that is not ready after that gets initialize first", () => {
+    const handshake = new AnyEraHandshake(CLIENT);
+    handshake.read(REFUSAL, 1);
+    handshake.read(discovered('["2026-07-28"]'), 1);
+    expect(JSON.parse(handshake.request)).toMatchObject({ method: "server/discover" });
+    // The process exits here, or is silent.
+    expect(JSON.parse(handshake.request)).toMatchObject({ method: "initialize" });
+  });
+
+  it("a server that refuses both is reported with its answer to initialize", () => {
+    const handshake = new AnyEraHandshake(CLIENT);
+    handshake.read(REFUSAL, 1);
+    expect(() => handshake.read(response('{"jsonrpc":"2.0","id":0,"error":{"code":1,"message":"what?"}}'), 1)).toThrow("no sessions");
+    expect(JSON.parse(handshake.request)).toMatchObject({ method: "initialize" });
+  });
+
+  it("a server that answers any other request with a result is reported with its answer to initialize", () => {
+    const handshake = new AnyEraHandshake(CLIENT);
+    handshake.read(REFUSAL, 1);
+    expect(() => handshake.read(response('{"jsonrpc":"2.0","id":0,"result":{"echo":{}}}'), 1)).toThrow("no sessions");
+  });
+
+  it("a server of unknown revisions only is rejected", () => {
+    const handshake = new DiscoverHandshake(CLIENT);
+    for (const versions of ['["2031-01-01"]', "[]", "{}", "null"]) {
+      expect(() => handshake.read(discovered(versions), 1)).toThrow("without a supported revision");
+    }
   });
 });

@@ -50,6 +50,20 @@ describe("a line decoder", () => {
   });
 });
 
+it("decoders that wait for a line hold no memory, however long the last one was", () => {
+  const decoders = Array.from(
+    { length: 3 },
+    () => new LineDecoder(4_000_000, { onLine: () => undefined, onOverlongLine: () => undefined }),
+  );
+  const total = (): number => decoders.reduce((sum, { bufferBytes }) => sum + bufferBytes, 0);
+  for (const length of [10, 70_000, 1_000_000, 3_000_000]) {
+    for (const decoder of decoders) decoder.push(Buffer.alloc(length, "x"));
+    expect(total()).toBeGreaterThanOrEqual(3 * length);
+    for (const decoder of decoders) decoder.push(Buffer.from("\n"));
+    expect(total()).toBe(0);
+  }
+});
+
 describe("a line decoder with a limit", () => {
   it("a line of exactly the limit is delivered, and one byte more discarded", () => {
     expect(decode(["12345\n123456\n12345"], 5)).toEqual(["12345", { bytes: 6, idText: undefined, hasMethod: false }, "12345"]);

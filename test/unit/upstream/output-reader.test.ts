@@ -1,5 +1,7 @@
+import { once } from "node:events";
 import { PassThrough } from "node:stream";
 import { describe, expect, it } from "vitest";
+import { MemoryBudget, type Reservation } from "../../../src/memory/memory-budget.ts";
 import { OutputReader } from "../../../src/upstream/output-reader.ts";
 import { AMPLE_MEMORY } from "../support/memory.ts";
 
@@ -94,6 +96,21 @@ describe("an output reader", () => {
     await bench.reader.whenIdle();
   });
 
+  it("lines that wait count until they are read, one by one", async () => {
+    const memory = new MemoryBudget(Number.MAX_SAFE_INTEGER);
+    const stdout = new PassThrough();
+    const lines = ["a", "b", "c"].map((name) => `${notification(name, LONG / 4)}\n`);
+    const used: number[] = [];
+    const ignored = { onNoise: () => undefined, onOverlongLine: () => undefined, onDefect: () => undefined };
+    const reader = new OutputReader(stdout, MAX_LINE_BYTES, memory, { ...ignored, onMessage: () => used.push(memory.usedBytes) });
+    const arrived = once(stdout, "data");
+    stdout.write(lines.join(""));
+    await arrived;
+    await reader.whenIdle();
+    const [, second = "", third = ""] = lines.map((line) => line.trimEnd());
+    expect(used).toEqual([2 * (second.length + third.length), 2 * third.length, 0]);
+  });
+
   it("each message of a batch is read, and any other element is reported", async () => {
     const bench = new Bench();
     const many = Array.from({ length: 1500 }, () => '{"jsonrpc":"2.0","id":1,"result":{}}').join(",");
@@ -119,4 +136,41 @@ describe("an output reader", () => {
     await bench.ended();
     expect(bench.told.slice(0, bench.told.indexOf(failsAt) + 2).at(-1)).toBe(`Error: ${failsAt} fails`);
   });
+
+  it("messages wait while memory is short, and are read when it is free", async () => {
+    const { memory, held } = shortMemory();
+    const bench = new Bench(undefined, memory);
+    const told = bench.toldWithChunk();
+    bench.write(notification("a"), notification("b"));
+    expect(await told).toEqual(["a"]);
+    held.release();
+    await bench.reader.whenIdle();
+    expect(bench.told).toEqual(["a", "b"]);
+  });
+
+  it("messages wait for memory no longer than a second", async () => {
+    const bench = new Bench(undefined, shortMemory().memory);
+    const told = bench.toldWithChunk();
+    bench.write(notification("a"), notification("b"), notification("c"));
+    expect(await told).toEqual(["a"]);
+    await bench.reader.whenIdle();
+    expect(bench.told).toEqual(["a", "b", "c"]);
+  });
+
+  it("an error of a relief is reported, and reading goes on", async () => {
+    const { memory } = shortMemory();
+    memory.addRelief(() => {
+      throw new Error("a relief fails");
+    });
+    const bench = new Bench(undefined, memory);
+    bench.write(notification("a"));
+    await bench.ended();
+    expect(bench.told).toContain("Error: a relief fails");
+  });
 });
+
+/** A budget of which nothing is left. */
+function shortMemory(): { readonly memory: MemoryBudget; readonly held: Reservation } {
+  const memory = new MemoryBudget(1000);
+  return { memory, held: memory.account("client").hold("unread", 1000) };
+}

@@ -53,6 +53,24 @@ describe("a stdin writer", () => {
     expect([a.state, b.state]).toEqual(["written", "written"]);
   });
 
+  it("a text is in memory until its write ends, or the server does", async () => {
+    const pipe = new SlowPipe();
+    const writer = newWriter(pipe);
+    const released: string[] = [];
+    const lineOf = (text: string): Outgoing => ({ ...outgoing(text), onEmptied: () => released.push(text) });
+    const first = lineOf("first");
+    writer.send(first);
+    await pipe.nextWrite();
+    expect([first.text, released]).toEqual(["", []]);
+    const next = pipe.nextWrite();
+    writer.send(lineOf("second"));
+    pipe.finishWrite();
+    await next;
+    expect(released).toEqual(["first"]);
+    writer.takeUnwritten();
+    expect(released).toEqual(["first", "second"]);
+  });
+
   it("lines wait until the reader has accepted the last write", async () => {
     const pipe = new SlowPipe();
     const writer = newWriter(pipe);

@@ -4,6 +4,7 @@ import { readMessage, type RequestMessage } from "../../../../src/protocol/messa
 import { answerInitialize } from "../../../../src/lane/handshake/initialize.ts";
 import type { UpstreamHandshake } from "../../../../src/upstream/port.ts";
 import { idText, inAnyOrder, keyText, memberText, objectText, otherMembers, stringText } from "../../../support/json-text.ts";
+import { legacyHandshake } from "../../support/handshake.ts";
 
 function initialize(protocolVersion: unknown): RequestMessage {
   const params = { protocolVersion, capabilities: {} };
@@ -11,7 +12,7 @@ function initialize(protocolVersion: unknown): RequestMessage {
 }
 
 function handshake(resultText: string): UpstreamHandshake {
-  return { generation: 1, resultText, protocolVersion: "2024-11-05" };
+  return legacyHandshake(resultText, "2024-11-05");
 }
 
 const RESULT =

@@ -1,3 +1,5 @@
+import type { Reservation } from "../../memory/memory-budget.ts";
+
 /** A request that the sidecar itself sends to the server. */
 export interface InternalRequest {
   readonly method: string;
@@ -5,6 +7,8 @@ export interface InternalRequest {
   /** Called right before the request is sent. It is skipped if this returns false. */
   readonly isCurrent?: () => boolean;
   readonly onSettled?: (hasResult: boolean) => void;
+  /** The memory of the client that has caused the request, until its end. */
+  readonly memory?: Reservation | undefined;
 }
 
 /** The limit keeps clients' requests moving: one client may cancel a thousand subscriptions at once. */
@@ -27,6 +31,7 @@ export class InternalRequests {
 
   /** Drops all queued requests. Called when the server is lost: the next generation gets the state of that time. */
   clear(): void {
+    for (const { memory } of this.#queue) memory?.release();
     this.#queue = [];
   }
 
@@ -34,10 +39,14 @@ export class InternalRequests {
     while (this.#inFlight < MAX_IN_FLIGHT) {
       const request = this.#queue.shift();
       if (request === undefined) return;
-      if (request.isCurrent?.() === false) continue;
+      if (request.isCurrent?.() === false) {
+        request.memory?.release();
+        continue;
+      }
       this.#inFlight++;
       this.#send(request.method, request.params, (hasResult) => {
         this.#inFlight--;
+        request.memory?.release();
         request.onSettled?.(hasResult);
         this.#sendNext();
       });

@@ -6,9 +6,10 @@ import type { Exchange } from "../../sessions/exchange.ts";
 /** The limit for the response to an internal request. The discovery client of a pod reads lists of at most 4 MiB. */
 export const MAX_INTERNAL_RESULT_BYTES = 8 * 1024 * 1024;
 
-/** Returns an internal request. Its id is replaced when it is sent. */
-export function internalRequest(method: string, params: object): RequestMessage {
-  const request = readMessage(JSON.stringify({ jsonrpc: "2.0", id: 0, method, params }));
+/** Returns an internal request. Its id is replaced when it is sent. @param meta undefined for none. */
+export function internalRequest(method: string, params: object, meta?: object): RequestMessage {
+  const allParams = meta === undefined ? params : { ...params, _meta: meta };
+  const request = readMessage(JSON.stringify({ jsonrpc: "2.0", id: 0, method, params: allParams }));
   if (request.kind !== "request") throw new Error(`not a request: ${method}`);
   return request;
 }

@@ -1,5 +1,5 @@
 import { SidecarError } from "../errors.ts";
-import type { Exchange } from "../sessions/exchange.ts";
+import type { Exchange } from "./exchange.ts";
 
 /** An exchange whose response is rewritten on its way to the client. Everything else is unchanged. */
 export class RewrittenExchange implements Exchange {

@@ -1,0 +1,81 @@
+import { SHARED_INITIALIZE, type InitializeRules } from "../lane/handshake/initialize.ts";
+import type { RequestDecision, Routing, RoutingAccess } from "../lane/routing/routing.ts";
+import { SharedRouting } from "../lane/routing/shared-routing.ts";
+import type { SidecarError } from "../errors.ts";
+import type { NotificationMessage, RequestMessage } from "../protocol/message.ts";
+import type { Caller } from "../sessions/caller.ts";
+import type { ServerEra, UpstreamHandshake } from "../upstream/port.ts";
+import { ModernRouting } from "./modern-routing.ts";
+
+/** Routing for the shared server, which is of either era. One generation has one era, and the next may have the other. */
+export class AnyEraRouting implements Routing {
+  readonly initialize: InitializeRules;
+  readonly isWaitingForClient = false;
+  readonly modern: ModernRouting;
+  readonly #legacy: SharedRouting;
+  readonly #onToolsChanged: () => void;
+  #era: ServerEra = "legacy";
+
+  /** @param onToolsChanged called when the server has changed its tools. */
+  constructor(access: RoutingAccess, onToolsChanged: () => void) {
+    this.#onToolsChanged = onToolsChanged;
+    this.modern = new ModernRouting(access, onToolsChanged);
+    this.#legacy = new SharedRouting(access);
+    this.initialize = {
+      ...SHARED_INITIALIZE,
+      refusal: (handshake) => (handshake.era === "modern" ? this.modern.initialize.refusal?.(handshake) : undefined),
+      capabilities: (handshake) => (handshake.era === "modern" ? this.modern : this.#legacy).initialize.capabilities(handshake),
+    };
+  }
+
+  onClientRequest(caller: Caller, request: RequestMessage): RequestDecision | undefined {
+    return this.#current === this.#legacy ? this.#legacy.onClientRequest(caller, request) : undefined;
+  }
+
+  onClientNotification(notification: NotificationMessage): string | SidecarError | undefined {
+    return this.#current.onClientNotification(notification);
+  }
+
+  onClientResponse(): SidecarError | undefined {
+    return undefined;
+  }
+
+  onServerNotification(notification: NotificationMessage): void {
+    if (this.#era === "legacy" && notification.method === "notifications/tools/list_changed") this.#onToolsChanged();
+    this.#current.onServerNotification(notification);
+  }
+
+  onServerRequest(request: RequestMessage): void {
+    this.#current.onServerRequest(request);
+  }
+
+  onReady(handshake: UpstreamHandshake): void {
+    this.#era = handshake.era;
+    this.#onToolsChanged();
+    this.#current.onReady(handshake);
+    const isLegacy = handshake.era === "legacy";
+    if (isLegacy) this.modern.endSubscriptions();
+    this.#legacy.onRestarted(isLegacy ? handshake.resultText : undefined);
+  }
+
+  onLost(): void {
+    this.modern.onLost();
+    this.#legacy.onLost();
+  }
+
+  onListener(caller: Caller): void {
+    this.#legacy.onListener(caller);
+  }
+
+  onCallerEnd(caller: Caller): void {
+    this.#legacy.onCallerEnd(caller);
+  }
+
+  expire(): number {
+    return Number.POSITIVE_INFINITY;
+  }
+
+  get #current(): Routing {
+    return this.#era === "legacy" ? this.#legacy : this.modern;
+  }
+}

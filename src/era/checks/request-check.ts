@@ -1,0 +1,140 @@
+import type { IncomingHttpHeaders } from "node:http";
+import { SidecarError } from "../../errors.ts";
+import { findMembers } from "../../json/find.ts";
+import { decodeString, type Span } from "../../json/strings.ts";
+import { shorten } from "../../json/text.ts";
+import { findOtherCase, findRepeated, type RequestMessage, Slot } from "../../protocol/message.ts";
+import { MetaKey } from "../../protocol/meta-key.ts";
+import { MODERN_PROTOCOL_VERSIONS } from "../../protocol/versions.ts";
+import { decodeHeaderValue } from "./header-value.ts";
+
+/** The severities of log messages, the least severe first (MCP 2026-07-28, server/utilities/logging). */
+export const LOG_LEVELS: readonly string[] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+
+/** The kinds of questions that a client can answer. */
+interface DeclaredQuestions {
+  readonly elicitation: boolean;
+  readonly sampling: boolean;
+  /** Elicitation by URL. */
+  readonly url: boolean;
+}
+
+/** The members of `_meta` that apply to one request. */
+export interface Envelope {
+  readonly declared: DeclaredQuestions;
+  /** The least severe log messages that the client wants during the request; undefined for none. */
+  readonly logLevel: string | undefined;
+}
+
+/** The parameter that the `Mcp-Name` header repeats, by method (MCP 2026-07-28, basic/transports, standard request headers). */
+const NAME_SLOT: ReadonlyMap<string, { readonly member: string; readonly slot: number }> = new Map([
+  ["tools/call", { member: "name", slot: Slot.toolName }],
+  ["prompts/get", { member: "name", slot: Slot.toolName }],
+  ["resources/read", { member: "uri", slot: Slot.uri }],
+]);
+const TASK_METHODS: ReadonlySet<string> = new Set(["tasks/get", "tasks/update", "tasks/cancel"]);
+
+/** The methods of earlier revisions that no client of this one may send. */
+const REMOVED_METHODS: ReadonlySet<string> = new Set([
+  "initialize",
+  "ping",
+  "logging/setLevel",
+  "resources/subscribe",
+  "resources/unsubscribe",
+  "tasks/list",
+  "tasks/result",
+]);
+
+/**
+ * Checks a request without a session: its `_meta`, then its revision, then the headers that repeat its body (MCP 2026-07-28,
+ * basic/transports, server validation). Nothing is sent before the check.
+ */
+export function checkModernRequest(request: RequestMessage, headers: IncomingHttpHeaders): Envelope | SidecarError {
+  const envelope = readEnvelope(request);
+  if (envelope instanceof SidecarError) return envelope;
+  return checkVersion(request, headers) ?? checkMethod(request, headers) ?? checkName(request, headers) ?? envelope;
+}
+
+/** Returns the error for a method that this revision has removed. */
+export function removedMethod({ method }: RequestMessage): SidecarError | undefined {
+  return REMOVED_METHODS.has(method) ? methodNotFound(method) : undefined;
+}
+
+export function methodNotFound(method: string): SidecarError {
+  return new SidecarError("METHOD_NOT_FOUND", `The method ${JSON.stringify(shorten(method))} does not exist here.`);
+}
+
+function readEnvelope({ text, outline }: RequestMessage): Envelope | SidecarError {
+  const meta = outline.span(Slot.meta);
+  if (meta === undefined || !outline.isObject(Slot.meta)) return invalid('"_meta" is missing in the params');
+  const { spans, duplicate } = findMembers(text, meta.start, [MetaKey.clientCapabilities, MetaKey.logLevel]);
+  const [capabilities, level] = spans;
+  if (duplicate !== undefined) return invalid(`"${duplicate}" occurs twice in "_meta"`);
+  if (outline.stringAt(Slot.metaVersion) === undefined) return invalid(missing(MetaKey.protocolVersion, outline.has(Slot.metaVersion)));
+  if (capabilities === undefined || text[capabilities.start] !== "{") {
+    return invalid(missing(MetaKey.clientCapabilities, capabilities !== undefined));
+  }
+  const logLevel = level === undefined ? undefined : stringOf(text, level);
+  if (level !== undefined && (logLevel === undefined || !LOG_LEVELS.includes(logLevel))) {
+    return invalid(`"${MetaKey.logLevel}" must be one of ${LOG_LEVELS.join(", ")}`);
+  }
+  const [elicitation, sampling] = findMembers(text, capabilities.start, ["elicitation", "sampling"]).spans.map((span) =>
+    span !== undefined && text[span.start] === "{" ? span : undefined,
+  );
+  const url = elicitation === undefined ? undefined : findMembers(text, elicitation.start, ["url"]).spans[0];
+  return { declared: { elicitation: elicitation !== undefined, sampling: sampling !== undefined, url: url !== undefined }, logLevel };
+}
+
+function checkVersion({ outline }: RequestMessage, headers: IncomingHttpHeaders): SidecarError | undefined {
+  const requested = outline.stringAt(Slot.metaVersion) ?? "";
+  const mismatch = checkHeader(headers, "MCP-Protocol-Version", requested);
+  if (mismatch !== undefined || MODERN_PROTOCOL_VERSIONS.includes(requested)) return mismatch;
+  const message = `The protocol revision ${JSON.stringify(shorten(requested))} is not supported.`;
+  return new SidecarError("UNSUPPORTED_PROTOCOL_VERSION", message, { supported: MODERN_PROTOCOL_VERSIONS, requested });
+}
+
+function checkMethod({ method }: RequestMessage, headers: IncomingHttpHeaders): SidecarError | undefined {
+  return checkHeader(headers, "Mcp-Method", method);
+}
+
+function checkName({ method, text, outline }: RequestMessage, headers: IncomingHttpHeaders): SidecarError | undefined {
+  if (TASK_METHODS.has(method)) {
+    const params = outline.start(Slot.params);
+    const span = findMembers(text, params, ["taskId"]).spans[0];
+    return checkHeader(headers, "Mcp-Name", (span === undefined ? undefined : stringOf(text, span)) ?? "");
+  }
+  const named = NAME_SLOT.get(method);
+  if (named === undefined) return undefined;
+  const slots = { [named.member]: named.slot };
+  // The server could read the other one.
+  const ambiguous = findRepeated(outline, slots) ?? findOtherCase(outline, slots);
+  if (ambiguous !== undefined) return invalid(`"${named.member}" is ambiguous in the params`);
+  const value = outline.stringAt(named.slot);
+  // The server reports a parameter that is missing.
+  return value === undefined ? undefined : checkHeader(headers, "Mcp-Name", value);
+}
+
+/** Names of headers have no case, but values do. */
+function checkHeader(headers: IncomingHttpHeaders, name: string, expected: string): SidecarError | undefined {
+  const header = headers[name.toLowerCase()];
+  if (header === undefined) return headerMismatch(`The header ${name} is missing`);
+  const value = decodeHeaderValue(String(header));
+  if (value === undefined) return headerMismatch(`The header ${name} is malformed`);
+  return value === expected ? undefined : headerMismatch(`The header ${name} differs from the body`);
+}
+
+export function headerMismatch(problem: string): SidecarError {
+  return new SidecarError("HEADER_MISMATCH", `${problem}. The request was not sent.`);
+}
+
+function invalid(problem: string): SidecarError {
+  return new SidecarError("INVALID_PARAMS", `${problem.charAt(0).toUpperCase()}${problem.slice(1)}. The request was not sent.`);
+}
+
+function missing(key: string, isPresent: boolean): string {
+  return `"${key}" ${isPresent ? "has the wrong type" : "is missing"} in "_meta"`;
+}
+
+function stringOf(text: string, { start, end }: Span): string | undefined {
+  return text[start] === '"' ? decodeString(text, start, end) : undefined;
+}

@@ -1,0 +1,150 @@
+import { applyEdits, type Edit, removeItems, removeMember, setFoundMembers, setMembers } from "../../json/edit.ts";
+import { findElements, findMembers, findPath } from "../../json/find.ts";
+import { decodeString, type Span } from "../../json/strings.ts";
+import { readValue } from "../../json/values.ts";
+import { skipValue, STOP, walkMembers } from "../../json/walk.ts";
+import { JsonRpcErrorCode } from "../../protocol/error-codes.ts";
+import { MetaKey } from "../../protocol/meta-key.ts";
+
+/** The results with cache hints (MCP 2026-07-28, server/utilities/caching). */
+const CACHEABLE_METHODS: ReadonlySet<string> = new Set([
+  "tools/list",
+  "prompts/list",
+  "resources/list",
+  "resources/templates/list",
+  "resources/read",
+]);
+
+/** The requests whose result may ask the client for input (MCP 2026-07-28, basic/utilities/mrtr). */
+const QUESTION_METHODS: ReadonlySet<string> = new Set(["tools/call", "prompts/get", "resources/read"]);
+const MAX_URLS = 16;
+
+/** The result of a server with sessions may change at any time, and is not known to be the same for all clients. */
+const CACHE_HINTS: readonly (readonly [name: string, valueText: string])[] = [
+  ["ttlMs", "0"],
+  ["cacheScope", '"private"'],
+];
+
+/** Errors that only revisions with sessions have: a resource that does not exist, and a request for a visit to a URL. */
+const RESOURCE_NOT_FOUND = -32002;
+const URL_REQUIRED = -32042;
+const FIRST_RESERVED_CODE = -32099;
+const LAST_RESERVED_CODE = -32020;
+
+interface ErrorShape {
+  /** The JSON text of the resource's URI, for `resources/read`. */
+  readonly uriText: string | undefined;
+  /** True if the client can send its user to a URL. */
+  readonly declaresUrl: boolean;
+}
+
+export interface ResultShape extends ErrorShape {
+  readonly method: string;
+  /** The JSON text of the server's `serverInfo`. */
+  readonly serverInfoText: string | undefined;
+}
+
+/** Returns the most bytes that `responseToModernClient` adds to the result of a tool. */
+export function addedBytes({ serverInfoText = "" }: ResultShape): number {
+  return Buffer.byteLength(`"resultType":"complete","_meta":{${JSON.stringify(MetaKey.serverInfo)}:${serverInfoText}},`);
+}
+
+/**
+ * Returns the response of a server with sessions as a stateless client gets it. A result gets its type, the server's name and, for lists and
+ * resources, cache hints. Error codes that have another meaning now are replaced (MCP 2026-07-28, basic).
+ */
+export function responseToModernClient(body: string, shape: ResultShape): string {
+  const start = resultStart(body);
+  if (start === undefined) return errorToModernClient(body, shape);
+  if (body[start] !== "{") return body;
+  const { method, serverInfoText } = shape;
+  const members: (readonly [name: string, valueText: string])[] = [["resultType", '"complete"']];
+  if (CACHEABLE_METHODS.has(method)) members.push(...CACHE_HINTS);
+  // A result may be long, so it is searched only once.
+  const { spans } = findMembers(body, start, [...members.map(([name]) => name), "_meta"]);
+  const meta = spans.at(-1);
+  const edits: Edit[] = [];
+  if (serverInfoText !== undefined && meta !== undefined && body[meta.start] === "{") {
+    edits.push(...setMembers(body, meta.start, [[MetaKey.serverInfo, serverInfoText]]));
+  } else if (serverInfoText !== undefined) members.push(["_meta", `{${JSON.stringify(MetaKey.serverInfo)}:${serverInfoText}}`]);
+  if (method === "tools/list") edits.push(...toolEdits(body, start));
+  return applyEdits(body, [...setFoundMembers(body, start, members, spans), ...edits]);
+}
+
+/** Returns the position of the result; undefined if there is none. The rest of the text is not searched. */
+function resultStart(body: string): number | undefined {
+  let start: number | undefined;
+  walkMembers(body, 0, (keyStart, keyEnd, valueStart) => {
+    if (decodeString(body, keyStart, keyEnd) !== "result") return skipValue(body, valueStart);
+    start = valueStart;
+    return STOP;
+  });
+  return start;
+}
+
+function errorToModernClient(body: string, shape: ResultShape): string {
+  const error = findMembers(body, 0, ["error"]).spans[0];
+  return error === undefined ? body : (urlQuestions(body, error, shape) ?? applyEdits(body, errorEdits(body, error, shape)));
+}
+
+/**
+ * Returns the edits that remove the tools that run only as tasks, and from the other tools what is about tasks: a client without a session
+ * cannot use the tasks of a server with sessions (MCP 2025-11-25, basic/utilities/tasks).
+ */
+function toolEdits(body: string, resultAt: number): Edit[] {
+  const tools = findMembers(body, resultAt, ["tools"]).spans[0];
+  if (tools === undefined || body[tools.start] !== "[" || !body.includes('"taskSupport"')) return [];
+  const items = findElements(body, tools.start).map(({ start, end }) => ({ start, end, isKept: taskSupport(body, start) !== "required" }));
+  const kept = items.filter(({ start, isKept }) => isKept && body[start] === "{");
+  return [...removeItems(items), ...kept.flatMap(({ start }) => removeMember(body, start, "execution"))];
+}
+
+function taskSupport(body: string, start: number): unknown {
+  const span = findPath(body, start, ["execution", "taskSupport"]);
+  return span === undefined ? undefined : readValue(body, span);
+}
+
+function errorEdits(text: string, error: Span, { uriText, declaresUrl }: ErrorShape): Edit[] {
+  const [codeSpan] = findMembers(text, error.start, ["code"]).spans;
+  const code = codeSpan === undefined ? undefined : readValue(text, codeSpan);
+  if (codeSpan === undefined || typeof code !== "number") return [];
+  if (code === RESOURCE_NOT_FOUND) {
+    const data = uriText === undefined ? [] : ([["data", `{"uri":${uriText}}`]] as const);
+    return setMembers(text, error.start, [["code", String(JsonRpcErrorCode.InvalidParams)], ...data]);
+  }
+  if (code === URL_REQUIRED && !declaresUrl) {
+    const data = '{"requiredCapabilities":{"elicitation":{"url":{}}}}';
+    return setMembers(text, error.start, [
+      ["code", String(JsonRpcErrorCode.MissingCapability)],
+      ["data", data],
+    ]);
+  }
+  if (code < FIRST_RESERVED_CODE || code > LAST_RESERVED_CODE) return [];
+  const original = text.slice(error.start, error.end);
+  return setMembers(text, error.start, [
+    ["code", String(JsonRpcErrorCode.InternalError)],
+    ["data", `{"original":${original}}`],
+  ]);
+}
+
+/**
+ * Returns the response that asks the client to send its user to the URLs of an error (MCP 2025-11-25, client/elicitation, URL mode). The
+ * client repeats the request afterwards. Returns undefined for any other error.
+ */
+function urlQuestions(body: string, error: Span, { declaresUrl, method, serverInfoText }: ResultShape): string | undefined {
+  if (!declaresUrl || !QUESTION_METHODS.has(method)) return undefined;
+  const [code, data] = findMembers(body, error.start, ["code", "data"]).spans;
+  if (code === undefined || readValue(body, code) !== URL_REQUIRED || data === undefined) return undefined;
+  const list = findPath(body, data.start, ["elicitations"]);
+  const id = findMembers(body, 0, ["id"]).spans[0];
+  if (list === undefined || body[list.start] !== "[" || id === undefined) return undefined;
+  const questions = findElements(body, list.start, MAX_URLS).map(({ start, end }, index) => {
+    const params = body.slice(start, end);
+    const edited = params.startsWith("{") ? applyEdits(params, removeMember(params, 0, "elicitationId")) : "{}";
+    return `"url-${index + 1}":{"method":"elicitation/create","params":${edited}}`;
+  });
+  if (questions.length === 0) return undefined;
+  const meta = serverInfoText === undefined ? "" : `,"_meta":{${JSON.stringify(MetaKey.serverInfo)}:${serverInfoText}}`;
+  const result = `{"resultType":"input_required","inputRequests":{${questions.join(",")}}${meta}}`;
+  return `{"jsonrpc":"2.0","id":${body.slice(id.start, id.end)},"result":${result}}`;
+}

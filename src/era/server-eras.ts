@@ -1,0 +1,160 @@
+import type { SidecarError } from "../errors.ts";
+import type { Lane } from "../lane/lane.ts";
+import type { HeldRequest } from "../lane/queue/held-until-ready.ts";
+import type { SupervisedLane } from "../lane/pooled-lane.ts";
+import type { Log } from "../observability/log.ts";
+import type { ServerEra, UpstreamHandshake, UpstreamObserver } from "../upstream/port.ts";
+import type { JsonObject } from "../protocol/message.ts";
+import { KnownParams } from "./checks/known-params.ts";
+import type { ModernRouting } from "./modern-routing.ts";
+
+export const CHILD_ERA_MODES = ["auto", "legacy", "modern"] as const;
+export type ChildEraMode = (typeof CHILD_ERA_MODES)[number];
+
+/** The time in which a server lists its tools for the check of headers. */
+const LIST_TIMEOUT_MS = 10_000;
+
+/** A lane whose server may be of the modern era. */
+export interface EraLane extends SupervisedLane {
+  readonly routing: ModernRouting;
+  readonly params: KnownParams;
+}
+
+/** A lane for a request, and the last handshake of its server. */
+export interface Target {
+  readonly lane: Lane;
+  readonly handshake: UpstreamHandshake;
+  readonly routing: ModernRouting;
+  readonly params: KnownParams;
+}
+
+export interface ServerErasOptions {
+  readonly shared: EraLane;
+  /** Starts a second process, which gets a discovery first. */
+  readonly startModern: (observer: UpstreamObserver) => EraLane;
+  /** False if the shared process must be the only one. */
+  readonly mayProbe: boolean;
+  readonly log: Log;
+}
+
+/** @param visibleNames returns the names of the tools that clients can see; undefined for all. A hidden tool is like an unknown one. */
+export function knownParams(
+  lane: () => Lane,
+  nowMs: () => number,
+  visibleNames: ((tools: readonly JsonObject[]) => ReadonlySet<unknown>) | undefined,
+): KnownParams {
+  return new KnownParams(async () => {
+    const tools = await lane().tools.list(LIST_TIMEOUT_MS);
+    if (tools === undefined || visibleNames === undefined) return tools;
+    const visible = visibleNames(tools);
+    return tools.filter(({ name }) => visible.has(name));
+  }, nowMs);
+}
+
+/**
+ * The lanes for requests without a session, by the era of the server. The shared process gets `initialize` first. If it is of the legacy
+ * era, a second process gets `server/discover` at the first request that needs it: some servers exit, are silent, or can never have a
+ * session after that. The verdict is kept (MCP 2026-07-28, basic/transports/stdio).
+ */
+export class ServerEras {
+  readonly #options: ServerErasOptions;
+  /** The lane of the second process, while it is probed or if it is of the modern era. */
+  #modern: EraLane | undefined;
+  /** The verdict on the second process; undefined until it is known. */
+  #verdict: ServerEra | undefined;
+  #isStopping = false;
+
+  constructor(options: ServerErasOptions) {
+    this.#options = options;
+    if (!options.mayProbe) this.#verdict = "legacy";
+  }
+
+  /** The era of the server for requests without a session; undefined until it is known. */
+  get era(): ServerEra | undefined {
+    const shared = this.#options.shared.lane.lastHandshake?.era;
+    return shared === "modern" ? shared : shared === undefined ? undefined : this.#verdict;
+  }
+
+  /** The lane of the second process; undefined if there is none. */
+  get modern(): SupervisedLane | undefined {
+    return this.#modern;
+  }
+
+  /** Finds the lane for a request. It waits until the server is ready for the first time, and until its era is known. */
+  find(
+    client: Pick<HeldRequest, "owner" | "exchange" | "request">,
+    onFound: (target: Target) => void,
+    onFailed: (error: SidecarError) => void,
+  ): void {
+    const { shared } = this.#options;
+    const handshake = shared.lane.lastHandshake;
+    if (handshake === undefined) {
+      const onReady = (): void => this.find(client, onFound, onFailed);
+      return shared.lane.whenReady({ ...client, onReady, onFailed });
+    }
+    if (handshake.era === "modern" || this.#verdict === "legacy") return onFound({ ...shared, handshake });
+    const modern = (this.#modern ??= this.#probe());
+    const known = modern.lane.lastHandshake;
+    if (known !== undefined) return onFound({ ...modern, handshake: known });
+    modern.lane.whenReady({
+      ...client,
+      onReady: () => this.find(client, onFound, onFailed),
+      onFailed: (error) => {
+        if (this.#verdict === "legacy" && !this.#isStopping) onFound({ ...shared, handshake });
+        else onFailed(error);
+      },
+    });
+  }
+
+  async drain(): Promise<void> {
+    await this.#modern?.lane.drain();
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    this.#modern?.lane.close();
+    await this.#modern?.stop();
+  }
+
+  kill(): void {
+    this.#isStopping = true;
+    this.#modern?.kill();
+  }
+
+  #probe(): EraLane {
+    const { log, startModern } = this.#options;
+    let isReady = false;
+    const lane = startModern({
+      onStarted: () => undefined,
+      onReady: () => {
+        if (!isReady) log.info({ mode: "modern" }, "server era found");
+        isReady = true;
+        this.#verdict = "modern";
+      },
+      onLost: ({ reason }) => {
+        if (this.#isStopping) return;
+        const wasReady = isReady;
+        isReady = false;
+        if (wasReady) return;
+        // A server that was of the modern era and is not ready after a restart may have changed. The next request finds out.
+        const hasChanged = this.#verdict === "modern";
+        this.#verdict = hasChanged ? undefined : "legacy";
+        if (hasChanged) log.info({ reason }, "server era may have changed");
+        else log.info({ mode: "legacy", reason }, "server era found");
+        // The lane gets this event first. It then rejects the requests that wait for it.
+        queueMicrotask(() => this.#forget(lane));
+      },
+    });
+    void lane.ended.then(() => {
+      if (this.#modern === lane) this.#modern = undefined;
+    });
+    return lane;
+  }
+
+  #forget(lane: EraLane): void {
+    if (this.#modern === lane) this.#modern = undefined;
+    lane.routing.endSubscriptions();
+    lane.lane.close();
+    void lane.stop();
+  }
+}

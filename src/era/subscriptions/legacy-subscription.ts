@@ -1,0 +1,115 @@
+import { randomUUID } from "node:crypto";
+import { InternalExchange, internalRequest } from "../../lane/internal/internal-exchange.ts";
+import { readCapabilities } from "../../lane/handshake/capabilities.ts";
+import type { Lane } from "../../lane/lane.ts";
+import type { MemoryAccount } from "../../memory/memory-budget.ts";
+import { readMessage, Slot } from "../../protocol/message.ts";
+import type { Caller } from "../../sessions/caller.ts";
+import type { Subscription } from "./subscription.ts";
+import { accepts, contains, filterText, type SubscriptionFilter, supportedPart } from "./subscription-filter.ts";
+
+/** The number of URIs of a subscription that are subscribed at the same time. All of them at once would exceed the limits of the lane. */
+const MAX_IN_FLIGHT = 16;
+
+/** The maximum number of different notifications that wait. */
+const MAX_PENDING = 1000;
+
+/** The subscription of a stateless client on a server with sessions. To its lane it is a caller of its own, which subscribes to each URI. */
+export class LegacySubscription implements Caller {
+  readonly id = randomUUID();
+  readonly memory: MemoryAccount;
+  readonly #subscription: Subscription;
+  readonly #lane: Lane;
+  #accepted: SubscriptionFilter;
+  #callsInFlight = 0;
+  /** The notifications before the acknowledgement, or those of this turn of the event loop. */
+  readonly #pending = new Set<string>();
+  #isAcknowledged = false;
+  readonly #later: (run: () => void) => void;
+
+  /** @param later runs a function in the next turn of the event loop. */
+  constructor(subscription: Subscription, memory: MemoryAccount, lane: Lane, filter: SubscriptionFilter, later: (run: () => void) => void) {
+    this.#later = later;
+    this.#subscription = subscription;
+    this.memory = memory;
+    this.#lane = lane;
+    this.#accepted = supportedPart(filter, readCapabilities(lane.lastHandshake?.resultText ?? "{}"));
+  }
+
+  get callsInFlight(): number {
+    return this.#callsInFlight;
+  }
+
+  beginCall(): void {
+    this.#callsInFlight++;
+  }
+
+  endCall(): void {
+    this.#callsInFlight--;
+  }
+
+  /** Subscribes at the server, then acknowledges the part that was accepted. */
+  async start(nowMs: number): Promise<void> {
+    this.#lane.addListener(this);
+    const wanted = this.#accepted.uris.values();
+    const uris = new Set<string>();
+    const subscribeInTurn = async (): Promise<void> => {
+      for (const uri of wanted) {
+        if (this.#subscription.isEnded) return;
+        if (await this.#subscribe(uri, nowMs)) uris.add(uri);
+      }
+    };
+    await Promise.all(Array.from({ length: MAX_IN_FLIGHT }, subscribeInTurn));
+    if (this.#subscription.isEnded) return;
+    this.#accepted = { ...this.#accepted, uris };
+    this.#subscription.acknowledge(filterText(this.#accepted));
+    this.#isAcknowledged = true;
+    this.#notify();
+  }
+
+  /** Ends the subscriptions at the server. */
+  end(): void {
+    this.#lane.endCaller(this);
+  }
+
+  deliver(text: string): void {
+    this.deliverOnce(text);
+  }
+
+  /** A server may announce a change many times in one turn, to many subscriptions. Each gets it once. */
+  deliverOnce(text: string): void {
+    // The acknowledgement comes first (MCP 2026-07-28, basic/utilities/subscriptions).
+    if (this.#isAcknowledged && this.#pending.size === 0) this.#later(() => this.#notify());
+    // A server may announce any number of different changes at once. Beyond these, a client would not catch up.
+    if (this.#pending.size < MAX_PENDING) this.#pending.add(text);
+  }
+
+  #notify(): void {
+    const texts = [...this.#pending];
+    this.#pending.clear();
+    for (const text of texts) {
+      const message = readMessage(text, "server");
+      if (message.kind !== "notification") continue;
+      if (accepts(this.#accepted, message.method, message.outline.stringAt(Slot.uri))) this.#subscription.notify(text);
+    }
+  }
+
+  /** Ends gracefully if the restarted server cannot serve what was acknowledged. */
+  onRestarted(initializeResult: string | undefined): void {
+    const supported = supportedPart(this.#accepted, readCapabilities(initializeResult ?? "{}"));
+    if (initializeResult === undefined) this.#subscription.end();
+    else if (!this.#isAcknowledged) this.#accepted = supported;
+    else if (!contains(supported, this.#accepted)) this.#subscription.end();
+  }
+
+  #subscribe(uri: string, nowMs: number): Promise<boolean> {
+    return new Promise((resolve) => {
+      const exchange = new InternalExchange(
+        nowMs,
+        () => resolve(false),
+        (resultText) => resolve(resultText !== undefined),
+      );
+      this.#lane.request(this, exchange, internalRequest("resources/subscribe", { uri }));
+    });
+  }
+}

@@ -1,0 +1,74 @@
+import { SidecarError } from "../../errors.ts";
+import { findMembers } from "../../json/find.ts";
+import { readValue } from "../../json/values.ts";
+import { isJsonObject, type JsonObject, type RequestMessage, Slot } from "../../protocol/message.ts";
+
+/** The longest filter that is read. In UTF-16 units. */
+const MAX_FILTER_LENGTH = 256 * 1024;
+
+/** The kinds of list changes, with the notification and the capability of each (MCP 2026-07-28, basic/utilities/subscriptions). */
+const LISTS = {
+  toolsListChanged: { method: "notifications/tools/list_changed", capability: "tools" },
+  promptsListChanged: { method: "notifications/prompts/list_changed", capability: "prompts" },
+  resourcesListChanged: { method: "notifications/resources/list_changed", capability: "resources" },
+} as const;
+type ListKind = keyof typeof LISTS;
+const LIST_KINDS = Object.keys(LISTS) as readonly ListKind[];
+
+/** The notifications that a subscription asks for, or gets. */
+export interface SubscriptionFilter {
+  /** The kinds of list changes, as keys of the filter. */
+  readonly lists: ReadonlySet<ListKind>;
+  /** The URIs of resources whose updates are wanted. */
+  readonly uris: ReadonlySet<string>;
+}
+
+/** Reads the filter of a `subscriptions/listen`. */
+export function readFilter({ text, outline }: RequestMessage): SubscriptionFilter | SidecarError {
+  const span = outline.has(Slot.params) ? findMembers(text, outline.start(Slot.params), ["notifications"]).spans[0] : undefined;
+  if (span === undefined || text[span.start] !== "{") return invalid('"notifications" must be an object in the params');
+  if (span.end - span.start > MAX_FILTER_LENGTH) return invalid(`"notifications" has more than ${MAX_FILTER_LENGTH} characters`);
+  const value = readValue(text, span) as JsonObject;
+  const uris = value["resourceSubscriptions"] ?? [];
+  if (!Array.isArray(uris) || !uris.every((uri) => typeof uri === "string"))
+    return invalid('"resourceSubscriptions" must be an array of strings');
+  return { lists: new Set(LIST_KINDS.filter((kind) => value[kind] === true)), uris: new Set(uris) };
+}
+
+/** Returns the part of a filter that a server with these capabilities can serve. */
+export function supportedPart({ lists, uris }: SubscriptionFilter, capabilities: JsonObject): SubscriptionFilter {
+  const declares = (capability: string, member: string): boolean => {
+    const value = capabilities[capability];
+    return isJsonObject(value) && value[member] === true;
+  };
+  return {
+    lists: new Set([...lists].filter((kind) => declares(LISTS[kind].capability, "listChanged"))),
+    uris: declares("resources", "subscribe") ? uris : new Set(),
+  };
+}
+
+/** Returns the filter as the JSON text of an acknowledgement. */
+export function filterText({ lists, uris }: SubscriptionFilter): string {
+  const members = Object.fromEntries([...lists].map((kind) => [kind, true]));
+  return JSON.stringify(uris.size === 0 ? members : { ...members, resourceSubscriptions: [...uris] });
+}
+
+/** True if a subscription with this filter gets the notification. @param uri that of a resource update. */
+export function accepts({ lists, uris }: SubscriptionFilter, method: string, uri: string | undefined): boolean {
+  if (method === "notifications/resources/updated") return uri !== undefined && uris.has(uri);
+  return LIST_KINDS.some((kind) => LISTS[kind].method === method && lists.has(kind));
+}
+
+/** Returns one change of each accepted list, as the server itself would announce it. */
+export function listChanges({ lists }: SubscriptionFilter): string[] {
+  return [...lists].map((kind) => JSON.stringify({ jsonrpc: "2.0", method: LISTS[kind].method }));
+}
+
+/** True if everything in `part` is in `whole` too. */
+export function contains(whole: SubscriptionFilter, part: SubscriptionFilter): boolean {
+  return part.lists.isSubsetOf(whole.lists) && part.uris.isSubsetOf(whole.uris);
+}
+
+function invalid(problem: string): SidecarError {
+  return new SidecarError("INVALID_PARAMS", `${problem.replace(/^./, (first) => first.toUpperCase())}. The request was not sent.`);
+}

@@ -1,0 +1,66 @@
+import { SidecarError } from "../../errors.ts";
+import { isModernMessage } from "../../era/checks/message-era.ts";
+import { checkModernRequest } from "../../era/checks/request-check.ts";
+import type { StatelessRequests } from "../../era/stateless-requests.ts";
+import type { Defects } from "../../observability/defects.ts";
+import { idTextOf, type Message } from "../../protocol/message.ts";
+import { isModernVersion } from "../../protocol/versions.ts";
+import { errorHeaders, errorStatus, modernErrorBody } from "../error-response.ts";
+import { MODERN_FRONT } from "../front.ts";
+import { rejectUnauthorized } from "../guards/access-guard.ts";
+import { sendAccepted, sendJson } from "../json-response.ts";
+import type { SseConnections } from "../output/sse-connection.ts";
+import type { UnreadOutput } from "../output/unread-output.ts";
+import type { Post } from "../route.ts";
+import { acceptsEventStream } from "./content-negotiation.ts";
+import { openStatelessStream } from "./event-streams.ts";
+import { PostExchange } from "./post-exchange.ts";
+
+export interface StatelessPostsOptions {
+  readonly requests: Pick<StatelessRequests, "handle">;
+  readonly connections: SseConnections;
+  readonly unread: Pick<UnreadOutput, "count">;
+  readonly defects: Defects;
+}
+
+/** Handles POST requests of the revisions without sessions (MCP 2026-07-28, basic/transports). */
+export class StatelessPosts {
+  readonly #options: StatelessPostsOptions;
+
+  constructor(options: StatelessPostsOptions) {
+    this.#options = options;
+  }
+
+  /** True if a body belongs to a revision without sessions, at least in part. */
+  isFor({ request }: Post, messages: Message | readonly Message[]): boolean {
+    const version = request.headers["mcp-protocol-version"]?.toString();
+    if (Array.isArray(messages)) return isModernVersion(version) || messages.some((each: Message) => isModernMessage(each, version));
+    return isModernMessage(messages as Message, version);
+  }
+
+  /** @param onUnknown answers as for a client of sessions. */
+  handle(post: Post, messages: Message | readonly Message[], onUnknown: () => void): void {
+    const { request, response, principal, memory, acceptedAtMs } = post;
+    const { requests, connections, unread, defects } = this.#options;
+    if (Array.isArray(messages)) return this.#refuse(post, invalidRequest("A batch is not part of this revision"));
+    const message = messages as Message;
+    if (message.kind === "response") return this.#refuse(post, invalidRequest("A server of this revision asks no requests"));
+    // It has no effect. A cancellation in particular could name the request of another client.
+    if (message.kind === "notification") return sendAccepted(response);
+    if (principal?.isRevoked === true) return rejectUnauthorized(request, response);
+    const idText = idTextOf(message);
+    const envelope = checkModernRequest(message, request.headers);
+    if (envelope instanceof SidecarError) return this.#refuse(post, envelope, idText);
+    const openStream = acceptsEventStream(request) ? () => openStatelessStream(connections, response, memory) : undefined;
+    const exchange = new PostExchange({ front: MODERN_FRONT, response, memory, unread, defects, idText, acceptedAtMs, openStream });
+    requests.handle({ request: message, envelope, headers: request.headers, exchange, memory, onUnknown });
+  }
+
+  #refuse({ response }: Post, error: SidecarError, idText?: string): void {
+    sendJson(response, errorStatus(error), modernErrorBody(error, idText), errorHeaders(error));
+  }
+}
+
+function invalidRequest(problem: string): SidecarError {
+  return new SidecarError("INVALID_REQUEST", `${problem}. Send one request.`);
+}

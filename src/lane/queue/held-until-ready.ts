@@ -1,0 +1,44 @@
+import type { SidecarError } from "../../errors.ts";
+import type { RequestMessage } from "../../protocol/message.ts";
+import type { Caller } from "../../sessions/caller.ts";
+import type { Exchange } from "../../sessions/exchange.ts";
+import { holdMessage } from "../calls/call.ts";
+import type { Dispatch } from "../dispatch.ts";
+import type { QueueEntry } from "./queue-entry.ts";
+
+export interface HeldRequest {
+  /** The client. It takes turns with others. */
+  readonly owner: Caller;
+  readonly exchange: Exchange;
+  readonly request: RequestMessage;
+  readonly onReady: () => void;
+  /** Called with the error instead if the request waits for too long, or the queue is full. */
+  readonly onFailed: (error: SidecarError) => void;
+}
+
+/** Holds a request in the queue until the server is ready. It is then up to `onReady` to send it. */
+export function holdUntilReady(dispatch: Dispatch, holdTimeoutMs: number, held: HeldRequest): void {
+  const { owner, exchange, request, onReady, onFailed } = held;
+  const error = dispatch.roomError(request.text);
+  if (error !== undefined) return onFailed(error);
+  const memory = holdMessage(owner.memory, request.text);
+  const entry: QueueEntry = {
+    owner,
+    takesSlot: true,
+    byteLength: Buffer.byteLength(request.text),
+    expiresAtMs: exchange.acceptedAtMs + holdTimeoutMs,
+    release: () => {
+      memory.release();
+      onReady();
+    },
+    refuse: () => {
+      memory.release();
+      onFailed(dispatch.notReady());
+    },
+  };
+  if (!dispatch.queue.add(entry)) return entry.refuse();
+  exchange.onDisconnect(() => {
+    memory.release();
+    dispatch.queue.remove(entry);
+  });
+}

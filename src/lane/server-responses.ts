@@ -1,0 +1,51 @@
+import type { Defects } from "../observability/defects.ts";
+import { isCreateTaskResult, type OverlongLine, type ResponseMessage } from "../protocol/message.ts";
+import { responseToClient } from "../protocol/rewrite.ts";
+import type { Retries } from "./calls/retries.ts";
+import type { Dispatch } from "./dispatch.ts";
+import { internalError, responseTooLarge } from "./failures.ts";
+import type { DropLog } from "./routing/drop-log.ts";
+import { refuseOverlong } from "./routing/refused-requests.ts";
+
+export interface ServerResponsesOptions {
+  readonly dispatch: Dispatch;
+  readonly dropped: DropLog;
+  readonly retries: Retries;
+  readonly defects: Defects;
+  readonly maxLineBytes: number;
+  readonly nowMs: () => number;
+}
+
+/** The responses of the server, on their way to the exchanges of their calls. */
+export class ServerResponses {
+  readonly #options: ServerResponsesOptions;
+
+  constructor(options: ServerResponsesOptions) {
+    this.#options = options;
+  }
+
+  onResponse(response: ResponseMessage): void {
+    const { dispatch, dropped, defects, nowMs } = this.#options;
+    const { calls } = dispatch;
+    const { id, isError } = response;
+    const call = calls.takeAnswered(id, isError ? "errors" : "results");
+    if (isCreateTaskResult(response)) calls.tasks.add(call, nowMs());
+    if (call === undefined) return dropped.answer(id, calls.takeAbandoned(id));
+    try {
+      call.exchange.respond(responseToClient(response, call.exchange.idText));
+    } catch (error) {
+      defects.recover("server response", error, () => call.exchange.fail(internalError(true)));
+    }
+  }
+
+  onOverlongLine(line: OverlongLine): void {
+    const { dispatch, dropped, retries, maxLineBytes } = this.#options;
+    const { calls } = dispatch;
+    const id = line.hasMethod || line.idText === undefined ? undefined : Number(line.idText);
+    const call = calls.takeAnswered(id, "UPSTREAM_RESPONSE_TOO_LARGE");
+    dropped.overlongLine(line, call);
+    if (call !== undefined) call.exchange.fail(responseTooLarge(call.method, line.bytes, maxLineBytes, retries.effectOf(call)));
+    else if (!line.hasMethod) dropped.answer(id, calls.takeAbandoned(id));
+    else if (line.idText !== undefined) dispatch.sendInternal(refuseOverlong(line.idText, maxLineBytes));
+  }
+}

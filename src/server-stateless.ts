@@ -1,0 +1,75 @@
+import { RequestState } from "./era/request-state.ts";
+import { type ChildEraMode, type EraLane, ServerEras } from "./era/server-eras.ts";
+import { StatelessRequests } from "./era/stateless-requests.ts";
+import type { ServerStatus } from "./http/status-route.ts";
+import type { Isolation } from "./lane/isolation.ts";
+import { addLoads } from "./lane/lane-load.ts";
+import type { SupervisedLane } from "./lane/pooled-lane.ts";
+import type { Defects } from "./observability/defects.ts";
+import { type ServerLanesOptions, type SharedLane, startModernLane } from "./server-lanes.ts";
+
+export interface StatelessSettings {
+  readonly isolation: Isolation;
+  readonly childEra: ChildEraMode;
+  /** Serves requests without a session. */
+  readonly modern: "on" | "off";
+  readonly maxSessions: number;
+}
+
+/** With `session`, each client has a server of its own. Clients without a session could not be told apart. */
+export function servesStateless({ modern, isolation }: StatelessSettings): boolean {
+  return modern === "on" && isolation !== "session";
+}
+
+/** The parts for requests without a session. */
+export interface Stateless {
+  readonly eras: ServerEras;
+  readonly requests: StatelessRequests;
+}
+
+/** The time in which a second process answers a discovery: this, or some times as long as the first process took to be ready. */
+const MIN_PROBE_MS = 5000;
+const PROBE_BOOTS = 3;
+
+/** Creates the handling of requests without a session. @returns undefined if it is off. */
+export function createStateless(
+  settings: StatelessSettings & { readonly hasSeveralPrincipals: boolean },
+  laneOptions: ServerLanesOptions,
+  shared: SharedLane & EraLane,
+  defects: Defects,
+): Stateless | undefined {
+  const { isolation, childEra, maxSessions, hasSeveralPrincipals } = settings;
+  const { nowMs, log } = laneOptions;
+  if (!servesStateless(settings)) return undefined;
+  const startedAtMs = nowMs();
+  let bootMs = 0;
+  void shared.supervisor.firstReady.then(() => (bootMs = nowMs() - startedAtMs));
+  const probeTimeoutMs = (): number => Math.min(laneOptions.readyTimeoutMs, Math.max(MIN_PROBE_MS, PROBE_BOOTS * bootMs));
+  const eras = new ServerEras({
+    shared,
+    startModern: (observer) => startModernLane(laneOptions, { name: "modern", observer, timeoutMs: probeTimeoutMs() }),
+    mayProbe: childEra === "auto" && isolation !== "shared",
+    log,
+  });
+  const requests = new StatelessRequests(
+    {
+      eras,
+      maxClients: maxSessions,
+      requestState: hasSeveralPrincipals ? new RequestState() : undefined,
+      hasPrivateServers: isolation !== "shared",
+      defects,
+      nowMs,
+    },
+    (client) => {
+      shared.lane.endCaller(client);
+      eras.modern?.lane.endCaller(client);
+    },
+  );
+  return { eras, requests };
+}
+
+/** Returns the load of the second process. */
+export function loadOf(modern: SupervisedLane | undefined): ServerStatus["lanes"]["modern"] {
+  const all = modern === undefined ? [] : [modern.lane.load];
+  return { servers: all.length, ...addLoads(all) };
+}

@@ -1,0 +1,53 @@
+import type { Headers } from "./http-client.ts";
+import type { JsonRpcMessage } from "./json-rpc.ts";
+import { META, type ModernClient } from "./modern-client.ts";
+import type { Sidecar } from "./sidecar.ts";
+import { readStatus } from "./status.ts";
+
+/** A filter of `subscriptions/listen` for everything that the fixture offers. */
+export const EVERYTHING = {
+  toolsListChanged: true,
+  promptsListChanged: true,
+  resourcesListChanged: true,
+  resourceSubscriptions: ["fixture://a"],
+};
+
+/** The open listens of a server, as its tool `listens` returns them. */
+export interface ServerListen {
+  readonly id: number;
+  readonly requested: object;
+}
+
+/** Returns the listens that the server has, without the sidecar's own. */
+export async function readListens(client: ModernClient): Promise<readonly ServerListen[]> {
+  const [, ...listens] = JSON.parse(await client.toolText("listens")) as ServerListen[];
+  return listens;
+}
+
+/** Waits until the server has this number of listens besides the sidecar's own. */
+export async function waitForListens(client: ModernClient, count: number): Promise<readonly ServerListen[]> {
+  for (;;) {
+    const listens = await readListens(client);
+    if (listens.length === count) return listens;
+  }
+}
+
+/** Returns the id that a message of a subscription names. */
+export function subscriptionIdOf({ params, result }: JsonRpcMessage): unknown {
+  return ((params ?? result)?.["_meta"] as Record<string, unknown> | undefined)?.[META.subscriptionId];
+}
+
+/** Returns method, subscription and URI of a notification. */
+export function noticeOf(message: JsonRpcMessage): readonly unknown[] {
+  const { method, params } = message;
+  const uri = params?.["uri"];
+  return [method, subscriptionIdOf(message), ...(uri === undefined ? [] : [uri])];
+}
+
+/** Waits until no subscription is open, and clients use no memory. */
+export async function waitUntilFree(sidecar: Sidecar, headers: Headers = {}): Promise<void> {
+  for (;;) {
+    const { stateless, memory } = await readStatus(sidecar, headers);
+    if (stateless?.subscriptions === 0 && memory.usedBytes === memory["serverOutput"]) return;
+  }
+}

@@ -1,0 +1,63 @@
+import { describe, expect, it } from "vitest";
+import { KnownParams } from "../../../src/era/checks/known-params.ts";
+import { readMessage, type JsonObject, type RequestMessage } from "../../../src/protocol/message.ts";
+
+type Tools = readonly JsonObject[] | undefined;
+
+const CALL = readMessage(
+  '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{"region":"eu"}}}',
+) as RequestMessage;
+const TOOLS: Tools = [{ name: "t", inputSchema: { properties: { region: { type: "string", "x-mcp-header": "Region" } } } }];
+const RIGHT = { "mcp-param-region": "eu" };
+const WRONG = { "mcp-param-region": "us" };
+
+/** Returns the parameters of a server whose listings end when the test says so, and a clock. */
+function setUp() {
+  const listings: ((tools: Tools) => void)[] = [];
+  const clock = { nowMs: 0 };
+  const params = new KnownParams(
+    () => new Promise((resolve) => listings.push(resolve)),
+    () => clock.nowMs,
+  );
+  return { listings, clock, params };
+}
+
+async function listed(tools: Tools) {
+  const parts = setUp();
+  const checked = parts.params.check(CALL, RIGHT);
+  parts.listings.shift()?.(tools);
+  await checked;
+  return parts;
+}
+
+describe("KnownParams", () => {
+  it("a right call does not wait for the listing that a wrong one needs", async () => {
+    const { listings, params } = await listed(TOOLS);
+    const wrong = params.check(CALL, WRONG);
+    expect(params.check(CALL, RIGHT)).toBeUndefined();
+    listings.shift()?.(TOOLS);
+    expect(await wrong).toMatchObject({ code: "HEADER_MISMATCH" });
+  });
+
+  it("a wrong call is rejected although the tools change while they are listed", async () => {
+    const { listings, params } = setUp();
+    const wrong = params.check(CALL, WRONG);
+    params.forget();
+    listings.shift()?.(TOOLS);
+    await expect.poll(() => listings.length).toBe(1);
+    params.forget();
+    listings.shift()?.(TOOLS);
+    expect(await wrong).toMatchObject({ code: "HEADER_MISMATCH" });
+  });
+
+  it("calls are not delayed again after a listing has timed out", async () => {
+    const { listings, clock, params } = setUp();
+    const first = params.check(CALL, RIGHT);
+    clock.nowMs = 10_000;
+    listings.shift()?.(undefined);
+    await first;
+    expect(params.check(CALL, WRONG)).toBeUndefined();
+    clock.nowMs = 40_000;
+    expect(params.check(CALL, WRONG)).toBeInstanceOf(Promise);
+  });
+});

@@ -1,0 +1,55 @@
+import { describe, expect, it } from "vitest";
+import { RequestState } from "../../../src/era/request-state.ts";
+import { SidecarError } from "../../../src/errors.ts";
+import { readMessage, type RequestMessage } from "../../../src/protocol/message.ts";
+
+const [ANN, BOB] = [{}, {}];
+
+function request(name: string, state?: unknown, method = "tools/call"): RequestMessage {
+  return readMessage(JSON.stringify({ jsonrpc: "2.0", id: 1, method, params: { name, requestState: state } })) as RequestMessage;
+}
+
+function sealed(states: RequestState, name = "t"): string {
+  const body = '{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","requestState":"secret \\u00e4"}}';
+  const text = states.seal(body, request(name), ANN);
+  expect(text).not.toContain("secret");
+  return (JSON.parse(text) as { result: { requestState: string } }).result.requestState;
+}
+
+describe("a sealed request state", () => {
+  it("the same client gets its state back for the same request, with the server's text", () => {
+    const states = new RequestState();
+    const opened = states.unseal(request("t", sealed(states)), ANN);
+    expect(opened).toEqual(request("t", "secret ä"));
+  });
+
+  it("the state is not valid for another client, name, method or start of the sidecar", () => {
+    const states = new RequestState();
+    const state = sealed(states);
+    const results = [
+      states.unseal(request("t", state), BOB),
+      states.unseal(request("u", state), ANN),
+      states.unseal(request("t", state, "prompts/get"), ANN),
+      new RequestState().unseal(request("t", state), ANN),
+    ];
+    for (const result of results) expect(result).toMatchObject({ code: "REQUEST_STATE_INVALID" });
+  });
+
+  it.each(["", "x", "AAAA", 7, null, {}])("the state %j is not valid", (state) => {
+    expect(new RequestState().unseal(request("t", state), ANN)).toBeInstanceOf(SidecarError);
+  });
+
+  it("no single changed character of a state is accepted", () => {
+    const states = new RequestState();
+    const state = sealed(states);
+    for (let index = 0; index < state.length - 1; index++) {
+      const changed = state.slice(0, index) + (state[index] === "A" ? "B" : "A") + state.slice(index + 1);
+      expect(states.unseal(request("t", changed), ANN)).toBeInstanceOf(SidecarError);
+    }
+  });
+
+  it("a request without a state stays as it is", () => {
+    const plain = request("t");
+    expect(new RequestState().unseal(plain, ANN)).toBe(plain);
+  });
+});
