@@ -1,0 +1,111 @@
+import { describe, expect, it } from "vitest";
+import { crashProcess } from "../support/crash.ts";
+import { Gate } from "../support/gate.ts";
+import { readWhere } from "../support/in-flight.ts";
+import { waitUntilFree } from "../support/listens.ts";
+import { initializeRequest, McpClient } from "../support/mcp-client.ts";
+import type { ModernClient } from "../support/modern-client.ts";
+import { Sidecar } from "../support/sidecar.ts";
+import { readStatus } from "../support/status.ts";
+
+const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
+/** Silence lasts for READY_TIMEOUT_MS, and once more in a second process. */
+const FLAGS = { normal: [], "exits-on-discover": [], "ignores-discover": ["--ready-timeout-ms", "8000", "--isolation", "shared"] };
+const FILTER = { toolsListChanged: true };
+const INITIALIZE_RESULT = JSON.stringify({
+  protocolVersion: "2025-11-25",
+  capabilities: { tools: { listChanged: true } },
+  serverInfo: { name: "fixture", version: "1" },
+  instructions: "1.0",
+});
+
+/** Starts a server that is started in the other mode from now on, whenever the gate is open. */
+function start(mode: string, nextMode: string, gate: Gate, flags: readonly string[] = []): Promise<Sidecar> {
+  const env = { ...gate.env, FIXTURE_NEXT_MODE: nextMode, FIXTURE_INITIALIZE_RESULT: INITIALIZE_RESULT };
+  return Sidecar.start({ mode, flags: [...QUICK_RESTART, ...flags], env });
+}
+
+/** Restarts the server that answers this client, in its next mode. */
+async function change(sidecar: Sidecar, client: ModernClient, gate: Gate): Promise<void> {
+  const { pid } = await readWhere(client);
+  await gate.open();
+  await crashProcess(sidecar, pid);
+}
+
+/** Makes requests until one is answered by a server of this era. */
+async function waitForEra(sidecar: Sidecar, client: ModernClient, instructions: string): Promise<void> {
+  for (;;) {
+    const { status, result } = await client.request("server/discover");
+    expect([200, 503]).toContain(status);
+    if (result?.["instructions"] === instructions) break;
+  }
+  expect(await client.toolText("echo", { text: "served" })).toBe("served");
+  expect((await readStatus(sidecar)).stateless?.serverEra).toBe(instructions === "1.0" ? "legacy" : "modern");
+}
+
+describe("a server that has another era after a restart", () => {
+  it.each(["normal", "exits-on-discover", "ignores-discover"] as const)(
+    "a server without sessions that becomes one in mode %s is found out",
+    async (nextMode) => {
+      await using gate = await Gate.create();
+      await using sidecar = await start("modern-only", nextMode, gate, FLAGS[nextMode]);
+      const client = sidecar.modernClient();
+      const listen = await client.listen(FILTER, { id: "mine" });
+      await change(sidecar, client, gate);
+      expect((await listen.rest()).at(-1)).toMatchObject({ id: "mine", result: { resultType: "complete" } });
+      await waitForEra(sidecar, client, "1.0");
+      expect(await (await sidecar.client()).toolText("echo", { text: "in a session" })).toBe("in a session");
+      await using again = await client.listen(FILTER);
+      expect(again.accepted).toEqual(FILTER);
+      await again.close();
+      while ((await readStatus(sidecar)).stateless?.subscriptions !== 0);
+    },
+  );
+
+  it("a server with sessions that becomes one without is found out", async () => {
+    await using gate = await Gate.create();
+    await using sidecar = await start("normal", "modern-only", gate);
+    const client = sidecar.modernClient();
+    const listen = await client.listen(FILTER, { id: "mine" });
+    const session = await sidecar.client();
+    await change(sidecar, client, gate);
+    expect((await listen.rest()).at(-1)).toMatchObject({ id: "mine", result: { resultType: "complete" } });
+    await waitForEra(sidecar, client, "modern 1.0");
+    expect((await session.post({ jsonrpc: "2.0", id: 1, method: "tools/list" })).status).toBe(404);
+    expect((await new McpClient(sidecar.url).post(initializeRequest())).status).toBe(400);
+    await using again = await client.listen(FILTER);
+    await client.callTool("change_list", { list: "tools" });
+    expect((await again.next()).method).toBe("notifications/tools/list_changed");
+    await again.close();
+    await waitUntilFree(sidecar);
+  });
+
+  it.each(["normal", "exits-on-discover"])(
+    "the second process of a server of both eras, restarted in mode %s, is found out",
+    async (nextMode) => {
+      await using gate = await Gate.create();
+      await using sidecar = await start("dual", nextMode, gate);
+      const client = sidecar.modernClient();
+      const listen = await client.listen(FILTER, { id: "mine" });
+      const session = await sidecar.client();
+      await change(sidecar, client, gate);
+      expect((await listen.rest()).at(-1)).toMatchObject({ id: "mine", result: { resultType: "complete" } });
+      await waitForEra(sidecar, client, "1.0");
+      // The shared process has not changed.
+      expect(await session.toolText("echo", { text: "same session" })).toBe("same session");
+      await using again = await client.listen(FILTER);
+      expect(again.accepted).toEqual(FILTER);
+    },
+  );
+
+  it("a server without sessions is restarted as such", async () => {
+    await using gate = await Gate.create();
+    await using sidecar = await start("modern-only", "modern-only", gate);
+    const client = sidecar.modernClient();
+    for (let crashes = 0; crashes < 3; crashes++) {
+      await change(sidecar, client, gate);
+      expect(JSON.parse(await client.toolText("seen"))).not.toContain("initialize");
+    }
+    expect((await readStatus(sidecar)).counters.exits).toEqual({ signal: 3 });
+  });
+});

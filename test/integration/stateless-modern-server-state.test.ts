@@ -1,0 +1,118 @@
+import { writeFile } from "node:fs/promises";
+import { describe, expect, it } from "vitest";
+import { resultText } from "../support/json-rpc.ts";
+import type { ModernClient, ModernReply } from "../support/modern-client.ts";
+import { Sidecar } from "../support/sidecar.ts";
+import { TempDir } from "../support/temp-dir.ts";
+
+const FIRST = "first-token-0123456789";
+const SECOND = "second-token-0123456789";
+const ANSWERS = { name: { action: "accept", content: { name: "Ann" } } };
+/** The end of each state of the fixture: characters that an inexact copy would change. */
+const STATE = /^[0-9a-f-]{36} \\"é\/\+=\u2028$/;
+
+interface Round {
+  readonly requestState: string;
+  readonly inputRequests: unknown;
+}
+
+function roundOf({ result }: ModernReply): Round {
+  expect(result).toMatchObject({ resultType: "input_required" });
+  return result as unknown as Round;
+}
+
+/** Starts a sidecar with two tokens. */
+async function startWithTokens(directory: TempDir): Promise<{ readonly sidecar: Sidecar; readonly clients: readonly ModernClient[] }> {
+  const file = directory.file("tokens");
+  await writeFile(file, `${FIRST}\n${SECOND}\n`);
+  const sidecar = await Sidecar.start({ mode: "modern-only", flags: ["--auth-token-file", file] });
+  return { sidecar, clients: [FIRST, SECOND].map((token) => sidecar.modernClient({ token })) };
+}
+
+const REQUESTS = [
+  { method: "tools/call", params: { name: "ask_input", arguments: {} } },
+  { method: "prompts/get", params: { name: "ask_input" } },
+  { method: "resources/read", params: { uri: "fixture://ask_input" } },
+] as const;
+
+describe("the state of a request in rounds", () => {
+  it.each(REQUESTS)("questions, answers and state of $method pass unchanged for a single principal", async ({ method, params }) => {
+    await using sidecar = await Sidecar.start({ mode: "modern-only" });
+    const client = sidecar.modernClient({ capabilities: { elicitation: {} } });
+    const { requestState, inputRequests } = roundOf(await client.request(method, params));
+    expect(requestState).toMatch(STATE);
+    expect(inputRequests).toMatchObject({ name: { method: "elicitation/create", params: { mode: "form", message: "Your name?" } } });
+    const { result } = await sidecar.modernClient().request(method, params, { inputResponses: ANSWERS, requestState });
+    expect(JSON.stringify(result)).toContain(JSON.stringify(JSON.stringify({ inputResponses: ANSWERS, requestState })).slice(1, -1));
+  });
+
+  it.each(REQUESTS)("the state of $method is sealed with several principals, and opened for the server", async ({ method, params }) => {
+    await using directory = await TempDir.create();
+    const { sidecar, clients } = await startWithTokens(directory);
+    await using _ = sidecar;
+    const [client] = clients as [ModernClient];
+    const { requestState } = roundOf(await client.request(method, params));
+    expect(requestState).toMatch(/^[\w-]{50,}$/);
+    const { result } = await client.request(method, params, { inputResponses: ANSWERS, requestState });
+    const said = JSON.stringify(result);
+    expect(said).toContain("Ann");
+    expect(said).not.toContain(requestState);
+  });
+
+  it("a sealed state has another text in each round, and each round gets the server's own state", async () => {
+    await using directory = await TempDir.create();
+    const { sidecar, clients } = await startWithTokens(directory);
+    await using _ = sidecar;
+    const [client] = clients as [ModernClient];
+    const args = { rounds: 3 };
+    let reply = await client.callTool("ask_input", args);
+    const states = new Set<string>();
+    while (reply.result?.["resultType"] === "input_required") {
+      const { requestState } = roundOf(reply);
+      states.add(requestState);
+      reply = await client.callTool("ask_input", args, { inputResponses: ANSWERS, requestState });
+    }
+    expect(states.size).toBe(3);
+    const received = JSON.parse(resultText(reply)) as { readonly requestState: string };
+    expect(received.requestState).toMatch(STATE);
+  });
+
+  it("a state is valid only for its token, its tool and its text", async () => {
+    await using directory = await TempDir.create();
+    const { sidecar, clients } = await startWithTokens(directory);
+    await using _ = sidecar;
+    const [client, other] = clients as [ModernClient, ModernClient];
+    const { requestState } = roundOf(await client.callTool("ask_input"));
+    const retry = { inputResponses: ANSWERS, requestState };
+    const attempts = [
+      await other.callTool("ask_input", {}, retry),
+      await client.callTool("received", {}, retry),
+      await client.request("prompts/get", { name: "ask_input" }, retry),
+      await client.callTool(
+        "ask_input",
+        {},
+        { ...retry, requestState: `${requestState.slice(0, -1)}${requestState.endsWith("A") ? "Q" : "A"}` },
+      ),
+      await client.callTool("ask_input", {}, { ...retry, requestState: "" }),
+      await client.callTool("ask_input", {}, { ...retry, requestState: { is: "no text" } }),
+    ];
+    for (const { status, error } of attempts) {
+      expect({ status, error }).toMatchObject({
+        status: 200,
+        error: { code: -32602, data: { code: "REQUEST_STATE_INVALID", sent: false } },
+      });
+    }
+    expect(resultText(await client.callTool("ask_input", {}, retry))).toContain("Ann");
+  });
+
+  it("a call without a state passes beside sealed ones", async () => {
+    await using directory = await TempDir.create();
+    const { sidecar, clients } = await startWithTokens(directory);
+    await using _ = sidecar;
+    const [client] = clients as [ModernClient];
+    const args = { hasState: false };
+    const { requestState } = roundOf(await client.callTool("ask_input", args));
+    expect(requestState).toBeUndefined();
+    expect(await client.toolText("ask_input", args, { inputResponses: ANSWERS })).toBe(JSON.stringify({ inputResponses: ANSWERS }));
+  });
+});
