@@ -116,9 +116,12 @@ describe.each(["2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"])("the v2 
 });
 
 describe("the v2 client that tries the protocol's next era first", () => {
-  it.each(["private", "shared"] as const)("a %s server works in the current era", async (lane) => {
+  it.each([
+    ["declares questions gets a session", "private", "2025-11-25"],
+    ["declares none needs no session", "shared", "2026-07-28"],
+  ] as const)("a client that %s in front of a server with sessions", async (_what, lane, version) => {
     await using client = await InteropClient.connect("v2", sidecar.url, { lane, negotiation: "auto" });
-    expect(client.protocolVersion).toBe("2025-11-25");
+    expect(client.protocolVersion).toBe(version);
     expect(await client.toolText("test_simple_text")).toBe("A simple text.");
     expect(client.errors).toEqual([]);
   });

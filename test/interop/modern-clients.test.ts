@@ -1,0 +1,176 @@
+import { describe, expect, it } from "vitest";
+import { MODERN_CONFORMANCE_SERVER } from "../support/conformance.ts";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
+import { MODERN_VERSION } from "../support/modern-client.ts";
+import { ModernSdkClient, NEGOTIATIONS } from "../support/modern-sdk-client.ts";
+import { EVERYTHING } from "../support/real-servers.ts";
+import { Sidecar } from "../support/sidecar.ts";
+import { readStatus } from "../support/status.ts";
+
+const UPDATED = "notifications/resources/updated";
+
+interface ServerUnderTest {
+  readonly command: readonly string[];
+  readonly call: { readonly name: string; readonly args: object; readonly text: string };
+  readonly progress: { readonly name: string; readonly args: object; readonly events: readonly object[] };
+  readonly resource: { readonly uri: string; readonly text: RegExp };
+  readonly prompt: { readonly name: string; readonly args: Readonly<Record<string, string>>; readonly text: string };
+  /** A tool that changes a list, and the list. */
+  readonly change: { readonly name: string; readonly args: object; readonly list: "tools" | "resources" };
+  /** A resource, and a tool that makes the server send an update of it. */
+  readonly update: { readonly uri: string; readonly tool: string };
+  /** A tool that shows progress, but does not answer in the time of a test. */
+  readonly endless: { readonly name: string; readonly args: object };
+}
+
+const everything: ServerUnderTest = {
+  command: EVERYTHING,
+  call: { name: "get-sum", args: { a: 2, b: 40 }, text: "The sum of 2 and 40 is 42." },
+  progress: {
+    name: "trigger-long-running-operation",
+    args: { duration: 0.1, steps: 2 },
+    events: [1, 2].map((progress) => ({ progress, total: 2 })),
+  },
+  resource: { uri: "demo://resource/dynamic/text/7", text: /^Resource 7: / },
+  prompt: { name: "args-prompt", args: { city: "Bern" }, text: "What's weather in Bern?" },
+  change: { name: "gzip-file-as-resource", args: { name: "a.gz", data: "data:text/plain,packed" }, list: "resources" },
+  update: { uri: "demo://resource/static/document/features.md", tool: "toggle-subscriber-updates" },
+  endless: { name: "trigger-long-running-operation", args: { duration: 3600, steps: 36_000 } },
+};
+
+const secondSdk: ServerUnderTest = {
+  command: MODERN_CONFORMANCE_SERVER,
+  call: { name: "test_simple_text", args: {}, text: "A simple text." },
+  progress: { name: "test_tool_with_progress", args: {}, events: [0, 50, 100].map((progress) => ({ progress, total: 100 })) },
+  resource: { uri: "test://template/7/data", text: /^The data of 7\.$/ },
+  prompt: { name: "test_prompt_with_arguments", args: { arg1: "a", arg2: "b" }, text: "A prompt with 'a' and 'b'." },
+  change: { name: "test_trigger_tool_change", args: {}, list: "tools" },
+  update: { uri: "test://watched-resource", tool: "test_change_watched_resource" },
+  endless: { name: "test_wait_for_cancellation", args: {} },
+};
+
+const SERVERS: readonly (readonly [name: string, era: "legacy" | "modern", server: ServerUnderTest])[] = [
+  ["server-everything, which knows only sessions", "legacy", everything],
+  ["a server of both eras", "modern", secondSdk],
+  ["a server that rejects sessions", "modern", { ...secondSdk, command: [...secondSdk.command, "--reject-legacy"] }],
+];
+
+describe.each(SERVERS)("a client of 2026-07-28 in front of %s", async (_name, era, server) => {
+  const sidecar = disposeAfterAll(await Sidecar.start({ command: server.command }));
+
+  describe.each(NEGOTIATIONS)("the %s client", (negotiation) => {
+    const connect = (): Promise<ModernSdkClient> => ModernSdkClient.connect(sidecar.url, negotiation);
+
+    it("the client connects with one discovery, and never begins a session", async () => {
+      await using client = await connect();
+      expect(client.sent).toEqual(["POST server/discover"]);
+      expect(client.getNegotiatedProtocolVersion()).toBe(MODERN_VERSION);
+      await client.toolText(server.call.name, { ...server.call.args });
+      expect(client.sent.filter((sent) => sent !== "POST tools/list")).toEqual(["POST server/discover", "POST tools/call"]);
+      expect(await readStatus(sidecar)).toMatchObject({ sessions: 0, stateless: { serverEra: era } });
+    });
+
+    it("the client lists the tools, and calls one", async () => {
+      await using client = await connect();
+      const { tools } = await client.listTools();
+      expect(tools.map(({ name }) => name)).toContain(server.call.name);
+      expect(await client.toolText(server.call.name, { ...server.call.args })).toBe(server.call.text);
+      expect(client.errors).toEqual([]);
+    });
+
+    it("the client gets all progress of a call in order", async () => {
+      const { name, args, events } = server.progress;
+      await using client = await connect();
+      const seen: object[] = [];
+      await client.callTool({ name, arguments: { ...args } }, { onprogress: (event) => seen.push(event) });
+      expect(seen).toEqual(events);
+      expect(client.errors).toEqual([]);
+    });
+
+    it("the client reads a resource and gets a prompt", async () => {
+      const { resource, prompt } = server;
+      await using client = await connect();
+      expect((await client.listResourceTemplates()).resourceTemplates).not.toEqual([]);
+      expect((await client.readResource({ uri: resource.uri })).contents).toMatchObject([
+        { uri: resource.uri, text: expect.stringMatching(resource.text) as string },
+      ]);
+      expect((await client.listPrompts()).prompts.map(({ name }) => name)).toContain(prompt.name);
+      const { messages } = await client.getPrompt({ name: prompt.name, arguments: { ...prompt.args } });
+      expect(messages).toEqual([{ role: "user", content: { type: "text", text: prompt.text } }]);
+    });
+
+    it("a subscription delivers a change of a list to its client only", async () => {
+      const { change } = server;
+      const method = `notifications/${change.list}/list_changed`;
+      await using client = await connect();
+      await using other = await connect();
+      const subscription = await client.listen({ [`${change.list}ListChanged`]: true });
+      expect(subscription.honoredFilter).toEqual({ [`${change.list}ListChanged`]: true });
+      await other.callTool({ name: change.name, arguments: { ...change.args } });
+      await client.waitToHear(method);
+      expect(other.heard).toEqual([]);
+      await subscription.close();
+      expect(await subscription.closed).toBe("local");
+      expect(client.errors).toEqual([]);
+    });
+
+    it("a subscription delivers updates of its resource only", async () => {
+      const { uri, tool } = server.update;
+      await using client = await connect();
+      const subscription = await client.listen({ resourceSubscriptions: [uri] });
+      expect(subscription.honoredFilter).toEqual({ resourceSubscriptions: [uri] });
+      await client.toolText(tool);
+      expect(await client.waitToHear(UPDATED)).toMatchObject({ uri });
+      expect(client.heard.filter(({ method, params }) => method !== UPDATED || params["uri"] !== uri)).toEqual([]);
+      await subscription.close();
+      // server-everything would go on.
+      if (server === everything) await client.toolText(tool);
+    });
+
+    it("a call that the client cancels is cancelled at the server", async () => {
+      const { name, args } = server.endless;
+      await using client = await connect();
+      const leaving = new AbortController();
+      const logged = sidecar.logLines.length;
+      const onprogress = (): void => leaving.abort("enough");
+      await expect(client.callTool({ name, arguments: { ...args } }, { signal: leaving.signal, onprogress })).rejects.toThrow("enough");
+      const isNew = (line: (typeof sidecar.logLines)[number]): boolean => sidecar.logLines.indexOf(line) >= logged;
+      await sidecar.waitForLog("request given up", (line) => isNew(line) && line["reason"] === "client disconnected");
+      // server-everything does not show it.
+      if (server !== everything) await sidecar.waitForLog("the call is cancelled", isNew);
+      expect(await client.toolText(server.call.name, { ...server.call.args })).toBe(server.call.text);
+    });
+  });
+});
+
+describe("the end of the sidecar", () => {
+  it.each(SERVERS)("a client in front of %s sees its subscription end gracefully", async (_name, _era, { command, change }) => {
+    await using sidecar = await Sidecar.start({ command });
+    await using client = await ModernSdkClient.connect(sidecar.url, "pinned");
+    const subscription = await client.listen({ [`${change.list}ListChanged`]: true });
+    sidecar.process.kill("SIGTERM");
+    expect(await subscription.closed).toBe("graceful");
+    expect(await sidecar.exited).toEqual({ code: 0, signal: null });
+  });
+});
+
+describe("a client of 2026-07-28 that can answer questions", () => {
+  const asking = { elicitation: { form: {} }, sampling: {} };
+
+  it("in front of a server with sessions, an automatic client begins a session", async () => {
+    await using sidecar = await Sidecar.start({ command: EVERYTHING });
+    await using client = await ModernSdkClient.connect(sidecar.url, "auto", asking);
+    expect(client.sent.slice(0, 2)).toEqual(["POST server/discover", "POST initialize"]);
+    expect(client.getNegotiatedProtocolVersion()).toBe("2025-11-25");
+    client.setRequestHandler("elicitation/create", () => ({ action: "decline" }));
+    expect(await client.toolText("trigger-elicitation-request")).toContain("declined");
+  });
+
+  it("in front of a server without sessions, the client answers questions without one", async () => {
+    await using sidecar = await Sidecar.start({ command: MODERN_CONFORMANCE_SERVER });
+    await using client = await ModernSdkClient.connect(sidecar.url, "auto", asking);
+    client.setRequestHandler("elicitation/create", () => ({ action: "accept", content: { name: "Ann" } }));
+    expect(await client.toolText("test_input_required_result_elicitation")).toContain("Ann");
+    expect(client.sent).toEqual(["POST server/discover", "POST tools/call", "POST tools/call"]);
+  });
+});
