@@ -7,7 +7,7 @@ import { planFaults } from "./faults/schedule.ts";
 import { increment, type RequestRecord } from "./ledger.ts";
 import type { RunResult } from "./results.ts";
 import { Stage } from "./stage.ts";
-import { discrepancies, readStatus } from "./status.ts";
+import { discrepancies, leftovers, readStatus } from "./status.ts";
 
 const WARM_UP_SHARE = 0.1;
 const CALM_SHARE = 0.05;
@@ -72,6 +72,7 @@ export async function runChaos({ adapter, seed, durationMs, kinds, logFile }: Ru
     ...end,
     inFlightAtEnd: countVerdicts(ledger.inFlightAtEnd),
     status,
+    leftovers: leftovers(status),
     counterDiscrepancies,
     examples: ledger.examples,
   };

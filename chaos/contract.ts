@@ -5,6 +5,12 @@ import { createHash } from "node:crypto";
 /** The environment variable that names the directory. Server processes write their records there, and look there for CRASH_LOOP_FILE. */
 export const DIRECTORY_VARIABLE = "CHAOS_DIR";
 
+/** The environment variable with the protocol era of the server. */
+export const ERA_VARIABLE = "CHAOS_SERVER_ERA";
+/** "legacy": sessions only. "modern": MCP 2026-07-28 only. "dual": the first message of each process decides. */
+export const SERVER_ERAS = ["legacy", "dual", "modern"] as const;
+export type ServerEraOption = (typeof SERVER_ERAS)[number];
+
 /** While this file exists, each server exits at its start or at `initialize`. The file has the kind of the exit. */
 export const CRASH_LOOP_FILE = "crash-loop";
 /** Has one line for each fault that a server has committed: the fault, the pid, and the time in milliseconds since 1970. */
@@ -13,6 +19,11 @@ export const CRASH_LOOP_FAULT = "crash_loop";
 export type CrashLoopKind = "crash-at-start" | "clean-exit-at-start" | "crash-at-initialize";
 
 export const SERVER_NAME = "chaos";
+
+/** Returns the URI of the resource that only this client subscribes to. */
+export function resourceOf(client: string): string {
+  return `chaos://${client}`;
+}
 
 /** The arguments of every tool. */
 export interface ToolArguments {

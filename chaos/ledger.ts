@@ -26,6 +26,8 @@ export interface RequestRecord {
   readonly id: number;
   readonly nonce: string;
   readonly text: string;
+  /** True for a request of MCP 2026-07-28. */
+  readonly isStateless?: boolean;
   /** The time when the whole request had been passed to the operating system. */
   sentAtMs: number;
   verdict?: Verdict;
@@ -34,6 +36,12 @@ export interface RequestRecord {
 /** Longer than all time limits that the wrappers are configured with. */
 export const LOST_AFTER_MS = 10_000;
 const MAX_EXAMPLES = 12;
+
+/**
+ * The requests that the sidecar counts only as requests without a session: it answers a discovery itself, and a subscription can stay open. A
+ * server with sessions gets a counted request for each resource of a subscription.
+ */
+const UNCOUNTED: ReadonlySet<string> = new Set(["server/discover", "subscriptions/listen"]);
 
 export class Ledger {
   readonly verdicts: Record<Verdict, number> = {
@@ -48,6 +56,8 @@ export class Ledger {
     "too-late": 0,
   };
   sent = 0;
+  /** The part of these numbers that the counters of the sidecar need not have. */
+  readonly uncounted = { sent: 0, right: 0, errorsByCode: new Map<string, number>() };
   /** Second responses to a request. */
   answeredTwice = 0;
   /** Responses to requests that were never sent. */
@@ -67,6 +77,7 @@ export class Ledger {
 
   open(record: RequestRecord): void {
     this.sent++;
+    if (UNCOUNTED.has(record.what)) this.uncounted.sent++;
     this.#pending.add(record);
   }
 
@@ -76,9 +87,15 @@ export class Ledger {
     record.verdict = verdict;
     this.#pending.delete(record);
     this.verdicts[verdict]++;
+    if (UNCOUNTED.has(record.what)) this.#settleUncounted(verdict, detail);
     if (verdict === "error") increment(this.errorsByCode, detail);
     if (verdict === "lost") increment(this.lostBy, `${record.what}: ${detail}`);
     if (verdict === "lost" || verdict === "wrong" || verdict === "crossed" || verdict === "untyped") this.#keep(verdict, record, detail);
+  }
+
+  #settleUncounted(verdict: Verdict, detail: string): void {
+    if (verdict === "right") this.uncounted.right++;
+    if (verdict === "error") increment(this.uncounted.errorsByCode, detail);
   }
 
   countSecondAnswer(record: Pick<RequestRecord, "client" | "what" | "id">, detail: string): void {

@@ -1,7 +1,8 @@
 import { randomInt } from "node:crypto";
 import { parseArgs } from "node:util";
 import { type Adapter, ADAPTERS } from "./adapters.ts";
-import { ALL_FAULT_KINDS, FAULT_GROUPS, type FaultKind } from "./faults/kinds.ts";
+import { ERA_VARIABLE, SERVER_ERAS, type ServerEraOption } from "./contract.ts";
+import { ALL_FAULT_KINDS, FAULT_GROUPS, type FaultKind, SESSION_FAULTS } from "./faults/kinds.ts";
 
 export interface Options {
   readonly adapters: readonly Adapter[];
@@ -10,6 +11,7 @@ export interface Options {
   readonly kinds: readonly FaultKind[];
   /** The value of --faults, for the command that repeats the run. */
   readonly faults: string;
+  readonly serverEra: ServerEraOption;
   /** The file for the output of the wrappers, for the search for a cause. */
   readonly logFile: string | undefined;
   /** The file for all results as JSON. */
@@ -26,17 +28,23 @@ export function parseOptions(args: string[]): Options {
       seconds: { type: "string", default: "60" },
       seed: { type: "string", default: String(randomInt(1_000_000)) },
       faults: { type: "string", default: "all" },
+      "server-era": { type: "string", default: "legacy" },
       log: { type: "string" },
       json: { type: "string" },
       markdown: { type: "string" },
     },
   });
+  const serverEra = SERVER_ERAS.find((era) => era === values["server-era"]);
+  if (serverEra === undefined) throw new Error(`--server-era must be one of ${SERVER_ERAS.join(", ")}`);
+  const kinds = selectKinds(values.faults);
   return {
-    adapters: values.against.split(",").map(findAdapter),
+    adapters: values.against.split(",").map((name) => inEra(findAdapter(name), serverEra)),
     seed: positive("--seed", values.seed),
     durationMs: positive("--seconds", values.seconds) * 1000,
-    kinds: selectKinds(values.faults),
+    // A server without sessions has no clients with one.
+    kinds: serverEra === "modern" ? kinds.filter((kind) => !SESSION_FAULTS.has(kind)) : kinds,
     faults: values.faults,
+    serverEra,
     logFile: values.log,
     jsonFile: values.json,
     markdownFile: values.markdown,
@@ -47,6 +55,11 @@ export function positive(option: string, text: string): number {
   const value = Number(text);
   if (!(value > 0)) throw new Error(`${option} must be a number above 0`);
   return value;
+}
+
+/** Returns the wrapper with a server of this era. */
+export function inEra(adapter: Adapter, era: ServerEraOption): Adapter {
+  return { ...adapter, environment: { ...adapter.environment, [ERA_VARIABLE]: era } };
 }
 
 function findAdapter(name: string): Adapter {

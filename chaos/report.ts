@@ -51,9 +51,9 @@ export function formatReport(results: readonly RunResult[]): string {
 }
 
 /** Returns details of the first offences. */
-export function formatExamples({ name, examples, unhandledErrors, endedByItself }: RunResult): string {
+export function formatExamples({ name, examples, leftovers, unhandledErrors, endedByItself }: RunResult): string {
   const ended = endedByItself === null ? [] : [`ended by itself: ${endedByItself}`];
-  return [...ended, ...unhandledErrors, ...examples].map((line) => `${name}: ${line}\n`).join("");
+  return [...ended, ...unhandledErrors, ...leftovers, ...examples].map((line) => `${name}: ${line}\n`).join("");
 }
 
 function mainTable(results: readonly RunResult[]): string {

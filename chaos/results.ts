@@ -25,6 +25,8 @@ export interface RunResult extends Pick<Adapter, "name" | "notes">, StageEnd, Re
   readonly inFlightAtEnd: Readonly<Record<string, number>>;
   /** The wrapper's own counters; undefined if it has none. */
   readonly status: unknown;
+  /** Uses in these counters that were not zero without clients. */
+  readonly leftovers: readonly string[];
   /** Differences between these counters and those of the clients; null if it has none. */
   readonly counterDiscrepancies: readonly string[] | null;
   readonly examples: readonly string[];
@@ -41,6 +43,7 @@ export function offences(result: RunResult): Record<string, number> {
     "crossed between clients": verdicts.crossed + result.crossedNotifications,
     "errors that no MCP client can read": verdicts.untyped,
     "processes left": result.processesLeft,
+    "left over in its memory": result.leftovers.length,
     "unhandled rejections": unhandledErrors.length,
     "ended by itself": endedByItself === null ? 0 : 1,
   };

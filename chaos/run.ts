@@ -14,7 +14,7 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) {
   process.on(signal, () => process.exit(1));
 }
 
-const { adapters, seed, durationMs, kinds, faults, logFile, jsonFile, markdownFile } = parseOptions(process.argv.slice(2));
+const { adapters, seed, durationMs, kinds, faults, serverEra, logFile, jsonFile, markdownFile } = parseOptions(process.argv.slice(2));
 if (adapters.some(({ isSubject }) => !isSubject)) installPeers();
 const results: RunResult[] = [];
 for (const adapter of adapters) {
@@ -25,7 +25,7 @@ for (const adapter of adapters) {
 }
 
 const names = adapters.map(({ name }) => name).join(",");
-const command = `npm run chaos -- --against ${names} --seconds ${durationMs / 1000} --seed ${seed} --faults ${faults}`;
+const command = `npm run chaos -- --against ${names} --seconds ${durationMs / 1000} --seed ${seed} --faults ${faults}${serverEra === "legacy" ? "" : ` --server-era ${serverEra}`}`;
 const machine = `Node ${process.version}, ${process.platform} ${process.arch}, ${availableParallelism()} cores (${cpus()[0]?.model ?? "unknown"})`;
 const report = `\`${command}\`, ${machine}:\n\n${formatReport(results)}`;
 process.stdout.write(`${report}\n`);

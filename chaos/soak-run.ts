@@ -1,9 +1,11 @@
 // A long run with mixed load and restarts, which measures the memory of the wrapper.
 
 import { setTimeout as sleep } from "node:timers/promises";
+import { findFreePort } from "../bench/free-port.ts";
 import { median } from "../bench/statistics.ts";
 import type { Adapter } from "./adapters.ts";
 import type { FaultKind } from "./faults/kinds.ts";
+import { usedHeapBytes } from "./heap.ts";
 import { planFaults } from "./faults/schedule.ts";
 import { Stage } from "./stage.ts";
 
@@ -24,6 +26,11 @@ const FAULT_GAP_MS = 1000;
 const SAMPLE_INTERVAL_MS = 1000;
 /** The share of samples that is ignored, while caches and the heap grow. */
 const WARM_UP_SHARE = 0.2;
+/** The parts of the time after the warm-up. At the end of each, the heap is measured. */
+const HEAP_PARTS = 8;
+/** The heap also has the messages in flight, so the median of several measurements counts. */
+const HEAP_MEASUREMENTS = 5;
+const HEAP_PAUSE_MS = 500;
 
 export interface SoakResult {
   readonly seed: number;
@@ -40,6 +47,8 @@ export interface SoakResult {
   /** Medians of the four quarters after the warm-up. */
   readonly quartersBytes: readonly number[];
   readonly growthPercent: number;
+  /** The heap in use after forced collections: at the end of the warm-up, then at the end of each eighth of the rest. */
+  readonly heapsBytes: readonly number[];
   readonly examples: readonly string[];
 }
 
@@ -49,7 +58,9 @@ export async function runSoak(
   durationMs: number,
   onSample: (atMs: number, rssBytes: number) => void,
 ): Promise<SoakResult> {
-  await using stage = await Stage.setUp(adapter, seed);
+  const inspectorPort = await findFreePort();
+  const inspected = { ...adapter, nodeArgs: (port: number) => [`--inspect=127.0.0.1:${inspectorPort}`, ...adapter.nodeArgs(port)] };
+  await using stage = await Stage.setUp(inspected, seed);
   const { ledger, wrapper, saboteur, random } = stage;
   const samplesBytes: number[] = [];
   const startedAtMs = performance.now();
@@ -60,9 +71,11 @@ export async function runSoak(
   }, SAMPLE_INTERVAL_MS);
 
   stage.startLoad();
+  const heaps = measureHeaps(inspectorPort, startedAtMs, durationMs);
   await saboteur.work(planFaults(SOAK_FAULTS, random.fork(), durationMs, FAULT_GAP_MS));
   await sleep(Math.max(0, startedAtMs + durationMs - performance.now()));
   clearInterval(sampler);
+  const heapsBytes = await heaps;
   const { recoveries } = saboteur.recovery();
   const { processesLeft, unhandledErrors } = await stage.tearDown();
 
@@ -83,8 +96,26 @@ export async function runSoak(
     samplesBytes,
     quartersBytes,
     growthPercent: ((quartersBytes.at(-1) ?? Number.NaN) / first - 1) * 100,
+    heapsBytes,
     examples: ledger.examples,
   };
+}
+
+async function measureHeaps(port: number, startedAtMs: number, durationMs: number): Promise<number[]> {
+  const heapsBytes: number[] = [];
+  const partMs = (durationMs * (1 - WARM_UP_SHARE)) / HEAP_PARTS;
+  for (let part = 0; part <= HEAP_PARTS; part++) {
+    // The last measurement ends before the load does.
+    const atMs = startedAtMs + durationMs * WARM_UP_SHARE + part * partMs - 2 * HEAP_MEASUREMENTS * HEAP_PAUSE_MS;
+    await sleep(Math.max(0, atMs - performance.now()));
+    const measured: number[] = [];
+    for (let count = 0; count < HEAP_MEASUREMENTS; count++) {
+      measured.push(await usedHeapBytes(port));
+      await sleep(HEAP_PAUSE_MS);
+    }
+    heapsBytes.push(median(measured));
+  }
+  return heapsBytes;
 }
 
 function quarterMedians(samples: readonly number[]): number[] {

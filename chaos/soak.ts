@@ -32,7 +32,21 @@ const result = await runSoak(adapter, positive("--seed", values.seed), positive(
   process.stderr.write(`${(atMs / 1000).toFixed(0)} s: ${megabytes(rssBytes)}\n`);
 });
 
-const { seed, sent, right, errors, lost, wrong, restarts, processesLeft, quartersBytes, growthPercent, unhandledErrors, examples } = result;
+const {
+  seed,
+  sent,
+  right,
+  errors,
+  lost,
+  wrong,
+  restarts,
+  processesLeft,
+  quartersBytes,
+  growthPercent,
+  heapsBytes,
+  unhandledErrors,
+  examples,
+} = result;
 process.stdout.write(
   [
     `seed ${seed}, ${values.minutes} min, Node ${process.version}`,
@@ -46,6 +60,7 @@ process.stdout.write(
     `unhandled rejections ${unhandledErrors.length}`,
     `RSS by quarter       ${quartersBytes.map(megabytes).join(", ")}`,
     `growth               ${growthPercent.toFixed(1)} %`,
+    `heap by eighth       ${heapsBytes.map(megabytes).join(", ")}`,
     "",
   ].join("\n"),
 );

@@ -1,8 +1,9 @@
 // A wrapper with its servers, clients and faults, set up in the same way for each kind of run.
 
 import type { Adapter } from "./adapters.ts";
-import { createClients } from "./client/crowd.ts";
-import type { LoadClient } from "./client/load-client.ts";
+import type { ChaosClient } from "./client/chaos-client.ts";
+import { createClients, type CrowdKind } from "./client/crowd.ts";
+import { ERA_VARIABLE } from "./contract.ts";
 import { Saboteur } from "./faults/saboteur.ts";
 import { Ledger } from "./ledger.ts";
 import { Random } from "./random.ts";
@@ -25,15 +26,15 @@ export class Stage implements AsyncDisposable {
   readonly wrapper: WrapperProcess;
   readonly saboteur: Saboteur;
   readonly #servers: ServerProcesses;
-  readonly #clients: readonly LoadClient[];
+  readonly #clients: readonly ChaosClient[];
 
-  private constructor(wrapper: WrapperProcess, servers: ServerProcesses, seed: number) {
+  private constructor(wrapper: WrapperProcess, crowd: CrowdKind, servers: ServerProcesses, seed: number) {
     this.wrapper = wrapper;
     this.random = new Random(seed);
     this.#servers = servers;
     const recovery = new RecoveryClock();
-    const onRight = (client: LoadClient, pid: number): void => recovery.onRight(client.name, pid);
-    this.#clients = createClients(wrapper.endpoint, this.ledger, this.random.fork(), onRight);
+    const onRight = (client: ChaosClient, pid: number): void => recovery.onRight(client.name, pid);
+    this.#clients = createClients(crowd, wrapper.endpoint, this.ledger, this.random.fork(), onRight);
     this.saboteur = new Saboteur(this.#clients, servers, recovery, this.random.fork());
   }
 
@@ -41,7 +42,7 @@ export class Stage implements AsyncDisposable {
   static async setUp(adapter: Adapter, seed: number, logFile?: string): Promise<Stage> {
     const servers = new ServerProcesses();
     process.once("exit", () => servers.remove());
-    return new Stage(await WrapperProcess.start(adapter, servers.directory, logFile), servers, seed);
+    return new Stage(await WrapperProcess.start(adapter, servers.directory, logFile), crowdOf(adapter), servers, seed);
   }
 
   startLoad(): void {
@@ -70,4 +71,10 @@ export class Stage implements AsyncDisposable {
     await this.wrapper.end();
     this.#servers.remove();
   }
+}
+
+/** Clients without a session need a wrapper that serves them, and clients with one a server that serves those. */
+function crowdOf({ isSubject, environment }: Adapter): CrowdKind {
+  if (environment[ERA_VARIABLE] === "modern") return "stateless";
+  return isSubject ? "mixed" : "sessions";
 }

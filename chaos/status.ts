@@ -5,11 +5,17 @@ import type { Ledger } from "./ledger.ts";
 
 /** The used part of `/status` (docs/operations/status.md). */
 interface Status {
+  readonly sessions?: number;
+  readonly openStreams?: number;
+  readonly stateless?: { readonly subscriptions: number };
+  readonly memory?: Readonly<Record<string, number>>;
   readonly counters?: {
     readonly requests: { readonly accepted: number; readonly refused?: Counts };
     readonly answers: { readonly [kind: string]: number | Counts };
   };
 }
+
+const CLIENT_MEMORY = ["bodies", "requests", "replay", "unread", "subscriptions"];
 
 type Counts = Readonly<Record<string, number>>;
 
@@ -21,12 +27,27 @@ export async function readStatus({ statusPath, token }: Adapter, origin: string)
 }
 
 /**
+ * Must be called when no request is in flight and all clients have left.
+ *
+ * @returns the uses of memory and connections that are not zero, with their amounts.
+ */
+export function leftovers(status: Status | undefined): string[] {
+  if (status === undefined) return [];
+  const { sessions, openStreams, stateless, memory = {} } = status;
+  // Running servers have buffers for their output.
+  const ofClients = Object.fromEntries(CLIENT_MEMORY.map((kind) => [`${kind} in memory`, memory[kind]]));
+  const uses = { sessions, openStreams, subscriptions: stateless?.subscriptions, ...ofClients };
+  return Object.entries(uses).flatMap(([use, amount = 0]) => (amount === 0 ? [] : [`${use}: ${amount}`]));
+}
+
+/**
  * Must be called when no request is in flight.
  *
  * @returns the differences between the wrapper and its clients; undefined if the wrapper has no counters.
  */
-export function discrepancies(status: Status | undefined, { sent, verdicts, errorsByCode }: Ledger): string[] | undefined {
+export function discrepancies(status: Status | undefined, ledger: Ledger): string[] | undefined {
   if (status?.counters === undefined) return undefined;
+  const { sent, verdicts, errorsByCode, uncounted } = ledger;
   const { requests, answers } = status.counters;
   const refused = requests.refused ?? {};
   const failures = (answers["failures"] ?? {}) as Counts;
@@ -42,12 +63,13 @@ export function discrepancies(status: Status | undefined, { sent, verdicts, erro
   // SESSION_NOT_FOUND is not counted as a rejected request.
   const gone = errorsByCode.get("SESSION_NOT_FOUND") ?? 0;
   const taken = requests.accepted + total(refused);
-  check("requests accepted or refused", taken, sent - gone - unseen, sent - gone);
-  check("results", Number(answers["results"]), verdicts.right, verdicts.right + unseen);
+  check("requests accepted or refused", taken, sent - gone - unseen - uncounted.sent, sent - gone);
+  check("results", Number(answers["results"]), verdicts.right - uncounted.right, verdicts.right + unseen);
   for (const code of new Set([...errorsByCode.keys(), ...Object.keys(failures), ...Object.keys(refused)])) {
     if (code === "SESSION_NOT_FOUND") continue;
     const seen = errorsByCode.get(code) ?? 0;
-    check(code, (failures[code] ?? 0) + (refused[code] ?? 0), seen, seen + unseen);
+    const fewest = seen - (uncounted.errorsByCode.get(code) ?? 0);
+    check(code, (failures[code] ?? 0) + (refused[code] ?? 0), fewest, seen + unseen);
   }
   return found;
 }

@@ -1,26 +1,32 @@
 import type { Ledger } from "../ledger.ts";
 import type { Random } from "../random.ts";
+import type { ChaosClient } from "./chaos-client.ts";
 import { LoadClient } from "./load-client.ts";
 import type { Endpoint } from "./session.ts";
+import { StatelessLoadClient } from "./stateless-load-client.ts";
 
-const SHARED_CLIENTS = 20;
-const PRIVATE_CLIENTS = 5;
+const CLIENTS = 24;
+const PRIVATE_CLIENTS = 4;
+const STATELESS_CLIENTS = 8;
 const MAX_SLOTS = 4;
 
-/** Creates clients. Some declare capabilities that need a private server. Every second client keeps a GET stream open. */
+/** The protocol eras of the clients: `sessions` for a wrapper without MCP 2026-07-28, `stateless` for a server without sessions. */
+export type CrowdKind = "sessions" | "mixed" | "stateless";
+
+/** Creates clients. Some declare capabilities that need a private server, and some have no session. Every second client listens. */
 export function createClients(
+  kind: CrowdKind,
   endpoint: Endpoint,
   ledger: Ledger,
   random: Random,
-  onRight: (client: LoadClient, serverPid: number) => void,
-): LoadClient[] {
-  return Array.from({ length: SHARED_CLIENTS + PRIVATE_CLIENTS }, (_, index) => {
-    const isPrivate = index >= SHARED_CLIENTS;
-    const identity = {
-      name: `${isPrivate ? "private" : "shared"}-${index}`,
-      capabilities: isPrivate ? { sampling: {}, roots: { listChanged: true } } : {},
-    };
-    const options = { endpoint, identity, ledger, random: random.fork(), onRight };
-    return new LoadClient({ ...options, slots: random.integer(1, MAX_SLOTS), listens: index % 2 === 0 });
+  onRight: (client: ChaosClient, serverPid: number) => void,
+): ChaosClient[] {
+  const statelessFrom = { sessions: CLIENTS, mixed: CLIENTS - STATELESS_CLIENTS, stateless: 0 }[kind];
+  return Array.from({ length: CLIENTS }, (_, index) => {
+    const options = { endpoint, ledger, random: random.fork(), onRight, slots: random.integer(1, MAX_SLOTS), listens: index % 2 === 0 };
+    if (index >= statelessFrom) return new StatelessLoadClient({ ...options, name: `stateless-${index}` });
+    const isPrivate = index < PRIVATE_CLIENTS;
+    const capabilities = isPrivate ? { sampling: {}, roots: { listChanged: true } } : {};
+    return new LoadClient({ ...options, identity: { name: `${isPrivate ? "private" : "shared"}-${index}`, capabilities } });
   });
 }

@@ -6,7 +6,7 @@ import { judge, type Response } from "./judge.ts";
 
 export interface Incoming extends Response {
   readonly method?: string;
-  readonly params?: { readonly progressToken?: unknown };
+  readonly params?: { readonly progressToken?: unknown; readonly uri?: unknown; readonly _meta?: Readonly<Record<string, unknown>> };
 }
 
 export interface InboxListener {

@@ -1,5 +1,6 @@
 // Checks that a response matches its request.
 
+import { MODERN_VERSION } from "../../test/support/modern-client.ts";
 import { digestOf, SERVER_NAME, type ToolAnswer } from "../contract.ts";
 import type { RequestRecord, Verdict } from "../ledger.ts";
 
@@ -23,7 +24,17 @@ interface ToolResult {
 
 export function judge(record: RequestRecord, response: Response, httpStatus: number): Judgement {
   if (response.error !== undefined) return { verdict: "error", detail: errorCode(response.error, httpStatus) };
+  if (record.isStateless === true && (response.result as { resultType?: unknown } | undefined)?.resultType !== "complete") {
+    return expect(false, response);
+  }
   switch (record.what) {
+    case "subscriptions/listen":
+      return expect(true, response);
+    case "server/discover":
+      return expect(
+        (response.result as { supportedVersions?: readonly unknown[] } | undefined)?.supportedVersions?.[0] === MODERN_VERSION,
+        response,
+      );
     case "initialize":
       return expect(nameOf(response.result) === SERVER_NAME, response);
     case "ping":

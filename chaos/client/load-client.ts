@@ -3,6 +3,17 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Ledger, Verdict } from "../ledger.ts";
 import type { Random } from "../random.ts";
+import {
+  BURST_REQUESTS,
+  type ChaosClient,
+  MAX_THINK_MS,
+  OTHER_REQUEST_SHARE,
+  PAUSE_AFTER_ERROR_MS,
+  PAUSE_BEFORE_LISTENING_AGAIN_MS,
+  PROGRESS_SHARE,
+  SLOW_SHARE,
+  TEXTS,
+} from "./chaos-client.ts";
 import { type Endpoint, type Identity, Session } from "./session.ts";
 
 export interface LoadClientOptions {
@@ -14,24 +25,13 @@ export interface LoadClientOptions {
   readonly slots: number;
   /** True if the client keeps a GET stream open. */
   readonly listens: boolean;
-  readonly onRight: (client: LoadClient, serverPid: number) => void;
+  readonly onRight: (client: ChaosClient, serverPid: number) => void;
 }
 
-/** Texts with multi-byte characters, which detect a split within a character. */
-const TEXTS = ["", "plain", "Grüße aus Köln", "日本語のテキスト", "🦀🦞 emoji", 'quotes " and \\ and \n newline', "é".repeat(500)];
-
-const PAUSE_AFTER_ERROR_MS = 50;
-const MAX_THINK_MS = 10;
-const PAUSE_BEFORE_LISTENING_AGAIN_MS = 100;
-const BURST_REQUESTS = 300;
 const COME_BACK_MS = 300;
-const OTHER_REQUEST_SHARE = 0.1;
-const SLOW_SHARE = 0.05;
-const PROGRESS_SHARE = 0.1;
 
-export class LoadClient {
+export class LoadClient implements ChaosClient {
   readonly name: string;
-  /** The process that sent the last right response. */
   serverPid: number | undefined;
   readonly #options: LoadClientOptions;
   #session: Promise<Session | undefined> | undefined;
@@ -57,13 +57,11 @@ export class LoadClient {
     this.leave();
   }
 
-  /** Sends no further requests, and waits for all responses. */
   async finish(): Promise<void> {
     this.#isStopping = true;
     await Promise.all([...this.#slots, ...this.#side]);
   }
 
-  /** Closes all connections without ending the session. */
   leave(): void {
     this.#isStopping = true;
     this.#current?.close();
@@ -71,7 +69,6 @@ export class LoadClient {
     this.#session = undefined;
   }
 
-  /** Calls a tool that causes a fault, in addition to the load. @returns false without a session. */
   provoke(tool: string): boolean {
     const session = this.#current;
     if (session === undefined || session.isOver) return false;
@@ -79,7 +76,6 @@ export class LoadClient {
     return true;
   }
 
-  /** Sends many requests at once. @returns false without a session. */
   burst(): boolean {
     const session = this.#current;
     if (session === undefined || session.isOver) return false;
@@ -89,7 +85,6 @@ export class LoadClient {
     return true;
   }
 
-  /** Breaks the stream of a call after its first event, and resumes it. @returns false without a session. */
   comeBack(onLostStream: () => void): boolean {
     const session = this.#current;
     if (session === undefined || session.isOver) return false;
@@ -97,12 +92,11 @@ export class LoadClient {
     return true;
   }
 
-  /** Breaks all connections of the client. The session continues. */
+  /** The session continues. */
   disconnect(): void {
     this.#current?.disconnect();
   }
 
-  /** Ends the session while its requests are in flight. @returns false without a session. */
   deleteSession(): boolean {
     const session = this.#current;
     if (session === undefined || session.isOver) return false;

@@ -25,6 +25,9 @@ export const ENDING_FAULTS: ReadonlySet<FaultKind> = new Set(["exit_cleanly", "c
 /** The faults after which the server must be restarted. */
 const LASTING_FAULTS: ReadonlySet<FaultKind> = new Set([...ENDING_FAULTS, "sigkill", "crash_loop"]);
 
+/** The faults that only a client with a session can cause. */
+export const SESSION_FAULTS: ReadonlySet<FaultKind> = new Set(["come_back", "delete_during_calls"]);
+
 /** The named values of --faults. */
 export const FAULT_GROUPS: Readonly<Record<string, readonly FaultKind[]>> = {
   all: ALL_FAULT_KINDS,

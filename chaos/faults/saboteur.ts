@@ -1,7 +1,7 @@
 // Commits the scheduled faults, each for a randomly chosen client or server.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import type { LoadClient } from "../client/load-client.ts";
+import type { ChaosClient } from "../client/chaos-client.ts";
 import { type CrashLoopKind, TOOL_FAULTS, type ToolFault } from "../contract.ts";
 import { increment } from "../ledger.ts";
 import type { Random } from "../random.ts";
@@ -29,12 +29,12 @@ export class Saboteur {
   };
   /** The faults that the driver has committed. Servers record their own. */
   readonly #done = new Map<string, number>();
-  readonly #clients: readonly LoadClient[];
+  readonly #clients: readonly ChaosClient[];
   readonly #servers: ServerProcesses;
   readonly #recovery: RecoveryClock;
   readonly #random: Random;
 
-  constructor(clients: readonly LoadClient[], servers: ServerProcesses, recovery: RecoveryClock, random: Random) {
+  constructor(clients: readonly ChaosClient[], servers: ServerProcesses, recovery: RecoveryClock, random: Random) {
     this.#clients = clients;
     this.#servers = servers;
     this.#recovery = recovery;
@@ -132,7 +132,7 @@ export class Saboteur {
   }
 
   /** Returns the first client, in random order, for which `act` succeeds. */
-  #someClient(act: (client: LoadClient) => boolean): LoadClient | undefined {
+  #someClient(act: (client: ChaosClient) => boolean): ChaosClient | undefined {
     return this.#random.shuffled(this.#clients).find(act);
   }
 

@@ -1,3 +1,4 @@
+import { resultMembers } from "./era.ts";
 import { digestOf, type ToolAnswer, type ToolArguments } from "../contract.ts";
 
 export interface Call {
@@ -11,5 +12,5 @@ export function answerLine({ id, arguments: { client, nonce, text } }: Call, pad
   const answer: ToolAnswer = { client, nonce, text, digest: digestOf({ client, nonce, text }), pid: process.pid };
   const content = [{ type: "text", text: JSON.stringify(answer) }];
   if (padding !== undefined) content.push({ type: "text", text: padding });
-  return JSON.stringify({ jsonrpc: "2.0", id, result: { content } });
+  return JSON.stringify({ jsonrpc: "2.0", id, result: { ...resultMembers(), content } });
 }

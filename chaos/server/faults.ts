@@ -5,6 +5,7 @@ import { LONG_LINE_BYTES, type ToolFault } from "../contract.ts";
 import { answerLine, type Call } from "./call.ts";
 import { say, sayInHalves, sayLine, writeAll } from "./output.ts";
 import { recordProcess } from "./records.ts";
+import { announce } from "./subscriptions.ts";
 
 const CRASH_CODE = 7;
 const HALF_LINE_PAUSE_MS = 120;
@@ -90,7 +91,7 @@ export const FAULTS: Readonly<Record<ToolFault, (call: Call) => void>> = {
       if (index % 2 === 0) say({ method: "notifications/progress", params: { progressToken: `unknown-${index}`, progress: index } });
       else say({ method: "notifications/message", params: { level: "info", data: `line ${index}` } });
     }
-    say({ method: "notifications/tools/list_changed" });
+    announce();
     sayLine(answerLine(call));
   },
   grandchild: (call) => {

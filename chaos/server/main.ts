@@ -10,9 +10,11 @@ import {
   type ToolFault,
 } from "../contract.ts";
 import { answerLine, type Call } from "./call.ts";
+import { decideEra, discoverResult, isModern, resultMembers, servesHandshake } from "./era.ts";
 import { FAULTS } from "./faults.ts";
 import { say, sayLine, writeAll } from "./output.ts";
 import { readSwitch, recordFault, recordProcess } from "./records.ts";
+import { endListen, listen, subscribedUris } from "./subscriptions.ts";
 
 interface Message {
   readonly id?: string | number;
@@ -45,24 +47,26 @@ function endInLoop(code: number): never {
 }
 
 function onMessage({ id, method, params }: Message): void {
+  if (method === "notifications/cancelled") endListen(params?.["requestId"]);
   if (id === undefined || method === undefined) return;
+  decideEra(method, params);
   switch (method) {
     case "initialize":
-      if (crashLoop === "crash-at-initialize") endInLoop(1);
-      return say({
-        id,
-        result: {
-          protocolVersion: params?.["protocolVersion"],
-          capabilities: { tools: { listChanged: true }, logging: {} },
-          serverInfo: { name: SERVER_NAME, version: "1.0.0" },
-        },
-      });
+    case "server/discover":
+      return onHandshake(id, method, params);
     case "ping":
-      return say({ id, result: {} });
     case "logging/setLevel":
       return say({ id, result: {} });
+    case "resources/subscribe":
+      subscribedUris.add(String(params?.["uri"]));
+      return say({ id, result: {} });
+    case "resources/unsubscribe":
+      subscribedUris.delete(String(params?.["uri"]));
+      return say({ id, result: {} });
+    case "subscriptions/listen":
+      return isModern() ? listen(id, params?.["notifications"] ?? {}) : say({ id, error: { code: -32601, message: "no subscriptions" } });
     case "tools/list":
-      return say({ id, result: { tools: TOOLS } });
+      return say({ id, result: { ...resultMembers(), ...(isModern() ? { ttlMs: 0, cacheScope: "private" } : {}), tools: TOOLS } });
     case "tools/call":
       return onCall(String(params?.["name"]), {
         id,
@@ -72,6 +76,20 @@ function onMessage({ id, method, params }: Message): void {
     default:
       return say({ id, error: { code: -32601, message: `no method ${method}` } });
   }
+}
+
+function onHandshake(id: string | number, method: "initialize" | "server/discover", params: Message["params"]): void {
+  if (!servesHandshake(method)) return say({ id, error: { code: method === "initialize" ? -32022 : -32601, message: `no ${method}` } });
+  if (crashLoop === "crash-at-initialize") endInLoop(1);
+  if (method === "server/discover") return say({ id, result: discoverResult() });
+  say({
+    id,
+    result: {
+      protocolVersion: params?.["protocolVersion"],
+      capabilities: { tools: { listChanged: true }, resources: { subscribe: true }, logging: {} },
+      serverInfo: { name: SERVER_NAME, version: "1.0.0" },
+    },
+  });
 }
 
 function onCall(name: string, call: Call): void {

@@ -1,0 +1,132 @@
+// The requests of one client without a session (MCP 2026-07-28). Each has its own HTTP exchange, which has its response too.
+
+import { Agent } from "node:http";
+import { META, ModernClient } from "../../test/support/modern-client.ts";
+import { resourceOf, type ToolArguments } from "../contract.ts";
+import { LOST_AFTER_MS, type Ledger, type RequestRecord, type Verdict } from "../ledger.ts";
+import { type Exchange, exchange } from "./http-exchange.ts";
+import { Inbox, type Incoming } from "./inbox.ts";
+import type { EchoOptions, Endpoint } from "./session.ts";
+
+interface Running {
+  readonly exchange: Exchange;
+  readonly record: RequestRecord;
+}
+
+const LISTEN = "subscriptions/listen";
+const ACKNOWLEDGED = "notifications/subscriptions/acknowledged";
+
+export class StatelessRequests {
+  readonly #name: string;
+  readonly #ledger: Ledger;
+  readonly #onRight: (serverPid: number) => void;
+  readonly #client: ModernClient;
+  readonly #agent = new Agent({ keepAlive: true });
+  readonly #running = new Set<Running>();
+  /** All clients use the same ids, which detects a wrapper that confuses them. */
+  #nextId = 1;
+
+  constructor(endpoint: Endpoint, name: string, ledger: Ledger, onRight: (serverPid: number) => void) {
+    this.#name = name;
+    this.#ledger = ledger;
+    this.#onRight = onRight;
+    this.#client = new ModernClient(endpoint.url.href, { token: endpoint.token });
+  }
+
+  async ask(method: "server/discover" | "tools/list"): Promise<Verdict> {
+    return this.#request(method, {}, { what: method });
+  }
+
+  async call(tool: string, { text, delayMs, hasProgress }: EchoOptions): Promise<Verdict> {
+    const nonce = `${this.#nextId}-${performance.now()}`;
+    const args: ToolArguments = { client: this.#name, nonce, text, delayMs };
+    const meta = hasProgress ? { _meta: { progressToken: `${this.#name}/${nonce}` } } : {};
+    return this.#request("tools/call", { name: tool, arguments: args, ...meta }, { what: tool, text, nonce });
+  }
+
+  /** Subscribes to the changes of tools and of a resource of this client. Resolves when the subscription has ended. */
+  async listen(): Promise<Verdict> {
+    const notifications = { toolsListChanged: true, resourceSubscriptions: [resourceOf(this.#name)] };
+    return this.#request(LISTEN, { notifications }, { what: LISTEN });
+  }
+
+  /** Ends all subscriptions, by closing their connections. */
+  endListens(): void {
+    this.#abandon(({ record }) => record.what === LISTEN);
+  }
+
+  /** Breaks all connections, which cancels all requests. */
+  disconnect(): void {
+    this.#abandon(() => true);
+  }
+
+  #abandon(isChosen: (running: Running) => boolean): void {
+    for (const running of this.#running) {
+      if (!isChosen(running)) continue;
+      this.#ledger.settle(running.record, "abandoned");
+      running.exchange.abandon();
+    }
+  }
+
+  async #request(
+    method: string,
+    params: object,
+    { what, text = "", nonce = "" }: { what: string; text?: string; nonce?: string },
+  ): Promise<Verdict> {
+    const id = this.#nextId++;
+    const client = this.#name;
+    const record: RequestRecord = { client, what, id, nonce, text, isStateless: true, sentAtMs: Number.POSITIVE_INFINITY };
+    // Its only request is this one, so a response to any other request counts as an answer to nothing.
+    const inbox = new Inbox(client, this.#ledger, { onRight: this.#onRight, onServerRequest: () => this.#countStray(record, "a request") });
+    inbox.expect(record);
+    let status = 0;
+    let isAcknowledged = false;
+    const onNotification = (message: Incoming): void => {
+      if (message.method === ACKNOWLEDGED) {
+        if (isAcknowledged || method !== LISTEN) this.#countStray(record, message);
+        isAcknowledged = true;
+        clearTimeout(overdue);
+      } else if (method === LISTEN && !isAcknowledged) this.#countStray(record, message);
+      this.#check(record, message);
+    };
+    const running = exchange(
+      this.#client.url,
+      { agent: this.#agent, ...this.#client.compose(method, params as Readonly<Record<string, unknown>>, { id }) },
+      {
+        onSent: () => (record.sentAtMs = performance.now()),
+        onHead: (head) => (status = head.status),
+        onMessage: (message, eventId) => {
+          const incoming = message as Incoming;
+          if (eventId !== undefined && eventId !== "") this.#countStray(record, `event ${eventId}`);
+          if (incoming.method === undefined || incoming.id !== undefined) inbox.receive(incoming, undefined, record, status);
+          else onNotification(incoming);
+        },
+      },
+    );
+    const entry: Running = { exchange: running, record };
+    this.#running.add(entry);
+    const overdue = setTimeout(() => {
+      this.#ledger.settle(record, "lost", `no answer in ${LOST_AFTER_MS / 1000} s`);
+      running.abandon();
+    }, LOST_AFTER_MS);
+    const end = await running.ended;
+    clearTimeout(overdue);
+    this.#running.delete(entry);
+    inbox.settleAtEnd(record, end, false);
+    return record.verdict ?? "lost";
+  }
+
+  /** Checks that a notification belongs to this request. */
+  #check({ id, what, nonce }: RequestRecord, { method, params }: Incoming): void {
+    const subscriptionId = params?.["_meta"]?.[META.subscriptionId];
+    const isOwn =
+      what === LISTEN
+        ? subscriptionId === id && (params?.uri ?? resourceOf(this.#name)) === resourceOf(this.#name)
+        : subscriptionId === undefined && (method !== "notifications/progress" || params?.progressToken === `${this.#name}/${nonce}`);
+    if (!isOwn) this.#ledger.countCrossedNotification(this.#name, JSON.stringify({ method, params }));
+  }
+
+  #countStray(record: RequestRecord, message: unknown): void {
+    this.#ledger.countStrayAnswer(this.#name, `for ${record.what} ${record.id}: ${JSON.stringify(message)}`);
+  }
+}
