@@ -1,6 +1,6 @@
 import type { Random } from "../chaos/random.ts";
 import type { Attacker } from "./attacker.ts";
-import type { ToolList } from "./contract.ts";
+import type { ServerEra, ToolList } from "./contract.ts";
 
 export interface Attack {
   /** The group and a description: the row of the table. */
@@ -9,6 +9,10 @@ export interface Attack {
   readonly flags?: readonly string[];
   /** The tools that the server lists; by default a few plain ones. */
   readonly tools?: ToolList;
+  /** The protocol era of the server; by default one with sessions. */
+  readonly era?: ServerEra;
+  /** True if the bystander has no session either. */
+  readonly isStateless?: boolean;
   /** True if the server itself cannot serve the bystander for a time. Errors that report this are then allowed. */
   readonly mayRefuse?: boolean;
   /** The memory budget. The peak of memory must not exceed it by more than the base. */

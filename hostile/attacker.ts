@@ -3,6 +3,7 @@
 import { once } from "node:events";
 import { Agent } from "node:http";
 import { connect, type Socket } from "node:net";
+import { type Headers, send } from "../test/support/http-client.ts";
 import { initializeRequest, McpClient } from "../test/support/mcp-client.ts";
 import { headBytes } from "../test/support/mcp-request-bytes.ts";
 import { RawConnection } from "../test/support/raw-connection.ts";
@@ -70,6 +71,19 @@ export class Attacker {
     if (typeof reply === "string") return undefined;
     this.replies.check(reply.body);
     return reply;
+  }
+
+  /** Sends a request as it is given, and counts the response. The headers have the token and the media types. */
+  async postAs(body: string, headers: Headers, limitMs = ANSWER_LIMIT_MS): Promise<Sent | undefined> {
+    const signal = AbortSignal.any([this.#ended, AbortSignal.timeout(limitMs)]);
+    try {
+      const reply = await send(this.url, { body, headers, agent: this.#agent, signal });
+      this.replies.addReply(reply.status, reply.body);
+      return { status: reply.status, body: reply.body, sessionId: reply.headers["mcp-session-id"]?.toString() };
+    } catch (error) {
+      this.replies.add(signal.aborted ? "no answer" : ((error as NodeJS.ErrnoException).code ?? "cut"));
+      return undefined;
+    }
   }
 
   request(method: string, params: unknown, options?: SendOptions): Promise<Sent | undefined> {

@@ -25,10 +25,16 @@ export type ToolList =
   | "reference-schema"
   | "one-of-schema"
   | "pattern-properties-schema"
-  | "poisoned-schema";
+  | "poisoned-schema"
+  | "header-tools";
+
+/** The second argument of the server: one with sessions only, or one that also serves MCP 2026-07-28. */
+export type ServerEra = "legacy" | "dual";
 
 /** While this file exists in the attack's directory, servers answer `initialize` with an error. Its content is the depth of the data. */
 export const INITIALIZE_SWITCH = "initialize";
+/** While this file exists, servers answer `tools/list` late. Its content is the delay in milliseconds; "never" for no answer. */
+export const SLOW_LIST_SWITCH = "slow-list";
 
 /** The sidecar that the observer watches. */
 export interface Watched {
@@ -36,6 +42,8 @@ export interface Watched {
   readonly origin: string;
   readonly token: string;
   readonly pid: number;
+  /** True if the bystander has no session (MCP 2026-07-28). */
+  readonly isStateless: boolean;
   /** A part of the bystander's texts. */
   readonly seed: number;
 }

@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Adapter } from "../chaos/adapters.ts";
-import { SERVER_FILE, type ToolList } from "./contract.ts";
+import { SERVER_FILE, type ServerEra, type ToolList } from "./contract.ts";
 
 const ROOT_DIR = join(import.meta.dirname, "..");
 export const TOKEN = newToken();
@@ -34,7 +34,7 @@ const TIMES = [
   ["--body-timeout-ms", "10000"],
 ].flat();
 
-export function sidecarUnderAttack(flags: readonly string[], tools: ToolList): Adapter {
+export function sidecarUnderAttack(flags: readonly string[], tools: ToolList, era: ServerEra): Adapter {
   return {
     name: "claw",
     packageDir: ROOT_DIR,
@@ -58,6 +58,7 @@ export function sidecarUnderAttack(flags: readonly string[], tools: ToolList): A
       process.execPath,
       SERVER_FILE,
       tools,
+      era,
     ],
   };
 }

@@ -38,12 +38,17 @@ export interface Result {
 export async function stage(attack: Attack, random: Random, logFile?: string): Promise<Result> {
   using servers = new DisposableServers();
   const { directory } = servers;
-  const wrapper = await WrapperProcess.start(sidecarUnderAttack(attack.flags ?? [], attack.tools ?? "plain"), directory, logFile);
+  const wrapper = await WrapperProcess.start(
+    sidecarUnderAttack(attack.flags ?? [], attack.tools ?? "plain", attack.era ?? "legacy"),
+    directory,
+    logFile,
+  );
   const ended = new AbortController();
   try {
     const url = wrapper.endpoint.url.href;
     const { pid, origin } = wrapper;
-    using observer = await Observer.start({ url, origin, token: BYSTANDER_TOKEN, pid, seed: random.integer(1, 1e9) });
+    const isStateless = attack.isStateless === true;
+    using observer = await Observer.start({ url, origin, token: BYSTANDER_TOKEN, pid, isStateless, seed: random.integer(1, 1e9) });
     await sleep(WARM_UP_MS);
     const replies = new ReplyCounts();
     const attacker = new Attacker(url, origin, TOKEN, replies, ended.signal);

@@ -7,6 +7,8 @@ import { ERROR_ATTACKS, LINE_ATTACKS } from "./lines.ts";
 import { NAME_ATTACKS } from "./names.ts";
 import { afterPoison, ENVELOPE_ATTACKS, HIDDEN_ID_ATTACKS } from "./poison.ts";
 import { RESULT_ATTACKS } from "./results.ts";
+import { STATELESS_ATTACKS } from "./stateless.ts";
+import { LISTEN_ATTACKS } from "./stateless-listens.ts";
 import { STREAM_ATTACKS } from "./streams.ts";
 import { SUM_ATTACKS } from "./sums.ts";
 
@@ -31,6 +33,8 @@ const OTHER_ATTACKS: readonly Attack[] = [
   ...LIST_ATTACKS,
   ...RESULT_ATTACKS,
   ...HTTP_ATTACKS,
+  ...STATELESS_ATTACKS,
+  ...LISTEN_ATTACKS,
 ].map(afterPoison);
 
 export const ALL_ATTACKS: readonly Attack[] = [NOTHING, ...ENVELOPE_ATTACKS, ...HIDDEN_ID_ATTACKS, ...OTHER_ATTACKS, ...SUM_ATTACKS];

@@ -2,9 +2,10 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { Agent } from "node:http";
-import type { HttpReply } from "../../test/support/http-client.ts";
+import { type HttpReply, send } from "../../test/support/http-client.ts";
 import { readMessages } from "../../test/support/json-rpc.ts";
 import { McpClient } from "../../test/support/mcp-client.ts";
+import { ModernClient } from "../../test/support/modern-client.ts";
 import { BYSTANDER_MARK, type CallCounts, type Watched } from "../contract.ts";
 
 /** The delays of concurrent calls. Some respond late, so that a wrong response can match a pending call. */
@@ -14,10 +15,11 @@ const PAUSE_MS = 10;
 const LOST_AFTER_MS = 30_000;
 const MAX_EXAMPLES = 5;
 
+type PostCall = (id: string | number, args: object, options: { readonly signal: AbortSignal; readonly agent: Agent }) => Promise<HttpReply>;
 type Outcome = "ok" | "crossed" | "lost" | { readonly refused: string };
 
 export class Bystander {
-  readonly #client: McpClient;
+  readonly #post: PostCall;
   readonly #agent = new Agent({ keepAlive: true });
   readonly #seed: number;
   readonly #refused = new Map<string, number>();
@@ -30,14 +32,14 @@ export class Bystander {
   #count = 0;
   #isCalling = true;
 
-  private constructor(client: McpClient, seed: number) {
-    this.#client = client;
+  private constructor(post: PostCall, seed: number) {
+    this.#post = post;
     this.#seed = seed;
     for (const delayMs of DELAYS_MS) this.#pending.add(this.#keepCalling(delayMs));
   }
 
-  static async open({ url, token, seed }: Watched): Promise<Bystander> {
-    return new Bystander(await new McpClient(url, { token }).open(), seed);
+  static async open({ url, token, isStateless, seed }: Watched): Promise<Bystander> {
+    return new Bystander(isStateless ? statelessCalls(url, token) : await sessionCalls(url, token), seed);
   }
 
   counts(): CallCounts {
@@ -90,8 +92,7 @@ export class Bystander {
     const id = number % 2 === 0 ? number : `call ${number}`;
     const text = `${BYSTANDER_MARK} ${this.#seed} ${number} – größer`;
     try {
-      const message = { jsonrpc: "2.0", id, method: "tools/call", params: { name: "echo", arguments: { text, delayMs } } };
-      const reply = await this.#client.post(message, { signal, agent: this.#agent });
+      const reply = await this.#post(id, { text, delayMs }, { signal, agent: this.#agent });
       const outcome = judge(reply, id, text);
       if (outcome === "crossed" || outcome === "lost") this.#keep(outcome, id, `${reply.status} ${reply.body}`);
       return outcome;
@@ -106,9 +107,23 @@ export class Bystander {
   }
 }
 
+async function sessionCalls(url: string, token: string): Promise<PostCall> {
+  const client = await new McpClient(url, { token }).open();
+  return (id, args, options) =>
+    client.post({ jsonrpc: "2.0", id, method: "tools/call", params: { name: "echo", arguments: args } }, options);
+}
+
+function statelessCalls(url: string, token: string): PostCall {
+  const client = new ModernClient(url, { token });
+  return (id, args, options) => send(url, { ...client.compose("tools/call", { name: "echo", arguments: args }, { id }), ...options });
+}
+
 function judge(reply: HttpReply, id: string | number, text: string): Outcome {
   if (reply.body === "") return "lost";
-  const answers = readMessages(reply).filter(({ method }) => method === undefined);
+  const messages = readMessages(reply);
+  // No call asks for progress or log messages, and a forged notification is not its own.
+  if (messages.some(({ params }) => params?.["_meta"] !== undefined)) return "crossed";
+  const answers = messages.filter(({ method }) => method === undefined);
   const [answer] = answers;
   if (answer === undefined) return "lost";
   // A request that is rejected before it is read gets an error without an id.

@@ -7,7 +7,7 @@ const LARGE_BYTES = 4 * 1024 * 1024;
 const WIDE = 10_000;
 const DEPTH = 5000;
 
-const PLAIN = ["echo", "wire_id", "trick", "exit", "denied"].map((name) => tool(name, '{"type":"object"}'));
+const PLAIN = ["echo", "wire_id", "trick", "exit", "denied", "ask"].map((name) => tool(name, '{"type":"object"}'));
 PLAIN.push(tool("strict", '{"type":"object","properties":{"text":{"type":"string"},"force":false}}'));
 
 const LISTS: Readonly<Record<ToolList, () => readonly string[]>> = {
@@ -31,11 +31,18 @@ const LISTS: Readonly<Record<ToolList, () => readonly string[]>> = {
   "pattern-properties-schema": () => [
     tool("checked", `{"patternProperties":{${items(1000, (index) => `"^(a|b|c)*${index}$":{"type":"number"}`)}}}`),
   ],
+  "header-tools": () =>
+    Array.from({ length: MANY_TOOLS }, (_, index) => tool(`tool_${index}`, `{"properties":{${items(5, headerProperty)}}}`)),
   "poisoned-schema": () => [tool("checked", '{"properties":{"x":{},"i\\\\":{},"x\\u0079":{"const":1}},"i\\\\":1,"\\u0069d":2}')],
 };
 
 export function listedTools(list: ToolList): string {
   return `[${[...PLAIN, ...LISTS[list]()].join(",")}]`;
+}
+
+/** A parameter that clients repeat in a header (MCP 2026-07-28). */
+function headerProperty(index: number): string {
+  return `"p_${index}":{"type":"string","x-mcp-header":"P${index}"}`;
 }
 
 function tool(name: string, schema: string): string {

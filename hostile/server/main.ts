@@ -1,9 +1,10 @@
 // An MCP server with an honest tool, and with tricks that the attacker calls. Its JSON-RPC is hand-written, because libraries do not
-// allow such tricks. Usage: main.ts TOOLS, with the name of a tool list.
+// allow such tricks. Usage: main.ts TOOLS ERA, with the name of a tool list, and `dual` to serve MCP 2026-07-28 too.
 
 import { readSwitch, recordProcess } from "../../chaos/server/records.ts";
 import { say, sayLine, writeAll } from "../../chaos/server/output.ts";
-import { FORBIDDEN_MARK, INITIALIZE_SWITCH, type ToolList } from "../contract.ts";
+import { META, MODERN_VERSION } from "../../test/support/modern-client.ts";
+import { FORBIDDEN_MARK, INITIALIZE_SWITCH, SLOW_LIST_SWITCH, type ToolList } from "../contract.ts";
 import { listedTools } from "./listed-tools.ts";
 import { plainNames } from "./plain-names.ts";
 import { TRICKS } from "./tricks.ts";
@@ -16,6 +17,7 @@ interface Message {
 
 recordProcess(process.pid, "server");
 const toolList = (process.argv[2] ?? "plain") as ToolList;
+const isDual = process.argv[3] === "dual";
 
 let pieces: string[] = [];
 process.stdin.setEncoding("utf8");
@@ -58,9 +60,15 @@ function onMessage({ id, method, params }: Message, line: string): void {
       return onInitialize(id, params);
     case "ping":
       return say({ id, result: {} });
+    case "server/discover":
+      if (isDual) return onDiscover(id);
+      return say({ id, error: { code: -32601, message: "no such method" } });
+    case "subscriptions/listen":
+      return say({ method: "notifications/subscriptions/acknowledged", params: acknowledgement(id, params) });
     case "tools/list":
-      return sayLine(`{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":{"tools":${listedTools(toolList)}}}`);
+      return onList(id);
     case "tools/call":
+      if (params?.["name"] === "ask") return onAsk(id, params);
       return onCall(id, String(params?.["name"]), (params?.["arguments"] ?? {}) as Readonly<Record<string, unknown>>);
     case "resources/subscribe":
     case "resources/unsubscribe":
@@ -87,6 +95,32 @@ function onInitialize(id: string | number, params: Message["params"]): void {
       serverInfo: { name: "hostile", version: "1.0.0" },
     },
   });
+}
+
+function onDiscover(id: string | number): void {
+  const capabilities = { tools: { listChanged: true }, logging: {}, resources: { subscribe: true, listChanged: true } };
+  say({ id, result: { resultType: "complete", supportedVersions: [MODERN_VERSION], capabilities, ttlMs: 0, cacheScope: "private" } });
+}
+
+/** Accepts everything that is asked for. The id of the request is that of the subscription. */
+function acknowledgement(id: string | number, params: Message["params"]): object {
+  return { _meta: { [META.subscriptionId]: id }, notifications: params?.["notifications"] };
+}
+
+function onList(id: string | number): void {
+  const answer = (): void =>
+    sayLine(`{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":{"resultType":"complete","tools":${listedTools(toolList)}}}`);
+  const delay = readSwitch(SLOW_LIST_SWITCH);
+  if (delay === undefined) answer();
+  else if (delay !== "never") setTimeout(answer, Number(delay));
+}
+
+/** Asks for input. The state has the owner that the arguments name, and must come back with the same owner. */
+function onAsk(id: string | number, params: NonNullable<Message["params"]>): void {
+  const owner = String((params["arguments"] as { owner?: unknown } | undefined)?.owner);
+  const { requestState } = params;
+  if (requestState === undefined) return say({ id, result: { resultType: "input_required", requestState: `of ${owner}` } });
+  sayText(id, requestState === `of ${owner}` ? "the own state" : FORBIDDEN_MARK);
 }
 
 function onCall(id: string | number, name: string, args: Readonly<Record<string, unknown>>): void {
@@ -117,5 +151,5 @@ function onCall(id: string | number, name: string, args: Readonly<Record<string,
 }
 
 function sayText(id: string | number, text: string): void {
-  say({ id, result: { content: [{ type: "text", text }] } });
+  say({ id, result: { resultType: "complete", content: [{ type: "text", text }] } });
 }

@@ -1,6 +1,7 @@
 // The server's tricks, one per call of the tool `trick`. Each trick gets the id of its call.
 
 import { say, sayLine, writeAll } from "../../chaos/server/output.ts";
+import { META } from "../../test/support/modern-client.ts";
 import { type Shape, shapeChunks } from "../shapes.ts";
 
 type Id = string | number;
@@ -69,6 +70,22 @@ export const TRICKS: Readonly<Record<string, (id: Id, args: Arguments) => void>>
     for (let other = Number(id) - 20; other <= Number(id) + 20; other++) {
       const ids = String(members).replaceAll("OWN", JSON.stringify(id)).replaceAll("OTHER", String(other));
       sayLine(`{"jsonrpc":"2.0",${ids},"result":{"content":[{"type":"text","text":"of two"}]}}`);
+    }
+    done(id);
+  },
+  /** Sends notifications with the ids of other requests: of calls, of subscriptions, and of none. */
+  forge: (id, { count }) => {
+    const own = Number(id);
+    for (let index = 0; index < Number(count); index++) {
+      const near = own - 500 + (index % 1000);
+      for (const forged of [near, String(near), near + 0.5, -near]) {
+        const meta = { _meta: { [META.subscriptionId]: forged } };
+        say({ method: "notifications/tools/list_changed", params: meta });
+        say({ method: "notifications/subscriptions/acknowledged", params: { ...meta, notifications: { toolsListChanged: true } } });
+        say({ method: "notifications/message", params: { ...meta, level: "emergency", data: "forged" } });
+        say({ method: "notifications/resources/updated", params: { ...meta, uri: "file:///forged" } });
+      }
+      if (near < own - 100) say({ method: "notifications/cancelled", params: { requestId: near } });
     }
     done(id);
   },
