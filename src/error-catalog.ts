@@ -155,7 +155,7 @@ export const ERROR_CATALOG = {
   UPSTREAM_RESPONSE_TOO_LARGE: {
     httpStatus: 200,
     jsonRpcCode: InternalError,
-    when: "The response of the MCP server is longer than MAX_LINE_BYTES, or than a quarter of MEMORY_BUDGET_BYTES, and was discarded. With a tool policy, a page of tools over 8 MiB is discarded too. The server keeps running.",
+    when: "The response of the MCP server is longer than MAX_LINE_BYTES, or than a quarter of MEMORY_BUDGET_BYTES, and was discarded. Or the budget was used up for a second, and it was the longest unfinished one. With a tool policy, a page of tools over 8 MiB is discarded too. The server keeps running.",
     action: "Ask for less, or raise CLAW_MCP_STDIO_MAX_LINE_BYTES or the budget. If `retrySafe` is false, it may have taken effect.",
   },
   UNKNOWN_RESULT_TYPE: {

@@ -12,7 +12,7 @@ export interface ErrorDetails {
   /** The last lines that the MCP server wrote to stderr, with secrets masked. */
   readonly stderrTail?: readonly string[];
   readonly timeoutMs?: number;
-  readonly limitBytes?: number;
+  readonly limitBytes?: number | undefined;
   readonly supported?: readonly string[];
   /** The revision that the client asked for. */
   readonly requested?: string;

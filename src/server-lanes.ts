@@ -11,7 +11,6 @@ import type { KnownParams } from "./era/checks/known-params.ts";
 import { ModernRouting } from "./era/modern-routing.ts";
 import { type ChildEraMode, type EraLane, knownParams } from "./era/server-eras.ts";
 import { type Log, withFields } from "./observability/log.ts";
-import type { MemoryBudget } from "./memory/memory-budget.ts";
 import type { Secrets } from "./observability/redact.ts";
 import type { JsonObject, RequestMessage } from "./protocol/message.ts";
 import { type ChildCommand, STOP_GRACES } from "./upstream/child-process.ts";
@@ -24,6 +23,7 @@ import {
   type HandshakeScript,
   SidecarHandshake,
 } from "./upstream/handshake.ts";
+import type { OutputMemory } from "./upstream/output-memory.ts";
 import { RestartPolicy, type RestartPolicyOptions } from "./upstream/restart-policy.ts";
 import { Supervisor, type SupervisorFailure } from "./upstream/supervisor.ts";
 
@@ -47,7 +47,7 @@ export interface ServerLanesOptions extends Pick<LaneOptions, "limits" | "retry"
   readonly policy: ServerPolicy | undefined;
   /** Undefined if all clients share one server. */
   readonly rivals: RivalServers | undefined;
-  readonly memory: MemoryBudget;
+  readonly outputMemory: OutputMemory;
   readonly counters: Counters;
   readonly log: Log;
   readonly secrets: Secrets;
@@ -135,7 +135,7 @@ interface LaneKind extends Pick<LaneOptions, "createRouting" | "log"> {
 /** Starts a supervised server, and the lane that it serves. */
 function startLane(options: ServerLanesOptions, kind: LaneKind): SharedLane {
   const { handshake, createRouting, log, name, start, observer, firstReadyTimeoutMs } = kind;
-  const { command, readyTimeoutMs, restarts, limits, retry, endSession, memory, counters, secrets, nowMs } = options;
+  const { command, readyTimeoutMs, restarts, limits, retry, endSession, outputMemory, counters, secrets, nowMs } = options;
   const supervisor = new Supervisor({
     command,
     limits: { maxLineBytes: limits.maxLineBytes, ...STOP_GRACES },
@@ -143,7 +143,7 @@ function startLane(options: ServerLanesOptions, kind: LaneKind): SharedLane {
     readyTimeoutMs,
     firstReadyTimeoutMs,
     restartPolicy: new RestartPolicy({ ...restarts, random: Math.random }),
-    memory,
+    memory: outputMemory,
     counters,
     log,
     secrets,

@@ -7,15 +7,18 @@ import { Lanes } from "./lane/lanes.ts";
 import { RivalServers } from "./lane/rival-servers.ts";
 import { type ServerLanesOptions, type SharedLane, startPrivateLane, startSharedLane } from "./server-lanes.ts";
 import { createStateless, loadOf, servesStateless, type Stateless, type StatelessSettings } from "./server-stateless.ts";
+import type { MemoryBudget } from "./memory/memory-budget.ts";
 import { AbandonedSessions } from "./sessions/abandoned-sessions.ts";
 import { EventLog, type ReplayLimits } from "./sessions/event-log.ts";
 import type { Principal, Session } from "./sessions/session.ts";
 import { SessionStore } from "./sessions/session-store.ts";
+import { OutputMemory } from "./upstream/output-memory.ts";
 import type { UpstreamHandshake, UpstreamStatus } from "./upstream/port.ts";
 import type { SupervisorFailure } from "./upstream/supervisor.ts";
 
 /** `counters` must not be those of another server. */
-export interface ServerOptions extends Omit<ServerLanesOptions, "endSession" | "rivals"> {
+export interface ServerOptions extends Omit<ServerLanesOptions, "endSession" | "rivals" | "outputMemory"> {
+  readonly memory: MemoryBudget;
   readonly sessions: SessionSettings;
   readonly replay: ReplayLimits;
   readonly http: HttpSettings;
@@ -52,7 +55,7 @@ export async function startServer(options: ServerOptions): Promise<McpServer> {
   });
   const endSession = (session: Session): void => sessions.end(session);
   const rivals = isolation === "shared" ? undefined : new RivalServers(log, nowMs);
-  const laneOptions: ServerLanesOptions = { ...options, endSession, rivals };
+  const laneOptions: ServerLanesOptions = { ...options, endSession, rivals, outputMemory: new OutputMemory(memory) };
   const shared = startSharedLane(laneOptions, servesStateless(options.sessions) ? options.sessions.childEra : "legacy");
   const lanes = new Lanes({
     shared,
@@ -76,6 +79,7 @@ export async function startServer(options: ServerOptions): Promise<McpServer> {
     shared,
     defects,
   );
+  freeUnsent(memory, lanes, stateless);
   options.kill.addEventListener("abort", () => {
     lanes.kill();
     stateless?.eras.kill();
@@ -97,7 +101,15 @@ export async function startServer(options: ServerOptions): Promise<McpServer> {
     defects,
     nowMs,
   });
-  return new McpServer({ shared, lanes, stateless, sessions, eventLog, routes, counters, policy });
+  return new McpServer({ shared, lanes, stateless, sessions, eventLog, routes, counters, policy, defects });
+}
+
+/** Rejects unsent requests of a client above its share when others would get no memory otherwise. */
+function freeUnsent(memory: MemoryBudget, lanes: Lanes, stateless: Stateless | undefined): void {
+  memory.addShareRelief((bytes, holder) => {
+    const freeBytes = lanes.freeUnsent(bytes, holder);
+    if (freeBytes < bytes) stateless?.eras.modern?.lane.freeUnsent(bytes - freeBytes, holder);
+  });
 }
 
 /** Ends abandoned sessions when clients would get no memory otherwise. */
@@ -117,6 +129,7 @@ interface ServerParts extends Pick<ServerOptions, "counters" | "policy"> {
   readonly sessions: SessionStore;
   readonly eventLog: EventLog;
   readonly routes: ServerRoutes;
+  readonly defects: Defects;
 }
 
 /** One MCP server and its clients: processes, lanes, sessions and streams. It shares no state with other servers of the sidecar. */
@@ -170,10 +183,13 @@ export class McpServer {
 
   /** Ends the sessions and streams of one owner. @returns the number of sessions. */
   endAllOf(owner: Principal): number {
-    const count = this.#parts.sessions.endAllOf(owner);
-    this.#parts.stateless?.requests.endAllOf(owner);
-    this.#parts.routes.endAllOf(owner);
-    return count;
+    const { sessions, stateless, routes, defects } = this.#parts;
+    const owned = sessions.ownedBy(owner);
+    // A defect at one end must not leave another session to a client whose token is no longer valid.
+    for (const session of owned) defects.guard("session end", () => sessions.end(session));
+    defects.guard("session end", () => stateless?.requests.endAllOf(owner));
+    defects.guard("session end", () => routes.endAllOf(owner));
+    return owned.length;
   }
 
   /** Rejects new requests, ends GET streams, and resolves when the last request in flight has ended. */

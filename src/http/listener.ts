@@ -14,6 +14,8 @@ import { StalledReaders } from "./output/stalled-readers.ts";
 
 /** Longer than clients keep idle connections, so that the client closes them and no request is sent on a closing socket. */
 const KEEP_ALIVE_TIMEOUT_MS = 120_000;
+/** The client closes its idle connection this much earlier: it is told the time above, and may be late when the machine is busy. */
+const KEEP_ALIVE_BUFFER_MS = 10_000;
 /** Interval of the check for requests that did not arrive in time. */
 const ARRIVAL_CHECK_MS = 500;
 /**
@@ -72,6 +74,7 @@ export class HttpListener {
     this.#server = createServer(
       {
         keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
+        keepAliveTimeoutBuffer: KEEP_ALIVE_BUFFER_MS,
         // Node requires a limit for headers that is not above that of the request.
         headersTimeout: Math.min(headersTimeoutMs, bodyTimeoutMs),
         requestTimeout: bodyTimeoutMs,

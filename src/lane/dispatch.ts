@@ -3,7 +3,7 @@ import { Defects } from "../observability/defects.ts";
 import type { SidecarError } from "../errors.ts";
 import { shorten } from "../json/text.ts";
 import type { RequestMessage } from "../protocol/message.ts";
-import { type Outgoing, outgoing } from "../protocol/outgoing.ts";
+import type { Outgoing } from "../protocol/outgoing.ts";
 import type { Log } from "../observability/log.ts";
 import type { MemoryAccount } from "../memory/memory-budget.ts";
 import { type Call, type ClientLine, createCall, createLine, createNotification, isClientLine, type Sender } from "./calls/call.ts";
@@ -16,6 +16,7 @@ import { sessionOverloaded } from "./failures.ts";
 import type { LaneLimits } from "./lane-limits.ts";
 import type { LaneLoad } from "./lane-load.ts";
 import { InternalCalls } from "./internal/internal-calls.ts";
+import { OwnLines } from "./internal/own-lines.ts";
 import type { Retries } from "./calls/retries.ts";
 import type { Caller } from "../sessions/caller.ts";
 import { roomError } from "./queue/room-error.ts";
@@ -46,6 +47,7 @@ export class Dispatch {
   /** The requests of the sidecar itself. */
   readonly internal: InternalCalls;
   readonly #keepAliveSweep: DeadlineSweep;
+  readonly #ownLines = new OwnLines();
   /** The stdin of the current generation; undefined if there is none. */
   #input: UpstreamInput | undefined;
   #sentCount = 0;
@@ -185,12 +187,12 @@ export class Dispatch {
   /**
    * Sends a line of the sidecar to this generation only. The lines in the stdin are limited, since a server may never read them.
    *
-   * @param cause the memory of the client that has caused the line; undefined for one that the server has caused.
-   * @returns false if there is no room and the line was not sent.
+   * @param cause the memory of the client that has caused the line; undefined for the server. @returns false if there is no room.
    */
   sendInternal(text: string, cause?: MemoryAccount): boolean {
     if (this.inputRoomError(text) !== undefined) return false;
-    this.#input?.send(cause === undefined ? outgoing(text) : createLine(cause, text));
+    if (cause === undefined) return this.#ownLines.send(this.#input, text);
+    this.#input?.send(createLine(cause, text));
     return true;
   }
 

@@ -133,8 +133,10 @@ export function sessionOutdated(missing: string): SidecarError {
   return new SidecarError("SESSION_NOT_FOUND", message);
 }
 
-export function responseTooLarge(method: string, bytes: number, limitBytes: number, effect = effectOf(method)): SidecarError {
-  const message = `The response of the MCP server to ${shorten(method)} was discarded: it has ${bytes} bytes, more than ${limitBytes}. ${outcome(true, effect)}`;
+/** @param limitBytes undefined for a response within the limit that was discarded because the memory was full. */
+export function responseTooLarge(method: string, bytes: number, limitBytes: number | undefined, effect = effectOf(method)): SidecarError {
+  const reason = limitBytes === undefined ? "and MEMORY_BUDGET_BYTES was used up" : `more than ${limitBytes}`;
+  const message = `The response of the MCP server to ${shorten(method)} was discarded: it has ${bytes} bytes, ${reason}. ${outcome(true, effect)}`;
   return new SidecarError("UPSTREAM_RESPONSE_TOO_LARGE", message, { ...retryFacts(true, effect), limitBytes });
 }
 

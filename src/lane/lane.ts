@@ -11,7 +11,9 @@ import {
 import type { Outgoing } from "../protocol/outgoing.ts";
 import type { Log } from "../observability/log.ts";
 import type { RetryMode } from "./calls/retry-mode.ts";
+import type { MemoryHolder } from "../memory/memory-budget.ts";
 import type { CallTable } from "./calls/call-table.ts";
+import { freeUnsent } from "./calls/free-unsent.ts";
 import { isSent } from "./calls/call.ts";
 import { cancelByClient } from "./calls/cancellation.ts";
 import { Dispatch } from "./dispatch.ts";
@@ -159,6 +161,11 @@ export class Lane implements SessionLane, UpstreamListener {
     this.#calls.giveUpAll(calls, "session ended", (call) => sessionEnded(...this.#retries.outcomeOf(call)));
     this.#capabilities.delete(caller);
     this.#calls.tasks.endCaller(caller, this.#nowMs());
+  }
+
+  /** Rejects unsent requests of a client until this much memory is free. @returns the bytes that are free. */
+  freeUnsent(bytes: number, holder: MemoryHolder): number {
+    return freeUnsent(this.#calls, bytes, holder);
   }
 
   /** Rejects new requests from now on, and resolves when the last request that is in flight or queued has ended. */

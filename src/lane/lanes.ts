@@ -1,7 +1,7 @@
 import type { Defects } from "../observability/defects.ts";
 import type { SidecarError } from "../errors.ts";
 import type { RequestMessage } from "../protocol/message.ts";
-import type { MemoryAccount, Reservation } from "../memory/memory-budget.ts";
+import type { MemoryAccount, MemoryHolder, Reservation } from "../memory/memory-budget.ts";
 import { textMemoryBytes } from "../memory/memory-size.ts";
 import type { Log } from "../observability/log.ts";
 import { DeadlineSweep } from "../timing/deadline-sweep.ts";
@@ -107,6 +107,13 @@ export class Lanes {
     this.#idle.watch(nowMs() + idleTimeoutMs);
     void supervised.ended.then(end);
     return pooled;
+  }
+
+  /** Rejects unsent requests of a client until this much memory is free. @returns the bytes that are free. */
+  freeUnsent(bytes: number, holder: MemoryHolder): number {
+    let freeBytes = 0;
+    for (const { lane } of this.#all()) if (freeBytes < bytes) freeBytes += lane.freeUnsent(bytes - freeBytes, holder);
+    return freeBytes;
   }
 
   /** Rejects new clients and requests, ends GET streams, and resolves when the last request in flight has ended. */

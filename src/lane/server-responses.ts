@@ -44,8 +44,9 @@ export class ServerResponses {
     const id = line.hasMethod || line.idText === undefined ? undefined : Number(line.idText);
     const call = calls.takeAnswered(id, "UPSTREAM_RESPONSE_TOO_LARGE");
     dropped.overlongLine(line, call);
-    if (call !== undefined) call.exchange.fail(responseTooLarge(call.method, line.bytes, maxLineBytes, retries.effectOf(call)));
+    const limitBytes = line.isForMemory ? undefined : maxLineBytes;
+    if (call !== undefined) call.exchange.fail(responseTooLarge(call.method, line.bytes, limitBytes, retries.effectOf(call)));
     else if (!line.hasMethod) dropped.answer(id, calls.takeAbandoned(id));
-    else if (line.idText !== undefined) dispatch.sendInternal(refuseOverlong(line.idText, maxLineBytes));
+    else if (line.idText !== undefined) dispatch.sendInternal(refuseOverlong(line.idText, line.bytes));
   }
 }

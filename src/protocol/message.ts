@@ -105,13 +105,15 @@ export interface Batch {
   readonly messages: readonly (Message | InvalidMessage)[];
 }
 
-/** A message over the length limit. It was discarded, except for the members that show which request it answers. */
+/** A message that was discarded because of its length, except for the members that show which request it answers. */
 export interface OverlongLine {
   readonly bytes: number;
   /** The JSON text of its top-level `id`, if it has one. */
   readonly idText: string | undefined;
   /** True for a request or notification, whose id is not that of a response. */
   readonly hasMethod: boolean;
+  /** True if the length was within the limit, but the memory was full. */
+  readonly isForMemory: boolean;
 }
 
 export type Reading = Message | InvalidMessage | Batch;

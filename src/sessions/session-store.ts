@@ -93,11 +93,9 @@ export class SessionStore {
     return session;
   }
 
-  /** Ends all sessions of one owner. @returns their number. */
-  endAllOf(owner: Principal): number {
-    const owned = [...this.#entries.values()].filter(({ session }) => session.owner === owner);
-    for (const { session } of owned) this.end(session);
-    return owned.length;
+  /** Returns all sessions of one owner. */
+  ownedBy(owner: Principal): Session[] {
+    return [...this.values()].filter((session) => session.owner === owner);
   }
 
   /** Ends a session: cancels its requests and closes its streams. Does nothing for one that has ended. */

@@ -4,13 +4,13 @@ import { describeError } from "../errors.ts";
 import { JsonRpcErrorCode } from "../protocol/error-codes.ts";
 import { LONG_TEXT_LENGTH, type Message, readMessage, type RequestMessage, type ResponseMessage } from "../protocol/message.ts";
 import { outgoing, type Outgoing } from "../protocol/outgoing.ts";
-import type { MemoryBudget } from "../memory/memory-budget.ts";
 import type { Log } from "../observability/log.ts";
 import type { Redact, Secrets } from "../observability/redact.ts";
 import { ChildProcess, type ChildCommand, type ChildExit, type ChildLimits } from "./child-process.ts";
 import { HandshakeError, type HandshakeScript, isHandshakeResponse } from "./handshake.ts";
 import type { UpstreamHandshake, UpstreamInput, UpstreamListener } from "./port.ts";
 import type { ExitCause } from "./exit-cause.ts";
+import type { OutputMemory } from "./output-memory.ts";
 import { StderrLog } from "./stderr-log.ts";
 import { StdoutNoise } from "./stdout-noise.ts";
 
@@ -22,7 +22,7 @@ export interface GenerationOptions {
   readonly readyTimeoutMs: number;
   /** Counted from 1. */
   readonly number: number;
-  readonly memory: MemoryBudget;
+  readonly memory: OutputMemory;
   readonly counters: Counters;
   readonly log: Log;
   readonly secrets: Pick<Secrets, "redact" | "redactJson">;

@@ -33,9 +33,10 @@ class ScannedLine {
     this.#envelope.push(this.#decoder.write(part));
   }
 
-  get line(): OverlongLine {
+  /** @param isForMemory true if the line was discarded to free memory. */
+  line(isForMemory: boolean): OverlongLine {
     const { idText, hasMethod } = this.#envelope;
-    return { bytes: this.#bytes, idText, hasMethod };
+    return { bytes: this.#bytes, idText, hasMethod, isForMemory };
   }
 }
 
@@ -51,7 +52,8 @@ export class LineDecoder {
   #buffer = EMPTY;
   #length = 0;
   #scanned: ScannedLine | undefined;
-  #isDiscarded = false;
+  /** The reason why the rest of the line is not kept; undefined if it is kept. */
+  #discarded: "length" | "memory" | undefined;
 
   constructor(maxLineBytes: number, listener: LineListener) {
     this.#maxLineBytes = maxLineBytes;
@@ -63,10 +65,15 @@ export class LineDecoder {
     return this.#buffer.length;
   }
 
+  /** The length of the incomplete line, as far as it has arrived and is kept. */
+  get lineBytes(): number {
+    return this.#length;
+  }
+
   push(chunk: Buffer): void {
     let from = 0;
     for (let newline = chunk.indexOf(NEWLINE); newline !== -1; newline = chunk.indexOf(NEWLINE, from)) {
-      const isWhole = this.#length === 0 && !this.#isDiscarded && newline - from <= this.#maxLineBytes;
+      const isWhole = this.#length === 0 && this.#discarded === undefined && newline - from <= this.#maxLineBytes;
       if (isWhole) this.#emit(chunk.toString("utf8", from, newline));
       else {
         this.#append(chunk.subarray(from, newline));
@@ -77,6 +84,14 @@ export class LineDecoder {
     if (from < chunk.length) this.#append(chunk.subarray(from));
   }
 
+  /** Discards the incomplete line to free its memory. */
+  discardLine(): void {
+    if (this.#length === 0) return;
+    this.#scan();
+    this.#discarded = "memory";
+    this.#reset();
+  }
+
   /** Ends the stream. A last line without a newline counts. */
   end(): void {
     this.#endLine();
@@ -84,20 +99,24 @@ export class LineDecoder {
 
   #append(part: Buffer): void {
     const length = this.#length + part.length;
-    if (this.#scanned === undefined && length > Math.min(EARLY_SCAN_BYTES, this.#maxLineBytes)) {
-      this.#scanned = new ScannedLine();
-      this.#scanned.push(this.#buffer.subarray(0, this.#length));
-    }
+    if (length > Math.min(EARLY_SCAN_BYTES, this.#maxLineBytes)) this.#scan();
     this.#scanned?.push(part);
-    if (this.#isDiscarded) return;
+    if (this.#discarded !== undefined) return;
     if (length > this.#maxLineBytes) {
-      this.#isDiscarded = true;
+      this.#discarded = "length";
       this.#reset();
     } else {
       if (length > this.#buffer.length) this.#grow(length);
       part.copy(this.#buffer, this.#length);
       this.#length = length;
     }
+  }
+
+  /** Scans the line from now on, and the part that has arrived. */
+  #scan(): void {
+    if (this.#scanned !== undefined) return;
+    this.#scanned = new ScannedLine();
+    this.#scanned.push(this.#buffer.subarray(0, this.#length));
   }
 
   #grow(length: number): void {
@@ -110,9 +129,10 @@ export class LineDecoder {
   #endLine(): void {
     const scanned = this.#scanned;
     this.#scanned = undefined;
-    if (this.#isDiscarded && scanned !== undefined) {
-      this.#isDiscarded = false;
-      this.#listener.onOverlongLine(scanned.line);
+    if (this.#discarded !== undefined && scanned !== undefined) {
+      const line = scanned.line(this.#discarded === "memory");
+      this.#discarded = undefined;
+      this.#listener.onOverlongLine(line);
       return;
     }
     const line = this.#buffer.toString("utf8", 0, this.#length);

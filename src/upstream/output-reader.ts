@@ -1,5 +1,5 @@
 import type { Readable } from "node:stream";
-import type { MemoryBudget, Reservation } from "../memory/memory-budget.ts";
+import type { Reservation } from "../memory/memory-budget.ts";
 import {
   invalid,
   type InvalidMessage,
@@ -13,6 +13,7 @@ import {
 } from "../protocol/message.ts";
 import { runInSteps } from "../timing/step-queue.ts";
 import { LineDecoder } from "./line-decoder.ts";
+import type { LineHolder, OutputMemory } from "./output-memory.ts";
 
 export interface OutputListener {
   onMessage(message: Message): void;
@@ -36,11 +37,11 @@ const MAX_TURN_MS = 50;
  * Reads the messages that a server writes to stdout, in order. A long message is read in steps. Meanwhile later messages wait, and stdout
  * is paused.
  */
-export class OutputReader {
+export class OutputReader implements LineHolder {
   readonly #stdout: Readable;
   readonly #listener: OutputListener;
   readonly #decoder: LineDecoder;
-  readonly #memory: MemoryBudget;
+  readonly #memory: OutputMemory;
   readonly #held: Reservation;
   /** Lines that wait for a long one, or for the next turn. */
   #waiting: (string | OverlongLine)[] = [];
@@ -53,7 +54,7 @@ export class OutputReader {
   #turnEndMs = 0;
   #idle: PromiseWithResolvers<void> | undefined;
 
-  constructor(stdout: Readable, maxLineBytes: number, memory: MemoryBudget, listener: OutputListener) {
+  constructor(stdout: Readable, maxLineBytes: number, memory: OutputMemory, listener: OutputListener) {
     this.#stdout = stdout;
     this.#listener = listener;
     this.#decoder = new LineDecoder(maxLineBytes, {
@@ -61,11 +62,13 @@ export class OutputReader {
       onOverlongLine: (line) => this.#inOrder(line),
     });
     this.#memory = memory;
-    this.#held = memory.account(this).hold("serverOutput", 0);
+    this.#held = memory.add(this).hold("serverOutput", 0);
     stdout.on("data", (chunk: Buffer) => {
       this.#guard(() => {
         this.#decoder.push(chunk);
         this.#count();
+        // An incomplete line may be all that takes memory.
+        if (!this.#isReading && this.#memory.isFull && this.#mayPause) this.#pauseForMemory();
       });
     });
   }
@@ -78,7 +81,17 @@ export class OutputReader {
 
   /** Releases its memory. Must be called when the process is gone. */
   release(): void {
+    this.#memory.delete(this);
     this.#held.release();
+  }
+
+  get lineBytes(): number {
+    return this.#decoder.lineBytes;
+  }
+
+  discardLine(): void {
+    this.#decoder.discardLine();
+    this.#count();
   }
 
   /** Resolves when all received lines are read. */
@@ -122,7 +135,11 @@ export class OutputReader {
   }
 
   get #isMemoryShort(): boolean {
-    return this.#memory.excessBytes > 0 && performance.now() > this.#nextPauseMs;
+    return this.#memory.isShort && this.#mayPause;
+  }
+
+  get #mayPause(): boolean {
+    return performance.now() > this.#nextPauseMs;
   }
 
   #goOnLater(schedule: (goOn: () => void) => void): void {

@@ -1,6 +1,7 @@
 import { Secrets } from "../../src/observability/redact.ts";
 import { Counters } from "../../src/observability/counters.ts";
 import { SidecarHandshake } from "../../src/upstream/handshake.ts";
+import { OutputMemory } from "../../src/upstream/output-memory.ts";
 import { RestartPolicy } from "../../src/upstream/restart-policy.ts";
 import type { UpstreamExit, UpstreamInput, UpstreamListener } from "../../src/upstream/port.ts";
 import { Supervisor } from "../../src/upstream/supervisor.ts";
@@ -36,7 +37,7 @@ export class Supervised implements AsyncDisposable {
         restartLimit: undefined,
         random: () => 0,
       }),
-      memory: new MemoryBudget(Number.MAX_SAFE_INTEGER),
+      memory: new OutputMemory(new MemoryBudget(Number.MAX_SAFE_INTEGER)),
       counters: this.counters,
       log: this.log,
       secrets: new Secrets({}),

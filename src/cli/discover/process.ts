@@ -11,6 +11,7 @@ import type { Secrets } from "../../observability/redact.ts";
 import { type ChildCommand, STOP_GRACES } from "../../upstream/child-process.ts";
 import { AnyEraHandshake, type ClientInfo, HandshakeError, HANDSHAKE_ID, type HandshakeScript } from "../../upstream/handshake.ts";
 import { Generation, type GenerationOptions } from "../../upstream/generation.ts";
+import { OutputMemory } from "../../upstream/output-memory.ts";
 import { describeExit } from "../../upstream/exit-cause.ts";
 import { DiscoverError, endedError, type Listing, type ListingBounds, listTools } from "./listing.ts";
 import { MemoryBudget } from "../../memory/memory-budget.ts";
@@ -135,7 +136,7 @@ function generationOptions(
     readyTimeoutMs: timeoutMs,
     number: 1,
     // MAX_LIST_BYTES limits it.
-    memory: new MemoryBudget(Number.POSITIVE_INFINITY),
+    memory: new OutputMemory(new MemoryBudget(Number.POSITIVE_INFINITY)),
     counters,
     log: SILENT,
     secrets,

@@ -1,9 +1,10 @@
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import { FullTime } from "../../memory/full-time.ts";
 import type { MemoryAccount, Reservation } from "../../memory/memory-budget.ts";
 import type { Defects } from "../../observability/defects.ts";
 
-/** Unread text of a response up to which it is not counted. In UTF-16 units, as Node counts the text that waits in a socket. */
+/** Unread text up to which the current response of a connection is not counted. In UTF-16 units, as Node counts the text that waits in a socket. */
 const SMALL_LENGTH = 64 * 1024;
 /** A text that waits in a socket exists twice: as it was written, and in the bytes that are sent. */
 const COPIES = 2;
@@ -44,8 +45,7 @@ export class UnreadOutput {
   readonly #unread = new Map<ServerResponse, Unread>();
   #timer: NodeJS.Timeout | undefined;
   #lookedAtMs = Number.NEGATIVE_INFINITY;
-  /** The first and the last call of a row of calls of `cutOffReading`. */
-  readonly #full = { sinceMs: 0, untilMs: Number.NEGATIVE_INFINITY };
+  readonly #fullTime = new FullTime(SLOW_READER_MS);
 
   constructor(options: UnreadOutputOptions) {
     this.#options = options;
@@ -57,7 +57,8 @@ export class UnreadOutput {
     if (destroyed) return this.#forget(response);
     const known = this.#unread.get(response);
     if (known !== undefined) known.memory.resize(length * COPIES);
-    else if (length > SMALL_LENGTH) this.#add(response, account, length);
+    // Small texts would add up in responses that wait for an earlier one on their connection.
+    else if (length > SMALL_LENGTH || (length > 0 && response.socket === null)) this.#add(response, account, length);
   }
 
   /** Closes connections of slow clients until this much memory is free: first those without progress for longest. */
@@ -73,9 +74,7 @@ export class UnreadOutput {
   /** Closes connections of clients that do read. To be called while the memory is full: for the first second, slow clients may make room. */
   cutOffReading(bytes: number): void {
     const nowMs = this.#options.nowMs();
-    if (nowMs - this.#full.untilMs > SLOW_READER_MS) this.#full.sinceMs = nowMs;
-    this.#full.untilMs = nowMs;
-    if (nowMs - this.#full.sinceMs >= SLOW_READER_MS) this.#cutOff(bytes, nowMs, ({ sinceMs }) => sinceMs + SLOW_READER_MS);
+    if (this.#fullTime.hasLasted(nowMs)) this.#cutOff(bytes, nowMs, ({ sinceMs }) => sinceMs + SLOW_READER_MS);
   }
 
   /** @param dueAtMs returns the time from which on a connection may be closed. The earliest is closed first. */

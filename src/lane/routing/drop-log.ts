@@ -33,10 +33,12 @@ export class DropLog {
     this.#log.debug({ method: shorten(method), count: ++this.#counts.requests }, "server request dropped: no room to queue the answer");
   }
 
-  overlongLine({ bytes }: OverlongLine, call: { readonly method: string; readonly wireId: number } | undefined): void {
+  overlongLine({ bytes, isForMemory }: OverlongLine, call: { readonly method: string; readonly wireId: number } | undefined): void {
     this.#counts.overlongLines++;
     if (!this.#limiter.allows()) return;
     const method = call === undefined ? undefined : shorten(call.method);
-    this.#log.warn({ bytes, method, requestId: call?.wireId }, "stdout line discarded: longer than the limit");
+    const fields = { bytes, method, requestId: call?.wireId };
+    if (isForMemory) this.#log.warn(fields, "stdout line discarded: the memory was full");
+    else this.#log.warn(fields, "stdout line discarded: longer than the limit");
   }
 }

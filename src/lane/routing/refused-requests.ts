@@ -20,8 +20,8 @@ export function refuseRequest(request: RequestMessage): string {
 }
 
 /** Returns the error for a request above the line limit. Without a response the server would wait forever. */
-export function refuseOverlong(idText: string, limitBytes: number): string {
-  return errorAnswer(idText, JsonRpcErrorCode.InvalidRequest, `The request is longer than ${limitBytes} bytes and was discarded`);
+export function refuseOverlong(idText: string, bytes: number): string {
+  return errorAnswer(idText, JsonRpcErrorCode.InvalidRequest, `The request is too long for the sidecar (${bytes} bytes) and was discarded`);
 }
 
 export function errorAnswer(idText: string, code: number, message: string): string {

@@ -162,6 +162,18 @@ describe("unread output", () => {
     expect([reading.destroyed, deaf.destroyed, bench.cuts.length]).toEqual([false, true, 1]);
   });
 
+  it("short responses count if they wait for an earlier one on their connection", async () => {
+    const bench = new Bench();
+    await using server = await listen((_request, response) => {
+      response.write("x".repeat(1000));
+      bench.count(response);
+    });
+    const client = await openUnread(server.url, REQUEST.repeat(5));
+    while (bench.memory.usedBytes < 4 * 2000) await new Promise((resolve) => setImmediate(resolve));
+    expect(bench.memory.usedBytes).toBeLessThan(4 * 2 * 1500);
+    client.destroy();
+  });
+
   it("the part that a client has read counts no more, before it has read everything", async () => {
     await using two = await withReader();
     const { bench, readMore } = two;

@@ -86,7 +86,7 @@ describe("an unresponsive server", () => {
   it("a server is responsive after an overlong line", () => {
     const bench = LaneBench.ready({ hungTimeouts: 2 });
     timeOut(bench);
-    bench.lane.onOverlongLine({ bytes: 2000, idText: "99", hasMethod: false });
+    bench.lane.onOverlongLine({ bytes: 2000, idText: "99", hasMethod: false, isForMemory: false });
     timeOut(bench);
     expect(restarts(bench)).toBe(0);
   });

@@ -191,6 +191,31 @@ describe("memory", () => {
     expect(usedForRequests()).toBe(before);
   });
 
+  it("requests that were not sent make room for other clients, the newest first", () => {
+    const bench = LaneBench.ready({ maxInFlight: 1 });
+    const session = bench.join();
+    const [sent, older, newer] = [1, 2, 3].map((id) => bench.request(session, { id, method: "tools/call", params: PADDING }));
+    const before = usedForRequests();
+    expect(bench.lane.freeUnsent(1, "another client")).toBe(0);
+    expect(bench.lane.freeUnsent(1, session.memory.holder)).toBe(before - usedForRequests());
+    expect([sent?.outcome, older?.outcome, newer?.outcome]).toEqual([undefined, undefined, "OUT_OF_MEMORY"]);
+    bench.lane.freeUnsent(Number.POSITIVE_INFINITY, session.memory.holder);
+    expect([sent?.outcome, older?.outcome]).toEqual([undefined, "OUT_OF_MEMORY"]);
+  });
+
+  it("a server that reads nothing gets a limited number of responses to its own requests", () => {
+    const bench = PrivateLaneBench.ready({ maxQueuedBytes: Number.MAX_SAFE_INTEGER });
+    bench.upstream.isReading = false;
+    const ping = { id: "p".repeat(1000), method: "ping" };
+    for (let count = 0; count < 1000; count++) bench.say(ping);
+    const { requests } = bench.dropped;
+    expect(requests).toBeGreaterThan(500);
+    bench.lose();
+    bench.start();
+    bench.say(ping);
+    expect(bench.dropped.requests).toBe(requests);
+  });
+
   it("a kept message does not keep the batch it came in", () => {
     // Longer ones are not on the heap.
     const [{ eventLog: log }, batchLength] = [LaneBench.shared(), 512 * 1024];

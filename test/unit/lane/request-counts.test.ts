@@ -97,7 +97,8 @@ class Scene {
     const [id] = this.asked.keys();
     if (id === undefined) return;
     this.asked.delete(id);
-    if (answer === "too long") this.bench.lane.onOverlongLine({ bytes: 2000, idText: JSON.stringify(id), hasMethod: false });
+    if (answer === "too long")
+      this.bench.lane.onOverlongLine({ bytes: 2000, idText: JSON.stringify(id), hasMethod: false, isForMemory: false });
     else this.bench.say({ id, ...answer });
   }
 

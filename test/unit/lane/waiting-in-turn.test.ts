@@ -51,7 +51,11 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
   it.each<[string, (bench: LaneBench, running: { session: Session; exchange: RecordedExchange; id: unknown }) => void, string[]]>([
     ["answered", (bench, { id }) => bench.say({ id, result: {} }), []],
     ["answered with an error", (bench, { id }) => bench.say({ id, error: { code: 1, message: "no" } }), []],
-    ["answered with too much", (bench, { id }) => bench.lane.onOverlongLine({ bytes: 2000, idText: String(id), hasMethod: false }), []],
+    [
+      "answered with too much",
+      (bench, { id }) => bench.lane.onOverlongLine({ bytes: 2000, idText: String(id), hasMethod: false, isForMemory: false }),
+      [],
+    ],
     [
       "cancelled",
       (bench, { session }) => bench.notify(session, { method: "notifications/cancelled", params: { requestId: "running" } }),
@@ -142,7 +146,7 @@ describe("requests beyond MAX_IN_FLIGHT", () => {
     expect(outcomes(exchanges).at(-1)).toBe("OVERLOADED");
     bench.heard();
     bench.say({ id: "p", method: "ping" });
-    bench.lane.onOverlongLine({ bytes: 2000, idText: '"o"', hasMethod: true });
+    bench.lane.onOverlongLine({ bytes: 2000, idText: '"o"', hasMethod: true, isForMemory: false });
     expect(hear(bench).ids).toEqual(["p", "o"]);
   });
 

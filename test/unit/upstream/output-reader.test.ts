@@ -2,9 +2,11 @@ import { once } from "node:events";
 import { PassThrough } from "node:stream";
 import { describe, expect, it } from "vitest";
 import { MemoryBudget, type Reservation } from "../../../src/memory/memory-budget.ts";
+import { OutputMemory } from "../../../src/upstream/output-memory.ts";
 import { OutputReader } from "../../../src/upstream/output-reader.ts";
 import { AMPLE_MEMORY } from "../support/memory.ts";
 
+const MIB = 1024 * 1024;
 const MAX_LINE_BYTES = 8 * 1024 * 1024;
 
 /** A server's stdout, and all events about it in order. */
@@ -14,15 +16,15 @@ class Bench {
   readonly reader: OutputReader;
 
   /** @param failsAt the method or id of a message whose handling fails. */
-  constructor(failsAt?: string, memory = AMPLE_MEMORY) {
-    this.reader = new OutputReader(this.stdout, MAX_LINE_BYTES, memory, {
+  constructor(failsAt?: string, memory = AMPLE_MEMORY, output = new OutputMemory(memory)) {
+    this.reader = new OutputReader(this.stdout, MAX_LINE_BYTES, output, {
       onMessage: (message) => {
         const name = message.kind === "response" ? String(message.id) : message.method;
         this.told.push(name);
         if (name === failsAt) throw new Error(`${name} fails`);
       },
       onNoise: ({ reason }) => this.told.push(reason),
-      onOverlongLine: ({ bytes, idText }) => this.told.push(`${bytes} bytes of ${idText}`),
+      onOverlongLine: ({ bytes, idText, isForMemory }) => this.told.push(`${bytes} bytes of ${idText}${isForMemory ? ", for memory" : ""}`),
       onDefect: (error) => this.told.push(String(error)),
     });
   }
@@ -102,7 +104,10 @@ describe("an output reader", () => {
     const lines = ["a", "b", "c"].map((name) => `${notification(name, LONG / 4)}\n`);
     const used: number[] = [];
     const ignored = { onNoise: () => undefined, onOverlongLine: () => undefined, onDefect: () => undefined };
-    const reader = new OutputReader(stdout, MAX_LINE_BYTES, memory, { ...ignored, onMessage: () => used.push(memory.usedBytes) });
+    const reader = new OutputReader(stdout, MAX_LINE_BYTES, new OutputMemory(memory), {
+      ...ignored,
+      onMessage: () => used.push(memory.usedBytes),
+    });
     const arrived = once(stdout, "data");
     stdout.write(lines.join(""));
     await arrived;
@@ -155,6 +160,38 @@ describe("an output reader", () => {
     expect(await told).toEqual(["a"]);
     await bench.reader.whenIdle();
     expect(bench.told).toEqual(["a", "b", "c"]);
+  });
+
+  it("if incomplete lines of several servers fill the memory, the longest is discarded, and the others are read", async () => {
+    const memory = new MemoryBudget(4 * MIB);
+    const output = new OutputMemory(memory);
+    const benches = [MIB, 1.5 * MIB, MIB, MIB].map((length, id) => {
+      const bench = new Bench(undefined, memory, output);
+      bench.stdout.write(`{"jsonrpc":"2.0","id":${id},"result":{"text":"${"x".repeat(length)}`);
+      return bench;
+    });
+    while (memory.usedBytes > memory.limitBytes || benches.some(({ stdout }) => stdout.isPaused())) {
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    for (const bench of benches) {
+      bench.stdout.write('"}}\n');
+      await bench.ended();
+    }
+    expect(benches.map(({ told: [line] }) => line?.replace(/^\d+/, ""))).toEqual(["", " bytes of 1, for memory", "", ""]);
+    expect(benches.map(({ told: [line] }) => Number.parseInt(line ?? ""))).toEqual([0, expect.closeTo(1.5 * MIB, -3), 2, 3]);
+    expect(memory.usedBytes).toBe(0);
+  });
+
+  it("one incomplete line is read to its end, even if clients have filled the memory", async () => {
+    const memory = new MemoryBudget(4 * MIB);
+    memory.account("client").hold("requests", 4 * MIB);
+    const bench = new Bench(undefined, memory);
+    const paused = once(bench.stdout, "pause");
+    bench.stdout.write(`{"jsonrpc":"2.0","id":1,"result":{"text":"${"x".repeat(MIB / 2)}`);
+    await paused;
+    bench.stdout.write('"}}\n');
+    await bench.ended();
+    expect(bench.told).toEqual(["1"]);
   });
 
   it("an error of a relief is reported, and reading goes on", async () => {

@@ -115,7 +115,10 @@ describe("calls beyond the concurrency of their tool", () => {
   it.each<[string, (bench: LaneBench, running: { session: Session; exchange: RecordedExchange; id: unknown }) => void]>([
     ["answered", (bench, { id }) => bench.say({ id, result: {} })],
     ["answered with an error", (bench, { id }) => bench.say({ id, error: { code: 1, message: "no" } })],
-    ["answered with too much", (bench, { id }) => bench.lane.onOverlongLine({ bytes: 2000, idText: String(id), hasMethod: false })],
+    [
+      "answered with too much",
+      (bench, { id }) => bench.lane.onOverlongLine({ bytes: 2000, idText: String(id), hasMethod: false, isForMemory: false }),
+    ],
     ["cancelled", (bench, { session }) => bench.notify(session, { method: "notifications/cancelled", params: { requestId: "running" } })],
     ["left by its client", (_bench, { exchange }) => exchange.disconnect()],
     ["ended with its session", (bench, { session }) => bench.lane.endCaller(session)],
