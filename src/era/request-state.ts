@@ -1,10 +1,11 @@
 import { createCipheriv, createDecipheriv, randomBytes, randomUUID } from "node:crypto";
 import { applyEdits } from "../json/edit.ts";
-import { findMembers, findPath } from "../json/find.ts";
+import { findMembers } from "../json/find.ts";
 import { decodeString } from "../json/strings.ts";
 import { SidecarError } from "../errors.ts";
 import type { MemoryHolder } from "../memory/memory-budget.ts";
 import { readMessage, type RequestMessage, Slot } from "../protocol/message.ts";
+import type { ResultSpans } from "./result-spans.ts";
 
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
@@ -18,8 +19,7 @@ export class RequestState {
   readonly #holderIds = new WeakMap<object, string>();
 
   /** Returns a server's response with its state sealed. */
-  seal(body: string, request: RequestMessage, holder: MemoryHolder): string {
-    const span = findPath(body, 0, ["result", "requestState"]);
+  seal(body: string, { requestState: span }: ResultSpans, request: RequestMessage, holder: MemoryHolder): string {
     if (span === undefined || body[span.start] !== '"') return body;
     const nonce = randomBytes(NONCE_BYTES);
     const cipher = createCipheriv("aes-256-gcm", this.#key, nonce).setAAD(this.#binding(request, holder));

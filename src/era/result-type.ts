@@ -1,6 +1,6 @@
 import { SidecarError } from "../errors.ts";
-import { findPath } from "../json/find.ts";
 import { shorten } from "../json/text.ts";
+import type { ResultSpans } from "./result-spans.ts";
 
 /** The types of results that a client can handle: those of the revision, and that of its extension for tasks. */
 const KNOWN_TYPES: ReadonlySet<string> = new Set(['"complete"', '"input_required"', '"task"']);
@@ -9,10 +9,9 @@ const KNOWN_TYPES: ReadonlySet<string> = new Set(['"complete"', '"input_required
  * Checks the type of a server's result. A client must not take a result of another type for a complete one (MCP 2026-07-28, basic,
  * ResultType).
  *
- * @returns the error in place of the response; undefined if it is an error, or if its result has a known type or none.
+ * @returns the error in place of the response; undefined if its result has a known type or none.
  */
-export function checkResultType(body: string): SidecarError | undefined {
-  const span = findPath(body, 0, ["result", "resultType"]);
+export function checkResultType(body: string, { resultType: span }: ResultSpans): SidecarError | undefined {
   const typeText = span === undefined ? undefined : body.slice(span.start, span.end);
   if (typeText === undefined || KNOWN_TYPES.has(typeText)) return undefined;
   const message = `The MCP server answered with a result of an unknown type: ${shorten(typeText)}. The request was sent and may have taken effect.`;

@@ -1,11 +1,11 @@
-import { readMessage, Slot } from "../protocol/message.ts";
+import { readMessage, type ResponseMessage, Slot } from "../protocol/message.ts";
 import type { SidecarError } from "../errors.ts";
 import type { Exchange } from "../sessions/exchange.ts";
-import { RewrittenExchange } from "../sessions/rewritten-exchange.ts";
+import { type Rewrite, RewrittenExchange } from "../sessions/rewritten-exchange.ts";
 import { isAtLeast } from "./log-requests.ts";
 
 export interface StatelessExchangeOptions {
-  readonly rewrite: (body: string) => string | SidecarError;
+  readonly rewrite: Rewrite;
   /** The most bytes that `rewrite` adds to the result of a tool. */
   readonly addedBytes: number;
   /** Undefined for no log messages. */
@@ -31,9 +31,9 @@ export class StatelessExchange extends RewrittenExchange {
     return this.#wants(body) && this.inner.emit(body);
   }
 
-  override respond(body: string): void {
+  override respond(body: string, response?: ResponseMessage): void {
     this.#onEnd?.(this);
-    super.respond(body);
+    super.respond(body, response);
   }
 
   override fail(error: SidecarError): void {

@@ -10,6 +10,7 @@ import type { Defects } from "../observability/defects.ts";
 import { type RequestMessage, Slot } from "../protocol/message.ts";
 import { MODERN_PROTOCOL_VERSIONS } from "../protocol/versions.ts";
 import type { Exchange } from "../sessions/exchange.ts";
+import type { Rewrite } from "../sessions/rewritten-exchange.ts";
 import type { ServerEra, UpstreamHandshake } from "../upstream/port.ts";
 import { discoverResult, shortServerInfoText } from "./legacy-server/discovery.ts";
 import { requestToLegacyServer } from "./legacy-server/legacy-request.ts";
@@ -18,6 +19,7 @@ import { LegacySubscription } from "./subscriptions/legacy-subscription.ts";
 import { LOG_LEVELS, type Envelope, methodNotFound, removedMethod } from "./checks/request-check.ts";
 import type { RequestState } from "./request-state.ts";
 import type { ServerEras, Target } from "./server-eras.ts";
+import { findResult } from "./result-spans.ts";
 import { checkResultType } from "./result-type.ts";
 import { StatelessExchange } from "./stateless-exchange.ts";
 import { type StatelessClient, StatelessClients } from "./stateless-client.ts";
@@ -125,6 +127,7 @@ export class StatelessRequests {
     if (isLegacy && method.startsWith("tasks/")) return exchange.fail(methodNotFound(method));
     const checked = method === "tools/call" ? params.check(request, headers) : undefined;
     if (checked === undefined) this.#forward(sent);
+    else if (checked instanceof SidecarError) exchange.fail(checked);
     else void this.#forwardChecked(sent, checked);
   }
 
@@ -158,7 +161,7 @@ export class StatelessRequests {
       declaresUrl: declared.url,
     };
     if (logLevel !== undefined) this.#raiseLevel(client, logLevel, lane, handshake.resultText);
-    const rewrite = (body: string): string => responseToModernClient(body, shape);
+    const rewrite: Rewrite = (body, response) => responseToModernClient(body, shape, response);
     const wrapped = new StatelessExchange(exchange, { rewrite, addedBytes: addedBytes(shape), logLevel });
     lane.request(client, wrapped, requestToLegacyServer(request));
   }
@@ -168,7 +171,11 @@ export class StatelessRequests {
     const { holder } = client.memory;
     const unsealed = requestState?.unseal(request, holder) ?? request;
     if (unsealed instanceof SidecarError) return exchange.fail(unsealed);
-    const rewrite = (body: string): string | SidecarError => checkResultType(body) ?? requestState?.seal(body, request, holder) ?? body;
+    const rewrite: Rewrite = (body, response) => {
+      const spans = findResult(body, response);
+      if (spans === undefined) return body;
+      return checkResultType(body, spans) ?? requestState?.seal(body, spans, request, holder) ?? body;
+    };
     const { logLevel } = envelope;
     const wrapped = new StatelessExchange(exchange, { rewrite, addedBytes: 0, logLevel, onEnd: (ended) => routing.logs.delete(ended) });
     if (logLevel !== undefined) routing.logs.add(wrapped, logLevel);

@@ -32,7 +32,7 @@ export class ServerResponses {
     if (isCreateTaskResult(response)) calls.tasks.add(call, nowMs());
     if (call === undefined) return dropped.answer(id, calls.takeAbandoned(id));
     try {
-      call.exchange.respond(responseToClient(response, call.exchange.idText));
+      call.exchange.respond(responseToClient(response, call.exchange.idText), response);
     } catch (error) {
       defects.recover("server response", error, () => call.exchange.fail(internalError(true)));
     }

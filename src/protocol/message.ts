@@ -24,7 +24,7 @@ const MESSAGE = new Shape({
     protocolVersion: {},
     capabilities: { sampling: {}, elicitation: {}, roots: {} },
   },
-  result: { task: { taskId: {} }, protocolVersion: {}, capabilities: {} },
+  result: { task: { taskId: {} }, protocolVersion: {}, capabilities: {}, resultType: {}, _meta: {}, requestState: {} },
   error: {},
 });
 
@@ -54,6 +54,9 @@ export const Slot = {
   taskId: MESSAGE.slotOf("result", "task", "taskId"),
   protocolVersion: MESSAGE.slotOf("result", "protocolVersion"),
   capabilities: MESSAGE.slotOf("result", "capabilities"),
+  resultType: MESSAGE.slotOf("result", "resultType"),
+  resultMeta: MESSAGE.slotOf("result", "_meta"),
+  requestState: MESSAGE.slotOf("result", "requestState"),
   error: MESSAGE.slotOf("error"),
 } as const;
 

@@ -1,4 +1,5 @@
 import type { SidecarError } from "../errors.ts";
+import type { ResponseMessage } from "../protocol/message.ts";
 
 /** The port to the client: a request that waits for its JSON-RPC response. It finishes exactly once. */
 export interface Exchange {
@@ -16,8 +17,12 @@ export interface Exchange {
   emit(body: string): boolean;
   /** Begins a slow response, if the client accepts a stream. May be called again. */
   keepAlive(): void;
-  /** Finishes with a JSON-RPC response, which has the client's request id. */
-  respond(body: string): void;
+  /**
+   * Finishes with a JSON-RPC response, which has the client's request id.
+   *
+   * @param response the server's message, if the body differs from it in the id only.
+   */
+  respond(body: string, response?: ResponseMessage): void;
   fail(error: SidecarError): void;
   /** Finishes without a response, because the client has cancelled the request. */
   dismiss(): void;

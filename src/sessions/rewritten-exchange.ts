@@ -1,15 +1,24 @@
 import { SidecarError } from "../errors.ts";
+import type { ResponseMessage } from "../protocol/message.ts";
 import type { Exchange } from "./exchange.ts";
+
+/**
+ * Rewrites a response.
+ *
+ * @param body a JSON-RPC response as the client would read it.
+ * @param response the server's message, if the body differs from it in the id only.
+ * @returns the text or the error that the client gets in its place.
+ */
+export type Rewrite = (body: string, response?: ResponseMessage) => string | SidecarError;
 
 /** An exchange whose response is rewritten on its way to the client. Everything else is unchanged. */
 export class RewrittenExchange implements Exchange {
   readonly idText: string;
   readonly acceptedAtMs: number;
   protected readonly inner: Exchange;
-  readonly #rewrite: (body: string) => string | SidecarError;
+  readonly #rewrite: Rewrite;
 
-  /** @param rewrite is given a JSON-RPC response as the client would read it. @returns the text that the client gets in its place. */
-  constructor(inner: Exchange, rewrite: (body: string) => string | SidecarError) {
+  constructor(inner: Exchange, rewrite: Rewrite) {
     this.inner = inner;
     this.idText = inner.idText;
     this.acceptedAtMs = inner.acceptedAtMs;
@@ -32,10 +41,10 @@ export class RewrittenExchange implements Exchange {
     this.inner.keepAlive();
   }
 
-  respond(body: string): void {
-    const rewritten = this.#rewrite(body);
+  respond(body: string, response?: ResponseMessage): void {
+    const rewritten = this.#rewrite(body, response);
     if (rewritten instanceof SidecarError) this.fail(rewritten);
-    else this.inner.respond(rewritten);
+    else this.inner.respond(rewritten, rewritten === body ? response : undefined);
   }
 
   fail(error: SidecarError): void {

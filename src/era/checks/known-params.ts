@@ -10,6 +10,9 @@ const MAX_LISTINGS = 2;
 const LATE_MS = 1000;
 /** The time without another listing after that. */
 const RETRY_AFTER_MS = 30_000;
+/** The least time between a listing and one that a wrong header asks for, at least some times as long as the listing took. */
+const MIN_PAUSE_MS = 1000;
+const PAUSE_LISTINGS = 10;
 
 /** The parameters in headers of a lane's current tools. The tools are listed for the first call of a tool, and after each change. */
 export class KnownParams {
@@ -21,6 +24,8 @@ export class KnownParams {
   #version = 0;
   #listedVersion = -1;
   #retryAtMs = 0;
+  /** The earliest time of a listing that a wrong header asks for. */
+  #nextAtMs = 0;
 
   /** @param list lists all tools of the server. Never rejects. */
   constructor(list: () => Promise<readonly JsonObject[] | undefined>, nowMs: () => number) {
@@ -34,14 +39,18 @@ export class KnownParams {
   }
 
   /**
-   * Checks the headers of a tool call. Before an error, the tools are listed again. A call is not checked if they cannot be listed.
+   * Checks the headers of a tool call. Before an error, the tools are listed again, unless this was done just now. A call is not checked if
+   * they cannot be listed.
    *
    * @returns the error, if there is one. A promise, which never rejects, if the tools must be listed first.
    */
-  check(request: RequestMessage, headers: IncomingHttpHeaders): undefined | Promise<SidecarError | undefined> {
+  check(request: RequestMessage, headers: IncomingHttpHeaders): SidecarError | undefined | Promise<SidecarError | undefined> {
     const problem = (): SidecarError | undefined => this.#problem(request, headers);
-    // Calls without a problem do not wait for a listing that only another call needs.
-    if (this.#isCurrent) return problem() === undefined ? undefined : this.#listOnce().then(problem);
+    if (this.#isCurrent) {
+      const found = problem();
+      // Calls without a problem do not wait for a listing that only another call needs.
+      return found === undefined || this.#nowMs() < this.#nextAtMs ? found : this.#listOnce().then(problem);
+    }
     if (this.#nowMs() < this.#retryAtMs) return undefined;
     return this.#listCurrent().then(problem);
   }
@@ -70,13 +79,14 @@ export class KnownParams {
     const startMs = this.#nowMs();
     const tools = await this.#list();
     this.#listing = undefined;
+    const endMs = this.#nowMs();
+    this.#nextAtMs = endMs + Math.max(MIN_PAUSE_MS, PAUSE_LISTINGS * (endMs - startMs));
     if (tools !== undefined) {
       this.#params = headerParams(tools);
       this.#listedVersion = version;
       return true;
     }
     if (!this.#isCurrent) this.#params = undefined;
-    const endMs = this.#nowMs();
     if (endMs - startMs >= LATE_MS) this.#retryAtMs = endMs + RETRY_AFTER_MS;
     return false;
   }

@@ -1,10 +1,11 @@
 import { applyEdits, type Edit, removeItems, removeMember, setFoundMembers, setMembers } from "../../json/edit.ts";
 import { findElements, findMembers, findPath } from "../../json/find.ts";
-import { decodeString, type Span } from "../../json/strings.ts";
+import type { Span } from "../../json/strings.ts";
 import { readValue } from "../../json/values.ts";
-import { skipValue, STOP, walkMembers } from "../../json/walk.ts";
 import { JsonRpcErrorCode } from "../../protocol/error-codes.ts";
+import type { ResponseMessage } from "../../protocol/message.ts";
 import { MetaKey } from "../../protocol/meta-key.ts";
+import { findResult } from "../result-spans.ts";
 
 /** The results with cache hints (MCP 2026-07-28, server/utilities/caching). */
 const CACHEABLE_METHODS: ReadonlySet<string> = new Set([
@@ -52,34 +53,36 @@ export function addedBytes({ serverInfoText = "" }: ResultShape): number {
 /**
  * Returns the response of a server with sessions as a stateless client gets it. A result gets its type, the server's name and, for lists and
  * resources, cache hints. Error codes that have another meaning now are replaced (MCP 2026-07-28, basic).
+ *
+ * @param response the server's message, if the body differs from it in the id only.
  */
-export function responseToModernClient(body: string, shape: ResultShape): string {
-  const start = resultStart(body);
-  if (start === undefined) return errorToModernClient(body, shape);
-  if (body[start] !== "{") return body;
+export function responseToModernClient(body: string, shape: ResultShape, response?: ResponseMessage): string {
+  const spans = findResult(body, response);
+  if (spans === undefined) return errorToModernClient(body, shape);
+  const { result, resultType, meta } = spans;
+  if (body[result.start] !== "{") return body;
   const { method, serverInfoText } = shape;
   const members: (readonly [name: string, valueText: string])[] = [["resultType", '"complete"']];
-  if (CACHEABLE_METHODS.has(method)) members.push(...CACHE_HINTS);
-  // A result may be long, so it is searched only once.
-  const { spans } = findMembers(body, start, [...members.map(([name]) => name), "_meta"]);
-  const meta = spans.at(-1);
+  const present: (Span | undefined)[] = [resultType];
   const edits: Edit[] = [];
   if (serverInfoText !== undefined && meta !== undefined && body[meta.start] === "{") {
     edits.push(...setMembers(body, meta.start, [[MetaKey.serverInfo, serverInfoText]]));
-  } else if (serverInfoText !== undefined) members.push(["_meta", `{${JSON.stringify(MetaKey.serverInfo)}:${serverInfoText}}`]);
-  if (method === "tools/list") edits.push(...toolEdits(body, start));
-  return applyEdits(body, [...setFoundMembers(body, start, members, spans), ...edits]);
-}
-
-/** Returns the position of the result; undefined if there is none. The rest of the text is not searched. */
-function resultStart(body: string): number | undefined {
-  let start: number | undefined;
-  walkMembers(body, 0, (keyStart, keyEnd, valueStart) => {
-    if (decodeString(body, keyStart, keyEnd) !== "result") return skipValue(body, valueStart);
-    start = valueStart;
-    return STOP;
-  });
-  return start;
+  } else if (serverInfoText !== undefined) {
+    members.push(["_meta", `{${JSON.stringify(MetaKey.serverInfo)}:${serverInfoText}}`]);
+    present.push(meta);
+  }
+  if (CACHEABLE_METHODS.has(method)) {
+    members.push(...CACHE_HINTS);
+    present.push(
+      ...findMembers(
+        body,
+        result.start,
+        CACHE_HINTS.map(([name]) => name),
+      ).spans,
+    );
+  }
+  if (method === "tools/list") edits.push(...toolEdits(body, result.start));
+  return applyEdits(body, [...setFoundMembers(body, result.start, members, present), ...edits]);
 }
 
 function errorToModernClient(body: string, shape: ResultShape): string {

@@ -32,11 +32,27 @@ async function listed(tools: Tools) {
 
 describe("KnownParams", () => {
   it("a right call does not wait for the listing that a wrong one needs", async () => {
-    const { listings, params } = await listed(TOOLS);
+    const { listings, clock, params } = await listed(TOOLS);
+    clock.nowMs = 1000;
     const wrong = params.check(CALL, WRONG);
     expect(params.check(CALL, RIGHT)).toBeUndefined();
     listings.shift()?.(TOOLS);
     expect(await wrong).toMatchObject({ code: "HEADER_MISMATCH" });
+  });
+
+  it("wrong calls ask for a listing once in a second, and in ten times as long as it takes", async () => {
+    const { listings, clock, params } = await listed(TOOLS);
+    clock.nowMs = 999;
+    expect([params.check(CALL, WRONG), listings]).toEqual([expect.objectContaining({ code: "HEADER_MISMATCH" }), []]);
+    clock.nowMs = 1000;
+    const wrong = params.check(CALL, WRONG);
+    clock.nowMs = 3000;
+    listings.shift()?.(TOOLS);
+    await wrong;
+    clock.nowMs = 22_999;
+    expect(params.check(CALL, WRONG)).toMatchObject({ code: "HEADER_MISMATCH" });
+    clock.nowMs = 23_000;
+    expect(params.check(CALL, WRONG)).toBeInstanceOf(Promise);
   });
 
   it("a wrong call is rejected although the tools change while they are listed", async () => {
