@@ -1,11 +1,10 @@
 import { createCipheriv, createDecipheriv, randomBytes, randomUUID } from "node:crypto";
 import { applyEdits } from "../json/edit.ts";
-import { findMembers } from "../json/find.ts";
 import { decodeString } from "../json/strings.ts";
 import { SidecarError } from "../errors.ts";
 import type { MemoryHolder } from "../memory/memory-budget.ts";
 import { readMessage, type RequestMessage, Slot } from "../protocol/message.ts";
-import type { ResultSpans } from "./result-spans.ts";
+import type { FoundResult } from "./found-result.ts";
 
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
@@ -18,24 +17,24 @@ export class RequestState {
   readonly #key = randomBytes(32);
   readonly #holderIds = new WeakMap<object, string>();
 
-  /** Returns a server's response with its state sealed. */
-  seal(body: string, { requestState: span }: ResultSpans, request: RequestMessage, holder: MemoryHolder): string {
-    if (span === undefined || body[span.start] !== '"') return body;
+  /** Returns a server's response with its state sealed; undefined if it has none. */
+  seal({ text, edits, requestState: span }: FoundResult, request: RequestMessage, holder: MemoryHolder): string | undefined {
+    if (span === undefined || text[span.start] !== '"') return undefined;
     const nonce = randomBytes(NONCE_BYTES);
     const cipher = createCipheriv("aes-256-gcm", this.#key, nonce).setAAD(this.#binding(request, holder));
     const sealed = Buffer.concat([
       nonce,
-      cipher.update(decodeString(body, span.start, span.end), "utf8"),
+      cipher.update(decodeString(text, span.start, span.end), "utf8"),
       cipher.final(),
       cipher.getAuthTag(),
     ]);
-    return applyEdits(body, [{ ...span, text: JSON.stringify(sealed.toString("base64url")) }]);
+    return applyEdits(text, [...edits, { ...span, text: JSON.stringify(sealed.toString("base64url")) }]);
   }
 
   /** Returns a client's request with the state that the server has chosen. */
   unseal(request: RequestMessage, holder: MemoryHolder): RequestMessage | SidecarError {
     const { text, outline } = request;
-    const span = findMembers(text, outline.start(Slot.params), ["requestState"]).spans[0];
+    const span = outline.span(Slot.repeatedState);
     if (span === undefined) return request;
     const state = text[span.start] === '"' ? this.#open(decodeString(text, span.start, span.end), request, holder) : undefined;
     if (state === undefined) return invalidState();

@@ -1,6 +1,6 @@
 import { SidecarError } from "../errors.ts";
 import { shorten } from "../json/text.ts";
-import type { ResultSpans } from "./result-spans.ts";
+import type { FoundResult } from "./found-result.ts";
 
 /** The types of results that a client can handle: those of the revision, and that of its extension for tasks. */
 const KNOWN_TYPES: ReadonlySet<string> = new Set(['"complete"', '"input_required"', '"task"']);
@@ -11,8 +11,8 @@ const KNOWN_TYPES: ReadonlySet<string> = new Set(['"complete"', '"input_required
  *
  * @returns the error in place of the response; undefined if its result has a known type or none.
  */
-export function checkResultType(body: string, { resultType: span }: ResultSpans): SidecarError | undefined {
-  const typeText = span === undefined ? undefined : body.slice(span.start, span.end);
+export function checkResultType({ text, resultType: span }: FoundResult): SidecarError | undefined {
+  const typeText = span === undefined ? undefined : text.slice(span.start, span.end);
   if (typeText === undefined || KNOWN_TYPES.has(typeText)) return undefined;
   const message = `The MCP server answered with a result of an unknown type: ${shorten(typeText)}. The request was sent and may have taken effect.`;
   return new SidecarError("UNKNOWN_RESULT_TYPE", message, { sent: true });

@@ -62,6 +62,8 @@ export class ServerEras {
   #modern: EraLane | undefined;
   /** The verdict on the second process; undefined until it is known. */
   #verdict: ServerEra | undefined;
+  /** That of the last request. */
+  #target: Target | undefined;
   #isStopping = false;
 
   constructor(options: ServerErasOptions) {
@@ -92,15 +94,15 @@ export class ServerEras {
       const onReady = (): void => this.find(client, onFound, onFailed);
       return shared.lane.whenReady({ ...client, onReady, onFailed });
     }
-    if (handshake.era === "modern" || this.#verdict === "legacy") return onFound({ ...shared, handshake });
+    if (handshake.era === "modern" || this.#verdict === "legacy") return onFound(this.#targetOf(shared, handshake));
     const modern = (this.#modern ??= this.#probe());
     const known = modern.lane.lastHandshake;
-    if (known !== undefined) return onFound({ ...modern, handshake: known });
+    if (known !== undefined) return onFound(this.#targetOf(modern, known));
     modern.lane.whenReady({
       ...client,
       onReady: () => this.find(client, onFound, onFailed),
       onFailed: (error) => {
-        if (this.#verdict === "legacy" && !this.#isStopping) onFound({ ...shared, handshake });
+        if (this.#verdict === "legacy" && !this.#isStopping) onFound(this.#targetOf(shared, handshake));
         else onFailed(error);
       },
     });
@@ -119,6 +121,11 @@ export class ServerEras {
   kill(): void {
     this.#isStopping = true;
     this.#modern?.kill();
+  }
+
+  #targetOf({ lane, routing, params }: EraLane, handshake: UpstreamHandshake): Target {
+    if (this.#target?.handshake !== handshake) this.#target = { lane, routing, params, handshake };
+    return this.#target;
   }
 
   #probe(): EraLane {

@@ -6,8 +6,8 @@ export interface ShapeNames {
   readonly [name: string]: ShapeNames;
 }
 
-/** One bit per slot. */
-const MAX_SLOTS = 30;
+/** One bit per slot, without the sign. */
+const MAX_SLOTS = 31;
 
 /** The members of an object to find in a JSON text, each with its own slot. */
 export class Shape {

@@ -50,7 +50,12 @@ export function progressToClient(notification: NotificationMessage, tokenText: s
 
 /** Returns a server's response with the id that the client chose. */
 export function responseToClient(response: ResponseMessage, idText: string): string {
-  return applyEdits(response.text, editsOf(response, idText, Slot.id));
+  return applyEdits(response.text, responseEdits(response, idText));
+}
+
+/** Returns the edits of `responseToClient`. */
+export function responseEdits(response: ResponseMessage, idText: string): Edit[] {
+  return editsOf(response, idText, Slot.id);
 }
 
 /** Returns the JSON text of a request's progress token, if it has one. */

@@ -17,6 +17,7 @@ export function isLegacyVersion(protocolVersion: string): boolean {
 
 /** True for the first revision without sessions and for later ones, known or not. */
 export function isModernVersion(protocolVersion: string | undefined): boolean {
+  if (protocolVersion === FIRST_MODERN_PROTOCOL_VERSION) return true;
   return protocolVersion !== undefined && /^\d{4}-\d{2}-\d{2}$/.test(protocolVersion) && protocolVersion >= FIRST_MODERN_PROTOCOL_VERSION;
 }
 

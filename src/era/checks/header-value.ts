@@ -1,5 +1,7 @@
 const BASE64_FORM = /^=\?base64\?(.*)\?=$/i;
 const CANONICAL_BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
+/** The most common values: printable ASCII without blanks around it, in plain form. */
+const SIMPLE = /^(?!=\?)[!-~](?:[ -~]*[!-~])?$/;
 /** Printable ASCII, and tabs within. */
 const PLAIN = /^[\t -~]*$/;
 
@@ -8,6 +10,7 @@ const PLAIN = /^[\t -~]*$/;
  * blanks, or the UTF-8 text in `=?base64?…?=`. Returns undefined for anything else.
  */
 export function decodeHeaderValue(header: string): string | undefined {
+  if (SIMPLE.test(header)) return header;
   const value = header.replaceAll(/^[\t ]+|[\t ]+$/g, "");
   if (!PLAIN.test(value)) return undefined;
   const encoded = BASE64_FORM.exec(value)?.[1];

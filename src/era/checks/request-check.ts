@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { SidecarError } from "../../errors.ts";
 import { findMembers } from "../../json/find.ts";
+import { LastText } from "../../json/last-text.ts";
 import { decodeString, type Span } from "../../json/strings.ts";
 import { shorten } from "../../json/text.ts";
 import { findOtherCase, findRepeated, type RequestMessage, Slot } from "../../protocol/message.ts";
@@ -64,19 +65,27 @@ export function methodNotFound(method: string): SidecarError {
   return new SidecarError("METHOD_NOT_FOUND", `The method ${JSON.stringify(shorten(method))} does not exist here.`);
 }
 
+const ENVELOPES = new LastText(readMeta);
+
 function readEnvelope({ text, outline }: RequestMessage): Envelope | SidecarError {
   const meta = outline.span(Slot.meta);
   if (meta === undefined || !outline.isObject(Slot.meta)) return invalid('"_meta" is missing in the params');
-  const { spans, duplicate } = findMembers(text, meta.start, [MetaKey.clientCapabilities, MetaKey.logLevel]);
-  const [capabilities, level] = spans;
-  if (duplicate !== undefined) return invalid(`"${duplicate}" occurs twice in "_meta"`);
   if (outline.stringAt(Slot.metaVersion) === undefined) return invalid(missing(MetaKey.protocolVersion, outline.has(Slot.metaVersion)));
+  const read = ENVELOPES.valueAt(text, meta);
+  return "problem" in read ? invalid(read.problem) : read;
+}
+
+/** @param text the JSON text of `_meta`. */
+function readMeta(text: string): Envelope | { readonly problem: string } {
+  const { spans, duplicate } = findMembers(text, 0, [MetaKey.clientCapabilities, MetaKey.logLevel]);
+  const [capabilities, level] = spans;
+  if (duplicate !== undefined) return { problem: `"${duplicate}" occurs twice in "_meta"` };
   if (capabilities === undefined || text[capabilities.start] !== "{") {
-    return invalid(missing(MetaKey.clientCapabilities, capabilities !== undefined));
+    return { problem: missing(MetaKey.clientCapabilities, capabilities !== undefined) };
   }
   const logLevel = level === undefined ? undefined : stringOf(text, level);
   if (level !== undefined && (logLevel === undefined || !LOG_LEVELS.includes(logLevel))) {
-    return invalid(`"${MetaKey.logLevel}" must be one of ${LOG_LEVELS.join(", ")}`);
+    return { problem: `"${MetaKey.logLevel}" must be one of ${LOG_LEVELS.join(", ")}` };
   }
   const [elicitation, sampling] = findMembers(text, capabilities.start, ["elicitation", "sampling"]).spans.map((span) =>
     span !== undefined && text[span.start] === "{" ? span : undefined,

@@ -3,9 +3,8 @@ import { findElements, findMembers, findPath } from "../../json/find.ts";
 import type { Span } from "../../json/strings.ts";
 import { readValue } from "../../json/values.ts";
 import { JsonRpcErrorCode } from "../../protocol/error-codes.ts";
-import type { ResponseMessage } from "../../protocol/message.ts";
 import { MetaKey } from "../../protocol/meta-key.ts";
-import { findResult } from "../result-spans.ts";
+import type { FoundResult } from "../found-result.ts";
 
 /** The results with cache hints (MCP 2026-07-28, server/utilities/caching). */
 const CACHEABLE_METHODS: ReadonlySet<string> = new Set([
@@ -25,6 +24,7 @@ const CACHE_HINTS: readonly (readonly [name: string, valueText: string])[] = [
   ["ttlMs", "0"],
   ["cacheScope", '"private"'],
 ];
+const CACHE_HINT_NAMES = CACHE_HINTS.map(([name]) => name);
 
 /** Errors that only revisions with sessions have: a resource that does not exist, and a request for a visit to a URL. */
 const RESOURCE_NOT_FOUND = -32002;
@@ -45,44 +45,39 @@ export interface ResultShape extends ErrorShape {
   readonly serverInfoText: string | undefined;
 }
 
+const SERVER_INFO_NAME = JSON.stringify(MetaKey.serverInfo);
+
 /** Returns the most bytes that `responseToModernClient` adds to the result of a tool. */
-export function addedBytes({ serverInfoText = "" }: ResultShape): number {
-  return Buffer.byteLength(`"resultType":"complete","_meta":{${JSON.stringify(MetaKey.serverInfo)}:${serverInfoText}},`);
+export function addedBytes(serverInfoText = ""): number {
+  return Buffer.byteLength(`"resultType":"complete","_meta":{${SERVER_INFO_NAME}:${serverInfoText}},`);
 }
 
 /**
  * Returns the response of a server with sessions as a stateless client gets it. A result gets its type, the server's name and, for lists and
  * resources, cache hints. Error codes that have another meaning now are replaced (MCP 2026-07-28, basic).
  *
- * @param response the server's message, if the body differs from it in the id only.
+ * @param found the result of the response; undefined for an error.
  */
-export function responseToModernClient(body: string, shape: ResultShape, response?: ResponseMessage): string {
-  const spans = findResult(body, response);
-  if (spans === undefined) return errorToModernClient(body, shape);
-  const { result, resultType, meta } = spans;
-  if (body[result.start] !== "{") return body;
+export function responseToModernClient(body: string, found: FoundResult | undefined, shape: ResultShape): string {
+  if (found === undefined) return errorToModernClient(body, shape);
+  const { text, result, resultType, meta } = found;
+  if (text[result.start] !== "{") return body;
   const { method, serverInfoText } = shape;
   const members: (readonly [name: string, valueText: string])[] = [["resultType", '"complete"']];
   const present: (Span | undefined)[] = [resultType];
-  const edits: Edit[] = [];
-  if (serverInfoText !== undefined && meta !== undefined && body[meta.start] === "{") {
-    edits.push(...setMembers(body, meta.start, [[MetaKey.serverInfo, serverInfoText]]));
+  const edits: Edit[] = [...found.edits];
+  if (serverInfoText !== undefined && meta !== undefined && text[meta.start] === "{") {
+    edits.push(...setMembers(text, meta.start, [[MetaKey.serverInfo, serverInfoText]]));
   } else if (serverInfoText !== undefined) {
-    members.push(["_meta", `{${JSON.stringify(MetaKey.serverInfo)}:${serverInfoText}}`]);
+    members.push(["_meta", `{${SERVER_INFO_NAME}:${serverInfoText}}`]);
     present.push(meta);
   }
   if (CACHEABLE_METHODS.has(method)) {
     members.push(...CACHE_HINTS);
-    present.push(
-      ...findMembers(
-        body,
-        result.start,
-        CACHE_HINTS.map(([name]) => name),
-      ).spans,
-    );
+    present.push(...findMembers(text, result.start, CACHE_HINT_NAMES).spans);
   }
-  if (method === "tools/list") edits.push(...toolEdits(body, result.start));
-  return applyEdits(body, [...setFoundMembers(body, result.start, members, present), ...edits]);
+  if (method === "tools/list") edits.push(...toolEdits(text, result.start));
+  return applyEdits(text, [...setFoundMembers(text, result.start, members, present), ...edits]);
 }
 
 function errorToModernClient(body: string, shape: ResultShape): string {
@@ -147,7 +142,7 @@ function urlQuestions(body: string, error: Span, { declaresUrl, method, serverIn
     return `"url-${index + 1}":{"method":"elicitation/create","params":${edited}}`;
   });
   if (questions.length === 0) return undefined;
-  const meta = serverInfoText === undefined ? "" : `,"_meta":{${JSON.stringify(MetaKey.serverInfo)}:${serverInfoText}}`;
+  const meta = serverInfoText === undefined ? "" : `,"_meta":{${SERVER_INFO_NAME}:${serverInfoText}}`;
   const result = `{"resultType":"input_required","inputRequests":{${questions.join(",")}}${meta}}`;
   return `{"jsonrpc":"2.0","id":${body.slice(id.start, id.end)},"result":${result}}`;
 }

@@ -1,11 +1,16 @@
 import { describe, expect, it } from "vitest";
-import { responseToModernClient } from "../../../src/era/legacy-server/legacy-result.ts";
+import { findResult } from "../../../src/era/found-result.ts";
+import { responseToModernClient, type ResultShape } from "../../../src/era/legacy-server/legacy-result.ts";
 
 const SERVER = { "io.modelcontextprotocol/serverInfo": { name: "s", version: "1" } };
-const SHAPE = { method: "tools/call", serverInfoText: '{"name":"s","version":"1"}', uriText: undefined, declaresUrl: false };
+const SHAPE: ResultShape = { method: "tools/call", serverInfoText: '{"name":"s","version":"1"}', uriText: undefined, declaresUrl: false };
 
-function shaped(member: "result" | "error", text: string, shape: Partial<typeof SHAPE> = {}): unknown {
-  return JSON.parse(responseToModernClient(`{"jsonrpc":"2.0","id":1, "${member}": ${text} }`, { ...SHAPE, ...shape }));
+function rewritten(body: string, shape: Partial<ResultShape>): string {
+  return responseToModernClient(body, findResult(body, "1", undefined), { ...SHAPE, ...shape });
+}
+
+function shaped(member: "result" | "error", text: string, shape: Partial<ResultShape> = {}): unknown {
+  return JSON.parse(rewritten(`{"jsonrpc":"2.0","id":1, "${member}": ${text} }`, shape));
 }
 
 describe("a response of a server with sessions", () => {
@@ -22,7 +27,7 @@ describe("a response of a server with sessions", () => {
 
   it("a text in a result keeps its bytes", () => {
     const text = String.raw`{"content":[{"type":"text","text":"\u00e4 \ud83d"}], "big":9007199254740993}`;
-    expect(responseToModernClient(`{"jsonrpc":"2.0","id":1,"result":${text}}`, { ...SHAPE, serverInfoText: undefined })).toBe(
+    expect(rewritten(`{"jsonrpc":"2.0","id":1,"result":${text}}`, { serverInfoText: undefined })).toBe(
       `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete",${text.slice(1)}}`,
     );
   });
@@ -39,7 +44,7 @@ describe("a response of a server with sessions", () => {
   });
 
   it("a resource that does not exist has the code of invalid params, and its URI", () => {
-    const error = shaped("error", '{"code":-32002,"message":"no"}', { uriText: '"x:1"' } as never);
+    const error = shaped("error", '{"code":-32002,"message":"no"}', { uriText: '"x:1"' });
     expect(error).toMatchObject({ error: { code: -32_602, message: "no", data: { uri: "x:1" } } });
   });
 

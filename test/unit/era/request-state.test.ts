@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { RequestState } from "../../../src/era/request-state.ts";
-import { findResult } from "../../../src/era/result-spans.ts";
+import { findResult } from "../../../src/era/found-result.ts";
 import { SidecarError } from "../../../src/errors.ts";
 import { readMessage, type RequestMessage } from "../../../src/protocol/message.ts";
 
@@ -12,9 +12,9 @@ function request(name: string, state?: unknown, method = "tools/call"): RequestM
 
 function sealed(states: RequestState, name = "t"): string {
   const body = '{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","requestState":"secret \\u00e4"}}';
-  const spans = findResult(body, undefined);
-  if (spans === undefined) throw new Error("no result");
-  const text = states.seal(body, spans, request(name), ANN);
+  const found = findResult(body, "1", undefined);
+  const text = found === undefined ? undefined : states.seal(found, request(name), ANN);
+  if (text === undefined) throw new Error("no state");
   expect(text).not.toContain("secret");
   return (JSON.parse(text) as { result: { requestState: string } }).result.requestState;
 }
