@@ -42,9 +42,14 @@ export function setFoundMembers(text: string, start: number, members: readonly N
     if (span === undefined) added += `${JSON.stringify(name)}:${valueText},`;
     else edits.push({ ...span, text: valueText });
   }
-  const isEmpty = text[skipWhitespace(text, start + 1)] === "}";
-  if (added !== "") edits.push({ start: start + 1, end: start + 1, text: isEmpty ? added.slice(0, -1) : added });
+  if (added !== "") edits.push(firstMembers(text, start, added.slice(0, -1)));
   return edits;
+}
+
+/** Returns the edit that puts members first in the object that starts at `start`. @param membersText their JSON text. */
+export function firstMembers(text: string, start: number, membersText: string): Edit {
+  const isEmpty = text[skipWhitespace(text, start + 1)] === "}";
+  return { start: start + 1, end: start + 1, text: isEmpty ? membersText : `${membersText},` };
 }
 
 /** A member of an object, its key included, or an element of an array. */
@@ -70,7 +75,8 @@ export function removeItems(items: readonly ListItem[]): Edit[] {
 
 /** Applies edits to a text. They must not overlap. */
 export function applyEdits(text: string, edits: readonly Edit[]): string {
-  const inOrder = edits.length > 1 ? edits.toSorted((a, b) => a.start - b.start) : edits;
+  // A sort costs more than a short text.
+  const inOrder = areInOrder(edits) ? edits : edits.toSorted((a, b) => a.start - b.start);
   if (inOrder.length === 0) return text;
   if (inOrder.length > MANY_EDITS) return joinParts(text, inOrder);
   let joined = "";
@@ -80,6 +86,15 @@ export function applyEdits(text: string, edits: readonly Edit[]): string {
     from = edit.end;
   }
   return joined + text.slice(from);
+}
+
+function areInOrder(edits: readonly Edit[]): boolean {
+  let former = 0;
+  for (const { start } of edits) {
+    if (start < former) return false;
+    former = start;
+  }
+  return true;
 }
 
 /** Joins many parts. With `+`, each part would stay in memory as a separate string. */

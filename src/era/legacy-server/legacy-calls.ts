@@ -9,15 +9,8 @@ import type { Target } from "../server-eras.ts";
 import type { StatelessClient } from "../stateless-client.ts";
 import { StatelessExchange } from "../stateless-exchange.ts";
 import type { StatelessCall } from "../stateless-request.ts";
-import { shortServerInfoText } from "./discovery.ts";
 import { requestToLegacyServer } from "./legacy-request.ts";
-import { addedBytes, responseToModernClient } from "./legacy-result.ts";
-
-/** The `serverInfo` of a server, and the bytes that a result gets with it. */
-interface ServerInfo {
-  readonly text: string | undefined;
-  readonly addedBytes: number;
-}
+import { responseToModernClient, type ServerInfo, serverInfoOf } from "./legacy-result.ts";
 
 /** Forwards requests of clients without sessions to a server with sessions. */
 export class LegacyCalls {
@@ -37,7 +30,7 @@ export class LegacyCalls {
     const serverInfo = this.#serverInfo(target.handshake);
     const shape = {
       method: request.method,
-      serverInfoText: serverInfo.text,
+      serverInfo,
       uriText: request.outline.copyAt(Slot.uri),
       declaresUrl: declared.url,
     };
@@ -50,8 +43,7 @@ export class LegacyCalls {
   #serverInfo(handshake: UpstreamHandshake): ServerInfo {
     const known = this.#serverInfos.get(handshake);
     if (known !== undefined) return known;
-    const text = shortServerInfoText(handshake.resultText);
-    const info = { text, addedBytes: addedBytes(text) };
+    const info = serverInfoOf(handshake.resultText);
     this.#serverInfos.set(handshake, info);
     return info;
   }

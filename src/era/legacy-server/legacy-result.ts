@@ -1,10 +1,11 @@
-import { applyEdits, type Edit, removeItems, removeMember, setFoundMembers, setMembers } from "../../json/edit.ts";
+import { applyEdits, type Edit, firstMembers, removeItems, removeMember, setFoundMembers, setMembers } from "../../json/edit.ts";
 import { findElements, findMembers, findPath } from "../../json/find.ts";
 import type { Span } from "../../json/strings.ts";
 import { readValue } from "../../json/values.ts";
 import { JsonRpcErrorCode } from "../../protocol/error-codes.ts";
 import { MetaKey } from "../../protocol/meta-key.ts";
 import type { FoundResult } from "../found-result.ts";
+import { shortServerInfoText } from "./discovery.ts";
 
 /** The results with cache hints (MCP 2026-07-28, server/utilities/caching). */
 const CACHEABLE_METHODS: ReadonlySet<string> = new Set([
@@ -41,15 +42,26 @@ interface ErrorShape {
 
 export interface ResultShape extends ErrorShape {
   readonly method: string;
-  /** The JSON text of the server's `serverInfo`. */
-  readonly serverInfoText: string | undefined;
+  readonly serverInfo: ServerInfo;
 }
 
+const COMMA_BYTES = 1;
 const SERVER_INFO_NAME = JSON.stringify(MetaKey.serverInfo);
 
-/** Returns the most bytes that `responseToModernClient` adds to the result of a tool. */
-export function addedBytes(serverInfoText = ""): number {
-  return Buffer.byteLength(`"resultType":"complete","_meta":{${SERVER_INFO_NAME}:${serverInfoText}},`);
+/** The name and version of a server with sessions, which each result gets. */
+export interface ServerInfo {
+  /** The JSON text of its `serverInfo`; undefined if it has none. */
+  readonly text: string | undefined;
+  /** The members that a result gets if it has none of them. */
+  readonly membersText: string;
+  /** The most bytes that the result of a tool gets. */
+  readonly addedBytes: number;
+}
+
+export function serverInfoOf(initializeResult: string): ServerInfo {
+  const text = shortServerInfoText(initializeResult);
+  const membersText = `"resultType":"complete"${text === undefined ? "" : `,"_meta":{${SERVER_INFO_NAME}:${text}}`}`;
+  return { text, membersText, addedBytes: Buffer.byteLength(membersText) + COMMA_BYTES };
 }
 
 /**
@@ -62,17 +74,21 @@ export function responseToModernClient(body: string, found: FoundResult | undefi
   if (found === undefined) return errorToModernClient(body, shape);
   const { text, result, resultType, meta } = found;
   if (text[result.start] !== "{") return body;
-  const { method, serverInfoText } = shape;
+  const { method, serverInfo } = shape;
+  const isCacheable = CACHEABLE_METHODS.has(method);
+  if (resultType === undefined && meta === undefined && !isCacheable) {
+    return applyEdits(text, [...found.edits, firstMembers(text, result.start, serverInfo.membersText)]);
+  }
   const members: (readonly [name: string, valueText: string])[] = [["resultType", '"complete"']];
   const present: (Span | undefined)[] = [resultType];
   const edits: Edit[] = [...found.edits];
-  if (serverInfoText !== undefined && meta !== undefined && text[meta.start] === "{") {
-    edits.push(...setMembers(text, meta.start, [[MetaKey.serverInfo, serverInfoText]]));
-  } else if (serverInfoText !== undefined) {
-    members.push(["_meta", `{${SERVER_INFO_NAME}:${serverInfoText}}`]);
+  if (serverInfo.text !== undefined && meta !== undefined && text[meta.start] === "{") {
+    edits.push(...setMembers(text, meta.start, [[MetaKey.serverInfo, serverInfo.text]]));
+  } else if (serverInfo.text !== undefined) {
+    members.push(["_meta", `{${SERVER_INFO_NAME}:${serverInfo.text}}`]);
     present.push(meta);
   }
-  if (CACHEABLE_METHODS.has(method)) {
+  if (isCacheable) {
     members.push(...CACHE_HINTS);
     present.push(...findMembers(text, result.start, CACHE_HINT_NAMES).spans);
   }
@@ -129,7 +145,7 @@ function errorEdits(text: string, error: Span, { uriText, declaresUrl }: ErrorSh
  * Returns the response that asks the client to send its user to the URLs of an error (MCP 2025-11-25, client/elicitation, URL mode). The
  * client repeats the request afterwards. Returns undefined for any other error.
  */
-function urlQuestions(body: string, error: Span, { declaresUrl, method, serverInfoText }: ResultShape): string | undefined {
+function urlQuestions(body: string, error: Span, { declaresUrl, method, serverInfo }: ResultShape): string | undefined {
   if (!declaresUrl || !QUESTION_METHODS.has(method)) return undefined;
   const [code, data] = findMembers(body, error.start, ["code", "data"]).spans;
   if (code === undefined || readValue(body, code) !== URL_REQUIRED || data === undefined) return undefined;
@@ -142,7 +158,7 @@ function urlQuestions(body: string, error: Span, { declaresUrl, method, serverIn
     return `"url-${index + 1}":{"method":"elicitation/create","params":${edited}}`;
   });
   if (questions.length === 0) return undefined;
-  const meta = serverInfoText === undefined ? "" : `,"_meta":{${SERVER_INFO_NAME}:${serverInfoText}}`;
+  const meta = serverInfo.text === undefined ? "" : `,"_meta":{${SERVER_INFO_NAME}:${serverInfo.text}}`;
   const result = `{"resultType":"input_required","inputRequests":{${questions.join(",")}}${meta}}`;
   return `{"jsonrpc":"2.0","id":${body.slice(id.start, id.end)},"result":${result}}`;
 }

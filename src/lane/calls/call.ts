@@ -63,12 +63,15 @@ export interface ClientCall extends CallFields, ClientLine {
 /** A request of the sidecar itself. It takes no slot, no limit of a client holds for it, and the next generation does not get it. */
 interface InternalCall extends CallFields {
   readonly origin: "sidecar";
+  readonly caller?: undefined;
 }
 
 export type Call = ClientCall | InternalCall;
 
 /** The members of a call that depend on its sender. */
-export type Sender = Pick<ClientCall, "origin" | "caller" | "owner" | "takesSlot"> | Pick<InternalCall, "origin" | "owner" | "takesSlot">;
+export type Sender =
+  | Pick<ClientCall, "origin" | "caller" | "owner" | "takesSlot">
+  | Pick<InternalCall, "origin" | "caller" | "owner" | "takesSlot">;
 
 export interface CallOptions extends Pick<QueueEntry, "release" | "refuse"> {
   readonly sender: Sender;
@@ -99,8 +102,12 @@ export function createCall(options: CallOptions): Call {
   const text = requestToServer(request, wireId);
   const byteLength = Buffer.byteLength(text);
   const { acceptedAtMs } = exchange;
-  return {
-    ...sender,
+  // A literal with all members takes half of the memory of one that gets them one by one.
+  const fields = {
+    origin: sender.origin,
+    caller: sender.caller,
+    owner: sender.owner,
+    takesSlot: sender.takesSlot,
     wireId,
     method,
     toolName: method === "tools/call" ? request.outline.stringAt(Slot.toolName) : undefined,
@@ -121,10 +128,14 @@ export function createCall(options: CallOptions): Call {
     hasShownProgress: false,
     retry: "none",
     check: limits?.check,
+    stopCheck: undefined,
+    memory: undefined,
+    onEmptied: undefined,
     onSettled,
     release,
     refuse,
-  };
+  } as const;
+  return fields as Call;
 }
 
 type NotificationOptions = Pick<ClientLine, "text" | "expiresAtMs" | "release" | "refuse"> & { readonly caller: Caller };

@@ -1,9 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { findResult } from "../../../src/era/found-result.ts";
-import { responseToModernClient, type ResultShape } from "../../../src/era/legacy-server/legacy-result.ts";
+import { responseToModernClient, type ResultShape, serverInfoOf } from "../../../src/era/legacy-server/legacy-result.ts";
 
 const SERVER = { "io.modelcontextprotocol/serverInfo": { name: "s", version: "1" } };
-const SHAPE: ResultShape = { method: "tools/call", serverInfoText: '{"name":"s","version":"1"}', uriText: undefined, declaresUrl: false };
+const SERVER_INFO = serverInfoOf('{"serverInfo":{"name":"s","version":"1"}}');
+const SHAPE: ResultShape = { method: "tools/call", serverInfo: SERVER_INFO, uriText: undefined, declaresUrl: false };
 
 function rewritten(body: string, shape: Partial<ResultShape>): string {
   return responseToModernClient(body, findResult(body, "1", undefined), { ...SHAPE, ...shape });
@@ -27,7 +28,7 @@ describe("a response of a server with sessions", () => {
 
   it("a text in a result keeps its bytes", () => {
     const text = String.raw`{"content":[{"type":"text","text":"\u00e4 \ud83d"}], "big":9007199254740993}`;
-    expect(rewritten(`{"jsonrpc":"2.0","id":1,"result":${text}}`, { serverInfoText: undefined })).toBe(
+    expect(rewritten(`{"jsonrpc":"2.0","id":1,"result":${text}}`, { serverInfo: serverInfoOf("{}") })).toBe(
       `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete",${text.slice(1)}}`,
     );
   });

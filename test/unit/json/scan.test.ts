@@ -136,11 +136,15 @@ describe("Shape", () => {
     expect(() => SHAPE.slotOf("id", "x")).toThrow("the shape has no id.x");
   });
 
-  it("a shape has at most thirty slots", () => {
+  it("a shape has at most 31 slots, and each is found", () => {
     const names = (count: number): Record<string, object> =>
       Object.fromEntries(Array.from({ length: count }, (_, index) => [`n${index}`, {}]));
-    expect(new Shape(names(30) as never).slotCount).toBe(30);
-    expect(() => new Shape(names(31) as never)).toThrow("at most 30");
-    expect(() => new Shape({ a: names(30) } as never)).toThrow("at most 30");
+    const shape = new Shape(names(31) as never);
+    const scanner = new JsonScanner(`{${shape.names.map((name) => `"${name}":"${name}"`).join(",")},"n30":7}`, shape);
+    scanner.advance();
+    expect(shape.slots.map((slot) => scanner.outline.textAt(slot))).toEqual([...shape.names.slice(0, 30).map((name) => `"${name}"`), "7"]);
+    expect(shape.slots.filter((slot) => scanner.outline.isRepeated(slot))).toEqual([30]);
+    expect(() => new Shape(names(32) as never)).toThrow("at most 31");
+    expect(() => new Shape({ a: names(31) } as never)).toThrow("at most 31");
   });
 });
