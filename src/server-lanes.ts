@@ -27,6 +27,9 @@ import type { OutputMemory } from "./upstream/output-memory.ts";
 import { RestartPolicy, type RestartPolicyOptions } from "./upstream/restart-policy.ts";
 import { Supervisor, type SupervisorFailure } from "./upstream/supervisor.ts";
 
+/** For a server that gets `initialize` only. */
+const ERA_HINT = "; a server without sessions needs MODERN=on, CHILD_ERA=auto or modern, and no ISOLATION=session";
+
 /** The tool policy of all lanes of a server. */
 interface ServerPolicy {
   /** @param lane the name of a private lane in the log. */
@@ -68,7 +71,7 @@ export function startSharedLane(options: ServerLanesOptions, era: ChildEraMode):
   const params: KnownParams = knownParams(() => shared.lane, options.nowMs, visibleNames(options));
   let routing: AnyEraRouting | undefined;
   const shared: SharedLane = startLane(options, {
-    handshake: era === "legacy" ? new SidecarHandshake(clientInfo) : new AnyEraHandshake(clientInfo),
+    handshake: era === "legacy" ? new SidecarHandshake(clientInfo, ERA_HINT) : new AnyEraHandshake(clientInfo),
     createRouting: (access) => (routing = new AnyEraRouting(access, () => params.forget())),
     log,
   });

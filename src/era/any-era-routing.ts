@@ -1,3 +1,5 @@
+import { isSent } from "../lane/calls/call.ts";
+import { upstreamChanged } from "../lane/failures.ts";
 import { SHARED_INITIALIZE, type InitializeRules } from "../lane/handshake/initialize.ts";
 import type { RequestDecision, Routing, RoutingAccess } from "../lane/routing/routing.ts";
 import { SharedRouting } from "../lane/routing/shared-routing.ts";
@@ -13,11 +15,13 @@ export class AnyEraRouting implements Routing {
   readonly isWaitingForClient = false;
   readonly modern: ModernRouting;
   readonly #legacy: SharedRouting;
+  readonly #access: RoutingAccess;
   readonly #onToolsChanged: () => void;
   #era: ServerEra = "legacy";
 
   /** @param onToolsChanged called when the server has changed its tools. */
   constructor(access: RoutingAccess, onToolsChanged: () => void) {
+    this.#access = access;
     this.#onToolsChanged = onToolsChanged;
     this.modern = new ModernRouting(access, onToolsChanged);
     this.#legacy = new SharedRouting(access);
@@ -50,6 +54,7 @@ export class AnyEraRouting implements Routing {
   }
 
   onReady(handshake: UpstreamHandshake): void {
+    if (handshake.era !== this.#era) this.#giveUpQueued();
     this.#era = handshake.era;
     this.#onToolsChanged();
     this.#current.onReady(handshake);
@@ -73,6 +78,13 @@ export class AnyEraRouting implements Routing {
 
   expire(): number {
     return Number.POSITIVE_INFINITY;
+  }
+
+  /** Requests that wait have the form of the former server. */
+  #giveUpQueued(): void {
+    const { calls } = this.#access.dispatch;
+    const queued = calls.values().filter(({ origin, state }) => origin === "client" && state === "queued");
+    calls.giveUpAll(queued.toArray(), "server era changed", (call) => upstreamChanged(call.method, isSent(call)));
   }
 
   get #current(): Routing {

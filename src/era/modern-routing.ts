@@ -8,7 +8,7 @@ import type { MemoryAccount } from "../memory/memory-budget.ts";
 import { isJsonObject, type NotificationMessage, type RequestMessage, Slot } from "../protocol/message.ts";
 import type { UpstreamHandshake } from "../upstream/port.ts";
 import { ListChangeWatch } from "./subscriptions/list-change-watch.ts";
-import { LogRequests } from "./log-requests.ts";
+import { isAtLeast } from "./log-level.ts";
 import { ModernSubscription } from "./subscriptions/modern-subscription.ts";
 import type { Subscription } from "./subscriptions/subscription.ts";
 
@@ -31,7 +31,6 @@ const MODERN_INITIALIZE: InitializeRules = {
 export class ModernRouting implements Routing {
   readonly initialize = MODERN_INITIALIZE;
   readonly isWaitingForClient = false;
-  readonly logs = new LogRequests();
   readonly #access: RoutingAccess;
   readonly #onToolsChanged: () => void;
   readonly #subscriptions = new Set<ModernSubscription>();
@@ -82,7 +81,7 @@ export class ModernRouting implements Routing {
       if (subscriptionId === this.#watch?.wireId) return this.#watch.onNotification(method);
       const subscription = this.#subscriptions.values().find(({ wireId }) => wireId === subscriptionId);
       if (subscription !== undefined) return subscription.onNotification(notification);
-    } else if (method === "notifications/message" && this.logs.deliver(text, outline.stringAt(Slot.level))) return;
+    } else if (method === "notifications/message" && this.#deliverLog(text, outline.stringAt(Slot.level))) return;
     // The lane announces the lists of a new generation. Each subscription does that by itself.
     else if (LIST_CHANGED.test(method)) return;
     this.#access.dropped.notification(method);
@@ -102,6 +101,16 @@ export class ModernRouting implements Routing {
     }
     for (const subscription of this.#subscriptions) subscription.open();
     onInitialized();
+  }
+
+  /** Delivers a log message to the only request that wants messages, because the message does not name its request. */
+  #deliverLog(text: string, level: string | undefined): boolean {
+    const wanting = this.#access.dispatch.calls
+      .values()
+      .filter(({ exchange, state }) => exchange.logLevel !== undefined && state === "written");
+    const [only, another] = wanting.take(2).toArray();
+    const wanted = only?.exchange.logLevel;
+    return wanted !== undefined && another === undefined && isAtLeast(level, wanted) && only?.exchange.emit(text) === true;
   }
 
   onLost(): void {

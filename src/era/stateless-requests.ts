@@ -130,7 +130,7 @@ export class StatelessRequests {
 
   #forwardToModern({ stateless, target, client }: StatelessCall): void {
     const { request, envelope, exchange } = stateless;
-    const { lane, routing } = target;
+    const { lane } = target;
     const { requestState } = this.#options;
     const { holder } = client.memory;
     const unsealed = requestState?.unseal(request, holder) ?? request;
@@ -140,12 +140,7 @@ export class StatelessRequests {
       return found === undefined ? body : (checkResultType(found) ?? requestState?.seal(found, request, holder) ?? body);
     };
     const { logLevel } = envelope;
-    if (logLevel === undefined)
-      return lane.request(client, new StatelessExchange(exchange, { rewrite, addedBytes: 0, logLevel }), unsealed);
-    const onEnd = (ended: Exchange): void => routing.logs.delete(ended);
-    const wrapped = new StatelessExchange(exchange, { rewrite, addedBytes: 0, logLevel, onEnd });
-    routing.logs.add(wrapped, logLevel);
-    lane.request(client, wrapped, unsealed);
+    lane.request(client, new StatelessExchange(exchange, { rewrite, addedBytes: 0, logLevel }), unsealed);
   }
 
   #guard(exchange: Exchange, handle: () => void): void {

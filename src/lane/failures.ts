@@ -127,6 +127,12 @@ export function sessionEnded(method: string, sent: boolean, effect = effectOf(me
   );
 }
 
+/** Returns the error for a request whose text is not for the restarted server. */
+export function upstreamChanged(method: string, sent: boolean, effect = effectOf(method)): SidecarError {
+  const message = `The restarted MCP server speaks another revision of MCP than before. ${outcome(sent, effect)}`;
+  return new SidecarError("UPSTREAM_NOT_READY", message, { ...retryFacts(sent, effect), retryAfterSeconds: 1 });
+}
+
 /** Returns the error for a request that was not sent. Later requests of the session get the same code, so the client opens a new session. */
 export function sessionOutdated(missing: string): SidecarError {
   const message = `This session has ended: the restarted MCP server no longer offers ${shorten(missing)}. Call initialize again. ${NOT_SENT}`;

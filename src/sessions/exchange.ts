@@ -11,6 +11,8 @@ export interface Exchange {
   readonly sharedBy: number;
   /** The most bytes that the exchange adds to the result of a tool. Undefined for none. */
   readonly addedBytes?: number;
+  /** The least severe log messages that the client wants until the response. Undefined if it wants none, or in a session. */
+  readonly logLevel?: string | undefined;
   /** True if a message that is sent before the response reaches the client at once. */
   readonly isListening: boolean;
   /** Sends a notification or a server's request before the response. @returns false if the client does not accept messages here. */

@@ -33,6 +33,10 @@ export class RewrittenExchange implements Exchange {
     return this.inner.sharedBy;
   }
 
+  get logLevel(): string | undefined {
+    return this.inner.logLevel;
+  }
+
   emit(body: string): boolean {
     return this.inner.emit(body);
   }

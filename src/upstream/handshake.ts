@@ -2,6 +2,7 @@ import { findMembers } from "../json/find.ts";
 import { shorten } from "../json/text.ts";
 import { readValue } from "../json/values.ts";
 import { type Message, type RequestMessage, type ResponseMessage, Slot } from "../protocol/message.ts";
+import { JsonRpcErrorCode } from "../protocol/error-codes.ts";
 import { MetaKey } from "../protocol/meta-key.ts";
 import { requestToServer } from "../protocol/rewrite.ts";
 import { MODERN_PROTOCOL_VERSIONS, NEWEST_LEGACY_PROTOCOL_VERSION, NEWEST_MODERN_PROTOCOL_VERSION } from "../protocol/versions.ts";
@@ -51,14 +52,21 @@ export interface HandshakeScript {
 /** The sidecar's own `initialize`. It declares no client capabilities, because the clients of a shared server have different ones. */
 export class SidecarHandshake implements HandshakeScript {
   readonly request: string;
+  readonly #hint: string;
 
-  constructor(clientInfo: ClientInfo) {
+  /** @param hint added to the error of a server that supports only other revisions. */
+  constructor(clientInfo: ClientInfo, hint = "") {
+    this.#hint = hint;
     const params = { protocolVersion: NEWEST_LEGACY_PROTOCOL_VERSION, capabilities: {}, clientInfo };
     this.request = JSON.stringify({ jsonrpc: "2.0", id: HANDSHAKE_ID, method: "initialize", params });
   }
 
   read(message: RequestMessage | ResponseMessage, generation: number): UpstreamHandshake {
-    return readHandshake(message, generation);
+    try {
+      return readHandshake(message, generation);
+    } catch (error) {
+      throw error instanceof HandshakeError && isOfOtherRevision(message) ? refused(error.message + this.#hint) : error;
+    }
   }
 
   initializedNotification(): string | undefined {
@@ -141,6 +149,14 @@ export class AnyEraHandshake implements HandshakeScript {
 
 function isRefusal(message: RequestMessage | ResponseMessage): boolean {
   return message.kind === "response" && message.isError;
+}
+
+/** True for an error of a server that supports other revisions only, or knows no `initialize`. */
+function isOfOtherRevision({ text, outline }: RequestMessage | ResponseMessage): boolean {
+  if (!outline.isObject(Slot.error)) return false;
+  const [code] = findMembers(text, outline.start(Slot.error), ["code"]).spans;
+  const value = code === undefined ? undefined : readValue(text, code);
+  return value === JsonRpcErrorCode.UnsupportedVersion || value === JsonRpcErrorCode.MethodNotFound;
 }
 
 /** The handshake of a client with a private server: its own messages, unchanged except for the id. */

@@ -98,6 +98,21 @@ describe("a server that has another era after a restart", () => {
     },
   );
 
+  it("a call that waits for a server of the other era fails without being sent", async () => {
+    await using gate = await Gate.create();
+    await using sidecar = await start("normal", "modern-only", gate, ["--restart-backoff-ms", "4000", "--restart-max-ms", "4000"]);
+    const client = sidecar.modernClient();
+    const { pid } = await readWhere(client);
+    await gate.open();
+    const lost = sidecar.waitForLog("mcp server exited", (line) => line["childPid"] === pid);
+    process.kill(pid, "SIGKILL");
+    await lost;
+    const { error } = await client.callTool("echo", { text: "never sent" });
+    expect(error?.data).toMatchObject({ code: "UPSTREAM_NOT_READY", sent: false });
+    expect(error?.message).toContain("another revision");
+    await waitForEra(sidecar, client, "modern 1.0");
+  });
+
   it("a server without sessions is restarted as such", async () => {
     await using gate = await Gate.create();
     await using sidecar = await start("modern-only", "modern-only", gate);

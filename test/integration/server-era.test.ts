@@ -57,6 +57,16 @@ describe("requests without a session", () => {
   });
 
   it.each([
+    ["--modern", "off"],
+    ["--child-era", "legacy"],
+    ["--isolation", "session"],
+  ])("the reason shows the settings if a server without sessions gets initialize only, because of %s %s", async (...flags) => {
+    await using sidecar = await Sidecar.start({ mode: "modern-only", flags, untilReady: false });
+    const { reason } = await sidecar.waitForLog("mcp server exited", ({ kind }) => kind === "handshake-refused");
+    expect(reason).toContain("MODERN=on");
+  });
+
+  it.each([
     { mode: "modern-only", childEra: "auto" },
     { mode: "modern-only", childEra: "modern" },
     { mode: "dual", childEra: "modern" },

@@ -105,6 +105,20 @@ describe("MAX_RESULT_BYTES for clients without a session", () => {
     expect((await client.request("server/discover")).result?.["_meta"]).toEqual({ [META.serverInfo]: serverInfo });
   });
 
+  it("log messages of a server without sessions count", async () => {
+    await using sidecar = await Sidecar.start({ mode: "modern-only", flags: ["--max-result-bytes", "16384"] });
+    const client = sidecar.modernClient();
+    const log = async (length: number): Promise<number> => {
+      const { notifications } = await client.callTool(
+        "log",
+        { level: "error", data: "x".repeat(length) },
+        { meta: { [META.logLevel]: "debug" } },
+      );
+      return notifications.length;
+    };
+    expect([await log(1000), await log(12_000)]).toEqual([1, 0]);
+  });
+
   it("a result within the limit is complete", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--max-result-bytes", "16384"] });
     expect(await sidecar.modernClient().toolText("big", { length: 15_000 })).toBe("x".repeat(15_000));

@@ -7,10 +7,8 @@ import { shorten } from "../../json/text.ts";
 import { findOtherCase, findRepeated, type RequestMessage, Slot } from "../../protocol/message.ts";
 import { MetaKey } from "../../protocol/meta-key.ts";
 import { MODERN_PROTOCOL_VERSIONS } from "../../protocol/versions.ts";
+import { LOG_LEVELS } from "../log-level.ts";
 import { decodeHeaderValue } from "./header-value.ts";
-
-/** The severities of log messages, the least severe first (MCP 2026-07-28, server/utilities/logging). */
-export const LOG_LEVELS: readonly string[] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
 /** The kinds of questions that a client can answer. */
 interface DeclaredQuestions {

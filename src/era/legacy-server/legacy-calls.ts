@@ -3,8 +3,8 @@ import { InternalExchange, internalRequest } from "../../lane/internal/internal-
 import { Slot } from "../../protocol/message.ts";
 import type { Rewrite } from "../../sessions/rewritten-exchange.ts";
 import type { UpstreamHandshake } from "../../upstream/port.ts";
-import { LOG_LEVELS } from "../checks/request-check.ts";
 import { findResult } from "../found-result.ts";
+import { LOG_LEVELS } from "../log-level.ts";
 import type { Target } from "../server-eras.ts";
 import type { StatelessClient } from "../stateless-client.ts";
 import { StatelessExchange } from "../stateless-exchange.ts";

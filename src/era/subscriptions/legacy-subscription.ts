@@ -2,7 +2,8 @@ import { randomUUID } from "node:crypto";
 import { InternalExchange, internalRequest } from "../../lane/internal/internal-exchange.ts";
 import { readCapabilities } from "../../lane/handshake/capabilities.ts";
 import type { Lane } from "../../lane/lane.ts";
-import type { MemoryAccount } from "../../memory/memory-budget.ts";
+import type { MemoryAccount, Reservation } from "../../memory/memory-budget.ts";
+import { textMemoryBytes } from "../../memory/memory-size.ts";
 import { readMessage, Slot } from "../../protocol/message.ts";
 import type { Caller } from "../../sessions/caller.ts";
 import type { Subscription } from "./subscription.ts";
@@ -24,6 +25,7 @@ export class LegacySubscription implements Caller {
   #callsInFlight = 0;
   /** The notifications before the acknowledgement, or those of this turn of the event loop. */
   readonly #pending = new Set<string>();
+  readonly #pendingMemory: Reservation;
   #isAcknowledged = false;
   readonly #later: (run: () => void) => void;
 
@@ -33,6 +35,7 @@ export class LegacySubscription implements Caller {
     this.#subscription = subscription;
     this.memory = memory;
     this.#lane = lane;
+    this.#pendingMemory = memory.hold("unread", 0);
     this.#accepted = supportedPart(filter, readCapabilities(lane.lastHandshake?.resultText ?? "{}"));
   }
 
@@ -69,6 +72,7 @@ export class LegacySubscription implements Caller {
 
   /** Ends the subscriptions at the server. */
   end(): void {
+    this.#pendingMemory.release();
     this.#lane.endCaller(this);
   }
 
@@ -81,12 +85,14 @@ export class LegacySubscription implements Caller {
     // The acknowledgement comes first (MCP 2026-07-28, basic/utilities/subscriptions).
     if (this.#isAcknowledged && this.#pending.size === 0) this.#later(() => this.#notify());
     // A server may announce any number of different changes at once. Beyond these, a client would not catch up.
-    if (this.#pending.size < MAX_PENDING) this.#pending.add(text);
+    if (this.#pending.size >= MAX_PENDING || this.#pending.has(text)) return;
+    if (this.#pendingMemory.tryGrow(textMemoryBytes(text))) this.#pending.add(text);
   }
 
   #notify(): void {
     const texts = [...this.#pending];
     this.#pending.clear();
+    this.#pendingMemory.resize(0);
     for (const text of texts) {
       const message = readMessage(text, "server");
       if (message.kind !== "notification") continue;
