@@ -158,7 +158,7 @@ export class HttpListener {
 
   #track(response: ServerResponse): void {
     this.#openResponses.add(response);
-    response.once("close", () => this.#onResponseClosed(response));
+    response.on("close", () => this.#onResponseClosed(response));
     if (this.#isDraining) this.#makeLast(response);
   }
 

@@ -28,12 +28,17 @@ export class HolderUses {
   }
 
   change(kind: MemoryKind, holder: MemoryHolder, changeBytes: number): void {
-    const use = this.#uses.get(holder) ?? { ...NO_USE };
+    const use = this.#uses.get(holder) ?? this.#add(holder);
     use.bytes += changeBytes;
     if (kind === DROPPABLE_KIND) use.droppableBytes += changeBytes;
     if (kind === LASTING_KIND) use.lastingBytes += changeBytes;
     if (use.bytes === 0) this.#uses.delete(holder);
-    else this.#uses.set(holder, use);
+  }
+
+  #add(holder: MemoryHolder): HolderUse {
+    const use = { bytes: 0, droppableBytes: 0, lastingBytes: 0 };
+    this.#uses.set(holder, use);
+    return use;
   }
 
   /** Returns the holders except this one that use more than this, the largest first. */

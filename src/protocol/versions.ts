@@ -17,8 +17,8 @@ export function isLegacyVersion(protocolVersion: string): boolean {
 
 /** True for the first revision without sessions and for later ones, known or not. */
 export function isModernVersion(protocolVersion: string | undefined): boolean {
-  if (protocolVersion === FIRST_MODERN_PROTOCOL_VERSION) return true;
-  return protocolVersion !== undefined && /^\d{4}-\d{2}-\d{2}$/.test(protocolVersion) && protocolVersion >= FIRST_MODERN_PROTOCOL_VERSION;
+  if (protocolVersion === undefined || protocolVersion < FIRST_MODERN_PROTOCOL_VERSION) return false;
+  return protocolVersion === FIRST_MODERN_PROTOCOL_VERSION || /^\d{4}-\d{2}-\d{2}$/.test(protocolVersion);
 }
 
 /** Returns the revision to answer `initialize` with: the client's if known, else the newest (MCP 2025-11-25, basic/lifecycle). */

@@ -53,7 +53,7 @@ export class PostExchange implements Exchange {
     this.#errorIdText = idText;
     this.acceptedAtMs = acceptedAtMs;
     this.#openStream = openStream;
-    response.once("close", this.#onClose);
+    response.on("close", this.#onClose);
   }
 
   /** Sets headers for a response in JSON. */

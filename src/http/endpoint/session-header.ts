@@ -42,7 +42,7 @@ export function markInUse(
   const session = sessions.get(String(headers["mcp-session-id"]));
   if (session === undefined || session.owner !== principal) return;
   session.beginRequest();
-  response.once("close", () => session.endRequest(nowMs()));
+  response.on("close", () => session.endRequest(nowMs()));
 }
 
 /** Rejects a request without a session. A token of another principal gets the same response as an invalid token. */
