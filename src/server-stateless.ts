@@ -1,4 +1,5 @@
 import { RequestState } from "./era/request-state.ts";
+import { TaskOwners } from "./era/task-owners.ts";
 import { type ChildEraMode, type EraLane, ServerEras } from "./era/server-eras.ts";
 import { StatelessRequests } from "./era/stateless-requests.ts";
 import type { ServerStatus } from "./http/status-route.ts";
@@ -55,7 +56,7 @@ export function createStateless(
     {
       eras,
       maxClients: maxSessions,
-      requestState: hasSeveralPrincipals ? new RequestState() : undefined,
+      bindings: hasSeveralPrincipals ? { requestState: new RequestState(), tasks: new TaskOwners() } : undefined,
       hasPrivateServers: isolation !== "shared",
       defects,
       nowMs,

@@ -19,12 +19,13 @@ import { type StatelessClient, StatelessClients } from "./stateless-client.ts";
 import { StatelessExchange } from "./stateless-exchange.ts";
 import type { StatelessCall, StatelessRequest } from "./stateless-request.ts";
 import { StatelessSubscriptions } from "./subscriptions/stateless-subscriptions.ts";
+import type { TaskOwners } from "./task-owners.ts";
 
 export interface StatelessRequestsOptions {
   readonly eras: ServerEras;
   readonly maxClients: number;
-  /** Undefined if all requests have the same principal. */
-  readonly requestState: RequestState | undefined;
+  /** The clients of states and tasks; undefined if all requests have the same principal. */
+  readonly bindings: { readonly requestState: RequestState; readonly tasks: TaskOwners } | undefined;
   /** True if a client that can answer questions gets a server of its own when it begins a session. */
   readonly hasPrivateServers: boolean;
   readonly defects: Pick<Defects, "recover" | "guard">;
@@ -90,6 +91,8 @@ export class StatelessRequests {
     const { handshake, params } = call.target;
     const { method } = request;
     const isLegacy = handshake.era === "legacy";
+    const foreign = isLegacy ? undefined : this.#options.bindings?.tasks.check(request, call.client.memory.holder);
+    if (foreign !== undefined) return exchange.fail(foreign);
     const isAnsweredHere = method === "server/discover" || method === "subscriptions/listen";
     if (isAnsweredHere && this.#isDraining) return exchange.fail(shuttingDown(method, false));
     if (method === "server/discover") {
@@ -131,13 +134,15 @@ export class StatelessRequests {
   #forwardToModern({ stateless, target, client }: StatelessCall): void {
     const { request, envelope, exchange } = stateless;
     const { lane } = target;
-    const { requestState } = this.#options;
+    const { bindings } = this.#options;
     const { holder } = client.memory;
-    const unsealed = requestState?.unseal(request, holder) ?? request;
+    const unsealed = bindings?.requestState.unseal(request, holder) ?? request;
     if (unsealed instanceof SidecarError) return exchange.fail(unsealed);
     const rewrite: Rewrite = (body, response) => {
       const found = findResult(body, exchange.idText, response);
-      return found === undefined ? body : (checkResultType(found) ?? requestState?.seal(found, request, holder) ?? body);
+      if (found === undefined) return body;
+      bindings?.tasks.add(found, holder);
+      return checkResultType(found) ?? bindings?.requestState.seal(found, request, holder) ?? body;
     };
     const { logLevel } = envelope;
     lane.request(client, new StatelessExchange(exchange, { rewrite, addedBytes: 0, logLevel }), unsealed);

@@ -116,3 +116,32 @@ describe("the state of a request in rounds", () => {
     expect(await client.toolText("ask_input", args, { inputResponses: ANSWERS })).toBe(JSON.stringify({ inputResponses: ANSWERS }));
   });
 });
+
+describe("a task of a server without sessions", () => {
+  async function createTask(client: ModernClient, result: object): Promise<void> {
+    const reply = await client.callTool("result_type", { resultType: "task", result });
+    expect(reply.result).toMatchObject({ resultType: "task", ...result });
+  }
+
+  it.each([{ taskId: "task-1" }, { task: { taskId: "task-1" } }])("another principal cannot use a task: %j", async (created) => {
+    await using directory = await TempDir.create();
+    const { sidecar, clients } = await startWithTokens(directory);
+    await using _ = sidecar;
+    const [owner, other] = clients as [ModernClient, ModernClient];
+    await createTask(owner, created);
+    for (const method of ["tasks/get", "tasks/update", "tasks/cancel"]) {
+      const params = { taskId: "task-1" };
+      expect((await owner.request(method, params)).error).toBeUndefined();
+      expect((await other.request(method, params)).error).toMatchObject({ code: -32602, data: { code: "INVALID_PARAMS", sent: false } });
+      expect((await other.request(method, { taskId: "unknown to the sidecar" })).error).toBeUndefined();
+    }
+    const filter = { notifications: { taskIds: ["mine", "task-1"] } };
+    expect((await other.request("subscriptions/listen", filter)).error).toMatchObject({ code: -32602 });
+  });
+
+  it("a task is not bound without several principals", async () => {
+    await using sidecar = await Sidecar.start({ mode: "modern-only" });
+    await createTask(sidecar.modernClient(), { taskId: "task-1" });
+    expect((await sidecar.modernClient().request("tasks/get", { taskId: "task-1" })).error).toBeUndefined();
+  });
+});

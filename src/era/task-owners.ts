@@ -1,0 +1,57 @@
+import { findMembers, findPath } from "../json/find.ts";
+import { decodeString, type Span } from "../json/strings.ts";
+import { readValue } from "../json/values.ts";
+import { SidecarError } from "../errors.ts";
+import type { MemoryHolder } from "../memory/memory-budget.ts";
+import { type RequestMessage, Slot } from "../protocol/message.ts";
+import type { FoundResult } from "./found-result.ts";
+
+/** The oldest tasks are forgotten. A client may then use any task that the server shows it. */
+const MAX_TASKS = 10_000;
+/** A longer id is not kept. In UTF-16 units. */
+const MAX_ID_LENGTH = 256;
+
+const TASK = '"task"';
+const TASK_PATHS = [["taskId"], ["task", "taskId"]];
+
+/**
+ * The clients that have created tasks (MCP 2026-07-28, extension io.modelcontextprotocol/tasks). The server sees one identity for all
+ * clients, so it could not notice that a client uses the task of another one.
+ */
+export class TaskOwners {
+  readonly #owners = new Map<string, MemoryHolder>();
+
+  /** Notes the task that a result begins, if it does. */
+  add({ text, result, resultType }: FoundResult, holder: MemoryHolder): void {
+    if (resultType === undefined || text.slice(resultType.start, resultType.end) !== TASK) return;
+    const id = stringAt(
+      text,
+      TASK_PATHS.map((path) => findPath(text, result.start, path)).find((span) => span !== undefined),
+    );
+    if (id === undefined || id.length > MAX_ID_LENGTH) return;
+    this.#owners.delete(id);
+    this.#owners.set(id, holder);
+    if (this.#owners.size > MAX_TASKS) for (const oldest of this.#owners.keys().take(1)) this.#owners.delete(oldest);
+  }
+
+  /** Returns the error for a request that names the task of another client: in its `taskId`, or in the filter of a subscription. */
+  check(request: RequestMessage, holder: MemoryHolder): SidecarError | undefined {
+    const other = taskIdsOf(request).find((id) => (this.#owners.get(id) ?? holder) !== holder);
+    return other === undefined ? undefined : new SidecarError("INVALID_PARAMS", "This task does not exist. The request was not sent.");
+  }
+}
+
+function taskIdsOf({ method, text, outline }: RequestMessage): string[] {
+  const params = outline.start(Slot.params);
+  if (method.startsWith("tasks/")) {
+    const id = stringAt(text, findMembers(text, params, ["taskId"]).spans[0]);
+    return id === undefined ? [] : [id];
+  }
+  const filter = method === "subscriptions/listen" ? findPath(text, params, ["notifications", "taskIds"]) : undefined;
+  const ids: unknown = filter === undefined ? undefined : readValue(text, filter);
+  return Array.isArray(ids) ? ids.filter((id) => typeof id === "string") : [];
+}
+
+function stringAt(text: string, span: Span | undefined): string | undefined {
+  return span !== undefined && text[span.start] === '"' ? decodeString(text, span.start, span.end) : undefined;
+}
