@@ -12,6 +12,9 @@ import { Sidecar } from "../support/sidecar.ts";
 
 const REVISION = "2026-07-28";
 const SCORED_SCENARIOS = 37;
+/** The last notification comes shortly before the response, so a bridge that reorders or drops it fails in some runs only. */
+const PROGRESS_SCENARIO = "tools-call-with-progress";
+const PROGRESS_RUNS = 50;
 
 /** Not scored by the suite, but the sidecar is responsible for headers, and must pass on the schemas of tools. */
 const OURS = ["http-custom-header-server-validation", "http-header-validation", "json-schema-2020-12"];
@@ -59,6 +62,17 @@ it("clients of 2026-07-28 can use a server of 2025-11-25", async () => {
   expect.soft(flaws(run).filter((line) => !QUESTIONS.some((each) => line.startsWith(`${each}: `)))).toEqual([]);
   expect.soft(run.vacuousScenarios().filter((name) => isOfCore(name) && !QUESTIONS.includes(name))).toEqual([]);
   expect.soft(run.scenarios.filter(isOfCore)).toHaveLength(SCORED_SCENARIOS + OURS.length);
+});
+
+it.each([
+  { server: "a server of both eras", command: MODERN_CONFORMANCE_SERVER },
+  { server: "a server of 2025-11-25", command: CONFORMANCE_SERVER },
+])("no run of fifty loses a notification of progress of $server", async ({ command }) => {
+  await using sidecar = await Sidecar.start({ command });
+  for (let count = 0; count < PROGRESS_RUNS; count++) {
+    const run = await runConformance(CONFORMANCE_0_2, sidecar.url, ["--scenario", PROGRESS_SCENARIO, "--spec-version", REVISION]);
+    expect([flaws(run), run.vacuousScenarios(), run.scenarios]).toEqual([[], [], [PROGRESS_SCENARIO]]);
+  }
 });
 
 /** Runs the suite after a first request: it allows half a second for some responses, and the server may have to start. */
