@@ -6,7 +6,7 @@ import { ALL_OPTIONS, flagUsage } from "../src/config/describe.ts";
 import { type Option, OPTION_GROUPS } from "../src/config/option.ts";
 import { OPTIONS } from "../src/config/options.ts";
 import { ERROR_CATALOG, type SidecarErrorCode } from "../src/error-catalog.ts";
-import { SPECIAL_CLIENTS, type SpecialClient } from "../src/error-entry.ts";
+import { type ErrorEntry, SPECIAL_CLIENTS, type SpecialClient } from "../src/error-entry.ts";
 import { actionOf } from "../src/errors.ts";
 import { readDocument, ROOT } from "../test/support/markdown.ts";
 import { comparisonMarkdown } from "./comparison.ts";
@@ -89,7 +89,7 @@ ${rows.join("\n")}
 function errorsMarkdown(): string {
   const codes = Object.keys(ERROR_CATALOG) as SidecarErrorCode[];
   const rows = codes.map((name) => {
-    const { httpStatus, jsonRpcCode, when } = ERROR_CATALOG[name];
+    const { httpStatus, jsonRpcCode, modernCode, when }: ErrorEntry = ERROR_CATALOG[name];
     const [action, actionIfSent] = [actionOf(name), actionOf(name, true)];
     const clients = (Object.keys(SPECIAL_CLIENTS) as SpecialClient[]).map((client) => [
       SPECIAL_CLIENTS[client],
@@ -97,7 +97,8 @@ function errorsMarkdown(): string {
     ]);
     const others = [["With `sent: true`", actionIfSent], ...clients].filter(([, other]) => other !== action);
     const advice = [action, ...others.map(([condition, other]) => `${condition}: ${other}`)].join(" ");
-    return row([`\`${name}\``, String(httpStatus), `\`${jsonRpcCode}\``, when, advice]);
+    const rpcCodes = `\`${jsonRpcCode}\`${modernCode === undefined ? "" : `; without a session \`${modernCode}\``}`;
+    return row([`\`${name}\``, String(httpStatus), rpcCodes, when, advice]);
   });
   return `${NOTE}
 
@@ -114,7 +115,7 @@ these members. The first four are in every error, unless MAX_RESULT_BYTES leaves
 | \`retrySafe\` | true if sending the same request again cannot repeat a side effect |
 | \`retryAfterSeconds\` | when to retry; also the \`Retry-After\` header |
 | \`timeoutMs\`, \`limitBytes\` | the limit that was exceeded |
-| \`supported\` | the protocol revisions that the sidecar supports |
+| \`supported\`, \`requested\` | the protocol revisions that the sidecar supports, and that of the request |
 | \`exitCode\`, \`signal\` | how the MCP server exited: in UPSTREAM_EXITED and UPSTREAM_FAILED |
 | \`stderrTail\` | the server's last lines on stderr, with secrets masked. Only UPSTREAM_FAILED has them, because a line may be about the request of another client |
 
@@ -123,6 +124,8 @@ the \`id\` null, because some clients do not show the message otherwise.
 
 Errors of the MCP server itself are passed on unchanged. Arguments that violate the schema of a tool (ARGUMENT_CHECK) do not cause a JSON-RPC error,
 but a result with \`isError\`, whose text begins with \`INVALID_ARGS:\`.
+
+For a request [without a session](operations/stateless.md), \`-32603\` replaces \`-32000\` and \`-32001\`, because its revision reserves them.
 
 ${row(["code", "HTTP", "JSON-RPC", "when", "what to do"])}
 ${row(["---", "---", "---", "---", "---"])}

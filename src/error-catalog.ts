@@ -179,7 +179,7 @@ export const ERROR_CATALOG = {
   SESSION_OVERLOADED: {
     httpStatus: 429,
     jsonRpcCode: ServerError,
-    when: "The session has MAX_SESSION_REQUESTS requests in flight or queued.",
+    when: "The client has MAX_SESSION_REQUESTS requests in flight or queued: a session, or all requests without a session of a token or address.",
     action: "Wait for responses, then retry after `retryAfterSeconds`.",
   },
   TOOL_NOT_FOUND: {
@@ -192,7 +192,7 @@ export const ERROR_CATALOG = {
   RATE_LIMITED: {
     httpStatus: 429,
     jsonRpcCode: ServerError,
-    when: "A limit per minute is reached: SESSION_CALLS_PER_MINUTE for this session, TOOL_CALLS_PER_MINUTE for the tool in all sessions, or SESSIONS_PER_MINUTE for new sessions.",
+    when: "A limit per minute is reached: SESSION_CALLS_PER_MINUTE for this client, TOOL_CALLS_PER_MINUTE for the tool and all clients, or SESSIONS_PER_MINUTE for new sessions.",
     action: "Retry after `retryAfterSeconds`.",
   },
   TOO_MANY_SERVERS: {

@@ -58,9 +58,10 @@ export function overloaded(reason: string, sent = false, effect: Effect = "unkno
   return new SidecarError("OVERLOADED", message, { ...retryFacts(sent, effect), retryAfterSeconds: 1 });
 }
 
-/** @param effect the effect of the shortage on the request. */
-export function outOfMemory(effect: string): SidecarError {
-  const message = `The sidecar has no memory left for another message (CLAW_MCP_STDIO_MEMORY_BUDGET_BYTES). ${effect} ${NOT_SENT}`;
+/** @param detail a sentence about the shortage or the request. */
+export function outOfMemory(detail?: string): SidecarError {
+  const shortage = "The sidecar has no memory left for another message (CLAW_MCP_STDIO_MEMORY_BUDGET_BYTES).";
+  const message = [shortage, ...(detail === undefined ? [] : [detail]), NOT_SENT].join(" ");
   return new SidecarError("OUT_OF_MEMORY", message, { retryAfterSeconds: 1 });
 }
 
@@ -71,7 +72,7 @@ export function responseOutOfMemory(method: string, effect = effectOf(method)): 
 }
 
 export function sessionOverloaded(limit: number): SidecarError {
-  const message = `This session has ${limit} requests in flight or queued. ${NOT_SENT}`;
+  const message = `This client has ${limit} requests in flight or queued. ${NOT_SENT}`;
   return new SidecarError("SESSION_OVERLOADED", message, { retryAfterSeconds: 1 });
 }
 

@@ -60,7 +60,7 @@ export class CallRates {
     if (ofTool !== undefined && toolWaitMs > callerWaitMs) {
       return rateLimited(`${ofTool.perMinute} per minute for tool ${shorten(String(toolName))} in all sessions`, toolWaitMs);
     }
-    if (callerWaitMs > 0) return rateLimited(`${this.#sessionCallsPerMinute} per minute for tool calls of this session`, callerWaitMs);
+    if (callerWaitMs > 0) return rateLimited(`${this.#sessionCallsPerMinute} per minute for tool calls of this client`, callerWaitMs);
     ofCaller?.take(nowMs);
     ofTool?.limit.take(nowMs);
     return undefined;

@@ -28,7 +28,7 @@ describe.each(LANE_CLIENTS)("the call rate of a session ($lane)", ({ connect }) 
     expect(readError(refused)).toStrictEqual(rateLimited(4, 20));
     expect(refused.headers["retry-after"]).toBe("20");
     expect(refused.body).toContain(
-      "Rate limit reached: 3 per minute for tool calls of this session. The call was not sent; it is safe to retry in 20 s.",
+      "Rate limit reached: 3 per minute for tool calls of this client. The call was not sent; it is safe to retry in 20 s.",
     );
     expect((await client.request("tools/list")).result).toBeDefined();
     const other = await connect(sidecar);

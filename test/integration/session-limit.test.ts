@@ -37,7 +37,7 @@ describe("a session with MAX_SESSION_REQUESTS requests", () => {
     if (id === undefined) throw new Error("the id is missing");
     expect(readError(refused)).toEqual(errorReply(429, -32000, "SESSION_OVERLOADED", { id, data: DATA }));
     expect(refused.headers["retry-after"]).toBe("1");
-    expect(refused.body).toContain("This session has 3 requests in flight or queued. The request was not sent; it is safe to retry.");
+    expect(refused.body).toContain("This client has 3 requests in flight or queued. The request was not sent; it is safe to retry.");
     // Notifications are none of them.
     expect((await client.notify("notifications/x-vendor")).status).toBe(202);
     await writeFile(path, "");

@@ -171,7 +171,7 @@ describe("a subscription to a shared server's resource", () => {
     await Promise.all(Array.from({ length: 1024 }, (_, index) => request(client, SUBSCRIBE, `x://${index}`)));
     expect((await client.request(SUBSCRIBE, { uri: "x://1024" })).error).toEqual({
       code: -32000,
-      message: "This session has 1024 subscriptions, its limit; end some first",
+      message: "This client has 1024 subscriptions, its limit; end some first",
     });
     expect(await request(other, SUBSCRIBE, "x://1024")).toBe("carried");
     expect(await request(client, UNSUBSCRIBE, "x://0")).toBe("carried");

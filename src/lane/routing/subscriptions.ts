@@ -5,7 +5,7 @@ import type { Caller } from "../../sessions/caller.ts";
 
 /** The maximum number of subscriptions of one session. Above it, subscribe requests are rejected. */
 const MAX_SUBSCRIPTIONS_PER_SESSION = 1024;
-const TOO_MANY = `This session has ${MAX_SUBSCRIPTIONS_PER_SESSION} subscriptions, its limit; end some first`;
+const TOO_MANY = `This client has ${MAX_SUBSCRIPTIONS_PER_SESSION} subscriptions, its limit; end some first`;
 const NO_MEMORY = "The sidecar has no memory left for another subscription; end some first";
 /** The memory of a subscription besides its URI. */
 const SUBSCRIPTION_BYTES = 512;

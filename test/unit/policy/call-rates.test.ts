@@ -31,7 +31,7 @@ describe("tool calls a minute", () => {
     const error = bench.rates.take(bench.sessions[0], "c");
     expect(error?.code).toBe("RATE_LIMITED");
     expect(error?.message).toBe(
-      "Rate limit reached: 3 per minute for tool calls of this session. The call was not sent; it is safe to retry in 20 s.",
+      "Rate limit reached: 3 per minute for tool calls of this client. The call was not sent; it is safe to retry in 20 s.",
     );
     expect(error?.details).toEqual({ sent: false, retrySafe: true, retryAfterSeconds: 20 });
     expect(bench.count(1)).toBe(3);
@@ -66,7 +66,7 @@ describe("tool calls a minute", () => {
     const bench = new Bench({ sessionCallsPerMinute: 2, toolCallsPerMinute: [{ pattern: "*", value: 1 }] });
     expect([bench.take(0, "a"), bench.take(0, "b")]).toEqual([undefined, undefined]);
     expect(bench.rates.take(bench.sessions[0], "a")?.message).toMatch(/^Rate limit reached: 1 per minute for tool a /);
-    expect(bench.rates.take(bench.sessions[0], "c")?.message).toMatch(/^Rate limit reached: 2 per minute for tool calls of this session/);
+    expect(bench.rates.take(bench.sessions[0], "c")?.message).toMatch(/^Rate limit reached: 2 per minute for tool calls of this client/);
   });
 
   it("the error shows only the beginning of a long name", () => {
