@@ -138,6 +138,17 @@ describe.each([
     expect((JSON.parse(stdout) as { result: object }).result).toEqual({ content: [{ type: "text", text: `it's "me"` }] });
   });
 
+  it.each(["sh", "bash"])("stateless.sh in %s prints a tool's result, without a session", async (shell) => {
+    const { stdout } = await run(shell, [`${EXAMPLES}stateless.sh`, sidecar.url], env);
+    expect((JSON.parse(stdout) as { result: object }).result).toMatchObject({ resultType: "complete", content: [{ text: "5" }] });
+    expect((await readStatus(sidecar, { Authorization: `Bearer ${TOKEN}` })).counters.http.responses).not.toHaveProperty("400");
+  });
+
+  it("stateless.sh calls the given tool with the given arguments", async () => {
+    const { stdout } = await run(`${EXAMPLES}stateless.sh`, [sidecar.url, "echo", '{"text":"it\'s \\"me\\""}'], env);
+    expect((JSON.parse(stdout) as { result: object }).result).toMatchObject({ content: [{ type: "text", text: `it's "me"` }] });
+  });
+
   it("client.js lists the tools, calls one, and ends its session", async () => {
     const { stdout } = await run(process.execPath, [`${EXAMPLES}client/client.js`, sidecar.url], env);
     expect(stdout).toBe("tools: echo, add\n2 + 3 = 5\n");
@@ -148,13 +159,16 @@ describe.each([
     const commands = /```sh\n(.*?)```/s.exec(readExample("README.md"))?.[1] ?? "";
     const script = commands.replaceAll("http://localhost:8080/mcp", sidecar.url).replaceAll("examples/", EXAMPLES);
     const { stdout } = await run("bash", ["-euc", script], env);
-    expect(stdout).toBe(`${RESULT}tools: echo, add\n2 + 3 = 5\n`);
+    const [first, second, ...lines] = stdout.split("\n");
+    expect([`${first}\n`, lines]).toEqual([RESULT, ["tools: echo, add", "2 + 3 = 5", ""]]);
+    expect(JSON.parse(second ?? "")).toMatchObject({ id: 1, result: { content: [{ text: "5" }] } });
   });
 });
 
 describe("the clients of the examples", () => {
   it.each([
     { file: "sh", script: "session.sh", says: "401" },
+    { file: "sh", script: "stateless.sh", says: "401" },
     { file: process.execPath, script: "client/client.js", says: "UNAUTHORIZED" },
   ])("$script fails with the reason if the token is wrong", async ({ file, script, says }) => {
     await using sidecar = await Sidecar.start({ command: [process.execPath, EXAMPLE], env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN } });
