@@ -1,7 +1,7 @@
 import { execa } from "execa";
 import type { Outgoing } from "../protocol/outgoing.ts";
 import { countMemoryKills, withHigherScore } from "./out-of-memory.ts";
-import type { OutputMemory } from "./output-memory.ts";
+import type { ServerMemory } from "./output-memory.ts";
 import { type OutputListener, OutputReader } from "./output-reader.ts";
 import { signalGroup, waitForGroupEnd } from "./process-group.ts";
 import { StdinWriter } from "./stdin-writer.ts";
@@ -60,7 +60,7 @@ export class ChildProcess {
   readonly #memoryKillsBefore = countMemoryKills();
   #hasExited = false;
 
-  constructor(command: ChildCommand, limits: ChildLimits, memory: OutputMemory, listener: ChildListener) {
+  constructor(command: ChildCommand, limits: ChildLimits, memory: ServerMemory, listener: ChildListener) {
     this.#limits = limits;
     this.#subprocess = withHigherScore(() => spawnDetached(command));
     const { stdin, stdout, stderr } = this.#subprocess;

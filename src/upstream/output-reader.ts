@@ -13,7 +13,7 @@ import {
 } from "../protocol/message.ts";
 import { runInSteps } from "../timing/step-queue.ts";
 import { LineDecoder } from "./line-decoder.ts";
-import type { LineHolder, OutputMemory } from "./output-memory.ts";
+import type { LineHolder, ServerMemory } from "./output-memory.ts";
 
 export interface OutputListener {
   onMessage(message: Message): void;
@@ -41,7 +41,7 @@ export class OutputReader implements LineHolder {
   readonly #stdout: Readable;
   readonly #listener: OutputListener;
   readonly #decoder: LineDecoder;
-  readonly #memory: OutputMemory;
+  readonly #memory: ServerMemory;
   readonly #held: Reservation;
   /** Lines that wait for a long one, or for the next turn. */
   #waiting: (string | OverlongLine)[] = [];
@@ -54,7 +54,7 @@ export class OutputReader implements LineHolder {
   #turnEndMs = 0;
   #idle: PromiseWithResolvers<void> | undefined;
 
-  constructor(stdout: Readable, maxLineBytes: number, memory: OutputMemory, listener: OutputListener) {
+  constructor(stdout: Readable, maxLineBytes: number, memory: ServerMemory, listener: OutputListener) {
     this.#stdout = stdout;
     this.#listener = listener;
     this.#decoder = new LineDecoder(maxLineBytes, {
@@ -68,7 +68,7 @@ export class OutputReader implements LineHolder {
         this.#decoder.push(chunk);
         this.#count();
         // An incomplete line may be all that takes memory.
-        if (!this.#isReading && this.#memory.isFull && this.#mayPause) this.#pauseForMemory();
+        if (!this.#isReading && this.#isMemoryShort) this.#pauseForMemory();
       });
     });
   }

@@ -37,7 +37,7 @@ export class Supervised implements AsyncDisposable {
         restartLimit: undefined,
         random: () => 0,
       }),
-      memory: new OutputMemory(new MemoryBudget(Number.MAX_SAFE_INTEGER)),
+      memory: new OutputMemory(new MemoryBudget(Number.MAX_SAFE_INTEGER)).forServer(),
       counters: this.counters,
       log: this.log,
       secrets: new Secrets({}),

@@ -16,8 +16,8 @@ class Bench {
   readonly reader: OutputReader;
 
   /** @param failsAt the method or id of a message whose handling fails. */
-  constructor(failsAt?: string, memory = AMPLE_MEMORY, output = new OutputMemory(memory)) {
-    this.reader = new OutputReader(this.stdout, MAX_LINE_BYTES, output, {
+  constructor(failsAt?: string, memory = AMPLE_MEMORY, output = new OutputMemory(memory), client?: string) {
+    this.reader = new OutputReader(this.stdout, MAX_LINE_BYTES, output.forServer(client), {
       onMessage: (message) => {
         const name = message.kind === "response" ? String(message.id) : message.method;
         this.told.push(name);
@@ -104,7 +104,7 @@ describe("an output reader", () => {
     const lines = ["a", "b", "c"].map((name) => `${notification(name, LONG / 4)}\n`);
     const used: number[] = [];
     const ignored = { onNoise: () => undefined, onOverlongLine: () => undefined, onDefect: () => undefined };
-    const reader = new OutputReader(stdout, MAX_LINE_BYTES, new OutputMemory(memory), {
+    const reader = new OutputReader(stdout, MAX_LINE_BYTES, new OutputMemory(memory).forServer(), {
       ...ignored,
       onMessage: () => used.push(memory.usedBytes),
     });
@@ -163,14 +163,14 @@ describe("an output reader", () => {
   });
 
   it("if incomplete lines of several servers fill the memory, the longest is discarded, and the others are read", async () => {
-    const memory = new MemoryBudget(4 * MIB);
+    const memory = new MemoryBudget(16 * MIB);
     const output = new OutputMemory(memory);
-    const benches = [MIB, 1.5 * MIB, MIB, MIB].map((length, id) => {
+    const benches = [3 * MIB, 5 * MIB, 3 * MIB, 3 * MIB].map((length, id) => {
       const bench = new Bench(undefined, memory, output);
       bench.stdout.write(`{"jsonrpc":"2.0","id":${id},"result":{"text":"${"x".repeat(length)}`);
       return bench;
     });
-    while (memory.usedBytes > memory.limitBytes || benches.some(({ stdout }) => stdout.isPaused())) {
+    while (memory.excessBytes > 0 || benches.some(({ stdout }) => stdout.isPaused())) {
       await new Promise((resolve) => setImmediate(resolve));
     }
     for (const bench of benches) {
@@ -178,8 +178,26 @@ describe("an output reader", () => {
       await bench.ended();
     }
     expect(benches.map(({ told: [line] }) => line?.replace(/^\d+/, ""))).toEqual(["", " bytes of 1, for memory", "", ""]);
-    expect(benches.map(({ told: [line] }) => Number.parseInt(line ?? ""))).toEqual([0, expect.closeTo(1.5 * MIB, -3), 2, 3]);
+    expect(benches.map(({ told: [line] }) => Number.parseInt(line ?? ""))).toEqual([0, expect.closeTo(5 * MIB, -3), 2, 3]);
     expect(memory.usedBytes).toBe(0);
+  });
+
+  it("incomplete lines of a private server make room for another client that asks for its share", async () => {
+    const memory = new MemoryBudget(16 * MIB);
+    const output = new OutputMemory(memory);
+    const benches = [3.6, 3.2, 2.8].map((megabytes, id) => {
+      const bench = new Bench(undefined, memory, output, "client");
+      bench.stdout.write(`{"jsonrpc":"2.0","id":${id},"result":{"text":"${"x".repeat(megabytes * MIB)}`);
+      return bench;
+    });
+    const held = memory.account("client").hold("requests", 4 * MIB);
+    expect(memory.account("other").hasRoomFor(4 * MIB)).toBe(true);
+    held.release();
+    for (const bench of benches) {
+      bench.stdout.write('"}}\n');
+      await bench.ended();
+    }
+    expect(benches.map(({ told: [line] }) => line?.replace(/^\d+/, ""))).toEqual([" bytes of 0, for memory", "", ""]);
   });
 
   it("one incomplete line is read to its end, even if clients have filled the memory", async () => {
