@@ -12,8 +12,9 @@ import { isAtLeast } from "./log-level.ts";
 import { ModernSubscription } from "./subscriptions/modern-subscription.ts";
 import type { Subscription } from "./subscriptions/subscription.ts";
 
-/** The memory of a subscription besides its request. */
+/** The memory of a subscription besides its request, and that of its request, whose URIs are kept as values too, for each UTF-16 unit. */
 const SUBSCRIPTION_BYTES = 1024;
+const FILTER_BYTES = 8;
 
 const LIST_CHANGED = /^notifications\/(?:tools|prompts|resources)\/list_changed$/;
 
@@ -46,7 +47,7 @@ export class ModernRouting implements Routing {
   /** Opens a client's subscription. @returns a function that ends it at the server; undefined if there is no memory for it. */
   subscribe(subscription: Subscription, request: RequestMessage, memory: MemoryAccount): ((reason: string) => void) | undefined {
     const { dispatch, nowMs } = this.#access;
-    const reservation = memory.reserve("subscriptions", SUBSCRIPTION_BYTES + request.text.length * 2);
+    const reservation = memory.reserve("subscriptions", SUBSCRIPTION_BYTES + request.text.length * FILTER_BYTES);
     if (reservation === undefined) return undefined;
     const onEnd = (ended: ModernSubscription): void => void this.#subscriptions.delete(ended);
     const opened = new ModernSubscription({ subscription, request, dispatch, memory: reservation, nowMs: nowMs(), onEnd });

@@ -31,7 +31,6 @@ export class StatelessExchange extends RewrittenExchange {
   }
 
   #wants(body: string): boolean {
-    if (!body.includes("notifications/message")) return true;
     const message = readMessage(body, "server");
     if (message.kind !== "notification" || message.method !== "notifications/message") return true;
     return this.#logLevel !== undefined && isAtLeast(message.outline.stringAt(Slot.level), this.#logLevel);

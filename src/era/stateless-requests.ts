@@ -114,7 +114,7 @@ export class StatelessRequests {
   async #forwardChecked(call: StatelessCall, checked: Promise<SidecarError | undefined>): Promise<void> {
     const { request, exchange, memory } = call.stateless;
     const held = memory.reserve("requests", textMemoryBytes(request.text));
-    if (held === undefined) return exchange.fail(outOfMemory("The request was not sent."));
+    if (held === undefined) return exchange.fail(outOfMemory());
     let hasLeft = false;
     exchange.onDisconnect(() => (hasLeft = true));
     const error = await checked;

@@ -39,6 +39,9 @@ describe("log messages of a server of sessions", async () => {
 
   it("a call without a level gets none", async () => {
     expect(await logged(client, "emergency", undefined)).toEqual([]);
+    const line = String.raw`{"jsonrpc":"2.0","method":"notifications\/message","params":{"level":"error","data":1}}
+{"jsonrpc":"2.0","id":$ID,"result":{"content":[]}}`;
+    expect((await client.callTool("raw_line", { line })).notifications).toEqual([]);
   });
 
   it("a message during several calls goes to none of them", async () => {

@@ -1,11 +1,14 @@
+import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { readSeen } from "../support/in-flight.ts";
 import { EVERYTHING, noticeOf, subscriptionIdOf, waitUntilFree } from "../support/listens.ts";
 import type { ModernClient } from "../support/modern-client.ts";
 import { Sidecar, type StartOptions } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";
+import { TempDir } from "../support/temp-dir.ts";
 
 const CAPABILITIES = { tools: { listChanged: true }, prompts: {}, resources: { subscribe: true, listChanged: true } };
+const TOKENS = ["first-token-0123456789", "second-token-0123456789"] as const;
 const UPDATED = "notifications/resources/updated";
 
 /** Starts a server with sessions that keeps subscriptions. */
@@ -141,6 +144,55 @@ describe("subscriptions/listen on a server with sessions", () => {
     await waitUntilFree(sidecar);
     while ((await readSeen(client)).filter((method) => method === "resources/unsubscribe").length < uris.length);
   });
+
+  it("a subscription watches at most 1024 URIs, and the acknowledgement has them", async () => {
+    await using sidecar = await start();
+    const uris = Array.from({ length: 1500 }, (_, index) => `x://${index}`);
+    await using listen = await sidecar.modernClient().listen({ resourceSubscriptions: uris });
+    expect(listen.accepted).toEqual({ resourceSubscriptions: uris.slice(0, 1024) });
+  });
+
+  it("the URIs of a subscription count as memory until its end", async () => {
+    await using sidecar = await start(CAPABILITIES, { flags: ["--memory-budget-bytes", "4194304"] });
+    const client = sidecar.modernClient();
+    // In memory, each of these takes over half of the quarter that one client may have for subscriptions.
+    const filter = (name: string): object => ({
+      resourceSubscriptions: Array.from({ length: 30 }, (_, index) => `${name}${"x".repeat(7000)}${index}`),
+    });
+    const listen = await client.listen(filter("a"));
+    expect((await readStatus(sidecar)).memory["subscriptions"]).toBeGreaterThan(2 * 30 * 7000);
+    const { status, error } = await client.request("subscriptions/listen", { notifications: filter("b") });
+    expect({ status, code: error?.data?.["code"] }).toEqual({ status: 503, code: "OUT_OF_MEMORY" });
+    await listen.close();
+    await waitUntilFree(sidecar);
+  });
+
+  it("the subscriptions of one client ask the server one after another, and others meanwhile", async () => {
+    await using directory = await TempDir.create();
+    await writeFile(directory.file("tokens"), TOKENS.join("\n"));
+    await using sidecar = await start(CAPABILITIES, { flags: ["--auth-token-file", directory.file("tokens")] });
+    const [one, other] = TOKENS.map((token) => sidecar.modernClient({ token })) as [ModernClient, ModernClient];
+    await one.callTool("mute", { method: "resources/subscribe" });
+    const leaving = new AbortController();
+    const waiting = ["a", "b"].map((name) => one.listen({ resourceSubscriptions: [`x://${name}`] }, { signal: leaving.signal }));
+    while ((await subscribing(other)).length < 1);
+    const ofOther = other.listen({ resourceSubscriptions: ["x://c"] }, { signal: leaving.signal });
+    await waitForSubscribing(other, ["+x://a", "+x://c"]);
+    // Those without resources need not wait.
+    await using listen = await one.listen({ toolsListChanged: true });
+    expect(listen.accepted).toEqual({ toolsListChanged: true });
+    leaving.abort();
+    for (const listening of [...waiting, ofOther]) await expect(listening).rejects.toThrow("aborted");
+  });
+
+  it.each(["*/*", "application/json, text/*", "application/json, text/event-stream"])(
+    "a client may listen with Accept: %s",
+    async (accept) => {
+      await using sidecar = await start();
+      await using listen = await sidecar.modernClient().listen({}, { headers: { Accept: accept } });
+      expect(listen.accepted).toEqual({});
+    },
+  );
 
   it("nothing comes before the acknowledgement", async () => {
     await using sidecar = await start(CAPABILITIES, { flags: ["--request-timeout-ms", "1500", "--hung-timeouts", "100"] });

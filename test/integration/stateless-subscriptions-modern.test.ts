@@ -87,6 +87,15 @@ describe("subscriptions/listen on a server without sessions", () => {
     await waitUntilFree(sidecar);
   });
 
+  it("a subscription ends with a result even if that of the server is too long", async () => {
+    await using sidecar = await start({ flags: ["--max-line-bytes", "65536"] });
+    const client = sidecar.modernClient();
+    await using listen = await client.listen(EVERYTHING, { id: "mine" });
+    await client.callTool("end_listens", { length: 70_000, id: (await readListens(client))[0]?.id });
+    expect(await listen.rest()).toMatchObject([{ id: "mine", result: { resultType: "complete" } }]);
+    await waitUntilFree(sidecar);
+  });
+
   it("the server gets a cancellation when the client closes its stream", async () => {
     await using sidecar = await start();
     const client = sidecar.modernClient();

@@ -26,11 +26,23 @@ export class LegacySubscription implements Caller {
   /** The notifications before the acknowledgement, or those of this turn of the event loop. */
   readonly #pending = new Set<string>();
   readonly #pendingMemory: Reservation;
+  readonly #filterMemory: Reservation;
   #isAcknowledged = false;
   readonly #later: (run: () => void) => void;
 
-  /** @param later runs a function in the next turn of the event loop. */
-  constructor(subscription: Subscription, memory: MemoryAccount, lane: Lane, filter: SubscriptionFilter, later: (run: () => void) => void) {
+  /**
+   * @param filterMemory that of the filter. It is released at the end.
+   * @param later runs a function in the next turn of the event loop.
+   */
+  constructor(
+    subscription: Subscription,
+    memory: MemoryAccount,
+    filterMemory: Reservation,
+    lane: Lane,
+    filter: SubscriptionFilter,
+    later: (run: () => void) => void,
+  ) {
+    this.#filterMemory = filterMemory;
     this.#later = later;
     this.#subscription = subscription;
     this.memory = memory;
@@ -60,6 +72,8 @@ export class LegacySubscription implements Caller {
       for (const uri of wanted) {
         if (this.#subscription.isEnded) return;
         if (await this.#subscribe(uri, nowMs)) uris.add(uri);
+        // Refusals come at once. Many of them must not keep the event loop busy.
+        else await new Promise<void>((resolve) => this.#later(resolve));
       }
     };
     await Promise.all(Array.from({ length: MAX_IN_FLIGHT }, subscribeInTurn));
@@ -73,6 +87,7 @@ export class LegacySubscription implements Caller {
   /** Ends the subscriptions at the server. */
   end(): void {
     this.#pendingMemory.release();
+    this.#filterMemory.release();
     this.#lane.endCaller(this);
   }
 

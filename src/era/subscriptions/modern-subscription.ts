@@ -1,3 +1,4 @@
+import type { SidecarError } from "../../errors.ts";
 import type { OpenCall } from "../../lane/internal/internal-calls.ts";
 import type { Dispatch } from "../../lane/dispatch.ts";
 import { applyEdits } from "../../json/edit.ts";
@@ -91,9 +92,10 @@ export class ModernSubscription implements Exchange {
     this.#finish();
   }
 
-  fail(): void {
-    // The generation was lost. The next one gets the request again.
+  fail({ code }: SidecarError): void {
     this.#open = undefined;
+    // If the generation was lost, the next one gets the request again.
+    if (code !== "UPSTREAM_EXITED") this.end();
   }
 
   emit(): boolean {

@@ -38,3 +38,8 @@ export function acceptsEventStream(request: IncomingMessage): boolean {
   const types = accepts(request).types() as string[];
   return types.some((type) => type.toLowerCase() === EVENT_STREAM_TYPE);
 }
+
+/** True if `Accept` permits event streams, also by a wildcard. For a response that can only be a stream. */
+export function permitsEventStream(request: IncomingMessage): boolean {
+  return request.headers.accept === USUAL_ACCEPT || accepts(request).type(EVENT_STREAM_TYPE) !== false;
+}

@@ -12,7 +12,7 @@ import { sendAccepted, sendJson } from "../json-response.ts";
 import type { SseConnections } from "../output/sse-connection.ts";
 import type { UnreadOutput } from "../output/unread-output.ts";
 import type { Post } from "../route.ts";
-import { acceptsEventStream } from "./content-negotiation.ts";
+import { acceptsEventStream, permitsEventStream } from "./content-negotiation.ts";
 import { openStatelessStream } from "./event-streams.ts";
 import { PostExchange } from "./post-exchange.ts";
 
@@ -51,7 +51,8 @@ export class StatelessPosts {
     const idText = idTextOf(message);
     const envelope = checkModernRequest(message, request.headers);
     if (envelope instanceof SidecarError) return this.#refuse(post, envelope, idText);
-    const openStream = acceptsEventStream(request) ? () => openStatelessStream(connections, response, memory) : undefined;
+    const accepts = message.method === "subscriptions/listen" ? permitsEventStream : acceptsEventStream;
+    const openStream = accepts(request) ? () => openStatelessStream(connections, response, memory) : undefined;
     const exchange = new PostExchange({ front: MODERN_FRONT, response, memory, unread, defects, idText, acceptedAtMs, openStream });
     requests.handle({ request: message, envelope, headers: request.headers, exchange, memory, onUnknown });
   }
