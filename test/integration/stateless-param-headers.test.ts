@@ -130,12 +130,12 @@ describe("the list of tools behind these headers", () => {
     const [client, control] = [sidecar.modernClient(), await LaneClient.connectShared(sidecar)];
     expect(await call(client, "moving", { a: "here" }, WHERE)).toEqual([200, { a: "here" }]);
     expect(await lists(control)).toBe(1);
-    expect(await call(client, "moving", { a: "here" })).toEqual(HEADER_MISMATCH);
-    expect(await lists(control)).toBe(2);
+    // Between two lists, there is a pause.
+    while ((await lists(control)) < 2) expect(await call(client, "moving", { a: "here" })).toEqual(HEADER_MISMATCH);
     // The server changes its tools without a notification.
     await tools.list([tool("moving", "b")]);
+    while ((await lists(control)) < 3) await call(client, "moving", { a: "here" });
     expect(await call(client, "moving", { a: "here" })).toEqual([200, { a: "here" }]);
-    expect(await lists(control)).toBe(3);
   });
 
   it("a restarted server lists its tools again", async () => {
