@@ -11,6 +11,7 @@ import type { KnownParams } from "./era/checks/known-params.ts";
 import { ModernRouting } from "./era/modern-routing.ts";
 import { type ChildEraMode, type EraLane, knownParams } from "./era/server-eras.ts";
 import { type Log, withFields } from "./observability/log.ts";
+import type { MemoryHolder } from "./memory/memory-budget.ts";
 import type { Secrets } from "./observability/redact.ts";
 import type { JsonObject, RequestMessage } from "./protocol/message.ts";
 import { type ChildCommand, STOP_GRACES } from "./upstream/child-process.ts";
@@ -29,6 +30,9 @@ import { Supervisor, type SupervisorFailure } from "./upstream/supervisor.ts";
 
 /** For a server that gets `initialize` only. */
 const ERA_HINT = "; a server without sessions needs MODERN=on, CHILD_ERA=auto or modern, and no ISOLATION=session";
+
+/** For a server that gets `server/discover` only. */
+const SESSIONS_HINT = "; a server with sessions needs CHILD_ERA=auto or legacy";
 
 /** The tool policy of all lanes of a server. */
 interface ServerPolicy {
@@ -94,7 +98,7 @@ export function startModernLane(options: ServerLanesOptions, probe?: EraProbe): 
   const params: KnownParams = knownParams(() => modern.lane, options.nowMs, visibleNames(options));
   let routing: ModernRouting | undefined;
   const modern: SharedLane = startLane(options, {
-    handshake: new DiscoverHandshake(clientInfo),
+    handshake: new DiscoverHandshake(clientInfo, probe === undefined ? SESSIONS_HINT : ""),
     createRouting: (access) => (routing = new ModernRouting(access, () => params.forget())),
     log: probe === undefined ? log : withFields(log, { lane: probe.name }),
     ...(probe === undefined ? {} : { name: probe.name, observer: probe.observer, firstReadyTimeoutMs: probe.timeoutMs }),
@@ -123,6 +127,7 @@ export function startPrivateLane(
     log: withFields(options.log, { lane: name }),
     name,
     start,
+    client: memory.holder,
   });
 }
 
@@ -131,13 +136,15 @@ interface LaneKind extends Pick<LaneOptions, "createRouting" | "log"> {
   readonly name?: string;
   /** The server starts when this resolves; undefined for at once. */
   readonly start?: Promise<void> | undefined;
+  /** The client of a private server. */
+  readonly client?: MemoryHolder;
   readonly observer?: UpstreamObserver;
   readonly firstReadyTimeoutMs?: number;
 }
 
 /** Starts a supervised server, and the lane that it serves. */
 function startLane(options: ServerLanesOptions, kind: LaneKind): SharedLane {
-  const { handshake, createRouting, log, name, start, observer, firstReadyTimeoutMs } = kind;
+  const { handshake, createRouting, log, name, start, observer, firstReadyTimeoutMs, client } = kind;
   const { command, readyTimeoutMs, restarts, limits, retry, endSession, outputMemory, counters, secrets, nowMs } = options;
   const supervisor = new Supervisor({
     command,
@@ -146,7 +153,7 @@ function startLane(options: ServerLanesOptions, kind: LaneKind): SharedLane {
     readyTimeoutMs,
     firstReadyTimeoutMs,
     restartPolicy: new RestartPolicy({ ...restarts, random: Math.random }),
-    memory: outputMemory,
+    memory: outputMemory.forServer(client),
     counters,
     log,
     secrets,

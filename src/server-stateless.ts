@@ -44,7 +44,10 @@ export function createStateless(
   if (!servesStateless(settings)) return undefined;
   const startedAtMs = nowMs();
   let bootMs = 0;
-  void shared.supervisor.firstReady.then(() => (bootMs = nowMs() - startedAtMs));
+  void shared.supervisor.firstReady.then(({ era }) => {
+    bootMs = nowMs() - startedAtMs;
+    if (era === "modern") log.info({ mode: era }, "server era found");
+  });
   const probeTimeoutMs = (): number => Math.min(laneOptions.readyTimeoutMs, Math.max(MIN_PROBE_MS, PROBE_BOOTS * bootMs));
   const eras = new ServerEras({
     shared,

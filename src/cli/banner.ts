@@ -5,6 +5,7 @@ import { OPTIONS } from "../config/options.ts";
 import { shorten } from "../json/text.ts";
 import { readValue } from "../json/values.ts";
 import { isJsonObject } from "../protocol/message.ts";
+import { MetaKey } from "../protocol/meta-key.ts";
 
 /** A server chooses its name and those of its tools, at any length. */
 const MAX_NAME_LENGTH = 80;
@@ -33,12 +34,13 @@ export interface BannerFacts {
 export function bannerText(facts: BannerFacts): string {
   const { config, version, address, resultText, plain } = facts;
   const url = `http://${address.replace(UNSPECIFIED_HOST, "localhost")}${config.path}`;
+  const era = isOfSessions(resultText) ? "" : " --protocol-era modern";
   const token = config.authTokens.length === 0 ? "" : ` --header "Authorization: Bearer $${OPTIONS.authToken.variable}"`;
   const lines = [
     ["address", plain(url)],
     ["command", plain([config.command, ...maskArgs(config.args)].join(" "))],
     ["tools", toolsText(facts)],
-    ["try it", plain(`npx @modelcontextprotocol/inspector --cli ${url} --transport http${token} --method tools/list`)],
+    ["try it", plain(`npx @modelcontextprotocol/inspector --cli ${url} --transport http${era}${token} --method tools/list`)],
     ["stop", "Ctrl-C"],
   ] as const;
   const shown = lines.map(([label, text]) => `${" ".repeat(INDENT)}${styleText("dim", label.padEnd(LABEL_WIDTH))}${text}\n`);
@@ -61,10 +63,17 @@ function toolsText({ toolNames, columns, plain }: BannerFacts): string {
   return text;
 }
 
-/** Returns the server's name and version from its response to `initialize`. */
+/** True for the response to `initialize`, and not to `server/discover`. */
+function isOfSessions(resultText: string): boolean {
+  const result = readValue(resultText);
+  return !isJsonObject(result) || result["supportedVersions"] === undefined;
+}
+
+/** Returns the server's name and version from its response to `initialize` or `server/discover`. */
 function serverName(resultText: string, plain: (text: string) => string): string {
   const result = readValue(resultText);
-  const info = isJsonObject(result) ? result["serverInfo"] : undefined;
+  const meta = isJsonObject(result) ? result["_meta"] : undefined;
+  const info = isJsonObject(result) ? (result["serverInfo"] ?? (isJsonObject(meta) ? meta[MetaKey.serverInfo] : undefined)) : undefined;
   const words = isJsonObject(info) ? [info["name"], info["version"]] : [];
   const name = words.filter((word) => typeof word === "string").join(" ");
   return name === "" ? "an MCP server" : bounded(name, plain);

@@ -189,10 +189,14 @@ class GivenOptions {
 
 /** Yields the problems of options that are valid by themselves. */
 function* contradictions(given: GivenOptions, settings: Settings): Generator<string, void> {
-  const { cwd, legacySse, path, restartBackoffMs: first, restartMaxMs: longest } = settings;
+  const { cwd, legacySse, path, childEra, modern, isolation, restartBackoffMs: first, restartMaxMs: longest } = settings;
   if (cwd !== undefined && !isDirectory(cwd)) yield problemText(given.sourceOf("cwd") ?? "", JSON.stringify(cwd), "an existing directory");
   if (legacySse === "on" && isSamePath(path, LEGACY_PATHS)) {
     yield `${given.sourceOf("path")} is ${JSON.stringify(path)}, but LEGACY_SSE needs ${LEGACY_PATHS.join(" and ")}`;
+  }
+  if (childEra === "modern" && (modern === "off" || isolation === "session")) {
+    const reason = modern === "off" ? "MODERN is off" : "ISOLATION is session";
+    yield `${given.sourceOf("childEra")} is modern, but ${reason}, so the server gets initialize only`;
   }
   const [firstSource, longestSource] = [given.sourceOf("restartBackoffMs"), given.sourceOf("restartMaxMs")];
   const isChecked = longestSource !== undefined && !given.isInvalid("restartBackoffMs") && !given.isInvalid("restartMaxMs");

@@ -10,7 +10,7 @@ import { ChildProcess, type ChildCommand, type ChildExit, type ChildLimits } fro
 import { HandshakeError, type HandshakeScript, isHandshakeResponse } from "./handshake.ts";
 import type { UpstreamHandshake, UpstreamInput, UpstreamListener } from "./port.ts";
 import type { ExitCause } from "./exit-cause.ts";
-import type { OutputMemory } from "./output-memory.ts";
+import type { ServerMemory } from "./output-memory.ts";
 import { StderrLog } from "./stderr-log.ts";
 import { StdoutNoise } from "./stdout-noise.ts";
 
@@ -22,7 +22,7 @@ export interface GenerationOptions {
   readonly readyTimeoutMs: number;
   /** Counted from 1. */
   readonly number: number;
-  readonly memory: OutputMemory;
+  readonly memory: ServerMemory;
   readonly counters: Counters;
   readonly log: Log;
   readonly secrets: Pick<Secrets, "redact" | "redactJson">;
@@ -150,11 +150,12 @@ export class Generation {
     });
     let timer: NodeJS.Timeout | undefined;
     const timedOut = new Promise<never>((_resolve, reject) => {
-      const error = new HandshakeError("handshake-timeout", `no response to initialize within ${readyTimeoutMs} ms`);
-      timer = setTimeout(reject, readyTimeoutMs, error);
+      const onTimeout = (): void =>
+        reject(new HandshakeError("handshake-timeout", `no response to ${script.method} within ${readyTimeoutMs} ms`));
+      timer = setTimeout(onTimeout, readyTimeoutMs);
     });
     const exited = this.exited.then((): never => {
-      throw new Error("the MCP server exited before it answered initialize");
+      throw new Error(`the MCP server exited before it answered ${script.method}`);
     });
     this.input.send(outgoing(script.request));
     try {

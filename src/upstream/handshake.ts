@@ -14,8 +14,9 @@ const MAX_ERROR_LENGTH = 500;
 
 /** The id of the handshake's requests. Forwarded requests have positive ids. */
 export const HANDSHAKE_ID = 0;
+const INITIALIZE = "initialize";
 const DISCOVER = "server/discover";
-const HANDSHAKE_METHODS: ReadonlySet<string> = new Set(["initialize", DISCOVER]);
+const HANDSHAKE_METHODS: ReadonlySet<string> = new Set([INITIALIZE, DISCOVER]);
 
 export interface ClientInfo {
   readonly name: string;
@@ -35,8 +36,10 @@ export class HandshakeError extends Error {
 
 /** The strategy of a handshake, which begins each generation. All its requests have the id 0. */
 export interface HandshakeScript {
-  /** The first request. */
+  /** The first request. To be read once for each generation. */
   readonly request: string;
+  /** The method of the request that the server has not answered yet. */
+  readonly method: string;
   /**
    * Reads the server's response.
    *
@@ -52,6 +55,7 @@ export interface HandshakeScript {
 /** The sidecar's own `initialize`. It declares no client capabilities, because the clients of a shared server have different ones. */
 export class SidecarHandshake implements HandshakeScript {
   readonly request: string;
+  readonly method = INITIALIZE;
   readonly #hint: string;
 
   /** @param hint added to the error of a server that supports only other revisions. */
@@ -65,7 +69,7 @@ export class SidecarHandshake implements HandshakeScript {
     try {
       return readHandshake(message, generation);
     } catch (error) {
-      throw error instanceof HandshakeError && isOfOtherRevision(message) ? refused(error.message + this.#hint) : error;
+      throw withHint(error, message, this.#hint);
     }
   }
 
@@ -77,9 +81,13 @@ export class SidecarHandshake implements HandshakeScript {
 /** The handshake with a server of the revisions without sessions: a discovery (MCP 2026-07-28, server/discover). */
 export class DiscoverHandshake implements HandshakeScript {
   readonly request: string;
+  readonly method = DISCOVER;
+  readonly #hint: string;
   readonly #requestMeta: Readonly<Record<string, unknown>>;
 
-  constructor(clientInfo: ClientInfo) {
+  /** @param hint added to the error of a server that knows no discovery. */
+  constructor(clientInfo: ClientInfo, hint = "") {
+    this.#hint = hint;
     this.#requestMeta = {
       [MetaKey.protocolVersion]: NEWEST_MODERN_PROTOCOL_VERSION,
       [MetaKey.clientCapabilities]: {},
@@ -90,7 +98,7 @@ export class DiscoverHandshake implements HandshakeScript {
   }
 
   read(message: RequestMessage | ResponseMessage, generation: number): UpstreamHandshake {
-    const resultText = readResult(message, DISCOVER);
+    const resultText = this.#readResult(message);
     const versions = findMembers(resultText, 0, ["supportedVersions"]).spans[0];
     const supported: unknown = versions === undefined ? undefined : readValue(resultText, versions);
     const protocolVersion = MODERN_PROTOCOL_VERSIONS.find((version) => Array.isArray(supported) && supported.includes(version));
@@ -101,6 +109,14 @@ export class DiscoverHandshake implements HandshakeScript {
 
   initializedNotification(): undefined {
     return undefined;
+  }
+
+  #readResult(message: RequestMessage | ResponseMessage): string {
+    try {
+      return readResult(message, DISCOVER);
+    } catch (error) {
+      throw withHint(error, message, this.#hint);
+    }
   }
 }
 
@@ -118,6 +134,10 @@ export class AnyEraHandshake implements HandshakeScript {
     this.#discover = new DiscoverHandshake(clientInfo);
   }
 
+  get method(): string {
+    return this.#era === "legacy" ? INITIALIZE : DISCOVER;
+  }
+
   /** Each generation begins in the era of the former one, or with `initialize` if that was never ready. */
   get request(): string {
     this.#refusal = undefined;
@@ -133,7 +153,8 @@ export class AnyEraHandshake implements HandshakeScript {
       this.#lastEra = this.#era;
       return handshake;
     } catch (error) {
-      if (!(error instanceof HandshakeError) || (this.#refusal === undefined && !isRefusal(message))) throw error;
+      if (!(error instanceof HandshakeError) || (this.#refusal === undefined && !(message.kind === "response" && message.isError)))
+        throw error;
       this.#era = this.#era === "legacy" ? "modern" : "legacy";
       // The server refuses both, or does not know the second one. The first error shows the cause.
       if (this.#refusal !== undefined) throw this.#refusal;
@@ -147,11 +168,11 @@ export class AnyEraHandshake implements HandshakeScript {
   }
 }
 
-function isRefusal(message: RequestMessage | ResponseMessage): boolean {
-  return message.kind === "response" && message.isError;
+/** Returns the error with a hint if the server supports other revisions only, or does not know the method. */
+function withHint(error: unknown, message: RequestMessage | ResponseMessage, hint: string): unknown {
+  return error instanceof HandshakeError && isOfOtherRevision(message) ? refused(error.message + hint) : error;
 }
 
-/** True for an error of a server that supports other revisions only, or knows no `initialize`. */
 function isOfOtherRevision({ text, outline }: RequestMessage | ResponseMessage): boolean {
   if (!outline.isObject(Slot.error)) return false;
   const [code] = findMembers(text, outline.start(Slot.error), ["code"]).spans;
@@ -162,6 +183,7 @@ function isOfOtherRevision({ text, outline }: RequestMessage | ResponseMessage):
 /** The handshake of a client with a private server: its own messages, unchanged except for the id. */
 export class ClientHandshake implements HandshakeScript {
   readonly request: string;
+  readonly method = INITIALIZE;
   #initialized: string | undefined;
 
   /** @param initialize the request of the client. */

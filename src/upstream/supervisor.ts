@@ -147,9 +147,14 @@ export class Supervisor implements Upstream {
     } catch (error) {
       // If the server has exited by itself, that cause is kept, because it says more than this one.
       await generation.stop(error instanceof HandshakeError ? error.kind : "crash", describeError(error));
-      this.#endGeneration(generation, await generation.exited, 0, "initialize");
+      this.#endGeneration(generation, await generation.exited, 0, this.#options.handshake.method);
       throw error;
     }
+  }
+
+  /** True until the first handshake of a process that shows if the server supports it. Its end is no failure. */
+  get #isProbe(): boolean {
+    return this.#generationCount === 1 && this.#options.firstReadyTimeoutMs !== undefined && this.#state !== "ready";
   }
 
   #events(): UpstreamListener {
@@ -178,7 +183,7 @@ export class Supervisor implements Upstream {
     const redactedReason = this.#options.secrets.redact(reason);
     const lastExit: UpstreamExit = { exitCode, signal, generation: number, kind, reason: redactedReason, at, stderrTail };
     this.#lastExit = lastExit;
-    this.#options.counters.countExit(kind);
+    if (!this.#isProbe) this.#options.counters.countExit(kind);
     const fields = { childPid, generation: number, kind, exitCode, signal, reason: redactedReason };
     const isStopping = this.#stopping.signal.aborted;
     if (isStopping) this.#log.info(fields, "mcp server ended");
@@ -205,7 +210,7 @@ export class Supervisor implements Upstream {
     }
     const { pauseMs, crashLoop } = restartPolicy.afterEnd(runMs, nowMs());
     const withTail = { ...fields, stderrTail };
-    if (crashLoop === "none") this.#log.warn(withTail, "mcp server exited");
+    if (crashLoop === "none" && !this.#isProbe) this.#log.warn(withTail, "mcp server exited");
     else this.#log.info(fields, "mcp server exited");
     if (pauseMs === undefined) {
       const restarts = this.#generationCount - 1;

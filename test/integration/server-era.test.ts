@@ -66,6 +66,19 @@ describe("requests without a session", () => {
     expect(reason).toContain("MODERN=on");
   });
 
+  it("the reason shows the setting if a server with sessions gets server/discover only", async () => {
+    await using sidecar = await start("normal", "modern", { untilReady: false });
+    const { reason } = await sidecar.waitForLog("mcp server exited", ({ kind }) => kind === "handshake-refused");
+    expect(reason).toMatch(/^the MCP server answered server\/discover with an error.*CHILD_ERA=auto or legacy$/);
+  });
+
+  it("the end of a process that shows the era is logged as information, and not counted", async () => {
+    await using sidecar = await start("exits-on-discover", "auto");
+    await expectServed(sidecar, "legacy");
+    expect(await sidecar.waitForLog("mcp server exited", ({ lane }) => lane === "modern")).toMatchObject({ level: "info" });
+    expect((await readStatus(sidecar)).counters).toMatchObject({ exits: {} });
+  });
+
   it.each([
     { mode: "modern-only", childEra: "auto" },
     { mode: "modern-only", childEra: "modern" },
@@ -78,6 +91,7 @@ describe("requests without a session", () => {
     expect(readError(refused)).toStrictEqual(errorReply(400, -32000, "UNSUPPORTED_PROTOCOL_VERSION", { id: 1, data: MODERN_ERROR }));
     await stopAndReadLog(sidecar);
     expect(startedServers(sidecar)).toBe(1);
+    expect(sidecar.logLines.filter(({ msg }) => msg === "server era found")).toMatchObject([{ mode: "modern" }]);
   });
 
   it.each([
@@ -168,6 +182,6 @@ describe.concurrent("a server that never answers a discovery", () => {
     await using sidecar = await start("ignores-discover", "auto", { flags: ["--ready-timeout-ms", "3000"] });
     await expectServed(sidecar, "legacy");
     const { reason } = await sidecar.waitForLog("server era found");
-    expect(reason).toBe("no response to initialize within 3000 ms");
+    expect(reason).toBe("no response to server/discover within 3000 ms");
   });
 });

@@ -48,7 +48,7 @@ describe("the era of a request", async () => {
     [LEGACY, "2025-06-18", HEADER_MISMATCH],
     [MODERN_VERSION, LEGACY, HEADER_MISMATCH],
     [MODERN_VERSION, undefined, INVALID_PARAMS],
-    ["2027-01-01", undefined, INVALID_PARAMS],
+    ["2027-01-01", undefined, UNSUPPORTED_VERSION],
     ["2027-01-01", "2027-01-01", UNSUPPORTED_VERSION],
     ["1999-01-01", "1999-01-01", UNSUPPORTED_VERSION],
     ["draft", "draft", UNSUPPORTED_VERSION],
@@ -118,7 +118,8 @@ describe.each([
   const sidecar = disposeAfterAll(await Sidecar.start({ flags }));
 
   it.each(["server/discover", "tools/list"])("%s of the next era gets the answer of a server of sessions", async (method) => {
-    expect(failureOf(await send(sidecar.url, sidecar.modernClient().compose(method)))).toEqual(SESSION_REQUIRED);
+    const reply = await send(sidecar.url, sidecar.modernClient().compose(method));
+    expect([failureOf(reply), reply.body]).toEqual([SESSION_REQUIRED, expect.stringContaining("CLAW_MCP_STDIO_MODERN")]);
     expect(sidecar.logLines.filter(({ msg }) => msg === "server era found")).toEqual([]);
   });
 

@@ -96,6 +96,16 @@ describe("headers that repeat the body", async () => {
     expect(await Promise.all(statuses)).toEqual([200, 200]);
   });
 
+  it.each([
+    ["requestState", '"requestState":"a","requestState":"b"'],
+    ["requestState", '"requestState":"a","RequestState":"b"'],
+    ["inputResponses", '"inputResponses":{},"inputresponses":{}'],
+  ])("a second %s is rejected, because the server could read it instead: %s", async (member, members) => {
+    const { headers, body } = client.compose("tools/call", { name: "echo", arguments: { text: "never" } });
+    const reply = await send(sidecar.url, { headers, body: body.replace('"arguments"', `${members},"arguments"`) });
+    expect([failureOf(reply), reply.body]).toEqual([INVALID_PARAMS, expect.stringMatching(new RegExp(`"${member}.* is ambiguous`, "i"))]);
+  });
+
   it("a mismatch names the header, and the request is not sent", async () => {
     const reply = await client.request("tools/call", { name: "x-secret" }, { id: "m", headers: { "Mcp-Name": "x-other" } });
     expect(reply.error).toMatchObject({ message: "The header Mcp-Name differs from the body. The request was not sent." });

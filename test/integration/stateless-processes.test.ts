@@ -81,6 +81,7 @@ describe("a discovery by a client that can answer questions", () => {
     const { headers, body } = sidecar.modernClient({ capabilities }).compose("server/discover");
     const reply = await send(sidecar.url, { headers, body });
     expect(failureOf(reply)).toEqual(SESSION_REQUIRED);
+    expect(reply.body).toContain("A client that declares sampling or elicitation needs a session here");
     expect(reply.body).not.toMatch(/-320(?:2\d|[3-9]\d)|2026-07-28/);
   });
 

@@ -111,6 +111,9 @@ function observedHandshake(clientInfo: ClientInfo, onNext: (method: string) => v
   const handshake = new AnyEraHandshake(clientInfo);
   return {
     request: handshake.request,
+    get method() {
+      return handshake.method;
+    },
     read(message, generation) {
       const read = handshake.read(message, generation);
       if (typeof read === "string") onNext(`server/discover, after it answered initialize with an error: ${errorText(message)}`);
@@ -136,7 +139,7 @@ function generationOptions(
     readyTimeoutMs: timeoutMs,
     number: 1,
     // MAX_LIST_BYTES limits it.
-    memory: new OutputMemory(new MemoryBudget(Number.POSITIVE_INFINITY)),
+    memory: new OutputMemory(new MemoryBudget(Number.POSITIVE_INFINITY)).forServer(),
     counters,
     log: SILENT,
     secrets,

@@ -6,7 +6,7 @@ import { decodeString, type Span } from "../../json/strings.ts";
 import { shorten } from "../../json/text.ts";
 import { findOtherCase, findRepeated, type RequestMessage, Slot } from "../../protocol/message.ts";
 import { MetaKey } from "../../protocol/meta-key.ts";
-import { MODERN_PROTOCOL_VERSIONS } from "../../protocol/versions.ts";
+import { isModernVersion, MODERN_PROTOCOL_VERSIONS } from "../../protocol/versions.ts";
 import { LOG_LEVELS } from "../log-level.ts";
 import { decodeHeaderValue } from "./header-value.ts";
 
@@ -31,6 +31,8 @@ const NAME_SLOT: ReadonlyMap<string, { readonly member: string; readonly slot: n
   ["prompts/get", { member: "name", slot: Slot.toolName }],
   ["resources/read", { member: "uri", slot: Slot.uri }],
 ]);
+/** The params that a client repeats from a result. A server could read another one than the sidecar. */
+const REPEATED_PARAMS = { requestState: Slot.repeatedState, inputResponses: Slot.inputResponses } as const;
 const TASK_METHODS: ReadonlySet<string> = new Set(["tasks/get", "tasks/update", "tasks/cancel"]);
 
 /** The methods of earlier revisions that no client of this one may send. */
@@ -49,8 +51,15 @@ const REMOVED_METHODS: ReadonlySet<string> = new Set([
  * basic/transports, server validation). Nothing is sent before the check.
  */
 export function checkModernRequest(request: RequestMessage, headers: IncomingHttpHeaders): Envelope | SidecarError {
+  const { "mcp-protocol-version": version } = headers;
+  if (!request.outline.has(Slot.metaVersion) && isModernVersion(version?.toString())) {
+    const unsupported = unsupportedVersion(String(version));
+    if (unsupported !== undefined) return unsupported;
+  }
   const envelope = readEnvelope(request);
   if (envelope instanceof SidecarError) return envelope;
+  const ambiguous = findRepeated(request.outline, REPEATED_PARAMS) ?? findOtherCase(request.outline, REPEATED_PARAMS);
+  if (ambiguous !== undefined) return invalid(`"${ambiguous}" is ambiguous in the params`);
   return checkVersion(request, headers) ?? checkMethod(request, headers) ?? checkName(request, headers) ?? envelope;
 }
 
@@ -95,7 +104,11 @@ function readMeta(text: string): Envelope | { readonly problem: string } {
 function checkVersion({ outline }: RequestMessage, headers: IncomingHttpHeaders): SidecarError | undefined {
   const requested = outline.stringAt(Slot.metaVersion) ?? "";
   const mismatch = checkHeader(headers, "MCP-Protocol-Version", requested);
-  if (mismatch !== undefined || MODERN_PROTOCOL_VERSIONS.includes(requested)) return mismatch;
+  return mismatch ?? unsupportedVersion(requested);
+}
+
+function unsupportedVersion(requested: string): SidecarError | undefined {
+  if (MODERN_PROTOCOL_VERSIONS.includes(requested)) return undefined;
   const message = `The protocol revision ${JSON.stringify(shorten(requested))} is not supported.`;
   return new SidecarError("UNSUPPORTED_PROTOCOL_VERSION", message, { supported: MODERN_PROTOCOL_VERSIONS, requested });
 }

@@ -4,15 +4,20 @@ import type { Span } from "../../json/strings.ts";
 import { MetaKey } from "../../protocol/meta-key.ts";
 import { MODERN_PROTOCOL_VERSIONS } from "../../protocol/versions.ts";
 
-/** A longer `serverInfo`, such as one with icons, is not part of each result. In UTF-16 units. */
+/** A longer `serverInfo`, such as one with icons, is not part of each result. In characters of JSON. */
 const MAX_INFO_LENGTH = 512;
 
-/** Returns the JSON text of `serverInfo` in an `InitializeResult`, for each result. Of a long one, it has name and version. */
+/**
+ * Returns the JSON text of `serverInfo` in an `InitializeResult`, for each result. Of a long one, it has name and version. Returns undefined
+ * if these are too long, or if it is no object.
+ */
 export function shortServerInfoText(initializeResult: string): string | undefined {
   const info = textOf(initializeResult, findMembers(initializeResult, 0, ["serverInfo"]).spans[0]);
-  if (info === undefined || info.length <= MAX_INFO_LENGTH || !info.startsWith("{")) return info;
+  if (info?.startsWith("{") !== true) return undefined;
+  if (info.length <= MAX_INFO_LENGTH) return info;
   const [name, version] = findMembers(info, 0, ["name", "version"]).spans.map((span) => textOf(info, span));
-  return `{"name":${name ?? '""'},"version":${version ?? '""'}}`;
+  const short = `{"name":${name ?? '""'},"version":${version ?? '""'}}`;
+  return short.length <= MAX_INFO_LENGTH ? short : undefined;
 }
 
 /**

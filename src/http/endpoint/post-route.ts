@@ -1,6 +1,7 @@
 import type { Counters } from "../../observability/counters.ts";
 import type { Defects } from "../../observability/defects.ts";
 import { SidecarError } from "../../errors.ts";
+import { isModernMessage } from "../../era/checks/message-era.ts";
 import { BATCH_REFUSED } from "../../protocol/client-message.ts";
 import { hasBatches } from "../../protocol/versions.ts";
 import { idTextOf, type Message, type RequestMessage } from "../../protocol/message.ts";
@@ -38,6 +39,14 @@ export interface PostRouteOptions {
   readonly nowMs: () => number;
 }
 
+const NEEDS_SESSION = "A client that declares sampling or elicitation needs a session here; call initialize, or declare neither.";
+
+function modernOff(): SidecarError {
+  const message =
+    "Requests without a session are not served here (CLAW_MCP_STDIO_MODERN, CLAW_MCP_STDIO_ISOLATION); call initialize first.";
+  return new SidecarError("SESSION_REQUIRED", message);
+}
+
 /** Handles POST requests on the MCP endpoint. Each request has one message of a client, or a batch. */
 export class PostRoute implements MessageReceiver {
   readonly #options: PostRouteOptions;
@@ -65,8 +74,15 @@ export class PostRoute implements MessageReceiver {
     // A client that left while its long body was read would never cancel its requests. A notification needs no response.
     if (post.response.destroyed && (Array.isArray(messages) || messages.kind === "request")) return;
     const { stateless } = this.#options;
-    if (stateless?.isFor(post, messages) === true) stateless.handle(post, messages, () => this.#onSessionMessages(post, messages));
+    if (stateless?.isFor(post, messages) === true) stateless.handle(post, messages, () => this.#onUnknown(post, messages));
     else this.#onSessionMessages(post, messages);
+  }
+
+  /** Answers a request without a session that needs one. */
+  #onUnknown(post: Post, messages: Message | Message[]): void {
+    const { request, response } = post;
+    if (Array.isArray(messages) || request.headers["mcp-session-id"] !== undefined) this.#onSessionMessages(post, messages);
+    else sendError(response, new SidecarError("SESSION_REQUIRED", NEEDS_SESSION), idTextOf(messages));
   }
 
   #onSessionMessages(post: Post, messages: Message | Message[]): void {
@@ -79,7 +95,9 @@ export class PostRoute implements MessageReceiver {
     const { request, response } = post;
     const session = this.#findSession(post);
     if (session instanceof SidecarError) {
-      rejectSession(request, response, session, message.kind === "request" ? idTextOf(message) : undefined);
+      const isOff = this.#options.stateless === undefined && session.code === "SESSION_REQUIRED";
+      const error = isOff && isModernMessage(message, request.headers["mcp-protocol-version"]?.toString()) ? modernOff() : session;
+      rejectSession(request, response, error, message.kind === "request" ? idTextOf(message) : undefined);
     } else if (message.kind === "request") {
       forwardRequest(this.#options.defects, session, this.#openExchange(post, session, idTextOf(message)), message);
     } else {

@@ -45,6 +45,14 @@ describe("the banner", () => {
     expect(linesOf({ resultText })[0]).toBe(`claw-mcp-stdio 1.2.3 serves ${server}`);
   });
 
+  it("for a server without sessions, the line to try has the era, and the name is that of its discovery", () => {
+    const meta = { "io.modelcontextprotocol/serverInfo": { name: "notes", version: "7" } };
+    const lines = linesOf({ resultText: JSON.stringify({ supportedVersions: ["2026-07-28"], _meta: meta }) });
+    expect(lines[0]).toBe("claw-mcp-stdio 1.2.3 serves notes 7");
+    expect(lines).toContainEqual(expect.stringContaining(" --transport http --protocol-era modern --method tools/list"));
+    expect(linesOf({}).join()).not.toContain("--protocol-era");
+  });
+
   it.each([
     [80, ["add"], "1: add"],
     [21, ["add", "sub"], "2: add, …"],

@@ -54,6 +54,16 @@ describe("a wrong configuration", () => {
     },
   );
 
+  it("CHILD_ERA=modern is rejected together with a setting by which the server gets initialize only", () => {
+    const problem = (name: string, reason: string): string[] => [`${name} is modern, but ${reason}, so the server gets initialize only`];
+    expect(problems(["--child-era", "modern", "--modern", "off"])).toEqual(problem("--child-era", "MODERN is off"));
+    expect(problems(["--isolation", "session"], { CHILD_ERA: "modern" })).toEqual(
+      problem("CLAW_MCP_STDIO_CHILD_ERA", "ISOLATION is session"),
+    );
+    for (const era of ["auto", "legacy"]) expect(problems(["--isolation", "session", "--modern", "off", "--child-era", era])).toEqual([]);
+    expect(problems(["--isolation", "shared", "--modern", "on", "--child-era", "modern"])).toEqual([]);
+  });
+
   it("an unknown isolation is rejected", () => {
     expect(problems(["--isolation", "private"], { ISOLATION: "auto" })).toEqual([
       '--isolation is "private"; expected one of auto, shared, session',

@@ -26,6 +26,16 @@ describe("a response of a server with sessions", () => {
     expect(shaped("result", text)).toEqual({ jsonrpc: "2.0", id: 1, result: expected });
   });
 
+  it.each([
+    ['{"name":"s","version":"1","icons":["' + "x".repeat(512) + '"]}', { name: "s", version: "1" }],
+    ['{"name":"' + "x".repeat(512) + '","version":"1"}', undefined],
+    ['["s"]', undefined],
+    ['"s"', undefined],
+  ])("the server's name in each result is short: %j", (serverInfo, shown) => {
+    const result = shaped("result", "{}", { serverInfo: serverInfoOf(`{"serverInfo":${serverInfo}}`) }) as { result: { _meta?: object } };
+    expect(result.result["_meta"]).toEqual(shown && { "io.modelcontextprotocol/serverInfo": shown });
+  });
+
   it("a text in a result keeps its bytes", () => {
     const text = String.raw`{"content":[{"type":"text","text":"\u00e4 \ud83d"}], "big":9007199254740993}`;
     expect(rewritten(`{"jsonrpc":"2.0","id":1,"result":${text}}`, { serverInfo: serverInfoOf("{}") })).toBe(
