@@ -51,7 +51,7 @@ export const ERROR_CATALOG = {
   NOT_ACCEPTABLE: {
     httpStatus: 406,
     jsonRpcCode: ServerError,
-    when: "`Accept` excludes application/json (POST), or does not name text/event-stream (GET).",
+    when: "`Accept` excludes application/json (POST), or does not name text/event-stream (GET), or excludes it (`subscriptions/listen`).",
     action: "Send `Accept: application/json, text/event-stream`.",
   },
   UNSUPPORTED_MEDIA_TYPE: {
@@ -130,9 +130,9 @@ export const ERROR_CATALOG = {
   REQUEST_CANCELLED: {
     httpStatus: 200,
     jsonRpcCode: ServerError,
-    when: "The session ended while the request was queued or in flight: by DELETE, or the removal of its token. If the request was sent, the server is told to cancel it.",
-    action: "Call initialize again, then send the request again.",
-    actionIfSent: `Call initialize again. ${CHECK_EFFECT}`,
+    when: "The session ended while the request was queued or in flight, by DELETE; or its token was removed. If the request was sent, the server is told to cancel it.",
+    action: "Send the request again with a valid token, after a new initialize if it belonged to a session.",
+    actionIfSent: `In a session, call initialize again. ${CHECK_EFFECT}`,
   },
   UPSTREAM_EXITED: {
     httpStatus: 200,
@@ -143,7 +143,7 @@ export const ERROR_CATALOG = {
   UPSTREAM_NOT_READY: {
     httpStatus: 503,
     jsonRpcCode: ServerError,
-    when: "The MCP server was not ready within HOLD_TIMEOUT_MS, or too many requests were already held for it. With `sent: true` (HTTP 200), the server exited, and RETRY was about to send the request again.",
+    when: "The MCP server was not ready within HOLD_TIMEOUT_MS, or too many requests were already held for it. Or the request waited for a server that came back with another protocol revision. With `sent: true` (HTTP 200), the server exited, and RETRY was about to send the request again.",
     action: "Retry after `retryAfterSeconds`. `/readyz` shows the state of the server.",
   },
   UPSTREAM_FAILED: {
@@ -179,8 +179,8 @@ export const ERROR_CATALOG = {
   SESSION_OVERLOADED: {
     httpStatus: 429,
     jsonRpcCode: ServerError,
-    when: "The client has MAX_SESSION_REQUESTS requests in flight or queued: a session, or all requests without a session of a token or address.",
-    action: "Wait for responses, then retry after `retryAfterSeconds`.",
+    when: "The client has MAX_SESSION_REQUESTS requests in flight or queued: a session, or all requests without a session of a token or address. Or a client without a session has 256 subscriptions.",
+    action: "Wait for responses, or end subscriptions, then retry after `retryAfterSeconds`.",
   },
   TOOL_NOT_FOUND: {
     httpStatus: 200,

@@ -9,21 +9,17 @@ import { PrivateRouting } from "./lane/routing/private-routing.ts";
 import { AnyEraRouting } from "./era/any-era-routing.ts";
 import type { KnownParams } from "./era/checks/known-params.ts";
 import { ModernRouting } from "./era/modern-routing.ts";
-import { type ChildEraMode, type EraLane, knownParams } from "./era/server-eras.ts";
+import type { ChildEraMode } from "./era/child-era-mode.ts";
+import { type EraLane, knownParams } from "./era/server-eras.ts";
 import { type Log, withFields } from "./observability/log.ts";
 import type { MemoryHolder } from "./memory/memory-budget.ts";
 import type { Secrets } from "./observability/redact.ts";
 import type { JsonObject, RequestMessage } from "./protocol/message.ts";
 import { type ChildCommand, STOP_GRACES } from "./upstream/child-process.ts";
 import type { UpstreamObserver } from "./upstream/port.ts";
-import {
-  AnyEraHandshake,
-  ClientHandshake,
-  type ClientInfo,
-  DiscoverHandshake,
-  type HandshakeScript,
-  SidecarHandshake,
-} from "./upstream/handshake.ts";
+import { AnyEraHandshake } from "./upstream/handshake/any-era-handshake.ts";
+import { ClientHandshake } from "./upstream/handshake/client-handshake.ts";
+import { type ClientInfo, DiscoverHandshake, type HandshakeScript, SidecarHandshake } from "./upstream/handshake/handshake.ts";
 import type { OutputMemory } from "./upstream/output-memory.ts";
 import { RestartPolicy, type RestartPolicyOptions } from "./upstream/restart-policy.ts";
 import { Supervisor, type SupervisorFailure } from "./upstream/supervisor.ts";
@@ -101,7 +97,7 @@ export function startModernLane(options: ServerLanesOptions, probe?: EraProbe): 
     handshake: new DiscoverHandshake(clientInfo, probe === undefined ? SESSIONS_HINT : ""),
     createRouting: (access) => (routing = new ModernRouting(access, () => params.forget())),
     log: probe === undefined ? log : withFields(log, { lane: probe.name }),
-    ...(probe === undefined ? {} : { name: probe.name, observer: probe.observer, firstReadyTimeoutMs: probe.timeoutMs }),
+    ...(probe === undefined ? {} : { name: probe.name, observer: probe.observer, probeTimeoutMs: probe.timeoutMs }),
   });
   if (routing === undefined) throw new Error("the lane has no routing");
   return { ...modern, routing, params };
@@ -139,19 +135,19 @@ interface LaneKind extends Pick<LaneOptions, "createRouting" | "log"> {
   /** The client of a private server. */
   readonly client?: MemoryHolder;
   readonly observer?: UpstreamObserver;
-  readonly firstReadyTimeoutMs?: number;
+  readonly probeTimeoutMs?: number;
 }
 
 /** Starts a supervised server, and the lane that it serves. */
 function startLane(options: ServerLanesOptions, kind: LaneKind): SharedLane {
-  const { handshake, createRouting, log, name, start, observer, firstReadyTimeoutMs, client } = kind;
+  const { handshake, createRouting, log, name, start, observer, probeTimeoutMs, client } = kind;
   const { command, readyTimeoutMs, restarts, limits, retry, endSession, outputMemory, counters, secrets, nowMs } = options;
   const supervisor = new Supervisor({
     command,
     limits: { maxLineBytes: limits.maxLineBytes, ...STOP_GRACES },
     handshake,
     readyTimeoutMs,
-    firstReadyTimeoutMs,
+    probeTimeoutMs,
     restartPolicy: new RestartPolicy({ ...restarts, random: Math.random }),
     memory: outputMemory.forServer(client),
     counters,

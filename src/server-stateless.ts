@@ -1,6 +1,7 @@
 import { RequestState } from "./era/request-state.ts";
 import { TaskOwners } from "./era/task-owners.ts";
-import { type ChildEraMode, type EraLane, ServerEras } from "./era/server-eras.ts";
+import type { ChildEraMode } from "./era/child-era-mode.ts";
+import { type EraLane, ServerEras } from "./era/server-eras.ts";
 import { StatelessRequests } from "./era/stateless-requests.ts";
 import type { ServerStatus } from "./http/status-route.ts";
 import type { Isolation } from "./lane/isolation.ts";
@@ -52,8 +53,10 @@ export function createStateless(
   const eras = new ServerEras({
     shared,
     startModern: (observer) => startModernLane(laneOptions, { name: "modern", observer, timeoutMs: probeTimeoutMs() }),
+    askAgainAfterMs: laneOptions.restarts.longestPauseMs,
     mayProbe: childEra === "auto" && isolation !== "shared",
     log,
+    nowMs,
   });
   const requests = new StatelessRequests(
     {
@@ -63,6 +66,7 @@ export function createStateless(
       hasPrivateServers: isolation !== "shared",
       defects,
       nowMs,
+      streamAfterMs: laneOptions.limits.streamAfterMs,
     },
     (client) => {
       shared.lane.endCaller(client);

@@ -3,6 +3,7 @@ import { LogLimiter } from "./observability/log-limiter.ts";
 import type { ServerRoutes } from "./http/server-routes.ts";
 import type { ServerStatus } from "./http/status-route.ts";
 import { SessionOpener } from "./lane/handshake/session-opener.ts";
+import { sessionsUnsupported } from "./lane/failures.ts";
 import { Lanes } from "./lane/lanes.ts";
 import { RivalServers } from "./lane/rival-servers.ts";
 import { type ServerLanesOptions, type SharedLane, startPrivateLane, startSharedLane } from "./server-lanes.ts";
@@ -59,6 +60,7 @@ export async function startServer(options: ServerOptions): Promise<McpServer> {
   const shared = startSharedLane(laneOptions, servesStateless(options.sessions) ? options.sessions.childEra : "legacy");
   const lanes = new Lanes({
     shared,
+    sessionRefusal: () => (shared.lane.lastHandshake?.era === "modern" ? sessionsUnsupported() : undefined),
     createPrivate: (...client) => startPrivateLane(laneOptions, ...client),
     isolation,
     maxPrivateServers,

@@ -40,7 +40,7 @@ export const LIMIT_OPTIONS = {
     "MAX_SESSION_REQUESTS",
     1024,
     1_000_000,
-    "Maximum number of requests of one session in flight or queued; further requests get 429.",
+    "Maximum number of requests of one session, or of one client without a session, in flight or queued; further requests get 429.",
   ),
   maxHeldRequests: limit(
     "Limits",

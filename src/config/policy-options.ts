@@ -97,7 +97,7 @@ export const POLICY_OPTIONS = {
     name: "SESSION_CALLS_PER_MINUTE",
     placeholder: "N",
     description:
-      "Maximum number of tool calls of one session per minute; further calls get 429. Bursts up to this number are allowed. Default: no limit.",
+      "Maximum number of tool calls of one session, or of one client without a session, per minute; further calls get 429. Bursts up to this number are allowed. Default: no limit.",
     kind: wholeNumber(MAX_PER_MINUTE),
   }),
   maxResultBytes: option({

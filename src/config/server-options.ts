@@ -1,4 +1,4 @@
-import { CHILD_ERA_MODES } from "../era/server-eras.ts";
+import { CHILD_ERA_MODES } from "../era/child-era-mode.ts";
 import { limit, MAX_MS, option } from "./option.ts";
 import { anyText, jsonStrings, oneOf } from "./value-kinds.ts";
 
@@ -43,6 +43,6 @@ export const SERVER_OPTIONS = {
     "READY_TIMEOUT_MS",
     60_000,
     MAX_MS,
-    "Time limit from the server's start to its response to `initialize`; a slower server is restarted.",
+    "Time limit from the server's start to the end of its handshake (`initialize` or `server/discover`); a slower server is restarted.",
   ),
 } as const;

@@ -8,7 +8,7 @@ import type { MemoryAccount } from "../memory/memory-budget.ts";
 import { isJsonObject, type NotificationMessage, type RequestMessage, Slot } from "../protocol/message.ts";
 import type { UpstreamHandshake } from "../upstream/port.ts";
 import { ListChangeWatch } from "./subscriptions/list-change-watch.ts";
-import { isAtLeast } from "./log-level.ts";
+import { isAtLeast } from "../protocol/log-level.ts";
 import { ModernSubscription } from "./subscriptions/modern-subscription.ts";
 import type { Subscription } from "./subscriptions/subscription.ts";
 
@@ -104,14 +104,16 @@ export class ModernRouting implements Routing {
     onInitialized();
   }
 
-  /** Delivers a log message to the only request that wants messages, because the message does not name its request. */
+  /**
+   * Delivers a log message to the only request that wants messages, because the message does not name its request. It may be about earlier
+   * work of another client.
+   */
   #deliverLog(text: string, level: string | undefined): boolean {
-    const wanting = this.#access.dispatch.calls
-      .values()
-      .filter(({ exchange, state }) => exchange.logLevel !== undefined && state === "written");
+    const { calls } = this.#access.dispatch;
+    const wanting = calls.values().filter(({ exchange, state }) => exchange.logLevel !== undefined && state === "written");
     const [only, another] = wanting.take(2).toArray();
-    const wanted = only?.exchange.logLevel;
-    return wanted !== undefined && another === undefined && isAtLeast(level, wanted) && only?.exchange.emit(text) === true;
+    if (only?.origin !== "client" || another !== undefined || calls.hasUnseenWorkOfOthers(only.caller)) return false;
+    return isAtLeast(level, only.exchange.logLevel ?? "") && only.exchange.emit(text);
   }
 
   onLost(): void {

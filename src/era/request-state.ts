@@ -56,7 +56,7 @@ export class RequestState {
   }
 
   #binding({ method, outline }: RequestMessage, holder: MemoryHolder): Buffer {
-    const name = outline.stringAt(Slot.toolName) ?? outline.stringAt(Slot.uri) ?? "";
+    const name = outline.stringAt(method === "resources/read" ? Slot.uri : Slot.toolName) ?? "";
     return Buffer.from(JSON.stringify([this.#idOf(holder), method, name]));
   }
 

@@ -1,4 +1,5 @@
 import type { SidecarError } from "../errors.ts";
+import { shuttingDown } from "../lane/failures.ts";
 import type { Lane } from "../lane/lane.ts";
 import type { HeldRequest } from "../lane/queue/held-until-ready.ts";
 import type { SupervisedLane } from "../lane/pooled-lane.ts";
@@ -7,9 +8,6 @@ import type { ServerEra, UpstreamHandshake, UpstreamObserver } from "../upstream
 import type { JsonObject } from "../protocol/message.ts";
 import { KnownParams } from "./checks/known-params.ts";
 import type { ModernRouting } from "./modern-routing.ts";
-
-export const CHILD_ERA_MODES = ["auto", "legacy", "modern"] as const;
-export type ChildEraMode = (typeof CHILD_ERA_MODES)[number];
 
 /** The time in which a server lists its tools for the check of headers. */
 const LIST_TIMEOUT_MS = 10_000;
@@ -34,7 +32,10 @@ export interface ServerErasOptions {
   readonly startModern: (observer: UpstreamObserver) => EraLane;
   /** False if the shared process must be the only one. */
   readonly mayProbe: boolean;
+  /** The time after which a server is asked again that was of the modern era before, and was then lost without an answer. */
+  readonly askAgainAfterMs: number;
   readonly log: Log;
+  readonly nowMs: () => number;
 }
 
 /** @param visibleNames returns the names of the tools that clients can see; undefined for all. A hidden tool is like an unknown one. */
@@ -62,8 +63,12 @@ export class ServerEras {
   #modern: EraLane | undefined;
   /** The verdict on the second process; undefined until it is known. */
   #verdict: ServerEra | undefined;
+  #hasBeenModern = false;
+  /** The time from which on a verdict of the legacy era is no longer kept. */
+  #askAgainAtMs = Number.POSITIVE_INFINITY;
   /** That of the last request. */
   #target: Target | undefined;
+  #isDraining = false;
   #isStopping = false;
 
   constructor(options: ServerErasOptions) {
@@ -94,7 +99,9 @@ export class ServerEras {
       const onReady = (): void => this.find(client, onFound, onFailed);
       return shared.lane.whenReady({ ...client, onReady, onFailed });
     }
+    if (this.#verdict === "legacy" && this.#options.nowMs() >= this.#askAgainAtMs) this.#verdict = undefined;
     if (handshake.era === "modern" || this.#verdict === "legacy") return onFound(this.#targetOf(shared, handshake));
+    if (this.#modern === undefined && this.#isDraining) return onFailed(shuttingDown(client.request.method, false));
     const modern = (this.#modern ??= this.#probe());
     const known = modern.lane.lastHandshake;
     if (known !== undefined) return onFound(this.#targetOf(modern, known));
@@ -109,6 +116,7 @@ export class ServerEras {
   }
 
   async drain(): Promise<void> {
+    this.#isDraining = true;
     await this.#modern?.lane.drain();
   }
 
@@ -129,7 +137,7 @@ export class ServerEras {
   }
 
   #probe(): EraLane {
-    const { log, startModern } = this.#options;
+    const { log, startModern, askAgainAfterMs, nowMs } = this.#options;
     let isReady = false;
     const lane = startModern({
       onStarted: () => undefined,
@@ -137,8 +145,9 @@ export class ServerEras {
         if (!isReady) log.info({ mode: "modern" }, "server era found");
         isReady = true;
         this.#verdict = "modern";
+        this.#hasBeenModern = true;
       },
-      onLost: ({ reason }) => {
+      onLost: ({ kind, reason }) => {
         if (this.#isStopping) return;
         const wasReady = isReady;
         isReady = false;
@@ -146,14 +155,17 @@ export class ServerEras {
         // A server that was of the modern era and is not ready after a restart may have changed. The next request finds out.
         const hasChanged = this.#verdict === "modern";
         this.#verdict = hasChanged ? undefined : "legacy";
+        const mayComeBack = this.#hasBeenModern && kind !== "handshake-refused";
+        this.#askAgainAtMs = mayComeBack ? nowMs() + askAgainAfterMs : Number.POSITIVE_INFINITY;
         if (hasChanged) log.info({ reason }, "server era may have changed");
         else log.info({ mode: "legacy", reason }, "server era found");
         // The lane gets this event first. It then rejects the requests that wait for it.
         queueMicrotask(() => this.#forget(lane));
       },
     });
+    // RESTART_LIMIT is reached. The next request starts another process.
     void lane.ended.then(() => {
-      if (this.#modern === lane) this.#modern = undefined;
+      if (this.#modern === lane && !this.#isStopping) this.#forget(lane);
     });
     return lane;
   }
@@ -161,7 +173,7 @@ export class ServerEras {
   #forget(lane: EraLane): void {
     if (this.#modern === lane) this.#modern = undefined;
     lane.routing.endSubscriptions();
-    lane.lane.close();
+    lane.lane.close("server lost");
     void lane.stop();
   }
 }

@@ -1,7 +1,7 @@
 import { readMessage, Slot } from "../protocol/message.ts";
 import type { Exchange } from "../sessions/exchange.ts";
 import { type Rewrite, RewrittenExchange } from "../sessions/rewritten-exchange.ts";
-import { isAtLeast } from "./log-level.ts";
+import { isAtLeast } from "../protocol/log-level.ts";
 
 export interface StatelessExchangeOptions {
   readonly rewrite: Rewrite;

@@ -1,8 +1,8 @@
 import { SidecarError } from "../errors.ts";
 import { applyEdits, setMembers } from "../json/edit.ts";
-import { outOfMemory, shuttingDown } from "../lane/failures.ts";
+import { holdMessage } from "../lane/calls/call.ts";
+import { internalError, sessionOverloaded, shuttingDown } from "../lane/failures.ts";
 import type { MemoryHolder } from "../memory/memory-budget.ts";
-import { textMemoryBytes } from "../memory/memory-size.ts";
 import type { Defects } from "../observability/defects.ts";
 import { MODERN_PROTOCOL_VERSIONS } from "../protocol/versions.ts";
 import type { Exchange } from "../sessions/exchange.ts";
@@ -24,12 +24,14 @@ import type { TaskOwners } from "./task-owners.ts";
 export interface StatelessRequestsOptions {
   readonly eras: ServerEras;
   readonly maxClients: number;
-  /** The clients of states and tasks; undefined if all requests have the same principal. */
+  /** The clients of states and tasks; undefined if there is at most one token. */
   readonly bindings: { readonly requestState: RequestState; readonly tasks: TaskOwners } | undefined;
   /** True if a client that can answer questions gets a server of its own when it begins a session. */
   readonly hasPrivateServers: boolean;
   readonly defects: Pick<Defects, "recover" | "guard">;
   readonly nowMs: () => number;
+  /** The time after which a slow response begins, to keep its connection alive. */
+  readonly streamAfterMs: number;
 }
 
 interface StatelessStatus {
@@ -53,7 +55,7 @@ export class StatelessRequests {
     this.#options = options;
     this.#clients = new StatelessClients(options.maxClients, endCaller);
     this.#legacyCalls = new LegacyCalls(options.nowMs);
-    this.#subscriptions = new StatelessSubscriptions(options.defects, options.nowMs);
+    this.#subscriptions = new StatelessSubscriptions(options);
   }
 
   get status(): StatelessStatus {
@@ -69,8 +71,17 @@ export class StatelessRequests {
     const removed = removedMethod(request);
     if (removed !== undefined) return exchange.fail(removed);
     const client = this.#clients.use(memory);
+    this.#find({ stateless, client }, (call) => this.#route(call));
+  }
+
+  /** Finds the lane for a request. Its token may be removed meanwhile. */
+  #find({ stateless, client }: Pick<StatelessCall, "stateless" | "client">, onFound: (call: StatelessCall) => void): void {
+    const { request, exchange, owner } = stateless;
     const fail = (error: SidecarError): void => exchange.fail(error);
-    const found = (target: Target): void => this.#guard(exchange, () => this.#route({ stateless, target, client }));
+    const found = (target: Target): void => {
+      if (owner?.isRevoked === true) fail(new SidecarError("UNAUTHORIZED", "The token was removed while the request waited."));
+      else this.#guard(exchange, () => onFound({ stateless, target, client }));
+    };
     this.#options.eras.find({ owner: client, exchange, request }, found, fail);
   }
 
@@ -112,18 +123,27 @@ export class StatelessRequests {
 
   /** Forwards a call when its headers are checked, unless its client has left meanwhile. Never rejects. */
   async #forwardChecked(call: StatelessCall, checked: Promise<SidecarError | undefined>): Promise<void> {
-    const { request, exchange, memory } = call.stateless;
-    const held = memory.reserve("requests", textMemoryBytes(request.text));
-    if (held === undefined) return exchange.fail(outOfMemory());
+    const { stateless, client } = call;
+    const { request, exchange } = stateless;
+    const { maxSessionRequests } = call.target.lane.limits;
+    if (client.callsInFlight >= maxSessionRequests) return exchange.fail(sessionOverloaded(maxSessionRequests));
+    const held = holdMessage(client.memory, request.text);
+    client.beginCall();
     let hasLeft = false;
     exchange.onDisconnect(() => (hasLeft = true));
-    const error = await checked;
-    held.release();
-    if (hasLeft) return;
-    this.#guard(exchange, () => {
-      if (error === undefined) this.#forward(call);
-      else exchange.fail(error);
-    });
+    let outcome: SidecarError | undefined | "defect" = "defect";
+    try {
+      outcome = await checked;
+    } catch (error) {
+      this.#options.defects.recover("check of headers", error, () => exchange.fail(internalError(false)));
+    } finally {
+      held.release();
+      client.endCall();
+    }
+    if (hasLeft || outcome === "defect") return;
+    if (outcome !== undefined) return exchange.fail(outcome);
+    // The server may have been replaced by one of the other era.
+    this.#find(call, (current) => this.#forward(current));
   }
 
   #forward(call: StatelessCall): void {

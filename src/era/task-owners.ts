@@ -1,10 +1,11 @@
-import { findMembers, findPath } from "../json/find.ts";
+import { findPath } from "../json/find.ts";
 import { decodeString, type Span } from "../json/strings.ts";
-import { readValue } from "../json/values.ts";
 import { SidecarError } from "../errors.ts";
 import type { MemoryHolder } from "../memory/memory-budget.ts";
-import { type RequestMessage, Slot } from "../protocol/message.ts";
+import type { RequestMessage } from "../protocol/message.ts";
+import { taskIdOf } from "./checks/request-check.ts";
 import type { FoundResult } from "./found-result.ts";
+import { readFilter } from "./subscriptions/subscription-filter.ts";
 
 /** The oldest tasks are forgotten. A client may then use any task that the server shows it. */
 const MAX_TASKS = 10_000;
@@ -36,20 +37,19 @@ export class TaskOwners {
 
   /** Returns the error for a request that names the task of another client: in its `taskId`, or in the filter of a subscription. */
   check(request: RequestMessage, holder: MemoryHolder): SidecarError | undefined {
-    const other = taskIdsOf(request).find((id) => (this.#owners.get(id) ?? holder) !== holder);
+    const other = namedTasks(request).find((id) => (this.#owners.get(id) ?? holder) !== holder);
     return other === undefined ? undefined : new SidecarError("INVALID_PARAMS", "This task does not exist. The request was not sent.");
   }
 }
 
-function taskIdsOf({ method, text, outline }: RequestMessage): string[] {
-  const params = outline.start(Slot.params);
-  if (method.startsWith("tasks/")) {
-    const id = stringAt(text, findMembers(text, params, ["taskId"]).spans[0]);
-    return id === undefined ? [] : [id];
+function namedTasks(request: RequestMessage): string[] {
+  const { method } = request;
+  if (method === "subscriptions/listen") {
+    const filter = readFilter(request);
+    return filter instanceof SidecarError ? [] : [...filter.tasks];
   }
-  const filter = method === "subscriptions/listen" ? findPath(text, params, ["notifications", "taskIds"]) : undefined;
-  const ids: unknown = filter === undefined ? undefined : readValue(text, filter);
-  return Array.isArray(ids) ? ids.filter((id) => typeof id === "string") : [];
+  const id = method.startsWith("tasks/") ? taskIdOf(request) : undefined;
+  return id === undefined ? [] : [id];
 }
 
 function stringAt(text: string, span: Span | undefined): string | undefined {

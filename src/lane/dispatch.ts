@@ -223,8 +223,8 @@ export class Dispatch {
     this.#keepAliveSweep.close();
   }
 
-  notReady(): SidecarError {
-    return this.#errors.notReady();
+  notReady(call?: Call): SidecarError {
+    return this.#errors.notReady(call);
   }
 
   #sendHeld(call: Call): void {

@@ -51,9 +51,9 @@ export interface LaneOptions {
   readonly policy?: LanePolicy | undefined;
 }
 
-/** One supervised server, the requests in flight to it, and the sessions that use it. */
+/** One supervised server, its requests in flight, and its sessions. */
 export class Lane implements SessionLane, UpstreamListener {
-  readonly #limits: LaneLimits;
+  readonly limits: LaneLimits;
   readonly #log: Log;
   readonly #nowMs: () => number;
   readonly #dropped: DropLog;
@@ -71,19 +71,18 @@ export class Lane implements SessionLane, UpstreamListener {
   #isDraining = false;
 
   constructor({ upstream, limits, retry, counters, log, nowMs, endSession, createRouting, policy }: LaneOptions) {
-    [this.#limits, this.#policy, this.#log, this.#nowMs] = [limits, policy, log, nowMs];
+    [this.limits, this.#policy, this.#log, this.#nowMs] = [limits, policy, log, nowMs];
     const dropped = (this.#dropped = new DropLog(log, counters, nowMs));
     const defects = new Defects(log, counters);
     const retries = new Retries(retry, (toolName) => this.tools.isReadOnly(toolName));
     const dispatch = new Dispatch({ upstream, limits, retries, counters, log, nowMs, onDue: (atMs) => this.#onDue(atMs) });
-    const { maxLineBytes, requestTimeoutMs } = limits;
-    this.#responses = new ServerResponses({ dispatch, dropped, retries, defects, maxLineBytes, nowMs });
+    this.#responses = new ServerResponses({ dispatch, dropped, retries, defects, maxLineBytes: limits.maxLineBytes, nowMs });
     [this.#retries, this.#dispatch, this.#calls] = [retries, dispatch, dispatch.calls];
     const watcher = policy?.needsTools === true ? policy : undefined;
     this.tools = new ServerTools({ dispatch, upstream, retry, watcher, defects, log, nowMs });
     this.#capabilities = new SessionCapabilities({ calls: dispatch.calls, log, endSession });
     const onInitialized = (): void => this.tools.onInitialized();
-    const routing = (this.#routing = createRouting({ dispatch, dropped, nowMs, requestTimeoutMs, onInitialized }));
+    const routing = (this.#routing = createRouting({ dispatch, dropped, nowMs, requestTimeoutMs: limits.requestTimeoutMs, onInitialized }));
     this.#initializing = new InitializeRequests({ dispatch, limits, routing, counters, defects, handshake: () => this.#handshake });
     this.#hangWatch = new HangWatch({ dispatch, upstream, limits, isWaitingForClient: () => routing.isWaitingForClient });
     this.#calls.onTimeout = (call) => this.#hangWatch.onTimeout(call, nowMs());
@@ -102,7 +101,7 @@ export class Lane implements SessionLane, UpstreamListener {
   whenReady(held: HeldRequest): void {
     if (this.#isDraining) held.onFailed(shuttingDown(held.request.method, false));
     else if (this.#handshake !== undefined) held.onReady();
-    else holdUntilReady(this.#dispatch, this.#limits.holdTimeoutMs, held);
+    else holdUntilReady(this.#dispatch, this.limits.holdTimeoutMs, held);
   }
 
   /** Answers `initialize` from the server's handshake, once it is done. */
@@ -114,7 +113,7 @@ export class Lane implements SessionLane, UpstreamListener {
     const exchange = this.#wrap(clientExchange, request.method);
     const refusal = this.#isDraining ? shuttingDown(request.method, false) : this.#dispatch.refusal(caller, request.text);
     if (refusal !== undefined) return this.#dispatch.refuse(exchange, refusal);
-    // A request that the lane rejects must not count towards a rate.
+    // This comes last: a request that the lane rejects must not count towards a rate.
     const limits = this.#policy?.admit(caller, request);
     if (limits instanceof SidecarError) return this.#dispatch.refuse(exchange, limits);
     if (this.#dispatch.queue.areSlotsClosed) this.tools.onWaiting();
@@ -124,7 +123,7 @@ export class Lane implements SessionLane, UpstreamListener {
   }
 
   refuse(exchange: Exchange, error: SidecarError): void {
-    // An error of one request in a batch takes room from the responses of its calls.
+    // In a batch, it takes room from the responses of calls.
     this.#dispatch.refuse(this.#wrap(exchange, "tools/call"), error);
   }
 
@@ -132,13 +131,13 @@ export class Lane implements SessionLane, UpstreamListener {
     const { method } = notification;
     const refusal = this.#policy?.admit(session, notification);
     if (refusal instanceof SidecarError) return refusal;
-    if (method === "notifications/cancelled") cancelByClient(this.#dispatch, session, notification, this.#log);
-    else {
-      const text = this.#routing.onClientNotification(notification);
-      if (text instanceof SidecarError) return text;
-      if (text !== undefined) return this.#dispatch.carryNotification(session, text, method);
+    if (method === "notifications/cancelled") {
+      cancelByClient(this.#dispatch, session, notification, this.#log);
+      return undefined;
     }
-    return undefined;
+    const text = this.#routing.onClientNotification(notification);
+    if (text === undefined || text instanceof SidecarError) return text;
+    return this.#dispatch.carryNotification(session, text, method);
   }
 
   answer(response: ResponseMessage): SidecarError | undefined {
@@ -165,7 +164,7 @@ export class Lane implements SessionLane, UpstreamListener {
 
   /** Rejects unsent requests of a client until this much memory is free. @returns the bytes that are free. */
   freeUnsent(bytes: number, holder: MemoryHolder): number {
-    return freeUnsent(this.#calls, bytes, holder);
+    return freeUnsent(this.#calls, this.#dispatch.queue, bytes, holder);
   }
 
   /** Rejects new requests from now on, and resolves when the last request that is in flight or queued has ended. */
@@ -175,9 +174,11 @@ export class Lane implements SessionLane, UpstreamListener {
   }
 
   /** Rejects new requests from now on, and fails all requests that are in flight or queued. */
-  close(): void {
+  close(reason: "shutdown" | "server lost" = "shutdown"): void {
     this.tools.close();
-    this.#calls.giveUpAll(this.#calls.values(), "shutdown", (call) => shuttingDown(...this.#retries.outcomeOf(call)));
+    this.#calls.giveUpAll(this.#calls.values(), reason, (call) =>
+      reason === "shutdown" ? shuttingDown(...this.#retries.outcomeOf(call)) : this.#dispatch.notReady(call),
+    );
     if (this.#isDraining) this.#initializing.failAll(shuttingDown("initialize", false));
     this.#isDraining = true;
     this.#dispatch.close();
@@ -238,12 +239,11 @@ export class Lane implements SessionLane, UpstreamListener {
       if (message.method === "notifications/tools/list_changed") this.tools.onChanged();
       return this.#routing.onServerNotification(message);
     }
-    const isDelivered = deliverProgress(this.#calls, message, this.#nowMs());
-    if (!isDelivered && !this.#calls.tasks.deliverProgress(message)) this.#dropped.notification(message.method);
+    if (!deliverProgress(this.#calls, message, this.#nowMs())) this.#dropped.notification(message.method);
   }
 
   #onDue(nowMs: number): number {
-    // The server may be waiting for a person. That time does not count against it.
+    // The time in which a person answers the server does not count.
     if (this.#routing.isWaitingForClient) this.#calls.extend(nowMs);
     return Math.min(this.#routing.expire(nowMs), this.#hangWatch.tick(nowMs));
   }

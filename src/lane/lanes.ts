@@ -5,7 +5,7 @@ import type { MemoryAccount, MemoryHolder, Reservation } from "../memory/memory-
 import { textMemoryBytes } from "../memory/memory-size.ts";
 import type { Log } from "../observability/log.ts";
 import { DeadlineSweep } from "../timing/deadline-sweep.ts";
-import { initializeTooLarge, noPrivateServerLeft, sessionsUnsupported, shuttingDown } from "./failures.ts";
+import { initializeTooLarge, noPrivateServerLeft, shuttingDown } from "./failures.ts";
 import { type Isolation, needsOwnServer } from "./isolation.ts";
 import { addLoads, type LaneLoad } from "./lane-load.ts";
 import { dueInMs, findSessionToEnd, FIRST_REQUEST_MS, UNUSED_MS } from "./places.ts";
@@ -27,6 +27,8 @@ export interface PrivateClient {
 export interface LanesOptions {
   /** The lane whose server runs from the start to the end. */
   readonly shared: SupervisedLane;
+  /** Returns the error for new sessions, if the server cannot have any. */
+  readonly sessionRefusal: () => SidecarError | undefined;
   /** Creates the lane of one client. Its server gets the client's `initialize`, and starts at once, or when `start` resolves. */
   readonly createPrivate: (
     name: string,
@@ -81,7 +83,8 @@ export class Lanes {
     if (this.#isDraining) return shuttingDown("initialize", false);
     if (!isPrivate) return undefined;
     // A private server would only reject the client after its start.
-    if (this.#options.shared.lane.lastHandshake?.era === "modern") return sessionsUnsupported();
+    const unable = this.#options.sessionRefusal();
+    if (unable !== undefined) return unable;
     if (!this.#isFull) return undefined;
     return findSessionToEnd(this.#privateSessions(), nowMs()) === undefined ? this.#noServerLeft() : undefined;
   }

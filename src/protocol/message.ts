@@ -65,7 +65,7 @@ export const Slot = {
 } as const;
 
 /** A text, and the positions of its members. */
-interface SentText {
+export interface SentText {
   readonly text: string;
   readonly outline: Outline;
 }
@@ -243,7 +243,8 @@ export function idTextOf({ outline }: SentText): string {
   return outline.copyAt(Slot.id) ?? "";
 }
 
-/** True if the request continues as a task after this response (MCP 2025-11-25, schema, CreateTaskResult). */
+/** True if the request continues as a task after this response (MCP 2025-11-25, schema, CreateTaskResult; 2026-07-28, extension tasks). */
 export function isCreateTaskResult({ outline }: ResponseMessage): boolean {
+  if (outline.firstAt(Slot.resultType) === '"' && outline.stringAt(Slot.resultType) === "task") return true;
   return outline.isObject(Slot.result) && outline.isObject(Slot.task) && outline.firstAt(Slot.taskId) === '"';
 }

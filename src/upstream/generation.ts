@@ -7,7 +7,7 @@ import { outgoing, type Outgoing } from "../protocol/outgoing.ts";
 import type { Log } from "../observability/log.ts";
 import type { Redact, Secrets } from "../observability/redact.ts";
 import { ChildProcess, type ChildCommand, type ChildExit, type ChildLimits } from "./child-process.ts";
-import { HandshakeError, type HandshakeScript, isHandshakeResponse } from "./handshake.ts";
+import { HandshakeError, type HandshakeScript, isHandshakeResponse } from "./handshake/handshake.ts";
 import type { UpstreamHandshake, UpstreamInput, UpstreamListener } from "./port.ts";
 import type { ExitCause } from "./exit-cause.ts";
 import type { ServerMemory } from "./output-memory.ts";
@@ -18,7 +18,7 @@ export interface GenerationOptions {
   readonly command: ChildCommand;
   readonly limits: ChildLimits;
   readonly handshake: HandshakeScript;
-  /** The longest time from the start of the process to the response to `initialize`. */
+  /** The longest time from the start of the process to the first response of its handshake. */
   readonly readyTimeoutMs: number;
   /** Counted from 1. */
   readonly number: number;
@@ -157,7 +157,7 @@ export class Generation {
     const exited = this.exited.then((): never => {
       throw new Error(`the MCP server exited before it answered ${script.method}`);
     });
-    this.input.send(outgoing(script.request));
+    this.input.send(outgoing(script.begin()));
     try {
       const handshake = await Promise.race([answered, timedOut, exited]);
       const initialized = script.initializedNotification();
@@ -183,10 +183,10 @@ export class Generation {
   }
 }
 
-/** Returns an error response to `initialize` with secrets masked, as clients may read it. */
+/** Returns an error response to the handshake with secrets masked, as clients may read it. */
 function masked(response: ResponseMessage, redactJson: Redact): ResponseMessage {
   const { length } = response.text;
-  const message = `The MCP server answered initialize with an error of ${length} characters, which cannot be forwarded`;
+  const message = `The MCP server answered the handshake with an error of ${length} characters, which cannot be forwarded`;
   const error = { code: JsonRpcErrorCode.InternalError, message };
   const generic = JSON.stringify({ jsonrpc: "2.0", id: response.id, error });
   const read = readMessage(length > LONG_TEXT_LENGTH ? generic : redactJson(response.text));

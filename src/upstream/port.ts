@@ -67,7 +67,7 @@ export interface UpstreamListener {
   onStarted(input: UpstreamInput): void;
   /** Called when a new generation has finished its handshake. */
   onReady(handshake: UpstreamHandshake): void;
-  /** Called when the server answers `initialize` with an error. The server is then restarted. */
+  /** Called when the server answers the handshake with an error. The server is then restarted. */
   onRefused(response: ResponseMessage): void;
   /** Called for each message, including those before `onReady`. */
   onMessage(message: Message): void;

@@ -4,7 +4,7 @@ import { describeError } from "../errors.ts";
 import { Defects } from "../observability/defects.ts";
 import type { Log, LogFields } from "../observability/log.ts";
 import type { ChildExit } from "./child-process.ts";
-import { HandshakeError } from "./handshake.ts";
+import { HandshakeError } from "./handshake/handshake.ts";
 import { Generation, type GenerationOptions } from "./generation.ts";
 import type { Upstream, UpstreamExit, UpstreamHandshake, UpstreamListener, UpstreamObserver, UpstreamStatus } from "./port.ts";
 import type { RestartPolicy } from "./restart-policy.ts";
@@ -12,7 +12,7 @@ import { describeExit, isCommandUnusable } from "./exit-cause.ts";
 
 export interface SupervisorOptions extends Omit<GenerationOptions, "number"> {
   /** The limit of the first start; undefined for `readyTimeoutMs`. */
-  readonly firstReadyTimeoutMs?: number | undefined;
+  readonly probeTimeoutMs?: number | undefined;
   readonly restartPolicy: RestartPolicy;
 }
 
@@ -135,7 +135,7 @@ export class Supervisor implements Upstream {
     this.#nextRetryAt = undefined;
     if (this.#state !== "failed") this.#setState("starting");
     const number = this.#generationCount;
-    const readyTimeoutMs = (number === 1 ? this.#options.firstReadyTimeoutMs : undefined) ?? this.#options.readyTimeoutMs;
+    const readyTimeoutMs = (number === 1 ? this.#options.probeTimeoutMs : undefined) ?? this.#options.readyTimeoutMs;
     const generation = new Generation({ ...this.#options, readyTimeoutMs, number }, this.#events());
     this.#generation = generation;
     this.#guard("server start", generation, () => {
@@ -154,7 +154,7 @@ export class Supervisor implements Upstream {
 
   /** True until the first handshake of a process that shows if the server supports it. Its end is no failure. */
   get #isProbe(): boolean {
-    return this.#generationCount === 1 && this.#options.firstReadyTimeoutMs !== undefined && this.#state !== "ready";
+    return this.#generationCount === 1 && this.#options.probeTimeoutMs !== undefined && this.#state !== "ready";
   }
 
   #events(): UpstreamListener {

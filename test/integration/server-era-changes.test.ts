@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { crashProcess } from "../support/crash.ts";
 import { Gate } from "../support/gate.ts";
 import { readWhere } from "../support/in-flight.ts";
-import { waitUntilFree } from "../support/listens.ts";
+import { noticeOf, waitUntilFree } from "../support/listens.ts";
 import { initializeRequest, McpClient } from "../support/mcp-client.ts";
 import type { ModernClient } from "../support/modern-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
@@ -35,8 +35,8 @@ async function change(sidecar: Sidecar, client: ModernClient, gate: Gate): Promi
 /** Makes requests until one is answered by a server of this era. */
 async function waitForEra(sidecar: Sidecar, client: ModernClient, instructions: string): Promise<void> {
   for (;;) {
-    const { status, result } = await client.request("server/discover");
-    expect([200, 503]).toContain(status);
+    const { status, error, result } = await client.request("server/discover");
+    expect(["200", "503 UPSTREAM_NOT_READY"]).toContain([status, error?.data?.["code"]].join(" ").trim());
     if (result?.["instructions"] === instructions) break;
   }
   expect(await client.toolText("echo", { text: "served" })).toBe("served");
@@ -97,6 +97,45 @@ describe("a server that has another era after a restart", () => {
       expect(again.accepted).toEqual(FILTER);
     },
   );
+
+  it("the second process of a server of both eras that cannot start for a while is asked again", async () => {
+    await using gate = await Gate.create();
+    await using sidecar = await start("dual", "exits-on-discover", gate);
+    const client = sidecar.modernClient();
+    await using kept = await client.listen(FILTER);
+    await change(sidecar, client, gate);
+    expect(await kept.rest()).toHaveLength(1);
+    await waitForEra(sidecar, client, "1.0");
+    await gate.close();
+    await waitForEra(sidecar, client, "modern 1.0");
+  });
+
+  it("the calls that wait for a second process that is lost for good are told to try again", async () => {
+    await using gate = await Gate.create();
+    await using sidecar = await start("dual", "exits-on-discover", gate, ["--restart-backoff-ms", "3000", "--restart-max-ms", "3000"]);
+    const client = sidecar.modernClient();
+    const { pid } = await readWhere(client);
+    await gate.open();
+    const lost = sidecar.waitForLog("mcp server exited", (line) => line["childPid"] === pid);
+    process.kill(pid, "SIGKILL");
+    await lost;
+    const { status, error } = await client.callTool("echo", { text: "waits" });
+    expect({ status, data: error?.data }).toMatchObject({ status: 503, data: { code: "UPSTREAM_NOT_READY", sent: false } });
+  });
+
+  it("RESTART_LIMIT of the second process ends its subscriptions, and the next request starts it again", async () => {
+    await using gate = await Gate.create();
+    await using sidecar = await start("dual", "dual", gate, ["--restart-limit", "1", "--restart-max-ms", "60000"]);
+    const client = sidecar.modernClient();
+    const listen = await client.listen(FILTER, { id: "mine" });
+    await crashProcess(sidecar, (await readWhere(client)).pid);
+    await sidecar.waitForLog("mcp server ready", ({ lane, generation }) => lane === "modern" && generation === 2);
+    process.kill((await readWhere(client)).pid, "SIGKILL");
+    expect(noticeOf(await listen.next())[0]).toBe("notifications/tools/list_changed");
+    expect(await listen.rest()).toMatchObject([{ id: "mine", result: { resultType: "complete" } }]);
+    await waitForEra(sidecar, client, "modern 1.0");
+    await waitUntilFree(sidecar);
+  });
 
   it("a call that waits for a server of the other era fails without being sent", async () => {
     await using gate = await Gate.create();

@@ -48,7 +48,7 @@ describe("the era of a request", async () => {
     [LEGACY, "2025-06-18", HEADER_MISMATCH],
     [MODERN_VERSION, LEGACY, HEADER_MISMATCH],
     [MODERN_VERSION, undefined, INVALID_PARAMS],
-    ["2027-01-01", undefined, UNSUPPORTED_VERSION],
+    ["2027-01-01", undefined, INVALID_PARAMS],
     ["2027-01-01", "2027-01-01", UNSUPPORTED_VERSION],
     ["1999-01-01", "1999-01-01", UNSUPPORTED_VERSION],
     ["draft", "draft", UNSUPPORTED_VERSION],
@@ -81,6 +81,15 @@ describe("the era of a request", async () => {
     const params = { name: "echo", arguments: { text: "x".repeat(200_000) }, _meta: envelope(MODERN_VERSION) };
     const reply = await post(JSON.stringify({ jsonrpc: "2.0", id: 5, method: "tools/call", params }), MODERN_VERSION);
     expect([reply.status, resultText(readResponse(reply))]).toEqual([200, "x".repeat(200_000)]);
+  });
+
+  it.each(["00000000-0000-4000-8000-000000000000", "?"])("the session id %s in such a request is ignored", async (id) => {
+    for (const text of ["short", "x".repeat(200_000)]) {
+      const params = { name: "echo", arguments: { text }, _meta: envelope(MODERN_VERSION) };
+      const body = JSON.stringify({ jsonrpc: "2.0", id: 5, method: "tools/call", params });
+      const reply = await post(body, MODERN_VERSION, { ...ECHO_HEADERS, "Mcp-Session-Id": id });
+      expect([reply.status, resultText(readResponse(reply))]).toEqual([200, text]);
+    }
   });
 
   it.each(["GET", "DELETE"])("%s stays a method of sessions", async (method) => {

@@ -65,6 +65,15 @@ describe("log messages of a server of sessions", async () => {
 });
 
 describe("the level of a server of sessions", () => {
+  it("a level that the server rejects is asked for again", async () => {
+    await using sidecar = await Sidecar.start({ mode: "keeps-state", env: LOGGING });
+    const client = sidecar.modernClient();
+    await client.callTool("refuse", { method: "logging/setLevel" });
+    await client.callTool("echo", { text: "x" }, { meta: { [META.logLevel]: "debug" } });
+    await client.callTool("accept", { method: "logging/setLevel" });
+    expect(await logged(client, "debug", "debug")).toHaveLength(1);
+  });
+
   it("the most verbose level of all clients holds", async () => {
     await using directory = await TempDir.create();
     await writeFile(directory.file("tokens"), TOKENS.join("\n"));

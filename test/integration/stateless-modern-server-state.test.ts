@@ -1,7 +1,12 @@
 import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
+import { crashProcess } from "../support/crash.ts";
+import { failureOf, INVALID_PARAMS } from "../support/failure.ts";
+import { Gate } from "../support/gate.ts";
+import { send } from "../support/http-client.ts";
+import { readWhere, waitForHanging, waitForSeen } from "../support/in-flight.ts";
 import { resultText } from "../support/json-rpc.ts";
-import type { ModernClient, ModernReply } from "../support/modern-client.ts";
+import { META, type ModernClient, type ModernReply } from "../support/modern-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
@@ -143,5 +148,73 @@ describe("a task of a server without sessions", () => {
     await using sidecar = await Sidecar.start({ mode: "modern-only" });
     await createTask(sidecar.modernClient(), { taskId: "task-1" });
     expect((await sidecar.modernClient().request("tasks/get", { taskId: "task-1" })).error).toBeUndefined();
+  });
+});
+
+describe("log messages of a server without sessions", () => {
+  const DEBUG = { meta: { [META.logLevel]: "debug" } };
+
+  async function logged(client: ModernClient): Promise<unknown[]> {
+    const { notifications } = await client.callTool("log", { level: "error", data: 1 }, DEBUG);
+    return notifications.map(({ method }) => method);
+  }
+
+  it("a message that may be about a cancelled call of another token is dropped", async () => {
+    await using directory = await TempDir.create();
+    const { sidecar, clients } = await startWithTokens(directory);
+    await using _ = sidecar;
+    const [client, other] = clients as [ModernClient, ModernClient];
+    expect(await logged(client)).toEqual(["notifications/message"]);
+    const leaving = new AbortController();
+    const left = other.callTool("hang", {}, { ...DEBUG, signal: leaving.signal });
+    const [wireId] = await waitForHanging(other, 1);
+    leaving.abort();
+    await expect(left).rejects.toThrow("aborted");
+    await waitForSeen(client, `notifications/cancelled ${wireId}`);
+    expect([await logged(client), await logged(other)]).toEqual([[], ["notifications/message"]]);
+    await client.callTool("release");
+    expect(await logged(client)).toEqual(["notifications/message"]);
+  });
+
+  it("a message that may be about a task of another token is dropped", async () => {
+    await using directory = await TempDir.create();
+    const { sidecar, clients } = await startWithTokens(directory);
+    await using _ = sidecar;
+    const [client, other] = clients as [ModernClient, ModernClient];
+    await other.callTool("result_type", { resultType: "task", result: { taskId: "t" } });
+    expect([await logged(client), await logged(other)]).toEqual([[], ["notifications/message"]]);
+  });
+});
+
+describe("a task of a server without sessions", () => {
+  it.each([
+    ["tasks/get", '"taskId":"own","taskId":"foreign"'],
+    ["tasks/cancel", '"TASKID":"foreign","taskId":"own"'],
+    ["subscriptions/listen", '"notifications":{"taskIds":["own"],"TaskIds":["foreign"]}'],
+    ["subscriptions/listen", '"notifications":{"taskIds":["own"]},"notifications":{"taskIds":["foreign"]}'],
+  ])("%s with an ambiguous task is rejected: %s", async (method, members) => {
+    await using sidecar = await Sidecar.start({ mode: "modern-only" });
+    const { headers, body } = sidecar.modernClient().compose(method, { taskId: "own" });
+    const reply = await send(sidecar.url, { headers, body: body.replace('"taskId":"own"', members) });
+    expect([failureOf(reply), reply.body]).toEqual([INVALID_PARAMS, expect.stringContaining("ambiguous")]);
+  });
+
+  it("a subscription to a task ends if the restarted server does not accept it", async () => {
+    await using gate = await Gate.create();
+    const result = (capabilities: object): string =>
+      JSON.stringify({ resultType: "complete", supportedVersions: ["2026-07-28"], capabilities, ttlMs: 0, cacheScope: "private" });
+    const tools = { listChanged: true };
+    const env = {
+      ...gate.env,
+      FIXTURE_DISCOVER_RESULT: result({ tools, extensions: { "io.modelcontextprotocol/tasks": {} } }),
+      FIXTURE_NEXT_DISCOVER_RESULT: result({ tools }),
+    };
+    await using sidecar = await Sidecar.start({ mode: "modern-only", env, flags: ["--restart-backoff-ms", "1"] });
+    const client = sidecar.modernClient();
+    await using listen = await client.listen({ toolsListChanged: true, taskIds: ["t"] }, { id: 1 });
+    expect(listen.accepted).toEqual({ toolsListChanged: true, taskIds: ["t"] });
+    await gate.open();
+    await crashProcess(sidecar, (await readWhere(client)).pid);
+    expect(await listen.rest()).toMatchObject([{ id: 1, result: { resultType: "complete" } }]);
   });
 });

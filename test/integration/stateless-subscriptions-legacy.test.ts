@@ -194,6 +194,21 @@ describe("subscriptions/listen on a server with sessions", () => {
     },
   );
 
+  it("all URIs are subscribed, even if a client may have few requests at a time", async () => {
+    await using sidecar = await start(CAPABILITIES, { flags: ["--max-session-requests", "2"] });
+    const uris = Array.from({ length: 40 }, (_, index) => `x://${index}`);
+    await using listen = await sidecar.modernClient().listen({ resourceSubscriptions: uris });
+    expect(listen.accepted).toEqual({ resourceSubscriptions: uris });
+  });
+
+  it("the stream begins although the server is slow to accept a URI", async () => {
+    await using sidecar = await start(CAPABILITIES, { flags: ["--stream-after-ms", "100", "--keep-alive-ms", "100"] });
+    const client = sidecar.modernClient();
+    await client.callTool("mute", { method: "resources/subscribe" });
+    using stream = await client.begin("subscriptions/listen", { notifications: { resourceSubscriptions: ["x://1"] } });
+    expect([stream.status, stream.isStream, (await stream.block())?.data]).toEqual([200, true, undefined]);
+  });
+
   it("nothing comes before the acknowledgement", async () => {
     await using sidecar = await start(CAPABILITIES, { flags: ["--request-timeout-ms", "1500", "--hung-timeouts", "100"] });
     const client = sidecar.modernClient();

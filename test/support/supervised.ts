@@ -1,6 +1,6 @@
 import { Secrets } from "../../src/observability/redact.ts";
 import { Counters } from "../../src/observability/counters.ts";
-import { SidecarHandshake } from "../../src/upstream/handshake.ts";
+import { SidecarHandshake } from "../../src/upstream/handshake/handshake.ts";
 import { OutputMemory } from "../../src/upstream/output-memory.ts";
 import { RestartPolicy } from "../../src/upstream/restart-policy.ts";
 import type { UpstreamExit, UpstreamInput, UpstreamListener } from "../../src/upstream/port.ts";

@@ -9,7 +9,8 @@ import { MAX_LIST_BYTES } from "../../lane/tools/tool-pages.ts";
 import type { Log } from "../../observability/log.ts";
 import type { Secrets } from "../../observability/redact.ts";
 import { type ChildCommand, STOP_GRACES } from "../../upstream/child-process.ts";
-import { AnyEraHandshake, type ClientInfo, HandshakeError, HANDSHAKE_ID, type HandshakeScript } from "../../upstream/handshake.ts";
+import { AnyEraHandshake } from "../../upstream/handshake/any-era-handshake.ts";
+import { type ClientInfo, HandshakeError, HANDSHAKE_ID, type HandshakeScript } from "../../upstream/handshake/handshake.ts";
 import { Generation, type GenerationOptions } from "../../upstream/generation.ts";
 import { OutputMemory } from "../../upstream/output-memory.ts";
 import { describeExit } from "../../upstream/exit-cause.ts";
@@ -110,7 +111,7 @@ export async function listFromProcess(options: ProcessListingOptions): Promise<L
 function observedHandshake(clientInfo: ClientInfo, onNext: (method: string) => void): HandshakeScript {
   const handshake = new AnyEraHandshake(clientInfo);
   return {
-    request: handshake.request,
+    begin: () => handshake.begin(),
     get method() {
       return handshake.method;
     },

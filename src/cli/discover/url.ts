@@ -4,7 +4,7 @@ import { parseJson } from "../../json/values.ts";
 import { JsonRpcErrorCode } from "../../protocol/error-codes.ts";
 import { isJsonObject, type JsonObject, type ResponseMessage, Slot } from "../../protocol/message.ts";
 import { NEWEST_LEGACY_PROTOCOL_VERSION, NEWEST_MODERN_PROTOCOL_VERSION } from "../../protocol/versions.ts";
-import { type ClientInfo, DiscoverHandshake, HANDSHAKE_ID, HandshakeError } from "../../upstream/handshake.ts";
+import { type ClientInfo, DiscoverHandshake, HANDSHAKE_ID, HandshakeError } from "../../upstream/handshake/handshake.ts";
 import type { UpstreamHandshake } from "../../upstream/port.ts";
 import { exchange, type HttpAnswer, HttpError } from "./http.ts";
 import { DiscoverError, endedError, type Listing, type ListingBounds, listTools, resultTextOf } from "./listing.ts";
@@ -132,7 +132,7 @@ async function listStateless(endpoint: Endpoint): Promise<Listing> {
     headers["Mcp-Method"] = method;
     return (await endpoint.request(method, message)).response;
   };
-  const discovered = await request(parseJson(discovery.request) as JsonObject);
+  const discovered = await request(parseJson(discovery.begin()) as JsonObject);
   const { resultText, protocolVersion, requestMeta } = readDiscovery(discovery, discovered, endpoint);
   headers["MCP-Protocol-Version"] = protocolVersion;
   let lastId = HANDSHAKE_ID;

@@ -77,8 +77,7 @@ export class KnownParams {
   async #listNow(): Promise<boolean> {
     const version = this.#version;
     const startMs = this.#nowMs();
-    const tools = await this.#list();
-    this.#listing = undefined;
+    const tools = await this.#list().finally(() => (this.#listing = undefined));
     const endMs = this.#nowMs();
     this.#nextAtMs = endMs + Math.max(MIN_PAUSE_MS, PAUSE_LISTINGS * (endMs - startMs));
     if (tools !== undefined) {

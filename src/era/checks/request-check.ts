@@ -6,8 +6,8 @@ import { decodeString, type Span } from "../../json/strings.ts";
 import { shorten } from "../../json/text.ts";
 import { findOtherCase, findRepeated, type RequestMessage, Slot } from "../../protocol/message.ts";
 import { MetaKey } from "../../protocol/meta-key.ts";
-import { isModernVersion, MODERN_PROTOCOL_VERSIONS } from "../../protocol/versions.ts";
-import { LOG_LEVELS } from "../log-level.ts";
+import { MODERN_PROTOCOL_VERSIONS } from "../../protocol/versions.ts";
+import { LOG_LEVELS } from "../../protocol/log-level.ts";
 import { decodeHeaderValue } from "./header-value.ts";
 
 /** The kinds of questions that a client can answer. */
@@ -51,11 +51,6 @@ const REMOVED_METHODS: ReadonlySet<string> = new Set([
  * basic/transports, server validation). Nothing is sent before the check.
  */
 export function checkModernRequest(request: RequestMessage, headers: IncomingHttpHeaders): Envelope | SidecarError {
-  const { "mcp-protocol-version": version } = headers;
-  if (!request.outline.has(Slot.metaVersion) && isModernVersion(version?.toString())) {
-    const unsupported = unsupportedVersion(String(version));
-    if (unsupported !== undefined) return unsupported;
-  }
   const envelope = readEnvelope(request);
   if (envelope instanceof SidecarError) return envelope;
   const ambiguous = findRepeated(request.outline, REPEATED_PARAMS) ?? findOtherCase(request.outline, REPEATED_PARAMS);
@@ -104,11 +99,7 @@ function readMeta(text: string): Envelope | { readonly problem: string } {
 function checkVersion({ outline }: RequestMessage, headers: IncomingHttpHeaders): SidecarError | undefined {
   const requested = outline.stringAt(Slot.metaVersion) ?? "";
   const mismatch = checkHeader(headers, "MCP-Protocol-Version", requested);
-  return mismatch ?? unsupportedVersion(requested);
-}
-
-function unsupportedVersion(requested: string): SidecarError | undefined {
-  if (MODERN_PROTOCOL_VERSIONS.includes(requested)) return undefined;
+  if (mismatch !== undefined || MODERN_PROTOCOL_VERSIONS.includes(requested)) return mismatch;
   const message = `The protocol revision ${JSON.stringify(shorten(requested))} is not supported.`;
   return new SidecarError("UNSUPPORTED_PROTOCOL_VERSION", message, { supported: MODERN_PROTOCOL_VERSIONS, requested });
 }
@@ -117,11 +108,23 @@ function checkMethod({ method }: RequestMessage, headers: IncomingHttpHeaders): 
   return checkHeader(headers, "Mcp-Method", method);
 }
 
-function checkName({ method, text, outline }: RequestMessage, headers: IncomingHttpHeaders): SidecarError | undefined {
+/** Returns the task that a request of the extension io.modelcontextprotocol/tasks names. */
+export function taskIdOf({ text, outline }: RequestMessage): string | undefined {
+  const span = findMembers(text, outline.start(Slot.params), ["taskId"]).spans[0];
+  return span === undefined ? undefined : stringOf(text, span);
+}
+
+/** Returns a name that the object at `start` has twice, or in another case too. The server could read the other value. */
+export function findAmbiguous(text: string, start: number, names: readonly string[]): string | undefined {
+  const { duplicate, otherCase } = findMembers(text, start, names);
+  return duplicate ?? otherCase;
+}
+
+function checkName(request: RequestMessage, headers: IncomingHttpHeaders): SidecarError | undefined {
+  const { method, text, outline } = request;
   if (TASK_METHODS.has(method)) {
-    const params = outline.start(Slot.params);
-    const span = findMembers(text, params, ["taskId"]).spans[0];
-    return checkHeader(headers, "Mcp-Name", (span === undefined ? undefined : stringOf(text, span)) ?? "");
+    if (findAmbiguous(text, outline.start(Slot.params), ["taskId"]) !== undefined) return invalid('"taskId" is ambiguous in the params');
+    return checkHeader(headers, "Mcp-Name", taskIdOf(request) ?? "");
   }
   const named = NAME_SLOT.get(method);
   if (named === undefined) return undefined;

@@ -4,7 +4,7 @@ import { Slot } from "../../protocol/message.ts";
 import type { Rewrite } from "../../sessions/rewritten-exchange.ts";
 import type { UpstreamHandshake } from "../../upstream/port.ts";
 import { findResult } from "../found-result.ts";
-import { LOG_LEVELS } from "../log-level.ts";
+import { LOG_LEVELS } from "../../protocol/log-level.ts";
 import type { Target } from "../server-eras.ts";
 import type { StatelessClient } from "../stateless-client.ts";
 import { StatelessExchange } from "../stateless-exchange.ts";
@@ -54,7 +54,11 @@ export class LegacyCalls {
     if (former !== undefined && LOG_LEVELS.indexOf(former) <= LOG_LEVELS.indexOf(level)) return;
     if (readCapabilities(handshake.resultText)["logging"] === undefined) return;
     this.#levels.set(client, level);
-    const exchange = new InternalExchange(this.#nowMs(), () => this.#levels.delete(client));
+    // Without a result, the next request asks again.
+    const onResult = (resultText: string | undefined): void => {
+      if (resultText === undefined) this.#levels.delete(client);
+    };
+    const exchange = new InternalExchange(this.#nowMs(), () => undefined, onResult);
     lane.request(client, exchange, internalRequest("logging/setLevel", { level }));
   }
 }

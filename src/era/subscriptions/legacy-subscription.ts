@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { SidecarError } from "../../errors.ts";
 import { InternalExchange, internalRequest } from "../../lane/internal/internal-exchange.ts";
 import { readCapabilities } from "../../lane/handshake/capabilities.ts";
 import type { Lane } from "../../lane/lane.ts";
@@ -15,6 +16,17 @@ const MAX_IN_FLIGHT = 16;
 /** The maximum number of different notifications that wait. */
 const MAX_PENDING = 1000;
 
+export interface LegacySubscriptionOptions {
+  readonly subscription: Subscription;
+  readonly memory: MemoryAccount;
+  /** That of the filter. It is released at the end. */
+  readonly filterMemory: Reservation;
+  readonly lane: Lane;
+  readonly filter: SubscriptionFilter;
+  /** Runs a function in the next turn of the event loop. */
+  readonly later: (run: () => void) => void;
+}
+
 /** The subscription of a stateless client on a server with sessions. To its lane it is a caller of its own, which subscribes to each URI. */
 export class LegacySubscription implements Caller {
   readonly id = randomUUID();
@@ -30,18 +42,7 @@ export class LegacySubscription implements Caller {
   #isAcknowledged = false;
   readonly #later: (run: () => void) => void;
 
-  /**
-   * @param filterMemory that of the filter. It is released at the end.
-   * @param later runs a function in the next turn of the event loop.
-   */
-  constructor(
-    subscription: Subscription,
-    memory: MemoryAccount,
-    filterMemory: Reservation,
-    lane: Lane,
-    filter: SubscriptionFilter,
-    later: (run: () => void) => void,
-  ) {
+  constructor({ subscription, memory, filterMemory, lane, filter, later }: LegacySubscriptionOptions) {
     this.#filterMemory = filterMemory;
     this.#later = later;
     this.#subscription = subscription;
@@ -63,7 +64,7 @@ export class LegacySubscription implements Caller {
     this.#callsInFlight--;
   }
 
-  /** Subscribes at the server, then acknowledges the part that was accepted. */
+  /** Subscribes at the server, then acknowledges the part that was accepted. Fails if a request could not be sent. */
   async start(nowMs: number): Promise<void> {
     this.#lane.addListener(this);
     const wanted = this.#accepted.uris.values();
@@ -71,12 +72,13 @@ export class LegacySubscription implements Caller {
     const subscribeInTurn = async (): Promise<void> => {
       for (const uri of wanted) {
         if (this.#subscription.isEnded) return;
-        if (await this.#subscribe(uri, nowMs)) uris.add(uri);
-        // Refusals come at once. Many of them must not keep the event loop busy.
-        else await new Promise<void>((resolve) => this.#later(resolve));
+        const outcome = await this.#subscribe(uri, nowMs);
+        // Otherwise the client would take it for a refusal of the server.
+        if (outcome instanceof SidecarError && !outcome.details.sent) return this.#subscription.refuse(outcome);
+        if (outcome === "accepted") uris.add(uri);
       }
     };
-    await Promise.all(Array.from({ length: MAX_IN_FLIGHT }, subscribeInTurn));
+    await Promise.all(Array.from({ length: Math.min(MAX_IN_FLIGHT, this.#lane.limits.maxSessionRequests) }, subscribeInTurn));
     if (this.#subscription.isEnded) return;
     this.#accepted = { ...this.#accepted, uris };
     this.#subscription.acknowledge(filterText(this.#accepted));
@@ -123,13 +125,10 @@ export class LegacySubscription implements Caller {
     else if (!contains(supported, this.#accepted)) this.#subscription.end();
   }
 
-  #subscribe(uri: string, nowMs: number): Promise<boolean> {
+  #subscribe(uri: string, nowMs: number): Promise<"accepted" | "refused" | SidecarError> {
     return new Promise((resolve) => {
-      const exchange = new InternalExchange(
-        nowMs,
-        () => resolve(false),
-        (resultText) => resolve(resultText !== undefined),
-      );
+      const onResult = (resultText: string | undefined): void => resolve(resultText === undefined ? "refused" : "accepted");
+      const exchange = new InternalExchange(nowMs, (_reason, error) => resolve(error ?? "refused"), onResult);
       this.#lane.request(this, exchange, internalRequest("resources/subscribe", { uri }));
     });
   }

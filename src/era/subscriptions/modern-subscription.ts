@@ -10,7 +10,7 @@ import type { Exchange } from "../../sessions/exchange.ts";
 import type { Subscription } from "./subscription.ts";
 import { contains, listChanges, readFilter, type SubscriptionFilter } from "./subscription-filter.ts";
 
-const EMPTY: SubscriptionFilter = { lists: new Set(), uris: new Set() };
+const EMPTY: SubscriptionFilter = { lists: new Set(), uris: new Set(), tasks: new Set() };
 
 /** A subscription at a server without sessions. It is opened again at each generation, until the client or the server ends it. */
 export class ModernSubscription implements Exchange {
@@ -64,7 +64,7 @@ export class ModernSubscription implements Exchange {
     const former = this.#accepted;
     const params = outline.start(Slot.params);
     const span = findMembers(text, params, ["notifications"]).spans[0];
-    const read = span === undefined ? EMPTY : readFilter({ text, outline } as RequestMessage);
+    const read = span === undefined ? EMPTY : readFilter({ text, outline });
     this.#accepted = "lists" in read ? read : EMPTY;
     if (former === undefined) this.#subscription.acknowledge(span === undefined ? "{}" : text.slice(span.start, span.end));
     // The client relies on what was acknowledged before the restart.

@@ -17,18 +17,27 @@ const MAX_URIS = 1024;
 const URI_BYTES = 256;
 const URI_COPIES = 2;
 
+export interface StatelessSubscriptionsOptions {
+  readonly defects: Pick<Defects, "recover" | "guard">;
+  readonly nowMs: () => number;
+  /** The time after which a stream begins even without an acknowledgement. */
+  readonly streamAfterMs: number;
+}
+
 /** The open subscriptions of all clients without sessions, at servers of either era (MCP 2026-07-28, server/subscriptions). */
 export class StatelessSubscriptions {
   readonly #defects: Pick<Defects, "recover" | "guard">;
   readonly #nowMs: () => number;
+  readonly #streamAfterMs: number;
   readonly #open = new Map<Subscription, { readonly client: StatelessClient; end(reason: string): void }>();
 
   /** The end of the last start of each client. */
   readonly #starting = new WeakMap<StatelessClient, Promise<void>>();
 
-  constructor(defects: Pick<Defects, "recover" | "guard">, nowMs: () => number) {
+  constructor({ defects, nowMs, streamAfterMs }: StatelessSubscriptionsOptions) {
     this.#defects = defects;
     this.#nowMs = nowMs;
+    this.#streamAfterMs = streamAfterMs;
   }
 
   get size(): number {
@@ -44,7 +53,7 @@ export class StatelessSubscriptions {
     const own = this.#open.values().filter((each) => each.client === client);
     if (own.toArray().length >= MAX_SUBSCRIPTIONS) return exchange.fail(tooMany());
     const subscription = new Subscription(exchange, () => {
-      this.#open.get(subscription)?.end("the client has left");
+      this.#open.get(subscription)?.end("the subscription has ended");
       this.#open.delete(subscription);
     });
     if (handshake.era === "modern") {
@@ -57,7 +66,7 @@ export class StatelessSubscriptions {
     const filterMemory = memory.reserve("subscriptions", filterBytes(accepted));
     if (filterMemory === undefined) return exchange.fail(outOfMemory());
     const later = (run: () => void): void => void setImmediate(() => this.#defects.guard("subscription", run));
-    const upstream = new LegacySubscription(subscription, memory, filterMemory, lane, accepted, later);
+    const upstream = new LegacySubscription({ subscription, memory, filterMemory, lane, filter: accepted, later });
     this.#open.set(subscription, { client, end: () => upstream.end() });
     void this.#start(upstream, subscription, accepted.uris.size > 0 ? client : undefined);
   }
@@ -67,12 +76,14 @@ export class StatelessSubscriptions {
     const former = client && this.#starting.get(client);
     const { promise, resolve } = Promise.withResolvers<void>();
     if (client !== undefined) this.#starting.set(client, promise);
+    const timer = setTimeout(() => this.#defects.guard("subscription", () => subscription.keepAlive()), this.#streamAfterMs);
     try {
       await former;
       if (!subscription.isEnded) await upstream.start(this.#nowMs());
     } catch (error) {
       this.#defects.recover("subscription", error, () => subscription.end());
     } finally {
+      clearTimeout(timer);
       resolve();
     }
   }

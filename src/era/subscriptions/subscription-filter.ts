@@ -1,7 +1,8 @@
 import { SidecarError } from "../../errors.ts";
 import { findMembers } from "../../json/find.ts";
 import { readValue } from "../../json/values.ts";
-import { isJsonObject, type JsonObject, type RequestMessage, Slot } from "../../protocol/message.ts";
+import { findAmbiguous } from "../checks/request-check.ts";
+import { isJsonObject, type JsonObject, type SentText, Slot } from "../../protocol/message.ts";
 
 /** The longest filter that is read. In UTF-16 units. */
 const MAX_FILTER_LENGTH = 256 * 1024;
@@ -21,21 +22,32 @@ export interface SubscriptionFilter {
   readonly lists: ReadonlySet<ListKind>;
   /** The URIs of resources whose updates are wanted. */
   readonly uris: ReadonlySet<string>;
+  /** The tasks whose changes are wanted (extension io.modelcontextprotocol/tasks). */
+  readonly tasks: ReadonlySet<string>;
 }
+
+const MEMBERS = [...LIST_KINDS, "resourceSubscriptions", "taskIds"];
 
 /** Reads the filter of a `subscriptions/listen`. */
-export function readFilter({ text, outline }: RequestMessage): SubscriptionFilter | SidecarError {
-  const span = outline.has(Slot.params) ? findMembers(text, outline.start(Slot.params), ["notifications"]).spans[0] : undefined;
+export function readFilter({ text, outline }: SentText): SubscriptionFilter | SidecarError {
+  const params = outline.has(Slot.params) ? findMembers(text, outline.start(Slot.params), ["notifications"]) : undefined;
+  const span = params?.spans[0];
   if (span === undefined || text[span.start] !== "{") return invalid('"notifications" must be an object in the params');
   if (span.end - span.start > MAX_FILTER_LENGTH) return invalid(`"notifications" has more than ${MAX_FILTER_LENGTH} characters`);
+  const ambiguous = params?.duplicate ?? params?.otherCase ?? findAmbiguous(text, span.start, MEMBERS);
+  if (ambiguous !== undefined) return invalid(`"${ambiguous}" is ambiguous`);
   const value = readValue(text, span) as JsonObject;
-  const uris = value["resourceSubscriptions"] ?? [];
-  if (!Array.isArray(uris) || !uris.every((uri) => typeof uri === "string"))
-    return invalid('"resourceSubscriptions" must be an array of strings');
-  return { lists: new Set(LIST_KINDS.filter((kind) => value[kind] === true)), uris: new Set(uris) };
+  const [uris, tasks] = [value["resourceSubscriptions"] ?? [], value["taskIds"] ?? []];
+  if (!isStrings(uris)) return invalid('"resourceSubscriptions" must be an array of strings');
+  if (!isStrings(tasks)) return invalid('"taskIds" must be an array of strings');
+  return { lists: new Set(LIST_KINDS.filter((kind) => value[kind] === true)), uris: new Set(uris), tasks: new Set(tasks) };
 }
 
-/** Returns the part of a filter that a server with these capabilities can serve. */
+function isStrings(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every((each) => typeof each === "string");
+}
+
+/** Returns the part of a filter that a server with sessions and these capabilities can serve. */
 export function supportedPart({ lists, uris }: SubscriptionFilter, capabilities: JsonObject): SubscriptionFilter {
   const declares = (capability: string, member: string): boolean => {
     const value = capabilities[capability];
@@ -44,6 +56,7 @@ export function supportedPart({ lists, uris }: SubscriptionFilter, capabilities:
   return {
     lists: new Set([...lists].filter((kind) => declares(LISTS[kind].capability, "listChanged"))),
     uris: declares("resources", "subscribe") ? uris : new Set(),
+    tasks: new Set(),
   };
 }
 
@@ -66,7 +79,7 @@ export function listChanges({ lists }: SubscriptionFilter): string[] {
 
 /** True if everything in `part` is in `whole` too. */
 export function contains(whole: SubscriptionFilter, part: SubscriptionFilter): boolean {
-  return part.lists.isSubsetOf(whole.lists) && part.uris.isSubsetOf(whole.uris);
+  return part.lists.isSubsetOf(whole.lists) && part.uris.isSubsetOf(whole.uris) && part.tasks.isSubsetOf(whole.tasks);
 }
 
 function invalid(problem: string): SidecarError {

@@ -1,3 +1,4 @@
+import type { SidecarError } from "../../errors.ts";
 import { applyEdits, setMembers } from "../../json/edit.ts";
 import { findMembers } from "../../json/find.ts";
 import { MetaKey } from "../../protocol/meta-key.ts";
@@ -40,6 +41,18 @@ export class Subscription {
   end(resultText = `{"resultType":"complete","_meta":{${this.#idMember}}}`): void {
     if (this.#isEnded) return;
     this.#exchange.respond(`{"jsonrpc":"2.0","id":${this.idText},"result":${resultText}}`);
+    this.#finish();
+  }
+
+  /** Begins a stream that has waited for long for its acknowledgement. */
+  keepAlive(): void {
+    if (!this.#isEnded) this.#exchange.keepAlive();
+  }
+
+  /** Ends with an error of the sidecar. */
+  refuse(error: SidecarError): void {
+    if (this.#isEnded) return;
+    this.#exchange.fail(error);
     this.#finish();
   }
 

@@ -39,8 +39,6 @@ export interface PostRouteOptions {
   readonly nowMs: () => number;
 }
 
-const NEEDS_SESSION = "A client that declares sampling or elicitation needs a session here; call initialize, or declare neither.";
-
 function modernOff(): SidecarError {
   const message =
     "Requests without a session are not served here (CLAW_MCP_STDIO_MODERN, CLAW_MCP_STDIO_ISOLATION); call initialize first.";
@@ -63,6 +61,7 @@ export class PostRoute implements MessageReceiver {
 
   rejectLong(post: Post, beginning: Buffer): boolean {
     const { request, response } = post;
+    if (this.#options.stateless?.isLong(post) === true) return false;
     if (request.headers["mcp-session-id"] === undefined && needsNoSession(request, beginning)) return false;
     const session = this.#findSession(post);
     if (!(session instanceof SidecarError)) return false;
@@ -74,15 +73,8 @@ export class PostRoute implements MessageReceiver {
     // A client that left while its long body was read would never cancel its requests. A notification needs no response.
     if (post.response.destroyed && (Array.isArray(messages) || messages.kind === "request")) return;
     const { stateless } = this.#options;
-    if (stateless?.isFor(post, messages) === true) stateless.handle(post, messages, () => this.#onUnknown(post, messages));
+    if (stateless?.isFor(post, messages) === true) stateless.handle(post, messages);
     else this.#onSessionMessages(post, messages);
-  }
-
-  /** Answers a request without a session that needs one. */
-  #onUnknown(post: Post, messages: Message | Message[]): void {
-    const { request, response } = post;
-    if (Array.isArray(messages) || request.headers["mcp-session-id"] !== undefined) this.#onSessionMessages(post, messages);
-    else sendError(response, new SidecarError("SESSION_REQUIRED", NEEDS_SESSION), idTextOf(messages));
   }
 
   #onSessionMessages(post: Post, messages: Message | Message[]): void {

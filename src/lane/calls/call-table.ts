@@ -10,6 +10,7 @@ import type { CallVerdict } from "./call-limits.ts";
 import { requestTimedOut } from "../failures.ts";
 import type { Retries } from "./retries.ts";
 import type { RequestQueue } from "../queue/request-queue.ts";
+import type { Caller } from "../../sessions/caller.ts";
 import type { UpstreamInput } from "../../upstream/port.ts";
 
 export interface CallTableOptions {
@@ -77,10 +78,7 @@ export class CallTable {
     return call?.state === "written" ? call : undefined;
   }
 
-  /**
-   * Returns the oldest call of the only caller that has calls at the server, and if this call is its only one. Returns undefined if several
-   * callers have calls there. A call that was given up still counts for this until its late answer. So does a caller with a task.
-   */
+  /** Returns the oldest call of the only caller for which the server works, and if it is its only call. Undefined if it works for several. */
   findOnlyCaller(): { readonly call: ClientCall; readonly isOnly: boolean } | undefined {
     let oldest: ClientCall | undefined;
     let isOnly = true;
@@ -90,11 +88,12 @@ export class CallTable {
       isOnly = oldest === undefined;
       oldest ??= call;
     }
-    if (oldest === undefined) return undefined;
-    const nowMs = this.#nowMs();
-    const { caller } = oldest;
-    if (this.#pending.hasAbandonedOfOthers(caller.id, nowMs) || this.tasks.hasTaskOfOthers(caller, nowMs)) return undefined;
-    return { call: oldest, isOnly };
+    return oldest === undefined || this.hasUnseenWorkOfOthers(oldest.caller) ? undefined : { call: oldest, isOnly };
+  }
+
+  /** True if the server may still work for another caller without a call in flight: on a call that was given up, or on a task. */
+  hasUnseenWorkOfOthers(caller: Caller): boolean {
+    return this.#pending.hasAbandonedOfOthers(caller.id, this.#nowMs()) || this.tasks.hasTaskOfOthers(caller, this.#nowMs());
   }
 
   /** Removes and returns the call that a response answers. */
@@ -146,7 +145,7 @@ export class CallTable {
 
   /** Gives up several calls. Queued calls go first, so that none of them is sent when another call frees its slot. */
   giveUpAll(calls: Iterable<Call>, reason: string, describe: (call: Call) => SidecarError): void {
-    const { queued = [], others = [] } = Object.groupBy(calls, (call) => (this.#queue.has(call) ? "queued" : "others"));
+    const { queued = [], others = [] } = Object.groupBy(calls, (call) => (this.#queue.entries.has(call) ? "queued" : "others"));
     for (const call of [...queued, ...others]) this.giveUp(call, reason, describe(call));
   }
 

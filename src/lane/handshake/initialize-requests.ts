@@ -59,19 +59,24 @@ export class InitializeRequests {
       counters.requests.accepted++;
       return this.#answer(initialize);
     }
+    const memory = holdMessage(initialize.memory, text);
     const entry: QueueEntry = {
       owner: initialize,
       takesSlot: false,
+      held: { holder: initialize.memory.holder, memory, fail: (failure) => this.#fail(initialize, failure) },
       byteLength: Buffer.byteLength(text),
       expiresAtMs: exchange.acceptedAtMs + routing.initialize.timeoutMs(limits),
       release: () => this.#answer(initialize),
       refuse: () => this.#fail(initialize, dispatch.notReady()),
     };
     const error = dispatch.roomError(text) ?? (dispatch.queue.add(entry) ? undefined : dispatch.notReady());
-    if (error !== undefined) return this.#refuse(initialize, error);
+    if (error !== undefined) {
+      memory.release();
+      return this.#refuse(initialize, error);
+    }
     counters.requests.accepted++;
     counters.requests.held++;
-    this.#waiting.set(initialize, { entry, memory: holdMessage(initialize.memory, text) });
+    this.#waiting.set(initialize, { entry, memory });
     exchange.onDisconnect(() => {
       this.#end(initialize, "unread");
       initialize.onFailed?.();

@@ -20,11 +20,18 @@ export class InternalExchange implements Exchange {
   readonly sharedBy = 1;
   readonly acceptedAtMs: number;
   readonly isListening = false;
-  readonly #onFailed: (reason: string) => void;
+  readonly #onFailed: (reason: string, error?: SidecarError) => void;
   readonly #onResult: ((resultText: string | undefined) => void) | undefined;
 
-  /** @param onResult called once with the JSON text of the result; undefined if there is none. */
-  constructor(acceptedAtMs: number, onFailed: (reason: string) => void, onResult?: (resultText: string | undefined) => void) {
+  /**
+   * @param onFailed called with the reason, and the error of the sidecar, if it is one.
+   * @param onResult called once with the JSON text of the result; undefined if there is none.
+   */
+  constructor(
+    acceptedAtMs: number,
+    onFailed: (reason: string, error?: SidecarError) => void,
+    onResult?: (resultText: string | undefined) => void,
+  ) {
     this.acceptedAtMs = acceptedAtMs;
     this.#onFailed = onFailed;
     this.#onResult = onResult;
@@ -49,7 +56,7 @@ export class InternalExchange implements Exchange {
 
   fail(error: SidecarError): void {
     // A failure during shutdown is expected.
-    if (error.code !== "SHUTTING_DOWN") this.#onFailed(error.message);
+    if (error.code !== "SHUTTING_DOWN") this.#onFailed(error.message, error);
     this.#onResult?.(undefined);
   }
 

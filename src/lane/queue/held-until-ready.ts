@@ -22,19 +22,22 @@ export function holdUntilReady(dispatch: Dispatch, holdTimeoutMs: number, held: 
   const error = dispatch.roomError(request.text);
   if (error !== undefined) return onFailed(error);
   const memory = holdMessage(owner.memory, request.text);
+  const fail = (failure: SidecarError): void => {
+    memory.release();
+    dispatch.queue.remove(entry);
+    onFailed(failure);
+  };
   const entry: QueueEntry = {
     owner,
     takesSlot: true,
+    held: { holder: owner.memory.holder, memory, fail },
     byteLength: Buffer.byteLength(request.text),
     expiresAtMs: exchange.acceptedAtMs + holdTimeoutMs,
     release: () => {
       memory.release();
       onReady();
     },
-    refuse: () => {
-      memory.release();
-      onFailed(dispatch.notReady());
-    },
+    refuse: () => fail(dispatch.notReady()),
   };
   if (!dispatch.queue.add(entry)) return entry.refuse();
   exchange.onDisconnect(() => {

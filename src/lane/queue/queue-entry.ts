@@ -1,4 +1,14 @@
+import type { SidecarError } from "../../errors.ts";
+import type { MemoryHolder, Reservation } from "../../memory/memory-budget.ts";
 import type { ToolSemaphore } from "./tool-semaphore.ts";
+
+/** A request that waits for the server without being one of its calls. */
+interface Held {
+  readonly holder: MemoryHolder;
+  readonly memory: Reservation;
+  /** Removes the entry, and fails the request. */
+  fail(error: SidecarError): void;
+}
 
 /** An entry of the queue. Exactly one of `release` and `refuse` is called, unless the entry is removed first. */
 export interface QueueEntry {
@@ -12,6 +22,8 @@ export interface QueueEntry {
   readonly expiresAtMs: number;
   /** The UTF-8 length of its text. */
   readonly byteLength: number;
+  /** Undefined for a call or a notification. */
+  readonly held?: Held;
   /** Sends the entry. */
   release(): void;
   /** Rejects the entry, because it has expired or was evicted. */

@@ -70,8 +70,8 @@ export class RequestQueue {
     return this.#queuedBytes;
   }
 
-  has(entry: QueueEntry): boolean {
-    return this.#entries.has(entry);
+  get entries(): ReadonlySet<QueueEntry> {
+    return this.#entries;
   }
 
   /** True if this owner has an entry without a semaphore. */

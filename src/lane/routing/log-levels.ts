@@ -1,7 +1,5 @@
 import type { Caller } from "../../sessions/caller.ts";
-
-/** The levels of RFC 5424, as in MCP 2025-11-25, server/utilities/logging; most verbose first. */
-const LEVELS: readonly string[] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+import { LOG_LEVELS as LEVELS } from "../../protocol/log-level.ts";
 
 /** Returns the severity of a level, from 0; -1 if it is not a level. */
 function severityOf(level: unknown): number {

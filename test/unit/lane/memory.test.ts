@@ -203,6 +203,25 @@ describe("memory", () => {
     expect([sent?.outcome, older?.outcome]).toEqual([undefined, "OUT_OF_MEMORY"]);
   });
 
+  it("requests that wait for the server to be ready make room for other clients", () => {
+    const bench = LaneBench.shared();
+    const before = usedForRequests();
+    const outcomes: string[] = [];
+    const hold = (id: number): void => {
+      const exchange = new RecordedExchange(String(id), Date.now());
+      const request = requestOfClient({ id, method: "tools/call", params: PADDING });
+      const onFailed = ({ code }: { readonly code: string }): void => void outcomes.push(`${id} ${code}`);
+      bench.lane.whenReady({ owner: new StatelessCaller(), exchange, request, onReady: () => outcomes.push(`${id} ready`), onFailed });
+    };
+    for (const id of [1, 2]) hold(id);
+    const held = (usedForRequests() - before) / 2;
+    expect(bench.lane.freeUnsent(1, new StatelessCaller().memory.holder)).toBe(held);
+    expect(outcomes).toEqual(["2 OUT_OF_MEMORY"]);
+    bench.start();
+    expect(outcomes).toEqual(["2 OUT_OF_MEMORY", "1 ready"]);
+    expect(usedForRequests()).toBe(before);
+  });
+
   it("a server that reads nothing gets a limited number of responses to its own requests", () => {
     const bench = PrivateLaneBench.ready({ maxQueuedBytes: Number.MAX_SAFE_INTEGER });
     bench.upstream.isReading = false;

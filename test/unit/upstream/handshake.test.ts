@@ -1,15 +1,15 @@
 import { InitializeRequestSchema, JSONRPCNotificationSchema, LATEST_PROTOCOL_VERSION } from "@modelcontextprotocol/sdk/types.js";
 import { describe, expect, it } from "vitest";
 import { type Message, readMessage, type ResponseMessage } from "../../../src/protocol/message.ts";
+import { AnyEraHandshake } from "../../../src/upstream/handshake/any-era-handshake.ts";
+import { ClientHandshake } from "../../../src/upstream/handshake/client-handshake.ts";
 import {
-  AnyEraHandshake,
-  ClientHandshake,
   DiscoverHandshake,
   HandshakeError,
   isHandshakeResponse,
   readHandshake,
   SidecarHandshake,
-} from "../../../src/upstream/handshake.ts";
+} from "../../../src/upstream/handshake/handshake.ts";
 
 const HANDSHAKE = new SidecarHandshake({ name: "claw-mcp-stdio", version: "1.2.3" });
 
@@ -27,7 +27,7 @@ function response(text: string): ResponseMessage {
 
 describe("the handshake", () => {
   it("the request has the newest legacy revision, no capabilities and the sidecar's name", () => {
-    const text = HANDSHAKE.request;
+    const text = HANDSHAKE.begin();
     expect(parse(text).kind).toBe("request");
     expect(JSON.parse(text)).toEqual({
       jsonrpc: "2.0",
@@ -52,7 +52,7 @@ describe("the handshake", () => {
     const initialize = parse('{"jsonrpc":"2.0","id":"a","method":"initialize","params":{"capabilities":{"roots":{}}}}');
     if (initialize.kind !== "request") throw new Error(`a ${initialize.kind}`);
     const handshake = new ClientHandshake(initialize);
-    expect(handshake.request).toBe('{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"capabilities":{"roots":{}}}}');
+    expect(handshake.begin()).toBe('{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"capabilities":{"roots":{}}}}');
     expect(handshake.initializedNotification()).toBeUndefined();
     handshake.keepInitialized('{"jsonrpc":"2.0","method":"notifications/initialized","params":{}}');
     expect(handshake.initializedNotification()).toBe('{"jsonrpc":"2.0","method":"notifications/initialized","params":{}}');
@@ -86,7 +86,7 @@ describe("the response to the handshake", () => {
   });
 
   it("a program that echoes the request is named as such", () => {
-    const text = HANDSHAKE.request;
+    const text = HANDSHAKE.begin();
     const echo = parse(text);
     if (!isHandshakeResponse(echo)) throw new Error("not taken for the end of the handshake");
     expect(() => readHandshake(echo, 1)).toThrow(
@@ -130,7 +130,7 @@ function discovered(versions: string): ResponseMessage {
 describe("a handshake with a server of any era", () => {
   it("a server that refuses initialize is asked for its revisions by the same process", () => {
     const handshake = new AnyEraHandshake(CLIENT);
-    expect(JSON.parse(handshake.request)).toMatchObject({ method: "initialize" });
+    expect(JSON.parse(handshake.begin())).toMatchObject({ method: "initialize" });
     const next = handshake.read(REFUSAL, 1);
     expect(JSON.parse(next as string)).toMatchObject({ id: 0, method: "server/discover" });
     expect(handshake.read(discovered('["2026-07-28"]'), 1)).toMatchObject({ era: "modern", protocolVersion: "2026-07-28" });
@@ -141,23 +141,23 @@ describe("a handshake with a server of any era", () => {
     const handshake = new AnyEraHandshake(CLIENT);
     handshake.read(REFUSAL, 1);
     handshake.read(discovered('["2026-07-28"]'), 1);
-    expect(JSON.parse(handshake.request)).toMatchObject({ method: "server/discover" });
+    expect(JSON.parse(handshake.begin())).toMatchObject({ method: "server/discover" });
   });
 
   it("a server that is not ready after that gets initialize first", () => {
     const handshake = new AnyEraHandshake(CLIENT);
     handshake.read(REFUSAL, 1);
     handshake.read(discovered('["2026-07-28"]'), 1);
-    expect(JSON.parse(handshake.request)).toMatchObject({ method: "server/discover" });
+    expect(JSON.parse(handshake.begin())).toMatchObject({ method: "server/discover" });
     // The process exits here, or is silent.
-    expect(JSON.parse(handshake.request)).toMatchObject({ method: "initialize" });
+    expect(JSON.parse(handshake.begin())).toMatchObject({ method: "initialize" });
   });
 
   it("a server that refuses both is reported with its answer to initialize", () => {
     const handshake = new AnyEraHandshake(CLIENT);
     handshake.read(REFUSAL, 1);
     expect(() => handshake.read(response('{"jsonrpc":"2.0","id":0,"error":{"code":1,"message":"what?"}}'), 1)).toThrow("no sessions");
-    expect(JSON.parse(handshake.request)).toMatchObject({ method: "initialize" });
+    expect(JSON.parse(handshake.begin())).toMatchObject({ method: "initialize" });
   });
 
   it("a server that answers any other request with a result is reported with its answer to initialize", () => {

@@ -1,12 +1,11 @@
-import { findMembers } from "../json/find.ts";
-import { shorten } from "../json/text.ts";
-import { readValue } from "../json/values.ts";
-import { type Message, type RequestMessage, type ResponseMessage, Slot } from "../protocol/message.ts";
-import { JsonRpcErrorCode } from "../protocol/error-codes.ts";
-import { MetaKey } from "../protocol/meta-key.ts";
-import { requestToServer } from "../protocol/rewrite.ts";
-import { MODERN_PROTOCOL_VERSIONS, NEWEST_LEGACY_PROTOCOL_VERSION, NEWEST_MODERN_PROTOCOL_VERSION } from "../protocol/versions.ts";
-import type { ServerEra, UpstreamHandshake } from "./port.ts";
+import { findMembers } from "../../json/find.ts";
+import { shorten } from "../../json/text.ts";
+import { readValue } from "../../json/values.ts";
+import { type Message, type RequestMessage, type ResponseMessage, Slot } from "../../protocol/message.ts";
+import { JsonRpcErrorCode } from "../../protocol/error-codes.ts";
+import { MetaKey } from "../../protocol/meta-key.ts";
+import { MODERN_PROTOCOL_VERSIONS, NEWEST_LEGACY_PROTOCOL_VERSION, NEWEST_MODERN_PROTOCOL_VERSION } from "../../protocol/versions.ts";
+import type { UpstreamHandshake } from "../port.ts";
 
 /** The greatest length of a result, in UTF-16 units. The result is kept and sent to each client. */
 const MAX_RESULT_LENGTH = 1024 * 1024;
@@ -36,8 +35,8 @@ export class HandshakeError extends Error {
 
 /** The strategy of a handshake, which begins each generation. All its requests have the id 0. */
 export interface HandshakeScript {
-  /** The first request. To be read once for each generation. */
-  readonly request: string;
+  /** Begins the handshake of a generation. @returns the first request. */
+  begin(): string;
   /** The method of the request that the server has not answered yet. */
   readonly method: string;
   /**
@@ -54,7 +53,7 @@ export interface HandshakeScript {
 
 /** The sidecar's own `initialize`. It declares no client capabilities, because the clients of a shared server have different ones. */
 export class SidecarHandshake implements HandshakeScript {
-  readonly request: string;
+  readonly #request: string;
   readonly method = INITIALIZE;
   readonly #hint: string;
 
@@ -62,7 +61,11 @@ export class SidecarHandshake implements HandshakeScript {
   constructor(clientInfo: ClientInfo, hint = "") {
     this.#hint = hint;
     const params = { protocolVersion: NEWEST_LEGACY_PROTOCOL_VERSION, capabilities: {}, clientInfo };
-    this.request = JSON.stringify({ jsonrpc: "2.0", id: HANDSHAKE_ID, method: "initialize", params });
+    this.#request = JSON.stringify({ jsonrpc: "2.0", id: HANDSHAKE_ID, method: "initialize", params });
+  }
+
+  begin(): string {
+    return this.#request;
   }
 
   read(message: RequestMessage | ResponseMessage, generation: number): UpstreamHandshake {
@@ -80,7 +83,7 @@ export class SidecarHandshake implements HandshakeScript {
 
 /** The handshake with a server of the revisions without sessions: a discovery (MCP 2026-07-28, server/discover). */
 export class DiscoverHandshake implements HandshakeScript {
-  readonly request: string;
+  readonly #request: string;
   readonly method = DISCOVER;
   readonly #hint: string;
   readonly #requestMeta: Readonly<Record<string, unknown>>;
@@ -94,7 +97,11 @@ export class DiscoverHandshake implements HandshakeScript {
       [MetaKey.clientInfo]: clientInfo,
     };
     const params = { _meta: this.#requestMeta };
-    this.request = JSON.stringify({ jsonrpc: "2.0", id: HANDSHAKE_ID, method: DISCOVER, params });
+    this.#request = JSON.stringify({ jsonrpc: "2.0", id: HANDSHAKE_ID, method: DISCOVER, params });
+  }
+
+  begin(): string {
+    return this.#request;
   }
 
   read(message: RequestMessage | ResponseMessage, generation: number): UpstreamHandshake {
@@ -120,54 +127,6 @@ export class DiscoverHandshake implements HandshakeScript {
   }
 }
 
-/** The handshake with a server of any era: `initialize`, and a discovery if the server refuses that. */
-export class AnyEraHandshake implements HandshakeScript {
-  readonly #initialize: SidecarHandshake;
-  readonly #discover: DiscoverHandshake;
-  #refusal: HandshakeError | undefined;
-  #era: ServerEra = "legacy";
-  /** The era of the last generation that was ready. */
-  #lastEra: ServerEra = "legacy";
-
-  constructor(clientInfo: ClientInfo) {
-    this.#initialize = new SidecarHandshake(clientInfo);
-    this.#discover = new DiscoverHandshake(clientInfo);
-  }
-
-  get method(): string {
-    return this.#era === "legacy" ? INITIALIZE : DISCOVER;
-  }
-
-  /** Each generation begins in the era of the former one, or with `initialize` if that was never ready. */
-  get request(): string {
-    this.#refusal = undefined;
-    this.#era = this.#lastEra;
-    this.#lastEra = "legacy";
-    return this.#era === "legacy" ? this.#initialize.request : this.#discover.request;
-  }
-
-  read(message: RequestMessage | ResponseMessage, generation: number): UpstreamHandshake | string {
-    const strategy = this.#era === "legacy" ? this.#initialize : this.#discover;
-    try {
-      const handshake = strategy.read(message, generation);
-      this.#lastEra = this.#era;
-      return handshake;
-    } catch (error) {
-      if (!(error instanceof HandshakeError) || (this.#refusal === undefined && !(message.kind === "response" && message.isError)))
-        throw error;
-      this.#era = this.#era === "legacy" ? "modern" : "legacy";
-      // The server refuses both, or does not know the second one. The first error shows the cause.
-      if (this.#refusal !== undefined) throw this.#refusal;
-      this.#refusal = error;
-      return this.#era === "legacy" ? this.#initialize.request : this.#discover.request;
-    }
-  }
-
-  initializedNotification(): string | undefined {
-    return this.#era === "legacy" ? this.#initialize.initializedNotification() : undefined;
-  }
-}
-
 /** Returns the error with a hint if the server supports other revisions only, or does not know the method. */
 function withHint(error: unknown, message: RequestMessage | ResponseMessage, hint: string): unknown {
   return error instanceof HandshakeError && isOfOtherRevision(message) ? refused(error.message + hint) : error;
@@ -178,32 +137,6 @@ function isOfOtherRevision({ text, outline }: RequestMessage | ResponseMessage):
   const [code] = findMembers(text, outline.start(Slot.error), ["code"]).spans;
   const value = code === undefined ? undefined : readValue(text, code);
   return value === JsonRpcErrorCode.UnsupportedVersion || value === JsonRpcErrorCode.MethodNotFound;
-}
-
-/** The handshake of a client with a private server: its own messages, unchanged except for the id. */
-export class ClientHandshake implements HandshakeScript {
-  readonly request: string;
-  readonly method = INITIALIZE;
-  #initialized: string | undefined;
-
-  /** @param initialize the request of the client. */
-  constructor(initialize: RequestMessage) {
-    this.request = requestToServer(initialize, HANDSHAKE_ID);
-  }
-
-  read(message: RequestMessage | ResponseMessage, generation: number): UpstreamHandshake {
-    return readHandshake(message, generation);
-  }
-
-  /** Returns undefined until the client has sent it. */
-  initializedNotification(): string | undefined {
-    return this.#initialized;
-  }
-
-  /** Keeps the client's `notifications/initialized` for later generations. */
-  keepInitialized(text: string): void {
-    this.#initialized = text;
-  }
 }
 
 /** True for a response of the handshake, and for its request itself if the program echoes it. */

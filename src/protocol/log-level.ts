@@ -1,4 +1,4 @@
-/** The severities of log messages, the least severe first (MCP 2026-07-28, server/utilities/logging). */
+/** The levels of RFC 5424, as in MCP 2025-11-25 and 2026-07-28, server/utilities/logging; the least severe first. */
 export const LOG_LEVELS: readonly string[] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
 /** True if a message of this level is at least as severe as the wanted one. */
