@@ -7,6 +7,8 @@ const MIB = 1024 * 1024;
 const BUDGET_BYTES = 64 * MIB;
 const FLAGS = ["--memory-budget-bytes", String(BUDGET_BYTES)];
 const SLOW_MS = 4000;
+/** The requests on one connection that do not wait for responses. */
+const PIPELINED = 500;
 
 /** Does something many times, shared among clients. */
 type Use = (attacker: Attacker, count: number) => Promise<void>;
@@ -27,10 +29,10 @@ function call(id: string | number, name: string, args: object): object {
 }
 
 /** Calls a tool on a connection of its own, so that all calls are in flight at once. */
-async function callAlone(attacker: Attacker, message: object): Promise<void> {
+async function callAlone(attacker: Attacker, message: object | string): Promise<void> {
   const connection = await attacker.connect();
   if (connection === undefined) return;
-  const body = JSON.stringify(message);
+  const body = typeof message === "string" ? message : JSON.stringify(message);
   await connection.write(attacker.head([`Content-Length: ${Buffer.byteLength(body)}`]) + body).catch(() => undefined);
   await attacker.hear(connection);
 }
@@ -100,6 +102,33 @@ const SUMS: readonly Sum[] = [
         const args = { trick: "line", shape: "plain", as: "progress", bytes: MIB };
         await attacker.request("tools/call", { name: "trick", arguments: args, _meta: { progressToken: index } });
       }
+    },
+  },
+  {
+    name: "20,000 pipelined calls of which nothing is read",
+    count: 20_000,
+    use: async (attacker, count) => {
+      for (let done = 0; done < count; done += PIPELINED) {
+        const socket = await attacker.connectUnread();
+        for (let index = done; index < done + PIPELINED; index++) {
+          const body = JSON.stringify(call(index, "echo", { text: "t".repeat(1000) }));
+          socket?.write(attacker.head([`Content-Length: ${body.length}`]) + body);
+        }
+      }
+      await attacker.callTool("echo", { text: "t", delayMs: SLOW_MS });
+    },
+  },
+  {
+    name: "60 bodies of 1 MB in which each character is escaped",
+    count: 60,
+    use: async (attacker, count) => {
+      const escaped = String.raw`\u0061`.repeat(160_000);
+      await times(count, (index) =>
+        callAlone(
+          attacker,
+          `{"jsonrpc":"2.0","id":${index},"method":"tools/call","params":{"name":"echo","arguments":{"delayMs":${SLOW_MS},"text":"t","padding":"${escaped}"}}}`,
+        ),
+      );
     },
   },
   {
