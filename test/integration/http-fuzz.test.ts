@@ -26,9 +26,10 @@ const FLAGS = [
 ];
 /**
  * Sent after everything else. If that was HTTP, this request is answered and closes the connection. It is long, because a body that is
- * shorter than its declared length takes the first part of it. The rest is then not HTTP.
+ * shorter than its declared length takes the first part of it. The rest is then not HTTP. The empty lines end a head or a trailer that has
+ * no end, which would take all of it.
  */
-const LAST = `GET /livez HTTP/1.1\r\nHost: localhost\r\nX-Padding: ${"x".repeat(500)}\r\nConnection: close\r\n\r\n`;
+const LAST = `\r\n\r\nGET /livez HTTP/1.1\r\nHost: localhost\r\nX-Padding: ${"x".repeat(500)}\r\nConnection: close\r\n\r\n`;
 /** The start of a body: random requests hardly ever get this far without another fault. */
 const unfinished = (contentLength: number): string =>
   `${[

@@ -63,6 +63,7 @@ export class Sidecar implements AsyncDisposable {
     this.exited = new Promise((resolve) => child.once("exit", (code, signal) => resolve({ code, signal })));
     if (child.stdout === null || child.stderr === null) throw new Error("pipes expected");
     createInterface({ input: child.stdout }).on("line", (line) => {
+      if (!line.endsWith("}")) return this.#onPartialLine(line);
       this.logLines.push(JSON.parse(line) as LogLine);
       for (const notify of this.#onLog) notify();
     });
@@ -172,6 +173,13 @@ export class Sidecar implements AsyncDisposable {
   async stop(signal: NodeJS.Signals = "SIGTERM"): Promise<number | null> {
     this.process.kill(signal);
     return (await this.exited).code;
+  }
+
+  /** Only a killed process may leave a part of a line. */
+  #onPartialLine(line: string): void {
+    void this.exited.then(({ signal }) => {
+      if (signal !== "SIGKILL") throw new Error(`not a log line: ${line}`);
+    });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
