@@ -114,11 +114,7 @@ describe("a server that has another era after a restart", () => {
     await using gate = await Gate.create();
     await using sidecar = await start("dual", "exits-on-discover", gate, ["--restart-backoff-ms", "3000", "--restart-max-ms", "3000"]);
     const client = sidecar.modernClient();
-    const { pid } = await readWhere(client);
-    await gate.open();
-    const lost = sidecar.waitForLog("mcp server exited", (line) => line["childPid"] === pid);
-    process.kill(pid, "SIGKILL");
-    await lost;
+    await change(sidecar, client, gate);
     const { status, error } = await client.callTool("echo", { text: "waits" });
     expect({ status, data: error?.data }).toMatchObject({ status: 503, data: { code: "UPSTREAM_NOT_READY", sent: false } });
   });
@@ -141,11 +137,7 @@ describe("a server that has another era after a restart", () => {
     await using gate = await Gate.create();
     await using sidecar = await start("normal", "modern-only", gate, ["--restart-backoff-ms", "4000", "--restart-max-ms", "4000"]);
     const client = sidecar.modernClient();
-    const { pid } = await readWhere(client);
-    await gate.open();
-    const lost = sidecar.waitForLog("mcp server exited", (line) => line["childPid"] === pid);
-    process.kill(pid, "SIGKILL");
-    await lost;
+    await change(sidecar, client, gate);
     const { error } = await client.callTool("echo", { text: "never sent" });
     expect(error?.data).toMatchObject({ code: "UPSTREAM_NOT_READY", sent: false });
     expect(error?.message).toContain("another revision");
