@@ -55,6 +55,7 @@ export function createStateless(
     startModern: (observer) => startModernLane(laneOptions, { name: "modern", observer, timeoutMs: probeTimeoutMs() }),
     askAgainAfterMs: laneOptions.restarts.longestPauseMs,
     mayProbe: childEra === "auto" && isolation !== "shared",
+    defects,
     log,
     nowMs,
   });

@@ -34,7 +34,8 @@ export interface BannerFacts {
 export function bannerText(facts: BannerFacts): string {
   const { config, version, address, resultText, plain } = facts;
   const url = `http://${address.replace(UNSPECIFIED_HOST, "localhost")}${config.path}`;
-  const era = isOfSessions(resultText) ? "" : " --protocol-era modern";
+  const result = readValue(resultText);
+  const era = isJsonObject(result) && result["supportedVersions"] !== undefined ? " --protocol-era modern" : "";
   const token = config.authTokens.length === 0 ? "" : ` --header "Authorization: Bearer $${OPTIONS.authToken.variable}"`;
   const lines = [
     ["address", plain(url)],
@@ -44,7 +45,7 @@ export function bannerText(facts: BannerFacts): string {
     ["stop", "Ctrl-C"],
   ] as const;
   const shown = lines.map(([label, text]) => `${" ".repeat(INDENT)}${styleText("dim", label.padEnd(LABEL_WIDTH))}${text}\n`);
-  return `\n${styleText("bold", `claw-mcp-stdio ${version}`)} serves ${serverName(resultText, plain)}\n${shown.join("")}\n`;
+  return `\n${styleText("bold", `claw-mcp-stdio ${version}`)} serves ${serverName(result, plain)}\n${shown.join("")}\n`;
 }
 
 /** Returns the number of tools, and as many names as fit on the line. */
@@ -63,17 +64,10 @@ function toolsText({ toolNames, columns, plain }: BannerFacts): string {
   return text;
 }
 
-/** True for the response to `initialize`, and not to `server/discover`. */
-function isOfSessions(resultText: string): boolean {
-  const result = readValue(resultText);
-  return !isJsonObject(result) || result["supportedVersions"] === undefined;
-}
-
 /** Returns the server's name and version from its response to `initialize` or `server/discover`. */
-function serverName(resultText: string, plain: (text: string) => string): string {
-  const result = readValue(resultText);
-  const meta = isJsonObject(result) ? result["_meta"] : undefined;
-  const info = isJsonObject(result) ? (result["serverInfo"] ?? (isJsonObject(meta) ? meta[MetaKey.serverInfo] : undefined)) : undefined;
+function serverName(result: unknown, plain: (text: string) => string): string {
+  const { serverInfo, _meta: meta } = isJsonObject(result) ? result : {};
+  const info = serverInfo ?? (isJsonObject(meta) ? meta[MetaKey.serverInfo] : undefined);
   const words = isJsonObject(info) ? [info["name"], info["version"]] : [];
   const name = words.filter((word) => typeof word === "string").join(" ");
   return name === "" ? "an MCP server" : bounded(name, plain);

@@ -1,4 +1,4 @@
-import { detached, type Span } from "./strings.ts";
+import { detached, type Span } from "../json/strings.ts";
 
 /** A longer text is not kept. In UTF-16 units. */
 const MAX_LENGTH = 1024;

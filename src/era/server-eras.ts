@@ -3,6 +3,7 @@ import { shuttingDown } from "../lane/failures.ts";
 import type { Lane } from "../lane/lane.ts";
 import type { HeldRequest } from "../lane/queue/held-until-ready.ts";
 import type { SupervisedLane } from "../lane/pooled-lane.ts";
+import type { Defects } from "../observability/defects.ts";
 import type { Log } from "../observability/log.ts";
 import type { ServerEra, UpstreamHandshake, UpstreamObserver } from "../upstream/port.ts";
 import type { JsonObject } from "../protocol/message.ts";
@@ -32,8 +33,9 @@ export interface ServerErasOptions {
   readonly startModern: (observer: UpstreamObserver) => EraLane;
   /** False if the shared process must be the only one. */
   readonly mayProbe: boolean;
-  /** The time after which a server is asked again that was of the modern era before, and was then lost without an answer. */
+  /** The pause before another discovery, for a server that has answered one before and cannot start now. */
   readonly askAgainAfterMs: number;
+  readonly defects: Pick<Defects, "guard">;
   readonly log: Log;
   readonly nowMs: () => number;
 }
@@ -64,7 +66,7 @@ export class ServerEras {
   /** The verdict on the second process; undefined until it is known. */
   #verdict: ServerEra | undefined;
   #hasBeenModern = false;
-  /** The time from which on a verdict of the legacy era is no longer kept. */
+  /** The time after which the verdict `legacy` ends, and the server is asked again. */
   #askAgainAtMs = Number.POSITIVE_INFINITY;
   /** That of the last request. */
   #target: Target | undefined;
@@ -172,8 +174,9 @@ export class ServerEras {
 
   #forget(lane: EraLane): void {
     if (this.#modern === lane) this.#modern = undefined;
-    lane.routing.endSubscriptions();
-    lane.lane.close("server lost");
+    const { defects } = this.#options;
+    defects.guard("lane end", () => lane.routing.endSubscriptions());
+    defects.guard("lane end", () => lane.lane.close("server lost"));
     void lane.stop();
   }
 }

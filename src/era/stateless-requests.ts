@@ -141,9 +141,12 @@ export class StatelessRequests {
       client.endCall();
     }
     if (hasLeft || outcome === "defect") return;
-    if (outcome !== undefined) return exchange.fail(outcome);
-    // The server may have been replaced by one of the other era.
-    this.#find(call, (current) => this.#forward(current));
+    const error = outcome;
+    this.#guard(exchange, () => {
+      // The server may have been replaced by one of the other era.
+      if (error === undefined) this.#find(call, (current) => this.#forward(current));
+      else exchange.fail(error);
+    });
   }
 
   #forward(call: StatelessCall): void {

@@ -33,6 +33,12 @@ export function findMembers(text: string, start: number, names: readonly string[
   return { spans, duplicate, otherCase };
 }
 
+/** Returns the first of the names that the object at `start` has twice, or else a name in it that differs from one in case only. */
+export function findAmbiguous(text: string, start: number, names: readonly string[]): string | undefined {
+  const { duplicate, otherCase } = findMembers(text, start, names);
+  return duplicate ?? otherCase;
+}
+
 /** Finds a nested member of the object that starts at `start`. @returns undefined if a level of the path is absent or not an object. */
 export function findPath(text: string, start: number, path: readonly string[]): Span | undefined {
   let span: Span | undefined = { start, end: text.length };

@@ -61,7 +61,7 @@ export function overloaded(reason: string, sent = false, effect: Effect = "unkno
 /** @param detail a sentence about the shortage or the request. */
 export function outOfMemory(detail?: string): SidecarError {
   const shortage = "The sidecar has no memory left for another message (CLAW_MCP_STDIO_MEMORY_BUDGET_BYTES).";
-  const message = [shortage, ...(detail === undefined ? [] : [detail]), NOT_SENT].join(" ");
+  const message = `${shortage} ${detail === undefined ? "" : `${detail} `}${NOT_SENT}`;
   return new SidecarError("OUT_OF_MEMORY", message, { retryAfterSeconds: 1 });
 }
 

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { SidecarError } from "../../errors.ts";
-import { findMembers } from "../../json/find.ts";
-import { LastText } from "../../json/last-text.ts";
+import { findAmbiguous, findMembers } from "../../json/find.ts";
+import { LastText } from "../last-text.ts";
 import { decodeString, type Span } from "../../json/strings.ts";
 import { shorten } from "../../json/text.ts";
 import { findOtherCase, findRepeated, type RequestMessage, Slot } from "../../protocol/message.ts";
@@ -112,12 +112,6 @@ function checkMethod({ method }: RequestMessage, headers: IncomingHttpHeaders): 
 export function taskIdOf({ text, outline }: RequestMessage): string | undefined {
   const span = findMembers(text, outline.start(Slot.params), ["taskId"]).spans[0];
   return span === undefined ? undefined : stringOf(text, span);
-}
-
-/** Returns a name that the object at `start` has twice, or in another case too. The server could read the other value. */
-export function findAmbiguous(text: string, start: number, names: readonly string[]): string | undefined {
-  const { duplicate, otherCase } = findMembers(text, start, names);
-  return duplicate ?? otherCase;
 }
 
 function checkName(request: RequestMessage, headers: IncomingHttpHeaders): SidecarError | undefined {

@@ -1,5 +1,5 @@
 import { type Edit, removeItems } from "../../json/edit.ts";
-import { LastText } from "../../json/last-text.ts";
+import { LastText } from "../last-text.ts";
 import { decodeString } from "../../json/strings.ts";
 import { skipValue, walkMembers } from "../../json/walk.ts";
 import { type RequestMessage, Slot } from "../../protocol/message.ts";

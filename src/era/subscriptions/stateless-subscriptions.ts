@@ -30,7 +30,6 @@ export class StatelessSubscriptions {
   readonly #nowMs: () => number;
   readonly #streamAfterMs: number;
   readonly #open = new Map<Subscription, { readonly client: StatelessClient; end(reason: string): void }>();
-
   /** The end of the last start of each client. */
   readonly #starting = new WeakMap<StatelessClient, Promise<void>>();
 

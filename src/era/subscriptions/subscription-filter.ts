@@ -1,7 +1,6 @@
 import { SidecarError } from "../../errors.ts";
-import { findMembers } from "../../json/find.ts";
+import { findAmbiguous, findMembers } from "../../json/find.ts";
 import { readValue } from "../../json/values.ts";
-import { findAmbiguous } from "../checks/request-check.ts";
 import { isJsonObject, type JsonObject, type SentText, Slot } from "../../protocol/message.ts";
 
 /** The longest filter that is read. In UTF-16 units. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { LastText } from "../../../src/json/last-text.ts";
+import { LastText } from "../../../src/era/last-text.ts";
 
 /** Counts how often texts are read. */
 function setUp() {
