@@ -38,6 +38,7 @@ const CLAW_FLAGS = [
   ["--crash-loop-period-ms", "3000"],
   ["--stream-after-ms", "200"],
   ["--replay-max-age-ms", "15000"],
+  ["--park-timeout-ms", "1000"],
   ["--max-line-bytes", String(8 * 1024 * 1024)],
 ].flat();
 

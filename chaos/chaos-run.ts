@@ -16,7 +16,8 @@ const MIN_CALM_MS = 3000;
 /** Time between two faults: about as long as the slowest servers need to restart. */
 const FAULT_GAP_MS = 400;
 const FINAL_LOAD_MS = 500;
-const SETTLE_MS = 1000;
+/** Longer than the time in which calls wait for answers (`chaos/adapters.ts`). */
+export const SETTLE_MS = 2000;
 
 export interface RunOptions {
   readonly adapter: Adapter;

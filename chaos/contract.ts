@@ -59,6 +59,26 @@ export interface ProcessRecord {
   readonly kind: "server" | "grandchild";
 }
 
+/** The tool that asks its client, then responds like `echo`. */
+export const ASK_TOOL = "ask";
+/** The key of its question, for a server without sessions. */
+export const ASKED_KEY = "question";
+
+/** Returns the message of the question of a call, which its client recognizes. */
+export function questionOf({ client, nonce }: Pick<ToolArguments, "client" | "nonce">): string {
+  return `${client}/${nonce}?`;
+}
+
+/** The client's answer. It repeats the question. */
+export interface AskAnswer {
+  readonly action: "accept";
+  readonly content: { readonly question: string };
+}
+
+export function isAskAnswer(value: unknown): value is AskAnswer {
+  return (value as Partial<AskAnswer> | undefined)?.content?.question !== undefined;
+}
+
 /** The faults of a server, by the tool that causes each. All these tools respond like `echo`, unless their description differs. */
 export const TOOL_FAULTS = {
   exit_cleanly: "exits with code 0 without a response",

@@ -6,8 +6,10 @@ import { median } from "../bench/statistics.ts";
 import type { Adapter } from "./adapters.ts";
 import type { FaultKind } from "./faults/kinds.ts";
 import { usedHeapBytes } from "./heap.ts";
+import { SETTLE_MS } from "./chaos-run.ts";
 import { planFaults } from "./faults/schedule.ts";
 import { Stage } from "./stage.ts";
+import { leftovers, readStatus } from "./status.ts";
 
 /** Exits of servers, and ends of sessions, streams and connections, as in a long run in production. */
 const SOAK_FAULTS: readonly FaultKind[] = [
@@ -49,6 +51,10 @@ export interface SoakResult {
   readonly growthPercent: number;
   /** The heap in use after forced collections: at the end of the warm-up, then at the end of each eighth of the rest. */
   readonly heapsBytes: readonly number[];
+  /** The calls that waited for answers of clients: those that were left at the end, and those whose time was up. */
+  readonly parked: { readonly now: number; readonly expired: number } | undefined;
+  /** Uses of memory that are not zero without clients. */
+  readonly leftovers: readonly string[];
   readonly examples: readonly string[];
 }
 
@@ -77,6 +83,9 @@ export async function runSoak(
   clearInterval(sampler);
   const heapsBytes = await heaps;
   const { recoveries } = saboteur.recovery();
+  await stage.stopLoad();
+  await sleep(SETTLE_MS);
+  const status = await readStatus(adapter, wrapper.origin);
   const { processesLeft, unhandledErrors } = await stage.tearDown();
 
   const quartersBytes = quarterMedians(samplesBytes.slice(samplesBytes.length * WARM_UP_SHARE));
@@ -97,6 +106,8 @@ export async function runSoak(
     quartersBytes,
     growthPercent: ((quartersBytes.at(-1) ?? Number.NaN) / first - 1) * 100,
     heapsBytes,
+    parked: status?.stateless?.asks?.parked,
+    leftovers: leftovers(status),
     examples: ledger.examples,
   };
 }

@@ -44,6 +44,8 @@ const {
   quartersBytes,
   growthPercent,
   heapsBytes,
+  parked,
+  leftovers,
   unhandledErrors,
   examples,
 } = result;
@@ -60,6 +62,8 @@ process.stdout.write(
     `unhandled rejections ${unhandledErrors.length}`,
     `RSS by quarter       ${quartersBytes.map(megabytes).join(", ")}`,
     `growth               ${growthPercent.toFixed(1)} %`,
+    `parked, expired      ${parked?.now ?? 0}, ${parked?.expired ?? 0}`,
+    `left over            ${leftovers.join(", ") || "nothing"}`,
     `heap by eighth       ${heapsBytes.map(megabytes).join(", ")}`,
     "",
   ].join("\n"),
@@ -67,7 +71,13 @@ process.stdout.write(
 for (const line of [...unhandledErrors, ...examples]) process.stderr.write(`${line}\n`);
 if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(result, null, 2)}\n`);
 
-const isGood = lost === 0 && wrong === 0 && processesLeft === 0 && unhandledErrors.length === 0 && growthPercent < MAX_GROWTH_PERCENT;
+const isGood =
+  lost === 0 &&
+  wrong === 0 &&
+  processesLeft === 0 &&
+  unhandledErrors.length === 0 &&
+  leftovers.length === 0 &&
+  growthPercent < MAX_GROWTH_PERCENT;
 process.exit(isGood ? 0 : 1);
 
 function megabytes(bytes: number): string {

@@ -7,7 +7,10 @@ import type { Ledger } from "./ledger.ts";
 interface Status {
   readonly sessions?: number;
   readonly openStreams?: number;
-  readonly stateless?: { readonly subscriptions: number };
+  readonly stateless?: {
+    readonly subscriptions: number;
+    readonly asks?: { readonly parked: { readonly now: number; readonly expired: number } };
+  };
   readonly memory?: Readonly<Record<string, number>>;
   readonly counters?: {
     readonly requests: { readonly accepted: number; readonly refused?: Counts };
@@ -36,7 +39,7 @@ export function leftovers(status: Status | undefined): string[] {
   const { sessions, openStreams, stateless, memory = {} } = status;
   // Running servers have buffers for their output.
   const ofClients = Object.fromEntries(CLIENT_MEMORY.map((kind) => [`${kind} in memory`, memory[kind]]));
-  const uses = { sessions, openStreams, subscriptions: stateless?.subscriptions, ...ofClients };
+  const uses = { sessions, openStreams, subscriptions: stateless?.subscriptions, parked: stateless?.asks?.parked.now, ...ofClients };
   return Object.entries(uses).flatMap(([use, amount = 0]) => (amount === 0 ? [] : [`${use}: ${amount}`]));
 }
 

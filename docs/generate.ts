@@ -111,7 +111,7 @@ these members. The first four are in every error, unless MAX_RESULT_BYTES leaves
 | --- | --- |
 | \`code\` | one of the stable codes below |
 | \`action\` | the advice for the client, from the table below |
-| \`sent\` | true if any part of the request was written to the MCP server. The HTTP status is then 200, so that no proxy sends the request again |
+| \`sent\` | true if any part of the request was written to the MCP server. The HTTP status is then 200, so that no proxy sends the request again. Only MISSING_CAPABILITY has 400, because its revision demands that |
 | \`retrySafe\` | true if sending the same request again cannot repeat a side effect |
 | \`retryAfterSeconds\` | when to retry; also the \`Retry-After\` header |
 | \`timeoutMs\`, \`limitBytes\` | the limit that was exceeded |
@@ -119,7 +119,7 @@ these members. The first four are in every error, unless MAX_RESULT_BYTES leaves
 | \`exitCode\`, \`signal\` | how the MCP server exited: in UPSTREAM_EXITED and UPSTREAM_FAILED |
 | \`stderrTail\` | the server's last lines on stderr, with secrets masked. Only UPSTREAM_FAILED has them, because a line may be about the request of another client |
 
-If \`sent\` is false, \`retrySafe\` is true. An error that belongs to no particular request has no \`id\`. Only in the body of a 401, such an error has
+If \`sent\` is false, \`retrySafe\` is true, except for REQUEST_STATE_INVALID: its call may have been sent with an earlier request. An error that belongs to no particular request has no \`id\`. Only in the body of a 401, such an error has
 the \`id\` null, because some clients do not show the message otherwise.
 
 Errors of the MCP server itself are passed on unchanged. Arguments that violate the schema of a tool (ARGUMENT_CHECK) do not cause a JSON-RPC error,

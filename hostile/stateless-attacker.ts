@@ -12,7 +12,7 @@ const EMPTY_LIMIT_MS = 15_000;
 const EMPTY_POLL_MS = 100;
 
 interface Status {
-  readonly stateless?: { readonly subscriptions: number };
+  readonly stateless?: { readonly subscriptions: number; readonly asks?: { readonly parked: { readonly now: number } } };
   readonly memory: { readonly subscriptions: number; readonly unread: number };
 }
 
@@ -21,9 +21,10 @@ export class StatelessAttacker {
   readonly client: ModernClient;
   readonly #listens = new Set<ClientRequest>();
 
-  constructor(attacker: Attacker) {
+  /** @param capabilities those that it declares. */
+  constructor(attacker: Attacker, capabilities: object = {}) {
     this.attacker = attacker;
-    this.client = new ModernClient(attacker.url, { token: attacker.token });
+    this.client = new ModernClient(attacker.url, { token: attacker.token, capabilities });
   }
 
   /** Sends a request, and counts the response. @param headers replace those of the request; undefined removes one. */
@@ -32,7 +33,8 @@ export class StatelessAttacker {
     params: Readonly<Record<string, unknown>> = {},
     headers: Readonly<Record<string, string | undefined>> = {},
   ): Promise<Sent | undefined> {
-    const composed = this.client.compose(method, params, { headers, requestState: params["requestState"] });
+    const { requestState, inputResponses } = params;
+    const composed = this.client.compose(method, params, { headers, requestState, inputResponses: inputResponses as object });
     return this.attacker.postAs(composed.body, composed.headers);
   }
 
@@ -57,7 +59,7 @@ export class StatelessAttacker {
     this.#listens.clear();
   }
 
-  /** Checks that the sidecar holds nothing for subscriptions any more. */
+  /** Checks that the sidecar holds nothing for subscriptions and questions any more. */
   async expectNothingLeft(): Promise<void> {
     const deadlineMs = performance.now() + EMPTY_LIMIT_MS;
     for (;;) {
@@ -90,7 +92,13 @@ export class StatelessAttacker {
     const reply = await send(new URL("/status", origin), call).catch(() => undefined);
     if (reply === undefined) return "no status";
     const { stateless, memory } = JSON.parse(reply.body) as Status;
-    const uses = { subscriptions: stateless?.subscriptions, "subscription bytes": memory.subscriptions, "unread bytes": memory.unread };
+    const parked = stateless?.asks?.parked.now ?? 0;
+    const uses = {
+      "parked calls": parked,
+      subscriptions: stateless?.subscriptions,
+      "subscription bytes": memory.subscriptions,
+      "unread bytes": memory.unread,
+    };
     return Object.entries(uses)
       .filter(([, amount]) => amount !== 0)
       .map(([use, amount]) => `${amount} ${use}`)

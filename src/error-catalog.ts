@@ -93,13 +93,13 @@ export const ERROR_CATALOG = {
     httpStatus: 400,
     jsonRpcCode: ServerError,
     modernCode: JsonRpcErrorCode.UnsupportedVersion,
-    when: "`MCP-Protocol-Version`, or the `_meta` of a request without a session, names a revision that the sidecar does not support. Or the client begins a session, and its MCP server speaks only revisions without sessions. `supported` lists the supported ones.",
+    when: "`MCP-Protocol-Version`, or the `_meta` of a request without a session, names a revision that the sidecar does not support. `supported` lists the supported ones.",
     action: "Send a supported revision. In a session, it is the one that initialize returned.",
   },
   INVALID_PARAMS: {
     httpStatus: 400,
     jsonRpcCode: InvalidParams,
-    when: "A request without a session (revision 2026-07-28) lacks a required parameter, such as a key of `_meta`, or one has a wrong value.",
+    when: "A request without a session (revision 2026-07-28) lacks a required parameter, such as a key of `_meta`, or one has a wrong value. Or an MCP server without sessions has refused the resource of a `resources/subscribe`.",
     action: "Correct the parameter that the error message names.",
   },
   HEADER_MISMATCH: {
@@ -111,8 +111,15 @@ export const ERROR_CATALOG = {
   REQUEST_STATE_INVALID: {
     httpStatus: 200,
     jsonRpcCode: InvalidParams,
-    when: "The `requestState` of a request is not the one that this client got for this request, or the sidecar has restarted since.",
-    action: "Send the request again without `requestState` and `inputResponses`.",
+    when: "The `requestState` of a request is not the one that this client got for this request. Or it was used before, its time is up (PARK_TIMEOUT_MS), or the MCP server or the sidecar has restarted since.",
+    action: "Check whether the call has taken effect. Then send the request again without `requestState` and `inputResponses`.",
+  },
+  MISSING_CAPABILITY: {
+    httpStatus: 400,
+    httpStatusIfSent: 400,
+    jsonRpcCode: JsonRpcErrorCode.MissingCapability,
+    when: "During a request without a session, the MCP server asked a question of a kind that the client has not declared, and failed without the answer. `requiredCapabilities` are those that the request needs.",
+    action: "Declare the required capabilities in the `_meta` of the request, and answer the questions; or do not use this tool.",
   },
   METHOD_NOT_FOUND: {
     httpStatus: 404,
@@ -167,8 +174,9 @@ export const ERROR_CATALOG = {
   OVERLOADED: {
     httpStatus: 503,
     jsonRpcCode: ServerError,
-    when: "The queue is full (MAX_HELD_REQUESTS, MAX_QUEUED_BYTES). Or the request was held for HOLD_TIMEOUT_MS while MAX_IN_FLIGHT requests, or TOOL_CONCURRENCY calls of the tool, were in flight. If MAX_HELD_REQUESTS is reached, the newest request of the session with the most held requests is rejected.",
-    action: "Retry after `retryAfterSeconds`, with fewer requests at a time.",
+    when: "The queue is full (MAX_HELD_REQUESTS, MAX_QUEUED_BYTES). Or the request was held for HOLD_TIMEOUT_MS while MAX_IN_FLIGHT requests, or TOOL_CONCURRENCY calls of the tool, were in flight, or while all processes that MAX_PRIVATE_SERVERS permits waited for answers of clients without a session. If MAX_HELD_REQUESTS is reached, the newest request of the session with the most held requests is rejected.",
+    action:
+      "Retry after `retryAfterSeconds`, with fewer requests at a time. If the message names MAX_PRIVATE_SERVERS, answer the open questions, or raise it.",
   },
   OUT_OF_MEMORY: {
     httpStatus: 503,

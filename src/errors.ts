@@ -14,6 +14,8 @@ export interface ErrorDetails {
   readonly timeoutMs?: number;
   readonly limitBytes?: number | undefined;
   readonly supported?: readonly string[];
+  /** The capabilities that the client must declare for this request. */
+  readonly requiredCapabilities?: object;
   /** The revision that the client asked for. */
   readonly requested?: string;
   /** Also the `Retry-After` header, in whole seconds. */

@@ -7,6 +7,9 @@ import type { SupervisedLane } from "./lane/pooled-lane.ts";
 import type { RivalServers } from "./lane/rival-servers.ts";
 import { PrivateRouting } from "./lane/routing/private-routing.ts";
 import { AnyEraRouting } from "./era/any-era-routing.ts";
+import { type AskKinds, capabilitiesFor } from "./era/asks/ask-kinds.ts";
+import type { AskingLane } from "./era/asks/asking-lanes.ts";
+import { AskingRouting } from "./era/asks/asking-routing.ts";
 import type { KnownParams } from "./era/checks/known-params.ts";
 import { ModernRouting } from "./era/modern-routing.ts";
 import type { ChildEraMode } from "./era/child-era-mode.ts";
@@ -101,6 +104,20 @@ export function startModernLane(options: ServerLanesOptions, probe?: EraProbe): 
   });
   if (routing === undefined) throw new Error("the lane has no routing");
   return { ...modern, routing, params };
+}
+
+/** Starts a lane whose server may ask these questions. @param onChanged called when it is free for other calls, or no longer is. */
+export function startAskingLane(options: ServerLanesOptions, name: string, kinds: AskKinds, onChanged: () => void): AskingLane {
+  const params: KnownParams = knownParams(() => asking.lane, options.nowMs, visibleNames(options));
+  let routing: AskingRouting | undefined;
+  const asking: SharedLane = startLane(options, {
+    handshake: new SidecarHandshake(options.clientInfo, "", capabilitiesFor(kinds)),
+    createRouting: (access) => (routing = new AskingRouting(access, () => params.forget(), onChanged)),
+    log: withFields(options.log, { lane: name }),
+    name,
+  });
+  if (routing === undefined) throw new Error("the lane has no routing");
+  return { ...asking, routing, params };
 }
 
 function visibleNames({ policy }: ServerLanesOptions): ServerPolicy["visibleNames"] | undefined {

@@ -3,12 +3,14 @@ import { TaskOwners } from "./era/task-owners.ts";
 import type { ChildEraMode } from "./era/child-era-mode.ts";
 import { type EraLane, ServerEras } from "./era/server-eras.ts";
 import { StatelessRequests } from "./era/stateless-requests.ts";
+import { AskingLanes } from "./era/asks/asking-lanes.ts";
+import { ParkedCalls } from "./era/asks/parked-calls.ts";
 import type { ServerStatus } from "./http/status-route.ts";
 import type { Isolation } from "./lane/isolation.ts";
 import { addLoads } from "./lane/lane-load.ts";
 import type { SupervisedLane } from "./lane/pooled-lane.ts";
 import type { Defects } from "./observability/defects.ts";
-import { type ServerLanesOptions, type SharedLane, startModernLane } from "./server-lanes.ts";
+import { type ServerLanesOptions, type SharedLane, startAskingLane, startModernLane } from "./server-lanes.ts";
 
 export interface StatelessSettings {
   readonly isolation: Isolation;
@@ -16,6 +18,12 @@ export interface StatelessSettings {
   /** Serves requests without a session. */
   readonly modern: "on" | "off";
   readonly maxSessions: number;
+  /** The maximum number of processes that may ask their clients. */
+  readonly maxPrivateServers: number;
+  /** The time without use after which such a process ends. */
+  readonly sessionIdleTimeoutMs: number;
+  readonly parkTimeoutMs: number;
+  readonly maxParkedCalls: number;
 }
 
 /** With `session`, each client has a server of its own. Clients without a session could not be told apart. */
@@ -41,7 +49,7 @@ export function createStateless(
   defects: Defects,
 ): Stateless | undefined {
   const { isolation, childEra, maxSessions, hasSeveralPrincipals } = settings;
-  const { nowMs, log } = laneOptions;
+  const { nowMs, log, limits } = laneOptions;
   if (!servesStateless(settings)) return undefined;
   const startedAtMs = nowMs();
   let bootMs = 0;
@@ -50,8 +58,10 @@ export function createStateless(
     if (era === "modern") log.info({ mode: era }, "server era found");
   });
   const probeTimeoutMs = (): number => Math.min(laneOptions.readyTimeoutMs, Math.max(MIN_PROBE_MS, PROBE_BOOTS * bootMs));
+  const asks = isolation === "shared" ? undefined : createAsks(settings, laneOptions, defects);
   const eras = new ServerEras({
     shared,
+    asking: asks?.lanes,
     startModern: (observer) => startModernLane(laneOptions, { name: "modern", observer, timeoutMs: probeTimeoutMs() }),
     askAgainAfterMs: laneOptions.restarts.longestPauseMs,
     mayProbe: childEra === "auto" && isolation !== "shared",
@@ -64,17 +74,34 @@ export function createStateless(
       eras,
       maxClients: maxSessions,
       bindings: hasSeveralPrincipals ? { requestState: new RequestState(), tasks: new TaskOwners() } : undefined,
-      hasPrivateServers: isolation !== "shared",
+      parked: asks?.parked,
+      maxClientRequests: limits.maxSessionRequests,
       defects,
       nowMs,
-      streamAfterMs: laneOptions.limits.streamAfterMs,
+      streamAfterMs: limits.streamAfterMs,
     },
-    (client) => {
-      shared.lane.endCaller(client);
-      eras.modern?.lane.endCaller(client);
-    },
+    (client) => eras.endCaller(client),
   );
   return { eras, requests };
+}
+
+interface Asks {
+  readonly lanes: AskingLanes;
+  readonly parked: ParkedCalls;
+}
+
+function createAsks(settings: StatelessSettings, laneOptions: ServerLanesOptions, defects: Defects): Asks {
+  const {
+    maxPrivateServers: maxServers,
+    sessionIdleTimeoutMs: idleTimeoutMs,
+    parkTimeoutMs: timeoutMs,
+    maxParkedCalls: maxParked,
+  } = settings;
+  const { nowMs, log } = laneOptions;
+  return {
+    lanes: new AskingLanes({ start: (...lane) => startAskingLane(laneOptions, ...lane), maxServers, idleTimeoutMs, defects, log, nowMs }),
+    parked: new ParkedCalls({ maxParked, maxServers, timeoutMs, defects, nowMs }),
+  };
 }
 
 /** Returns the load of the second process. */

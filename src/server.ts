@@ -3,9 +3,9 @@ import { LogLimiter } from "./observability/log-limiter.ts";
 import type { ServerRoutes } from "./http/server-routes.ts";
 import type { ServerStatus } from "./http/status-route.ts";
 import { SessionOpener } from "./lane/handshake/session-opener.ts";
-import { sessionsUnsupported } from "./lane/failures.ts";
 import { Lanes } from "./lane/lanes.ts";
 import { RivalServers } from "./lane/rival-servers.ts";
+import type { ChildEraMode } from "./era/child-era-mode.ts";
 import { type ServerLanesOptions, type SharedLane, startPrivateLane, startSharedLane } from "./server-lanes.ts";
 import { createStateless, loadOf, servesStateless, type Stateless, type StatelessSettings } from "./server-stateless.ts";
 import type { MemoryBudget } from "./memory/memory-budget.ts";
@@ -32,9 +32,6 @@ export interface ServerOptions extends Omit<ServerLanesOptions, "endSession" | "
 interface SessionSettings extends StatelessSettings {
   /** Undefined means no limit. */
   readonly sessionsPerMinute: number | undefined;
-  readonly maxPrivateServers: number;
-  /** The time without use after which a session with a private server ends. */
-  readonly sessionIdleTimeoutMs: number;
 }
 
 interface HttpSettings {
@@ -57,10 +54,11 @@ export async function startServer(options: ServerOptions): Promise<McpServer> {
   const endSession = (session: Session): void => sessions.end(session);
   const rivals = isolation === "shared" ? undefined : new RivalServers(log, nowMs);
   const laneOptions: ServerLanesOptions = { ...options, endSession, rivals, outputMemory: new OutputMemory(memory) };
-  const shared = startSharedLane(laneOptions, servesStateless(options.sessions) ? options.sessions.childEra : "legacy");
+  const childEra = servesStateless(options.sessions) ? options.sessions.childEra : "legacy";
+  const shared = startSharedLane(laneOptions, childEra);
   const lanes = new Lanes({
     shared,
-    sessionRefusal: () => (shared.lane.lastHandshake?.era === "modern" ? sessionsUnsupported() : undefined),
+    isStateless: () => isStateless(shared, childEra),
     createPrivate: (...client) => startPrivateLane(laneOptions, ...client),
     isolation,
     maxPrivateServers,
@@ -106,11 +104,19 @@ export async function startServer(options: ServerOptions): Promise<McpServer> {
   return new McpServer({ shared, lanes, stateless, sessions, eventLog, routes, counters, policy, defects });
 }
 
+/** True if the server has no sessions. Undefined until its first handshake, while it may still become ready. */
+function isStateless({ lane, supervisor }: SharedLane, childEra: ChildEraMode): boolean | undefined {
+  if (childEra !== "auto") return childEra === "modern";
+  const era = lane.lastHandshake?.era;
+  const mayBecomeReady = supervisor.status().state !== "failed";
+  return era === undefined && mayBecomeReady ? undefined : era === "modern";
+}
+
 /** Rejects unsent requests of a client above its share when others would get no memory otherwise. */
 function freeUnsent(memory: MemoryBudget, lanes: Lanes, stateless: Stateless | undefined): void {
   memory.addShareRelief((bytes, holder) => {
     const freeBytes = lanes.freeUnsent(bytes, holder);
-    if (freeBytes < bytes) stateless?.eras.modern?.lane.freeUnsent(bytes - freeBytes, holder);
+    if (freeBytes < bytes) stateless?.eras.freeUnsent(bytes - freeBytes, holder);
   });
 }
 
@@ -161,7 +167,7 @@ export class McpServer {
     const { lanes, stateless, sessions, routes, counters, policy } = this.#parts;
     return {
       upstream: this.#upstreamStatus(),
-      lanes: { ...lanes.load, modern: loadOf(stateless?.eras.modern) },
+      lanes: { ...lanes.load, modern: loadOf(stateless?.eras.modern), asking: stateless?.eras.asking?.load ?? {} },
       sessions: sessions.size,
       openStreams: routes.openStreams,
       counters,

@@ -13,7 +13,7 @@ const MAX_SLOTS = 4;
 /** The protocol eras of the clients: `sessions` for a wrapper without MCP 2026-07-28, `stateless` for a server without sessions. */
 export type CrowdKind = "sessions" | "mixed" | "stateless";
 
-/** Creates clients. Some declare capabilities that need a private server, and some have no session. Every second client listens. */
+/** Creates clients. Some declare capabilities that need a private server, and some have no session; half of those can answer questions. Every second client listens. */
 export function createClients(
   kind: CrowdKind,
   endpoint: Endpoint,
@@ -24,7 +24,7 @@ export function createClients(
   const statelessFrom = { sessions: CLIENTS, mixed: CLIENTS - STATELESS_CLIENTS, stateless: 0 }[kind];
   return Array.from({ length: CLIENTS }, (_, index) => {
     const options = { endpoint, ledger, random: random.fork(), onRight, slots: random.integer(1, MAX_SLOTS), listens: index % 2 === 0 };
-    if (index >= statelessFrom) return new StatelessLoadClient({ ...options, name: `stateless-${index}` });
+    if (index >= statelessFrom) return new StatelessLoadClient({ ...options, name: `stateless-${index}`, answers: index % 4 < 2 });
     const isPrivate = index < PRIVATE_CLIENTS;
     const capabilities = isPrivate ? { sampling: {}, roots: { listChanged: true } } : {};
     return new LoadClient({ ...options, identity: { name: `${isPrivate ? "private" : "shared"}-${index}`, capabilities } });

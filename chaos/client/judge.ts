@@ -1,7 +1,7 @@
 // Checks that a response matches its request.
 
 import { MODERN_VERSION } from "../../test/support/modern-client.ts";
-import { digestOf, SERVER_NAME, type ToolAnswer } from "../contract.ts";
+import { ASK_TOOL, digestOf, questionOf, SERVER_NAME, type ToolAnswer } from "../contract.ts";
 import type { RequestRecord, Verdict } from "../ledger.ts";
 
 export interface Response {
@@ -24,6 +24,7 @@ interface ToolResult {
 
 export function judge(record: RequestRecord, response: Response, httpStatus: number): Judgement {
   if (response.error !== undefined) return { verdict: "error", detail: errorCode(response.error, httpStatus) };
+  if (record.what === ASK_TOOL && isQuestion(response.result)) return judgeQuestion(record, response.result);
   if (record.isStateless === true && (response.result as { resultType?: unknown } | undefined)?.resultType !== "complete") {
     return expect(false, response);
   }
@@ -44,6 +45,22 @@ export function judge(record: RequestRecord, response: Response, httpStatus: num
     default:
       return judgeTool(record, response);
   }
+}
+
+/** A result that asks the client (MCP 2026-07-28). */
+export interface QuestionResult {
+  readonly inputRequests: Readonly<Record<string, { readonly params?: { readonly message?: unknown } }>>;
+  readonly requestState?: string;
+}
+
+export function isQuestion(result: unknown): result is QuestionResult {
+  return (result as { resultType?: unknown } | undefined)?.resultType === "input_required";
+}
+
+/** A client must see the questions of its own call only. */
+function judgeQuestion(record: RequestRecord, { inputRequests }: QuestionResult): Judgement {
+  const others = Object.values(inputRequests).filter(({ params }) => params?.message !== questionOf(record));
+  return others.length === 0 ? { verdict: "right", detail: "" } : { verdict: "crossed", detail: JSON.stringify(others).slice(0, 300) };
 }
 
 /** Returns the wrapper's own code of the error, or its HTTP status and JSON-RPC code if there is none. */

@@ -4,8 +4,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Ledger, Verdict } from "../ledger.ts";
 import type { Random } from "../random.ts";
 import {
+  ASK_SHARE,
   BURST_REQUESTS,
   type ChaosClient,
+  LEAVE_SHARE,
   MAX_THINK_MS,
   OTHER_REQUEST_SHARE,
   PAUSE_AFTER_ERROR_MS,
@@ -24,6 +26,8 @@ export interface StatelessLoadClientOptions {
   readonly random: Random;
   /** The number of requests at a time. */
   readonly slots: number;
+  /** True if the client can answer questions. */
+  readonly answers: boolean;
   /** True if the client keeps a subscription open. */
   readonly listens: boolean;
   readonly onRight: (client: ChaosClient, serverPid: number) => void;
@@ -41,10 +45,16 @@ export class StatelessLoadClient implements ChaosClient {
   constructor(options: StatelessLoadClientOptions) {
     this.#options = options;
     this.name = options.name;
-    this.#requests = new StatelessRequests(options.endpoint, options.name, options.ledger, (serverPid) => {
-      this.serverPid = serverPid;
-      options.onRight(this, serverPid);
-    });
+    this.#requests = new StatelessRequests(
+      options.endpoint,
+      options.name,
+      options.ledger,
+      (serverPid) => {
+        this.serverPid = serverPid;
+        options.onRight(this, serverPid);
+      },
+      options.answers ? { elicitation: {} } : {},
+    );
   }
 
   start(): void {
@@ -110,8 +120,9 @@ export class StatelessLoadClient implements ChaosClient {
   }
 
   async #oneRequest(): Promise<Verdict> {
-    const { random } = this.#options;
+    const { random, answers } = this.#options;
     if (random.isLucky(OTHER_REQUEST_SHARE)) return this.#requests.ask(random.isLucky(0.5) ? "server/discover" : "tools/list");
+    if (answers && random.isLucky(ASK_SHARE)) return this.#requests.callAsking(random.pick(TEXTS) ?? "", random.isLucky(LEAVE_SHARE));
     return this.#requests.call("echo", {
       text: random.pick(TEXTS) ?? "",
       delayMs: random.isLucky(SLOW_SHARE) ? random.integer(50, 400) : random.integer(0, 10),

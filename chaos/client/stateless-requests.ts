@@ -2,10 +2,11 @@
 
 import { Agent } from "node:http";
 import { META, ModernClient } from "../../test/support/modern-client.ts";
-import { resourceOf, type ToolArguments } from "../contract.ts";
+import { ASK_TOOL, type AskAnswer, questionOf, resourceOf, type ToolArguments } from "../contract.ts";
 import { LOST_AFTER_MS, type Ledger, type RequestRecord, type Verdict } from "../ledger.ts";
 import { type Exchange, exchange } from "./http-exchange.ts";
 import { Inbox, type Incoming } from "./inbox.ts";
+import { isQuestion, type QuestionResult } from "./judge.ts";
 import type { EchoOptions, Endpoint } from "./session.ts";
 
 interface Running {
@@ -13,6 +14,13 @@ interface Running {
   readonly record: RequestRecord;
 }
 
+/** The end of a request, and the question of the server, if that is its result. */
+interface Outcome {
+  readonly verdict: Verdict;
+  readonly question: QuestionResult | undefined;
+}
+
+const MAX_ROUNDS = 5;
 const LISTEN = "subscriptions/listen";
 const ACKNOWLEDGED = "notifications/subscriptions/acknowledged";
 
@@ -26,28 +34,46 @@ export class StatelessRequests {
   /** All clients use the same ids, which detects a wrapper that confuses them. */
   #nextId = 1;
 
-  constructor(endpoint: Endpoint, name: string, ledger: Ledger, onRight: (serverPid: number) => void) {
+  /** @param capabilities those that it declares. */
+  constructor(endpoint: Endpoint, name: string, ledger: Ledger, onRight: (serverPid: number) => void, capabilities: object) {
     this.#name = name;
     this.#ledger = ledger;
     this.#onRight = onRight;
-    this.#client = new ModernClient(endpoint.url.href, { token: endpoint.token });
+    this.#client = new ModernClient(endpoint.url.href, { token: endpoint.token, capabilities });
   }
 
   async ask(method: "server/discover" | "tools/list"): Promise<Verdict> {
-    return this.#request(method, {}, { what: method });
+    return (await this.#request(method, {}, { what: method })).verdict;
   }
 
   async call(tool: string, { text, delayMs, hasProgress }: EchoOptions): Promise<Verdict> {
     const nonce = `${this.#nextId}-${performance.now()}`;
     const args: ToolArguments = { client: this.#name, nonce, text, delayMs };
     const meta = hasProgress ? { _meta: { progressToken: `${this.#name}/${nonce}` } } : {};
-    return this.#request("tools/call", { name: tool, arguments: args, ...meta }, { what: tool, text, nonce });
+    return (await this.#request("tools/call", { name: tool, arguments: args, ...meta }, { what: tool, text, nonce })).verdict;
+  }
+
+  /** Calls the tool that asks, and answers its question. @param leaves true to leave the question unanswered. */
+  async callAsking(text: string, leaves: boolean): Promise<Verdict> {
+    const nonce = `${this.#nextId}-${performance.now()}`;
+    const args: ToolArguments = { client: this.#name, nonce, text, delayMs: 0 };
+    const send = (more: object = {}): Promise<Outcome> =>
+      this.#request("tools/call", { name: ASK_TOOL, arguments: args, ...more }, { what: ASK_TOOL, text, nonce });
+    let { verdict, question } = await send();
+    if (leaves) return verdict;
+    for (let round = 1; question !== undefined && round <= MAX_ROUNDS; round++) {
+      const { inputRequests, requestState } = question;
+      const answer: AskAnswer = { action: "accept", content: { question: questionOf(args) } };
+      const inputResponses = Object.fromEntries(Object.keys(inputRequests).map((key) => [key, answer]));
+      ({ verdict, question } = await send({ inputResponses, requestState }));
+    }
+    return verdict;
   }
 
   /** Subscribes to the changes of tools and of a resource of this client. Resolves when the subscription has ended. */
   async listen(): Promise<Verdict> {
     const notifications = { toolsListChanged: true, resourceSubscriptions: [resourceOf(this.#name)] };
-    return this.#request(LISTEN, { notifications }, { what: LISTEN });
+    return (await this.#request(LISTEN, { notifications }, { what: LISTEN })).verdict;
   }
 
   /** Ends all subscriptions, by closing their connections. */
@@ -72,7 +98,7 @@ export class StatelessRequests {
     method: string,
     params: object,
     { what, text = "", nonce = "" }: { what: string; text?: string; nonce?: string },
-  ): Promise<Verdict> {
+  ): Promise<Outcome> {
     const id = this.#nextId++;
     const client = this.#name;
     const record: RequestRecord = { client, what, id, nonce, text, isStateless: true, sentAtMs: Number.POSITIVE_INFINITY };
@@ -81,6 +107,7 @@ export class StatelessRequests {
     inbox.expect(record);
     let status = 0;
     let isAcknowledged = false;
+    let question: QuestionResult | undefined;
     const onNotification = (message: Incoming): void => {
       if (message.method === ACKNOWLEDGED) {
         if (isAcknowledged || method !== LISTEN) this.#countStray(record, message);
@@ -98,6 +125,7 @@ export class StatelessRequests {
         onMessage: (message, eventId) => {
           const incoming = message as Incoming;
           if (eventId !== undefined && eventId !== "") this.#countStray(record, `event ${eventId}`);
+          if (isQuestion(incoming.result)) question = incoming.result;
           if (incoming.method === undefined || incoming.id !== undefined) inbox.receive(incoming, undefined, record, status);
           else onNotification(incoming);
         },
@@ -113,7 +141,7 @@ export class StatelessRequests {
     clearTimeout(overdue);
     this.#running.delete(entry);
     inbox.settleAtEnd(record, end, false);
-    return record.verdict ?? "lost";
+    return { verdict: record.verdict ?? "lost", question };
   }
 
   /** Checks that a notification belongs to this request. */

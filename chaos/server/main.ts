@@ -1,6 +1,7 @@
 // An MCP server with faults on request. Its JSON-RPC is hand-written, because libraries do not allow such faults.
 
 import {
+  ASK_TOOL,
   CRASH_LOOP_FAULT,
   CRASH_LOOP_FILE,
   type CrashLoopKind,
@@ -9,16 +10,18 @@ import {
   type ToolArguments,
   type ToolFault,
 } from "../contract.ts";
-import { answerLine, type Call } from "./call.ts";
+import { answerLine } from "./call.ts";
 import { decideEra, discoverResult, isModern, resultMembers, servesHandshake } from "./era.ts";
 import { FAULTS } from "./faults.ts";
 import { say, sayLine, writeAll } from "./output.ts";
+import { ask, type AskingCall, onAnswer } from "./questions.ts";
 import { readSwitch, recordFault, recordProcess } from "./records.ts";
 import { endListen, listen, subscribedUris } from "./subscriptions.ts";
 
 interface Message {
   readonly id?: string | number;
   readonly method?: string;
+  readonly result?: unknown;
   readonly params?: Readonly<Record<string, unknown>>;
 }
 
@@ -28,7 +31,7 @@ recordProcess(process.pid, "server");
 if (crashLoop === "crash-at-start") endInLoop(1);
 if (crashLoop === "clean-exit-at-start") endInLoop(0);
 
-const TOOLS = ["echo", ...Object.keys(TOOL_FAULTS)].map((name) => ({ name, inputSchema: { type: "object" } }));
+const TOOLS = ["echo", ASK_TOOL, ...Object.keys(TOOL_FAULTS)].map((name) => ({ name, inputSchema: { type: "object" } }));
 
 let rest = "";
 process.stdin.setEncoding("utf8");
@@ -46,7 +49,8 @@ function endInLoop(code: number): never {
   process.exit(code);
 }
 
-function onMessage({ id, method, params }: Message): void {
+function onMessage({ id, method, params, result }: Message): void {
+  if (id !== undefined && method === undefined) return onAnswer(id, result);
   if (method === "notifications/cancelled") endListen(params?.["requestId"]);
   if (id === undefined || method === undefined) return;
   decideEra(method, params);
@@ -70,6 +74,7 @@ function onMessage({ id, method, params }: Message): void {
     case "tools/call":
       return onCall(String(params?.["name"]), {
         id,
+        inputResponses: params?.["inputResponses"] as AskingCall["inputResponses"],
         arguments: params?.["arguments"] as ToolArguments,
         progressToken: (params?.["_meta"] as { progressToken?: string | number } | undefined)?.progressToken,
       });
@@ -92,12 +97,13 @@ function onHandshake(id: string | number, method: "initialize" | "server/discove
   });
 }
 
-function onCall(name: string, call: Call): void {
+function onCall(name: string, call: AskingCall): void {
   if (Object.hasOwn(FAULTS, name)) {
     recordFault(name);
     return FAULTS[name as ToolFault](call);
   }
   const { id, progressToken, arguments: args } = call;
+  if (name === ASK_TOOL) return ask(call);
   if (name !== "echo") return say({ id, error: { code: -32602, message: `no tool ${name}` } });
   if (progressToken !== undefined) say({ method: "notifications/progress", params: { progressToken, progress: 1 } });
   if (args.delayMs === 0) sayLine(answerLine(call));

@@ -9,6 +9,7 @@ import { afterPoison, ENVELOPE_ATTACKS, HIDDEN_ID_ATTACKS } from "./poison.ts";
 import { RESULT_ATTACKS } from "./results.ts";
 import { STATELESS_ATTACKS } from "./stateless.ts";
 import { LISTEN_ATTACKS } from "./stateless-listens.ts";
+import { QUESTION_ATTACKS } from "./stateless-questions.ts";
 import { STREAM_ATTACKS } from "./streams.ts";
 import { SUM_ATTACKS } from "./sums.ts";
 
@@ -35,6 +36,7 @@ const OTHER_ATTACKS: readonly Attack[] = [
   ...HTTP_ATTACKS,
   ...STATELESS_ATTACKS,
   ...LISTEN_ATTACKS,
+  ...QUESTION_ATTACKS,
 ].map(afterPoison);
 
 export const ALL_ATTACKS: readonly Attack[] = [NOTHING, ...ENVELOPE_ATTACKS, ...HIDDEN_ID_ATTACKS, ...OTHER_ATTACKS, ...SUM_ATTACKS];

@@ -8,6 +8,8 @@ type Id = string | number;
 type Arguments = Readonly<Record<string, unknown>>;
 
 const TINY_LINES_AT_ONCE = 1000;
+/** Longer than the time in which questions are collected. */
+const DONE_PAUSE_MS = 100;
 
 export const TRICKS: Readonly<Record<string, (id: Id, args: Arguments) => void>> = {
   /** Writes a line of a given shape and length, as a given kind of message. */
@@ -88,6 +90,16 @@ export const TRICKS: Readonly<Record<string, (id: Id, args: Arguments) => void>>
       if (near < own - 100) say({ method: "notifications/cancelled", params: { requestId: near } });
     }
     done(id);
+  },
+  /** Writes questions, and ignores the answers. With `isDone`, responds soon. */
+  ask: (id, { lines, isDone }) => {
+    for (const line of (lines ?? []) as readonly string[]) sayLine(line);
+    if (isDone === true) setTimeout(() => done(id), DONE_PAUSE_MS);
+  },
+  long_question: (_id, { bytes }) => {
+    writeAll(1, '{"jsonrpc":"2.0","id":"long","method":"elicitation/create","params":{"requestedSchema":{},"message":"');
+    for (const chunk of shapeChunks("plain", Number(bytes))) writeAll(1, chunk.replaceAll('"', ""));
+    writeAll(1, '"}}\n');
   },
   /** Writes a given line, then the response. */
   say: (id, { line }) => {

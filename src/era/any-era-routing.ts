@@ -27,13 +27,13 @@ export class AnyEraRouting implements Routing {
     this.#legacy = new SharedRouting(access);
     this.initialize = {
       ...SHARED_INITIALIZE,
-      refusal: (handshake) => (handshake.era === "modern" ? this.modern.initialize.refusal?.(handshake) : undefined),
-      capabilities: (handshake) => (handshake.era === "modern" ? this.modern : this.#legacy).initialize.capabilities(handshake),
+      answer: (handshake, ...initialize) => this.#of(handshake).initialize.answer(handshake, ...initialize),
+      capabilities: (handshake) => this.#of(handshake).initialize.capabilities(handshake),
     };
   }
 
   onClientRequest(caller: Caller, request: RequestMessage): RequestDecision | undefined {
-    return this.#current === this.#legacy ? this.#legacy.onClientRequest(caller, request) : undefined;
+    return this.#current.onClientRequest(caller, request);
   }
 
   onClientNotification(notification: NotificationMessage): string | SidecarError | undefined {
@@ -68,12 +68,14 @@ export class AnyEraRouting implements Routing {
     this.#legacy.onLost();
   }
 
-  onListener(caller: Caller): void {
+  onListener(caller: Caller, initialize?: RequestMessage): void {
     this.#legacy.onListener(caller);
+    this.modern.onListener(caller, initialize);
   }
 
   onCallerEnd(caller: Caller): void {
     this.#legacy.onCallerEnd(caller);
+    this.modern.onCallerEnd(caller);
   }
 
   expire(): number {
@@ -85,6 +87,10 @@ export class AnyEraRouting implements Routing {
     const { calls } = this.#access.dispatch;
     const queued = calls.values().filter(({ origin, state }) => origin === "client" && state === "queued");
     calls.giveUpAll(queued.toArray(), "server era changed", (call) => upstreamChanged(call.method, isSent(call)));
+  }
+
+  #of({ era }: UpstreamHandshake): Routing {
+    return era === "modern" ? this.modern : this.#legacy;
   }
 
   get #current(): Routing {

@@ -1,16 +1,20 @@
-import { readCapabilities } from "../lane/handshake/capabilities.ts";
-import type { InitializeRules } from "../lane/handshake/initialize.ts";
-import { sessionsUnsupported } from "../lane/failures.ts";
-import { internalRequest } from "../lane/internal/internal-exchange.ts";
+import { applyEdits, removeMember } from "../json/edit.ts";
+import { findMembers } from "../json/find.ts";
 import type { RequestDecision, Routing, RoutingAccess } from "../lane/routing/routing.ts";
 import { refuseRequest } from "../lane/routing/refused-requests.ts";
 import type { MemoryAccount } from "../memory/memory-budget.ts";
-import { isJsonObject, type NotificationMessage, type RequestMessage, Slot } from "../protocol/message.ts";
+import type { Caller } from "../sessions/caller.ts";
+import { DISCOVERED_INITIALIZE } from "./modern-server/session-initialize.ts";
+import { ModernSessions } from "./modern-server/modern-sessions.ts";
+import { MetaKey } from "../protocol/meta-key.ts";
+import { type NotificationMessage, type RequestMessage, Slot } from "../protocol/message.ts";
 import type { UpstreamHandshake } from "../upstream/port.ts";
-import { ListChangeWatch } from "./subscriptions/list-change-watch.ts";
+import { LaneSubscription } from "./subscriptions/lane-subscription.ts";
 import { isAtLeast } from "../protocol/log-level.ts";
 import { ModernSubscription } from "./subscriptions/modern-subscription.ts";
 import type { Subscription } from "./subscriptions/subscription.ts";
+import { readFilter, type SubscriptionFilter, supportedPart } from "./subscriptions/subscription-filter.ts";
+import { readCapabilities } from "../lane/handshake/capabilities.ts";
 
 /** The memory of a subscription besides its request, and that of its request, whose URIs are kept as values too, for each UTF-16 unit. */
 const SUBSCRIPTION_BYTES = 1024;
@@ -18,24 +22,15 @@ const FILTER_BYTES = 8;
 
 const LIST_CHANGED = /^notifications\/(?:tools|prompts|resources)\/list_changed$/;
 
-/** A server without sessions answers no `initialize`. */
-const MODERN_INITIALIZE: InitializeRules = {
-  timeoutMs: ({ holdTimeoutMs }) => holdTimeoutMs,
-  isRefusalFinal: false,
-  refusal: () => sessionsUnsupported(),
-  answer: ({ protocolVersion }) => ({ protocolVersion, body: "" }),
-  // Its clients rely on nothing that a handshake promised.
-  capabilities: () => ({ protocolVersion: undefined, declared: {} }),
-};
-
 /** Routing for a server without sessions. Responses, progress and notifications of subscriptions name their recipient; nothing else does. */
 export class ModernRouting implements Routing {
-  readonly initialize = MODERN_INITIALIZE;
+  readonly initialize = DISCOVERED_INITIALIZE;
   readonly isWaitingForClient = false;
   readonly #access: RoutingAccess;
   readonly #onToolsChanged: () => void;
   readonly #subscriptions = new Set<ModernSubscription>();
-  #watch: ListChangeWatch | undefined;
+  readonly #sessions = new ModernSessions(() => this.#laneSubscription);
+  #laneSubscription: LaneSubscription | undefined;
   #isReady = false;
 
   /** @param onToolsChanged called when the server has changed its tools. */
@@ -61,12 +56,12 @@ export class ModernRouting implements Routing {
     for (const subscription of this.#subscriptions) subscription.end();
   }
 
-  onClientRequest(): RequestDecision | undefined {
-    return undefined;
+  onClientRequest(caller: Caller, request: RequestMessage): RequestDecision | undefined {
+    return this.#sessions.decide(caller, request);
   }
 
   onClientNotification(): undefined {
-    // Notifications of clients have no effect without a session.
+    // A server without sessions knows only cancellations, which the lane sends.
     return undefined;
   }
 
@@ -79,12 +74,12 @@ export class ModernRouting implements Routing {
     const { method, text, outline } = notification;
     const subscriptionId = outline.numberAt(Slot.subscriptionId) ?? cancelledId(notification);
     if (subscriptionId !== undefined) {
-      if (subscriptionId === this.#watch?.wireId) return this.#watch.onNotification(method);
+      if (this.#laneSubscription?.has(subscriptionId) === true) return this.#onSubscribed(subscriptionId, notification);
       const subscription = this.#subscriptions.values().find(({ wireId }) => wireId === subscriptionId);
       if (subscription !== undefined) return subscription.onNotification(notification);
     } else if (method === "notifications/message" && this.#deliverLog(text, outline.stringAt(Slot.level))) return;
-    // The lane announces the lists of a new generation. Each subscription does that by itself.
-    else if (LIST_CHANGED.test(method)) return;
+    // The lane announces the lists of a new generation to sessions. Each subscription of a client does that by itself.
+    else if (LIST_CHANGED.test(method)) return void this.#sessions.deliverToAll(text);
     this.#access.dropped.notification(method);
   }
 
@@ -95,11 +90,14 @@ export class ModernRouting implements Routing {
   onReady({ resultText, requestMeta }: UpstreamHandshake): void {
     this.#isReady = true;
     const { dispatch, nowMs, onInitialized } = this.#access;
-    const { tools } = readCapabilities(resultText);
-    if (isJsonObject(tools) && tools["listChanged"] === true) {
-      const request = internalRequest("subscriptions/listen", { notifications: { toolsListChanged: true } }, requestMeta);
-      this.#watch = new ListChangeWatch(dispatch, request, nowMs(), this.#onToolsChanged);
-    }
+    this.#sessions.onReady(resultText);
+    const own = supportedPart({ lists: new Set(["toolsListChanged"]), uris: new Set(), tasks: new Set() }, readCapabilities(resultText));
+    const wanted = (): SubscriptionFilter => {
+      const { lists, uris, tasks } = this.#sessions.filter;
+      return { lists: own.lists.union(lists), uris, tasks };
+    };
+    this.#laneSubscription = new LaneSubscription({ dispatch, nowMs, requestMeta, wanted });
+    this.#laneSubscription.update();
     for (const subscription of this.#subscriptions) subscription.open();
     onInitialized();
   }
@@ -113,26 +111,53 @@ export class ModernRouting implements Routing {
     const wanting = calls.values().filter(({ exchange, state }) => exchange.logLevel !== undefined && state === "written");
     const [only, another] = wanting.take(2).toArray();
     if (only?.origin !== "client" || another !== undefined || calls.hasUnseenWorkOfOthers(only.caller)) return false;
-    return isAtLeast(level, only.exchange.logLevel ?? "") && only.exchange.emit(text);
+    if (!isAtLeast(level, only.exchange.logLevel ?? "")) return false;
+    if (only.exchange.emit(text)) return true;
+    if (this.#sessions.has(only.caller)) only.caller.deliver(text);
+    return this.#sessions.has(only.caller);
   }
 
   onLost(): void {
     this.#isReady = false;
-    this.#watch = undefined;
+    this.#laneSubscription = undefined;
     for (const subscription of this.#subscriptions) subscription.onLost();
   }
 
-  onListener(): void {
-    // No session exists.
+  onListener(caller: Caller, initialize?: RequestMessage): void {
+    if (initialize !== undefined) this.#sessions.add(caller, initialize);
   }
 
-  onCallerEnd(): void {
-    // A caller has no state here.
+  onCallerEnd(caller: Caller): void {
+    this.#sessions.delete(caller);
+  }
+
+  /** Handles a message of the lane's own subscription. */
+  #onSubscribed(subscriptionId: number, { method, text, outline }: NotificationMessage): void {
+    if (method === "notifications/subscriptions/acknowledged") {
+      const accepted = readFilter({ text, outline });
+      this.#laneSubscription?.onAcknowledged(subscriptionId, "uris" in accepted ? accepted.uris : new Set());
+    } else if (method === "notifications/cancelled") this.#laneSubscription?.onEnded(subscriptionId);
+    else if (method === "notifications/resources/updated") this.#sessions.deliverUpdate(outline.stringAt(Slot.uri), ofSession(text));
+    else if (LIST_CHANGED.test(method)) {
+      if (method === "notifications/tools/list_changed") this.#onToolsChanged();
+      this.#sessions.deliverToAll(ofSession(text));
+    } else this.#access.dropped.notification(method);
   }
 
   expire(): number {
     return Number.POSITIVE_INFINITY;
   }
+}
+
+/** Returns a notification of a subscription as a session gets it. */
+function ofSession(text: string): string {
+  const params = findMembers(text, 0, ["params"]).spans[0];
+  const meta = params === undefined ? undefined : findMembers(text, params.start, ["_meta"]).spans[0];
+  if (params === undefined || meta === undefined || text[meta.start] !== "{") return text;
+  const ofMeta = removeMember(text, meta.start, MetaKey.subscriptionId);
+  const edited = applyEdits(text, ofMeta);
+  const end = meta.end - (text.length - edited.length);
+  return /^\{\s*\}$/.test(edited.slice(meta.start, end)) ? applyEdits(text, removeMember(text, params.start, "_meta")) : edited;
 }
 
 /** Returns the request that a server cancels: it ends a subscription in this way (MCP 2026-07-28, basic/utilities/cancellation). */

@@ -7,6 +7,11 @@ import type { Defects } from "../observability/defects.ts";
 import type { Log } from "../observability/log.ts";
 import type { ServerEra, UpstreamHandshake, UpstreamObserver } from "../upstream/port.ts";
 import type { JsonObject } from "../protocol/message.ts";
+import type { Caller } from "../sessions/caller.ts";
+import type { Exchange } from "../sessions/exchange.ts";
+import type { MemoryHolder } from "../memory/memory-budget.ts";
+import { type AskKinds, offeredKinds } from "./asks/ask-kinds.ts";
+import type { AskingLane, AskingLanes } from "./asks/asking-lanes.ts";
 import { KnownParams } from "./checks/known-params.ts";
 import type { ModernRouting } from "./modern-routing.ts";
 
@@ -23,12 +28,15 @@ export interface EraLane extends SupervisedLane {
 export interface Target {
   readonly lane: Lane;
   readonly handshake: UpstreamHandshake;
-  readonly routing: ModernRouting;
+  /** Undefined for a server with sessions that may ask its clients. */
+  readonly routing: ModernRouting | undefined;
   readonly params: KnownParams;
 }
 
 export interface ServerErasOptions {
   readonly shared: EraLane;
+  /** The servers that may ask their clients. Undefined if none may. */
+  readonly asking: AskingLanes | undefined;
   /** Starts a second process, which gets a discovery first. */
   readonly startModern: (observer: UpstreamObserver) => EraLane;
   /** False if the shared process must be the only one. */
@@ -89,48 +97,97 @@ export class ServerEras {
     return this.#modern;
   }
 
-  /** Finds the lane for a request. It waits until the server is ready for the first time, and until its era is known. */
+  /** The servers that may ask their clients. */
+  get asking(): AskingLanes | undefined {
+    return this.#options.asking;
+  }
+
+  /**
+   * Finds the lane for a request. It waits until the server is ready for the first time, and until its era is known.
+   *
+   * @param declared the questions that the client can answer.
+   */
   find(
     client: Pick<HeldRequest, "owner" | "exchange" | "request">,
+    declared: AskKinds,
     onFound: (target: Target) => void,
     onFailed: (error: SidecarError) => void,
   ): void {
     const { shared } = this.#options;
     const handshake = shared.lane.lastHandshake;
     if (handshake === undefined) {
-      const onReady = (): void => this.find(client, onFound, onFailed);
+      const onReady = (): void => this.find(client, declared, onFound, onFailed);
       return shared.lane.whenReady({ ...client, onReady, onFailed });
     }
     if (this.#verdict === "legacy" && this.#options.nowMs() >= this.#askAgainAtMs) this.#verdict = undefined;
-    if (handshake.era === "modern" || this.#verdict === "legacy") return onFound(this.#targetOf(shared, handshake));
+    if (handshake.era === "modern") return onFound(this.#targetOf(shared, handshake));
+    const findLegacy = (): void => this.#findLegacy(client, declared, handshake, onFound, onFailed);
+    if (this.#verdict === "legacy") return findLegacy();
     if (this.#modern === undefined && this.#isDraining) return onFailed(shuttingDown(client.request.method, false));
     const modern = (this.#modern ??= this.#probe());
     const known = modern.lane.lastHandshake;
     if (known !== undefined) return onFound(this.#targetOf(modern, known));
     modern.lane.whenReady({
       ...client,
-      onReady: () => this.find(client, onFound, onFailed),
+      onReady: () => this.find(client, declared, onFound, onFailed),
       onFailed: (error) => {
-        if (this.#verdict === "legacy" && !this.#isStopping) onFound(this.#targetOf(shared, handshake));
+        if (this.#verdict === "legacy" && !this.#isStopping) findLegacy();
         else onFailed(error);
       },
     });
   }
 
+  /** Rejects a request that has found no lane. */
+  refuse(exchange: Exchange, error: SidecarError): void {
+    this.#options.shared.lane.refuse(exchange, error);
+  }
+
+  /** Removes the state of a client. */
+  endCaller(caller: Caller): void {
+    this.#options.shared.lane.endCaller(caller);
+    this.#modern?.lane.endCaller(caller);
+    this.#options.asking?.endCaller(caller);
+  }
+
+  /** Rejects unsent requests of a client at the other processes than the shared one, until this much memory is free. */
+  freeUnsent(bytes: number, holder: MemoryHolder): void {
+    const freeBytes = this.#modern?.lane.freeUnsent(bytes, holder) ?? 0;
+    if (freeBytes < bytes) this.#options.asking?.freeUnsent(bytes - freeBytes, holder);
+  }
+
   async drain(): Promise<void> {
     this.#isDraining = true;
-    await this.#modern?.lane.drain();
+    await Promise.all([this.#modern?.lane.drain(), this.#options.asking?.drain()]);
   }
 
   async stop(): Promise<void> {
     this.#isStopping = true;
     this.#modern?.lane.close();
-    await this.#modern?.stop();
+    await Promise.all([this.#modern?.stop(), this.#options.asking?.stop()]);
   }
 
   kill(): void {
     this.#isStopping = true;
     this.#modern?.kill();
+    this.#options.asking?.kill();
+  }
+
+  /** Finds the lane at a server with sessions. One for the questions of the client may not be ready yet. */
+  #findLegacy(
+    client: Pick<HeldRequest, "owner" | "exchange" | "request">,
+    declared: AskKinds,
+    handshake: UpstreamHandshake,
+    onFound: (target: Target) => void,
+    onFailed: (error: SidecarError) => void,
+  ): void {
+    const { shared, asking } = this.#options;
+    const found = (lane: AskingLane | undefined): void => {
+      if (lane?.lane.lastHandshake === undefined) onFound(this.#targetOf(shared, handshake));
+      else onFound({ lane: lane.lane, routing: undefined, params: lane.params, handshake: lane.lane.lastHandshake });
+    };
+    const kinds = offeredKinds(declared);
+    if (kinds === 0 || asking === undefined) found(undefined);
+    else asking.find(kinds, client, found, onFailed);
   }
 
   #targetOf({ lane, routing, params }: EraLane, handshake: UpstreamHandshake): Target {

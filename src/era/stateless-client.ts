@@ -42,13 +42,18 @@ interface Entry {
 /** The stateless clients by holder. The longest unused ones are forgotten when there are too many. */
 export class StatelessClients {
   readonly #maxClients: number;
+  readonly #isInUse: (client: StatelessClient) => boolean;
   readonly #onForgotten: (client: StatelessClient) => void;
   readonly #entries = new Map<MemoryHolder, Entry>();
   readonly #order = new LinkedOrder<StatelessClient>();
 
-  /** @param onForgotten called with each client that is forgotten. It has no request in flight, or is no longer allowed to. */
-  constructor(maxClients: number, onForgotten: (client: StatelessClient) => void) {
+  /**
+   * @param isInUse true for a client without a request in flight that must not be forgotten.
+   * @param onForgotten called with each client that is forgotten: others need its place, or its token was removed.
+   */
+  constructor(maxClients: number, isInUse: (client: StatelessClient) => boolean, onForgotten: (client: StatelessClient) => void) {
     this.#maxClients = maxClients;
+    this.#isInUse = isInUse;
     this.#onForgotten = onForgotten;
   }
 
@@ -86,7 +91,7 @@ export class StatelessClients {
       const entry = first?.value === undefined ? undefined : this.#entries.get(first.value.memory.holder);
       if (first === undefined || entry === undefined) return;
       // A request in flight is a use.
-      if (entry.client.callsInFlight > 0) this.#order.moveToEnd(first);
+      if (entry.client.callsInFlight > 0 || this.#isInUse(entry.client)) this.#order.moveToEnd(first);
       else this.#forget(entry);
     }
   }

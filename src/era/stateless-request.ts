@@ -15,8 +15,6 @@ export interface StatelessRequest {
   readonly memory: MemoryAccount;
   /** The token of the request; undefined if tokens are off. It may be removed while the request waits. */
   readonly owner: { readonly isRevoked: boolean } | undefined;
-  /** Answers as a server does that knows no revision without sessions. The client then begins a session. */
-  readonly onUnknown: () => void;
 }
 
 /** A request, its client, and the lane for it. */

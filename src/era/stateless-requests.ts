@@ -13,6 +13,8 @@ import { findResult } from "./found-result.ts";
 import { discoverResult } from "./legacy-server/discovery.ts";
 import { LegacyCalls } from "./legacy-server/legacy-calls.ts";
 import type { RequestState } from "./request-state.ts";
+import { AskingExchange } from "./asks/asking-exchange.ts";
+import type { ParkedCalls } from "./asks/parked-calls.ts";
 import { checkResultType } from "./result-type.ts";
 import type { ServerEras, Target } from "./server-eras.ts";
 import { type StatelessClient, StatelessClients } from "./stateless-client.ts";
@@ -26,8 +28,10 @@ export interface StatelessRequestsOptions {
   readonly maxClients: number;
   /** The clients of states and tasks; undefined if there is at most one token. */
   readonly bindings: { readonly requestState: RequestState; readonly tasks: TaskOwners } | undefined;
-  /** True if a client that can answer questions gets a server of its own when it begins a session. */
-  readonly hasPrivateServers: boolean;
+  /** The calls whose clients were asked by a server with sessions. Undefined if clients cannot be asked. */
+  readonly parked: ParkedCalls | undefined;
+  /** The limit for the requests of one client that are in flight or queued. */
+  readonly maxClientRequests: number;
   readonly defects: Pick<Defects, "recover" | "guard">;
   readonly nowMs: () => number;
   /** The time after which a slow response begins, to keep its connection alive. */
@@ -40,6 +44,16 @@ interface StatelessStatus {
   readonly requests: number;
   readonly clients: number;
   readonly subscriptions: number;
+  /** The questions of a server with sessions; undefined if clients cannot be asked. */
+  readonly asks: AsksStatus | undefined;
+}
+
+interface AsksStatus {
+  /** The processes that may ask. */
+  readonly servers: number;
+  readonly parked: ParkedCalls["status"];
+  /** Questions that were refused because their call could not be found out. */
+  readonly unattributed: number;
 }
 
 /** The requests of clients without sessions, on their way to a server of either era (MCP 2026-07-28). */
@@ -53,15 +67,18 @@ export class StatelessRequests {
 
   constructor(options: StatelessRequestsOptions, endCaller: (client: StatelessClient) => void) {
     this.#options = options;
-    this.#clients = new StatelessClients(options.maxClients, endCaller);
-    this.#legacyCalls = new LegacyCalls(options.nowMs);
+    const isAsked = ({ memory }: StatelessClient): boolean => options.parked?.hasAnyOf(memory.holder) === true;
+    this.#clients = new StatelessClients(options.maxClients, isAsked, endCaller);
+    this.#legacyCalls = new LegacyCalls(options);
     this.#subscriptions = new StatelessSubscriptions(options);
   }
 
   get status(): StatelessStatus {
-    const { eras } = this.#options;
+    const { eras, parked } = this.#options;
     const [clients, subscriptions] = [this.#clients.size, this.#subscriptions.size];
-    return { serverEra: eras.era ?? "unknown", requests: this.#requestCount, clients, subscriptions };
+    const { asking } = eras;
+    const asks = asking && parked && { servers: asking.size, parked: parked.status, unattributed: asking.unattributed };
+    return { serverEra: eras.era ?? "unknown", requests: this.#requestCount, clients, subscriptions, asks };
   }
 
   /** Handles one request. It is answered exactly once. */
@@ -71,23 +88,32 @@ export class StatelessRequests {
     const removed = removedMethod(request);
     if (removed !== undefined) return exchange.fail(removed);
     const client = this.#clients.use(memory);
+    const parked = this.#options.parked?.find(request, memory.holder);
+    if (parked instanceof AskingExchange) {
+      const { maxClientRequests } = this.#options;
+      return this.#guard(exchange, () => this.#legacyCalls.continue(parked, stateless, client, maxClientRequests));
+    }
+    // A server without sessions makes its own states.
+    if (parked !== undefined && this.#options.eras.era === "legacy") return exchange.fail(parked);
     this.#find({ stateless, client }, (call) => this.#route(call));
   }
 
   /** Finds the lane for a request. Its token may be removed meanwhile. */
   #find({ stateless, client }: Pick<StatelessCall, "stateless" | "client">, onFound: (call: StatelessCall) => void): void {
-    const { request, exchange, owner } = stateless;
+    const { request, envelope, exchange, owner } = stateless;
     const fail = (error: SidecarError): void => exchange.fail(error);
     const found = (target: Target): void => {
       if (owner?.isRevoked === true) fail(new SidecarError("UNAUTHORIZED", "The token was removed while the request waited."));
       else this.#guard(exchange, () => onFound({ stateless, target, client }));
     };
-    this.#options.eras.find({ owner: client, exchange, request }, found, fail);
+    const { eras } = this.#options;
+    eras.find({ owner: client, exchange, request }, envelope.declared, found, (error) => eras.refuse(exchange, error));
   }
 
   /** Ends the requests and subscriptions of a holder. */
   endAllOf(holder: MemoryHolder): void {
     this.#subscriptions.end(holder);
+    this.#options.parked?.end("its token was removed", holder);
     this.#clients.end(holder);
   }
 
@@ -95,10 +121,11 @@ export class StatelessRequests {
   drain(): void {
     this.#isDraining = true;
     this.#subscriptions.end();
+    this.#options.parked?.drain();
   }
 
   #route(call: StatelessCall): void {
-    const { request, envelope, headers, exchange, onUnknown } = call.stateless;
+    const { request, headers, exchange } = call.stateless;
     const { handshake, params } = call.target;
     const { method } = request;
     const isLegacy = handshake.era === "legacy";
@@ -107,9 +134,6 @@ export class StatelessRequests {
     const isAnsweredHere = method === "server/discover" || method === "subscriptions/listen";
     if (isAnsweredHere && this.#isDraining) return exchange.fail(shuttingDown(method, false));
     if (method === "server/discover") {
-      const { elicitation, sampling } = envelope.declared;
-      // Questions of a server with sessions reach only the clients of sessions.
-      if (isLegacy && this.#options.hasPrivateServers && (elicitation || sampling)) return onUnknown();
       const resultText = isLegacy ? discoverResult(handshake.resultText) : withVersions(handshake.resultText);
       return exchange.respond(`{"jsonrpc":"2.0","id":${exchange.idText},"result":${resultText}}`);
     }

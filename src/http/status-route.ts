@@ -10,8 +10,11 @@ import type { Route } from "./route.ts";
 /** The present state of one MCP server, and its counters. */
 export interface ServerStatus {
   readonly upstream: UpstreamStatus;
-  /** `modern` is the second process, for requests without a session. */
-  readonly lanes: Lanes["load"] & { readonly modern: Lanes["load"]["private"] };
+  /** `modern` is the second process, for requests without a session. `asking` are those that may ask such clients, by capabilities. */
+  readonly lanes: Lanes["load"] & {
+    readonly modern: Lanes["load"]["private"];
+    readonly asking: Readonly<Record<string, Lanes["load"]["private"]>>;
+  };
   readonly sessions: number;
   readonly openStreams: number;
   readonly counters: Counters;

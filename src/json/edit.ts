@@ -12,13 +12,18 @@ const MANY_EDITS = 8;
 
 /** Returns the edits that remove all members with a name from the object that starts at `start`. */
 export function removeMember(text: string, start: number, name: string): Edit[] {
+  return removeMembers(text, start, (each) => each === name);
+}
+
+/** Returns the edits that remove members by their names from the object that starts at `start`. */
+export function removeMembers(text: string, start: number, isRemoved: (name: string) => boolean): Edit[] {
   const members: ListItem[] = [];
   walkMembers(text, start, (keyStart, keyEnd, valueStart) => {
     const end = skipValue(text, valueStart);
-    members.push({ start: keyStart, end, isKept: decodeString(text, keyStart, keyEnd) !== name });
+    members.push({ start: keyStart, end, isKept: !isRemoved(decodeString(text, keyStart, keyEnd)) });
     return end;
   });
-  return removeItems(members);
+  return members.every(({ isKept }) => isKept) ? [] : removeItems(members);
 }
 
 type NewMember = readonly [name: string, valueText: string];

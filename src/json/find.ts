@@ -39,6 +39,11 @@ export function findAmbiguous(text: string, start: number, names: readonly strin
   return duplicate ?? otherCase;
 }
 
+/** Returns the text of a part; undefined if it is absent. */
+export function textOf(text: string, span: Span | undefined): string | undefined {
+  return span === undefined ? undefined : text.slice(span.start, span.end);
+}
+
 /** Finds a nested member of the object that starts at `start`. @returns undefined if a level of the path is absent or not an object. */
 export function findPath(text: string, start: number, path: readonly string[]): Span | undefined {
   let span: Span | undefined = { start, end: text.length };

@@ -1,16 +1,15 @@
 import type { Counters } from "../observability/counters.ts";
 import { Defects } from "../observability/defects.ts";
 import type { SidecarError } from "../errors.ts";
-import { shorten } from "../json/text.ts";
 import type { RequestMessage } from "../protocol/message.ts";
 import type { Outgoing } from "../protocol/outgoing.ts";
 import type { Log } from "../observability/log.ts";
 import type { MemoryAccount } from "../memory/memory-budget.ts";
-import { type Call, type ClientLine, createCall, createLine, createNotification, isClientLine, type Sender } from "./calls/call.ts";
+import { type Call, type ClientCall, createCall, createLine, isClientLine, type Sender } from "./calls/call.ts";
 import { CallChecks } from "./calls/call-checks.ts";
 import { CallTable } from "./calls/call-table.ts";
 import type { CallLimits } from "./calls/call-limits.ts";
-import { DeadlineSweep } from "../timing/deadline-sweep.ts";
+import { CallDeadlines } from "./calls/call-deadlines.ts";
 import type { Exchange } from "../sessions/exchange.ts";
 import { sessionOverloaded } from "./failures.ts";
 import type { LaneLimits } from "./lane-limits.ts";
@@ -20,6 +19,7 @@ import { OwnLines } from "./internal/own-lines.ts";
 import type { Retries } from "./calls/retries.ts";
 import type { Caller } from "../sessions/caller.ts";
 import { roomError } from "./queue/room-error.ts";
+import { ClientNotifications } from "./queue/client-notifications.ts";
 import { RequestQueue } from "./queue/request-queue.ts";
 import type { Upstream, UpstreamInput } from "../upstream/port.ts";
 import { QueueTimeoutErrors } from "./queue/queue-timeout-errors.ts";
@@ -42,11 +42,11 @@ export class Dispatch {
   readonly #options: DispatchOptions;
   readonly #checks: CallChecks;
   readonly #errors: QueueTimeoutErrors;
+  readonly #notifications: ClientNotifications;
   readonly #defects: Defects;
-  readonly #sweep: DeadlineSweep;
+  readonly #deadlines: CallDeadlines;
   /** The requests of the sidecar itself. */
   readonly internal: InternalCalls;
-  readonly #keepAliveSweep: DeadlineSweep;
   readonly #ownLines = new OwnLines();
   /** The stdin of the current generation; undefined if there is none. */
   #input: UpstreamInput | undefined;
@@ -60,9 +60,12 @@ export class Dispatch {
       maxInFlight: limits.maxInFlight,
       countCalls: () => this.calls.size,
       isFailed: () => upstream.status().state === "failed",
-      watch: (deadlineMs) => this.#sweep.watch(deadlineMs),
+      watch: (deadlineMs) => this.#deadlines.watch(deadlineMs),
     });
     this.#errors = new QueueTimeoutErrors({ upstream, queue: this.queue, retries, maxInFlight: limits.maxInFlight });
+    const { holdTimeoutMs, streamAfterMs } = limits;
+    const send = (line: Outgoing): void => this.#input?.send(line);
+    this.#notifications = new ClientNotifications({ queue: this.queue, send, holdTimeoutMs, counters, log, nowMs });
     this.calls = new CallTable({ input: () => this.#input, queue: this.queue, retries, counters, log, nowMs });
     // Internal requests have a common owner and take no slot, so they do not delay clients.
     const sidecar: Sender = { origin: "sidecar", owner: this, takesSlot: false };
@@ -74,8 +77,7 @@ export class Dispatch {
     });
     const defects = (this.#defects = new Defects(log, counters));
     this.#checks = new CallChecks({ send: (call) => this.#send(call), answer: (...verdict) => this.calls.answer(...verdict), defects });
-    this.#sweep = new DeadlineSweep(nowMs, defects, (atMs) => Math.min(onDue(atMs), this.calls.expire(atMs), this.queue.expire(atMs)));
-    this.#keepAliveSweep = new DeadlineSweep(nowMs, defects, (atMs) => this.calls.keepAlive(atMs, limits.streamAfterMs));
+    this.#deadlines = new CallDeadlines({ calls: this.calls, queue: this.queue, onDue, streamAfterMs, defects, nowMs });
   }
 
   /** The number of calls that were passed to a stdin: the `sentNumber` of the last one. */
@@ -123,7 +125,7 @@ export class Dispatch {
 
   /** @returns the call; undefined if it was rejected. */
   #carry(sender: Sender, exchange: Exchange, request: RequestMessage, onSettled: Call["onSettled"], limits?: CallLimits): Call | undefined {
-    const { requestTimeoutMs, holdTimeoutMs, streamAfterMs } = this.#options.limits;
+    const { requestTimeoutMs, holdTimeoutMs } = this.#options.limits;
     const timeoutMs = limits?.timeoutMs ?? requestTimeoutMs;
     const call: Call = createCall({
       sender,
@@ -153,8 +155,7 @@ export class Dispatch {
     }
     this.calls.add(call);
     exchange.onDisconnect(() => this.#defects.guard("client disconnect", () => this.calls.giveUp(call, "client disconnected", "unread")));
-    this.#sweep.watch(call.deadlineMs);
-    this.#keepAliveSweep.watch(exchange.acceptedAtMs + streamAfterMs);
+    this.#deadlines.watchCall(call);
     if (!mustWait) {
       call.semaphore?.acquire(call);
       this.#checks.admit(call);
@@ -164,24 +165,7 @@ export class Dispatch {
 
   /** Sends or queues a client's notification, after the queued requests of its caller. @returns the error if it is rejected. */
   carryNotification(caller: Caller, text: string, method: string): SidecarError | undefined {
-    const error = this.roomError(text);
-    if (error !== undefined) return error;
-    const line: ClientLine = createNotification({
-      caller,
-      text,
-      expiresAtMs: this.#options.nowMs() + this.#options.limits.holdTimeoutMs,
-      release: () => this.#input?.send(line),
-      refuse: () => {
-        this.#options.counters.dropped.clientNotifications++;
-        this.#options.log.warn({ method: shorten(method) }, "client notification dropped: the mcp server was not ready in time");
-      },
-    });
-    if (this.queue.isReady && !this.queue.hasEntriesOf(caller)) line.release();
-    else if (!this.queue.add(line)) {
-      line.onEmptied?.();
-      return this.#errors.notSent();
-    }
-    return undefined;
+    return this.roomError(text) ?? this.#notifications.carry(caller, text, method, () => this.#errors.notSent());
   }
 
   /**
@@ -198,7 +182,13 @@ export class Dispatch {
 
   /** Schedules a call of `onDue`. */
   watch(deadlineMs: number): void {
-    this.#sweep.watch(deadlineMs);
+    this.#deadlines.watch(deadlineMs);
+  }
+
+  /** Continues a parked call with the next request of its client. */
+  resume(call: ClientCall): void {
+    this.calls.resume(call);
+    this.#deadlines.watchCall(call);
   }
 
   onStarted(input: UpstreamInput): void {
@@ -219,12 +209,16 @@ export class Dispatch {
   /** Rejects all queued entries and stops all timers. */
   close(): void {
     this.queue.end();
-    this.#sweep.close();
-    this.#keepAliveSweep.close();
+    this.#deadlines.close();
   }
 
   notReady(call?: Call): SidecarError {
     return this.#errors.notReady(call);
+  }
+
+  /** Returns the error for the current obstacle. */
+  notSent(): SidecarError {
+    return this.#errors.notSent();
   }
 
   #sendHeld(call: Call): void {

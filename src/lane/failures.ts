@@ -1,6 +1,5 @@
 import { type ErrorDetails, SidecarError } from "../errors.ts";
 import { shorten } from "../json/text.ts";
-import { MODERN_PROTOCOL_VERSIONS } from "../protocol/versions.ts";
 import type { Call } from "./calls/call.ts";
 import { type Effect, effectOf } from "./calls/method-effects.ts";
 import type { UpstreamExit, UpstreamStatus } from "../upstream/port.ts";
@@ -145,13 +144,6 @@ export function responseTooLarge(method: string, bytes: number, limitBytes: numb
   const reason = limitBytes === undefined ? "and MEMORY_BUDGET_BYTES was used up" : `more than ${limitBytes}`;
   const message = `The response of the MCP server to ${shorten(method)} was discarded: it has ${bytes} bytes, ${reason}. ${outcome(true, effect)}`;
   return new SidecarError("UPSTREAM_RESPONSE_TOO_LARGE", message, { ...retryFacts(true, effect), limitBytes });
-}
-
-/** Returns the error for a client that begins a session, if the server speaks only revisions without sessions. */
-export function sessionsUnsupported(): SidecarError {
-  const versions = MODERN_PROTOCOL_VERSIONS.join(", ");
-  const message = `The MCP server has no sessions: it speaks only revision ${versions} of MCP. Use a client of that revision.`;
-  return new SidecarError("UNSUPPORTED_PROTOCOL_VERSION", message, { supported: MODERN_PROTOCOL_VERSIONS });
 }
 
 function retryFacts(sent: boolean, effect: Effect): Pick<ErrorDetails, "sent" | "retrySafe"> {

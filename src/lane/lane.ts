@@ -1,13 +1,7 @@
 import type { Counters } from "../observability/counters.ts";
 import { Defects } from "../observability/defects.ts";
 import { SidecarError } from "../errors.ts";
-import {
-  type Message,
-  type NotificationMessage,
-  type OverlongLine,
-  type RequestMessage,
-  type ResponseMessage,
-} from "../protocol/message.ts";
+import type { Message, NotificationMessage, OverlongLine, RequestMessage, ResponseMessage } from "../protocol/message.ts";
 import type { Outgoing } from "../protocol/outgoing.ts";
 import type { Log } from "../observability/log.ts";
 import type { RetryMode } from "./calls/retry-mode.ts";
@@ -81,8 +75,8 @@ export class Lane implements SessionLane, UpstreamListener {
     const watcher = policy?.needsTools === true ? policy : undefined;
     this.tools = new ServerTools({ dispatch, upstream, retry, watcher, defects, log, nowMs });
     this.#capabilities = new SessionCapabilities({ calls: dispatch.calls, log, endSession });
-    const onInitialized = (): void => this.tools.onInitialized();
-    const routing = (this.#routing = createRouting({ dispatch, dropped, nowMs, requestTimeoutMs: limits.requestTimeoutMs, onInitialized }));
+    const access = { dispatch, dropped, nowMs, requestTimeoutMs: limits.requestTimeoutMs, onInitialized: () => this.tools.onInitialized() };
+    const routing = (this.#routing = createRouting(access));
     this.#initializing = new InitializeRequests({ dispatch, limits, routing, counters, defects, handshake: () => this.#handshake });
     this.#hangWatch = new HangWatch({ dispatch, upstream, limits, isWaitingForClient: () => routing.isWaitingForClient });
     this.#calls.onTimeout = (call) => this.#hangWatch.onTimeout(call, nowMs());
@@ -97,10 +91,10 @@ export class Lane implements SessionLane, UpstreamListener {
     return this.#dispatch.internal.lastHandshake;
   }
 
-  /** Holds a request until the server is ready for the first time, or again. */
-  whenReady(held: HeldRequest): void {
+  /** Holds a request until the server is ready for the first time or again, and waits for no answer of a client. */
+  whenReady(held: HeldRequest<Pick<Caller, "memory">>): void {
     if (this.#isDraining) held.onFailed(shuttingDown(held.request.method, false));
-    else if (this.#handshake !== undefined) held.onReady();
+    else if (this.#handshake !== undefined && !this.#dispatch.queue.isBlockedBy("question")) held.onReady();
     else holdUntilReady(this.#dispatch, this.limits.holdTimeoutMs, held);
   }
 
@@ -113,13 +107,14 @@ export class Lane implements SessionLane, UpstreamListener {
     const exchange = this.#wrap(clientExchange, request.method);
     const refusal = this.#isDraining ? shuttingDown(request.method, false) : this.#dispatch.refusal(caller, request.text);
     if (refusal !== undefined) return this.#dispatch.refuse(exchange, refusal);
-    // This comes last: a request that the lane rejects must not count towards a rate.
+    // Last: a request that the lane rejects must not count towards a rate.
     const limits = this.#policy?.admit(caller, request);
     if (limits instanceof SidecarError) return this.#dispatch.refuse(exchange, limits);
-    if (this.#dispatch.queue.areSlotsClosed) this.tools.onWaiting();
+    if (this.#dispatch.queue.isBlockedBy("tools")) this.tools.onWaiting();
     const decision = this.#routing.onClientRequest(caller, request);
-    if (decision?.kind === "answer") this.#dispatch.respond(exchange, decision.member, decision.text);
-    else this.#dispatch.carry(caller, exchange, request, decision?.onSettled, limits ?? decision?.limits);
+    if (decision?.kind === "answer") return this.#dispatch.respond(exchange, decision.member, decision.text);
+    const { onSettled, wrap, request: sent = request, limits: own } = decision ?? {};
+    this.#dispatch.carry(caller, wrap?.(exchange) ?? exchange, sent, onSettled, limits ?? own);
   }
 
   refuse(exchange: Exchange, error: SidecarError): void {
@@ -144,9 +139,9 @@ export class Lane implements SessionLane, UpstreamListener {
     return this.#routing.onClientResponse(response);
   }
 
-  addSession(session: Session): void {
+  addSession(session: Session, initialize: RequestMessage): void {
     this.#capabilities.add(session);
-    this.#routing.onListener(session);
+    this.#routing.onListener(session, initialize);
   }
 
   /** Adds a caller without a session that gets the messages for all clients, until `endCaller`. */

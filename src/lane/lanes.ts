@@ -10,6 +10,7 @@ import { type Isolation, needsOwnServer } from "./isolation.ts";
 import { addLoads, type LaneLoad } from "./lane-load.ts";
 import { dueInMs, findSessionToEnd, FIRST_REQUEST_MS, UNUSED_MS } from "./places.ts";
 import { PooledLane, type SupervisedLane } from "./pooled-lane.ts";
+import type { Exchange } from "../sessions/exchange.ts";
 import type { Session } from "../sessions/session.ts";
 import type { SessionStreams } from "../sessions/session-streams.ts";
 
@@ -27,8 +28,8 @@ export interface PrivateClient {
 export interface LanesOptions {
   /** The lane whose server runs from the start to the end. */
   readonly shared: SupervisedLane;
-  /** Returns the error for new sessions, if the server cannot have any. */
-  readonly sessionRefusal: () => SidecarError | undefined;
+  /** True if the shared server keeps no state of any client, so that all clients share it. Undefined until that is known. */
+  readonly isStateless: () => boolean | undefined;
   /** Creates the lane of one client. Its server gets the client's `initialize`, and starts at once, or when `start` resolves. */
   readonly createPrivate: (
     name: string,
@@ -75,18 +76,26 @@ export class Lanes {
     return this.#isDraining;
   }
 
+  /** Waits until it is known if a client with this `initialize` gets its own server. Ends also if the shared server does not become ready. */
+  whenKnown(exchange: Exchange, initialize: RequestMessage, memory: MemoryAccount, onKnown: () => void): void {
+    const { isStateless, shared } = this.#options;
+    if (this.#isDraining || isStateless() !== undefined) onKnown();
+    else shared.lane.whenReady({ owner: { memory }, exchange, request: initialize, onReady: onKnown, onFailed: onKnown });
+  }
+
+  /** True if a client with this `initialize` gets its own server, as far as that is known. */
+  isPrivate(initialize: RequestMessage): boolean {
+    return this.#options.isStateless() !== true && needsOwnServer(initialize, this.#options.isolation);
+  }
+
   /** Returns the error if a client with this `initialize` can get no lane now. */
   refusal(initialize: RequestMessage): SidecarError | undefined {
-    const { isolation, nowMs } = this.#options;
-    const isPrivate = needsOwnServer(initialize, isolation);
+    const isPrivate = this.isPrivate(initialize);
     if (isPrivate && Buffer.byteLength(initialize.text) > MAX_KEPT_BYTES) return initializeTooLarge(MAX_KEPT_BYTES);
     if (this.#isDraining) return shuttingDown("initialize", false);
     if (!isPrivate) return undefined;
-    // A private server would only reject the client after its start.
-    const unable = this.#options.sessionRefusal();
-    if (unable !== undefined) return unable;
     if (!this.#isFull) return undefined;
-    return findSessionToEnd(this.#privateSessions(), nowMs()) === undefined ? this.#noServerLeft() : undefined;
+    return findSessionToEnd(this.#privateSessions(), this.#options.nowMs()) === undefined ? this.#noServerLeft() : undefined;
   }
 
   /**
@@ -94,8 +103,8 @@ export class Lanes {
    * make room, and the new server starts when the other one has exited. The client must be admitted by `refusal`.
    */
   acquire(initialize: RequestMessage, client: PrivateClient): PooledLane {
-    const { createPrivate, isolation, idleTimeoutMs, nowMs } = this.#options;
-    const name = needsOwnServer(initialize, isolation) ? `private-${++this.#lastNumber}` : SHARED;
+    const { createPrivate, idleTimeoutMs, nowMs } = this.#options;
+    const name = this.isPrivate(initialize) ? `private-${++this.#lastNumber}` : SHARED;
     const existing = this.#lanes.get(name);
     if (existing !== undefined) return existing.acquire();
     if (this.#isFull) this.#makeRoom();

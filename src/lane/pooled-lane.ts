@@ -1,3 +1,4 @@
+import type { RequestMessage } from "../protocol/message.ts";
 import type { Session } from "../sessions/session.ts";
 import type { Lane } from "./lane.ts";
 
@@ -30,10 +31,10 @@ export class PooledLane {
     return this;
   }
 
-  /** Opens the session of a user. */
-  open(session: Session): void {
+  /** Opens the session of a user. @param initialize the request that it began with. */
+  open(session: Session, initialize: RequestMessage): void {
     this.sessions.add(session);
-    this.supervised.lane.addSession(session);
+    this.supervised.lane.addSession(session, initialize);
   }
 
   /** Removes a user whose session has ended, or who has got none. To be called once for each. */

@@ -13,16 +13,24 @@ export type Rewrite = (body: string, response?: ResponseMessage) => string | Sid
 
 /** An exchange whose response is rewritten on its way to the client. Everything else is unchanged. */
 export class RewrittenExchange implements Exchange {
-  readonly idText: string;
-  readonly acceptedAtMs: number;
   protected readonly inner: Exchange;
   readonly #rewrite: Rewrite;
 
   constructor(inner: Exchange, rewrite: Rewrite) {
     this.inner = inner;
-    this.idText = inner.idText;
-    this.acceptedAtMs = inner.acceptedAtMs;
     this.#rewrite = rewrite;
+  }
+
+  get idText(): string {
+    return this.inner.idText;
+  }
+
+  get acceptedAtMs(): number {
+    return this.inner.acceptedAtMs;
+  }
+
+  get asking(): Exchange["asking"] {
+    return this.inner.asking;
   }
 
   get isListening(): boolean {

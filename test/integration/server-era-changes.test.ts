@@ -3,7 +3,6 @@ import { crashProcess } from "../support/crash.ts";
 import { Gate } from "../support/gate.ts";
 import { readWhere } from "../support/in-flight.ts";
 import { noticeOf, waitUntilFree } from "../support/listens.ts";
-import { initializeRequest, McpClient } from "../support/mcp-client.ts";
 import type { ModernClient } from "../support/modern-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";
@@ -71,8 +70,10 @@ describe("a server that has another era after a restart", () => {
     await change(sidecar, client, gate);
     expect((await listen.rest()).at(-1)).toMatchObject({ id: "mine", result: { resultType: "complete" } });
     await waitForEra(sidecar, client, "modern 1.0");
-    expect((await session.post({ jsonrpc: "2.0", id: 1, method: "tools/list" })).status).toBe(404);
-    expect((await new McpClient(sidecar.url).post(initializeRequest())).status).toBe(400);
+    for (const each of [session, await sidecar.client()]) {
+      expect(await each.toolText("echo", { text: "in a session" })).toBe("in a session");
+      await each.end();
+    }
     await using again = await client.listen(FILTER);
     await client.callTool("change_list", { list: "tools" });
     expect((await again.next()).method).toBe("notifications/tools/list_changed");

@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { errorReply, readError } from "../support/error-reply.ts";
 import { stopAndReadLog } from "../support/log-end.ts";
-import { ASKABLE, initializeRequest, McpClient } from "../support/mcp-client.ts";
+import { ASKABLE } from "../support/mcp-client.ts";
 import { readReadiness } from "../support/readiness.ts";
 import { Sidecar, type StartOptions } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";
@@ -10,7 +9,6 @@ import { readStatus } from "../support/status.ts";
 const INSTRUCTIONS = { legacy: "1.0", modern: "modern 1.0" };
 type Era = keyof typeof INSTRUCTIONS;
 
-const MODERN_ERROR = { supported: ["2026-07-28"] };
 /** The time in which a silent server is found to be of the legacy era, with ample room for a busy machine. READY_TIMEOUT_MS is 60 s. */
 const SILENCE_MS = 20_000;
 
@@ -84,11 +82,10 @@ describe("requests without a session", () => {
     { mode: "modern-only", childEra: "modern" },
     { mode: "dual", childEra: "modern" },
     { mode: "pinned-by-discover", childEra: "modern" },
-  ])("a server in mode $mode is served with CHILD_ERA=$childEra, without sessions", async ({ mode, childEra }) => {
+  ])("a server in mode $mode is served with CHILD_ERA=$childEra, in sessions too", async ({ mode, childEra }) => {
     await using sidecar = await start(mode, childEra);
     await expectServed(sidecar, "modern");
-    const refused = await new McpClient(sidecar.url).post(initializeRequest());
-    expect(readError(refused)).toStrictEqual(errorReply(400, -32000, "UNSUPPORTED_PROTOCOL_VERSION", { id: 1, data: MODERN_ERROR }));
+    await expectSession(sidecar);
     await stopAndReadLog(sidecar);
     expect(startedServers(sidecar)).toBe(1);
     expect(sidecar.logLines.filter(({ msg }) => msg === "server era found")).toMatchObject([{ mode: "modern" }]);
@@ -147,12 +144,12 @@ describe("requests without a session", () => {
 });
 
 describe("a server without sessions", () => {
-  it("the server is ready, and each initialize is rejected without another process", async () => {
+  it("the server is ready, and each client shares its only process", async () => {
     await using sidecar = await start("modern-only", "auto");
     expect(await readReadiness(sidecar)).toMatchObject({ httpStatus: 200, state: "ready" });
     for (const capabilities of [{}, ASKABLE]) {
-      const refused = await new McpClient(sidecar.url).post(initializeRequest(capabilities));
-      expect(readError(refused)).toStrictEqual(errorReply(400, -32000, "UNSUPPORTED_PROTOCOL_VERSION", { id: 1, data: MODERN_ERROR }));
+      const client = await sidecar.client({ capabilities });
+      expect(await client.toolText("echo", { text: "in a session" })).toBe("in a session");
     }
     await stopAndReadLog(sidecar);
     expect(startedServers(sidecar)).toBe(1);

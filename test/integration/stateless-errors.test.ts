@@ -8,6 +8,7 @@ import { type HttpCall, type HttpReply, send } from "../support/http-client.ts";
 import { waitForHanging } from "../support/in-flight.ts";
 import { JSON_HEADERS } from "../support/mcp-client.ts";
 import { MODERN_VERSION, type ModernReply } from "../support/modern-client.ts";
+import { readStatus } from "../support/status.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 const TOKEN = "s3cret-Token.0123456789";
@@ -61,6 +62,7 @@ describe("a server that is not ready", () => {
       const reply = await client.request(method, { notifications: {} });
       expect(busy(reply)).toEqual([503, -32603, "UPSTREAM_NOT_READY", "1", 1, false]);
     }
+    expect((await readStatus(sidecar)).counters).toMatchObject({ requests: { refused: { UPSTREAM_NOT_READY: 3 } } });
     expect((await client.request("ping")).status).toBe(404);
     await gate.open();
     await sidecar.waitForLog("mcp server ready");

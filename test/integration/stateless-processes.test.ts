@@ -1,7 +1,5 @@
 import { describe, expect, it } from "vitest";
 import { processEnd } from "../support/process-end.ts";
-import { failureOf, SESSION_REQUIRED } from "../support/failure.ts";
-import { send } from "../support/http-client.ts";
 import { readWhere } from "../support/in-flight.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { ASKABLE } from "../support/mcp-client.ts";
@@ -75,34 +73,30 @@ describe("the processes of a server of sessions", () => {
   });
 });
 
-describe("a discovery by a client that can answer questions", () => {
-  it.each([{ elicitation: {} }, { sampling: {} }, ASKABLE])("%j gets the answer of a server of sessions", async (capabilities) => {
+describe("a client that can answer questions", () => {
+  it.each([{ elicitation: {} }, { sampling: {} }, ASKABLE])("%j gets the discovery of a process that may ask", async (capabilities) => {
     await using sidecar = await Sidecar.start();
-    const { headers, body } = sidecar.modernClient({ capabilities }).compose("server/discover");
-    const reply = await send(sidecar.url, { headers, body });
-    expect(failureOf(reply)).toEqual(SESSION_REQUIRED);
-    expect(reply.body).toContain("A client that declares sampling or elicitation needs a session here");
-    expect(reply.body).not.toMatch(/-320(?:2\d|[3-9]\d)|2026-07-28/);
+    const { result } = await sidecar.modernClient({ capabilities }).request("server/discover");
+    expect(result).toMatchObject({ resultType: "complete", supportedVersions: ["2026-07-28"], capabilities: { tools: {} } });
+    expect(started(sidecar)).toEqual(["shared", "modern", "asking-1"]);
   });
 
-  it("with ISOLATION=shared it gets the discovery, because no session could answer more", async () => {
+  it("with ISOLATION=shared it gets that of the only process", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--isolation", "shared"] });
     expect((await sidecar.modernClient({ capabilities: ASKABLE }).request("server/discover")).status).toBe(200);
+    expect(started(sidecar)).toEqual(["shared"]);
   });
 
-  it("the SDK's client then gets a private server, whose questions it answers", async () => {
+  it("the SDK's client answers the questions of its calls without a session", async () => {
     await using sidecar = await Sidecar.start();
-    const { childPid } = sidecar;
     await using client = await InteropClient.connect("v2", sidecar.url, {
       negotiation: "auto",
       answer: () => ({ action: "accept", content: { name: "Ann" } }),
     });
-    expect([client.protocolVersion, typeof client.sessionId]).toEqual(["2025-11-25", "string"]);
-    const { pid } = JSON.parse(await client.toolText("where")) as { readonly pid: number };
-    expect(pid).not.toBe(childPid);
+    expect([client.protocolVersion, client.sessionId]).toEqual(["2026-07-28", undefined]);
     const params = { mode: "form", message: "Your name?", requestedSchema: { type: "object", properties: { name: { type: "string" } } } };
     expect(await client.toolText("ask", { method: "elicitation/create", params })).toContain("Ann");
-    expect(started(sidecar)).toEqual(["shared", "modern", "private-1"]);
+    expect(started(sidecar)).toEqual(["shared", "modern", "asking-1"]);
   });
 });
 

@@ -157,15 +157,6 @@ describe("the end of the sidecar", () => {
 describe("a client of 2026-07-28 that can answer questions", () => {
   const asking = { elicitation: { form: {} }, sampling: {} };
 
-  it("in front of a server with sessions, an automatic client begins a session", async () => {
-    await using sidecar = await Sidecar.start({ command: EVERYTHING });
-    await using client = await ModernSdkClient.connect(sidecar.url, "auto", asking);
-    expect(client.sent.slice(0, 2)).toEqual(["POST server/discover", "POST initialize"]);
-    expect(client.getNegotiatedProtocolVersion()).toBe("2025-11-25");
-    client.setRequestHandler("elicitation/create", () => ({ action: "decline" }));
-    expect(await client.toolText("trigger-elicitation-request")).toContain("declined");
-  });
-
   it("in front of a server without sessions, the client answers questions without one", async () => {
     await using sidecar = await Sidecar.start({ command: MODERN_CONFORMANCE_SERVER });
     await using client = await ModernSdkClient.connect(sidecar.url, "auto", asking);

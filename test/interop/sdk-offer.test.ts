@@ -117,11 +117,11 @@ describe.each(["2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"])("the v2 
 
 describe("the v2 client that tries the protocol's next era first", () => {
   it.each([
-    ["declares questions gets a session", "private", "2025-11-25"],
-    ["declares none needs no session", "shared", "2026-07-28"],
-  ] as const)("a client that %s in front of a server with sessions", async (_what, lane, version) => {
+    ["declares questions", "private"],
+    ["declares none", "shared"],
+  ] as const)("a client that %s needs no session in front of a server with sessions", async (_what, lane) => {
     await using client = await InteropClient.connect("v2", sidecar.url, { lane, negotiation: "auto" });
-    expect(client.protocolVersion).toBe(version);
+    expect([client.protocolVersion, client.sessionId]).toEqual(["2026-07-28", undefined]);
     expect(await client.toolText("test_simple_text")).toBe("A simple text.");
     expect(client.errors).toEqual([]);
   });

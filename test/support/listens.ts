@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import type { Headers } from "./http-client.ts";
 import type { JsonRpcMessage } from "./json-rpc.ts";
 import { META, type ModernClient } from "./modern-client.ts";
@@ -18,10 +19,22 @@ export interface ServerListen {
   readonly requested: object;
 }
 
+/** Returns all listens that the server has. Those of the sidecar itself come first, unless they were replaced. */
+export async function readAllListens(client: Pick<ModernClient, "toolText">): Promise<readonly ServerListen[]> {
+  return JSON.parse(await client.toolText("listens")) as ServerListen[];
+}
+
 /** Returns the listens that the server has, without the sidecar's own. */
 export async function readListens(client: ModernClient): Promise<readonly ServerListen[]> {
-  const [, ...listens] = JSON.parse(await client.toolText("listens")) as ServerListen[];
-  return listens;
+  return (await readAllListens(client)).slice(1);
+}
+
+/** Waits until the server has a single listen, that of the sidecar itself, with this filter. */
+export async function waitForOwnFilter(client: Pick<ModernClient, "toolText">, filter: object): Promise<void> {
+  for (;;) {
+    const [own, ...others] = await readAllListens(client);
+    if (others.length === 0 && isDeepStrictEqual(own?.requested, filter)) return;
+  }
 }
 
 /** Waits until the server has this number of listens besides the sidecar's own. */

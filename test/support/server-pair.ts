@@ -113,6 +113,8 @@ function serverOptions(args: readonly string[], log: RecordedLog): ServerOptions
     replay: { replayMaxBytes: 1_000_000, replayMaxAgeMs: LONG_MS, replayMaxEvents: 100 },
     sessions: {
       isolation: "auto",
+      parkTimeoutMs: 300_000,
+      maxParkedCalls: 64,
       childEra: "auto",
       modern: "on",
       maxSessions: 100,

@@ -19,6 +19,7 @@ export interface Status {
     readonly shared: Load;
     readonly private: Load & { readonly servers: number };
     readonly modern: Load & { readonly servers: number };
+    readonly asking: Readonly<Record<string, Load & { readonly servers: number }>>;
   };
   readonly sessions: number;
   readonly openStreams: number;
@@ -33,7 +34,18 @@ export interface Status {
     readonly http: { readonly readersCutOff: number; readonly responses: Readonly<Record<string, number>> };
   };
   /** Absent if requests without a session are not served. */
-  readonly stateless?: { readonly serverEra: string; readonly requests: number; readonly clients: number; readonly subscriptions: number };
+  readonly stateless?: {
+    readonly serverEra: string;
+    readonly requests: number;
+    readonly clients: number;
+    readonly subscriptions: number;
+    /** Absent if clients cannot be asked. */
+    readonly asks?: {
+      readonly servers: number;
+      readonly parked: { readonly now: number; readonly expired: number; readonly refused: number };
+      readonly unattributed: number;
+    };
+  };
   readonly policy?: { readonly descriptor: object };
 }
 

@@ -8,19 +8,13 @@ import { findOtherCase, findRepeated, type RequestMessage, Slot } from "../../pr
 import { MetaKey } from "../../protocol/meta-key.ts";
 import { MODERN_PROTOCOL_VERSIONS } from "../../protocol/versions.ts";
 import { LOG_LEVELS } from "../../protocol/log-level.ts";
+import { AskKind, type AskKinds } from "../asks/ask-kinds.ts";
 import { decodeHeaderValue } from "./header-value.ts";
-
-/** The kinds of questions that a client can answer. */
-interface DeclaredQuestions {
-  readonly elicitation: boolean;
-  readonly sampling: boolean;
-  /** Elicitation by URL. */
-  readonly url: boolean;
-}
 
 /** The members of `_meta` that apply to one request. */
 export interface Envelope {
-  readonly declared: DeclaredQuestions;
+  /** The questions that the client can answer. */
+  readonly declared: AskKinds;
   /** The least severe log messages that the client wants during the request; undefined for none. */
   readonly logLevel: string | undefined;
 }
@@ -89,11 +83,23 @@ function readMeta(text: string): Envelope | { readonly problem: string } {
   if (level !== undefined && (logLevel === undefined || !LOG_LEVELS.includes(logLevel))) {
     return { problem: `"${MetaKey.logLevel}" must be one of ${LOG_LEVELS.join(", ")}` };
   }
-  const [elicitation, sampling] = findMembers(text, capabilities.start, ["elicitation", "sampling"]).spans.map((span) =>
-    span !== undefined && text[span.start] === "{" ? span : undefined,
-  );
-  const url = elicitation === undefined ? undefined : findMembers(text, elicitation.start, ["url"]).spans[0];
-  return { declared: { elicitation: elicitation !== undefined, sampling: sampling !== undefined, url: url !== undefined }, logLevel };
+  return { declared: declaredKinds(text, capabilities.start), logLevel };
+}
+
+/** An empty `elicitation` means forms (MCP 2026-07-28, client/elicitation). */
+function declaredKinds(text: string, capabilitiesAt: number): AskKinds {
+  const objects = (start: number, ...names: string[]): boolean[] =>
+    findMembers(text, start, names).spans.map((span) => span !== undefined && text[span.start] === "{");
+  const [elicitation, sampling] = findMembers(text, capabilitiesAt, ["elicitation", "sampling"]).spans;
+  let kinds: AskKinds = objects(capabilitiesAt, "roots")[0] === true ? AskKind.roots : 0;
+  if (elicitation !== undefined && text[elicitation.start] === "{") {
+    const [form = false, url = false] = objects(elicitation.start, "form", "url");
+    kinds |= (form || !url ? AskKind.form : 0) | (url ? AskKind.url : 0);
+  }
+  if (sampling !== undefined && text[sampling.start] === "{") {
+    kinds |= AskKind.sampling | (objects(sampling.start, "tools")[0] === true ? AskKind.samplingTools : 0);
+  }
+  return kinds;
 }
 
 function checkVersion({ outline }: RequestMessage, headers: IncomingHttpHeaders): SidecarError | undefined {

@@ -1,6 +1,5 @@
 import { applyEdits, removeMember } from "../../json/edit.ts";
-import { findMembers } from "../../json/find.ts";
-import type { Span } from "../../json/strings.ts";
+import { findMembers, textOf } from "../../json/find.ts";
 import { MetaKey } from "../../protocol/meta-key.ts";
 import { MODERN_PROTOCOL_VERSIONS } from "../../protocol/versions.ts";
 
@@ -38,8 +37,4 @@ export function discoverResult(initializeResult: string): string {
     ["_meta", serverInfo === undefined ? undefined : `{${JSON.stringify(MetaKey.serverInfo)}:${textOf(initializeResult, serverInfo)}}`],
   ];
   return `{${members.flatMap(([name, valueText]) => (valueText === undefined ? [] : [`${JSON.stringify(name)}:${valueText}`])).join(",")}}`;
-}
-
-function textOf(text: string, span: Span | undefined): string | undefined {
-  return span === undefined ? undefined : text.slice(span.start, span.end);
 }

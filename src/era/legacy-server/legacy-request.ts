@@ -1,7 +1,5 @@
-import { type Edit, removeItems } from "../../json/edit.ts";
+import { type Edit, removeMembers } from "../../json/edit.ts";
 import { LastText } from "../last-text.ts";
-import { decodeString } from "../../json/strings.ts";
-import { skipValue, walkMembers } from "../../json/walk.ts";
 import { type RequestMessage, Slot } from "../../protocol/message.ts";
 
 const RESERVED_PREFIX = "io.modelcontextprotocol/";
@@ -27,15 +25,4 @@ export function requestToLegacyServer(request: RequestMessage): RequestMessage {
     }
   }
   return { ...request, edits };
-}
-
-/** Returns the edits that remove members from the object that starts at `start`. */
-function removeMembers(text: string, start: number, isRemoved: (name: string) => boolean): Edit[] {
-  const members: { start: number; end: number; isKept: boolean }[] = [];
-  walkMembers(text, start, (keyStart, keyEnd, valueStart) => {
-    const end = skipValue(text, valueStart);
-    members.push({ start: keyStart, end, isKept: !isRemoved(decodeString(text, keyStart, keyEnd)) });
-    return end;
-  });
-  return members.every(({ isKept }) => isKept) ? [] : removeItems(members);
 }

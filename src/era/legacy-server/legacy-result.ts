@@ -5,6 +5,7 @@ import { readValue } from "../../json/values.ts";
 import { JsonRpcErrorCode } from "../../protocol/error-codes.ts";
 import { MetaKey } from "../../protocol/meta-key.ts";
 import type { FoundResult } from "../found-result.ts";
+import { inputRequired, SERVER_INFO_NAME, type ServerInfo } from "../server-info.ts";
 import { shortServerInfoText } from "./discovery.ts";
 
 /** The results with cache hints (MCP 2026-07-28, server/utilities/caching). */
@@ -19,6 +20,10 @@ const CACHEABLE_METHODS: ReadonlySet<string> = new Set([
 /** The requests whose result may ask the client for input (MCP 2026-07-28, basic/utilities/mrtr). */
 const QUESTION_METHODS: ReadonlySet<string> = new Set(["tools/call", "prompts/get", "resources/read"]);
 const MAX_URLS = 16;
+
+export function mayAsk(method: string): boolean {
+  return QUESTION_METHODS.has(method);
+}
 
 /** The result of a server with sessions may change at any time, and is not known to be the same for all clients. */
 const CACHE_HINTS: readonly (readonly [name: string, valueText: string])[] = [
@@ -46,17 +51,6 @@ export interface ResultShape extends ErrorShape {
 }
 
 const COMMA_BYTES = 1;
-const SERVER_INFO_NAME = JSON.stringify(MetaKey.serverInfo);
-
-/** The name and version of a server with sessions, which each result gets. */
-export interface ServerInfo {
-  /** The JSON text of its `serverInfo`; undefined if it has none. */
-  readonly text: string | undefined;
-  /** The members that a result gets if it has none of them. */
-  readonly membersText: string;
-  /** The most bytes that the result of a tool gets. */
-  readonly addedBytes: number;
-}
 
 export function serverInfoOf(initializeResult: string): ServerInfo {
   const text = shortServerInfoText(initializeResult);
@@ -158,7 +152,5 @@ function urlQuestions(body: string, error: Span, { declaresUrl, method, serverIn
     return `"url-${index + 1}":{"method":"elicitation/create","params":${edited}}`;
   });
   if (questions.length === 0) return undefined;
-  const meta = serverInfo.text === undefined ? "" : `,"_meta":{${SERVER_INFO_NAME}:${serverInfo.text}}`;
-  const result = `{"resultType":"input_required","inputRequests":{${questions.join(",")}}${meta}}`;
-  return `{"jsonrpc":"2.0","id":${body.slice(id.start, id.end)},"result":${result}}`;
+  return `{"jsonrpc":"2.0","id":${body.slice(id.start, id.end)},"result":${inputRequired(questions, serverInfo)}}`;
 }

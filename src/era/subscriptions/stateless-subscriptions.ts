@@ -55,7 +55,7 @@ export class StatelessSubscriptions {
       this.#open.get(subscription)?.end("the subscription has ended");
       this.#open.delete(subscription);
     });
-    if (handshake.era === "modern") {
+    if (handshake.era === "modern" && routing !== undefined) {
       const cancel = routing.subscribe(subscription, request, memory);
       if (cancel === undefined) return exchange.fail(outOfMemory());
       this.#open.set(subscription, { client, end: cancel });

@@ -46,7 +46,12 @@ function isStrings(value: unknown): value is string[] {
   return Array.isArray(value) && value.every((each) => typeof each === "string");
 }
 
-/** Returns the part of a filter that a server with sessions and these capabilities can serve. */
+/** Returns all kinds of list changes. */
+export function allLists(): ReadonlySet<ListKind> {
+  return new Set(LIST_KINDS);
+}
+
+/** Returns the part of a filter that a server with these capabilities can serve for a session. */
 export function supportedPart({ lists, uris }: SubscriptionFilter, capabilities: JsonObject): SubscriptionFilter {
   const declares = (capability: string, member: string): boolean => {
     const value = capabilities[capability];
@@ -59,10 +64,15 @@ export function supportedPart({ lists, uris }: SubscriptionFilter, capabilities:
   };
 }
 
-/** Returns the filter as the JSON text of an acknowledgement. */
-export function filterText({ lists, uris }: SubscriptionFilter): string {
+/** Returns the filter as the params of a request have it. */
+export function filterMembers({ lists, uris }: SubscriptionFilter): object {
   const members = Object.fromEntries([...lists].map((kind) => [kind, true]));
-  return JSON.stringify(uris.size === 0 ? members : { ...members, resourceSubscriptions: [...uris] });
+  return uris.size === 0 ? members : { ...members, resourceSubscriptions: [...uris] };
+}
+
+/** Returns the filter as the JSON text of an acknowledgement. */
+export function filterText(filter: SubscriptionFilter): string {
+  return JSON.stringify(filterMembers(filter));
 }
 
 /** True if a subscription with this filter gets the notification. @param uri that of a resource update. */

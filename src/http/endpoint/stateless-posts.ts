@@ -8,15 +8,13 @@ import { isModernVersion } from "../../protocol/versions.ts";
 import { errorHeaders, errorStatus, modernErrorBody } from "../error-response.ts";
 import { MODERN_FRONT } from "../front.ts";
 import { rejectUnauthorized } from "../guards/access-guard.ts";
-import { sendAccepted, sendError, sendJson } from "../json-response.ts";
+import { sendAccepted, sendJson } from "../json-response.ts";
 import type { SseConnections } from "../output/sse-connection.ts";
 import type { UnreadOutput } from "../output/unread-output.ts";
 import type { Post } from "../route.ts";
 import { acceptsEventStream, permitsEventStream } from "./content-negotiation.ts";
 import { openStatelessStream } from "./event-streams.ts";
 import { PostExchange } from "./post-exchange.ts";
-
-const NEEDS_SESSION = "A client that declares sampling or elicitation needs a session here; call initialize, or declare neither.";
 
 export interface StatelessPostsOptions {
   readonly requests: Pick<StatelessRequests, "handle">;
@@ -60,8 +58,7 @@ export class StatelessPosts {
     const accepts = message.method === "subscriptions/listen" ? permitsEventStream : acceptsEventStream;
     const openStream = accepts(request) ? () => openStatelessStream(connections, response, memory) : undefined;
     const exchange = new PostExchange({ front: MODERN_FRONT, response, memory, unread, defects, idText, acceptedAtMs, openStream });
-    const onUnknown = (): void => sendError(response, new SidecarError("SESSION_REQUIRED", NEEDS_SESSION), idText);
-    requests.handle({ request: message, envelope, headers: request.headers, exchange, memory, owner: principal, onUnknown });
+    requests.handle({ request: message, envelope, headers: request.headers, exchange, memory, owner: principal });
   }
 
   #refuse({ response }: Post, error: SidecarError, idText?: string): void {

@@ -2,12 +2,14 @@ import type { Counters, RequestEnding } from "../../observability/counters.ts";
 import { SidecarError } from "../../errors.ts";
 import { shorten } from "../../json/text.ts";
 import { outgoing } from "../../protocol/outgoing.ts";
-import { ClientTasks } from "./client-tasks.ts";
+import { OpenCalls } from "./open-calls.ts";
+import { ClientTasks } from "../tasks/client-tasks.ts";
 import { PendingRequests } from "./pending-requests.ts";
 import type { Log } from "../../observability/log.ts";
 import { type Call, type ClientCall, createLine, extend, holdCallMemory } from "./call.ts";
 import type { CallVerdict } from "./call-limits.ts";
 import { requestTimedOut } from "../failures.ts";
+import { MAX_RENEWED_TIMES } from "../lane-limits.ts";
 import type { Retries } from "./retries.ts";
 import type { RequestQueue } from "../queue/request-queue.ts";
 import type { Caller } from "../../sessions/caller.ts";
@@ -30,28 +32,28 @@ export class CallTable {
   readonly #input: () => UpstreamInput | undefined;
   readonly #queue: RequestQueue;
   readonly #retries: Retries;
-  readonly #counters: Counters;
+  /** The clients' calls, without parked ones. */
+  readonly #open: OpenCalls;
   readonly #log: Log;
   readonly #nowMs: () => number;
   readonly #pending = new PendingRequests<Call>();
-  /** The number of clients' calls. Internal requests do not count. */
-  #clientCalls = 0;
-  #empty: PromiseWithResolvers<void> | undefined;
   /** Called with each call that times out. */
   onTimeout: ((call: Call) => void) | undefined;
+  /** Called after the end of each client's call. */
+  onEnd: (() => void) | undefined;
 
   constructor({ input, queue, retries, counters, log, nowMs }: CallTableOptions) {
     this.#input = input;
     this.#queue = queue;
     this.#retries = retries;
-    this.#counters = counters;
+    this.#open = new OpenCalls(counters, nowMs);
     this.#log = log;
     this.#nowMs = nowMs;
   }
 
-  /** The number of clients' calls, queued ones included. */
+  /** The number of clients' calls, with queued and without parked ones. */
   get size(): number {
-    return this.#clientCalls;
+    return this.#open.size;
   }
 
   mintId(): number {
@@ -61,9 +63,7 @@ export class CallTable {
   add(call: Call): void {
     this.#pending.add(call.wireId, call);
     if (call.origin === "sidecar") return;
-    this.#counters.requests.accepted++;
-    this.#clientCalls++;
-    call.caller.beginCall();
+    this.#open.begin(call);
     holdCallMemory(call);
   }
 
@@ -72,7 +72,7 @@ export class CallTable {
     return this.#pending.values();
   }
 
-  /** Returns the call that was sent with this id; undefined if there is none, or if it is still queued. */
+  /** Returns the call that was sent with this id, and is not queued again. */
   getWritten(wireId: unknown): Call | undefined {
     const call = this.#pending.get(wireId);
     return call?.state === "written" ? call : undefined;
@@ -91,6 +91,11 @@ export class CallTable {
     return oldest === undefined || this.hasUnseenWorkOfOthers(oldest.caller) ? undefined : { call: oldest, isOnly };
   }
 
+  /** True if the server may still work on a call without knowing that it was given up. */
+  get hasUnreadAbandoned(): boolean {
+    return this.#pending.hasUnreadAbandoned;
+  }
+
   /** True if the server may still work for another caller without a call in flight: on a call that was given up, or on a task. */
   hasUnseenWorkOfOthers(caller: Caller): boolean {
     return this.#pending.hasAbandonedOfOthers(caller.id, this.#nowMs()) || this.tasks.hasTaskOfOthers(caller, this.#nowMs());
@@ -100,6 +105,7 @@ export class CallTable {
   takeAnswered(wireId: unknown, ending: RequestEnding): Call | undefined {
     const call = this.getWritten(wireId);
     if (call === undefined) return undefined;
+    this.#pending.onAnswered(call.wireId);
     this.#remove(call, ending);
     return call;
   }
@@ -119,16 +125,14 @@ export class CallTable {
   giveUp(call: Call, reason: string, ending: SidecarError | "dismissed" | "unread", cancellation?: string): void {
     const { wireId, method, toolName } = call;
     if (call.state === "written") {
-      this.#pending.abandon(wireId, reason, this.#nowMs(), call.origin === "client" ? call.caller.id : undefined);
+      this.#pending.abandon(wireId, reason, this.#nowMs(), call.caller?.id);
       const params = { requestId: wireId, reason };
       const text = cancellation ?? JSON.stringify({ jsonrpc: "2.0", method: "notifications/cancelled", params });
       this.#input()?.send(call.origin === "client" ? createLine(call.caller.memory, text) : outgoing(text));
-    } else {
-      this.#withdraw(call);
-    }
+    } else this.#withdraw(call);
     const error = ending instanceof SidecarError ? ending : undefined;
     this.#remove(call, ending instanceof SidecarError ? ending.code : ending);
-    const tool = toolName === undefined ? undefined : shorten(toolName);
+    const tool = toolName && shorten(toolName);
     const setting = error?.code === "REQUEST_TIMEOUT" ? call.timeoutSetting : undefined;
     this.#log.info({ method: shorten(method), tool, requestId: wireId, reason, setting, code: error?.code }, "request given up");
     if (error !== undefined) call.exchange.fail(error);
@@ -172,31 +176,26 @@ export class CallTable {
     for (const call of this.#pending.values()) if (call.state === "written") extend(call, nowMs);
   }
 
-  /** Begins the responses of calls that take longer than `silenceMs`. @returns the time of the next one, or Infinity. */
-  keepAlive(nowMs: number, silenceMs: number): number {
-    let nextMs = Number.POSITIVE_INFINITY;
-    for (const { exchange, state } of this.#pending.values()) {
-      // A queued call may still fail with status 503, which is impossible once its response has begun.
-      const dueAtMs = state === "written" ? exchange.acceptedAtMs + silenceMs : nowMs + silenceMs;
-      if (dueAtMs > nowMs) nextMs = Math.min(nextMs, dueAtMs);
-      else exchange.keepAlive();
-    }
-    return nextMs;
+  /** Suspends a call whose client was asked: it takes no slot and no time, and its client waits for nothing. */
+  park(call: ClientCall): void {
+    call.isParked = true;
+    call.deadlineMs = Number.POSITIVE_INFINITY;
+    this.#release(call, "results");
+  }
+
+  /** Continues a parked call with the next request of its client, which has a time of its own. */
+  resume(call: ClientCall): void {
+    const { acceptedAtMs } = call.exchange;
+    call.isParked = false;
+    call.deadlineMs = acceptedAtMs + call.timeoutMs;
+    call.lastDeadlineMs = acceptedAtMs + call.timeoutMs * MAX_RENEWED_TIMES;
+    call.semaphore?.acquire(call);
+    this.#open.begin(call);
   }
 
   /** Returns the lost generation's calls that are sent again to the next one, and marks them as queued. */
   takeRetries(): Call[] {
-    const nowMs = this.#nowMs();
-    const retried: Call[] = [];
-    for (const call of this.#pending.values()) {
-      // The lost generation may have left it unwritten.
-      call.sentAtMs = undefined;
-      if (!this.#retries.shouldRetry(call, nowMs)) continue;
-      call.state = "queued";
-      call.retry = "due";
-      retried.push(call);
-    }
-    return retried;
+    return this.#retries.takeFrom(this.#pending.values(), this.#nowMs());
   }
 
   /** Fails the calls that the lost generation may have seen, and all internal requests. @returns their number. */
@@ -224,25 +223,21 @@ export class CallTable {
   #remove(call: Call, ending: RequestEnding): void {
     this.#pending.take(call.wireId);
     call.stopCheck?.();
-    if (call.origin === "client") {
-      this.#counters.countEnding(ending);
-      this.#clientCalls--;
-      call.caller.endCall(this.#nowMs());
-      call.memory?.release();
-    }
+    if (call.origin === "client") call.memory?.release();
     call.onSettled?.(ending === "results");
+    if (!call.isParked) this.#release(call, ending);
+    if (call.origin === "client") this.onEnd?.();
+  }
+
+  /** Ends the wait of a client for its call, and gives the slot to another one. */
+  #release(call: Call, ending: RequestEnding): void {
+    if (call.origin === "client") this.#open.end(call, ending);
     call.semaphore?.release(call);
-    if (this.#clientCalls === 0) {
-      this.#empty?.resolve();
-      this.#empty = undefined;
-    }
     this.#queue.release();
   }
 
   /** Resolves when no client waits for a response. */
   whenEmpty(): Promise<void> {
-    if (this.#clientCalls === 0) return Promise.resolve();
-    this.#empty ??= Promise.withResolvers();
-    return this.#empty.promise;
+    return this.#open.whenEmpty();
   }
 }

@@ -31,17 +31,19 @@ interface CallFields extends QueuedLine {
   sentAtMs: number | undefined;
   /** Its number among the calls that were passed to a stdin, in that order; 0 before. */
   sentNumber: number;
-  /** The JSON text of the client's progress token. */
-  readonly progressTokenText: string | undefined;
+  /** The JSON text of the client's progress token, of its last request if it has sent several for this call. */
+  progressTokenText: string | undefined;
   /** The time of the call from acceptance, and after each renewal. */
   readonly timeoutMs: number;
   /** The setting that raises it; undefined for a time that is not configured. */
   readonly timeoutSetting: TimeoutSetting | undefined;
   /** The time at which the call times out. `extend` renews it. */
   deadlineMs: number;
-  readonly lastDeadlineMs: number;
-  /** True if its client has received a progress notification. */
-  hasShownProgress: boolean;
+  lastDeadlineMs: number;
+  /** True if its client has received progress or a question, and so would notice that the call begins again. */
+  hasReachedClient: boolean;
+  /** True while no request of the client waits for it: the client was asked, and has not answered yet. */
+  isParked: boolean;
   /** `due` while the call waits to be sent again; `done` when it was sent again. */
   retry: "none" | "due" | "done";
   /** A check that runs before the call is sent for the first time. */
@@ -125,7 +127,8 @@ export function createCall(options: CallOptions): Call {
     deadlineMs: acceptedAtMs + timeoutMs,
     lastDeadlineMs: acceptedAtMs + timeoutMs * MAX_RENEWED_TIMES,
     expiresAtMs: acceptedAtMs + options.maxWaitMs,
-    hasShownProgress: false,
+    hasReachedClient: false,
+    isParked: false,
     retry: "none",
     check: limits?.check,
     stopCheck: undefined,
@@ -184,5 +187,6 @@ export function isSent({ state, retry }: Call): boolean {
 
 /** Renews the time of a call, because it shows progress or the server waits for the client. Its `lastDeadlineMs` is the limit. */
 export function extend(call: Call, nowMs: number): void {
+  if (call.isParked) return;
   call.deadlineMs = Math.min(call.lastDeadlineMs, Math.max(call.deadlineMs, nowMs + call.timeoutMs));
 }

@@ -19,6 +19,10 @@ export class PendingRequests<Entry> {
   /** The latest time of an abandoned request of a session that was forgotten because of LATE_MEMORY_ENTRIES. */
   #forgottenAtMs = Number.NEGATIVE_INFINITY;
   #lastId: number;
+  /** The highest id that the peer has answered. It answers in any order, but reads in the order of ids. */
+  #highestAnsweredId = 0;
+  /** The last id when a request was abandoned; -1 before. */
+  #lastIdAtAbandon = -1;
 
   /** @param lastId the number before the first id. */
   constructor(lastId = randomId()) {
@@ -41,17 +45,28 @@ export class PendingRequests<Entry> {
     return typeof id === "number" ? this.#entries.get(id) : undefined;
   }
 
-  /** Removes and returns the entry of a response's id. */
+  /** Removes and returns the entry of an id. */
   take(id: unknown): Entry | undefined {
     const entry = this.get(id);
     if (typeof id === "number") this.#entries.delete(id);
     return entry;
   }
 
+  /** Must be called for each response. */
+  onAnswered(id: number): void {
+    this.#highestAnsweredId = Math.max(this.#highestAnsweredId, id);
+  }
+
+  /** True if the peer may not have read yet that a request was abandoned: it has answered none that was sent later. */
+  get hasUnreadAbandoned(): boolean {
+    return this.#lastIdAtAbandon >= this.#highestAnsweredId;
+  }
+
   /** Removes an entry whose response is no longer awaited, and remembers the reason. */
   abandon(id: number, reason: string, nowMs: number, sessionId?: string): void {
     if (!this.#entries.delete(id)) return;
     this.#abandoned.set(id, { reason, sessionId, atMs: nowMs });
+    this.#lastIdAtAbandon = this.#lastId;
     for (const [oldId, old] of this.#abandoned) {
       if (this.#abandoned.size <= LATE_MEMORY_ENTRIES && nowMs - old.atMs <= LATE_MEMORY_MS) break;
       this.#abandoned.delete(oldId);
@@ -80,6 +95,7 @@ export class PendingRequests<Entry> {
   /** Forgets the abandoned requests, because the peer that could have answered them has exited. */
   forgetAbandoned(): void {
     this.#abandoned.clear();
+    this.#lastIdAtAbandon = -1;
     this.#forgottenAtMs = Number.NEGATIVE_INFINITY;
   }
 

@@ -32,12 +32,26 @@ export class Retries {
   }
 
   /**
-   * Returns true if a call is sent again automatically. A call with progress is not, since its client would see the progress restart. An
+   * Returns true if a call is sent again automatically. A call whose client has seen progress or a question is not: it would see them again. An
    * internal request is not either: each generation gets new ones.
    */
   shouldRetry(call: Call, nowMs: number): boolean {
     if (this.#mode === "off" || call.state !== "written" || call.origin === "sidecar" || !call.isKept) return false;
-    if (call.retry !== "none" || call.hasShownProgress || call.deadlineMs <= nowMs) return false;
+    if (call.retry !== "none" || call.hasReachedClient || call.deadlineMs <= nowMs) return false;
     return this.effectOf(call) === "safe";
+  }
+
+  /** Returns the calls of a lost generation that are sent again, and marks them as queued. */
+  takeFrom(calls: Iterable<Call>, nowMs: number): Call[] {
+    const retried: Call[] = [];
+    for (const call of calls) {
+      // The lost generation may have left it unwritten.
+      call.sentAtMs = undefined;
+      if (!this.shouldRetry(call, nowMs)) continue;
+      call.state = "queued";
+      call.retry = "due";
+      retried.push(call);
+    }
+    return retried;
   }
 }

@@ -31,6 +31,8 @@ export interface InitializeRequest {
   readonly memory: MemoryAccount;
   /** Creates the session before the response is sent; the session id goes into the response's headers. @returns the error if there is none. */
   readonly open: (protocolVersion: string) => SidecarError | undefined;
+  /** Called if the server refuses it, with the function that gives the client the server's error. The default does that. */
+  readonly onRefused?: (answer: () => void) => void;
   /** Called if no session is created. */
   readonly onFailed?: () => void;
 }
@@ -86,9 +88,11 @@ export class InitializeRequests {
   /** Answers all waiting requests with the server's error, because it would reject the next one too. */
   onRefused(response: ResponseMessage): void {
     for (const initialize of this.#waiting.keys()) {
-      const { exchange, onFailed } = initialize;
+      const { exchange, onRefused, onFailed } = initialize;
+      const answer = (): void => exchange.respond(responseToClient(response, exchange.idText));
       this.#end(initialize, "errors");
-      exchange.respond(responseToClient(response, exchange.idText));
+      if (onRefused === undefined) answer();
+      else onRefused(answer);
       onFailed?.();
     }
   }
@@ -103,8 +107,6 @@ export class InitializeRequests {
     const { exchange, request, open } = initialize;
     const current = handshake();
     if (current === undefined) return this.#fail(initialize, dispatch.notReady());
-    const unable = routing.initialize.refusal?.(current);
-    if (unable !== undefined) return this.#fail(initialize, unable);
     const { protocolVersion, body } = routing.initialize.answer(current, request, exchange.idText);
     this.#forget(initialize);
     let refusal: SidecarError | undefined;

@@ -1,6 +1,5 @@
 import { applyEdits, type Edit, removeMember } from "../../json/edit.ts";
 import { findPath } from "../../json/find.ts";
-import type { SidecarError } from "../../errors.ts";
 import { isJsonObject, type JsonObject, type RequestMessage, Slot } from "../../protocol/message.ts";
 import { negotiateProtocolVersion } from "../../protocol/versions.ts";
 import type { LaneLimits } from "../lane-limits.ts";
@@ -19,8 +18,6 @@ export interface InitializeRules {
   timeoutMs(limits: LaneLimits): number;
   /** True if a client's `initialize` fails with the server's error; false if it waits for the next start of the server. */
   readonly isRefusalFinal: boolean;
-  /** Returns the error if no client can have a session with this server; undefined if it can. */
-  refusal?(handshake: UpstreamHandshake): SidecarError | undefined;
   answer(handshake: UpstreamHandshake, request: RequestMessage, idText: string): InitializeAnswer;
   /** Returns the revision and capabilities that a client relies on after `answer`. */
   capabilities(handshake: UpstreamHandshake): Capabilities;

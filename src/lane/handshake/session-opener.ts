@@ -9,7 +9,7 @@ import type { Exchange } from "../../sessions/exchange.ts";
 import { type Principal, Session } from "../../sessions/session.ts";
 import type { SessionStore } from "../../sessions/session-store.ts";
 import { SessionStreams } from "../../sessions/session-streams.ts";
-import { sessionRateExceeded, tooManySessions } from "../failures.ts";
+import { internalError, sessionRateExceeded, tooManySessions } from "../failures.ts";
 import type { Lanes } from "../lanes.ts";
 import type { PooledLane } from "../pooled-lane.ts";
 
@@ -49,9 +49,20 @@ export class SessionOpener {
     onOpen: (session: Session) => void,
     { owner, memory, streams = new SessionStreams(this.#options.eventLog.forClient(memory)) }: NewSession,
   ): void {
-    const { lanes, counters } = this.#options;
+    this.#begin(exchange, request, onOpen, { owner, memory, streams });
+  }
+
+  #begin(
+    exchange: Exchange,
+    request: RequestMessage,
+    onOpen: (session: Session) => void,
+    client: Required<NewSession>,
+    isFirst = true,
+  ): void {
+    const { memory, streams } = client;
+    const { lanes, counters, defects } = this.#options;
     // A session takes its place when it is opened. Without one, no server is started and nothing is queued.
-    const refusal = lanes.refusal(request) ?? this.#roomRefusal(memory.holder) ?? this.#rateRefusal();
+    const refusal = lanes.refusal(request) ?? this.#roomRefusal(memory.holder) ?? (isFirst ? this.#rateRefusal() : undefined);
     if (refusal !== undefined) {
       counters.countRefusal(refusal.code);
       exchange.fail(refusal);
@@ -64,10 +75,16 @@ export class SessionOpener {
       request,
       memory,
       open: (protocolVersion) => {
-        const session = this.#open(protocolVersion, pooled, { owner, memory, streams });
+        const session = this.#open(protocolVersion, request, pooled, client);
         if (session !== undefined) onOpen(session);
         return session === undefined ? tooManySessions(this.#options.sessions.maxSessions) : undefined;
       },
+      // It may be a server without sessions, which the shared process is about to show. Then all clients share that one.
+      onRefused: (answer) =>
+        lanes.whenKnown(exchange, request, memory, () => {
+          const begin = (): void => this.#begin(exchange, request, onOpen, client, false);
+          defects.guard("session start", lanes.isPrivate(request) ? answer : begin, () => exchange.fail(internalError(false)));
+        }),
       onFailed: () => pooled.release(),
     });
   }
@@ -84,13 +101,13 @@ export class SessionOpener {
   }
 
   /** @returns undefined if there is no room for another session. */
-  #open(protocolVersion: string, pooled: PooledLane, client: Required<NewSession>): Session | undefined {
+  #open(protocolVersion: string, initialize: RequestMessage, pooled: PooledLane, client: Required<NewSession>): Session | undefined {
     const { owner } = client;
     const { sessions, defects, nowMs } = this.#options;
     const { lane } = pooled.supervised;
     const session = new Session({ protocolVersion, lane, ...client, nowMs: nowMs(), onEnd: () => pooled.release(session) });
     if (!sessions.add(session)) return undefined;
-    pooled.open(session);
+    pooled.open(session, initialize);
     // The token was revoked while the client waited for its server. The session ends as soon as it exists.
     if (owner?.isRevoked === true) queueMicrotask(() => defects.guard("session end", () => sessions.end(session)));
     return session;

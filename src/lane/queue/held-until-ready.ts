@@ -6,9 +6,9 @@ import { holdMessage } from "../calls/call.ts";
 import type { Dispatch } from "../dispatch.ts";
 import type { QueueEntry } from "./queue-entry.ts";
 
-export interface HeldRequest {
+export interface HeldRequest<Owner extends Pick<Caller, "memory"> = Caller> {
   /** The client. It takes turns with others. */
-  readonly owner: Caller;
+  readonly owner: Owner;
   readonly exchange: Exchange;
   readonly request: RequestMessage;
   readonly onReady: () => void;
@@ -17,7 +17,7 @@ export interface HeldRequest {
 }
 
 /** Holds a request in the queue until the server is ready. It is then up to `onReady` to send it. */
-export function holdUntilReady(dispatch: Dispatch, holdTimeoutMs: number, held: HeldRequest): void {
+export function holdUntilReady(dispatch: Dispatch, holdTimeoutMs: number, held: HeldRequest<Pick<Caller, "memory">>): void {
   const { owner, exchange, request, onReady, onFailed } = held;
   const error = dispatch.roomError(request.text);
   if (error !== undefined) return onFailed(error);
@@ -37,7 +37,7 @@ export function holdUntilReady(dispatch: Dispatch, holdTimeoutMs: number, held: 
       memory.release();
       onReady();
     },
-    refuse: () => fail(dispatch.notReady()),
+    refuse: () => fail(dispatch.notSent()),
   };
   if (!dispatch.queue.add(entry)) return entry.refuse();
   exchange.onDisconnect(() => {

@@ -34,7 +34,9 @@ export class QueueTimeoutErrors {
     const { queue, maxInFlight } = this.#options;
     if (!queue.isReady) return this.notReady(call);
     const outcome = this.#outcomeOf(call);
-    if (queue.areSlotsClosed) return toolsNotListed(...outcome);
+    if (queue.isBlockedBy("tools")) return toolsNotListed(...outcome);
+    if (queue.isBlockedBy("question"))
+      return overloaded("its processes wait for answers of clients (CLAW_MCP_STDIO_MAX_PRIVATE_SERVERS)", ...outcome);
     if (semaphore !== undefined && semaphore.freeCount <= 0) return overloaded(semaphore.describe(), ...outcome);
     return overloaded(`${maxInFlight} in flight, ${queue.size} queued`, ...outcome);
   }

@@ -15,6 +15,9 @@ export interface RequestQueueOptions {
   readonly watch: (deadlineMs: number) => void;
 }
 
+/** A reason why client requests wait although the server is ready: its tools are not listed, or it waits for a client's answer. */
+type Block = "tools" | "question";
+
 /** The parts of the queue for entries that take no slot: all of them, and those of one owner. They are never evicted. */
 const SHARE_WITHOUT_SLOT = 1 / 2;
 const OWNER_SHARE_WITHOUT_SLOT = 1 / 4;
@@ -29,8 +32,7 @@ type SessionQueues = Turns<ToolSemaphore | undefined, QueueEntry[]>;
  * queue of their own in each session, and so do not block the rest of it. The queues of a session take turns as well. Those without a free
  * slot of their tool are skipped, and their session keeps its place.
  *
- * The queue is bounded. If it is full, the longest session queue loses an entry to a shorter one. Entries without a slot are not evicted, so
- * they may take only a part of the queue.
+ * If the queue is full, the longest session queue loses an entry to a shorter one. Entries without a slot are not evicted, but have a limit.
  */
 export class RequestQueue {
   readonly #options: RequestQueueOptions;
@@ -38,9 +40,11 @@ export class RequestQueue {
   /** The queues that are not empty, by session. */
   readonly #sessions = new Turns<object, SessionQueues>();
   #slotCount = 0;
+  /** The entries that are calls. A held request is not one yet. */
+  #callCount = 0;
   #queuedBytes = 0;
   #isReady = false;
-  #areSlotsClosed = false;
+  readonly #blocks = new Set<Block>();
   #isReleasing = false;
   #isEnded = false;
 
@@ -52,20 +56,19 @@ export class RequestQueue {
     return this.#isReady;
   }
 
-  get areSlotsClosed(): boolean {
-    return this.#areSlotsClosed;
+  isBlockedBy(block: Block): boolean {
+    return this.#blocks.has(block);
   }
 
   /** True if the server may get another client request. */
   get hasSlot(): boolean {
-    return !this.#areSlotsClosed && this.#options.countCalls() - this.#slotCount < this.#options.maxInFlight;
+    return this.#blocks.size === 0 && this.#options.countCalls() - this.#callCount < this.#options.maxInFlight;
   }
 
   get size(): number {
     return this.#entries.size;
   }
 
-  /** The bytes of all entries. */
   get queuedBytes(): number {
     return this.#queuedBytes;
   }
@@ -74,7 +77,6 @@ export class RequestQueue {
     return this.#entries;
   }
 
-  /** True if this owner has an entry without a semaphore. */
   hasEntriesOf(owner: object): boolean {
     return this.#sessions.get(owner)?.has(undefined) === true;
   }
@@ -128,14 +130,13 @@ export class RequestQueue {
     if (this.#isEnded) this.refuseAll();
   }
 
-  /** Makes client requests wait until `openSlots`, even if the server is ready. */
-  closeSlots(): void {
-    this.#areSlotsClosed = true;
+  /** Makes client requests wait until `unblock`, even if the server is ready. */
+  block(block: Block): void {
+    this.#blocks.add(block);
   }
 
-  openSlots(): void {
-    this.#areSlotsClosed = false;
-    this.release();
+  unblock(block: Block): void {
+    if (this.#blocks.delete(block)) this.release();
   }
 
   /** Releases all entries that can be sent now. */
@@ -172,7 +173,6 @@ export class RequestQueue {
     this.refuseAll();
   }
 
-  /** Rejects all entries. */
   refuseAll(): void {
     this.expire(Number.POSITIVE_INFINITY);
   }
@@ -213,9 +213,10 @@ export class RequestQueue {
     this.#count(entry, 1);
   }
 
-  #count({ byteLength, takesSlot }: QueueEntry, change: 1 | -1): void {
+  #count({ byteLength, takesSlot, held }: QueueEntry, change: 1 | -1): void {
     this.#queuedBytes += change * byteLength;
     if (takesSlot) this.#slotCount += change;
+    if (takesSlot && held === undefined) this.#callCount += change;
   }
 
   #hasRoomWithoutSlot(owner: object): boolean {

@@ -33,6 +33,11 @@ export class DropLog {
     this.#log.debug({ method: shorten(method), count: ++this.#counts.requests }, "server request dropped: no room to queue the answer");
   }
 
+  /** A question of the server to a client was refused. */
+  question(method: string, reason: string): void {
+    if (this.#limiter.allows()) this.#log.info({ method: shorten(method), reason }, "server question refused");
+  }
+
   overlongLine({ bytes, isForMemory }: OverlongLine, call: { readonly method: string; readonly wireId: number } | undefined): void {
     this.#counts.overlongLines++;
     if (!this.#limiter.allows()) return;

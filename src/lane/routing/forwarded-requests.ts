@@ -15,7 +15,7 @@ import {
   requestToClient,
   responseToServer,
 } from "../../protocol/rewrite.ts";
-import { TaskTokens } from "../calls/task-tokens.ts";
+import { TaskTokens } from "../tasks/task-tokens.ts";
 
 export interface ForwardedRequest {
   readonly id: number;

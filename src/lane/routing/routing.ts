@@ -4,6 +4,7 @@ import type { Dispatch } from "../dispatch.ts";
 import type { CallLimits } from "../calls/call-limits.ts";
 import type { DropLog } from "./drop-log.ts";
 import type { InitializeRules } from "../handshake/initialize.ts";
+import type { Exchange } from "../../sessions/exchange.ts";
 import type { Caller } from "../../sessions/caller.ts";
 import type { UpstreamHandshake } from "../../upstream/port.ts";
 
@@ -20,9 +21,19 @@ export interface RoutingAccess {
 /** The handling of a client's request. */
 export type RequestDecision =
   /** Send it to the server within these limits, and report if it had a result. The limits of a tool call come from the policy instead. */
-  | { readonly kind: "carry"; readonly onSettled?: (hasResult: boolean) => void; readonly limits?: CallLimits }
+  | CarryDecision
   /** Answer it in the server's place, with this member after the id. `text` is the JSON text of its value. */
   | { readonly kind: "answer"; readonly member: "result" | "error"; readonly text: string };
+
+interface CarryDecision {
+  readonly kind: "carry";
+  readonly onSettled?: (hasResult: boolean) => void;
+  readonly limits?: CallLimits;
+  /** The request in the form of the server; undefined if the server gets the client's. */
+  readonly request?: RequestMessage;
+  /** Returns the exchange that gives the client the response in its form. */
+  readonly wrap?: (exchange: Exchange) => Exchange;
+}
 
 export function refuse(code: number, message: string): RequestDecision {
   return { kind: "answer", member: "error", text: JSON.stringify({ code, message }) };
@@ -43,8 +54,8 @@ export interface Routing {
   /** Restores the former generation's state on the new one, before any queued request is sent. */
   onReady(handshake: UpstreamHandshake): void;
   onLost(): void;
-  /** Adds a caller that gets the messages for all clients. */
-  onListener(caller: Caller): void;
+  /** Adds a caller that gets the messages for all clients. @param initialize that of a session. */
+  onListener(caller: Caller, initialize?: RequestMessage): void;
   /**
    * Removes the state of a session, or of a client without one. Its requests are given up after that, because the server may have a
    * subscription of one in flight.

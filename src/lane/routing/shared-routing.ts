@@ -8,6 +8,7 @@ import { LogLevels } from "./log-levels.ts";
 import { type InternalRequest, InternalRequests } from "../internal/internal-requests.ts";
 import { answerPing, refuseRequest } from "./refused-requests.ts";
 import type { Caller } from "../../sessions/caller.ts";
+import type { UpstreamHandshake } from "../../upstream/port.ts";
 import { subscriptionBytes, Subscriptions } from "./subscriptions.ts";
 
 /** Client notifications that are not sent to a shared server. The sidecar sends its own, or they have no meaning there. */
@@ -44,7 +45,7 @@ function sendIf(isCurrent: () => boolean): CallLimits {
 export class SharedRouting implements Routing {
   readonly initialize = SHARED_INITIALIZE;
   readonly isWaitingForClient = false;
-  readonly #access: RoutingAccess;
+  protected readonly access: RoutingAccess;
   /** The callers that get each change of a list. */
   readonly #listeners = new Set<Caller>();
   readonly #levels = new LogLevels();
@@ -53,7 +54,7 @@ export class SharedRouting implements Routing {
   #isReady = false;
 
   constructor(access: RoutingAccess) {
-    this.#access = access;
+    this.access = access;
     this.#requests = new InternalRequests((method, params, onSettled) => access.dispatch.internal.ask(method, params, onSettled));
   }
 
@@ -87,20 +88,28 @@ export class SharedRouting implements Routing {
       for (const caller of this.#listeners) caller.deliverOnce(text);
     } else if (method === "notifications/resources/updated") this.#onResourceUpdated(outline.stringAt(Slot.uri), text);
     else if (method === "notifications/message") this.#onLogMessage(outline.stringAt(Slot.level), text);
-    else this.#access.dropped.notification(method);
+    else this.access.dropped.notification(method);
   }
 
   onServerRequest(request: RequestMessage): void {
-    const answer = request.method === "ping" ? answerPing(request) : refuseRequest(request);
-    if (!this.#access.dispatch.sendInternal(answer)) this.#access.dropped.request(request.method);
+    const { dispatch, dropped } = this.access;
+    const isPing = request.method === "ping";
+    if (!dispatch.sendInternal(isPing ? answerPing(request) : this.refusalOf(request))) dropped.request(request.method);
+    const owner = isPing ? undefined : dispatch.calls.findOnlyCaller();
+    if (owner?.isOnly === true) owner.call.exchange.asking?.onRefused(request);
   }
 
-  onReady(): void {
+  /** Returns the response to a request that no client answers. */
+  protected refusalOf(request: RequestMessage): string {
+    return refuseRequest(request);
+  }
+
+  onReady(_handshake: UpstreamHandshake): void {
     this.#isReady = true;
     this.#levels.forgetSentLevel();
     this.#sendPendingLevel();
     for (const request of this.#subscriptions.restart()) this.#ask(request);
-    this.#access.onInitialized();
+    this.access.onInitialized();
   }
 
   /** Tells all listeners of a restarted server. @param initializeResult undefined if it has no sessions now. */
@@ -111,6 +120,11 @@ export class SharedRouting implements Routing {
   onLost(): void {
     this.#isReady = false;
     this.#requests.clear();
+  }
+
+  /** True if a caller gets the messages for all clients. */
+  get hasListeners(): boolean {
+    return this.#listeners.size > 0;
   }
 
   onListener(caller: Caller): void {
@@ -128,7 +142,7 @@ export class SharedRouting implements Routing {
     }
   }
 
-  expire(): number {
+  expire(_nowMs: number): number {
     return Number.POSITIVE_INFINITY;
   }
 
@@ -188,7 +202,7 @@ export class SharedRouting implements Routing {
 
   #onResourceUpdated(uri: string | undefined, text: string): void {
     const subscribers = uri !== undefined ? this.#subscriptions.subscribers(uri) : new Set<Caller>();
-    if (subscribers.size === 0) this.#access.dropped.notification("notifications/resources/updated");
+    if (subscribers.size === 0) this.access.dropped.notification("notifications/resources/updated");
     for (const caller of subscribers) caller.deliverOnce(text);
   }
 
@@ -197,8 +211,8 @@ export class SharedRouting implements Routing {
    * call if there is just one. If several callers have calls in flight, its client is unknown and the message is dropped.
    */
   #onLogMessage(level: unknown, text: string): void {
-    const owner = this.#levels.isEmpty ? undefined : this.#access.dispatch.calls.findOnlyCaller();
-    if (owner === undefined) return this.#access.dropped.notification("notifications/message");
+    const owner = this.#levels.isEmpty ? undefined : this.access.dispatch.calls.findOnlyCaller();
+    if (owner === undefined) return this.access.dropped.notification("notifications/message");
     const { call, isOnly } = owner;
     if (this.#levels.wants(call.caller, level) && !(isOnly && call.exchange.emit(text))) call.caller.deliver(text);
   }

@@ -61,6 +61,11 @@ export class Subscriptions {
     return { isCurrent, onSettled };
   }
 
+  /** The resources that any caller is subscribed to, or is subscribing to. */
+  get uris(): ReadonlySet<string> {
+    return new Set(this.#byUri.keys());
+  }
+
   /** True if any caller is subscribed, or is subscribing. */
   has(uri: string): boolean {
     return this.#byUri.has(uri);

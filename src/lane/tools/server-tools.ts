@@ -58,7 +58,7 @@ export class ServerTools {
 
   /** True while client requests wait for the server's tools. */
   get areAwaited(): boolean {
-    return this.#options.dispatch.queue.areSlotsClosed;
+    return this.#options.dispatch.queue.isBlockedBy("tools");
   }
 
   /** True if every tool of this name is certainly read-only. */
@@ -88,7 +88,7 @@ export class ServerTools {
     this.#readOnlyNames = new Set();
     const { dispatch, watcher } = this.#options;
     if (watcher === undefined) return;
-    dispatch.queue.closeSlots();
+    dispatch.queue.block("tools");
     // A server with tools must declare them (MCP 2025-11-25, server/tools, capabilities). One without may not even answer tools/list.
     if (!this.#hasToolsCapability) this.#onTools([], true);
   }
@@ -142,17 +142,17 @@ export class ServerTools {
     if (watcher === undefined || this.#handshake === undefined) return;
     watcher.onTools(tools, this.#handshake.generation);
     // Even if the slots were open: queued calls were accepted with the former tools, and need a review.
-    dispatch.queue.closeSlots();
+    dispatch.queue.block("tools");
     this.#review(watcher);
-    dispatch.queue.openSlots();
+    dispatch.queue.unblock("tools");
   }
 
   #onNotListed({ generation }: UpstreamHandshake): void {
     const { dispatch, upstream, watcher, log } = this.#options;
     // A server may reject tools/list before its client is initialized. It is asked again after that.
-    if (dispatch.queue.areSlotsClosed && !this.#isInitialized) return;
+    if (dispatch.queue.isBlockedBy("tools") && !this.#isInitialized) return;
     this.#failures++;
-    const isGivenUp = watcher !== undefined && (dispatch.queue.areSlotsClosed || this.#failures >= MAX_FAILURES);
+    const isGivenUp = watcher !== undefined && (dispatch.queue.isBlockedBy("tools") || this.#failures >= MAX_FAILURES);
     if (isGivenUp)
       return upstream.restart(
         "tools-not-listed",

@@ -51,16 +51,16 @@ export interface HandshakeScript {
   initializedNotification(): string | undefined;
 }
 
-/** The sidecar's own `initialize`. It declares no client capabilities, because the clients of a shared server have different ones. */
+/** The sidecar's own `initialize`. It declares only client capabilities that all clients of the server have. */
 export class SidecarHandshake implements HandshakeScript {
   readonly #request: string;
   readonly method = INITIALIZE;
   readonly #hint: string;
 
   /** @param hint added to the error of a server that supports only other revisions. */
-  constructor(clientInfo: ClientInfo, hint = "") {
+  constructor(clientInfo: ClientInfo, hint = "", capabilities: Readonly<Record<string, object>> = {}) {
     this.#hint = hint;
-    const params = { protocolVersion: NEWEST_LEGACY_PROTOCOL_VERSION, capabilities: {}, clientInfo };
+    const params = { protocolVersion: NEWEST_LEGACY_PROTOCOL_VERSION, capabilities, clientInfo };
     this.#request = JSON.stringify({ jsonrpc: "2.0", id: HANDSHAKE_ID, method: "initialize", params });
   }
 

@@ -8,7 +8,11 @@ function bench(maxClients: number): {
   readonly clients: StatelessClients;
 } {
   const forgotten: unknown[] = [];
-  const clients = new StatelessClients(maxClients, ({ memory }) => forgotten.push(memory.holder));
+  const clients = new StatelessClients(
+    maxClients,
+    ({ memory }) => memory.holder === "asked",
+    ({ memory }) => forgotten.push(memory.holder),
+  );
   return { clients, forgotten, use: (holder) => clients.use(AMPLE_MEMORY.account(holder)) };
 }
 
@@ -34,6 +38,12 @@ describe("clients without a session", () => {
     use("c").beginCall();
     use("d");
     expect([forgotten, clients.size]).toEqual([["b"], 3]);
+  });
+
+  it("a client that is in use in another way is never forgotten", () => {
+    const { use, forgotten } = bench(2);
+    for (const holder of ["asked", "b", "c", "d"]) use(holder);
+    expect(forgotten).toEqual(["b", "c"]);
   });
 
   it("a holder without a client can be ended", () => {

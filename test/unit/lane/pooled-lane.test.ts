@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
 import { PooledLane } from "../../../src/lane/pooled-lane.ts";
+import { requestOfClient } from "../support/lane-bench.ts";
 import { LanesBench } from "../support/lanes-bench.ts";
 
 it("a lane in the pool is unused once its last user has left", () => {
@@ -7,7 +8,7 @@ it("a lane in the pool is unused once its last user has left", () => {
   let unusedCount = 0;
   const pooled = new PooledLane(server, () => unusedCount++);
   pooled.acquire();
-  pooled.open(session);
+  pooled.open(session, requestOfClient({ id: "i", method: "initialize" }));
   pooled.release();
   expect([unusedCount, [...pooled.sessions]]).toEqual([0, [session]]);
   pooled.release(session);

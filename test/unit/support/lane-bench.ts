@@ -153,7 +153,7 @@ export class LaneBench {
   /** Opens a session of a shared lane. */
   join(): Session {
     const session = openSession(this.lane, new SessionStreams(this.eventLog.forClient(ACCOUNT)));
-    this.lane.addSession(session);
+    this.lane.addSession(session, requestOfClient({ id: "i", method: "initialize" }));
     return session;
   }
 
@@ -253,7 +253,7 @@ export class PrivateLaneBench extends LaneBench {
     if (streams === undefined) throw new Error("the lane made no routing");
     this.session = openSession(this.lane, streams);
     this.initialized = initialized;
-    this.lane.addSession(this.session);
+    this.lane.addSession(this.session, requestOfClient({ id: "i", method: "initialize" }));
   }
 
   /** A private lane whose server is ready. */

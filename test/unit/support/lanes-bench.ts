@@ -100,7 +100,7 @@ export class LanesBench {
     const defects = new Defects(this.log, counters);
     this.lanes = new Lanes({
       shared: { lane, ended: new Promise(() => undefined), stop: () => Promise.resolve(), kill: () => undefined },
-      sessionRefusal: () => undefined,
+      isStateless: () => false,
       createPrivate: (_name, { text }, ...client) => this.#createPrivate(text, ...client),
       isolation,
       maxPrivateServers,

@@ -1,8 +1,8 @@
 import { type NotificationMessage, Slot } from "../../protocol/message.ts";
 import { progressToClient } from "../../protocol/rewrite.ts";
 import type { Caller } from "../../sessions/caller.ts";
-import type { Call } from "./call.ts";
-import { LATE_MEMORY_MS } from "./pending-requests.ts";
+import type { Call } from "../calls/call.ts";
+import { LATE_MEMORY_MS } from "../calls/pending-requests.ts";
 import { TaskTokens } from "./task-tokens.ts";
 
 /** The recipient of a task's progress. */

@@ -1,0 +1,78 @@
+import { type Edit, firstMembers, setMembers } from "../../json/edit.ts";
+import { findMembers, findPath } from "../../json/find.ts";
+import { MetaKey } from "../../protocol/meta-key.ts";
+import { type RequestMessage, Slot } from "../../protocol/message.ts";
+import { NEWEST_MODERN_PROTOCOL_VERSION } from "../../protocol/versions.ts";
+
+/** A longer `clientInfo`, such as one with icons, is not part of each request. In characters of JSON. */
+const MAX_INFO_LENGTH = 512;
+const UNKNOWN_CLIENT = '{"name":"unknown","version":"0"}';
+/** The level in place of one that a client has put into its request without `logging/setLevel`. Hardly any message has it. */
+const QUIET_LEVEL = "emergency";
+
+/**
+ * The members that each request of a session has for a server without sessions (MCP 2026-07-28, basic, per-request protocol fields). No
+ * question reaches the client, so it declares none.
+ */
+export class SessionEnvelope {
+  readonly #members: readonly (readonly [name: string, valueText: string])[];
+
+  /** @param initialize that of the session. */
+  constructor({ text, outline }: RequestMessage) {
+    const info = outline.has(Slot.params) ? clientInfoText(text, outline.start(Slot.params)) : undefined;
+    this.#members = [
+      [MetaKey.protocolVersion, JSON.stringify(NEWEST_MODERN_PROTOCOL_VERSION)],
+      [MetaKey.clientCapabilities, "{}"],
+      [MetaKey.clientInfo, info ?? UNKNOWN_CLIENT],
+    ];
+  }
+
+  /** Returns the log level of a request. @param level that of `logging/setLevel`. */
+  static levelOf({ text, outline }: RequestMessage, level: string | undefined): string | undefined {
+    const meta = outline.span(Slot.meta);
+    if (level !== undefined || meta === undefined || text[meta.start] !== "{") return level;
+    return findMembers(text, meta.start, [MetaKey.logLevel]).spans[0] === undefined ? undefined : QUIET_LEVEL;
+  }
+
+  /** True if the client has put one of these members into its request twice. */
+  static isAmbiguous({ text, outline }: RequestMessage): boolean {
+    const meta = outline.span(Slot.meta);
+    return meta !== undefined && text[meta.start] === "{" && findMembers(text, meta.start, Object.values(MetaKey)).duplicate !== undefined;
+  }
+
+  /** Returns a request with these members. Those of the client are overwritten. @param level that of `levelOf`. */
+  addTo(request: RequestMessage, level: string | undefined): RequestMessage {
+    const { text, outline } = request;
+    const meta = outline.span(Slot.meta);
+    const hasMeta = meta !== undefined && text[meta.start] === "{";
+    const members = level === undefined ? this.#members : [...this.#members, [MetaKey.logLevel, JSON.stringify(level)] as const];
+    if (hasMeta) return { ...request, edits: setMembers(text, meta.start, members) };
+    const metaText = `{${members.map(([name, value]) => `${JSON.stringify(name)}:${value}`).join(",")}}`;
+    return { ...request, edits: [metaEdit(request, metaText)] };
+  }
+}
+
+/** Returns the edit that adds `_meta`, or replaces one that is no object. */
+function metaEdit({ text, outline }: RequestMessage, metaText: string): Edit {
+  const meta = outline.span(Slot.meta);
+  if (meta !== undefined) return { ...meta, text: metaText };
+  if (outline.has(Slot.params)) return firstMembers(text, outline.start(Slot.params), `"_meta":${metaText}`);
+  return firstMembers(text, text.indexOf("{"), `"params":{"_meta":${metaText}}`);
+}
+
+/** Returns the JSON text of the client's name and version; undefined if it has none. */
+function clientInfoText(text: string, params: number): string | undefined {
+  const span = findPath(text, params, ["clientInfo"]);
+  if (span === undefined || text[span.start] !== "{") return undefined;
+  const parts = findMembers(text, span.start, ["name", "version"]).spans;
+  if (parts.some((part) => part === undefined || text[part.start] !== '"')) return undefined;
+  if (span.end - span.start <= MAX_INFO_LENGTH) return copyOf(text.slice(span.start, span.end));
+  const [name, version] = parts.map((part) => (part === undefined ? "" : text.slice(part.start, part.end)));
+  const short = `{"name":${name},"version":${version}}`;
+  return short.length <= MAX_INFO_LENGTH ? copyOf(short) : undefined;
+}
+
+/** Returns a copy of a slice. V8 would keep the whole `initialize` in memory for a slice, as long as the session. */
+function copyOf(slice: string): string {
+  return Buffer.from(slice).toString();
+}

@@ -1,0 +1,44 @@
+import { describe, expect, it } from "vitest";
+import { MODERN_CONFORMANCE_SERVER } from "../support/conformance.ts";
+import { ConsumerClient } from "../support/consumer-client.ts";
+import { DiscoveryClient } from "../support/discovery-client.ts";
+import { disposeAfterAll } from "../support/dispose-after-all.ts";
+import { inspect } from "../support/inspector.ts";
+import { CLIENTS, InteropClient } from "../support/sdk-clients.ts";
+import { Sidecar } from "../support/sidecar.ts";
+
+const COMMAND = [...MODERN_CONFORMANCE_SERVER, "--reject-legacy"];
+const TEXT = "A simple text.";
+
+describe("clients of sessions in front of a server that rejects sessions", async () => {
+  const sidecar = disposeAfterAll(await Sidecar.start({ command: COMMAND }));
+
+  it.each(CLIENTS)("the $sdk client of a $lane server calls a tool and gets its progress", async ({ sdk, lane }) => {
+    await using client = await InteropClient.connect(sdk, sidecar.url, { lane });
+    expect(await client.toolText("test_simple_text", {})).toBe(TEXT);
+    const seen: number[] = [];
+    await client.toolText("test_tool_with_progress", {}, { onprogress: ({ progress }) => seen.push(progress) });
+    expect(seen).toEqual([0, 50, 100]);
+    expect(client.errors).toEqual([]);
+  });
+
+  it("the consumer of a pod calls a tool, and its discovery lists it", async () => {
+    using consumer = new ConsumerClient(sidecar.url);
+    expect(await consumer.call("test_simple_text")).toEqual({ ok: true, text: TEXT });
+    const { origin } = new URL(sidecar.url);
+    const [command = "", ...args] = COMMAND;
+    const discovery = new DiscoveryClient({ origin, service: "modern", command, args, wrapperImage: "claw-mcp-stdio:test" });
+    const { tools } = await discovery.discover();
+    expect(tools.map(({ name }) => name)).toContain("test_simple_text");
+  });
+
+  it("the inspector's command line lists the tools, calls one and reads a resource", async () => {
+    const listed = await inspect(sidecar.url, "--method", "tools/list");
+    expect(listed).toMatchObject({ code: 0, stderr: "" });
+    expect(listed.stdout).toContain("test_simple_text");
+    const called = await inspect(sidecar.url, "--method", "tools/call", "--tool-name", "test_simple_text");
+    expect(JSON.parse(called.stdout)).toMatchObject({ content: [{ type: "text", text: TEXT }] });
+    const read = await inspect(sidecar.url, "--method", "resources/read", "--uri", "test://template/7/data");
+    expect(JSON.parse(read.stdout)).toMatchObject({ contents: [{ text: "The data of 7." }] });
+  });
+});

@@ -1,0 +1,20 @@
+import { writeFile } from "node:fs/promises";
+import type { ModernClient } from "./modern-client.ts";
+import type { Sidecar } from "./sidecar.ts";
+import type { TempDir } from "./temp-dir.ts";
+
+/** The tokens of three clients. */
+export const TOKENS = ["first-token-0123456789", "second-token-0123456789", "third-token-0123456789"] as const;
+
+/** Writes a token file. @returns the flags for it. */
+export async function flagsForTokens(directory: TempDir): Promise<readonly string[]> {
+  await writeFile(directory.file("tokens"), TOKENS.join("\n"));
+  return ["--auth-token-file", directory.file("tokens")];
+}
+
+/** Returns a client without a session for each token. */
+export function tokenClients(sidecar: Sidecar, capabilities: object): readonly [ModernClient, ModernClient, ModernClient] {
+  const [first, second, third] = TOKENS;
+  const clientOf = (token: string): ModernClient => sidecar.modernClient({ capabilities, token });
+  return [clientOf(first), clientOf(second), clientOf(third)];
+}
