@@ -118,8 +118,14 @@ export const ERROR_CATALOG = {
     httpStatus: 400,
     httpStatusIfSent: 400,
     jsonRpcCode: JsonRpcErrorCode.MissingCapability,
-    when: "During a request without a session, the MCP server asked a question of a kind that the client has not declared, and failed without the answer. `requiredCapabilities` are those that the request needs.",
-    action: "Declare the required capabilities in the `_meta` of the request, and answer the questions; or do not use this tool.",
+    when: "The MCP server asked a question of a kind that the client has not declared, and failed without the answer. In a session, the HTTP status is 200. `requiredCapabilities` are those that the request needs.",
+    action: "Declare the required capabilities in the `_meta` of the request, or in `initialize`, and answer the questions; or do not use this tool.",
+  },
+  QUESTION_FAILED: {
+    httpStatus: 200,
+    jsonRpcCode: InternalError,
+    when: "In a session with an MCP server without sessions, the server asked a question, and the call cannot go on: the client answered with an error, or not in time; the server asked more than 8 times; or the question is invalid.",
+    action: "Check whether the call took effect. The message says why it failed.",
   },
   METHOD_NOT_FOUND: {
     httpStatus: 404,

@@ -1,10 +1,10 @@
-import { isSent } from "../lane/calls/call.ts";
+import { type ClientCall, isSent } from "../lane/calls/call.ts";
 import { upstreamChanged } from "../lane/failures.ts";
 import { SHARED_INITIALIZE, type InitializeRules } from "../lane/handshake/initialize.ts";
 import type { RequestDecision, Routing, RoutingAccess } from "../lane/routing/routing.ts";
 import { SharedRouting } from "../lane/routing/shared-routing.ts";
 import type { SidecarError } from "../errors.ts";
-import type { NotificationMessage, RequestMessage } from "../protocol/message.ts";
+import type { NotificationMessage, RequestMessage, ResponseMessage } from "../protocol/message.ts";
 import type { Caller } from "../sessions/caller.ts";
 import type { ServerEra, UpstreamHandshake } from "../upstream/port.ts";
 import { ModernRouting } from "./modern-routing.ts";
@@ -40,8 +40,12 @@ export class AnyEraRouting implements Routing {
     return this.#current.onClientNotification(notification);
   }
 
-  onClientResponse(): SidecarError | undefined {
-    return undefined;
+  onClientResponse(caller: Caller, response: ResponseMessage): SidecarError | undefined {
+    return this.modern.onClientResponse(caller, response);
+  }
+
+  onUnfinished(call: ClientCall, response: ResponseMessage): boolean {
+    return this.modern.onUnfinished(call, response);
   }
 
   onServerNotification(notification: NotificationMessage): void {
@@ -78,8 +82,8 @@ export class AnyEraRouting implements Routing {
     this.modern.onCallerEnd(caller);
   }
 
-  expire(): number {
-    return Number.POSITIVE_INFINITY;
+  expire(nowMs: number): number {
+    return this.modern.expire(nowMs);
   }
 
   /** Requests that wait have the form of the former server. */

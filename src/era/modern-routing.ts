@@ -5,9 +5,12 @@ import { refuseRequest } from "../lane/routing/refused-requests.ts";
 import type { MemoryAccount } from "../memory/memory-budget.ts";
 import type { Caller } from "../sessions/caller.ts";
 import { DISCOVERED_INITIALIZE } from "./modern-server/session-initialize.ts";
+import { SessionQuestions } from "./modern-server/session-questions.ts";
+import type { SidecarError } from "../errors.ts";
+import type { ClientCall } from "../lane/calls/call.ts";
 import { ModernSessions } from "./modern-server/modern-sessions.ts";
 import { MetaKey } from "../protocol/meta-key.ts";
-import { type NotificationMessage, type RequestMessage, Slot } from "../protocol/message.ts";
+import { type NotificationMessage, type RequestMessage, type ResponseMessage, Slot } from "../protocol/message.ts";
 import type { UpstreamHandshake } from "../upstream/port.ts";
 import { LaneSubscription } from "./subscriptions/lane-subscription.ts";
 import { isAtLeast } from "../protocol/log-level.ts";
@@ -30,12 +33,14 @@ export class ModernRouting implements Routing {
   readonly #onToolsChanged: () => void;
   readonly #subscriptions = new Set<ModernSubscription>();
   readonly #sessions = new ModernSessions(() => this.#laneSubscription);
+  readonly #questions: SessionQuestions;
   #laneSubscription: LaneSubscription | undefined;
   #isReady = false;
 
   /** @param onToolsChanged called when the server has changed its tools. */
   constructor(access: RoutingAccess, onToolsChanged: () => void) {
     this.#access = access;
+    this.#questions = new SessionQuestions(access);
     this.#onToolsChanged = onToolsChanged;
   }
 
@@ -65,9 +70,12 @@ export class ModernRouting implements Routing {
     return undefined;
   }
 
-  onClientResponse(): undefined {
-    // The server has asked nothing.
-    return undefined;
+  onClientResponse(caller: Caller, response: ResponseMessage): SidecarError | undefined {
+    return this.#questions.onAnswer(caller, response);
+  }
+
+  onUnfinished(call: ClientCall, response: ResponseMessage): boolean {
+    return this.#questions.onResponse(call, response);
   }
 
   onServerNotification(notification: NotificationMessage): void {
@@ -144,8 +152,8 @@ export class ModernRouting implements Routing {
     } else this.#access.dropped.notification(method);
   }
 
-  expire(): number {
-    return Number.POSITIVE_INFINITY;
+  expire(nowMs: number): number {
+    return this.#questions.expire(nowMs);
   }
 }
 

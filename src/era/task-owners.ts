@@ -1,5 +1,4 @@
-import { findPath } from "../json/find.ts";
-import { decodeString, type Span } from "../json/strings.ts";
+import { findPath, stringOf } from "../json/find.ts";
 import { SidecarError } from "../errors.ts";
 import type { MemoryHolder } from "../memory/memory-budget.ts";
 import type { RequestMessage } from "../protocol/message.ts";
@@ -25,7 +24,7 @@ export class TaskOwners {
   /** Notes the task that a result begins, if it does. */
   add({ text, result, resultType }: FoundResult, holder: MemoryHolder): void {
     if (resultType === undefined || text.slice(resultType.start, resultType.end) !== TASK) return;
-    const id = stringAt(
+    const id = stringOf(
       text,
       TASK_PATHS.map((path) => findPath(text, result.start, path)).find((span) => span !== undefined),
     );
@@ -50,8 +49,4 @@ function namedTasks(request: RequestMessage): string[] {
   }
   const id = method.startsWith("tasks/") ? taskIdOf(request) : undefined;
   return id === undefined ? [] : [id];
-}
-
-function stringAt(text: string, span: Span | undefined): string | undefined {
-  return span !== undefined && text[span.start] === '"' ? decodeString(text, span.start, span.end) : undefined;
 }

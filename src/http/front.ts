@@ -18,7 +18,7 @@ export interface Front {
 
 /** The front of clients with a session, up to revision 2025-11-25. Their requests go on while they can reconnect for the response. */
 export const SESSION_FRONT: Front = {
-  errorStatus,
+  errorStatus: (error) => (error.details.sent === true ? 200 : errorStatus(error)),
   errorBody,
   responseStatus: () => 200,
   cancelsOnDisconnect: (isResumable) => !isResumable,

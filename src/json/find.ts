@@ -44,6 +44,11 @@ export function textOf(text: string, span: Span | undefined): string | undefined
   return span === undefined ? undefined : text.slice(span.start, span.end);
 }
 
+/** Returns the value of a part that is a string; undefined for any other. */
+export function stringOf(text: string, span: Span | undefined): string | undefined {
+  return span !== undefined && text[span.start] === '"' ? decodeString(text, span.start, span.end) : undefined;
+}
+
 /** Finds a nested member of the object that starts at `start`. @returns undefined if a level of the path is absent or not an object. */
 export function findPath(text: string, start: number, path: readonly string[]): Span | undefined {
   let span: Span | undefined = { start, end: text.length };

@@ -5,7 +5,7 @@ import type { RequestMessage } from "../protocol/message.ts";
 import type { Outgoing } from "../protocol/outgoing.ts";
 import type { Log } from "../observability/log.ts";
 import type { MemoryAccount } from "../memory/memory-budget.ts";
-import { type Call, type ClientCall, createCall, createLine, isClientLine, type Sender } from "./calls/call.ts";
+import { type Call, type ClientCall, createCall, createLine, isClientLine, type Sender, setText } from "./calls/call.ts";
 import { CallChecks } from "./calls/call-checks.ts";
 import { CallTable } from "./calls/call-table.ts";
 import type { CallLimits } from "./calls/call-limits.ts";
@@ -39,9 +39,9 @@ export interface DispatchOptions {
 export class Dispatch {
   readonly calls: CallTable;
   readonly queue: RequestQueue;
+  readonly errors: QueueTimeoutErrors;
   readonly #options: DispatchOptions;
   readonly #checks: CallChecks;
-  readonly #errors: QueueTimeoutErrors;
   readonly #notifications: ClientNotifications;
   readonly #defects: Defects;
   readonly #deadlines: CallDeadlines;
@@ -62,7 +62,7 @@ export class Dispatch {
       isFailed: () => upstream.status().state === "failed",
       watch: (deadlineMs) => this.#deadlines.watch(deadlineMs),
     });
-    this.#errors = new QueueTimeoutErrors({ upstream, queue: this.queue, retries, maxInFlight: limits.maxInFlight });
+    this.errors = new QueueTimeoutErrors({ upstream, queue: this.queue, retries, maxInFlight: limits.maxInFlight });
     const { holdTimeoutMs, streamAfterMs } = limits;
     const send = (line: Outgoing): void => this.#input?.send(line);
     this.#notifications = new ClientNotifications({ queue: this.queue, send, holdTimeoutMs, counters, log, nowMs });
@@ -101,13 +101,6 @@ export class Dispatch {
     exchange.fail(error);
   }
 
-  /** Answers a request in the server's place, with this member after the id. `text` is the JSON text of its value. */
-  respond(exchange: Exchange, member: "result" | "error", text: string): void {
-    this.#options.counters.requests.accepted++;
-    this.#options.counters.countEnding(member === "result" ? "results" : "errors");
-    exchange.respond(`{"jsonrpc":"2.0","id":${exchange.idText},"${member}":${text}}`);
-  }
-
   /** @returns the error if there is no room for a line that may be held. */
   roomError(text: string): SidecarError | undefined {
     return roomError(text, this.#queuedBytes, this.#options.limits.maxQueuedBytes);
@@ -125,27 +118,25 @@ export class Dispatch {
 
   /** @returns the call; undefined if it was rejected. */
   #carry(sender: Sender, exchange: Exchange, request: RequestMessage, onSettled: Call["onSettled"], limits?: CallLimits): Call | undefined {
-    const { requestTimeoutMs, holdTimeoutMs } = this.#options.limits;
-    const timeoutMs = limits?.timeoutMs ?? requestTimeoutMs;
+    const timeoutMs = limits?.timeoutMs ?? this.#options.limits.requestTimeoutMs;
     const call: Call = createCall({
       sender,
       exchange,
       request,
       wireId: this.calls.mintId(),
       timeoutMs,
-      // A ready server gets at least half of the time to respond. If queueing could take it all, an unresponsive server would not be detected.
-      maxWaitMs: this.queue.isReady ? Math.min(holdTimeoutMs, timeoutMs / 2) : holdTimeoutMs,
+      maxWaitMs: this.#maxWaitMs(timeoutMs),
       mayRetry: this.#options.retries.mayRetry(request.method),
       limits,
       onSettled,
       release: () => this.#sendHeld(call),
       refuse: () =>
-        this.calls.giveUp(call, this.queue.isReady ? "not sent in time" : "not ready in time", this.#errors.notSent(call.semaphore, call)),
+        this.calls.giveUp(call, this.queue.isReady ? "not sent in time" : "not ready in time", this.errors.notSent(call.semaphore, call)),
     });
-    const mustWait = !this.queue.isReady || (call.takesSlot && !this.queue.hasSlot) || call.semaphore?.isFree === false;
+    const mustWait = this.#mustWait(call);
     if (mustWait) {
       if (!this.queue.add(call)) {
-        const error = this.#errors.notSent(call.semaphore);
+        const error = this.errors.notSent(call.semaphore);
         if (call.origin === "client") this.refuse(exchange, error);
         else exchange.fail(error);
         onSettled?.(false);
@@ -156,16 +147,39 @@ export class Dispatch {
     this.calls.add(call);
     exchange.onDisconnect(() => this.#defects.guard("client disconnect", () => this.calls.giveUp(call, "client disconnected", "unread")));
     this.#deadlines.watchCall(call);
-    if (!mustWait) {
-      call.semaphore?.acquire(call);
-      this.#checks.admit(call);
-    }
+    if (!mustWait) this.#admit(call);
     return call;
+  }
+
+  /** Sends a suspended call as this request, or queues it. */
+  repeat(call: ClientCall, request: RequestMessage): void {
+    const mustWait = this.#mustWait(call);
+    call.expiresAtMs = this.#options.nowMs() + this.#maxWaitMs(call.timeoutMs);
+    this.calls.continue(call);
+    setText(call, request);
+    this.#deadlines.watchCall(call);
+    if (!mustWait) this.#admit(call);
+    else if (!this.queue.add(call)) call.refuse();
+  }
+
+  #mustWait(call: Call): boolean {
+    return !this.queue.isReady || (call.takesSlot && !this.queue.hasSlot) || call.semaphore?.isFree === false;
+  }
+
+  /** A ready server gets at least half of the time to respond. If queueing could take it all, an unresponsive server would not be detected. */
+  #maxWaitMs(timeoutMs: number): number {
+    const { holdTimeoutMs } = this.#options.limits;
+    return this.queue.isReady ? Math.min(holdTimeoutMs, timeoutMs / 2) : holdTimeoutMs;
+  }
+
+  #admit(call: Call): void {
+    call.semaphore?.acquire(call);
+    this.#checks.admit(call);
   }
 
   /** Sends or queues a client's notification, after the queued requests of its caller. @returns the error if it is rejected. */
   carryNotification(caller: Caller, text: string, method: string): SidecarError | undefined {
-    return this.roomError(text) ?? this.#notifications.carry(caller, text, method, () => this.#errors.notSent());
+    return this.roomError(text) ?? this.#notifications.carry(caller, text, method, () => this.errors.notSent());
   }
 
   /**
@@ -210,15 +224,6 @@ export class Dispatch {
   close(): void {
     this.queue.end();
     this.#deadlines.close();
-  }
-
-  notReady(call?: Call): SidecarError {
-    return this.#errors.notReady(call);
-  }
-
-  /** Returns the error for the current obstacle. */
-  notSent(): SidecarError {
-    return this.#errors.notSent();
   }
 
   #sendHeld(call: Call): void {

@@ -20,7 +20,7 @@ import { type HeldRequest, holdUntilReady } from "./queue/held-until-ready.ts";
 import type { LaneLoad } from "./lane-load.ts";
 import type { LaneLimits } from "./lane-limits.ts";
 import type { LanePolicy } from "./lane-policy.ts";
-import type { RoutingAccess, Routing } from "./routing/routing.ts";
+import { answerHere, type RoutingAccess, type Routing } from "./routing/routing.ts";
 import { deliverProgress } from "./calls/progress.ts";
 import { Retries } from "./calls/retries.ts";
 import type { Caller } from "../sessions/caller.ts";
@@ -48,6 +48,7 @@ export interface LaneOptions {
 /** One supervised server, its requests in flight, and its sessions. */
 export class Lane implements SessionLane, UpstreamListener {
   readonly limits: LaneLimits;
+  readonly #counters: Counters;
   readonly #log: Log;
   readonly #nowMs: () => number;
   readonly #dropped: DropLog;
@@ -65,18 +66,18 @@ export class Lane implements SessionLane, UpstreamListener {
   #isDraining = false;
 
   constructor({ upstream, limits, retry, counters, log, nowMs, endSession, createRouting, policy }: LaneOptions) {
-    [this.limits, this.#policy, this.#log, this.#nowMs] = [limits, policy, log, nowMs];
+    [this.limits, this.#policy, this.#counters, this.#log, this.#nowMs] = [limits, policy, counters, log, nowMs];
     const dropped = (this.#dropped = new DropLog(log, counters, nowMs));
     const defects = new Defects(log, counters);
     const retries = new Retries(retry, (toolName) => this.tools.isReadOnly(toolName));
     const dispatch = new Dispatch({ upstream, limits, retries, counters, log, nowMs, onDue: (atMs) => this.#onDue(atMs) });
-    this.#responses = new ServerResponses({ dispatch, dropped, retries, defects, maxLineBytes: limits.maxLineBytes, nowMs });
     [this.#retries, this.#dispatch, this.#calls] = [retries, dispatch, dispatch.calls];
     const watcher = policy?.needsTools === true ? policy : undefined;
     this.tools = new ServerTools({ dispatch, upstream, retry, watcher, defects, log, nowMs });
     this.#capabilities = new SessionCapabilities({ calls: dispatch.calls, log, endSession });
     const access = { dispatch, dropped, nowMs, requestTimeoutMs: limits.requestTimeoutMs, onInitialized: () => this.tools.onInitialized() };
     const routing = (this.#routing = createRouting(access));
+    this.#responses = new ServerResponses({ dispatch, dropped, retries, routing, defects, maxLineBytes: limits.maxLineBytes, nowMs });
     this.#initializing = new InitializeRequests({ dispatch, limits, routing, counters, defects, handshake: () => this.#handshake });
     this.#hangWatch = new HangWatch({ dispatch, upstream, limits, isWaitingForClient: () => routing.isWaitingForClient });
     this.#calls.onTimeout = (call) => this.#hangWatch.onTimeout(call, nowMs());
@@ -112,7 +113,7 @@ export class Lane implements SessionLane, UpstreamListener {
     if (limits instanceof SidecarError) return this.#dispatch.refuse(exchange, limits);
     if (this.#dispatch.queue.isBlockedBy("tools")) this.tools.onWaiting();
     const decision = this.#routing.onClientRequest(caller, request);
-    if (decision?.kind === "answer") return this.#dispatch.respond(exchange, decision.member, decision.text);
+    if (decision?.kind === "answer") return answerHere(this.#counters, exchange, decision);
     const { onSettled, wrap, request: sent = request, limits: own } = decision ?? {};
     this.#dispatch.carry(caller, wrap?.(exchange) ?? exchange, sent, onSettled, limits ?? own);
   }
@@ -135,8 +136,8 @@ export class Lane implements SessionLane, UpstreamListener {
     return this.#dispatch.carryNotification(session, text, method);
   }
 
-  answer(response: ResponseMessage): SidecarError | undefined {
-    return this.#routing.onClientResponse(response);
+  answer(session: Session, response: ResponseMessage): SidecarError | undefined {
+    return this.#routing.onClientResponse(session, response);
   }
 
   addSession(session: Session, initialize: RequestMessage): void {
@@ -172,7 +173,7 @@ export class Lane implements SessionLane, UpstreamListener {
   close(reason: "shutdown" | "server lost" = "shutdown"): void {
     this.tools.close();
     this.#calls.giveUpAll(this.#calls.values(), reason, (call) =>
-      reason === "shutdown" ? shuttingDown(...this.#retries.outcomeOf(call)) : this.#dispatch.notReady(call),
+      reason === "shutdown" ? shuttingDown(...this.#retries.outcomeOf(call)) : this.#dispatch.errors.notReady(call),
     );
     if (this.#isDraining) this.#initializing.failAll(shuttingDown("initialize", false));
     this.#isDraining = true;

@@ -5,12 +5,14 @@ import type { Retries } from "./calls/retries.ts";
 import type { Dispatch } from "./dispatch.ts";
 import { internalError, responseTooLarge } from "./failures.ts";
 import type { DropLog } from "./routing/drop-log.ts";
+import type { Routing } from "./routing/routing.ts";
 import { refuseOverlong } from "./routing/refused-requests.ts";
 
 export interface ServerResponsesOptions {
   readonly dispatch: Dispatch;
   readonly dropped: DropLog;
   readonly retries: Retries;
+  readonly routing: Pick<Routing, "onUnfinished">;
   readonly defects: Defects;
   readonly maxLineBytes: number;
   readonly nowMs: () => number;
@@ -28,6 +30,7 @@ export class ServerResponses {
     const { dispatch, dropped, defects, nowMs } = this.#options;
     const { calls } = dispatch;
     const { id, isError } = response;
+    if (this.#isUnfinished(response)) return;
     const call = calls.takeAnswered(id, isError ? "errors" : "results");
     if (isCreateTaskResult(response)) calls.tasks.add(call, nowMs());
     if (call === undefined) return dropped.answer(id, calls.takeAbandoned(id));
@@ -35,6 +38,20 @@ export class ServerResponses {
       call.exchange.respond(responseToClient(response, call.exchange.idText), response);
     } catch (error) {
       defects.recover("server response", error, () => call.exchange.fail(internalError(true)));
+    }
+  }
+
+  /** True if the call of the response goes on, or was failed. */
+  #isUnfinished(response: ResponseMessage): boolean {
+    const { dispatch, routing, defects } = this.#options;
+    const call = routing.onUnfinished === undefined ? undefined : dispatch.calls.getWritten(response.id);
+    if (call?.origin !== "client") return false;
+    try {
+      return routing.onUnfinished?.(call, response) === true;
+    } catch (error) {
+      const fail = (): void => dispatch.calls.giveUp(call, "defect", internalError(true));
+      defects.recover("server response", error, fail);
+      return true;
     }
   }
 

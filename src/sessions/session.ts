@@ -15,7 +15,7 @@ export interface SessionLane {
   /** Sends a notification to the server. @returns the error if it is rejected. */
   notify(session: Session, notification: NotificationMessage): SidecarError | undefined;
   /** Sends the response to a server's request. @returns the error if it is rejected. */
-  answer(response: ResponseMessage): SidecarError | undefined;
+  answer(session: Session, response: ResponseMessage): SidecarError | undefined;
   /** Cancels the requests of a caller and removes its state. Must be called at the end of each caller, with a session or without. */
   endCaller(caller: Caller): void;
 }

@@ -1,3 +1,10 @@
+import { findMembers, stringOf } from "../../json/find.ts";
+import type { Span } from "../../json/strings.ts";
+import { type RequestMessage, Slot } from "../../protocol/message.ts";
+
+/** The methods of questions. */
+export const AskMethod = { elicitation: "elicitation/create", sampling: "sampling/createMessage", roots: "roots/list" } as const;
+
 /** The kinds of questions that a server with sessions asks its client, as bits of a set (MCP 2025-11-25, client/elicitation, client/sampling). */
 export const AskKind = { form: 1, url: 2, sampling: 4, samplingTools: 8, roots: 16 } as const;
 
@@ -43,4 +50,34 @@ export function capabilitiesFor(kinds: AskKinds): Readonly<Record<string, object
     ...(form === undefined && url === undefined ? {} : { elicitation: { ...form, ...url } }),
     ...(isSubset(AskKind.sampling, kinds) ? { sampling: isSubset(AskKind.samplingTools, kinds) ? { tools: {} } : {} } : {}),
   };
+}
+
+/**
+ * Returns the kinds that client capabilities permit. An empty `elicitation` means forms (MCP 2025-11-25 and 2026-07-28, client/elicitation).
+ *
+ * @param capabilitiesAt the start of the object in the text.
+ */
+export function declaredKinds(text: string, capabilitiesAt: number): AskKinds {
+  const objects = (start: number, ...names: string[]): boolean[] =>
+    findMembers(text, start, names).spans.map((span) => span !== undefined && text[span.start] === "{");
+  const [elicitation, sampling] = findMembers(text, capabilitiesAt, ["elicitation", "sampling"]).spans;
+  let kinds: AskKinds = objects(capabilitiesAt, "roots")[0] === true ? AskKind.roots : 0;
+  if (elicitation !== undefined && text[elicitation.start] === "{") {
+    const [form = false, url = false] = objects(elicitation.start, "form", "url");
+    kinds |= (form || !url ? AskKind.form : 0) | (url ? AskKind.url : 0);
+  }
+  if (sampling !== undefined && text[sampling.start] === "{") {
+    kinds |= AskKind.sampling | (objects(sampling.start, "tools")[0] === true ? AskKind.samplingTools : 0);
+  }
+  return kinds;
+}
+
+/** Returns the kinds that a client must have declared for a request of the server; 0 for a request that is not for clients. */
+export function kindsOf({ method, text, outline }: RequestMessage): AskKinds {
+  const members = (...names: string[]): (Span | undefined)[] =>
+    outline.isObject(Slot.params) ? [...findMembers(text, outline.start(Slot.params), names).spans] : [];
+  if (method === AskMethod.elicitation) return stringOf(text, members("mode")[0]) === "url" ? AskKind.url : AskKind.form;
+  if (method === AskMethod.roots) return AskKind.roots;
+  if (method !== AskMethod.sampling) return 0;
+  return members("tools", "toolChoice").some((span) => span !== undefined) ? AskKind.sampling | AskKind.samplingTools : AskKind.sampling;
 }

@@ -9,8 +9,8 @@ import { cancelledIdText, messageToServer, progressTokenText } from "../../proto
 import type { Asking, ServerAsk } from "../../sessions/asking.ts";
 import type { Caller } from "../../sessions/caller.ts";
 import type { UpstreamHandshake } from "../../upstream/port.ts";
+import { kindsOf } from "./ask-kinds.ts";
 import { askedCall } from "./asked-call.ts";
-import { kindsOf } from "./open-ask.ts";
 
 /** The maximum number of questions of one server that are not answered. */
 const MAX_ASKS = 64;
@@ -182,7 +182,7 @@ export class AskingRouting extends SharedRouting {
       }
     }
     const { queue } = this.access.dispatch;
-    const isFree = this.#asks.size === 0 && !this.access.dispatch.calls.values().some(({ isParked }) => isParked);
+    const isFree = this.#asks.size === 0 && !this.access.dispatch.calls.values().some(({ pause }) => pause === "parked");
     if (isFree === this.isFree) return;
     if (isFree) queue.unblock("question");
     else queue.block("question");

@@ -1,14 +1,9 @@
 import { applyEdits, removeMembers } from "../../json/edit.ts";
-import { findMembers } from "../../json/find.ts";
-import { decodeString, type Span } from "../../json/strings.ts";
+import { findMembers, stringOf } from "../../json/find.ts";
 import { type RequestMessage, Slot } from "../../protocol/message.ts";
 import type { ServerAsk } from "../../sessions/asking.ts";
 import type { Reservation } from "../../memory/memory-budget.ts";
-import { AskKind, type AskKinds } from "./ask-kinds.ts";
-
-const ELICITATION = "elicitation/create";
-const SAMPLING = "sampling/createMessage";
-const ROOTS = "roots/list";
+import { type AskKinds, AskMethod } from "./ask-kinds.ts";
 
 /** A question that the client has not answered yet. */
 export interface OpenAsk {
@@ -27,23 +22,13 @@ const REMOVED_META: ReadonlySet<string> = new Set(["progressToken", "io.modelcon
 const ACTIONS: ReadonlySet<string | undefined> = new Set(["accept", "decline", "cancel"]);
 
 const ANSWER_MEMBERS: Readonly<Record<string, readonly string[]>> = {
-  [ELICITATION]: ["action", "content"],
-  [SAMPLING]: ["role", "content", "model"],
-  [ROOTS]: ["roots"],
+  [AskMethod.elicitation]: ["action", "content"],
+  [AskMethod.sampling]: ["role", "content", "model"],
+  [AskMethod.roots]: ["roots"],
 };
 
 /** A string id of a server that is also a good key. */
 const PLAIN_KEY = /^(?!__proto__$)[\w.:/-]{1,64}$/;
-
-/** Returns the kinds that a client must have declared for a request of the server; 0 for a request that is not for clients. */
-export function kindsOf({ method, text, outline }: RequestMessage): AskKinds {
-  const members = (...names: string[]): (Span | undefined)[] =>
-    outline.isObject(Slot.params) ? [...findMembers(text, outline.start(Slot.params), names).spans] : [];
-  if (method === ELICITATION) return stringAt(text, members("mode")[0]) === "url" ? AskKind.url : AskKind.form;
-  if (method === ROOTS) return AskKind.roots;
-  if (method !== SAMPLING) return 0;
-  return members("tools", "toolChoice").some((span) => span !== undefined) ? AskKind.sampling | AskKind.samplingTools : AskKind.sampling;
-}
 
 /** Returns a server's request as a client without a session gets it (MCP 2026-07-28, basic/utilities/mrtr, InputRequest). */
 export function embeddedText({ method, text, outline }: RequestMessage): string {
@@ -78,18 +63,14 @@ export function isAnswer({ ask }: OpenAsk, text: string): boolean {
   if (duplicate !== undefined || otherCase !== undefined) return false;
   const [first, content, model] = spans;
   const contentStart = content === undefined ? "" : text[content.start];
-  if (method === ROOTS) return first !== undefined && text[first.start] === "[";
-  if (method === ELICITATION) return ACTIONS.has(stringAt(text, first)) && (contentStart === "" || contentStart === "{");
-  const isRole = ["assistant", "user"].includes(stringAt(text, first) ?? "");
-  return isRole && (contentStart === "{" || contentStart === "[") && stringAt(text, model) !== undefined;
+  if (method === AskMethod.roots) return first !== undefined && text[first.start] === "[";
+  if (method === AskMethod.elicitation) return ACTIONS.has(stringOf(text, first)) && (contentStart === "" || contentStart === "{");
+  const isRole = ["assistant", "user"].includes(stringOf(text, first) ?? "");
+  return isRole && (contentStart === "{" || contentStart === "[") && stringOf(text, model) !== undefined;
 }
 
 /** Returns the answer in place of a client that gives none in time: an elicitation can be cancelled, a sampling cannot. */
 export function answerExpired({ ask }: OpenAsk): void {
-  if (ask.request.method === ELICITATION) ask.answer("result", '{"action":"cancel"}');
+  if (ask.request.method === AskMethod.elicitation) ask.answer("result", '{"action":"cancel"}');
   else ask.answer("error", '{"code":-1,"message":"The client did not answer in time"}');
-}
-
-function stringAt(text: string, span: Span | undefined): string | undefined {
-  return span !== undefined && text[span.start] === '"' ? decodeString(text, span.start, span.end) : undefined;
 }

@@ -2,8 +2,8 @@ import type { MemoryAccount } from "../../memory/memory-budget.ts";
 import { textMemoryBytes } from "../../memory/memory-size.ts";
 import { JsonRpcErrorCode } from "../../protocol/error-codes.ts";
 import type { ServerAsk } from "../../sessions/asking.ts";
-import { type AskKinds, isSubset } from "./ask-kinds.ts";
-import { answerExpired, chosenKey, embeddedText, isAnswer, keyOf, kindsOf, type OpenAsk } from "./open-ask.ts";
+import { type AskKinds, isSubset, kindsOf } from "./ask-kinds.ts";
+import { answerExpired, chosenKey, embeddedText, isAnswer, keyOf, type OpenAsk } from "./open-ask.ts";
 
 /** A question is kept as the server's request, and as the text for the client. */
 const ASK_COPIES = 2;

@@ -1,14 +1,13 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { SidecarError } from "../../errors.ts";
-import { findAmbiguous, findMembers } from "../../json/find.ts";
+import { findAmbiguous, findMembers, stringOf } from "../../json/find.ts";
 import { LastText } from "../last-text.ts";
-import { decodeString, type Span } from "../../json/strings.ts";
 import { shorten } from "../../json/text.ts";
 import { findOtherCase, findRepeated, type RequestMessage, Slot } from "../../protocol/message.ts";
 import { MetaKey } from "../../protocol/meta-key.ts";
 import { MODERN_PROTOCOL_VERSIONS } from "../../protocol/versions.ts";
 import { LOG_LEVELS } from "../../protocol/log-level.ts";
-import { AskKind, type AskKinds } from "../asks/ask-kinds.ts";
+import { type AskKinds, declaredKinds } from "../asks/ask-kinds.ts";
 import { decodeHeaderValue } from "./header-value.ts";
 
 /** The members of `_meta` that apply to one request. */
@@ -79,27 +78,11 @@ function readMeta(text: string): Envelope | { readonly problem: string } {
   if (capabilities === undefined || text[capabilities.start] !== "{") {
     return { problem: missing(MetaKey.clientCapabilities, capabilities !== undefined) };
   }
-  const logLevel = level === undefined ? undefined : stringOf(text, level);
+  const logLevel = stringOf(text, level);
   if (level !== undefined && (logLevel === undefined || !LOG_LEVELS.includes(logLevel))) {
     return { problem: `"${MetaKey.logLevel}" must be one of ${LOG_LEVELS.join(", ")}` };
   }
   return { declared: declaredKinds(text, capabilities.start), logLevel };
-}
-
-/** An empty `elicitation` means forms (MCP 2026-07-28, client/elicitation). */
-function declaredKinds(text: string, capabilitiesAt: number): AskKinds {
-  const objects = (start: number, ...names: string[]): boolean[] =>
-    findMembers(text, start, names).spans.map((span) => span !== undefined && text[span.start] === "{");
-  const [elicitation, sampling] = findMembers(text, capabilitiesAt, ["elicitation", "sampling"]).spans;
-  let kinds: AskKinds = objects(capabilitiesAt, "roots")[0] === true ? AskKind.roots : 0;
-  if (elicitation !== undefined && text[elicitation.start] === "{") {
-    const [form = false, url = false] = objects(elicitation.start, "form", "url");
-    kinds |= (form || !url ? AskKind.form : 0) | (url ? AskKind.url : 0);
-  }
-  if (sampling !== undefined && text[sampling.start] === "{") {
-    kinds |= AskKind.sampling | (objects(sampling.start, "tools")[0] === true ? AskKind.samplingTools : 0);
-  }
-  return kinds;
 }
 
 function checkVersion({ outline }: RequestMessage, headers: IncomingHttpHeaders): SidecarError | undefined {
@@ -116,8 +99,7 @@ function checkMethod({ method }: RequestMessage, headers: IncomingHttpHeaders): 
 
 /** Returns the task that a request of the extension io.modelcontextprotocol/tasks names. */
 export function taskIdOf({ text, outline }: RequestMessage): string | undefined {
-  const span = findMembers(text, outline.start(Slot.params), ["taskId"]).spans[0];
-  return span === undefined ? undefined : stringOf(text, span);
+  return stringOf(text, findMembers(text, outline.start(Slot.params), ["taskId"]).spans[0]);
 }
 
 function checkName(request: RequestMessage, headers: IncomingHttpHeaders): SidecarError | undefined {
@@ -156,8 +138,4 @@ function invalid(problem: string): SidecarError {
 
 function missing(key: string, isPresent: boolean): string {
   return `"${key}" ${isPresent ? "has the wrong type" : "is missing"} in "_meta"`;
-}
-
-function stringOf(text: string, { start, end }: Span): string | undefined {
-  return text[start] === '"' ? decodeString(text, start, end) : undefined;
 }

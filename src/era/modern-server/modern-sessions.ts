@@ -8,7 +8,7 @@ import { JsonRpcErrorCode } from "../../protocol/error-codes.ts";
 import { isJsonObject, type JsonObject, type RequestMessage, Slot } from "../../protocol/message.ts";
 import type { Caller } from "../../sessions/caller.ts";
 import type { Exchange } from "../../sessions/exchange.ts";
-import { StatelessExchange } from "../stateless-exchange.ts";
+import { SessionExchange } from "./session-exchange.ts";
 import { allLists, type SubscriptionFilter, supportedPart } from "../subscriptions/subscription-filter.ts";
 import type { LaneSubscription, OnSubscribed } from "../subscriptions/lane-subscription.ts";
 import { SessionEnvelope } from "./session-envelope.ts";
@@ -100,13 +100,18 @@ export class ModernSessions {
   #carry(caller: Caller, envelope: SessionEnvelope, request: RequestMessage): RequestDecision {
     const logLevel = SessionEnvelope.levelOf(request, this.#levels.levelOf(caller));
     const { method } = request;
+    const requestWith = (params?: string): RequestMessage => envelope.addTo(request, logLevel, params);
     const wrap = (exchange: Exchange): Exchange =>
-      new StatelessExchange(exchange, {
+      new SessionExchange(exchange, {
+        declared: envelope.declared,
+        request,
+        requestWith,
+        memory: caller.memory,
         rewrite: (body, response): string | SidecarError => responseForSession(body, exchange.idText, method, response),
         addedBytes: method === "tools/call" ? WRAPPED_BYTES : 0,
         logLevel,
       });
-    return { kind: "carry", request: envelope.addTo(request, logLevel), wrap };
+    return { kind: "carry", request: requestWith(), wrap };
   }
 
   #setLevel(caller: Caller, level: string | undefined): RequestDecision {

@@ -1,5 +1,6 @@
 import { type Edit, firstMembers, setMembers } from "../../json/edit.ts";
 import { findMembers, findPath } from "../../json/find.ts";
+import { AskKind, type AskKinds, capabilitiesFor, declaredKinds, isSubset } from "../asks/ask-kinds.ts";
 import { MetaKey } from "../../protocol/meta-key.ts";
 import { type RequestMessage, Slot } from "../../protocol/message.ts";
 import { NEWEST_MODERN_PROTOCOL_VERSION } from "../../protocol/versions.ts";
@@ -10,19 +11,22 @@ const UNKNOWN_CLIENT = '{"name":"unknown","version":"0"}';
 /** The level in place of one that a client has put into its request without `logging/setLevel`. Hardly any message has it. */
 const QUIET_LEVEL = "emergency";
 
-/**
- * The members that each request of a session has for a server without sessions (MCP 2026-07-28, basic, per-request protocol fields). No
- * question reaches the client, so it declares none.
- */
+/** The members that each request of a session has for a server without sessions (MCP 2026-07-28, basic, per-request protocol fields). */
 export class SessionEnvelope {
+  /** The questions that the client can answer. */
+  readonly declared: AskKinds;
   readonly #members: readonly (readonly [name: string, valueText: string])[];
 
   /** @param initialize that of the session. */
   constructor({ text, outline }: RequestMessage) {
-    const info = outline.has(Slot.params) ? clientInfoText(text, outline.start(Slot.params)) : undefined;
+    const params = outline.span(Slot.params);
+    const info = params === undefined ? undefined : clientInfoText(text, params.start);
+    const capabilities = params === undefined ? undefined : findPath(text, params.start, ["capabilities"]);
+    this.declared = capabilities === undefined || text[capabilities.start] !== "{" ? 0 : declaredKinds(text, capabilities.start);
+    const roots = isSubset(AskKind.roots, this.declared) ? { roots: {} } : {};
     this.#members = [
       [MetaKey.protocolVersion, JSON.stringify(NEWEST_MODERN_PROTOCOL_VERSION)],
-      [MetaKey.clientCapabilities, "{}"],
+      [MetaKey.clientCapabilities, JSON.stringify({ ...capabilitiesFor(this.declared), ...roots })],
       [MetaKey.clientInfo, info ?? UNKNOWN_CLIENT],
     ];
   }
@@ -40,24 +44,29 @@ export class SessionEnvelope {
     return meta !== undefined && text[meta.start] === "{" && findMembers(text, meta.start, Object.values(MetaKey)).duplicate !== undefined;
   }
 
-  /** Returns a request with these members. Those of the client are overwritten. @param level that of `levelOf`. */
-  addTo(request: RequestMessage, level: string | undefined): RequestMessage {
+  /**
+   * Returns a request with these members. Those of the client are overwritten.
+   *
+   * @param level that of `levelOf`.
+   * @param params the JSON text of more members of its params; empty for none.
+   */
+  addTo(request: RequestMessage, level: string | undefined, params = ""): RequestMessage {
     const { text, outline } = request;
     const meta = outline.span(Slot.meta);
     const hasMeta = meta !== undefined && text[meta.start] === "{";
     const members = level === undefined ? this.#members : [...this.#members, [MetaKey.logLevel, JSON.stringify(level)] as const];
-    if (hasMeta) return { ...request, edits: setMembers(text, meta.start, members) };
+    if (hasMeta) return { ...request, edits: [...paramsEdits(request, params), ...setMembers(text, meta.start, members)] };
     const metaText = `{${members.map(([name, value]) => `${JSON.stringify(name)}:${value}`).join(",")}}`;
-    return { ...request, edits: [metaEdit(request, metaText)] };
+    if (meta !== undefined) return { ...request, edits: [...paramsEdits(request, params), { ...meta, text: metaText }] };
+    return { ...request, edits: paramsEdits(request, `"_meta":${metaText}${params === "" ? "" : `,${params}`}`) };
   }
 }
 
-/** Returns the edit that adds `_meta`, or replaces one that is no object. */
-function metaEdit({ text, outline }: RequestMessage, metaText: string): Edit {
-  const meta = outline.span(Slot.meta);
-  if (meta !== undefined) return { ...meta, text: metaText };
-  if (outline.has(Slot.params)) return firstMembers(text, outline.start(Slot.params), `"_meta":${metaText}`);
-  return firstMembers(text, text.indexOf("{"), `"params":{"_meta":${metaText}}`);
+/** Returns the edit that puts members first in the params. @param members their JSON text; empty for none. */
+function paramsEdits({ text, outline }: RequestMessage, members: string): Edit[] {
+  if (members === "") return [];
+  if (outline.has(Slot.params)) return [firstMembers(text, outline.start(Slot.params), members)];
+  return [firstMembers(text, text.indexOf("{"), `"params":{${members}}`)];
 }
 
 /** Returns the JSON text of the client's name and version; undefined if it has none. */

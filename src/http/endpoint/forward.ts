@@ -16,5 +16,5 @@ export function forwardRequest(defects: Pick<Defects, "recover">, session: Sessi
 
 /** Passes a notification, or a response to a server request, to the lane of its session. @returns an error if it is not accepted. */
 export function forwardOneWay(session: Session, message: NotificationMessage | ResponseMessage): SidecarError | undefined {
-  return message.kind === "notification" ? session.lane.notify(session, message) : session.lane.answer(message);
+  return message.kind === "notification" ? session.lane.notify(session, message) : session.lane.answer(session, message);
 }

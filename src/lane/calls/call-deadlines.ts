@@ -47,8 +47,8 @@ export class CallDeadlines {
   /** Begins the responses of calls that take long. @returns the time of the next one, or Infinity. */
   #beginSlow(nowMs: number): number {
     let nextMs = Number.POSITIVE_INFINITY;
-    for (const { exchange, state, isParked } of this.#calls.values()) {
-      if (isParked) continue;
+    for (const { exchange, state, pause } of this.#calls.values()) {
+      if (pause === "parked") continue;
       // A queued call may still fail with status 503, which is impossible once its response has begun.
       const dueAtMs = (state === "written" ? exchange.acceptedAtMs : nowMs) + this.#streamAfterMs;
       if (dueAtMs > nowMs) nextMs = Math.min(nextMs, dueAtMs);

@@ -6,10 +6,9 @@ import { OpenCalls } from "./open-calls.ts";
 import { ClientTasks } from "../tasks/client-tasks.ts";
 import { PendingRequests } from "./pending-requests.ts";
 import type { Log } from "../../observability/log.ts";
-import { type Call, type ClientCall, createLine, extend, holdCallMemory } from "./call.ts";
+import { type Call, type ClientCall, createLine, extend, holdCallMemory, renew } from "./call.ts";
 import type { CallVerdict } from "./call-limits.ts";
 import { requestTimedOut } from "../failures.ts";
-import { MAX_RENEWED_TIMES } from "../lane-limits.ts";
 import type { Retries } from "./retries.ts";
 import type { RequestQueue } from "../queue/request-queue.ts";
 import type { Caller } from "../../sessions/caller.ts";
@@ -51,7 +50,7 @@ export class CallTable {
     this.#nowMs = nowMs;
   }
 
-  /** The number of clients' calls, with queued and without parked ones. */
+  /** The number of clients' calls, with queued ones and without paused ones. */
   get size(): number {
     return this.#open.size;
   }
@@ -76,19 +75,6 @@ export class CallTable {
   getWritten(wireId: unknown): Call | undefined {
     const call = this.#pending.get(wireId);
     return call?.state === "written" ? call : undefined;
-  }
-
-  /** Returns the oldest call of the only caller for which the server works, and if it is its only call. Undefined if it works for several. */
-  findOnlyCaller(): { readonly call: ClientCall; readonly isOnly: boolean } | undefined {
-    let oldest: ClientCall | undefined;
-    let isOnly = true;
-    for (const call of this.#pending.values()) {
-      if (call.origin === "sidecar" || call.state !== "written") continue;
-      if (oldest !== undefined && oldest.caller !== call.caller) return undefined;
-      isOnly = oldest === undefined;
-      oldest ??= call;
-    }
-    return oldest === undefined || this.hasUnseenWorkOfOthers(oldest.caller) ? undefined : { call: oldest, isOnly };
   }
 
   /** True if the server may still work on a call without knowing that it was given up. */
@@ -178,19 +164,35 @@ export class CallTable {
 
   /** Suspends a call whose client was asked: it takes no slot and no time, and its client waits for nothing. */
   park(call: ClientCall): void {
-    call.isParked = true;
+    call.pause = "parked";
     call.deadlineMs = Number.POSITIVE_INFINITY;
     this.#release(call, "results");
   }
 
   /** Continues a parked call with the next request of its client, which has a time of its own. */
   resume(call: ClientCall): void {
-    const { acceptedAtMs } = call.exchange;
-    call.isParked = false;
-    call.deadlineMs = acceptedAtMs + call.timeoutMs;
-    call.lastDeadlineMs = acceptedAtMs + call.timeoutMs * MAX_RENEWED_TIMES;
+    call.pause = undefined;
+    renew(call, call.exchange.acceptedAtMs);
     call.semaphore?.acquire(call);
     this.#open.begin(call);
+  }
+
+  /** Suspends a call that the server has answered without ending it. Its client goes on waiting. */
+  suspend(call: ClientCall): void {
+    this.#pending.onAnswered(call.wireId);
+    call.pause = "suspended";
+    call.state = "queued";
+    call.hasReachedClient = true;
+    call.wireId = this.#pending.renumber(call.wireId);
+    this.#open.suspend();
+    this.#freeSlot(call);
+  }
+
+  /** Continues a suspended call. It must be sent or queued after that. */
+  continue(call: ClientCall): void {
+    call.pause = undefined;
+    call.wireId = this.#pending.renumber(call.wireId);
+    this.#open.continue();
   }
 
   /** Returns the lost generation's calls that are sent again to the next one, and marks them as queued. */
@@ -225,13 +227,18 @@ export class CallTable {
     call.stopCheck?.();
     if (call.origin === "client") call.memory?.release();
     call.onSettled?.(ending === "results");
-    if (!call.isParked) this.#release(call, ending);
+    if (call.pause === "suspended") this.#open.continue();
+    if (call.pause !== "parked") this.#release(call, ending);
     if (call.origin === "client") this.onEnd?.();
   }
 
   /** Ends the wait of a client for its call, and gives the slot to another one. */
   #release(call: Call, ending: RequestEnding): void {
     if (call.origin === "client") this.#open.end(call, ending);
+    this.#freeSlot(call);
+  }
+
+  #freeSlot(call: Call): void {
     call.semaphore?.release(call);
     this.#queue.release();
   }

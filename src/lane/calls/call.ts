@@ -12,7 +12,7 @@ import type { CallCheck, CallLimits, TimeoutSetting } from "./call-limits.ts";
 /** A line that may have to wait. */
 interface QueuedLine extends Outgoing, QueueEntry {
   expiresAtMs: number;
-  readonly byteLength: number;
+  byteLength: number;
 }
 
 /** A client's line, which may be sent to the next generation if this one is lost. */
@@ -20,9 +20,15 @@ export interface ClientLine extends QueuedLine {
   readonly origin: "client";
 }
 
+/**
+ * Parked: no request of the client waits for the call, because the client was asked and has not answered yet. Suspended: its client waits,
+ * and the server gets another request for it later. Neither takes a slot.
+ */
+type Pause = "parked" | "suspended";
+
 interface CallFields extends QueuedLine {
-  /** The id of the request on the wire, which is also its progress token. */
-  readonly wireId: number;
+  /** The id of the request on the wire, which is also its progress token. A suspended call goes on with another one. */
+  wireId: number;
   readonly method: string;
   /** The name of the tool, for a `tools/call`. */
   readonly toolName: string | undefined;
@@ -40,10 +46,9 @@ interface CallFields extends QueuedLine {
   /** The time at which the call times out. `extend` renews it. */
   deadlineMs: number;
   lastDeadlineMs: number;
-  /** True if its client has received progress or a question, and so would notice that the call begins again. */
+  /** True if its client has received progress or a question, or its server has asked for another request: it must not begin again. */
   hasReachedClient: boolean;
-  /** True while no request of the client waits for it: the client was asked, and has not answered yet. */
-  isParked: boolean;
+  pause: Pause | undefined;
   /** `due` while the call waits to be sent again; `done` when it was sent again. */
   retry: "none" | "due" | "done";
   /** A check that runs before the call is sent for the first time. */
@@ -128,7 +133,7 @@ export function createCall(options: CallOptions): Call {
     lastDeadlineMs: acceptedAtMs + timeoutMs * MAX_RENEWED_TIMES,
     expiresAtMs: acceptedAtMs + options.maxWaitMs,
     hasReachedClient: false,
-    isParked: false,
+    pause: undefined,
     retry: "none",
     check: limits?.check,
     stopCheck: undefined,
@@ -181,12 +186,26 @@ export function isClientLine(line: Outgoing): line is ClientLine {
 }
 
 /** True if any generation may have seen the call: the current one or a former one. */
-export function isSent({ state, retry }: Call): boolean {
-  return state === "written" || retry !== "none";
+export function isSent({ state, retry, hasReachedClient }: Call): boolean {
+  return state === "written" || retry !== "none" || hasReachedClient;
+}
+
+/** Gives a call its full time from now on. */
+export function renew(call: Call, nowMs: number): void {
+  call.deadlineMs = nowMs + call.timeoutMs;
+  call.lastDeadlineMs = nowMs + call.timeoutMs * MAX_RENEWED_TIMES;
+}
+
+/** Sets the text of a call that is sent as another request than before. */
+export function setText(call: ClientCall, request: RequestMessage): void {
+  call.text = requestToServer(request, call.wireId);
+  call.byteLength = Buffer.byteLength(call.text);
+  call.memory?.release();
+  holdCallMemory(call);
 }
 
 /** Renews the time of a call, because it shows progress or the server waits for the client. Its `lastDeadlineMs` is the limit. */
 export function extend(call: Call, nowMs: number): void {
-  if (call.isParked) return;
+  if (call.pause !== undefined) return;
   call.deadlineMs = Math.min(call.lastDeadlineMs, Math.max(call.deadlineMs, nowMs + call.timeoutMs));
 }

@@ -1,11 +1,12 @@
 import type { Counters, RequestEnding } from "../../observability/counters.ts";
 import type { ClientCall } from "./call.ts";
 
-/** The calls that clients wait for, queued ones included. Each is counted for its client from its beginning to its end. */
+/** The calls that clients wait for, queued and suspended ones included. Each is counted for its client from its beginning to its end. */
 export class OpenCalls {
   readonly #counters: Counters;
   readonly #nowMs: () => number;
   #size = 0;
+  #suspended = 0;
   #empty: PromiseWithResolvers<void> | undefined;
 
   constructor(counters: Counters, nowMs: () => number) {
@@ -13,8 +14,17 @@ export class OpenCalls {
     this.#nowMs = nowMs;
   }
 
+  /** The number of those that take a slot, or wait for one. */
   get size(): number {
-    return this.#size;
+    return this.#size - this.#suspended;
+  }
+
+  suspend(): void {
+    this.#suspended++;
+  }
+
+  continue(): void {
+    this.#suspended--;
   }
 
   begin({ caller }: ClientCall): void {

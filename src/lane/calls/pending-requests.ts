@@ -41,6 +41,14 @@ export class PendingRequests<Entry> {
     this.#entries.set(id, entry);
   }
 
+  /** Gives an entry a new id. @returns that id. */
+  renumber(id: number): number {
+    const entry = this.take(id);
+    const newId = this.mintId();
+    if (entry !== undefined) this.add(newId, entry);
+    return newId;
+  }
+
   get(id: unknown): Entry | undefined {
     return typeof id === "number" ? this.#entries.get(id) : undefined;
   }

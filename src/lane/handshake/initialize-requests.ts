@@ -69,9 +69,9 @@ export class InitializeRequests {
       byteLength: Buffer.byteLength(text),
       expiresAtMs: exchange.acceptedAtMs + routing.initialize.timeoutMs(limits),
       release: () => this.#answer(initialize),
-      refuse: () => this.#fail(initialize, dispatch.notReady()),
+      refuse: () => this.#fail(initialize, dispatch.errors.notReady()),
     };
-    const error = dispatch.roomError(text) ?? (dispatch.queue.add(entry) ? undefined : dispatch.notReady());
+    const error = dispatch.roomError(text) ?? (dispatch.queue.add(entry) ? undefined : dispatch.errors.notReady());
     if (error !== undefined) {
       memory.release();
       return this.#refuse(initialize, error);
@@ -106,7 +106,7 @@ export class InitializeRequests {
     const { dispatch, routing, counters, defects, handshake } = this.#options;
     const { exchange, request, open } = initialize;
     const current = handshake();
-    if (current === undefined) return this.#fail(initialize, dispatch.notReady());
+    if (current === undefined) return this.#fail(initialize, dispatch.errors.notReady());
     const { protocolVersion, body } = routing.initialize.answer(current, request, exchange.idText);
     this.#forget(initialize);
     let refusal: SidecarError | undefined;

@@ -37,7 +37,7 @@ export function holdUntilReady(dispatch: Dispatch, holdTimeoutMs: number, held: 
       memory.release();
       onReady();
     },
-    refuse: () => fail(dispatch.notSent()),
+    refuse: () => fail(dispatch.errors.notSent()),
   };
   if (!dispatch.queue.add(entry)) return entry.refuse();
   exchange.onDisconnect(() => {

@@ -96,7 +96,7 @@ export class PrivateRouting implements Routing {
     return undefined;
   }
 
-  onClientResponse(response: ResponseMessage): SidecarError | undefined {
+  onClientResponse(_caller: Caller, response: ResponseMessage): SidecarError | undefined {
     const { dispatch, nowMs } = this.#access;
     const text = this.#forwarded.responseText(response);
     if (text === undefined) return undefined;

@@ -1,6 +1,8 @@
 import type { SidecarError } from "../../errors.ts";
+import type { Counters } from "../../observability/counters.ts";
 import type { NotificationMessage, RequestMessage, ResponseMessage } from "../../protocol/message.ts";
 import type { Dispatch } from "../dispatch.ts";
+import type { ClientCall } from "../calls/call.ts";
 import type { CallLimits } from "../calls/call-limits.ts";
 import type { DropLog } from "./drop-log.ts";
 import type { InitializeRules } from "../handshake/initialize.ts";
@@ -23,7 +25,13 @@ export type RequestDecision =
   /** Send it to the server within these limits, and report if it had a result. The limits of a tool call come from the policy instead. */
   | CarryDecision
   /** Answer it in the server's place, with this member after the id. `text` is the JSON text of its value. */
-  | { readonly kind: "answer"; readonly member: "result" | "error"; readonly text: string };
+  | AnswerDecision;
+
+interface AnswerDecision {
+  readonly kind: "answer";
+  readonly member: "result" | "error";
+  readonly text: string;
+}
 
 interface CarryDecision {
   readonly kind: "carry";
@@ -33,6 +41,12 @@ interface CarryDecision {
   readonly request?: RequestMessage;
   /** Returns the exchange that gives the client the response in its form. */
   readonly wrap?: (exchange: Exchange) => Exchange;
+}
+
+export function answerHere(counters: Counters, exchange: Exchange, { member, text }: AnswerDecision): void {
+  counters.requests.accepted++;
+  counters.countEnding(member === "result" ? "results" : "errors");
+  exchange.respond(`{"jsonrpc":"2.0","id":${exchange.idText},"${member}":${text}}`);
 }
 
 export function refuse(code: number, message: string): RequestDecision {
@@ -47,7 +61,14 @@ export interface Routing {
   /** @returns the JSON text for the server; undefined if it must not get the notification; the error if the notification is rejected. */
   onClientNotification(notification: NotificationMessage): string | SidecarError | undefined;
   /** @returns the error if the response is rejected. */
-  onClientResponse(response: ResponseMessage): SidecarError | undefined;
+  onClientResponse(caller: Caller, response: ResponseMessage): SidecarError | undefined;
+  /**
+   * Handles the server's response to a call, if it does not end the call: the call is suspended, or given up. Undefined for a server whose
+   * responses end their calls.
+   *
+   * @returns false for a response that ends the call.
+   */
+  onUnfinished?(call: ClientCall, response: ResponseMessage): boolean;
   /** Called for all notifications except progress, which the lane handles. */
   onServerNotification(notification: NotificationMessage): void;
   onServerRequest(request: RequestMessage): void;

@@ -1,3 +1,4 @@
+import { findOnlyCaller } from "../calls/only-caller.ts";
 import { JsonRpcErrorCode } from "../../protocol/error-codes.ts";
 import { type NotificationMessage, type RequestMessage, Slot } from "../../protocol/message.ts";
 import { messageToServer } from "../../protocol/rewrite.ts";
@@ -95,7 +96,7 @@ export class SharedRouting implements Routing {
     const { dispatch, dropped } = this.access;
     const isPing = request.method === "ping";
     if (!dispatch.sendInternal(isPing ? answerPing(request) : this.refusalOf(request))) dropped.request(request.method);
-    const owner = isPing ? undefined : dispatch.calls.findOnlyCaller();
+    const owner = isPing ? undefined : findOnlyCaller(dispatch.calls);
     if (owner?.isOnly === true) owner.call.exchange.asking?.onRefused(request);
   }
 
@@ -211,7 +212,7 @@ export class SharedRouting implements Routing {
    * call if there is just one. If several callers have calls in flight, its client is unknown and the message is dropped.
    */
   #onLogMessage(level: unknown, text: string): void {
-    const owner = this.#levels.isEmpty ? undefined : this.access.dispatch.calls.findOnlyCaller();
+    const owner = this.#levels.isEmpty ? undefined : findOnlyCaller(this.access.dispatch.calls);
     if (owner === undefined) return this.access.dropped.notification("notifications/message");
     const { call, isOnly } = owner;
     if (this.#levels.wants(call.caller, level) && !(isOnly && call.exchange.emit(text))) call.caller.deliver(text);

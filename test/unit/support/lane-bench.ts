@@ -223,10 +223,10 @@ export class LaneBench {
   }
 
   /** @returns the code of the error, if there is one. */
-  answer(message: JsonObject | string): string | undefined {
+  answer(message: JsonObject | string, session: Session): string | undefined {
     const response = messageOfClient(message);
     if (response.kind !== "response") throw new Error("no response");
-    return this.lane.answer(response)?.code;
+    return this.lane.answer(session, response)?.code;
   }
 }
 
@@ -254,6 +254,10 @@ export class PrivateLaneBench extends LaneBench {
     this.session = openSession(this.lane, streams);
     this.initialized = initialized;
     this.lane.addSession(this.session, requestOfClient({ id: "i", method: "initialize" }));
+  }
+
+  override answer(message: JsonObject | string, session = this.session): string | undefined {
+    return super.answer(message, session);
   }
 
   /** A private lane whose server is ready. */

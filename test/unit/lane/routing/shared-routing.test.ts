@@ -67,7 +67,7 @@ describe("a client of a shared server", () => {
 
   it("an answer of a client that was not asked is dropped", () => {
     const bench = LaneBench.ready();
-    expect([bench.answer({ id: 1, result: {} }), bench.heard()]).toEqual([undefined, []]);
+    expect([bench.answer({ id: 1, result: {} }, bench.join()), bench.heard()]).toEqual([undefined, []]);
   });
 
   it("clients with equal ids and tokens get their own answers and progress", () => {
