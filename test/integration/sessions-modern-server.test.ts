@@ -143,7 +143,7 @@ describe("sessions of a server without sessions", () => {
     }
   });
 
-  it.each(["input_required", "task", "other"])(
+  it.each(["task", "other"])(
     "a result of the type %s is an error that says that the call was sent",
     async (resultType) => {
       await using sidecar = await start();

@@ -85,6 +85,7 @@ export class SessionQuestions {
     if (!round.memory.tryGrow(memory)) return responseOutOfMemory(method);
     if (text !== undefined || method === AskMethod.elicitation) this.#answer(question, text ?? CANCELLED);
     else {
+      this.#take(question);
       const message = `The client answered ${method} of the MCP server with an error: ${errorText(response)}.`;
       this.#fail(round.call, "question not answered", questionFailed(message));
     }
@@ -143,9 +144,14 @@ export class SessionQuestions {
     return [id, question];
   }
 
-  #answer({ id, round, keyText }: OpenQuestion, text: string): void {
+  #take({ id, round }: OpenQuestion): void {
     this.#questions.take(id);
     round.open.delete(id);
+  }
+
+  #answer(question: OpenQuestion, text: string): void {
+    const { round, keyText } = question;
+    this.#take(question);
     round.answers.push(`${keyText}:${text}`);
     if (round.open.size === 0) this.#repeat(round);
   }
