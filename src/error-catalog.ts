@@ -116,10 +116,10 @@ export const ERROR_CATALOG = {
   },
   MISSING_CAPABILITY: {
     httpStatus: 400,
-    httpStatusIfSent: 400,
     jsonRpcCode: JsonRpcErrorCode.MissingCapability,
     when: "The MCP server asked a question of a kind that the client has not declared, and failed without the answer. In a session, the HTTP status is 200. `requiredCapabilities` are those that the request needs.",
-    action: "Declare the required capabilities in the `_meta` of the request, or in `initialize`, and answer the questions; or do not use this tool.",
+    action:
+      "Declare the required capabilities in the `_meta` of the request, or in `initialize`, and answer the questions; or do not use this tool.",
   },
   QUESTION_FAILED: {
     httpStatus: 200,
@@ -245,9 +245,6 @@ export const ERROR_CATALOG = {
     jsonRpcCode: InternalError,
     when: "The sidecar has a defect.",
     action: "Report it with the log line `defect of the sidecar` of the same time.",
-    actionIfSent:
-      "Report it with the log line `defect of the sidecar` of the same time. Check whether the request took effect before you send it again.",
+    actionIfSent: `Report it with the log line \`defect of the sidecar\` of the same time. ${CHECK_EFFECT}`,
   },
 } as const satisfies Record<string, ErrorEntry>;
-
-export type SidecarErrorCode = keyof typeof ERROR_CATALOG;

@@ -4,8 +4,6 @@ export type SpecialClient = keyof typeof SPECIAL_CLIENTS;
 
 export interface ErrorEntry {
   readonly httpStatus: number;
-  /** The status of an error of a request that was sent; 200 if undefined. */
-  readonly httpStatusIfSent?: number;
   readonly jsonRpcCode: number;
   /** The code for requests without a session; undefined if it is the same, or that of an internal error. */
   readonly modernCode?: number;

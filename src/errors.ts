@@ -1,5 +1,7 @@
-import { ERROR_CATALOG, type SidecarErrorCode } from "./error-catalog.ts";
+import { ERROR_CATALOG } from "./error-catalog.ts";
 import type { ErrorEntry, SpecialClient } from "./error-entry.ts";
+
+export type SidecarErrorCode = keyof typeof ERROR_CATALOG;
 
 /** The details of an error besides its message. All fields are safe to show to a client. */
 export interface ErrorDetails {

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import type { SidecarErrorCode } from "../error-catalog.ts";
+import type { SidecarErrorCode } from "../errors.ts";
 import { SidecarError } from "../errors.ts";
 import { ALL_METHODS, allowHeader } from "../routes.ts";
 import { errorBody } from "./error-response.ts";

@@ -3,10 +3,10 @@ import type { ErrorEntry } from "../error-entry.ts";
 import type { SidecarError } from "../errors.ts";
 import { JsonRpcErrorCode } from "../protocol/error-codes.ts";
 
-/** Returns the HTTP status of an error: usually 200 if the request was sent, because proxies and clients may retry after an HTTP error. */
+/** Returns the HTTP status of an error: 200 if the request was sent, because proxies and clients may retry after an HTTP error. */
 export function errorStatus({ code, details }: SidecarError): number {
-  const { httpStatus, httpStatusIfSent = 200 }: ErrorEntry = ERROR_CATALOG[code];
-  return details.sent ? httpStatusIfSent : httpStatus;
+  const { httpStatus }: ErrorEntry = ERROR_CATALOG[code];
+  return details.sent ? 200 : httpStatus;
 }
 
 /**

@@ -1,3 +1,4 @@
+import { ERROR_CATALOG } from "../error-catalog.ts";
 import type { SidecarError } from "../errors.ts";
 import { findMembers } from "../json/find.ts";
 import { readValue } from "../json/values.ts";
@@ -18,13 +19,13 @@ export interface Front {
 
 /** The front of clients with a session, up to revision 2025-11-25. Their requests go on while they can reconnect for the response. */
 export const SESSION_FRONT: Front = {
-  errorStatus: (error) => (error.details.sent === true ? 200 : errorStatus(error)),
+  errorStatus,
   errorBody,
   responseStatus: () => 200,
   cancelsOnDisconnect: (isResumable) => !isResumable,
 };
 
-/** The HTTP statuses of a server's errors (MCP 2026-07-28, basic/transports). All others have 200. */
+/** The HTTP statuses of errors (MCP 2026-07-28, basic/transports). All others have 200. */
 const STATUS_OF_ERROR: ReadonlyMap<unknown, number> = new Map([
   [JsonRpcErrorCode.MethodNotFound, 404],
   [JsonRpcErrorCode.HeaderMismatch, 400],
@@ -36,7 +37,7 @@ const MAX_ERROR_LENGTH = 64 * 1024;
 
 /** The front of clients without a session, from revision 2026-07-28 on. A request ends with its connection. */
 export const MODERN_FRONT: Front = {
-  errorStatus,
+  errorStatus: (error) => STATUS_OF_ERROR.get(ERROR_CATALOG[error.code].jsonRpcCode) ?? errorStatus(error),
   errorBody: modernErrorBody,
   responseStatus(body) {
     if (body.length > MAX_ERROR_LENGTH || !body.includes('"error"')) return 200;

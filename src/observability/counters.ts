@@ -1,4 +1,4 @@
-import type { SidecarErrorCode } from "../error-catalog.ts";
+import type { SidecarErrorCode } from "../errors.ts";
 
 /** The cause of a generation's exit. */
 export type ExitKind =

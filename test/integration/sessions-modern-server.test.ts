@@ -101,7 +101,7 @@ describe("sessions of a server without sessions", () => {
   });
 
   it.each([{ params: { name: "echo", requestState: "guessed" } }, { params: { name: "echo", inputResponses: {} } }])(
-    "$params is refused: a session was asked nothing",
+    "$params is refused: a session answers by responses",
     async ({ params }) => {
       await using sidecar = await start();
       expect(await (await sidecar.client()).request("tools/call", params)).toMatchObject({ error: { code: -32602 } });
@@ -143,14 +143,11 @@ describe("sessions of a server without sessions", () => {
     }
   });
 
-  it.each(["task", "other"])(
-    "a result of the type %s is an error that says that the call was sent",
-    async (resultType) => {
-      await using sidecar = await start();
-      const { status, error } = await (await sidecar.client()).callTool("result_type", { resultType });
-      expect([status, error?.data]).toMatchObject([200, { code: "UNKNOWN_RESULT_TYPE", sent: true }]);
-    },
-  );
+  it.each(["task", "other"])("a result of the type %s is an error that says that the call was sent", async (resultType) => {
+    await using sidecar = await start();
+    const { status, error } = await (await sidecar.client()).callTool("result_type", { resultType });
+    expect([status, error?.data]).toMatchObject([200, { code: "UNKNOWN_RESULT_TYPE", sent: true }]);
+  });
 
   it("ping, log levels and notifications are handled here", async () => {
     await using sidecar = await start();

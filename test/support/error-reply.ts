@@ -1,7 +1,6 @@
 import { expect } from "vitest";
-import type { SidecarErrorCode } from "../../src/error-catalog.ts";
 import type { SpecialClient } from "../../src/error-entry.ts";
-import { actionOf } from "../../src/errors.ts";
+import { actionOf, type SidecarErrorCode } from "../../src/errors.ts";
 import type { ErrorDetails } from "../../src/errors.ts";
 import type { HttpReply } from "./http-client.ts";
 

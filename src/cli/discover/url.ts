@@ -1,4 +1,4 @@
-import type { SidecarErrorCode } from "../../error-catalog.ts";
+import type { SidecarErrorCode } from "../../errors.ts";
 import { describeError } from "../../errors.ts";
 import { parseJson } from "../../json/values.ts";
 import { JsonRpcErrorCode } from "../../protocol/error-codes.ts";

@@ -64,7 +64,7 @@ export class ModernSessions {
     if (envelope === undefined) return undefined;
     const { method, outline } = request;
     if (outline.has(Slot.inputResponses) || outline.has(Slot.repeatedState)) {
-      return refuse(JsonRpcErrorCode.InvalidParams, "inputResponses and requestState are not part of a session: nothing was asked");
+      return refuse(JsonRpcErrorCode.InvalidParams, "inputResponses and requestState are not part of a session: answer by responses");
     }
     if (SessionEnvelope.isAmbiguous(request)) return refuse(JsonRpcErrorCode.InvalidParams, "a reserved key of _meta is repeated");
     switch (method) {

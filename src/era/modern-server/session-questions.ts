@@ -67,7 +67,10 @@ export class SessionQuestions {
     if (!(exchange instanceof SessionExchange) || !isInputRequired(response)) return false;
     const asked = readInputRequired(response);
     this.#access.dispatch.calls.suspend(call);
-    const begun = typeof asked === "string" ? questionFailed(`The MCP server asked an invalid question: ${asked}.`) : this.#begin(call, exchange, asked);
+    const begun =
+      typeof asked === "string"
+        ? questionFailed(`The MCP server asked an invalid question: ${asked}.`)
+        : this.#begin(call, exchange, asked);
     if (begun instanceof SidecarError) this.#fail(call, "question not answered", begun);
     return true;
   }

@@ -1,6 +1,6 @@
 import { SidecarError } from "../../errors.ts";
 import { applyEdits, type Edit, removeMembers } from "../../json/edit.ts";
-import { findElements, findMembers, findPath } from "../../json/find.ts";
+import { findElements, findMembers, findPath, textOf } from "../../json/find.ts";
 import { MetaKey } from "../../protocol/meta-key.ts";
 import type { ResponseMessage } from "../../protocol/message.ts";
 import { findResult, type FoundResult } from "../found-result.ts";
@@ -11,6 +11,7 @@ const NEW_MEMBERS: ReadonlySet<string> = new Set(["resultType", "ttlMs", "cacheS
 const WRAPPER_START = '{"result":';
 /** The bytes that structured content gets if it is no object. */
 export const WRAPPED_BYTES = WRAPPER_START.length + 1;
+const TASK = '"task"';
 const OBJECT_TYPE = '"object"';
 
 /**
@@ -30,11 +31,10 @@ export function responseForSession(body: string, idText: string, method: string,
   return edits.length === found.edits.length ? body : applyEdits(text, edits);
 }
 
-/** Returns the error for a result that is none of a session: its client has declared no questions and no such tasks. */
+/** Returns the error for a result that is none of a session: its client has declared no such tasks. */
 function checkSessionType({ text, resultType: span }: FoundResult): SidecarError | undefined {
-  const typeText = span === undefined ? undefined : text.slice(span.start, span.end);
-  if (typeText !== '"input_required"' && typeText !== '"task"') return undefined;
-  const message = `The MCP server answered with a result of the type ${typeText}, which the client has not declared. The request was sent and may have taken effect.`;
+  if (textOf(text, span) !== TASK) return undefined;
+  const message = `The MCP server answered with a result of the type ${TASK}, which the client has not declared. The request was sent and may have taken effect.`;
   return new SidecarError("UNKNOWN_RESULT_TYPE", message, { sent: true });
 }
 

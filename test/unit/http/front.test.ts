@@ -1,7 +1,7 @@
 import type { ServerResponse } from "node:http";
 import { describe, expect, it } from "vitest";
-import { ERROR_CATALOG, type SidecarErrorCode } from "../../../src/error-catalog.ts";
-import { SidecarError } from "../../../src/errors.ts";
+import { ERROR_CATALOG } from "../../../src/error-catalog.ts";
+import { SidecarError, type SidecarErrorCode } from "../../../src/errors.ts";
 import type { OpenStream } from "../../../src/http/endpoint/event-streams.ts";
 import { PostExchange } from "../../../src/http/endpoint/post-exchange.ts";
 import { type Front, MODERN_FRONT, SESSION_FRONT } from "../../../src/http/front.ts";
@@ -92,6 +92,11 @@ describe("the front of clients without a session", () => {
     ['{"jsonrpc":"2.0","id":1,"error":{}}', 200],
   ])("the response %s has HTTP status %i", (body, status) => {
     expect(MODERN_FRONT.responseStatus(body)).toBe(status);
+  });
+
+  it("the error for a capability that the client lacks is 400, since the revision demands it, and 200 in a session", () => {
+    const error = new SidecarError("MISSING_CAPABILITY", "why", { sent: true });
+    expect([MODERN_FRONT.errorStatus(error), SESSION_FRONT.errorStatus(error)]).toEqual([400, 200]);
   });
 
   it("errors have no code that is reserved for earlier revisions", () => {
