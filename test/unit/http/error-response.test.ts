@@ -1,7 +1,6 @@
 import { JSONRPCErrorResponseSchema } from "@modelcontextprotocol/sdk/types.js";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { ErrorEntry } from "../../../src/error-entry.ts";
 import { ERROR_CATALOG } from "../../../src/error-catalog.ts";
 import { actionOf, SidecarError, type SidecarErrorCode } from "../../../src/errors.ts";
 import { errorBody, errorHeaders, errorStatus } from "../../../src/http/error-response.ts";
