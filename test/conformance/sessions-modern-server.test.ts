@@ -2,15 +2,6 @@ import { expect, it } from "vitest";
 import { CONFORMANCE_0_1, CONFORMANCE_0_2, MODERN_CONFORMANCE_SERVER, runConformance } from "../support/conformance.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
-/** The server has no tools for these. They fail in the same way if it serves sessions itself. */
-const WITHOUT_TOOL = [
-  "elicitation-sep1034-defaults",
-  "elicitation-sep1330-enums",
-  "tools-call-elicitation",
-  "tools-call-sampling",
-  "tools-call-with-logging",
-];
-
 it.each([
   { suite: "the requirements of 2025-11-25", program: CONFORMANCE_0_2, args: ["--requirements", "2025-11-25"], count: 33 },
   { suite: "the stable suite", program: CONFORMANCE_0_1, args: ["--suite", "all"], count: 32 },
@@ -19,6 +10,6 @@ it.each([
   const run = await runConformance(program, sidecar.url, args);
   const failed = run.scenarios.filter((scenario) => run.checks("FAILURE", scenario).length > 0);
 
-  expect.soft(failed.toSorted((a, b) => a.localeCompare(b))).toEqual(WITHOUT_TOOL);
+  expect.soft(failed).toEqual([]);
   expect.soft(run.scenarios).toHaveLength(count);
 });

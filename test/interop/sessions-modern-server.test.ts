@@ -4,7 +4,8 @@ import { ConsumerClient } from "../support/consumer-client.ts";
 import { DiscoveryClient } from "../support/discovery-client.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { inspect } from "../support/inspector.ts";
-import { CLIENTS, InteropClient } from "../support/sdk-clients.ts";
+import type { Answer } from "../support/sdk-client-questions.ts";
+import { CLIENTS, InteropClient, SDKS } from "../support/sdk-clients.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 const COMMAND = [...MODERN_CONFORMANCE_SERVER, "--reject-legacy"];
@@ -20,6 +21,32 @@ describe("clients of sessions in front of a server that rejects sessions", async
     await client.toolText("test_tool_with_progress", {}, { onprogress: ({ progress }) => seen.push(progress) });
     expect(seen).toEqual([0, 50, 100]);
     expect(client.errors).toEqual([]);
+  });
+
+  it.each(SDKS)("the %s client answers for its model, its user and its roots", async (sdk) => {
+    const roots = [{ uri: "file:///srv" }];
+    const answer: Answer = ({ method }) => {
+      if (method === "roots/list") return { roots };
+      if (method === "elicitation/create") return { action: "accept", content: { name: "Ada" } };
+      return { role: "assistant", model: "parrot", content: { type: "text", text: "hello" } };
+    };
+    await using client = await InteropClient.connect(sdk, sidecar.url, { answer });
+    expect(await client.toolText("test_sampling", { prompt: "say hello" })).toBe("The model said: hello");
+    expect(await client.toolText("test_elicitation_sep1034_defaults")).toBe('The user said: accept {"name":"Ada"}');
+    const texts = await Promise.all(Array.from({ length: 20 }, () => client.toolText("test_input_required_result_multiple_inputs")));
+    expect(new Set(texts)).toEqual(new Set([`state-ok: "Ada", {"type":"text","text":"hello"}, ${JSON.stringify(roots)}`]));
+    expect(client.asked).toHaveLength(2 + 20 * 3);
+    expect(client.errors).toEqual([]);
+  });
+
+  it.each(["decline", "cancel"])("the user can answer a form with %s", async (action) => {
+    await using client = await InteropClient.connect("v1", sidecar.url, { answer: () => ({ action }) });
+    expect(await client.toolText("test_elicitation", { message: "May I?" })).toBe(`The user said: ${action} {}`);
+  });
+
+  it("a client that cannot answer gets the error of the revision", async () => {
+    await using client = await InteropClient.connect("v1", sidecar.url, { lane: "shared" });
+    await expect(client.callTool("test_sampling", { prompt: "hello" })).rejects.toMatchObject({ code: -32_021 });
   });
 
   it("the consumer of a pod calls a tool, and its discovery lists it", async () => {
