@@ -5,7 +5,7 @@ import type { RequestMessage } from "../protocol/message.ts";
 import type { Outgoing } from "../protocol/outgoing.ts";
 import type { Log } from "../observability/log.ts";
 import type { MemoryAccount } from "../memory/memory-budget.ts";
-import { type Call, type ClientCall, createCall, createLine, isClientLine, type Sender, setText } from "./calls/call.ts";
+import { type Call, type ClientCall, createCall, createLine, isClientLine, type Sender, setRequest } from "./calls/call.ts";
 import { CallChecks } from "./calls/call-checks.ts";
 import { CallTable } from "./calls/call-table.ts";
 import type { CallLimits } from "./calls/call-limits.ts";
@@ -154,9 +154,10 @@ export class Dispatch {
   /** Sends a suspended call as this request, or queues it. */
   repeat(call: ClientCall, request: RequestMessage): void {
     const mustWait = this.#mustWait(call);
-    call.expiresAtMs = this.#options.nowMs() + this.#maxWaitMs(call.timeoutMs);
+    const nowMs = this.#options.nowMs();
+    call.expiresAtMs = nowMs + this.#maxWaitMs(call.timeoutMs);
     this.calls.continue(call);
-    setText(call, request);
+    setRequest(call, request, nowMs);
     this.#deadlines.watchCall(call);
     if (!mustWait) this.#admit(call);
     else if (!this.queue.add(call)) call.refuse();

@@ -164,6 +164,17 @@ describe("questions of a server without sessions for clients of sessions", () =>
     expect(errorOf(await sampling.next())).toEqual([-32_603, "QUESTION_FAILED", true]);
   });
 
+  it("a server that does not answer the next request times out", async () => {
+    await using sidecar = await start({ flags: ["--request-timeout-ms", "500"] });
+    const client = await sidecar.client({ capabilities: ASKABLE });
+    const { pid } = await readWhere(client);
+    const stream = await client.begin("ask_input", asking({ name: FORM }));
+    const question = await stream.next();
+    process.kill(pid, "SIGSTOP");
+    await client.answer(question, ACCEPTED);
+    expect(errorOf(await stream.answer())).toEqual([-32_001, "REQUEST_TIMEOUT", true]);
+  });
+
   it("the client's cancellation ends the call and its questions", async () => {
     await using sidecar = await start();
     const client = await sidecar.client({ capabilities: ASKABLE });

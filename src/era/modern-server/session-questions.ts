@@ -3,7 +3,7 @@ import { findMembers, stringOf } from "../../json/find.ts";
 import { shorten } from "../../json/text.ts";
 import type { ClientCall } from "../../lane/calls/call.ts";
 import { PendingRequests } from "../../lane/calls/pending-requests.ts";
-import { responseOutOfMemory } from "../../lane/failures.ts";
+import { outOfMemory, responseOutOfMemory } from "../../lane/failures.ts";
 import { MAX_RENEWED_TIMES } from "../../lane/lane-limits.ts";
 import { cancellation } from "../../lane/routing/forwarded-requests.ts";
 import type { RoutingAccess } from "../../lane/routing/routing.ts";
@@ -85,7 +85,7 @@ export class SessionQuestions {
     const { dispatch } = this.#access;
     const roomError = text === undefined ? undefined : dispatch.roomError(text);
     if (roomError !== undefined) return roomError;
-    if (!round.memory.tryGrow(memory)) return responseOutOfMemory(method);
+    if (!round.memory.tryGrow(memory)) return outOfMemory();
     if (text !== undefined || method === AskMethod.elicitation) this.#answer(question, text ?? CANCELLED);
     else {
       this.#take(question);

@@ -188,7 +188,7 @@ export class CallTable {
     this.#freeSlot(call);
   }
 
-  /** Continues a suspended call. It must be sent or queued after that. */
+  /** Continues a suspended call, which must be sent or queued after that. */
   continue(call: ClientCall): void {
     call.pause = undefined;
     call.wireId = this.#pending.renumber(call.wireId);

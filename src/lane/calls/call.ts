@@ -196,8 +196,9 @@ export function renew(call: Call, nowMs: number): void {
   call.lastDeadlineMs = nowMs + call.timeoutMs * MAX_RENEWED_TIMES;
 }
 
-/** Sets the text of a call that is sent as another request than before. */
-export function setText(call: ClientCall, request: RequestMessage): void {
+/** Prepares a call to be sent as another request than before. It gets a new time if its client was asked. */
+export function setRequest(call: ClientCall, request: RequestMessage, nowMs: number): void {
+  if (call.deadlineMs === Number.POSITIVE_INFINITY) renew(call, nowMs);
   call.text = requestToServer(request, call.wireId);
   call.byteLength = Buffer.byteLength(call.text);
   call.memory?.release();
