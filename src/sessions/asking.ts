@@ -18,7 +18,7 @@ export interface AskedCall {
   resume(progressTokenText: string | undefined): void;
   /** Cancels a parked call at the server. */
   cancel(reason: string): void;
-  /** Returns an error if the server's input has no room for these answers. */
+  /** @returns the error if the queue of the server's stdin is too full for these answers. */
   roomError(text: string): SidecarError | undefined;
 }
 

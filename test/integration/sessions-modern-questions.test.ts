@@ -104,6 +104,7 @@ describe("questions of a server without sessions for clients of sessions", () =>
     ["a form", FORM, { sampling: {} }, { elicitation: { form: {} } }],
     ["an elicitation by URL", URL, { elicitation: {} }, { elicitation: { url: {} } }],
     ["a sampling", SAMPLE, {}, { sampling: {} }],
+    ["a question for roots", ROOTS, { sampling: {} }, { roots: {} }],
   ])("%s that the client has not declared fails the call within HTTP 200", async (_name, question, capabilities, requiredCapabilities) => {
     await using sidecar = await start();
     const client = await sidecar.client({ capabilities });

@@ -49,6 +49,7 @@ export function capabilitiesFor(kinds: AskKinds): Readonly<Record<string, object
   return {
     ...(form === undefined && url === undefined ? {} : { elicitation: { ...form, ...url } }),
     ...(isSubset(AskKind.sampling, kinds) ? { sampling: isSubset(AskKind.samplingTools, kinds) ? { tools: {} } : {} } : {}),
+    ...(isSubset(AskKind.roots, kinds) ? { roots: {} } : {}),
   };
 }
 

@@ -159,7 +159,7 @@ export class AskingExchange implements Exchange, Asking {
     return this.#binding === bindingOf(request);
   }
 
-  /** Returns an error if the server's input has no room for these answers. */
+  /** @returns the error if the queue of the server's stdin is too full for these answers. */
   roomError(answers: Answers): SidecarError | undefined {
     return this.#call?.roomError([...answers.values()].join(""));
   }

@@ -1,6 +1,6 @@
 import { type Edit, firstMembers, setMembers } from "../../json/edit.ts";
 import { findMembers, findPath } from "../../json/find.ts";
-import { AskKind, type AskKinds, capabilitiesFor, declaredKinds, isSubset } from "../asks/ask-kinds.ts";
+import { type AskKinds, capabilitiesFor, declaredKinds } from "../asks/ask-kinds.ts";
 import { MetaKey } from "../../protocol/meta-key.ts";
 import { type RequestMessage, Slot } from "../../protocol/message.ts";
 import { NEWEST_MODERN_PROTOCOL_VERSION } from "../../protocol/versions.ts";
@@ -23,10 +23,9 @@ export class SessionEnvelope {
     const info = params === undefined ? undefined : clientInfoText(text, params.start);
     const capabilities = params === undefined ? undefined : findPath(text, params.start, ["capabilities"]);
     this.declared = capabilities === undefined || text[capabilities.start] !== "{" ? 0 : declaredKinds(text, capabilities.start);
-    const roots = isSubset(AskKind.roots, this.declared) ? { roots: {} } : {};
     this.#members = [
       [MetaKey.protocolVersion, JSON.stringify(NEWEST_MODERN_PROTOCOL_VERSION)],
-      [MetaKey.clientCapabilities, JSON.stringify({ ...capabilitiesFor(this.declared), ...roots })],
+      [MetaKey.clientCapabilities, JSON.stringify(capabilitiesFor(this.declared))],
       [MetaKey.clientInfo, info ?? UNKNOWN_CLIENT],
     ];
   }
