@@ -1,0 +1,66 @@
+import { z } from "zod";
+
+/** The entry of a list of tools that stands for `tools-defaults`. */
+export const INHERITED = "...";
+
+const Grant = z.strictObject({
+  service: z.string(),
+  allow: z.union([z.literal("all"), z.array(z.string())], { error: "expected all, or a list of names of tools" }),
+});
+const Grants = z.array(z.union([z.literal(INHERITED), Grant], { error: `expected ${INHERITED}, or an object with service and allow` }));
+
+const Limits = z
+  .strictObject({
+    "max-rounds": z.int().positive(),
+    "timeout-per-tool-ms": z.int().positive(),
+    "total-timeout-ms": z.int().positive(),
+    "max-tool-result-bytes": z.int().min(256),
+  })
+  .partial();
+
+const ServiceClaw = z.looseObject({
+  cllama: z.union([z.string(), z.array(z.string()).nonempty()]).optional(),
+  surfaces: z.array(z.unknown()).optional(),
+  tools: Grants.optional(),
+  "tools-policy": Limits.optional(),
+  "describe-file": z.string().optional(),
+  "mcp-stdio": z.looseObject({ command: z.string(), args: z.array(z.string()).default([]) }).optional(),
+});
+
+const Service = z.looseObject({
+  image: z.string().optional(),
+  expose: z.array(z.union([z.string(), z.number()])).optional(),
+  environment: z.union([z.array(z.string()), z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()]))]).optional(),
+  "x-claw": ServiceClaw.optional(),
+});
+
+/** The parts of a pod file that concern tools. Everything else is passed over. */
+export const Pod = z.looseObject({
+  "x-claw": z.looseObject({ "tools-defaults": Grants.optional(), "tools-policy": Limits.optional() }).optional(),
+  services: z.record(z.string(), Service.nullable()),
+});
+
+export type Pod = z.infer<typeof Pod>;
+export type Service = z.infer<typeof Service>;
+export type ServiceClaw = z.infer<typeof ServiceClaw>;
+export type Grant = z.infer<typeof Grant>;
+export type Grants = z.infer<typeof Grants>;
+export type Limits = z.infer<typeof Limits>;
+
+/** Returns a variable of a service, in either form that Compose has. */
+export function variableOf({ environment = {} }: Service, name: string): string | undefined {
+  if (!Array.isArray(environment)) return environment[name]?.toString();
+  const entry = environment.find((each) => each.startsWith(`${name}=`));
+  return entry?.slice(name.length + 1);
+}
+
+/** Replaces `${NAME}` and `${NAME:-default}`, as Compose does. @returns undefined if a variable is not set. */
+export function interpolate(text: string, environment: NodeJS.ProcessEnv): string | undefined {
+  let isComplete = true;
+  const result = text.replace(/\$\{(\w+)(?::-([^}]*))?\}/g, (_match, name: string, fallback?: string) => {
+    const value = environment[name] || fallback;
+    if (value === undefined) isComplete = false;
+    return value ?? "";
+  });
+  return isComplete ? result : undefined;
+}

@@ -1,0 +1,70 @@
+// tools.json: the contract between `compile`, which writes it, and `mediate`, which reads it.
+
+import { z } from "zod";
+
+export const MANIFEST_FILE = "tools.json";
+/** The name of an agent, and of its folder: that of a service in Compose. */
+export const AGENT_NAME = /^[\w-][\w.-]*$/;
+
+const JsonObject = z.record(z.string(), z.unknown());
+const Auth = z.object({ type: z.literal("bearer"), token: z.string() });
+
+/** A call becomes an HTTP request. Arguments that are not in the path go into the query, or into a JSON body. */
+const HttpExecution = z.object({
+  transport: z.literal("http"),
+  service: z.string(),
+  base_url: z.string(),
+  method: z.enum(["GET", "POST", "PUT", "PATCH", "DELETE"]),
+  /** With placeholders: `/orders/{id}` */
+  path: z.string(),
+  body: z.literal("json").optional(),
+  auth: Auth.optional(),
+});
+
+/** A call becomes `tools/call` at an MCP server. */
+const McpExecution = z.object({
+  transport: z.literal("mcp"),
+  service: z.string(),
+  base_url: z.string(),
+  path: z.string(),
+  /** The name at the server. */
+  tool: z.string(),
+  auth: Auth.optional(),
+});
+
+export const ManagedTool = z.object({
+  /** `service.tool` */
+  name: z.string(),
+  description: z.string(),
+  inputSchema: JsonObject,
+  annotations: JsonObject.optional(),
+  execution: z.discriminatedUnion("transport", [HttpExecution, McpExecution]),
+});
+
+export const Policy = z.object({
+  max_rounds: z.int().positive(),
+  timeout_per_tool_ms: z.int().positive(),
+  total_timeout_ms: z.int().positive(),
+  max_tool_result_bytes: z.int().min(256),
+});
+
+export const Manifest = z.object({ version: z.literal(1), tools: z.array(ManagedTool), policy: Policy });
+
+export type HttpExecution = z.infer<typeof HttpExecution>;
+export type McpExecution = z.infer<typeof McpExecution>;
+export type ManagedTool = z.infer<typeof ManagedTool>;
+export type Policy = z.infer<typeof Policy>;
+export type Manifest = z.infer<typeof Manifest>;
+
+export const DEFAULT_POLICY: Policy = {
+  max_rounds: 8,
+  timeout_per_tool_ms: 30_000,
+  total_timeout_ms: 120_000,
+  max_tool_result_bytes: 16_384,
+};
+
+export type JsonObject = z.infer<typeof JsonObject>;
+
+export function isJsonObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,91 @@
+import { type HttpExecution, isJsonObject, type JsonObject, type ManagedTool } from "../manifest.ts";
+import { McpServers } from "./mcp-servers.ts";
+import { failure, type Outcome } from "./results.ts";
+
+/** A longer response is not read to its end. */
+const MAX_RESPONSE_BYTES = 4 * 1024 * 1024;
+
+/** Executes the calls of models. */
+export class Executor {
+  readonly #mcp = new McpServers();
+
+  /** Never rejects. @param signal aborts with the turn. */
+  async execute(tool: ManagedTool, args: unknown, timeoutMs: number, signal: AbortSignal): Promise<Outcome> {
+    if (!isJsonObject(args)) return failure("invalid_arguments", "The arguments are not a JSON object.");
+    const { required = [] } = tool.inputSchema;
+    const missing = (Array.isArray(required) ? required : []).filter((name) => !Object.hasOwn(args, String(name)));
+    if (missing.length > 0) return failure("invalid_arguments", `These arguments are missing: ${missing.join(", ")}.`);
+    const { execution } = tool;
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
+    try {
+      return execution.transport === "http"
+        ? await overHttp(execution, args, limit)
+        : await this.#mcp.call(execution, args, timeoutMs, limit);
+    } catch (error) {
+      if (limit.aborted) return failure("timeout", `${tool.name} did not answer within ${timeoutMs} ms. It may have taken effect.`);
+      const { message, cause } = error as Error;
+      return failure("unreachable", `${execution.service} cannot be reached: ${cause instanceof Error ? cause.message : message}`);
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#mcp.close();
+  }
+}
+
+async function overHttp({ base_url, method, path, body, auth }: HttpExecution, args: JsonObject, signal: AbortSignal): Promise<Outcome> {
+  const rest = new Map(Object.entries(args));
+  const inPath = new Set<string>();
+  let isPathValid = true;
+  const filled = path.replace(/\{(\w+)\}/g, (_match, name: string) => {
+    const value = textOf(args[name]);
+    // Nothing, `.` and `..` would lead to another path.
+    if (/^\.{0,2}$/.test(value)) isPathValid = false;
+    inPath.add(name);
+    return encodeURIComponent(value);
+  });
+  if (!isPathValid) return failure("invalid_arguments", "An argument is empty, or leads out of the path.");
+  for (const name of inPath) rest.delete(name);
+  const url = new URL(base_url + filled);
+  const isJson = body === "json";
+  if (!isJson) for (const [name, value] of rest) for (const each of [value].flat()) url.searchParams.append(name, textOf(each));
+  const response = await fetch(url, {
+    method,
+    signal,
+    // A redirect could lead the token to another host.
+    redirect: "manual",
+    headers: {
+      Accept: "application/json, text/*;q=0.9, */*;q=0.1",
+      ...(isJson ? { "Content-Type": "application/json" } : {}),
+      ...(auth === undefined ? {} : { Authorization: `Bearer ${auth.token}` }),
+    },
+    ...(isJson ? { body: JSON.stringify(Object.fromEntries(rest)) } : {}),
+  });
+  const { text, isComplete } = await readText(response);
+  const data = isComplete && response.headers.get("content-type")?.includes("json") === true ? parsed(text) : text;
+  if (response.ok) return { ok: true, data };
+  return failure(`http_${response.status}`, `The service answered ${response.status}.`, { body: data });
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : (JSON.stringify(value) ?? "");
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return text;
+  }
+}
+
+async function readText({ body }: Response): Promise<{ readonly text: string; readonly isComplete: boolean }> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of body ?? []) {
+    chunks.push(chunk);
+    bytes += (chunk as Uint8Array).length;
+    if (bytes > MAX_RESPONSE_BYTES) return { text: Buffer.concat(chunks).toString(), isComplete: false };
+  }
+  return { text: Buffer.concat(chunks).toString(), isComplete: true };
+}

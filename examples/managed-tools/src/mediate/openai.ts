@@ -1,0 +1,87 @@
+import { isJsonObject, type JsonObject } from "../manifest.ts";
+import { type Format, numbersIn, objectsIn, parseArgs, piecesOf, type ToolCall } from "./format.ts";
+
+/** Chat Completions of OpenAI, which most other providers and local models have too. */
+export const OPENAI: Format = {
+  name: "openai",
+  path: "/v1/chat/completions",
+  keepAlive: ": keep-alive\n\n",
+
+  runnerTools: (body) => objectsIn(body["tools"]).map((tool) => nameOf(tool["function"])),
+
+  prepare(body, messages, tools, isLater) {
+    // `stream_options` is an error without a stream.
+    const { stream_options: _, tool_choice: choice, ...rest } = body;
+    const managed = tools.map(({ inputSchema: parameters, ...named }) => ({ type: "function", function: { ...named, parameters } }));
+    // A choice that forces a call would force one in each round.
+    const toolChoice = choice === undefined ? {} : { tool_choice: isLater && choice !== "none" ? "auto" : choice };
+    return { ...rest, ...toolChoice, messages, stream: false, tools: [...objectsIn(body["tools"]), ...managed] };
+  },
+
+  read(response) {
+    const [choice] = objectsIn(response["choices"]);
+    const message = choice?.["message"];
+    if (!isJsonObject(message)) return undefined;
+    return { message, calls: callsOf(message), usage: numbersIn(response["usage"]) };
+  },
+
+  withCalls(message, calls) {
+    const kept = new Set(calls.map(({ id }) => id));
+    return { ...message, tool_calls: objectsIn(message["tool_calls"]).filter(({ id }) => kept.has(String(id))) };
+  },
+
+  results: (results) => results.map(({ call, text }) => ({ role: "tool", tool_call_id: call.id, content: text })),
+
+  identity(message) {
+    const calls = callsOf(message).map(({ id }) => id);
+    return JSON.stringify([message["role"], textOf(message["content"]), calls, message["tool_call_id"]]);
+  },
+
+  withUsage: (response, total) => ({ ...response, usage: { ...(response["usage"] as JsonObject | undefined), ...total } }),
+
+  events(response, body) {
+    const { choices, usage, object: _, ...rest } = response;
+    const [choice = {}] = objectsIn(choices);
+    const message = (choice["message"] ?? {}) as JsonObject;
+    const chunk = (delta: JsonObject, finish: unknown = null): string =>
+      event({ ...rest, object: "chat.completion.chunk", choices: [{ index: 0, delta, finish_reason: finish }] });
+    const { content, tool_calls: calls, role = "assistant", ...others } = message;
+    const events = [chunk({ role, content: "", ...others })];
+    for (const piece of piecesOf(textOf(content))) events.push(chunk({ content: piece }));
+    for (const [index, call] of objectsIn(calls).entries()) events.push(chunk({ tool_calls: [{ index, ...call }] }));
+    events.push(chunk({}, choice["finish_reason"] ?? "stop"));
+    const options = body["stream_options"];
+    if (isJsonObject(options) && options["include_usage"] === true)
+      events.push(event({ ...rest, object: "chat.completion.chunk", choices: [], usage }));
+    return [...events, "data: [DONE]\n\n"];
+  },
+
+  error: (status, message) => ({
+    error: { message, type: status < 500 ? "invalid_request_error" : "server_error", param: null, code: null },
+  }),
+  errorEvent: event,
+};
+
+function event(value: JsonObject): string {
+  return `data: ${JSON.stringify(value)}\n\n`;
+}
+
+function nameOf(value: unknown): string {
+  return isJsonObject(value) ? String(value["name"]) : "";
+}
+
+function callsOf(message: JsonObject): ToolCall[] {
+  return objectsIn(message["tool_calls"]).map((call) => {
+    const called = (call["function"] ?? {}) as JsonObject;
+    return { id: String(call["id"]), name: String(called["name"]), args: parseArgs(called["arguments"]) };
+  });
+}
+
+/** Content is a text, or a list of parts. Parts that are not text count as they are. */
+function textOf(content: unknown): string {
+  if (typeof content === "string") return content.trim();
+  return objectsIn(content)
+    .map((part) => (typeof part["text"] === "string" ? part["text"] : JSON.stringify(part)))
+    .join("")
+    .trim();
+}

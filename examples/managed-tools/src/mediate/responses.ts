@@ -1,0 +1,71 @@
+import type { Context } from "hono";
+import { proxy } from "hono/proxy";
+import { stream } from "hono/streaming";
+import type { JsonObject } from "../manifest.ts";
+import { ANTHROPIC } from "./anthropic.ts";
+import type { Format } from "./format.ts";
+import { OPENAI } from "./openai.ts";
+import type { TurnEnd } from "./turn.ts";
+
+/** Headers of a connection. The others reach the model, with the key of the runner among them. */
+const HOP_HEADERS = ["host", "connection", "content-length", "transfer-encoding", "accept-encoding"];
+/** Headers of an error that runners act on. */
+const ERROR_HEADERS = ["retry-after", "request-id", "x-request-id"];
+
+/** Returns the headers for the model. @param modelKey replaces the key of the runner; undefined to pass that on. */
+export function headersFor(context: Context, format: Format | undefined, modelKey: string | undefined): Headers {
+  const headers = new Headers(context.req.raw.headers);
+  for (const name of HOP_HEADERS) headers.delete(name);
+  if (modelKey === undefined) return headers;
+  headers.delete("authorization");
+  headers.delete("x-api-key");
+  if (format === ANTHROPIC) headers.set("x-api-key", modelKey);
+  else headers.set("authorization", `Bearer ${modelKey}`);
+  return headers;
+}
+
+/** Passes a request on as it is. */
+export async function passOn(context: Context, target: string, headers: Headers, warn: (text: string) => void): Promise<Response> {
+  const { method, body } = context.req.raw;
+  try {
+    return await proxy(target, { method, headers, body, signal: context.req.raw.signal });
+  } catch (error) {
+    warn(`${target}: ${(error as Error).message}`);
+    return context.json(OPENAI.error(502, "The model cannot be reached."), 502);
+  }
+}
+
+/** Sends the end of a turn as JSON. */
+export function respond(context: Context, { status, body, headers, isFinal = false }: TurnEnd): Response {
+  // The official clients obey it.
+  if (isFinal) context.header("x-should-retry", "false");
+  for (const name of ERROR_HEADERS) {
+    const value = headers?.get(name);
+    if (value) context.header(name, value);
+  }
+  return context.body(JSON.stringify(body), status as 200, { "Content-Type": "application/json" });
+}
+
+/** Sends the end of a turn as a stream, which is kept open until then. */
+export function streamed(
+  context: Context,
+  format: Format,
+  body: JsonObject,
+  ended: Promise<TurnEnd>,
+  keepAliveMs: number,
+  left: AbortController,
+): Response {
+  context.header("Content-Type", "text/event-stream");
+  context.header("Cache-Control", "no-cache");
+  return stream(context, async (output) => {
+    output.onAbort(() => left.abort());
+    const timer = setInterval(() => void output.write(format.keepAlive), keepAliveMs);
+    const end = await ended.finally(() => clearInterval(timer));
+    const events = end.status === 200 ? format.events(end.body, body) : [format.errorEvent(end.body)];
+    for (const event of events) await output.write(event);
+  });
+}
+
+export function delay(ms: number): Promise<undefined> {
+  return new Promise((resolve) => setTimeout(resolve, ms, undefined).unref());
+}

@@ -1,0 +1,36 @@
+/** The outcome of a call: data, or an error that the model can understand. */
+export type Outcome =
+  | { readonly ok: true; readonly data: unknown }
+  | { readonly ok: false; readonly error: { readonly code: string; readonly message: string } & Readonly<Record<string, unknown>> };
+
+export function failure(code: string, message: string, details: Readonly<Record<string, unknown>> = {}): Outcome {
+  return { ok: false, error: { code, message, ...details } };
+}
+
+/** Returns an outcome as JSON of at most this many bytes. Longer data becomes its beginning, as a text, with `"truncated": true`. */
+export function outcomeText(outcome: Outcome, maxBytes: number): string {
+  const text = JSON.stringify(outcome);
+  const bytes = Buffer.byteLength(text);
+  if (bytes <= maxBytes) return text;
+  const isText = outcome.ok && typeof outcome.data === "string";
+  const content = outcome.ok ? (isText ? outcome.data : JSON.stringify(outcome.data)) : outcome.error.message;
+  // JSON escapes take room, so the length that fits is searched for.
+  let [fits, tooLong] = [0, Math.min(content.length, maxBytes)];
+  while (fits < tooLong) {
+    const middle = Math.ceil((fits + tooLong) / 2);
+    if (Buffer.byteLength(cut(outcome, content, middle, bytes)) <= maxBytes) fits = middle;
+    else tooLong = middle - 1;
+  }
+  return cut(outcome, content, fits, bytes);
+}
+
+function cut(outcome: Outcome, content: string, length: number, total_bytes: number): string {
+  // Half of a surrogate pair would become another character.
+  const beginning = content
+    .slice(0, length)
+    .toWellFormed()
+    .replace(/\uFFFD$/, "");
+  const facts = { truncated: true, total_bytes };
+  if (outcome.ok) return JSON.stringify({ ok: true, ...facts, data: beginning });
+  return JSON.stringify({ ok: false, ...facts, error: { code: outcome.error.code, message: beginning } });
+}

@@ -1,0 +1,116 @@
+import { serve, type ServerType } from "@hono/node-server";
+import { Hono } from "hono";
+import { bodyLimit } from "hono/body-limit";
+import { once } from "node:events";
+import type { AddressInfo } from "node:net";
+import { isJsonObject } from "../manifest.ts";
+import { ANTHROPIC } from "./anthropic.ts";
+import { HiddenRounds } from "./continuity.ts";
+import { Executor } from "./execute.ts";
+import type { Format } from "./format.ts";
+import { Manifests } from "./manifests.ts";
+import { OPENAI } from "./openai.ts";
+import { delay, headersFor, passOn, respond, streamed } from "./responses.ts";
+import { startTrace } from "./trace.ts";
+import { Turn } from "./turn.ts";
+
+const FORMATS: readonly Format[] = [OPENAI, ANTHROPIC];
+const MAX_BODY_BYTES = 32 * 1024 * 1024;
+/** A status can be sent until the stream begins, so it begins when the turn takes longer than most errors. */
+const KEEP_ALIVE_MS = 5000;
+
+export interface MediatorOptions {
+  /** Has a folder for each agent, as `compile` writes it. */
+  readonly contextFolder: string;
+  /** The provider of the model, without `/v1`. */
+  readonly modelUrl: string;
+  /** Replaces the key of the runner; undefined to pass that on. */
+  readonly modelKey?: string | undefined;
+  readonly host?: string;
+  /** 0 for any free port. */
+  readonly port: number;
+  readonly keepAliveMs?: number;
+  /** Gets a line of JSON for each request. */
+  readonly onTrace: (line: string) => void;
+  readonly warn: (text: string) => void;
+}
+
+export interface Mediator extends AsyncDisposable {
+  /** Without a path. The URL of an agent is this with `/AGENT`. */
+  readonly url: string;
+}
+
+/** Starts the proxy between runners and a model. The path of a request begins with the name of its agent. */
+export async function startMediator(options: MediatorOptions): Promise<Mediator> {
+  const executor = new Executor();
+  const { host = "127.0.0.1", port } = options;
+  const server: ServerType = serve({ fetch: createApp(options, executor).fetch, hostname: host, port });
+  await once(server, "listening");
+  const address = server.address() as AddressInfo;
+  return {
+    url: `http://${host}:${address.port}`,
+    async [Symbol.asyncDispose]() {
+      const closed = once(server, "close");
+      server.close();
+      if ("closeAllConnections" in server) server.closeAllConnections();
+      await Promise.all([closed, executor.close()]);
+    },
+  };
+}
+
+function createApp(options: MediatorOptions, executor: Executor): Hono {
+  const { contextFolder, modelUrl, modelKey, keepAliveMs = KEEP_ALIVE_MS, onTrace, warn } = options;
+  const manifests = new Manifests(contextFolder, warn);
+  const hiddenRounds = new HiddenRounds();
+  const app = new Hono();
+
+  app.onError((error, context) => {
+    warn(error.stack ?? error.message);
+    return context.json(OPENAI.error(502, "The proxy has failed."), 502);
+  });
+  app.notFound((context) => context.json(OPENAI.error(404, "The path must be /AGENT/v1/…, with an agent of the pod."), 404));
+  app.use(bodyLimit({ maxSize: MAX_BODY_BYTES }));
+  app.all("/:agent/v1/*", async (context) => {
+    const agent = context.req.param("agent");
+    if (!manifests.has(agent)) return context.notFound();
+    const { pathname, search } = new URL(context.req.url);
+    // The name may be percent-encoded in the path.
+    const path = pathname.slice(pathname.indexOf("/", 1));
+    const manifest = manifests.of(agent);
+    const trace = startTrace(onTrace, warn, { agent, path }, manifest);
+    const format = FORMATS.find((each) => each.path === path);
+    const target = modelUrl.replace(/\/$/, "") + path + search;
+    if (format === undefined || context.req.method !== "POST" || manifest === undefined || manifest.tools.length === 0) {
+      const response = await passOn(context, target, headersFor(context, format, modelKey), warn);
+      trace({ status: response.status, ending: "passed", tool_trace: [] });
+      return response;
+    }
+    const body: unknown = await context.req.json().catch(() => undefined);
+    if (!isJsonObject(body)) {
+      trace({ status: 400, ending: "invalid", tool_trace: [] });
+      return context.json(format.error(400, "The body is not a JSON object."), 400);
+    }
+    const headers = headersFor(context, format, modelKey);
+    headers.set("content-type", "application/json");
+    const left = new AbortController();
+    const turn = new Turn({
+      agent,
+      format,
+      manifest,
+      body,
+      executor,
+      hiddenRounds,
+      ask: (request, signal) => fetch(target, { method: "POST", headers, body: JSON.stringify(request), signal }),
+      signal: AbortSignal.any([left.signal, context.req.raw.signal]),
+    });
+    const ended = turn.run().then((end) => {
+      trace({ status: end.status, ending: end.ending, tool_trace: turn.rounds });
+      return end;
+    });
+    if (body["stream"] !== true) return respond(context, await ended);
+    const early = await Promise.race([ended, delay(keepAliveMs)]);
+    if (early !== undefined && early.status !== 200) return respond(context, early);
+    return streamed(context, format, body, ended, keepAliveMs, left);
+  });
+  return app;
+}

@@ -1,0 +1,38 @@
+import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { describe, expect, it } from "vitest";
+import { PodFolder, TRADING_DESCRIPTOR, TRADING_POD } from "./pod-folder.ts";
+
+const MAIN = fileURLToPath(new URL("../src/main.ts", import.meta.url));
+const README = fileURLToPath(new URL("../README.md", import.meta.url));
+const run = promisify(execFile);
+
+describe("the command line", () => {
+  it("demo goes from an empty folder to an answer, as the README shows", async () => {
+    const { stdout } = await run(process.execPath, [MAIN, "demo"]);
+    const varying = (text: string): string => text.replaceAll(/\d+ ms|:\d{4,}/g, "N");
+    const [, shown = ""] = /```text\n(sidecar [\s\S]*?)```/.exec(readFileSync(README, "utf8")) ?? [];
+    expect(varying(stdout)).toBe(varying(shown));
+  });
+
+  it("compile writes nothing if there are problems, and names them", async () => {
+    using folder = new PodFolder(TRADING_POD, { "trading.json": TRADING_DESCRIPTOR });
+    const pod = `${folder.path}/claw-pod.yml`;
+    const env = { PATH: process.env["PATH"] };
+    await expect(run(process.execPath, [MAIN, "compile", pod], { env })).rejects.toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/trading\.json:\d+: the variable TRADING_API_TOKEN is not set\n$/) as string,
+    });
+    const { stdout } = await run(process.execPath, [MAIN, "compile", pod], { env: { ...env, TRADING_API_TOKEN: "t" } });
+    expect(stdout).toBe("analyst: trading-api.get_market_context\nexecutor: trading-api.execute_trade, trading-api.get_market_context\n");
+  });
+
+  it("a wrong command line shows the usage", async () => {
+    await expect(run(process.execPath, [MAIN, "compile"])).rejects.toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("Usage:") as string,
+    });
+  });
+});

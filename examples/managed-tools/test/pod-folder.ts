@@ -1,0 +1,104 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { compile, type Compiled } from "../src/compile/compile.ts";
+import { writeAgents } from "../src/compile/write.ts";
+
+/** The example of the seed: tools over HTTP. */
+export const TRADING_DESCRIPTOR = {
+  version: 2,
+  description: "Trading Desk API",
+  tools: [
+    {
+      name: "get_market_context",
+      description: "Retrieve agent-scoped market context: positions, balance, buying power",
+      inputSchema: {
+        type: "object",
+        properties: { claw_id: { type: "string", description: "Agent identifier" } },
+        required: ["claw_id"],
+      },
+      http: { method: "GET", path: "/api/v1/market_context/{claw_id}" },
+      annotations: { readOnly: true },
+    },
+    {
+      name: "execute_trade",
+      description: "Execute a market order",
+      inputSchema: {
+        type: "object",
+        properties: { symbol: { type: "string" }, side: { type: "string", enum: ["buy", "sell"] }, quantity: { type: "number" } },
+        required: ["symbol", "side", "quantity"],
+      },
+      http: { method: "POST", path: "/api/v1/trades", body: "json" },
+      annotations: { readOnly: false },
+    },
+  ],
+  auth: { type: "bearer", env: "TRADING_API_TOKEN" },
+};
+
+export const TRADING_POD = `services:
+  analyst:
+    image: analyst:latest
+    x-claw:
+      agent: ./AGENTS.md
+      cllama: passthrough
+      surfaces:
+        - service://trading-api
+      tools:
+        - service: trading-api
+          allow:
+            - get_market_context   # read-only access
+
+  executor:
+    image: executor:latest
+    x-claw:
+      agent: ./agents/executor/AGENTS.md
+      cllama: passthrough
+      surfaces:
+        - service://trading-api
+      tools:
+        - service: trading-api
+          allow: all               # full access
+
+  trading-api:
+    image: trading-api:latest
+    expose:
+      - "4000"
+    x-claw:
+      describe-file: trading.json
+`;
+
+/** A folder with a pod, which is compiled into it. */
+export class PodFolder implements Disposable {
+  readonly path = mkdtempSync(join(tmpdir(), "managed-tools-test-"));
+
+  constructor(pod: string, files: Readonly<Record<string, unknown>> = {}) {
+    this.write("claw-pod.yml", pod);
+    for (const [name, content] of Object.entries(files)) this.write(name, content);
+  }
+
+  /** @param content a text, or a value that becomes JSON. */
+  write(name: string, content: unknown): void {
+    const file = join(this.path, name);
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, typeof content === "string" ? content : JSON.stringify(content, null, 2));
+  }
+
+  get contextFolder(): string {
+    return join(this.path, "context");
+  }
+
+  compile(environment: Readonly<Record<string, string>> = {}, urls: Readonly<Record<string, string>> = {}): Compiled {
+    return compile(join(this.path, "claw-pod.yml"), environment, new Map(Object.entries(urls)));
+  }
+
+  /** Compiles into `contextFolder`. @throws Error if there are problems. */
+  build(environment?: Readonly<Record<string, string>>, urls?: Readonly<Record<string, string>>): void {
+    const { agents, problems } = this.compile(environment, urls);
+    if (problems.length > 0) throw new Error(JSON.stringify(problems));
+    writeAgents(this.contextFolder, agents);
+  }
+
+  [Symbol.dispose](): void {
+    rmSync(this.path, { recursive: true });
+  }
+}
