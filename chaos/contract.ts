@@ -8,8 +8,12 @@ export const DIRECTORY_VARIABLE = "CHAOS_DIR";
 /** The environment variable with the protocol era of the server. */
 export const ERA_VARIABLE = "CHAOS_SERVER_ERA";
 /** "legacy": sessions only. "modern": MCP 2026-07-28 only. "dual": the first message of each process decides. */
-export const SERVER_ERAS = ["legacy", "dual", "modern"] as const;
+export const FIXED_ERAS = ["legacy", "dual", "modern"] as const;
+export type FixedEra = (typeof FIXED_ERAS)[number];
+/** "changing": each process has the era in ERA_FILE at its start, or `legacy` without that file. */
+export const SERVER_ERAS = [...FIXED_ERAS, "changing"] as const;
 export type ServerEraOption = (typeof SERVER_ERAS)[number];
+export const ERA_FILE = "era";
 
 /** While this file exists, each server exits at its start or at `initialize`. The file has the kind of the exit. */
 export const CRASH_LOOP_FILE = "crash-loop";
@@ -66,7 +70,12 @@ export const ASKED_KEY = "question";
 
 /** Returns the message of the question of a call, which its client recognizes. */
 export function questionOf({ client, nonce }: Pick<ToolArguments, "client" | "nonce">): string {
-  return `${client}/${nonce}?`;
+  return `${questionStart(client)}${nonce}?`;
+}
+
+/** Returns the beginning of all questions for this client. */
+export function questionStart(client: string): string {
+  return `${client}/`;
 }
 
 /** The client's answer. It repeats the question. */

@@ -2,7 +2,7 @@ import { randomInt } from "node:crypto";
 import { parseArgs } from "node:util";
 import { type Adapter, ADAPTERS } from "./adapters.ts";
 import { ERA_VARIABLE, SERVER_ERAS, type ServerEraOption } from "./contract.ts";
-import { ALL_FAULT_KINDS, FAULT_GROUPS, type FaultKind, SESSION_FAULTS } from "./faults/kinds.ts";
+import { ALL_FAULT_KINDS, FAULT_GROUPS, type FaultKind, faultsOf } from "./faults/kinds.ts";
 
 export interface Options {
   readonly adapters: readonly Adapter[];
@@ -36,13 +36,11 @@ export function parseOptions(args: string[]): Options {
   });
   const serverEra = SERVER_ERAS.find((era) => era === values["server-era"]);
   if (serverEra === undefined) throw new Error(`--server-era must be one of ${SERVER_ERAS.join(", ")}`);
-  const kinds = selectKinds(values.faults);
   return {
     adapters: values.against.split(",").map((name) => inEra(findAdapter(name), serverEra)),
     seed: positive("--seed", values.seed),
     durationMs: positive("--seconds", values.seconds) * 1000,
-    // A server without sessions has no clients with one.
-    kinds: serverEra === "modern" ? kinds.filter((kind) => !SESSION_FAULTS.has(kind)) : kinds,
+    kinds: faultsOf(serverEra, selectKinds(values.faults)),
     faults: values.faults,
     serverEra,
     logFile: values.log,

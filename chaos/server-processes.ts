@@ -4,7 +4,7 @@ import { appendFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmS
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { CRASH_LOOP_FILE, type CrashLoopKind, FAULT_LOG_FILE, type ProcessRecord } from "./contract.ts";
+import { CRASH_LOOP_FILE, type CrashLoopKind, ERA_FILE, FAULT_LOG_FILE, type FixedEra, type ProcessRecord } from "./contract.ts";
 import { isRunning } from "./process-table.ts";
 
 const POLL_MS = 20;
@@ -40,6 +40,11 @@ export class ServerProcesses {
     const file = join(this.directory, CRASH_LOOP_FILE);
     if (kind === undefined) rmSync(file, { force: true });
     else writeFileSync(file, kind);
+  }
+
+  /** Has an effect on processes that start from now on. */
+  setEra(era: FixedEra): void {
+    writeFileSync(join(this.directory, ERA_FILE), era);
   }
 
   /** Returns the faults that servers have recorded. */

@@ -3,7 +3,6 @@
 import type { Adapter } from "./adapters.ts";
 import type { ChaosClient } from "./client/chaos-client.ts";
 import { createClients, type CrowdKind } from "./client/crowd.ts";
-import { ERA_VARIABLE } from "./contract.ts";
 import { Saboteur } from "./faults/saboteur.ts";
 import { Ledger } from "./ledger.ts";
 import { Random } from "./random.ts";
@@ -42,7 +41,12 @@ export class Stage implements AsyncDisposable {
   static async setUp(adapter: Adapter, seed: number, logFile?: string): Promise<Stage> {
     const servers = new ServerProcesses();
     process.once("exit", () => servers.remove());
-    return new Stage(await WrapperProcess.start(adapter, servers.directory, logFile), crowdOf(adapter), servers, seed);
+    return new Stage(
+      await WrapperProcess.start(adapter, servers.directory, logFile),
+      adapter.isSubject ? "mixed" : "sessions",
+      servers,
+      seed,
+    );
   }
 
   startLoad(): void {
@@ -71,10 +75,4 @@ export class Stage implements AsyncDisposable {
     await this.wrapper.end();
     this.#servers.remove();
   }
-}
-
-/** Clients without a session need a wrapper that serves them, and clients with one a server that serves those. */
-function crowdOf({ isSubject, environment }: Adapter): CrowdKind {
-  if (environment[ERA_VARIABLE] === "modern") return "stateless";
-  return isSubject ? "mixed" : "sessions";
 }

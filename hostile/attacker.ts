@@ -3,6 +3,7 @@
 import { once } from "node:events";
 import { Agent } from "node:http";
 import { connect, type Socket } from "node:net";
+import type { EventStream } from "../test/support/event-stream.ts";
 import { type Headers, send } from "../test/support/http-client.ts";
 import { initializeRequest, McpClient } from "../test/support/mcp-client.ts";
 import { headBytes } from "../test/support/mcp-request-bytes.ts";
@@ -57,6 +58,13 @@ export class Attacker {
     await this.quietly({ jsonrpc: "2.0", method: "notifications/initialized" });
   }
 
+  /** Ends the session. */
+  async close(): Promise<void> {
+    await this.#client({})
+      .end()
+      .catch(() => undefined);
+  }
+
   /** Sends any body, and counts the response. */
   async post(body: unknown, options: SendOptions = {}): Promise<Sent | undefined> {
     const reply = await this.#send(body, options);
@@ -92,6 +100,11 @@ export class Attacker {
 
   callTool(name: string, args: unknown = {}, options?: SendOptions): Promise<Sent | undefined> {
     return this.request("tools/call", { name, arguments: args }, options);
+  }
+
+  /** Makes a tool call, whose response is read as it arrives. @returns undefined if it does not begin. */
+  async begin(name: string, args: object): Promise<EventStream | undefined> {
+    return within(this.#client({}).begin(name, args, ++this.#lastId), ANSWER_LIMIT_MS).catch(() => undefined);
   }
 
   /** Returns the id of a call as the server receives it: an attacker may be able to predict the sidecar's ids. */

@@ -28,13 +28,29 @@ export type ToolList =
   | "poisoned-schema"
   | "header-tools";
 
-/** The second argument of the server: one with sessions only, or one that also serves MCP 2026-07-28. */
-export type ServerEra = "legacy" | "dual";
+/** The second argument of the server: one with sessions only, one that also serves MCP 2026-07-28, or one that serves just that. */
+export type ServerEra = "legacy" | "dual" | "modern";
 
 /** While this file exists in the attack's directory, servers answer `initialize` with an error. Its content is the depth of the data. */
 export const INITIALIZE_SWITCH = "initialize";
 /** While this file exists, servers answer `tools/list` late. Its content is the delay in milliseconds; "never" for no answer. */
 export const SLOW_LIST_SWITCH = "slow-list";
+
+/** While this file exists, servers treat subscriptions as its content says: a kind of LISTEN_TRICKS. */
+export const LISTEN_SWITCH = "listen";
+export const LISTEN_TRICKS = [
+  "silent",
+  "refused",
+  "ended",
+  "cancelled",
+  "acknowledged-twice",
+  "accepts-nothing",
+  "invalid",
+  "asks",
+] as const;
+export type ListenTrick = (typeof LISTEN_TRICKS)[number];
+/** A part of an answer that the server must get from its owner only. It replies with FORBIDDEN_MARK. */
+export const STOLEN_MARK = "stolen-answer";
 
 /** The sidecar that the observer watches. */
 export interface Watched {

@@ -1,20 +1,12 @@
-// The attacker as a client of MCP 2026-07-28: requests without a session, subscriptions, and a look at what they have left behind.
+// The attacker as a client of MCP 2026-07-28: requests without a session, and subscriptions.
 
 import type { ClientRequest } from "node:http";
-import { setTimeout as sleep } from "node:timers/promises";
-import { send, startRequest } from "../test/support/http-client.ts";
+import { startRequest } from "../test/support/http-client.ts";
 import { ModernClient } from "../test/support/modern-client.ts";
 import type { Attacker, Sent } from "./attacker.ts";
 import { within } from "./bounded.ts";
 
 const BEGIN_LIMIT_MS = 20_000;
-const EMPTY_LIMIT_MS = 15_000;
-const EMPTY_POLL_MS = 100;
-
-interface Status {
-  readonly stateless?: { readonly subscriptions: number; readonly asks?: { readonly parked: { readonly now: number } } };
-  readonly memory: { readonly subscriptions: number; readonly unread: number };
-}
 
 export class StatelessAttacker {
   readonly attacker: Attacker;
@@ -59,20 +51,6 @@ export class StatelessAttacker {
     this.#listens.clear();
   }
 
-  /** Checks that the sidecar holds nothing for subscriptions and questions any more. */
-  async expectNothingLeft(): Promise<void> {
-    const deadlineMs = performance.now() + EMPTY_LIMIT_MS;
-    for (;;) {
-      const left = await this.#leftovers();
-      if (left === "") return;
-      if (performance.now() > deadlineMs) {
-        this.attacker.replies.breaches.push(`left over: ${left}`);
-        return;
-      }
-      await sleep(EMPTY_POLL_MS);
-    }
-  }
-
   async #listenOnce(filter: object, isRead: boolean): Promise<void> {
     const { replies, url } = this.attacker;
     const call = this.client.compose("subscriptions/listen", { notifications: filter });
@@ -84,24 +62,5 @@ export class StatelessAttacker {
     replies.add(begun === undefined ? "no response to a listen" : `${begun.statusCode} to a listen`);
     begun?.on("error", () => undefined);
     if (begun !== undefined && (isRead || begun.statusCode !== 200)) begun.resume();
-  }
-
-  async #leftovers(): Promise<string> {
-    const { origin, token } = this.attacker;
-    const call = { method: "GET", headers: { Authorization: `Bearer ${token}` } };
-    const reply = await send(new URL("/status", origin), call).catch(() => undefined);
-    if (reply === undefined) return "no status";
-    const { stateless, memory } = JSON.parse(reply.body) as Status;
-    const parked = stateless?.asks?.parked.now ?? 0;
-    const uses = {
-      "parked calls": parked,
-      subscriptions: stateless?.subscriptions,
-      "subscription bytes": memory.subscriptions,
-      "unread bytes": memory.unread,
-    };
-    return Object.entries(uses)
-      .filter(([, amount]) => amount !== 0)
-      .map(([use, amount]) => `${amount} ${use}`)
-      .join(", ");
   }
 }

@@ -10,7 +10,7 @@ export const BURST_REQUESTS = 300;
 export const OTHER_REQUEST_SHARE = 0.1;
 export const SLOW_SHARE = 0.05;
 export const PROGRESS_SHARE = 0.1;
-/** The share of calls that ask, of a client that can answer, and the share of their questions that it leaves unanswered. */
+/** The share of calls that ask, of a client that can answer, and the share of their questions that it does not answer. */
 export const ASK_SHARE = 0.1;
 export const LEAVE_SHARE = 0.1;
 

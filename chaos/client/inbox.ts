@@ -6,14 +6,19 @@ import { judge, type Response } from "./judge.ts";
 
 export interface Incoming extends Response {
   readonly method?: string;
-  readonly params?: { readonly progressToken?: unknown; readonly uri?: unknown; readonly _meta?: Readonly<Record<string, unknown>> };
+  readonly params?: {
+    readonly progressToken?: unknown;
+    readonly uri?: unknown;
+    /** The question of an elicitation. */
+    readonly message?: unknown;
+    readonly _meta?: Readonly<Record<string, unknown>>;
+  };
 }
 
 export interface InboxListener {
   /** Called for a right response, with the process that sent it. */
   onRight(serverPid: number): void;
-  /** Called for a server request. */
-  onServerRequest(id: unknown): void;
+  onServerRequest(request: Incoming): void;
 }
 
 /** The progress tokens that no client has sent. A private server's progress with such a token may be forwarded. */
@@ -75,8 +80,9 @@ export class Inbox {
     this.#eventIds.add(eventId);
   }
 
-  #receiveServerMessage({ id, method, params }: Incoming): void {
-    if (id !== undefined) return this.#listener.onServerRequest(id);
+  #receiveServerMessage(message: Incoming): void {
+    const { id, method, params } = message;
+    if (id !== undefined) return this.#listener.onServerRequest(message);
     if (method !== "notifications/progress") return;
     const token = String(params?.progressToken);
     const isOwn = token.startsWith(`${this.#client}/`) || UNKNOWN_TOKEN.test(token);

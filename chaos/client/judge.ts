@@ -24,11 +24,11 @@ interface ToolResult {
 
 export function judge(record: RequestRecord, response: Response, httpStatus: number): Judgement {
   if (response.error !== undefined) return { verdict: "error", detail: errorCode(response.error, httpStatus) };
-  if (record.what === ASK_TOOL && isQuestion(response.result)) return judgeQuestion(record, response.result);
-  if (record.isStateless === true && (response.result as { resultType?: unknown } | undefined)?.resultType !== "complete") {
-    return expect(false, response);
-  }
-  switch (record.what) {
+  const { isStateless = false, what } = record;
+  if (isStateless && what === ASK_TOOL && isQuestion(response.result)) return judgeQuestion(record, response.result);
+  const { resultType } = (response.result ?? {}) as { readonly resultType?: unknown };
+  if (resultType !== (isStateless ? "complete" : undefined)) return expect(false, response);
+  switch (what) {
     case "subscriptions/listen":
       return expect(true, response);
     case "server/discover":

@@ -3,7 +3,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Ledger, Verdict } from "../ledger.ts";
 import type { Random } from "../random.ts";
+import { ASK_TOOL } from "../contract.ts";
 import {
+  ASK_SHARE,
   BURST_REQUESTS,
   type ChaosClient,
   MAX_THINK_MS,
@@ -25,6 +27,8 @@ export interface LoadClientOptions {
   readonly slots: number;
   /** True if the client keeps a GET stream open. */
   readonly listens: boolean;
+  /** True if the client can answer questions. */
+  readonly answers: boolean;
   readonly onRight: (client: ChaosClient, serverPid: number) => void;
 }
 
@@ -88,7 +92,9 @@ export class LoadClient implements ChaosClient {
   comeBack(onLostStream: () => void): boolean {
     const session = this.#current;
     if (session === undefined || session.isOver) return false;
-    this.#aside(session.call("echo", { text: "back again 🦀", delayMs: COME_BACK_MS, hasProgress: true }, onLostStream));
+    const { answers, random } = this.#options;
+    const tool = answers && random.isLucky(0.5) ? ASK_TOOL : "echo";
+    this.#aside(session.call(tool, { text: "back again 🦀", delayMs: COME_BACK_MS, hasProgress: true }, onLostStream));
     return true;
   }
 
@@ -119,8 +125,10 @@ export class LoadClient implements ChaosClient {
   }
 
   async #oneRequest(session: Session): Promise<Verdict> {
-    const { random } = this.#options;
+    const { random, answers } = this.#options;
     if (random.isLucky(OTHER_REQUEST_SHARE)) return session.ask(random.isLucky(0.5) ? "ping" : "tools/list");
+    if (answers && random.isLucky(ASK_SHARE))
+      return session.call(ASK_TOOL, { text: random.pick(TEXTS) ?? "", delayMs: 0, hasProgress: false });
     return session.call("echo", {
       text: random.pick(TEXTS) ?? "",
       delayMs: random.isLucky(SLOW_SHARE) ? random.integer(50, 400) : random.integer(0, 10),

@@ -2,7 +2,7 @@
 
 import { Agent } from "node:http";
 import { McpClient } from "../../test/support/mcp-client.ts";
-import type { ToolArguments } from "../contract.ts";
+import { type AskAnswer, questionStart, type ToolArguments } from "../contract.ts";
 import { LOST_AFTER_MS, type Ledger, type RequestRecord, type Verdict } from "../ledger.ts";
 import { type Exchange, exchange, type ExchangeEnd } from "./http-exchange.ts";
 import { Inbox, type Incoming } from "./inbox.ts";
@@ -15,6 +15,8 @@ export interface Endpoint {
 export interface Identity {
   readonly name: string;
   readonly capabilities: object;
+  /** Decides if the client answers a question by an error. */
+  readonly refuses: () => boolean;
 }
 
 export interface EchoOptions {
@@ -54,8 +56,7 @@ export class Session {
     this.#client.protocolVersion = PROTOCOL_VERSION;
     this.#identity = identity;
     this.#ledger = ledger;
-    // `roots/list` is the only request that the server sends.
-    const onServerRequest = (id: unknown): void => void this.#tell({ id, result: { roots: [] } });
+    const onServerRequest = (request: Incoming): void => this.#onServerRequest(request);
     this.#inbox = new Inbox(identity.name, ledger, { onRight, onServerRequest });
   }
 
@@ -78,6 +79,15 @@ export class Session {
     const args: ToolArguments = { client: this.#identity.name, nonce, text, delayMs };
     const meta = hasProgress ? { _meta: { progressToken: `${this.#identity.name}/${nonce}` } } : {};
     return this.#request("tools/call", { name: tool, arguments: args, ...meta }, { what: tool, text, nonce }, onLostStream);
+  }
+
+  /** A client must see the questions of its own calls only. */
+  #onServerRequest({ id, method, params }: Incoming): void {
+    if (method !== "elicitation/create") return void this.#tell({ id, result: { roots: [] } });
+    const question = String(params?.message);
+    if (!question.startsWith(questionStart(this.#identity.name))) this.#ledger.countCrossedNotification(this.#identity.name, question);
+    const answer: AskAnswer = { action: "accept", content: { question } };
+    void this.#tell(this.#identity.refuses() ? { id, error: { code: -32603, message: "not now" } } : { id, result: answer });
   }
 
   /** Opens the GET stream. Resolves when it has ended. */

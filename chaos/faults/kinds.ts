@@ -1,4 +1,4 @@
-import { CRASH_LOOP_FAULT, TOOL_FAULTS, type ToolFault } from "../contract.ts";
+import { CRASH_LOOP_FAULT, type ServerEraOption, TOOL_FAULTS, type ToolFault } from "../contract.ts";
 
 /** The faults that the driver commits itself, outside of the server. */
 const DRIVER_FAULTS = {
@@ -9,6 +9,7 @@ const DRIVER_FAULTS = {
   burst: "a client sends 300 requests at once",
   come_back: "a client loses a stream during a call, and resumes it",
   delete_during_calls: "a client ends its session while its calls are in flight",
+  era_change: "a server is killed, and servers that start later speak other protocol revisions",
 } as const;
 
 /** All kinds of faults with their descriptions. In addition, each run ends with a SIGTERM under load. */
@@ -23,10 +24,12 @@ export const ALL_FAULT_KINDS = Object.keys(FAULT_KINDS) as FaultKind[];
 export const ENDING_FAULTS: ReadonlySet<FaultKind> = new Set(["exit_cleanly", "crash", "kill_itself", "last_words", "half_line_and_crash"]);
 
 /** The faults after which the server must be restarted. */
-const LASTING_FAULTS: ReadonlySet<FaultKind> = new Set([...ENDING_FAULTS, "sigkill", "crash_loop"]);
+const LASTING_FAULTS: ReadonlySet<FaultKind> = new Set([...ENDING_FAULTS, "sigkill", "crash_loop", "era_change"]);
 
-/** The faults that only a client with a session can cause. */
-export const SESSION_FAULTS: ReadonlySet<FaultKind> = new Set(["come_back", "delete_during_calls"]);
+/** Returns those of the faults that are possible with a server of this era. */
+export function faultsOf(era: ServerEraOption, kinds: readonly FaultKind[] = ALL_FAULT_KINDS): FaultKind[] {
+  return kinds.filter((kind) => kind !== "era_change" || era === "changing");
+}
 
 /** The named values of --faults. */
 export const FAULT_GROUPS: Readonly<Record<string, readonly FaultKind[]>> = {

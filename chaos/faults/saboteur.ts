@@ -2,7 +2,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ChaosClient } from "../client/chaos-client.ts";
-import { type CrashLoopKind, TOOL_FAULTS, type ToolFault } from "../contract.ts";
+import { type CrashLoopKind, FIXED_ERAS, type FixedEra, TOOL_FAULTS, type ToolFault } from "../contract.ts";
 import { increment } from "../ledger.ts";
 import type { Random } from "../random.ts";
 import type { Recovery, RecoveryClock } from "../recovery-clock.ts";
@@ -26,6 +26,7 @@ export class Saboteur {
     burst: () => this.#someClient((client) => client.burst()) !== undefined,
     come_back: () => this.#comeBack(),
     delete_during_calls: () => this.#someClient((client) => client.deleteSession()) !== undefined,
+    era_change: () => this.#changeEra(),
   };
   /** The faults that the driver has committed. Servers record their own. */
   readonly #done = new Map<string, number>();
@@ -33,6 +34,8 @@ export class Saboteur {
   readonly #servers: ServerProcesses;
   readonly #recovery: RecoveryClock;
   readonly #random: Random;
+  /** The era of servers that start. */
+  #era: FixedEra = "legacy";
 
   constructor(clients: readonly ChaosClient[], servers: ServerProcesses, recovery: RecoveryClock, random: Random) {
     this.#clients = clients;
@@ -113,6 +116,13 @@ export class Saboteur {
     this.#servers.setCrashLoop(undefined);
     if (hasBegun) this.#recovery.expect(pid, victims, Date.now());
     return false;
+  }
+
+  /** The other servers keep their era until they end. */
+  #changeEra(): boolean {
+    this.#era = this.#random.pick(FIXED_ERAS.filter((era) => era !== this.#era)) ?? this.#era;
+    this.#servers.setEra(this.#era);
+    return this.#kill();
   }
 
   #breakConnections(): boolean {

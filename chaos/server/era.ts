@@ -1,9 +1,11 @@
-// The protocol era of the process: sessions, or MCP 2026-07-28. Modes are those of `ERA_VARIABLE`.
+// The protocol era of the process: sessions, or MCP 2026-07-28.
 
 import { META, MODERN_VERSION } from "../../test/support/modern-client.ts";
-import { ERA_VARIABLE, SERVER_NAME } from "../contract.ts";
+import { ERA_FILE, ERA_VARIABLE, SERVER_NAME } from "../contract.ts";
+import { readSwitch } from "./records.ts";
 
-const mode = process.env[ERA_VARIABLE] ?? "legacy";
+const option = process.env[ERA_VARIABLE];
+const mode = option === "changing" ? readSwitch(ERA_FILE) : option;
 let era: "legacy" | "modern" | "open" = mode === "modern" ? "modern" : mode === "dual" ? "open" : "legacy";
 
 export function isModern(): boolean {

@@ -4,6 +4,7 @@ import { ARGUMENT_ATTACKS, LIST_ATTACKS } from "./arguments.ts";
 import { BODY_ATTACKS } from "./bodies.ts";
 import { HTTP_ATTACKS } from "./http.ts";
 import { ERROR_ATTACKS, LINE_ATTACKS } from "./lines.ts";
+import { MODERN_SERVER_ATTACKS } from "./modern-server.ts";
 import { NAME_ATTACKS } from "./names.ts";
 import { afterPoison, ENVELOPE_ATTACKS, HIDDEN_ID_ATTACKS } from "./poison.ts";
 import { RESULT_ATTACKS } from "./results.ts";
@@ -37,6 +38,7 @@ const OTHER_ATTACKS: readonly Attack[] = [
   ...STATELESS_ATTACKS,
   ...LISTEN_ATTACKS,
   ...QUESTION_ATTACKS,
+  ...MODERN_SERVER_ATTACKS,
 ].map(afterPoison);
 
 export const ALL_ATTACKS: readonly Attack[] = [NOTHING, ...ENVELOPE_ATTACKS, ...HIDDEN_ID_ATTACKS, ...OTHER_ATTACKS, ...SUM_ATTACKS];

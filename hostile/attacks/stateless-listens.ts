@@ -1,6 +1,7 @@
 // Subscriptions of clients without a session (MCP 2026-07-28), in numbers and with filters that no honest client has.
 
 import type { Attack, Scene } from "../attack.ts";
+import { expectNothingLeft } from "../leftovers.ts";
 import { StatelessAttacker } from "../stateless-attacker.ts";
 import { stateless } from "./stateless.ts";
 
@@ -35,7 +36,7 @@ export const LISTEN_ATTACKS: readonly Attack[] = ERAS.flatMap((era) => [
     async (client) => {
       await client.listen(3000, EVERYTHING);
       client.endListens();
-      await client.expectNothingLeft();
+      await expectNothingLeft(client.attacker);
     },
     { era },
   ),
@@ -48,7 +49,7 @@ export const LISTEN_ATTACKS: readonly Attack[] = ERAS.flatMap((era) => [
         client.endListens();
         await opening;
       }
-      await client.expectNothingLeft();
+      await expectNothingLeft(client.attacker);
     },
     { era },
   ),
@@ -58,7 +59,7 @@ export const LISTEN_ATTACKS: readonly Attack[] = ERAS.flatMap((era) => [
       await client.listen(MOST, EVERYTHING);
       await client.callTool("trick", era === "legacy" ? FLOOD : { trick: "forge", count: 5000 });
       client.endListens();
-      await client.expectNothingLeft();
+      await expectNothingLeft(client.attacker);
     },
     { era },
   ),
@@ -78,7 +79,7 @@ export const LISTEN_ATTACKS: readonly Attack[] = ERAS.flatMap((era) => [
       await client.listen(1, { toolsListChanged: 1, resourceSubscriptions: { length: 5 } });
       await client.listen(1, { resourceSubscriptions: Array.from({ length: 20_000 }, () => "file:///same") });
       client.endListens();
-      await client.expectNothingLeft();
+      await expectNothingLeft(client.attacker);
     },
     { era },
   ),
@@ -87,7 +88,7 @@ export const LISTEN_ATTACKS: readonly Attack[] = ERAS.flatMap((era) => [
     async (client) => {
       await client.listen(MOST, { resourceSubscriptions: uris(2000, 100) });
       client.endListens();
-      await client.expectNothingLeft();
+      await expectNothingLeft(client.attacker);
     },
     { era },
   ),
@@ -101,7 +102,7 @@ export const LISTEN_ATTACKS: readonly Attack[] = ERAS.flatMap((era) => [
         era === "legacy" ? { trick: "tiny", line: LIST_CHANGED, count: 1000 } : { trick: "forge", count: 1000 },
       );
       endAll(clients);
-      await client.expectNothingLeft();
+      await expectNothingLeft(client.attacker);
     },
     { era },
   ),
@@ -112,7 +113,7 @@ export const LISTEN_ATTACKS: readonly Attack[] = ERAS.flatMap((era) => [
       await client.listen(MOST, { toolsListChanged: true }, { isRead: true });
       await client.callTool("trick", { trick: "forge", count: era === "legacy" ? 100 : 2500 });
       client.endListens();
-      await client.expectNothingLeft();
+      await expectNothingLeft(client.attacker);
     },
     { era },
   ),

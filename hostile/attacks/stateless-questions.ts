@@ -1,6 +1,7 @@
 // Questions of a server with sessions to clients without one: in numbers and forms that no honest server or client has.
 
 import type { Attack } from "../attack.ts";
+import { expectNothingLeft } from "../leftovers.ts";
 import { StatelessAttacker } from "../stateless-attacker.ts";
 import { stateless } from "./stateless.ts";
 
@@ -29,7 +30,7 @@ function questions(name: string, run: (client: StatelessAttacker, others: readon
         client,
         others.map((other) => new StatelessAttacker(other, CAPABILITIES)),
       );
-      await client.expectNothingLeft();
+      await expectNothingLeft(client.attacker);
     },
     { flags: FLAGS },
   );

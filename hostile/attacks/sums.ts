@@ -2,6 +2,7 @@
 
 import type { Attack, Scene } from "../attack.ts";
 import type { Attacker } from "../attacker.ts";
+import type { ServerEra } from "../contract.ts";
 
 const MIB = 1024 * 1024;
 const BUDGET_BYTES = 64 * MIB;
@@ -15,6 +16,7 @@ type Use = (attacker: Attacker, count: number) => Promise<void>;
 
 interface Sum {
   readonly name: string;
+  readonly era?: ServerEra;
   /** The number of uses, by all clients together. */
   readonly count: number;
   readonly use: Use;
@@ -132,6 +134,18 @@ const SUMS: readonly Sum[] = [
     },
   },
   {
+    name: "1,000 calls of 60 KB that ask their clients",
+    era: "modern",
+    count: 1000,
+    use: async (attacker, count) => {
+      await attacker.open("2025-11-25", { elicitation: {} });
+      const question = { method: "elicitation/create", params: { message: "m".repeat(1000), requestedSchema: {} } };
+      const args = { trick: "input", members: `"inputRequests":${JSON.stringify({ q: question })}`, padding: "p".repeat(60_000) };
+      await times(count, (index) => attacker.post(call(index, "trick", args), { limitMs: SLOW_MS }));
+      await attacker.close();
+    },
+  },
+  {
     name: "20 lines of 60 MB",
     count: 20,
     use: async (attacker, count) => {
@@ -141,10 +155,11 @@ const SUMS: readonly Sum[] = [
   },
 ];
 
-function attack({ name, count, use }: Sum, clients: "one client" | "twenty clients"): Attack {
+function attack({ name, count, use, era = "legacy" }: Sum, clients: "one client" | "twenty clients"): Attack {
   return {
     name: `sum: ${name}, ${clients}`,
     flags: FLAGS,
+    era,
     budgetBytes: BUDGET_BYTES,
     run: async ({ attacker, others }: Scene) => {
       const users = clients === "one client" ? [attacker] : others;

@@ -1,11 +1,12 @@
 // An MCP server with an honest tool, and with tricks that the attacker calls. Its JSON-RPC is hand-written, because libraries do not
-// allow such tricks. Usage: main.ts TOOLS ERA, with the name of a tool list, and `dual` to serve MCP 2026-07-28 too.
+// allow such tricks. Usage: main.ts TOOLS ERA, with the name of a tool list and a `ServerEra`.
 
 import { readSwitch, recordProcess } from "../../chaos/server/records.ts";
 import { say, sayLine, writeAll } from "../../chaos/server/output.ts";
-import { META, MODERN_VERSION } from "../../test/support/modern-client.ts";
-import { FORBIDDEN_MARK, INITIALIZE_SWITCH, SLOW_LIST_SWITCH, type ToolList } from "../contract.ts";
+import { MODERN_VERSION } from "../../test/support/modern-client.ts";
+import { FORBIDDEN_MARK, INITIALIZE_SWITCH, type ServerEra, SLOW_LIST_SWITCH, type ToolList } from "../contract.ts";
 import { listedTools } from "./listed-tools.ts";
+import { listen } from "./listens.ts";
 import { plainNames } from "./plain-names.ts";
 import { TRICKS } from "./tricks.ts";
 
@@ -17,7 +18,7 @@ interface Message {
 
 recordProcess(process.pid, "server");
 const toolList = (process.argv[2] ?? "plain") as ToolList;
-const isDual = process.argv[3] === "dual";
+const era = (process.argv[3] ?? "legacy") as ServerEra;
 
 let pieces: string[] = [];
 process.stdin.setEncoding("utf8");
@@ -57,19 +58,20 @@ function onMessage({ id, method, params }: Message, line: string): void {
   if (id === undefined || method === undefined) return;
   switch (method) {
     case "initialize":
+      if (era === "modern") return say({ id, error: { code: -32022, message: "no sessions", data: { supported: [MODERN_VERSION] } } });
       return onInitialize(id, params);
     case "ping":
       return say({ id, result: {} });
     case "server/discover":
-      if (isDual) return onDiscover(id);
+      if (era !== "legacy") return onDiscover(id);
       return say({ id, error: { code: -32601, message: "no such method" } });
     case "subscriptions/listen":
-      return say({ method: "notifications/subscriptions/acknowledged", params: acknowledgement(id, params) });
+      return listen(id, params?.["notifications"]);
     case "tools/list":
       return onList(id);
     case "tools/call":
       if (params?.["name"] === "ask") return onAsk(id, params);
-      return onCall(id, String(params?.["name"]), (params?.["arguments"] ?? {}) as Readonly<Record<string, unknown>>);
+      return onCall(id, String(params?.["name"]), (params?.["arguments"] ?? {}) as Readonly<Record<string, unknown>>, params ?? {});
     case "resources/subscribe":
     case "resources/unsubscribe":
     case "logging/setLevel":
@@ -102,11 +104,6 @@ function onDiscover(id: string | number): void {
   say({ id, result: { resultType: "complete", supportedVersions: [MODERN_VERSION], capabilities, ttlMs: 0, cacheScope: "private" } });
 }
 
-/** Accepts everything that is asked for. The id of the request is that of the subscription. */
-function acknowledgement(id: string | number, params: Message["params"]): object {
-  return { _meta: { [META.subscriptionId]: id }, notifications: params?.["notifications"] };
-}
-
 function onList(id: string | number): void {
   const answer = (): void =>
     sayLine(`{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":{"resultType":"complete","tools":${listedTools(toolList)}}}`);
@@ -123,7 +120,12 @@ function onAsk(id: string | number, params: NonNullable<Message["params"]>): voi
   sayText(id, requestState === `of ${owner}` ? "the own state" : FORBIDDEN_MARK);
 }
 
-function onCall(id: string | number, name: string, args: Readonly<Record<string, unknown>>): void {
+function onCall(
+  id: string | number,
+  name: string,
+  args: Readonly<Record<string, unknown>>,
+  params: Readonly<Record<string, unknown>>,
+): void {
   switch (name) {
     case "echo": {
       const answer = (): void => sayText(id, typeof args["text"] === "string" ? args["text"] : "nothing");
@@ -143,7 +145,7 @@ function onCall(id: string | number, name: string, args: Readonly<Record<string,
       return sayText(id, FORBIDDEN_MARK);
     case "trick": {
       const trick = TRICKS[String(args["trick"])];
-      return trick === undefined ? sayText(id, "unknown trick") : trick(id, args);
+      return trick === undefined ? sayText(id, "unknown trick") : trick(id, args, params);
     }
     default:
       return sayText(id, "checked");

@@ -2,6 +2,7 @@
 
 import { say, sayLine, writeAll } from "../../chaos/server/output.ts";
 import { META } from "../../test/support/modern-client.ts";
+import { FORBIDDEN_MARK, STOLEN_MARK } from "../contract.ts";
 import { type Shape, shapeChunks } from "../shapes.ts";
 
 type Id = string | number;
@@ -11,7 +12,8 @@ const TINY_LINES_AT_ONCE = 1000;
 /** Longer than the time in which questions are collected. */
 const DONE_PAUSE_MS = 100;
 
-export const TRICKS: Readonly<Record<string, (id: Id, args: Arguments) => void>> = {
+/** @param params those of the call. */
+export const TRICKS: Readonly<Record<string, (id: Id, args: Arguments, params: Arguments) => void>> = {
   /** Writes a line of a given shape and length, as a given kind of message. */
   line: (id, { shape, as, bytes }) => {
     writeLine(id, shape as Shape, String(as), Number(bytes));
@@ -95,6 +97,16 @@ export const TRICKS: Readonly<Record<string, (id: Id, args: Arguments) => void>>
   ask: (id, { lines, isDone }) => {
     for (const line of (lines ?? []) as readonly string[]) sayLine(line);
     if (isDone === true) setTimeout(() => done(id), DONE_PAUSE_MS);
+  },
+  /** Responds with `input_required` and the given members, and to the answers with their number. With `isEndless`, asks again. */
+  input: (id, { members, isEndless }, { inputResponses, requestState }) => {
+    const isAnswered = inputResponses !== undefined || requestState !== undefined;
+    if (!isAnswered || isEndless === true) {
+      return sayLine(`{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":{"resultType":"input_required",${String(members)}}}`);
+    }
+    const answers = JSON.stringify(inputResponses ?? {});
+    const text = answers.includes(STOLEN_MARK) ? FORBIDDEN_MARK : `${Object.keys(inputResponses ?? {}).length} answers`;
+    say({ id, result: { resultType: "complete", content: [{ type: "text", text }] } });
   },
   long_question: (_id, { bytes }) => {
     writeAll(1, '{"jsonrpc":"2.0","id":"long","method":"elicitation/create","params":{"requestedSchema":{},"message":"');

@@ -1,7 +1,8 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import { ADAPTERS } from "../../chaos/adapters.ts";
 import { runChaos } from "../../chaos/chaos-run.ts";
-import { ALL_FAULT_KINDS } from "../../chaos/faults/kinds.ts";
+import { faultsOf } from "../../chaos/faults/kinds.ts";
+import { SERVER_ERAS } from "../../chaos/contract.ts";
 import { inEra } from "../../chaos/options.ts";
 import { failures, faultsMissing, offences, type RunResult } from "../../chaos/results.ts";
 import { SEED } from "../support/seed.ts";
@@ -10,13 +11,13 @@ import { SEED } from "../support/seed.ts";
 const DURATION_MS = 20_000;
 const FEWEST_RIGHT_ANSWERS = 2000;
 
-describe.each(["legacy", "dual"] as const)("a sidecar of a %s server under every kind of fault at once", (era) => {
+describe.each(SERVER_ERAS)("a sidecar of a %s server under every kind of fault at once", (era) => {
   let result: RunResult;
 
   beforeAll(async () => {
     const adapter = ADAPTERS.find(({ isSubject }) => isSubject);
     if (adapter === undefined) throw new Error("no subject");
-    result = await runChaos({ adapter: inEra(adapter, era), seed: SEED, durationMs: DURATION_MS, kinds: ALL_FAULT_KINDS });
+    result = await runChaos({ adapter: inEra(adapter, era), seed: SEED, durationMs: DURATION_MS, kinds: faultsOf(era) });
   }, 120_000);
 
   it("no response is lost or mixed up, and nothing is left behind", () => {
