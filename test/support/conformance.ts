@@ -13,6 +13,8 @@ const require = createRequire(import.meta.url);
 export const CONFORMANCE_0_1 = require.resolve("conformance-0.1/dist/index.js");
 export const CONFORMANCE_0_2 = require.resolve("conformance-0.2/dist/index.js");
 
+const REPEAT = fileURLToPath(new URL("repeat-conformance.ts", import.meta.url));
+
 /** A stdio MCP server of 2025-11-25 with everything that the suites use. */
 export const CONFORMANCE_SERVER = fixtureCommand("conformance-server.ts");
 /** The same for 2026-07-28. It serves older clients too. */
@@ -97,27 +99,40 @@ function counts(checks: readonly Check[]): string {
 
 /** Runs the scenarios that the arguments choose, in one run, against the server at the URL, and prints their checks. */
 export async function runConformance(program: string, url: string, args: readonly string[]): Promise<ConformanceRun> {
+  const [run] = await repeatConformance(program, url, args, 1);
+  if (run === undefined) throw new Error("the suite did not run");
+  return run;
+}
+
+/** Makes several runs in one process: each process would load the suite for a second. It prints the checks of the last one. */
+export async function repeatConformance(program: string, url: string, args: readonly string[], count: number): Promise<ConformanceRun[]> {
   await using directory = await TempDir.create();
-  const child = spawn(process.execPath, [program, "server", "--url", url, ...args, "-o", directory.path], {
-    stdio: ["ignore", "ignore", "inherit"],
+  const child = spawn(process.execPath, [REPEAT, program, String(count), directory.path, "server", "--url", url, ...args], {
+    stdio: ["ignore", "ignore", "inherit", "ipc"],
     timeout: RUN_TIMEOUT_MS,
   });
-  const [exitCode] = (await once(child, "exit")) as [number | null];
-  const run = new ConformanceRun(exitCode, await readResults(directory));
-  process.stdout.write(`conformance server ${args.join(" ")}\n${run.summary()}\n`);
-  return run;
+  const exitCodes: (number | null)[] = [];
+  child.on("message", (exitCode: number) => exitCodes.push(exitCode));
+  await once(child, "close");
+  const runs = await Promise.all(
+    Array.from({ length: count }, async (_, index) => {
+      return new ConformanceRun(exitCodes[index] ?? null, await readResults(directory.file(String(index))));
+    }),
+  );
+  process.stdout.write(`conformance server ${args.join(" ")}\n${runs.at(-1)?.summary()}\n`);
+  return runs;
 }
 
 function fixtureCommand(file: string): readonly string[] {
   return [process.execPath, fileURLToPath(new URL(`../fixtures/${file}`, import.meta.url))];
 }
 
-async function readResults(directory: TempDir): Promise<ReadonlyMap<string, readonly Check[]>> {
+async function readResults(directory: string): Promise<ReadonlyMap<string, readonly Check[]>> {
   const results = new Map<string, readonly Check[]>();
-  for (const name of (await readdir(directory.path)).toSorted()) {
+  for (const name of (await readdir(directory)).toSorted()) {
     const scenario = RESULT_DIRECTORY.exec(name)?.groups?.["scenario"];
     if (scenario === undefined) throw new Error(`${name} is not named like the results of a scenario`);
-    const file = join(directory.file(name), "checks.json");
+    const file = join(directory, name, "checks.json");
     // A scenario that throws leaves no file.
     const checks = existsSync(file) ? (JSON.parse(await readFile(file, "utf8")) as readonly Check[]) : [UNFINISHED];
     results.set(scenario, checks);
