@@ -7,19 +7,15 @@
 ARG NODE_IMAGE=node:26-bookworm-slim
 ARG UV_IMAGE=astral/uv:0.12.23
 
-# What is compiled, and the packages, are the same for every processor: neither is ever built under emulation.
+# The bundle is the same for every processor: it is never built under emulation.
 FROM --platform=$BUILDPLATFORM ${NODE_IMAGE} AS build
 WORKDIR /build
-COPY package.json package-lock.json tsconfig.json tsconfig.build.json ./
+COPY package.json package-lock.json tsconfig.json ./
 # No scripts: the image brings its own Node, so the development dependency of that name is not unpacked.
 RUN npm ci --ignore-scripts
+COPY build build
 COPY src src
 RUN npm run build
-
-FROM --platform=$BUILDPLATFORM ${NODE_IMAGE} AS dependencies
-WORKDIR /dependencies
-COPY package.json package-lock.json ./
-RUN npm ci --omit=dev --ignore-scripts
 
 FROM ${NODE_IMAGE} AS sidecar
 # git: packages that npx and uvx fetch from a repository. python3: servers in Python, and packages that npm compiles.
@@ -27,7 +23,6 @@ RUN apt-get update \
   && apt-get install -y --no-install-recommends ca-certificates git python3 tini \
   && rm -rf /var/lib/apt/lists/*
 WORKDIR /opt/claw-mcp-stdio
-COPY --from=dependencies /dependencies/node_modules node_modules
 COPY package.json LICENSE ./
 COPY --from=build /build/dist dist
 RUN ln -s /opt/claw-mcp-stdio/dist/main.js /usr/local/bin/claw-mcp-stdio
@@ -37,7 +32,7 @@ WORKDIR /tmp
 # The user node, by number: Kubernetes cannot tell from a name that it is not root (runAsNonRoot).
 USER 1000:1000
 EXPOSE 8080
-# Reads the same variables as the sidecar, so it follows the configured address.
+# Asks at the address where the sidecar of the container listens. A release adds --start-interval, which builders know since Docker 25.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s CMD ["claw-mcp-stdio", "-healthcheck"]
 # tini reaps what the MCP server leaves behind and hands signals on.
 ENTRYPOINT ["tini", "--", "claw-mcp-stdio"]

@@ -18,6 +18,7 @@ const { values } = parseArgs({
     before: { type: "string" },
     pairs: { type: "string", default: "9" },
     seconds: { type: "string", default: "2" },
+    "starts-only": { type: "boolean", default: false },
   },
 });
 if (values.before === undefined) throw new Error("--before is missing; set it to the main.js of the other build");
@@ -44,7 +45,7 @@ table.add(
   "idle RSS",
   startPairs.map(([now, then]) => now.rssBytes / then.rssBytes),
 );
-for (const scenario of PAIR_SCENARIOS) {
+for (const scenario of values["starts-only"] ? [] : PAIR_SCENARIOS) {
   const pairs = await comparePairs(
     scenario.title,
     pairCount,

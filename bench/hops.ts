@@ -1,5 +1,5 @@
-// Counts the files and functions of dist/ that one request goes through, by V8's precise coverage after a warm-up.
-// `node bench/hops.ts [--files] [PATH/dist/main.js]`; `--files` also prints the names of the files.
+// Counts the files and functions of src/ that one request goes through, by V8's precise coverage after a warm-up.
+// `node bench/hops.ts [--files] [PATH/main.ts]`; `--files` also prints the names of the files.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { EventEmitter, once } from "node:events";
@@ -33,7 +33,8 @@ class InspectedSidecar {
   private constructor(main: string, port: number, flags: readonly string[]) {
     this.#main = main;
     this.#url = `http://127.0.0.1:${port}`;
-    const args = ["--inspect=127.0.0.1:0", main, "--addr", `127.0.0.1:${port}`, ...flags, "--", ...SERVER];
+    // With this flag, the sidecar does not start Node again, which would end the inspector.
+    const args = ["--inspect=127.0.0.1:0", "--max-semi-space-size=8", main, "--addr", `127.0.0.1:${port}`, ...flags, "--", ...SERVER];
     const env = { PATH: process.env["PATH"], HOME: process.env["HOME"], FIXTURE_READ_ONLY: "wait_for_file" };
     this.#child = spawn(process.execPath, args, { env, stdio: ["ignore", "pipe", "pipe"] });
     const { stdout, stderr } = this.#child;
@@ -148,7 +149,7 @@ const SCENARIOS: readonly (readonly [name: string, flags: readonly string[], war
 ];
 
 const args = process.argv.slice(2);
-const main = resolve(args.find((arg) => arg !== "--files") ?? join(ROOT, "dist", "main.js"));
+const main = resolve(args.find((arg) => arg !== "--files") ?? join(ROOT, "src", "main.ts"));
 for (const [name, flags, warmUps, run] of SCENARIOS) {
   const sidecar = await InspectedSidecar.start(main, flags);
   try {

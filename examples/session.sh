@@ -3,10 +3,15 @@
 #
 #   session.sh URL [TOOL [ARGUMENTS]]      session.sh http://localhost:8080/mcp echo '{"text":"hello"}'
 #
-# The token, if one is needed, is that of CLAW_MCP_STDIO_AUTH_TOKEN. Needs curl 7.55 or later.
+# The token, if one is needed, is that of CLAW_MCP_STDIO_AUTH_TOKEN. Needs curl 7.55 or later. Exits with 1 if the response is an
+# error, or the result of a tool that has failed. Without TOOL, it calls the tool `add` of examples/echo-server.
 set -eu
 
-url=${1:?usage: session.sh URL [TOOL [ARGUMENTS]]}
+if [ $# -eq 0 ]; then
+  echo 'usage: session.sh URL [TOOL [ARGUMENTS]]' >&2
+  exit 2
+fi
+url=$1
 tool=${2:-add}
 arguments=${3:-'{"a":2,"b":3}'}
 session=
@@ -25,13 +30,13 @@ request() {
   head=$(printf '%s\n' "$response" | tr -d '\r' | sed '/^$/q')
   body=$(printf '%s\n' "$response" | tr -d '\r' | sed '1,/^$/d')
   status=$(printf '%s\n' "$head" | sed -n '1s/^HTTP[^ ]* \([0-9]*\).*/\1/p')
-  case $status in
-    2*) ;;
-    *)
-      printf 'session.sh: HTTP %s\n%s\n' "$status" "$body" >&2
-      return 1
-      ;;
+  case $status:$body in
+    # A JSON-RPC error may come with HTTP 200.
+    2*:'{"jsonrpc":"2.0","id":'[0-9]',"error":'*) ;;
+    2*) return ;;
   esac
+  printf 'session.sh: HTTP %s\n%s\n' "$status" "$body" >&2
+  return 1
 }
 
 request --data '{"jsonrpc":"2.0","id":1,"method":"initialize",
@@ -43,3 +48,4 @@ request --data '{"jsonrpc":"2.0","method":"notifications/initialized"}'
 
 request --data '{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"'"$tool"'","arguments":'"$arguments"'}}'
 printf '%s\n' "$body"
+case $body in *'"isError":true'*) exit 1 ;; esac

@@ -111,7 +111,7 @@ export const ERROR_CATALOG = {
   REQUEST_STATE_INVALID: {
     httpStatus: 200,
     jsonRpcCode: InvalidParams,
-    when: "The `requestState` of a request is not the one that this client got for this request. Or it was used before, its time is up (PARK_TIMEOUT_MS), or the MCP server or the sidecar has restarted since.",
+    when: "The `requestState` of a request is not the one that this client got for this request. Or the sidecar has restarted since. At an MCP server with sessions, also: it was used before, its time is up (PARK_TIMEOUT_MS), or the server has restarted.",
     action: "Check whether the call has taken effect. Then send the request again without `requestState` and `inputResponses`.",
   },
   MISSING_CAPABILITY: {
@@ -174,7 +174,7 @@ export const ERROR_CATALOG = {
   UNKNOWN_RESULT_TYPE: {
     httpStatus: 200,
     jsonRpcCode: InternalError,
-    when: "The MCP server answered a request without a session with a `resultType` that is not `complete`, `input_required` or `task`.",
+    when: "The MCP server answered with a `resultType` that is not `complete`, `input_required` or `task`; or, in a session, with one that this request cannot have.",
     action: "Check whether the request took effect. The server needs an extension that the sidecar does not support.",
   },
   OVERLOADED: {

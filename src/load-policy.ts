@@ -1,5 +1,5 @@
 import type { Config } from "./config/load.ts";
-import { POLICY_OPTIONS } from "./config/policy-options.ts";
+import { POLICY_OPTIONS } from "./config/groups/policy-options.ts";
 import type { Counters } from "./observability/counters.ts";
 import type { Descriptor } from "./descriptor/descriptor.ts";
 import type { Log } from "./observability/log.ts";

@@ -2,11 +2,14 @@
 import { readFileSync } from "node:fs";
 import { totalmem } from "node:os";
 import { withoutPlainOptions } from "./config/environment.ts";
-import { type Config, loadConfig, type LoadResult, readCommandLine } from "./config/load.ts";
+import { readCommandLine } from "./config/command-line.ts";
+import { type Config, loadConfig, type LoadResult } from "./config/load.ts";
 import { OPTIONS } from "./config/options.ts";
+import { VARIABLE_PREFIX } from "./config/option.ts";
 import type { Descriptor } from "./descriptor/descriptor.ts";
 import { describeError } from "./errors.ts";
 import { ExitCode } from "./cli/exit-code.ts";
+import { missingNodeFlags } from "./cli/node-flags.ts";
 import { Secrets } from "./observability/redact.ts";
 
 const { version, engines } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as {
@@ -16,13 +19,16 @@ const { version, engines } = JSON.parse(readFileSync(new URL("../package.json", 
 
 /** The commands, by the first word of the command line. Any other word means `serve`. */
 const COMMANDS: ReadonlyMap<string, (argv: readonly string[]) => Promise<number>> = new Map([
+  ["serve", runServe],
   ["discover", runDiscover],
+  ["help", runHelp],
+  ["version", runVersion],
   ["healthcheck", runHealthcheck],
   ["-healthcheck", runHealthcheck],
   ["--healthcheck", runHealthcheck],
 ]);
 
-interface Configuration extends Pick<LoadResult, "unknownVariables" | "flagsAfterCommand"> {
+interface Configuration extends Pick<LoadResult, "unknownVariables" | "flagsAfterCommand" | "given"> {
   readonly config: Config;
   readonly secrets: Secrets;
   /** The descriptor in DESCRIPTOR; undefined if not set. */
@@ -53,56 +59,89 @@ function isSupportedNode(nodeVersion: string): boolean {
 }
 
 async function runServe(argv: readonly string[]): Promise<number> {
+  if (argv.length === 0 && !Object.keys(process.env).some((name) => name.startsWith(VARIABLE_PREFIX))) {
+    const { usageText } = await import("./cli/help.ts");
+    process.stderr.write(usageText());
+    return ExitCode.wrongConfiguration;
+  }
   const configuration = await configure(argv, true);
   if (typeof configuration === "number") return configuration;
-  await restartWithFlags();
+  restartWithFlags();
   const { serve } = await import("./cli/serve.ts");
   const commands = [...COMMANDS.keys()];
-  await serve({ ...configuration, environment: process.env, version, commands, stdout: process.stdout, signals: process, exit });
+  const personalStderr = isPersonal() ? process.stderr : undefined;
+  const { env: environment, stdout } = process;
+  await serve({ ...configuration, environment, version, commands, stdout, personalStderr, signals: process, exit });
   return ExitCode.ok;
 }
 
+/** True if a person has started the program on a terminal. In a container, it is process 1, or the child of an init process such as tini. */
+function isPersonal(): boolean {
+  return process.stderr.isTTY && process.pid !== 1 && process.ppid !== 1;
+}
+
 /** Replaces this process by one with the memory flags of V8, if it lacks any. Its id, its environment and its standard streams stay. */
-async function restartWithFlags(): Promise<void> {
-  const { missingNodeFlags } = await import("./cli/node-flags.ts");
+function restartWithFlags(): void {
   const { execArgv, execPath, argv, env } = process;
   const memory = { constrainedBytes: process.constrainedMemory(), machineBytes: totalmem() };
   const flags = missingNodeFlags({ execArgv, nodeOptions: env["NODE_OPTIONS"], ...memory });
-  // Absent on Windows.
-  if (flags.length > 0) process.execve?.(execPath, [execPath, ...execArgv, ...flags, ...argv.slice(1)], env);
+  if (flags.length === 0) return;
+  try {
+    // Absent on Windows.
+    process.execve?.(execPath, [execPath, ...execArgv, ...flags, ...argv.slice(1)], env);
+  } catch {
+    // Node's permission model forbids it. The flags only save memory.
+  }
 }
 
 async function runHealthcheck(argv: readonly string[]): Promise<number> {
   const configuration = await configure(argv, false);
   // A container's HEALTHCHECK allows only 0 and 1.
   if (typeof configuration === "number") return configuration === ExitCode.ok ? ExitCode.ok : ExitCode.failed;
-  const { healthcheck } = await import("./cli/healthcheck.ts");
-  const { exitCode, text } = await healthcheck(configuration.config);
+  const [{ healthcheck }, { runningAddress }] = await Promise.all([import("./cli/healthcheck.ts"), import("./cli/running-address.ts")]);
+  const { flags } = readCommandLine(argv);
+  const isAddressGiven = flags.has("addr") || flags.has("port");
+  // In a container, the sidecar may have its address from flags, which this command does not get.
+  const running = isAddressGiven ? undefined : runningAddress({ script: process.argv[1] ?? "", environment: process.env });
+  const { exitCode, text } = await healthcheck(running ?? configuration.config);
   print(`${text}\n`);
   return exitCode;
 }
 
 async function runDiscover(argv: readonly string[]): Promise<number> {
   const { discover } = await import("./cli/discover/discover.ts");
-  return discover(argv, { environment: process.env, version, stdout: process.stdout, stderr: process.stderr, signals: process });
+  const { env: environment, stdout, stderr } = process;
+  return discover(argv, { environment, version, stdin: () => process.stdin, stdout, stderr, signals: process });
+}
+
+async function runHelp([topic = ""]: readonly string[]): Promise<number> {
+  if (topic === "discover") return runDiscover(["--help"]);
+  const [{ helpText }, { columnsOf }] = await Promise.all([import("./cli/help.ts"), import("./cli/terminal.ts")]);
+  const { stdout } = process;
+  print(helpText(stdout.isTTY ? columnsOf(stdout) : undefined, topic === "all"));
+  return ExitCode.ok;
+}
+
+function runVersion(): Promise<number> {
+  print(`${version}\n`);
+  return Promise.resolve(ExitCode.ok);
 }
 
 /** Reads the configuration, or handles --help, --version or --check-config. @returns the exit code if the process is done. */
 async function configure(argv: readonly string[], isForServing: boolean): Promise<Configuration | number> {
   const commandLine = readCommandLine(argv);
   const { flags } = commandLine;
-  if (flags.has("help") || flags.has("h")) {
-    const { helpText } = await import("./config/describe.ts");
-    print(helpText());
-    return ExitCode.ok;
-  }
-  if (flags.has("version")) {
-    print(`${version}\n`);
-    return ExitCode.ok;
-  }
+  if (flags.has("help")) return runHelp([flags.get("help") ?? ""]);
+  if (flags.has("version")) return runVersion();
+  const form = flags.get("check-config");
+  const isFormKnown = form === undefined || form === "json";
   const secrets = new Secrets(withoutPlainOptions(process.env));
   secrets.add([flags.get("auth-token") ?? ""]);
-  const { config, problems, ...warnings } = loadConfig(commandLine, process.env, isForServing);
+  const { config, problems, given, ...warnings } = loadConfig(
+    isFormKnown ? commandLine : { ...commandLine, problems: [...commandLine.problems, "--check-config takes no value, or json"] },
+    process.env,
+    isForServing,
+  );
   // If a server is started, the log has them.
   const printWarnings = (): void => {
     const { unknownVariables, flagsAfterCommand } = warnings;
@@ -121,12 +160,12 @@ async function configure(argv: readonly string[], isForServing: boolean): Promis
   }
   secrets.add(config.authTokens);
   if (flags.has("check-config")) {
-    const { effectiveConfigText } = await import("./config/describe.ts");
+    const { effectiveConfigJson, effectiveConfigText } = await import("./cli/check-config.ts");
+    print(form === "json" ? `${effectiveConfigJson(config, secrets)}\n` : effectiveConfigText({ config, given }, secrets));
     printWarnings();
-    print(`${effectiveConfigText(config, secrets)}\n`);
-    return ExitCode.ok;
+    return warnings.unknownVariables.length === 0 ? ExitCode.ok : ExitCode.wrongConfiguration;
   }
-  return { config, secrets, descriptor, ...warnings };
+  return { config, secrets, descriptor, given, ...warnings };
 }
 
 async function readReviewed(file: string): Promise<{ readonly descriptor?: Descriptor; readonly problem?: string }> {
@@ -150,6 +189,10 @@ function print(text: string): void {
 
 function exit(exitCode: number, isLogStuck: boolean): void {
   // `process.exit` would wait for a write that is not being read.
-  if (isLogStuck) process.kill(process.pid, "SIGKILL");
+  if (isLogStuck) {
+    process.kill(process.pid, "SIGKILL");
+    // Process 1 survives that: the kernel ignores it.
+    process.abort();
+  }
   process.exit(exitCode);
 }

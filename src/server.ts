@@ -1,5 +1,6 @@
 import { Defects } from "./observability/defects.ts";
 import { LogLimiter } from "./observability/log-limiter.ts";
+import type { RequestObserver } from "./observability/request-observer.ts";
 import type { ServerRoutes } from "./http/server-routes.ts";
 import type { ServerStatus } from "./http/status-route.ts";
 import { SessionOpener } from "./lane/handshake/session-opener.ts";
@@ -25,6 +26,8 @@ export interface ServerOptions extends Omit<ServerLanesOptions, "endSession" | "
   readonly http: HttpSettings;
   /** True if clients have different auth tokens. */
   readonly hasSeveralPrincipals: boolean;
+  /** Undefined if nothing observes requests. */
+  readonly observer: RequestObserver | undefined;
   /** Kills all processes at once, at any time from the start. */
   readonly kill: AbortSignal;
 }
@@ -44,7 +47,7 @@ interface HttpSettings {
 
 /** Starts an MCP server. The process starts synchronously. The promise resolves when the routes are loaded. */
 export async function startServer(options: ServerOptions): Promise<McpServer> {
-  const { limits, http, memory, counters, policy, log, nowMs } = options;
+  const { limits, http, memory, observer, counters, policy, log, nowMs } = options;
   const { isolation, maxSessions, sessionsPerMinute, maxPrivateServers, sessionIdleTimeoutMs: idleTimeoutMs } = options.sessions;
   const defects = new Defects(log, counters);
   const limiter = new LogLimiter(nowMs);
@@ -72,7 +75,6 @@ export async function startServer(options: ServerOptions): Promise<McpServer> {
   memory.addDroppable(eventLog);
   freeAbandoned(options, sessions);
   const opener = new SessionOpener({ lanes, sessions, eventLog, sessionsPerMinute, counters, defects, nowMs });
-
   const stateless = createStateless(
     { ...options.sessions, hasSeveralPrincipals: options.hasSeveralPrincipals },
     laneOptions,
@@ -95,6 +97,7 @@ export async function startServer(options: ServerOptions): Promise<McpServer> {
     maxBodyBytes: http.maxBodyBytes,
     keepAliveMs: http.keepAliveMs,
     memory,
+    observer,
     counters,
     log,
     legacySse: http.legacySse === "on" ? { maxSessions, requestTimeoutMs: limits.requestTimeoutMs } : undefined,

@@ -1,6 +1,8 @@
 import type { Config, Environment } from "./config/load.ts";
 import { isLoopback } from "./http/guards/authority.ts";
 import type { HttpListener } from "./http/listener.ts";
+import { RequestLog } from "./http/request-log/request-log.ts";
+import type { Identify } from "./http/route.ts";
 import { AuthTokenReload } from "./auth/auth-token-reload.ts";
 import { AuthTokens } from "./auth/auth-tokens.ts";
 import { rereadAuthTokenFile } from "./config/auth-token-file.ts";
@@ -37,6 +39,8 @@ export interface SidecarOptions {
 export interface Sidecar extends Pick<McpServer, "firstReady" | "failed" | "toolNames"> {
   /** The address of the listener, as `host:port`. */
   readonly address: string;
+  /** The number of clients' calls that are not answered. */
+  readonly callsInFlight: number;
   /** Drains, then terminates the MCP server. Bounded by DRAIN_TIMEOUT_MS and the waits of the termination. */
   stop(): Promise<void>;
 }
@@ -55,19 +59,22 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   const counters = new Counters();
   const defects = new Defects(log, counters);
   const memory = new MemoryBudget(config.memoryBudgetBytes);
+  const { requestLog: mode } = config;
+  const observer = mode === "off" ? undefined : new RequestLog({ mode, log, defects, nowMs });
   const policy = await loadPolicy({ config, descriptor, counters, log, redact: secrets.redact, nowMs });
   kill.throwIfAborted();
   const [server, { createApp }, { HttpListener }] = await Promise.all([
-    startServer(serverOptions(options, memory, counters, policy)),
+    startServer({ ...serverOptions(options, memory, counters, policy), observer }),
     import("./http/app.ts"),
     import("./http/listener.ts"),
   ]);
   const tokens = new AuthTokens(config.authTokens);
-  const { path, allowedOrigins, allowedHosts, host: listenHost, headersTimeoutMs, bodyTimeoutMs, readerTimeoutMs } = config;
+  const identify: Identify = (authorization) => tokens.identify(authorization);
+  const { path, allowedOrigins, allowedHosts, host: listenHost } = config;
   const app = createApp({
     routes: server.routes,
     path,
-    identify: config.authTokens.length === 0 ? undefined : (authorization) => tokens.identify(authorization),
+    identify: config.authTokens.length === 0 ? undefined : identify,
     allowedOrigins,
     allowedHosts,
     listenHost,
@@ -81,7 +88,7 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   const { pid, lastExit } = server.status().upstream;
   const isMissing = pid === undefined && lastExit === undefined;
   const failure = isMissing ? await Promise.race([server.failed, timeout(START_FAILURE_MS)]) : undefined;
-  const listener = new HttpListener(app, { headersTimeoutMs, bodyTimeoutMs, readerTimeoutMs, counters, defects, log, nowMs });
+  const listener = new HttpListener(app, { limits: config, observer, identify, counters, defects, log, nowMs });
   let address: string;
   try {
     address = await listener.listen(config);
@@ -97,11 +104,21 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
     firstReady: server.firstReady,
     failed: server.failed,
     toolNames: (timeoutMs) => server.toolNames(timeoutMs),
+    get callsInFlight() {
+      return countCalls(server);
+    },
     async stop() {
       tokenReload?.close();
       await drainAndStop(listener, server, config.drainTimeoutMs);
+      observer?.close();
     },
   };
+}
+
+function countCalls(server: McpServer): number {
+  const { shared, modern, asking, private: ofClients } = server.status().lanes;
+  const loads = [shared, modern, ofClients, ...Object.values(asking)];
+  return loads.reduce((sum, { requestsInFlight }) => sum + requestsInFlight, shared.suspended);
 }
 
 /** Returns the options of the MCP server. Each group's type names the fields that it reads. */
@@ -110,7 +127,7 @@ function serverOptions(
   memory: MemoryBudget,
   counters: Counters,
   policy: ToolPolicy | undefined,
-): ServerOptions {
+): Omit<ServerOptions, "observer"> {
   const { restartBackoffMs: firstPauseMs, restartMaxMs: longestPauseMs, restartLimit } = config;
   return {
     command: { command: config.command, args: config.args, env: serverEnvironment(environment), cwd: config.cwd },

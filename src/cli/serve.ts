@@ -1,18 +1,28 @@
 import { MIN_TOKEN_LENGTH } from "../config/auth-token-file.ts";
-import type { Config, Environment, LoadResult } from "../config/load.ts";
-import { maskCommand } from "../config/describe.ts";
+import { COMMAND_LINE, type Config, type Environment, type LoadResult } from "../config/load.ts";
+import { maskCommand } from "../config/mask.ts";
 import type { Descriptor } from "../descriptor/descriptor.ts";
 import { describeError } from "../errors.ts";
 import { ExitCode } from "./exit-code.ts";
-import { commandFailureText, listenFailureText } from "./start-failure.ts";
+import { executableError } from "./start/executable.ts";
+import {
+  commandFailure,
+  exitCodeOf,
+  type FailedStart,
+  failureReason,
+  failureText,
+  listenFailure,
+  type StartFailure,
+  watchStart,
+} from "./start/start-failure.ts";
 import { createLogger, type Logger } from "../observability/logger.ts";
-import type { Secrets } from "../observability/redact.ts";
+import { maskedPlainLines, type Secrets } from "../observability/redact.ts";
 import { type SignalSource, waitForSignal } from "./shutdown.ts";
-import { startSidecar } from "../sidecar.ts";
-import type { StartDisplay } from "./start-display.ts";
+import { type Sidecar, startSidecar } from "../sidecar.ts";
+import type { StartDisplay } from "./start/start-display.ts";
 import type { Terminal } from "./terminal.ts";
 
-export interface ServeOptions extends Pick<LoadResult, "unknownVariables" | "flagsAfterCommand"> {
+export interface ServeOptions extends Pick<LoadResult, "unknownVariables" | "flagsAfterCommand" | "given"> {
   readonly config: Config;
   readonly environment: Environment;
   /** The descriptor in DESCRIPTOR; undefined if not set. */
@@ -22,6 +32,8 @@ export interface ServeOptions extends Pick<LoadResult, "unknownVariables" | "fla
   /** The commands of the program, of which COMMAND may be a misspelling. */
   readonly commands: readonly string[];
   readonly stdout: Omit<Terminal, "write">;
+  /** Stderr of a person who has started the program; undefined in a container, and without a terminal. */
+  readonly personalStderr: Pick<Terminal, "write"> | undefined;
   readonly signals: SignalSource & { on(event: "uncaughtException", listener: (error: Error) => void): unknown };
   /** Ends the process at once, by SIGKILL if a stuck log would keep it from exiting. */
   readonly exit: (exitCode: number, isLogStuck: boolean) => void;
@@ -35,10 +47,14 @@ const NODE_VARIABLES: readonly (readonly [name: string, effect: string])[] = [
 
 /** Serves until a signal or a fatal error, then calls `exit`. */
 export async function serve(options: ServeOptions): Promise<void> {
-  const logger = await createLogger(options.config.logLevel, options.stdout, options.secrets.redact);
+  const { config, personalStderr, secrets, stdout } = options;
+  const logger = await createLogger(config.logLevel, stdout, secrets.redact);
   const display = await startDisplay(options, logger);
-  const log = display === undefined ? logger : { ...logger, ...display.log };
-  const exitCode = await serveUntilEnd(options, log, display);
+  const shown = display === undefined ? logger : { ...logger, ...display.log };
+  const keepsTrying = config.keepTrying ?? personalStderr === undefined;
+  const start = keepsTrying ? undefined : watchStart(shown, display !== undefined);
+  const log = { ...shown, ...start?.log };
+  const exitCode = await new Serving(options, log, display).untilEnd(start?.failed);
   const isClosed = await log.close();
   options.exit(exitCode, !isClosed);
 }
@@ -47,7 +63,7 @@ export async function serve(options: ServeOptions): Promise<void> {
 async function startDisplay(options: ServeOptions, logger: Logger): Promise<StartDisplay | undefined> {
   const { config, environment, secrets, stdout: terminal, version } = options;
   if (terminal.isTTY !== true) return undefined;
-  const { StartDisplay } = await import("./start-display.ts");
+  const { StartDisplay } = await import("./start/start-display.ts");
   return new StartDisplay({ config, environment, redact: secrets.redact, terminal, version, log: logger });
 }
 
@@ -64,48 +80,112 @@ function logWarnings({ config, environment, unknownVariables, flagsAfterCommand 
   }
 }
 
-async function serveUntilEnd(options: ServeOptions, log: Logger, display: StartDisplay | undefined): Promise<number> {
-  const { config, environment, descriptor, secrets, version, commands, signals, exit } = options;
-  const kill = new AbortController();
-  try {
-    logWarnings(options, log);
-    const endAtOnce = (exitCode: number): void => {
+/** One run of the sidecar, from the first check to the exit code. */
+class Serving {
+  readonly #options: ServeOptions;
+  readonly #log: Logger;
+  readonly #display: StartDisplay | undefined;
+  readonly #kill = new AbortController();
+
+  constructor(options: ServeOptions, log: Logger, display: StartDisplay | undefined) {
+    this.#options = options;
+    this.#log = log;
+    this.#display = display;
+  }
+
+  /** @param failedStart resolves when the server was lost before it was ready, if the sidecar then ends. @returns the exit code. */
+  async untilEnd(failedStart: Promise<FailedStart> = new Promise(() => undefined)): Promise<number> {
+    const { config, environment, descriptor, secrets, version } = this.#options;
+    const [log, display, kill] = [this.#log, this.#display, this.#kill];
+    logWarnings(this.#options, log);
+    const commandError = executableError(config.command, environment["PATH"], config.cwd ?? process.cwd());
+    if (commandError !== undefined) return this.#onUnusableCommand(commandError);
+    let sidecar: Sidecar | undefined;
+    const signalled = this.#watchSignals(() => sidecar?.callsInFlight ?? 0);
+    try {
+      sidecar = await startSidecar({ config, environment, descriptor, secrets, version, log, kill: kill.signal });
+    } catch (error) {
       kill.abort();
-      void log.close().then((isClosed) => exit(exitCode, !isClosed));
-    };
+      return this.#onListenFailure(error);
+    }
+    const running = sidecar;
+    if (display !== undefined) void running.firstReady.then((handshake) => display.showReady(running, handshake));
+    const end = await Promise.race([signalled, running.failed, failedStart]);
+    display?.end();
+    if (typeof end === "string") log.info({ signal: end }, "stopping");
+    else if (end !== undefined && "restarts" in end) log.info({ restarts: end.restarts, reason: "RESTART_LIMIT is reached" }, "stopping");
+    await running.stop();
+    if (typeof end !== "object") return ExitCode.ok;
+    if ("failure" in end) return this.#onFailedStart(end);
+    return end.kind === "restart-limit" ? ExitCode.failed : this.#onUnusableCommand(end.spawnErrorCode);
+  }
+
+  /** Resolves at the first signal. A second one ends the process at once. */
+  #watchSignals(callsInFlight: () => number): Promise<NodeJS.Signals> {
+    const { config, signals } = this.#options;
     const signalled = waitForSignal(signals, (exitCode) => {
-      display?.endInterruptedLine();
-      endAtOnce(exitCode);
+      this.#display?.endInterruptedLine();
+      this.#endAtOnce(exitCode);
     });
     // The terminal is closed. The kernel and a shell may both send SIGHUP, so a second one does not force the exit.
     const hungUp = new Promise<NodeJS.Signals>((resolve) => signals.on("SIGHUP", resolve));
     // Includes unhandled rejections. The state is unknown after that, so the sidecar exits, and the container restarts it.
     signals.on("uncaughtException", (error) => {
-      log.error({ err: error, reason: describeError(error) }, "uncaught exception: ending");
-      endAtOnce(ExitCode.failed);
+      this.#log.error({ err: error, reason: describeError(error) }, "uncaught exception: ending");
+      this.#endAtOnce(ExitCode.failed);
     });
+    void signalled.then((signal) => {
+      if (signal === "SIGINT") this.#display?.showInterrupted(callsInFlight(), config.drainTimeoutMs);
+    });
+    return Promise.race([signalled, hungUp]);
+  }
 
-    const sidecar = await startSidecar({ config, environment, descriptor, secrets, version, log, kill: kill.signal });
-    if (display !== undefined) void sidecar.firstReady.then((handshake) => display.showReady(sidecar, handshake));
-    const end = await Promise.race([signalled, hungUp, sidecar.failed]);
-    display?.end();
-    if (end === "SIGINT") display?.endInterruptedLine();
-    if (typeof end === "string") log.info({ signal: end }, "stopping");
-    else if (end?.kind === "restart-limit") log.info({ restarts: end.restarts, reason: "RESTART_LIMIT is reached" }, "stopping");
-    await sidecar.stop();
-    if (typeof end !== "object") return ExitCode.ok;
-    if (end.kind === "restart-limit") return ExitCode.failed;
-    const { spawnErrorCode: code } = end;
-    const reason = commandFailureText(config.command, code, commands);
-    log.error({ reason, code, line: maskCommand(config.command) }, "the command cannot be started");
-    return code === "ENOENT" ? ExitCode.notFound : ExitCode.notExecutable;
-  } catch (error) {
-    kill.abort();
-    display?.end();
+  #endAtOnce(exitCode: number): void {
+    this.#kill.abort();
+    void this.#log.close().then((isClosed) => this.#options.exit(exitCode, !isClosed));
+  }
+
+  #onListenFailure(error: unknown): number {
     const { code, syscall } = error as NodeJS.ErrnoException;
+    const failure = listenFailure(error);
     // System errors are about the address, which `reason` names. Other errors need their stack.
-    const fields = { code, reason: listenFailureText(error), ...(syscall === undefined ? { err: error } : {}) };
-    log.error(fields, code === "EADDRINUSE" ? "the port is taken" : "cannot start");
+    const fields = { code, reason: failureReason(failure), ...(syscall === undefined ? { err: error } : {}) };
+    this.#fail(failure, () => {
+      if (code === "EADDRINUSE") this.#log.error(fields, "the port is taken");
+      else this.#log.error(fields, "cannot start");
+    });
     return ExitCode.failed;
+  }
+
+  #onUnusableCommand(errorCode: string): number {
+    const { config, commands, given } = this.#options;
+    const isOnLine = given.get("command")?.source === COMMAND_LINE;
+    const failure = commandFailure(config.command, errorCode, isOnLine, commands);
+    const fields = { reason: failureReason(failure), code: errorCode, line: maskCommand(config.command) };
+    this.#fail(failure, () => this.#log.error(fields, "the command cannot be started"));
+    return errorCode === "ENOENT" ? ExitCode.notFound : ExitCode.notExecutable;
+  }
+
+  #onFailedStart(start: FailedStart): number {
+    const { failure, stderrTail } = start;
+    const { logLevel } = this.#options.config;
+    // At these levels, the display has shown them.
+    const isShown = this.#display !== undefined && (logLevel === "info" || logLevel === "debug");
+    const remedy = "to start it again and again, use --keep-trying";
+    const reason = `${failureReason(failure)}; ${remedy}`;
+    this.#fail(
+      { ...failure, fix: failure.fix ?? remedy },
+      () => this.#log.error({ reason }, "mcp server not restarted: it was never ready"),
+      isShown ? [] : stderrTail,
+    );
+    return exitCodeOf(start);
+  }
+
+  /** Logs a failure, or shows it to a person. */
+  #fail(failure: StartFailure, log: () => void, output: readonly string[] = []): void {
+    if (this.#display === undefined) log();
+    const text = failureText(failure, output);
+    if (this.#display !== undefined) this.#display.fail(text);
+    else this.#options.personalStderr?.write(maskedPlainLines(text, this.#options.secrets.redact));
   }
 }

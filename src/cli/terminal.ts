@@ -42,8 +42,11 @@ export class ProgressLine {
   readonly #timer: NodeJS.Timeout | undefined;
   #isShown = false;
 
-  /** @param lastWords returns a text to show after the waiting time, if there is one. */
-  constructor(terminal: Terminal, environment: Environment, subject: string, lastWords: () => string | undefined) {
+  /**
+   * @param subject returns the text before the waiting time.
+   * @param lastWords returns a text to show after it, if there is one.
+   */
+  constructor(terminal: Terminal, environment: Environment, subject: () => string, lastWords: () => string | undefined) {
     this.#terminal = terminal;
     // A dumb terminal cannot erase text.
     if (terminal.isTTY !== true || environment["TERM"] === "dumb") return;
@@ -51,7 +54,7 @@ export class ProgressLine {
     this.#timer = setInterval(() => {
       const seconds = Math.floor((performance.now() - startMs) / 1000);
       const words = lastWords() ?? "";
-      const line = plainText(`${subject}, ${seconds} s${words === "" ? "" : `: ${words}`}`);
+      const line = plainText(`${subject()}, ${seconds} s${words === "" ? "" : `: ${words}`}`);
       // A terminal may wrap the line at its last column, and then erase only half of it.
       terminal.write(`${ERASE_LINE}${shortenToColumns(line, columnsOf(terminal) - 1)}`);
       this.#isShown = true;

@@ -1,13 +1,14 @@
 import { statSync } from "node:fs";
-import { parseArgs } from "node:util";
 import { largestBodyBytes } from "../memory/body-memory.ts";
 import { defaultBudgetBytes } from "../memory/default-budget.ts";
 import { HOLDER_SHARE } from "../memory/memory-budget.ts";
 import { isSamePath, LEGACY_PATHS } from "../routes.ts";
 import { readAuthTokenFile } from "./auth-token-file.ts";
+import { type CommandLine, FLAG_NAMES, flagsAfterCommand, unknownFlags } from "./command-line.ts";
+import { nearest } from "./nearest.ts";
 import { VARIABLE_PREFIX } from "./option.ts";
 import { collectSettings, type OptionKey, OPTIONS, type Settings } from "./options.ts";
-import { describeInvalid, onOff, problemText } from "./value-kinds.ts";
+import { describeInvalid, problemText } from "./value-kinds.ts";
 
 /** The effective configuration: the settings of all options, and values derived from several of them. */
 export interface Config extends Omit<Settings, "addr" | "memoryBudgetBytes"> {
@@ -22,79 +23,26 @@ export interface Config extends Omit<Settings, "addr" | "memoryBudgetBytes"> {
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-export interface CommandLine {
-  /** The flags before the command, by name, with their texts; undefined for a flag without a value. */
-  readonly flags: ReadonlyMap<string, string | undefined>;
-  /** The command and its arguments. */
-  readonly rest: readonly string[];
-  /** True if `--` precedes the command. */
-  readonly hasSeparator: boolean;
-  /** A text for each part that was most likely meant otherwise. */
-  readonly problems: readonly string[];
-}
-
 export interface LoadResult {
   /** Undefined if there are problems. */
   readonly config: Config | undefined;
   /** One text for each problem, with the name of the option. */
   readonly problems: readonly string[];
-  /** Variables with the sidecar's prefix that are not options: most likely misspelled. */
+  /** Variables with the sidecar's prefix that are not options, each with the one that is most like it. */
   readonly unknownVariables: readonly string[];
   /** Flags of the sidecar after the command, which the server gets, each with advice. Empty if `--` precedes the command. */
   readonly flagsAfterCommand: readonly string[];
+  /** The options that are set. */
+  readonly given: ReadonlyMap<OptionKey, GivenOption>;
 }
 
-const BOOLEAN_FLAGS = ["help", "version", "check-config"];
+/** The source of a command that is not in the environment. */
+export const COMMAND_LINE = "command line";
 
-/** Flags by name: `string` with a value, `boolean` without. */
-export type FlagTypes = Readonly<Record<string, { readonly type: "string" | "boolean"; readonly short?: string }>>;
-
-function serveFlagTypes(): FlagTypes {
-  const types: Record<string, FlagTypes[string]> = { help: { type: "boolean", short: "h" } };
-  for (const flag of BOOLEAN_FLAGS) types[flag] ??= { type: "boolean" };
-  for (const { flag, isSwitch } of Object.values(OPTIONS)) {
-    if (flag !== undefined) types[flag] = { type: isSwitch ? "boolean" : "string" };
-  }
-  return types;
-}
-
-/** Splits the command line at the first word that is not an option, or at `--`. The rest is the command of the server. */
-export function readCommandLine(argv: readonly string[], options: FlagTypes = serveFlagTypes()): CommandLine {
-  const { tokens } = parseArgs({ args: [...argv], options, strict: false, allowPositionals: true, tokens: true });
-  const flags = new Map<string, string | undefined>();
-  const problems: string[] = [];
-  /** The name of the previous flag, if it is a switch without a value. */
-  let bareSwitch: string | undefined;
-  for (const token of tokens) {
-    if (token.kind === "positional") {
-      const { value } = token;
-      if (bareSwitch !== undefined && onOff.parse(value) !== undefined) {
-        problems.push(`--${bareSwitch} takes its value with an equals sign; write --${bareSwitch}=${value}`);
-        flags.set(bareSwitch, value);
-      }
-      return { flags, rest: argv.slice(token.index), hasSeparator: false, problems };
-    }
-    if (token.kind === "option-terminator") return { flags, rest: argv.slice(token.index + 1), hasSeparator: true, problems };
-    // `parseArgs` takes the next flag as the value of a flag without one.
-    const isSwallowed = token.value?.startsWith("-") === true && !token.inlineValue;
-    const isSwitch = options[token.name]?.type === "boolean" && !BOOLEAN_FLAGS.includes(token.name);
-    flags.set(token.name, isSwallowed ? undefined : (token.value ?? (isSwitch ? "on" : undefined)));
-    bareSwitch = isSwitch && token.value === undefined ? token.name : undefined;
-  }
-  return { flags, rest: [], hasSeparator: false, problems };
-}
-
-/** Returns the flags of the sidecar among the arguments of a server, with advice. `--help` and `--version` are most likely the server's own. */
-function flagsAfterCommand({ rest: [, ...args], hasSeparator }: CommandLine): readonly string[] {
-  if (hasSeparator) return [];
-  const names = new Set(["check-config", ...Object.values(OPTIONS).map(({ flag }) => flag)]);
-  const end = args.indexOf("--");
-  const words = end === -1 ? args : args.slice(0, end);
-  return words.flatMap((word) => {
-    const [flag, name] = /^--([^=]+)/.exec(word) ?? [];
-    const advice = "write it before the command; if the server takes it, write -- before the command";
-    return flag !== undefined && names.has(name) ? [`${flag}: ${advice}`] : [];
-  });
+/** The text of an option, and the flag, the variable or the place that it comes from. */
+export interface GivenOption {
+  readonly source: string;
+  readonly text: string;
 }
 
 /** Reads all options, from flags before environment variables, and reports all problems at once. */
@@ -113,9 +61,14 @@ export function loadConfig(commandLine: CommandLine, environment: Environment, n
   const { restartBackoffMs: first, restartMaxMs: longest } = settings;
   const isFirstGiven = given.sourceOf("restartBackoffMs") !== undefined;
   const knownVariables = new Set<string>(Object.values(OPTIONS).map(({ variable }) => variable));
-  const unknownVariables = Object.keys(environment).filter((name) => name.startsWith(VARIABLE_PREFIX) && !knownVariables.has(name));
-  const warnings = { unknownVariables, flagsAfterCommand: flagsAfterCommand(commandLine) };
-  if (problems.length > 0) return { config: undefined, problems, ...warnings };
+  const unknownVariables = Object.keys(environment)
+    .filter((name) => name.startsWith(VARIABLE_PREFIX) && !knownVariables.has(name))
+    .map((name) => {
+      const meant = nearest(name, knownVariables);
+      return meant === undefined ? name : `${name}; did you mean ${meant}?`;
+    });
+  const found = { unknownVariables, flagsAfterCommand: flagsAfterCommand(commandLine), given: given.all(rest.length > 0) };
+  if (problems.length > 0) return { config: undefined, problems, ...found };
   // ADDR takes precedence over PORT. A flag takes precedence over any variable, so --port replaces the port of the variable ADDR.
   const isPortFromFlag = flags.has("port") && !flags.has("addr");
   const isAddressGiven = given.sourceOf("addr") !== undefined;
@@ -137,7 +90,7 @@ export function loadConfig(commandLine: CommandLine, environment: Environment, n
     restartBackoffMs: isFirstGiven ? first : Math.min(first, longest),
     restartMaxMs: isFirstGiven ? Math.max(first, longest) : longest,
   };
-  return { config, problems, ...warnings };
+  return { config, problems, ...found };
 }
 
 /** The options that an operator has set, and the problems with them. */
@@ -150,15 +103,23 @@ class GivenOptions {
   constructor({ flags, problems }: CommandLine, environment: Environment) {
     this.#flags = flags;
     this.#environment = environment;
-    const known = new Set<string>(BOOLEAN_FLAGS);
-    for (const { flag } of Object.values(OPTIONS)) if (flag !== undefined) known.add(flag);
-    const unknown = [...flags.keys()].filter((name) => !known.has(name));
-    this.problems = [...problems, ...unknown.map((name) => `--${name} is not an option; see --help`)];
+    this.problems = [...problems, ...unknownFlags(flags, FLAG_NAMES, "--help all")];
   }
 
   /** Returns the flag or variable that sets an option; undefined if none does. */
   sourceOf(key: OptionKey): string | undefined {
     return this.#find(key)?.source;
+  }
+
+  /** Returns all options that are set. @param isCommandGiven true if the command line has the command. */
+  all(isCommandGiven: boolean): Map<OptionKey, GivenOption> {
+    const all = new Map<OptionKey, GivenOption>();
+    for (const key of Object.keys(OPTIONS) as OptionKey[]) {
+      const found = this.#find(key);
+      if (found !== undefined) all.set(key, found);
+    }
+    if (isCommandGiven) for (const key of ["command", "args"] as const) all.set(key, { source: COMMAND_LINE, text: "" });
+    return all;
   }
 
   /** True if an option is set to a value that is not valid. */
@@ -179,7 +140,7 @@ class GivenOptions {
   }
 
   /** An empty variable counts as not set: compose files pass unset variables as empty ones. */
-  #find(key: OptionKey): { readonly source: string; readonly text: string } | undefined {
+  #find(key: OptionKey): GivenOption | undefined {
     const { flag, variable } = OPTIONS[key];
     if (flag !== undefined && this.#flags.has(flag)) return { source: `--${flag}`, text: this.#flags.get(flag) ?? "" };
     const text = this.#environment[variable] ?? "";

@@ -70,3 +70,9 @@ export function limit(
     kind: wholeNumber(max),
   });
 }
+
+/** Returns the flag as it is written on a command line, or undefined without a flag. */
+export function flagUsage({ flag, placeholder, isSwitch }: Option<unknown>): string | undefined {
+  if (flag === undefined) return undefined;
+  return isSwitch ? `--${flag}[=${placeholder}]` : `--${flag} ${placeholder}`;
+}

@@ -27,9 +27,37 @@ export function readDescriptor(path: string): Descriptor {
   try {
     return parseDescriptor(readText(path));
   } catch (error) {
-    const reason = error instanceof DescriptorError ? error.message : systemReason(error);
-    throw new DescriptorError(`${path}: ${reason}`, { cause: error });
+    throw namedError(path, error);
   }
+}
+
+/**
+ * Reads a descriptor from a stream, to its end or to the limit of a file.
+ *
+ * @throws DescriptorError with the name of the stream and the problem.
+ */
+export async function readDescriptorStream(stream: AsyncIterable<Buffer>, name: string): Promise<Descriptor> {
+  try {
+    return parseDescriptor(decode(await readToEnd(stream)));
+  } catch (error) {
+    throw namedError(name, error);
+  }
+}
+
+async function readToEnd(stream: AsyncIterable<Buffer>): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of stream) {
+    bytes += chunk.length;
+    if (bytes > MAX_FILE_BYTES) throw new DescriptorError(`has more than ${MAX_FILE_BYTES} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+function namedError(name: string, error: unknown): DescriptorError {
+  const reason = error instanceof DescriptorError ? error.message : systemReason(error);
+  return new DescriptorError(`${name}: ${reason}`, { cause: error });
 }
 
 /**
@@ -49,8 +77,7 @@ export function writeDescriptor(path: string, text: string): void {
     syncDirectory(dirname(target));
   } catch (error) {
     if (temporary !== undefined) rmSync(temporary, { force: true });
-    const reason = error instanceof DescriptorError ? error.message : systemReason(error);
-    throw new DescriptorError(`${path}: ${reason}`, { cause: error });
+    throw namedError(path, error);
   }
 }
 
@@ -61,10 +88,14 @@ function readText(path: string): string {
   try {
     const { size } = fstatSync(file);
     if (size > MAX_FILE_BYTES) throw new DescriptorError(`has ${size} bytes; at most ${MAX_FILE_BYTES} are read`);
-    return new TextDecoder("utf-8", { fatal: true }).decode(readFileSync(file));
+    return decode(readFileSync(file));
   } finally {
     closeSync(file);
   }
+}
+
+function decode(bytes: Buffer): string {
+  return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
 }
 
 function parseDescriptor(text: string): Descriptor {

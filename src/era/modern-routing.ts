@@ -1,4 +1,4 @@
-import { applyEdits, removeMember } from "../json/edit.ts";
+import { applyEdits } from "../json/edit.ts";
 import { findMembers } from "../json/find.ts";
 import type { RequestDecision, Routing, RoutingAccess } from "../lane/routing/routing.ts";
 import { refuseRequest } from "../lane/routing/refused-requests.ts";
@@ -8,6 +8,7 @@ import { DISCOVERED_INITIALIZE } from "./modern-server/session-initialize.ts";
 import { SessionQuestions } from "./modern-server/session-questions.ts";
 import type { SidecarError } from "../errors.ts";
 import type { ClientCall } from "../lane/calls/call.ts";
+import { removeMetaKey } from "./results/meta-edits.ts";
 import { ModernSessions } from "./modern-server/modern-sessions.ts";
 import { MetaKey } from "../protocol/meta-key.ts";
 import { type NotificationMessage, type RequestMessage, type ResponseMessage, Slot } from "../protocol/message.ts";
@@ -16,7 +17,7 @@ import { LaneSubscription } from "./subscriptions/lane-subscription.ts";
 import { isAtLeast } from "../protocol/log-level.ts";
 import { ModernSubscription } from "./subscriptions/modern-subscription.ts";
 import type { Subscription } from "./subscriptions/subscription.ts";
-import { readFilter, type SubscriptionFilter, supportedPart } from "./subscriptions/subscription-filter.ts";
+import { listChanges, readFilter, type SubscriptionFilter, supportedPart } from "./subscriptions/subscription-filter.ts";
 import { readCapabilities } from "../lane/handshake/capabilities.ts";
 
 /** The memory of a subscription besides its request, and that of its request, whose URIs are kept as values too, for each UTF-16 unit. */
@@ -35,7 +36,6 @@ export class ModernRouting implements Routing {
   readonly #sessions = new ModernSessions(() => this.#laneSubscription);
   readonly #questions: SessionQuestions;
   #laneSubscription: LaneSubscription | undefined;
-  #isReady = false;
 
   /** @param onToolsChanged called when the server has changed its tools. */
   constructor(access: RoutingAccess, onToolsChanged: () => void) {
@@ -52,7 +52,7 @@ export class ModernRouting implements Routing {
     const onEnd = (ended: ModernSubscription): void => void this.#subscriptions.delete(ended);
     const opened = new ModernSubscription({ subscription, request, dispatch, memory: reservation, nowMs: nowMs(), onEnd });
     this.#subscriptions.add(opened);
-    if (this.#isReady) opened.open();
+    if (this.#laneSubscription !== undefined) opened.open();
     return (reason) => opened.cancel(reason);
   }
 
@@ -87,7 +87,7 @@ export class ModernRouting implements Routing {
       if (subscription !== undefined) return subscription.onNotification(notification);
     } else if (method === "notifications/message" && this.#deliverLog(text, outline.stringAt(Slot.level))) return;
     // The lane announces the lists of a new generation to sessions. Each subscription of a client does that by itself.
-    else if (LIST_CHANGED.test(method)) return void this.#sessions.deliverToAll(text);
+    else if (LIST_CHANGED.test(method)) return this.#sessions.deliverToAll(text);
     this.#access.dropped.notification(method);
   }
 
@@ -96,15 +96,15 @@ export class ModernRouting implements Routing {
   }
 
   onReady({ resultText, requestMeta }: UpstreamHandshake): void {
-    this.#isReady = true;
-    const { dispatch, nowMs, onInitialized } = this.#access;
+    const { dispatch, nowMs, requestTimeoutMs: timeoutMs, onInitialized } = this.#access;
     this.#sessions.onReady(resultText);
     const own = supportedPart({ lists: new Set(["toolsListChanged"]), uris: new Set(), tasks: new Set() }, readCapabilities(resultText));
     const wanted = (): SubscriptionFilter => {
       const { lists, uris, tasks } = this.#sessions.filter;
       return { lists: own.lists.union(lists), uris, tasks };
     };
-    this.#laneSubscription = new LaneSubscription({ dispatch, nowMs, requestMeta, wanted });
+    const onReopened = ({ lists }: SubscriptionFilter): void => this.#announce(lists);
+    this.#laneSubscription = new LaneSubscription({ dispatch, nowMs, timeoutMs, requestMeta, wanted, onReopened });
     this.#laneSubscription.update();
     for (const subscription of this.#subscriptions) subscription.open();
     onInitialized();
@@ -121,12 +121,13 @@ export class ModernRouting implements Routing {
     if (only?.origin !== "client" || another !== undefined || calls.hasUnseenWorkOfOthers(only.caller)) return false;
     if (!isAtLeast(level, only.exchange.logLevel ?? "")) return false;
     if (only.exchange.emit(text)) return true;
-    if (this.#sessions.has(only.caller)) only.caller.deliver(text);
-    return this.#sessions.has(only.caller);
+    if (!this.#sessions.has(only.caller)) return false;
+    only.caller.deliver(text);
+    return true;
   }
 
   onLost(): void {
-    this.#isReady = false;
+    this.#laneSubscription?.close();
     this.#laneSubscription = undefined;
     for (const subscription of this.#subscriptions) subscription.onLost();
   }
@@ -142,30 +143,35 @@ export class ModernRouting implements Routing {
   /** Handles a message of the lane's own subscription. */
   #onSubscribed(subscriptionId: number, { method, text, outline }: NotificationMessage): void {
     if (method === "notifications/subscriptions/acknowledged") {
-      const accepted = readFilter({ text, outline });
+      // It repeats the URIs of the sidecar's own filter, so it may be as long as that.
+      const accepted = readFilter({ text, outline }, Number.POSITIVE_INFINITY);
       this.#laneSubscription?.onAcknowledged(subscriptionId, "uris" in accepted ? accepted.uris : new Set());
-    } else if (method === "notifications/cancelled") this.#laneSubscription?.onEnded(subscriptionId);
-    else if (method === "notifications/resources/updated") this.#sessions.deliverUpdate(outline.stringAt(Slot.uri), ofSession(text));
+    } else if (method === "notifications/cancelled") this.#laneSubscription?.onCancelled(subscriptionId);
     else if (LIST_CHANGED.test(method)) {
       if (method === "notifications/tools/list_changed") this.#onToolsChanged();
       this.#sessions.deliverToAll(ofSession(text));
-    } else this.#access.dropped.notification(method);
+    } else if (method !== "notifications/resources/updated" || !this.#sessions.deliverUpdate(outline.stringAt(Slot.uri), ofSession(text))) {
+      this.#access.dropped.notification(method);
+    }
+  }
+
+  /** Announces one change of each list, because the server may have announced some without a subscription. */
+  #announce(lists: SubscriptionFilter["lists"]): void {
+    if (lists.has("toolsListChanged")) this.#onToolsChanged();
+    for (const text of listChanges(lists)) this.#sessions.deliverToAll(text);
   }
 
   expire(nowMs: number): number {
-    return this.#questions.expire(nowMs);
+    return Math.min(this.#questions.expire(nowMs), this.#laneSubscription?.expire(nowMs) ?? Number.POSITIVE_INFINITY);
   }
 }
 
 /** Returns a notification of a subscription as a session gets it. */
 function ofSession(text: string): string {
   const params = findMembers(text, 0, ["params"]).spans[0];
-  const meta = params === undefined ? undefined : findMembers(text, params.start, ["_meta"]).spans[0];
-  if (params === undefined || meta === undefined || text[meta.start] !== "{") return text;
-  const ofMeta = removeMember(text, meta.start, MetaKey.subscriptionId);
-  const edited = applyEdits(text, ofMeta);
-  const end = meta.end - (text.length - edited.length);
-  return /^\{\s*\}$/.test(edited.slice(meta.start, end)) ? applyEdits(text, removeMember(text, params.start, "_meta")) : edited;
+  if (params === undefined || text[params.start] !== "{") return text;
+  const meta = findMembers(text, params.start, ["_meta"]).spans[0];
+  return applyEdits(text, removeMetaKey(text, params.start, meta, MetaKey.subscriptionId));
 }
 
 /** Returns the request that a server cancels: it ends a subscription in this way (MCP 2026-07-28, basic/utilities/cancellation). */

@@ -4,7 +4,7 @@ import { decodeString } from "../json/strings.ts";
 import { SidecarError } from "../errors.ts";
 import type { MemoryHolder } from "../memory/memory-budget.ts";
 import { readMessage, type RequestMessage, Slot } from "../protocol/message.ts";
-import type { FoundResult } from "./found-result.ts";
+import type { FoundResult } from "./results/found-result.ts";
 
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
@@ -70,6 +70,6 @@ export class RequestState {
 
 function invalidState(): SidecarError {
   const message =
-    "This requestState is not valid for this request: it is of another client, another request or an earlier start of the sidecar.";
-  return new SidecarError("REQUEST_STATE_INVALID", message);
+    "This requestState is not valid for this request: it is of another client, another request or an earlier start of the sidecar. The call may have taken effect; check before you start it again.";
+  return new SidecarError("REQUEST_STATE_INVALID", message, { retrySafe: false });
 }

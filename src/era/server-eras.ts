@@ -17,6 +17,8 @@ import type { ModernRouting } from "./modern-routing.ts";
 
 /** The time in which a server lists its tools for the check of headers. */
 const LIST_TIMEOUT_MS = 10_000;
+/** The part of REQUEST_TIMEOUT_MS that a listing may take. A call may wait for two, and still needs time for the server. */
+const LIST_SHARE = 1 / 4;
 
 /** A lane whose server may be of the modern era. */
 export interface EraLane extends SupervisedLane {
@@ -55,7 +57,8 @@ export function knownParams(
   visibleNames: ((tools: readonly JsonObject[]) => ReadonlySet<unknown>) | undefined,
 ): KnownParams {
   return new KnownParams(async () => {
-    const tools = await lane().tools.list(LIST_TIMEOUT_MS);
+    const { tools: serverTools, limits } = lane();
+    const tools = await serverTools.list(Math.min(LIST_TIMEOUT_MS, limits.requestTimeoutMs * LIST_SHARE));
     if (tools === undefined || visibleNames === undefined) return tools;
     const visible = visibleNames(tools);
     return tools.filter(({ name }) => visible.has(name));
@@ -76,7 +79,7 @@ export class ServerEras {
   #hasBeenModern = false;
   /** The time after which the verdict `legacy` ends, and the server is asked again. */
   #askAgainAtMs = Number.POSITIVE_INFINITY;
-  /** That of the last request. */
+  /** The target of the last request, reused while the handshake is the same. */
   #target: Target | undefined;
   #isDraining = false;
   #isStopping = false;

@@ -11,7 +11,7 @@ export interface StatelessExchangeOptions {
   readonly logLevel: string | undefined;
 }
 
-/** The exchange of a request to a server that may be without sessions. It gets only the log messages that the request wants. */
+/** An exchange that gets only the log messages that its request wants. */
 export class StatelessExchange extends RewrittenExchange {
   readonly addedBytes: number;
   readonly #logLevel: string | undefined;

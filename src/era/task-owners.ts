@@ -3,7 +3,7 @@ import { SidecarError } from "../errors.ts";
 import type { MemoryHolder } from "../memory/memory-budget.ts";
 import type { RequestMessage } from "../protocol/message.ts";
 import { taskIdOf } from "./checks/request-check.ts";
-import type { FoundResult } from "./found-result.ts";
+import type { FoundResult } from "./results/found-result.ts";
 import { readFilter } from "./subscriptions/subscription-filter.ts";
 
 /** The oldest tasks are forgotten. A client may then use any task that the server shows it. */

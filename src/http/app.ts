@@ -3,15 +3,16 @@ import type { IncomingMessage, RequestListener, ServerResponse } from "node:http
 import type { Defects } from "../observability/defects.ts";
 import { SidecarError } from "../errors.ts";
 import { ALL_METHODS, type RouteEntry, type RouteName, ROUTES } from "../routes.ts";
-import { createTokenGuard, type Identify } from "./guards/access-guard.ts";
+import { createTokenGuard } from "./guards/access-guard.ts";
 import { pathAndQuery } from "./guards/origin-guard.ts";
 import { createCrossOriginCheck, createCrossOriginGuard, type CrossOriginOptions } from "./guards/cross-origin.ts";
 import { createHealthRoutes } from "./health-routes.ts";
-import { sendDefect, sendError } from "./json-response.ts";
+import { errorBody } from "./error-response.ts";
+import { sendDefect, sendRejection } from "./json-response.ts";
 import { answerOptions, guardMethod } from "./guards/method-guard.ts";
-import { notFound } from "./not-found.ts";
+import { notFound, notFoundReason } from "./not-found.ts";
 import { reject } from "./reject.ts";
-import type { NamedRoute, PrincipalRoute, Route, RoutedRequest } from "./route.ts";
+import type { Identify, NamedRoute, PrincipalRoute, Route, RoutedRequest } from "./route.ts";
 import type { ServerRoutes } from "./server-routes.ts";
 import { createStatusRoute, type StatusOptions } from "./status-route.ts";
 
@@ -52,8 +53,11 @@ export function createApp(options: AppOptions): RequestListener {
     ["status", createStatusRoute(options)],
     ...routes.legacySse,
   ];
-  const sendNotFound = (response: ServerResponse, target: string): void =>
-    sendError(response, notFound(target, { path, hasToken: identify !== undefined, hasLegacySse: routes.legacySse.length > 0 }));
+  const known = { path, hasToken: identify !== undefined, hasLegacySse: routes.legacySse.length > 0 };
+  const sendNotFound = (response: ServerResponse, target: string): void => {
+    const error = notFound(target, known);
+    sendRejection(response, error, errorBody(error, undefined), undefined, notFoundReason(target));
+  };
   const server = answerOptions({ methods: ALL_METHODS }, (_request, response) => sendNotFound(response, "that URL"));
   const endpointPath = path.replace(/\/$/, "");
   const app = express().disable("x-powered-by").disable("etag").enable("case sensitive routing");

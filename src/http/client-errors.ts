@@ -1,12 +1,14 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Socket } from "node:net";
+import { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { SidecarErrorCode } from "../errors.ts";
+import type { RejectedRequest } from "../observability/request-observer.ts";
 import { SidecarError } from "../errors.ts";
 import { ALL_METHODS, allowHeader } from "../routes.ts";
 import { errorBody } from "./error-response.ts";
 import { sendJson } from "./json-response.ts";
 import { discardBody, LINGER_MS } from "./reject.ts";
+import { noteRejection } from "./request-log/rejections.ts";
 
 type ClientError = readonly [status: number, reasonPhrase: string, code: SidecarErrorCode, reason: string, header?: string];
 
@@ -30,16 +32,16 @@ const CLIENT_ERRORS: Readonly<Record<string, ClientError>> = {
 /** Handles connections without a complete request: the data is not HTTP, or does not arrive in time. */
 export class ClientErrors {
   readonly #responses: ReadonlySet<ServerResponse>;
-  readonly #countStatus: (httpStatus: number) => void;
+  readonly #onRejected: (request: RejectedRequest) => void;
   /** The last request of each connection that was answered before it had arrived completely. */
   readonly #answeredEarly = new WeakMap<Socket, IncomingMessage>();
   /** Connections with a response that their clients have LINGER_MS to read. */
   readonly #lingering = new WeakSet<Duplex>();
 
   /** @param responses all open responses. */
-  constructor(responses: ReadonlySet<ServerResponse>, countStatus: (httpStatus: number) => void) {
+  constructor(responses: ReadonlySet<ServerResponse>, onRejected: (request: RejectedRequest) => void) {
     this.#responses = responses;
-    this.#countStatus = countStatus;
+    this.#onRejected = onRejected;
   }
 
   /** Must be called when a response is closed before its request has arrived completely. */
@@ -80,21 +82,23 @@ export class ClientErrors {
     else this.#answer(NO_TUNNEL, socket.resume());
   }
 
-  #answer([status, reasonPhrase, code, reason, header = ""]: ClientError, socket: Duplex): void {
+  #answer([httpStatus, reasonPhrase, code, reason, header = ""]: ClientError, socket: Duplex): void {
+    const principal = (socket instanceof Socket ? socket.remoteAddress : undefined) ?? "unknown";
     const body = errorBody(new SidecarError(code, reason), undefined);
     const headers = `${header}Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close`;
     this.#lingering.add(socket);
     // Otherwise, a client that does not close its side would keep the socket open forever.
     const timer = setTimeout(() => socket.destroy(), LINGER_MS);
     socket.once("close", () => clearTimeout(timer));
-    socket.end(`HTTP/1.1 ${status} ${reasonPhrase}\r\n${headers}\r\n\r\n${body}`);
-    this.#countStatus(status);
+    socket.end(`HTTP/1.1 ${httpStatus} ${reasonPhrase}\r\n${headers}\r\n\r\n${body}`);
+    this.#onRejected({ code, httpStatus, reason, sender: () => ({ principal, sessionId: undefined, requestBytes: undefined }) });
   }
 }
 
 /** Rejects a request with an unknown expectation (RFC 9110 §10.1.1). Node itself handles `100-continue`, the only defined one. */
 export function rejectExpectation(request: IncomingMessage, response: ServerResponse): void {
   const error = new SidecarError("INVALID_REQUEST", "This Expect header is not supported; omit it.");
+  noteRejection(response, error, error.message);
   sendJson(response, 417, errorBody(error, undefined));
   discardBody(request);
 }

@@ -64,6 +64,7 @@ function describe(status: UpstreamStatus, isReady: boolean): Readiness & Readonl
             signal: lastExit.signal ?? null,
             kind: lastExit.kind,
             reason: lastExit.reason,
+            likelyCause: lastExit.likelyCause ?? null,
             at: lastExit.at.toISOString(),
             stderrTail: lastExit.stderrTail,
             stderrLastLine: lastExit.stderrTail.at(-1) ?? null,

@@ -3,6 +3,7 @@ import { SidecarError } from "../errors.ts";
 import type { ClientMessageProblem } from "../protocol/client-message.ts";
 import { internalError } from "../lane/failures.ts";
 import { errorBody, errorHeaders, errorStatus } from "./error-response.ts";
+import { noteRejection } from "./request-log/rejections.ts";
 
 /** A longer body is encoded once, into bytes that the socket takes as they are. A text would be copied again. In UTF-16 units. */
 const LONG_BODY_LENGTH = 64 * 1024;
@@ -45,7 +46,19 @@ export function sendError(
   idText?: string,
   headers?: Readonly<Record<string, string>>,
 ): void {
-  sendJson(response, errorStatus(error), errorBody(error, idText), { ...errorHeaders(error), ...headers });
+  sendRejection(response, error, errorBody(error, idText), headers);
+}
+
+/** Sends an error to a request without an exchange. @param reason undefined if the error may quote the body or the URL. */
+export function sendRejection(
+  response: ServerResponse,
+  error: SidecarError,
+  body: string,
+  headers?: Readonly<Record<string, string>>,
+  reason?: string,
+): void {
+  noteRejection(response, error, reason);
+  sendJson(response, errorStatus(error), body, { ...errorHeaders(error), ...headers });
 }
 
 /**

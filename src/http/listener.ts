@@ -7,10 +7,13 @@ import type { ListenAddress } from "./guards/authority.ts";
 import type { Counters } from "../observability/counters.ts";
 import type { Defects } from "../observability/defects.ts";
 import type { Log } from "../observability/log.ts";
+import type { RequestObserver } from "../observability/request-observer.ts";
 import { ClientErrors, rejectExpectation } from "./client-errors.ts";
 import { sendDefect } from "./json-response.ts";
 import { CutOffLog } from "./output/cut-off-log.ts";
 import { StalledReaders } from "./output/stalled-readers.ts";
+import { rejectionOf } from "./request-log/rejections.ts";
+import type { Identify } from "./route.ts";
 
 /** Longer than clients keep idle connections, so that the client closes them and no request is sent on a closing socket. */
 const KEEP_ALIVE_TIMEOUT_MS = 120_000;
@@ -26,11 +29,18 @@ const LAST_ARRIVALS_MS = 100;
 /** The maximum number of connections that wait to be accepted: Node's default for `listen`. */
 const BACKLOG = 511;
 
-export interface ListenerOptions {
+interface ListenerLimits {
   readonly headersTimeoutMs: number;
   /** Time limit for a whole request, its headers included. */
   readonly bodyTimeoutMs: number;
   readonly readerTimeoutMs: number;
+}
+
+export interface ListenerOptions {
+  readonly limits: ListenerLimits;
+  /** Undefined if nothing observes requests. */
+  readonly observer: RequestObserver | undefined;
+  readonly identify: Identify;
   readonly counters: Counters;
   readonly defects: Defects;
   readonly log: Log;
@@ -40,6 +50,8 @@ export interface ListenerOptions {
 /** The listening HTTP server. */
 export class HttpListener {
   readonly #server: Server;
+  readonly #observer: RequestObserver | undefined;
+  readonly #identify: Identify;
   readonly #counters: Counters;
   readonly #defects: Defects;
   readonly #clientErrors: ClientErrors;
@@ -52,10 +64,13 @@ export class HttpListener {
   #onFlushed: (() => void) | undefined;
 
   constructor(app: RequestListener, options: ListenerOptions) {
-    const { headersTimeoutMs, bodyTimeoutMs, readerTimeoutMs, counters, defects, log, nowMs } = options;
-    this.#counters = counters;
-    this.#defects = defects;
-    this.#clientErrors = new ClientErrors(this.#openResponses, (httpStatus) => counters.countStatus(httpStatus));
+    const { limits, observer, identify, counters, defects, log, nowMs } = options;
+    const { headersTimeoutMs, bodyTimeoutMs, readerTimeoutMs } = limits;
+    [this.#observer, this.#identify, this.#counters, this.#defects] = [observer, identify, counters, defects];
+    this.#clientErrors = new ClientErrors(this.#openResponses, (request) => {
+      counters.countStatus(request.httpStatus);
+      observer?.rejected(request);
+    });
     const cutOffs = new CutOffLog(counters, log, nowMs);
     const stalledReaders = (this.#stalledReaders = new StalledReaders(this.#openResponses, {
       timeoutMs: readerTimeoutMs,
@@ -171,6 +186,7 @@ export class HttpListener {
     this.#openResponses.delete(response);
     try {
       if (response.headersSent) this.#counters.countStatus(response.statusCode);
+      if (response.statusCode >= 400) this.#observeRejection(response);
       if (!response.req.complete) this.#clientErrors.onAnsweredEarly(response.req);
     } catch (error) {
       this.#defects.recover("client disconnect", error);
@@ -178,6 +194,11 @@ export class HttpListener {
     if (!this.#isClosing) return;
     this.#closeIdleConnections();
     if (this.#openResponses.size === 0) this.#onFlushed?.();
+  }
+
+  #observeRejection(response: ServerResponse): void {
+    const rejected = this.#observer === undefined ? undefined : rejectionOf(response, this.#identify);
+    if (rejected !== undefined) this.#observer?.rejected(rejected);
   }
 
   /** Runs once for all responses that close in one turn, because it checks every connection. */

@@ -14,6 +14,13 @@ const HEALTH_PATHS: ReadonlySet<string> = new Set(["/health", "/ping"]);
 /** The paths at which MCP clients look for an authorization server after a 401. */
 const OAUTH_PATH = /^\/(?:\.well-known\/(?:oauth-|openid-)|register$)/;
 
+/** Returns the cause of a request for a path that does not exist, for the log; undefined if it is not known. */
+export function notFoundReason(target: string): string | undefined {
+  return OAUTH_PATH.test(target)
+    ? "the client looks for an OAuth server, as many do before their first request; the sidecar has none"
+    : undefined;
+}
+
 /** Returns the error for a path that does not exist. Names the remedy if clients are known to ask for this path. */
 export function notFound(target: string, { path, hasToken, hasLegacySse }: NotFoundOptions): SidecarError {
   const message = `There is nothing at ${target}; the MCP endpoint is ${path}.`;

@@ -1,13 +1,16 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { SidecarError } from "../errors.ts";
 import { isModernVersion } from "../protocol/versions.ts";
-import { errorBody, errorHeaders, errorStatus, modernErrorBody } from "./error-response.ts";
-import { sendJson } from "./json-response.ts";
+import { errorBody, modernErrorBody } from "./error-response.ts";
+import { sendRejection } from "./json-response.ts";
 
 /** Time for a client to finish its request, and to read the response, before the connection of a rejected request is closed. */
 export const LINGER_MS = 2000;
 
-/** Rejects a request whose body may not have arrived completely. Only the header shows the revision of its client. */
+/**
+ * Rejects a request whose body may not have arrived completely. The error must not quote the body, because its message is logged. Only the
+ * header shows the revision of its client.
+ */
 export function reject(
   request: IncomingMessage,
   response: ServerResponse,
@@ -16,7 +19,7 @@ export function reject(
 ): void {
   const version = request.headers["mcp-protocol-version"]?.toString();
   const body = isModernVersion(version) ? modernErrorBody(error, undefined) : errorBody(error, undefined);
-  sendJson(response, errorStatus(error), body, { ...errorHeaders(error), ...headers });
+  sendRejection(response, error, body, headers, error.message);
   discardBody(request);
 }
 

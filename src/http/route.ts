@@ -15,6 +15,9 @@ export type PrincipalRoute = (request: IncomingMessage, response: ServerResponse
 /** A route and its entry in `ROUTES`. */
 export type NamedRoute = readonly [name: RouteName, route: PrincipalRoute];
 
+/** Returns the principal of an `Authorization` header, or undefined if the header has no valid token. */
+export type Identify = (authorization: string | undefined) => Principal | undefined;
+
 /** A POST request, its response, and the time at which its time limits begin. */
 export interface Post {
   readonly request: IncomingMessage;

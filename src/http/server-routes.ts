@@ -1,6 +1,7 @@
 import type { Counters } from "../observability/counters.ts";
 import type { Defects } from "../observability/defects.ts";
 import type { Log } from "../observability/log.ts";
+import type { RequestObserver } from "../observability/request-observer.ts";
 import type { SessionOpener } from "../lane/handshake/session-opener.ts";
 import type { MemoryBudget } from "../memory/memory-budget.ts";
 import type { Principal } from "../sessions/session.ts";
@@ -15,6 +16,7 @@ import type { NamedRoute, PrincipalRoute } from "./route.ts";
 import { CutOffLog } from "./output/cut-off-log.ts";
 import { SseConnections } from "./output/sse-connection.ts";
 import { UnreadOutput } from "./output/unread-output.ts";
+import { createObserve } from "./request-log/observe.ts";
 
 export interface ServerRoutesOptions {
   readonly opener: SessionOpener;
@@ -26,6 +28,8 @@ export interface ServerRoutesOptions {
   readonly keepAliveMs: number;
   /** The limits of HTTP+SSE; undefined if it is off. */
   readonly legacySse: { readonly maxSessions: number; readonly requestTimeoutMs: number } | undefined;
+  /** Undefined if nothing observes requests. */
+  readonly observer: RequestObserver | undefined;
   readonly memory: MemoryBudget;
   readonly counters: Counters;
   readonly log: Log;
@@ -42,7 +46,7 @@ export class ServerRoutes {
   readonly #connections: SseConnections;
   readonly #pairs: LegacySsePairs | undefined;
 
-  constructor({ keepAliveMs, legacySse, stateless: requests, counters, log, ...rest }: ServerRoutesOptions) {
+  constructor({ keepAliveMs, legacySse, stateless: requests, observer, counters, log, ...rest }: ServerRoutesOptions) {
     const { memory, defects, nowMs } = rest;
     const cutOffs = new CutOffLog(counters, log, nowMs);
     const onCut = (unreadLength: number): void => cutOffs.add(unreadLength, "the memory budget is used up");
@@ -51,7 +55,8 @@ export class ServerRoutes {
     memory.addLastRelief((bytes) => unread.cutOffReading(bytes));
     const bodies = new ArrivingBodies();
     memory.addShareRelief((bytes, holder) => bodies.reject(bytes, holder));
-    const options = { ...rest, counters, unread, bodies };
+    const observe = observer && createObserve(observer);
+    const options = { ...rest, counters, unread, bodies, observe };
     const connections = new SseConnections(keepAliveMs, unread, defects);
     const pairs = legacySse === undefined ? undefined : new LegacySsePairs({ ...options, ...legacySse, connections });
     const stateless = requests === undefined ? undefined : new StatelessPosts({ ...options, requests, connections });

@@ -17,13 +17,13 @@ export function removeMember(text: string, start: number, name: string): Edit[] 
 
 /** Returns the edits that remove members by their names from the object that starts at `start`. */
 export function removeMembers(text: string, start: number, isRemoved: (name: string) => boolean): Edit[] {
-  const members: ListItem[] = [];
+  const removal = new Removal();
   walkMembers(text, start, (keyStart, keyEnd, valueStart) => {
     const end = skipValue(text, valueStart);
-    members.push({ start: keyStart, end, isKept: !isRemoved(decodeString(text, keyStart, keyEnd)) });
+    removal.visit(keyStart, end, !isRemoved(decodeString(text, keyStart, keyEnd)));
     return end;
   });
-  return members.every(({ isKept }) => isKept) ? [] : removeItems(members);
+  return removal.end();
 }
 
 type NewMember = readonly [name: string, valueText: string];
@@ -64,18 +64,42 @@ interface ListItem extends Span {
 
 /** Returns the edits that remove the items that are not kept. @param items all items of one object or array, in order. */
 export function removeItems(items: readonly ListItem[]): Edit[] {
-  // An item is removed together with the comma after it; the last items together with the comma before them.
-  const lastKept = items.findLastIndex(({ isKept }) => isKept);
-  const edits: Edit[] = [];
-  for (const [position, item] of items.slice(0, lastKept + 1).entries()) {
-    const next = items[position + 1];
-    if (!item.isKept && next !== undefined) edits.push({ start: item.start, end: next.start, text: "" });
+  const removal = new Removal();
+  for (const { start, end, isKept } of items) removal.visit(start, end, isKept);
+  return removal.end();
+}
+
+/**
+ * Collects the edits that remove items of one object or array. Keeps nothing for items that stay, because there may be millions.
+ *
+ * Items are removed together with the comma after them; the last ones together with the comma before them.
+ */
+class Removal {
+  readonly #edits: Edit[] = [];
+  /** The first item of those that are removed since the last one that is kept. */
+  #removedStart: number | undefined;
+  #lastKeptEnd: number | undefined;
+  #lastEnd = 0;
+
+  /** Must be called for each item, in order. */
+  visit(start: number, end: number, isKept: boolean): void {
+    this.#lastEnd = end;
+    if (!isKept) {
+      this.#removedStart ??= start;
+      return;
+    }
+    if (this.#removedStart !== undefined) this.#edits.push({ start: this.#removedStart, end: start, text: "" });
+    this.#removedStart = undefined;
+    this.#lastKeptEnd = end;
   }
-  const [firstOfEnd, last] = [items[lastKept + 1], items.at(-1)];
-  if (firstOfEnd !== undefined && last !== undefined) {
-    edits.push({ start: items[lastKept]?.end ?? firstOfEnd.start, end: last.end, text: "" });
+
+  /** @returns the edits. */
+  end(): Edit[] {
+    if (this.#removedStart !== undefined) {
+      this.#edits.push({ start: this.#lastKeptEnd ?? this.#removedStart, end: this.#lastEnd, text: "" });
+    }
+    return this.#edits;
   }
-  return edits;
 }
 
 /** Applies edits to a text. They must not overlap. */

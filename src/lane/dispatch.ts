@@ -5,7 +5,7 @@ import type { RequestMessage } from "../protocol/message.ts";
 import type { Outgoing } from "../protocol/outgoing.ts";
 import type { Log } from "../observability/log.ts";
 import type { MemoryAccount } from "../memory/memory-budget.ts";
-import { type Call, type ClientCall, createCall, createLine, isClientLine, type Sender, setRequest } from "./calls/call.ts";
+import { type Call, type ClientCall, createCall, createLine, isClientLine, markSent, type Sender, setRequest } from "./calls/call.ts";
 import { CallChecks } from "./calls/call-checks.ts";
 import { CallTable } from "./calls/call-table.ts";
 import type { CallLimits } from "./calls/call-limits.ts";
@@ -58,7 +58,7 @@ export class Dispatch {
     this.queue = new RequestQueue({
       maxHeld: limits.maxHeldRequests,
       maxInFlight: limits.maxInFlight,
-      countCalls: () => this.calls.size,
+      countCalls: () => this.calls.open.size,
       isFailed: () => upstream.status().state === "failed",
       watch: (deadlineMs) => this.#deadlines.watch(deadlineMs),
     });
@@ -85,8 +85,9 @@ export class Dispatch {
     return this.#sentCount;
   }
 
-  get load(): LaneLoad {
-    return { requestsInFlight: this.calls.size, waiting: this.queue.size, queuedBytes: this.#queuedBytes };
+  get load(): LaneLoad & { readonly suspended: number } {
+    const { size, suspended } = this.calls.open;
+    return { requestsInFlight: size, suspended, waiting: this.queue.size, queuedBytes: this.#queuedBytes };
   }
 
   /** @returns the error if a request of this caller with this text cannot be accepted now. */
@@ -154,10 +155,9 @@ export class Dispatch {
   /** Sends a suspended call as this request, or queues it. */
   repeat(call: ClientCall, request: RequestMessage): void {
     const mustWait = this.#mustWait(call);
-    const nowMs = this.#options.nowMs();
-    call.expiresAtMs = nowMs + this.#maxWaitMs(call.timeoutMs);
+    call.expiresAtMs = this.#options.nowMs() + this.#maxWaitMs(call.timeoutMs);
     this.calls.continue(call);
-    setRequest(call, request, nowMs);
+    setRequest(call, request);
     this.#deadlines.watchCall(call);
     if (!mustWait) this.#admit(call);
     else if (!this.queue.add(call)) call.refuse();
@@ -239,8 +239,7 @@ export class Dispatch {
   #send(call: Call): void {
     const nowMs = this.#options.nowMs();
     if (nowMs >= call.deadlineMs) return this.calls.timeOut(call);
-    call.sentAtMs = nowMs;
-    call.sentNumber = ++this.#sentCount;
+    markSent(call, nowMs, ++this.#sentCount);
     this.#input?.send(call);
   }
 

@@ -162,7 +162,9 @@ function outcome(sent: boolean, effect: Effect): string {
 }
 
 function lastExitText({ lastExit }: UpstreamStatus): string {
-  return lastExit === undefined ? "" : ` (last exit: ${lastExit.reason})`;
+  if (lastExit === undefined) return "";
+  const { reason, likelyCause } = lastExit;
+  return ` (last exit: ${reason}${likelyCause === undefined ? "" : `; likely cause: ${likelyCause}`})`;
 }
 
 function exitDetails({ exitCode, signal }: UpstreamExit): Pick<ErrorDetails, "exitCode" | "signal"> {

@@ -88,7 +88,7 @@ export class HangWatch {
     const isSilent = !this.#hasSpokenSinceTick && !isWaitingForClient();
     if (isSilent && this.#isPinged) this.#count("ping");
     this.#hasSpokenSinceTick = false;
-    this.#isPinged = isSilent && this.#isReady && this.#calls.size === 0;
+    this.#isPinged = isSilent && this.#isReady && this.#calls.open.size === 0;
     if (this.#isPinged) dispatch.internal.ping();
     return this.#nextTickMs;
   }

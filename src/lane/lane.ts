@@ -3,6 +3,7 @@ import { Defects } from "../observability/defects.ts";
 import { SidecarError } from "../errors.ts";
 import type { Message, NotificationMessage, OverlongLine, RequestMessage, ResponseMessage } from "../protocol/message.ts";
 import type { Outgoing } from "../protocol/outgoing.ts";
+import { refusesRevision } from "../protocol/revision-refusal.ts";
 import type { Log } from "../observability/log.ts";
 import type { RetryMode } from "./calls/retry-mode.ts";
 import type { MemoryHolder } from "../memory/memory-budget.ts";
@@ -17,7 +18,6 @@ import { internalError, sessionEnded, shuttingDown, upstreamExited } from "./fai
 import { HangWatch } from "./hang-watch.ts";
 import { type InitializeRequest, InitializeRequests } from "./handshake/initialize-requests.ts";
 import { type HeldRequest, holdUntilReady } from "./queue/held-until-ready.ts";
-import type { LaneLoad } from "./lane-load.ts";
 import type { LaneLimits } from "./lane-limits.ts";
 import type { LanePolicy } from "./lane-policy.ts";
 import { answerHere, type RoutingAccess, type Routing } from "./routing/routing.ts";
@@ -83,7 +83,7 @@ export class Lane implements SessionLane, UpstreamListener {
     this.#calls.onTimeout = (call) => this.#hangWatch.onTimeout(call, nowMs());
   }
 
-  get load(): LaneLoad {
+  get load(): Dispatch["load"] {
     return this.#dispatch.load;
   }
 
@@ -166,7 +166,7 @@ export class Lane implements SessionLane, UpstreamListener {
   /** Rejects new requests from now on, and resolves when the last request that is in flight or queued has ended. */
   drain(): Promise<void> {
     this.#isDraining = true;
-    return this.#calls.whenEmpty();
+    return this.#calls.open.whenEmpty();
   }
 
   /** Rejects new requests from now on, and fails all requests that are in flight or queued. */
@@ -197,7 +197,10 @@ export class Lane implements SessionLane, UpstreamListener {
   }
 
   onRefused(response: ResponseMessage): void {
-    if (this.#routing.initialize.isRefusalFinal) this.#initializing.onRefused(response);
+    if (!this.#routing.initialize.isRefusalFinal) return;
+    this.#initializing.onRefused(response);
+    // After a restart, this is the client's own request again. Later generations would refuse it too.
+    if (refusesRevision(response)) this.#capabilities.endAll();
   }
 
   onMessage(message: Message): void {

@@ -66,7 +66,7 @@ export class Lanes {
     this.#lanes.set(SHARED, new PooledLane(options.shared, () => undefined));
   }
 
-  get load(): { readonly shared: LaneLoad; readonly private: LaneLoad & { readonly servers: number } } {
+  get load(): { readonly shared: SupervisedLane["lane"]["load"]; readonly private: LaneLoad & { readonly servers: number } } {
     const loads = this.#private().map(({ supervised }) => supervised.lane.load);
     return { shared: this.#options.shared.lane.load, private: { servers: this.#serverCount, ...addLoads(loads) } };
   }

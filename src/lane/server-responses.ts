@@ -1,5 +1,6 @@
 import type { Defects } from "../observability/defects.ts";
-import { isCreateTaskResult, type OverlongLine, type ResponseMessage } from "../protocol/message.ts";
+import type { OverlongLine, ResponseMessage } from "../protocol/message.ts";
+import { isCreateTaskResult } from "./tasks/created-task.ts";
 import { responseToClient } from "../protocol/rewrite.ts";
 import type { Retries } from "./calls/retries.ts";
 import type { Dispatch } from "./dispatch.ts";

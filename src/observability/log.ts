@@ -1,6 +1,10 @@
 export const LOG_LEVELS = ["silent", "error", "warn", "info", "debug"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
+/** The requests of clients that are logged. */
+export const REQUEST_LOG_MODES = ["off", "errors", "all"] as const;
+export type RequestLogMode = (typeof REQUEST_LOG_MODES)[number];
+
 /** The fields of a log line besides its message, grouped by subject. docs/operations/logs.md describes them. */
 export const LOG_FIELDS = [
   // The server process.
@@ -13,6 +17,7 @@ export const LOG_FIELDS = [
   "signal",
   "reason",
   "stderrTail",
+  "likelyCause",
   "restarts",
   "pauseMs",
   // Its stderr.
@@ -28,6 +33,17 @@ export const LOG_FIELDS = [
   "line",
   "bytes",
   "count",
+  "since",
+  // A request of a client.
+  "session",
+  "principal",
+  "revision",
+  "httpStatus",
+  "ending",
+  "queueMs",
+  "serverMs",
+  "requestBytes",
+  "responseBytes",
   // The sidecar.
   "address",
   "path",
@@ -52,4 +68,10 @@ export function withFields(log: Log, common: LogFields): Log {
     warn: (fields, message) => log.warn({ ...common, ...fields }, message),
     error: (fields, message) => log.error({ ...common, ...fields }, message),
   };
+}
+
+/** Returns a logger that logs every line at the level `debug`. */
+export function atDebug(log: Log): Log {
+  const debug: Log["debug"] = (fields, message) => log.debug(fields, message);
+  return { debug, info: debug, warn: debug, error: debug };
 }

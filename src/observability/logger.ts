@@ -1,5 +1,6 @@
+import { fstatSync } from "node:fs";
 import { pino, stdTimeFunctions } from "pino";
-import { plainText } from "../json/text.ts";
+import { escapeInvisible, plainText } from "../json/text.ts";
 import type { Log, LogLevel } from "./log.ts";
 import type { Redact } from "./redact.ts";
 
@@ -36,13 +37,14 @@ export async function createLogger(level: LogLevel, stdout: { readonly isTTY?: b
   destination.on("error", () => {
     isUnwritable = true;
   });
-  const prettify = stdout.isTTY === true ? await prettifier(level) : undefined;
+  // Containers do not need it.
+  const prettify = stdout.isTTY === true ? (await import("./prettifier.ts")).createPrettifier(level) : undefined;
   const options = {
     level,
     timestamp: stdTimeFunctions.isoTime,
     base: { pid: process.pid },
     formatters: { level: (label: string) => ({ level: label }) },
-    hooks: { streamWrite: (line: string) => (prettify === undefined ? redactLine(line, redact) : prettify(plainLine(line, redact))) },
+    hooks: { streamWrite: (line: string) => (prettify === undefined ? jsonLine(line, redact) : prettify(plainLine(line, redact))) },
   };
   const logger = pino(options, destination);
   destination.on("drain", () => {
@@ -76,11 +78,18 @@ export async function createLogger(level: LogLevel, stdout: { readonly isTTY?: b
         if (isUnwritable) return giveUp();
         destination.once("close", () => resolve(true));
         destination.once("error", giveUp);
+        // A write to a file always ends. Its data may take long to reach a busy disk, for which the destination waits.
+        const isFile = fstatSync(1).isFile();
         // In a busy program the timer may expire together with the end of the write, which must be handled first.
-        setTimeout(() => setImmediate(() => setImmediate(resolve, false)), CLOSE_TIMEOUT_MS);
+        setTimeout(() => setImmediate(() => setImmediate(resolve, isFile)), CLOSE_TIMEOUT_MS);
         destination.end();
       })),
   };
+}
+
+/** Masks the secrets of a line. Escapes the characters that could control the terminal of a person who reads the log, or hide a part of it. */
+function jsonLine(line: string, redact: Redact): string {
+  return `${escapeInvisible(redactLine(line, redact).trimEnd())}\n`;
 }
 
 /** Masks the secrets of a line. A secret may be part of the JSON syntax; if the masked line is not JSON, it is not shown. */
@@ -103,17 +112,4 @@ function plainLine(line: string, redact: Redact): string {
     return key === "stack" ? value.split("\n").map(plainText).join("\n") : plainText(value);
   }) as object;
   return redactLine(`${JSON.stringify(fields)}\n`, redact);
-}
-
-/** Loads the formatter for a terminal. Containers do not need it. */
-async function prettifier(level: LogLevel): Promise<(line: string) => string> {
-  const { prettyFactory } = await import("pino-pretty");
-  const isStderrShown = level === "info" || level === "debug";
-  return prettyFactory({
-    translateTime: "SYS:HH:MM:ss.l",
-    singleLine: true,
-    // Process ids help to search a log, not to watch it. The stderr lines are already shown above.
-    ignore: `pid,childPid,generation,stream${isStderrShown ? ",stderrTail" : ""}`,
-    messageFormat: ({ stream, msg }) => (stream === "stderr" ? `mcp server: ${String(msg)}` : String(msg)),
-  });
 }

@@ -7,6 +7,8 @@ import { decodeString } from "../json/strings.ts";
 export const CREDENTIAL_NAME = /KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|PRIVATE/i;
 /** Shorter values are not masked, because they could be ordinary words. */
 const MIN_SECRET_LENGTH = 8;
+/** Ends a text that was shortened, in JSON too. */
+const CUT = /…(?="|$)/g;
 /** A longer secret may not be masked if a text is cut within it. In UTF-16 units. */
 export const MAX_SECRET_LENGTH = 4096;
 const MASK = "***";
@@ -42,7 +44,35 @@ export class Secrets {
   }
 
   /** Masks all secrets in a text, including those that are escaped in JSON or in a URL. */
-  readonly redact: Redact = (text) => (this.#pattern === undefined ? text : text.replace(this.#pattern, MASK));
+  readonly redact: Redact = (text) => {
+    if (this.#pattern === undefined) return text;
+    const masked = text.replace(this.#pattern, MASK);
+    return masked.includes("…") ? this.#redactCut(masked) : masked;
+  };
+
+  /** Masks the beginnings of secrets right before the ends of shortened texts. */
+  #redactCut(text: string): string {
+    const parts: string[] = [];
+    let start = 0;
+    for (const { index } of text.matchAll(CUT)) {
+      const length = this.#cutSecretLength(text.slice(Math.max(start, index - MAX_SECRET_LENGTH), index));
+      parts.push(text.slice(start, index - length), length === 0 ? "" : MASK);
+      start = index;
+    }
+    return `${parts.join("")}${text.slice(start)}`;
+  }
+
+  /** Returns the length of the longest beginning of a secret at the end of a text; 0 if there is none that is long enough to be masked. */
+  #cutSecretLength(text: string): number {
+    let longest = 0;
+    for (const secret of this.#texts) {
+      const first = secret.slice(0, MIN_SECRET_LENGTH);
+      for (let at = text.indexOf(first); at !== -1; at = text.indexOf(first, at + 1)) {
+        if (secret.startsWith(text.slice(at))) longest = Math.max(longest, text.length - at);
+      }
+    }
+    return longest;
+  }
 
   /** A replacer for `JSON.stringify` that masks secrets in all strings. */
   readonly replacer = (_key: string, value: unknown): unknown => (typeof value === "string" ? this.redact(value) : value);
@@ -60,6 +90,14 @@ export class Secrets {
     }
     return applyEdits(text, edits);
   };
+}
+
+/** Makes each line of a text safe for a terminal, and masks its secrets. */
+export function maskedPlainLines(text: string, redact: Redact): string {
+  return text
+    .split("\n")
+    .map((line) => maskedPlainText(line, redact))
+    .join("\n");
 }
 
 /** Returns the forms of a secret: unchanged, escaped once and twice for JSON, for ASCII JSON, and for a URL. */

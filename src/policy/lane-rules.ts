@@ -8,6 +8,7 @@ import { MAX_INTERNAL_RESULT_BYTES } from "../lane/internal/internal-exchange.ts
 import { responseTooLarge, toolNotFound } from "../lane/failures.ts";
 import type { LanePolicy } from "../lane/lane-policy.ts";
 import type { Log } from "../observability/log.ts";
+import { limitedLog } from "../observability/log-limiter.ts";
 import type { Caller } from "../sessions/caller.ts";
 import type { Exchange } from "../sessions/exchange.ts";
 import type { ArgumentCheck } from "./arguments/argument-check.ts";
@@ -34,11 +35,13 @@ export interface LaneRulesOptions {
   readonly onListed?: ((tools: readonly JsonObject[], generation: number) => void) | undefined;
   readonly counters: Counters;
   readonly log: Log;
+  readonly nowMs: () => number;
 }
 
 /** The tool policy of one lane, and the tools of its server. Calls pass the rules, the cheapest first. */
 export class LaneRules implements LanePolicy {
   readonly #options: LaneRulesOptions;
+  readonly #log: Log;
   /** The names that clients may call; undefined while the server is not ready or has not listed its tools. */
   #names: ReadonlySet<string> | undefined;
   /** The names of listed tools that are hidden from clients. */
@@ -48,6 +51,7 @@ export class LaneRules implements LanePolicy {
 
   constructor(options: LaneRulesOptions) {
     this.#options = options;
+    this.#log = limitedLog(options.log, options.nowMs);
   }
 
   get needsTools(): boolean {
@@ -147,12 +151,12 @@ export class LaneRules implements LanePolicy {
 
   /** @returns the result that answers the call; undefined if the call is sent nevertheless. */
   #onProblems(toolName: string, problems: readonly string[], isCounted: boolean): CallVerdict | undefined {
-    const { argumentCheckMode, counters, log } = this.#options;
+    const { argumentCheckMode, counters } = this.#options;
     if (!isCounted) counters.policy.invalidArguments++;
     if (argumentCheckMode === "enforce") return { resultText: invalidArgumentsResult(toolName, problems) };
     if (isCounted) return undefined;
     const fields = { method: "tools/call", tool: shorten(toolName), count: problems.length, reason: problems[0] };
-    log.warn(fields, "arguments violate the schema");
+    this.#log.warn(fields, "arguments violate the schema");
     return undefined;
   }
 }

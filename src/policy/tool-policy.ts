@@ -45,7 +45,7 @@ export class ToolPolicy {
     const onTruncated = (): void => void counters.policy.truncatedResults++;
     this.#pinned = pinned;
     this.#argumentCheck =
-      argumentCheckMode === "off" ? undefined : new ArgumentCheck({ log, defects: new Defects(log, counters), onGivenUp });
+      argumentCheckMode === "off" ? undefined : new ArgumentCheck({ log, defects: new Defects(log, counters), onGivenUp, nowMs });
     this.#createLimitsOf = createToolLimits(settings);
     this.#rules = {
       filter: createToolFilter({ ...settings, isPinned }),
@@ -54,6 +54,7 @@ export class ToolPolicy {
       argumentCheckMode,
       resultLimit: maxBytes === undefined ? undefined : { maxBytes, keepAliveMs, nowMs, onTruncated },
       counters,
+      nowMs,
     };
   }
 

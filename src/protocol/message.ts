@@ -1,6 +1,7 @@
 import type { Edit } from "../json/edit.ts";
 import { type Outline, Shape } from "../json/outline.ts";
 import { JsonScanner } from "../json/scan.ts";
+import { detached } from "../json/strings.ts";
 import { MetaKey } from "./meta-key.ts";
 
 /** The id of a request: MCP allows strings and numbers, but not `null` (MCP 2025-11-25, basic/index). */
@@ -144,10 +145,9 @@ export function readText(text: string, origin: Origin = "client"): Reading {
   const message = readMessage(text, origin);
   if (message.kind !== "invalid" || !message.isJson || !isBatch(text)) return message;
   const steps = readInSteps(text, origin);
-  for (;;) {
-    const { done, value } = steps.next();
-    if (done === true) return value;
-  }
+  let step = steps.next();
+  while (step.done !== true) step = steps.next();
+  return step.value;
 }
 
 /** Reused for all texts that are read without steps. */
@@ -176,7 +176,8 @@ export function* readInSteps(text: string, origin: Origin = "client"): Generator
   let length = 0;
   const ofElement = new JsonScanner("", MESSAGE);
   for (const { start, end } of scanner.elements) {
-    ofElement.begin(text.slice(start, end), MESSAGE, origin === "client");
+    // A request may be kept longer than the other elements.
+    ofElement.begin(detached(text.slice(start, end), text), MESSAGE, origin === "client");
     yield* scan(ofElement);
     messages.push(classify(ofElement));
     length += end - start;
@@ -241,10 +242,4 @@ export function findOtherCase(outline: Outline, slots: Readonly<Record<string, n
 /** Returns the JSON text of the id as the sender spells it; empty for a message without an id. */
 export function idTextOf({ outline }: SentText): string {
   return outline.copyAt(Slot.id) ?? "";
-}
-
-/** True if the request continues as a task after this response (MCP 2025-11-25, schema, CreateTaskResult; 2026-07-28, extension tasks). */
-export function isCreateTaskResult({ outline }: ResponseMessage): boolean {
-  if (outline.firstAt(Slot.resultType) === '"' && outline.stringAt(Slot.resultType) === "task") return true;
-  return outline.isObject(Slot.result) && outline.isObject(Slot.task) && outline.firstAt(Slot.taskId) === '"';
 }

@@ -1,7 +1,7 @@
 import type { SidecarError } from "../errors.ts";
 import type { RequestMessage } from "../protocol/message.ts";
 
-/** A server's request that the client of one of its calls answers: an elicitation or a sampling. It is answered once, or withdrawn. */
+/** A server's request that the client of one of its calls answers: an elicitation, a sampling, or a question for roots. It is answered once, or withdrawn. */
 export interface ServerAsk {
   readonly request: RequestMessage;
   /** Sends the response. Does nothing if the server no longer waits for it. @param text the JSON text of the value. */
@@ -12,7 +12,7 @@ export interface ServerAsk {
 
 /** The call of a question. */
 export interface AskedCall {
-  /** Suspends the call until `resume`: it takes no slot and no time. */
+  /** Parks the call until `resume`: it takes no slot and no time. */
   park(): void;
   /** Continues the call, whose exchange has the client's next request. @param progressTokenText that of the request. */
   resume(progressTokenText: string | undefined): void;

@@ -1,5 +1,6 @@
 import type { SidecarError } from "../errors.ts";
 import type { ResponseMessage } from "../protocol/message.ts";
+import type { ObservedRequest } from "../observability/request-observer.ts";
 import type { Asking } from "./asking.ts";
 
 /** The port to the client: a request that waits for its JSON-RPC response. It finishes exactly once. */
@@ -16,6 +17,8 @@ export interface Exchange {
   readonly logLevel?: string | undefined;
   /** Passes questions of the server to the client. Undefined if the request cannot have any. */
   readonly asking?: Asking | undefined;
+  /** The observation of the request; undefined if nothing observes it. */
+  readonly observed?: ObservedRequest | undefined;
   /** True if a message that is sent before the response reaches the client at once. */
   readonly isListening: boolean;
   /** Sends a notification or a server's request before the response. @returns false if the client does not accept messages here. */

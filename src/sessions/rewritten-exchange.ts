@@ -45,6 +45,10 @@ export class RewrittenExchange implements Exchange {
     return this.inner.logLevel;
   }
 
+  get observed(): Exchange["observed"] {
+    return this.inner.observed;
+  }
+
   emit(body: string): boolean {
     return this.inner.emit(body);
   }

@@ -24,6 +24,8 @@ export interface SessionLane {
 export interface Principal {
   /** True if the token is no longer valid. */
   readonly isRevoked: boolean;
+  /** Names the token in the log, without a part of it. */
+  readonly name: string;
 }
 
 export interface SessionOptions {

@@ -103,10 +103,12 @@ export class ChildProcess {
   /**
    * Closes stdin, then sends SIGTERM to the group, then SIGKILL (MCP 2025-11-25, basic/lifecycle, shutdown). The waits between these steps
    * are bounded.
+   *
+   * @param mayFinish false to send SIGTERM at once, because the process does not read its stdin yet.
    */
-  async stop(): Promise<ChildExit> {
+  async stop(mayFinish = true): Promise<ChildExit> {
     this.input.end();
-    if (await settlesWithin(this.ended, this.#limits.stdinGraceMs)) return this.ended;
+    if (mayFinish && (await settlesWithin(this.ended, this.#limits.stdinGraceMs))) return this.ended;
     if (this.pid !== undefined) signalGroup(this.pid, "SIGTERM");
     if (await settlesWithin(this.ended, this.#limits.termGraceMs)) return this.ended;
     this.kill();

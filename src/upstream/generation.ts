@@ -10,9 +10,11 @@ import { ChildProcess, type ChildCommand, type ChildExit, type ChildLimits } fro
 import { HandshakeError, type HandshakeScript, isHandshakeResponse } from "./handshake/handshake.ts";
 import type { UpstreamHandshake, UpstreamInput, UpstreamListener } from "./port.ts";
 import type { ExitCause } from "./exit-cause.ts";
+import { likelyCause } from "./likely-cause.ts";
 import type { ServerMemory } from "./output-memory.ts";
-import { StderrLog } from "./stderr-log.ts";
-import { StdoutNoise } from "./stdout-noise.ts";
+import type { StartLog } from "./log/start-log.ts";
+import { StderrLog } from "./log/stderr-log.ts";
+import { StdoutNoise } from "./log/stdout-noise.ts";
 
 export interface GenerationOptions {
   readonly command: ChildCommand;
@@ -25,6 +27,8 @@ export interface GenerationOptions {
   readonly memory: ServerMemory;
   readonly counters: Counters;
   readonly log: Log;
+  /** Undefined if there are no earlier starts to compare with. */
+  readonly startLog?: StartLog | undefined;
   readonly secrets: Pick<Secrets, "redact" | "redactJson">;
   readonly nowMs: () => number;
 }
@@ -39,12 +43,15 @@ export class Generation {
   /** Resolves when the server has exited, or was abandoned and is being stopped. No more messages are passed on. Never rejects. */
   readonly lost: Promise<ChildExit>;
   readonly #child: ChildProcess;
+  readonly #command: readonly string[];
+  readonly #redact: Redact;
   readonly #stderr: StderrLog;
   readonly #noise: StdoutNoise;
   readonly #listener: GenerationListener;
   #onHandshakeResponse: ((response: RequestMessage | ResponseMessage) => void) | undefined;
   readonly #abandoned = Promise.withResolvers<ChildExit>();
   #isAbandoned = false;
+  #wasReady = false;
   #stopCause: ExitCause | undefined;
   #hasExited = false;
 
@@ -69,9 +76,14 @@ export class Generation {
     });
     this.lost = Promise.race([this.#child.exited, this.#abandoned.promise]);
     const fields = { childPid: this.#child.pid, generation: this.number };
-    this.#stderr = new StderrLog(options.log, fields, options.secrets.redact);
-    this.#noise = new StdoutNoise(options.counters, options.log, fields, options.secrets.redact, options.nowMs);
-    if (this.#child.pid !== undefined) options.log.info(fields, "mcp server started");
+    const { command, counters, log, nowMs, startLog } = options;
+    const { redact } = options.secrets;
+    this.#command = [command.command, ...command.args];
+    this.#redact = redact;
+    const isRepeated = startLog === undefined ? undefined : (line: string): boolean => startLog.isRepeated(line);
+    this.#stderr = new StderrLog(log, fields, redact, isRepeated);
+    this.#noise = new StdoutNoise({ counters, log, fields, redact, nowMs, isRepeated });
+    if (this.#child.pid !== undefined) startLog?.started(fields);
     this.handshake = this.#shakeHands(options);
     void this.exited.then(() => {
       this.#hasExited = true;
@@ -100,6 +112,20 @@ export class Generation {
     return this.#stderr.tail;
   }
 
+  /** Returns the likely cause of the exit, masked, for people. */
+  likelyCause(kind: ExitKind, { exitCode }: ChildExit): string | undefined {
+    const { stderrTail } = this;
+    const cause = likelyCause({
+      kind,
+      exitCode,
+      stderrTail,
+      command: this.#command,
+      isNoisy: this.#noise.isNoisy,
+      wasReady: this.#wasReady,
+    });
+    return cause === undefined ? undefined : this.#redact(cause);
+  }
+
   /** The reason why the sidecar stopped the server; undefined if the server exited by itself. */
   get stopCause(): ExitCause | undefined {
     return this.#stopCause;
@@ -115,7 +141,8 @@ export class Generation {
 
   async stop(kind: ExitKind, reason: string): Promise<void> {
     if (!this.#hasExited) this.#stopCause ??= { kind, reason };
-    await this.#child.stop();
+    // A program that still downloads the server does not read its stdin.
+    await this.#child.stop(this.#wasReady);
   }
 
   /** Abandons a generation that can no longer be used: `lost` resolves at once, further output is ignored, and the process is stopped. */
@@ -160,6 +187,7 @@ export class Generation {
     this.input.send(outgoing(script.begin()));
     try {
       const handshake = await Promise.race([answered, timedOut, exited]);
+      this.#wasReady = true;
       const initialized = script.initializedNotification();
       if (initialized !== undefined) this.input.send(outgoing(initialized));
       return handshake;

@@ -37,6 +37,8 @@ export interface UpstreamExit {
   readonly kind: ExitKind;
   /** Text for people. */
   readonly reason: string;
+  /** The likely cause with its remedy; undefined if the exit shows none. */
+  readonly likelyCause: string | undefined;
   readonly at: Date;
   /** The last lines of stderr, with secrets masked. */
   readonly stderrTail: readonly string[];

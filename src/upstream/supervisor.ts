@@ -5,6 +5,7 @@ import { Defects } from "../observability/defects.ts";
 import type { Log, LogFields } from "../observability/log.ts";
 import type { ChildExit } from "./child-process.ts";
 import { HandshakeError } from "./handshake/handshake.ts";
+import { StartLog } from "./log/start-log.ts";
 import { Generation, type GenerationOptions } from "./generation.ts";
 import type { Upstream, UpstreamExit, UpstreamHandshake, UpstreamListener, UpstreamObserver, UpstreamStatus } from "./port.ts";
 import type { RestartPolicy } from "./restart-policy.ts";
@@ -27,6 +28,7 @@ export type SupervisorFailure =
 export class Supervisor implements Upstream {
   readonly #options: SupervisorOptions;
   readonly #log: Log;
+  readonly #startLog: StartLog;
   readonly #defects: Defects;
   readonly #stopping = new AbortController();
   readonly #firstReady = Promise.withResolvers<UpstreamHandshake>();
@@ -44,6 +46,7 @@ export class Supervisor implements Upstream {
   constructor(options: SupervisorOptions) {
     this.#options = options;
     this.#log = options.log;
+    this.#startLog = new StartLog(options.log, options.nowMs);
     this.#defects = new Defects(options.log, options.counters);
   }
 
@@ -136,7 +139,7 @@ export class Supervisor implements Upstream {
     if (this.#state !== "failed") this.#setState("starting");
     const number = this.#generationCount;
     const readyTimeoutMs = (number === 1 ? this.#options.probeTimeoutMs : undefined) ?? this.#options.readyTimeoutMs;
-    const generation = new Generation({ ...this.#options, readyTimeoutMs, number }, this.#events());
+    const generation = new Generation({ ...this.#options, readyTimeoutMs, number, startLog: this.#startLog }, this.#events());
     this.#generation = generation;
     this.#guard("server start", generation, () => {
       this.#observer?.onStarted(generation.input);
@@ -164,6 +167,7 @@ export class Supervisor implements Upstream {
 
   #becomeReady(current: Generation, handshake: UpstreamHandshake): void {
     const { pid: childPid, number: generation } = current;
+    this.#startLog.ready();
     if (this.#state === "failed") this.#log.info({ childPid, generation }, "mcp server has recovered");
     this.#setState("ready");
     this.#log.info({ childPid, generation, state: this.#state }, "mcp server ready");
@@ -179,14 +183,12 @@ export class Supervisor implements Upstream {
     if (this.#lastExit?.generation === number) return;
     const { kind, reason } = generation.stopCause ?? describeExit(exit, awaited);
     const { exitCode, signal } = exit;
-    const at = new Date();
-    const redactedReason = this.#options.secrets.redact(reason);
-    const lastExit: UpstreamExit = { exitCode, signal, generation: number, kind, reason: redactedReason, at, stderrTail };
-    this.#lastExit = lastExit;
-    if (!this.#isProbe) this.#options.counters.countExit(kind);
-    const fields = { childPid, generation: number, kind, exitCode, signal, reason: redactedReason };
-    const isStopping = this.#stopping.signal.aborted;
-    if (isStopping) this.#log.info(fields, "mcp server ended");
+    const { secrets, counters } = this.#options;
+    const cause = { kind, exitCode, signal, reason: secrets.redact(reason), likelyCause: generation.likelyCause(kind, exit) };
+    const lastExit: UpstreamExit = (this.#lastExit = { ...cause, generation: number, at: new Date(), stderrTail });
+    if (!this.#isProbe) counters.countExit(kind);
+    const fields = { childPid, generation: number, ...cause };
+    if (this.#stopping.signal.aborted) this.#startLog.ended(fields);
     else this.#decide(exit, stderrTail, runMs, fields);
     this.#defects.guard(
       "server exit",
@@ -210,8 +212,7 @@ export class Supervisor implements Upstream {
     }
     const { pauseMs, crashLoop } = restartPolicy.afterEnd(runMs, nowMs());
     const withTail = { ...fields, stderrTail };
-    if (crashLoop === "none" && !this.#isProbe) this.#log.warn(withTail, "mcp server exited");
-    else this.#log.info(fields, "mcp server exited");
+    this.#startLog.exited({ fields, stderrTail, isExpected: crashLoop !== "none" || this.#isProbe });
     if (pauseMs === undefined) {
       const restarts = this.#generationCount - 1;
       this.#failure = { kind: "restart-limit", restarts };
@@ -233,7 +234,7 @@ export class Supervisor implements Upstream {
     if (this.#failure !== undefined) return;
     const pauseMs = this.#pauseMs;
     this.#nextRetryAt = new Date(Date.now() + pauseMs);
-    this.#log.info({ pauseMs, restarts: this.#generationCount, state: this.#state }, "mcp server will be restarted");
+    this.#startLog.willRestart({ pauseMs, restarts: this.#generationCount, state: this.#state });
     await delay(pauseMs, undefined, { signal: this.#stopping.signal });
   }
 

@@ -3,7 +3,7 @@ import { chmod, writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { beforeAll, expect, it } from "vitest";
-import { BASE_IMAGE_ARGS, Container, docker, IMAGE } from "../support/container.ts";
+import { BASE_IMAGE_ARGS, CacheVolume, Container, docker, IMAGE } from "../support/container.ts";
 import { McpClient } from "../support/mcp-client.ts";
 import { TempDir } from "../support/temp-dir.ts";
 import manifest from "../../package.json" with { type: "json" };
@@ -52,7 +52,7 @@ it("the image with uv declares the same as the default image", async () => {
   console.log(`size of the image with uv: ${((uv?.Size ?? 0) / 1e6).toFixed(0)} MB`);
 });
 
-it("the uv image serves a uvx program with Debian's Python, and stops at SIGTERM", async () => {
+it("the uv image serves a uvx program with its cache in a volume, and stops at SIGTERM", async () => {
   await using wheels = await TempDir.create();
   await chmod(wheels.path, 0o777);
   const volume = (mode: string): readonly string[] => ["--volume", `${wheels.path}:/wheels:${mode}`];
@@ -71,7 +71,8 @@ it("the uv image serves a uvx program with Debian's Python, and stops at SIGTERM
     "/wheels",
   );
 
-  await using container = await Container.start({ image: UV_IMAGE, args: UVX, flags: volume("ro") });
+  await using cache = await CacheVolume.create("/tmp/.cache/uv");
+  await using container = await Container.start({ image: UV_IMAGE, args: UVX, flags: [...volume("ro"), ...cache.flags] });
   await container.waitForLog("mcp server ready");
   expect(await container.exec("uv", "--version")).toMatch(/^uv \d/);
   const client = await new McpClient(container.url).open();

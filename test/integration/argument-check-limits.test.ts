@@ -102,7 +102,7 @@ describe("arguments that take too long to check", () => {
     await Promise.all(calls);
     await sidecar.waitForLog("request given up", ({ reason }) => reason === "client disconnected");
     expect(await countReceived(other, "match")).toBe(0);
-    expect((await readStatus(sidecar)).lanes.shared).toEqual({ requestsInFlight: 0, waiting: 0, queuedBytes: 0 });
+    expect((await readStatus(sidecar)).lanes.shared).toEqual({ requestsInFlight: 0, suspended: 0, waiting: 0, queuedBytes: 0 });
   });
 
   it("slow calls are answered before the sidecar exits", async () => {

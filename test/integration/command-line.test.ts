@@ -38,7 +38,7 @@ const DEFAULTS = {
 };
 
 async function checkConfig(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Record<string, unknown>> {
-  const { code, stdout, stderr } = await runMain(["--check-config", ...args], env);
+  const { code, stdout, stderr } = await runMain(["--check-config=json", ...args], env);
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
   return JSON.parse(stdout) as Record<string, unknown>;
 }
@@ -58,15 +58,53 @@ function runOnNode(nodeVersion: string): ReturnType<typeof runMain> {
 }
 
 describe("the command line", () => {
-  it.each(["--help", "-h"])("%s shows every option in its group, with its variable and default", async (flag) => {
-    const { code, stdout, stderr } = await runMain([flag]);
+  it.each([
+    ["--help", "all"],
+    ["-h", "all"],
+    ["help", "all"],
+    ["serve", "--help=all"],
+  ])("%s %s shows every option in its group, with its variable and default", async (...words) => {
+    const { code, stdout, stderr } = await runMain(words);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     for (const group of ["General", "MCP server", "HTTP", "Supervision", "Limits", "Logs"]) expect(stdout).toContain(`\n${group}:\n`);
-    for (const option of POD_OPTIONS) expect(stdout).toContain(option);
+    const unwrapped = stdout.replaceAll(/\n {6}(?=\S)/g, " ");
+    for (const option of POD_OPTIONS) expect(option.endsWith("]\n") ? unwrapped : stdout).toContain(option);
+  });
+
+  it.each([["--help"], ["-h"], ["help"], ["serve", "-h"]])("%s shows the most used options, and how to see all", async (...words) => {
+    const { code, stdout, stderr } = await runMain(words);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    expect(stdout).toContain("All of them: claw-mcp-stdio --help all\n");
+    expect(stdout).not.toContain("--replay-max-bytes");
+  });
+
+  it("help discover shows the options of discover", async () => {
+    expect((await runMain(["help", "discover"])).stdout).toContain("--check FILE");
+  });
+
+  it("no word at all prints the two commonest lines, with exit code 2", async () => {
+    const { code, stdout, stderr } = await runMain([]);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+    expect(stderr.split("\n").length).toBeLessThan(9);
+    for (const line of ["claw-mcp-stdio -- npx -y ", "claw-mcp-stdio --help\n"]) expect(stderr).toContain(`  ${line}`);
+  });
+
+  it("the word serve is optional, and -p is the port", async () => {
+    for (const words of [["serve"], []]) {
+      expect(JSON.parse((await runMain([...words, "--check-config=json", "-p", "9000", "--", "node"])).stdout)).toMatchObject({
+        port: 9000,
+      });
+    }
   });
 
   it("--help takes precedence over invalid options", async () => {
     expect(await runMain(["--port", "x", "--help"], { CLAW_MCP_STDIO_PORT: "y" })).toMatchObject({ code: 0, stderr: "" });
+  });
+
+  it("a misspelled form of --check-config is rejected", async () => {
+    const { code, stdout, stderr } = await runMain(["--check-config=jsno", "node"]);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+    expect(stderr).toContain("--check-config takes no value, or json");
   });
 
   it.each(["--help", "--version", "--check-config"])("%s exits silently if the reader of stdout has gone", async (flag) => {
@@ -87,8 +125,8 @@ describe("the command line", () => {
     expect(end).toEqual([1, null]);
   });
 
-  it("--version shows the version of the package", async () => {
-    expect(await runMain(["--version"])).toEqual({ code: 0, stdout: `${PACKAGE.version}\n`, stderr: "" });
+  it.each(["--version", "-v", "version"])("%s shows the version of the package", async (word) => {
+    expect(await runMain([word])).toEqual({ code: 0, stdout: `${PACKAGE.version}\n`, stderr: "" });
   });
 
   it.each(["20.19.5", "22.18.0", "23.11.1", "24.5.0"])("Node %s is rejected", async (nodeVersion) => {
@@ -150,9 +188,10 @@ describe("the command line", () => {
     it("misspelled variables and flags after the command are reported on stderr", async () => {
       const env = { CLAW_MCP_STDIO_PROT: "9", CLAW_MCP_STDIO_PORT: "8" };
       const { code, stdout, stderr } = await runMain(["--check-config", "node", "server.js", "--port=9"], env);
-      expect([code, JSON.parse(stdout)]).toMatchObject([0, { port: 8 }]);
+      expect(code).toBe(2);
+      expect(stdout).toContain("\n  CLAW_MCP_STDIO_PORT = 8  (CLAW_MCP_STDIO_PORT)\n");
       expect(stderr.split("\n")).toEqual([
-        "claw-mcp-stdio: unknown variable: most likely misspelled: CLAW_MCP_STDIO_PROT",
+        "claw-mcp-stdio: unknown variable: most likely misspelled: CLAW_MCP_STDIO_PROT; did you mean CLAW_MCP_STDIO_PORT?",
         expect.stringMatching(/^claw-mcp-stdio: flag after the command goes to the server: --port: write it before the command;/),
         "",
       ]);
@@ -190,8 +229,23 @@ describe("the command line", () => {
     it("a command on the command line replaces both COMMAND and ARGS", async () => {
       const env = { CLAW_MCP_STDIO_COMMAND: "other", CLAW_MCP_STDIO_ARGS: '["other"]' };
       expect(await checkConfig(["--", "node"], env)).toMatchObject({ command: "node", args: [] });
-      const { stdout } = await runMain(["--check-config", "node", "server.js", "--port", "9"], env);
+      const { stdout } = await runMain(["--check-config=json", "node", "server.js", "--port", "9"], env);
       expect(JSON.parse(stdout)).toMatchObject({ command: "node", args: ["server.js", "--port", "9"], port: 8080 });
+    });
+
+    it.each([
+      [["--read-only", "on"], { readOnly: true }],
+      [["--read-only", "off"], { readOnly: false }],
+      [["--read-only"], { readOnly: true }],
+      [["--modern", "off"], { modern: "off" }],
+      [["--modern=off"], { modern: "off" }],
+      [["--legacy-sse"], { legacySse: "on" }],
+    ])("the flags %j have one syntax, and on is not a command", async (flags, expected) => {
+      expect(await checkConfig([...flags, "node"])).toMatchObject({ command: "node", ...expected });
+    });
+
+    it("a value may begin with a dash after an equals sign", async () => {
+      expect(await checkConfig(["--deny-tools=-x", "node"])).toMatchObject({ denyTools: ["-x"] });
     });
 
     it.each(["8080", ":8080"])("PORT may be %s", async (port) => {
@@ -215,7 +269,7 @@ describe("the command line", () => {
           CLAW_MCP_STDIO_CWD: "/no/such/directory",
         }),
       ).toEqual([
-        "--no-such-flag is not an option; see --help",
+        "--no-such-flag is not an option; see --help all",
         'CLAW_MCP_STDIO_ARGS is not valid (value not shown): it is an object, not an array; expected a JSON array of strings without NUL, for example ["-y","some-mcp"]',
         `CLAW_MCP_STDIO_READY_TIMEOUT_MS is "1e3"; ${whole}`,
         'CLAW_MCP_STDIO_ADDR is "nonsense"; expected host:port, [ipv6]:port or :port, with a port up to 65535',
@@ -234,14 +288,24 @@ describe("the command line", () => {
     it("a misspelled variable is reported after the problems", async () => {
       const { code, stderr } = await runMain([], { CLAW_MCP_STDIO_COMAND: "npx" });
       expect(code).toBe(2);
-      expect(stderr).toMatch(/no command is given.*\nclaw-mcp-stdio: unknown variable: most likely misspelled: CLAW_MCP_STDIO_COMAND\n$/);
+      expect(stderr).toMatch(
+        /no command is given.*\nclaw-mcp-stdio: unknown variable: .*CLAW_MCP_STDIO_COMAND; did you mean CLAW_MCP_STDIO_COMMAND\?\n$/,
+      );
     });
 
     it.each([
-      ["no command", [], {}, /^no command is given; put it after the options/],
+      ["no command", ["--port", "1"], {}, /^no command is given; put it after the options/],
       ["an empty command", ["--", ""], {}, /^no command is given; put it after the options/],
-      ["an unknown flag", ["--no-such", "--", "node"], {}, /^--no-such is not an option; see --help$/],
-      ["an unknown short flag", ["-x", "--", "node"], {}, /^-+x is not an option; see --help$/],
+      ["an unknown flag", ["--no-such", "--", "node"], {}, /^--no-such is not an option; see --help all$/],
+      ["an unknown short flag", ["-x", "--", "node"], {}, /^-x is not an option; see --help all$/],
+      ["a misspelled flag", ["--prot", "1", "--", "node"], {}, /^--prot is not an option; did you mean --port\?$/],
+      ["a misspelled long flag", ["--read-onyl", "--", "node"], {}, /^--read-onyl is not an option; did you mean --read-only\?$/],
+      [
+        "a value that begins with a dash",
+        ["--deny-tools", "-x", "--", "node"],
+        {},
+        /^--deny-tools has no value; a value that begins with a dash is written with an equals sign: --deny-tools=VALUE$/,
+      ],
       ["a flag without its value", ["--path=", "--", "node"], {}, /^--path has no value; expected a path that starts with/],
       [
         "arguments that are not JSON",
@@ -263,12 +327,6 @@ describe("the command line", () => {
       ],
       ["a path that is reserved for health", ["--path", "/healthz", "--", "node"], {}, /^--path is "\/healthz"/],
       ["port 0", ["--port", "0", "--", "node"], {}, /^--port is "0"/],
-      [
-        "a switch and the word on",
-        ["--read-only", "on", "--", "node"],
-        {},
-        /^--read-only takes its value with an equals sign; write --read-only=on$/,
-      ],
       [
         "a first pause longer than the longest pause",
         ["--restart-backoff-ms", "2000", "--restart-max-ms", "1000", "--", "node"],

@@ -167,6 +167,12 @@ describe("cross-origin requests", async () => {
       );
     });
 
+    it("the error quotes nothing of an origin that is malformed", async () => {
+      for (const Origin of ["https://user:hunter2@evil.com", "https://evil.com/?key=hunter2", "https://evil.com\u0085"])
+        expect(errorMessage(await ping({ Origin }))).toBe("The origin is malformed.");
+      expect(errorMessage(await ping({ Origin: "null" }))).toContain('The origin "null" is not allowed;');
+    });
+
     it("the origin is checked before the token", async () => {
       const reply = await send(sidecar.url, { headers: { ...JSON_HEADERS, Origin: "https://evil.com" }, body: PING });
       expect(readError(reply)).toStrictEqual(ORIGIN_NOT_ALLOWED);

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { listTools, runDiscover } from "../support/discover.ts";
+import { MAX_FILE_BYTES } from "../../src/descriptor/descriptor.ts";
+import { listTools, runDiscover, RunningDiscover } from "../support/discover.ts";
 import { FIXTURE } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
@@ -31,6 +32,18 @@ async function check(
   expect(readdirSync(used.path).toSorted()).toEqual(["snapshot.json", "tools.json"]);
   const shorten = (text: string): string => text.replaceAll(used.path, "DIR");
   return { ...result, stderr: shorten(result.stderr), snapshot };
+}
+
+/** Runs `discover --check -` with this text on stdin. */
+async function checkInput(
+  text: string | Buffer,
+  env: Readonly<Record<string, string>>,
+  command: readonly string[] = SERVER,
+): Promise<{ readonly code: number | null; readonly stdout: string; readonly stderr: string }> {
+  await using running = new RunningDiscover(["--check", "-", "--", ...command], { stdin: "pipe", env });
+  running.process.stdin?.end(text);
+  const { code } = await running.exited;
+  return { code, stdout: running.stdout, stderr: running.stderr };
 }
 
 describe("discover --check", () => {
@@ -128,6 +141,40 @@ describe("discover --check", () => {
     const { code, stdout, stderr } = await runDiscover(["--check", path, ...SERVER, "exit-at-initialize"]);
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
     expect(stderr).toContain("exited with code 3 before it answered initialize");
+  });
+
+  it("the descriptor is read from standard input if the file is -", async () => {
+    await using directory = await TempDir.create();
+    const descriptor = JSON.stringify({ version: 2, tools: [SEARCH] });
+    const same = await checkInput(descriptor, await listTools(directory, [SEARCH]));
+    expect(same).toEqual({ code: 0, stdout: "", stderr: "1 tool, as in standard input\n" });
+    const drifted = await checkInput(descriptor, await listTools(directory, [FETCH]));
+    expect(drifted).toMatchObject({ code: 3, stderr: "2 of the tools differ from standard input\n" });
+    expect(drifted.stdout.split("\n")[0]).toMatch(/^\+ fetch: new/);
+  });
+
+  it.each([
+    ["is empty", "", "standard input: is not JSON"],
+    ["is not a descriptor", "[]", "standard input: is not a descriptor"],
+    ["is not UTF-8", Buffer.from([0xff]), "standard input: is not UTF-8"],
+    ["exceeds the limit of files", Buffer.alloc(MAX_FILE_BYTES + 1, " "), `standard input: has more than ${MAX_FILE_BYTES} bytes`],
+  ])("the exit code is 1, without a server start, if standard input %s", async (_what, text, reason) => {
+    await using directory = await TempDir.create();
+    const { code, stdout, stderr } = await checkInput(text, {}, ["sh", "-c", `touch '${directory.file("started")}'`]);
+    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+    expect(stderr).toContain(`discover failed: ${reason}`);
+    expect(stderr.trimEnd().split("\n")).toHaveLength(1);
+    expect(readdirSync(directory.path)).toEqual([]);
+  });
+
+  it("SIGINT ends discover while standard input is open", async () => {
+    await using running = new RunningDiscover(["--check", "-", ...SERVER], { stdin: "pipe" });
+    const { stdin } = running.process;
+    // More than the pipe holds: the program reads once this is written.
+    await new Promise((resolve) => stdin?.write(" ".repeat(1_000_000), resolve));
+    running.process.kill("SIGINT");
+    expect(await running.exited).toEqual({ code: 130, signal: null });
+    expect(running.stderr).toBe("discover failed: ended by SIGINT\n");
   });
 
   it("--check and --out together give exit code 2", async () => {

@@ -138,6 +138,12 @@ describe.each([
     expect((JSON.parse(stdout) as { result: object }).result).toEqual({ content: [{ type: "text", text: `it's "me"` }] });
   });
 
+  it("session.sh prints a JSON-RPC error to stderr, and exits with 1", async () => {
+    await using strict = await Sidecar.start({ command: [process.execPath, EXAMPLE], flags: ["--allow-tools", "echo"], env });
+    const failing = run(`${EXAMPLES}session.sh`, [strict.url], env);
+    await expect(failing).rejects.toMatchObject({ code: 1, stdout: "", stderr: expect.stringContaining("-32602") as string });
+  });
+
   it.each(["sh", "bash"])("stateless.sh in %s prints a tool's result, without a session", async (shell) => {
     const { stdout } = await run(shell, [`${EXAMPLES}stateless.sh`, sidecar.url], env);
     expect((JSON.parse(stdout) as { result: object }).result).toMatchObject({ resultType: "complete", content: [{ text: "5" }] });

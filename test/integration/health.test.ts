@@ -74,6 +74,7 @@ describe("the health endpoints", () => {
           reason: "exited with code 3",
           at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/) as string,
           stderrTail: ["the database is gone", "the database is gone", "the database is gone"],
+          likelyCause: null,
           stderrLastLine: "the database is gone",
         },
         nextRetryAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/) as string,

@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { describe, expect, it } from "vitest";
+import { sourcesOf } from "../support/bundle.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { runMain, Sidecar } from "../support/sidecar.ts";
 
@@ -71,10 +72,17 @@ describe("healthcheck", async () => {
       .trim()
       .split("\n")
       .map((url) => url.split("/dist/").at(-1) ?? url);
-    expect(parts).toEqual(expect.arrayContaining(["main.js", "config/load.js", "cli/healthcheck.js"]));
-    const options = new Set(["http/guards/authority.js", "lane/isolation.js", "lane/calls/retry-mode.js", "policy/check-mode.js"]);
-    const others = parts.filter((part) => /node_modules|^(?:http|lane|sessions|upstream|policy)\/|logger/.test(part));
-    expect(others.filter((part) => !options.has(part))).toEqual([]);
+    expect(parts).toEqual(expect.arrayContaining(["main.js", expect.stringMatching(/^healthcheck-/)]));
+    const sources = parts.flatMap((part) => sourcesOf(part));
+    expect(sources).toEqual(expect.arrayContaining(["src/config/load.ts", "src/cli/healthcheck.ts"]));
+    const options = new Set([
+      "src/http/guards/authority.ts",
+      "src/lane/isolation.ts",
+      "src/lane/calls/retry-mode.ts",
+      "src/policy/check-mode.ts",
+    ]);
+    const others = sources.filter((source) => /node_modules|^src\/(?:http|lane|sessions|upstream|policy)\/|logger/.test(source));
+    expect(others.filter((source) => !options.has(source))).toEqual([]);
   });
 
   // Docker reserves exit codes of a HEALTHCHECK other than 0 and 1.

@@ -1,13 +1,15 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { closeSync, openSync } from "node:fs";
+import { closeSync, openSync, readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
+import { setImmediate } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { waitForHanging } from "../support/in-flight.ts";
 import { McpClient } from "../support/mcp-client.ts";
 import { groupEnd } from "../support/process-end.ts";
 import { readReadiness } from "../support/readiness.ts";
 import { FIXTURE, isGroupAlive, MAIN, Sidecar } from "../support/sidecar.ts";
+import { TempDir } from "../support/temp-dir.ts";
 import { TerminalRun } from "../support/terminal.ts";
 
 /** More than the pipe and the sidecar's buffer for a stopped reader hold. */
@@ -86,8 +88,22 @@ describe("a log sink", () => {
     clearTimeout(killer);
   });
 
+  it("a file on a slow disk gets the last line, and the exit code stays 0", async () => {
+    await using directory = await TempDir.create();
+    const logFile = directory.file("log");
+    const file = openSync(logFile, "w");
+    const slowDisk = new URL("../support/slow-disk.js", import.meta.url).href;
+    const sidecar = spawn(process.execPath, ["--import", slowDisk, ...COMMAND], { stdio: ["ignore", file, "inherit"] });
+    closeSync(file);
+    const logged = (text: string): boolean => readFileSync(logFile, "utf8").includes(text);
+    while (!logged("mcp server ready")) await setImmediate();
+    sidecar.kill("SIGTERM");
+    expect(await once(sidecar, "exit")).toEqual([0, null]);
+    expect(logged('"kind":"stopped"')).toBe(true);
+  });
+
   it("a terminal that stops reading does not block calls", async () => {
-    await using terminal = new TerminalRun(["--", process.execPath, FIXTURE], { NO_COLOR: "1" });
+    await using terminal = TerminalRun.sidecar(["--", process.execPath, FIXTURE], { NO_COLOR: "1" });
     const client = await new McpClient(await terminal.url()).open();
     terminal.stopReading();
     expect(await client.toolText("stderr", FLOOD)).toBe("written");
@@ -111,7 +127,7 @@ describe("a log sink", () => {
     expect(terminal.exitCode).toBe(0);
     // oxlint-disable-next-line no-control-regex -- colours
     const plain = lines.map((text) => text.replaceAll(/\u001B\[\d+m/g, ""));
-    for (const end of ['stopping {"signal":"SIGINT"}', 'mcp server ended {"kind":"stopped",']) {
+    for (const end of ['stopping {"signal":"SIGINT"}', 'mcp server ended: shutdown {"kind":"stopped",']) {
       const line = new RegExp(String.raw`^\[\d\d:\d\d:\d\d\.\d{3}\] INFO: ${end.replace("{", String.raw`\{`)}`);
       expect(plain).toContainEqual(expect.stringMatching(line));
     }

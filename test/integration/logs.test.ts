@@ -124,7 +124,7 @@ describe("logs", () => {
       ["error", ["error"]],
       ["warn", ["error", "warn"]],
       ["info", ["error", "info", "warn"]],
-      ["debug", ["error", "info", "warn"]],
+      ["debug", ["debug", "error", "info", "warn"]],
     ])("the level %s shows the levels %j", async (level, levels) => {
       expect(await levelsOf(level)).toEqual({ code: 1, levels });
     });

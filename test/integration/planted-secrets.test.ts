@@ -173,7 +173,7 @@ describe("planted secrets", () => {
   });
 
   it("the output and problems of --check-config reveal no configured secret", async () => {
-    const flags = ["--auth-token", TOKEN, "--check-config"];
+    const flags = ["--auth-token", TOKEN, "--check-config=json"];
     const inArguments = [
       ...flags,
       "--",
@@ -190,14 +190,16 @@ describe("planted secrets", () => {
     const complained = await runMain([...wrong, "--", "server"], ENVIRONMENT);
     expect(complained.code).toBe(2);
     expect(complained.stderr).toContain('--path is "***"; expected');
-    for (const { stdout, stderr } of [shown, complained]) expect(findPlanted(`${stdout}\n${stderr}`)).toEqual([]);
+    const forPeople = await runMain(inArguments.with(2, "--check-config"), ENVIRONMENT);
+    expect(forPeople.stdout).toContain('ARGS = ["***","--login=***","***","***"]');
+    for (const { stdout, stderr } of [shown, forPeople, complained]) expect(findPlanted(`${stdout}\n${stderr}`)).toEqual([]);
   });
 
   it("the path of a token file is not masked", async () => {
     await using directory = await TempDir.create();
     const file = directory.file("tokens-of-the-sidecar");
     await writeFile(file, TOKEN);
-    const { stdout } = await runMain(["--check-config", "--", "server"], { CLAW_MCP_STDIO_AUTH_TOKEN_FILE: file });
+    const { stdout } = await runMain(["--check-config=json", "--", "server"], { CLAW_MCP_STDIO_AUTH_TOKEN_FILE: file });
     expect(JSON.parse(stdout)).toMatchObject({ authTokenFile: file });
     expect(findPlanted(stdout)).toEqual([]);
   });

@@ -104,7 +104,7 @@ describe("the crash of a private server", () => {
   it("no later generation gets responses to requests of a crashed one, ready or not", async () => {
     await using gate = await Gate.create();
     await gate.open();
-    await using sidecar = await Sidecar.start({ mode: "asks-and-exits", flags: QUICK_RESTART, env: gate.env });
+    await using sidecar = await Sidecar.start({ mode: "asks-and-exits", flags: [...QUICK_RESTART, "--log-level", "debug"], env: gate.env });
     const client = await LaneClient.connect(sidecar);
     await gate.close();
     process.kill(client.childPid, "SIGKILL");

@@ -51,7 +51,8 @@ describe.concurrent("a private server", () => {
   });
 
   it("a server ends when its client disconnects from an initialize held for a restart", async () => {
-    await using sidecar = await Sidecar.start({ mode: "exit-at-initialize", untilReady: false, flags: ["--restart-backoff-ms", "1"] });
+    const flags = ["--restart-backoff-ms", "1", "--log-level", "debug"];
+    await using sidecar = await Sidecar.start({ mode: "exit-at-initialize", untilReady: false, flags });
     await sidecar.waitForLog("mcp server exited");
     using connection = await RawConnection.open(sidecar.origin);
     await connection.write(postBytes(initializeRequest(ASKABLE)));

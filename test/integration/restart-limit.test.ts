@@ -17,7 +17,7 @@ describe("the restart limit", () => {
   it.each([1, 3])("the sidecar exits with code 1 and the reason after %i restarts", async (limit) => {
     await using sidecar = await Sidecar.start({
       mode: "exit-at-initialize",
-      flags: [...QUICK_RESTART, "--restart-limit", String(limit)],
+      flags: [...QUICK_RESTART, "--restart-limit", String(limit), "--log-level", "debug"],
       untilReady: false,
     });
     expect(await exitAndLogEnd(sidecar)).toBe(1);

@@ -6,7 +6,8 @@ const FIRST_MS = 20;
 const LONGEST_MS = 400;
 /** Every pause of a crash loop would be the longest one. */
 const NO_CRASH_LOOP = ["--crash-loop-exits", "1000"];
-const PAUSES = ["--restart-backoff-ms", String(FIRST_MS), "--restart-max-ms", String(LONGEST_MS), ...NO_CRASH_LOOP];
+/** At the level `debug`, starts that fail alike are logged too. */
+const PAUSES = ["--log-level", "debug", "--restart-backoff-ms", String(FIRST_MS), "--restart-max-ms", String(LONGEST_MS), ...NO_CRASH_LOOP];
 
 /** Returns the pauses logged so far, once there are at least this many. */
 function pauses(sidecar: Sidecar, count: number): Promise<number[]> {

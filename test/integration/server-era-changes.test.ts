@@ -1,7 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { crashProcess } from "../support/crash.ts";
+import { errorReply, readError } from "../support/error-reply.ts";
 import { Gate } from "../support/gate.ts";
 import { readWhere } from "../support/in-flight.ts";
+import { LaneClient } from "../support/lane-client.ts";
 import { noticeOf, waitUntilFree } from "../support/listens.ts";
 import type { ModernClient } from "../support/modern-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
@@ -143,6 +145,22 @@ describe("a server that has another era after a restart", () => {
     expect(error?.data).toMatchObject({ code: "UPSTREAM_NOT_READY", sent: false });
     expect(error?.message).toContain("another revision");
     await waitForEra(sidecar, client, "modern 1.0");
+  });
+
+  it("the session of a private server that comes back without sessions ends, and its client can open another one", async () => {
+    await using gate = await Gate.create();
+    await using sidecar = await start("normal", "modern-only", gate);
+    const asked = await LaneClient.connect(sidecar);
+    await change(sidecar, sidecar.modernClient(), gate);
+    await waitForEra(sidecar, sidecar.modernClient(), "modern 1.0");
+    await crashProcess(sidecar, asked.childPid);
+    const ended = await sidecar.waitForLog("sessions ended");
+    expect(ended).toMatchObject({ lane: "private-1", reason: "the mcp server no longer offers the protocol revision of this session" });
+    const reply = readError(await asked.post({ jsonrpc: "2.0", id: 2, method: "ping" }));
+    expect(reply).toStrictEqual(errorReply(404, -32001, "SESSION_NOT_FOUND", { id: 2 }));
+    expect(await (await LaneClient.connect(sidecar)).toolText("echo", { text: "in another session" })).toBe("in another session");
+    await sidecar.waitForLog("mcp server ended", ({ lane }) => lane === "private-1");
+    expect((await readStatus(sidecar)).sessions).toBe(1);
   });
 
   it("a server without sessions is restarted as such", async () => {

@@ -100,7 +100,8 @@ describe("the server process", () => {
   it("a misspelled variable causes a warning, and the server is started", async () => {
     await using sidecar = await Sidecar.start({ env: { CLAW_MCP_STDIO_REQUST_TIMEOUT_MS: "misspelled-value" } });
     const line = await sidecar.waitForLog("unknown variable: most likely misspelled");
-    expect(line).toMatchObject({ level: "warn", reason: "CLAW_MCP_STDIO_REQUST_TIMEOUT_MS" });
+    const reason = "CLAW_MCP_STDIO_REQUST_TIMEOUT_MS; did you mean CLAW_MCP_STDIO_REQUEST_TIMEOUT_MS?";
+    expect(line).toMatchObject({ level: "warn", reason });
     expect(sidecar.transcript()).not.toContain("misspelled-value");
     expect(await (await sidecar.client()).request("ping")).toMatchObject({ status: 200 });
   });

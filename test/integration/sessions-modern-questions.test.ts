@@ -39,8 +39,8 @@ describe("questions of a server without sessions for clients of sessions", () =>
     const stream = await client.begin("ask_input", asking({ name: FORM }), "call");
     const question = await stream.next();
     expect(question).toStrictEqual({ jsonrpc: "2.0", id: expect.any(Number) as number, ...FORM });
-    expect(await other.answer(question, ACCEPTED)).toMatchObject({ status: 202 });
-    expect((await readStatus(sidecar)).lanes.shared).toMatchObject({ requestsInFlight: 0 });
+    expect(await other.answer(question, { action: "decline" })).toMatchObject({ status: 202 });
+    expect((await readStatus(sidecar)).lanes.shared).toMatchObject({ requestsInFlight: 0, suspended: 1 });
     expect(await client.answer(question, ACCEPTED)).toMatchObject({ status: 202 });
     const response = await stream.next();
     expect(response.id).toBe("call");
@@ -89,7 +89,18 @@ describe("questions of a server without sessions for clients of sessions", () =>
     expect(JSON.stringify(result)).toContain("requestState");
   });
 
-  it("a request without params or with its own _meta gets the answers too", async () => {
+  it.each([
+    ["prompts/get", { name: "ask_input" }],
+    ["resources/read", { uri: "fixture://ask_input" }],
+  ])("a %s can ask too", async (method, params) => {
+    await using sidecar = await start();
+    const client = await sidecar.client({ capabilities: ASKABLE });
+    const stream = await client.postForStream({ jsonrpc: "2.0", id: 1, method, params });
+    await client.answer(await stream.next(), ACCEPTED);
+    expect(JSON.stringify((await stream.next()).result)).toContain("Ann");
+  });
+
+  it("a request with or without _meta gets the answers too", async () => {
     await using sidecar = await start();
     const client = await sidecar.client({ capabilities: ASKABLE });
     for (const meta of [undefined, {}, { progressToken: "p" }, "none"]) {
@@ -98,6 +109,13 @@ describe("questions of a server without sessions for clients of sessions", () =>
       await client.answer(await stream.next(), ACCEPTED);
       expect(await received(stream)).toEqual({ name: ACCEPTED });
     }
+  });
+
+  it.each(["inputResponses", "requestState", "InputResponses", "RequestState"])("a client cannot send %s", async (member) => {
+    await using sidecar = await start();
+    const client = await sidecar.client({ capabilities: ASKABLE });
+    const params = { name: "ask_input", arguments: asking({ name: FORM }), [member]: member.endsWith("State") ? "s" : { name: ACCEPTED } };
+    expect(await client.request("tools/call", params)).toMatchObject({ error: { code: -32_602 } });
   });
 
   it.each([
@@ -141,15 +159,16 @@ describe("questions of a server without sessions for clients of sessions", () =>
   it.each([
     ["more than 8 rounds", { name: FORM }, 9],
     ["an unknown method", { name: { method: "tools/list" } }, 1],
-    ["params that are no object", { name: { ...FORM, params: [] } }, 1],
-    ["a question that is no object", { name: 1 }, 1],
+    ["params that are not an object", { name: { ...FORM, params: [] } }, 1],
+    ["a question that is not an object", { name: 1 }, 1],
     ["too many questions", Object.fromEntries(Array.from({ length: 65 }, (_, index) => [index, FORM])), 1],
-  ])("%s fail the call", async (_name, inputRequests, rounds) => {
+  ])("a call fails after %s", async (_name, inputRequests, rounds) => {
     await using sidecar = await start();
     const client = await sidecar.client({ capabilities: ASKABLE });
     const stream = await client.begin("ask_input", asking(inputRequests, { rounds }));
     for (let round = 1; round < rounds; round++) await client.answer(await stream.next(), ACCEPTED);
     expect(errorOf(await stream.answer())).toEqual([-32_603, "QUESTION_FAILED", true]);
+    expect((await readStatus(sidecar)).lanes.shared).toMatchObject({ suspended: 0 });
   });
 
   it("a question that is not answered in time is cancelled", async () => {
@@ -173,7 +192,9 @@ describe("questions of a server without sessions for clients of sessions", () =>
     const question = await stream.next();
     process.kill(pid, "SIGSTOP");
     await client.answer(question, ACCEPTED);
-    expect(errorOf(await stream.answer())).toEqual([-32_001, "REQUEST_TIMEOUT", true]);
+    const response = await stream.answer();
+    expect(errorOf(response)).toEqual([-32_001, "REQUEST_TIMEOUT", true]);
+    expect(response.error?.data).toMatchObject({ timeoutMs: 500 });
   });
 
   it("the client's cancellation ends the call and its questions", async () => {

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { crashProcess } from "../support/crash.ts";
+import { crash, crashProcess, crashServerOf } from "../support/crash.ts";
 import { listTools } from "../support/discover.ts";
 import { Gate } from "../support/gate.ts";
-import { readWhere } from "../support/in-flight.ts";
+import { readSeen, readWhere } from "../support/in-flight.ts";
 import { EVERYTHING, readAllListens, waitForOwnFilter } from "../support/listens.ts";
 import { ASKABLE, McpClient } from "../support/mcp-client.ts";
 import { resultText } from "../support/json-rpc.ts";
@@ -12,12 +12,21 @@ import { readStatus } from "../support/status.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
 const UPDATED = "notifications/resources/updated";
+const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 const CAPABILITIES = {
   tools: { listChanged: true },
   prompts: { listChanged: true },
   resources: { listChanged: true, subscribe: true },
   logging: {},
 };
+
+/** The filter of the sidecar for sessions without subscriptions to resources. */
+const LISTS = { toolsListChanged: true, promptsListChanged: true, resourcesListChanged: true };
+
+/** Returns the number of subscriptions that this generation of the server was asked for. */
+async function countListenRequests(client: McpClient): Promise<number> {
+  return (await readSeen(client)).filter((method) => method === "subscriptions/listen").length;
+}
 
 function start(options: StartOptions = {}): Promise<Sidecar> {
   return Sidecar.start({ mode: "modern-only", ...options });
@@ -40,7 +49,7 @@ describe("sessions of a server without sessions", () => {
     });
   });
 
-  it("the tasks of the new revision are no capability of a session", async () => {
+  it("the tasks of the new revision are not a capability of a session", async () => {
     const tasks = "io.modelcontextprotocol/tasks";
     const result = discoverResult({ capabilities: { tools: {}, tasks: {}, extensions: { [tasks]: {}, "example.com/x": {} } } });
     await using sidecar = await start({ env: { FIXTURE_DISCOVER_RESULT: result } });
@@ -94,7 +103,7 @@ describe("sessions of a server without sessions", () => {
         [capabilities]: {},
       });
     }
-    expect((await client.post('{"jsonrpc":"2.0","id":1,"method":"tools/list"}')).status).toBe(200);
+    expect((await client.post('{"jsonrpc":"2.0","id":1,"method":"tools/list"}')).body).toContain('"result":{"tools":[');
     await client.request("logging/setLevel", { level: "error" });
     const { result } = await client.callTool("meta");
     expect(JSON.stringify(result)).toContain(String.raw`\"${level}\":\"error\"`);
@@ -165,6 +174,7 @@ describe("sessions of a server without sessions", () => {
     await using sidecar = await start();
     const client = await sidecar.client();
     await client.request("logging/setLevel", { level: "warning" });
+    expect((await client.callTool("log", { level: "info", data: "too quiet" })).result).toBeDefined();
     const stream = await client.begin("log", { level: "error", data: "mine" });
     expect(await stream.next()).toMatchObject({ method: "notifications/message", params: { data: "mine" } });
     expect(await stream.next()).toMatchObject({ id: 2, result: {} });
@@ -192,27 +202,74 @@ describe("subscriptions of sessions at a server without sessions", () => {
     for (const stream of [ofOne, ofOther]) expect(await stream.next()).toMatchObject({ method: "notifications/prompts/list_changed" });
     await one.request("resources/unsubscribe", { uri: "fixture://a" });
     await other.end();
-    await waitForOwnFilter(one, { toolsListChanged: true, promptsListChanged: true, resourcesListChanged: true });
+    await waitForOwnFilter(one, LISTS);
     await one.end();
     await waitForOwnFilter(sidecar.modernClient(), { toolsListChanged: true });
   });
 
   it("an update is not lost while the subscription is widened", async () => {
-    await using sidecar = await start();
+    await using gate = await Gate.create();
+    await using sidecar = await start({ env: gate.env });
     const client = await sidecar.client();
     const stream = await client.openStream();
-    let former = "fixture://first";
-    await client.request("resources/subscribe", { uri: former });
-    for (let index = 0; index < 20; index++) {
-      const uri = `fixture://${index}`;
-      await Promise.all([client.request("resources/subscribe", { uri }), client.toolText("touch", { uri: former })]);
-      expect(await stream.next()).toMatchObject({ params: { uri: former } });
-      former = uri;
-    }
+    await client.request("resources/subscribe", { uri: "fixture://a" });
+    const before = await countListenRequests(client);
+    const widening = client.request("resources/subscribe", { uri: "held://b" });
+    while ((await countListenRequests(client)) === before);
+    await client.toolText("touch", { uri: "fixture://a" });
+    expect(await stream.next()).toMatchObject({ params: { uri: "fixture://a" } });
+    await gate.open();
+    expect(await widening).toMatchObject({ result: {} });
+    await client.toolText("touch", { uri: "held://b" });
+    expect(await stream.next()).toMatchObject({ params: { uri: "held://b" } });
+  });
+
+  it("a subscription that waits while the server crashes is confirmed by the next generation", async () => {
+    await using gate = await Gate.create();
+    await using sidecar = await start({ env: gate.env, flags: QUICK_RESTART });
+    const client = await sidecar.client();
+    await waitForOwnFilter(client, LISTS);
+    const before = await countListenRequests(client);
+    const subscribing = client.request("resources/subscribe", { uri: "held://a" });
+    while ((await countListenRequests(client)) === before);
+    await crashServerOf(sidecar, client);
+    await gate.open();
+    expect(await subscribing).toMatchObject({ result: {} });
+  });
+
+  it("a server that exits at the subscription of a known resource is not asked twice by one generation", async () => {
+    await using gate = await Gate.create();
+    await using sidecar = await start({ env: gate.env, flags: QUICK_RESTART });
+    const client = await sidecar.client();
+    await client.request("resources/subscribe", { uri: "fatal://a" });
+    await gate.open();
+    await crash(sidecar);
+    await sidecar.waitForLog("mcp server exited", ({ exitCode }) => exitCode === 5);
+    await gate.close();
+    await waitForOwnFilter(client, { ...EVERYTHING, resourceSubscriptions: ["fatal://a"] });
+    expect(await countListenRequests(client)).toBe(1);
+    expect((await readStatus(sidecar)).counters).toMatchObject({ defects: 0 });
+  });
+
+  it("a server that never acknowledges one resource gets the next one", async () => {
+    await using gate = await Gate.create();
+    await using sidecar = await start({ env: gate.env, flags: ["--request-timeout-ms", "2000"] });
+    const [one, other] = [await sidecar.client(), await sidecar.client()];
+    expect(await one.request("resources/subscribe", { uri: "held://a" })).toMatchObject({ error: { data: { code: "REQUEST_TIMEOUT" } } });
+    while ((await other.request("resources/subscribe", { uri: "fixture://a" })).error !== undefined);
+    await waitForOwnFilter(one, EVERYTHING);
+  });
+
+  it("resources of all sessions together may be longer than the filter of one client", async () => {
+    await using sidecar = await start();
+    const uris = Array.from({ length: 40 }, (_, index) => `fixture://${index}/${"u".repeat(8000)}`);
+    const [one, other] = [await sidecar.client(), await sidecar.client()];
+    for (const uri of uris) expect(await one.request("resources/subscribe", { uri })).toMatchObject({ result: {} });
+    expect(await other.request("resources/subscribe", { uri: "fixture://a" })).toMatchObject({ result: {} });
   });
 
   it("a session and its subscriptions outlive a restart of the server", async () => {
-    await using sidecar = await start({ flags: ["--restart-backoff-ms", "1", "--restart-max-ms", "20"] });
+    await using sidecar = await start({ flags: QUICK_RESTART });
     const client = await sidecar.client();
     await client.request("resources/subscribe", { uri: "fixture://a" });
     const stream = await client.openStream();
@@ -230,13 +287,28 @@ describe("subscriptions of sessions at a server without sessions", () => {
     await using sidecar = await start();
     const [one, other] = [await sidecar.client(), await sidecar.client()];
     const stream = await other.openStream();
+    const subscribing = Promise.all(
+      ["fixture://1", "fixture://a", "fixture://2"].map((good) => other.request("resources/subscribe", { uri: good })),
+    );
     const { error } = await one.request("resources/subscribe", { uri });
     expect(error?.data).toMatchObject({ code: "INVALID_PARAMS" });
-    expect(await other.request("resources/subscribe", { uri: "fixture://a" })).toMatchObject({ result: {} });
+    for (const reply of await subscribing) expect(reply).toMatchObject({ result: {} });
     await one.callTool("touch", { uri: "fixture://a" });
     expect(await stream.next()).toMatchObject({ method: UPDATED, params: { uri: "fixture://a" } });
     await one.callTool("change_list", { list: "tools" });
     expect(await stream.next()).toMatchObject({ method: "notifications/tools/list_changed" });
+  });
+
+  it.each(["end_listens", "cancel_listens"])("a subscription that ends by %s is opened again, and lists are announced", async (end) => {
+    await using sidecar = await start();
+    const client = await sidecar.client();
+    const stream = await client.openStream();
+    await client.request("resources/subscribe", { uri: "fixture://a" });
+    expect(await client.toolText(end)).toBe("1");
+    for (const list of ["tools", "prompts", "resources"]) {
+      expect(await stream.next()).toMatchObject({ method: `notifications/${list}/list_changed` });
+    }
+    await waitForOwnFilter(client, EVERYTHING);
   });
 
   it("a subscription that the server ends is opened again with the next resource", async () => {

@@ -60,10 +60,48 @@ describe("the start of a server that cannot run", () => {
   it.each([
     ["healtcheck", "healthcheck"],
     ["discvoer", "discover"],
+    ["sreve", "serve"],
+    ["hlep", "help"],
   ])("the sidecar suggests its own command if %s does not exist", async (word, meant) => {
     const { code, lines } = await startAndFail(word, "--addr", "127.0.0.1:0");
     const reason = expect.stringContaining(`; did you mean claw-mcp-stdio ${meant}?`) as string;
     expect([code, lines.at(-1)]).toMatchObject([127, { reason }]);
+  });
+
+  it.each([
+    [["npx -y some-mcp"], {}, "claw-mcp-stdio -- npx -y some-mcp"],
+    [[`node "a b.js" 'c'`], {}, "claw-mcp-stdio -- node 'a b.js' c"],
+    [["node server.js | tee log"], {}, "claw-mcp-stdio -- sh -c 'node server.js | tee log'"],
+    [[], { CLAW_MCP_STDIO_COMMAND: "npx -y some-mcp" }, `CLAW_MCP_STDIO_COMMAND=npx CLAW_MCP_STDIO_ARGS='["-y","some-mcp"]'`],
+  ])("the command line %j in one word is shown in words to copy", async (words, env: Record<string, string>, form) => {
+    const { code, stdout } = await runMain(["--addr", "127.0.0.1:0", ...words], { PATH: "/usr/bin:/bin", ...env });
+    expect(code).toBe(127);
+    expect((JSON.parse(stdout) as LogLine)["reason"]).toContain(`; no shell splits it into words; write ${form}`);
+  });
+
+  it("a command that cannot run ends the sidecar before it listens", async () => {
+    const occupant = createServer().listen(0, "127.0.0.1");
+    await once(occupant, "listening");
+    const { port } = occupant.address() as AddressInfo;
+    const { code, lines } = await startAndFail("--addr", `127.0.0.1:${port}`, "--", "no-such-command-in-the-path");
+    occupant.close();
+    expect([code, lines.map(({ msg }) => msg)]).toEqual([127, ["the command cannot be started"]]);
+  });
+
+  it("KEEP_TRYING off ends the sidecar with the server's exit code", async () => {
+    const { code, lines } = await startAndFail(
+      "--keep-trying",
+      "off",
+      "--addr",
+      "127.0.0.1:0",
+      "--",
+      process.execPath,
+      FIXTURE,
+      "exit-at-initialize",
+    );
+    expect(code).toBe(3);
+    expect(lines.map(({ msg }) => msg)).not.toContain("mcp server will be restarted");
+    expect(lines.at(-1)).toMatchObject({ level: "error", msg: "mcp server not restarted: it was never ready" });
   });
 
   it("the sidecar exits with 127 if a script's interpreter does not exist", async () => {
@@ -140,6 +178,6 @@ it("a COMMAND that contains a command line is shown without secrets, with advice
   const { code, lines } = await startCommand("no-such-program --api-key a-secret-of-some-length");
   const said = lines.find((line) => line.msg === "the command cannot be started");
   expect([code, said]).toMatchObject([127, { line: "no-such-program --api-key ***" }]);
-  expect(said?.["reason"]).toContain("no shell splits it: put the arguments after --");
+  expect(said?.["reason"]).toContain("no shell splits it into words; write claw-mcp-stdio -- no-such-program --api-key '***'");
   expect(JSON.stringify(lines)).not.toContain("a-secret");
 });

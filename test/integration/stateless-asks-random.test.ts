@@ -188,8 +188,8 @@ class Run implements AsyncDisposable {
   }
 
   async #messages(name: string): Promise<JsonRpcMessage[]> {
-    const lines = (await readFile(this.#directory.file(name), "utf8")).split("\n");
-    // A process that was killed may leave a part of a line.
+    // A process that was killed may leave a part of a line, or no file.
+    const lines = (await readFile(this.#directory.file(name), "utf8").catch(() => "")).split("\n");
     return lines.slice(0, -1).map((line) => JSON.parse(line) as JsonRpcMessage);
   }
 }

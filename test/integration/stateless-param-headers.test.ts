@@ -149,6 +149,13 @@ describe("the list of tools behind these headers", () => {
     expect(await call(client, "moving", { b: "there" })).toEqual(HEADER_MISMATCH);
   });
 
+  it("a call is sent unchecked within its time if the server does not answer tools/list", async () => {
+    await using tools = await ListedTools.create();
+    await tools.fallSilent();
+    await using sidecar = await Sidecar.start({ env: tools.env, flags: ["--request-timeout-ms", "8000"] });
+    expect(await call(sidecar.modernClient(), "with_headers", { region: "eu" })).toEqual([200, { region: "eu" }]);
+  });
+
   it("a call is sent unchecked if the server rejects tools/list", async () => {
     await using tools = await ListedTools.create();
     await tools.refuse();

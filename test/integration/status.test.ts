@@ -79,7 +79,7 @@ describe("/status", () => {
     const waiting = client.post({ jsonrpc: "2.0", id: 2, method: "x-vendor/later" }, { signal: leaving.signal }).catch(String);
     let status = await readStatus(sidecar);
     while (status.lanes.shared.waiting === 0) status = await readStatus(sidecar);
-    expect(status.lanes.shared).toEqual({ requestsInFlight: 1, waiting: 1, queuedBytes: expect.any(Number) as number });
+    expect(status.lanes.shared).toEqual({ requestsInFlight: 1, suspended: 0, waiting: 1, queuedBytes: expect.any(Number) as number });
     expect(status.lanes.shared.queuedBytes).toBeGreaterThan(40);
     leaving.abort();
     expect(await waiting).toContain("abort");

@@ -6,6 +6,8 @@ import { readReadiness, waitForGeneration } from "../support/readiness.ts";
 import { FIXTURE, Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
+/** Starts that fail alike are logged at this level. */
+const EVERY_START = ["--log-level", "debug"];
 const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 /** A pause that outlasts every test. */
 const NO_RESTART = ["--restart-backoff-ms", "600000", "--restart-max-ms", "600000"];
@@ -107,7 +109,7 @@ describe("supervision", () => {
   it("a server that does not answer initialize in time is restarted, with that reason", async () => {
     await using sidecar = await Sidecar.start({
       mode: "silent",
-      flags: [...QUICK_RESTART, "--ready-timeout-ms", "50"],
+      flags: [...QUICK_RESTART, ...EVERY_START, "--ready-timeout-ms", "50"],
       untilReady: false,
     });
     const { reason } = await sidecar.waitForLog("mcp server exited", (line) => line["generation"] === 2);
@@ -119,7 +121,7 @@ describe("supervision", () => {
   });
 
   it("a server that rejects initialize is restarted, with that reason", async () => {
-    await using sidecar = await Sidecar.start({ mode: "refuse", flags: QUICK_RESTART, untilReady: false });
+    await using sidecar = await Sidecar.start({ mode: "refuse", flags: [...QUICK_RESTART, ...EVERY_START], untilReady: false });
     const { reason } = await sidecar.waitForLog("mcp server exited", (line) => line["generation"] === 2);
     expect(reason).toBe('the MCP server answered initialize with an error: {"code":-32603,"message":"no license"}');
     await sidecar.waitForLog("mcp server started", (line) => line["generation"] === 3);
@@ -157,7 +159,7 @@ describe("supervision", () => {
     const command = directory.file("server");
     const install = (): Promise<void> => writeFile(command, `#!/bin/sh\nexec "${process.execPath}" "${FIXTURE}" normal\n`, { mode: 0o755 });
     await install();
-    await using sidecar = await Sidecar.start({ command: [command], flags: QUICK_RESTART });
+    await using sidecar = await Sidecar.start({ command: [command], flags: [...QUICK_RESTART, ...EVERY_START] });
     const client = await sidecar.client();
     await rm(command);
     await client.callTool("exit");

@@ -14,7 +14,7 @@ const NOT_KNOWN = "not known: the server has not listed them";
 
 /** Starts a terminal without colours, and a fixture that lists these tools. */
 function run(listed: ListedTools, flags: readonly string[] = [], columns = 80): TerminalRun {
-  return new TerminalRun([...flags, ...SERVER], { ...listed.env, NO_COLOR: "1" }, columns);
+  return TerminalRun.sidecar([...flags, ...SERVER], { ...listed.env, NO_COLOR: "1" }, columns);
 }
 
 async function toolsLine(terminal: TerminalRun): Promise<string> {
@@ -55,7 +55,7 @@ describe("the tools in the banner", () => {
     const names = ["a\u001B[2Jb\r\nc", "use-planted\u001B[0m-secret", "x".repeat(100_000), "last"];
     await using listed = await ListedTools.create(names.map((name) => listedTool(name)));
     const env = { ...listed.env, NO_COLOR: "1", PLANTED_TOKEN: "planted-secret" };
-    await using terminal = new TerminalRun(SERVER, env, 200);
+    await using terminal = TerminalRun.sidecar(SERVER, env, 200);
     expect(await toolsLine(terminal)).toBe(`4: ab  c, use-***, ${"x".repeat(80)}…, last`);
     expect(await terminal.interrupt()).toBe(0);
   });
@@ -71,7 +71,7 @@ describe("the tools in the banner", () => {
   });
 
   it("the banner shows none if the server does not declare tools, which are not requested", async () => {
-    await using terminal = new TerminalRun(SERVER, { NO_COLOR: "1", FIXTURE_INITIALIZE_RESULT: offer({}) });
+    await using terminal = TerminalRun.sidecar(SERVER, { NO_COLOR: "1", FIXTURE_INITIALIZE_RESULT: offer({}) });
     expect(await toolsLine(terminal)).toBe("none");
     expect(await countListings(await new McpClient(await terminal.url()).open())).toBe(0);
     expect(await terminal.interrupt()).toBe(0);
@@ -101,7 +101,7 @@ describe("the tools in the banner", () => {
   });
 
   it("the tools are unknown if all pages together take too long", async () => {
-    await using terminal = new TerminalRun(["--", process.execPath, LISTING_SERVER, "slow-pages"], { NO_COLOR: "1" });
+    await using terminal = TerminalRun.sidecar(["--", process.execPath, LISTING_SERVER, "slow-pages"], { NO_COLOR: "1" });
     expect(await toolsLine(terminal)).toBe(NOT_KNOWN);
     expect(await terminal.interrupt()).toBe(0);
   });
@@ -120,7 +120,7 @@ describe("the tools in the banner", () => {
     await using dir = await TempDir.create();
     const script = `echo started >> '${dir.file("starts")}'; exec '${process.execPath}' '${FIXTURE}' crash-loop`;
     const flags = ["--restart-backoff-ms", "10"];
-    await using terminal = new TerminalRun([...flags, "--", "sh", "-c", script], { NO_COLOR: "1" });
+    await using terminal = TerminalRun.sidecar([...flags, "--", "sh", "-c", script], { NO_COLOR: "1" });
     expect(await toolsLine(terminal)).toBe(NOT_KNOWN);
     await terminal.waitFor(/mcp server failed: crash loop/);
     expect((await readFile(dir.file("starts"), "utf8")).split("\n").length).toBeGreaterThan(2);

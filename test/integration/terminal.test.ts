@@ -1,4 +1,4 @@
-import { readFile } from "node:fs/promises";
+import { chmod, readFile, writeFile } from "node:fs/promises";
 import { stripVTControlCharacters } from "node:util";
 import { describe, expect, it } from "vitest";
 import { Gate } from "../support/gate.ts";
@@ -21,11 +21,11 @@ const COLOUR = /\u001B\[[\d;]*m/;
 
 describe("the start on a terminal", () => {
   it.each(["info", "warn", "error", "silent"])("a banner replaces all log lines, with LOG_LEVEL %s", async (level) => {
-    await using terminal = new TerminalRun(["--log-level", level, ...ECHO], { NO_COLOR: "1" });
+    await using terminal = TerminalRun.sidecar(["--log-level", level, ...ECHO], { NO_COLOR: "1" });
     const url = await terminal.url();
     await terminal.waitFor(BANNER_END);
     expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/mcp$/);
-    const tryIt = `npx @modelcontextprotocol/inspector --cli ${url} --transport http --method tools/list`;
+    const tryIt = `npx -y @modelcontextprotocol/inspector --cli ${url} --transport http --method tools/list`;
     expect(terminal.lines).toEqual([
       "",
       expect.stringMatching(/^claw-mcp-stdio \d+\.\d+\.\d+(?:-dev)? serves echo-server 1\.0\.0$/),
@@ -43,7 +43,7 @@ describe("the start on a terminal", () => {
 
   it("the banner shows a working command to try, and never the token", async () => {
     const token = "planted-token-of-clients";
-    await using terminal = new TerminalRun(ECHO, { NO_COLOR: "1", CLAW_MCP_STDIO_AUTH_TOKEN: token });
+    await using terminal = TerminalRun.sidecar(ECHO, { NO_COLOR: "1", CLAW_MCP_STDIO_AUTH_TOKEN: token });
     const url = await terminal.url();
     await terminal.waitFor(BANNER_END);
     const header = '--header "Authorization: Bearer $CLAW_MCP_STDIO_AUTH_TOKEN"';
@@ -55,7 +55,7 @@ describe("the start on a terminal", () => {
   });
 
   it("LOG_LEVEL debug shows the banner and all log lines", async () => {
-    await using terminal = new TerminalRun(["--log-level", "debug", ...ECHO], { NO_COLOR: "1" });
+    await using terminal = TerminalRun.sidecar(["--log-level", "debug", ...ECHO], { NO_COLOR: "1" });
     await terminal.waitFor(BANNER_END);
     const shown = [...terminal.shown.matchAll(/ INFO: (.+?)(?: \{.*\})?\r\n/g)].map(([, message = ""]) => message);
     const messages = ["listening", "mcp server ready", "mcp server started"];
@@ -66,10 +66,10 @@ describe("the start on a terminal", () => {
 
   it("warnings and the server's stderr are shown above the banner", async () => {
     const script = `echo 'using the test database' >&2; exec '${process.execPath}' '${EXAMPLE}'`;
-    await using terminal = new TerminalRun(["--", "sh", "-c", script], { NO_COLOR: "1", CLAW_MCP_STDIO_PROT: "8080" });
+    await using terminal = TerminalRun.sidecar(["--", "sh", "-c", script], { NO_COLOR: "1", CLAW_MCP_STDIO_PROT: "8080" });
     const { index: bannerStart } = await terminal.waitFor(/claw-mcp-stdio \d\S+ serves/);
     const above = terminal.shown.slice(0, bannerStart);
-    expect(above).toMatch(/ WARN: unknown variable: most likely misspelled \{"reason":"CLAW_MCP_STDIO_PROT/);
+    expect(above).toMatch(/ WARN: unknown variable: most likely misspelled: CLAW_MCP_STDIO_PROT; did you mean CLAW_MCP_STDIO_PORT\?\r\n/);
     expect(above).toContain(" INFO: mcp server: using the test database\r\n");
     expect(await terminal.interrupt()).toBe(0);
   });
@@ -81,8 +81,8 @@ describe("the start on a terminal", () => {
     const said = String.raw`a\033[2Jb\033]52;c;eA==\007c\rd\302\2332J use-planted\033[0m-secret`;
     const script = `test -e ran && exec '${process.execPath}' '${EXAMPLE}'; printf '${said}\\n' >&2; : > ran; exit 1`;
     await using dir = await TempDir.create();
-    const flags = ["--log-level", level, "--restart-backoff-ms", "10", "--", "sh", "-c", `cd '${dir.path}'; ${script}`];
-    await using terminal = new TerminalRun(flags, { NO_COLOR: "1", PLANTED_TOKEN: "planted-secret" });
+    const flags = ["--keep-trying", "--log-level", level, "--restart-backoff-ms", "10", "--", "sh", "-c", `cd '${dir.path}'; ${script}`];
+    await using terminal = TerminalRun.sidecar(flags, { NO_COLOR: "1", PLANTED_TOKEN: "planted-secret" });
     await terminal.waitFor(BANNER_END);
     expect(terminal.shown).toContain(shown);
     // oxlint-disable-next-line no-control-regex -- characters that control a terminal
@@ -93,7 +93,7 @@ describe("the start on a terminal", () => {
   it("the sidecar and even a stubborn server end when the terminal is closed", async () => {
     await using dir = await TempDir.create();
     const script = `echo $$ $PPID > '${dir.file("pids")}'; exec '${process.execPath}' '${FIXTURE}' stubborn`;
-    await using terminal = new TerminalRun(["--", "sh", "-c", script], { NO_COLOR: "1" });
+    await using terminal = TerminalRun.sidecar(["--", "sh", "-c", script], { NO_COLOR: "1" });
     await terminal.waitFor(BANNER_END);
     const pids = (await readFile(dir.file("pids"), "utf8")).trim().split(" ").map(Number);
     expect(pids).toHaveLength(2);
@@ -103,37 +103,42 @@ describe("the start on a terminal", () => {
   });
 
   it("a missing command is explained, with exit code 127", async () => {
-    await using terminal = new TerminalRun(["--", "/no/such/command"], {});
+    await using terminal = TerminalRun.sidecar(["--", "/no/such/command"], {});
     expect(await terminal.end()).toBe(127);
-    const plain = stripVTControlCharacters(terminal.shown);
-    expect(plain).toContain(' ERROR: the command cannot be started {"reason":"\\"/no/such/command\\" does not exist, ');
-    expect(plain).not.toContain("try it");
+    expect(terminal.lines).toEqual([
+      'claw-mcp-stdio: "/no/such/command" does not exist, or its interpreter does not.',
+      "  Install it or correct its path.",
+      "",
+    ]);
     expect(terminal.isLeftClean).toBe(true);
   });
 
   it("a taken port is explained without a stack trace, with exit code 1", async () => {
     await using sidecar = await Sidecar.start({ command: [process.execPath, EXAMPLE] });
     const { host } = new URL(sidecar.origin);
-    await using terminal = new TerminalRun(["--addr", host, ...ECHO], { NO_COLOR: "1" });
+    await using terminal = TerminalRun.sidecar(["--addr", host, ...ECHO], { NO_COLOR: "1" });
     expect(await terminal.end()).toBe(1);
-    const [last, beforeLast] = terminal.lines.toReversed();
+    const [last, fix, problem] = terminal.lines.toReversed();
     expect(last).toBe("");
-    expect(beforeLast).toMatch(/ ERROR: the port is taken \{"code":"EADDRINUSE","reason":"listen EADDRINUSE: address already in use /);
-    expect(beforeLast).toContain(host);
+    expect(problem).toBe(`claw-mcp-stdio: listen EADDRINUSE: address already in use ${host}.`);
+    const { port } = new URL(sidecar.origin);
+    expect(fix).toBe(`  End the program that listens on port ${port}, or choose another with --port or --addr.`);
     expect(terminal.shown).not.toContain("try it");
   });
 
   it("a crash loop is explained, and Ctrl-C ends it", async () => {
-    const flags = ["--restart-backoff-ms", "10", "--crash-loop-exits", "3"];
-    await using terminal = new TerminalRun([...flags, "--", process.execPath, FIXTURE, "exit-at-initialize"], {});
+    const flags = ["--keep-trying", "--restart-backoff-ms", "10", "--crash-loop-exits", "3"];
+    await using terminal = TerminalRun.sidecar([...flags, "--", process.execPath, FIXTURE, "exit-at-initialize"], {});
     await terminal.waitFor(/mcp server failed: crash loop/);
     // Another attempt will follow, and the waiting line explains why no server runs.
     await terminal.waitFor(/crash loop[^]*waiting for node, \d+ s: exited with code 3 before it answered initialize/);
     const plain = stripVTControlCharacters(terminal.shown);
     // The server's output is shown once, above that line.
-    expect(plain).toMatch(/ INFO: mcp server: cannot open the database\r\n[^]* WARN: mcp server exited \{.*"kind":"crash".*\}\r\n/);
+    expect(plain).toMatch(
+      / INFO: mcp server: cannot open the database\r\n[^]* WARN: mcp server exited: exited with code 3 .*"kind":"crash".*\r\n/,
+    );
     expect(plain).not.toContain("stderrTail");
-    expect(plain).toContain(" ERROR: mcp server failed: crash loop {");
+    expect(plain).toContain(" ERROR: mcp server failed: crash loop: exited with code 3 ");
     expect(plain).toContain(" INFO: mcp server will be restarted {");
     expect(await terminal.interrupt()).toBe(0);
     expect(terminal.shown).not.toContain("try it");
@@ -143,23 +148,76 @@ describe("the start on a terminal", () => {
   it("an exit is no longer shown once the server runs again", async () => {
     await using directory = await TempDir.create();
     const script = `[ -e '${directory.file("tried")}' ] && exec cat > /dev/null; touch '${directory.file("tried")}'; exit 3`;
-    await using terminal = new TerminalRun(["--", "sh", "-c", script], { NO_COLOR: "1" });
+    await using terminal = TerminalRun.sidecar(["--keep-trying", "--", "sh", "-c", script], { NO_COLOR: "1" });
     await terminal.waitFor(/waiting for sh, \d+ s: exited with code 3 before it answered initialize/);
     await terminal.waitFor(/answered initialize[^]*waiting for sh, \d+ s\r/);
     expect(await terminal.interrupt()).toBe(0);
   });
 
   it("an exit is shown with the server's last output if its stderr is not shown", async () => {
-    const flags = ["--log-level", "warn", "--restart-limit", "1"];
-    await using terminal = new TerminalRun([...flags, "--", process.execPath, FIXTURE, "exit-at-initialize"], { NO_COLOR: "1" });
+    const flags = ["--keep-trying", "--log-level", "warn", "--restart-limit", "1"];
+    await using terminal = TerminalRun.sidecar([...flags, "--", process.execPath, FIXTURE, "exit-at-initialize"], { NO_COLOR: "1" });
     expect(await terminal.end()).toBe(1);
-    expect(terminal.shown).toMatch(/ WARN: mcp server exited \{.*"stderrTail":\["cannot open the database"\]\}\r\n/);
+    expect(terminal.shown).toMatch(/ WARN: mcp server exited: .*"stderrTail":\["cannot open the database"\].*\r\n/);
+  });
+
+  it.each([
+    { level: "info", shown: ["mcp server: cannot open the database"], output: [] },
+    { level: "warn", shown: [], output: ["  cannot open the database"] },
+  ])(
+    "a server that was never ready is reported once, and its exit code is kept, with LOG_LEVEL $level",
+    async ({ level, shown, output }) => {
+      await using terminal = TerminalRun.sidecar(["--log-level", level, "--", process.execPath, FIXTURE, "exit-at-initialize"], {
+        NO_COLOR: "1",
+      });
+      expect(await terminal.end()).toBe(3);
+      const lines = terminal.lines.map((line) => line.replace(/^\[[\d:.]+\] INFO: /, ""));
+      expect(lines.slice(0, shown.length + 1 + output.length)).toEqual([
+        ...shown,
+        "claw-mcp-stdio: the MCP server exited with code 3 before it answered initialize.",
+        ...output,
+      ]);
+      // The progress line may have shown it, too, before it was erased.
+      expect(terminal.lines.filter((line) => line.includes("cannot open the database"))).toHaveLength(1);
+      expect(terminal.isLeftClean).toBe(true);
+    },
+  );
+
+  it("a failed start shows its likely cause on a line of its own", async () => {
+    await using terminal = TerminalRun.sidecar(["--", "sh", "-c", "echo 'Error: MY_API_KEY is not set' >&2; exit 1"], { NO_COLOR: "1" });
+    expect(await terminal.end()).toBe(1);
+    const [, problem, cause] = terminal.lines;
+    expect(problem).toBe("claw-mcp-stdio: the MCP server exited with code 1 before it answered initialize.");
+    expect(cause).toMatch(/^ {2}Likely cause: .*MY_API_KEY/);
+  });
+
+  it("a failed start is explained on stderr if only stderr is a terminal", async () => {
+    await using directory = await TempDir.create();
+    const log = directory.file("log");
+    await using terminal = TerminalRun.sidecar(["--", process.execPath, FIXTURE, "exit-at-initialize"], { NO_COLOR: "1" }, 80, log);
+    expect(await terminal.end()).toBe(3);
+    expect(terminal.lines).toContain("claw-mcp-stdio: the MCP server exited with code 3 before it answered initialize.");
+    expect(await readFile(log, "utf8")).toContain('"msg":"mcp server not restarted: it was never ready"');
+  });
+
+  it("a download names its package, and Ctrl-C ends it", async () => {
+    await using directory = await TempDir.create();
+    await using gate = await Gate.create();
+    // A process without children, as npx while it downloads. It does not read its stdin.
+    await writeFile(directory.file("npx"), `#!${process.execPath}\nsetInterval(() => undefined, 1000);\n`);
+    await chmod(directory.file("npx"), 0o755);
+    const env = { ...gate.env, NO_COLOR: "1", PATH: `${directory.path}:${process.env["PATH"]}` };
+    await using terminal = TerminalRun.sidecar(["--", "npx", "-y", "some-mcp@1.2.3"], env);
+    await terminal.waitFor(/npx downloads some-mcp@1\.2\.3, \d+ s/);
+    expect(await terminal.interrupt()).toBe(0);
+    expect(terminal.shown).toMatch(/mcp server ended: shutdown.*"signal":"SIGTERM"/);
+    expect(terminal.isLeftClean).toBe(true);
   });
 
   it("one waiting line shows the duration and the server's last output, and then disappears", async () => {
     await using gate = await Gate.create();
     const script = `echo 'npm downloads' >&2; exec '${process.execPath}' '${FIXTURE}' gated`;
-    await using terminal = new TerminalRun(["--", "sh", "-c", script], { ...gate.env, NO_COLOR: "1" });
+    await using terminal = TerminalRun.sidecar(["--", "sh", "-c", script], { ...gate.env, NO_COLOR: "1" });
     const [, seconds] = await terminal.waitFor(/waiting for sh, (\d+) s: npm downloads/);
     // On a busy machine, one second may be skipped.
     const [, later] = await terminal.waitFor(new RegExp(`waiting for sh, (?!${seconds} s)(\\d+) s: npm downloads`));
@@ -178,7 +236,7 @@ describe("the start on a terminal", () => {
   it("the waiting line stays on one line with any characters from the server", async () => {
     await using gate = await Gate.create();
     const script = `echo '${"表".repeat(60)}' >&2; exec '${process.execPath}' '${FIXTURE}' gated`;
-    await using terminal = new TerminalRun(["--log-level", "warn", "--", "sh", "-c", script], { ...gate.env, NO_COLOR: "1" }, 40);
+    await using terminal = TerminalRun.sidecar(["--log-level", "warn", "--", "sh", "-c", script], { ...gate.env, NO_COLOR: "1" }, 40);
     // oxlint-disable-next-line no-control-regex -- until it is erased
     const [, line = ""] = await terminal.waitFor(/(waiting for sh, \d+ s: 表.*?)\r\u001B/);
     const columns = line.length + line.replaceAll(/[^表]/g, "").length;
@@ -191,7 +249,7 @@ describe("the start on a terminal", () => {
 
   it("Ctrl-C during the wait erases the waiting line and prints no banner", async () => {
     await using gate = await Gate.create();
-    await using terminal = new TerminalRun(["--", "sh", "-c", `exec '${process.execPath}' '${FIXTURE}' gated`], gate.env);
+    await using terminal = TerminalRun.sidecar(["--", "sh", "-c", `exec '${process.execPath}' '${FIXTURE}' gated`], gate.env);
     await terminal.waitFor(/waiting for sh, \d+ s/);
     expect(await terminal.interrupt()).toBe(0);
     expect(terminal.shown).toContain("mcp server ended");
@@ -202,29 +260,29 @@ describe("the start on a terminal", () => {
 
   it("a second Ctrl-C ends the sidecar at once, on a line of its own", async () => {
     const flags = ["--log-level", "silent", "--drain-timeout-ms", "600000"];
-    await using terminal = new TerminalRun([...flags, "--", process.execPath, FIXTURE, "stubborn"], { NO_COLOR: "1" });
+    await using terminal = TerminalRun.sidecar([...flags, "--", process.execPath, FIXTURE, "stubborn"], { NO_COLOR: "1" });
     const client = await new McpClient(await terminal.url()).open();
     const hanging = client.callTool("hang").catch((error: unknown) => error);
     await waitForHanging(client, 1);
     terminal.type(CTRL_C);
-    await terminal.waitFor(/\^C\r\n/);
+    await terminal.waitFor(/\^C\r\n1 call is in flight; waiting for at most 600 s\. Ctrl-C ends it at once\.\r\n/);
     expect(await terminal.interrupt()).toBe(130);
     await hanging;
     expect(terminal.isLeftClean).toBe(true);
   });
 
   it("the output is coloured unless NO_COLOR is set", async () => {
-    await using coloured = new TerminalRun(ECHO, {});
+    await using coloured = TerminalRun.sidecar(ECHO, {});
     await coloured.waitFor(COLOURED_BANNER);
     expect(await coloured.interrupt()).toBe(0);
-    await using plain = new TerminalRun(ECHO, { NO_COLOR: "1" });
+    await using plain = TerminalRun.sidecar(ECHO, { NO_COLOR: "1" });
     await plain.waitFor(BANNER_END);
     expect(await plain.interrupt()).toBe(0);
     expect(plain.shown).not.toMatch(COLOUR);
   });
 
   it("a dumb terminal gets no escape sequences, not even during the wait", async () => {
-    await using terminal = new TerminalRun(SLOW_ECHO, { TERM: "dumb" });
+    await using terminal = TerminalRun.sidecar(SLOW_ECHO, { TERM: "dumb" });
     await terminal.waitFor(BANNER_END);
     expect(await terminal.interrupt()).toBe(0);
     expect(terminal.shown).not.toContain("\u001B");
@@ -236,7 +294,7 @@ describe("the start on a terminal", () => {
     const answer = JSON.stringify({ jsonrpc: "2.0", id: 0, result: { protocolVersion: "2025-06-18", capabilities: {}, serverInfo } });
     const script = 'read -r line; printf "%s\\n" "$ANSWER"; cat > /dev/null';
     const env = { NO_COLOR: "1", ANSWER: answer, PLANTED_TOKEN: "planted-secret" };
-    await using terminal = new TerminalRun(["--", "sh", "-c", script], env);
+    await using terminal = TerminalRun.sidecar(["--", "sh", "-c", script], env);
     await terminal.waitFor(BANNER_END);
     expect(terminal.shown).toMatch(/serves ab \*\*\*\r\n/);
     expect(terminal.shown).not.toContain("\u001B[2J");

@@ -35,10 +35,15 @@ describe("the auth token", () => {
     ["variable", [], { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN }],
     ["flag", ["--auth-token", TOKEN], {}],
   ])("--check-config masks a token from a %s", async (_what, flags, env: Record<string, string>) => {
-    const { code, stdout, stderr } = await runMain([...flags, "--check-config", "--", "node"], env);
-    expect(code).toBe(0);
-    expect(JSON.parse(stdout)).toMatchObject({ authToken: "***" });
-    expect(stdout + stderr).not.toContain(TOKEN);
+    for (const [flag, shown] of [
+      ["--check-config", "CLAW_MCP_STDIO_AUTH_TOKEN = ***"],
+      ["--check-config=json", '"authToken": "***"'],
+    ] as const) {
+      const { code, stdout, stderr } = await runMain([...flags, flag, "--", "node"], env);
+      expect(code).toBe(0);
+      expect(stdout).toContain(shown);
+      expect(stdout + stderr).not.toContain(TOKEN);
+    }
   });
 
   it("the problem of an invalid token does not show it", async () => {

@@ -10,7 +10,7 @@ const BLOCKS = [...readDocument("docs/TROUBLESHOOTING.md").text.matchAll(/^```sh
 const OUTPUTS = [
   '"state":"ready"',
   '"name": "echo"',
-  '"command": "npx"',
+  "CLAW_MCP_STDIO_COMMAND = npx  (command line)",
   "ORIGIN_NOT_ALLOWED",
   "HOST_NOT_ALLOWED",
   '"name":"echo"',

@@ -52,7 +52,7 @@ describe("two servers of one process", () => {
     });
     const { lanes, sessions, openStreams } = pair.second.server.status();
     expect({ lanes, sessions, openStreams }).toEqual({
-      lanes: { shared: IDLE, private: { servers: 0, ...IDLE }, modern: { servers: 0, ...IDLE }, asking: {} },
+      lanes: { shared: { ...IDLE, suspended: 0 }, private: { servers: 0, ...IDLE }, modern: { servers: 0, ...IDLE }, asking: {} },
       sessions: 0,
       openStreams: 0,
     });

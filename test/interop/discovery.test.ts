@@ -85,7 +85,11 @@ describe("the discovery client of a pod", () => {
   });
 
   it("/healthz never reports a server ready whose handshake fails", async () => {
-    await using sidecar = await Sidecar.start({ mode: "refuse", flags: ["--restart-backoff-ms", "1"], untilReady: false });
+    await using sidecar = await Sidecar.start({
+      mode: "refuse",
+      flags: ["--restart-backoff-ms", "1", "--log-level", "debug"],
+      untilReady: false,
+    });
     const client = discovery(sidecar, []);
     const operator = new AbortController();
     const discovering = client.discover(operator.signal);

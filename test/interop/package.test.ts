@@ -48,12 +48,11 @@ describe("the package, installed in an empty folder", () => {
 
   afterAll(() => directory[Symbol.asyncDispose]());
 
-  it("the package contains sources, README's example and documents, but not tests or source maps", () => {
-    const compiled = filesBelow(`${ROOT}src`)
-      .filter((path) => path.endsWith(".ts") && path !== "no-package.ts")
-      .map((path) => `dist/${path.replace(/\.ts$/, ".js")}`);
+  it("the package contains the bundle, README's example and documents, and needs no other package", () => {
+    const built = filesBelow(`${ROOT}dist`).map((path) => `dist/${path}`);
     const others = ["LICENSE", "README.md", "SECURITY.md", "package.json", "examples/echo-server/server.js"];
-    expect(filesBelow(directory.file("node_modules/claw-mcp-stdio")).toSorted()).toEqual([...compiled, ...others].toSorted());
+    expect(filesBelow(directory.file("node_modules/claw-mcp-stdio")).toSorted()).toEqual([...built, ...others].toSorted());
+    expect(readdirSync(directory.file("node_modules")).toSorted()).toEqual([".bin", ".package-lock.json", "claw-mcp-stdio"]);
   });
 
   it.each([

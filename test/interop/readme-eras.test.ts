@@ -5,6 +5,7 @@ import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { ModernSdkClient } from "../support/modern-sdk-client.ts";
 import { InteropClient } from "../support/sdk-clients.ts";
 import { Sidecar } from "../support/sidecar.ts";
+import { readStatus } from "../support/status.ts";
 
 interface Caller extends AsyncDisposable {
   toolText(name: string, args?: Readonly<Record<string, unknown>>): Promise<string>;
@@ -14,7 +15,7 @@ interface Caller extends AsyncDisposable {
 const CLIENTS = {
   "with sessions": { connect: (url: string): Promise<Caller> => InteropClient.connect("v1", url, { answer: accept }), uses: "session" },
   "without a session": { connect: (url: string): Promise<Caller> => connectModern(url, "pinned"), uses: "stateless" },
-  "of both, which get the newer": { connect: (url: string): Promise<Caller> => connectModern(url, "auto"), uses: "stateless" },
+  "that tries both, and uses the newer": { connect: (url: string): Promise<Caller> => connectModern(url, "auto"), uses: "stateless" },
 } as const;
 
 /** The columns of the table: the server's command, and the revisions that it speaks. */
@@ -52,6 +53,7 @@ async function readTable(): Promise<{ readonly row: string; readonly column: str
 describe("the README's table of clients and servers", async () => {
   const sidecars = new Map<string, Sidecar>();
   for (const [column, { command }] of Object.entries(SERVERS)) sidecars.set(column, disposeAfterAll(await Sidecar.start({ command })));
+  const sidecarOf = (column: string): Sidecar => sidecars.get(column) as Sidecar;
   const cells = await readTable();
 
   it("the table has a cell for each client and server", () => {
@@ -62,9 +64,17 @@ describe("the README's table of clients and servers", async () => {
   it.each(cells)("a client $row calls and answers a server $column: $cell", async ({ row, column, cell }) => {
     const client = CLIENTS[row as keyof typeof CLIENTS];
     const server = SERVERS[column as keyof typeof SERVERS];
-    await using caller = await client.connect(sidecars.get(column)?.url ?? "");
+    const sidecar = sidecarOf(column);
+    const { sessions } = await readStatus(sidecar);
+    await using caller = await client.connect(sidecar.url);
     expect(await caller.toolText("test_simple_text")).toBe("A simple text.");
     expect(await caller.toolText("test_elicitation", { message: "Who?" })).toContain("accept");
-    expect(cell).toBe((server.speaks as readonly string[]).includes(client.uses) ? "✓" : "✓ translated");
+    const status = await readStatus(sidecar);
+    expect(status.sessions - sessions).toBe(client.uses === "session" ? 1 : 0);
+    const speaks: readonly string[] = server.speaks;
+    // The era is not found out for sessions.
+    const era = speaks.includes("stateless") ? "modern" : "legacy";
+    expect(client.uses === "session" ? era : status.stateless?.serverEra).toBe(era);
+    expect(cell).toBe(speaks.includes(client.uses) ? "✓" : "✓ translated");
   });
 });

@@ -7,7 +7,12 @@ import { RecordedLog } from "./recorded-log.ts";
 export class ArgumentCheckBench {
   readonly log = new RecordedLog();
   givenUp = 0;
-  readonly #check = new ArgumentCheck({ log: this.log, defects: new Defects(this.log, new Counters()), onGivenUp: () => this.givenUp++ });
+  readonly #check = new ArgumentCheck({
+    log: this.log,
+    defects: new Defects(this.log, new Counters()),
+    onGivenUp: () => this.givenUp++,
+    nowMs: () => performance.now(),
+  });
 
   /** Returns the problems of the arguments of a call of a tool with this schema. */
   problems(inputSchema: unknown, args: unknown, caller?: object): Promise<readonly string[]> {

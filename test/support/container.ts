@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { execFile, execFileSync, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
@@ -42,6 +43,23 @@ interface Process {
   readonly state: string;
 }
 
+type LogLine = Readonly<Record<string, unknown>>;
+
+/** An entry of the engine. */
+interface HealthLogEntry {
+  readonly Start: string;
+  readonly End: string;
+  readonly ExitCode: number;
+  readonly Output: string;
+}
+
+interface HealthCheck {
+  readonly startMs: number;
+  readonly endMs: number;
+  readonly exitCode: number;
+  readonly output: string;
+}
+
 /** Vitest does not dispose of the resources of a test that timed out. */
 const running = new Set<string>();
 process.once("exit", () => {
@@ -51,6 +69,28 @@ process.once("exit", () => {
 export async function docker(...args: readonly string[]): Promise<string> {
   const { stdout } = await promisify(execFile)("docker", args);
   return stdout.trim();
+}
+
+/** A volume for downloaded packages, made as in examples/README.md. Use with `await using`: it is removed. */
+export class CacheVolume implements AsyncDisposable {
+  readonly flags: readonly string[];
+  readonly #name: string;
+
+  private constructor(name: string, path: string) {
+    this.#name = name;
+    this.flags = ["--volume", `${name}:${path}`];
+  }
+
+  static async create(path: string): Promise<CacheVolume> {
+    const volume = new CacheVolume(`claw-cache-${randomUUID()}`, path);
+    // The engine creates it for root.
+    await docker("run", "--rm", "--user", "0", ...volume.flags, "--entrypoint", "chown", IMAGE, "1000:1000", path);
+    return volume;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await docker("volume", "rm", "--force", this.#name);
+  }
 }
 
 /** A container of the image, at a free port of 127.0.0.1. Use with `await using`: it is removed. */
@@ -91,13 +131,14 @@ export class Container implements AsyncDisposable {
   }
 
   /** Returns the first log line, past or future, with this message that the predicate accepts. */
-  async waitForLog(message: string, accepts: (line: Readonly<Record<string, unknown>>) => boolean = () => true): Promise<void> {
+  async waitForLog(message: string, accepts: (line: LogLine) => boolean = () => true): Promise<LogLine> {
     const isIt = (text: string): boolean => {
-      const line = JSON.parse(text) as Readonly<Record<string, unknown>>;
+      const line = JSON.parse(text) as LogLine;
       return line["msg"] === message && accepts(line);
     };
     const line = await firstLine(["logs", "--follow", this.id], isIt);
     if (line === undefined) throw new Error(`the container ended before the log line "${message}":\n${await docker("logs", this.id)}`);
+    return JSON.parse(line) as LogLine;
   }
 
   /** Waits until the engine reports this health. @returns the output of the last HEALTHCHECK. */
@@ -105,8 +146,15 @@ export class Container implements AsyncDisposable {
     const filters = ["--filter", `container=${this.id}`, "--filter", "event=health_status"];
     const since = ["--since", String(this.#startedAtS)];
     await firstLine(["events", ...since, ...filters, "--format", "{{.Action}}"], (line) => line === `health_status: ${status}`);
-    const log = JSON.parse(await docker("inspect", "--format", "{{json .State.Health.Log}}", this.id)) as readonly { Output: string }[];
-    return log.at(-1)?.Output.trim() ?? "";
+    return (await this.healthChecks()).at(-1)?.output ?? "";
+  }
+
+  /** Returns the latest health checks, at most five. */
+  async healthChecks(): Promise<readonly HealthCheck[]> {
+    const log = JSON.parse(await docker("inspect", "--format", "{{json .State.Health.Log}}", this.id)) as readonly HealthLogEntry[];
+    return log.map(({ Start, End, ExitCode, Output }) => {
+      return { startMs: Date.parse(Start), endMs: Date.parse(End), exitCode: ExitCode, output: Output.trim() };
+    });
   }
 
   /** Runs a command in the container. */

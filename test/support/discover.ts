@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, spawn, type SpawnOptions } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
@@ -46,6 +46,11 @@ export async function listTools(directory: TempDir, ...pages: readonly (readonly
   return { FIXTURE_TOOLS: path };
 }
 
+interface RunningOptions {
+  readonly stdin?: "ignore" | "pipe";
+  readonly env?: Readonly<Record<string, string>>;
+}
+
 /** A running `discover`. Use with `await using`. */
 export class RunningDiscover implements AsyncDisposable {
   readonly process: ChildProcess;
@@ -53,8 +58,12 @@ export class RunningDiscover implements AsyncDisposable {
   stdout = "";
   stderr = "";
 
-  constructor(args: readonly string[]) {
-    this.process = spawn(process.execPath, [MAIN, "discover", ...args], { stdio: ["ignore", "pipe", "pipe"] });
+  /** @param stdin `pipe` if the test writes to it. */
+  constructor(args: readonly string[], { stdin = "ignore", env = {} }: RunningOptions = {}) {
+    const options = { stdio: [stdin, "pipe", "pipe"], env: { ...process.env, ...env } } satisfies SpawnOptions;
+    this.process = spawn(process.execPath, [MAIN, "discover", ...args], options);
+    // It may stop reading.
+    this.process.stdin?.on("error", () => undefined);
     this.process.stdout?.on("data", (chunk: Buffer) => (this.stdout += chunk.toString()));
     this.process.stderr?.on("data", (chunk: Buffer) => (this.stderr += chunk.toString()));
     this.exited = new Promise((resolve) => this.process.once("close", (code, signal) => resolve({ code, signal })));

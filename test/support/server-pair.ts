@@ -75,9 +75,9 @@ export class ServerPair implements AsyncDisposable {
     const defects = new Defects(logs[0], counters);
     const apps = [appOf(first, "/first", defects), appOf(second, "/second", defects)] as const;
     const listener = new HttpListener((request, response) => apps[request.url?.startsWith("/second") === true ? 1 : 0](request, response), {
-      headersTimeoutMs: LONG_MS,
-      bodyTimeoutMs: LONG_MS,
-      readerTimeoutMs: LONG_MS,
+      limits: { headersTimeoutMs: LONG_MS, bodyTimeoutMs: LONG_MS, readerTimeoutMs: LONG_MS },
+      observer: undefined,
+      identify: () => undefined,
       counters,
       defects,
       log: logs[0],
@@ -122,6 +122,7 @@ function serverOptions(args: readonly string[], log: RecordedLog): ServerOptions
       maxPrivateServers: 10,
       sessionIdleTimeoutMs: LONG_MS,
     },
+    observer: undefined,
     http: { maxBodyBytes: 1_000_000, keepAliveMs: LONG_MS, legacySse: "off" },
     memory: new MemoryBudget(Number.MAX_SAFE_INTEGER),
     policy: undefined,

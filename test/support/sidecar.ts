@@ -15,7 +15,7 @@ export const FIXTURE = `${ROOT}test/fixtures/stdio-server.ts`;
 export const EXAMPLE = `${ROOT}examples/echo-server/server.js`;
 
 /** Only a hang reaches it. */
-const WAIT_TIMEOUT_MS = 20_000;
+const WAIT_TIMEOUT_MS = 45_000;
 const REAP_TIMEOUT_MS = 5000;
 /** A response must not be JSON or a stream depending on the machine's speed. Tests of the form override this. */
 const NO_SLOW_STREAM = { CLAW_MCP_STDIO_STREAM_AFTER_MS: "60000" };
@@ -53,6 +53,8 @@ export class Sidecar implements AsyncDisposable {
   readonly exited: Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>;
   readonly logLines: LogLine[] = [];
   stderr = "";
+  /** Resolves with the exit code when it has exited and its whole output has been read. */
+  readonly #closed: Promise<number | null>;
   #address = "";
   readonly #onLog = new Set<() => void>();
 
@@ -60,6 +62,7 @@ export class Sidecar implements AsyncDisposable {
     this.process = child;
     running.add(child);
     child.once("exit", () => running.delete(child));
+    this.#closed = new Promise((resolve) => child.once("close", (code) => resolve(code)));
     this.exited = new Promise((resolve) => child.once("exit", (code, signal) => resolve({ code, signal })));
     if (child.stdout === null || child.stderr === null) throw new Error("pipes expected");
     createInterface({ input: child.stdout }).on("line", (line) => {
@@ -120,7 +123,8 @@ export class Sidecar implements AsyncDisposable {
 
   /** The process of the MCP server that was started last. */
   get childPid(): number {
-    return Number(this.logLines.findLast((line) => line.msg === "mcp server started")?.["childPid"]);
+    // Starts that fail alike are not logged as started.
+    return Number(this.logLines.findLast(({ msg }) => msg === "mcp server started" || msg === "mcp server ready")?.["childPid"]);
   }
 
   /** Waits for the process of a server other than the given one, since the log may be read later than a response. */
@@ -160,7 +164,7 @@ export class Sidecar implements AsyncDisposable {
       const fail = (why: string): void => settle(() => reject(new Error(`${why} before ${what}:\n${this.transcript()}`)));
       const timer = setTimeout(() => fail("timeout"), WAIT_TIMEOUT_MS);
       this.#onLog.add(look);
-      void this.exited.then(({ code }) => setImmediate(() => (find() === undefined ? fail(`exit ${code}`) : look())));
+      void this.#closed.then((code) => setImmediate(() => (find() === undefined ? fail(`exit ${code}`) : look())));
       look();
     });
   }
@@ -188,7 +192,7 @@ export class Sidecar implements AsyncDisposable {
       await this.stop();
       clearTimeout(killer);
     }
-    const groups = this.logLines.filter((line) => line.msg === "mcp server started");
+    const groups = this.logLines.filter(({ msg }) => msg === "mcp server started" || msg === "mcp server ready");
     const isLeaked = (line: LogLine): boolean => isGroupAlive(Number(line["childPid"]));
     // A killed process remains until PID 1 has reaped it, for which there is no event.
     const deadlineMs = performance.now() + REAP_TIMEOUT_MS;

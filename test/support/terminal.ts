@@ -11,7 +11,7 @@ const COLOURS = /\u001B\[(\d+)m/g;
 /** Resets everything, the intensity or the colour. */
 const COLOURS_OFF: ReadonlySet<string> = new Set(["0", "22", "39"]);
 
-/** A sidecar on a terminal of its own, which `script` makes. Use with `await using`. */
+/** A program on a terminal of its own, which `script` makes. Use with `await using`. */
 export class TerminalRun implements AsyncDisposable {
   /** All output on the terminal, including escape sequences. */
   shown = "";
@@ -22,10 +22,11 @@ export class TerminalRun implements AsyncDisposable {
   /**
    * @param env decides on colours: the test's own variables for colours are removed.
    * @param columns of the terminal; 0 stands for an unknown number.
+   * @param stdoutFile the file for stdout, so that only stderr is the terminal; undefined for the terminal.
    */
-  constructor(args: readonly string[], env: Readonly<Record<string, string>>, columns = 0) {
-    const words = [process.execPath, MAIN, "--addr", "127.0.0.1:0", ...args];
+  constructor(words: readonly string[], env: Readonly<Record<string, string>>, columns = 0, stdoutFile?: string) {
     const quoted = words.map((word) => `'${word.replaceAll("'", String.raw`'\''`)}'`);
+    if (stdoutFile !== undefined) quoted.push(`> '${stdoutFile}'`);
     // Node takes CI for a terminal without colours.
     const { NO_COLOR: _1, FORCE_COLOR: _2, NODE_DISABLE_COLORS: _3, CI: _4, ...inherited } = process.env;
     // `exec`: a shell that stays would get the Ctrl-C as well.
@@ -37,6 +38,11 @@ export class TerminalRun implements AsyncDisposable {
     this.#script.stdout?.setEncoding("utf8").on("data", (chunk: string) => (this.shown += chunk));
     // Not at the exit: the last output may still be in the pipe then.
     this.#closed = once(this.#script, "close").then(() => (this.#isClosed = true));
+  }
+
+  /** Starts a sidecar, at a free port. The other parameters are those of the constructor. */
+  static sidecar(args: readonly string[], env: Readonly<Record<string, string>>, columns?: number, stdoutFile?: string): TerminalRun {
+    return new TerminalRun([process.execPath, MAIN, "--addr", "127.0.0.1:0", ...args], env, columns, stdoutFile);
   }
 
   /** Returns the pattern's match in all output so far, as soon as there is one. */

@@ -5,7 +5,7 @@ import { anchors, codeSpans, links, type Markdown, readDocument, readDocuments, 
 
 const DOCUMENTS = readDocuments();
 /** Paths that commands in the documents create. */
-const MADE = ["dist/", ".claw-discovered/"];
+const MADE = [".claw-runtime/", "dist/", ".claw-discovered/"];
 
 function scriptsOf(folder: string): string[] {
   const path = join(ROOT, folder, "package.json");

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { ALL_OPTIONS } from "../../src/config/describe.ts";
-import { loadConfig, readCommandLine } from "../../src/config/load.ts";
+import { ALL_OPTIONS } from "../../src/config/options.ts";
+import { readCommandLine } from "../../src/config/command-line.ts";
+import { loadConfig } from "../../src/config/load.ts";
 import { codeSpans, readDocument, tableAfter } from "../support/markdown.ts";
 
 const MIGRATION = readDocument("docs/MIGRATION.md");

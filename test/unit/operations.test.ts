@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { helpText } from "../../src/config/describe.ts";
+import { helpText } from "../../src/cli/help.ts";
 import type { ExitKind } from "../../src/observability/counters.ts";
 import type { DriftKind } from "../../src/descriptor/drift.ts";
 import { ExitCode } from "../../src/cli/exit-code.ts";
@@ -71,7 +71,7 @@ describe("docs/operations", () => {
   it("has the same exit codes as the program and its help", () => {
     const codes = [...Object.values(ExitCode).map(String), "128 + n"];
     expect(firstColumn("exit-codes", "Exit codes")).toEqual(codes);
-    const [, help = ""] = helpText().split("Exit codes:\n");
+    const [, help = ""] = helpText(undefined, true).split("Exit codes:\n");
     expect([...help.matchAll(/^ {2}(\d+(?: \+ n)?) /gm)].map(([, code]) => code)).toEqual(codes);
   });
 

@@ -160,6 +160,17 @@ describe("the release", () => {
     expect(stepThatUses("actions/attest")).toMatchObject({ "subject-digest": "${{ steps.push.outputs.digest }}" });
   });
 
+  it("the released image checks its health twice a second until it is ready", async () => {
+    await using folder = await TempDir.create();
+    const dockerfile = readFileSync(new URL("Dockerfile", ROOT), "utf8");
+    writeFileSync(folder.file("Dockerfile"), dockerfile);
+    const edit = imageSteps.find(({ run }) => run?.includes("--start-interval"))?.run ?? "exit 9";
+    execFileSync("bash", ["-e", "-c", edit], { cwd: folder.path });
+    const changed = readFileSync(folder.file("Dockerfile"), "utf8");
+    expect(changed.replace(" --start-interval=500ms", "")).toBe(dockerfile);
+    expect(changed).toMatch(/^HEALTHCHECK --start-interval=500ms --interval=10s /m);
+  });
+
   it("the pinned base images are those of the Dockerfile", async () => {
     await using folder = await TempDir.create();
     const output = folder.file("output");

@@ -1,9 +1,10 @@
 import { constants } from "node:os";
+import { addAbortSignal, type Readable } from "node:stream";
 import type { Environment } from "../../config/load.ts";
 import { OPTIONS } from "../../config/options.ts";
 import { serverEnvironment, withoutPlainOptions } from "../../config/environment.ts";
-import { DescriptorError } from "../../descriptor/descriptor.ts";
-import { readDescriptor, writeDescriptor } from "../../descriptor/descriptor-file.ts";
+import { type Descriptor, DescriptorError } from "../../descriptor/descriptor.ts";
+import { readDescriptor, readDescriptorStream, writeDescriptor } from "../../descriptor/descriptor-file.ts";
 import { describeError } from "../../errors.ts";
 import { ExitCode } from "../exit-code.ts";
 import { maskedPlainText, Secrets } from "../../observability/redact.ts";
@@ -14,6 +15,9 @@ import { DISCOVER_HELP, type DiscoverOptions, readDiscoverOptions } from "./opti
 import { snapshotText, unchangedSince } from "./snapshot.ts";
 import { ProgressLine, type Terminal } from "../terminal.ts";
 
+/** Means standard input as the file of --check. */
+const STDIN = "-";
+
 interface Output {
   write(text: string, callback?: (error?: Error | null) => void): unknown;
   on(event: "error", listener: () => void): unknown;
@@ -22,6 +26,8 @@ interface Output {
 export interface DiscoverContext {
   readonly environment: Environment;
   readonly version: string;
+  /** Opens the input, which is read for `--check -` only. */
+  readonly stdin: () => Readable;
   /** The output for the result: a snapshot, differences, or the help. */
   readonly stdout: Output;
   /** The output for people. */
@@ -87,18 +93,29 @@ class DiscoverRun {
   async complete(): Promise<number> {
     const { check } = this.#options;
     // An unreadable descriptor is reported before a server is started.
-    const reviewed = check === undefined ? undefined : readDescriptor(check);
+    const reviewed = check === undefined ? undefined : await this.#read(check);
     const listing = await this.#list();
     // A timeout while the server is being stopped no longer matters, but a signal does.
     const end: unknown = this.#ended.signal.reason;
     if (end instanceof DiscoverError) throw end;
     if (!listing.hasToolsCapability) this.#tell("note: the server does not declare the capability `tools`: its tools were not listed");
-    if (reviewed === undefined) return this.#write(listing);
+    if (check === undefined || reviewed === undefined) return this.#write(listing);
     const { lines, driftCount, notes } = checkListing(reviewed, listing, this.#options);
     await this.#print(lines.map((line) => `${line}\n`).join(""));
     for (const note of notes) this.#tell(`note: ${note}`);
-    this.#tell(driftCount === 0 ? `${count(listing)}, as in ${check}` : `${driftCount} of the tools differ from ${check}`);
+    this.#tell(driftCount === 0 ? `${count(listing)}, as in ${nameOf(check)}` : `${driftCount} of the tools differ from ${nameOf(check)}`);
     return driftCount === 0 ? ExitCode.ok : ExitCode.drift;
+  }
+
+  /** Reads the descriptor to compare with, from a file or from stdin. */
+  async #read(check: string): Promise<Descriptor> {
+    if (check !== STDIN) return readDescriptor(check);
+    const { signal } = this.#ended;
+    try {
+      return await readDescriptorStream(addAbortSignal(signal, this.#context.stdin()), nameOf(check));
+    } catch (error) {
+      throw signal.reason instanceof DiscoverError ? signal.reason : error;
+    }
   }
 
   async #write(listing: Listing): Promise<number> {
@@ -125,9 +142,8 @@ class DiscoverRun {
     const secrets = new Secrets(withoutPlainOptions(environment));
     let stderrLastLine = (): string | undefined => undefined;
     const subject = source.kind === "url" ? source.url.origin : source.command;
-    const progress = new ProgressLine(stderr, environment, `${subject}: waiting for its tools`, () =>
-      maskedPlainText(stderrLastLine() ?? "", secrets.redact),
-    );
+    const lastWords = (): string => maskedPlainText(stderrLastLine() ?? "", secrets.redact);
+    const progress = new ProgressLine(stderr, environment, () => `${subject}: waiting for its tools`, lastWords);
     const timer = setTimeout(() => this.#ended.abort(), timeoutMs);
     const bounds = { signal: this.#ended.signal, timeoutMs, clientInfo: { name: "claw-mcp-stdio", version } };
     try {
@@ -159,6 +175,10 @@ class DiscoverRun {
   #tell(line: string): void {
     this.#context.stderr.write(`${line}\n`);
   }
+}
+
+function nameOf(file: string): string {
+  return file === STDIN ? "standard input" : file;
 }
 
 function count({ tools }: Listing): string {

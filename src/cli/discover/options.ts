@@ -1,5 +1,6 @@
 import { join } from "node:path";
-import { type CommandLine, type Environment, type FlagTypes, isDirectory, readCommandLine } from "../../config/load.ts";
+import { type CommandLine, type FlagTypes, readCommandLine, unknownFlags } from "../../config/command-line.ts";
+import { type Environment, isDirectory } from "../../config/load.ts";
 import { MAX_MS } from "../../config/option.ts";
 import { OPTIONS } from "../../config/options.ts";
 import { anyText, describeInvalid, problemText, type ValueKind, wholeNumber } from "../../config/value-kinds.ts";
@@ -57,9 +58,10 @@ const httpUrl: ValueKind<URL> = {
 
 /** Reads the options of `discover`, from flags before environment variables, and reports all problems at once. */
 export function readDiscoverOptions(argv: readonly string[], environment: Environment): DiscoverRequest {
-  const { flags, rest } = readCommandLine(argv, FLAG_TYPES);
+  const commandLine = readCommandLine(argv, FLAG_TYPES);
+  const { flags, rest } = commandLine;
   if (flags.has("help") || flags.has("h")) return { kind: "help" };
-  const given = new GivenValues(flags, environment);
+  const given = new GivenValues(commandLine, environment);
   const { problems } = given;
   // An invalid URL is not shown, because it may contain a password.
   const url = given.flag("url", httpUrl, true);
@@ -109,11 +111,10 @@ class GivenValues {
   readonly #flags: CommandLine["flags"];
   readonly #environment: Environment;
 
-  constructor(flags: CommandLine["flags"], environment: Environment) {
+  constructor({ flags, problems }: CommandLine, environment: Environment) {
     this.#flags = flags;
     this.#environment = environment;
-    const unknown = [...flags.keys()].filter((name) => !(name in FLAG_TYPES));
-    this.problems = unknown.map((name) => `--${name} is not an option; see discover --help`);
+    this.problems = [...problems, ...unknownFlags(flags, Object.keys(FLAG_TYPES), "discover --help")];
   }
 
   flag<Value>(name: keyof typeof FLAG_TYPES, kind: ValueKind<Value>, isSecret = false): Value | undefined {
@@ -167,7 +168,7 @@ Options:
   --url URL
       The endpoint. The token of ${OPTIONS.authToken.variable} is sent to it. COMMAND is only recorded.
   --check FILE
-      The descriptor to compare with. Differences are printed, one per line: + new, - missing, ~ changed.
+      The descriptor to compare with; - is standard input. Differences are printed, one per line: + new, - missing, ~ changed.
   -h, --help
       Print this text.
 

@@ -1,4 +1,4 @@
-import { maskCommand } from "../../config/describe.ts";
+import { maskCommand } from "../../config/mask.ts";
 import { shorten } from "../../json/text.ts";
 import { Counters } from "../../observability/counters.ts";
 import { type JsonObject, type ResponseMessage, Slot } from "../../protocol/message.ts";
@@ -8,7 +8,7 @@ import { answerPing, refuseRequest } from "../../lane/routing/refused-requests.t
 import { MAX_LIST_BYTES } from "../../lane/tools/tool-pages.ts";
 import type { Log } from "../../observability/log.ts";
 import type { Secrets } from "../../observability/redact.ts";
-import { type ChildCommand, STOP_GRACES } from "../../upstream/child-process.ts";
+import { type ChildCommand, type ChildExit, STOP_GRACES } from "../../upstream/child-process.ts";
 import { AnyEraHandshake } from "../../upstream/handshake/any-era-handshake.ts";
 import { type ClientInfo, HandshakeError, HANDSHAKE_ID, type HandshakeScript } from "../../upstream/handshake/handshake.ts";
 import { Generation, type GenerationOptions } from "../../upstream/generation.ts";
@@ -69,7 +69,7 @@ export async function listFromProcess(options: ProcessListingOptions): Promise<L
   else signal.addEventListener("abort", onAbort, { once: true });
   void server.lost.then((exit) => {
     if (server.stopCause !== undefined) fail(`${server.stopCause.reason} before it answered ${request.method}`);
-    else fail(`${maskCommand(command.command)} ${describeExit(exit, request.method).reason}`);
+    else fail(`${maskCommand(command.command)} ${exitText(server, exit, request.method)}`);
   });
 
   /** @param meta the `_meta` of each request to a server without sessions. */
@@ -146,6 +146,13 @@ function generationOptions(
     secrets,
     nowMs: () => performance.now(),
   };
+}
+
+/** Returns the reason of an exit, and its likely cause. */
+function exitText(server: Generation, exit: ChildExit, awaited: string): string {
+  const { kind, reason } = describeExit(exit, awaited);
+  const cause = server.likelyCause(kind, exit);
+  return cause === undefined ? reason : `${reason}; likely cause: ${cause}`;
 }
 
 /** Adds the server's other output to an error. To be called when the server has exited. */

@@ -5,7 +5,7 @@ import { type RequestMessage, Slot } from "../../protocol/message.ts";
 /** The methods of questions. */
 export const AskMethod = { elicitation: "elicitation/create", sampling: "sampling/createMessage", roots: "roots/list" } as const;
 
-/** The kinds of questions that a server with sessions asks its client, as bits of a set (MCP 2025-11-25, client/elicitation, client/sampling). */
+/** The kinds of questions that a server asks its client, as bits of a set (MCP 2025-11-25, client/elicitation, client/sampling). */
 export const AskKind = { form: 1, url: 2, sampling: 4, samplingTools: 8, roots: 16 } as const;
 
 /** A set of kinds. 0 is the empty set. */

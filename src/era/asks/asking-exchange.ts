@@ -7,7 +7,7 @@ import { readMessage, type RequestMessage, type ResponseMessage } from "../../pr
 import { responseToClient } from "../../protocol/rewrite.ts";
 import type { AskedCall, Asking, ServerAsk } from "../../sessions/asking.ts";
 import type { Exchange } from "../../sessions/exchange.ts";
-import { inputRequired, type ServerInfo } from "../server-info.ts";
+import { inputRequired, type ServerInfo } from "../results/server-info.ts";
 import { type AskKinds, isSubset, offeredKinds, kindsOf } from "./ask-kinds.ts";
 import { earlyAnswersOf } from "./answers.ts";
 import type { Round } from "./round.ts";
@@ -97,6 +97,10 @@ export class AskingExchange implements Exchange, Asking {
     return this.#round?.exchange.logLevel;
   }
 
+  get observed(): Exchange["observed"] {
+    return this.#lastRound.exchange.observed;
+  }
+
   get isListening(): boolean {
     return this.#round?.exchange.isListening ?? false;
   }
@@ -169,6 +173,8 @@ export class AskingExchange implements Exchange, Asking {
     this.#round = this.#lastRound = round;
     if (this.#outcome !== undefined) return this.#respondOutcome(this.#outcome);
     this.#watch(round);
+    // The server has the call already.
+    this.observed?.onSent(this.acceptedAtMs);
     this.#call?.resume(round.progressTokenText);
     if (round.exchange.logLevel !== undefined) this.#options.raiseLevel(round.exchange.logLevel);
     this.#missing |= this.#asks.answer(answers, round.declared);

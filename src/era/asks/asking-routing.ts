@@ -216,7 +216,7 @@ export class AskingRouting extends SharedRouting {
     }
     ask.asking = asking;
     ask.call = call;
-    call.hasReachedClient = true;
+    call.mustNotRestart = true;
     asking.ask(
       ask,
       askedCall(this.access.dispatch, call, () => this.#assign()),

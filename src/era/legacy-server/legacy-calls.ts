@@ -13,7 +13,7 @@ import { AskingExchange } from "../asks/asking-exchange.ts";
 import { answersOf } from "../asks/answers.ts";
 import type { ParkedCalls } from "../asks/parked-calls.ts";
 import type { Round } from "../asks/round.ts";
-import { findResult } from "../found-result.ts";
+import { findResult } from "../results/found-result.ts";
 import { LOG_LEVELS } from "../../protocol/log-level.ts";
 import type { Target } from "../server-eras.ts";
 import type { StatelessClient } from "../stateless-client.ts";
@@ -21,7 +21,7 @@ import { StatelessExchange } from "../stateless-exchange.ts";
 import type { StatelessCall, StatelessRequest } from "../stateless-request.ts";
 import { requestToLegacyServer } from "./legacy-request.ts";
 import { mayAsk, responseToModernClient, serverInfoOf } from "./legacy-result.ts";
-import type { ServerInfo } from "../server-info.ts";
+import type { ServerInfo } from "../results/server-info.ts";
 
 export interface LegacyCallsOptions {
   /** The calls whose clients were asked. Undefined if clients cannot be asked. */

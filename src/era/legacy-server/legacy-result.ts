@@ -4,8 +4,8 @@ import type { Span } from "../../json/strings.ts";
 import { readValue } from "../../json/values.ts";
 import { JsonRpcErrorCode } from "../../protocol/error-codes.ts";
 import { MetaKey } from "../../protocol/meta-key.ts";
-import type { FoundResult } from "../found-result.ts";
-import { inputRequired, SERVER_INFO_NAME, type ServerInfo } from "../server-info.ts";
+import type { FoundResult } from "../results/found-result.ts";
+import { inputRequired, SERVER_INFO_NAME, type ServerInfo } from "../results/server-info.ts";
 import { shortServerInfoText } from "./discovery.ts";
 
 /** The results with cache hints (MCP 2026-07-28, server/utilities/caching). */

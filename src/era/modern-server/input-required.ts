@@ -1,15 +1,16 @@
 import { randomUUID } from "node:crypto";
 import { applyEdits, setMembers } from "../../json/edit.ts";
 import { findMembers, textOf } from "../../json/find.ts";
-import { decodeString } from "../../json/strings.ts";
-import { skipValue, walkMembers } from "../../json/walk.ts";
+import { decodeString, detached } from "../../json/strings.ts";
+import { skipValue, STOP, walkMembers } from "../../json/walk.ts";
 import { readMessage, type RequestMessage, type ResponseMessage, Slot } from "../../protocol/message.ts";
 import { type AskKinds, AskKind, kindsOf } from "../asks/ask-kinds.ts";
 
-const INPUT_REQUIRED = '"input_required"';
+const INPUT_REQUIRED = "input_required";
 
-/** The maximum number of questions in one result. */
+/** The maximum number of questions in one result, and of UTF-16 units of each. A sampling may have images. */
 const MAX_QUESTIONS = 64;
+const MAX_QUESTION_LENGTH = 4 * 1024 * 1024;
 
 /** A question of a server without sessions for the client of a session. */
 export interface Question {
@@ -28,8 +29,8 @@ export interface InputRequired {
   readonly stateText: string | undefined;
 }
 
-export function isInputRequired({ outline }: ResponseMessage): boolean {
-  return outline.textAt(Slot.resultType) === INPUT_REQUIRED;
+export function isInputRequired({ outline, isError }: ResponseMessage): boolean {
+  return !isError && outline.stringAt(Slot.resultType) === INPUT_REQUIRED;
 }
 
 /** @returns the reason if the result is invalid. */
@@ -37,37 +38,42 @@ export function readInputRequired({ text, outline }: ResponseMessage): InputRequ
   const { spans, duplicate } = findMembers(text, outline.start(Slot.result), ["inputRequests", "requestState"]);
   const [requests, state] = spans;
   if (duplicate !== undefined) return `${duplicate} occurs twice`;
-  if (state !== undefined && text[state.start] !== '"') return "requestState is no string";
-  if (requests !== undefined && text[requests.start] !== "{") return "inputRequests is no object";
+  if (state !== undefined && text[state.start] !== '"') return "requestState is not a string";
+  if (requests !== undefined && text[requests.start] !== "{") return "inputRequests is not an object";
   if (requests === undefined && state === undefined) return "it has neither inputRequests nor requestState";
   const questions = requests === undefined ? [] : readQuestions(text, requests.start);
-  return typeof questions === "string" ? questions : { questions, stateText: textOf(text, state) };
+  if (typeof questions === "string") return questions;
+  return { questions, stateText: state === undefined ? undefined : detached(text.slice(state.start, state.end), text) };
 }
 
 function readQuestions(text: string, start: number): Question[] | string {
-  const questions: (Question | string)[] = [];
+  const questions: (Question | undefined)[] = [];
   const keys = new Set<string>();
+  let excess: string | undefined;
   walkMembers(text, start, (keyStart, keyEnd, valueStart) => {
     const end = skipValue(text, valueStart);
+    if (questions.length === MAX_QUESTIONS) excess = `more than ${MAX_QUESTIONS} questions`;
+    if (end - keyStart > MAX_QUESTION_LENGTH) excess = `a question has more than ${MAX_QUESTION_LENGTH} characters`;
+    if (excess !== undefined) return STOP;
     keys.add(decodeString(text, keyStart, keyEnd));
-    questions.push(readQuestion(text.slice(keyStart, keyEnd), text.slice(valueStart, end)));
+    questions.push(readQuestion(detached(text.slice(keyStart, keyEnd), text), text.slice(valueStart, end)));
     return end;
   });
+  if (excess !== undefined) return excess;
   if (keys.size < questions.length) return "a key of inputRequests occurs twice";
-  if (questions.length > MAX_QUESTIONS) return `more than ${MAX_QUESTIONS} questions`;
-  const read = questions.filter((question) => typeof question !== "string");
-  return read.length < questions.length ? "a question has no known method, or no object as its params" : read;
+  const read = questions.filter((question) => question !== undefined);
+  return read.length < questions.length ? "a question has an unknown method, or params that are not an object" : read;
 }
 
-/** @param text the `InputRequest`. */
-function readQuestion(keyText: string, text: string): Question | string {
-  if (!text.startsWith("{")) return "no object";
+/** @param text the `InputRequest`. @returns undefined if it is invalid. */
+function readQuestion(keyText: string, text: string): Question | undefined {
+  if (!text.startsWith("{")) return undefined;
   const { spans, duplicate } = findMembers(text, 0, ["method", "params"]);
   const [method, params] = spans.map((span) => textOf(text, span));
-  if (duplicate !== undefined || method === undefined || (params !== undefined && !params.startsWith("{"))) return "no request";
+  if (duplicate !== undefined || method === undefined || (params !== undefined && !params.startsWith("{"))) return undefined;
   const request = readMessage(`{"jsonrpc":"2.0","id":0,"method":${method},"params":${params ?? "{}"}}`, "server");
   const kinds = request.kind === "request" ? kindsOf(request) : 0;
-  if (request.kind !== "request" || kinds === 0) return "no question";
+  if (request.kind !== "request" || kinds === 0) return undefined;
   return { keyText, kinds, request: kinds === AskKind.url ? withElicitationId(request) : request };
 }
 

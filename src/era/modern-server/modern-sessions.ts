@@ -5,15 +5,19 @@ import { LogLevels } from "../../lane/routing/log-levels.ts";
 import { refuse, type RequestDecision } from "../../lane/routing/routing.ts";
 import { Subscriptions } from "../../lane/routing/subscriptions.ts";
 import { JsonRpcErrorCode } from "../../protocol/error-codes.ts";
-import { isJsonObject, type JsonObject, type RequestMessage, Slot } from "../../protocol/message.ts";
+import { findOtherCase, isJsonObject, type JsonObject, type RequestMessage, Slot } from "../../protocol/message.ts";
 import type { Caller } from "../../sessions/caller.ts";
 import type { Exchange } from "../../sessions/exchange.ts";
 import { SessionExchange } from "./session-exchange.ts";
 import { allLists, type SubscriptionFilter, supportedPart } from "../subscriptions/subscription-filter.ts";
-import type { LaneSubscription, OnSubscribed } from "../subscriptions/lane-subscription.ts";
+import type { LaneSubscription } from "../subscriptions/lane-subscription.ts";
+import { StatelessExchange, type StatelessExchangeOptions } from "../stateless-exchange.ts";
 import { SessionEnvelope } from "./session-envelope.ts";
 import { responseForSession, WRAPPED_BYTES } from "./session-result.ts";
 
+/** The methods in whose result a server may ask the client (MCP 2026-07-28, basic/utilities/mrtr). */
+const ASKING_METHODS: ReadonlySet<string> = new Set(["tools/call", "prompts/get", "resources/read"]);
+const ANSWER_SLOTS = { inputResponses: Slot.inputResponses, requestState: Slot.repeatedState };
 const EMPTY_RESULT: RequestDecision = { kind: "answer", member: "result", text: "{}" };
 
 /** The sessions of a server that knows none. It gets each request with an envelope, and keeps no state of a session. */
@@ -50,8 +54,8 @@ export class ModernSessions {
 
   /** All that sessions want to be told, as far as the server offers it. */
   get filter(): SubscriptionFilter {
-    if (this.#sessions.size === 0) return { lists: new Set(), uris: new Set(), tasks: new Set() };
-    return supportedPart({ lists: allLists(), uris: this.#subscriptions.uris, tasks: new Set() }, this.#capabilities);
+    const lists = this.#sessions.size === 0 ? new Set<never>() : allLists();
+    return supportedPart({ lists, uris: this.#subscriptions.uris, tasks: new Set() }, this.#capabilities);
   }
 
   has(caller: Caller): boolean {
@@ -63,7 +67,7 @@ export class ModernSessions {
     const envelope = this.#sessions.get(caller);
     if (envelope === undefined) return undefined;
     const { method, outline } = request;
-    if (outline.has(Slot.inputResponses) || outline.has(Slot.repeatedState)) {
+    if (outline.has(Slot.inputResponses) || outline.has(Slot.repeatedState) || findOtherCase(outline, ANSWER_SLOTS) !== undefined) {
       return refuse(JsonRpcErrorCode.InvalidParams, "inputResponses and requestState are not part of a session: answer by responses");
     }
     if (SessionEnvelope.isAmbiguous(request)) return refuse(JsonRpcErrorCode.InvalidParams, "a reserved key of _meta is repeated");
@@ -78,16 +82,15 @@ export class ModernSessions {
         return this.#unsubscribe(caller, outline.stringAt(Slot.uri));
       case "server/discover":
       case "subscriptions/listen":
-        return unavailable(method);
+        return refuse(JsonRpcErrorCode.MethodNotFound, `${method} is not part of a session`);
       default:
         return method.startsWith("tasks/") ? unavailable(method) : this.#carry(caller, envelope, request);
     }
   }
 
-  /** Delivers a change of a list to all sessions. @returns false if there are none. */
-  deliverToAll(text: string): boolean {
+  /** Delivers a change of a list to all sessions. */
+  deliverToAll(text: string): void {
     for (const session of this.#sessions.keys()) session.deliverOnce(text);
-    return this.#sessions.size > 0;
   }
 
   /** Delivers the update of a resource to its subscribers. @returns false if there are none. */
@@ -101,16 +104,15 @@ export class ModernSessions {
     const logLevel = SessionEnvelope.levelOf(request, this.#levels.levelOf(caller));
     const { method } = request;
     const requestWith = (params?: string): RequestMessage => envelope.addTo(request, logLevel, params);
-    const wrap = (exchange: Exchange): Exchange =>
-      new SessionExchange(exchange, {
-        declared: envelope.declared,
-        request,
-        requestWith,
-        memory: caller.memory,
-        rewrite: (body, response): string | SidecarError => responseForSession(body, exchange.idText, method, response),
+    const wrap = (exchange: Exchange): Exchange => {
+      const options: StatelessExchangeOptions = {
+        rewrite: (body, response) => responseForSession(body, exchange.idText, method, response),
         addedBytes: method === "tools/call" ? WRAPPED_BYTES : 0,
         logLevel,
-      });
+      };
+      if (!ASKING_METHODS.has(method)) return new StatelessExchange(exchange, options);
+      return new SessionExchange(exchange, { ...options, declared: envelope.declared, request, requestWith, memory: caller.memory });
+    };
     return { kind: "carry", request: requestWith(), wrap };
   }
 
@@ -138,9 +140,11 @@ export class ModernSessions {
   }
 
   #whenSubscribed(uri: string, onVerdict: (verdict: CallVerdict) => void): () => void {
-    const onDone: OnSubscribed = (accepted) => onVerdict(accepted.has(uri) ? { resultText: "{}" } : { error: subscriptionRefused() });
-    this.#laneSubscription()?.update(onDone);
-    return () => this.#laneSubscription()?.stopWaiting(onDone);
+    // The next generation has another one.
+    const subscription = this.#laneSubscription();
+    const onDone = (isAccepted: boolean): void => onVerdict(isAccepted ? { resultText: "{}" } : { error: subscriptionRejected() });
+    subscription?.subscribe(uri, onDone);
+    return () => subscription?.stopWaiting(onDone);
   }
 
   #unsubscribe(caller: Caller, uri: string | undefined): RequestDecision {
@@ -151,8 +155,8 @@ export class ModernSessions {
   }
 }
 
-function subscriptionRefused(): SidecarError {
-  return new SidecarError("INVALID_PARAMS", "The MCP server has refused the subscription to this resource.");
+function subscriptionRejected(): SidecarError {
+  return new SidecarError("INVALID_PARAMS", "The MCP server has rejected the subscription to this resource.");
 }
 
 function unavailable(method: string): RequestDecision {

@@ -34,6 +34,11 @@ export class SessionExchange extends StatelessExchange {
     this.#kept = options.memory.hold("requests", textMemoryBytes(options.request.text));
   }
 
+  /** Sends a request to the client. @returns false if the client does not accept messages here. */
+  ask(body: string): boolean {
+    return this.inner.emit(body);
+  }
+
   override respond(body: string, response?: ResponseMessage): void {
     this.#end();
     super.respond(body, response);

@@ -3,7 +3,7 @@ import { findMembers, findPath, textOf } from "../../json/find.ts";
 import { readCapabilities } from "../../lane/handshake/capabilities.ts";
 import type { InitializeRules } from "../../lane/handshake/initialize.ts";
 import { MetaKey } from "../../protocol/meta-key.ts";
-import { isJsonObject, type JsonObject, Slot } from "../../protocol/message.ts";
+import { Slot } from "../../protocol/message.ts";
 import { negotiateProtocolVersion } from "../../protocol/versions.ts";
 
 /** The extension whose tasks are not those of a session (MCP 2026-07-28, extension tasks). */
@@ -20,16 +20,19 @@ export const DISCOVERED_INITIALIZE: InitializeRules = {
     return { protocolVersion, body: `{"jsonrpc":"2.0","id":${idText},"result":${initializeResult(resultText, protocolVersion)}}` };
   },
   // The sidecar supports every revision with sessions.
-  capabilities: ({ resultText }) => ({ protocolVersion: undefined, declared: sessionCapabilities(resultText) }),
+  capabilities: ({ resultText }) => ({
+    protocolVersion: undefined,
+    declared: readCapabilities(`{"capabilities":${capabilitiesOf(resultText)}}`),
+  }),
 };
 
 /** Returns the `InitializeResult` of a server without sessions, made of its `DiscoverResult`. */
 function initializeResult(discoverResult: string, protocolVersion: string): string {
-  const [capabilities, instructions] = findMembers(discoverResult, 0, ["capabilities", "instructions"]).spans;
+  const [instructions] = findMembers(discoverResult, 0, ["instructions"]).spans;
   const serverInfo = textOf(discoverResult, findPath(discoverResult, 0, ["_meta", MetaKey.serverInfo]));
   const members = [
     `"protocolVersion":${JSON.stringify(protocolVersion)}`,
-    `"capabilities":${capabilitiesText(textOf(discoverResult, capabilities))}`,
+    `"capabilities":${capabilitiesOf(discoverResult)}`,
     `"serverInfo":${isServerInfo(serverInfo) ? serverInfo : UNKNOWN_SERVER}`,
     ...(instructions === undefined || discoverResult[instructions.start] !== '"'
       ? []
@@ -46,20 +49,13 @@ function isServerInfo(text: string | undefined): boolean {
   );
 }
 
-/** Removes the tasks of the new revision. */
-function capabilitiesText(text: string | undefined): string {
+/** Returns the JSON text of the capabilities, without the tasks of the new revision. */
+function capabilitiesOf(discoverResult: string): string {
+  const text = textOf(discoverResult, findMembers(discoverResult, 0, ["capabilities"]).spans[0]);
   if (text?.startsWith("{") !== true) return "{}";
   const extensions = findPath(text, 0, ["extensions"]);
   const isObject = extensions !== undefined && text[extensions.start] === "{";
   const ofExtensions = isObject ? removeMember(text, extensions.start, TASKS_EXTENSION) : [];
   const withoutExtension = applyEdits(text, ofExtensions);
   return applyEdits(withoutExtension, removeMember(withoutExtension, 0, "tasks"));
-}
-
-/** Returns the capabilities that clients of sessions rely on. */
-function sessionCapabilities(discoverResult: string): JsonObject {
-  const { tasks: _, extensions, ...others } = readCapabilities(discoverResult);
-  if (!isJsonObject(extensions)) return others;
-  const { [TASKS_EXTENSION]: __, ...otherExtensions } = extensions;
-  return { ...others, extensions: otherExtensions };
 }

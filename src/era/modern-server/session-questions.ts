@@ -21,6 +21,8 @@ const MAX_QUESTION_ROUNDS = 8;
 /** The pause before a request is repeated whose server asks nothing. */
 const REPEAT_DELAY_MS = 250;
 
+const NEEDS_STREAM = "Clients receive questions on the event stream of the call, or of a GET.";
+
 const CANCELLED = '{"action":"cancel"}';
 
 /** A call between two requests to the server. */
@@ -35,6 +37,13 @@ interface Round {
   readonly memory: Reservation;
   /** The time of the next request if there are no questions. */
   readonly repeatAtMs: number;
+}
+
+/** The end of a call whose question has no answer. */
+interface Failure {
+  /** For the log. */
+  readonly reason: string;
+  readonly error: SidecarError;
 }
 
 interface OpenQuestion {
@@ -66,12 +75,12 @@ export class SessionQuestions {
     const { exchange } = call;
     if (!(exchange instanceof SessionExchange) || !isInputRequired(response)) return false;
     const asked = readInputRequired(response);
-    this.#access.dispatch.calls.suspend(call);
-    const begun =
-      typeof asked === "string"
-        ? questionFailed(`The MCP server asked an invalid question: ${asked}.`)
-        : this.#begin(call, exchange, asked);
-    if (begun instanceof SidecarError) this.#fail(call, "question not answered", begun);
+    const isInvalid = typeof asked === "string";
+    this.#access.dispatch.calls.suspend(call, !isInvalid && asked.questions.length > 0);
+    const failure = isInvalid
+      ? failed("invalid question", `The MCP server asked an invalid question: ${asked}.`)
+      : this.#begin(call, exchange, asked);
+    if (failure !== undefined) this.#fail(call, failure);
     return true;
   }
 
@@ -81,16 +90,12 @@ export class SessionQuestions {
     if (question === undefined || question.round.call.caller !== caller) return undefined;
     const { round, method } = question;
     const text = answerText(response);
-    const memory = text === undefined ? 0 : textMemoryBytes(text);
-    const { dispatch } = this.#access;
-    const roomError = text === undefined ? undefined : dispatch.roomError(text);
-    if (roomError !== undefined) return roomError;
-    if (!round.memory.tryGrow(memory)) return outOfMemory();
+    if (!round.memory.tryGrow(text === undefined ? 0 : textMemoryBytes(text))) return outOfMemory();
     if (text !== undefined || method === AskMethod.elicitation) this.#answer(question, text ?? CANCELLED);
     else {
       this.#take(question);
       const message = `The client answered ${method} of the MCP server with an error: ${errorText(response)}.`;
-      this.#fail(round.call, "question not answered", questionFailed(message));
+      this.#fail(round.call, failed("question answered with an error", message));
     }
     return undefined;
   }
@@ -109,17 +114,17 @@ export class SessionQuestions {
     return nextMs;
   }
 
-  /** @returns the error if the client is not asked. */
-  #begin(call: ClientCall, exchange: SessionExchange, { questions, stateText }: InputRequired): SidecarError | undefined {
+  /** @returns the failure if the client is not asked. */
+  #begin(call: ClientCall, exchange: SessionExchange, { questions, stateText }: InputRequired): Failure | undefined {
     const { dispatch, nowMs, requestTimeoutMs } = this.#access;
     const missing = questions.reduce((kinds, question) => kinds | (isSubset(question.kinds, exchange.declared) ? 0 : question.kinds), 0);
-    if (missing !== 0) return missingCapability(missing);
+    if (missing !== 0) return { reason: "question of an undeclared kind", error: missingCapability(missing) };
     if (questions.length > 0 && ++exchange.questionRounds > MAX_QUESTION_ROUNDS) {
-      return questionFailed(`The MCP server asked more than ${MAX_QUESTION_ROUNDS} times during one call.`);
+      return failed("too many questions", `The MCP server asked more than ${MAX_QUESTION_ROUNDS} times during one call.`);
     }
     const kept = questions.reduce((bytes, { keyText }) => bytes + textMemoryBytes(keyText), textMemoryBytes(stateText ?? ""));
     const memory = call.caller.memory.reserve("requests", kept);
-    if (memory === undefined) return responseOutOfMemory(call.method);
+    if (memory === undefined) return { reason: "out of memory", error: responseOutOfMemory(call.method) };
     const repeatAtMs = questions.length > 0 ? Number.POSITIVE_INFINITY : nowMs() + REPEAT_DELAY_MS;
     const round: Round = { call, exchange, stateText, open: new Set(), answers: [], memory, repeatAtMs };
     exchange.onEnded = () => this.#cancel(round);
@@ -128,8 +133,6 @@ export class SessionQuestions {
       dispatch.watch(repeatAtMs);
       return undefined;
     }
-    // A person who answers takes more time than the request has.
-    call.deadlineMs = Number.POSITIVE_INFINITY;
     const deadlineMs = nowMs() + requestTimeoutMs * MAX_RENEWED_TIMES;
     dispatch.watch(deadlineMs);
     for (const [id, { request }] of questions.map((question) => this.#open(round, question, deadlineMs))) {
@@ -164,7 +167,7 @@ export class SessionQuestions {
     if (method === AskMethod.elicitation) {
       this.#emit(round, cancellation(id, "timeout"));
       this.#answer(question, CANCELLED);
-    } else this.#fail(round.call, "question not answered in time", questionFailed(`The client did not answer ${method} in time.`));
+    } else this.#fail(round.call, failed("question not answered in time", `The client did not answer ${method} in time. ${NEEDS_STREAM}`));
   }
 
   /** Sends the request again, with the answers. */
@@ -176,7 +179,7 @@ export class SessionQuestions {
     this.#access.dispatch.repeat(call, exchange.requestWith(members.join(",")));
   }
 
-  #fail(call: ClientCall, reason: string, error: SidecarError): void {
+  #fail(call: ClientCall, { reason, error }: Failure): void {
     this.#access.dispatch.calls.giveUp(call, reason, error);
   }
 
@@ -196,11 +199,11 @@ export class SessionQuestions {
   }
 
   #emit({ call, exchange }: Round, text: string): void {
-    if (!exchange.emit(text)) call.caller.deliver(text);
+    if (!exchange.ask(text)) call.caller.deliver(text);
   }
 }
 
-/** Returns the JSON text of a client's answer; undefined for an error, or for a value that is no answer. */
+/** Returns the JSON text of a client's answer; undefined for an error, or a result that is not an object. */
 function answerText(response: ResponseMessage): string | undefined {
   const normal = readMessage(messageToServer(response));
   if (normal.kind !== "response" || normal.isError || !normal.outline.isObject(Slot.result)) return undefined;
@@ -212,9 +215,9 @@ function errorText({ text, outline }: ResponseMessage): string {
   return shorten(stringOf(text, error) ?? "no message");
 }
 
-function questionFailed(reason: string): SidecarError {
-  const message = `${reason} The call was sent and may have taken effect; check before you repeat it.`;
-  return new SidecarError("QUESTION_FAILED", message, { sent: true, retrySafe: false });
+function failed(reason: string, description: string): Failure {
+  const message = `${description} The call was sent and may have taken effect; check before you repeat it.`;
+  return { reason, error: new SidecarError("QUESTION_FAILED", message, { sent: true, retrySafe: false }) };
 }
 
 function missingCapability(missing: number): SidecarError {

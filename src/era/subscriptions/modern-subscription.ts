@@ -68,7 +68,7 @@ export class ModernSubscription implements Exchange {
     this.#accepted = "lists" in read ? read : EMPTY;
     if (former === undefined) this.#subscription.acknowledge(span === undefined ? "{}" : text.slice(span.start, span.end));
     // The client relies on what was acknowledged before the restart.
-    else if (contains(this.#accepted, former)) for (const change of listChanges(former)) this.#subscription.notify(change);
+    else if (contains(this.#accepted, former)) for (const change of listChanges(former.lists)) this.#subscription.notify(change);
     else this.end();
   }
 

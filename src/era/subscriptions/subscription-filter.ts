@@ -3,7 +3,7 @@ import { findAmbiguous, findMembers } from "../../json/find.ts";
 import { readValue } from "../../json/values.ts";
 import { isJsonObject, type JsonObject, type SentText, Slot } from "../../protocol/message.ts";
 
-/** The longest filter that is read. In UTF-16 units. */
+/** The longest filter of a client. In UTF-16 units. */
 const MAX_FILTER_LENGTH = 256 * 1024;
 
 /** The kinds of list changes, with the notification and the capability of each (MCP 2026-07-28, basic/utilities/subscriptions). */
@@ -27,12 +27,12 @@ export interface SubscriptionFilter {
 
 const MEMBERS = [...LIST_KINDS, "resourceSubscriptions", "taskIds"];
 
-/** Reads the filter of a `subscriptions/listen`. */
-export function readFilter({ text, outline }: SentText): SubscriptionFilter | SidecarError {
+/** Reads the filter of a `subscriptions/listen`, or of an acknowledgement. @param maxLength in UTF-16 units. */
+export function readFilter({ text, outline }: SentText, maxLength = MAX_FILTER_LENGTH): SubscriptionFilter | SidecarError {
   const params = outline.has(Slot.params) ? findMembers(text, outline.start(Slot.params), ["notifications"]) : undefined;
   const span = params?.spans[0];
   if (span === undefined || text[span.start] !== "{") return invalid('"notifications" must be an object in the params');
-  if (span.end - span.start > MAX_FILTER_LENGTH) return invalid(`"notifications" has more than ${MAX_FILTER_LENGTH} characters`);
+  if (span.end - span.start > maxLength) return invalid(`"notifications" has more than ${maxLength} characters`);
   const ambiguous = params?.duplicate ?? params?.otherCase ?? findAmbiguous(text, span.start, MEMBERS);
   if (ambiguous !== undefined) return invalid(`"${ambiguous}" is ambiguous`);
   const value = readValue(text, span) as JsonObject;
@@ -82,7 +82,7 @@ export function accepts({ lists, uris }: SubscriptionFilter, method: string, uri
 }
 
 /** Returns one change of each accepted list, as the server itself would announce it. */
-export function listChanges({ lists }: SubscriptionFilter): string[] {
+export function listChanges(lists: SubscriptionFilter["lists"]): string[] {
   return [...lists].map((kind) => JSON.stringify({ jsonrpc: "2.0", method: LISTS[kind].method }));
 }
 

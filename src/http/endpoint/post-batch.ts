@@ -1,3 +1,4 @@
+import type { ObservedRequest } from "../../observability/request-observer.ts";
 import type { MemoryAccount, Reservation } from "../../memory/memory-budget.ts";
 import { textMemoryBytes } from "../../memory/memory-size.ts";
 import { idTextOf, type RequestMessage } from "../../protocol/message.ts";
@@ -17,6 +18,7 @@ const COPIES = 2;
  * one event each if a stream has begun. Until then they count as unread output of the client.
  */
 export class PostBatch implements SharedResponse {
+  readonly httpStatus = 200;
   readonly #front: Front;
   readonly #whole: PostExchange;
   readonly #memory: MemoryAccount;
@@ -38,8 +40,8 @@ export class PostBatch implements SharedResponse {
   }
 
   /** Must be called for all requests of the batch before the first of them is forwarded. */
-  add(request: RequestMessage): Exchange {
-    const exchange = new SharedExchange(this.#front, idTextOf(request), this.#whole.acceptedAtMs, this);
+  add(request: RequestMessage, observed?: ObservedRequest): Exchange {
+    const exchange = new SharedExchange(this.#front, idTextOf(request), this.#whole.acceptedAtMs, this, observed);
     this.#methods.set(exchange, request.method);
     this.#open++;
     return exchange;

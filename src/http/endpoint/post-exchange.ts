@@ -1,7 +1,9 @@
 import type { ServerResponse } from "node:http";
 import type { Defects } from "../../observability/defects.ts";
+import type { ObservedRequest } from "../../observability/request-observer.ts";
 import type { SidecarError } from "../../errors.ts";
 import type { MemoryAccount } from "../../memory/memory-budget.ts";
+import type { ResponseMessage } from "../../protocol/message.ts";
 import type { Exchange } from "../../sessions/exchange.ts";
 import { errorHeaders } from "../error-response.ts";
 import type { Front } from "../front.ts";
@@ -20,6 +22,8 @@ export interface PostExchangeOptions {
   readonly acceptedAtMs: number;
   /** Starts a stream as the HTTP response; undefined if the client does not accept one. */
   readonly openStream?: (() => OpenStream) | undefined;
+  /** Undefined if nothing observes the request, and for a batch. */
+  readonly observed?: ObservedRequest | undefined;
 }
 
 /**
@@ -31,6 +35,7 @@ export class PostExchange implements Exchange {
   readonly idText: string;
   readonly acceptedAtMs: number;
   readonly sharedBy = 1;
+  readonly observed: ObservedRequest | undefined;
   readonly #errorIdText: string | undefined;
   readonly #front: Front;
   readonly #response: ServerResponse;
@@ -43,7 +48,7 @@ export class PostExchange implements Exchange {
   #onDisconnect: (() => void) | undefined;
   #isFinished = false;
 
-  constructor({ front, response, memory, unread, defects, idText, acceptedAtMs, openStream }: PostExchangeOptions) {
+  constructor({ front, response, memory, unread, defects, idText, acceptedAtMs, openStream, observed }: PostExchangeOptions) {
     this.#front = front;
     this.#response = response;
     this.#memory = memory;
@@ -53,6 +58,7 @@ export class PostExchange implements Exchange {
     this.#errorIdText = idText;
     this.acceptedAtMs = acceptedAtMs;
     this.#openStream = openStream;
+    this.observed = observed;
     response.on("close", this.#onClose);
   }
 
@@ -81,12 +87,13 @@ export class PostExchange implements Exchange {
     if (!this.#isFinished && !this.#response.destroyed) this.#open ??= this.#openStream?.();
   }
 
-  respond(body: string): void {
+  respond(body: string, response?: ResponseMessage): void {
     this.#finish(() => {
       if (this.#open !== undefined) return this.#open.stream.finish(body);
       sendJson(this.#response, this.#front.responseStatus(body), body, this.#headers);
       this.#unread.count(this.#response, this.#memory);
     });
+    this.observed?.onResponse(this.#httpStatus, body, response);
   }
 
   /** Finishes a batch with these responses as one array. The POST must not be a stream. */
@@ -98,11 +105,12 @@ export class PostExchange implements Exchange {
   }
 
   fail(error: SidecarError): void {
+    const body = this.#front.errorBody(error, this.#errorIdText);
     this.#finish(() => {
-      const body = this.#front.errorBody(error, this.#errorIdText);
       if (this.#open === undefined) sendJson(this.#response, this.#front.errorStatus(error), body, errorHeaders(error));
       else this.#open.stream.finish(body);
     });
+    this.observed?.onFailed(this.#httpStatus, error, body);
   }
 
   /** Ends the HTTP exchange of a request that its client has cancelled, to which MCP has no response. */
@@ -111,10 +119,15 @@ export class PostExchange implements Exchange {
       if (this.#open === undefined) sendAccepted(this.#response);
       else this.#open.stream.end();
     });
+    this.observed?.onUnanswered(this.#httpStatus, "dismissed");
   }
 
   onDisconnect(listener: () => void): void {
     this.#onDisconnect = listener;
+  }
+
+  get #httpStatus(): number | undefined {
+    return this.#response.headersSent ? this.#response.statusCode : undefined;
   }
 
   /** Finishes the exchange once. If a defect prevents the response, the exchange can still be finished with an error. */
@@ -141,6 +154,7 @@ export class PostExchange implements Exchange {
         stream.end();
       }
       this.#finish(() => this.#onDisconnect?.());
+      this.observed?.onUnanswered(this.#httpStatus, "unread");
     } catch (error) {
       this.#defects.recover("client disconnect", error);
     }

@@ -19,6 +19,7 @@ import { PostExchange } from "./post-exchange.ts";
 import { forwardOneWay, forwardRequest } from "./forward.ts";
 import { type MessageReceiver, needsNoSession, readMessages } from "./read-messages.ts";
 import { reject } from "../reject.ts";
+import type { Observe } from "../request-log/observe.ts";
 import type { Post } from "../route.ts";
 import { findSession, rejectSession } from "./session-header.ts";
 import type { StatelessPosts } from "./stateless-posts.ts";
@@ -34,6 +35,8 @@ export interface PostRouteOptions {
   readonly bodies: ArrivingBodies;
   /** Undefined if requests without a session are not served. */
   readonly stateless: StatelessPosts | undefined;
+  /** Undefined if nothing observes requests. */
+  readonly observe: Observe | undefined;
   readonly counters: Pick<Counters, "countRefusal">;
   readonly defects: Defects;
   readonly nowMs: () => number;
@@ -91,7 +94,7 @@ export class PostRoute implements MessageReceiver {
       const error = isOff && isModernMessage(message, request.headers["mcp-protocol-version"]?.toString()) ? modernOff() : session;
       rejectSession(request, response, error, message.kind === "request" ? idTextOf(message) : undefined);
     } else if (message.kind === "request") {
-      forwardRequest(this.#options.defects, session, this.#openExchange(post, session, idTextOf(message)), message);
+      forwardRequest(this.#options.defects, session, this.#openExchange(post, session, message), message);
     } else {
       const error = forwardOneWay(session, message);
       if (error === undefined) sendAccepted(response);
@@ -100,7 +103,7 @@ export class PostRoute implements MessageReceiver {
   }
 
   #initialize(post: Post, message: RequestMessage): void {
-    const { opener, sessions, unread, defects, nowMs } = this.#options;
+    const { opener, sessions, unread, observe, defects, nowMs } = this.#options;
     const { request, response, principal: owner, acceptedAtMs, memory } = post;
     // The token may have been removed while the body arrived.
     if (owner?.isRevoked === true) return rejectUnauthorized(request, response);
@@ -114,8 +117,13 @@ export class PostRoute implements MessageReceiver {
       const error = new SidecarError("INVALID_REQUEST", "This session is already initialized; call initialize without Mcp-Session-Id.");
       return sendError(response, error, idText);
     }
-    const exchange = new PostExchange({ front: SESSION_FRONT, response, memory, unread, defects, idText, acceptedAtMs });
-    opener.initialize(exchange, message, ({ id }) => exchange.setHeaders({ "Mcp-Session-Id": id }), { owner, memory });
+    const observed = observe?.(post, message);
+    const exchange = new PostExchange({ front: SESSION_FRONT, response, memory, unread, defects, idText, acceptedAtMs, observed });
+    const onOpen = (opened: Session): void => {
+      exchange.setHeaders({ "Mcp-Session-Id": opened.id });
+      observed?.setSession(opened);
+    };
+    opener.initialize(exchange, message, onOpen, { owner, memory });
   }
 
   #onBatch(post: Post, messages: readonly Message[]): void {
@@ -126,7 +134,8 @@ export class PostRoute implements MessageReceiver {
       return sendProblem(response, BATCH_REFUSED);
     }
     const batch = new PostBatch(SESSION_FRONT, this.#openExchange(post, session, undefined), session.memory);
-    const exchanges = messages.map((each) => (each.kind === "request" ? batch.add(each) : undefined));
+    const { observe } = this.#options;
+    const exchanges = messages.map((each) => (each.kind === "request" ? batch.add(each, observe?.(post, each, session)) : undefined));
     // If a notification or response is not accepted, the later requests of the batch fail with its error.
     // The HTTP response reports the error if the batch has no requests.
     let error: SidecarError | undefined;
@@ -145,8 +154,10 @@ export class PostRoute implements MessageReceiver {
     return findSession(this.#options.sessions, request, principal, this.#options.nowMs());
   }
 
-  #openExchange({ request, response, acceptedAtMs }: Post, session: Session, idText: string | undefined): PostExchange {
-    const { connections, unread, defects } = this.#options;
+  /** @param message undefined for a batch. */
+  #openExchange(post: Post, session: Session, message: RequestMessage | undefined): PostExchange {
+    const { request, response, acceptedAtMs } = post;
+    const { connections, unread, observe, defects } = this.#options;
     const openStream = (): OpenStream => openRequestStream(connections, response, session);
     return new PostExchange({
       front: SESSION_FRONT,
@@ -154,9 +165,10 @@ export class PostRoute implements MessageReceiver {
       memory: session.memory,
       unread,
       defects,
-      idText,
+      idText: message && idTextOf(message),
       acceptedAtMs,
       openStream: acceptsEventStream(request) ? openStream : undefined,
+      observed: message && observe?.(post, message, session),
     });
   }
 }

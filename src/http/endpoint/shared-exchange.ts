@@ -1,9 +1,13 @@
 import type { SidecarError } from "../../errors.ts";
+import type { ObservedRequest } from "../../observability/request-observer.ts";
+import type { ResponseMessage } from "../../protocol/message.ts";
 import type { Exchange } from "../../sessions/exchange.ts";
 import type { Front } from "../front.ts";
 
 /** An HTTP response that several requests share: that of a batch, or the only stream of an HTTP+SSE client. */
 export interface SharedResponse extends Pick<Exchange, "sharedBy" | "isListening" | "emit" | "keepAlive"> {
+  /** The HTTP status of the POST. */
+  readonly httpStatus: number;
   /** Sends the JSON text of one response, now or with others. */
   respond(body: string, exchange: SharedExchange): void;
   /** Called when an exchange has finished, after its response, if it has one. */
@@ -14,16 +18,18 @@ export interface SharedResponse extends Pick<Exchange, "sharedBy" | "isListening
 export class SharedExchange implements Exchange {
   readonly idText: string;
   readonly acceptedAtMs: number;
+  readonly observed: ObservedRequest | undefined;
   readonly #front: Front;
   readonly #shared: SharedResponse;
   #onDisconnect: (() => void) | undefined;
   #isFinished = false;
 
-  constructor(front: Front, idText: string, acceptedAtMs: number, shared: SharedResponse) {
+  constructor(front: Front, idText: string, acceptedAtMs: number, shared: SharedResponse, observed: ObservedRequest | undefined) {
     this.#front = front;
     this.idText = idText;
     this.acceptedAtMs = acceptedAtMs;
     this.#shared = shared;
+    this.observed = observed;
   }
 
   get sharedBy(): number {
@@ -42,16 +48,20 @@ export class SharedExchange implements Exchange {
     this.#shared.keepAlive();
   }
 
-  respond(body: string): void {
+  respond(body: string, response?: ResponseMessage): void {
     this.#finish(body);
+    this.observed?.onResponse(this.#shared.httpStatus, body, response);
   }
 
   fail(error: SidecarError): void {
-    this.#finish(this.#front.errorBody(error, this.idText));
+    const body = this.#front.errorBody(error, this.idText);
+    this.#finish(body);
+    this.observed?.onFailed(this.#shared.httpStatus, error, body);
   }
 
   dismiss(): void {
     this.#finish(undefined);
+    this.observed?.onUnanswered(this.#shared.httpStatus, "dismissed");
   }
 
   onDisconnect(listener: () => void): void {
@@ -63,6 +73,7 @@ export class SharedExchange implements Exchange {
     if (this.#isFinished) return;
     this.#isFinished = true;
     this.#onDisconnect?.();
+    this.observed?.onUnanswered(this.#shared.httpStatus, "unread");
   }
 
   #finish(body: string | undefined): void {

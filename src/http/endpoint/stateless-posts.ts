@@ -5,12 +5,13 @@ import type { StatelessRequests } from "../../era/stateless-requests.ts";
 import type { Defects } from "../../observability/defects.ts";
 import { idTextOf, type Message } from "../../protocol/message.ts";
 import { isModernVersion } from "../../protocol/versions.ts";
-import { errorHeaders, errorStatus, modernErrorBody } from "../error-response.ts";
+import { modernErrorBody } from "../error-response.ts";
 import { MODERN_FRONT } from "../front.ts";
 import { rejectUnauthorized } from "../guards/access-guard.ts";
-import { sendAccepted, sendJson } from "../json-response.ts";
+import { sendAccepted, sendRejection } from "../json-response.ts";
 import type { SseConnections } from "../output/sse-connection.ts";
 import type { UnreadOutput } from "../output/unread-output.ts";
+import type { Observe } from "../request-log/observe.ts";
 import type { Post } from "../route.ts";
 import { acceptsEventStream, permitsEventStream } from "./content-negotiation.ts";
 import { openStatelessStream } from "./event-streams.ts";
@@ -20,6 +21,8 @@ export interface StatelessPostsOptions {
   readonly requests: Pick<StatelessRequests, "handle">;
   readonly connections: SseConnections;
   readonly unread: Pick<UnreadOutput, "count">;
+  /** Undefined if nothing observes requests. */
+  readonly observe: Observe | undefined;
   readonly defects: Defects;
 }
 
@@ -45,7 +48,7 @@ export class StatelessPosts {
 
   handle(post: Post, messages: Message | readonly Message[]): void {
     const { request, response, principal, memory, acceptedAtMs } = post;
-    const { requests, connections, unread, defects } = this.#options;
+    const { requests, connections, unread, observe, defects } = this.#options;
     if (Array.isArray(messages)) return this.#refuse(post, invalidRequest("A batch is not part of this revision"));
     const message = messages as Message;
     if (message.kind === "response") return this.#refuse(post, invalidRequest("A server of this revision asks no requests"));
@@ -57,12 +60,15 @@ export class StatelessPosts {
     if (envelope instanceof SidecarError) return this.#refuse(post, envelope, idText);
     const accepts = message.method === "subscriptions/listen" ? permitsEventStream : acceptsEventStream;
     const openStream = accepts(request) ? () => openStatelessStream(connections, response, memory) : undefined;
-    const exchange = new PostExchange({ front: MODERN_FRONT, response, memory, unread, defects, idText, acceptedAtMs, openStream });
+    const observed = observe?.(post, message);
+    if (observed !== undefined) observed.revision = request.headers["mcp-protocol-version"]?.toString();
+    const client = { front: MODERN_FRONT, response, memory, observed };
+    const exchange = new PostExchange({ ...client, unread, defects, idText, acceptedAtMs, openStream });
     requests.handle({ request: message, envelope, headers: request.headers, exchange, memory, owner: principal });
   }
 
   #refuse({ response }: Post, error: SidecarError, idText?: string): void {
-    sendJson(response, errorStatus(error), modernErrorBody(error, idText), errorHeaders(error));
+    sendRejection(response, error, modernErrorBody(error, idText));
   }
 }
 

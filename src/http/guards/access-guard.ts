@@ -1,11 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { SidecarError } from "../../errors.ts";
-import type { Principal } from "../../sessions/session.ts";
 import { reject } from "../reject.ts";
-import type { PrincipalRoute, Route } from "../route.ts";
-
-/** Returns the principal of an `Authorization` header, or undefined if the header has no valid token. */
-export type Identify = (authorization: string | undefined) => Principal | undefined;
+import type { Identify, PrincipalRoute, Route } from "../route.ts";
 
 /** Creates a guard that rejects requests without a valid token. @param identify undefined if no token is configured and all may pass. */
 export function createTokenGuard(identify: Identify | undefined): (route: PrincipalRoute) => Route {

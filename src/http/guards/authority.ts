@@ -55,8 +55,13 @@ export function isLocalhost(host: string): boolean {
 /** True if only this machine can connect to a listener on this host. @param listenHost as configured; undefined for all interfaces. */
 export function isLoopback(listenHost: string | undefined): boolean {
   if (listenHost === undefined) return false;
-  const parsed = parseAuthority(listenHost.includes(":") ? `[${listenHost}]` : listenHost);
+  const parsed = parseAuthority(bracketed(listenHost));
   return parsed !== undefined && isLocalhost(parsed.host);
+}
+
+/** Returns a host as in a URL: an IPv6 address has brackets there. */
+export function bracketed(host: string): string {
+  return host.includes(":") ? `[${host}]` : host;
 }
 
 function canonicalHost(host: string): string | undefined {

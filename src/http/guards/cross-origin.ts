@@ -2,6 +2,7 @@ import cors, { type CorsOptions } from "cors";
 import type { IncomingMessage } from "node:http";
 import { SidecarError } from "../../errors.ts";
 import type { RouteEntry } from "../../routes.ts";
+import { parseAuthority, parseOrigin } from "./authority.ts";
 import { type AllowedOrigins, createHostCheck, createOriginCheck, type HostCheckOptions, targetAuthority } from "./origin-guard.ts";
 import { reject } from "../reject.ts";
 import type { Route, RoutedRequest } from "../route.ts";
@@ -9,6 +10,9 @@ import type { Route, RoutedRequest } from "../route.ts";
 export interface CrossOriginOptions extends HostCheckOptions {
   readonly allowedOrigins: AllowedOrigins;
 }
+
+/** The `Origin` of a page without one, such as a local file. */
+const NO_ORIGIN = "null";
 
 /** The longest time for which Chromium caches a preflight. */
 const PREFLIGHT_MAX_AGE_S = 7200;
@@ -82,7 +86,18 @@ function allowedHeaders({ headers }: IncomingMessage): string[] {
 }
 
 function notAllowed(code: "ORIGIN_NOT_ALLOWED" | "HOST_NOT_ALLOWED", value: string): SidecarError {
-  const [what, variable] = code === "ORIGIN_NOT_ALLOWED" ? ["origin", "ALLOWED_ORIGINS"] : ["host", "ALLOWED_HOSTS"];
-  const message = `The ${what} ${JSON.stringify(value)} is not allowed; to allow it, add it to CLAW_MCP_STDIO_${variable}.`;
-  return new SidecarError(code, message);
+  const [header, variable, shown] =
+    code === "ORIGIN_NOT_ALLOWED"
+      ? ["origin", "ALLOWED_ORIGINS", value === NO_ORIGIN ? value : parseOrigin(value)]
+      : ["host", "ALLOWED_HOSTS", shownAuthority(value)];
+  // Of a malformed value nothing is quoted: the message is logged, and it may have a password.
+  if (shown === undefined) return new SidecarError(code, `The ${header} is malformed.`);
+  return new SidecarError(code, `The ${header} "${shown}" is not allowed; to allow it, add it to CLAW_MCP_STDIO_${variable}.`);
+}
+
+function shownAuthority(value: string): string | undefined {
+  const parsed = parseAuthority(value);
+  if (parsed === undefined) return undefined;
+  const { host, port } = parsed;
+  return port === undefined ? host : `${host}:${port}`;
 }

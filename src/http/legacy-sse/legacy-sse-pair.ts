@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Defects } from "../../observability/defects.ts";
+import type { ObservedRequest } from "../../observability/request-observer.ts";
 import { idTextOf, type RequestMessage } from "../../protocol/message.ts";
 import type { EventSink, EventStream } from "../../sessions/event-stream.ts";
 import { internalError } from "../../lane/failures.ts";
@@ -28,6 +29,7 @@ export class LegacySsePair implements EventSink, SharedResponse {
   /** The stream has no end, so its responses share no bytes. */
   readonly sharedBy = 0;
   readonly isListening = true;
+  readonly httpStatus = 202;
   readonly #connection: SseConnection;
   readonly #memory: MemoryAccount;
   readonly #exchanges = new Set<SharedExchange>();
@@ -62,15 +64,17 @@ export class LegacySsePair implements EventSink, SharedResponse {
     opener: Pick<SessionOpener, "initialize">,
     request: RequestMessage,
     acceptedAtMs: number,
+    observed: ObservedRequest | undefined,
     defects: Pick<Defects, "guard">,
   ): void {
     const streams = new SessionStreams(undefined);
     const stream = streams.openStandalone();
     stream.attach(this);
-    const exchange = this.openExchange(idTextOf(request), acceptedAtMs);
+    const exchange = this.openExchange(idTextOf(request), acceptedAtMs, observed);
     this.#initialize = { exchange, stream };
     const open = (session: Session): void => {
       this.#session = session;
+      observed?.setSession(session);
     };
     defects.guard(
       "client request",
@@ -80,8 +84,8 @@ export class LegacySsePair implements EventSink, SharedResponse {
   }
 
   /** Returns the exchange of a request. Its POST has been answered with 202, and the response is sent on the stream. */
-  openExchange(idText: string, acceptedAtMs: number): SharedExchange {
-    const exchange = new SharedExchange(SESSION_FRONT, idText, acceptedAtMs, this);
+  openExchange(idText: string, acceptedAtMs: number, observed: ObservedRequest | undefined): SharedExchange {
+    const exchange = new SharedExchange(SESSION_FRONT, idText, acceptedAtMs, this, observed);
     this.#exchanges.add(exchange);
     return exchange;
   }

@@ -71,18 +71,20 @@ class LegacySseMessages implements MessageReceiver {
     else this.#forward(post, pair, messages);
   }
 
-  #initialize({ response, acceptedAtMs }: Post, pair: LegacySsePair, message: RequestMessage): void {
-    const { opener, defects } = this.#options;
+  #initialize(post: Post, pair: LegacySsePair, message: RequestMessage): void {
+    const { response, acceptedAtMs } = post;
+    const { opener, observe, defects } = this.#options;
     if (pair.isInitialized) {
       const error = new SidecarError("INVALID_REQUEST", "This stream already has a session; open another stream for another session.");
       return sendError(response, error, idTextOf(message));
     }
     sendAccepted(response);
-    pair.initialize(opener, message, acceptedAtMs, defects);
+    pair.initialize(opener, message, acceptedAtMs, observe?.(post, message), defects);
   }
 
-  #forward({ response, acceptedAtMs }: Post, pair: LegacySsePair, message: Message): void {
-    const { sessions, defects, nowMs } = this.#options;
+  #forward(post: Post, pair: LegacySsePair, message: Message): void {
+    const { response, acceptedAtMs } = post;
+    const { sessions, observe, defects, nowMs } = this.#options;
     const idText = message.kind === "request" ? idTextOf(message) : undefined;
     if (pair.session === undefined) {
       return sendError(response, sessionRequired("This stream has no session yet; call initialize first."), idText);
@@ -91,7 +93,8 @@ class LegacySseMessages implements MessageReceiver {
     if (session === undefined) return sendError(response, streamNotFound(), idText);
     if (message.kind === "request") {
       sendAccepted(response);
-      return forwardRequest(defects, session, pair.openExchange(idTextOf(message), acceptedAtMs), message);
+      const exchange = pair.openExchange(idTextOf(message), acceptedAtMs, observe?.(post, message, session));
+      return forwardRequest(defects, session, exchange, message);
     }
     const error = forwardOneWay(session, message);
     if (error === undefined) sendAccepted(response);

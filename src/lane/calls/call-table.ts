@@ -6,7 +6,8 @@ import { OpenCalls } from "./open-calls.ts";
 import { ClientTasks } from "../tasks/client-tasks.ts";
 import { PendingRequests } from "./pending-requests.ts";
 import type { Log } from "../../observability/log.ts";
-import { type Call, type ClientCall, createLine, extend, holdCallMemory, renew } from "./call.ts";
+import { limitedLog } from "../../observability/log-limiter.ts";
+import { type Call, type ClientCall, createLine, extend, holdCallMemory, renew, takenMs } from "./call.ts";
 import type { CallVerdict } from "./call-limits.ts";
 import { requestTimedOut } from "../failures.ts";
 import type { Retries } from "./retries.ts";
@@ -32,7 +33,7 @@ export class CallTable {
   readonly #queue: RequestQueue;
   readonly #retries: Retries;
   /** The clients' calls, without parked ones. */
-  readonly #open: OpenCalls;
+  readonly open: OpenCalls;
   readonly #log: Log;
   readonly #nowMs: () => number;
   readonly #pending = new PendingRequests<Call>();
@@ -45,14 +46,9 @@ export class CallTable {
     this.#input = input;
     this.#queue = queue;
     this.#retries = retries;
-    this.#open = new OpenCalls(counters, nowMs);
-    this.#log = log;
+    this.open = new OpenCalls(counters, nowMs);
+    this.#log = limitedLog(log, nowMs);
     this.#nowMs = nowMs;
-  }
-
-  /** The number of clients' calls, with queued ones and without paused ones. */
-  get size(): number {
-    return this.#open.size;
   }
 
   mintId(): number {
@@ -62,7 +58,7 @@ export class CallTable {
   add(call: Call): void {
     this.#pending.add(call.wireId, call);
     if (call.origin === "sidecar") return;
-    this.#open.begin(call);
+    this.open.begin(call);
     holdCallMemory(call);
   }
 
@@ -120,14 +116,16 @@ export class CallTable {
     this.#remove(call, ending instanceof SidecarError ? ending.code : ending);
     const tool = toolName && shorten(toolName);
     const setting = error?.code === "REQUEST_TIMEOUT" ? call.timeoutSetting : undefined;
-    this.#log.info({ method: shorten(method), tool, requestId: wireId, reason, setting, code: error?.code }, "request given up");
+    const fields = { method: shorten(method), tool, requestId: wireId, reason, setting, code: error?.code };
+    if (call.origin === "client") this.#log.info(fields, "request given up");
+    else this.#log.debug(fields, "internal request given up");
     if (error !== undefined) call.exchange.fail(error);
     else if (ending === "dismissed") call.exchange.dismiss();
   }
 
   /** Answers a call that was not sent with the sidecar's own error or result. */
   answer(call: Call, verdict: CallVerdict): void {
-    if ("error" in verdict) return this.giveUp(call, "refused by the tool policy", verdict.error);
+    if ("error" in verdict) return this.giveUp(call, "rejected by a check", verdict.error);
     this.#withdraw(call);
     this.#remove(call, "results");
     call.exchange.respond(`{"jsonrpc":"2.0","id":${call.exchange.idText},"result":${verdict.resultText}}`);
@@ -152,9 +150,8 @@ export class CallTable {
   /** Fails a call whose time is up. */
   timeOut(call: Call): void {
     this.onTimeout?.(call);
-    const takenMs = Math.round(call.deadlineMs - call.exchange.acceptedAtMs);
     const [, sent, effect] = this.#retries.outcomeOf(call);
-    this.giveUp(call, "timeout", requestTimedOut(call, takenMs, sent, effect));
+    this.giveUp(call, "timeout", requestTimedOut(call, takenMs(call), sent, effect));
   }
 
   /** Renews the time of all calls that the server has, up to the limit of each. */
@@ -162,7 +159,7 @@ export class CallTable {
     for (const call of this.#pending.values()) if (call.state === "written") extend(call, nowMs);
   }
 
-  /** Suspends a call whose client was asked: it takes no slot and no time, and its client waits for nothing. */
+  /** Parks a call whose client was asked: it takes no slot and no time, and its client waits for nothing. */
   park(call: ClientCall): void {
     call.pause = "parked";
     call.deadlineMs = Number.POSITIVE_INFINITY;
@@ -174,25 +171,30 @@ export class CallTable {
     call.pause = undefined;
     renew(call, call.exchange.acceptedAtMs);
     call.semaphore?.acquire(call);
-    this.#open.begin(call);
+    this.open.begin(call);
   }
 
-  /** Suspends a call that the server has answered without ending it. Its client goes on waiting. */
-  suspend(call: ClientCall): void {
+  /**
+   * Suspends a call that the server has answered without ending it. Its client goes on waiting.
+   *
+   * @param isAsked true if the client is asked. A person who answers takes more time than the call has.
+   */
+  suspend(call: ClientCall, isAsked: boolean): void {
     this.#pending.onAnswered(call.wireId);
     call.pause = "suspended";
     call.state = "queued";
-    call.hasReachedClient = true;
-    call.wireId = this.#pending.renumber(call.wireId);
-    this.#open.suspend();
+    call.mustNotRestart = true;
+    if (isAsked) call.deadlineMs = Number.POSITIVE_INFINITY;
+    this.open.suspend();
     this.#freeSlot(call);
   }
 
-  /** Continues a suspended call, which must be sent or queued after that. */
+  /** Continues a suspended call, which must be sent or queued after that. It gets a new time if its client was asked. */
   continue(call: ClientCall): void {
     call.pause = undefined;
+    if (call.deadlineMs === Number.POSITIVE_INFINITY) renew(call, this.#nowMs());
     call.wireId = this.#pending.renumber(call.wireId);
-    this.#open.continue();
+    this.open.continue();
   }
 
   /** Returns the lost generation's calls that are sent again to the next one, and marks them as queued. */
@@ -200,13 +202,14 @@ export class CallTable {
     return this.#retries.takeFrom(this.#pending.values(), this.#nowMs());
   }
 
-  /** Fails the calls that the lost generation may have seen, and all internal requests. @returns their number. */
+  /** Fails the calls that the lost generation may have seen, and all internal requests. @returns the number of clients' calls. */
   failWritten(describe: (call: Call) => SidecarError): number {
     let count = 0;
     for (const call of this.#pending.values()) {
       if (call.state !== "written" && call.origin === "client") continue;
-      count++;
+      if (call.origin === "client") count++;
       const error = describe(call);
+      if (call.state === "queued") this.#withdraw(call);
       this.#remove(call, error.code);
       call.exchange.fail(error);
     }
@@ -227,24 +230,19 @@ export class CallTable {
     call.stopCheck?.();
     if (call.origin === "client") call.memory?.release();
     call.onSettled?.(ending === "results");
-    if (call.pause === "suspended") this.#open.continue();
+    if (call.pause === "suspended") this.open.continue();
     if (call.pause !== "parked") this.#release(call, ending);
     if (call.origin === "client") this.onEnd?.();
   }
 
   /** Ends the wait of a client for its call, and gives the slot to another one. */
   #release(call: Call, ending: RequestEnding): void {
-    if (call.origin === "client") this.#open.end(call, ending);
+    if (call.origin === "client") this.open.end(call, ending);
     this.#freeSlot(call);
   }
 
   #freeSlot(call: Call): void {
     call.semaphore?.release(call);
     this.#queue.release();
-  }
-
-  /** Resolves when no client waits for a response. */
-  whenEmpty(): Promise<void> {
-    return this.#open.whenEmpty();
   }
 }

@@ -47,7 +47,7 @@ interface CallFields extends QueuedLine {
   deadlineMs: number;
   lastDeadlineMs: number;
   /** True if its client has received progress or a question, or its server has asked for another request: it must not begin again. */
-  hasReachedClient: boolean;
+  mustNotRestart: boolean;
   pause: Pause | undefined;
   /** `due` while the call waits to be sent again; `done` when it was sent again. */
   retry: "none" | "due" | "done";
@@ -132,7 +132,7 @@ export function createCall(options: CallOptions): Call {
     deadlineMs: acceptedAtMs + timeoutMs,
     lastDeadlineMs: acceptedAtMs + timeoutMs * MAX_RENEWED_TIMES,
     expiresAtMs: acceptedAtMs + options.maxWaitMs,
-    hasReachedClient: false,
+    mustNotRestart: false,
     pause: undefined,
     retry: "none",
     check: limits?.check,
@@ -186,8 +186,15 @@ export function isClientLine(line: Outgoing): line is ClientLine {
 }
 
 /** True if any generation may have seen the call: the current one or a former one. */
-export function isSent({ state, retry, hasReachedClient }: Call): boolean {
-  return state === "written" || retry !== "none" || hasReachedClient;
+export function isSent({ state, retry, mustNotRestart }: Call): boolean {
+  return state === "written" || retry !== "none" || mustNotRestart;
+}
+
+/** Must be called when a call is passed to a stdin. @param sentNumber its number among all of them. */
+export function markSent(call: Call, nowMs: number, sentNumber: number): void {
+  call.sentAtMs = nowMs;
+  call.sentNumber = sentNumber;
+  call.exchange.observed?.onSent(nowMs);
 }
 
 /** Gives a call its full time from now on. */
@@ -196,9 +203,13 @@ export function renew(call: Call, nowMs: number): void {
   call.lastDeadlineMs = nowMs + call.timeoutMs * MAX_RENEWED_TIMES;
 }
 
-/** Prepares a call to be sent as another request than before. It gets a new time if its client was asked. */
-export function setRequest(call: ClientCall, request: RequestMessage, nowMs: number): void {
-  if (call.deadlineMs === Number.POSITIVE_INFINITY) renew(call, nowMs);
+/** Returns the time that a call has had by its deadline, since its acceptance or its last full renewal. */
+export function takenMs({ deadlineMs, lastDeadlineMs, timeoutMs }: Call): number {
+  return Math.round(deadlineMs - (lastDeadlineMs - timeoutMs * MAX_RENEWED_TIMES));
+}
+
+/** Prepares a call to be sent as another request than before. */
+export function setRequest(call: ClientCall, request: RequestMessage): void {
   call.text = requestToServer(request, call.wireId);
   call.byteLength = Buffer.byteLength(call.text);
   call.memory?.release();

@@ -19,6 +19,11 @@ export class OpenCalls {
     return this.#size - this.#suspended;
   }
 
+  /** The number of those whose clients were asked, or whose server wants another request. */
+  get suspended(): number {
+    return this.#suspended;
+  }
+
   suspend(): void {
     this.#suspended++;
   }

@@ -19,6 +19,6 @@ function deliverToCall(calls: CallTable, message: NotificationMessage, nowMs: nu
   if (call?.progressTokenText === undefined) return false;
   extend(call, nowMs);
   const isShown = call.exchange.emit(progressToClient(message, call.progressTokenText));
-  if (isShown) call.hasReachedClient = true;
+  if (isShown) call.mustNotRestart = true;
   return isShown;
 }

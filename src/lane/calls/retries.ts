@@ -37,7 +37,7 @@ export class Retries {
    */
   shouldRetry(call: Call, nowMs: number): boolean {
     if (this.#mode === "off" || call.state !== "written" || call.origin === "sidecar" || !call.isKept) return false;
-    if (call.retry !== "none" || call.hasReachedClient || call.deadlineMs <= nowMs) return false;
+    if (call.retry !== "none" || call.mustNotRestart || call.deadlineMs <= nowMs) return false;
     return this.effectOf(call) === "safe";
   }
 

@@ -62,7 +62,12 @@ export class SessionCapabilities {
     return isFirst ? [] : changingLists(now).map(listChanged);
   }
 
-  #end(sessions: ReadonlySet<Session>, missing: string, generation: number): void {
+  /** Ends all sessions of a server that has become one without sessions. Does nothing before the first generation. */
+  endAll(): void {
+    if (this.#bySession.size > 0) this.#end(new Set(this.#bySession.keys()), "the protocol revision of this session");
+  }
+
+  #end(sessions: ReadonlySet<Session>, missing: string, generation?: number): void {
     const callers: ReadonlySet<Caller> = sessions;
     const reason = `the mcp server no longer offers ${missing}`;
     this.#log.warn({ generation, count: sessions.size, reason }, "sessions ended");

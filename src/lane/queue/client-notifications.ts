@@ -2,6 +2,7 @@ import type { SidecarError } from "../../errors.ts";
 import { shorten } from "../../json/text.ts";
 import type { Counters } from "../../observability/counters.ts";
 import type { Log } from "../../observability/log.ts";
+import { limitedLog } from "../../observability/log-limiter.ts";
 import type { Outgoing } from "../../protocol/outgoing.ts";
 import type { Caller } from "../../sessions/caller.ts";
 import { type ClientLine, createNotification } from "../calls/call.ts";
@@ -20,14 +21,16 @@ export interface ClientNotificationsOptions {
 /** The notifications of clients on their way to the server. */
 export class ClientNotifications {
   readonly #options: ClientNotificationsOptions;
+  readonly #log: Log;
 
   constructor(options: ClientNotificationsOptions) {
     this.#options = options;
+    this.#log = limitedLog(options.log, options.nowMs);
   }
 
   /** Sends or queues a notification, after the queued requests of its caller. @returns the error if it is rejected. */
   carry(caller: Caller, text: string, method: string, describe: () => SidecarError): SidecarError | undefined {
-    const { queue, send, holdTimeoutMs, counters, log, nowMs } = this.#options;
+    const { queue, send, holdTimeoutMs, counters, nowMs } = this.#options;
     const line: ClientLine = createNotification({
       caller,
       text,
@@ -35,7 +38,7 @@ export class ClientNotifications {
       release: () => send(line),
       refuse: () => {
         counters.dropped.clientNotifications++;
-        log.warn({ method: shorten(method) }, "client notification dropped: the mcp server was not ready in time");
+        this.#log.warn({ method: shorten(method) }, "client notification dropped: the mcp server was not ready in time");
       },
     });
     if (queue.isReady && !queue.hasEntriesOf(caller)) line.release();

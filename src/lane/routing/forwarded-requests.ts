@@ -1,11 +1,5 @@
-import {
-  idTextOf,
-  isCreateTaskResult,
-  type NotificationMessage,
-  type RequestMessage,
-  type ResponseMessage,
-  Slot,
-} from "../../protocol/message.ts";
+import { idTextOf, type NotificationMessage, type RequestMessage, type ResponseMessage, Slot } from "../../protocol/message.ts";
+import { isCreateTaskResult } from "../tasks/created-task.ts";
 import { PendingRequests } from "../calls/pending-requests.ts";
 import {
   cancellationToClient,

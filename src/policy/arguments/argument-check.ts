@@ -3,6 +3,7 @@ import { shorten } from "../../json/text.ts";
 import type { JsonObject } from "../../protocol/message.ts";
 import type { Defects } from "../../observability/defects.ts";
 import type { Log } from "../../observability/log.ts";
+import { limitedLog } from "../../observability/log-limiter.ts";
 import { CheckThread, type CheckFailure } from "./check-thread.ts";
 import type { SchemaReport } from "./checker.ts";
 import { RoundRobin } from "./round-robin.ts";
@@ -38,6 +39,7 @@ export interface ArgumentCheckOptions {
   readonly defects: Pick<Defects, "note" | "guard">;
   /** Called when a check is given up. */
   readonly onGivenUp: () => void;
+  readonly nowMs: () => number;
 }
 
 /** A call whose arguments are to be checked. */
@@ -62,6 +64,7 @@ interface Check extends CheckedCall {
  */
 export class ArgumentCheck {
   readonly #options: ArgumentCheckOptions;
+  readonly #log: Log;
   readonly #thread = new CheckThread();
   readonly #checks = new RoundRobin<Check>();
   #isBusy = false;
@@ -74,6 +77,7 @@ export class ArgumentCheck {
 
   constructor(options: ArgumentCheckOptions) {
     this.#options = options;
+    this.#log = limitedLog(options.log, options.nowMs);
   }
 
   /** Starts the thread, so that the first call does not wait for it. */
@@ -145,9 +149,8 @@ export class ArgumentCheck {
   }
 
   #giveUp({ exceededLimit, reason }: CheckFailure, toolName: unknown): readonly string[] {
-    const { log, onGivenUp } = this.#options;
-    onGivenUp();
-    log.warn({ tool: shownName(toolName), reason: shorten(reason, MAX_REASON_LENGTH) }, "argument check given up");
+    this.#options.onGivenUp();
+    this.#log.warn({ tool: shownName(toolName), reason: shorten(reason, MAX_REASON_LENGTH) }, "argument check given up");
     if (exceededLimit === undefined) return NOT_CHECKED;
     return [`the arguments take too ${exceededLimit === "memory" ? "much memory" : "long"} to be checked`];
   }

@@ -2,8 +2,8 @@ import { findMembers } from "../../json/find.ts";
 import { shorten } from "../../json/text.ts";
 import { readValue } from "../../json/values.ts";
 import { type Message, type RequestMessage, type ResponseMessage, Slot } from "../../protocol/message.ts";
-import { JsonRpcErrorCode } from "../../protocol/error-codes.ts";
 import { MetaKey } from "../../protocol/meta-key.ts";
+import { refusesRevision } from "../../protocol/revision-refusal.ts";
 import { MODERN_PROTOCOL_VERSIONS, NEWEST_LEGACY_PROTOCOL_VERSION, NEWEST_MODERN_PROTOCOL_VERSION } from "../../protocol/versions.ts";
 import type { UpstreamHandshake } from "../port.ts";
 
@@ -129,14 +129,7 @@ export class DiscoverHandshake implements HandshakeScript {
 
 /** Returns the error with a hint if the server supports other revisions only, or does not know the method. */
 function withHint(error: unknown, message: RequestMessage | ResponseMessage, hint: string): unknown {
-  return error instanceof HandshakeError && isOfOtherRevision(message) ? refused(error.message + hint) : error;
-}
-
-function isOfOtherRevision({ text, outline }: RequestMessage | ResponseMessage): boolean {
-  if (!outline.isObject(Slot.error)) return false;
-  const [code] = findMembers(text, outline.start(Slot.error), ["code"]).spans;
-  const value = code === undefined ? undefined : readValue(text, code);
-  return value === JsonRpcErrorCode.UnsupportedVersion || value === JsonRpcErrorCode.MethodNotFound;
+  return error instanceof HandshakeError && refusesRevision(message) ? refused(error.message + hint) : error;
 }
 
 /** True for a response of the handshake, and for its request itself if the program echoes it. */

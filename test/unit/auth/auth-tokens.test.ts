@@ -82,6 +82,12 @@ describe("AuthTokens", () => {
       expect(tokens.identify("Bearer comes")).toMatchObject({ isRevoked: false });
     });
 
+    it("principals are named by number, and a later token gets the next one", () => {
+      const tokens = new AuthTokens(["first", "second"]);
+      tokens.replace(["third", "second"]);
+      expect(["second", "third"].map((token) => tokens.identify(`Bearer ${token}`)?.name)).toEqual(["token-2", "token-3"]);
+    });
+
     it("a token that returns gets a new principal", () => {
       const tokens = new AuthTokens(["back"]);
       const before = tokens.identify("Bearer back");

@@ -2,7 +2,8 @@ import { writeFileSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { readAuthTokenFile, rereadAuthTokenFile } from "../../../src/config/auth-token-file.ts";
-import { type Environment, loadConfig, type LoadResult, readCommandLine } from "../../../src/config/load.ts";
+import { readCommandLine } from "../../../src/config/command-line.ts";
+import { type Environment, loadConfig, type LoadResult } from "../../../src/config/load.ts";
 import { TempDir } from "../../support/temp-dir.ts";
 
 const TOKEN = "s3cret-Token.0123456789";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { readCommandLine } from "../../../src/config/load.ts";
+import { readCommandLine, unknownFlags } from "../../../src/config/command-line.ts";
 
 function read(...argv: readonly string[]): { flags: Record<string, string | undefined>; rest: readonly string[] } {
   const { flags, rest } = readCommandLine(argv);
@@ -47,11 +47,9 @@ describe("the command line", () => {
     expect(read("-h", "server")).toEqual({ flags: { help: undefined }, rest: ["server"] });
   });
 
-  it.each(["on", "off"])("a switch followed by the word %s is a problem, and has that value", (word) => {
-    for (const name of ["read-only", "require-auth"]) {
-      const { flags, problems } = readCommandLine([`--${name}`, word, "--", "server"]);
-      expect(problems).toEqual([`--${name} takes its value with an equals sign; write --${name}=${word}`]);
-      expect(flags.get(name)).toBe(word);
+  it.each(["on", "off"])("a switch followed by the word %s has that value", (word) => {
+    for (const name of ["read-only", "require-auth", "modern", "legacy-sse", "keep-trying"]) {
+      expect(read(`--${name}`, word, "server", word)).toEqual({ flags: { [name]: word }, rest: ["server", word] });
     }
   });
 
@@ -67,5 +65,11 @@ describe("the command line", () => {
   it("unknown options are kept for a report", () => {
     expect(read("--prot", "9000")).toEqual({ flags: { prot: undefined }, rest: ["9000"] });
     expect(read("--constructor=1", "--no-port", "-x", "server").flags).toEqual({ constructor: "1", "no-port": undefined, x: undefined });
+  });
+
+  it("a flag of another program is answered with the way of this one", () => {
+    expect(unknownFlags(new Map([["stdio", "npx some-mcp"]]), ["port"], "--help all")).toEqual([
+      "--stdio is not an option; write the command of the server, word by word, after --",
+    ]);
   });
 });

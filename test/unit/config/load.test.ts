@@ -2,8 +2,9 @@ import { tmpdir } from "node:os";
 import { describe, expect, it } from "vitest";
 import { largestBodyBytes } from "../../../src/memory/body-memory.ts";
 import { defaultBudgetBytes } from "../../../src/memory/default-budget.ts";
-import { ALL_OPTIONS } from "../../../src/config/describe.ts";
-import { type Config, type Environment, loadConfig, type LoadResult, readCommandLine } from "../../../src/config/load.ts";
+import { ALL_OPTIONS } from "../../../src/config/options.ts";
+import { readCommandLine } from "../../../src/config/command-line.ts";
+import { type Config, type Environment, loadConfig, type LoadResult } from "../../../src/config/load.ts";
 
 function load(argv: readonly string[], environment: Environment = {}): LoadResult {
   return loadConfig(readCommandLine(argv), environment);
@@ -57,6 +58,7 @@ describe("the configuration", () => {
       drainTimeoutMs: 5000,
       crashLoopExits: 5,
       crashLoopPeriodMs: 60_000,
+      keepTrying: undefined,
       restartLimit: undefined,
       pingIntervalMs: undefined,
       hungTimeouts: 3,
@@ -83,6 +85,7 @@ describe("the configuration", () => {
       replayMaxAgeMs: 300_000,
       replayMaxEvents: 1000,
       logLevel: "info",
+      requestLog: "errors",
     });
   });
 
@@ -131,6 +134,7 @@ describe("the configuration", () => {
       CLAW_MCP_STDIO_READER_TIMEOUT_MS: "22",
       CLAW_MCP_STDIO_CRASH_LOOP_EXITS: "23",
       CLAW_MCP_STDIO_CRASH_LOOP_PERIOD_MS: "24",
+      CLAW_MCP_STDIO_KEEP_TRYING: "off",
       CLAW_MCP_STDIO_RESTART_LIMIT: "25",
       CLAW_MCP_STDIO_PING_INTERVAL_MS: "26",
       CLAW_MCP_STDIO_HUNG_TIMEOUTS: "27",
@@ -149,6 +153,7 @@ describe("the configuration", () => {
       CLAW_MCP_STDIO_SESSION_CALLS_PER_MINUTE: "34",
       CLAW_MCP_STDIO_MAX_RESULT_BYTES: "1035",
       CLAW_MCP_STDIO_LOG_LEVEL: "debug",
+      CLAW_MCP_STDIO_REQUEST_LOG: "all",
     };
     expect(Object.keys(environment).toSorted()).toEqual(ALL_OPTIONS.map(({ variable }) => variable).toSorted());
     expect(config([], environment)).toStrictEqual({
@@ -195,6 +200,7 @@ describe("the configuration", () => {
       readerTimeoutMs: 22,
       crashLoopExits: 23,
       crashLoopPeriodMs: 24,
+      keepTrying: false,
       restartLimit: 25,
       pingIntervalMs: 26,
       hungTimeouts: 27,
@@ -216,6 +222,7 @@ describe("the configuration", () => {
       sessionCallsPerMinute: 34,
       maxResultBytes: 1035,
       logLevel: "debug",
+      requestLog: "all",
     });
   });
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type FoundResult, findResult } from "../../../src/era/found-result.ts";
+import { type FoundResult, findResult } from "../../../src/era/results/found-result.ts";
 import { applyEdits } from "../../../src/json/edit.ts";
 import { responseToClient } from "../../../src/protocol/rewrite.ts";
 import { answerOfServer } from "../support/lane-bench.ts";

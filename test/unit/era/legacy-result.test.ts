@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { findResult } from "../../../src/era/found-result.ts";
+import { findResult } from "../../../src/era/results/found-result.ts";
 import { responseToModernClient, type ResultShape, serverInfoOf } from "../../../src/era/legacy-server/legacy-result.ts";
 
 const SERVER = { "io.modelcontextprotocol/serverInfo": { name: "s", version: "1" } };

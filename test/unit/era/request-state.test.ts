@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { RequestState } from "../../../src/era/request-state.ts";
-import { findResult } from "../../../src/era/found-result.ts";
+import { findResult } from "../../../src/era/results/found-result.ts";
 import { SidecarError } from "../../../src/errors.ts";
 import { readMessage, type RequestMessage } from "../../../src/protocol/message.ts";
 

@@ -61,7 +61,7 @@ describe("the filter of a subscription", () => {
   it("a filter contains another one if it has all its kinds and URIs", () => {
     const part = filter({ toolsListChanged: true, resourceSubscriptions: ["x:2"] });
     expect([contains(ALL, part), contains(part, ALL), contains(part, part)]).toEqual([true, false, true]);
-    expect(listChanges(part).map((text) => JSON.parse(text) as unknown)).toEqual([
+    expect(listChanges(part.lists).map((text) => JSON.parse(text) as unknown)).toEqual([
       { jsonrpc: "2.0", method: "notifications/tools/list_changed" },
     ]);
   });

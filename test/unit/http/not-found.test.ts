@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { notFound } from "../../../src/http/not-found.ts";
+import { notFound, notFoundReason } from "../../../src/http/not-found.ts";
 
 const OPTIONS = { path: "/mcp", hasToken: true, hasLegacySse: false };
 const SSE_HINT = "HTTP+SSE is off; --legacy-sse=on enables it.";
@@ -32,5 +32,12 @@ describe("the error of an unknown path", () => {
     expect(paths.map((path) => notFound(path, options).message)).toEqual(
       paths.map((path) => `There is nothing at ${path}; the MCP endpoint is /x.`),
     );
+  });
+});
+
+describe("the logged reason for an unknown path", () => {
+  it("only requests for an OAuth server have a reason", () => {
+    expect(notFoundReason("/.well-known/oauth-protected-resource")).toContain("looks for an OAuth server");
+    expect(notFoundReason("/other")).toBeUndefined();
   });
 });

@@ -47,6 +47,7 @@ class RecordedRoute {
       connections: new SseConnections(60_000, UNCOUNTED, UNGUARDED),
       unread: UNCOUNTED,
       stateless: undefined,
+      observe: undefined,
       maxBodyBytes: 1000,
       bodies: new ArrivingBodies(),
       counters: new Counters(),

@@ -7,6 +7,7 @@ const EXIT: UpstreamExit = {
   signal: undefined,
   generation: 2,
   reason: "exited with code 3",
+  likelyCause: undefined,
   at: new Date(0),
   stderrTail: [],
   kind: "crash",

@@ -68,8 +68,8 @@ class SimulatedServer {
   }
 
   exit(kind: ExitKind = "signal"): void {
-    const exit = { exitCode: undefined, signal: "SIGKILL", generation: 1, reason: "", at: new Date(0), stderrTail: [] };
-    this.#observer.onLost({ ...exit, kind }, []);
+    const exit = { exitCode: undefined, signal: "SIGKILL", generation: 1, reason: "", likelyCause: undefined, at: new Date(0) };
+    this.#observer.onLost({ ...exit, stderrTail: [], kind }, []);
   }
 }
 

@@ -1,5 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { shorten } from "../../../src/json/text.ts";
 import { CREDENTIAL_NAME, type Redact, Secrets } from "../../../src/observability/redact.ts";
 
 describe("the name of a secret", () => {
@@ -121,5 +122,14 @@ describe("secrets", () => {
   it("JSON text is unchanged if there are no secrets", () => {
     const text = '{"a":"\\u0061"}';
     expect(new Secrets({}).redactJson(text)).toBe(text);
+  });
+
+  it("the beginning of a secret at the end of a shortened text is masked, in JSON too", () => {
+    const secret = `0123456789"${"x".repeat(200)}`;
+    const redact = createRedactor({ API_KEY: secret });
+    const shown = `name ${secret}`;
+    expect(redact(shorten(shown, 100))).toBe("name ***…");
+    expect(redact(JSON.stringify({ tool: shorten(shown, 100), other: "kept…" }))).toBe('{"tool":"name ***…","other":"kept…"}');
+    expect(redact(shorten(shown, 12))).toBe("name 0123456…");
   });
 });

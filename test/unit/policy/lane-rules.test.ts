@@ -30,10 +30,21 @@ const RULES: Readonly<Record<string, Partial<LaneRulesOptions>>> = {
 useFakeClock();
 
 describe("a lane with rules", () => {
+  it("lines about wrong arguments are limited", () => {
+    const log = new RecordedLog();
+    const policy = new LaneRules({ argumentCheck: alwaysWrong, argumentCheckMode: "warn", counters: new Counters(), log, nowMs: () => 0 });
+    const bench = LaneBench.shared({}, { policy });
+    const session = bench.join();
+    bench.start({ tools: {} });
+    bench.reply("tools/list", { result: { tools: [{ name: "search", inputSchema: { type: "object" } }] } });
+    for (let id = 1; id <= 150; id++) bench.request(session, { id, method: "tools/call", params: { name: "search", arguments: {} } });
+    expect(log.messages.filter((message) => message === "arguments violate the schema")).toHaveLength(100);
+  });
+
   it("a call with wrong arguments is counted and logged once, however often it is checked", () => {
     const counters = new Counters();
     const log = new RecordedLog();
-    const policy = new LaneRules({ argumentCheck: alwaysWrong, argumentCheckMode: "warn", counters, log });
+    const policy = new LaneRules({ argumentCheck: alwaysWrong, argumentCheckMode: "warn", counters, log, nowMs: () => 0 });
     const bench = LaneBench.shared({}, { policy });
     const result = { tools: [{ name: "search", inputSchema: { type: "object" } }] };
     const session = bench.join();
@@ -55,7 +66,7 @@ describe("a lane with rules", () => {
 
   it("a request that the lane rejects does not count towards its rate", () => {
     const rates = createCallRates({ sessionCallsPerMinute: 1, toolCallsPerMinute: undefined, nowMs: () => 0 });
-    const policy = new LaneRules({ rates, argumentCheckMode: "off", counters: new Counters(), log: new RecordedLog() });
+    const policy = new LaneRules({ rates, argumentCheckMode: "off", counters: new Counters(), log: new RecordedLog(), nowMs: () => 0 });
     const bench = LaneBench.ready({ maxSessionRequests: 1 }, { policy });
     const session = bench.join();
     const waiting = bench.request(session, { id: 1, method: "x/slow" });
@@ -68,7 +79,13 @@ describe("a lane with rules", () => {
 
   it("a request of a batch that is rejected with the others keeps to its share", () => {
     const resultLimit = { maxBytes: 4096, keepAliveMs: 1000, nowMs: Date.now, onTruncated: () => undefined };
-    const policy = new LaneRules({ resultLimit, argumentCheckMode: "off", counters: new Counters(), log: new RecordedLog() });
+    const policy = new LaneRules({
+      resultLimit,
+      argumentCheckMode: "off",
+      counters: new Counters(),
+      log: new RecordedLog(),
+      nowMs: () => 0,
+    });
     const { lane } = LaneBench.shared({}, { policy });
     const client = new RecordedExchange("1", Date.now());
     client.sharedBy = 20;
@@ -78,7 +95,7 @@ describe("a lane with rules", () => {
 
   it("the rate of calls holds for a client without a session", () => {
     const rates = createCallRates({ sessionCallsPerMinute: 1, toolCallsPerMinute: undefined, nowMs: Date.now });
-    const policy = new LaneRules({ rates, argumentCheckMode: "off", counters: new Counters(), log: new RecordedLog() });
+    const policy = new LaneRules({ rates, argumentCheckMode: "off", counters: new Counters(), log: new RecordedLog(), nowMs: () => 0 });
     const bench = LaneBench.ready({}, { policy });
     const [one, other] = [new StatelessCaller("a"), new StatelessCaller("b")];
     const calls = [one, one, other].map((caller) => bench.request(caller, { method: "tools/call", params: { name: "x" } }));
@@ -90,7 +107,7 @@ describe.each(Object.entries(RULES))("a call under %s", (_name, rule) => {
   it.each([["a list", ["search"]] as const, ["nothing", undefined] as const])(
     "a call whose name is %s does not reach the server",
     (_what, name) => {
-      const policy = new LaneRules({ argumentCheckMode: "off", ...rule, counters: new Counters(), log: new RecordedLog() });
+      const policy = new LaneRules({ argumentCheckMode: "off", ...rule, counters: new Counters(), log: new RecordedLog(), nowMs: () => 0 });
       const bench = LaneBench.shared({}, { policy });
       bench.start({ tools: {} });
       if (policy.needsTools) bench.reply("tools/list", { result: { tools: [{ name: "search", inputSchema: { type: "object" } }] } });

@@ -13,6 +13,7 @@ import {
   valueText,
   whitespace,
 } from "../../support/json-text.ts";
+import { collectGarbage } from "../support/garbage.ts";
 
 /** Returns the messages of a batch, or the reason for its rejection; undefined for text that is not a batch. */
 function check(text: string): Message[] | ClientMessageProblem | undefined {
@@ -25,6 +26,20 @@ function read(text: string): Message[] {
   if (!Array.isArray(messages)) throw new Error(messages?.reason ?? "no batch");
   return messages;
 }
+
+describe("a message of a batch", () => {
+  it("a message does not keep the others in memory", () => {
+    collectGarbage();
+    const before = process.memoryUsage().heapUsed;
+    const kept = Array.from({ length: 50 }, (_, index) => {
+      const ping = `{"jsonrpc":"2.0","id":"a ping of batch ${index}","method":"ping"}`;
+      return read(`[${ping},{"jsonrpc":"2.0","id":2,"method":"ping","params":{"x":"${"x".repeat(500_000)}${index}"}}]`)[0];
+    });
+    collectGarbage();
+    expect(process.memoryUsage().heapUsed - before).toBeLessThan(5_000_000);
+    expect(kept).toHaveLength(50);
+  });
+});
 
 function invalid(reason: string): object {
   return { code: "INVALID_REQUEST", reason, idText: undefined };

@@ -172,8 +172,8 @@ export class LaneBench {
 
   /** The server exits. */
   lose(): void {
-    const exit = { exitCode: 1, signal: undefined, generation: this.#generation, reason: "exited with code 1", at: new Date(0) };
-    this.lane.onLost({ ...exit, stderrTail: [], kind: "crash" }, this.upstream.stop());
+    const exit = { exitCode: 1, signal: undefined, generation: this.#generation, reason: "exited with code 1" };
+    this.lane.onLost({ ...exit, likelyCause: undefined, at: new Date(0), stderrTail: [], kind: "crash" }, this.upstream.stop());
   }
 
   /** The server sends this message. */

@@ -74,7 +74,11 @@ describe("a call that is checked before it is sent", () => {
     const { bench, held, call, heardCalls } = createBench();
     const exchange = call(1);
     held.give(verdict);
-    expect([exchange.outcome, heardCalls(), bench.lane.load]).toEqual([outcome, 0, { requestsInFlight: 0, waiting: 0, queuedBytes: 0 }]);
+    expect([exchange.outcome, heardCalls(), bench.lane.load]).toEqual([
+      outcome,
+      0,
+      { requestsInFlight: 0, suspended: 0, waiting: 0, queuedBytes: 0 },
+    ]);
   });
 
   it.each<[how: string, end: (checked: CheckedBench, exchange: RecordedExchange) => void, outcome: unknown]>([
@@ -94,7 +98,7 @@ describe("a call that is checked before it is sent", () => {
     const { held, heardCalls, bench } = checked;
     expect([exchange.outcome, held.stopped, held.open, heardCalls()]).toEqual([outcome, 1, [], 0]);
     expect(exchange.error?.details.sent ?? false).toBe(false);
-    expect(bench.lane.load).toEqual({ requestsInFlight: 0, waiting: 0, queuedBytes: 0 });
+    expect(bench.lane.load).toEqual({ requestsInFlight: 0, suspended: 0, waiting: 0, queuedBytes: 0 });
   });
 
   it("a drain waits for a call that is being checked", async () => {

@@ -1,0 +1,69 @@
+import type { Config, GivenOption } from "../config/load.ts";
+import { MASK, maskArgs, maskCommand } from "../config/mask.ts";
+import { type Option, OPTION_GROUPS } from "../config/option.ts";
+import { type OptionKey, OPTIONS } from "../config/options.ts";
+import { bracketed } from "../http/guards/authority.ts";
+import type { Secrets } from "../observability/redact.ts";
+
+const NOT_SET = "not set";
+
+/** The configuration and the origin of its values. */
+export interface CheckedConfig {
+  readonly config: Config;
+  /** The options that are set. The others have their defaults. */
+  readonly given: ReadonlyMap<OptionKey, GivenOption>;
+}
+
+/** Returns the effective configuration as JSON, with secrets masked. */
+export function effectiveConfigJson(config: Config, { replacer }: Pick<Secrets, "replacer">): string {
+  const { authToken, authTokens: _, command, args, ...rest } = config;
+  const masked = { ...rest, command: maskCommand(command), args: maskArgs(args), authToken: authToken === undefined ? undefined : MASK };
+  return JSON.stringify(masked, replacer, 2);
+}
+
+/** Returns a line for each option: its name, its value and the source of that. Secrets are masked. */
+export function effectiveConfigText(checked: CheckedConfig, secrets: Pick<Secrets, "replacer" | "redact">): string {
+  const keys = Object.keys(OPTIONS) as OptionKey[];
+  return OPTION_GROUPS.map((group) => {
+    const lines = keys.filter((key) => OPTIONS[key].group === group).map((key) => secrets.redact(lineOf(key, checked, secrets)));
+    return `${group}:\n${lines.join("")}`;
+  }).join("\n");
+}
+
+function lineOf(key: OptionKey, checked: CheckedConfig, { replacer }: Pick<Secrets, "replacer">): string {
+  const option: Option<unknown> = OPTIONS[key];
+  const value = valueOf(key, checked);
+  const shown = value === undefined ? NOT_SET : option.isSecret ? MASK : shownText(value, replacer);
+  return `  ${option.variable} = ${shown}  (${sourceOf(key, checked)})\n`;
+}
+
+function valueOf(key: OptionKey, { config, given }: CheckedConfig): unknown {
+  if (key === "command") return config.command === "" ? undefined : maskCommand(config.command);
+  if (key === "args") return maskArgs(config.args);
+  if (key === "addr") return `${bracketed(config.host ?? "")}:${config.port}`;
+  const value = config[key];
+  // Of structures, and of `on` and `off`, people know the text only.
+  return typeof value === "object" || typeof value === "boolean" ? (given.get(key)?.text ?? OPTIONS[key].defaultText) : value;
+}
+
+function sourceOf(key: OptionKey, { config, given }: CheckedConfig): string {
+  const { authTokenFile, authTokens } = config;
+  if (key === "authToken" && authTokenFile !== undefined) return `${authTokens.length} tokens are in the file ${authTokenFile}`;
+  const [addr, port] = [given.get("addr"), given.get("port")];
+  const isPortOfAddr = addr !== undefined && (port?.source !== "--port" || addr.source === "--addr");
+  if (key === "port" && isPortOfAddr) return `from ${addr.source}`;
+  if (key === "addr" && addr === undefined && port !== undefined) return `from ${port.source}`;
+  return `${given.get(key)?.source ?? "default"}${isLowered(key, { config, given }) ? ", lowered by MEMORY_BUDGET_BYTES" : ""}`;
+}
+
+function isLowered(key: OptionKey, { config, given }: CheckedConfig): boolean {
+  if (key !== "maxBodyBytes" && key !== "maxLineBytes" && key !== "replayMaxBytes") return false;
+  const { kind, defaultValue } = OPTIONS[key];
+  const text = given.get(key)?.text;
+  return config[key] < ((text === undefined ? undefined : kind.parse(text)) ?? defaultValue);
+}
+
+/** A text without quotes, if it needs none. */
+function shownText(value: unknown, replacer: Secrets["replacer"]): string {
+  return typeof value === "string" && /^[!-~]+$/.test(value) ? value : JSON.stringify(value, replacer);
+}

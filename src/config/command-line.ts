@@ -1,0 +1,105 @@
+import { parseArgs } from "node:util";
+import { nearest } from "./nearest.ts";
+import { OPTIONS } from "./options.ts";
+
+export interface CommandLine {
+  /** The flags before the command, by name, with their texts; undefined for a flag without a value. */
+  readonly flags: ReadonlyMap<string, string | undefined>;
+  /** The command and its arguments. */
+  readonly rest: readonly string[];
+  /** True if `--` precedes the command. */
+  readonly hasSeparator: boolean;
+  /** A text for each part that was most likely meant otherwise. */
+  readonly problems: readonly string[];
+}
+
+/** Flags that are not options of the sidecar, and their short forms. */
+const OTHER_FLAGS = { help: "h", version: "v", "check-config": undefined } as const;
+/** The short forms of options. */
+const SHORT_FLAGS: Readonly<Record<string, string>> = { port: "p" };
+/** The values of a flag that may be the next word although it needs none. Any other word is the command. */
+const OPTIONAL_VALUES: ReadonlySet<string> = new Set(["on", "off"]);
+const HELP_TOPIC = "all";
+
+/** Flags of other programs, with the way in which this one is told the same. */
+const OTHER_WAYS: ReadonlyMap<string, string> = new Map([
+  ["stdio", "write the command of the server, word by word, after --"],
+  ["outputTransport", "the sidecar serves Streamable HTTP, and HTTP+SSE too with --legacy-sse"],
+]);
+
+/** Flags by name: `string` with a value, `boolean` without, or with an optional one. */
+export type FlagTypes = Readonly<Record<string, { readonly type: "string" | "boolean"; readonly short?: string }>>;
+
+/** The names of all flags. */
+export const FLAG_NAMES: readonly string[] = [
+  ...Object.keys(OTHER_FLAGS),
+  ...Object.values(OPTIONS).flatMap(({ flag }) => (flag === undefined ? [] : [flag])),
+];
+
+function serveFlagTypes(): FlagTypes {
+  const types: Record<string, FlagTypes[string]> = {};
+  for (const [flag, short] of Object.entries(OTHER_FLAGS)) types[flag] = { type: "boolean", ...(short === undefined ? {} : { short }) };
+  for (const { flag, isSwitch } of Object.values(OPTIONS)) {
+    const short = flag === undefined ? undefined : SHORT_FLAGS[flag];
+    if (flag !== undefined) types[flag] = { type: isSwitch ? "boolean" : "string", ...(short === undefined ? {} : { short }) };
+  }
+  return types;
+}
+
+/** Splits the command line at the first word that is not an option, or at `--`. The rest is the command of the server. */
+export function readCommandLine(argv: readonly string[], options: FlagTypes = serveFlagTypes()): CommandLine {
+  const { tokens } = parseArgs({ args: [...argv], options, strict: false, allowPositionals: true, tokens: true });
+  const flags = new Map<string, string | undefined>();
+  const problems: string[] = [];
+  /** The name of the previous flag, if it has no value but may have one. */
+  let open: string | undefined;
+  for (const token of tokens) {
+    if (token.kind === "positional") {
+      if (open === undefined || !isOptionalValue(open, token.value)) {
+        return { flags, rest: argv.slice(token.index), hasSeparator: false, problems };
+      }
+      flags.set(open, token.value);
+      open = undefined;
+      continue;
+    }
+    if (token.kind === "option-terminator") return { flags, rest: argv.slice(token.index + 1), hasSeparator: true, problems };
+    const { name, value, inlineValue } = token;
+    open = undefined;
+    // `parseArgs` takes the next flag as the value of a flag without one.
+    if (value?.startsWith("-") === true && value !== "-" && !inlineValue) {
+      problems.push(`--${name} has no value; a value that begins with a dash is written with an equals sign: --${name}=VALUE`);
+      continue;
+    }
+    const isSwitch = options[name]?.type === "boolean" && !(name in OTHER_FLAGS);
+    flags.set(name, value ?? (isSwitch ? "on" : undefined));
+    if (value === undefined && (isSwitch || name === "help")) open = name;
+  }
+  return { flags, rest: [], hasSeparator: false, problems };
+}
+
+function isOptionalValue(flag: string, word: string): boolean {
+  return flag === "help" ? word === HELP_TOPIC : OPTIONAL_VALUES.has(word);
+}
+
+/** Returns the flags of the sidecar among the arguments of a server, with advice. `--help` and `--version` are most likely the server's own. */
+export function flagsAfterCommand({ rest: [, ...args], hasSeparator }: CommandLine): readonly string[] {
+  if (hasSeparator) return [];
+  const names = new Set(FLAG_NAMES.filter((name) => name !== "help" && name !== "version"));
+  const end = args.indexOf("--");
+  const words = end === -1 ? args : args.slice(0, end);
+  return words.flatMap((word) => {
+    const [flag, name] = /^--([^=]+)/.exec(word) ?? [];
+    const advice = "write it before the command; if the server takes it, write -- before the command";
+    return flag !== undefined && name !== undefined && names.has(name) ? [`${flag}: ${advice}`] : [];
+  });
+}
+
+/** Returns a problem for each flag that is not known, with the known one that is most like it. @param help the command that shows all. */
+export function unknownFlags(flags: CommandLine["flags"], known: readonly string[], help: string): string[] {
+  return [...flags.keys()].flatMap((name) => {
+    if (known.includes(name)) return [];
+    const meant = nearest(name, known);
+    const advice = OTHER_WAYS.get(name) ?? (meant === undefined ? `see ${help}` : `did you mean --${meant}?`);
+    return [`${name.length === 1 ? "-" : "--"}${name} is not an option; ${advice}`];
+  });
+}

@@ -1,0 +1,173 @@
+import { basename } from "node:path";
+import { shorten } from "../json/text.ts";
+import type { ExitKind } from "../observability/counters.ts";
+
+/** An exit, as far as its cause can be read from it. */
+export interface ExitFacts {
+  readonly kind: ExitKind;
+  readonly exitCode: number | undefined;
+  /** The last lines of stderr, with secrets masked. */
+  readonly stderrTail: readonly string[];
+  /** The command and its arguments. */
+  readonly command: readonly string[];
+  /** True if stdout had lines that are not JSON-RPC. */
+  readonly isNoisy: boolean;
+  /** True if the handshake was finished. The last lines may then be about a client's request. */
+  readonly wasReady: boolean;
+}
+
+interface Rule {
+  /** Searched in the last lines of stderr. Its first group that matches is the subject. */
+  readonly pattern: RegExp;
+  /** The exit codes; undefined for any. */
+  readonly exitCodes?: readonly number[];
+  /** Words of which the command must have one; undefined for any command. */
+  readonly programs?: readonly string[];
+  /** @param subject for example the name of a package; "" if the lines do not name it. */
+  readonly cause: (subject: string) => string;
+}
+
+const MAX_SUBJECT_LENGTH = 100;
+
+const NETWORK_CODES = "ECONNREFUSED|ECONNRESET|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|ERR_SOCKET_TIMEOUT|ENETUNREACH|EHOSTUNREACH";
+const CERTIFICATE_CODES = "SELF_SIGNED_CERT_IN_CHAIN|DEPTH_ZERO_SELF_SIGNED_CERT|UNABLE_TO_\\w+|CERT_\\w+";
+/** The name of a variable, with an underscore. Node's own error codes look the same. */
+const VARIABLE = "\\b(?!ERR_)[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\\b";
+const CREDENTIAL = "\\b(?:API|access|auth|bot|bearer)[ _-]?(?:key|token)\\b";
+const MISSING = "\\b(?:is |are )?(?:required|missing|undefined|not (?:set|defined|provided|found|configured)|must be (?:set|provided))\\b";
+/** Text of the same sentence. */
+const NEAR = "[^.;\\n]{0,60}?";
+
+const named = (subject: string): string => (subject === "" ? "" : ` ${subject}`);
+
+/** The first rule that matches is used, so the rules that are certain come first. */
+const RULES: readonly Rule[] = [
+  {
+    pattern: /^npm (?:error|ERR!) (?:code E404\b|404 Not Found)(?:[^]*?The requested resource '([^'\n]+?)(?:@\*)?' could not be found)?/m,
+    cause: (name) => `npm's registry has no package${named(name)}; correct its name, or set npm_config_registry and its token`,
+  },
+  {
+    pattern: /^npm (?:error|ERR!) notarget No matching version found for (\S+?)\.$/m,
+    cause: (name) => `npm's registry has no version${named(name)}; correct or omit the version`,
+  },
+  {
+    pattern: new RegExp(`^npm (?:error|ERR!) (?:code|errno) (${CERTIFICATE_CODES})$`, "m"),
+    cause: (code) => `npm does not trust the certificate of its registry (${code}); set NODE_EXTRA_CA_CERTS`,
+  },
+  {
+    pattern: new RegExp(`^npm (?:error|ERR!) (?:code|errno) (${NETWORK_CODES})$`, "m"),
+    cause: (code) => `npm cannot reach its registry (${code}); check the network, the proxy and npm_config_registry`,
+  },
+  {
+    pattern: /^npm (?:error|ERR!) code (ENOTCACHED)$/m,
+    cause: () => "npm is offline and its cache lacks the package; allow the download, or fill the cache",
+  },
+  {
+    pattern: /^npm (?:error|ERR!) code (?:EACCES|EPERM|EROFS)$[^]*?^npm (?:error|ERR!) path (.+)$/m,
+    cause: (path) => `npm cannot write${named(path)}; make it writable for the user of the sidecar`,
+  },
+  {
+    pattern: /^npm (?:error|ERR!) code (?:ENOSPC)$/m,
+    cause: () => "npm's cache has no space left; give its file system more",
+  },
+  {
+    pattern: /^npm (?:error|ERR!) could not determine executable to run/m,
+    cause: () => "the package has no program that npx could choose; name one: npx -y -p PACKAGE PROGRAM",
+  },
+  {
+    pattern: /^npm (?:error|ERR!) code EBADENGINE$/m,
+    cause: () => "the package needs another version of Node; use an image or a machine that has it",
+  },
+  {
+    pattern: /^(?:sh|dash|bash|ash)(?:: (?:line )?\d+)?: (\S+): Permission denied$/m,
+    exitCodes: [126],
+    programs: ["npx", "npm"],
+    cause: (program) => `npm's cache is mounted noexec, so${named(program)} cannot run; use --tmpfs /tmp:exec, or another npm_config_cache`,
+  },
+  {
+    pattern: /^error: Failed to spawn: `([^`\n]+)`\n\s*Caused by: Permission denied/m,
+    programs: ["uvx", "uv"],
+    cause: (program) => `uv's cache is mounted noexec, so${named(program)} cannot run; use --tmpfs /tmp:exec, or another UV_CACHE_DIR`,
+  },
+  {
+    pattern: /^(?:sh|dash|bash|ash)(?:: (?:line )?\d+)?: (\S+): (?:command )?not found$/m,
+    exitCodes: [127],
+    cause: (program) => `the program${named(program)} is not installed; install it, or correct its name`,
+  },
+  {
+    pattern: /Because (\S+) was not found in the cache/,
+    cause: (name) => `uv is offline and its cache lacks the package${named(name)}; allow the download, or fill the cache`,
+  },
+  {
+    pattern: /Because (?:(\S+) was not found in the package registry|there (?:is|are) no versions? of (\S+))/,
+    cause: (name) => `the Python index has no package${named(name)}; correct its name or version, or set UV_DEFAULT_INDEX`,
+  },
+  {
+    pattern: /^ERROR: No matching distribution found for (\S+)$/m,
+    cause: (name) => `the Python index has no package${named(name)}; correct its name or version, or set PIP_INDEX_URL`,
+  },
+  {
+    pattern: /^error: (?:Failed to fetch|Request failed)[^]*?(?:dns error|tcp connect error|error sending request)/m,
+    cause: () => "uv cannot reach the Python index; check the network, the proxy and UV_DEFAULT_INDEX",
+  },
+  {
+    pattern: /^KeyError: '([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)'$/m,
+    cause: (name) => missingVariable(name),
+  },
+  {
+    pattern: new RegExp(
+      `(${VARIABLE})${NEAR}${MISSING}|${MISSING}${NEAR}(${VARIABLE})|\\b(?:set|provide) (?:the |your |an? )?(${VARIABLE})`,
+    ),
+    cause: (name) => missingVariable(name),
+  },
+  {
+    pattern: new RegExp(
+      `(?:${CREDENTIAL}|\\benvironment variables?\\b)${NEAR}${MISSING}|${MISSING}${NEAR}(?:${CREDENTIAL}|\\benvironment variables?\\b)`,
+      "i",
+    ),
+    cause: () => "a key or variable of the server is missing; set it in the environment of the sidecar, which passes it on",
+  },
+  {
+    pattern: /^(?:Error: Cannot find module '(\/[^'\n]+)'\n(?! *Require stack)|\S*python\S*: can't open file '([^'\n]+)')/m,
+    cause: (path) => `the file${named(path)} does not exist; correct its path, or mount it`,
+  },
+  {
+    pattern:
+      /^(?:Error(?: \[ERR_MODULE_NOT_FOUND\])?: Cannot find (?:module|package) '([^'\n]+)'|(?:ModuleNotFoundError|\S*python\S*): No module named '?([\w.]+))/m,
+    cause: (name) => `the module${named(name)} is missing; install the dependencies of the server`,
+  },
+  {
+    pattern: /^npm warn EBADENGINE\b[^]*^(?:SyntaxError|TypeError|ReferenceError|Error \[ERR_UNKNOWN_BUILTIN_MODULE\])\b/im,
+    cause: () => "the package needs another version of Node; use an image or a machine that has it",
+  },
+  {
+    pattern: /^usage: /im,
+    exitCodes: [1, 2, 64],
+    cause: () => "the arguments of the server are wrong or missing; stderr has its usage",
+  },
+];
+
+/**
+ * Returns the likely cause of an exit, with its remedy, for people. It is text only: nothing depends on it.
+ *
+ * @returns undefined unless the exit shows a cause that is well known, because none is better than a wrong one.
+ */
+export function likelyCause({ kind, exitCode, stderrTail, command, isNoisy, wasReady }: ExitFacts): string | undefined {
+  if (kind === "out-of-memory") return "the memory limit is too low for this server; raise the limit of the container";
+  if (wasReady || (kind !== "crash" && kind !== "clean-exit")) return undefined;
+  const programs = new Set(command.flatMap((word) => word.split(/\s+/)).map((word) => basename(word)));
+  const text = stderrTail.join("\n");
+  for (const rule of RULES) {
+    if (rule.exitCodes?.includes(exitCode ?? 0) === false) continue;
+    if (rule.programs?.some((program) => programs.has(program)) === false) continue;
+    const match = rule.pattern.exec(text);
+    if (match !== null) return rule.cause(shorten(match.slice(1).find((group) => group !== undefined) ?? "", MAX_SUBJECT_LENGTH));
+  }
+  // A program that prints something and ends without an error has done its work.
+  if (kind === "clean-exit" && isNoisy) return "the command is not an MCP server: it prints text to stdout and ends; correct the command";
+  return undefined;
+}
+
+function missingVariable(name: string): string {
+  return `the variable ${name} is missing; set it in the environment of the sidecar, which passes it on`;
+}
