@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { crash } from "../support/crash.ts";
 import type { EventStream } from "../support/event-stream.ts";
