@@ -133,6 +133,14 @@ export function upstreamChanged(method: string, sent: boolean, effect = effectOf
   return new SidecarError("UPSTREAM_NOT_READY", message, { ...retryFacts(sent, effect), retryAfterSeconds: 1 });
 }
 
+/** Returns the error for an `initialize` that a private server has refused, because it is newer than the shared server. */
+export function sharedServerOutdated(): SidecarError {
+  const message =
+    "The MCP server of this client speaks another revision of MCP than the shared one, which has not restarted yet. " +
+    "It refused initialize without effect; it is safe to retry.";
+  return new SidecarError("UPSTREAM_NOT_READY", message, { sent: false, retrySafe: true, retryAfterSeconds: 1 });
+}
+
 /** Returns the error for a request that was not sent. Later requests of the session get the same code, so the client opens a new session. */
 export function sessionOutdated(missing: string): SidecarError {
   const message = `This session has ended: the restarted MCP server no longer offers ${shorten(missing)}. Call initialize again. ${NOT_SENT}`;

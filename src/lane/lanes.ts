@@ -7,10 +7,10 @@ import type { Log } from "../observability/log.ts";
 import { DeadlineSweep } from "../timing/deadline-sweep.ts";
 import { initializeTooLarge, noPrivateServerLeft, shuttingDown } from "./failures.ts";
 import { type Isolation, needsOwnServer } from "./isolation.ts";
+import type { HeldRequest } from "./queue/held-until-ready.ts";
 import { addLoads, type LaneLoad } from "./lane-load.ts";
 import { dueInMs, findSessionToEnd, FIRST_REQUEST_MS, UNUSED_MS } from "./places.ts";
 import { PooledLane, type SupervisedLane } from "./pooled-lane.ts";
-import type { Exchange } from "../sessions/exchange.ts";
 import type { Session } from "../sessions/session.ts";
 import type { SessionStreams } from "../sessions/session-streams.ts";
 
@@ -76,11 +76,14 @@ export class Lanes {
     return this.#isDraining;
   }
 
-  /** Waits until it is known if a client with this `initialize` gets its own server. Ends also if the shared server does not become ready. */
-  whenKnown(exchange: Exchange, initialize: RequestMessage, memory: MemoryAccount, onKnown: () => void): void {
-    const { isStateless, shared } = this.#options;
-    if (this.#isDraining || isStateless() !== undefined) onKnown();
-    else shared.lane.whenReady({ owner: { memory }, exchange, request: initialize, onReady: onKnown, onFailed: onKnown });
+  /** Waits until it is known if a client with this `initialize` gets its own server: until the shared server, which may restart, is ready. */
+  whenKnown(exchange: HeldRequest["exchange"], initialize: RequestMessage, memory: MemoryAccount, onKnown: () => void): void {
+    this.#options.shared.lane.whenReady({ owner: { memory }, exchange, request: initialize, onReady: onKnown, onFailed: onKnown });
+  }
+
+  /** True if clients may share the shared server, so that its revision counts for all. */
+  get isShared(): boolean {
+    return this.#options.isolation !== "session";
   }
 
   /** True if a client with this `initialize` gets its own server, as far as that is known. */

@@ -5,6 +5,7 @@ import { Gate } from "../support/gate.ts";
 import { readWhere } from "../support/in-flight.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { noticeOf, waitUntilFree } from "../support/listens.ts";
+import { ASKABLE, initializeRequest } from "../support/mcp-client.ts";
 import type { ModernClient } from "../support/modern-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";
@@ -42,6 +43,11 @@ async function waitForEra(sidecar: Sidecar, client: ModernClient, instructions: 
   }
   expect(await client.toolText("echo", { text: "served" })).toBe("served");
   expect((await readStatus(sidecar)).stateless?.serverEra).toBe(instructions === "1.0" ? "legacy" : "modern");
+}
+
+async function countAccepted(sidecar: Sidecar): Promise<number> {
+  const { requests } = (await readStatus(sidecar)).counters;
+  return (requests as { readonly accepted: number }).accepted;
 }
 
 describe("a server that has another era after a restart", () => {
@@ -161,6 +167,33 @@ describe("a server that has another era after a restart", () => {
     expect(await (await LaneClient.connect(sidecar)).toolText("echo", { text: "in another session" })).toBe("in another session");
     await sidecar.waitForLog("mcp server ended", ({ lane }) => lane === "private-1");
     expect((await readStatus(sidecar)).sessions).toBe(1);
+  });
+
+  it("a client whose private server has no sessions, unlike the shared one, is told to try again until that has restarted", async () => {
+    await using gate = await Gate.create();
+    await using sidecar = await start("normal", "modern-only", gate);
+    const { pid } = await readWhere(await sidecar.client());
+    await gate.open();
+    const refused = readError(await new LaneClient(sidecar.url).post(initializeRequest(ASKABLE)));
+    expect(refused).toMatchObject({ status: 503, body: { error: { data: { code: "UPSTREAM_NOT_READY", retrySafe: true } } } });
+    expect((await readStatus(sidecar)).counters).toMatchObject({ answers: { failures: { UPSTREAM_NOT_READY: 1 } } });
+    await crashProcess(sidecar, pid);
+    await sidecar.waitForLog("mcp server ready", ({ generation }) => generation === 2);
+    expect(await (await LaneClient.connect(sidecar)).toolText("echo", { text: "in a session" })).toBe("in a session");
+  });
+
+  it("a client whose private server has no sessions waits for a shared server that restarts", async () => {
+    await using gate = await Gate.create();
+    await using sidecar = await start("normal", "modern-only", gate, ["--restart-backoff-ms", "2000", "--restart-max-ms", "2000"]);
+    const { pid } = await readWhere(await sidecar.client());
+    await gate.open();
+    process.kill(pid, "SIGKILL");
+    await sidecar.waitForLog("mcp server exited");
+    const accepted = await countAccepted(sidecar);
+    const client = await LaneClient.connect(sidecar);
+    expect(await client.toolText("echo", { text: "in a session" })).toBe("in a session");
+    // Its initialize counts once: it, and two calls.
+    expect(await countAccepted(sidecar)).toBe(accepted + 3);
   });
 
   it("a server without sessions is restarted as such", async () => {

@@ -3,6 +3,7 @@ import type { Defects } from "../../observability/defects.ts";
 import type { SidecarError } from "../../errors.ts";
 import type { MemoryAccount, Reservation } from "../../memory/memory-budget.ts";
 import type { RequestMessage, ResponseMessage } from "../../protocol/message.ts";
+import { refusesRevision } from "../../protocol/revision-refusal.ts";
 import { responseToClient } from "../../protocol/rewrite.ts";
 import { holdMessage } from "../calls/call.ts";
 import type { Dispatch } from "../dispatch.ts";
@@ -31,10 +32,21 @@ export interface InitializeRequest {
   readonly memory: MemoryAccount;
   /** Creates the session before the response is sent; the session id goes into the response's headers. @returns the error if there is none. */
   readonly open: (protocolVersion: string) => SidecarError | undefined;
-  /** Called if the server refuses it, with the function that gives the client the server's error. The default does that. */
-  readonly onRefused?: (answer: () => void) => void;
+  /** True if it was refused by one server, and goes to another. It counts once. */
+  readonly isRepeated?: boolean;
+  /** Called if the server refuses it. The default gives the client the server's error. */
+  readonly onRefused?: (refusal: InitializeRefusal) => void;
   /** Called if no session is created. */
   readonly onFailed?: () => void;
+}
+
+/** The error of a server to an `initialize`. One of the functions must be called. */
+export interface InitializeRefusal {
+  /** True if the server speaks other revisions only. */
+  readonly isOfRevision: boolean;
+  /** Gives the client the server's error. */
+  readonly answer: () => void;
+  readonly fail: (error: SidecarError) => void;
 }
 
 interface Waiting {
@@ -58,7 +70,7 @@ export class InitializeRequests {
     const { text } = request;
     if (refusal !== undefined) return this.#refuse(initialize, refusal);
     if (handshake() !== undefined) {
-      counters.requests.accepted++;
+      if (initialize.isRepeated !== true) counters.requests.accepted++;
       return this.#answer(initialize);
     }
     const memory = holdMessage(initialize.memory, text);
@@ -76,8 +88,10 @@ export class InitializeRequests {
       memory.release();
       return this.#refuse(initialize, error);
     }
-    counters.requests.accepted++;
-    counters.requests.held++;
+    if (initialize.isRepeated !== true) {
+      counters.requests.accepted++;
+      counters.requests.held++;
+    }
     this.#waiting.set(initialize, { entry, memory });
     exchange.onDisconnect(() => {
       this.#end(initialize, "unread");
@@ -89,10 +103,21 @@ export class InitializeRequests {
   onRefused(response: ResponseMessage): void {
     for (const initialize of this.#waiting.keys()) {
       const { exchange, onRefused, onFailed } = initialize;
-      const answer = (): void => exchange.respond(responseToClient(response, exchange.idText));
-      this.#end(initialize, "errors");
-      if (onRefused === undefined) answer();
-      else onRefused(answer);
+      const end = (ending: RequestEnding): void => this.#options.counters.countEnding(ending);
+      const refusal: InitializeRefusal = {
+        isOfRevision: refusesRevision(response),
+        answer: () => {
+          end("errors");
+          exchange.respond(responseToClient(response, exchange.idText));
+        },
+        fail: (error) => {
+          end(error.code);
+          exchange.fail(error);
+        },
+      };
+      this.#forget(initialize);
+      if (onRefused === undefined) refusal.answer();
+      else onRefused(refusal);
       onFailed?.();
     }
   }
@@ -126,9 +151,10 @@ export class InitializeRequests {
     initialize.onFailed?.();
   }
 
-  #refuse({ exchange, onFailed }: InitializeRequest, error: SidecarError): void {
-    this.#options.dispatch.refuse(exchange, error);
-    onFailed?.();
+  #refuse(initialize: InitializeRequest, error: SidecarError): void {
+    if (initialize.isRepeated === true) return this.#fail(initialize, error);
+    this.#options.dispatch.refuse(initialize.exchange, error);
+    initialize.onFailed?.();
   }
 
   #end(initialize: InitializeRequest, ending: RequestEnding): void {

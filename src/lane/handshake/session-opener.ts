@@ -9,8 +9,9 @@ import type { Exchange } from "../../sessions/exchange.ts";
 import { type Principal, Session } from "../../sessions/session.ts";
 import type { SessionStore } from "../../sessions/session-store.ts";
 import { SessionStreams } from "../../sessions/session-streams.ts";
-import { internalError, sessionRateExceeded, tooManySessions } from "../failures.ts";
+import { internalError, sessionRateExceeded, sharedServerOutdated, tooManySessions } from "../failures.ts";
 import type { Lanes } from "../lanes.ts";
+import type { InitializeRefusal } from "./initialize-requests.ts";
 import type { PooledLane } from "../pooled-lane.ts";
 
 export interface SessionOpenerOptions {
@@ -60,11 +61,12 @@ export class SessionOpener {
     isFirst = true,
   ): void {
     const { memory, streams } = client;
-    const { lanes, counters, defects } = this.#options;
+    const { lanes, counters } = this.#options;
     // A session takes its place when it is opened. Without one, no server is started and nothing is queued.
     const refusal = lanes.refusal(request) ?? this.#roomRefusal(memory.holder) ?? (isFirst ? this.#rateRefusal() : undefined);
     if (refusal !== undefined) {
-      counters.countRefusal(refusal.code);
+      if (isFirst) counters.countRefusal(refusal.code);
+      else counters.countEnding(refusal.code);
       exchange.fail(refusal);
       return;
     }
@@ -79,14 +81,31 @@ export class SessionOpener {
         if (session !== undefined) onOpen(session);
         return session === undefined ? tooManySessions(this.#options.sessions.maxSessions) : undefined;
       },
-      // It may be a server without sessions, which the shared process is about to show. Then all clients share that one.
+      isRepeated: !isFirst,
       onRefused: (answer) =>
-        lanes.whenKnown(exchange, request, memory, () => {
-          const begin = (): void => this.#begin(exchange, request, onOpen, client, false);
-          defects.guard("session start", lanes.isPrivate(request) ? answer : begin, () => exchange.fail(internalError(false)));
-        }),
+        this.#onRefused(exchange, request, memory, answer, () => this.#begin(exchange, request, onOpen, client, false)),
       onFailed: () => pooled.release(),
     });
+  }
+
+  /** It may be a server without sessions, which the shared process is about to show. Then all clients share that one. */
+  #onRefused(exchange: Exchange, request: RequestMessage, memory: MemoryAccount, refusal: InitializeRefusal, begin: () => void): void {
+    const { lanes, counters, defects } = this.#options;
+    const onKnown = (): void => {
+      if (!lanes.isPrivate(request)) begin();
+      // The shared process is of another revision than the processes that start now. It will be like them when it has restarted.
+      else if (refusal.isOfRevision && lanes.isShared) refusal.fail(sharedServerOutdated());
+      else refusal.answer();
+    };
+    const held = {
+      acceptedAtMs: exchange.acceptedAtMs,
+      onDisconnect: (listener: () => void) =>
+        exchange.onDisconnect(() => {
+          listener();
+          counters.countEnding("unread");
+        }),
+    };
+    lanes.whenKnown(held, request, memory, () => defects.guard("session start", onKnown, () => refusal.fail(internalError(false))));
   }
 
   #roomRefusal(holder: MemoryHolder): SidecarError | undefined {

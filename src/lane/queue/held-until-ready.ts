@@ -9,7 +9,7 @@ import type { QueueEntry } from "./queue-entry.ts";
 export interface HeldRequest<Owner extends Pick<Caller, "memory"> = Caller> {
   /** The client. It takes turns with others. */
   readonly owner: Owner;
-  readonly exchange: Exchange;
+  readonly exchange: Pick<Exchange, "acceptedAtMs" | "onDisconnect">;
   readonly request: RequestMessage;
   readonly onReady: () => void;
   /** Called with the error instead if the request waits for too long, or the queue is full. */
