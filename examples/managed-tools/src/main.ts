@@ -53,7 +53,10 @@ function fail(text: string): never {
 
 /** @returns the exit code. */
 function compileTo(pod: string, folder: string): number {
-  const urls = (values.at ?? []).map((each) => [each.slice(0, each.indexOf("=")), each.slice(each.indexOf("=") + 1)] as const);
+  const urls = (values.at ?? []).map((each) => {
+    const [, service = "", url = ""] = /^([^=]+)=(.*)$/.exec(each) ?? [];
+    return URL.canParse(url) ? ([service, url.replace(/\/$/, "")] as const) : fail(`--at ${each} must be SERVICE=URL\n`);
+  });
   const { agents, problems } = compile(resolve(pod), process.env, new Map(urls));
   for (const problem of problems) process.stderr.write(`${problem.file}:${problem.line}: ${problem.text}\n`);
   if (problems.length > 0) return 2;
@@ -66,16 +69,18 @@ function compileTo(pod: string, folder: string): number {
 async function mediate(folder: string): Promise<void> {
   const modelUrl = process.env["MODEL_URL"];
   if (modelUrl === undefined) fail("MODEL_URL is not set: the provider of the model, such as https://api.openai.com\n");
-  const { trace: traceFile } = values;
+  if (!URL.canParse(modelUrl)) fail(`MODEL_URL is not a URL: ${modelUrl}\n`);
+  const { trace: traceFile, port = "8400" } = values;
+  if (!/^\d{1,5}$/.test(port)) fail(`--port ${port} is not a port\n`);
   const mediator = await startMediator({
     contextFolder: join(folder, "context"),
     modelUrl,
     modelKey: process.env["MODEL_API_KEY"],
     host: values.host ?? "127.0.0.1",
-    port: Number(values.port ?? 8400),
+    port: Number(port),
     onTrace: (line) => (traceFile === undefined ? process.stdout.write(line) : appendFileSync(traceFile, line)),
     warn: (text) => process.stderr.write(`${text}\n`),
-  });
+  }).catch((error: Error) => fail(`${error.message}\n`));
   process.stderr.write(`listening at ${mediator.url}/AGENT/v1\n`);
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => void mediator[Symbol.asyncDispose]());
 }

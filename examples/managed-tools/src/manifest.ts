@@ -6,8 +6,13 @@ export const MANIFEST_FILE = "tools.json";
 /** The name of an agent, and of its folder: that of a service in Compose. */
 export const AGENT_NAME = /^[\w-][\w.-]*$/;
 
+/** In the path of a service: `/orders/{id}` */
+export const PLACEHOLDER = /\{([^{}]+)\}/g;
+/** Other characters cannot be sent in a header. */
+export const TOKEN = /^[\x21-\x7e]+$/;
+
 const JsonObject = z.record(z.string(), z.unknown());
-const Auth = z.object({ type: z.literal("bearer"), token: z.string() });
+const Auth = z.object({ type: z.literal("bearer"), token: z.string().regex(TOKEN) });
 
 /** A call becomes an HTTP request. Arguments that are not in the path go into the query, or into a JSON body. */
 const HttpExecution = z.object({
@@ -15,7 +20,7 @@ const HttpExecution = z.object({
   service: z.string(),
   base_url: z.string(),
   method: z.enum(["GET", "POST", "PUT", "PATCH", "DELETE"]),
-  /** With placeholders: `/orders/{id}` */
+  /** With placeholders. */
   path: z.string(),
   body: z.literal("json").optional(),
   auth: Auth.optional(),
@@ -64,6 +69,11 @@ export const DEFAULT_POLICY: Policy = {
 };
 
 export type JsonObject = z.infer<typeof JsonObject>;
+
+/** False for a value that is nested so deeply that it may be impossible to write it again. */
+export function isShallow(value: unknown, depth = 200): boolean {
+  return typeof value !== "object" || value === null || (depth > 0 && Object.values(value).every((each) => isShallow(each, depth - 1)));
+}
 
 export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);

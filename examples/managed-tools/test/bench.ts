@@ -1,20 +1,15 @@
 import { serve } from "@hono/node-server";
 import { Hono } from "hono";
-import { once } from "node:events";
+import { EventEmitter, once } from "node:events";
 import type { AddressInfo } from "node:net";
-import { type Said, type Script, type ScriptedModel, startScriptedModel } from "../src/demo/scripted-model.ts";
+import { type ScriptedReply, type Script, type ScriptedModel, startScriptedModel } from "../src/demo/scripted-model.ts";
 import { type Mediator, startMediator } from "../src/mediate/server.ts";
 import type { Trace } from "../src/mediate/trace.ts";
 import { readWhere, waitForHanging } from "../../../test/support/in-flight.ts";
 import { Sidecar, type StartOptions } from "../../../test/support/sidecar.ts";
-import { PodFolder, TRADING_DESCRIPTOR, TRADING_POD } from "./pod-folder.ts";
+import { descriptorPath, PodFolder, TRADING_DESCRIPTOR, TRADING_POD } from "./pod-folder.ts";
 
 const MCP_TOOLS = ["echo", "add", "hang", "where"];
-const MCP_DESCRIPTOR = {
-  version: 2,
-  mcp: { transport: "streamable_http", path: "/mcp" },
-  tools: MCP_TOOLS.map((name) => ({ name, inputSchema: { type: "object", properties: {} } })),
-};
 
 let shared: Promise<Sidecar> | undefined;
 
@@ -31,6 +26,8 @@ interface BenchOptions {
   readonly policy?: string;
   readonly keepAliveMs?: number;
   readonly modelKey?: string;
+  /** Names of tools that the descriptor of the MCP server has besides. */
+  readonly moreTools?: readonly string[];
 }
 
 /** A model, a proxy, a service over HTTP, and a sidecar with a server. The agents are analyst, and plain without tools. */
@@ -43,13 +40,30 @@ export class Bench implements AsyncDisposable {
   /** The requests of the service, as METHOD PATH BODY. */
   readonly served: string[];
   readonly #stack: AsyncDisposableStack;
+  readonly #events: EventEmitter;
 
-  private constructor(parts: Pick<Bench, "model" | "mediator" | "sidecar" | "folder" | "traces" | "served">, stack: AsyncDisposableStack) {
+  private constructor(
+    parts: Pick<Bench, "model" | "mediator" | "sidecar" | "folder" | "traces" | "served">,
+    events: EventEmitter,
+    stack: AsyncDisposableStack,
+  ) {
     ({ model: this.model, mediator: this.mediator, sidecar: this.sidecar, folder: this.folder } = parts);
-    [this.traces, this.served, this.#stack] = [parts.traces, parts.served, stack];
+    [this.traces, this.served, this.#events, this.#stack] = [parts.traces, parts.served, events, stack];
   }
 
-  static async start({ script, sidecar: sidecarOptions, policy = "", keepAliveMs, modelKey }: BenchOptions): Promise<Bench> {
+  /** Resolves when this number of requests is in the trace. */
+  async traced(count: number): Promise<void> {
+    while (this.traces.length < count) await once(this.#events, "traced");
+  }
+
+  static async start({
+    script,
+    sidecar: sidecarOptions,
+    policy = "",
+    keepAliveMs,
+    modelKey,
+    moreTools = [],
+  }: BenchOptions): Promise<Bench> {
     await using stack = new AsyncDisposableStack();
     const sidecar = sidecarOptions === undefined ? await (shared ??= Sidecar.start()) : stack.use(await Sidecar.start(sidecarOptions));
     const model = stack.use(await startScriptedModel(script));
@@ -64,9 +78,15 @@ export class Bench implements AsyncDisposable {
       describe-file: tools.json
       mcp-stdio: { command: node }
 `;
-    const folder = stack.use(new PodFolder(pod, { "trading.json": TRADING_DESCRIPTOR, "tools.json": MCP_DESCRIPTOR }));
+    const descriptor = {
+      version: 2,
+      mcp: { transport: "streamable_http", path: "/mcp" },
+      tools: [...MCP_TOOLS, ...moreTools].map((name) => ({ name, inputSchema: { type: "object" } })),
+    };
+    const folder = stack.use(new PodFolder(pod, { [descriptorPath("trading-api")]: TRADING_DESCRIPTOR, "tools.json": descriptor }));
     folder.build({ TRADING_API_TOKEN: "service-token" }, { "trading-api": serviceUrl, tools: sidecar.origin });
     const traces: Trace[] = [];
+    const events = new EventEmitter();
     const mediator = stack.use(
       await startMediator({
         contextFolder: folder.contextFolder,
@@ -74,11 +94,14 @@ export class Bench implements AsyncDisposable {
         modelKey,
         port: 0,
         ...(keepAliveMs === undefined ? {} : { keepAliveMs }),
-        onTrace: (line) => traces.push(JSON.parse(line) as Trace),
+        onTrace: (line) => {
+          traces.push(JSON.parse(line) as Trace);
+          events.emit("traced");
+        },
         warn: () => undefined,
       }),
     );
-    return new Bench({ model, mediator, sidecar, folder, traces, served }, stack.move());
+    return new Bench({ model, mediator, sidecar, folder, traces, served }, events, stack.move());
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -94,6 +117,10 @@ async function startService(served: string[], stack: AsyncDisposableStack): Prom
     served.push([method, pathname + search, await context.req.text()].join(" ").trim());
     if (context.req.header("authorization") !== "Bearer service-token") return context.json({ error: "no token" }, 401);
     if (pathname.endsWith("/broke")) return context.json({ error: "no such agent" }, 404);
+    if (pathname.endsWith("/explained")) return context.json({ error: "x".repeat(30_000) }, 500);
+    if (pathname.endsWith("/deep"))
+      return context.body("[".repeat(200_000) + "]".repeat(200_000), 200, { "Content-Type": "application/json" });
+    if (pathname.endsWith("/huge")) return context.text("x".repeat(5 * 1024 * 1024));
     if (pathname.endsWith("/large")) return context.json({ positions: "é".repeat(100_000) });
     return context.json({ balance: 50_000 });
   });
@@ -104,7 +131,7 @@ async function startService(served: string[], stack: AsyncDisposableStack): Prom
 }
 
 /** Says one thing after another. */
-export function sequence(...said: readonly Said[]): Script {
+export function sequence(...said: readonly ScriptedReply[]): Script {
   return (_body, count) => said[count] ?? { text: "the script has ended" };
 }
 

@@ -1,7 +1,8 @@
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { PodFolder, TRADING_DESCRIPTOR, TRADING_POD } from "./pod-folder.ts";
+import { interpolate } from "../src/compile/pod.ts";
+import { descriptorPath, PodFolder, TRADING_DESCRIPTOR, TRADING_POD } from "./pod-folder.ts";
 
 const ENVIRONMENT = { TRADING_API_TOKEN: "resolved-token-value" };
 const SEARCH_DESCRIPTOR = {
@@ -41,8 +42,8 @@ function problemsOf(
 }
 
 describe("compile", () => {
-  it("the pod of the seed gives each agent the tools that it is granted", () => {
-    using folder = new PodFolder(TRADING_POD, { "trading.json": TRADING_DESCRIPTOR });
+  it("a manifest has the tools with the ways to execute them, and the limits", () => {
+    using folder = new PodFolder(TRADING_POD, { [descriptorPath("trading-api")]: TRADING_DESCRIPTOR });
     folder.build(ENVIRONMENT);
     const manifest = JSON.parse(readFileSync(join(folder.contextFolder, "analyst/tools.json"), "utf8")) as object;
     const [{ http: _, ...tool }] = TRADING_DESCRIPTOR.tools as unknown as [Record<string, unknown>];
@@ -64,15 +65,10 @@ describe("compile", () => {
       ],
       policy: { max_rounds: 8, timeout_per_tool_ms: 30_000, total_timeout_ms: 120_000, max_tool_result_bytes: 16_384 },
     });
-    const { agents } = folder.compile(ENVIRONMENT);
-    expect(agents.map(({ name, manifest: { tools } }) => [name, tools.map((each) => each.name)])).toEqual([
-      ["analyst", ["trading-api.get_market_context"]],
-      ["executor", ["trading-api.execute_trade", "trading-api.get_market_context"]],
-    ]);
   });
 
   it("a sidecar needs no surface, and its token comes from its own environment", () => {
-    using folder = new PodFolder(SEARCH_POD, { ".claw-discovered/perplexity.claw-describe.json": SEARCH_DESCRIPTOR });
+    using folder = new PodFolder(SEARCH_POD, { [descriptorPath("perplexity")]: SEARCH_DESCRIPTOR });
     expect(folder.compile().agents.map(({ manifest }) => manifest.tools.map(({ execution }) => execution))).toEqual([
       [
         {
@@ -88,7 +84,7 @@ describe("compile", () => {
   });
 
   it("the same input gives the same bytes, which only their owner may read", () => {
-    using folder = new PodFolder(TRADING_POD, { "trading.json": TRADING_DESCRIPTOR });
+    using folder = new PodFolder(TRADING_POD, { [descriptorPath("trading-api")]: TRADING_DESCRIPTOR });
     const file = join(folder.contextFolder, "executor/tools.json");
     folder.build(ENVIRONMENT);
     const first = readFileSync(file);
@@ -99,7 +95,7 @@ describe("compile", () => {
 
   it("the contract of an agent has a section of its tools, and keeps its other sections", () => {
     using folder = new PodFolder(TRADING_POD, {
-      "trading.json": TRADING_DESCRIPTOR,
+      [descriptorPath("trading-api")]: TRADING_DESCRIPTOR,
       "context/analyst/CLAWDAPUS.md": "# Analyst\n\n## Tools\n\nold\n\n## Skills\n\nkept\n",
     });
     folder.build(ENVIRONMENT);
@@ -112,12 +108,54 @@ describe("compile", () => {
   });
 
   it("an agent that loses its tools loses its manifest", () => {
-    using folder = new PodFolder(TRADING_POD, { "trading.json": TRADING_DESCRIPTOR });
+    using folder = new PodFolder(TRADING_POD, { [descriptorPath("trading-api")]: TRADING_DESCRIPTOR });
     folder.build(ENVIRONMENT);
     folder.write("claw-pod.yml", TRADING_POD.replace(/      tools:\n        - service: trading-api\n          allow:\n.*\n/, ""));
     folder.build(ENVIRONMENT);
     expect(existsSync(join(folder.contextFolder, "analyst/tools.json"))).toBe(false);
     expect(existsSync(join(folder.contextFolder, "executor/tools.json"))).toBe(true);
+  });
+
+  it("a section of tools ends before any other section, and goes with the agent", () => {
+    const contract = "# Analyst\n\n## Tools\n\nold\n\n# Appendix\n\nkept\n";
+    using folder = new PodFolder(TRADING_POD, {
+      [descriptorPath("trading-api")]: TRADING_DESCRIPTOR,
+      "context/analyst/CLAWDAPUS.md": contract,
+      "context/former/CLAWDAPUS.md": contract,
+      "context/former/tools.json": "{}",
+    });
+    folder.build(ENVIRONMENT);
+    expect(readFileSync(join(folder.contextFolder, "analyst/CLAWDAPUS.md"), "utf8")).toMatch(/## Tools\n[^#]*# Appendix\n\nkept\n$/);
+    expect(readFileSync(join(folder.contextFolder, "former/CLAWDAPUS.md"), "utf8")).toBe("# Analyst\n\n# Appendix\n\nkept\n");
+    expect(existsSync(join(folder.contextFolder, "former/tools.json"))).toBe(false);
+  });
+
+  it("anchors and merged mappings are read as Compose reads them", () => {
+    const pod = TRADING_POD.replace("      cllama: passthrough\n", "      <<: &proxied { cllama: passthrough }\n").replace(
+      "      cllama: passthrough\n",
+      "      <<: *proxied\n",
+    );
+    using folder = new PodFolder(pod, { [descriptorPath("trading-api")]: TRADING_DESCRIPTOR });
+    expect(folder.compile(ENVIRONMENT).agents.map(({ name }) => name)).toEqual(["analyst", "executor"]);
+  });
+
+  it.each([
+    ["$A", "a"],
+    ["${A}", "a"],
+    ["$$A", "$A"],
+    ["${NONE:-x${A}}", "xa"],
+    ["${EMPTY:-x}", "x"],
+    ["${EMPTY-x}", ""],
+    ["${NONE-x}", "x"],
+    ["${A:+x}", "x"],
+    ["${EMPTY:+x}", ""],
+    ["${EMPTY+x}", "x"],
+    ["${NONE}", undefined],
+    ["${NONE:?must be set}", undefined],
+    ["${A:?must be set}", "a"],
+    ["{A} $ 1", "{A} $ 1"],
+  ])("the text %s becomes %j, as in Compose", (text, result) => {
+    expect(interpolate(text, { A: "a", EMPTY: "" })).toBe(result);
   });
 
   it("agents inherit the tools of the pod, and may add to them or replace them", () => {
@@ -148,8 +186,8 @@ ${agent("heir", "")}${agent("adder", "      tools: [..., { service: trading-api,
   });
 });
 
-describe("what compile rejects", () => {
-  const files = { "trading.json": TRADING_DESCRIPTOR };
+describe("compile rejects", () => {
+  const files = { [descriptorPath("trading-api")]: TRADING_DESCRIPTOR };
 
   it.each([
     [
@@ -180,10 +218,12 @@ describe("what compile rejects", () => {
     ],
     ["a service without a port", [['    expose:\n      - "4000"\n', ""]], /^claw-pod\.yml:25: trading-api has tools, but exposes no port$/],
     [
-      "a service without a descriptor",
-      [["      describe-file: trading.json", "      pod: none"]],
-      /^claw-pod\.yml:\d+: trading-api has no descriptor; name one with x-claw\.describe-file$/,
+      "a port that is none",
+      [['- "4000"', '- "4000-4010"']],
+      /^claw-pod\.yml:27: trading-api has tools, but exposes 4000-4010, which is not one TCP port$/,
     ],
+    ["a proxy without a name", [["cllama: passthrough", 'cllama: ""']], /^claw-pod\.yml:6: /],
+    ["an alias without an anchor", [["allow: all", "allow: *all"]], /^claw-pod\.yml:\d+: .*all/],
     [
       "an agent that would have a folder elsewhere",
       [["  analyst:", "  ../analyst:"]],
@@ -197,9 +237,29 @@ describe("what compile rejects", () => {
     expect(problemsOf(pod, files).at(0)).toMatch(problem);
   });
 
+  it("a service without a descriptor", () => {
+    expect(problemsOf(TRADING_POD, {})).toEqual(["claw-pod.yml:25: trading-api has no descriptor; name one with x-claw.describe-file"]);
+  });
+
+  it("an address of a service that the pod lacks", () => {
+    using folder = new PodFolder(TRADING_POD, files);
+    expect(folder.compile(ENVIRONMENT, { api: "http://127.0.0.1:1" }).problems.map(({ text }) => text)).toEqual([
+      "the pod has no service api",
+    ]);
+  });
+
+  it.each(["two\nlines", "a b", "schlüssel"])("the token %j, which no header can have", (token) => {
+    expect(problemsOf(TRADING_POD, files, { TRADING_API_TOKEN: token })).toEqual([
+      expect.stringMatching(/: the variable TRADING_API_TOKEN cannot be sent as a token$/),
+    ]);
+    expect(problemsOf(SEARCH_POD, { [descriptorPath("perplexity")]: SEARCH_DESCRIPTOR }, { SIDECAR_TOKEN: token })).toEqual([
+      "claw-pod.yml:4: CLAW_MCP_STDIO_AUTH_TOKEN of perplexity cannot be sent as a token",
+    ]);
+  });
+
   it("a token that is not in the environment", () => {
     expect(problemsOf(TRADING_POD, files, {})).toEqual([
-      expect.stringMatching(/^trading\.json:\d+: the variable TRADING_API_TOKEN is not set$/),
+      expect.stringMatching(/^trading-api\.claw-describe\.json:\d+: the variable TRADING_API_TOKEN is not set$/),
     ]);
   });
 
@@ -211,16 +271,28 @@ describe("what compile rejects", () => {
       /the tool a has \{id\} in its path/,
     ],
     ["with a tool that cannot be executed", { tools: [{ name: "a" }] }, /the tool a has no http, and the descriptor has no mcp/],
+    ["with a body for GET", { tools: [{ name: "a", http: { method: "GET", path: "/", body: "json" } }] }, /the tool a has a body/],
+    ["with arguments that are no object", { tools: [{ name: "a", inputSchema: { type: "string" } }] }, /inputSchema\.type: /],
+    [
+      "with a placeholder of other characters that is no property",
+      { tools: [{ name: "a", http: { method: "GET", path: "/{claw-id}" } }] },
+      /the tool a has \{claw-id\} in its path/,
+    ],
     ["with two tools of one name", { tools: [TRADING_DESCRIPTOR.tools[0], TRADING_DESCRIPTOR.tools[0]] }, /is declared twice/],
   ])("a descriptor %s", (_name, change, problem) => {
-    expect(problemsOf(TRADING_POD, { "trading.json": { ...TRADING_DESCRIPTOR, ...change } }).join("\n")).toMatch(problem);
+    expect(problemsOf(TRADING_POD, { [descriptorPath("trading-api")]: { ...TRADING_DESCRIPTOR, ...change } }).join("\n")).toMatch(problem);
   });
 
-  it("a snapshot of another command", () => {
-    const discovery = { command: "npx", args: ["-y", "other-mcp"], wrapper_image: "claw-mcp-stdio" };
-    const problems = problemsOf(SEARCH_POD, {
-      ".claw-discovered/perplexity.claw-describe.json": { ...SEARCH_DESCRIPTOR, "x-claw-discovery": discovery },
-    });
-    expect(problems).toEqual([expect.stringMatching(/the snapshot is of another args than the pod's; run claw discover perplexity$/)]);
+  it.each([
+    ["args", { args: ["-y", "other-mcp"] }],
+    ["command", { command: "uvx" }],
+    ["image", { wrapper_image: "claw-mcp-stdio:v2" }],
+    ["command and args", { command: "node", args: [] }],
+  ])("a snapshot of another %s", (what, change) => {
+    const discovery = { command: "npx", args: ["-y", "perplexity-mcp"], wrapper_image: "claw-mcp-stdio", ...change };
+    const descriptor = { ...SEARCH_DESCRIPTOR, "x-claw-discovery": discovery };
+    expect(problemsOf(SEARCH_POD, { [descriptorPath("perplexity")]: descriptor })).toEqual([
+      expect.stringMatching(new RegExp(`the snapshot is of another ${what} than the pod's; record it with claw discover perplexity, or `)),
+    ]);
   });
 });

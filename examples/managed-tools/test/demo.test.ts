@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
-import { PodFolder, TRADING_DESCRIPTOR, TRADING_POD } from "./pod-folder.ts";
+import { descriptorPath, PodFolder, TRADING_DESCRIPTOR, TRADING_POD } from "./pod-folder.ts";
 
 const MAIN = fileURLToPath(new URL("../src/main.ts", import.meta.url));
 const README = fileURLToPath(new URL("../README.md", import.meta.url));
@@ -18,21 +18,32 @@ describe("the command line", () => {
   });
 
   it("compile writes nothing if there are problems, and names them", async () => {
-    using folder = new PodFolder(TRADING_POD, { "trading.json": TRADING_DESCRIPTOR });
+    using folder = new PodFolder(TRADING_POD, { [descriptorPath("trading-api")]: TRADING_DESCRIPTOR });
     const pod = `${folder.path}/claw-pod.yml`;
     const env = { PATH: process.env["PATH"] };
     await expect(run(process.execPath, [MAIN, "compile", pod], { env })).rejects.toMatchObject({
       code: 2,
-      stderr: expect.stringMatching(/trading\.json:\d+: the variable TRADING_API_TOKEN is not set\n$/) as string,
+      stderr: expect.stringMatching(/trading-api\.claw-describe\.json:\d+: the variable TRADING_API_TOKEN is not set\n$/) as string,
     });
     const { stdout } = await run(process.execPath, [MAIN, "compile", pod], { env: { ...env, TRADING_API_TOKEN: "t" } });
     expect(stdout).toBe("analyst: trading-api.get_market_context\nexecutor: trading-api.execute_trade, trading-api.get_market_context\n");
   });
 
-  it("a wrong command line shows the usage", async () => {
-    await expect(run(process.execPath, [MAIN, "compile"])).rejects.toMatchObject({
+  it.each([
+    [["compile"], /^Usage:/],
+    [["compile", "pod.yml", "--out"], /Usage:/],
+    [["compile", "pod.yml", "--at", "echo"], /^--at echo must be SERVICE=URL\n$/],
+    [["mediate", "."], /^MODEL_URL is not set/],
+    [["mediate", ".", "--port", "http"], /^--port http is not a port\n$/],
+    [["mediate", ".", "--host", "192.0.2.1"], /^listen EADDRNOTAVAIL/],
+  ])("%j is rejected", async (args, message) => {
+    const env = {
+      PATH: process.env["PATH"],
+      ...(args.includes("--port") || args.includes("--host") ? { MODEL_URL: "http://127.0.0.1:1" } : {}),
+    };
+    await expect(run(process.execPath, [MAIN, ...args], { env })).rejects.toMatchObject({
       code: 2,
-      stderr: expect.stringContaining("Usage:") as string,
+      stderr: expect.stringMatching(message) as string,
     });
   });
 });

@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, it } from "vitest";
-import { resultsIn, type Said, type Script } from "../src/demo/scripted-model.ts";
+import { resultsIn, type ScriptedReply, type Script } from "../src/demo/scripted-model.ts";
 import type { JsonObject } from "../src/manifest.ts";
 import { objectsIn } from "../src/mediate/format.ts";
 import { Sidecar } from "../../../test/support/sidecar.ts";
@@ -141,7 +141,7 @@ describe.each([
 
 describe("the results that a model gets", () => {
   async function resultOf(
-    call: NonNullable<Said["calls"]>[number],
+    call: NonNullable<ScriptedReply["calls"]>[number],
     options: Partial<Parameters<typeof Bench.start>[0]> = {},
   ): Promise<JsonObject> {
     await using bench = await Bench.start({ script: sequence({ calls: [call] }, { text: "done" }), ...options });
@@ -161,6 +161,28 @@ describe("the results that a model gets", () => {
       "an error of a service has its status and body",
       { ...CONTEXT, args: { claw_id: "broke" } },
       { ok: false, error: { code: "http_404", body: { error: "no such agent" } } },
+    ],
+    [
+      "an error above the limit has the beginning of its body",
+      { ...CONTEXT, args: { claw_id: "explained" } },
+      {
+        ok: false,
+        truncated: true,
+        error: {
+          code: "http_500",
+          message: expect.stringMatching(/http_500: The service answered 500\. \{"body":\{"error":"xxx/) as string,
+        },
+      },
+    ],
+    [
+      "a result that is nested very deeply is a text",
+      { ...CONTEXT, args: { claw_id: "deep" } },
+      { ok: true, truncated: true, total_bytes: 400_021, data: expect.stringMatching(/^\[+$/) as string },
+    ],
+    [
+      "an argument that a service does not declare is rejected",
+      { ...CONTEXT, args: { claw_id: "analyst-0", admin: true } },
+      { ok: false, error: { code: "invalid_arguments", message: expect.stringContaining("admin") as string } },
     ],
     [
       "an argument cannot lead to another path",
@@ -183,6 +205,17 @@ describe("the results that a model gets", () => {
     ["a tool that the server no longer has is an error", { name: "tools__add", args: { a: 1 } }, { ok: false }],
   ])("%s", async (_name, call, result) => {
     expect(await resultOf(call)).toMatchObject(result);
+  });
+
+  it("a response that is not read to its end says so, also below the limit of results", async () => {
+    const policy = "\n      tools-policy: { max-tool-result-bytes: 8000000 }";
+    await using bench = await Bench.start({
+      script: sequence({ calls: [{ ...CONTEXT, args: { claw_id: "huge" } }] }, { text: "done" }),
+      policy,
+    });
+    await new OpenAiRunner(bench, false).say("go");
+    const [text = ""] = resultsIn(bench.model.requests[1] ?? {});
+    expect(JSON.parse(text)).toMatchObject({ ok: true, truncated: true, data: expect.stringMatching(/^x{4194304}/) as string });
   });
 
   it("a server that is slower than the limit of a tool is an error", async () => {

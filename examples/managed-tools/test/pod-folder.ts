@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { compile, type Compiled } from "../src/compile/compile.ts";
 import { writeAgents } from "../src/compile/write.ts";
 
-/** The example of the seed: tools over HTTP. */
+/** An example of the documentation of managed tools: tools over HTTP. */
 export const TRADING_DESCRIPTOR = {
   version: 2,
   description: "Trading Desk API",
@@ -63,9 +63,12 @@ export const TRADING_POD = `services:
     image: trading-api:latest
     expose:
       - "4000"
-    x-claw:
-      describe-file: trading.json
 `;
+
+/** The place of a descriptor that the pod does not name. */
+export function descriptorPath(service: string): string {
+  return `.claw-discovered/${service}.claw-describe.json`;
+}
 
 /** A folder with a pod, which is compiled into it. */
 export class PodFolder implements Disposable {

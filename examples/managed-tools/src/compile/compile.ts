@@ -24,6 +24,7 @@ export function compile(podFile: string, environment: NodeJS.ProcessEnv, urls: R
   const source = new Source(podFile);
   const pod = source.read(Pod);
   if (pod === undefined) return { agents: [], problems: source.problems };
+  for (const name of urls.keys()) if (pod.services[name] === undefined) source.report(["services"], `the pod has no service ${name}`);
   const services = new Services(pod, source, dirname(podFile), environment, urls);
   const agents = Object.entries(pod.services).flatMap(([name, service]) => {
     const claw = service?.["x-claw"] ?? {};
@@ -61,16 +62,19 @@ function toolsOf(agent: string, claw: ServiceClaw, pod: Pod, source: Source, ser
 
   function add({ service, allow }: Grant, path: readonly PropertyKey[]): void {
     if (pod.services[service] === undefined) return source.report([...path, "service"], `the pod has no service ${service}`);
-    const offer = services.offerOf(service);
-    if (offer === undefined) return;
-    if (!offer.isSidecar && claw.surfaces?.includes(`service://${service}`) !== true)
+    const offered = services.toolsOf(service);
+    if (offered === undefined) return;
+    if (!offered.isSidecar && claw.surfaces?.includes(`service://${service}`) !== true)
       return source.report([...path, "service"], `${agent} may not reach ${service}: its surfaces lack service://${service}`);
-    const names = allow === "all" ? [...offer.tools.keys()] : allow;
+    const names = allow === "all" ? [...offered.tools.keys()] : allow;
     for (const [index, name] of names.entries()) {
-      const tool = offer.tools.get(name);
+      const tool = offered.tools.get(name);
       if (tool !== undefined) tools.set(tool.name, tool);
       else
-        source.report([...path, "allow", index], `${service} has no tool ${name}; it has ${[...offer.tools.keys()].join(", ") || "none"}`);
+        source.report(
+          [...path, "allow", index],
+          `${service} has no tool ${name}; it has ${[...offered.tools.keys()].join(", ") || "none"}`,
+        );
     }
   }
 

@@ -1,9 +1,12 @@
 import { z } from "zod";
+import { PLACEHOLDER } from "../manifest.ts";
 
 const Tool = z.looseObject({
   name: z.string().regex(/^[\w./-]{1,128}$/, { error: "expected letters, digits and _ - . /" }),
   description: z.string().default(""),
-  inputSchema: z.record(z.string(), z.unknown()).default({ type: "object" }),
+  inputSchema: z
+    .looseObject({ type: z.literal("object").default("object"), properties: z.record(z.string(), z.unknown()).optional() })
+    .prefault({}),
   annotations: z.record(z.string(), z.unknown()).optional(),
   http: z
     .strictObject({
@@ -28,5 +31,5 @@ export type DescribedTool = Descriptor["tools"][number];
 
 /** Returns the names of the placeholders in a path: `{id}` */
 export function placeholdersOf(path: string): string[] {
-  return [...path.matchAll(/\{(\w+)\}/g)].map(([, name = ""]) => name);
+  return [...path.matchAll(PLACEHOLDER)].map(([, name = ""]) => name);
 }

@@ -19,7 +19,7 @@ const Limits = z
   .partial();
 
 const ServiceClaw = z.looseObject({
-  cllama: z.union([z.string(), z.array(z.string()).nonempty()]).optional(),
+  cllama: z.union([z.string().min(1), z.array(z.string().min(1)).nonempty()]).optional(),
   surfaces: z.array(z.unknown()).optional(),
   tools: Grants.optional(),
   "tools-policy": Limits.optional(),
@@ -54,13 +54,25 @@ export function variableOf({ environment = {} }: Service, name: string): string 
   return entry?.slice(name.length + 1);
 }
 
-/** Replaces `${NAME}` and `${NAME:-default}`, as Compose does. @returns undefined if a variable is not set. */
+/** `$$`, `$NAME`, `${NAME}`, and `${NAME` with an operator: `:-` and `-` for a default, `:+` and `+` for a replacement, `:?` and `?`. */
+const VARIABLE = /\$(?:\$|(\w+)|\{(\w+)(?:(:?)([-+?])((?:[^{}]|\{[^{}]*\})*))?\})/g;
+
+/** Replaces variables as Compose does. @returns undefined if a variable is not set that has no default. */
 export function interpolate(text: string, environment: NodeJS.ProcessEnv): string | undefined {
   let isComplete = true;
-  const result = text.replace(/\$\{(\w+)(?::-([^}]*))?\}/g, (_match, name: string, fallback?: string) => {
-    const value = environment[name] || fallback;
-    if (value === undefined) isComplete = false;
-    return value ?? "";
-  });
+  const result = text.replace(
+    VARIABLE,
+    (match, plain?: string, braced?: string, colon?: string, operator?: string, operand: string = "") => {
+      if (match === "$$") return "$";
+      const value = environment[plain ?? braced ?? ""];
+      // With a colon, an empty variable counts as one that is not set.
+      const isSet = value !== undefined && (value !== "" || colon !== ":");
+      if (operator === "+") return isSet ? (interpolate(operand, environment) ?? "") : "";
+      if (isSet) return value;
+      const fallback = operator === "-" ? interpolate(operand, environment) : undefined;
+      if (fallback === undefined) isComplete = false;
+      return fallback ?? "";
+    },
+  );
   return isComplete ? result : undefined;
 }

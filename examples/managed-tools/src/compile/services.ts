@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
-import type { ManagedTool } from "../manifest.ts";
+import { type ManagedTool, TOKEN } from "../manifest.ts";
 import { type DescribedTool, Descriptor, placeholdersOf } from "./descriptor.ts";
 import { interpolate, type Pod, type Service, variableOf } from "./pod.ts";
 import { Source } from "./source.ts";
@@ -9,7 +9,7 @@ import { Source } from "./source.ts";
 const SIDECAR_PORT = "8080";
 const TOKEN_VARIABLE = "CLAW_MCP_STDIO_AUTH_TOKEN";
 
-interface Offer {
+export interface ServiceTools {
   /** By the name in the descriptor. */
   readonly tools: ReadonlyMap<string, ManagedTool>;
   /** True for a sidecar. Its only purpose is to be called, so it needs no surface. */
@@ -24,7 +24,7 @@ export class Services {
   readonly #folder: string;
   readonly #environment: NodeJS.ProcessEnv;
   readonly #urls: ReadonlyMap<string, string>;
-  readonly #offers = new Map<string, Offer | undefined>();
+  readonly #known = new Map<string, ServiceTools | undefined>();
 
   /** @param urls the services that are not at the address that they have in the pod. */
   constructor(pod: Pod, source: Source, folder: string, environment: NodeJS.ProcessEnv, urls: ReadonlyMap<string, string>) {
@@ -32,19 +32,19 @@ export class Services {
   }
 
   /** Returns the tools of a service; undefined if it has no usable descriptor, which is reported once. */
-  offerOf(name: string): Offer | undefined {
-    if (!this.#offers.has(name)) this.#offers.set(name, this.#read(name, this.#pod.services[name] ?? {}));
-    return this.#offers.get(name);
+  toolsOf(name: string): ServiceTools | undefined {
+    if (!this.#known.has(name)) this.#known.set(name, this.#read(name, this.#pod.services[name] ?? {}));
+    return this.#known.get(name);
   }
 
-  #read(name: string, service: Service): Offer | undefined {
+  #read(name: string, service: Service): ServiceTools | undefined {
     const claw = service["x-claw"] ?? {};
     const path = ["services", name, "x-claw"];
     const snapshot = join(this.#folder, ".claw-discovered", `${name.replaceAll(/[/\\:]/g, "-")}.claw-describe.json`);
     const written = claw["describe-file"];
     const file = written === undefined ? snapshot : resolve(this.#folder, written);
     if (written === undefined && !existsSync(file)) {
-      const remedy = claw["mcp-stdio"] === undefined ? "name one with x-claw.describe-file" : `run claw discover ${name}`;
+      const remedy = claw["mcp-stdio"] === undefined ? "name one with x-claw.describe-file" : recordedBy(name);
       this.#source.report(path, `${name} has no descriptor; ${remedy}`);
       return undefined;
     }
@@ -71,27 +71,43 @@ export class Services {
     const differs: string[] = [];
     if (stdio.command !== discovery.command) differs.push("command");
     if (JSON.stringify(stdio.args) !== JSON.stringify(discovery.args)) differs.push("args");
-    if (discovery.wrapper_image !== "" && image !== discovery.wrapper_image) differs.push("image");
+    const own = interpolate(image ?? "", this.#environment);
+    if (discovery.wrapper_image !== "" && own !== discovery.wrapper_image) differs.push("image");
     if (differs.length > 0)
-      source.report(["x-claw-discovery"], `the snapshot is of another ${differs.join(" and ")} than the pod's; run claw discover ${name}`);
+      source.report(["x-claw-discovery"], `the snapshot is of another ${differs.join(" and ")} than the pod's; ${recordedBy(name)}`);
   }
 
   #accessOf(name: string, service: Service, { auth, mcp }: Descriptor, source: Source): Access {
     const given = this.#urls.get(name);
-    const port =
-      service.expose
-        ?.at(0)
-        ?.toString()
-        .replace(/\/tcp$/, "") ?? (mcp === undefined ? undefined : SIDECAR_PORT);
-    if (given === undefined && port === undefined) this.#source.report(["services", name], `${name} has tools, but exposes no port`);
-    const token = variableOf(service, TOKEN_VARIABLE);
-    const own = token === undefined ? undefined : interpolate(token, this.#environment);
-    if (token !== undefined && own === undefined)
-      this.#source.report(["services", name, "environment"], `${TOKEN_VARIABLE} of ${name} needs a variable that is not set`);
-    const declared = auth === undefined ? undefined : this.#environment[auth.env];
-    if (auth !== undefined && !declared) source.report(["auth", "env"], `the variable ${auth.env} is not set`);
-    return { baseUrl: given ?? `http://${name}:${port}`, token: declared ?? own };
+    const written = service.expose?.at(0)?.toString() ?? (mcp === undefined ? undefined : SIDECAR_PORT);
+    const [, port] = /^(\d+)(?:\/tcp)?$/.exec(interpolate(written ?? "", this.#environment) ?? "") ?? [];
+    if (given === undefined && port === undefined) {
+      const fault = written === undefined ? "exposes no port" : `exposes ${written}, which is not one TCP port`;
+      this.#source.report(["services", name, "expose"], `${name} has tools, but ${fault}`);
+    }
+    const token = this.#tokenOf(name, service, auth, source);
+    return { baseUrl: given ?? `http://${name}:${port}`, token };
   }
+
+  /** The token that the descriptor declares, or else that of the sidecar. */
+  #tokenOf(name: string, service: Service, auth: Descriptor["auth"], source: Source): string | undefined {
+    if (auth !== undefined) {
+      const declared = this.#environment[auth.env];
+      if (!declared) source.report(["auth", "env"], `the variable ${auth.env} is not set`);
+      else if (!TOKEN.test(declared)) source.report(["auth", "env"], `the variable ${auth.env} cannot be sent as a token`);
+      return declared;
+    }
+    const written = variableOf(service, TOKEN_VARIABLE);
+    if (written === undefined) return undefined;
+    const own = interpolate(written, this.#environment);
+    const fault = own === undefined ? "needs a variable that is not set" : TOKEN.test(own) ? undefined : "cannot be sent as a token";
+    if (fault !== undefined) this.#source.report(["services", name, "environment"], `${TOKEN_VARIABLE} of ${name} ${fault}`);
+    return own;
+  }
+}
+
+function recordedBy(service: string): string {
+  return `record it with claw discover ${service}, or claw-mcp-stdio discover --service ${service}`;
 }
 
 interface Access {
@@ -107,6 +123,7 @@ function faultOf(
 ): string | undefined {
   if (others.has(name)) return "is declared twice";
   if (http === undefined && mcp === undefined) return "has no http, and the descriptor has no mcp";
+  if (http?.method === "GET" && http.body !== undefined) return "has a body, which GET cannot send";
   const properties = inputSchema["properties"] ?? {};
   const unknown = placeholdersOf(http?.path ?? "").find((placeholder) => !Object.hasOwn(properties, placeholder));
   return unknown === undefined ? undefined : `has {${unknown}} in its path, but no such property`;

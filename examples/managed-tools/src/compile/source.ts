@@ -28,14 +28,22 @@ export class Source {
       this.problems.push({ file: this.file, line: 1, text: `cannot be read: ${(error as Error).message}` });
       return;
     }
-    this.#document = parseDocument(text, { lineCounter: this.#lines, prettyErrors: false });
+    this.#document = parseDocument(text, { lineCounter: this.#lines, merge: true, prettyErrors: false });
     for (const { pos, message } of this.#document.errors) this.#add(pos[0], message);
   }
 
   /** Returns the content if it has this form. Otherwise each difference becomes a problem. */
   read<Schema extends z.ZodType>(schema: Schema): z.infer<Schema> | undefined {
     if (this.#document === undefined || this.problems.length > 0) return undefined;
-    const result = schema.safeParse(this.#document.toJS());
+    let value: unknown;
+    try {
+      value = this.#document.toJS();
+    } catch (error) {
+      // An alias without an anchor, or too many of them.
+      this.#add(0, (error as Error).message);
+      return undefined;
+    }
+    const result = schema.safeParse(value);
     if (result.success) return result.data;
     for (const issue of result.error.issues) {
       const { path, message } = innermost(issue);

@@ -5,20 +5,22 @@ import type { CompiledAgent } from "./compile.ts";
 
 const CONTRACT_FILE = "CLAWDAPUS.md";
 /** The section, up to the next one or the end. */
-const TOOLS_SECTION = /^## Tools\n[\s\S]*?(?=^## |(?![\s\S]))/m;
+const TOOLS_SECTION = /^## Tools\n[\s\S]*?(?=^##? |(?![\s\S]))/m;
 
-/** Writes the folder of each agent. A manifest of an agent that no longer has tools is removed: it would still grant them. */
+/** Writes the folder of each agent. An agent that no longer has tools loses its manifest, which would still grant them. */
 export function writeAgents(folder: string, agents: readonly CompiledAgent[]): void {
   mkdirSync(folder, { recursive: true });
-  const granted = new Set(agents.filter(({ manifest }) => manifest.tools.length > 0).map(({ name }) => name));
-  const present = readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isDirectory());
-  for (const { name } of present) if (!granted.has(name)) rmSync(join(folder, name, MANIFEST_FILE), { force: true });
-  for (const { name, manifest } of agents) {
+  const compiled = new Map(agents.map(({ name, manifest }) => [name, manifest]));
+  const present = readdirSync(folder, { withFileTypes: true }).flatMap((entry) => (entry.isDirectory() ? [entry.name] : []));
+  for (const name of new Set([...present, ...compiled.keys()])) {
     const own = join(folder, name);
+    const manifest = compiled.get(name);
+    const tools = manifest?.tools ?? [];
     mkdirSync(own, { recursive: true });
     // Only the owner may read it, because it has tokens. The agent reads its contract.
-    if (granted.has(name)) replaceFile(join(own, MANIFEST_FILE), `${JSON.stringify(manifest, null, 2)}\n`, 0o600);
-    writeSection(join(own, CONTRACT_FILE), manifest.tools);
+    if (tools.length > 0) replaceFile(join(own, MANIFEST_FILE), `${JSON.stringify(manifest, null, 2)}\n`, 0o600);
+    else rmSync(join(own, MANIFEST_FILE), { force: true });
+    writeSection(join(own, CONTRACT_FILE), tools);
   }
 }
 

@@ -7,13 +7,13 @@ import type { AddressInfo } from "node:net";
 import type { JsonObject } from "../manifest.ts";
 import { objectsIn } from "../mediate/format.ts";
 
-export interface Said {
+export interface ScriptedReply {
   readonly text?: string;
   readonly calls?: readonly { readonly name: string; readonly args: unknown }[];
 }
 
 /** Returns what the model says. @param count the number of requests before this one. */
-export type Script = (body: JsonObject, count: number) => Said | Response | Promise<Said | Response>;
+export type Script = (body: JsonObject, count: number) => ScriptedReply | Response | Promise<ScriptedReply | Response>;
 
 export interface ScriptedModel extends AsyncDisposable {
   /** Without `/v1`. */
@@ -72,7 +72,7 @@ export const DEMO_SCRIPT: Script = (body, count) => {
   return { text: `2 + 3 = ${String(data)}` };
 };
 
-function openaiResponse({ text, calls = [] }: Said, { model }: JsonObject, count: number): JsonObject {
+function openaiResponse({ text, calls = [] }: ScriptedReply, { model }: JsonObject, count: number): JsonObject {
   const tool_calls = calls.map(({ name, args }, index) => ({
     id: `call_${count}_${index}_${unique()}`,
     type: "function",
@@ -89,7 +89,7 @@ function openaiResponse({ text, calls = [] }: Said, { model }: JsonObject, count
   };
 }
 
-function anthropicResponse({ text, calls = [] }: Said, { model }: JsonObject, count: number): JsonObject {
+function anthropicResponse({ text, calls = [] }: ScriptedReply, { model }: JsonObject, count: number): JsonObject {
   const uses = calls.map(({ name, args }, index) => ({ type: "tool_use", id: `toolu_${count}_${index}_${unique()}`, name, input: args }));
   return {
     id: `msg_${count}`,

@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject } from "../manifest.ts";
-import { type Format, numbersIn, objectsIn, parseArgs, piecesOf, type ToolCall } from "./format.ts";
+import { type Format, numbersIn, objectsIn, parseArgs, piecesOf, textOrNone, type ToolCall } from "./format.ts";
 
 /** Messages of Anthropic. */
 export const ANTHROPIC: Format = {
@@ -27,9 +27,13 @@ export const ANTHROPIC: Format = {
   },
 
   withCalls(message, calls) {
-    const kept = new Set(calls.map(({ id }) => id));
-    const isKept = (block: JsonObject): boolean => block["type"] !== "tool_use" || kept.has(String(block["id"]));
-    return { ...message, content: objectsIn(message["content"]).filter(isKept) };
+    const left = [...calls];
+    const content = objectsIn(message["content"]).flatMap((block) => {
+      if (block["type"] !== "tool_use") return [block];
+      const call = left.shift();
+      return call === undefined ? [] : [{ ...block, id: call.id, input: isJsonObject(call.args) ? call.args : {} }];
+    });
+    return { ...message, content };
   },
 
   results: (results) => [
@@ -44,21 +48,24 @@ export const ANTHROPIC: Format = {
   withUsage: (response, total) => ({ ...response, usage: { ...(response["usage"] as JsonObject | undefined), ...total } }),
 
   events(response) {
-    const { content, stop_reason, stop_sequence = null, usage, ...rest } = response;
+    const { content, stop_reason, stop_sequence = null, stop_details, container, usage, ...rest } = response;
     const started = { ...rest, content: [], stop_reason: null, stop_sequence: null, usage };
     const events = [event({ type: "message_start", message: started })];
     for (const [index, block] of objectsIn(content).entries()) {
-      const [start, deltas] = divide(block);
+      const [start, deltas] = splitBlock(block);
       events.push(event({ type: "content_block_start", index, content_block: start }));
       for (const delta of deltas) events.push(event({ type: "content_block_delta", index, delta }));
       events.push(event({ type: "content_block_stop", index }));
     }
-    events.push(event({ type: "message_delta", delta: { stop_reason, stop_sequence }, usage }), event({ type: "message_stop" }));
+    events.push(
+      event({ type: "message_delta", delta: { stop_reason, stop_sequence, stop_details, container }, usage }),
+      event({ type: "message_stop" }),
+    );
     return events;
   },
 
   error: (status, message) => ({ type: "error", error: { type: status < 500 ? "invalid_request_error" : "api_error", message } }),
-  errorEvent: event,
+  errorEvent: (error) => event({ type: "error", ...error }),
 };
 
 function event(value: JsonObject): string {
@@ -68,7 +75,7 @@ function event(value: JsonObject): string {
 function callsOf(message: JsonObject): ToolCall[] {
   return objectsIn(message["content"])
     .filter(({ type }) => type === "tool_use")
-    .map(({ id, name, input }) => ({ id: String(id), name: String(name), args: parseArgs(input) }));
+    .map(({ id, name, input }) => ({ id: textOrNone(id), name: String(name), args: parseArgs(input) }));
 }
 
 /** Returns the parts of blocks that a runner sends back unchanged. Thinking may be left out, and marks of caches move. */
@@ -83,7 +90,7 @@ function blocksOf(content: unknown): unknown {
 }
 
 /** Returns the beginning of a block, and the deltas that complete it. A block of an unknown type is complete from the beginning. */
-function divide(block: JsonObject): [start: JsonObject, deltas: JsonObject[]] {
+function splitBlock(block: JsonObject): [start: JsonObject, deltas: JsonObject[]] {
   const { text, thinking, signature, input } = block;
   if (block["type"] === "text")
     return [{ ...block, text: "" }, piecesOf(String(text)).map((piece) => ({ type: "text_delta", text: piece }))];

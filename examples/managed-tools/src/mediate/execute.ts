@@ -1,5 +1,6 @@
-import { type HttpExecution, isJsonObject, type JsonObject, type ManagedTool } from "../manifest.ts";
+import { type HttpExecution, isJsonObject, isShallow, type JsonObject, type ManagedTool, PLACEHOLDER } from "../manifest.ts";
 import { McpServers } from "./mcp-servers.ts";
+import { readText } from "./read-text.ts";
 import { failure, type Outcome } from "./results.ts";
 
 /** A longer response is not read to its end. */
@@ -11,11 +12,15 @@ export class Executor {
 
   /** Never rejects. @param signal aborts with the turn. */
   async execute(tool: ManagedTool, args: unknown, timeoutMs: number, signal: AbortSignal): Promise<Outcome> {
-    if (!isJsonObject(args)) return failure("invalid_arguments", "The arguments are not a JSON object.");
-    const { required = [] } = tool.inputSchema;
+    const { execution, inputSchema } = tool;
+    if (!isJsonObject(args)) return failure("invalid_arguments", "The arguments are not a JSON object, or are nested too deeply.");
+    const { required = [], properties = {} } = inputSchema;
     const missing = (Array.isArray(required) ? required : []).filter((name) => !Object.hasOwn(args, String(name)));
     if (missing.length > 0) return failure("invalid_arguments", `These arguments are missing: ${missing.join(", ")}.`);
-    const { execution } = tool;
+    // An MCP server knows its arguments. A service may have others than those that its descriptor shows to models.
+    const unknown = Object.keys(args).filter((name) => !Object.hasOwn(properties as JsonObject, name));
+    if (execution.transport === "http" && unknown.length > 0 && !inputSchema["additionalProperties"])
+      return failure("invalid_arguments", `${tool.name} has no arguments ${unknown.join(", ")}.`);
     const limit = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
     try {
       return execution.transport === "http"
@@ -37,7 +42,7 @@ async function overHttp({ base_url, method, path, body, auth }: HttpExecution, a
   const rest = new Map(Object.entries(args));
   const inPath = new Set<string>();
   let isPathValid = true;
-  const filled = path.replace(/\{(\w+)\}/g, (_match, name: string) => {
+  const filled = path.replace(PLACEHOLDER, (_match, name: string) => {
     const value = textOf(args[name]);
     // Nothing, `.` and `..` would lead to another path.
     if (/^\.{0,2}$/.test(value)) isPathValid = false;
@@ -61,9 +66,9 @@ async function overHttp({ base_url, method, path, body, auth }: HttpExecution, a
     },
     ...(isJson ? { body: JSON.stringify(Object.fromEntries(rest)) } : {}),
   });
-  const { text, isComplete } = await readText(response);
+  const { text, isComplete } = await readText(response, MAX_RESPONSE_BYTES);
   const data = isComplete && response.headers.get("content-type")?.includes("json") === true ? parsed(text) : text;
-  if (response.ok) return { ok: true, data };
+  if (response.ok) return { ok: true, data, ...(isComplete ? {} : { truncated: true }) };
   return failure(`http_${response.status}`, `The service answered ${response.status}.`, { body: data });
 }
 
@@ -73,19 +78,9 @@ function textOf(value: unknown): string {
 
 function parsed(text: string): unknown {
   try {
-    return JSON.parse(text) as unknown;
+    const value: unknown = JSON.parse(text);
+    return isShallow(value) ? value : text;
   } catch {
     return text;
   }
-}
-
-async function readText({ body }: Response): Promise<{ readonly text: string; readonly isComplete: boolean }> {
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
-  for await (const chunk of body ?? []) {
-    chunks.push(chunk);
-    bytes += (chunk as Uint8Array).length;
-    if (bytes > MAX_RESPONSE_BYTES) return { text: Buffer.concat(chunks).toString(), isComplete: false };
-  }
-  return { text: Buffer.concat(chunks).toString(), isComplete: true };
 }

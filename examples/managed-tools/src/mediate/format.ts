@@ -1,11 +1,12 @@
-import type { JsonObject } from "../manifest.ts";
+import { randomUUID } from "node:crypto";
+import { isShallow, type JsonObject } from "../manifest.ts";
 
 /** A call of a tool in a model's response. */
 export interface ToolCall {
   readonly id: string;
   /** As on the wire. */
   readonly name: string;
-  /** As the model has written it; an object if it is valid. */
+  /** An object if it is valid; otherwise as the model has written it. */
   readonly args: unknown;
 }
 
@@ -24,8 +25,8 @@ export interface ToolResult {
 }
 
 /** A model's response. */
-export interface Answer {
-  /** The message of the assistant, as it is appended to a conversation. */
+export interface ModelReply {
+  /** The message of the assistant. */
   readonly message: JsonObject;
   readonly calls: readonly ToolCall[];
   /** Counts of tokens, by the names of the format. */
@@ -46,8 +47,8 @@ export interface Format {
   /** Returns the request with more tools, for a response that is not streamed. @param isLater true after a hidden round. */
   prepare(body: JsonObject, messages: readonly JsonObject[], tools: readonly WireTool[], isLater: boolean): JsonObject;
   /** @returns undefined if it is not a response of this format. */
-  read(response: JsonObject): Answer | undefined;
-  /** Returns an assistant message with only these of its calls. */
+  read(response: JsonObject): ModelReply | undefined;
+  /** Returns an assistant message with only the first of its calls: these, which have ids and valid arguments. */
   withCalls(message: JsonObject, calls: readonly ToolCall[]): JsonObject;
   /** Returns the messages with the results of all calls of one assistant message. */
   results(results: readonly ToolResult[]): JsonObject[];
@@ -75,14 +76,29 @@ export function numbersIn(value: unknown): Usage {
   return Object.fromEntries(entries);
 }
 
-export function parseArgs(text: unknown): unknown {
-  if (typeof text !== "string") return text;
+export function parseArgs(written: unknown): unknown {
+  if (typeof written !== "string") return isShallow(written) ? written : undefined;
   try {
     // Some models send nothing for a tool without arguments.
-    return text.trim() === "" ? {} : (JSON.parse(text) as unknown);
+    const args = written.trim() === "" ? {} : (JSON.parse(written) as unknown);
+    return isShallow(args) ? args : written;
   } catch {
-    return text;
+    return written;
   }
+}
+
+/** Returns the calls with ids of their own. Some providers leave them empty, or repeat them in each response. */
+export function withIds(calls: readonly ToolCall[], usedIds: ReadonlySet<string>): ToolCall[] {
+  const used = new Set(usedIds);
+  return calls.map((call) => {
+    const id = call.id === "" || used.has(call.id) ? `call_${randomUUID().replaceAll("-", "")}` : call.id;
+    used.add(id);
+    return { ...call, id };
+  });
+}
+
+export function textOrNone(value: unknown): string {
+  return typeof value === "string" ? value : "";
 }
 
 export function objectsIn(value: unknown): JsonObject[] {
@@ -91,5 +107,5 @@ export function objectsIn(value: unknown): JsonObject[] {
 
 /** Divides a text into pieces for a stream that was not one. */
 export function piecesOf(text: string): string[] {
-  return text.match(/[\s\S]{1,64}(?=\s|$)|[\s\S]{1,64}/g) ?? [];
+  return text.match(/[\s\S]{1,64}(?=\s|$)|[\s\S]{1,64}/gu) ?? [];
 }

@@ -1,5 +1,5 @@
 import { Client, ProtocolError, SdkHttpError, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
-import { isJsonObject, type JsonObject, type McpExecution } from "../manifest.ts";
+import { isJsonObject, isShallow, type JsonObject, type McpExecution } from "../manifest.ts";
 import { failure, type Outcome } from "./results.ts";
 
 interface Connection {
@@ -82,7 +82,7 @@ function outcomeOf({ content, structuredContent, isError }: Awaited<ReturnType<C
   const texts = content.map((part) => (part.type === "text" ? part.text : JSON.stringify(part)));
   const text = texts.join("\n");
   if (isError === true) return failure("tool_error", text);
-  return { ok: true, data: structuredContent ?? text };
+  return { ok: true, data: structuredContent !== undefined && isShallow(structuredContent) ? structuredContent : text };
 }
 
 /** Returns the message of a JSON-RPC error. Those of the sidecar say if the call was sent, and what to do. */

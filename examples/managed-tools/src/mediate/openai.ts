@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject } from "../manifest.ts";
-import { type Format, numbersIn, objectsIn, parseArgs, piecesOf, type ToolCall } from "./format.ts";
+import { type Format, numbersIn, objectsIn, parseArgs, piecesOf, textOrNone, type ToolCall } from "./format.ts";
 
 /** Chat Completions of OpenAI, which most other providers and local models have too. */
 export const OPENAI: Format = {
@@ -7,7 +7,7 @@ export const OPENAI: Format = {
   path: "/v1/chat/completions",
   keepAlive: ": keep-alive\n\n",
 
-  runnerTools: (body) => objectsIn(body["tools"]).map((tool) => nameOf(tool["function"])),
+  runnerTools: (body) => objectsIn(body["tools"]).map((tool) => nameOf(tool[String(tool["type"])])),
 
   prepare(body, messages, tools, isLater) {
     // `stream_options` is an error without a stream.
@@ -26,30 +26,29 @@ export const OPENAI: Format = {
   },
 
   withCalls(message, calls) {
-    const kept = new Set(calls.map(({ id }) => id));
-    return { ...message, tool_calls: objectsIn(message["tool_calls"]).filter(({ id }) => kept.has(String(id))) };
+    const written = objectsIn(message["tool_calls"]);
+    return { ...message, tool_calls: calls.map(({ id, args }, index) => ({ ...written[index], id, ...called(written[index], args) })) };
   },
 
   results: (results) => results.map(({ call, text }) => ({ role: "tool", tool_call_id: call.id, content: text })),
 
   identity(message) {
     const calls = callsOf(message).map(({ id }) => id);
-    return JSON.stringify([message["role"], textOf(message["content"]), calls, message["tool_call_id"]]);
+    return JSON.stringify([message["role"], textOf(message["content"]).trim(), calls, message["tool_call_id"]]);
   },
 
   withUsage: (response, total) => ({ ...response, usage: { ...(response["usage"] as JsonObject | undefined), ...total } }),
 
   events(response, body) {
     const { choices, usage, object: _, ...rest } = response;
-    const [choice = {}] = objectsIn(choices);
-    const message = (choice["message"] ?? {}) as JsonObject;
-    const chunk = (delta: JsonObject, finish: unknown = null): string =>
-      event({ ...rest, object: "chat.completion.chunk", choices: [{ index: 0, delta, finish_reason: finish }] });
-    const { content, tool_calls: calls, role = "assistant", ...others } = message;
-    const events = [chunk({ role, content: "", ...others })];
+    const [{ message = {}, finish_reason: finish = "stop", ...facts } = {}] = objectsIn(choices);
+    const chunk = (delta: JsonObject, ofChoice: JsonObject = {}): string =>
+      event({ ...rest, object: "chat.completion.chunk", choices: [{ index: 0, delta, finish_reason: null, ...ofChoice }] });
+    const { content, tool_calls: calls, role = "assistant", ...others } = message as JsonObject;
+    const events = [chunk({ role, content: "", ...others }, facts)];
     for (const piece of piecesOf(textOf(content))) events.push(chunk({ content: piece }));
     for (const [index, call] of objectsIn(calls).entries()) events.push(chunk({ tool_calls: [{ index, ...call }] }));
-    events.push(chunk({}, choice["finish_reason"] ?? "stop"));
+    events.push(chunk({}, { finish_reason: finish }));
     const options = body["stream_options"];
     if (isJsonObject(options) && options["include_usage"] === true)
       events.push(event({ ...rest, object: "chat.completion.chunk", choices: [], usage }));
@@ -72,16 +71,22 @@ function nameOf(value: unknown): string {
 
 function callsOf(message: JsonObject): ToolCall[] {
   return objectsIn(message["tool_calls"]).map((call) => {
-    const called = (call["function"] ?? {}) as JsonObject;
-    return { id: String(call["id"]), name: String(called["name"]), args: parseArgs(called["arguments"]) };
+    const custom = call["custom"];
+    const { name, arguments: args } = (custom ?? call["function"] ?? {}) as JsonObject;
+    return { id: textOrNone(call["id"]), name: String(name), args: isJsonObject(custom) ? custom["input"] : parseArgs(args) };
   });
+}
+
+/** The members of a call that is sent to the model again. Some providers fail if they cannot read the arguments. */
+function called(call: JsonObject = {}, args: unknown): JsonObject {
+  if (isJsonObject(args) || !isJsonObject(call["function"])) return {};
+  return { function: { ...call["function"], arguments: "{}" } };
 }
 
 /** Content is a text, or a list of parts. Parts that are not text count as they are. */
 function textOf(content: unknown): string {
-  if (typeof content === "string") return content.trim();
+  if (typeof content === "string") return content;
   return objectsIn(content)
     .map((part) => (typeof part["text"] === "string" ? part["text"] : JSON.stringify(part)))
-    .join("")
-    .trim();
+    .join("");
 }

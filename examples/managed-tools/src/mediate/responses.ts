@@ -8,18 +8,37 @@ import { OPENAI } from "./openai.ts";
 import type { TurnEnd } from "./turn.ts";
 
 /** Headers of a connection. The others reach the model, with the key of the runner among them. */
-const HOP_HEADERS = ["host", "connection", "content-length", "transfer-encoding", "accept-encoding"];
+const HOP_HEADERS = [
+  "accept-encoding",
+  "connection",
+  "content-length",
+  "expect",
+  "host",
+  "keep-alive",
+  "proxy-authorization",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+];
 /** Headers of an error that runners act on. */
 const ERROR_HEADERS = ["retry-after", "request-id", "x-request-id"];
 
+/** Returns the format of the client. Those of Anthropic send a version with all paths. */
+export function formatOf(context: Context): Format {
+  const isAnthropic = context.req.header("anthropic-version") !== undefined || context.req.path.endsWith(ANTHROPIC.path);
+  return isAnthropic ? ANTHROPIC : OPENAI;
+}
+
 /** Returns the headers for the model. @param modelKey replaces the key of the runner; undefined to pass that on. */
-export function headersFor(context: Context, format: Format | undefined, modelKey: string | undefined): Headers {
+export function headersFor(context: Context, modelKey: string | undefined): Headers {
   const headers = new Headers(context.req.raw.headers);
   for (const name of HOP_HEADERS) headers.delete(name);
   if (modelKey === undefined) return headers;
   headers.delete("authorization");
   headers.delete("x-api-key");
-  if (format === ANTHROPIC) headers.set("x-api-key", modelKey);
+  if (formatOf(context) === ANTHROPIC) headers.set("x-api-key", modelKey);
   else headers.set("authorization", `Bearer ${modelKey}`);
   return headers;
 }
@@ -28,10 +47,10 @@ export function headersFor(context: Context, format: Format | undefined, modelKe
 export async function passOn(context: Context, target: string, headers: Headers, warn: (text: string) => void): Promise<Response> {
   const { method, body } = context.req.raw;
   try {
-    return await proxy(target, { method, headers, body, signal: context.req.raw.signal });
+    return await proxy(target, { method, headers, body, redirect: "manual", signal: context.req.raw.signal });
   } catch (error) {
     warn(`${target}: ${(error as Error).message}`);
-    return context.json(OPENAI.error(502, "The model cannot be reached."), 502);
+    return context.json(formatOf(context).error(502, "The model cannot be reached."), 502);
   }
 }
 
@@ -53,12 +72,12 @@ export function streamed(
   body: JsonObject,
   ended: Promise<TurnEnd>,
   keepAliveMs: number,
-  left: AbortController,
+  runnerLeft: AbortController,
 ): Response {
   context.header("Content-Type", "text/event-stream");
   context.header("Cache-Control", "no-cache");
   return stream(context, async (output) => {
-    output.onAbort(() => left.abort());
+    output.onAbort(() => runnerLeft.abort());
     const timer = setInterval(() => void output.write(format.keepAlive), keepAliveMs);
     const end = await ended.finally(() => clearInterval(timer));
     const events = end.status === 200 ? format.events(end.body, body) : [format.errorEvent(end.body)];

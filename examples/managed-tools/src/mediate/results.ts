@@ -1,6 +1,6 @@
 /** The outcome of a call: data, or an error that the model can understand. */
 export type Outcome =
-  | { readonly ok: true; readonly data: unknown }
+  | { readonly ok: true; readonly data: unknown; readonly truncated?: true }
   | { readonly ok: false; readonly error: { readonly code: string; readonly message: string } & Readonly<Record<string, unknown>> };
 
 export function failure(code: string, message: string, details: Readonly<Record<string, unknown>> = {}): Outcome {
@@ -13,7 +13,7 @@ export function outcomeText(outcome: Outcome, maxBytes: number): string {
   const bytes = Buffer.byteLength(text);
   if (bytes <= maxBytes) return text;
   const isText = outcome.ok && typeof outcome.data === "string";
-  const content = outcome.ok ? (isText ? outcome.data : JSON.stringify(outcome.data)) : outcome.error.message;
+  const content = outcome.ok ? (isText ? outcome.data : JSON.stringify(outcome.data)) : errorText(outcome.error);
   // JSON escapes take room, so the length that fits is searched for.
   let [fits, tooLong] = [0, Math.min(content.length, maxBytes)];
   while (fits < tooLong) {
@@ -22,6 +22,11 @@ export function outcomeText(outcome: Outcome, maxBytes: number): string {
     else tooLong = middle - 1;
   }
   return cut(outcome, content, fits, bytes);
+}
+
+/** The message, and the details if there are any, such as the body of a response. */
+function errorText({ code, message, ...details }: (Outcome & { ok: false })["error"]): string {
+  return Object.keys(details).length === 0 ? message : `${code}: ${message} ${JSON.stringify(details)}`;
 }
 
 function cut(outcome: Outcome, content: string, length: number, total_bytes: number): string {

@@ -1,5 +1,5 @@
 import { serve, type ServerType } from "@hono/node-server";
-import { Hono } from "hono";
+import { type Context, Hono } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
@@ -10,7 +10,7 @@ import { Executor } from "./execute.ts";
 import type { Format } from "./format.ts";
 import { Manifests } from "./manifests.ts";
 import { OPENAI } from "./openai.ts";
-import { delay, headersFor, passOn, respond, streamed } from "./responses.ts";
+import { delay, formatOf, headersFor, passOn, respond, streamed } from "./responses.ts";
 import { startTrace } from "./trace.ts";
 import { Turn } from "./turn.ts";
 
@@ -66,10 +66,12 @@ function createApp(options: MediatorOptions, executor: Executor): Hono {
 
   app.onError((error, context) => {
     warn(error.stack ?? error.message);
-    return context.json(OPENAI.error(502, "The proxy has failed."), 502);
+    return context.json(formatOf(context).error(502, "The proxy has failed."), 502);
   });
-  app.notFound((context) => context.json(OPENAI.error(404, "The path must be /AGENT/v1/…, with an agent of the pod."), 404));
-  app.use(bodyLimit({ maxSize: MAX_BODY_BYTES }));
+  app.notFound((context) => context.json(formatOf(context).error(404, "The path must be /AGENT/v1/…, with an agent of the pod."), 404));
+  const onError = (context: Context): Response =>
+    context.json(formatOf(context).error(413, `The body has more than ${MAX_BODY_BYTES} bytes.`), 413);
+  app.use(bodyLimit({ maxSize: MAX_BODY_BYTES, onError }));
   app.all("/:agent/v1/*", async (context) => {
     const agent = context.req.param("agent");
     if (!manifests.has(agent)) return context.notFound();
@@ -81,7 +83,7 @@ function createApp(options: MediatorOptions, executor: Executor): Hono {
     const format = FORMATS.find((each) => each.path === path);
     const target = modelUrl.replace(/\/$/, "") + path + search;
     if (format === undefined || context.req.method !== "POST" || manifest === undefined || manifest.tools.length === 0) {
-      const response = await passOn(context, target, headersFor(context, format, modelKey), warn);
+      const response = await passOn(context, target, headersFor(context, modelKey), warn);
       trace({ status: response.status, ending: "passed", tool_trace: [] });
       return response;
     }
@@ -90,9 +92,9 @@ function createApp(options: MediatorOptions, executor: Executor): Hono {
       trace({ status: 400, ending: "invalid", tool_trace: [] });
       return context.json(format.error(400, "The body is not a JSON object."), 400);
     }
-    const headers = headersFor(context, format, modelKey);
+    const headers = headersFor(context, modelKey);
     headers.set("content-type", "application/json");
-    const left = new AbortController();
+    const runnerLeft = new AbortController();
     const turn = new Turn({
       agent,
       format,
@@ -100,17 +102,17 @@ function createApp(options: MediatorOptions, executor: Executor): Hono {
       body,
       executor,
       hiddenRounds,
-      ask: (request, signal) => fetch(target, { method: "POST", headers, body: JSON.stringify(request), signal }),
-      signal: AbortSignal.any([left.signal, context.req.raw.signal]),
+      ask: (request, signal) => fetch(target, { method: "POST", headers, body: JSON.stringify(request), redirect: "manual", signal }),
+      signal: AbortSignal.any([runnerLeft.signal, context.req.raw.signal]),
     });
     const ended = turn.run().then((end) => {
       trace({ status: end.status, ending: end.ending, tool_trace: turn.rounds });
       return end;
     });
     if (body["stream"] !== true) return respond(context, await ended);
-    const early = await Promise.race([ended, delay(keepAliveMs)]);
-    if (early !== undefined && early.status !== 200) return respond(context, early);
-    return streamed(context, format, body, ended, keepAliveMs, left);
+    const endBeforeStream = await Promise.race([ended, delay(keepAliveMs)]);
+    if (endBeforeStream !== undefined && endBeforeStream.status !== 200) return respond(context, endBeforeStream);
+    return streamed(context, format, body, ended, keepAliveMs, runnerLeft);
   });
   return app;
 }

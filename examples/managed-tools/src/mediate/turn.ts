@@ -1,10 +1,13 @@
 import { isJsonObject, type JsonObject, type Manifest } from "../manifest.ts";
 import type { HiddenRounds } from "./continuity.ts";
 import type { Executor } from "./execute.ts";
-import { type Answer, type Format, objectsIn, sumOf, type ToolCall, type ToolResult, type Usage } from "./format.ts";
+import { type Format, type ModelReply, objectsIn, sumOf, type ToolCall, type ToolResult, type Usage, withIds } from "./format.ts";
+import { readText } from "./read-text.ts";
 import { failure, outcomeText, type Outcome } from "./results.ts";
 import type { TracedCall, TracedRound } from "./trace.ts";
 import { WireTools } from "./wire-names.ts";
+
+const MAX_RESPONSE_BYTES = 32 * 1024 * 1024;
 
 /** The model's response to the runner, or the error instead. */
 export interface TurnEnd {
@@ -48,6 +51,8 @@ export class Turn {
   /** The rounds that the runner does not see. */
   readonly #hidden: JsonObject[] = [];
   readonly #usages: Usage[] = [];
+  /** Of all calls in hidden rounds. */
+  readonly #callIds = new Set<string>();
   /** The round of each call that was executed, and the number of times that it was repeated. */
   readonly #executed = new Map<string, { readonly round: number; count: number }>();
 
@@ -84,11 +89,15 @@ export class Turn {
     const visible = objectsIn(body["messages"]);
     const messages = [...hiddenRounds.restore(this.#owner, format, visible), ...this.#hidden];
     const response = await ask(format.prepare(body, messages, this.#tools.tools, this.rounds.length > 0), signal);
-    const text = await response.text();
+    const { text, isComplete } = await readText(response, MAX_RESPONSE_BYTES);
+    if (!isComplete) return this.#end(502, "model_error", `The response of the model has more than ${MAX_RESPONSE_BYTES} bytes.`);
     const json = parsed(text);
+    if (response.status >= 300 && response.status < 400)
+      return this.#end(502, "model_error", `The model redirects to ${response.headers.get("location")}. MODEL_URL must be its address.`);
     if (!response.ok) {
       const { status, headers } = response;
-      return { status, body: json ?? format.error(status, text), headers, ending: "model_error", isFinal: this.rounds.length > 0 };
+      const error = isJsonObject(json?.["error"]) ? json : format.error(status, text);
+      return { status, body: error, headers, ending: "model_error", isFinal: this.rounds.length > 0 };
     }
     const answer = json === undefined ? undefined : format.read(json);
     if (json === undefined || answer === undefined) return this.#end(502, "model_error", "The response of the model cannot be read.");
@@ -124,8 +133,9 @@ export class Turn {
     return calls.every(({ name }) => this.#runnerTools.has(name)) ? { kind: "answer" } : { kind: "reject" };
   }
 
-  async #execute(answer: Answer, calls: readonly ToolCall[], signal: AbortSignal): Promise<void> {
+  async #execute(answer: ModelReply, planned: readonly ToolCall[], signal: AbortSignal): Promise<void> {
     const { format, manifest } = this.#options;
+    const calls = this.#identify(planned);
     const results: ToolResult[] = [];
     const traced: TracedCall[] = [];
     this.rounds.push({ round: this.rounds.length + 1, tool_calls: traced, round_usage: answer.usage });
@@ -159,19 +169,27 @@ export class Turn {
       const message = `This call has been made in round ${first.round}, and its result is above. It was not made again.`;
       return { outcome: failure("duplicate_tool_call", message, details), facts: { ...facts, ...details } };
     }
-    this.#executed.set(key, { round, count: 0 });
-    return { outcome: await executor.execute(tool, call.args, manifest.policy.timeout_per_tool_ms, signal), facts };
+    const outcome = await executor.execute(tool, call.args, manifest.policy.timeout_per_tool_ms, signal);
+    if (outcome.ok || outcome.error.code !== "invalid_arguments") this.#executed.set(key, { round, count: 0 });
+    return { outcome, facts };
   }
 
-  #reject(answer: Answer): void {
+  #identify(calls: readonly ToolCall[]): ToolCall[] {
+    const identified = withIds(calls, this.#callIds);
+    for (const { id } of identified) this.#callIds.add(id);
+    return identified;
+  }
+
+  #reject(answer: ModelReply): void {
     const message = "Nothing was called. Call tools of services first, in a response without other tools; then call the others.";
     const rejection = failure("mixed_tool_calls", message);
     const text = outcomeText(rejection, this.#options.manifest.policy.max_tool_result_bytes);
-    const traced = answer.calls.map(({ name, args }) => ({ name, service: null, arguments: args, result: rejection, latency_ms: 0 }));
+    const calls = this.#identify(answer.calls);
+    const traced = calls.map(({ name, args }) => ({ name, service: null, arguments: args, result: rejection, latency_ms: 0 }));
     this.rounds.push({ round: this.rounds.length + 1, tool_calls: traced, round_usage: answer.usage });
     this.#hide(
-      answer.message,
-      answer.calls.map((call) => ({ call, text, isError: true })),
+      this.#options.format.withCalls(answer.message, calls),
+      calls.map((call) => ({ call, text, isError: true })),
     );
   }
 
@@ -188,7 +206,8 @@ type Traced = Omit<TracedCall, "arguments" | "result" | "latency_ms">;
 
 function parsed(text: string): JsonObject | undefined {
   try {
-    return JSON.parse(text) as JsonObject;
+    const value: unknown = JSON.parse(text);
+    return isJsonObject(value) ? value : undefined;
   } catch {
     return undefined;
   }

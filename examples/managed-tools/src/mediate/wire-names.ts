@@ -15,7 +15,8 @@ export class WireTools {
     this.tools = tools.map((tool) => {
       const name = wireName(tool.name);
       this.#byName.set(name, tool);
-      return { name, description: tool.description, inputSchema: tool.inputSchema };
+      // Providers reject a schema without properties.
+      return { name, description: tool.description, inputSchema: { properties: {}, ...tool.inputSchema } };
     });
   }
 
