@@ -9,6 +9,7 @@ import { type ErrorEntry, SPECIAL_CLIENTS, type SpecialClient } from "../src/err
 import { actionOf, type SidecarErrorCode } from "../src/errors.ts";
 import { readDocument, ROOT } from "../test/support/markdown.ts";
 import { comparisonMarkdown } from "./comparison.ts";
+import { metricsMarkdown } from "./metrics.ts";
 import { layersMarkdown } from "./layers.ts";
 import { replaceSection } from "./section.ts";
 import { type RouteEntry, ROUTES } from "../src/routes.ts";
@@ -17,6 +18,7 @@ import { type RouteEntry, ROUTES } from "../src/routes.ts";
 export const GENERATED_DOCUMENTS: Readonly<Record<string, () => string>> = {
   "CONFIGURATION.md": configurationMarkdown,
   "ERRORS.md": errorsMarkdown,
+  "METRICS.md": () => replaceSection(readDocument("docs/METRICS.md"), "metrics", metricsMarkdown()),
   "COMPARISON.md": comparisonMarkdown,
   "ARCHITECTURE.md": () => replaceSection(readDocument("docs/ARCHITECTURE.md"), "layers", layersMarkdown()),
   "../README.md": readmeMarkdown,

@@ -50,6 +50,13 @@ export const ROUTES = {
     needsToken: true,
     description: "State and counters of the sidecar as JSON.",
   },
+  metrics: {
+    path: "/metrics",
+    methods: ["GET", "HEAD"],
+    enabledBy: undefined,
+    needsToken: true,
+    description: "Metrics in the text format of Prometheus, unless METRICS is off.",
+  },
   legacySse: {
     path: "/sse",
     methods: ["GET"],

@@ -3,7 +3,7 @@ import { LogLimiter } from "./observability/log-limiter.ts";
 import type { RequestObserver } from "./observability/request-observer.ts";
 import type { ServerRoutes } from "./http/server-routes.ts";
 import type { ServerStatus } from "./http/status-route.ts";
-import { SessionOpener } from "./lane/handshake/session-opener.ts";
+import { SessionOpener, type SessionOpenerOptions } from "./lane/handshake/session-opener.ts";
 import { Lanes } from "./lane/lanes.ts";
 import { RivalServers } from "./lane/rival-servers.ts";
 import type { ChildEraMode } from "./era/child-era-mode.ts";
@@ -28,6 +28,8 @@ export interface ServerOptions extends Omit<ServerLanesOptions, "endSession" | "
   readonly hasSeveralPrincipals: boolean;
   /** Undefined if nothing observes requests. */
   readonly observer: RequestObserver | undefined;
+  /** Called at the end of each session; undefined if nothing observes it. */
+  readonly onSessionEnd: SessionOpenerOptions["onSessionEnd"];
   /** Kills all processes at once, at any time from the start. */
   readonly kill: AbortSignal;
 }
@@ -47,7 +49,7 @@ interface HttpSettings {
 
 /** Starts an MCP server. The process starts synchronously. The promise resolves when the routes are loaded. */
 export async function startServer(options: ServerOptions): Promise<McpServer> {
-  const { limits, http, memory, observer, counters, policy, log, nowMs } = options;
+  const { limits, http, memory, observer, onSessionEnd, counters, policy, log, nowMs } = options;
   const { isolation, maxSessions, sessionsPerMinute, maxPrivateServers, sessionIdleTimeoutMs: idleTimeoutMs } = options.sessions;
   const defects = new Defects(log, counters);
   const limiter = new LogLimiter(nowMs);
@@ -74,7 +76,7 @@ export async function startServer(options: ServerOptions): Promise<McpServer> {
   const eventLog = new EventLog(options.replay, nowMs, defects);
   memory.addDroppable(eventLog);
   freeAbandoned(options, sessions);
-  const opener = new SessionOpener({ lanes, sessions, eventLog, sessionsPerMinute, counters, defects, nowMs });
+  const opener = new SessionOpener({ lanes, sessions, eventLog, sessionsPerMinute, onSessionEnd, counters, defects, nowMs });
   const stateless = createStateless(
     { ...options.sessions, hasSeveralPrincipals: options.hasSeveralPrincipals },
     laneOptions,

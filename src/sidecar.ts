@@ -11,6 +11,9 @@ import { serverEnvironment } from "./config/environment.ts";
 import { Counters } from "./observability/counters.ts";
 import type { Descriptor } from "./descriptor/descriptor.ts";
 import { Defects } from "./observability/defects.ts";
+import { RequestMetrics } from "./observability/metrics/request-metrics.ts";
+import type { RequestObserver } from "./observability/request-observer.ts";
+import { observeAll } from "./observability/request-observers.ts";
 import { loadPolicy } from "./load-policy.ts";
 import type { ToolPolicy } from "./policy/tool-policy.ts";
 import { MemoryBudget } from "./memory/memory-budget.ts";
@@ -40,7 +43,7 @@ export interface Sidecar extends Pick<McpServer, "firstReady" | "failed" | "tool
   /** The address of the listener, as `host:port`. */
   readonly address: string;
   /** The number of clients' calls that are not answered. */
-  readonly callsInFlight: number;
+  countCallsInFlight(): number;
   /** Drains, then terminates the MCP server. Bounded by DRAIN_TIMEOUT_MS and the waits of the termination. */
   stop(): Promise<void>;
 }
@@ -59,60 +62,87 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   const counters = new Counters();
   const defects = new Defects(log, counters);
   const memory = new MemoryBudget(config.memoryBudgetBytes);
-  const { requestLog: mode } = config;
-  const observer = mode === "off" ? undefined : new RequestLog({ mode, log, defects, nowMs });
+  const { observer, requestLog, metrics } = createObservers(config, log, defects);
   const policy = await loadPolicy({ config, descriptor, counters, log, redact: secrets.redact, nowMs });
   kill.throwIfAborted();
-  const [server, { createApp }, { HttpListener }] = await Promise.all([
-    startServer({ ...serverOptions(options, memory, counters, policy), observer }),
+  const [server, { createApps }, { HttpListener }] = await Promise.all([
+    startServer({ ...serverOptions(options, memory, counters, policy), observer, onSessionEnd: metrics?.sessionEnded }),
     import("./http/app.ts"),
     import("./http/listener.ts"),
   ]);
   const tokens = new AuthTokens(config.authTokens);
   const identify: Identify = (authorization) => tokens.identify(authorization);
-  const { path, allowedOrigins, allowedHosts, host: listenHost } = config;
-  const app = createApp({
+  const { path, allowedOrigins, allowedHosts, host: listenHost, adminAddr } = config;
+  const apps = createApps({
     routes: server.routes,
     path,
     identify: config.authTokens.length === 0 ? undefined : identify,
     allowedOrigins,
     allowedHosts,
     listenHost,
+    adminHost: adminAddr,
     version,
     status: () => server.status(),
     memory,
     replacer: secrets.replacer,
+    requestSamples: metrics && (() => metrics.samples()),
     defects,
     nowMs,
   });
-  const { pid, lastExit } = server.status().upstream;
-  const isMissing = pid === undefined && lastExit === undefined;
-  const failure = isMissing ? await Promise.race([server.failed, timeout(START_FAILURE_MS)]) : undefined;
-  const listener = new HttpListener(app, { limits: config, observer, identify, counters, defects, log, nowMs });
-  let address: string;
-  try {
-    address = await listener.listen(config);
-  } catch (error) {
+  const hasFailed = await hasFailedToStart(server);
+  const listenerOptions = { limits: config, observer, identify, counters, defects, log, nowMs };
+  const listener = new HttpListener(apps.main, listenerOptions);
+  const admin = apps.admin && new HttpListener(apps.admin, listenerOptions);
+  const { address, adminAddress } = await listen(listener, admin, config).catch(async (error: unknown) => {
+    listener.close();
     await server.stop();
     throw error;
-  }
+  });
   // A sidecar whose command cannot be started ends at once, and does not announce its address.
-  if (failure === undefined) logAddress(log, address, config);
+  if (!hasFailed) logAddress(log, address, adminAddress, config);
   const tokenReload = reloadTokens(options, tokens, server, defects);
   return {
     address,
     firstReady: server.firstReady,
     failed: server.failed,
     toolNames: (timeoutMs) => server.toolNames(timeoutMs),
-    get callsInFlight() {
-      return countCalls(server);
-    },
+    countCallsInFlight: () => countCalls(server),
     async stop() {
       tokenReload?.close();
       await drainAndStop(listener, server, config.drainTimeoutMs);
-      observer?.close();
+      // Operators can watch the drain.
+      admin?.close();
+      requestLog?.close();
     },
   };
+}
+
+async function hasFailedToStart(server: McpServer): Promise<boolean> {
+  const { pid, lastExit } = server.status().upstream;
+  if (pid !== undefined || lastExit !== undefined) return false;
+  return (await Promise.race([server.failed, timeout(START_FAILURE_MS)])) !== undefined;
+}
+
+interface Observers {
+  readonly observer: RequestObserver | undefined;
+  readonly requestLog: RequestLog | undefined;
+  readonly metrics: RequestMetrics | undefined;
+}
+
+function createObservers({ requestLog: mode, metrics: hasMetrics }: Config, log: Log, defects: Defects): Observers {
+  const requestLog = mode === "off" ? undefined : new RequestLog({ mode, log, defects, nowMs });
+  const metrics = hasMetrics ? new RequestMetrics(nowMs, defects) : undefined;
+  return { observer: observeAll([requestLog, metrics].filter((each) => each !== undefined)), requestLog, metrics };
+}
+
+interface Addresses {
+  readonly address: string;
+  readonly adminAddress: string | undefined;
+}
+
+async function listen(listener: HttpListener, admin: HttpListener | undefined, config: Config): Promise<Addresses> {
+  const address = await listener.listen(config);
+  return { address, adminAddress: config.adminAddr && (await admin?.listen(config.adminAddr)) };
 }
 
 function countCalls(server: McpServer): number {
@@ -127,7 +157,7 @@ function serverOptions(
   memory: MemoryBudget,
   counters: Counters,
   policy: ToolPolicy | undefined,
-): Omit<ServerOptions, "observer"> {
+): Omit<ServerOptions, "observer" | "onSessionEnd"> {
   const { restartBackoffMs: firstPauseMs, restartMaxMs: longestPauseMs, restartLimit } = config;
   return {
     command: { command: config.command, args: config.args, env: serverEnvironment(environment), cwd: config.cwd },
@@ -155,7 +185,8 @@ function serverOptions(
   };
 }
 
-function logAddress(log: Log, address: string, { host, port, path, authTokens }: Config): void {
+function logAddress(log: Log, address: string, adminAddress: string | undefined, { host, port, path, authTokens }: Config): void {
+  if (adminAddress !== undefined) log.info({ address: adminAddress }, "listening for operators");
   log.info({ address, path }, "listening");
   if (authTokens.length > 0) return;
   const message = "no auth token is set: every client that reaches the address may call";

@@ -101,7 +101,7 @@ class Serving {
     const commandError = executableError(config.command, environment["PATH"], config.cwd ?? process.cwd());
     if (commandError !== undefined) return this.#onUnusableCommand(commandError);
     let sidecar: Sidecar | undefined;
-    const signalled = this.#watchSignals(() => sidecar?.callsInFlight ?? 0);
+    const signalled = this.#watchSignals(() => sidecar?.countCallsInFlight() ?? 0);
     try {
       sidecar = await startSidecar({ config, environment, descriptor, secrets, version, log, kill: kill.signal });
     } catch (error) {

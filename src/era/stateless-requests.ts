@@ -38,7 +38,7 @@ export interface StatelessRequestsOptions {
   readonly streamAfterMs: number;
 }
 
-interface StatelessStatus {
+export interface StatelessStatus {
   readonly serverEra: ServerEra | "unknown";
   /** All requests so far. */
   readonly requests: number;

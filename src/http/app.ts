@@ -3,6 +3,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from "node:http
 import type { Defects } from "../observability/defects.ts";
 import { SidecarError } from "../errors.ts";
 import { ALL_METHODS, type RouteEntry, type RouteName, ROUTES } from "../routes.ts";
+import type { ListenAddress } from "./guards/authority.ts";
 import { createTokenGuard } from "./guards/access-guard.ts";
 import { pathAndQuery } from "./guards/origin-guard.ts";
 import { createCrossOriginCheck, createCrossOriginGuard, type CrossOriginOptions } from "./guards/cross-origin.ts";
@@ -14,22 +15,50 @@ import { notFound, notFoundReason } from "./not-found.ts";
 import { reject } from "./reject.ts";
 import type { Identify, NamedRoute, PrincipalRoute, Route, RoutedRequest } from "./route.ts";
 import type { ServerRoutes } from "./server-routes.ts";
+import { createMetricsRoute, type MetricsRouteOptions } from "./metrics/metrics-route.ts";
 import { createStatusRoute, type StatusOptions } from "./status-route.ts";
 
 export interface AppOptions extends StatusOptions, CrossOriginOptions {
   readonly routes: Pick<ServerRoutes, "endpoint" | "legacySse">;
+  /** The address for `/status` and `/metrics`, if it is not that of the endpoint. */
+  readonly adminHost: Pick<ListenAddress, "host"> | undefined;
   /** The path of the MCP endpoint, for example `/mcp`. */
   readonly path: string;
   /** Undefined if no token is configured. */
   readonly identify: Identify | undefined;
-  readonly defects: Pick<Defects, "note">;
+  /** Returns the metrics of requests; undefined if there is no `/metrics`. */
+  readonly requestSamples: MetricsRouteOptions["requestSamples"] | undefined;
+  readonly defects: Pick<Defects, "note" | "recover">;
+}
+
+/** The handlers of HTTP requests, one for each listener. */
+export interface Apps {
+  readonly main: RequestListener;
+  /** Has the routes for operators. Undefined without an address of its own: `main` has them then. */
+  readonly admin: RequestListener | undefined;
+}
+
+/** Creates the handlers of all HTTP requests. */
+export function createApps(options: AppOptions): Apps {
+  const { routes, requestSamples, adminHost } = options;
+  const observing: readonly NamedRoute[] = [
+    ["status", createStatusRoute(options)],
+    ...(requestSamples === undefined ? [] : [["metrics", createMetricsRoute({ ...options, requestSamples })] as const]),
+  ];
+  if (adminHost === undefined) return { main: createApp(options, [...observing, ...routes.legacySse], routes.endpoint), admin: undefined };
+  return {
+    main: createApp(options, routes.legacySse, routes.endpoint),
+    admin: createApp({ ...options, listenHost: adminHost.host }, observing),
+  };
 }
 
 /**
- * Creates the handler of all HTTP requests. The MCP endpoint is matched first, and Express handles everything else. The routing of Express,
+ * Creates the handler of a listener. The MCP endpoint is matched first, and Express handles everything else. The routing of Express,
  * and its prototypes on each request, cost a seventh of the calls per second (docs/decisions/0002-endpoint-before-express.md).
+ *
+ * @param endpointRoute undefined for a listener without the endpoint.
  */
-export function createApp(options: AppOptions): RequestListener {
+function createApp(options: AppOptions, furtherRoutes: readonly NamedRoute[], endpointRoute?: PrincipalRoute): RequestListener {
   const { routes, path, identify, defects } = options;
   const checkCaller = createCrossOriginCheck(options);
   // Browsers send no `Origin` if a page reads from its own host.
@@ -42,17 +71,13 @@ export function createApp(options: AppOptions): RequestListener {
     const entry: RouteEntry = ROUTES[name];
     const offered = guardMethod(entry, route);
     if (!entry.needsToken) return answerOptions(entry, (request, response) => offered(request, response, undefined));
-    const guardOrigin = createCrossOriginGuard(entry, name === "status" ? checkReader : checkCaller);
+    const guardOrigin = createCrossOriginGuard(entry, name === "status" || name === "metrics" ? checkReader : checkCaller);
     // The guard of the token comes last, because a browser's preflight request has no token.
     return guardOrigin(answerOptions(entry, guardToken(offered)));
   }
 
-  const endpoint = guard("endpoint", routes.endpoint);
-  const otherRoutes: readonly NamedRoute[] = [
-    ...createHealthRoutes({ ...options, mayReadDetails }),
-    ["status", createStatusRoute(options)],
-    ...routes.legacySse,
-  ];
+  const endpoint = endpointRoute && guard("endpoint", endpointRoute);
+  const otherRoutes: readonly NamedRoute[] = [...createHealthRoutes({ ...options, mayReadDetails }), ...furtherRoutes];
   const known = { path, hasToken: identify !== undefined, hasLegacySse: routes.legacySse.length > 0 };
   const sendNotFound = (response: ServerResponse, target: string): void => {
     const error = notFound(target, known);
@@ -82,7 +107,7 @@ export function createApp(options: AppOptions): RequestListener {
     const url = pathAndQuery(target);
     if (url === undefined) return server(request, response);
     if (url !== target) [request.url, request.originalUrl] = [url, target];
-    if (isPath(url, endpointPath)) return endpoint(request, response);
+    if (endpoint !== undefined && isPath(url, endpointPath)) return endpoint(request, response);
     // Express calls this function for an invalid URL, instead of its own response in HTML.
     app(request as Request, response as Response, () => sendNotFound(response, "that URL"));
   }

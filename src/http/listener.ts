@@ -165,9 +165,10 @@ export class HttpListener {
     this.#server.off("connection", onConnection);
   }
 
-  /** Closes all connections. */
+  /** Stops listening, and closes all connections. */
   close(): void {
     this.#stalledReaders.close();
+    NetServer.prototype.close.call(this.#server);
     this.#server.closeAllConnections();
   }
 

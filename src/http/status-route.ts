@@ -1,6 +1,7 @@
 import type { Counters } from "../observability/counters.ts";
 import type { Lanes } from "../lane/lanes.ts";
 import type { MemoryBudget } from "../memory/memory-budget.ts";
+import type { StatelessStatus } from "../era/stateless-requests.ts";
 import type { UpstreamStatus } from "../upstream/port.ts";
 import { describeReadiness } from "./health-routes.ts";
 import { sendJson } from "./json-response.ts";
@@ -19,7 +20,7 @@ export interface ServerStatus {
   readonly openStreams: number;
   readonly counters: Counters;
   /** The requests without a session, and the era of the server for them; undefined if they are not served. */
-  readonly stateless: object | undefined;
+  readonly stateless: StatelessStatus | undefined;
   /** The status of the tool policy; undefined without one. */
   readonly policy: object | undefined;
 }

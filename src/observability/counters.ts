@@ -22,6 +22,13 @@ export type ExitKind =
   /** The sidecar terminated it, because the sidecar stopped or the session of a private server ended. */
   | "stopped";
 
+interface CountsByKey {
+  readonly failures: ReadonlyMap<SidecarErrorCode, number>;
+  readonly refusals: ReadonlyMap<SidecarErrorCode, number>;
+  readonly exits: ReadonlyMap<ExitKind, number>;
+  readonly statuses: ReadonlyMap<number, number>;
+}
+
 /** The ways in which an accepted request ends without a failure. */
 type AnswerKind = keyof Counters["answers"];
 
@@ -92,6 +99,11 @@ export class Counters {
   readonly #refusals = new Map<SidecarErrorCode, number>();
   readonly #exits = new Map<ExitKind, number>();
   readonly #statuses = new Map<number, number>();
+
+  /** The counts by code, kind or status. */
+  get byKey(): CountsByKey {
+    return { failures: this.#failures, refusals: this.#refusals, exits: this.#exits, statuses: this.#statuses };
+  }
 
   /** Counts the end of an accepted request. */
   countEnding(ending: RequestEnding): void {

@@ -24,6 +24,8 @@ export interface UpstreamStatus {
   readonly state: "starting" | "ready" | "backing-off" | "stopping" | "failed";
   readonly generation: number;
   readonly pid: number | undefined;
+  /** The time at which the last ready generation became so. */
+  readonly readyAt: Date | undefined;
   readonly restarts: number;
   readonly lastExit: UpstreamExit | undefined;
   /** The time of the next start; undefined while a generation runs. */

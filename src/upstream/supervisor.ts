@@ -38,14 +38,14 @@ export class Supervisor implements Upstream {
   #loop: Promise<SupervisorFailure | undefined> | undefined;
   #state: UpstreamStatus["state"] = "starting";
   #generationCount = 0;
+  #readyAt: Date | undefined;
   #lastExit: UpstreamExit | undefined;
   #pauseMs = 0;
   #nextRetryAt: Date | undefined;
   #failure: SupervisorFailure | undefined;
 
   constructor(options: SupervisorOptions) {
-    this.#options = options;
-    this.#log = options.log;
+    [this.#options, this.#log] = [options, options.log];
     this.#startLog = new StartLog(options.log, options.nowMs);
     this.#defects = new Defects(options.log, options.counters);
   }
@@ -56,10 +56,8 @@ export class Supervisor implements Upstream {
    * @returns the reason why the supervisor has given up, or undefined after `stop`. Rejects only because of a defect.
    */
   run(listener: UpstreamListener, observer?: UpstreamObserver): Promise<SupervisorFailure | undefined> {
-    this.#listener = listener;
-    this.#observer = observer;
-    this.#loop = this.#supervise();
-    return this.#loop;
+    [this.#listener, this.#observer] = [listener, observer];
+    return (this.#loop = this.#supervise());
   }
 
   /** Resolves when a generation is ready for the first time. */
@@ -72,6 +70,7 @@ export class Supervisor implements Upstream {
       state: this.#state,
       generation: this.#generationCount,
       pid: this.#generation?.pid,
+      readyAt: this.#readyAt,
       restarts: Math.max(0, this.#generationCount - 1),
       lastExit: this.#lastExit,
       nextRetryAt: this.#nextRetryAt,
@@ -170,6 +169,7 @@ export class Supervisor implements Upstream {
     this.#startLog.ready();
     if (this.#state === "failed") this.#log.info({ childPid, generation }, "mcp server has recovered");
     this.#setState("ready");
+    this.#readyAt = new Date();
     this.#log.info({ childPid, generation, state: this.#state }, "mcp server ready");
     this.#guard("server ready", current, () => {
       this.#observer?.onReady(handshake);

@@ -1,4 +1,4 @@
-import { createApp } from "../../src/http/app.ts";
+import { createApps } from "../../src/http/app.ts";
 import { HttpListener } from "../../src/http/listener.ts";
 import { Counters } from "../../src/observability/counters.ts";
 import { Defects } from "../../src/observability/defects.ts";
@@ -123,6 +123,7 @@ function serverOptions(args: readonly string[], log: RecordedLog): ServerOptions
       sessionIdleTimeoutMs: LONG_MS,
     },
     observer: undefined,
+    onSessionEnd: undefined,
     http: { maxBodyBytes: 1_000_000, keepAliveMs: LONG_MS, legacySse: "off" },
     memory: new MemoryBudget(Number.MAX_SAFE_INTEGER),
     policy: undefined,
@@ -135,8 +136,8 @@ function serverOptions(args: readonly string[], log: RecordedLog): ServerOptions
   };
 }
 
-function appOf(server: McpServer, path: string, defects: Defects): ReturnType<typeof createApp> {
-  return createApp({
+function appOf(server: McpServer, path: string, defects: Defects): ReturnType<typeof createApps>["main"] {
+  return createApps({
     routes: server.routes,
     path,
     identify: undefined,
@@ -147,7 +148,9 @@ function appOf(server: McpServer, path: string, defects: Defects): ReturnType<ty
     status: () => server.status(),
     memory: new MemoryBudget(1),
     replacer: (_key, value) => value,
+    requestSamples: undefined,
+    adminHost: undefined,
     defects,
     nowMs,
-  });
+  }).main;
 }

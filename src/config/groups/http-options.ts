@@ -22,6 +22,15 @@ export const HTTP_OPTIONS = {
     defaultText: "8080",
     kind: port,
   }),
+  adminAddr: option({
+    group: "HTTP",
+    flag: "admin-addr",
+    name: "ADMIN_ADDR",
+    placeholder: "HOST:PORT",
+    description:
+      "Listen address for `/status` and `/metrics`, which the other address then lacks. Both have the health paths. Default: the address of the endpoint.",
+    kind: listenAddress,
+  }),
   path: option({
     group: "HTTP",
     flag: "path",

@@ -1,6 +1,6 @@
 import { LOG_LEVELS, REQUEST_LOG_MODES } from "../../observability/log.ts";
 import { option } from "../option.ts";
-import { oneOf } from "../value-kinds.ts";
+import { oneOf, onOff } from "../value-kinds.ts";
 
 export const LOG_OPTIONS = {
   logLevel: option({
@@ -21,5 +21,15 @@ export const LOG_OPTIONS = {
       "Requests of clients in the log, without arguments and results: `off`, `errors` (rejected and failed ones) or `all`. Under a flood, lines are counted instead.",
     defaultText: "errors",
     kind: oneOf(REQUEST_LOG_MODES),
+  }),
+  metrics: option({
+    group: "Logs",
+    flag: "metrics",
+    name: "METRICS",
+    placeholder: "on|off",
+    description: "Metrics for Prometheus at `/metrics`, under the same rules as `/status`.",
+    defaultText: "on",
+    kind: onOff,
+    isSwitch: true,
   }),
 } as const;

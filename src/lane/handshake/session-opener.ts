@@ -20,6 +20,8 @@ export interface SessionOpenerOptions {
   readonly eventLog: EventLog;
   /** Undefined means no limit. */
   readonly sessionsPerMinute: number | undefined;
+  /** Called at the end of each session. */
+  readonly onSessionEnd: ((protocolVersion: string, durationMs: number) => void) | undefined;
   readonly counters: Counters;
   readonly defects: Defects;
   readonly nowMs: () => number;
@@ -122,9 +124,14 @@ export class SessionOpener {
   /** @returns undefined if there is no room for another session. */
   #open(protocolVersion: string, initialize: RequestMessage, pooled: PooledLane, client: Required<NewSession>): Session | undefined {
     const { owner } = client;
-    const { sessions, defects, nowMs } = this.#options;
+    const { sessions, onSessionEnd, defects, nowMs } = this.#options;
     const { lane } = pooled.supervised;
-    const session = new Session({ protocolVersion, lane, ...client, nowMs: nowMs(), onEnd: () => pooled.release(session) });
+    const startedAtMs = nowMs();
+    const onEnd = (): void => {
+      pooled.release(session);
+      onSessionEnd?.(protocolVersion, nowMs() - startedAtMs);
+    };
+    const session = new Session({ protocolVersion, lane, ...client, nowMs: startedAtMs, onEnd });
     if (!sessions.add(session)) return undefined;
     pooled.open(session, initialize);
     // The token was revoked while the client waited for its server. The session ends as soon as it exists.

@@ -86,6 +86,8 @@ describe("the configuration", () => {
       replayMaxEvents: 1000,
       logLevel: "info",
       requestLog: "errors",
+      metrics: true,
+      adminAddr: undefined,
     });
   });
 
@@ -96,6 +98,8 @@ describe("the configuration", () => {
       CLAW_MCP_STDIO_CWD: tmpdir(),
       CLAW_MCP_STDIO_READY_TIMEOUT_MS: "1",
       CLAW_MCP_STDIO_ADDR: "127.0.0.1:9001",
+      CLAW_MCP_STDIO_ADMIN_ADDR: "127.0.0.1:9002",
+      CLAW_MCP_STDIO_METRICS: "off",
       CLAW_MCP_STDIO_PORT: ":9002",
       CLAW_MCP_STDIO_PATH: "/other",
       CLAW_MCP_STDIO_AUTH_TOKEN: "t0ken",
@@ -223,6 +227,8 @@ describe("the configuration", () => {
       maxResultBytes: 1035,
       logLevel: "debug",
       requestLog: "all",
+      metrics: false,
+      adminAddr: { host: "127.0.0.1", port: 9002 },
     });
   });
 

@@ -18,7 +18,7 @@ const ARGS_EXPECTED = 'expected a JSON array of strings without NUL, for example
 const ORIGINS_EXPECTED = "expected *, or scheme://host or scheme://host:port, several separated by commas, international names in punycode";
 const HOSTS_EXPECTED =
   "expected host or host:port, several separated by commas, IPv6 addresses in brackets, international names in punycode";
-const PATH_EXPECTED = "expected a path that starts with / and has no query, other than /livez, /readyz, /healthz, /status";
+const PATH_EXPECTED = "expected a path that starts with / and has no query, other than /livez, /readyz, /healthz, /status, /metrics";
 
 describe("a wrong configuration", () => {
   it("all problems are reported at once, with the option, its value and the allowed values", () => {

@@ -18,6 +18,7 @@ const STATUS: UpstreamStatus = {
   state: "backing-off",
   generation: 2,
   pid: undefined,
+  readyAt: undefined,
   restarts: 1,
   lastExit: EXIT,
   nextRetryAt: new Date(4200),

@@ -111,7 +111,7 @@ export class LanesBench {
       nowMs,
     });
     const { lanes, sessions, eventLog } = this;
-    this.opener = new SessionOpener({ lanes, sessions, eventLog, sessionsPerMinute, counters, defects, nowMs });
+    this.opener = new SessionOpener({ onSessionEnd: undefined, lanes, sessions, eventLog, sessionsPerMinute, counters, defects, nowMs });
     this.shared.start();
   }
 

@@ -55,6 +55,7 @@ export class RecordedUpstream implements Upstream, UpstreamInput {
       state: this.isFailed ? "failed" : this.isRunning ? "ready" : "backing-off",
       generation: 1,
       pid: undefined,
+      readyAt: undefined,
       restarts: 0,
       lastExit: undefined,
       nextRetryAt: undefined,

@@ -1,0 +1,22 @@
+import { Exposition } from "../src/http/metrics/exposition.ts";
+import { type MetricDefinition, METRICS } from "../src/observability/metrics/definitions.ts";
+
+/** Returns the tables of all metrics, made of their definitions. */
+export function metricsMarkdown(): string {
+  const own = Object.entries<MetricDefinition>(METRICS).map(
+    ([name, { type, labels = [], help }]) =>
+      `| \`${name}\` | ${type} | ${labels.map((label) => `\`${label}\``).join(", ") || "–"} | ${help} |`,
+  );
+  const ofProcess = new Exposition().processMetrics.map(({ name, help }) => `| \`${name}\` | ${help} |`);
+  return [
+    "| metric | type | labels | meaning |",
+    "| --- | --- | --- | --- |",
+    ...own,
+    "",
+    "These are about the process of the sidecar, by [prom-client](https://github.com/siimon/prom-client). They begin with the first request for `/metrics`.",
+    "",
+    "| metric | meaning |",
+    "| --- | --- |",
+    ...ofProcess,
+  ].join("\n");
+}

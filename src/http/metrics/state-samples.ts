@@ -1,0 +1,76 @@
+import type { Counters } from "../../observability/counters.ts";
+import type { MetricName, Sample } from "../../observability/metrics/definitions.ts";
+import { MEMORY_KINDS, type MemoryBudget } from "../../memory/memory-budget.ts";
+import { addLoads } from "../../lane/lane-load.ts";
+import type { UpstreamStatus } from "../../upstream/port.ts";
+import type { ServerStatus } from "../status-route.ts";
+
+const STATES: readonly UpstreamStatus["state"][] = ["starting", "ready", "backing-off", "stopping", "failed"];
+
+/** Returns the samples of the present state and of the counters: the numbers of `/status`. */
+export function* stateSamples(status: ServerStatus, memory: MemoryBudget["status"]): Generator<Sample> {
+  const { sessions, openStreams, counters, stateless } = status;
+  yield* serverSamples(status.upstream);
+  yield* laneSamples(status.lanes);
+  yield { metric: "claw_mcp_stdio_sessions", value: sessions };
+  yield { metric: "claw_mcp_stdio_streams", value: openStreams };
+  if (stateless !== undefined) yield* statelessSamples(stateless);
+  yield { metric: "claw_mcp_stdio_memory_budget_bytes", value: memory.limitBytes };
+  for (const kind of MEMORY_KINDS) yield { metric: "claw_mcp_stdio_memory_used_bytes", labels: { kind }, value: memory[kind] };
+  yield* counterSamples(counters);
+}
+
+function* serverSamples({ state, generation, restarts, readyAt }: UpstreamStatus): Generator<Sample> {
+  yield { metric: "claw_mcp_stdio_server_ready", value: Number(state === "ready") };
+  for (const each of STATES) yield { metric: "claw_mcp_stdio_server_state", labels: { state: each }, value: Number(state === each) };
+  yield { metric: "claw_mcp_stdio_server_generation", value: generation };
+  yield { metric: "claw_mcp_stdio_server_restarts_total", value: restarts };
+  if (state === "ready" && readyAt !== undefined)
+    yield { metric: "claw_mcp_stdio_server_ready_time_seconds", value: readyAt.getTime() / 1000 };
+}
+
+/** The lanes of all capabilities that ask count as one. */
+function* laneSamples({ shared, private: ofClients, modern, asking }: ServerStatus["lanes"]): Generator<Sample> {
+  const askingLoads = Object.values(asking);
+  const servers = askingLoads.reduce((sum, each) => sum + each.servers, 0);
+  const loads = { shared: { ...shared, servers: undefined }, private: ofClients, modern, asking: { ...addLoads(askingLoads), servers } };
+  for (const [lane, load] of Object.entries(loads)) {
+    const labels = { lane };
+    yield { metric: "claw_mcp_stdio_requests_in_flight", labels, value: load.requestsInFlight };
+    yield { metric: "claw_mcp_stdio_requests_waiting", labels, value: load.waiting };
+    yield { metric: "claw_mcp_stdio_queued_bytes", labels, value: load.queuedBytes };
+    if (load.servers !== undefined) yield { metric: "claw_mcp_stdio_server_processes", labels, value: load.servers };
+  }
+  yield { metric: "claw_mcp_stdio_calls_suspended", value: shared.suspended };
+}
+
+function* statelessSamples({ requests, clients, subscriptions, asks }: NonNullable<ServerStatus["stateless"]>): Generator<Sample> {
+  yield { metric: "claw_mcp_stdio_stateless_requests_total", value: requests };
+  yield { metric: "claw_mcp_stdio_stateless_clients", value: clients };
+  yield { metric: "claw_mcp_stdio_stateless_subscriptions", value: subscriptions };
+  if (asks === undefined) return;
+  yield { metric: "claw_mcp_stdio_calls_parked", value: asks.parked.now };
+  yield { metric: "claw_mcp_stdio_parked_calls_expired_total", value: asks.parked.expired };
+  yield { metric: "claw_mcp_stdio_parked_calls_refused_total", value: asks.parked.refused };
+  yield { metric: "claw_mcp_stdio_questions_unattributed_total", value: asks.unattributed };
+}
+
+function* counterSamples({ requests, answers, dropped, policy, http, defects, byKey }: Counters): Generator<Sample> {
+  yield { metric: "claw_mcp_stdio_requests_accepted_total", value: requests.accepted };
+  yield { metric: "claw_mcp_stdio_requests_held_total", value: requests.held };
+  yield { metric: "claw_mcp_stdio_requests_repeated_total", value: requests.repeated };
+  yield* labelled("claw_mcp_stdio_requests_ended_total", "ending", [...Object.entries(answers), ...byKey.failures]);
+  yield* labelled("claw_mcp_stdio_requests_refused_total", "code", byKey.refusals);
+  yield* labelled("claw_mcp_stdio_server_exits_total", "kind", byKey.exits);
+  yield* labelled("claw_mcp_stdio_http_responses_total", "status", byKey.statuses);
+  yield* labelled("claw_mcp_stdio_dropped_messages_total", "kind", Object.entries(dropped));
+  yield { metric: "claw_mcp_stdio_http_readers_cut_off_total", value: http.readersCutOff };
+  yield { metric: "claw_mcp_stdio_invalid_arguments_total", value: policy.invalidArguments };
+  yield { metric: "claw_mcp_stdio_argument_checks_given_up_total", value: policy.argumentChecksGivenUp };
+  yield { metric: "claw_mcp_stdio_truncated_results_total", value: policy.truncatedResults };
+  yield { metric: "claw_mcp_stdio_defects_total", value: defects };
+}
+
+function* labelled(metric: MetricName, label: string, counts: Iterable<readonly [key: string | number, count: number]>): Generator<Sample> {
+  for (const [key, value] of counts) yield { metric, labels: { [label]: String(key) }, value };
+}

@@ -1,0 +1,128 @@
+import { findPath, stringOf, textOf } from "../../json/find.ts";
+import { skipValue, walkElements } from "../../json/walk.ts";
+import type { RequestEnding } from "../counters.ts";
+import type { Defects } from "../defects.ts";
+import type { ObservedRequest, RejectedRequest, RequestObserver } from "../request-observer.ts";
+import type { MetricName, Sample } from "./definitions.ts";
+import { Histogram } from "./histogram.ts";
+import { errorCodeLabel, methodLabel, OTHER, OTHER_TOOL, versionLabel } from "./label-values.ts";
+
+/** The names of tools that have series of their own. */
+const MAX_TOOLS = 200;
+const MAX_TOOL_NAME_LENGTH = 128;
+/** The series of the duration of requests. Further combinations of labels share one. */
+const MAX_SERIES = 500;
+/** Longer texts are not searched. In UTF-16 units. */
+const MAX_LIST_LENGTH = 1024 * 1024;
+const MAX_ERROR_LENGTH = 64 * 1024;
+/** Lists of tools are read at most once in this time. */
+const LIST_PAUSE_MS = 10_000;
+/** HTTP is the only transport of clients. */
+const TRANSPORT = { network_transport: "tcp" };
+
+interface Series {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly durations: Histogram;
+}
+
+/** The metrics of clients' requests and sessions: counters and histograms, which a scrape reads. */
+export class RequestMetrics implements RequestObserver {
+  readonly #nowMs: () => number;
+  readonly #defects: Pick<Defects, "guard">;
+  readonly #tools = new Set<string>();
+  readonly #operations = new Map<string, Series>();
+  readonly #sessions = new Map<string, Series>();
+  readonly #rejected = new Map<string, number>();
+  readonly #queue = new Histogram();
+  readonly #server = new Histogram();
+  #nextListAtMs = Number.NEGATIVE_INFINITY;
+
+  constructor(nowMs: () => number, defects: Pick<Defects, "guard">) {
+    [this.#nowMs, this.#defects] = [nowMs, defects];
+  }
+
+  ended(request: ObservedRequest, ending: RequestEnding, body: string | undefined): void {
+    // A defect here must not fail the request.
+    this.#defects.guard("metrics", () => this.#count(request, ending, body));
+  }
+
+  rejected({ code }: RejectedRequest): void {
+    this.#rejected.set(code, (this.#rejected.get(code) ?? 0) + 1);
+  }
+
+  /** Counts the end of a session. */
+  readonly sessionEnded = (protocolVersion: string, durationMs: number): void => {
+    const version = versionLabel(protocolVersion);
+    seriesOf(this.#sessions, version, () => ({ mcp_protocol_version: version, ...TRANSPORT })).durations.observe(durationMs);
+  };
+
+  *samples(): Generator<Sample> {
+    yield* histograms("mcp_server_operation_duration_seconds", this.#operations);
+    yield* histograms("mcp_server_session_duration_seconds", this.#sessions);
+    yield { metric: "claw_mcp_stdio_request_queue_seconds", value: this.#queue.value };
+    yield { metric: "claw_mcp_stdio_request_server_seconds", value: this.#server.value };
+    for (const [code, value] of this.#rejected) yield { metric: "claw_mcp_stdio_rejected_http_requests_total", labels: { code }, value };
+  }
+
+  #count(request: ObservedRequest, ending: RequestEnding, body: string | undefined): void {
+    const { acceptedAtMs, sentAtMs } = request;
+    const endedAtMs = this.#nowMs();
+    this.#queue.observe((sentAtMs ?? endedAtMs) - acceptedAtMs);
+    if (sentAtMs !== undefined) this.#server.observe(endedAtMs - sentAtMs);
+    if (request.method === "tools/list" && ending === "results" && body !== undefined) this.#learnTools(body, endedAtMs);
+    this.#operation(request, errorTypeOf(request, ending, body)).durations.observe(endedAtMs - acceptedAtMs);
+  }
+
+  #operation({ method, tool, revision }: ObservedRequest, errorType: string): Series {
+    const name = methodLabel(method);
+    const toolName = tool === undefined ? "" : this.#tools.has(tool) ? tool : OTHER_TOOL;
+    const version = versionLabel(revision);
+    const key = `${name}\n${errorType}\n${version}\n${toolName}`;
+    const isFull = this.#operations.size >= MAX_SERIES && !this.#operations.has(key);
+    return isFull
+      ? seriesOf(this.#operations, OTHER, () => labelsOf(OTHER, OTHER_TOOL, OTHER, OTHER))
+      : seriesOf(this.#operations, key, () => labelsOf(name, toolName, errorType, version));
+  }
+
+  /** Reads the names in a list of tools. Others have no series: a client may call any name. */
+  #learnTools(body: string, nowMs: number): void {
+    if (this.#tools.size >= MAX_TOOLS || nowMs < this.#nextListAtMs || body.length > MAX_LIST_LENGTH) return;
+    this.#nextListAtMs = nowMs + LIST_PAUSE_MS;
+    const tools = findPath(body, 0, ["result", "tools"]);
+    if (tools === undefined || body[tools.start] !== "[") return;
+    walkElements(body, tools.start, (start) => {
+      const name = stringOf(body, findPath(body, start, ["name"]));
+      if (name !== undefined && name.length <= MAX_TOOL_NAME_LENGTH && this.#tools.size < MAX_TOOLS) this.#tools.add(name);
+      return skipValue(body, start);
+    });
+  }
+}
+
+/** Returns the value of `error_type`: empty for a success, or else the end of the request. */
+function errorTypeOf({ method }: ObservedRequest, ending: RequestEnding, body = ""): string {
+  if (ending === "errors")
+    return errorCodeLabel(body.length > MAX_ERROR_LENGTH ? undefined : textOf(body, findPath(body, 0, ["error", "code"])));
+  if (ending !== "results") return ending;
+  const isShort = method === "tools/call" && body.length <= MAX_ERROR_LENGTH && body.includes('"isError"');
+  return isShort && textOf(body, findPath(body, 0, ["result", "isError"])) === "true" ? "tool_error" : "";
+}
+
+function labelsOf(method: string, tool: string, errorType: string, version: string): Readonly<Record<string, string>> {
+  return {
+    mcp_method_name: method,
+    gen_ai_tool_name: tool,
+    error_type: errorType,
+    mcp_protocol_version: version,
+    ...TRANSPORT,
+  };
+}
+
+function seriesOf(series: Map<string, Series>, key: string, labels: () => Readonly<Record<string, string>>): Series {
+  let each = series.get(key);
+  if (each === undefined) series.set(key, (each = { labels: labels(), durations: new Histogram() }));
+  return each;
+}
+
+function* histograms(metric: MetricName, series: ReadonlyMap<string, Series>): Generator<Sample> {
+  for (const { labels, durations } of series.values()) yield { metric, labels, value: durations.value };
+}

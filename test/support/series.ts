@@ -1,0 +1,41 @@
+import { send } from "./http-client.ts";
+import type { Sidecar } from "./sidecar.ts";
+
+type Labels = Readonly<Record<string, string | undefined>>;
+
+/** The series of one scrape. */
+export class Series {
+  readonly #series: readonly { readonly name: string; readonly labels: Labels; readonly value: number }[];
+
+  private constructor(text: string) {
+    this.#series = text
+      .split("\n")
+      .filter((line) => line !== "" && !line.startsWith("#"))
+      .map(parse);
+  }
+
+  static async read({ origin }: Pick<Sidecar, "origin">, headers: Readonly<Record<string, string>> = {}): Promise<Series> {
+    const { status, body } = await send(`${origin}/metrics`, { method: "GET", headers });
+    if (status !== 200) throw new Error(`/metrics: ${status} ${body}`);
+    return new Series(body);
+  }
+
+  get size(): number {
+    return this.#series.length;
+  }
+
+  /** Returns the sum of the series with these labels; undefined stands for a label that is absent. */
+  sum(name: string, labels: Labels = {}): number {
+    const wanted = Object.entries(labels);
+    return this.#series
+      .filter((each) => each.name === name && wanted.every(([label, value]) => each.labels[label] === value))
+      .reduce((sum, { value }) => sum + value, 0);
+  }
+}
+
+function parse(line: string): { readonly name: string; readonly labels: Labels; readonly value: number } {
+  const [, name = "", labels = "", value = ""] = /^(\w+)(?:\{(.*)\})? (\S+)$/.exec(line) ?? [];
+  if (name === "") throw new Error(`no series: ${line}`);
+  const pairs = labels.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g);
+  return { name, labels: Object.fromEntries(pairs.map(([, label = "", text = ""]) => [label, text])), value: Number(value) };
+}
