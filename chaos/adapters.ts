@@ -14,6 +14,8 @@ export interface Adapter {
   readonly healthPath: string;
   /** The path of its own counters as JSON; undefined if it has none. */
   readonly statusPath: string | undefined;
+  /** The path of its metrics in the text format of Prometheus, if it has any. */
+  readonly metricsPath?: string;
   /** Known missing features, shown with the results. */
   readonly notes: readonly string[];
   /** True if the run fails when an offence of this wrapper is not zero. */
@@ -51,6 +53,7 @@ export const ADAPTERS: readonly Adapter[] = [
     path: "/mcp",
     healthPath: "/readyz",
     statusPath: "/status",
+    metricsPath: "/metrics",
     notes: [],
     isSubject: true,
     nodeArgs: (port) => [join(ROOT_DIR, "dist", "main.js"), "--addr", `127.0.0.1:${port}`, ...CLAW_FLAGS, "--", ...SERVER_COMMAND],

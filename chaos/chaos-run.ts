@@ -5,6 +5,7 @@ import { type Adapter, versionOf } from "./adapters.ts";
 import type { FaultKind } from "./faults/kinds.ts";
 import { planFaults } from "./faults/schedule.ts";
 import { increment, type RequestRecord } from "./ledger.ts";
+import { readMetrics } from "./metrics.ts";
 import type { RunResult } from "./results.ts";
 import { Stage } from "./stage.ts";
 import { discrepancies, leftovers, readStatus } from "./status.ts";
@@ -45,7 +46,7 @@ export async function runChaos({ adapter, seed, durationMs, kinds, logFile }: Ru
   await sleep(SETTLE_MS);
   const rssAfterBytes = wrapper.rssBytes();
   const status = await readStatus(adapter, wrapper.origin);
-  const counterDiscrepancies = discrepancies(status, ledger) ?? null;
+  const counterDiscrepancies = discrepancies(status, await readMetrics(adapter, wrapper.origin), ledger) ?? null;
   const committed = saboteur.committed();
   const recovery = saboteur.recovery();
 

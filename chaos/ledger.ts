@@ -44,7 +44,7 @@ const MAX_EXAMPLES = 12;
  * The requests that the sidecar counts only as requests without a session: it answers a discovery itself, and a subscription can stay open. A
  * server with sessions gets a counted request for each resource of a subscription.
  */
-const UNCOUNTED: ReadonlySet<string> = new Set(["server/discover", "subscriptions/listen"]);
+export const UNCOUNTED: ReadonlySet<string> = new Set(["server/discover", "subscriptions/listen"]);
 
 export class Ledger {
   readonly verdicts: Record<Verdict, number> = {

@@ -1,5 +1,7 @@
 // Compares the wrapper's own counters with those of its clients.
 
+import type { Series } from "../test/support/series.ts";
+import { checkMetrics } from "./metrics.ts";
 import type { Adapter } from "./adapters.ts";
 import type { Ledger } from "./ledger.ts";
 
@@ -43,12 +45,15 @@ export function leftovers(status: Status | undefined): string[] {
   return Object.entries(uses).flatMap(([use, amount = 0]) => (amount === 0 ? [] : [`${use}: ${amount}`]));
 }
 
+/** Notes a difference if a number of the wrapper is not between these. */
+export type Check = (what: string, theirs: number, fewest: number, most: number) => void;
+
 /**
  * Must be called when no request is in flight.
  *
  * @returns the differences between the wrapper and its clients; undefined if the wrapper has no counters.
  */
-export function discrepancies(status: Status | undefined, ledger: Ledger): string[] | undefined {
+export function discrepancies(status: Status | undefined, metrics: Series | undefined, ledger: Ledger): string[] | undefined {
   if (status?.counters === undefined) return undefined;
   const { sent, verdicts, errorsByCode, uncounted } = ledger;
   const { requests, answers } = status.counters;
@@ -57,7 +62,7 @@ export function discrepancies(status: Status | undefined, ledger: Ledger): strin
   // A client that has disconnected does not know the responses.
   const unseen = verdicts.abandoned + verdicts["cut-by-delete"] + verdicts.lost;
   const found: string[] = [];
-  const check = (what: string, theirs: number, fewest: number, most: number): void => {
+  const check: Check = (what, theirs, fewest, most) => {
     if (theirs < fewest || theirs > most) found.push(`${what}: ${theirs}, but the clients counted ${fewest} to ${most}`);
   };
 
@@ -74,6 +79,7 @@ export function discrepancies(status: Status | undefined, ledger: Ledger): strin
     const fewest = seen - (uncounted.errorsByCode.get(code) ?? 0);
     check(code, (failures[code] ?? 0) + (refused[code] ?? 0), fewest, seen + unseen);
   }
+  if (metrics !== undefined) checkMetrics(metrics, ledger, check);
   return found;
 }
 

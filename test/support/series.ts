@@ -7,7 +7,8 @@ type Labels = Readonly<Record<string, string | undefined>>;
 export class Series {
   readonly #series: readonly { readonly name: string; readonly labels: Labels; readonly value: number }[];
 
-  private constructor(text: string) {
+  /** @param text in the text format of Prometheus. */
+  constructor(text: string) {
     this.#series = text
       .split("\n")
       .filter((line) => line !== "" && !line.startsWith("#"))
@@ -22,6 +23,12 @@ export class Series {
 
   get size(): number {
     return this.#series.length;
+  }
+
+  /** Returns the values of a label of a metric. */
+  values(name: string, label: string): Set<string> {
+    const values = this.#series.flatMap((each) => (each.name === name ? [each.labels[label]] : []));
+    return new Set(values.filter((value) => value !== undefined));
   }
 
   /** Returns the sum of the series with these labels; undefined stands for a label that is absent. */
