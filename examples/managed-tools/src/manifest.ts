@@ -8,6 +8,8 @@ export const AGENT_NAME = /^[\w-][\w.-]*$/;
 
 /** In the path of a service: `/orders/{id}` */
 export const PLACEHOLDER = /\{([^{}]+)\}/g;
+/** The longest time of a timer in milliseconds. */
+export const MAX_MS = 2 ** 31 - 1;
 /** Other characters cannot be sent in a header. */
 export const TOKEN = /^[\x21-\x7e]+$/;
 
@@ -18,7 +20,7 @@ const Auth = z.object({ type: z.literal("bearer"), token: z.string().regex(TOKEN
 const HttpExecution = z.object({
   transport: z.literal("http"),
   service: z.string(),
-  base_url: z.string(),
+  base_url: z.string().refine(isHttpAddress),
   method: z.enum(["GET", "POST", "PUT", "PATCH", "DELETE"]),
   /** With placeholders. */
   path: z.string(),
@@ -30,12 +32,18 @@ const HttpExecution = z.object({
 const McpExecution = z.object({
   transport: z.literal("mcp"),
   service: z.string(),
-  base_url: z.string(),
+  base_url: z.string().refine(isHttpAddress),
   path: z.string(),
   /** The name at the server. */
   tool: z.string(),
   auth: Auth.optional(),
 });
+
+/** True for the address of a server. An error would show credentials in it. */
+export function isHttpAddress(text: string): boolean {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  return url !== undefined && /^https?:$/.test(url.protocol) && url.username + url.password + url.search + url.hash === "";
+}
 
 export const ManagedTool = z.object({
   /** `service.tool` */
@@ -48,8 +56,8 @@ export const ManagedTool = z.object({
 
 export const Policy = z.object({
   max_rounds: z.int().positive(),
-  timeout_per_tool_ms: z.int().positive(),
-  total_timeout_ms: z.int().positive(),
+  timeout_per_tool_ms: z.int().positive().max(MAX_MS),
+  total_timeout_ms: z.int().positive().max(MAX_MS),
   max_tool_result_bytes: z.int().min(256),
 });
 

@@ -26,6 +26,8 @@ interface BenchOptions {
   readonly policy?: string;
   readonly keepAliveMs?: number;
   readonly modelKey?: string;
+  /** A server in place of the sidecar. */
+  readonly mcpUrl?: string;
   /** Names of tools that the descriptor of the MCP server has besides. */
   readonly moreTools?: readonly string[];
 }
@@ -62,6 +64,7 @@ export class Bench implements AsyncDisposable {
     policy = "",
     keepAliveMs,
     modelKey,
+    mcpUrl,
     moreTools = [],
   }: BenchOptions): Promise<Bench> {
     await using stack = new AsyncDisposableStack();
@@ -84,7 +87,7 @@ export class Bench implements AsyncDisposable {
       tools: [...MCP_TOOLS, ...moreTools].map((name) => ({ name, inputSchema: { type: "object" } })),
     };
     const folder = stack.use(new PodFolder(pod, { [descriptorPath("trading-api")]: TRADING_DESCRIPTOR, "tools.json": descriptor }));
-    folder.build({ TRADING_API_TOKEN: "service-token" }, { "trading-api": serviceUrl, tools: sidecar.origin });
+    folder.build({ TRADING_API_TOKEN: "service-token" }, { "trading-api": serviceUrl, tools: mcpUrl ?? sidecar.origin });
     const traces: Trace[] = [];
     const events = new EventEmitter();
     const mediator = stack.use(

@@ -284,15 +284,19 @@ describe("compile rejects", () => {
   });
 
   it.each([
-    ["args", { args: ["-y", "other-mcp"] }],
-    ["command", { command: "uvx" }],
-    ["image", { wrapper_image: "claw-mcp-stdio:v2" }],
-    ["command and args", { command: "node", args: [] }],
-  ])("a snapshot of another %s", (what, change) => {
+    [{ args: ["-y", "other-mcp"] }, 'args ["-y","other-mcp"], and the pod has ["-y","perplexity-mcp"]'],
+    [{ command: "uvx" }, 'command "uvx", and the pod has "npx"'],
+    [{ wrapper_image: "claw-mcp-stdio:v2" }, 'image "claw-mcp-stdio:v2", and the pod has "claw-mcp-stdio"'],
+  ])("a snapshot of another server: %j", (change, difference) => {
     const discovery = { command: "npx", args: ["-y", "perplexity-mcp"], wrapper_image: "claw-mcp-stdio", ...change };
     const descriptor = { ...SEARCH_DESCRIPTOR, "x-claw-discovery": discovery };
     expect(problemsOf(SEARCH_POD, { [descriptorPath("perplexity")]: descriptor })).toEqual([
-      expect.stringMatching(new RegExp(`the snapshot is of another ${what} than the pod's; record it with claw discover perplexity, or `)),
+      expect.stringContaining(`the snapshot is of ${difference}; record it with claw discover perplexity`),
     ]);
+  });
+
+  it.each(["tools", "cllama"])("%s outside of x-claw", (key) => {
+    const pod = TRADING_POD.replace("  analyst:\n", `  analyst:\n    ${key}: []\n`);
+    expect(problemsOf(pod, files)).toEqual([`claw-pod.yml:3: ${key} belongs below x-claw`]);
   });
 });

@@ -1,5 +1,7 @@
-import { execFile } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
 import { readFileSync } from "node:fs";
+import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
@@ -17,6 +19,27 @@ describe("the command line", () => {
     expect(varying(stdout)).toBe(varying(shown));
   });
 
+  it("the pod of the README compiles, and the proxy shows its agents", async () => {
+    const readme = readFileSync(README, "utf8");
+    const exampleOf = (name: string): string => {
+      const [, block = ""] = new RegExp(`<!-- example: ${name} -->\\s*\`{3}\\w+\\n([\\s\\S]*?)\`{3}`).exec(readme) ?? [];
+      return block.replaceAll(/^ {3}/gm, "");
+    };
+    const echo = { version: 2, mcp: { transport: "streamable_http", path: "/mcp" }, tools: [{ name: "add" }] };
+    using folder = new PodFolder(exampleOf("my-pod.yml"), { "weather.json": exampleOf("weather.json"), [descriptorPath("echo")]: echo });
+    const env = { PATH: process.env["PATH"], WEATHER_TOKEN: "t" };
+    const { stdout } = await run(process.execPath, [MAIN, "compile", `${folder.path}/claw-pod.yml`], { env });
+    expect(stdout).toBe("bot: echo.add, weather.forecast, weather.report\n");
+    const proxy = spawn(process.execPath, [MAIN, "mediate", `${folder.path}/.claw-runtime`, "--port", "0"], {
+      env: { ...env, MODEL_URL: "http://127.0.0.1:1" },
+      stdio: ["ignore", "ignore", "pipe"],
+    });
+    const [line] = (await once(createInterface({ input: proxy.stderr }), "line")) as [string];
+    expect(line).toMatch(/^listening at http:\/\/127\.0\.0\.1:\d+\/AGENT, with the agents bot$/);
+    proxy.kill();
+    expect(await once(proxy, "exit")).toEqual([0, null]);
+  });
+
   it("compile writes nothing if there are problems, and names them", async () => {
     using folder = new PodFolder(TRADING_POD, { [descriptorPath("trading-api")]: TRADING_DESCRIPTOR });
     const pod = `${folder.path}/claw-pod.yml`;
@@ -32,10 +55,11 @@ describe("the command line", () => {
   it.each([
     [["compile"], /^Usage:/],
     [["compile", "pod.yml", "--out"], /Usage:/],
-    [["compile", "pod.yml", "--at", "echo"], /^--at echo must be SERVICE=URL\n$/],
+    [["compile", "pod.yml", "--at", "echo"], /^--at echo must be SERVICE=URL, with a URL like/],
     [["mediate", "."], /^MODEL_URL is not set/],
-    [["mediate", ".", "--port", "http"], /^--port http is not a port\n$/],
-    [["mediate", ".", "--host", "192.0.2.1"], /^listen EADDRNOTAVAIL/],
+    [["mediate", ".", "--port", "http"], /^context has no agents: run compile/],
+    [["compile", "pod.yml", "--at", "echo=http://127.0.0.1:8080/mcp"], /^--at echo=.* must be SERVICE=URL/],
+    [["compile", "pod.yml", "--at", "echo=http://user:pass@host"], /^--at echo=.* must be SERVICE=URL/],
   ])("%j is rejected", async (args, message) => {
     const env = {
       PATH: process.env["PATH"],

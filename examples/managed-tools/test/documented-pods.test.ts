@@ -81,8 +81,8 @@ describe("the pods in the documentation of managed tools", () => {
     ]);
     const withService = `${DEFAULTS_POD}  trading-api:\n    expose: ["4000"]\n`;
     expect(compiled(withService, "trading-api", TRADING_DESCRIPTOR)).toEqual([
-      "4: analyst may not reach trading-api: its surfaces lack service://trading-api",
-      "14: analyst may not reach trading-api: its surfaces lack service://trading-api",
+      "4: analyst may not reach trading-api: add service://trading-api to its x-claw.surfaces",
+      "14: analyst may not reach trading-api: add service://trading-api to its x-claw.surfaces",
     ]);
     const whole = withService.replace("cllama: passthrough", 'cllama: passthrough\n      surfaces: ["service://trading-api"]');
     expect(compiled(whole, "trading-api", TRADING_DESCRIPTOR)).toEqual({

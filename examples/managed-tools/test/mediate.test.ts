@@ -106,6 +106,16 @@ describe.each([
     expect(shapeOf(bench.model.requests[4])).toEqual(["user", "assistant", "user"]);
   });
 
+  it("a conversation does not get the rounds of another one that is the same, but had none", async () => {
+    const script: Script = (_body, count) => (count === 1 ? { calls: [ECHO] } : { text: "Done." });
+    await using bench = await Bench.start({ script });
+    const [one, other] = [new createRunner(bench, isStreaming), new createRunner(bench, isStreaming)];
+    await one.say("go");
+    await other.say("go");
+    await one.say("again");
+    expect(shapeOf(bench.model.requests[3])).toEqual(["user", "assistant", "user"]);
+  });
+
   it("a call that is repeated is not made again", async () => {
     await using bench = await Bench.start({
       script: sequence({ calls: [CONTEXT] }, { calls: [CONTEXT] }, { calls: [CONTEXT] }, { text: "done" }),

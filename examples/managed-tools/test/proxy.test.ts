@@ -46,6 +46,18 @@ describe("the proxy", () => {
     expect(rest).toMatch(/data: \[DONE\]\n\n$/);
   });
 
+  it("web pages, and paths that a provider could decode, are rejected", async () => {
+    await using bench = await Bench.start({ script: () => ({ text: "hello" }) });
+    const statusOf = async (path: string, headers: Readonly<Record<string, string>> = {}): Promise<number> =>
+      (await fetch(`${bench.mediator.url}/analyst${path}`, { headers })).status;
+    expect(await statusOf("/v1/models", { Origin: "https://evil.example" })).toBe(403);
+    expect(await statusOf("/v1/models", { "Sec-Fetch-Site": "same-origin" })).toBe(403);
+    for (const path of ["/v1/..%2fadmin", "/v1/..;/x", "/v1/chat%2Fcompletions"]) expect(await statusOf(path)).toBe(404);
+    expect((await fetch(`${bench.mediator.url}/${"x".repeat(300)}/v1/models`)).status).toBe(404);
+    expect(await statusOf("/v1//models/")).toBe(200);
+    expect(bench.model.requests).toEqual([]);
+  });
+
   it("the key of the model replaces that of the runner", async () => {
     await using bench = await Bench.start({ script: () => ({ text: "hello" }), modelKey: "model-key" });
     await new OpenAiRunner(bench, false).say("go");

@@ -5,6 +5,7 @@ import type { JsonObject } from "../src/manifest.ts";
 import { objectsIn } from "../src/mediate/format.ts";
 import { waitForHanging } from "../../../test/support/in-flight.ts";
 import { Bench, sequence, stopSharedSidecar } from "./bench.ts";
+import { HostileServer } from "./hostile-server.ts";
 import { AnthropicRunner, OpenAiRunner } from "./runners.ts";
 
 afterAll(stopSharedSidecar);
@@ -178,7 +179,67 @@ describe("a stream", () => {
   });
 });
 
+describe("a hostile MCP server", () => {
+  const TOOL = { name: "tools__endless", args: {} };
+
+  it.each([
+    ["JSON without an end", "application/json", '{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"'],
+    ["an event without an end", "text/event-stream", "event: message\ndata: "],
+  ])("with %s ends its call, and its connection is closed", async (_name, type, begin) => {
+    await using server = await HostileServer.start((response) => {
+      response.writeHead(200, { "Content-Type": type });
+      response.write(begin);
+      const write = (): void => {
+        response.write("x".repeat(65_536), (error) => {
+          if (!error) setImmediate(write);
+        });
+      };
+      write();
+    });
+    await using bench = await Bench.start({
+      script: sequence({ calls: [TOOL] }, { text: "done" }),
+      mcpUrl: server.url,
+      moreTools: ["endless"],
+    });
+    await new OpenAiRunner(bench, false).say("go");
+    expect(codesIn(bench.model.requests[1])).toEqual(["response_too_large"]);
+    await server.closed;
+  });
+
+  it("that asks without an end is left when its call has ended", async () => {
+    await using server = await HostileServer.start((response) => {
+      response.writeHead(200, { "Content-Type": "text/event-stream" });
+      const timer = setInterval(() => response.write('data: {"jsonrpc":"2.0","id":"p","method":"ping"}\n\n'), 5);
+      response.once("close", () => clearInterval(timer));
+    });
+    const policy = "\n      tools-policy: { timeout-per-tool-ms: 500 }";
+    const script = sequence({ calls: [TOOL] }, { text: "done" });
+    await using bench = await Bench.start({ script, mcpUrl: server.url, moreTools: ["endless"], policy });
+    await new OpenAiRunner(bench, false).say("go");
+    expect(codesIn(bench.model.requests[1])).toEqual(["timeout"]);
+    await server.closed;
+  });
+});
+
 describe("a model that is not as it should be", () => {
+  it("with more calls at once than any provider allows ends the turn", async () => {
+    const calls = Array.from({ length: 129 }, () => ({ id: "", function: { name: "x", arguments: "{}" } }));
+    await using bench = await Bench.start({ script: () => openAiCalls(...calls) });
+    const response = await post(bench, "chat/completions", {});
+    expect([response.status, await response.json()]).toMatchObject([502, { error: { message: expect.stringContaining("128") as string } }]);
+  });
+
+  it("with a large member beside its text is streamed once", async () => {
+    const script: Script = () => {
+      const message = { role: "assistant", content: "x".repeat(100_000) };
+      return Response.json({ id: "c", citations: "y".repeat(100_000), choices: [{ index: 0, message, finish_reason: "stop" }] });
+    };
+    await using bench = await Bench.start({ script });
+    const text = await (await post(bench, "chat/completions", { stream: true })).text();
+    expect(text.split("yyyy").length).toBe(25_001);
+    expect(text.length).toBeLessThan(1_000_000);
+  });
+
   it.each([
     [
       "redirects",

@@ -24,10 +24,12 @@ export function compile(podFile: string, environment: NodeJS.ProcessEnv, urls: R
   const source = new Source(podFile);
   const pod = source.read(Pod);
   if (pod === undefined) return { agents: [], problems: source.problems };
-  for (const name of urls.keys()) if (pod.services[name] === undefined) source.report(["services"], `the pod has no service ${name}`);
+  for (const name of urls.keys()) if (!Object.hasOwn(pod.services, name)) source.report(["services"], `the pod has no service ${name}`);
   const services = new Services(pod, source, dirname(podFile), environment, urls);
   const agents = Object.entries(pod.services).flatMap(([name, service]) => {
     const claw = service?.["x-claw"] ?? {};
+    for (const key of ["cllama", "tools"])
+      if (service !== null && Object.hasOwn(service, key)) source.report(["services", name, key], `${key} belongs below x-claw`);
     if (claw.cllama === undefined) {
       if (claw.tools !== undefined)
         source.report(["services", name, "x-claw", "tools"], `${name} has tools, but no cllama: tools need a proxy that executes them`);
@@ -61,15 +63,18 @@ function toolsOf(agent: string, claw: ServiceClaw, pod: Pod, source: Source, ser
   }
 
   function add({ service, allow }: Grant, path: readonly PropertyKey[]): void {
-    if (pod.services[service] === undefined) return source.report([...path, "service"], `the pod has no service ${service}`);
+    if (!Object.hasOwn(pod.services, service)) return source.report([...path, "service"], `the pod has no service ${service}`);
     const offered = services.toolsOf(service);
     if (offered === undefined) return;
     if (!offered.isSidecar && claw.surfaces?.includes(`service://${service}`) !== true)
-      return source.report([...path, "service"], `${agent} may not reach ${service}: its surfaces lack service://${service}`);
+      return source.report([...path, "service"], `${agent} may not reach ${service}: add service://${service} to its x-claw.surfaces`);
     const names = allow === "all" ? [...offered.tools.keys()] : allow;
     for (const [index, name] of names.entries()) {
       const tool = offered.tools.get(name);
-      if (tool !== undefined) tools.set(tool.name, tool);
+      const other = tools.get(tool?.name ?? "");
+      if (tool !== undefined && (other === undefined || other === tool)) tools.set(tool.name, tool);
+      else if (other !== undefined)
+        source.report([...path, "service"], `${service} and ${other.execution.service} both have a tool ${other.name}`);
       else
         source.report(
           [...path, "allow", index],

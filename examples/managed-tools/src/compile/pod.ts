@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { MAX_MS } from "../manifest.ts";
 
 /** The entry of a list of tools that stands for `tools-defaults`. */
 export const INHERITED = "...";
@@ -12,8 +13,8 @@ const Grants = z.array(z.union([z.literal(INHERITED), Grant], { error: `expected
 const Limits = z
   .strictObject({
     "max-rounds": z.int().positive(),
-    "timeout-per-tool-ms": z.int().positive(),
-    "total-timeout-ms": z.int().positive(),
+    "timeout-per-tool-ms": z.int().positive().max(MAX_MS),
+    "total-timeout-ms": z.int().positive().max(MAX_MS),
     "max-tool-result-bytes": z.int().min(256),
   })
   .partial();
@@ -31,7 +32,7 @@ const Service = z.looseObject({
   image: z.string().optional(),
   expose: z.array(z.union([z.string(), z.number()])).optional(),
   environment: z.union([z.array(z.string()), z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()]))]).optional(),
-  "x-claw": ServiceClaw.optional(),
+  "x-claw": ServiceClaw.nullish(),
 });
 
 /** The parts of a pod file that concern tools. Everything else is passed over. */

@@ -7,6 +7,7 @@ import { Source } from "./source.ts";
 
 /** The port of a sidecar that does not say otherwise. */
 const SIDECAR_PORT = "8080";
+const HOST_NAME = /^[A-Za-z0-9][\w.-]*$/;
 const TOKEN_VARIABLE = "CLAW_MCP_STDIO_AUTH_TOKEN";
 
 export interface ServiceTools {
@@ -69,18 +70,22 @@ export class Services {
     const stdio = claw?.["mcp-stdio"];
     if (stdio === undefined || discovery === undefined) return;
     const differs: string[] = [];
-    if (stdio.command !== discovery.command) differs.push("command");
-    if (JSON.stringify(stdio.args) !== JSON.stringify(discovery.args)) differs.push("args");
+    const compare = (what: string, recorded: unknown, own: unknown): void => {
+      const [before, now] = [JSON.stringify(recorded), JSON.stringify(own)];
+      if (before !== now) differs.push(`${what} ${before}, and the pod has ${now}`);
+    };
+    compare("command", discovery.command, stdio.command);
+    compare("args", discovery.args, stdio.args);
     const own = interpolate(image ?? "", this.#environment);
-    if (discovery.wrapper_image !== "" && own !== discovery.wrapper_image) differs.push("image");
-    if (differs.length > 0)
-      source.report(["x-claw-discovery"], `the snapshot is of another ${differs.join(" and ")} than the pod's; ${recordedBy(name)}`);
+    if (discovery.wrapper_image !== "") compare("image", discovery.wrapper_image, own);
+    if (differs.length > 0) source.report(["x-claw-discovery"], `the snapshot is of ${differs.join(", of ")}; ${recordedBy(name)}`);
   }
 
   #accessOf(name: string, service: Service, { auth, mcp }: Descriptor, source: Source): Access {
     const given = this.#urls.get(name);
     const written = service.expose?.at(0)?.toString() ?? (mcp === undefined ? undefined : SIDECAR_PORT);
     const [, port] = /^(\d+)(?:\/tcp)?$/.exec(interpolate(written ?? "", this.#environment) ?? "") ?? [];
+    if (given === undefined && !HOST_NAME.test(name)) this.#source.report(["services", name], `${name} cannot be the name of a host`);
     if (given === undefined && port === undefined) {
       const fault = written === undefined ? "exposes no port" : `exposes ${written}, which is not one TCP port`;
       this.#source.report(["services", name, "expose"], `${name} has tools, but ${fault}`);
@@ -107,7 +112,7 @@ export class Services {
 }
 
 function recordedBy(service: string): string {
-  return `record it with claw discover ${service}, or claw-mcp-stdio discover --service ${service}`;
+  return `record it with claw discover ${service}, or claw-mcp-stdio discover --service ${service} --image IMAGE -- COMMAND ARG…`;
 }
 
 interface Access {

@@ -1,4 +1,5 @@
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { randomUUID } from "node:crypto";
+import { lstatSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { MANIFEST_FILE, type ManagedTool } from "../manifest.ts";
 import type { CompiledAgent } from "./compile.ts";
@@ -45,15 +46,18 @@ function toolsSection(tools: readonly ManagedTool[]): string {
 
 function readIfPresent(file: string): string {
   try {
+    // A link could lead to a secret, which would become readable.
+    if (!lstatSync(file).isFile()) throw new Error(`${file} is not a file`);
     return readFileSync(file, "utf8");
-  } catch {
-    return "";
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return "";
+    throw error;
   }
 }
 
 /** Readers see the old file or the new one. */
 function replaceFile(file: string, text: string, mode: number): void {
-  const draft = `${file}.${process.pid}`;
-  writeFileSync(draft, text, { mode });
+  const draft = `${file}.${randomUUID()}`;
+  writeFileSync(draft, text, { mode, flag: "wx" });
   renameSync(draft, file);
 }

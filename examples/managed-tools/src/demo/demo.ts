@@ -16,7 +16,7 @@ import { DEMO_SCRIPT, type ScriptedModel, startScriptedModel } from "./scripted-
 const HERE = fileURLToPath(new URL("../../", import.meta.url));
 const CLAW = join(HERE, "../../dist/main.js");
 /** As in claw-pod.yml. */
-const SERVER = ["node", "examples/echo-server/server.js"];
+const SERVER = ["node", "../echo-server/server.js"];
 const QUESTION = "What is 2 + 3? Use the tools.";
 
 /**
@@ -37,7 +37,7 @@ export async function runDemo(sidecarUrl?: string, descriptor?: string): Promise
   if (descriptor === undefined) {
     const recorded = ["--service", "echo", "--image", "claw-mcp-stdio", "--", ...SERVER];
     execFileSync(process.execPath, [CLAW, "discover", "--url", url, "--out", snapshot, ...recorded], {
-      stdio: ["ignore", "ignore", "inherit"],
+      stdio: ["ignore", "ignore", "pipe"],
     });
   } else copyFileSync(descriptor, snapshot);
   copyFileSync(join(HERE, "claw-pod.yml"), join(folder, "claw-pod.yml"));

@@ -7,7 +7,7 @@ export const ANTHROPIC: Format = {
   path: "/v1/messages",
   keepAlive: event({ type: "ping" }),
 
-  runnerTools: (body) => objectsIn(body["tools"]).map(({ name }) => String(name)),
+  runnerTools: (body) => objectsIn(body["tools"]).map(({ name }) => textOrNone(name)),
 
   prepare(body, messages, tools, isLater) {
     const { tool_choice: choice, ...rest } = body;
@@ -47,21 +47,18 @@ export const ANTHROPIC: Format = {
 
   withUsage: (response, total) => ({ ...response, usage: { ...(response["usage"] as JsonObject | undefined), ...total } }),
 
-  events(response) {
+  *events(response) {
     const { content, stop_reason, stop_sequence = null, stop_details, container, usage, ...rest } = response;
     const started = { ...rest, content: [], stop_reason: null, stop_sequence: null, usage };
-    const events = [event({ type: "message_start", message: started })];
+    yield event({ type: "message_start", message: started });
     for (const [index, block] of objectsIn(content).entries()) {
       const [start, deltas] = splitBlock(block);
-      events.push(event({ type: "content_block_start", index, content_block: start }));
-      for (const delta of deltas) events.push(event({ type: "content_block_delta", index, delta }));
-      events.push(event({ type: "content_block_stop", index }));
+      yield event({ type: "content_block_start", index, content_block: start });
+      for (const delta of deltas) yield event({ type: "content_block_delta", index, delta });
+      yield event({ type: "content_block_stop", index });
     }
-    events.push(
-      event({ type: "message_delta", delta: { stop_reason, stop_sequence, stop_details, container }, usage }),
-      event({ type: "message_stop" }),
-    );
-    return events;
+    yield event({ type: "message_delta", delta: { stop_reason, stop_sequence, stop_details, container }, usage });
+    yield event({ type: "message_stop" });
   },
 
   error: (status, message) => ({ type: "error", error: { type: status < 500 ? "invalid_request_error" : "api_error", message } }),
@@ -75,7 +72,7 @@ function event(value: JsonObject): string {
 function callsOf(message: JsonObject): ToolCall[] {
   return objectsIn(message["content"])
     .filter(({ type }) => type === "tool_use")
-    .map(({ id, name, input }) => ({ id: textOrNone(id), name: String(name), args: parseArgs(input) }));
+    .map(({ id, name, input }) => ({ id: textOrNone(id), name: textOrNone(name), args: parseArgs(input) }));
 }
 
 /** Returns the parts of blocks that a runner sends back unchanged. Thinking may be left out, and marks of caches move. */
@@ -86,7 +83,7 @@ function blocksOf(content: unknown): unknown {
       .map(({ text }) => String(text))
       .join("")
       .trim();
-  return blocks.map(({ type, text, id, tool_use_id: resultOf, source }) => [type, text, id, resultOf, source]);
+  return blocks.map(({ type, text, id, tool_use_id: resultOf, source, content: result }) => [type, text, id, resultOf, source, result]);
 }
 
 /** Returns the beginning of a block, and the deltas that complete it. A block of an unknown type is complete from the beginning. */

@@ -2,15 +2,15 @@ import { createHash } from "node:crypto";
 import type { JsonObject } from "../manifest.ts";
 import type { Format } from "./format.ts";
 
-const MAX_TURNS = 2000;
+const MAX_TURNS = 1000;
 /** UTF-16 units of JSON. */
-const MAX_LENGTH = 64 * 1024 * 1024;
+const MAX_LENGTH = 16 * 1024 * 1024;
 
 /** The rounds of turns that cannot be told apart: none are restored. */
 const AMBIGUOUS = "[]";
 
 /**
- * The hidden rounds of former turns. A turn is known by its user, if the runner names one, and by all messages of its conversation that the
+ * The hidden rounds of former turns of one agent. A turn is known by its user, if the runner names one, and by all messages of its conversation that the
  * runner has sent or received. If two conversations are the same word for word, none gets the rounds of the other. System prompts do not
  * count, because runners put the time into them.
  */
@@ -19,14 +19,14 @@ export class HiddenRounds {
   readonly #turns = new Map<string, string>();
   #length = 0;
 
-  /** Keeps the rounds that led to an answer. @param owner the agent and its user. @param visible the messages of the runner's request. */
+  /** Keeps the rounds that led to an answer. @param owner the user. @param visible the messages of the runner's request. */
   keep(owner: string, format: Format, visible: readonly JsonObject[], answer: JsonObject, hidden: readonly JsonObject[]): void {
     let key = owner;
     for (const message of [...visible, answer]) key = next(key, format, message);
+    // A turn without hidden rounds is kept too: another one that is the same must not lend it any.
     const known = this.#turns.get(key);
-    if (known === undefined && hidden.length === 0) return;
     const text = JSON.stringify(hidden);
-    this.#set(key, known === undefined || known === text ? text : AMBIGUOUS);
+    this.#set(key, (known === undefined || known === text) && text.length <= MAX_LENGTH ? text : AMBIGUOUS);
   }
 
   /** Returns the conversation as the model has seen it: hidden rounds come before the answers to which they led. */

@@ -28,8 +28,7 @@ export class Executor {
         : await this.#mcp.call(execution, args, timeoutMs, limit);
     } catch (error) {
       if (limit.aborted) return failure("timeout", `${tool.name} did not answer within ${timeoutMs} ms. It may have taken effect.`);
-      const { message, cause } = error as Error;
-      return failure("unreachable", `${execution.service} cannot be reached: ${cause instanceof Error ? cause.message : message}`);
+      return failure("unreachable", `${execution.service} cannot be reached: ${rootOf(error as Error).message}`);
     }
   }
 
@@ -47,7 +46,7 @@ async function overHttp({ base_url, method, path, body, auth }: HttpExecution, a
     // Nothing, `.` and `..` would lead to another path.
     if (/^\.{0,2}$/.test(value)) isPathValid = false;
     inPath.add(name);
-    return encodeURIComponent(value);
+    return encodeURIComponent(value.toWellFormed());
   });
   if (!isPathValid) return failure("invalid_arguments", "An argument is empty, or leads out of the path.");
   for (const name of inPath) rest.delete(name);
@@ -70,6 +69,11 @@ async function overHttp({ base_url, method, path, body, auth }: HttpExecution, a
   const data = isComplete && response.headers.get("content-type")?.includes("json") === true ? parsed(text) : text;
   if (response.ok) return { ok: true, data, ...(isComplete ? {} : { truncated: true }) };
   return failure(`http_${response.status}`, `The service answered ${response.status}.`, { body: data });
+}
+
+/** `fetch` and the SDK wrap the error of the network. */
+function rootOf(error: Error): Error {
+  return error.cause instanceof Error ? rootOf(error.cause) : error;
 }
 
 function textOf(value: unknown): string {

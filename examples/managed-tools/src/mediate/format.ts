@@ -57,7 +57,7 @@ export interface Format {
   /** Returns a response with the tokens of all rounds. */
   withUsage(response: JsonObject, total: Usage): JsonObject;
   /** Returns a response as the events of a stream. */
-  events(response: JsonObject, body: JsonObject): string[];
+  events(response: JsonObject, body: JsonObject): Iterable<string>;
   /** Returns an error in the form of this provider. */
   error(status: number, message: string): JsonObject;
   /** Returns the event of an error in a stream that has begun. */

@@ -21,14 +21,21 @@ export class Manifests {
 
   /** True if the pod has this agent. */
   has(agent: string): boolean {
-    return AGENT_NAME.test(agent) && statSync(join(this.#folder, agent), { throwIfNoEntry: false })?.isDirectory() === true;
+    if (!AGENT_NAME.test(agent)) return false;
+    try {
+      return statSync(join(this.#folder, agent)).isDirectory();
+    } catch {
+      return false;
+    }
   }
 
   /** Returns the manifest of an agent; undefined without one. A file that cannot be used leaves the former one in force. */
   of(agent: string): Manifest | undefined {
     const file = join(this.#folder, agent, MANIFEST_FILE);
-    const stat = statSync(file, { throwIfNoEntry: false });
-    if (stat === undefined) {
+    let stat;
+    try {
+      stat = statSync(file);
+    } catch {
       this.#loaded.delete(agent);
       return undefined;
     }
@@ -44,7 +51,8 @@ export class Manifests {
     try {
       return Manifest.parse(JSON.parse(readFileSync(file, "utf8")));
     } catch (error) {
-      this.#warn(`${file} cannot be used: ${(error as Error).message}`);
+      // The message of a syntax error quotes the file, which has tokens.
+      this.#warn(`${file} cannot be used: ${error instanceof SyntaxError ? "it is not JSON" : (error as Error).message}`);
       return undefined;
     }
   }

@@ -1,9 +1,14 @@
 import { Client, ProtocolError, SdkHttpError, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { isJsonObject, isShallow, type JsonObject, type McpExecution } from "../manifest.ts";
+import { boundedFetch, callInProgress, ResponseTooLarge } from "./mcp-fetch.ts";
 import { failure, type Outcome } from "./results.ts";
+
+const CLOSE_TIMEOUT_MS = 1000;
 
 interface Connection {
   readonly client: Promise<Client>;
+  /** Ends all of its requests. */
+  readonly closed: AbortController;
   calls: number;
   isForgotten: boolean;
 }
@@ -13,6 +18,20 @@ export class McpServers {
   readonly #connections = new Map<string, Connection>();
 
   async call(execution: McpExecution, args: JsonObject, timeoutMs: number, signal: AbortSignal): Promise<Outcome> {
+    const call = new AbortController();
+    const limit = AbortSignal.any([signal, call.signal]);
+    try {
+      return await callInProgress.run(call, () => this.#call(execution, args, timeoutMs, limit));
+    } catch (error) {
+      if (call.signal.reason instanceof ResponseTooLarge) return failure("response_too_large", call.signal.reason.message);
+      throw error;
+    } finally {
+      // A server may go on sending.
+      call.abort();
+    }
+  }
+
+  async #call(execution: McpExecution, args: JsonObject, timeoutMs: number, signal: AbortSignal): Promise<Outcome> {
     const key = `${execution.base_url}${execution.path} ${execution.auth?.token ?? ""}`;
     for (let isRepeated = false; ; isRepeated = true) {
       const connection = this.#connections.get(key) ?? this.#connect(key, execution);
@@ -39,11 +58,20 @@ export class McpServers {
   async close(): Promise<void> {
     const connections = [...this.#connections.values()];
     this.#connections.clear();
-    await Promise.allSettled(connections.map(async ({ client }) => (await client).close()));
+    await Promise.allSettled(
+      connections.map(async ({ client, closed }) => {
+        // A server may not answer, neither the handshake nor the end of a session.
+        setTimeout(() => closed.abort(), CLOSE_TIMEOUT_MS).unref();
+        await (await client).close();
+      }),
+    );
   }
 
   #connect(key: string, execution: McpExecution): Connection {
-    const connection = { client: connect(execution), calls: 0, isForgotten: false };
+    const closed = new AbortController();
+    // All calls use it, so it does not end with the first one.
+    const client = callInProgress.exit(() => connect(execution, closed.signal));
+    const connection = { client, closed, calls: 0, isForgotten: false };
     this.#connections.set(key, connection);
     // A failure to connect is not kept.
     connection.client.catch(() => this.#forget(key, connection));
@@ -57,14 +85,20 @@ export class McpServers {
 }
 
 /** Closes the client of a session that has ended, but not below the calls of other agents. */
-function closeIfUnused({ client, calls, isForgotten }: Connection): void {
-  if (isForgotten && calls === 0) client.then((each) => each.close()).catch(() => undefined);
+function closeIfUnused({ client, closed, calls, isForgotten }: Connection): void {
+  if (!isForgotten || calls > 0) return;
+  client
+    .then((each) => each.close())
+    .catch(() => undefined)
+    .finally(() => closed.abort());
 }
 
-async function connect({ base_url, path, auth }: McpExecution): Promise<Client> {
+async function connect({ base_url, path, auth }: McpExecution, closed: AbortSignal): Promise<Client> {
   const client = new Client({ name: "managed-tools", version: "0.0.0" }, { versionNegotiation: { mode: "auto" } });
   const headers = auth === undefined ? {} : { Authorization: `Bearer ${auth.token}` };
-  await client.connect(new StreamableHTTPClientTransport(new URL(base_url + path), { requestInit: { headers } }));
+  await client.connect(
+    new StreamableHTTPClientTransport(new URL(base_url + path), { requestInit: { headers }, fetch: boundedFetch(closed) }),
+  );
   return client;
 }
 

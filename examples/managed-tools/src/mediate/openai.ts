@@ -34,25 +34,34 @@ export const OPENAI: Format = {
 
   identity(message) {
     const calls = callsOf(message).map(({ id }) => id);
-    return JSON.stringify([message["role"], textOf(message["content"]).trim(), calls, message["tool_call_id"]]);
+    return JSON.stringify([message["role"], message["name"], textOf(message["content"]).trim(), calls, message["tool_call_id"]]);
   },
 
   withUsage: (response, total) => ({ ...response, usage: { ...(response["usage"] as JsonObject | undefined), ...total } }),
 
-  events(response, body) {
+  *events(response, body) {
     const { choices, usage, object: _, ...rest } = response;
+    const { id, created, model } = rest;
     const [{ message = {}, finish_reason: finish = "stop", ...facts } = {}] = objectsIn(choices);
-    const chunk = (delta: JsonObject, ofChoice: JsonObject = {}): string =>
-      event({ ...rest, object: "chat.completion.chunk", choices: [{ index: 0, delta, finish_reason: null, ...ofChoice }] });
+    const chunk = (delta: JsonObject, ofChoice: JsonObject = {}, others: JsonObject = {}): string =>
+      event({
+        ...others,
+        id,
+        created,
+        model,
+        object: "chat.completion.chunk",
+        choices: [{ index: 0, delta, finish_reason: null, ...ofChoice }],
+      });
     const { content, tool_calls: calls, role = "assistant", ...others } = message as JsonObject;
-    const events = [chunk({ role, content: "", ...others }, facts)];
-    for (const piece of piecesOf(textOf(content))) events.push(chunk({ content: piece }));
-    for (const [index, call] of objectsIn(calls).entries()) events.push(chunk({ tool_calls: [{ index, ...call }] }));
-    events.push(chunk({}, { finish_reason: finish }));
+    // All that is not repeated is in the first chunk.
+    yield chunk({ role, content: "", ...others }, facts, rest);
+    for (const piece of piecesOf(textOf(content))) yield chunk({ content: piece });
+    for (const [index, call] of objectsIn(calls).entries()) yield chunk({ tool_calls: [{ index, ...call }] });
+    yield chunk({}, { finish_reason: finish });
     const options = body["stream_options"];
     if (isJsonObject(options) && options["include_usage"] === true)
-      events.push(event({ ...rest, object: "chat.completion.chunk", choices: [], usage }));
-    return [...events, "data: [DONE]\n\n"];
+      yield event({ id, created, model, object: "chat.completion.chunk", choices: [], usage });
+    yield "data: [DONE]\n\n";
   },
 
   error: (status, message) => ({
@@ -66,14 +75,14 @@ function event(value: JsonObject): string {
 }
 
 function nameOf(value: unknown): string {
-  return isJsonObject(value) ? String(value["name"]) : "";
+  return isJsonObject(value) ? textOrNone(value["name"]) : "";
 }
 
 function callsOf(message: JsonObject): ToolCall[] {
   return objectsIn(message["tool_calls"]).map((call) => {
     const custom = call["custom"];
     const { name, arguments: args } = (custom ?? call["function"] ?? {}) as JsonObject;
-    return { id: textOrNone(call["id"]), name: String(name), args: isJsonObject(custom) ? custom["input"] : parseArgs(args) };
+    return { id: textOrNone(call["id"]), name: textOrNone(name), args: isJsonObject(custom) ? custom["input"] : parseArgs(args) };
   });
 }
 

@@ -22,6 +22,7 @@ const HOP_HEADERS = [
   "transfer-encoding",
   "upgrade",
 ];
+const READ_TIMEOUT_MS = 60_000;
 /** Headers of an error that runners act on. */
 const ERROR_HEADERS = ["retry-after", "request-id", "x-request-id"];
 
@@ -81,7 +82,10 @@ export function streamed(
     const timer = setInterval(() => void output.write(format.keepAlive), keepAliveMs);
     const end = await ended.finally(() => clearInterval(timer));
     const events = end.status === 200 ? format.events(end.body, body) : [format.errorEvent(end.body)];
-    for (const event of events) await output.write(event);
+    // A runner that does not read must not keep the stream open.
+    const unread = setTimeout(() => output.abort(), READ_TIMEOUT_MS);
+    for (const event of events) if (!output.aborted) await output.write(event);
+    clearTimeout(unread);
   });
 }
 

@@ -38,6 +38,8 @@ export interface MediatorOptions {
 export interface Mediator extends AsyncDisposable {
   /** Without a path. The URL of an agent is this with `/AGENT`. */
   readonly url: string;
+  /** Ends all turns, without a wait for servers that do not answer. */
+  close(): Promise<void>;
 }
 
 /** Starts the proxy between runners and a model. The path of a request begins with the name of its agent. */
@@ -47,23 +49,16 @@ export async function startMediator(options: MediatorOptions): Promise<Mediator>
   const server: ServerType = serve({ fetch: createApp(options, executor).fetch, hostname: host, port });
   await once(server, "listening");
   const address = server.address() as AddressInfo;
-  return {
-    url: `http://${host}:${address.port}`,
-    async [Symbol.asyncDispose]() {
-      const closed = once(server, "close");
-      server.close();
-      if ("closeAllConnections" in server) server.closeAllConnections();
-      await Promise.all([closed, executor.close()]);
-    },
-  };
+  async function close(): Promise<void> {
+    const closed = once(server, "close");
+    server.close();
+    if ("closeAllConnections" in server) server.closeAllConnections();
+    await Promise.all([closed, executor.close()]);
+  }
+  return { url: `http://${host}:${address.port}`, close, [Symbol.asyncDispose]: close };
 }
 
-function createApp(options: MediatorOptions, executor: Executor): Hono {
-  const { contextFolder, modelUrl, modelKey, keepAliveMs = KEEP_ALIVE_MS, onTrace, warn } = options;
-  const manifests = new Manifests(contextFolder, warn);
-  const hiddenRounds = new HiddenRounds();
-  const app = new Hono();
-
+function addGuards(app: Hono, warn: (text: string) => void): void {
   app.onError((error, context) => {
     warn(error.stack ?? error.message);
     return context.json(formatOf(context).error(502, "The proxy has failed."), 502);
@@ -72,12 +67,30 @@ function createApp(options: MediatorOptions, executor: Executor): Hono {
   const onError = (context: Context): Response =>
     context.json(formatOf(context).error(413, `The body has more than ${MAX_BODY_BYTES} bytes.`), 413);
   app.use(bodyLimit({ maxSize: MAX_BODY_BYTES, onError }));
+  // Any page that a developer opens could reach the proxy.
+  app.use(async (context, next) => {
+    const isPage = context.req.header("origin") !== undefined || context.req.header("sec-fetch-site") !== undefined;
+    return isPage ? context.json(formatOf(context).error(403, "Web pages may not use the proxy."), 403) : next();
+  });
+}
+
+function createApp(options: MediatorOptions, executor: Executor): Hono {
+  const { contextFolder, modelUrl, modelKey, keepAliveMs = KEEP_ALIVE_MS, onTrace, warn } = options;
+  const manifests = new Manifests(contextFolder, warn);
+  const hiddenRounds = new Map<string, HiddenRounds>();
+  const app = new Hono();
+
+  addGuards(app, warn);
   app.all("/:agent/v1/*", async (context) => {
     const agent = context.req.param("agent");
-    if (!manifests.has(agent)) return context.notFound();
+    if (!manifests.has(agent)) return context.json(formatOf(context).error(404, `The pod has no agent ${agent.slice(0, 64)}.`), 404);
     const { pathname, search } = new URL(context.req.url);
     // The name may be percent-encoded in the path.
-    const path = pathname.slice(pathname.indexOf("/", 1));
+    const path = pathname.slice(pathname.indexOf("/", 1)).replaceAll(/\/+/g, "/").replace(/\/$/, "");
+    // The provider could decode it, and find a path elsewhere, or that of tools.
+    if (/[%;]/.test(path)) return context.notFound();
+    if (path.startsWith("/v1/v1/"))
+      return context.json(formatOf(context).error(404, "The base URL of this client must be without /v1."), 404);
     const manifest = manifests.of(agent);
     const trace = startTrace(onTrace, warn, { agent, path }, manifest);
     const format = FORMATS.find((each) => each.path === path);
@@ -95,13 +108,15 @@ function createApp(options: MediatorOptions, executor: Executor): Hono {
     const headers = headersFor(context, modelKey);
     headers.set("content-type", "application/json");
     const runnerLeft = new AbortController();
+    const rounds = hiddenRounds.get(agent) ?? new HiddenRounds();
+    hiddenRounds.set(agent, rounds);
     const turn = new Turn({
-      agent,
+      credentials: `${context.req.header("authorization")} ${context.req.header("x-api-key")}`,
       format,
       manifest,
       body,
       executor,
-      hiddenRounds,
+      hiddenRounds: rounds,
       ask: (request, signal) => fetch(target, { method: "POST", headers, body: JSON.stringify(request), redirect: "manual", signal }),
       signal: AbortSignal.any([runnerLeft.signal, context.req.raw.signal]),
     });

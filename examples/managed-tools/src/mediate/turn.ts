@@ -8,6 +8,10 @@ import type { TracedCall, TracedRound } from "./trace.ts";
 import { WireTools } from "./wire-names.ts";
 
 const MAX_RESPONSE_BYTES = 32 * 1024 * 1024;
+/** Calls in one response of the model. */
+const MAX_CALLS = 128;
+/** Names that are shown for one that does not exist. */
+const MAX_SHOWN_NAMES = 50;
 
 /** The model's response to the runner, or the error instead. */
 export interface TurnEnd {
@@ -21,7 +25,8 @@ export interface TurnEnd {
 }
 
 export interface TurnOptions {
-  readonly agent: string;
+  /** Of the runner. Others do not get its hidden rounds. */
+  readonly credentials: string;
   readonly format: Format;
   readonly manifest: Manifest;
   /** The request of the runner. */
@@ -101,6 +106,7 @@ export class Turn {
     }
     const answer = json === undefined ? undefined : format.read(json);
     if (json === undefined || answer === undefined) return this.#end(502, "model_error", "The response of the model cannot be read.");
+    if (answer.calls.length > MAX_CALLS) return this.#end(502, "model_error", `The model calls more than ${MAX_CALLS} tools at once.`);
     this.#usages.push(answer.usage);
     const plan = this.#planFor(answer.calls);
     if (plan.kind === "answer") {
@@ -115,11 +121,11 @@ export class Turn {
     return undefined;
   }
 
-  /** The agent, and its user in either format. */
+  /** The user in either format. */
   get #owner(): string {
-    const { agent, body } = this.#options;
+    const { body, credentials } = this.#options;
     return JSON.stringify([
-      agent,
+      credentials,
       body["user"],
       body["safety_identifier"],
       isJsonObject(body["metadata"]) ? body["metadata"]["user_id"] : null,
@@ -143,7 +149,7 @@ export class Turn {
     for (const call of calls) {
       const startMs = performance.now();
       const { outcome, facts } = await this.#outcomeOf(call, signal);
-      const text = outcomeText(outcome, manifest.policy.max_tool_result_bytes);
+      const text = withoutTokens(outcomeText(outcome, manifest.policy.max_tool_result_bytes), manifest);
       results.push({ call, text, isError: !outcome.ok });
       const result: unknown = JSON.parse(text);
       traced.push({ arguments: call.args, result, latency_ms: Math.round(performance.now() - startMs), ...facts });
@@ -158,7 +164,9 @@ export class Turn {
     const round = this.rounds.length;
     const tool = this.#tools.find(call.name);
     if (tool === undefined) {
-      const outcome = failure("unknown_tool", `There is no tool ${call.name}.`, { tools: this.#tools.tools.map(({ name }) => name) });
+      const outcome = failure("unknown_tool", `There is no tool ${call.name}.`, {
+        tools: this.#tools.tools.slice(0, MAX_SHOWN_NAMES).map(({ name }) => name),
+      });
       return { outcome, facts: { name: call.name, service: null } };
     }
     const facts = { name: tool.name, service: tool.execution.service };
@@ -200,6 +208,12 @@ export class Turn {
   #end(status: number, ending: string, message: string): TurnEnd {
     return { status, body: this.#options.format.error(status, message), ending, isFinal: this.rounds.length > 0 };
   }
+}
+
+/** A service may answer with the headers that it got. */
+function withoutTokens(text: string, { tools }: Manifest): string {
+  const tokens = new Set(tools.flatMap(({ execution }) => (execution.auth === undefined ? [] : [execution.auth.token])));
+  return [...tokens].reduce((masked, token) => masked.replaceAll(JSON.stringify(token).slice(1, -1), "***"), text);
 }
 
 type Traced = Omit<TracedCall, "arguments" | "result" | "latency_ms">;
