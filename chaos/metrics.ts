@@ -3,9 +3,11 @@
 import { Series } from "../test/support/series.ts";
 import type { Adapter } from "./adapters.ts";
 import { type Ledger, UNCOUNTED } from "./ledger.ts";
-import type { Check } from "./status.ts";
 
 const DURATION = "mcp_server_operation_duration_seconds_count";
+
+/** Notes a difference if a number of the wrapper is not between these. */
+export type Check = (what: string, theirs: number, fewest: number, most: number) => void;
 
 /** @returns the metrics; undefined if the wrapper has none. */
 export async function readMetrics({ metricsPath, token }: Adapter, origin: string): Promise<Series | undefined> {

@@ -1,7 +1,7 @@
 // Compares the wrapper's own counters with those of its clients.
 
 import type { Series } from "../test/support/series.ts";
-import { checkMetrics } from "./metrics.ts";
+import { type Check, checkMetrics } from "./metrics.ts";
 import type { Adapter } from "./adapters.ts";
 import type { Ledger } from "./ledger.ts";
 
@@ -44,9 +44,6 @@ export function leftovers(status: Status | undefined): string[] {
   const uses = { sessions, openStreams, subscriptions: stateless?.subscriptions, parked: stateless?.asks?.parked.now, ...ofClients };
   return Object.entries(uses).flatMap(([use, amount = 0]) => (amount === 0 ? [] : [`${use}: ${amount}`]));
 }
-
-/** Notes a difference if a number of the wrapper is not between these. */
-export type Check = (what: string, theirs: number, fewest: number, most: number) => void;
 
 /**
  * Must be called when no request is in flight.

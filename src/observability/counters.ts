@@ -1,26 +1,28 @@
 import type { SidecarErrorCode } from "../errors.ts";
 
-/** The cause of a generation's exit. */
-export type ExitKind =
+/** The causes of a generation's exit. */
+export const EXIT_KINDS = [
   /** It exited with code 0, by itself. */
-  | "clean-exit"
+  "clean-exit",
   /** It exited with any other code. */
-  | "crash"
-  | "signal"
+  "crash",
+  "signal",
   /** The kernel killed it for lack of memory. */
-  | "out-of-memory"
-  | "spawn-failed"
-  | "handshake-refused"
-  | "handshake-timeout"
+  "out-of-memory",
+  "spawn-failed",
+  "handshake-refused",
+  "handshake-timeout",
   /** It closed its stdin or stdout but kept running. */
-  | "pipe-closed"
-  | "hung"
+  "pipe-closed",
+  "hung",
   /** It did not list its tools, which the tool policy needs. */
-  | "tools-not-listed"
+  "tools-not-listed",
   /** The sidecar failed to handle its output. */
-  | "defect"
+  "defect",
   /** The sidecar terminated it, because the sidecar stopped or the session of a private server ended. */
-  | "stopped";
+  "stopped",
+] as const;
+export type ExitKind = (typeof EXIT_KINDS)[number];
 
 interface CountsByKey {
   readonly failures: ReadonlyMap<SidecarErrorCode, number>;

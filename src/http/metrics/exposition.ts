@@ -2,6 +2,9 @@ import { collectDefaultMetrics, Registry } from "prom-client";
 import { type MetricDefinition, type MetricName, METRICS, type Sample } from "../../observability/metrics/definitions.ts";
 import { BOUNDS_SECONDS } from "../../observability/metrics/histogram.ts";
 
+/** Gauges with the suffix of counters. Others have the same numbers by type. */
+const MISNAMED = ["nodejs_active_handles_total", "nodejs_active_requests_total", "nodejs_active_resources_total"];
+
 export interface MetricFacts {
   readonly name: string;
   readonly help: string;
@@ -24,6 +27,7 @@ export class Exposition {
 
   constructor() {
     collectDefaultMetrics({ register: this.#registry });
+    for (const name of MISNAMED) this.#registry.removeSingleMetric(name);
     for (const name of Object.keys(METRICS) as MetricName[]) {
       const { type, help }: MetricDefinition = METRICS[name];
       const get = (): object => ({ name, type, help, values: this.#samples.get(name) ?? [] });

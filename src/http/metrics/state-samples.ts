@@ -1,10 +1,13 @@
-import type { Counters } from "../../observability/counters.ts";
+import { ERROR_CATALOG } from "../../error-catalog.ts";
+import type { SidecarErrorCode } from "../../errors.ts";
+import { type Counters, EXIT_KINDS } from "../../observability/counters.ts";
 import type { MetricName, Sample } from "../../observability/metrics/definitions.ts";
 import { MEMORY_KINDS, type MemoryBudget } from "../../memory/memory-budget.ts";
 import { addLoads } from "../../lane/lane-load.ts";
 import type { UpstreamStatus } from "../../upstream/port.ts";
 import type { ServerStatus } from "../status-route.ts";
 
+const ERROR_CODES = Object.keys(ERROR_CATALOG) as SidecarErrorCode[];
 const STATES: readonly UpstreamStatus["state"][] = ["starting", "ready", "backing-off", "stopping", "failed"];
 
 /** Returns the samples of the present state and of the counters: the numbers of `/status`. */
@@ -59,9 +62,9 @@ function* counterSamples({ requests, answers, dropped, policy, http, defects, by
   yield { metric: "claw_mcp_stdio_requests_accepted_total", value: requests.accepted };
   yield { metric: "claw_mcp_stdio_requests_held_total", value: requests.held };
   yield { metric: "claw_mcp_stdio_requests_repeated_total", value: requests.repeated };
-  yield* labelled("claw_mcp_stdio_requests_ended_total", "ending", [...Object.entries(answers), ...byKey.failures]);
-  yield* labelled("claw_mcp_stdio_requests_refused_total", "code", byKey.refusals);
-  yield* labelled("claw_mcp_stdio_server_exits_total", "kind", byKey.exits);
+  yield* labelled("claw_mcp_stdio_requests_ended_total", "ending", [...Object.entries(answers), ...withZeros(ERROR_CODES, byKey.failures)]);
+  yield* labelled("claw_mcp_stdio_requests_refused_total", "code", withZeros(ERROR_CODES, byKey.refusals));
+  yield* labelled("claw_mcp_stdio_server_exits_total", "kind", withZeros(EXIT_KINDS, byKey.exits));
   yield* labelled("claw_mcp_stdio_http_responses_total", "status", byKey.statuses);
   yield* labelled("claw_mcp_stdio_dropped_messages_total", "kind", Object.entries(dropped));
   yield { metric: "claw_mcp_stdio_http_readers_cut_off_total", value: http.readersCutOff };
@@ -69,6 +72,11 @@ function* counterSamples({ requests, answers, dropped, policy, http, defects, by
   yield { metric: "claw_mcp_stdio_argument_checks_given_up_total", value: policy.argumentChecksGivenUp };
   yield { metric: "claw_mcp_stdio_truncated_results_total", value: policy.truncatedResults };
   yield { metric: "claw_mcp_stdio_defects_total", value: defects };
+}
+
+/** A series that begins with 1 has no increase, so alerts would miss the first event. */
+function withZeros<Key>(keys: readonly Key[], counts: ReadonlyMap<Key, number>): [key: Key, count: number][] {
+  return keys.map((key) => [key, counts.get(key) ?? 0]);
 }
 
 function* labelled(metric: MetricName, label: string, counts: Iterable<readonly [key: string | number, count: number]>): Generator<Sample> {

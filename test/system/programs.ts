@@ -1,0 +1,11 @@
+/** A program of the system that tests need. */
+export interface Program {
+  readonly commands: readonly string[];
+  readonly debianPackage: string;
+  /** The folder of its tests. */
+  readonly tests: string;
+}
+
+export const PROGRAMS: Readonly<Record<string, Program>> = {
+  prometheus: { commands: ["prometheus", "promtool"], debianPackage: "prometheus", tests: "test/system/prometheus" },
+};
