@@ -41,9 +41,14 @@ export async function comparePairs<T>(
   return pairs;
 }
 
-/** Measures a target in a new process, so that its memory does not depend on earlier runs. */
-export async function measureLoad(target: Target, scenario: Scenario, durationMs: number): Promise<Load> {
+/**
+ * Measures a target in a new process, so that its memory does not depend on earlier runs.
+ *
+ * @param scrapeMs the interval of requests for its metrics; undefined for none.
+ */
+export async function measureLoad(target: Target, scenario: Scenario, durationMs: number, scrapeMs?: number): Promise<Load> {
   const running = await TargetProcess.start(target);
+  const scrapes = scrapeMs === undefined ? undefined : setInterval(() => void scrape(running.port, target), scrapeMs);
   try {
     const { connections, resultBytes, content = "plain", era = "legacy" } = scenario;
     const endpoint = { port: running.port, path: "/mcp", token: target.token };
@@ -52,8 +57,16 @@ export async function measureLoad(target: Target, scenario: Scenario, durationMs
     if (errors > 0) throw new Error(`${target.name}: ${errors} errors, first: ${firstError}`);
     return { callsPerSecond, p99Ms, rssBytes: running.rssBytes() };
   } finally {
+    clearInterval(scrapes);
     await running.stop();
   }
+}
+
+/** Reads the metrics of a target. */
+export async function scrape(port: number, { token }: Pick<Target, "token">): Promise<void> {
+  const response = await fetch(`http://127.0.0.1:${port}/metrics`, { headers: { Authorization: `Bearer ${token}` } });
+  const text = await response.text();
+  if (!text.includes("mcp_server_operation_duration_seconds")) throw new Error(`no metrics: ${response.status} ${text}`);
 }
 
 /** Ratios with their 95 % intervals, as a Markdown table. */

@@ -59,7 +59,7 @@ export function failures(result: RunResult): string[] {
   }
   if (result.neverRecovered > 0) failed.push(`servers that never recovered: ${result.neverRecovered}`);
   if (result.end.exitCode !== 0) failed.push(`exit code at SIGTERM: ${String(result.end.exitCode)}`);
-  failed.push(...(result.counterDiscrepancies ?? []).map((text) => `/status disagrees: ${text}`));
+  failed.push(...(result.counterDiscrepancies ?? []).map((text) => `its own counters disagree: ${text}`));
   if (result.verdicts["cut-by-delete"] > 0) failed.push(`calls unanswered at DELETE: ${result.verdicts["cut-by-delete"]}`);
   return failed;
 }

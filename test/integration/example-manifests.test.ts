@@ -24,7 +24,7 @@ interface Linter {
 
 const ComposeLinter = DCLinter as new (config: object) => Linter;
 /** Fields whose members the author of the document names. */
-const MAPS = new Set(["labels", "matchLabels", "requests", "limits", "services", "networks", "environment", "depends_on"]);
+const MAPS = new Set(["labels", "matchLabels", "requests", "limits", "services", "networks", "volumes", "environment", "depends_on"]);
 
 /** Parses as YAML 1.1, as Kubernetes does: 0440 is octal, and `on` is not text. */
 function parseExample(path: string): unknown {
@@ -86,6 +86,8 @@ async function schemaErrors(documents: readonly unknown[]): Promise<string[]> {
 describe.each([
   { path: "kubernetes/deployment.yaml", errors: typeErrors, fields: ["spec.template.spec.initContainers.0.readinessProbe.httpGet.path"] },
   { path: "pod/compose.yaml", errors: schemaErrors, fields: ["services.perplexity.read_only", "networks.pod.internal"] },
+  { path: "observability/compose.yaml", errors: schemaErrors, fields: ["services.prometheus.volumes"] },
+  { path: "managed-tools/compose.yaml", errors: schemaErrors, fields: ["services.ask.entrypoint"] },
 ])("examples/$path", ({ path, errors, fields }) => {
   const document = parseExample(path);
 

@@ -1,0 +1,81 @@
+// Compares this build with metrics that are scraped each second with the same build without metrics, in interleaved pairs; see README.md.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { parseArgs } from "node:util";
+import { comparePairs, measureLoad, PAIR_SCENARIOS, RatioTable, scrape } from "./pairs.ts";
+import { TargetProcess } from "./target-process.ts";
+import { type Target, thisBuild } from "./targets.ts";
+
+const LEAST_RATIO = 0.95;
+const SCRAPE_MS = 1000;
+const IDLE_MS = 1000;
+/** The memory that metrics may add to an idle sidecar, before the first scrape. */
+const MOST_IDLE_BYTES = 2_000_000;
+
+const { values } = parseArgs({
+  options: {
+    pairs: { type: "string", default: "9" },
+    seconds: { type: "string", default: "4" },
+  },
+});
+const durationMs = Number(values.seconds) * 1000;
+const pairCount = Number(values.pairs);
+const scraped = thisBuild();
+const without = thisBuild(["--metrics", "off"]);
+
+// Exit handlers kill the targets.
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(1));
+
+const idle = await comparePairs(
+  "idle memory",
+  pairCount,
+  () => measureIdle(scraped),
+  () => measureIdle(without),
+);
+const more = median(idle.map(([one, other]) => one.rssBytes - other.rssBytes));
+const afterScrape = median(idle.map(([one, other]) => one.scrapedBytes - other.rssBytes));
+if (more > MOST_IDLE_BYTES) process.exitCode = 1;
+
+const table = new RatioTable("scraped each second / without metrics");
+for (const scenario of PAIR_SCENARIOS) {
+  const pairs = await comparePairs(
+    scenario.title,
+    pairCount,
+    () => measureLoad(scraped, scenario, durationMs, SCRAPE_MS),
+    () => measureLoad(without, scenario, durationMs),
+  );
+  // The run fails if the ratio may be below this limit.
+  if (table.addLoads(scenario, pairs).lower < LEAST_RATIO) process.exitCode = 1;
+}
+process.stdout.write(table.toString());
+process.stdout.write(
+  `idle memory with metrics: ${megabytes(more)} more before the first scrape, ${megabytes(afterScrape)} more after it (medians)\n`,
+);
+
+interface Idle {
+  readonly rssBytes: number;
+  /** After a scrape; the same without metrics. */
+  readonly scrapedBytes: number;
+}
+
+async function measureIdle(target: Target): Promise<Idle> {
+  const running = await TargetProcess.start(target);
+  try {
+    await sleep(IDLE_MS);
+    const rssBytes = running.rssBytes();
+    if (target === without) return { rssBytes, scrapedBytes: rssBytes };
+    await scrape(running.port, target);
+    await sleep(IDLE_MS);
+    return { rssBytes, scrapedBytes: running.rssBytes() };
+  } finally {
+    await running.stop();
+  }
+}
+
+function median(numbers: readonly number[]): number {
+  return numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? 0;
+}
+
+function megabytes(bytes: number): string {
+  return `${(bytes / 1e6).toFixed(1)} MB`;
+}
