@@ -13,7 +13,8 @@ export type Check = (what: string, theirs: number, fewest: number, most: number)
 export async function readMetrics({ metricsPath, token }: Adapter, origin: string): Promise<Series | undefined> {
   if (metricsPath === undefined) return undefined;
   const response = await fetch(new URL(metricsPath, origin), token === undefined ? {} : { headers: { Authorization: `Bearer ${token}` } });
-  return response.ok ? new Series(await response.text()) : undefined;
+  if (!response.ok) throw new Error(`${metricsPath}: ${response.status}`);
+  return new Series(await response.text());
 }
 
 /** Checks the number of durations by error. Must be called when no request is in flight. */

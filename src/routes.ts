@@ -9,6 +9,8 @@ export interface RouteEntry {
   readonly enabledBy: "LEGACY_SSE" | undefined;
   /** True if the route needs a token when one is configured. If false, the route is also open to every origin and host. */
   readonly needsToken: boolean;
+  /** True if web pages of unknown names must not read it even without a token. */
+  readonly isForOperators?: true;
   readonly description: string;
 }
 
@@ -48,6 +50,7 @@ export const ROUTES = {
     methods: ["GET", "HEAD"],
     enabledBy: undefined,
     needsToken: true,
+    isForOperators: true,
     description: "State and counters of the sidecar as JSON.",
   },
   metrics: {
@@ -55,6 +58,7 @@ export const ROUTES = {
     methods: ["GET", "HEAD"],
     enabledBy: undefined,
     needsToken: true,
+    isForOperators: true,
     description: "Metrics in the text format of Prometheus, unless METRICS is off.",
   },
   legacySse: {

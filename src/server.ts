@@ -76,7 +76,7 @@ export async function startServer(options: ServerOptions): Promise<McpServer> {
   const eventLog = new EventLog(options.replay, nowMs, defects);
   memory.addDroppable(eventLog);
   freeAbandoned(options, sessions);
-  const opener = new SessionOpener({ lanes, sessions, eventLog, sessionsPerMinute, onSessionEnd, counters, defects, nowMs });
+  const opener = new SessionOpener({ lanes, sessions, eventLog, sessionsPerMinute, onSessionEnd, counters, log, defects, nowMs });
   const stateless = createStateless(
     { ...options.sessions, hasSeveralPrincipals: options.hasSeveralPrincipals },
     laneOptions,

@@ -94,7 +94,7 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   const listener = new HttpListener(apps.main, listenerOptions);
   const admin = apps.admin && new HttpListener(apps.admin, listenerOptions);
   const { address, adminAddress } = await listen(listener, admin, config).catch(async (error: unknown) => {
-    listener.close();
+    admin?.close();
     await server.stop();
     throw error;
   });
@@ -141,8 +141,9 @@ interface Addresses {
 }
 
 async function listen(listener: HttpListener, admin: HttpListener | undefined, config: Config): Promise<Addresses> {
-  const address = await listener.listen(config);
-  return { address, adminAddress: config.adminAddr && (await admin?.listen(config.adminAddr)) };
+  // Clients must not be accepted if the other address is taken.
+  const adminAddress = config.adminAddr && (await admin?.listen(config.adminAddr));
+  return { address: await listener.listen(config), adminAddress };
 }
 
 function countCalls(server: McpServer): number {
@@ -185,12 +186,17 @@ function serverOptions(
   };
 }
 
-function logAddress(log: Log, address: string, adminAddress: string | undefined, { host, port, path, authTokens }: Config): void {
+function logAddress(
+  log: Log,
+  address: string,
+  adminAddress: string | undefined,
+  { host, port, path, adminAddr, authTokens }: Config,
+): void {
   if (adminAddress !== undefined) log.info({ address: adminAddress }, "listening for operators");
   log.info({ address, path }, "listening");
   if (authTokens.length > 0) return;
   const message = "no auth token is set: every client that reaches the address may call";
-  if (isLoopback(host)) log.info({}, message);
+  if (isLoopback(host) && (adminAddr === undefined || isLoopback(adminAddr.host))) log.info({}, message);
   else log.warn({ reason: `set ${OPTIONS.authToken.variable}, or, outside a container, use --addr 127.0.0.1:${port}` }, message);
 }
 

@@ -41,14 +41,15 @@ export interface Apps {
 /** Creates the handlers of all HTTP requests. */
 export function createApps(options: AppOptions): Apps {
   const { routes, requestSamples, adminHost } = options;
-  const observing: readonly NamedRoute[] = [
+  const operatorRoutes: readonly NamedRoute[] = [
     ["status", createStatusRoute(options)],
     ...(requestSamples === undefined ? [] : [["metrics", createMetricsRoute({ ...options, requestSamples })] as const]),
   ];
-  if (adminHost === undefined) return { main: createApp(options, [...observing, ...routes.legacySse], routes.endpoint), admin: undefined };
+  if (adminHost === undefined)
+    return { main: createApp(options, [...operatorRoutes, ...routes.legacySse], routes.endpoint), admin: undefined };
   return {
     main: createApp(options, routes.legacySse, routes.endpoint),
-    admin: createApp({ ...options, listenHost: adminHost.host }, observing),
+    admin: createApp({ ...options, listenHost: adminHost.host }, operatorRoutes),
   };
 }
 
@@ -71,14 +72,19 @@ function createApp(options: AppOptions, furtherRoutes: readonly NamedRoute[], en
     const entry: RouteEntry = ROUTES[name];
     const offered = guardMethod(entry, route);
     if (!entry.needsToken) return answerOptions(entry, (request, response) => offered(request, response, undefined));
-    const guardOrigin = createCrossOriginGuard(entry, name === "status" || name === "metrics" ? checkReader : checkCaller);
+    const guardOrigin = createCrossOriginGuard(entry, entry.isForOperators ? checkReader : checkCaller);
     // The guard of the token comes last, because a browser's preflight request has no token.
     return guardOrigin(answerOptions(entry, guardToken(offered)));
   }
 
   const endpoint = endpointRoute && guard("endpoint", endpointRoute);
   const otherRoutes: readonly NamedRoute[] = [...createHealthRoutes({ ...options, mayReadDetails }), ...furtherRoutes];
-  const known = { path, hasToken: identify !== undefined, hasLegacySse: routes.legacySse.length > 0 };
+  const known = {
+    path: endpointRoute && path,
+    hasToken: identify !== undefined,
+    hasLegacySse: routes.legacySse.length > 0,
+    isSplit: options.adminHost !== undefined,
+  };
   const sendNotFound = (response: ServerResponse, target: string): void => {
     const error = notFound(target, known);
     sendRejection(response, error, errorBody(error, undefined), undefined, notFoundReason(target));

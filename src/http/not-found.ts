@@ -2,14 +2,17 @@ import { SidecarError } from "../errors.ts";
 import { LEGACY_PATHS, ROUTES } from "../routes.ts";
 
 export interface NotFoundOptions {
-  /** The path of the MCP endpoint. */
-  readonly path: string;
+  /** The path of the MCP endpoint; undefined at the address for operators. */
+  readonly path: string | undefined;
   readonly hasToken: boolean;
   readonly hasLegacySse: boolean;
+  /** True if operators have an address of their own. */
+  readonly isSplit: boolean;
 }
 
 /** Paths of HTTP+SSE. Some servers have the second one without its `s`. */
 const SSE_PATHS: ReadonlySet<string> = new Set([...LEGACY_PATHS, "/message"]);
+const OPERATOR_PATHS: ReadonlySet<string> = new Set([ROUTES.status.path, ROUTES.metrics.path]);
 const HEALTH_PATHS: ReadonlySet<string> = new Set(["/health", "/ping"]);
 /** The paths at which MCP clients look for an authorization server after a 401. */
 const OAUTH_PATH = /^\/(?:\.well-known\/(?:oauth-|openid-)|register$)/;
@@ -22,11 +25,13 @@ export function notFoundReason(target: string): string | undefined {
 }
 
 /** Returns the error for a path that does not exist. Names the remedy if clients are known to ask for this path. */
-export function notFound(target: string, { path, hasToken, hasLegacySse }: NotFoundOptions): SidecarError {
-  const message = `There is nothing at ${target}; the MCP endpoint is ${path}.`;
+export function notFound(target: string, { path, hasToken, hasLegacySse, isSplit }: NotFoundOptions): SidecarError {
+  const endpoint = path === undefined ? "the MCP endpoint has another address" : `the MCP endpoint is ${path}`;
+  const message = `There is nothing at ${target}; ${endpoint}.`;
   const asked = target.replace(/\/$/, "");
   const hints: string[] = [];
   if (!hasLegacySse && SSE_PATHS.has(asked)) hints.push("HTTP+SSE is off; --legacy-sse=on enables it.");
+  if (OPERATOR_PATHS.has(asked)) hints.push(isSplit ? "It is at ADMIN_ADDR." : "METRICS is off.");
   if (HEALTH_PATHS.has(asked)) hints.push(`Probes use ${ROUTES.live.path} for the sidecar and ${ROUTES.health.path} for the MCP server.`);
   if (hasToken && OAUTH_PATH.test(asked)) hints.push("The sidecar has no OAuth; clients need the header `Authorization: Bearer TOKEN`.");
   return new SidecarError("NOT_FOUND", [message, ...hints].join(" "));

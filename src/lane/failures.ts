@@ -136,9 +136,9 @@ export function upstreamChanged(method: string, sent: boolean, effect = effectOf
 /** Returns the error for an `initialize` that a private server has refused, because it is newer than the shared server. */
 export function sharedServerOutdated(): SidecarError {
   const message =
-    "The MCP server of this client speaks another revision of MCP than the shared one, which has not restarted yet. " +
-    "It refused initialize without effect; it is safe to retry.";
-  return new SidecarError("UPSTREAM_NOT_READY", message, { sent: false, retrySafe: true, retryAfterSeconds: 1 });
+    "The MCP server of this client does not know initialize, unlike the shared one, which runs for longer. " +
+    "Nothing took effect; retry after the sidecar or the shared server has restarted.";
+  return new SidecarError("UPSTREAM_NOT_READY", message, { sent: false, retrySafe: true, retryAfterSeconds: 10 });
 }
 
 /** Returns the error for a request that was not sent. Later requests of the session get the same code, so the client opens a new session. */

@@ -82,7 +82,7 @@ export class Lanes {
   }
 
   /** True if clients may share the shared server, so that its revision counts for all. */
-  get isShared(): boolean {
+  get mayShare(): boolean {
     return this.#options.isolation !== "session";
   }
 

@@ -19,9 +19,11 @@ export interface UpstreamInput {
   withdraw(line: Outgoing): void;
 }
 
+/** `failed` during a crash loop, including its restarts, and after the supervisor has given up. */
+export const UPSTREAM_STATES = ["starting", "ready", "backing-off", "stopping", "failed"] as const;
+
 export interface UpstreamStatus {
-  /** `failed` during a crash loop, including its restarts, and after the supervisor has given up. */
-  readonly state: "starting" | "ready" | "backing-off" | "stopping" | "failed";
+  readonly state: (typeof UPSTREAM_STATES)[number];
   readonly generation: number;
   readonly pid: number | undefined;
   /** The time at which the last ready generation became so. */

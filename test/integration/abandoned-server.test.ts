@@ -16,6 +16,7 @@ describe("a server that is terminated", () => {
   it("messages of an unresponsive server are dropped once its restart begins", async () => {
     await using supervised = new Supervised("sh", ["-c", TALKS_AT_ITS_END], 1);
     await supervised.nextReady();
+    await expect.poll(() => supervised.messages).not.toEqual([]);
     supervised.supervisor.restart("hung", "hung: for a test");
     await supervised.nextReady();
     expect(supervised.exits).toMatchObject([{ generation: 1, kind: "hung", reason: "hung: for a test" }]);

@@ -274,7 +274,7 @@ describe("the command line", () => {
         `CLAW_MCP_STDIO_READY_TIMEOUT_MS is "1e3"; ${whole}`,
         'CLAW_MCP_STDIO_ADDR is "nonsense"; expected host:port, [ipv6]:port or :port, with a port up to 65535',
         'CLAW_MCP_STDIO_PORT is "65536"; expected a whole number from 1 to 65535, with or without a colon before it',
-        '--path is "mcp"; expected a path that starts with / and has no query, other than /livez, /readyz, /healthz, /status',
+        '--path is "mcp"; expected a path that starts with / and has no query, other than /livez, /readyz, /healthz, /status, /metrics',
         `CLAW_MCP_STDIO_REQUEST_TIMEOUT_MS is "1.5"; ${whole}`,
         `CLAW_MCP_STDIO_RESTART_BACKOFF_MS is "-1"; ${whole}`,
         `CLAW_MCP_STDIO_RESTART_MAX_MS is "0"; ${whole}`,

@@ -30,6 +30,7 @@ describe(".ci/run", () => {
       await writeFile(directory.file(name), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
     };
     await write("bin/npm", 'echo "npm $*"');
+    await write("bin/promtool", "");
     if (hasHelper) await write("shared/image/with-docker", 'echo "an engine for:"; exec "$@"');
     await mkdir(directory.file("clone/.ci"), { recursive: true });
     await copyFile(join(ROOT, ".ci/run"), directory.file("clone/.ci/run"));
@@ -39,15 +40,21 @@ describe(".ci/run", () => {
   }
 
   it("all tests run, with the image tests last", async () => {
-    expect(await commandsOf({ hasHelper: false })).toEqual(["npm ci", "npm test", "npm run test:image"]);
+    expect(await commandsOf({ hasHelper: false })).toEqual(["npm ci", "npm test", "npm run test:system", "npm run test:image"]);
   });
 
   it("the image tests use the engine of the helper beside the clone", async () => {
-    expect(await commandsOf({ hasHelper: true })).toEqual(["npm ci", "npm test", "an engine for:", "npm run test:image"]);
+    expect(await commandsOf({ hasHelper: true })).toEqual([
+      "npm ci",
+      "npm test",
+      "npm run test:system",
+      "an engine for:",
+      "npm run test:image",
+    ]);
   });
 
   it("no engine is started with SKIP_IMAGE=1", async () => {
     const env = { SKIP_IMAGE: "1" };
-    expect(await commandsOf({ hasHelper: true, env })).toEqual(["npm ci", "npm test", "npm run test:image"]);
+    expect(await commandsOf({ hasHelper: true, env })).toEqual(["npm ci", "npm test", "npm run test:system", "npm run test:image"]);
   });
 });

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { type MetricDefinition, METRICS } from "../../src/observability/metrics/definitions.ts";
 import { crash } from "../support/crash.ts";
 import { type HttpReply, send } from "../support/http-client.ts";
 import { Series } from "../support/series.ts";
@@ -58,6 +59,22 @@ describe("/metrics", () => {
     expect(series.sum("claw_mcp_stdio_requests_ended_total", { ending: "results" })).toBe(answers?.["results"]);
   });
 
+  it("has each metric of the documentation, with no other labels than these", async () => {
+    await using sidecar = await Sidecar.start();
+    const client = await sidecar.client();
+    await client.request("tools/call", { name: "echo", arguments: { text: "a" } });
+    await client.end();
+    const series = await Series.read(sidecar);
+    const histogram = /_(?:bucket|sum|count)$/;
+    for (const [name, { labels = [], type }] of Object.entries<MetricDefinition>(METRICS)) {
+      const shown = series.labelsOf(type === "histogram" ? `${name}_bucket` : name);
+      expect.soft({ name, unknown: shown?.difference(new Set([...labels, "le"])) }).toEqual({ name, unknown: new Set() });
+    }
+    const documented = new Set(Object.keys(METRICS));
+    const own = [...series.names].map((name) => name.replace(histogram, "")).filter((name) => /^(?:claw_|mcp_)/.test(name));
+    expect(own.filter((name) => !documented.has(name))).toEqual([]);
+  });
+
   it("has the duration of a session after its end", async () => {
     await using sidecar = await Sidecar.start();
     await (await sidecar.client()).end();
@@ -73,7 +90,7 @@ describe("/metrics", () => {
     expect(series.sum("claw_mcp_stdio_requests_ended_total", { ending: "REQUEST_TIMEOUT" })).toBe(1);
   });
 
-  it("names of clients and servers cannot add series without a limit", async () => {
+  it("names that clients send cannot add series without a limit", async () => {
     await using sidecar = await Sidecar.start();
     const client = await sidecar.client();
     const before = (await Series.read(sidecar)).size;

@@ -25,6 +25,16 @@ export class Series {
     return this.#series.length;
   }
 
+  get names(): ReadonlySet<string> {
+    return new Set(this.#series.map(({ name }) => name));
+  }
+
+  /** Returns the names of all labels of a metric; undefined if it has no series. */
+  labelsOf(name: string): ReadonlySet<string> | undefined {
+    const own = this.#series.filter((each) => each.name === name);
+    return own.length === 0 ? undefined : new Set(own.flatMap(({ labels }) => Object.keys(labels)));
+  }
+
   /** Returns the values of a label of a metric. */
   values(name: string, label: string): Set<string> {
     const values = this.#series.flatMap((each) => (each.name === name ? [each.labels[label]] : []));

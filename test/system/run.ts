@@ -1,7 +1,8 @@
+// Runs the tests that need programs of the system: `npm run test:system`. SKIP_SYSTEM=prometheus,… leaves some out.
+
 import { spawnSync } from "node:child_process";
 import { PROGRAMS } from "./programs.ts";
 
-/** Runs the tests that need programs of the system: `npm run test:system`. SKIP_SYSTEM=prometheus,… leaves some out. */
 const skipped = (process.env["SKIP_SYSTEM"] ?? "").split(",").filter((name) => name !== "");
 const unknown = skipped.filter((name) => !Object.hasOwn(PROGRAMS, name));
 const missing = Object.entries(PROGRAMS).filter(([name, { commands }]) => !skipped.includes(name) && !commands.every(isInstalled));

@@ -4,17 +4,15 @@ import { type Counters, EXIT_KINDS } from "../../observability/counters.ts";
 import type { MetricName, Sample } from "../../observability/metrics/definitions.ts";
 import { MEMORY_KINDS, type MemoryBudget } from "../../memory/memory-budget.ts";
 import { addLoads } from "../../lane/lane-load.ts";
-import type { UpstreamStatus } from "../../upstream/port.ts";
+import { UPSTREAM_STATES, type UpstreamStatus } from "../../upstream/port.ts";
 import type { ServerStatus } from "../status-route.ts";
 
 const ERROR_CODES = Object.keys(ERROR_CATALOG) as SidecarErrorCode[];
-const STATES: readonly UpstreamStatus["state"][] = ["starting", "ready", "backing-off", "stopping", "failed"];
-
 /** Returns the samples of the present state and of the counters: the numbers of `/status`. */
 export function* stateSamples(status: ServerStatus, memory: MemoryBudget["status"]): Generator<Sample> {
   const { sessions, openStreams, counters, stateless } = status;
   yield* serverSamples(status.upstream);
-  yield* laneSamples(status.lanes);
+  yield* laneSamples(status);
   yield { metric: "claw_mcp_stdio_sessions", value: sessions };
   yield { metric: "claw_mcp_stdio_streams", value: openStreams };
   if (stateless !== undefined) yield* statelessSamples(stateless);
@@ -25,7 +23,8 @@ export function* stateSamples(status: ServerStatus, memory: MemoryBudget["status
 
 function* serverSamples({ state, generation, restarts, readyAt }: UpstreamStatus): Generator<Sample> {
   yield { metric: "claw_mcp_stdio_server_ready", value: Number(state === "ready") };
-  for (const each of STATES) yield { metric: "claw_mcp_stdio_server_state", labels: { state: each }, value: Number(state === each) };
+  for (const each of UPSTREAM_STATES)
+    yield { metric: "claw_mcp_stdio_server_state", labels: { state: each }, value: Number(state === each) };
   yield { metric: "claw_mcp_stdio_server_generation", value: generation };
   yield { metric: "claw_mcp_stdio_server_restarts_total", value: restarts };
   if (state === "ready" && readyAt !== undefined)
@@ -33,16 +32,22 @@ function* serverSamples({ state, generation, restarts, readyAt }: UpstreamStatus
 }
 
 /** The lanes of all capabilities that ask count as one. */
-function* laneSamples({ shared, private: ofClients, modern, asking }: ServerStatus["lanes"]): Generator<Sample> {
+function* laneSamples({ upstream, lanes }: ServerStatus): Generator<Sample> {
+  const { shared, private: ofClients, modern, asking } = lanes;
   const askingLoads = Object.values(asking);
   const servers = askingLoads.reduce((sum, each) => sum + each.servers, 0);
-  const loads = { shared: { ...shared, servers: undefined }, private: ofClients, modern, asking: { ...addLoads(askingLoads), servers } };
+  const loads = {
+    shared: { ...shared, servers: Number(upstream.pid !== undefined) },
+    private: ofClients,
+    modern,
+    asking: { ...addLoads(askingLoads), servers },
+  };
   for (const [lane, load] of Object.entries(loads)) {
     const labels = { lane };
     yield { metric: "claw_mcp_stdio_requests_in_flight", labels, value: load.requestsInFlight };
     yield { metric: "claw_mcp_stdio_requests_waiting", labels, value: load.waiting };
     yield { metric: "claw_mcp_stdio_queued_bytes", labels, value: load.queuedBytes };
-    if (load.servers !== undefined) yield { metric: "claw_mcp_stdio_server_processes", labels, value: load.servers };
+    yield { metric: "claw_mcp_stdio_server_processes", labels, value: load.servers };
   }
   yield { metric: "claw_mcp_stdio_calls_suspended", value: shared.suspended };
 }

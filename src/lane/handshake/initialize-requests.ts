@@ -43,7 +43,7 @@ export interface InitializeRequest {
 /** The error of a server to an `initialize`. One of the functions must be called. */
 export interface InitializeRefusal {
   /** True if the server speaks other revisions only. */
-  readonly isOfRevision: boolean;
+  readonly refusesRevision: boolean;
   /** Gives the client the server's error. */
   readonly answer: () => void;
   readonly fail: (error: SidecarError) => void;
@@ -105,7 +105,7 @@ export class InitializeRequests {
       const { exchange, onRefused, onFailed } = initialize;
       const end = (ending: RequestEnding): void => this.#options.counters.countEnding(ending);
       const refusal: InitializeRefusal = {
-        isOfRevision: refusesRevision(response),
+        refusesRevision: refusesRevision(response),
         answer: () => {
           end("errors");
           exchange.respond(responseToClient(response, exchange.idText));

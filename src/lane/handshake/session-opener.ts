@@ -1,5 +1,7 @@
 import type { Counters } from "../../observability/counters.ts";
 import type { Defects } from "../../observability/defects.ts";
+import type { Log } from "../../observability/log.ts";
+import { LogLimiter } from "../../observability/log-limiter.ts";
 import type { SidecarError } from "../../errors.ts";
 import type { MemoryAccount, MemoryHolder } from "../../memory/memory-budget.ts";
 import type { RequestMessage } from "../../protocol/message.ts";
@@ -23,6 +25,7 @@ export interface SessionOpenerOptions {
   /** Called at the end of each session. */
   readonly onSessionEnd: ((protocolVersion: string, durationMs: number) => void) | undefined;
   readonly counters: Counters;
+  readonly log: Log;
   readonly defects: Defects;
   readonly nowMs: () => number;
 }
@@ -39,9 +42,11 @@ interface NewSession {
 export class SessionOpener {
   readonly #options: SessionOpenerOptions;
   readonly #rate: RateLimit | undefined;
+  readonly #limiter: LogLimiter;
 
   constructor(options: SessionOpenerOptions) {
     this.#options = options;
+    this.#limiter = new LogLimiter(options.nowMs);
     this.#rate = options.sessionsPerMinute === undefined ? undefined : new RateLimit(options.sessionsPerMinute);
   }
 
@@ -96,7 +101,7 @@ export class SessionOpener {
     const onKnown = (): void => {
       if (!lanes.isPrivate(request)) begin();
       // The shared process is of another revision than the processes that start now. It will be like them when it has restarted.
-      else if (refusal.isOfRevision && lanes.isShared) refusal.fail(sharedServerOutdated());
+      else if (refusal.refusesRevision && lanes.mayShare) this.#failOutdated(refusal);
       else refusal.answer();
     };
     const held = {
@@ -108,6 +113,13 @@ export class SessionOpener {
         }),
     };
     lanes.whenKnown(held, request, memory, () => defects.guard("session start", onKnown, () => refusal.fail(internalError(false))));
+  }
+
+  #failOutdated(refusal: InitializeRefusal): void {
+    const { log } = this.#options;
+    const reason = "a server that started now refuses initialize; restart the sidecar, so that all are of one version";
+    if (this.#limiter.allows()) log.warn({ reason }, "shared mcp server outdated");
+    refusal.fail(sharedServerOutdated());
   }
 
   #roomRefusal(holder: MemoryHolder): SidecarError | undefined {

@@ -12,7 +12,7 @@ export interface MetricDefinition {
 export const METRICS = {
   mcp_server_operation_duration_seconds: {
     type: "histogram",
-    help: "Time of a client's request, from its arrival to the end of its response.",
+    help: "Time of a client's request, from its arrival until its response is complete. Refused requests are included.",
     labels: ["mcp_method_name", "gen_ai_tool_name", "error_type", "mcp_protocol_version", "network_transport"],
   },
   mcp_server_session_duration_seconds: {
@@ -26,7 +26,7 @@ export const METRICS = {
   claw_mcp_stdio_requests_accepted_total: { type: "counter", help: "Requests that were accepted from clients." },
   claw_mcp_stdio_requests_refused_total: {
     type: "counter",
-    help: "Valid requests that were rejected on arrival because of a limit or the state of the server.",
+    help: "Valid requests that were refused on arrival because of a limit or the state of the server.",
     labels: ["code"],
   },
   claw_mcp_stdio_requests_held_total: { type: "counter", help: "Accepted requests that had to wait for the server." },
@@ -38,11 +38,11 @@ export const METRICS = {
   },
   claw_mcp_stdio_request_queue_seconds: {
     type: "histogram",
-    help: "Time from the arrival of a request until it is sent to the server, or fails without being sent.",
+    help: "Time from the arrival of a request until it is sent to the server for the first time, or fails without being sent.",
   },
   claw_mcp_stdio_request_server_seconds: {
     type: "histogram",
-    help: "Time from the sending of a request to the server until its end.",
+    help: "Time from the first sending of a request until its end, with all restarts, repetitions and questions to the client.",
   },
   claw_mcp_stdio_rejected_http_requests_total: {
     type: "counter",
@@ -51,7 +51,7 @@ export const METRICS = {
   },
   claw_mcp_stdio_http_responses_total: {
     type: "counter",
-    help: "HTTP responses by status. An event stream counts when it ends.",
+    help: "HTTP responses by status, probes and scrapes included. An event stream counts when it ends.",
     labels: ["status"],
   },
   claw_mcp_stdio_http_readers_cut_off_total: { type: "counter", help: "Connections that were closed because their client did not read." },

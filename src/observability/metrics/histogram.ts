@@ -6,7 +6,7 @@ export const BOUNDS_SECONDS: readonly number[] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.
 /** The distribution of durations. */
 export class Histogram {
   /** By bound. Durations above the last one count in `#count` only. */
-  readonly #counts = new Uint32Array(BOUNDS_SECONDS.length);
+  readonly #counts = new Float64Array(BOUNDS_SECONDS.length);
   #count = 0;
   #sumMs = 0;
 

@@ -1,5 +1,6 @@
 import { findPath, stringOf, textOf } from "../../json/find.ts";
 import { skipValue, walkElements } from "../../json/walk.ts";
+import { ERROR_CATALOG } from "../../error-catalog.ts";
 import type { RequestEnding } from "../counters.ts";
 import type { Defects } from "../defects.ts";
 import type { ObservedRequest, RejectedRequest, RequestObserver } from "../request-observer.ts";
@@ -10,12 +11,13 @@ import { errorCodeLabel, methodLabel, OTHER, OTHER_TOOL, versionLabel } from "./
 /** The names of tools that have series of their own. */
 const MAX_TOOLS = 200;
 const MAX_TOOL_NAME_LENGTH = 128;
-/** The series of the duration of requests. Further combinations of labels share one. */
+/** The series of the duration of requests. Further combinations of labels share those without a tool, or else one for successes and one for failures. */
 const MAX_SERIES = 500;
+const MAX_SERIES_WITHOUT_TOOL = 100;
 /** Longer texts are not searched. In UTF-16 units. */
 const MAX_LIST_LENGTH = 1024 * 1024;
 const MAX_ERROR_LENGTH = 64 * 1024;
-/** Lists of tools are read at most once in this time. */
+/** The pause after a list of tools without a new name. */
 const LIST_PAUSE_MS = 10_000;
 /** HTTP is the only transport of clients. */
 const TRANSPORT = { network_transport: "tcp" };
@@ -61,40 +63,57 @@ export class RequestMetrics implements RequestObserver {
     yield* histograms("mcp_server_session_duration_seconds", this.#sessions);
     yield { metric: "claw_mcp_stdio_request_queue_seconds", value: this.#queue.value };
     yield { metric: "claw_mcp_stdio_request_server_seconds", value: this.#server.value };
-    for (const [code, value] of this.#rejected) yield { metric: "claw_mcp_stdio_rejected_http_requests_total", labels: { code }, value };
+    // A series that begins with 1 has no increase.
+    for (const code of Object.keys(ERROR_CATALOG))
+      yield { metric: "claw_mcp_stdio_rejected_http_requests_total", labels: { code }, value: this.#rejected.get(code) ?? 0 };
   }
 
   #count(request: ObservedRequest, ending: RequestEnding, body: string | undefined): void {
     const { acceptedAtMs, sentAtMs } = request;
     const endedAtMs = this.#nowMs();
-    this.#queue.observe((sentAtMs ?? endedAtMs) - acceptedAtMs);
+    // The sidecar answers some requests itself, without a queue.
+    const isAnsweredHere = sentAtMs === undefined && (ending === "results" || ending === "errors");
+    if (!isAnsweredHere) this.#queue.observe((sentAtMs ?? endedAtMs) - acceptedAtMs);
     if (sentAtMs !== undefined) this.#server.observe(endedAtMs - sentAtMs);
     if (request.method === "tools/list" && ending === "results" && body !== undefined) this.#learnTools(body, endedAtMs);
-    this.#operation(request, errorTypeOf(request, ending, body)).durations.observe(endedAtMs - acceptedAtMs);
+    this.#operation(request, errorTypeOf(request, ending, body))?.durations.observe(endedAtMs - acceptedAtMs);
   }
 
-  #operation({ method, tool, revision }: ObservedRequest, errorType: string): Series {
+  #operation({ method, tool, revision }: ObservedRequest, errorType: string): Series | undefined {
     const name = methodLabel(method);
     const toolName = tool === undefined ? "" : this.#tools.has(tool) ? tool : OTHER_TOOL;
     const version = versionLabel(revision);
-    const key = `${name}\n${errorType}\n${version}\n${toolName}`;
-    const isFull = this.#operations.size >= MAX_SERIES && !this.#operations.has(key);
-    return isFull
-      ? seriesOf(this.#operations, OTHER, () => labelsOf(OTHER, OTHER_TOOL, OTHER, OTHER))
-      : seriesOf(this.#operations, key, () => labelsOf(name, toolName, errorType, version));
+    return (
+      this.#series(MAX_SERIES, name, toolName, errorType, version) ??
+      this.#series(MAX_SERIES + MAX_SERIES_WITHOUT_TOOL, name, tool === undefined ? "" : OTHER_TOOL, errorType, version) ??
+      // A success must not count as a failure.
+      this.#series(Number.POSITIVE_INFINITY, OTHER, OTHER_TOOL, errorType === "" ? "" : OTHER, OTHER)
+    );
+  }
+
+  /** @returns undefined if there is no room for these labels. */
+  #series(maxSeries: number, method: string, tool: string, errorType: string, version: string): Series | undefined {
+    const key = `${method}\n${errorType}\n${version}\n${tool}`;
+    const known = this.#operations.get(key);
+    if (known !== undefined || this.#operations.size >= maxSeries) return known;
+    return seriesOf(this.#operations, key, () => labelsOf(method, tool, errorType, version));
   }
 
   /** Reads the names in a list of tools. Others have no series: a client may call any name. */
   #learnTools(body: string, nowMs: number): void {
     if (this.#tools.size >= MAX_TOOLS || nowMs < this.#nextListAtMs || body.length > MAX_LIST_LENGTH) return;
-    this.#nextListAtMs = nowMs + LIST_PAUSE_MS;
+    const before = this.#tools.size;
     const tools = findPath(body, 0, ["result", "tools"]);
     if (tools === undefined || body[tools.start] !== "[") return;
     walkElements(body, tools.start, (start) => {
       const name = stringOf(body, findPath(body, start, ["name"]));
-      if (name !== undefined && name.length <= MAX_TOOL_NAME_LENGTH && this.#tools.size < MAX_TOOLS) this.#tools.add(name);
+      // Two names that are not well-formed could be written alike.
+      const isUsable = name !== undefined && name.length <= MAX_TOOL_NAME_LENGTH && name.isWellFormed();
+      if (isUsable && this.#tools.size < MAX_TOOLS) this.#tools.add(name);
       return skipValue(body, start);
     });
+    // The next page of a list follows at once.
+    if (this.#tools.size === before) this.#nextListAtMs = nowMs + LIST_PAUSE_MS;
   }
 }
 

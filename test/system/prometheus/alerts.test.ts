@@ -44,8 +44,11 @@ beforeAll(async () => {
 
 afterAll(async () => {
   stop.abort();
-  await load;
-  await owned[Symbol.asyncDispose]();
+  try {
+    await load;
+  } finally {
+    await owned[Symbol.asyncDispose]();
+  }
 });
 
 /** Calls tools, in a session after another. A few calls fail. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { notFound, notFoundReason } from "../../../src/http/not-found.ts";
 
-const OPTIONS = { path: "/mcp", hasToken: true, hasLegacySse: false };
+const OPTIONS = { path: "/mcp", hasToken: true, hasLegacySse: false, isSplit: false };
 const SSE_HINT = "HTTP+SSE is off; --legacy-sse=on enables it.";
 const PROBE_HINT = "Probes use /livez for the sidecar and /healthz for the MCP server.";
 const OAUTH_HINT = "The sidecar has no OAuth; clients need the header `Authorization: Bearer TOKEN`.";
@@ -26,9 +26,17 @@ describe("the error of an unknown path", () => {
     expect(notFound(path, OPTIONS).message).toBe(`There is nothing at ${path}; the MCP endpoint is /mcp.`);
   });
 
+  it("paths for operators get the hint of their address, or of their option", () => {
+    expect(notFound("/metrics", OPTIONS).message).toMatch(/; the MCP endpoint is \/mcp\. METRICS is off\.$/);
+    expect(notFound("/status", { ...OPTIONS, isSplit: true }).message).toMatch(/ It is at ADMIN_ADDR\.$/);
+    expect(notFound("/mcp", { ...OPTIONS, path: undefined, isSplit: true }).message).toBe(
+      "There is nothing at /mcp; the MCP endpoint has another address.",
+    );
+  });
+
   it("a hint is omitted if its remedy is in effect or does not apply", () => {
     const paths = ["/message", "/register"];
-    const options = { path: "/x", hasToken: false, hasLegacySse: true };
+    const options = { path: "/x", hasToken: false, hasLegacySse: true, isSplit: false };
     expect(paths.map((path) => notFound(path, options).message)).toEqual(
       paths.map((path) => `There is nothing at ${path}; the MCP endpoint is /x.`),
     );

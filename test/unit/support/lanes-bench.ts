@@ -111,7 +111,17 @@ export class LanesBench {
       nowMs,
     });
     const { lanes, sessions, eventLog } = this;
-    this.opener = new SessionOpener({ onSessionEnd: undefined, lanes, sessions, eventLog, sessionsPerMinute, counters, defects, nowMs });
+    this.opener = new SessionOpener({
+      onSessionEnd: undefined,
+      lanes,
+      sessions,
+      eventLog,
+      sessionsPerMinute,
+      log: this.log,
+      counters,
+      defects,
+      nowMs,
+    });
     this.shared.start();
   }
 
