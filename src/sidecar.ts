@@ -62,7 +62,7 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
   const counters = new Counters();
   const defects = new Defects(log, counters);
   const memory = new MemoryBudget(config.memoryBudgetBytes);
-  const { observer, requestLog, metrics } = createObservers(config, log, defects);
+  const { observer, requestLog, metrics } = createObservers(options, defects);
   const policy = await loadPolicy({ config, descriptor, counters, log, redact: secrets.redact, nowMs });
   kill.throwIfAborted();
   const [server, { createApps }, { HttpListener }] = await Promise.all([
@@ -129,9 +129,10 @@ interface Observers {
   readonly metrics: RequestMetrics | undefined;
 }
 
-function createObservers({ requestLog: mode, metrics: hasMetrics }: Config, log: Log, defects: Defects): Observers {
+function createObservers({ config, secrets, log }: SidecarOptions, defects: Defects): Observers {
+  const { requestLog: mode, metrics: hasMetrics } = config;
   const requestLog = mode === "off" ? undefined : new RequestLog({ mode, log, defects, nowMs });
-  const metrics = hasMetrics ? new RequestMetrics(nowMs, defects) : undefined;
+  const metrics = hasMetrics ? new RequestMetrics({ nowMs, defects, redact: secrets.redact }) : undefined;
   return { observer: observeAll([requestLog, metrics].filter((each) => each !== undefined)), requestLog, metrics };
 }
 
@@ -140,9 +141,14 @@ interface Addresses {
   readonly adminAddress: string | undefined;
 }
 
+/** Adds the option to an error, for the advice of the command line. */
+function nameOption(error: Error): never {
+  throw Object.assign(error, { option: "--admin-addr" });
+}
+
 async function listen(listener: HttpListener, admin: HttpListener | undefined, config: Config): Promise<Addresses> {
   // Clients must not be accepted if the other address is taken.
-  const adminAddress = config.adminAddr && (await admin?.listen(config.adminAddr));
+  const adminAddress = config.adminAddr && (await admin?.listen(config.adminAddr).catch(nameOption));
   return { address: await listener.listen(config), adminAddress };
 }
 
@@ -197,7 +203,10 @@ function logAddress(
   if (authTokens.length > 0) return;
   const message = "no auth token is set: every client that reaches the address may call";
   if (isLoopback(host) && (adminAddr === undefined || isLoopback(adminAddr.host))) log.info({}, message);
-  else log.warn({ reason: `set ${OPTIONS.authToken.variable}, or, outside a container, use --addr 127.0.0.1:${port}` }, message);
+  else {
+    const remedy = isLoopback(host) ? "--admin-addr 127.0.0.1:PORT" : `--addr 127.0.0.1:${port}`;
+    log.warn({ reason: `set ${OPTIONS.authToken.variable}, or, outside a container, use ${remedy}` }, message);
+  }
 }
 
 /** Reloads the tokens when their file changes. @returns undefined without a file. */

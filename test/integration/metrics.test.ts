@@ -6,6 +6,7 @@ import { Series } from "../support/series.ts";
 import { freePort } from "../support/pod.ts";
 import { waitForGeneration } from "../support/readiness.ts";
 import { EXAMPLE, Sidecar } from "../support/sidecar.ts";
+import { RawConnection } from "../support/raw-connection.ts";
 import { readStatus } from "../support/status.ts";
 
 const OPERATION = "mcp_server_operation_duration_seconds_count";
@@ -104,6 +105,19 @@ describe("/metrics", () => {
     expect(size - before).toBeLessThan(17 * 8);
   });
 
+  it("requests at once share one rendering, so that a client that does not read takes no memory", async () => {
+    await using sidecar = await Sidecar.start();
+    const client = await sidecar.client();
+    for (let index = 0; index < 100; index++) await client.request(`resources/${index % 2 === 0 ? "list" : "read"}`);
+    const before = (await readStatus(sidecar)).rssBytes;
+    using deaf = await RawConnection.open(sidecar.origin, false);
+    await deaf.write("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(1000));
+    const startedAtMs = performance.now();
+    await client.request("tools/call", { name: "echo", arguments: { text: "a" } });
+    expect(performance.now() - startedAtMs).toBeLessThan(5000);
+    expect((await readStatus(sidecar)).rssBytes - before).toBeLessThan(100_000_000);
+  });
+
   it("has the rules of /status", async () => {
     const token = "a-token-of-enough-length";
     await using sidecar = await Sidecar.start({ flags: ["--auth-token", token] });
@@ -135,6 +149,6 @@ describe("ADMIN_ADDR", () => {
   it("that is taken ends the start with a clear error", async () => {
     await using other = await Sidecar.start();
     const taken = new URL(other.origin).host;
-    await expect(Sidecar.start({ flags: ["--admin-addr", taken] })).rejects.toThrow(/EADDRINUSE|address/);
+    await expect(Sidecar.start({ flags: ["--admin-addr", taken] })).rejects.toThrow(/choose another with --admin-addr/);
   });
 });

@@ -3,7 +3,10 @@
 import { spawnSync } from "node:child_process";
 import { PROGRAMS } from "./programs.ts";
 
-const skipped = (process.env["SKIP_SYSTEM"] ?? "").split(",").filter((name) => name !== "");
+const skipped = (process.env["SKIP_SYSTEM"] ?? "")
+  .split(",")
+  .map((name) => name.trim())
+  .filter((name) => name !== "");
 const unknown = skipped.filter((name) => !Object.hasOwn(PROGRAMS, name));
 const missing = Object.entries(PROGRAMS).filter(([name, { commands }]) => !skipped.includes(name) && !commands.every(isInstalled));
 

@@ -63,12 +63,12 @@ function quoted(word: string): string {
 
 /** Describes an error at the start of the listener. */
 export function listenFailure(error: unknown): StartFailure {
-  const { code, syscall, port } = error as NodeJS.ErrnoException & { readonly port?: number };
+  const { code, syscall, port, option } = error as NodeJS.ErrnoException & { readonly port?: number; readonly option?: string };
   const problem = describeError(error);
   if (code === "EADDRINUSE")
-    return { problem, fix: `end the program that listens on port ${port}, or choose another with --port or --addr` };
+    return { problem, fix: `end the program that listens on port ${port}, or choose another with ${option ?? "--port or --addr"}` };
   const isAddress = syscall === "listen" || syscall === "getaddrinfo";
-  return { problem, fix: isAddress ? `give another with --addr or ${OPTIONS.addr.variable}` : undefined };
+  return { problem, fix: isAddress ? `give another with ${option ?? `--addr or ${OPTIONS.addr.variable}`}` : undefined };
 }
 
 /** The exit of a server that was never ready. */

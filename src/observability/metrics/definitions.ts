@@ -23,7 +23,10 @@ export const METRICS = {
 
   claw_mcp_stdio_build_info: { type: "gauge", help: "Always 1. The labels name the versions.", labels: ["version", "node"] },
 
-  claw_mcp_stdio_requests_accepted_total: { type: "counter", help: "Requests that were accepted from clients." },
+  claw_mcp_stdio_requests_accepted_total: {
+    type: "counter",
+    help: "Requests that were accepted from clients, without discoveries and subscriptions of clients without a session.",
+  },
   claw_mcp_stdio_requests_refused_total: {
     type: "counter",
     help: "Valid requests that were refused on arrival because of a limit or the state of the server.",
@@ -39,10 +42,12 @@ export const METRICS = {
   claw_mcp_stdio_request_queue_seconds: {
     type: "histogram",
     help: "Time from the arrival of a request until it is sent to the server for the first time, or fails without being sent.",
+    labels: ["mcp_method_name", "gen_ai_tool_name"],
   },
   claw_mcp_stdio_request_server_seconds: {
     type: "histogram",
     help: "Time from the first sending of a request until its end, with all restarts, repetitions and questions to the client.",
+    labels: ["mcp_method_name", "gen_ai_tool_name"],
   },
   claw_mcp_stdio_rejected_http_requests_total: {
     type: "counter",
@@ -98,8 +103,12 @@ export const METRICS = {
   claw_mcp_stdio_stateless_subscriptions: { type: "gauge", help: "Open subscriptions of clients without a session." },
   claw_mcp_stdio_stateless_requests_total: { type: "counter", help: "Requests without a session." },
 
-  claw_mcp_stdio_memory_budget_bytes: { type: "gauge", help: "MEMORY_BUDGET_BYTES." },
-  claw_mcp_stdio_memory_used_bytes: { type: "gauge", help: "Memory for messages, by kind.", labels: ["kind"] },
+  claw_mcp_stdio_memory_budget_bytes: { type: "gauge", help: "Limit of the memory for messages (MEMORY_BUDGET_BYTES)." },
+  claw_mcp_stdio_memory_used_bytes: {
+    type: "gauge",
+    help: "Memory for messages: bodies, requests, replay, unread, subscriptions, serverOutput.",
+    labels: ["kind"],
+  },
 
   claw_mcp_stdio_invalid_arguments_total: { type: "counter", help: "Calls whose arguments violated the schema of their tool." },
   claw_mcp_stdio_argument_checks_given_up_total: {

@@ -3,6 +3,7 @@ import { skipValue, walkElements } from "../../json/walk.ts";
 import { ERROR_CATALOG } from "../../error-catalog.ts";
 import type { RequestEnding } from "../counters.ts";
 import type { Defects } from "../defects.ts";
+import type { Redact } from "../redact.ts";
 import type { ObservedRequest, RejectedRequest, RequestObserver } from "../request-observer.ts";
 import type { MetricName, Sample } from "./definitions.ts";
 import { Histogram } from "./histogram.ts";
@@ -17,10 +18,18 @@ const MAX_SERIES_WITHOUT_TOOL = 100;
 /** Longer texts are not searched. In UTF-16 units. */
 const MAX_LIST_LENGTH = 1024 * 1024;
 const MAX_ERROR_LENGTH = 64 * 1024;
+const MAX_RESULT_LENGTH = 1024 * 1024;
 /** The pause after a list of tools without a new name. */
 const LIST_PAUSE_MS = 10_000;
 /** HTTP is the only transport of clients. */
 const TRANSPORT = { network_transport: "tcp" };
+
+export interface RequestMetricsOptions {
+  readonly nowMs: () => number;
+  readonly defects: Pick<Defects, "guard">;
+  /** Masks secrets. */
+  readonly redact: Redact;
+}
 
 interface Series {
   readonly labels: Readonly<Record<string, string>>;
@@ -31,16 +40,17 @@ interface Series {
 export class RequestMetrics implements RequestObserver {
   readonly #nowMs: () => number;
   readonly #defects: Pick<Defects, "guard">;
+  readonly #redact: Redact;
   readonly #tools = new Set<string>();
   readonly #operations = new Map<string, Series>();
   readonly #sessions = new Map<string, Series>();
   readonly #rejected = new Map<string, number>();
-  readonly #queue = new Histogram();
-  readonly #server = new Histogram();
+  readonly #queue = new Map<string, Series>();
+  readonly #server = new Map<string, Series>();
   #nextListAtMs = Number.NEGATIVE_INFINITY;
 
-  constructor(nowMs: () => number, defects: Pick<Defects, "guard">) {
-    [this.#nowMs, this.#defects] = [nowMs, defects];
+  constructor({ nowMs, defects, redact }: RequestMetricsOptions) {
+    [this.#nowMs, this.#defects, this.#redact] = [nowMs, defects, redact];
   }
 
   ended(request: ObservedRequest, ending: RequestEnding, body: string | undefined): void {
@@ -61,8 +71,8 @@ export class RequestMetrics implements RequestObserver {
   *samples(): Generator<Sample> {
     yield* histograms("mcp_server_operation_duration_seconds", this.#operations);
     yield* histograms("mcp_server_session_duration_seconds", this.#sessions);
-    yield { metric: "claw_mcp_stdio_request_queue_seconds", value: this.#queue.value };
-    yield { metric: "claw_mcp_stdio_request_server_seconds", value: this.#server.value };
+    yield* histograms("claw_mcp_stdio_request_queue_seconds", this.#queue);
+    yield* histograms("claw_mcp_stdio_request_server_seconds", this.#server);
     // A series that begins with 1 has no increase.
     for (const code of Object.keys(ERROR_CATALOG))
       yield { metric: "claw_mcp_stdio_rejected_http_requests_total", labels: { code }, value: this.#rejected.get(code) ?? 0 };
@@ -73,15 +83,15 @@ export class RequestMetrics implements RequestObserver {
     const endedAtMs = this.#nowMs();
     // The sidecar answers some requests itself, without a queue.
     const isAnsweredHere = sentAtMs === undefined && (ending === "results" || ending === "errors");
-    if (!isAnsweredHere) this.#queue.observe((sentAtMs ?? endedAtMs) - acceptedAtMs);
-    if (sentAtMs !== undefined) this.#server.observe(endedAtMs - sentAtMs);
+    if (!isAnsweredHere) this.#part(this.#queue, request).observe((sentAtMs ?? endedAtMs) - acceptedAtMs);
+    if (sentAtMs !== undefined) this.#part(this.#server, request).observe(endedAtMs - sentAtMs);
     if (request.method === "tools/list" && ending === "results" && body !== undefined) this.#learnTools(body, endedAtMs);
     this.#operation(request, errorTypeOf(request, ending, body))?.durations.observe(endedAtMs - acceptedAtMs);
   }
 
   #operation({ method, tool, revision }: ObservedRequest, errorType: string): Series | undefined {
     const name = methodLabel(method);
-    const toolName = tool === undefined ? "" : this.#tools.has(tool) ? tool : OTHER_TOOL;
+    const toolName = this.#toolLabel(tool);
     const version = versionLabel(revision);
     return (
       this.#series(MAX_SERIES, name, toolName, errorType, version) ??
@@ -99,6 +109,16 @@ export class RequestMetrics implements RequestObserver {
     return seriesOf(this.#operations, key, () => labelsOf(method, tool, errorType, version));
   }
 
+  /** Returns the durations of a part of requests. Methods and tools are limited, so their series are. */
+  #part(series: Map<string, Series>, { method, tool }: ObservedRequest): Histogram {
+    const labels = { mcp_method_name: methodLabel(method), gen_ai_tool_name: this.#toolLabel(tool) };
+    return seriesOf(series, `${labels.mcp_method_name}\n${labels.gen_ai_tool_name}`, () => labels).durations;
+  }
+
+  #toolLabel(tool: string | undefined): string {
+    return tool === undefined ? "" : this.#tools.has(tool) ? tool : OTHER_TOOL;
+  }
+
   /** Reads the names in a list of tools. Others have no series: a client may call any name. */
   #learnTools(body: string, nowMs: number): void {
     if (this.#tools.size >= MAX_TOOLS || nowMs < this.#nextListAtMs || body.length > MAX_LIST_LENGTH) return;
@@ -108,12 +128,13 @@ export class RequestMetrics implements RequestObserver {
     walkElements(body, tools.start, (start) => {
       const name = stringOf(body, findPath(body, start, ["name"]));
       // Two names that are not well-formed could be written alike.
-      const isUsable = name !== undefined && name.length <= MAX_TOOL_NAME_LENGTH && name.isWellFormed();
+      const isUsable = name !== undefined && name.length <= MAX_TOOL_NAME_LENGTH && name.isWellFormed() && this.#redact(name) === name;
       if (isUsable && this.#tools.size < MAX_TOOLS) this.#tools.add(name);
       return skipValue(body, start);
     });
-    // The next page of a list follows at once.
-    if (this.#tools.size === before) this.#nextListAtMs = nowMs + LIST_PAUSE_MS;
+    // A further page follows at once.
+    const isLast = findPath(body, 0, ["result", "nextCursor"]) === undefined;
+    if (isLast && this.#tools.size === before) this.#nextListAtMs = nowMs + LIST_PAUSE_MS;
   }
 }
 
@@ -122,7 +143,7 @@ function errorTypeOf({ method }: ObservedRequest, ending: RequestEnding, body = 
   if (ending === "errors")
     return errorCodeLabel(body.length > MAX_ERROR_LENGTH ? undefined : textOf(body, findPath(body, 0, ["error", "code"])));
   if (ending !== "results") return ending;
-  const isShort = method === "tools/call" && body.length <= MAX_ERROR_LENGTH && body.includes('"isError"');
+  const isShort = method === "tools/call" && body.length <= MAX_RESULT_LENGTH && body.includes('"isError"');
   return isShort && textOf(body, findPath(body, 0, ["result", "isError"])) === "true" ? "tool_error" : "";
 }
 

@@ -77,7 +77,6 @@ describe("a real Prometheus", () => {
     await prometheus.waitForAlerts([
       "McpServerExited killed",
       "McpServerCrashLoop looping",
-      "McpServerNotReady looping",
       "McpServerUnresponsive unresponsive",
       "McpQueueFull full",
       "McpMemoryBudgetUsedUp greedy",

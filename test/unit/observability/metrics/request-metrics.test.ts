@@ -12,7 +12,11 @@ const DURATION = "mcp_server_operation_duration_seconds";
 class Clocked {
   nowMs = 0;
   readonly counters = new Counters();
-  readonly metrics = new RequestMetrics(() => this.nowMs, new Defects(new RecordedLog(), this.counters));
+  readonly metrics = new RequestMetrics({
+    nowMs: () => this.nowMs,
+    defects: new Defects(new RecordedLog(), this.counters),
+    redact: (text) => text.replaceAll("secret", "***"),
+  });
 
   /** Ends a request. */
   end(
@@ -69,7 +73,7 @@ describe("the metrics of requests", () => {
     clocked.nowMs = 20;
     clocked.end({}, "OVERLOADED");
     expect(clocked.samples("claw_mcp_stdio_request_queue_seconds")).toMatchObject([{ value: { count: 1, sum: 0.02 } }]);
-    expect(clocked.samples("claw_mcp_stdio_request_server_seconds")).toMatchObject([{ value: { count: 0 } }]);
+    expect(clocked.samples("claw_mcp_stdio_request_server_seconds")).toEqual([]);
   });
 
   it.each([
@@ -109,6 +113,24 @@ describe("the metrics of requests", () => {
     clocked.list("c");
     for (const tool of ["a", "b", "c"]) clocked.end({ tool });
     expect(clocked.labels("gen_ai_tool_name")).toEqual(["", "other", "a", "b", "c"]);
+  });
+
+  it("a page that is not the last one is followed at once, so it begins no pause", () => {
+    const clocked = new Clocked();
+    const page = (name: string): void =>
+      clocked.end({ method: "tools/list" }, "results", `{"result":{"tools":[{"name":"${name}"}],"nextCursor":"2"}}`);
+    page("a");
+    page("a");
+    clocked.list("b");
+    clocked.end({ tool: "b" });
+    expect(clocked.labels("gen_ai_tool_name")).toEqual(["", "b"]);
+  });
+
+  it("a name that is a secret is not shown", () => {
+    const clocked = new Clocked();
+    clocked.list("secret-of-the-server");
+    clocked.end({ tool: "secret-of-the-server" });
+    expect(clocked.labels("gen_ai_tool_name")).toEqual(["", "other"]);
   });
 
   it("names that are not well-formed are not used: two of them could be written alike", () => {
