@@ -6,8 +6,15 @@ export const OTHER = "_OTHER";
 /** The name of all tools that are not listed. */
 export const OTHER_TOOL = "other";
 
+/** The values themselves are returned: a text from a message would keep the whole message in memory. */
+type Values = ReadonlyMap<string, string>;
+
+function valuesOf(values: readonly string[]): Values {
+  return new Map(values.map((value) => [value, value]));
+}
+
 /** The requests that clients may send, in all revisions and in the extension of tasks. */
-const METHODS: ReadonlySet<string> = new Set([
+const METHODS = valuesOf([
   "completion/complete",
   "initialize",
   "logging/setLevel",
@@ -29,21 +36,21 @@ const METHODS: ReadonlySet<string> = new Set([
   "tools/call",
   "tools/list",
 ]);
-const VERSIONS: ReadonlySet<string> = new Set([...LEGACY_PROTOCOL_VERSIONS, ...MODERN_PROTOCOL_VERSIONS]);
+const VERSIONS = valuesOf([...LEGACY_PROTOCOL_VERSIONS, ...MODERN_PROTOCOL_VERSIONS]);
 /** A resource is not found, a URL must be visited first, and a request was cancelled (MCP 2025-11-25, and JSON-RPC of language servers). */
 const FURTHER_ERROR_CODES = [-32002, -32042, -32800];
-const ERROR_CODES: ReadonlySet<string> = new Set([...Object.values(JsonRpcErrorCode), ...FURTHER_ERROR_CODES].map(String));
+const ERROR_CODES = valuesOf([...Object.values(JsonRpcErrorCode), ...FURTHER_ERROR_CODES].map(String));
 
 export function methodLabel(method: string): string {
-  return METHODS.has(method) ? method : OTHER;
+  return METHODS.get(method) ?? OTHER;
 }
 
 /** @param version undefined without a known one. */
 export function versionLabel(version: string | undefined): string {
-  return version === undefined ? "" : VERSIONS.has(version) ? version : OTHER;
+  return version === undefined ? "" : (VERSIONS.get(version) ?? OTHER);
 }
 
 /** @param codeText the JSON text of the code in an error of the server. */
 export function errorCodeLabel(codeText: string | undefined): string {
-  return codeText !== undefined && ERROR_CODES.has(codeText) ? codeText : OTHER;
+  return ERROR_CODES.get(codeText ?? "") ?? OTHER;
 }

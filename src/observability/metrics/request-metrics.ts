@@ -18,7 +18,7 @@ const MAX_SERIES_WITHOUT_TOOL = 100;
 /** Longer texts are not searched. In UTF-16 units. */
 const MAX_LIST_LENGTH = 1024 * 1024;
 const MAX_ERROR_LENGTH = 64 * 1024;
-const MAX_RESULT_LENGTH = 1024 * 1024;
+const MAX_RESULT_LENGTH = 256 * 1024;
 /** The pause after a list of tools without a new name. */
 const LIST_PAUSE_MS = 10_000;
 /** HTTP is the only transport of clients. */
@@ -36,18 +36,35 @@ interface Series {
   readonly durations: Histogram;
 }
 
+/** A kind of requests: their labels, and their series as soon as there are any. */
+interface Kind {
+  /** As in the request. */
+  readonly method: string;
+  readonly tool: string | undefined;
+  readonly revision: string | undefined;
+  /** As in the labels. */
+  readonly name: string;
+  readonly toolName: string;
+  readonly version: string;
+  queue: Histogram | undefined;
+  server: Histogram | undefined;
+  success: Histogram | undefined;
+}
+
 /** The metrics of clients' requests and sessions: counters and histograms, which a scrape reads. */
 export class RequestMetrics implements RequestObserver {
   readonly #nowMs: () => number;
   readonly #defects: Pick<Defects, "guard">;
   readonly #redact: Redact;
-  readonly #tools = new Set<string>();
+  /** Copies of the names, which keep no list in memory. */
+  readonly #tools = new Map<string, string>();
   readonly #operations = new Map<string, Series>();
   readonly #sessions = new Map<string, Series>();
   readonly #rejected = new Map<string, number>();
   readonly #queue = new Map<string, Series>();
   readonly #server = new Map<string, Series>();
   #nextListAtMs = Number.NEGATIVE_INFINITY;
+  #lastKind: Kind | undefined;
 
   constructor({ nowMs, defects, redact }: RequestMetricsOptions) {
     [this.#nowMs, this.#defects, this.#redact] = [nowMs, defects, redact];
@@ -83,22 +100,31 @@ export class RequestMetrics implements RequestObserver {
     const endedAtMs = this.#nowMs();
     // The sidecar answers some requests itself, without a queue.
     const isAnsweredHere = sentAtMs === undefined && (ending === "results" || ending === "errors");
-    if (!isAnsweredHere) this.#part(this.#queue, request).observe((sentAtMs ?? endedAtMs) - acceptedAtMs);
-    if (sentAtMs !== undefined) this.#part(this.#server, request).observe(endedAtMs - sentAtMs);
     if (request.method === "tools/list" && ending === "results" && body !== undefined) this.#learnTools(body, endedAtMs);
-    this.#operation(request, errorTypeOf(request, ending, body))?.durations.observe(endedAtMs - acceptedAtMs);
+    const kind = this.#kindOf(request);
+    if (!isAnsweredHere) (kind.queue ??= this.#part(this.#queue, kind)).observe((sentAtMs ?? endedAtMs) - acceptedAtMs);
+    if (sentAtMs !== undefined) (kind.server ??= this.#part(this.#server, kind)).observe(endedAtMs - sentAtMs);
+    const errorType = errorTypeOf(request, ending, body);
+    const durations = errorType === "" ? (kind.success ??= this.#operation(kind, "")) : this.#operation(kind, errorType);
+    durations?.observe(endedAtMs - acceptedAtMs);
   }
 
-  #operation({ method, tool, revision }: ObservedRequest, errorType: string): Series | undefined {
-    const name = methodLabel(method);
-    const toolName = this.#toolLabel(tool);
-    const version = versionLabel(revision);
-    return (
+  /** Returns the labels and series of a request. Most are like the last one. */
+  #kindOf({ method, tool, revision }: ObservedRequest): Kind {
+    const last = this.#lastKind;
+    if (last !== undefined && last.method === method && last.tool === tool && last.revision === revision) return last;
+    const toolName = tool === undefined ? "" : (this.#tools.get(tool) ?? OTHER_TOOL);
+    const labels = { name: methodLabel(method), toolName, version: versionLabel(revision) };
+    return (this.#lastKind = { method, tool, revision, ...labels, queue: undefined, server: undefined, success: undefined });
+  }
+
+  #operation({ name, toolName, version }: Kind, errorType: string): Histogram | undefined {
+    const series =
       this.#series(MAX_SERIES, name, toolName, errorType, version) ??
-      this.#series(MAX_SERIES + MAX_SERIES_WITHOUT_TOOL, name, tool === undefined ? "" : OTHER_TOOL, errorType, version) ??
+      this.#series(MAX_SERIES + MAX_SERIES_WITHOUT_TOOL, name, toolName === "" ? "" : OTHER_TOOL, errorType, version) ??
       // A success must not count as a failure.
-      this.#series(Number.POSITIVE_INFINITY, OTHER, OTHER_TOOL, errorType === "" ? "" : OTHER, OTHER)
-    );
+      this.#series(Number.POSITIVE_INFINITY, OTHER, OTHER_TOOL, errorType === "" ? "" : OTHER, OTHER);
+    return series?.durations;
   }
 
   /** @returns undefined if there is no room for these labels. */
@@ -110,13 +136,8 @@ export class RequestMetrics implements RequestObserver {
   }
 
   /** Returns the durations of a part of requests. Methods and tools are limited, so their series are. */
-  #part(series: Map<string, Series>, { method, tool }: ObservedRequest): Histogram {
-    const labels = { mcp_method_name: methodLabel(method), gen_ai_tool_name: this.#toolLabel(tool) };
-    return seriesOf(series, `${labels.mcp_method_name}\n${labels.gen_ai_tool_name}`, () => labels).durations;
-  }
-
-  #toolLabel(tool: string | undefined): string {
-    return tool === undefined ? "" : this.#tools.has(tool) ? tool : OTHER_TOOL;
+  #part(series: Map<string, Series>, { name, toolName }: Kind): Histogram {
+    return seriesOf(series, `${name}\n${toolName}`, () => ({ mcp_method_name: name, gen_ai_tool_name: toolName })).durations;
   }
 
   /** Reads the names in a list of tools. Others have no series: a client may call any name. */
@@ -129,9 +150,13 @@ export class RequestMetrics implements RequestObserver {
       const name = stringOf(body, findPath(body, start, ["name"]));
       // Two names that are not well-formed could be written alike.
       const isUsable = name !== undefined && name.length <= MAX_TOOL_NAME_LENGTH && name.isWellFormed() && this.#redact(name) === name;
-      if (isUsable && this.#tools.size < MAX_TOOLS) this.#tools.add(name);
+      if (!isUsable || this.#tools.has(name) || this.#tools.size >= MAX_TOOLS) return skipValue(body, start);
+      const copy = Buffer.from(name).toString();
+      this.#tools.set(copy, copy);
       return skipValue(body, start);
     });
+    // The last tool may have a name now.
+    this.#lastKind = undefined;
     // A further page follows at once.
     const isLast = findPath(body, 0, ["result", "nextCursor"]) === undefined;
     if (isLast && this.#tools.size === before) this.#nextListAtMs = nowMs + LIST_PAUSE_MS;
