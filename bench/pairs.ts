@@ -1,5 +1,7 @@
 // Measurements in interleaved pairs, so that a slow period of the machine affects both sides, and the table of their ratios.
 
+import { once } from "node:events";
+import { get, type IncomingMessage } from "node:http";
 import { isCallsResult, type Scenario } from "./load-contract.ts";
 import { runLoad } from "./run-load.ts";
 import { estimateRatio, type RatioEstimate } from "./statistics.ts";
@@ -48,8 +50,13 @@ export async function comparePairs<T>(
  */
 export async function measureLoad(target: Target, scenario: Scenario, durationMs: number, scrapeMs?: number): Promise<Load> {
   const running = await TargetProcess.start(target);
-  const scrapes = scrapeMs === undefined ? undefined : setInterval(() => void scrape(running.port, target), scrapeMs);
+  let scrapes: NodeJS.Timeout | undefined;
   try {
+    if (scrapeMs !== undefined) {
+      // The first one loads code.
+      await scrape(running.port, target);
+      scrapes = setInterval(() => void scrape(running.port, target), scrapeMs);
+    }
     const { connections, resultBytes, content = "plain", era = "legacy" } = scenario;
     const endpoint = { port: running.port, path: "/mcp", token: target.token };
     const config = { kind: "calls", ...endpoint, connections, resultBytes, content, era, warmupMs: WARMUP_MS, durationMs } as const;
@@ -62,11 +69,13 @@ export async function measureLoad(target: Target, scenario: Scenario, durationMs
   }
 }
 
-/** Reads the metrics of a target. */
+/** Reads the metrics of a target. It shares the cores with the target, so it does as little as possible. */
 export async function scrape(port: number, { token }: Pick<Target, "token">): Promise<void> {
-  const response = await fetch(`http://127.0.0.1:${port}/metrics`, { headers: { Authorization: `Bearer ${token}` } });
-  const text = await response.text();
-  if (!text.includes("mcp_server_operation_duration_seconds")) throw new Error(`no metrics: ${response.status} ${text}`);
+  const request = get({ host: "127.0.0.1", port, path: "/metrics", headers: { Authorization: `Bearer ${token}` } });
+  const [response] = (await once(request, "response")) as [IncomingMessage];
+  response.resume();
+  await once(response, "end");
+  if (response.statusCode !== 200) throw new Error(`no metrics: ${response.statusCode}`);
 }
 
 /** Ratios with their 95 % intervals, as a Markdown table. */

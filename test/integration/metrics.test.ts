@@ -112,9 +112,7 @@ describe("/metrics", () => {
     const before = (await readStatus(sidecar)).rssBytes;
     using deaf = await RawConnection.open(sidecar.origin, false);
     await deaf.write("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(1000));
-    const startedAtMs = performance.now();
-    await client.request("tools/call", { name: "echo", arguments: { text: "a" } });
-    expect(performance.now() - startedAtMs).toBeLessThan(5000);
+    expect(await client.toolText("echo", { text: "not blocked" })).toBe("not blocked");
     expect((await readStatus(sidecar)).rssBytes - before).toBeLessThan(100_000_000);
   });
 
