@@ -18,7 +18,7 @@ export interface MetricsRouteOptions {
   readonly nowMs: () => number;
 }
 
-/** The share of the time that is spent on rendering, at most: a text is sent again until this many times its rendering has passed. */
+/** A text is sent again until this many times its rendering time has passed. So rendering takes a tenth of the time at most. */
 const REUSE_FACTOR = 10;
 
 /** A rendered text. Responses share its bytes, so those that are not read take no more memory. */

@@ -1,4 +1,5 @@
 import { findPath, stringOf, textOf } from "../../json/find.ts";
+import { detached } from "../../json/strings.ts";
 import { skipValue, walkElements } from "../../json/walk.ts";
 import { ERROR_CATALOG } from "../../error-catalog.ts";
 import type { RequestEnding } from "../counters.ts";
@@ -38,11 +39,6 @@ interface Series {
 
 /** A kind of requests: their labels, and their series as soon as there are any. */
 interface Kind {
-  /** As in the request. */
-  readonly method: string;
-  readonly tool: string | undefined;
-  readonly revision: string | undefined;
-  /** As in the labels. */
   readonly name: string;
   readonly toolName: string;
   readonly version: string;
@@ -112,10 +108,11 @@ export class RequestMetrics implements RequestObserver {
   /** Returns the labels and series of a request. Most are like the last one. */
   #kindOf({ method, tool, revision }: ObservedRequest): Kind {
     const last = this.#lastKind;
-    if (last !== undefined && last.method === method && last.tool === tool && last.revision === revision) return last;
-    const toolName = tool === undefined ? "" : (this.#tools.get(tool) ?? OTHER_TOOL);
+    // Labels are compared, not the texts of the last request: those would keep its body in memory.
+    if (last !== undefined && last.name === method && last.toolName === (tool ?? "") && last.version === (revision ?? "")) return last;
+    const toolName = tool ? (this.#tools.get(tool) ?? OTHER_TOOL) : "";
     const labels = { name: methodLabel(method), toolName, version: versionLabel(revision) };
-    return (this.#lastKind = { method, tool, revision, ...labels, queue: undefined, server: undefined, success: undefined });
+    return (this.#lastKind = { ...labels, queue: undefined, server: undefined, success: undefined });
   }
 
   #operation({ name, toolName, version }: Kind, errorType: string): Histogram | undefined {
@@ -151,7 +148,7 @@ export class RequestMetrics implements RequestObserver {
       // Two names that are not well-formed could be written alike.
       const isUsable = name !== undefined && name.length <= MAX_TOOL_NAME_LENGTH && name.isWellFormed() && this.#redact(name) === name;
       if (!isUsable || this.#tools.has(name) || this.#tools.size >= MAX_TOOLS) return skipValue(body, start);
-      const copy = Buffer.from(name).toString();
+      const copy = detached(name, body);
       this.#tools.set(copy, copy);
       return skipValue(body, start);
     });
