@@ -2,34 +2,14 @@ import { existsSync, readFileSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { interpolate } from "../src/compile/pod.ts";
-import { descriptorPath, PodFolder, TRADING_DESCRIPTOR, TRADING_POD } from "./pod-folder.ts";
+import { descriptorPath, PodFolder, SIDECAR_DESCRIPTOR, SIDECAR_POD, TRADING_DESCRIPTOR, TRADING_POD } from "./pod-folder.ts";
 
 const ENVIRONMENT = { TRADING_API_TOKEN: "resolved-token-value" };
-const SEARCH_DESCRIPTOR = {
-  version: 2,
-  mcp: { transport: "streamable_http", path: "/mcp" },
-  tools: [{ name: "search", description: "Search the web with Perplexity.", inputSchema: { type: "object", properties: {} } }],
-};
-const SEARCH_POD = `services:
-  perplexity:
-    image: claw-mcp-stdio
-    environment:
-      PERPLEXITY_API_KEY: \${PERPLEXITY_KEY}
-      CLAW_MCP_STDIO_AUTH_TOKEN: \${SIDECAR_TOKEN:-a-token}
-    expose:
-      - "8080"
-    x-claw:
-      mcp-stdio:
-        command: npx
-        args: ["-y", "perplexity-mcp"]
-  analyst:
-    image: analyst:latest
-    x-claw:
-      cllama: passthrough
-      tools:
-        - service: perplexity
-          allow: [search]
-`;
+/** The documented pod with an image of its own and a token. */
+const SEARCH_POD = SIDECAR_POD.replace(/image: ghcr.*/, "image: claw-mcp-stdio").replace(
+  "    expose:",
+  "      CLAW_MCP_STDIO_AUTH_TOKEN: ${SIDECAR_TOKEN:-a-token}\n    expose:",
+);
 
 /** Returns the problems of a pod as FILE:LINE: TEXT. */
 function problemsOf(
@@ -68,7 +48,7 @@ describe("compile", () => {
   });
 
   it("a sidecar needs no surface, and its token comes from its own environment", () => {
-    using folder = new PodFolder(SEARCH_POD, { [descriptorPath("perplexity")]: SEARCH_DESCRIPTOR });
+    using folder = new PodFolder(SEARCH_POD, { [descriptorPath("perplexity")]: SIDECAR_DESCRIPTOR });
     expect(folder.compile().agents.map(({ manifest }) => manifest.tools.map(({ execution }) => execution))).toEqual([
       [
         {
@@ -252,7 +232,7 @@ describe("compile rejects", () => {
     expect(problemsOf(TRADING_POD, files, { TRADING_API_TOKEN: token })).toEqual([
       expect.stringMatching(/: the variable TRADING_API_TOKEN cannot be sent as a token$/),
     ]);
-    expect(problemsOf(SEARCH_POD, { [descriptorPath("perplexity")]: SEARCH_DESCRIPTOR }, { SIDECAR_TOKEN: token })).toEqual([
+    expect(problemsOf(SEARCH_POD, { [descriptorPath("perplexity")]: SIDECAR_DESCRIPTOR }, { SIDECAR_TOKEN: token })).toEqual([
       "claw-pod.yml:4: CLAW_MCP_STDIO_AUTH_TOKEN of perplexity cannot be sent as a token",
     ]);
   });
@@ -289,7 +269,7 @@ describe("compile rejects", () => {
     [{ wrapper_image: "claw-mcp-stdio:v2" }, 'image "claw-mcp-stdio:v2", and the pod has "claw-mcp-stdio"'],
   ])("a snapshot of another server: %j", (change, difference) => {
     const discovery = { command: "npx", args: ["-y", "perplexity-mcp"], wrapper_image: "claw-mcp-stdio", ...change };
-    const descriptor = { ...SEARCH_DESCRIPTOR, "x-claw-discovery": discovery };
+    const descriptor = { ...SIDECAR_DESCRIPTOR, "x-claw-discovery": discovery };
     expect(problemsOf(SEARCH_POD, { [descriptorPath("perplexity")]: descriptor })).toEqual([
       expect.stringContaining(`the snapshot is of ${difference}; record it with claw discover perplexity`),
     ]);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { descriptorPath, PodFolder, TRADING_DESCRIPTOR, TRADING_POD } from "./pod-folder.ts";
+import { descriptorPath, PodFolder, SIDECAR_DESCRIPTOR, SIDECAR_POD, TRADING_DESCRIPTOR, TRADING_POD } from "./pod-folder.ts";
 
 const ENVIRONMENT = { TRADING_API_TOKEN: "resolved-token-value" };
 
@@ -20,39 +20,6 @@ services:
           allow:
             - execute_trade          # add executor-only tool
 `;
-
-const SIDECAR_POD = `services:
-  perplexity:
-    image: ghcr.io/mostlydev/claw-mcp-stdio:v0.12.0
-    environment:
-      PERPLEXITY_API_KEY: \${PERPLEXITY_KEY}
-    expose:
-      - "8080"
-    x-claw:
-      mcp-stdio:
-        command: npx
-        args: ["-y", "perplexity-mcp"]
-
-  analyst:
-    image: analyst:latest
-    x-claw:
-      cllama: passthrough
-      tools:
-        - service: perplexity
-          allow: [search]
-`;
-
-const SIDECAR_DESCRIPTOR = {
-  version: 2,
-  mcp: { transport: "streamable_http", path: "/mcp" },
-  tools: [
-    {
-      name: "search",
-      description: "Search the web with Perplexity.",
-      inputSchema: { type: "object", properties: { query: { type: "string" } }, required: ["query"] },
-    },
-  ],
-};
 
 /** Returns the names of the tools of each agent, or the problems. */
 function compiled(pod: string, service: string, descriptor: object): unknown {

@@ -65,6 +65,40 @@ export const TRADING_POD = `services:
       - "4000"
 `;
 
+/** Another one: an MCP server behind a sidecar. */
+export const SIDECAR_POD = `services:
+  perplexity:
+    image: ghcr.io/mostlydev/claw-mcp-stdio:v0.12.0
+    environment:
+      PERPLEXITY_API_KEY: \${PERPLEXITY_KEY}
+    expose:
+      - "8080"
+    x-claw:
+      mcp-stdio:
+        command: npx
+        args: ["-y", "perplexity-mcp"]
+
+  analyst:
+    image: analyst:latest
+    x-claw:
+      cllama: passthrough
+      tools:
+        - service: perplexity
+          allow: [search]
+`;
+
+export const SIDECAR_DESCRIPTOR = {
+  version: 2,
+  mcp: { transport: "streamable_http", path: "/mcp" },
+  tools: [
+    {
+      name: "search",
+      description: "Search the web with Perplexity.",
+      inputSchema: { type: "object", properties: { query: { type: "string" } }, required: ["query"] },
+    },
+  ],
+};
+
 /** The place of a descriptor that the pod does not name. */
 export function descriptorPath(service: string): string {
   return `.claw-discovered/${service}.claw-describe.json`;

@@ -84,8 +84,11 @@ export function streamed(
     const events = end.status === 200 ? format.events(end.body, body) : [format.errorEvent(end.body)];
     // A runner that does not read must not keep the stream open.
     const unread = setTimeout(() => output.abort(), READ_TIMEOUT_MS);
-    for (const event of events) if (!output.aborted) await output.write(event);
-    clearTimeout(unread);
+    try {
+      for (const event of events) if (!output.aborted) await output.write(event);
+    } finally {
+      clearTimeout(unread);
+    }
   });
 }
 
