@@ -177,6 +177,7 @@ describe("a server that has another era after a restart", () => {
     const refused = readError(await new LaneClient(sidecar.url).post(initializeRequest(ASKABLE)));
     expect(refused).toMatchObject({ status: 503, body: { error: { data: { code: "UPSTREAM_NOT_READY", retrySafe: true } } } });
     expect((await readStatus(sidecar)).counters).toMatchObject({ answers: { failures: { UPSTREAM_NOT_READY: 1 } } });
+    await sidecar.waitForLog("shared mcp server outdated");
     await crashProcess(sidecar, pid);
     await sidecar.waitForLog("mcp server ready", ({ generation }) => generation === 2);
     expect(await (await LaneClient.connect(sidecar)).toolText("echo", { text: "in a session" })).toBe("in a session");
