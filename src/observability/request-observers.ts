@@ -5,8 +5,8 @@ export function observeAll(observers: readonly RequestObserver[]): RequestObserv
   const [only] = observers;
   if (observers.length <= 1) return only;
   return {
-    ended: (...args) => {
-      for (const observer of observers) observer.ended(...args);
+    ended: (request, ending, body) => {
+      for (const observer of observers) observer.ended(request, ending, body);
     },
     rejected: (request) => {
       for (const observer of observers) observer.rejected(request);

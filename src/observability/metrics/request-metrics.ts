@@ -27,7 +27,7 @@ const TRANSPORT = { network_transport: "tcp" };
 
 export interface RequestMetricsOptions {
   readonly nowMs: () => number;
-  readonly defects: Pick<Defects, "guard">;
+  readonly defects: Pick<Defects, "recover">;
   /** Masks secrets. */
   readonly redact: Redact;
 }
@@ -50,7 +50,7 @@ interface Kind {
 /** The metrics of clients' requests and sessions: counters and histograms, which a scrape reads. */
 export class RequestMetrics implements RequestObserver {
   readonly #nowMs: () => number;
-  readonly #defects: Pick<Defects, "guard">;
+  readonly #defects: Pick<Defects, "recover">;
   readonly #redact: Redact;
   /** Copies of the names, which keep no list in memory. */
   readonly #tools = new Map<string, string>();
@@ -67,8 +67,12 @@ export class RequestMetrics implements RequestObserver {
   }
 
   ended(request: ObservedRequest, ending: RequestEnding, body: string | undefined): void {
-    // A defect here must not fail the request.
-    this.#defects.guard("metrics", () => this.#count(request, ending, body));
+    try {
+      this.#count(request, ending, body);
+    } catch (error) {
+      // A defect here must not fail the request.
+      this.#defects.recover("metrics", error);
+    }
   }
 
   rejected({ code }: RejectedRequest): void {
@@ -109,10 +113,12 @@ export class RequestMetrics implements RequestObserver {
   #kindOf({ method, tool, revision }: ObservedRequest): Kind {
     const last = this.#lastKind;
     // Labels are compared, not the texts of the last request: those would keep its body in memory.
-    if (last !== undefined && last.name === method && last.toolName === (tool ?? "") && last.version === (revision ?? "")) return last;
+    if (last !== undefined && isKind(last, method, tool ?? "", revision ?? "")) return last;
+    const name = methodLabel(method);
     const toolName = tool ? (this.#tools.get(tool) ?? OTHER_TOOL) : "";
-    const labels = { name: methodLabel(method), toolName, version: versionLabel(revision) };
-    return (this.#lastKind = { ...labels, queue: undefined, server: undefined, success: undefined });
+    const version = versionLabel(revision);
+    if (last !== undefined && isKind(last, name, toolName, version)) return last;
+    return (this.#lastKind = { name, toolName, version, queue: undefined, server: undefined, success: undefined });
   }
 
   #operation({ name, toolName, version }: Kind, errorType: string): Histogram | undefined {
@@ -158,6 +164,10 @@ export class RequestMetrics implements RequestObserver {
     const isLast = findPath(body, 0, ["result", "nextCursor"]) === undefined;
     if (isLast && this.#tools.size === before) this.#nextListAtMs = nowMs + LIST_PAUSE_MS;
   }
+}
+
+function isKind(kind: Kind, name: string, toolName: string, version: string): boolean {
+  return kind.name === name && kind.toolName === toolName && kind.version === version;
 }
 
 /** Returns the value of `error_type`: empty for a success, or else the end of the request. */
