@@ -2,16 +2,13 @@
 
 import { runClosedLoop } from "./closed-loop.ts";
 import { HttpConnection } from "./http-connection.ts";
-import type { CallsConfig, CallsResult } from "./load-contract.ts";
+import type { CallsConfig, CallsResult, Endpoint, Scenario } from "./load-contract.ts";
 import { McpSession } from "./mcp-session.ts";
 
 export async function runCalls(config: CallsConfig): Promise<CallsResult> {
-  if (config.era === "modern") return runOn(McpSession.stateless(config), config);
-  const opening = new HttpConnection(config.port);
-  const session = await McpSession.open(opening, config);
-  opening.close();
-
+  const session = await openSession(config);
   const result = await runOn(session, config);
+  if (config.era === "modern") return result;
   // This connection is new, because a target may have closed an idle one during the load.
   const closing = new HttpConnection(config.port);
   await session.close(closing);
@@ -19,7 +16,15 @@ export async function runCalls(config: CallsConfig): Promise<CallsResult> {
   return result;
 }
 
-async function runOn(session: McpSession, config: CallsConfig): Promise<CallsResult> {
+export async function openSession(config: Endpoint & Pick<Scenario, "era">): Promise<McpSession> {
+  if (config.era === "modern") return McpSession.stateless(config);
+  const opening = new HttpConnection(config.port);
+  const session = await McpSession.open(opening, config);
+  opening.close();
+  return session;
+}
+
+export async function runOn(session: McpSession, config: CallsConfig): Promise<CallsResult> {
   const connections = Array.from({ length: config.connections }, () => new HttpConnection(config.port));
   const result = await runClosedLoop(connections, session, config);
   for (const connection of connections) connection.close();

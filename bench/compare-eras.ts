@@ -1,7 +1,7 @@
 // Compares calls without a session (MCP 2026-07-28) with calls in a session, both by this build, in interleaved pairs; see README.md.
 
 import { parseArgs } from "node:util";
-import { comparePairs, measureLoad, PAIR_SCENARIOS, RatioTable } from "./pairs.ts";
+import { compareLoads, PAIR_SCENARIOS, RatioTable } from "./pairs.ts";
 import { thisBuild, withModernChild } from "./targets.ts";
 
 const LEAST_RATIO = 0.9;
@@ -12,7 +12,7 @@ const { values } = parseArgs({
     seconds: { type: "string", default: "2" },
   },
 });
-const durationMs = Number(values.seconds) * 1000;
+const seconds = Number(values.seconds);
 const pairCount = Number(values.pairs);
 
 // Exit handlers kill the targets.
@@ -26,12 +26,7 @@ for (const [server, target] of [
 ] as const) {
   for (const scenario of PAIR_SCENARIOS) {
     const title = `${scenario.title}, ${server}`;
-    const pairs = await comparePairs(
-      title,
-      pairCount,
-      () => measureLoad(target, { ...scenario, era: "modern" }, durationMs),
-      () => measureLoad(sessions, scenario, durationMs),
-    );
+    const pairs = await compareLoads(title, pairCount, seconds, scenario, [{ target, era: "modern" }, { target: sessions }]);
     // The run fails if the ratio may be below this limit.
     if (table.addLoads({ ...scenario, title }, pairs).lower < LEAST_RATIO) process.exitCode = 1;
   }

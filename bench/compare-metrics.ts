@@ -1,13 +1,14 @@
 // Compares this build with metrics that are scraped each second with the same build without metrics, in interleaved pairs; see README.md.
 
+import { once } from "node:events";
+import { get, type IncomingMessage } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import { comparePairs, measureLoad, PAIR_SCENARIOS, RatioTable, scrape } from "./pairs.ts";
+import { compareLoads, comparePairs, PAIR_SCENARIOS, RatioTable } from "./pairs.ts";
 import { TargetProcess } from "./target-process.ts";
 import { type Target, thisBuild } from "./targets.ts";
 
 const LEAST_RATIO = 0.95;
-const SCRAPE_MS = 1000;
 const IDLE_MS = 1000;
 /** The memory that metrics may add to an idle sidecar, before the first scrape. */
 const MOST_IDLE_BYTES = 2_000_000;
@@ -18,7 +19,7 @@ const { values } = parseArgs({
     seconds: { type: "string", default: "4" },
   },
 });
-const durationMs = Number(values.seconds) * 1000;
+const seconds = Number(values.seconds);
 const pairCount = Number(values.pairs);
 const scraped = thisBuild();
 const without = thisBuild(["--metrics", "off"]);
@@ -38,12 +39,10 @@ if (more > MOST_IDLE_BYTES) process.exitCode = 1;
 
 const table = new RatioTable("scraped each second / without metrics");
 for (const scenario of PAIR_SCENARIOS) {
-  const pairs = await comparePairs(
-    scenario.title,
-    pairCount,
-    () => measureLoad(scraped, scenario, durationMs, SCRAPE_MS),
-    () => measureLoad(without, scenario, durationMs),
-  );
+  const pairs = await compareLoads(scenario.title, pairCount, seconds, scenario, [
+    { target: scraped, readPath: "/metrics" },
+    { target: without, readPath: "/healthz" },
+  ]);
   // The run fails if the ratio may be below this limit.
   if (table.addLoads(scenario, pairs).lower < LEAST_RATIO) process.exitCode = 1;
 }
@@ -70,6 +69,15 @@ async function measureIdle(target: Target): Promise<Idle> {
   } finally {
     await running.stop();
   }
+}
+
+/** Reads the metrics of a target. */
+async function scrape(port: number, { token }: Pick<Target, "token">): Promise<void> {
+  const request = get({ host: "127.0.0.1", port, path: "/metrics", headers: { Authorization: `Bearer ${token}` } });
+  const [response] = (await once(request, "response")) as [IncomingMessage];
+  response.resume();
+  await once(response, "end");
+  if (response.statusCode !== 200) throw new Error(`no metrics: ${response.statusCode}`);
 }
 
 function median(numbers: readonly number[]): number {

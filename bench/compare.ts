@@ -3,7 +3,7 @@
 import { resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import { comparePairs, measureLoad, PAIR_SCENARIOS, RatioTable } from "./pairs.ts";
+import { compareLoads, comparePairs, PAIR_SCENARIOS, RatioTable } from "./pairs.ts";
 import { TargetProcess } from "./target-process.ts";
 import { otherBuild, type Target } from "./targets.ts";
 
@@ -24,7 +24,7 @@ const { values } = parseArgs({
 if (values.before === undefined) throw new Error("--before is missing; set it to the main.js of the other build");
 const claw = otherBuild("claw", resolve(import.meta.dirname, "..", "dist", "main.js"));
 const before = otherBuild("before", resolve(values.before));
-const durationMs = Number(values.seconds) * 1000;
+const seconds = Number(values.seconds);
 const pairCount = Number(values.pairs);
 
 // Exit handlers kill the targets.
@@ -46,12 +46,7 @@ table.add(
   startPairs.map(([now, then]) => now.rssBytes / then.rssBytes),
 );
 for (const scenario of values["starts-only"] ? [] : PAIR_SCENARIOS) {
-  const pairs = await comparePairs(
-    scenario.title,
-    pairCount,
-    () => measureLoad(claw, scenario, durationMs),
-    () => measureLoad(before, scenario, durationMs),
-  );
+  const pairs = await compareLoads(scenario.title, pairCount, seconds, scenario, [{ target: claw }, { target: before }]);
   // The run fails if the ratio may be below this limit.
   if (table.addLoads(scenario, pairs).lower < LEAST_RATIO) process.exitCode = 1;
 }

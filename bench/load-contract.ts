@@ -31,6 +31,32 @@ export interface CallsResult {
   firstError: string | null;
 }
 
+/** Two targets under the load of calls, in turns. */
+export interface TurnsConfig {
+  kind: "turns";
+  sides: readonly [Side, Side];
+  /** The number of turns of each side, of `durationMs` each. */
+  turns: number;
+  /** Before the first turn of each side. */
+  warmupMs: number;
+  durationMs: number;
+}
+
+export interface Side extends Scenario, Endpoint {
+  /** A path of the target that is read once in each turn, beside the load. */
+  readPath?: string;
+}
+
+export interface TurnsResult {
+  sides: readonly [TurnsSummary, TurnsSummary];
+}
+
+export interface TurnsSummary {
+  callsPerSecond: number;
+  /** The median of the turns. */
+  p99Ms: number;
+}
+
 export interface ProgressConfig {
   kind: "progress";
   /** Null for the server alone, over its stdin and stdout. */
@@ -77,7 +103,7 @@ export interface SessionsResult {
   sessionsPerSecond: number;
 }
 
-export type LoadConfig = CallsConfig | ProgressConfig | SessionsConfig | StreamsConfig;
+export type LoadConfig = CallsConfig | ProgressConfig | SessionsConfig | StreamsConfig | TurnsConfig;
 
 export function parseLoadConfig(json: string): LoadConfig {
   const value: unknown = JSON.parse(json);
@@ -92,6 +118,10 @@ function isLoadConfig(value: unknown): value is LoadConfig {
 
 export function isCallsResult(value: unknown): value is CallsResult {
   return hasMember(value, "callsPerSecond");
+}
+
+export function isTurnsResult(value: unknown): value is TurnsResult {
+  return hasMember(value, "sides");
 }
 
 export function isProgressResult(value: unknown): value is ProgressResult {

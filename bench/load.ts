@@ -6,6 +6,7 @@ import { type LoadConfig, parseLoadConfig } from "./load-contract.ts";
 import { runProgress } from "./progress-load.ts";
 import { runSessions } from "./sessions-load.ts";
 import { runStreams } from "./streams-load.ts";
+import { runTurns } from "./turns-load.ts";
 
 const result = await run(parseLoadConfig(process.argv[2] ?? ""));
 process.stdout.write(`${JSON.stringify(result)}\n`);
@@ -18,6 +19,8 @@ async function run(config: LoadConfig): Promise<object> {
       return runProgress(config);
     case "sessions":
       return runSessions(config);
+    case "turns":
+      return runTurns(config);
     case "streams":
       break;
   }

@@ -1,14 +1,13 @@
 // Measurements in interleaved pairs, so that a slow period of the machine affects both sides, and the table of their ratios.
 
-import { once } from "node:events";
-import { get, type IncomingMessage } from "node:http";
-import { isCallsResult, type Scenario } from "./load-contract.ts";
+import { isTurnsResult, type Scenario, type Side } from "./load-contract.ts";
 import { runLoad } from "./run-load.ts";
 import { estimateRatio, type RatioEstimate } from "./statistics.ts";
 import { TargetProcess } from "./target-process.ts";
 import type { Target } from "./targets.ts";
 
 const WARMUP_MS = 1000;
+const TURN_MS = 1000;
 const LARGE_BYTES = 1_000_000;
 
 export const PAIR_SCENARIOS: readonly (Scenario & { readonly title: string })[] = [
@@ -43,39 +42,59 @@ export async function comparePairs<T>(
   return pairs;
 }
 
-/**
- * Measures a target in a new process, so that its memory does not depend on earlier runs.
- *
- * @param scrapeMs the interval of requests for its metrics; undefined for none.
- */
-export async function measureLoad(target: Target, scenario: Scenario, durationMs: number, scrapeMs?: number): Promise<Load> {
-  const running = await TargetProcess.start(target);
-  let scrapes: NodeJS.Timeout | undefined;
-  try {
-    if (scrapeMs !== undefined) {
-      // The first one loads code.
-      await scrape(running.port, target);
-      scrapes = setInterval(() => void scrape(running.port, target), scrapeMs);
-    }
-    const { connections, resultBytes, content = "plain", era = "legacy" } = scenario;
-    const endpoint = { port: running.port, path: "/mcp", token: target.token };
-    const config = { kind: "calls", ...endpoint, connections, resultBytes, content, era, warmupMs: WARMUP_MS, durationMs } as const;
-    const { callsPerSecond, p99Ms, errors, firstError } = await runLoad(config, isCallsResult);
-    if (errors > 0) throw new Error(`${target.name}: ${errors} errors, first: ${firstError}`);
-    return { callsPerSecond, p99Ms, rssBytes: running.rssBytes() };
-  } finally {
-    clearInterval(scrapes);
-    await running.stop();
-  }
+/** A side of compared loads. */
+export interface ComparedTarget {
+  readonly target: Target;
+  readonly era?: "legacy" | "modern";
+  /** A path that is read once a second. */
+  readonly readPath?: string;
 }
 
-/** Reads the metrics of a target. It shares the cores with the target, so it does as little as possible. */
-export async function scrape(port: number, { token }: Pick<Target, "token">): Promise<void> {
-  const request = get({ host: "127.0.0.1", port, path: "/metrics", headers: { Authorization: `Bearer ${token}` } });
-  const [response] = (await once(request, "response")) as [IncomingMessage];
-  response.resume();
-  await once(response, "end");
-  if (response.statusCode !== 200) throw new Error(`no metrics: ${response.statusCode}`);
+/** Compares two targets under load. The measured time of each side in each pair is `seconds`. */
+export async function compareLoads(
+  title: string,
+  count: number,
+  seconds: number,
+  scenario: Scenario,
+  [one, other]: readonly [ComparedTarget, ComparedTarget],
+): Promise<[Load, Load][]> {
+  const pairs: [Load, Load][] = [];
+  for (let pair = 1; pair <= count; pair++) {
+    // Each pair has new processes, so that their memory does not depend on earlier pairs. The one that starts first is slower by a few percent.
+    const isOneFirst = pair % 2 !== 0;
+    const [first, second] = await measureTurns(seconds, scenario, isOneFirst ? [one, other] : [other, one]);
+    const loads: [Load, Load] = isOneFirst ? [first, second] : [second, first];
+    pairs.push(loads);
+    process.stderr.write(`${title}, pair ${pair}: ${loads.map((load) => JSON.stringify(load)).join(" and ")}\n`);
+  }
+  return pairs;
+}
+
+async function measureTurns(
+  seconds: number,
+  scenario: Scenario,
+  compared: readonly [ComparedTarget, ComparedTarget],
+): Promise<[Load, Load]> {
+  const [one, other] = compared;
+  const running: TargetProcess[] = [];
+  const start = async ({ target, ...rest }: ComparedTarget): Promise<Side> => {
+    const started = await TargetProcess.start(target);
+    running.push(started);
+    return { ...scenario, ...rest, port: started.port, path: "/mcp", token: target.token };
+  };
+  try {
+    const sides = [await start(one), await start(other)] as const;
+    const config = { kind: "turns", sides, turns: seconds, warmupMs: WARMUP_MS, durationMs: TURN_MS } as const;
+    const { sides: results } = await runLoad(config, isTurnsResult);
+    const [ofOne, ofOther] = running.map((each) => ({ rssBytes: each.rssBytes() }));
+    if (ofOne === undefined || ofOther === undefined) throw new Error("no target");
+    return [
+      { ...results[0], ...ofOne },
+      { ...results[1], ...ofOther },
+    ];
+  } finally {
+    for (const each of running) await each.stop();
+  }
 }
 
 /** Ratios with their 95 % intervals, as a Markdown table. */

@@ -10,7 +10,8 @@ const LOAD = join(import.meta.dirname, "load.ts");
 const GRACE_MS = 30_000;
 
 export async function runLoad<Result>(config: LoadConfig, isResult: (value: unknown) => value is Result): Promise<Result> {
-  const loadMs = "durationMs" in config ? config.warmupMs + config.durationMs : 0;
+  const turns = config.kind === "turns" ? config.turns * 2 : 1;
+  const loadMs = "durationMs" in config ? 4 * config.warmupMs + turns * config.durationMs : 0;
   const load = spawn(process.execPath, [LOAD, JSON.stringify(config)], {
     stdio: ["ignore", "pipe", "pipe"],
     timeout: loadMs + GRACE_MS,
