@@ -34,7 +34,7 @@ export default defineConfig({
       { extends: true, test: { name: "integration", include: ["test/integration/**/*.test.ts"] } },
       { extends: true, test: { name: "interop", include: ["test/interop/**/*.test.ts"] } },
       { extends: true, test: { name: "examples", include: ["examples/**/*.test.ts"] } },
-      // Alone, after all others: its load fills the cores, and its short timeouts would fail servers that start beside other tests.
+      // After all others: its short timeouts would fail servers that start beside hundreds of processes. Two runs at a time fill the cores.
       { extends: true, test: { name: "chaos", include: ["test/chaos/**/*.test.ts"], sequence: { groupOrder: 1 } } },
       // It attacks for a minute, and finishes the attack that is under way.
       { extends: true, test: { name: "hostile", include: ["test/hostile/**/*.test.ts"], testTimeout: 300_000 } },

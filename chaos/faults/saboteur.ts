@@ -13,7 +13,8 @@ import type { ScheduledFault } from "./schedule.ts";
 const CRASH_LOOP_MS = 1200;
 const STOPPED_MS = { shortest: 200, longest: 1500 };
 const CRASH_LOOP_KINDS: readonly CrashLoopKind[] = ["crash-at-start", "clean-exit-at-start", "crash-at-initialize"];
-const RETRY_ROUNDS = 5;
+/** Longer than the pause of a server in a crash loop. */
+const RETRY_FOR_MS = 15_000;
 const RETRY_PAUSE_MS = 300;
 
 export class Saboteur {
@@ -69,7 +70,8 @@ export class Saboteur {
 
   /** Commits the faults that were tried while no server was running. */
   async retryMissing(kinds: readonly FaultKind[]): Promise<void> {
-    for (let round = 0; round < RETRY_ROUNDS; round++) {
+    const deadlineMs = performance.now() + RETRY_FOR_MS;
+    while (performance.now() < deadlineMs) {
       const counts = this.committed();
       const missing = kinds.filter((kind) => !counts.has(kind));
       for (const kind of missing) {

@@ -1,0 +1,45 @@
+import { beforeAll, describe, expect, it } from "vitest";
+import { ADAPTERS } from "../../chaos/adapters.ts";
+import { runChaos } from "../../chaos/chaos-run.ts";
+import { faultsOf } from "../../chaos/faults/kinds.ts";
+import type { ServerEraOption } from "../../chaos/contract.ts";
+import { inEra } from "../../chaos/options.ts";
+import { failures, faultsMissing, offences, type RunResult } from "../../chaos/results.ts";
+import { SEED } from "../support/seed.ts";
+
+/** Enough for every kind of fault, although a crash loop takes several seconds of it. */
+const DURATION_MS = 20_000;
+const FEWEST_RIGHT_ANSWERS = 2000;
+
+/** Defines the tests of a sidecar whose server has one of these eras. */
+export function testChaos(eras: readonly ServerEraOption[]): void {
+  describe.each(eras)("a sidecar of a %s server under every kind of fault at once", (era) => {
+    let result: RunResult;
+
+    beforeAll(async () => {
+      const adapter = ADAPTERS.find(({ isSubject }) => isSubject);
+      if (adapter === undefined) throw new Error("no subject");
+      result = await runChaos({ adapter: inEra(adapter, era), seed: SEED, durationMs: DURATION_MS, kinds: faultsOf(era) });
+    }, 120_000);
+
+    it("no response is lost or mixed up, and nothing is left behind", () => {
+      const zeros = Object.fromEntries(Object.keys(offences(result)).map((what) => [what, 0]));
+      expect({ ...offences(result), examples: result.examples }).toEqual({ ...zeros, examples: [] });
+    });
+
+    it("thousands of responses are right, and the sidecar always recovers", () => {
+      expect(result.verdicts.right).toBeGreaterThan(FEWEST_RIGHT_ANSWERS);
+      expect(result.neverRecovered).toBe(0);
+    });
+
+    it("every kind of fault occurred", () => {
+      expect(faultsMissing(result)).toEqual([]);
+    });
+
+    it("every error has a known code, and the sidecar exits in time with code 0", () => {
+      expect(failures(result)).toEqual([]);
+      expect(result.errorsByCode["UPSTREAM_EXITED"]).toBeGreaterThan(0);
+      expect(result.inFlightAtEnd["right"]).toBeGreaterThan(0);
+    });
+  });
+}

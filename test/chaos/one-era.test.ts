@@ -1,0 +1,3 @@
+import { testChaos } from "./every-fault.ts";
+
+testChaos(["legacy", "modern"]);
