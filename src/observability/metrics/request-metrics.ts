@@ -114,11 +114,10 @@ export class RequestMetrics implements RequestObserver {
     const last = this.#lastKind;
     // Labels are compared, not the texts of the last request: those would keep its body in memory.
     if (last !== undefined && isKind(last, method, tool ?? "", revision ?? "")) return last;
-    const name = methodLabel(method);
     const toolName = tool ? (this.#tools.get(tool) ?? OTHER_TOOL) : "";
-    const version = versionLabel(revision);
-    if (last !== undefined && isKind(last, name, toolName, version)) return last;
-    return (this.#lastKind = { name, toolName, version, queue: undefined, server: undefined, success: undefined });
+    if (last !== undefined && isKind(last, method, toolName, revision ?? "")) return last;
+    const labels = { name: methodLabel(method), toolName, version: versionLabel(revision) };
+    return (this.#lastKind = { ...labels, queue: undefined, server: undefined, success: undefined });
   }
 
   #operation({ name, toolName, version }: Kind, errorType: string): Histogram | undefined {
