@@ -112,10 +112,9 @@ export class RequestMetrics implements RequestObserver {
   /** Returns the labels and series of a request. Most are like the last one. */
   #kindOf({ method, tool, revision }: ObservedRequest): Kind {
     const last = this.#lastKind;
-    // Labels are compared, not the texts of the last request: those would keep its body in memory.
-    if (last !== undefined && isKind(last, method, tool ?? "", revision ?? "")) return last;
     const toolName = tool ? (this.#tools.get(tool) ?? OTHER_TOOL) : "";
-    if (last !== undefined && isKind(last, method, toolName, revision ?? "")) return last;
+    // Labels are compared, not the texts of the last request: those would keep its body in memory.
+    if (last?.name === method && last.toolName === toolName && last.version === (revision ?? "")) return last;
     const labels = { name: methodLabel(method), toolName, version: versionLabel(revision) };
     return (this.#lastKind = { ...labels, queue: undefined, server: undefined, success: undefined });
   }
@@ -163,10 +162,6 @@ export class RequestMetrics implements RequestObserver {
     const isLast = findPath(body, 0, ["result", "nextCursor"]) === undefined;
     if (isLast && this.#tools.size === before) this.#nextListAtMs = nowMs + LIST_PAUSE_MS;
   }
-}
-
-function isKind(kind: Kind, name: string, toolName: string, version: string): boolean {
-  return kind.name === name && kind.toolName === toolName && kind.version === version;
 }
 
 /** Returns the value of `error_type`: empty for a success, or else the end of the request. */
