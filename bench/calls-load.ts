@@ -20,6 +20,8 @@ export async function openSession(config: Endpoint & Pick<Scenario, "era">): Pro
   if (config.era === "modern") return McpSession.stateless(config);
   const opening = new HttpConnection(config.port);
   const session = await McpSession.open(opening, config);
+  // As most clients do. The metrics of the sidecar distinguish listed tools only.
+  await opening.exchange(session.post('{"jsonrpc":"2.0","id":"tools","method":"tools/list"}'));
   opening.close();
   return session;
 }

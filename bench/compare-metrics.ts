@@ -1,10 +1,10 @@
 // Compares this build with metrics that are scraped each second with the same build without metrics, in interleaved pairs; see README.md.
 
-import { once } from "node:events";
-import { get, type IncomingMessage } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { compareLoads, comparePairs, PAIR_SCENARIOS, RatioTable } from "./pairs.ts";
+import { readPath } from "./read-path.ts";
+import { median } from "./statistics.ts";
 import { TargetProcess } from "./target-process.ts";
 import { type Target, thisBuild } from "./targets.ts";
 
@@ -63,25 +63,12 @@ async function measureIdle(target: Target): Promise<Idle> {
     await sleep(IDLE_MS);
     const rssBytes = running.rssBytes();
     if (target === without) return { rssBytes, scrapedBytes: rssBytes };
-    await scrape(running.port, target);
+    await readPath({ port: running.port, token: target.token }, "/metrics");
     await sleep(IDLE_MS);
     return { rssBytes, scrapedBytes: running.rssBytes() };
   } finally {
     await running.stop();
   }
-}
-
-/** Reads the metrics of a target. */
-async function scrape(port: number, { token }: Pick<Target, "token">): Promise<void> {
-  const request = get({ host: "127.0.0.1", port, path: "/metrics", headers: { Authorization: `Bearer ${token}` } });
-  const [response] = (await once(request, "response")) as [IncomingMessage];
-  response.resume();
-  await once(response, "end");
-  if (response.statusCode !== 200) throw new Error(`no metrics: ${response.statusCode}`);
-}
-
-function median(numbers: readonly number[]): number {
-  return numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? 0;
 }
 
 function megabytes(bytes: number): string {

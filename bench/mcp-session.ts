@@ -74,7 +74,5 @@ export class McpSession {
     if (accepted.status !== 202) {
       throw new Error(`notifications/initialized answered ${accepted.status}`);
     }
-    // As each client does. The sidecar knows its tools from then on.
-    await connection.exchange(this.post('{"jsonrpc":"2.0","id":"tools","method":"tools/list"}'));
   }
 }

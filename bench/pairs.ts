@@ -6,7 +6,7 @@ import { estimateRatio, type RatioEstimate } from "./statistics.ts";
 import { TargetProcess } from "./target-process.ts";
 import type { Target } from "./targets.ts";
 
-const WARMUP_MS = 1000;
+const WARMUP_MS = 2000;
 const TURN_MS = 1000;
 const LARGE_BYTES = 1_000_000;
 
@@ -22,22 +22,30 @@ interface Load {
   readonly rssBytes: number;
 }
 
-/** Measures both sides in each pair. @returns the pairs, the first side first. */
+/** Measures both sides in each pair, one after the other. @returns the pairs, the first side first. */
 export async function comparePairs<T>(
   title: string,
   count: number,
   measureOne: () => Promise<T>,
   measureOther: () => Promise<T>,
 ): Promise<[T, T][]> {
+  return measurePairs(title, count, [measureOne, measureOther], async ([first, second]) => [await first(), await second()]);
+}
+
+/** Measures pairs. The sides alternate as the first of a pair. @returns the pairs, in the given order. */
+async function measurePairs<Measured, T>(
+  title: string,
+  count: number,
+  [one, other]: readonly [Measured, Measured],
+  measure: (pair: readonly [Measured, Measured]) => Promise<[T, T]>,
+): Promise<[T, T][]> {
   const pairs: [T, T][] = [];
   for (let pair = 1; pair <= count; pair++) {
-    // The sides alternate as the first of a pair.
     const isOneFirst = pair % 2 !== 0;
-    const first = await (isOneFirst ? measureOne : measureOther)();
-    const second = await (isOneFirst ? measureOther : measureOne)();
-    const [one, other] = isOneFirst ? [first, second] : [second, first];
-    pairs.push([one, other]);
-    process.stderr.write(`${title}, pair ${pair}: ${JSON.stringify(one)} and ${JSON.stringify(other)}\n`);
+    const [first, second] = await measure(isOneFirst ? [one, other] : [other, one]);
+    const measured: [T, T] = isOneFirst ? [first, second] : [second, first];
+    pairs.push(measured);
+    process.stderr.write(`${title}, pair ${pair}: ${measured.map((each) => JSON.stringify(each)).join(" and ")}\n`);
   }
   return pairs;
 }
@@ -56,45 +64,30 @@ export async function compareLoads(
   count: number,
   seconds: number,
   scenario: Scenario,
-  [one, other]: readonly [ComparedTarget, ComparedTarget],
+  targets: readonly [ComparedTarget, ComparedTarget],
 ): Promise<[Load, Load][]> {
-  const pairs: [Load, Load][] = [];
-  for (let pair = 1; pair <= count; pair++) {
-    // Each pair has new processes, so that their memory does not depend on earlier pairs. The one that starts first is slower by a few percent.
-    const isOneFirst = pair % 2 !== 0;
-    const [first, second] = await measureTurns(seconds, scenario, isOneFirst ? [one, other] : [other, one]);
-    const loads: [Load, Load] = isOneFirst ? [first, second] : [second, first];
-    pairs.push(loads);
-    process.stderr.write(`${title}, pair ${pair}: ${loads.map((load) => JSON.stringify(load)).join(" and ")}\n`);
-  }
-  return pairs;
+  return measurePairs(title, count, targets, async (pair) => measureTurns(seconds, scenario, pair));
 }
 
+/** Both targets are new processes, so that their memory does not depend on earlier pairs. */
 async function measureTurns(
   seconds: number,
   scenario: Scenario,
-  compared: readonly [ComparedTarget, ComparedTarget],
+  [one, other]: readonly [ComparedTarget, ComparedTarget],
 ): Promise<[Load, Load]> {
-  const [one, other] = compared;
-  const running: TargetProcess[] = [];
-  const start = async ({ target, ...rest }: ComparedTarget): Promise<Side> => {
-    const started = await TargetProcess.start(target);
-    running.push(started);
-    return { ...scenario, ...rest, port: started.port, path: "/mcp", token: target.token };
-  };
-  try {
-    const sides = [await start(one), await start(other)] as const;
-    const config = { kind: "turns", sides, turns: seconds, warmupMs: WARMUP_MS, durationMs: TURN_MS } as const;
-    const { sides: results } = await runLoad(config, isTurnsResult);
-    const [ofOne, ofOther] = running.map((each) => ({ rssBytes: each.rssBytes() }));
-    if (ofOne === undefined || ofOther === undefined) throw new Error("no target");
-    return [
-      { ...results[0], ...ofOne },
-      { ...results[1], ...ofOther },
-    ];
-  } finally {
-    for (const each of running) await each.stop();
-  }
+  await using first = await TargetProcess.start(one.target);
+  await using second = await TargetProcess.start(other.target);
+  const sides = [sideOf(first, one, scenario), sideOf(second, other, scenario)] as const;
+  const config = { kind: "turns", sides, turns: seconds, warmupMs: WARMUP_MS, durationMs: TURN_MS } as const;
+  const [ofFirst, ofSecond] = (await runLoad(config, isTurnsResult)).sides;
+  return [
+    { ...ofFirst, rssBytes: first.rssBytes() },
+    { ...ofSecond, rssBytes: second.rssBytes() },
+  ];
+}
+
+function sideOf({ port }: TargetProcess, { target, ...rest }: ComparedTarget, scenario: Scenario): Side {
+  return { ...scenario, ...rest, port, path: "/mcp", token: target.token };
 }
 
 /** Ratios with their 95 % intervals, as a Markdown table. */

@@ -10,8 +10,7 @@ const LOAD = join(import.meta.dirname, "load.ts");
 const GRACE_MS = 30_000;
 
 export async function runLoad<Result>(config: LoadConfig, isResult: (value: unknown) => value is Result): Promise<Result> {
-  const turns = config.kind === "turns" ? config.turns * 2 : 1;
-  const loadMs = "durationMs" in config ? 4 * config.warmupMs + turns * config.durationMs : 0;
+  const loadMs = durationMsOf(config);
   const load = spawn(process.execPath, [LOAD, JSON.stringify(config)], {
     stdio: ["ignore", "pipe", "pipe"],
     timeout: loadMs + GRACE_MS,
@@ -23,6 +22,11 @@ export async function runLoad<Result>(config: LoadConfig, isResult: (value: unkn
   const result: unknown = JSON.parse(output);
   if (!isResult(result)) throw new Error("the output is not a load result");
   return result;
+}
+
+function durationMsOf(config: LoadConfig): number {
+  if (config.kind === "turns") return 2 * (config.warmupMs + config.turns * config.durationMs);
+  return "durationMs" in config ? config.warmupMs + config.durationMs : 0;
 }
 
 /** Returns the line with the message from the output of an uncaught error. */

@@ -20,7 +20,7 @@ process.on("exit", () => {
   for (const groupId of liveGroups) killGroup(groupId);
 });
 
-export class TargetProcess {
+export class TargetProcess implements AsyncDisposable {
   readonly target: Target;
   readonly port: number;
   readonly pid: number;
@@ -84,6 +84,10 @@ export class TargetProcess {
     if (!this.#hasExited()) await once(this.#child, "exit");
     this.#child.stderr?.destroy();
     liveGroups.delete(this.pid);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
   }
 
   async #waitUntilReady(startedAtMs: number): Promise<void> {

@@ -1,11 +1,10 @@
 // The load of calls on two targets in turns. Both have the same load process, and a slow moment of the machine affects both.
 
-import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Worker } from "node:worker_threads";
 import { openSession, runOn } from "./calls-load.ts";
 import type { CallsResult, Side, TurnsConfig, TurnsResult, TurnsSummary } from "./load-contract.ts";
 import type { McpSession } from "./mcp-session.ts";
+import { readPath } from "./read-path.ts";
 import { median, sum } from "./statistics.ts";
 
 export async function runTurns({ sides, turns, warmupMs, durationMs }: TurnsConfig): Promise<TurnsResult> {
@@ -15,7 +14,6 @@ export async function runTurns({ sides, turns, warmupMs, durationMs }: TurnsConf
     // The sides alternate as the first, so that none of them always comes after the other.
     for (const player of turn % 2 === 0 ? [one, other] : [other, one]) await player.takeTurn(durationMs);
   }
-  for (const player of [one, other]) await player.close();
   return { sides: [one.summary(), other.summary()] };
 }
 
@@ -23,16 +21,10 @@ class Player {
   readonly #side: Side;
   readonly #session: McpSession;
   readonly #results: CallsResult[] = [];
-  readonly #reader: Worker | undefined;
 
   private constructor(side: Side, session: McpSession) {
     this.#side = side;
     this.#session = session;
-    this.#reader = side.readPath !== undefined ? new Worker(new URL("reader.ts", import.meta.url), { workerData: side }) : undefined;
-  }
-
-  async close(): Promise<void> {
-    await this.#reader?.terminate();
   }
 
   static async open(side: Side): Promise<Player> {
@@ -41,7 +33,6 @@ class Player {
 
   /** The first reading of a path may load code. */
   async warmUp(durationMs: number): Promise<void> {
-    await this.#run(durationMs);
     await this.#run(durationMs);
   }
 
@@ -65,7 +56,6 @@ class Player {
 
   async #readAfter(delayMs: number): Promise<void> {
     await sleep(delayMs);
-    this.#reader?.postMessage("read");
-    if (this.#reader !== undefined) await once(this.#reader, "message");
+    if (this.#side.readPath !== undefined) await readPath(this.#side, this.#side.readPath);
   }
 }
