@@ -7,9 +7,8 @@ const CHECK_EFFECT = "If `retrySafe` is true, send the request again. Otherwise,
 const OPEN_SSE_FIRST = `Open \`${ROUTES.legacySse.path}\`, and post initialize to the URL that its first event names.`;
 
 /**
- * The errors of this program. Codes are stable; messages are written for the person or the model that reads them. Errors about the HTTP
- * request have an HTTP error status. Errors of an accepted request are JSON-RPC errors at 200. 404 on the endpoint always means that the
- * session is gone, or, for a request without a session, that its method does not exist. `sent` is false and `retrySafe` true unless an error says otherwise.
+ * The errors of this program. Codes are stable. Errors about the HTTP request have an HTTP error status, those of an accepted request 200. 404 on
+ * the endpoint always means that the session is gone, or, for a request without a session, that its method does not exist.
  */
 export const ERROR_CATALOG = {
   PARSE_ERROR: {
@@ -27,13 +26,14 @@ export const ERROR_CATALOG = {
   ORIGIN_NOT_ALLOWED: {
     httpStatus: 403,
     jsonRpcCode: ServerError,
-    when: "The request comes from a web page (it has an `Origin` header), and ALLOWED_ORIGINS does not list its origin.",
+    when: "The request comes from a web page (it has an `Origin` header), and ALLOWED_ORIGINS does not list its origin. `/page/events` is for the sidecar's own page only.",
     action: "To allow this page, add its origin to CLAW_MCP_STDIO_ALLOWED_ORIGINS.",
+    actionFor: { page: "Open the page of the sidecar itself." },
   },
   HOST_NOT_ALLOWED: {
     httpStatus: 403,
     jsonRpcCode: ServerError,
-    when: "ALLOWED_HOSTS does not list the `Host` of the request. If ALLOWED_HOSTS is not set and the sidecar listens on loopback only, only names of this machine are allowed. `/status` without a token also rejects public host names.",
+    when: "ALLOWED_HOSTS does not list the `Host` of the request. If ALLOWED_HOSTS is not set and the sidecar listens on loopback only, only names of this machine are allowed. Without a token, `/status`, `/metrics` and the page also reject public host names.",
     action: "Use an allowed host name, or add this one to CLAW_MCP_STDIO_ALLOWED_HOSTS.",
   },
   UNAUTHORIZED: {
@@ -180,7 +180,7 @@ export const ERROR_CATALOG = {
   OVERLOADED: {
     httpStatus: 503,
     jsonRpcCode: ServerError,
-    when: "The queue is full (MAX_HELD_REQUESTS, MAX_QUEUED_BYTES). Or the request was held for HOLD_TIMEOUT_MS while MAX_IN_FLIGHT requests, or TOOL_CONCURRENCY calls of the tool, were in flight, or while all processes that MAX_PRIVATE_SERVERS permits waited for answers of clients without a session. If MAX_HELD_REQUESTS is reached, the newest request of the session with the most held requests is rejected.",
+    when: "The queue is full (MAX_HELD_REQUESTS, MAX_QUEUED_BYTES), or 8 pages are open. Or the request was held for HOLD_TIMEOUT_MS while MAX_IN_FLIGHT requests, or TOOL_CONCURRENCY calls of the tool, were in flight, or while all processes that MAX_PRIVATE_SERVERS permits waited for answers of clients without a session. If MAX_HELD_REQUESTS is reached, the newest request of the session with the most held requests is rejected.",
     action:
       "Retry after `retryAfterSeconds`, with fewer requests at a time. If the message names MAX_PRIVATE_SERVERS, answer the open questions, or raise it.",
   },

@@ -1,5 +1,5 @@
 /** The clients that need other advice, as docs/ERRORS.md describes them. */
-export const SPECIAL_CLIENTS = { sse: "On `/messages`", browser: "In a browser" } as const;
+export const SPECIAL_CLIENTS = { sse: "On `/messages`", browser: "In a browser", page: "On `/page/events`" } as const;
 export type SpecialClient = keyof typeof SPECIAL_CLIENTS;
 
 export interface ErrorEntry {

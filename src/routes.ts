@@ -6,11 +6,13 @@ export interface RouteEntry {
   /** The methods of the route, besides OPTIONS, which every route supports. */
   readonly methods: readonly string[];
   /** The option that enables the route; undefined if it is always enabled. */
-  readonly enabledBy: "LEGACY_SSE" | undefined;
+  readonly enabledBy: "LEGACY_SSE" | "PAGE" | undefined;
   /** True if the route needs a token when one is configured. If false, the route is also open to every origin and host. */
   readonly needsToken: boolean;
   /** True if web pages of unknown names must not read it even without a token. */
   readonly isForOperators?: true;
+  /** True if only the sidecar's own page may read it, and no other page whatever its origin. */
+  readonly isForOwnPage?: true;
   readonly description: string;
 }
 
@@ -61,6 +63,28 @@ export const ROUTES = {
     isForOperators: true,
     description: "Metrics in the text format of Prometheus, unless METRICS is off.",
   },
+  page: {
+    path: "/",
+    methods: ["GET", "HEAD"],
+    enabledBy: "PAGE",
+    needsToken: false,
+    description: "The page. It asks for a token if one is configured.",
+  },
+  pageEvents: {
+    path: "/page/events",
+    methods: ["GET"],
+    enabledBy: "PAGE",
+    needsToken: true,
+    isForOwnPage: true,
+    description: "The event stream of the page.",
+  },
+  pageFile: {
+    path: "/page/:file",
+    methods: ["GET", "HEAD"],
+    enabledBy: "PAGE",
+    needsToken: false,
+    description: "The scripts and styles of the page.",
+  },
   legacySse: {
     path: "/sse",
     methods: ["GET"],
@@ -85,6 +109,9 @@ const OTHERS: readonly RouteEntry[] = Object.values(others);
 export const RESERVED_PATHS: readonly string[] = OTHERS.filter(({ enabledBy }) => enabledBy === undefined).map(({ path }) => path);
 /** Further reserved paths if LEGACY_SSE is on. */
 export const LEGACY_PATHS: readonly string[] = OTHERS.filter(({ enabledBy }) => enabledBy === "LEGACY_SSE").map(({ path }) => path);
+
+/** Paths that PATH must not have if PAGE is on. */
+export const PAGE_PATHS: readonly string[] = [ROUTES.page.path, ROUTES.pageEvents.path];
 
 /** All methods that any route supports, besides OPTIONS. */
 export const ALL_METHODS: readonly string[] = [...new Set(Object.values<RouteEntry>(ROUTES).flatMap(({ methods }) => methods))];

@@ -33,6 +33,9 @@ const ERA_HINT = "; a server without sessions needs MODERN=on, CHILD_ERA=auto or
 /** For a server that gets `server/discover` only. */
 const SESSIONS_HINT = "; a server with sessions needs CHILD_ERA=auto or legacy";
 
+/** The name of the shared lane for observers. Its log lines have none. */
+const SHARED_LANE = "shared";
+
 /** The tool policy of all lanes of a server. */
 interface ServerPolicy {
   /** @param lane the name of a private lane in the log. */
@@ -53,6 +56,8 @@ export interface ServerLanesOptions extends Pick<LaneOptions, "limits" | "retry"
   readonly policy: ServerPolicy | undefined;
   /** Undefined if all clients share one server. */
   readonly rivals: RivalServers | undefined;
+  /** Returns an observer of a lane's server. The end of a probe is no failure. Undefined if nothing observes them. */
+  readonly observeLane: ((lane: string, isProbe: boolean) => UpstreamObserver) | undefined;
   readonly outputMemory: OutputMemory;
   readonly counters: Counters;
   readonly log: Log;
@@ -174,7 +179,9 @@ function startLane(options: ServerLanesOptions, kind: LaneKind): SharedLane {
   });
   const policy = options.policy?.forLane(log, name);
   const lane = new Lane({ upstream: supervisor, limits, retry, counters, log, nowMs, endSession, createRouting, policy });
-  const run = (): Promise<SupervisorFailure | undefined> => supervisor.run(lane, observeBoth(observer, options.rivals?.watch()));
+  const observers = [observer, options.rivals?.watch(), options.observeLane?.(name ?? SHARED_LANE, probeTimeoutMs !== undefined)];
+  const run = (): Promise<SupervisorFailure | undefined> =>
+    supervisor.run(lane, observeAll(observers.filter((each) => each !== undefined)));
   const failed = start === undefined ? run() : start.then(run);
   return {
     lane,
@@ -194,20 +201,16 @@ function startLane(options: ServerLanesOptions, kind: LaneKind): SharedLane {
   };
 }
 
-function observeBoth(first: UpstreamObserver | undefined, second: UpstreamObserver | undefined): UpstreamObserver | undefined {
-  if (first === undefined || second === undefined) return first ?? second;
+function observeAll(observers: readonly UpstreamObserver[]): UpstreamObserver {
   return {
     onStarted(input) {
-      first.onStarted(input);
-      second.onStarted(input);
+      for (const each of observers) each.onStarted(input);
     },
     onReady(handshake) {
-      first.onReady(handshake);
-      second.onReady(handshake);
+      for (const each of observers) each.onReady(handshake);
     },
     onLost(exit, unwritten) {
-      first.onLost(exit, unwritten);
-      second.onLost(exit, unwritten);
+      for (const each of observers) each.onLost(exit, unwritten);
     },
   };
 }

@@ -1,30 +1,33 @@
 import type { Config, Environment } from "./config/load.ts";
-import { isLoopback } from "./http/guards/authority.ts";
+import type { AppOptions } from "./http/app.ts";
 import type { HttpListener } from "./http/listener.ts";
-import { RequestLog } from "./http/request-log/request-log.ts";
+import type { Page } from "./http/page/page.ts";
+import type { RecentLog } from "./http/page/recent-log.ts";
 import type { Identify } from "./http/route.ts";
+import type { ServerStatus } from "./http/status-route.ts";
 import { AuthTokenReload } from "./auth/auth-token-reload.ts";
 import { AuthTokens } from "./auth/auth-tokens.ts";
 import { rereadAuthTokenFile } from "./config/auth-token-file.ts";
-import { OPTIONS } from "./config/options.ts";
 import { serverEnvironment } from "./config/environment.ts";
 import { Counters } from "./observability/counters.ts";
 import type { Descriptor } from "./descriptor/descriptor.ts";
 import { Defects } from "./observability/defects.ts";
-import { RequestMetrics } from "./observability/metrics/request-metrics.ts";
-import type { RequestObserver } from "./observability/request-observer.ts";
-import { observeAll } from "./observability/request-observers.ts";
 import { loadPolicy } from "./load-policy.ts";
 import type { ToolPolicy } from "./policy/tool-policy.ts";
 import { MemoryBudget } from "./memory/memory-budget.ts";
 import type { Log } from "./observability/log.ts";
 import type { Secrets } from "./observability/redact.ts";
 import { type McpServer, type ServerOptions, startServer } from "./server.ts";
+import { SidecarListeners } from "./sidecar-listeners.ts";
+import { createObservers } from "./sidecar-observers.ts";
+import { createPage } from "./sidecar-page.ts";
 
 /** The longest time until the operating system reports that a command cannot be started. */
 const START_FAILURE_MS = 1000;
 /** The time to read the responses that are sent at the end of the drain. */
 const FLUSH_TIMEOUT_MS = 1000;
+
+type AppSettings = Pick<AppOptions, "path" | "allowedOrigins" | "allowedHosts" | "listenHost" | "adminHost" | "replacer" | "version">;
 
 export interface SidecarOptions {
   readonly config: Config;
@@ -35,6 +38,8 @@ export interface SidecarOptions {
   readonly secrets: Secrets;
   readonly version: string;
   readonly log: Log;
+  /** The last lines of the log, for the page; undefined without one. */
+  readonly recentLog: RecentLog | undefined;
   /** Kills all processes at once, at any time from the start. */
   readonly kill: AbortSignal;
 }
@@ -42,6 +47,8 @@ export interface SidecarOptions {
 export interface Sidecar extends Pick<McpServer, "firstReady" | "failed" | "toolNames"> {
   /** The address of the listener, as `host:port`. */
   readonly address: string;
+  /** The address of the page; undefined without one. */
+  readonly pageAddress: string | undefined;
   /** The number of clients' calls that are not answered. */
   countCallsInFlight(): number;
   /** Drains, then terminates the MCP server. Bounded by DRAIN_TIMEOUT_MS and the waits of the termination. */
@@ -58,60 +65,57 @@ function nowMs(): number {
  * @throws the system's error if the listener fails; no process is left running then.
  */
 export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
-  const { config, descriptor, secrets, version, log, kill } = options;
+  const { config, descriptor, secrets, log, kill } = options;
   const counters = new Counters();
   const defects = new Defects(log, counters);
   const memory = new MemoryBudget(config.memoryBudgetBytes);
-  const { observer, requestLog, metrics } = createObservers(options, defects);
+  const { observer, requestLog, metrics, activity } = createObservers({ ...options, defects, nowMs });
+  const onSessionEnd = metrics?.sessionEnded;
   const policy = await loadPolicy({ config, descriptor, counters, log, redact: secrets.redact, nowMs });
   kill.throwIfAborted();
   const [server, { createApps }, { HttpListener }] = await Promise.all([
-    startServer({ ...serverOptions(options, memory, counters, policy), observer, onSessionEnd: metrics?.sessionEnded }),
+    startServer({ ...serverOptions(options, memory, counters, policy), observer, onSessionEnd, observeLane: activity?.observeLane }),
     import("./http/app.ts"),
     import("./http/listener.ts"),
   ]);
   const tokens = new AuthTokens(config.authTokens);
   const identify: Identify = (authorization) => tokens.identify(authorization);
-  const { path, allowedOrigins, allowedHosts, host: listenHost, adminAddr } = config;
+  const status = (): ServerStatus => server.status();
+  const page = activity && createPage({ ...options, activity, status, memory, counters, defects, nowMs });
   const apps = createApps({
+    ...appSettings(options),
+    page: page?.routes,
     routes: server.routes,
-    path,
     identify: config.authTokens.length === 0 ? undefined : identify,
-    allowedOrigins,
-    allowedHosts,
-    listenHost,
-    adminHost: adminAddr,
-    version,
-    status: () => server.status(),
+    status,
     memory,
-    replacer: secrets.replacer,
     requestSamples: metrics && (() => metrics.samples()),
     defects,
     nowMs,
   });
   const hasFailed = await hasFailedToStart(server);
   const listenerOptions = { limits: config, observer, identify, counters, defects, log, nowMs };
-  const listener = new HttpListener(apps.main, listenerOptions);
-  const admin = apps.admin && new HttpListener(apps.admin, listenerOptions);
-  const { address, adminAddress } = await listen(listener, admin, config).catch(async (error: unknown) => {
-    admin?.close();
+  const listeners = new SidecarListeners(apps, (app) => new HttpListener(app, listenerOptions), config);
+  const addresses = await listeners.listen().catch(async (error: unknown) => {
     await server.stop();
     throw error;
   });
   // A sidecar whose command cannot be started ends at once, and does not announce its address.
-  if (!hasFailed) logAddress(log, address, adminAddress, config);
-  const tokenReload = reloadTokens(options, tokens, server, defects);
+  if (!hasFailed) listeners.log(addresses, log);
+  const { address, adminAddress } = addresses;
+  const tokenReload = reloadTokens(options, tokens, { server, page }, defects);
   return {
     address,
+    pageAddress: page && (adminAddress ?? address),
     firstReady: server.firstReady,
     failed: server.failed,
     toolNames: (timeoutMs) => server.toolNames(timeoutMs),
     countCallsInFlight: () => countCalls(server),
     async stop() {
       tokenReload?.close();
-      await drainAndStop(listener, server, config.drainTimeoutMs);
+      await drainAndStop(listeners.main, server, page, config.drainTimeoutMs);
       // Operators can watch the drain.
-      admin?.close();
+      listeners.admin?.close();
       requestLog?.close();
     },
   };
@@ -123,39 +127,15 @@ async function hasFailedToStart(server: McpServer): Promise<boolean> {
   return (await Promise.race([server.failed, timeout(START_FAILURE_MS)])) !== undefined;
 }
 
-interface Observers {
-  readonly observer: RequestObserver | undefined;
-  readonly requestLog: RequestLog | undefined;
-  readonly metrics: RequestMetrics | undefined;
-}
-
-function createObservers({ config, secrets, log }: SidecarOptions, defects: Defects): Observers {
-  const { requestLog: mode, metrics: hasMetrics } = config;
-  const requestLog = mode === "off" ? undefined : new RequestLog({ mode, log, defects, nowMs });
-  const metrics = hasMetrics ? new RequestMetrics({ nowMs, defects, redact: secrets.redact }) : undefined;
-  return { observer: observeAll([requestLog, metrics].filter((each) => each !== undefined)), requestLog, metrics };
-}
-
-interface Addresses {
-  readonly address: string;
-  readonly adminAddress: string | undefined;
-}
-
-/** Adds the option to an error, for the advice of the command line. */
-function nameOption(error: Error): never {
-  throw Object.assign(error, { option: "--admin-addr" });
-}
-
-async function listen(listener: HttpListener, admin: HttpListener | undefined, config: Config): Promise<Addresses> {
-  // Clients must not be accepted if the other address is taken.
-  const adminAddress = config.adminAddr && (await admin?.listen(config.adminAddr).catch(nameOption));
-  return { address: await listener.listen(config), adminAddress };
-}
-
 function countCalls(server: McpServer): number {
   const { shared, modern, asking, private: ofClients } = server.status().lanes;
   const loads = [shared, modern, ofClients, ...Object.values(asking)];
   return loads.reduce((sum, { requestsInFlight }) => sum + requestsInFlight, shared.suspended);
+}
+
+function appSettings({ config, secrets: { replacer }, version }: SidecarOptions): AppSettings {
+  const { path, allowedOrigins, allowedHosts, host: listenHost, adminAddr: adminHost } = config;
+  return { path, allowedOrigins, allowedHosts, listenHost, adminHost, replacer, version };
 }
 
 /** Returns the options of the MCP server. Each group's type names the fields that it reads. */
@@ -164,7 +144,7 @@ function serverOptions(
   memory: MemoryBudget,
   counters: Counters,
   policy: ToolPolicy | undefined,
-): Omit<ServerOptions, "observer" | "onSessionEnd"> {
+): Omit<ServerOptions, "observer" | "onSessionEnd" | "observeLane"> {
   const { restartBackoffMs: firstPauseMs, restartMaxMs: longestPauseMs, restartLimit } = config;
   return {
     command: { command: config.command, args: config.args, env: serverEnvironment(environment), cwd: config.cwd },
@@ -192,28 +172,11 @@ function serverOptions(
   };
 }
 
-function logAddress(
-  log: Log,
-  address: string,
-  adminAddress: string | undefined,
-  { host, port, path, adminAddr, authTokens }: Config,
-): void {
-  if (adminAddress !== undefined) log.info({ address: adminAddress }, "listening for operators");
-  log.info({ address, path }, "listening");
-  if (authTokens.length > 0) return;
-  const message = "no auth token is set: every client that reaches the address may call";
-  if (isLoopback(host) && (adminAddr === undefined || isLoopback(adminAddr.host))) log.info({}, message);
-  else {
-    const remedy = isLoopback(host) ? "--admin-addr 127.0.0.1:PORT" : `--addr 127.0.0.1:${port}`;
-    log.warn({ reason: `set ${OPTIONS.authToken.variable}, or, outside a container, use ${remedy}` }, message);
-  }
-}
-
 /** Reloads the tokens when their file changes. @returns undefined without a file. */
 function reloadTokens(
   { config, secrets, log }: SidecarOptions,
   tokens: AuthTokens,
-  server: McpServer,
+  { server, page }: { readonly server: McpServer; readonly page: Page | undefined },
   defects: Defects,
 ): AuthTokenReload | undefined {
   const { authTokens: texts, authTokenFile } = config;
@@ -225,6 +188,7 @@ function reloadTokens(
     onTokens: (newTexts) => secrets.add(newTexts),
     onRevoked: (principal) => {
       const count = server.endAllOf(principal);
+      page?.endAllOf(principal);
       if (count > 0) log.info({ count, reason: "their auth token is no longer valid" }, "sessions ended");
     },
     defects,
@@ -232,10 +196,11 @@ function reloadTokens(
   });
 }
 
-async function drainAndStop(listener: HttpListener, server: McpServer, drainTimeoutMs: number): Promise<void> {
+async function drainAndStop(listener: HttpListener, server: McpServer, page: Page | undefined, drainTimeoutMs: number): Promise<void> {
   listener.beginDrain();
   const bound = timeout(drainTimeoutMs);
   await Promise.race([server.drain(), bound]);
+  page?.close();
   const flushed = listener.stopAccepting();
   await Promise.race([flushed, bound]);
   await Promise.all([Promise.race([flushed, timeout(FLUSH_TIMEOUT_MS)]), server.stop()]);

@@ -41,6 +41,8 @@ function valueOf(key: OptionKey, { config, given }: CheckedConfig): unknown {
   if (key === "command") return config.command === "" ? undefined : maskCommand(config.command);
   if (key === "args") return maskArgs(config.args);
   if (key === "addr") return `${bracketed(config.host ?? "")}:${config.port}`;
+  // Its default depends on the address.
+  if (key === "page") return config.page ? "on" : "off";
   const value = config[key];
   // Of structures, and of `on` and `off`, people know the text only.
   return typeof value === "object" || typeof value === "boolean" ? (given.get(key)?.text ?? OPTIONS[key].defaultText) : value;

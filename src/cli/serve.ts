@@ -15,6 +15,7 @@ import {
   type StartFailure,
   watchStart,
 } from "./start/start-failure.ts";
+import { RecentLog } from "../http/page/recent-log.ts";
 import { createLogger, type Logger } from "../observability/logger.ts";
 import { maskedPlainLines, type Secrets } from "../observability/redact.ts";
 import { type SignalSource, waitForSignal } from "./shutdown.ts";
@@ -48,13 +49,14 @@ const NODE_VARIABLES: readonly (readonly [name: string, effect: string])[] = [
 /** Serves until a signal or a fatal error, then calls `exit`. */
 export async function serve(options: ServeOptions): Promise<void> {
   const { config, personalStderr, secrets, stdout } = options;
-  const logger = await createLogger(config.logLevel, stdout, secrets.redact);
+  const recentLog = config.page ? new RecentLog() : undefined;
+  const logger = await createLogger(config.logLevel, stdout, secrets.redact, recentLog && ((line) => recentLog.add(line)));
   const display = await startDisplay(options, logger);
   const shown = display === undefined ? logger : { ...logger, ...display.log };
   const keepsTrying = config.keepTrying ?? personalStderr === undefined;
   const start = keepsTrying ? undefined : watchStart(shown, display !== undefined);
   const log = { ...shown, ...start?.log };
-  const exitCode = await new Serving(options, log, display).untilEnd(start?.failed);
+  const exitCode = await new Serving(options, log, recentLog, display).untilEnd(start?.failed);
   const isClosed = await log.close();
   options.exit(exitCode, !isClosed);
 }
@@ -84,26 +86,28 @@ function logWarnings({ config, environment, unknownVariables, flagsAfterCommand 
 class Serving {
   readonly #options: ServeOptions;
   readonly #log: Logger;
+  readonly #recentLog: RecentLog | undefined;
   readonly #display: StartDisplay | undefined;
   readonly #kill = new AbortController();
 
-  constructor(options: ServeOptions, log: Logger, display: StartDisplay | undefined) {
+  constructor(options: ServeOptions, log: Logger, recentLog: RecentLog | undefined, display: StartDisplay | undefined) {
     this.#options = options;
     this.#log = log;
+    this.#recentLog = recentLog;
     this.#display = display;
   }
 
   /** @param failedStart resolves when the server was lost before it was ready, if the sidecar then ends. @returns the exit code. */
   async untilEnd(failedStart: Promise<FailedStart> = new Promise(() => undefined)): Promise<number> {
     const { config, environment, descriptor, secrets, version } = this.#options;
-    const [log, display, kill] = [this.#log, this.#display, this.#kill];
+    const [log, recentLog, display, kill] = [this.#log, this.#recentLog, this.#display, this.#kill];
     logWarnings(this.#options, log);
     const commandError = executableError(config.command, environment["PATH"], config.cwd ?? process.cwd());
     if (commandError !== undefined) return this.#onUnusableCommand(commandError);
     let sidecar: Sidecar | undefined;
     const signalled = this.#watchSignals(() => sidecar?.countCallsInFlight() ?? 0);
     try {
-      sidecar = await startSidecar({ config, environment, descriptor, secrets, version, log, kill: kill.signal });
+      sidecar = await startSidecar({ config, environment, descriptor, secrets, version, log, recentLog, kill: kill.signal });
     } catch (error) {
       kill.abort();
       return this.#onListenFailure(error);

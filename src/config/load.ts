@@ -2,7 +2,8 @@ import { statSync } from "node:fs";
 import { largestBodyBytes } from "../memory/body-memory.ts";
 import { defaultBudgetBytes } from "../memory/default-budget.ts";
 import { HOLDER_SHARE } from "../memory/memory-budget.ts";
-import { isSamePath, LEGACY_PATHS } from "../routes.ts";
+import { isLoopback } from "../http/guards/authority.ts";
+import { isSamePath, LEGACY_PATHS, PAGE_PATHS } from "../routes.ts";
 import { readAuthTokenFile } from "./auth-token-file.ts";
 import { type CommandLine, FLAG_NAMES, flagsAfterCommand, unknownFlags } from "./command-line.ts";
 import { nearest } from "./nearest.ts";
@@ -11,8 +12,9 @@ import { collectSettings, type OptionKey, OPTIONS, type Settings } from "./optio
 import { describeInvalid, problemText } from "./value-kinds.ts";
 
 /** The effective configuration: the settings of all options, and values derived from several of them. */
-export interface Config extends Omit<Settings, "addr" | "memoryBudgetBytes"> {
+export interface Config extends Omit<Settings, "addr" | "memoryBudgetBytes" | "page"> {
   readonly memoryBudgetBytes: number;
+  readonly page: boolean;
   /** Empty only if no command is needed. */
   readonly command: string;
   /** Undefined for all interfaces. */
@@ -78,6 +80,7 @@ export function loadConfig(commandLine: CommandLine, environment: Environment, n
   const config: Config = {
     ...direct,
     memoryBudgetBytes,
+    page: settings.page ?? (isLoopback((settings.adminAddr ?? addr).host) && !isSamePath(settings.path, PAGE_PATHS)),
     maxBodyBytes: Math.min(settings.maxBodyBytes, largestBodyBytes(memoryBudgetBytes)),
     maxLineBytes: Math.min(settings.maxLineBytes, shareBytes),
     replayMaxBytes: Math.min(settings.replayMaxBytes, shareBytes),
@@ -150,11 +153,13 @@ class GivenOptions {
 
 /** Yields the problems of options that are valid by themselves. */
 function* contradictions(given: GivenOptions, settings: Settings): Generator<string, void> {
-  const { cwd, legacySse, path, childEra, modern, isolation, restartBackoffMs: first, restartMaxMs: longest } = settings;
+  const { cwd, legacySse, page, path, childEra, modern, isolation, restartBackoffMs: first, restartMaxMs: longest } = settings;
   if (cwd !== undefined && !isDirectory(cwd)) yield problemText(given.sourceOf("cwd") ?? "", JSON.stringify(cwd), "an existing directory");
   if (legacySse === "on" && isSamePath(path, LEGACY_PATHS)) {
     yield `${given.sourceOf("path")} is ${JSON.stringify(path)}, but LEGACY_SSE needs ${LEGACY_PATHS.join(" and ")}`;
   }
+  if (page === true && isSamePath(path, PAGE_PATHS))
+    yield `${given.sourceOf("path")} is ${JSON.stringify(path)}, but PAGE needs ${PAGE_PATHS.join(" and ")}`;
   if (childEra === "modern" && (modern === "off" || isolation === "session")) {
     const reason = modern === "off" ? "MODERN is off" : "ISOLATION is session";
     yield `${given.sourceOf("childEra")} is modern, but ${reason}, so the server gets initialize only`;

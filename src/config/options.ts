@@ -33,6 +33,7 @@ export const COMMON_OPTIONS: readonly Option<unknown>[] = [
   OPTIONS.args,
   OPTIONS.addr,
   OPTIONS.port,
+  OPTIONS.page,
   OPTIONS.authToken,
   OPTIONS.authTokenFile,
   OPTIONS.requestTimeoutMs,

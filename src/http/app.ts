@@ -2,18 +2,18 @@ import express, { type ErrorRequestHandler, type Request, type Response } from "
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import type { Defects } from "../observability/defects.ts";
 import { SidecarError } from "../errors.ts";
-import { ALL_METHODS, type RouteEntry, type RouteName, ROUTES } from "../routes.ts";
+import { ALL_METHODS, ROUTES } from "../routes.ts";
 import type { ListenAddress } from "./guards/authority.ts";
-import { createTokenGuard } from "./guards/access-guard.ts";
 import { pathAndQuery } from "./guards/origin-guard.ts";
-import { createCrossOriginCheck, createCrossOriginGuard, type CrossOriginOptions } from "./guards/cross-origin.ts";
+import type { CrossOriginOptions } from "./guards/cross-origin.ts";
 import { createHealthRoutes } from "./health-routes.ts";
 import { errorBody } from "./error-response.ts";
 import { sendDefect, sendRejection } from "./json-response.ts";
-import { answerOptions, guardMethod } from "./guards/method-guard.ts";
+import { answerOptions } from "./guards/method-guard.ts";
+import { createRouteGuard } from "./guards/route-guard.ts";
 import { notFound, notFoundReason } from "./not-found.ts";
 import { reject } from "./reject.ts";
-import type { Identify, NamedRoute, PrincipalRoute, Route, RoutedRequest } from "./route.ts";
+import type { Identify, NamedRoute, PrincipalRoute, RoutedRequest } from "./route.ts";
 import type { ServerRoutes } from "./server-routes.ts";
 import { createMetricsRoute, type MetricsRouteOptions } from "./metrics/metrics-route.ts";
 import { createStatusRoute, type StatusOptions } from "./status-route.ts";
@@ -28,6 +28,8 @@ export interface AppOptions extends StatusOptions, CrossOriginOptions {
   readonly identify: Identify | undefined;
   /** Returns the metrics of requests; undefined if there is no `/metrics`. */
   readonly requestSamples: MetricsRouteOptions["requestSamples"] | undefined;
+  /** The routes of the page; undefined without one. */
+  readonly page: readonly NamedRoute[] | undefined;
   readonly defects: Pick<Defects, "note" | "recover">;
 }
 
@@ -40,10 +42,11 @@ export interface Apps {
 
 /** Creates the handlers of all HTTP requests. */
 export function createApps(options: AppOptions): Apps {
-  const { routes, requestSamples, adminHost } = options;
+  const { routes, requestSamples, adminHost, page = [] } = options;
   const operatorRoutes: readonly NamedRoute[] = [
     ["status", createStatusRoute(options)],
     ...(requestSamples === undefined ? [] : [["metrics", createMetricsRoute({ ...options, requestSamples })] as const]),
+    ...page,
   ];
   if (adminHost === undefined)
     return { main: createApp(options, [...operatorRoutes, ...routes.legacySse], routes.endpoint), admin: undefined };
@@ -60,27 +63,13 @@ export function createApps(options: AppOptions): Apps {
  * @param endpointRoute undefined for a listener without the endpoint.
  */
 function createApp(options: AppOptions, furtherRoutes: readonly NamedRoute[], endpointRoute?: PrincipalRoute): RequestListener {
-  const { routes, path, identify, defects } = options;
-  const checkCaller = createCrossOriginCheck(options);
-  // Browsers send no `Origin` if a page reads from its own host.
-  const checkReader = createCrossOriginCheck({ ...options, rejectsRebindable: identify === undefined });
-  const mayReadDetails = (request: IncomingMessage): boolean =>
-    checkReader(request) === undefined && (identify === undefined || identify(request.headers.authorization) !== undefined);
-  const guardToken = createTokenGuard(identify);
-
-  function guard(name: RouteName, route: PrincipalRoute): Route {
-    const entry: RouteEntry = ROUTES[name];
-    const offered = guardMethod(entry, route);
-    if (!entry.needsToken) return answerOptions(entry, (request, response) => offered(request, response, undefined));
-    const guardOrigin = createCrossOriginGuard(entry, entry.isForOperators ? checkReader : checkCaller);
-    // The guard of the token comes last, because a browser's preflight request has no token.
-    return guardOrigin(answerOptions(entry, guardToken(offered)));
-  }
-
+  const { routes, path, identify, page, defects } = options;
+  const endpointPath = endpointRoute && path;
+  const { guard, mayReadDetails } = createRouteGuard({ ...options, hasPage: page !== undefined, endpointPath });
   const endpoint = endpointRoute && guard("endpoint", endpointRoute);
   const otherRoutes: readonly NamedRoute[] = [...createHealthRoutes({ ...options, mayReadDetails }), ...furtherRoutes];
   const known = {
-    path: endpointRoute && path,
+    path: endpointPath,
     hasToken: identify !== undefined,
     hasLegacySse: routes.legacySse.length > 0,
     isSplit: options.adminHost !== undefined,
@@ -90,7 +79,7 @@ function createApp(options: AppOptions, furtherRoutes: readonly NamedRoute[], en
     sendRejection(response, error, errorBody(error, undefined), undefined, notFoundReason(target));
   };
   const server = answerOptions({ methods: ALL_METHODS }, (_request, response) => sendNotFound(response, "that URL"));
-  const endpointPath = path.replace(/\/$/, "");
+  const comparedPath = path.replace(/\/$/, "");
   const app = express().disable("x-powered-by").disable("etag").enable("case sensitive routing");
   for (const [name, route] of otherRoutes) app.all(ROUTES[name].path, guard(name, route));
   app
@@ -113,7 +102,7 @@ function createApp(options: AppOptions, furtherRoutes: readonly NamedRoute[], en
     const url = pathAndQuery(target);
     if (url === undefined) return server(request, response);
     if (url !== target) [request.url, request.originalUrl] = [url, target];
-    if (endpoint !== undefined && isPath(url, endpointPath)) return endpoint(request, response);
+    if (endpoint !== undefined && isPath(url, comparedPath)) return endpoint(request, response);
     // Express calls this function for an invalid URL, instead of its own response in HTML.
     app(request as Request, response as Response, () => sendNotFound(response, "that URL"));
   }

@@ -13,9 +13,8 @@ import { createMcpRoute } from "./endpoint/mcp-route.ts";
 import { LegacySsePairs } from "./legacy-sse/legacy-sse-pairs.ts";
 import { createLegacySseRoutes } from "./legacy-sse/legacy-sse-routes.ts";
 import type { NamedRoute, PrincipalRoute } from "./route.ts";
-import { CutOffLog } from "./output/cut-off-log.ts";
+import { createUnreadOutput } from "./output/create-unread-output.ts";
 import { SseConnections } from "./output/sse-connection.ts";
-import { UnreadOutput } from "./output/unread-output.ts";
 import { createObserve } from "./request-log/observe.ts";
 
 export interface ServerRoutesOptions {
@@ -47,12 +46,8 @@ export class ServerRoutes {
   readonly #pairs: LegacySsePairs | undefined;
 
   constructor({ keepAliveMs, legacySse, stateless: requests, observer, counters, log, ...rest }: ServerRoutesOptions) {
-    const { memory, defects, nowMs } = rest;
-    const cutOffs = new CutOffLog(counters, log, nowMs);
-    const onCut = (unreadLength: number): void => cutOffs.add(unreadLength, "the memory budget is used up");
-    const unread = new UnreadOutput({ defects, nowMs, relieve: () => memory.relieve(), onCut });
-    memory.addRelief((bytes) => unread.cutOffSlow(bytes));
-    memory.addLastRelief((bytes) => unread.cutOffReading(bytes));
+    const { memory, defects } = rest;
+    const unread = createUnreadOutput({ ...rest, counters, log });
     const bodies = new ArrivingBodies();
     memory.addShareRelief((bytes, holder) => bodies.reject(bytes, holder));
     const observe = observer && createObserve(observer);

@@ -15,7 +15,12 @@ const LONG_TEXT = 16 * 1024;
 
 /** Returns a copy of a slice that may be kept longer than its text, because V8 would keep the whole text for the slice. */
 export function detached(part: string, text: string): string {
-  return text.length < LONG_TEXT ? part : (JSON.parse(JSON.stringify(part)) as string);
+  return text.length < LONG_TEXT ? part : copied(part);
+}
+
+/** Returns a copy of a text that may be a slice of any other one. */
+export function copied(text: string): string {
+  return JSON.parse(JSON.stringify(text)) as string;
 }
 
 /** A part of a text. */

@@ -25,8 +25,14 @@ export interface Logger extends Log {
  * Creates the logger, which writes to stdout: one JSON object a line, or readable lines on a terminal.
  *
  * @param redact is applied to the text of each finished line, so that it covers every field.
+ * @param onLine called with each line as JSON, with secrets masked; undefined for none.
  */
-export async function createLogger(level: LogLevel, stdout: { readonly isTTY?: boolean }, redact: Redact): Promise<Logger> {
+export async function createLogger(
+  level: LogLevel,
+  stdout: { readonly isTTY?: boolean },
+  redact: Redact,
+  onLine?: (line: string) => void,
+): Promise<Logger> {
   // Writes are asynchronous, so that a log driver that stops reading does not stop MCP messages.
   const destination = pino.destination({ fd: 1, sync: false, maxLength: MAX_BUFFERED_BYTES });
   let droppedLines = 0;
@@ -44,9 +50,10 @@ export async function createLogger(level: LogLevel, stdout: { readonly isTTY?: b
     timestamp: stdTimeFunctions.isoTime,
     base: { pid: process.pid },
     formatters: { level: (label: string) => ({ level: label }) },
-    hooks: { streamWrite: (line: string) => (prettify === undefined ? jsonLine(line, redact) : prettify(plainLine(line, redact))) },
+    hooks: { streamWrite: createStreamWrite(redact, prettify, onLine) },
   };
   const logger = pino(options, destination);
+
   destination.on("drain", () => {
     isUnwritable = false;
     if (droppedLines === 0) return;
@@ -68,22 +75,40 @@ export async function createLogger(level: LogLevel, stdout: { readonly isTTY?: b
     show: (text) => {
       if (closed === undefined) destination.write(text);
     },
-    close: () =>
-      (closed ??= new Promise((resolve) => {
-        const giveUp = (): void => {
-          // Otherwise the rest would be written when the process exits, in a loop until that succeeds.
-          destination.destroy();
-          resolve(true);
-        };
-        if (isUnwritable) return giveUp();
-        destination.once("close", () => resolve(true));
-        destination.once("error", giveUp);
-        // A write to a file always ends. Its data may take long to reach a busy disk, for which the destination waits.
-        const isFile = fstatSync(1).isFile();
-        // In a busy program the timer may expire together with the end of the write, which must be handled first.
-        setTimeout(() => setImmediate(() => setImmediate(resolve, isFile)), CLOSE_TIMEOUT_MS);
-        destination.end();
-      })),
+    close: () => (closed ??= close(destination, isUnwritable)),
+  };
+}
+
+/** Writes the buffered lines. @returns as `Logger.close`. */
+function close(destination: ReturnType<typeof pino.destination>, isUnwritable: boolean): Promise<boolean> {
+  return new Promise((resolve) => {
+    const giveUp = (): void => {
+      // Otherwise the rest would be written when the process exits, in a loop until that succeeds.
+      destination.destroy();
+      resolve(true);
+    };
+    if (isUnwritable) return giveUp();
+    destination.once("close", () => resolve(true));
+    destination.once("error", giveUp);
+    // A write to a file always ends. Its data may take long to reach a busy disk, for which the destination waits.
+    const isFile = fstatSync(1).isFile();
+    // In a busy program the timer may expire together with the end of the write, which must be handled first.
+    setTimeout(() => setImmediate(() => setImmediate(resolve, isFile)), CLOSE_TIMEOUT_MS);
+    destination.end();
+  });
+}
+
+/** Creates the function that returns a line as it is written. */
+function createStreamWrite(
+  redact: Redact,
+  prettify: ((line: string) => string) | undefined,
+  onLine: ((line: string) => void) | undefined,
+): (line: string) => string {
+  if (prettify === undefined && onLine === undefined) return (line) => jsonLine(line, redact);
+  return (line) => {
+    const masked = jsonLine(line, redact);
+    onLine?.(masked);
+    return prettify === undefined ? masked : prettify(plainLine(line, redact));
   };
 }
 

@@ -2,8 +2,11 @@ import { readdirSync, readFileSync } from "node:fs";
 import { builtinModules } from "node:module";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { bundledPackages } from "../../build/bundle.ts";
+import { bundlePage } from "../../build/page.ts";
 import { bundleFiles, codeOf, DIST } from "../support/bundle.ts";
 import { Sidecar } from "../support/sidecar.ts";
+import { TempDir } from "../support/temp-dir.ts";
 
 const THIRD_PARTY = join(DIST, "third-party");
 const MIN_LICENSE_LENGTH = 500;
@@ -19,15 +22,18 @@ function readManifest(folder: string): Manifest {
 }
 
 describe("the bundle", () => {
-  it("each package in the bundle is listed with its version and its licence text", () => {
+  it("each package in the bundle is listed with its version and its licence text", async () => {
     // A comment names the file of each part.
     const comment = /^\s*\/\/ (.*node_modules\/(?:@[^/]+\/)?[^/]+)\/\S+$/gm;
     const folders = new Set(bundleFiles().flatMap((file) => Array.from(codeOf(file).matchAll(comment), ([, folder = ""]) => folder)));
     expect(folders.size).toBeGreaterThan(40);
     const inside = Array.from(folders, (folder) => readManifest(folder)).map(({ name, version, license }) => ({ name, version, license }));
+    await using scratch = await TempDir.create();
+    const ofPage = bundledPackages(await bundlePage(scratch.path)).map((folder) => readManifest(folder));
+    const names = new Set([...inside, ...ofPage].map(({ name, version }) => `${name.replace("/", "+")}@${version}`));
     const listed = readdirSync(THIRD_PARTY);
+    expect(new Set(listed)).toEqual(names);
     expect(listed.map((name) => readManifest(join(THIRD_PARTY, name)))).toEqual(expect.arrayContaining(inside));
-    expect(listed).toHaveLength(inside.length);
     for (const name of listed) {
       const texts = readdirSync(join(THIRD_PARTY, name)).filter((file) => file !== "package.json");
       expect(texts.map((file) => readFileSync(join(THIRD_PARTY, name, file), "utf8")).join("").length).toBeGreaterThan(MIN_LICENSE_LENGTH);

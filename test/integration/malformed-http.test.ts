@@ -78,7 +78,7 @@ describe("malformed HTTP", async () => {
 
   it.each(["http://[::1", "http://", "http:///"])("the target %j, which is not a URL, gets 404 in JSON", async (target) => {
     using connection = await RawConnection.open(sidecar.origin);
-    await connection.write(`GET ${target} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
+    await connection.write(`GET ${target} HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\n\r\n`);
     expect(readError(await connection.reply())).toStrictEqual(errorReply(404, -32000, "NOT_FOUND"));
   });
 

@@ -42,7 +42,7 @@ describe("README", () => {
     const url = await terminal.url();
     const banner = codeBlock("<!-- banner: compared by");
     await terminal.waitFor(/ Ctrl-C\r\n/);
-    expect(`${terminal.lines.join("\n").trim()}\n`).toBe(banner.replaceAll("http://127.0.0.1:8080/mcp", url));
+    expect(`${terminal.lines.join("\n").trim()}\n`).toBe(banner.replaceAll("http://127.0.0.1:8080", new URL(url).origin));
     expect(await terminal.interrupt()).toBe(0);
   });
 

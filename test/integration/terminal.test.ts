@@ -29,6 +29,7 @@ describe("the start on a terminal", () => {
     expect(terminal.lines).toEqual([
       "",
       expect.stringMatching(/^claw-mcp-stdio \d+\.\d+\.\d+(?:-dev)? serves echo-server 1\.0\.0$/),
+      `  page     ${new URL("/", url).href}`,
       `  address  ${url}`,
       `  command  ${process.execPath} ${EXAMPLE}`,
       "  tools    2: echo, add",

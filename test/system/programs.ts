@@ -8,4 +8,5 @@ export interface Program {
 
 export const PROGRAMS: Readonly<Record<string, Program>> = {
   prometheus: { commands: ["prometheus", "promtool"], debianPackage: "prometheus", tests: "test/system/prometheus" },
+  chromium: { commands: ["chromium"], debianPackage: "chromium", tests: "test/system/page" },
 };

@@ -54,7 +54,7 @@ describe("the layers of src/", () => {
 
   it("every source file belongs to exactly one layer", async () => {
     const compiled = await Promise.all(layers.map(compiledFiles));
-    const files = globSync("src/**/*.ts", { cwd: ROOT }).filter((file) => file !== "src/no-package.ts");
+    const files = globSync("src/**/*.{ts,tsx}", { cwd: ROOT }).filter((file) => file !== "src/no-package.ts");
     expect(compiled.flat().toSorted()).toEqual(files.toSorted());
   });
 
@@ -121,7 +121,7 @@ async function compile(...args: readonly string[]): Promise<string> {
 
 /** Returns the path of a file of a layer, relative to the root. */
 function fileOf(layer: Layer): string {
-  const file = globSync("src/**/*.ts", { cwd: ROOT }).find((each) => layersOf(each).includes(layer));
+  const file = globSync("src/**/*.ts", { cwd: ROOT }).find((each) => !each.endsWith(".d.ts") && layersOf(each).includes(layer));
   if (file === undefined) throw new Error(`${layer.name} has no file`);
   return file;
 }

@@ -20,6 +20,8 @@ export interface BannerFacts {
   readonly version: string;
   /** `host:port` */
   readonly address: string;
+  /** `host:port` of the page; undefined without one. */
+  readonly pageAddress: string | undefined;
   /** The text of the server's `InitializeResult`. */
   readonly resultText: string;
   /** Undefined if the server has not listed them. */
@@ -32,23 +34,28 @@ export interface BannerFacts {
 
 /** Returns the banner: the server, its address and tools, and a command to try it. Coloured if stdout supports colours. */
 export function bannerText(facts: BannerFacts): string {
-  const { config, version, address, resultText, plain } = facts;
-  const url = `http://${address.replace(UNSPECIFIED_HOST, "localhost")}${config.path}`;
+  const { config, version, address, pageAddress, resultText, plain } = facts;
+  const url = `${originOf(address)}${config.path}`;
   const result = readValue(resultText);
   const era = isJsonObject(result) && result["supportedVersions"] !== undefined ? " --protocol-era modern" : "";
   const token =
     config.authTokens.length === 0
       ? ""
       : ` --header "Authorization: Bearer ${config.authTokenFile === undefined ? `$${OPTIONS.authToken.variable}` : "TOKEN"}"`;
-  const lines = [
+  const lines: readonly (readonly [label: string, text: string])[] = [
+    ...(pageAddress === undefined ? [] : [["page", plain(`${originOf(pageAddress)}/`)] as const]),
     ["address", plain(url)],
     ["command", plain([config.command, ...maskArgs(config.args)].join(" "))],
     ["tools", toolsText(facts)],
     ["try it", plain(`npx -y @modelcontextprotocol/inspector --cli ${url} --transport http${era}${token} --method tools/list`)],
     ["stop", "Ctrl-C"],
-  ] as const;
+  ];
   const shown = lines.map(([label, text]) => `${" ".repeat(INDENT)}${styleText("dim", label.padEnd(LABEL_WIDTH))}${text}\n`);
   return `\n${styleText("bold", `claw-mcp-stdio ${version}`)} serves ${serverName(result, plain)}\n${shown.join("")}\n`;
+}
+
+function originOf(address: string): string {
+  return `http://${address.replace(UNSPECIFIED_HOST, "localhost")}`;
 }
 
 /** Returns the number of tools, and as many names as fit on the line. */

@@ -65,15 +65,17 @@ export class StartDisplay {
   }
 
   /** Requests the server's tools, which does not delay clients, and shows the banner. To be called once, when the server is ready. */
-  async showReady({ address, toolNames }: Pick<Sidecar, "address" | "toolNames">, { resultText }: UpstreamHandshake): Promise<void> {
+  async showReady(sidecar: Pick<Sidecar, "address" | "pageAddress" | "toolNames">, { resultText }: UpstreamHandshake): Promise<void> {
     if (this.#isOver) return;
     const { config, log, version } = this.#options;
-    const names = await toolNames(TOOLS_TIMEOUT_MS);
+    const { address, pageAddress } = sidecar;
+    const toolNames = await sidecar.toolNames(TOOLS_TIMEOUT_MS);
     this.#progress.end();
     if (this.#isOver) return;
     this.#isOver = true;
     const plain = (text: string): string => this.#plain(text);
-    log.show(bannerText({ config, version, address, resultText, toolNames: names, columns: columnsOf(this.#terminal), plain }));
+    const columns = columnsOf(this.#terminal);
+    log.show(bannerText({ config, version, address, pageAddress, resultText, toolNames, columns, plain }));
   }
 
   /** Shows a failure, and ends the display. */

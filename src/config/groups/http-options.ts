@@ -28,8 +28,17 @@ export const HTTP_OPTIONS = {
     name: "ADMIN_ADDR",
     placeholder: "HOST:PORT",
     description:
-      "Listen address for `/status` and `/metrics`, which the other address then lacks. Both have the health paths. Default: the address of the endpoint.",
+      "Listen address for `/status`, `/metrics` and the page, which the other address then lacks. Both have the health paths. Default: the address of the endpoint.",
     kind: listenAddress,
+  }),
+  page: option({
+    group: "HTTP",
+    flag: "page",
+    name: "PAGE",
+    placeholder: "on|off",
+    description: "Page for people at `/`. Default: `on` if only this machine can reach it.",
+    kind: onOff,
+    isSwitch: true,
   }),
   path: option({
     group: "HTTP",

@@ -39,6 +39,16 @@ export function acceptsEventStream(request: IncomingMessage): boolean {
   return types.some((type) => type.toLowerCase() === EVENT_STREAM_TYPE);
 }
 
+/** True if the client is a browser, or does not say that it accepts no HTML. */
+export function acceptsHtml(request: IncomingMessage): boolean {
+  return accepts(request).type("html") !== false;
+}
+
+/** True if the client takes compressed responses. */
+export function acceptsGzip(request: IncomingMessage): boolean {
+  return accepts(request).encodings(["gzip", "identity"]) === "gzip";
+}
+
 /** True if `Accept` permits event streams, also by a wildcard. For a response that can only be a stream. */
 export function permitsEventStream(request: IncomingMessage): boolean {
   return request.headers.accept === USUAL_ACCEPT || accepts(request).type(EVENT_STREAM_TYPE) !== false;

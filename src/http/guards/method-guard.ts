@@ -13,14 +13,14 @@ export function answerOptions(entry: Pick<RouteEntry, "methods">, route: Route):
   };
 }
 
-/** Rejects methods that the route does not support. */
-export function guardMethod(entry: RouteEntry, route: PrincipalRoute): PrincipalRoute {
+/** Rejects methods that the route does not support. @param hint the end of the message. */
+export function guardMethod(entry: RouteEntry, route: PrincipalRoute, hint = ""): PrincipalRoute {
   const { methods } = entry;
   const allow = allowHeader(entry);
   return (request, response, principal) => {
     const { method = "" } = request;
     if (methods.includes(method)) return route(request, response, principal);
-    const error = new SidecarError("METHOD_NOT_ALLOWED", `This path does not support ${method}; use ${methods.join(", ")}.`);
+    const error = new SidecarError("METHOD_NOT_ALLOWED", `This path does not support ${method}; use ${methods.join(", ")}.${hint}`);
     reject(request, response, error, { Allow: allow });
   };
 }

@@ -87,6 +87,7 @@ describe("the configuration", () => {
       logLevel: "info",
       requestLog: "errors",
       metrics: true,
+      page: false,
       adminAddr: undefined,
     });
   });
@@ -100,6 +101,7 @@ describe("the configuration", () => {
       CLAW_MCP_STDIO_ADDR: "127.0.0.1:9001",
       CLAW_MCP_STDIO_ADMIN_ADDR: "127.0.0.1:9002",
       CLAW_MCP_STDIO_METRICS: "off",
+      CLAW_MCP_STDIO_PAGE: "off",
       CLAW_MCP_STDIO_PORT: ":9002",
       CLAW_MCP_STDIO_PATH: "/other",
       CLAW_MCP_STDIO_AUTH_TOKEN: "t0ken",
@@ -228,6 +230,7 @@ describe("the configuration", () => {
       logLevel: "debug",
       requestLog: "all",
       metrics: false,
+      page: false,
       adminAddr: { host: "127.0.0.1", port: 9002 },
     });
   });
@@ -315,6 +318,23 @@ describe("the configuration", () => {
     ["in ARGS", [], { CLAW_MCP_STDIO_COMMAND: "server", CLAW_MCP_STDIO_ARGS: '["--addr",":2"]' }],
   ])("flags of the sidecar %s are those of the server", (_where, argv, environment: Environment) => {
     expect(load(argv, environment).flagsAfterCommand).toEqual([]);
+  });
+});
+
+describe("the page", () => {
+  it.each([
+    [["--addr", "127.0.0.1:80"], true],
+    [["--addr", "localhost:80"], true],
+    [["--addr", "[::1]:80"], true],
+    [["--addr", ":80"], false],
+    [["--addr", "10.0.0.5:80"], false],
+    [["--addr", ":80", "--admin-addr", "127.0.0.1:81"], true],
+    [["--addr", "127.0.0.1:80", "--admin-addr", ":81"], false],
+    [["--addr", "127.0.0.1:80", "--path", "/"], false],
+    [["--addr", "127.0.0.1:80", "--page=off"], false],
+    [["--addr", ":80", "--page", "on"], true],
+  ])("%j sets it to %j: by default it is on if only this machine reaches its address", (flags, page) => {
+    expect(config([...flags, "--", "server"], {})?.page).toBe(page);
   });
 });
 

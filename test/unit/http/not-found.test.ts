@@ -12,6 +12,7 @@ describe("the error of an unknown path", () => {
     ["/sse/", SSE_HINT],
     ["/message", SSE_HINT],
     ["/messages", SSE_HINT],
+    ["/", "--page on shows a page here."],
     ["/ping", PROBE_HINT],
     ["/health", PROBE_HINT],
     ["/.well-known/oauth-protected-resource", OAUTH_HINT],
@@ -22,7 +23,7 @@ describe("the error of an unknown path", () => {
     expect(notFound(path, OPTIONS).message).toBe(`There is nothing at ${path}; the MCP endpoint is /mcp. ${hint}`);
   });
 
-  it.each(["/", "/mcpx", "/SSE", "/sse/x", "/healthcheck", "/.well-known/x", "/registered", "that URL"])("%s gets no hint", (path) => {
+  it.each(["/mcpx", "/SSE", "/sse/x", "/healthcheck", "/.well-known/x", "/registered", "that URL"])("%s gets no hint", (path) => {
     expect(notFound(path, OPTIONS).message).toBe(`There is nothing at ${path}; the MCP endpoint is /mcp.`);
   });
 

@@ -6,6 +6,7 @@ const FACTS: BannerFacts = {
   config: { command: "node", args: ["server.js"], path: "/mcp", authTokens: [], authTokenFile: undefined },
   version: "1.2.3",
   address: "127.0.0.1:8080",
+  pageAddress: undefined,
   resultText: '{"serverInfo":{"name":"notes","version":"4.5.6"}}',
   toolNames: [],
   columns: 80,
@@ -29,6 +30,14 @@ describe("the banner", () => {
     const lines = linesOf({ address });
     expect(lines).toContain(`  address  ${url}`);
     expect(lines).toContainEqual(expect.stringContaining(` --cli ${url} --transport http `));
+  });
+
+  it("the banner names the page first, if there is one", () => {
+    expect(linesOf({})[1]).toMatch(/^ +address /);
+    expect(linesOf({ pageAddress: "0.0.0.0:9090" }).slice(1, 3)).toEqual([
+      "  page     http://localhost:9090/",
+      "  address  http://127.0.0.1:8080/mcp",
+    ]);
   });
 
   it("the banner masks secrets among the arguments", () => {

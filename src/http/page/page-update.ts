@@ -1,0 +1,102 @@
+import type { RequestEnding } from "../../observability/counters.ts";
+import type { LaneLoad } from "../../lane/lane-load.ts";
+import type { UpstreamStatus } from "../../upstream/port.ts";
+
+/** The state of a page's stream. An update is one event. The first one has everything that is kept, each later one all that is new. */
+export interface PageUpdate {
+  readonly state: PageState;
+  /** The seconds that have passed, oldest first. At most 120 are kept. */
+  readonly seconds: readonly PageSecond[];
+  /** The requests that have ended, oldest first. At most 200 are kept. */
+  readonly requests: readonly PageRequest[];
+  /** Lines of the log, oldest first, as JSON with secrets masked. At most 200 are kept. A longer one is shortened, so it is not JSON. */
+  readonly logLines: readonly string[];
+  /** All kept generations, oldest first, if one of them has changed. At most 30 are kept. */
+  readonly generations: readonly PageGeneration[] | undefined;
+}
+
+export interface PageState {
+  /** Of the sidecar. */
+  readonly version: string;
+  readonly uptimeMs: number;
+  /** The command and its arguments, with secrets masked. */
+  readonly command: readonly string[];
+  /** The path of the MCP endpoint; null if it has another address, so the page can neither list tools nor call them. */
+  readonly endpointPath: string | null;
+  /** True if each client with a session gets a server of its own, so that even a list of tools starts one. */
+  readonly isIsolated: boolean;
+  /** True if a call whose tool may ask questions is sent to a process of its own. */
+  readonly hasOwnServerForQuestions: boolean;
+  readonly state: UpstreamStatus["state"];
+  readonly pid: number | null;
+  readonly generation: number;
+  readonly restarts: number;
+  /** ISO 8601; null if it is not ready. */
+  readonly readySince: string | null;
+  /** ISO 8601; null while a generation runs. */
+  readonly nextRetryAt: string | null;
+  /** The reason of the last exit, if the server is not ready. */
+  readonly reason: string | null;
+  readonly likelyCause: string | null;
+  readonly sessions: number;
+  /** Clients without a session. */
+  readonly statelessClients: number;
+  readonly openStreams: number;
+  /** `shared`, `private`, `modern` and `asking`, as in `/status`; those of `asking` are added. */
+  readonly lanes: Readonly<Record<string, PageLane>>;
+  readonly memory: { readonly limitBytes: number; readonly usedBytes: number };
+  readonly rssBytes: number;
+}
+
+export interface PageLane extends LaneLoad {
+  /** Running processes. */
+  readonly servers: number;
+}
+
+export interface PageSecond {
+  /** ISO 8601, of its beginning. */
+  readonly at: string;
+  readonly requests: number;
+  /** Those of `requests` that ended with an error, of the server or the sidecar. */
+  readonly errors: number;
+  /** From the arrival to the response. 0 without requests. */
+  readonly meanMs: number;
+  readonly longestMs: number;
+}
+
+export interface PageRequest {
+  /** ISO 8601, of its end. */
+  readonly at: string;
+  /** Shortened; null if the request was rejected before it was read. */
+  readonly method: string | null;
+  /** Shortened; null for any but `tools/call`. */
+  readonly tool: string | null;
+  /** Null if the request was rejected before it was read. */
+  readonly durationMs: number | null;
+  readonly ending: RequestEnding;
+}
+
+export interface PageGeneration {
+  /** The lane of its server: `shared`, or the name of another one in the log. */
+  readonly lane: string;
+  /** Counted from 1 in each lane. */
+  readonly number: number;
+  /** ISO 8601. */
+  readonly startedAt: string;
+  /** ISO 8601; null until it is ready. */
+  readonly readyAt: string | null;
+  /** Null while it runs. */
+  readonly exit: PageExit | null;
+}
+
+export interface PageExit {
+  /** ISO 8601. */
+  readonly at: string;
+  readonly kind: string;
+  readonly reason: string;
+  readonly likelyCause: string | null;
+  readonly exitCode: number | null;
+  readonly signal: string | null;
+  /** The last lines of stderr, with secrets masked. */
+  readonly stderrTail: readonly string[];
+}

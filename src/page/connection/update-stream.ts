@@ -1,0 +1,119 @@
+import { createParser } from "eventsource-parser";
+import type { PageUpdate } from "../../http/page/page-update.ts";
+
+const EVENTS_PATH = "/page/events";
+const MIN_PAUSE_MS = 1000;
+const MAX_PAUSE_MS = 10_000;
+/** An update arrives about each second. Without one for this long, the connection is dead. */
+const SILENCE_MS = 15_000;
+const UNAUTHORIZED = 401;
+/** A header can have no other characters. */
+const TOKEN = /^[\x21-\x7e]+$/;
+
+export interface UpdateListener {
+  /** @param isFirst true for the first one of a connection, which has everything that is kept. */
+  onUpdate(update: PageUpdate, isFirst: boolean): void;
+  /** Called when the stream fails or ends. It is opened again. */
+  onLost(reason: string): void;
+  /** Called when the sidecar wants another token. The stream is not opened again. */
+  onUnauthorized(): void;
+}
+
+/**
+ * Follows the sidecar's updates by `fetch`, because EventSource sends no headers.
+ *
+ * @returns a function that ends it.
+ */
+export function followUpdates(token: string | undefined, listener: UpdateListener): () => void {
+  const end = new AbortController();
+  void follow(token, listener, end.signal);
+  return () => end.abort();
+}
+
+async function follow(token: string | undefined, listener: UpdateListener, end: AbortSignal): Promise<void> {
+  let pauseMs = MIN_PAUSE_MS;
+  while (!end.aborted) {
+    const failure = await readStream(token, end, (update, isFirst) => {
+      pauseMs = MIN_PAUSE_MS;
+      listener.onUpdate(update, isFirst);
+    });
+    if (end.aborted) return;
+    if (failure === "unauthorized") {
+      listener.onUnauthorized();
+      return;
+    }
+    listener.onLost(failure);
+    await pause(pauseMs, end);
+    pauseMs = Math.min(pauseMs * 2, MAX_PAUSE_MS);
+  }
+}
+
+/** Returns the reason of its end. */
+async function readStream(
+  token: string | undefined,
+  end: AbortSignal,
+  onUpdate: (update: PageUpdate, isFirst: boolean) => void,
+): Promise<string> {
+  const silence = new AbortController();
+  const restartTimer = (timer?: ReturnType<typeof setTimeout>): ReturnType<typeof setTimeout> => {
+    clearTimeout(timer);
+    return setTimeout(() => silence.abort(), SILENCE_MS);
+  };
+  if (token !== undefined && !TOKEN.test(token)) return "unauthorized";
+  let timer = restartTimer();
+  try {
+    const headers = token === undefined ? undefined : { Authorization: `Bearer ${token}` };
+    const response = await fetch(EVENTS_PATH, {
+      ...(headers && { headers }),
+      cache: "no-store",
+      signal: AbortSignal.any([end, silence.signal]),
+    });
+    if (response.status === UNAUTHORIZED) return "unauthorized";
+    if (!response.ok || response.body === null) return await messageOf(response);
+    let isFirst = true;
+    const parser = createParser({
+      onEvent: ({ event, data }) => {
+        if (event !== "update") return;
+        onUpdate(JSON.parse(data) as PageUpdate, isFirst);
+        isFirst = false;
+      },
+    });
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return "The connection has ended.";
+      timer = restartTimer(timer);
+      parser.feed(value);
+    }
+  } catch (error) {
+    return silence.signal.aborted ? "No update has arrived for some time." : error instanceof Error ? error.message : String(error);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function messageOf(response: Response): Promise<string> {
+  const body = (await response.json().catch(() => undefined)) as { readonly error?: { readonly message?: unknown } } | undefined;
+  const message = body?.error?.message;
+  return typeof message === "string" ? message : `HTTP status ${response.status}`;
+}
+
+/** Waits, but not longer than until the reader is back. */
+function pause(ms: number, end: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const woken = new AbortController();
+    const wake = (): void => {
+      if (document.visibilityState === "hidden") return;
+      finish();
+    };
+    const finish = (): void => {
+      clearTimeout(timer);
+      woken.abort();
+      resolve();
+    };
+    const timer = setTimeout(finish, ms);
+    document.addEventListener("visibilitychange", wake, { signal: woken.signal });
+    window.addEventListener("online", wake, { signal: woken.signal });
+    end.addEventListener("abort", finish, { signal: woken.signal });
+  });
+}

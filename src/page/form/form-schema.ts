@@ -1,0 +1,132 @@
+import type { RJSFSchema } from "@rjsf/utils";
+import { visibleLine } from "../text/visible.ts";
+import { isObject, type JsonObject } from "./json-object.ts";
+
+/** Subschemas, each followed reference counted again. A form with more would freeze the browser. */
+const MAX_SUBSCHEMAS = 500;
+const MAX_DEPTH = 20;
+/** Of the items or properties that the form would create at once. */
+const MAX_CREATED = 20;
+const MAX_OPTIONS = 1000;
+const MAX_TEXT_LENGTH = 2000;
+
+const SUBSCHEMA = new Set(["items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames", "additionalItems"]);
+const SUBSCHEMA_LIST = new Set(["allOf", "anyOf", "oneOf", "prefixItems", "items"]);
+const SUBSCHEMA_MAP = new Set(["properties", "$defs", "definitions", "dependentSchemas"]);
+const SCALAR = new Set(["string", "number", "integer", "boolean"]);
+/** Shown to the reader. */
+const TEXT = new Set(["title", "description"]);
+/**
+ * Omitted: addresses, which the form resolves against each other, and patterns, because one of them can block the browser for ever. The server
+ * checks them.
+ */
+const OMITTED = new Set([
+  "$id",
+  "id",
+  "$schema",
+  "$anchor",
+  "$dynamicRef",
+  "$dynamicAnchor",
+  "$recursiveRef",
+  "pattern",
+  "patternProperties",
+  "examples",
+]);
+
+/**
+ * Returns a schema of the server as one that is safe to make a form of.
+ *
+ * @returns a text if no form can be made of it: the reason, for the reader.
+ */
+export function formSchemaOf(schema: unknown): RJSFSchema | string {
+  if (!isObject(schema)) return "The schema is not an object";
+  // Arguments are always an object, so the type may be missing.
+  if (schema["type"] !== undefined && schema["type"] !== "object") return "The schema is not one of an object";
+  try {
+    const budget = { left: MAX_SUBSCHEMAS };
+    const copy = { ...copied(schema, 0, budget), type: "object" as const };
+    measure(copy, copy, [], { left: MAX_SUBSCHEMAS });
+    return copy;
+  } catch (error) {
+    if (error instanceof FormError) return error.message;
+    return "The schema is not valid";
+  }
+}
+
+class FormError extends Error {}
+
+interface Budget {
+  left: number;
+}
+
+/** Returns a copy without the keywords that the form must not see. */
+function copied(schema: unknown, depth: number, budget: Budget): JsonObject {
+  if (typeof schema === "boolean") return schema ? {} : { not: {} };
+  if (!isObject(schema)) throw new FormError("A part of the schema is not an object");
+  spend(budget, depth);
+  const entries: (readonly [string, unknown])[] = [];
+  for (const [key, value] of Object.entries(schema)) {
+    if (OMITTED.has(key) || key.startsWith("ui:")) continue;
+    // A field for text or a number cannot show it.
+    if (key === "default" && typeof value === "object" && SCALAR.has(String(schema["type"]))) continue;
+    entries.push([key, copiedKeyword(key, value, depth, budget)]);
+  }
+  return Object.fromEntries(entries);
+}
+
+function copiedKeyword(key: string, value: unknown, depth: number, budget: Budget): unknown {
+  if (TEXT.has(key)) return typeof value === "string" ? visibleLine(value.slice(0, MAX_TEXT_LENGTH)) : undefined;
+  if (SUBSCHEMA_LIST.has(key) && Array.isArray(value)) return value.map((each) => copied(each, depth + 1, budget));
+  if (SUBSCHEMA_MAP.has(key)) {
+    if (!isObject(value)) throw new FormError(`"${key}" of the schema is not an object`);
+    // The form addresses values by their names.
+    if (Object.hasOwn(value, "__proto__")) throw new FormError('A property is named "__proto__"');
+    return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, copied(each, depth + 1, budget)]));
+  }
+  if (key === "additionalProperties" && typeof value === "boolean") return value;
+  if (SUBSCHEMA.has(key)) return copied(value, depth + 1, budget);
+  if (key === "enum" && (!Array.isArray(value) || value.length > MAX_OPTIONS)) throw new FormError("The schema has too many options");
+  if (key === "required" && (!Array.isArray(value) || value.some((name) => typeof name !== "string")))
+    throw new FormError('"required" of the schema is not a list of names');
+  if ((key === "minItems" || key === "minProperties") && !(typeof value === "number" && value <= MAX_CREATED))
+    throw new FormError("The schema wants too many items");
+  return value;
+}
+
+/** Counts the subschemas of the form with all references followed. It fails if there are too many, or if they contain themselves. */
+function measure(schema: unknown, root: JsonObject, followed: readonly string[], budget: Budget): void {
+  if (Array.isArray(schema)) {
+    for (const each of schema) measure(each, root, followed, budget);
+    return;
+  }
+  if (!isObject(schema)) return;
+  spend(budget, followed.length);
+  const reference = schema["$ref"];
+  if (reference !== undefined) {
+    if (typeof reference !== "string" || !reference.startsWith("#")) throw new FormError("The schema refers to another document");
+    if (followed.includes(reference)) throw new FormError("The schema contains itself");
+    measure(referenced(root, reference), root, [...followed, reference], budget);
+  }
+  for (const [key, value] of Object.entries(schema)) {
+    // A definition counts when it is referred to.
+    if (key === "$defs" || key === "definitions") continue;
+    if (SUBSCHEMA_MAP.has(key) && isObject(value)) for (const each of Object.values(value)) measure(each, root, followed, budget);
+    else if (SUBSCHEMA.has(key) || SUBSCHEMA_LIST.has(key)) measure(value, root, followed, budget);
+  }
+}
+
+function spend(budget: Budget, depth: number): void {
+  budget.left--;
+  if (budget.left < 0 || depth > MAX_DEPTH) throw new FormError("The schema is too large for a form");
+}
+
+/** Returns the target of a reference such as `#/$defs/name`. */
+function referenced(root: JsonObject, reference: string): unknown {
+  let target: unknown = root;
+  for (const part of reference.slice(1).split("/").slice(1)) {
+    const name = decodeURIComponent(part).replaceAll("~1", "/").replaceAll("~0", "~");
+    target = typeof target === "object" && target !== null && Object.hasOwn(target, name) ? (target as JsonObject)[name] : undefined;
+  }
+  if (target === undefined) throw new FormError("The schema refers to a part that is missing");
+  return target;
+}

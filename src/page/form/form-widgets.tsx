@@ -1,0 +1,26 @@
+import { getDefaultRegistry } from "@rjsf/core";
+import type { RegistryWidgetsType, WidgetProps } from "@rjsf/utils";
+import type { JSX } from "preact";
+import { cut, visibleLine } from "../text/visible.ts";
+
+const MAX_OPTION_LENGTH = 200;
+
+const { SelectWidget, TextWidget, TextareaWidget } = getDefaultRegistry().widgets;
+
+/** The widgets that differ from the library's. */
+export const formWidgets: RegistryWidgetsType = {
+  SelectWidget: Select,
+  // It would show a default of the server as an image and a link.
+  ...(TextareaWidget && { FileWidget: TextareaWidget }),
+  // These would take a value only in a form that is not the one of the schema.
+  ...(TextWidget && { DateTimeWidget: TextWidget, TimeWidget: TextWidget }),
+};
+
+/** A select whose options show invisible characters. */
+function Select({ options, ...props }: WidgetProps): JSX.Element {
+  const enumOptions = options.enumOptions?.map((option) => ({ ...option, label: visibleLine(cut(option.label, MAX_OPTION_LENGTH)) }));
+  const Library = SelectWidget as (props: WidgetProps) => JSX.Element;
+  const select = <Library {...props} options={{ ...options, ...(enumOptions && { enumOptions }) }} />;
+  // The library gives no label to the choice between the variants of `anyOf` and `oneOf`.
+  return /__(?:any|one)of_select$/.test(props.id) ? <label>Variant {select}</label> : select;
+}

@@ -1,0 +1,16 @@
+import type { JSX } from "preact";
+import { isObject } from "../form/json-object.ts";
+import { JsonBlock, TextBlock } from "../text/text.tsx";
+
+/** A failed request: its message, its code, and what the sidecar has added. */
+export function ErrorText({ of }: { readonly of: unknown }): JSX.Element {
+  const code = isObject(of) ? of["code"] : undefined;
+  const data = isObject(of) ? of["data"] : undefined;
+  return (
+    <>
+      <TextBlock of={of instanceof Error ? of.message : String(of)} label="Error message" />
+      {(typeof code === "number" || typeof code === "string") && <p>Code: {code}</p>}
+      {data !== undefined && <JsonBlock of={data} label="Error data" />}
+    </>
+  );
+}

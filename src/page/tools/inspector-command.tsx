@@ -1,0 +1,46 @@
+import type { JSX } from "preact";
+import { useRef, useState } from "preact/hooks";
+
+interface Props {
+  readonly endpointPath: string;
+  readonly hasToken: boolean;
+}
+
+/** The command of the MCP Inspector for this endpoint, for resources, prompts, and everything else. */
+export function InspectorCommand({ endpointPath, hasToken }: Props): JSX.Element {
+  const code = useRef<HTMLElement>(null);
+  const [outcome, setOutcome] = useState("");
+  const token = hasToken ? ' --header "Authorization: Bearer TOKEN"' : "";
+  const command = `npx -y @modelcontextprotocol/inspector --cli ${location.origin}${endpointPath} --transport http${token} --method tools/list`;
+  const copy = async (): Promise<void> => {
+    try {
+      await navigator.clipboard.writeText(command);
+      setOutcome("Copied");
+    } catch {
+      // Without TLS, only localhost may write to the clipboard.
+      if (code.current !== null) getSelection()?.selectAllChildren(code.current);
+      setOutcome("Selected: press Ctrl+C to copy");
+    }
+  };
+  return (
+    <details>
+      <summary>Resources, prompts and everything else</summary>
+      <p>
+        The{" "}
+        <a href="https://github.com/modelcontextprotocol/inspector" rel="noreferrer noopener" target="_blank">
+          MCP Inspector
+        </a>{" "}
+        has them. Its command for this server:
+      </p>
+      <p class="command">
+        <code ref={code}>{command}</code>
+      </p>
+      <p class="row">
+        <button type="button" onClick={() => void copy()}>
+          Copy
+        </button>
+        <span role="status">{outcome}</span>
+      </p>
+    </details>
+  );
+}

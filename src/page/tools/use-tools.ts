@@ -1,0 +1,73 @@
+import { useEffect, useMemo, useState } from "preact/hooks";
+import type { ToolList } from "./listed-tool.ts";
+import type { McpCalls } from "./mcp-calls.ts";
+import { OpenQuestions, type Question } from "./question.ts";
+
+/** Loads the official client when it is first needed. */
+export type LoadCalls = () => Promise<McpCalls>;
+
+type Listing =
+  | { readonly kind: "waiting" | "listing" }
+  | { readonly kind: "listed"; readonly list: ToolList }
+  | { readonly kind: "failed"; readonly error: unknown };
+
+export interface ToolsAccess {
+  readonly loadCalls: LoadCalls;
+  readonly listing: Listing;
+  readonly questions: readonly Question[];
+  readonly refresh: () => void;
+}
+
+/**
+ * Lists the server's tools, and again after each change.
+ *
+ * @param serverKey changes with the server's generation; undefined while its tools must not be listed.
+ */
+export function useTools(endpointPath: string, token: string | undefined, serverKey: string | undefined): ToolsAccess {
+  const [listing, setListing] = useState<Listing>({ kind: "waiting" });
+  const [questions, setQuestions] = useState<readonly Question[]>([]);
+  const [changes, setChanges] = useState(0);
+  const refresh = (): void => setChanges((count) => count + 1);
+
+  const access = useMemo(() => {
+    let calls: Promise<McpCalls> | undefined;
+    const open = new OpenQuestions(setQuestions);
+    const loadCalls: LoadCalls = () => {
+      calls ??= import("./mcp-calls.ts").then(
+        (module) => new module.McpCalls(new URL(endpointPath, location.origin), token, open, refresh),
+      );
+      return calls;
+    };
+    return { loadCalls, close: (): void => void calls?.then((each) => each.close()) };
+  }, [endpointPath, token]);
+
+  useEffect(() => {
+    window.addEventListener("pagehide", access.close);
+    return () => {
+      window.removeEventListener("pagehide", access.close);
+      access.close();
+    };
+  }, [access]);
+
+  useEffect(() => {
+    if (serverKey === undefined) return undefined;
+    let isCurrent = true;
+    const set = (next: Listing): void => {
+      if (isCurrent) setListing(next);
+    };
+    // The former list stays until the new one is there.
+    setListing((former) => (former.kind === "listed" ? former : { kind: "listing" }));
+    access
+      .loadCalls()
+      .then((calls) => calls.listTools())
+      .then(
+        (list) => set({ kind: "listed", list }),
+        (error: unknown) => set({ kind: "failed", error }),
+      );
+    return () => {
+      isCurrent = false;
+    };
+  }, [access, serverKey, changes]);
+
+  return { loadCalls: access.loadCalls, listing, questions, refresh };
+}

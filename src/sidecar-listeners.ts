@@ -1,0 +1,56 @@
+import type { Config } from "./config/load.ts";
+import { OPTIONS } from "./config/options.ts";
+import type { Apps } from "./http/app.ts";
+import { isLoopback } from "./http/guards/authority.ts";
+import type { HttpListener } from "./http/listener.ts";
+import type { Log } from "./observability/log.ts";
+
+interface Addresses {
+  readonly address: string;
+  /** Undefined if operators use the same address. */
+  readonly adminAddress: string | undefined;
+}
+
+/** The listeners of the sidecar: the main one, and that of ADMIN_ADDR. */
+export class SidecarListeners {
+  readonly main: HttpListener;
+  readonly admin: HttpListener | undefined;
+  readonly #config: Config;
+
+  constructor(apps: Apps, create: (app: Apps["main"]) => HttpListener, config: Config) {
+    this.main = create(apps.main);
+    this.admin = apps.admin && create(apps.admin);
+    this.#config = config;
+  }
+
+  /** @throws the system's error, for example EADDRINUSE. Nothing listens then. */
+  async listen(): Promise<Addresses> {
+    try {
+      // Clients must not be accepted if the other address is taken.
+      const { adminAddr } = this.#config;
+      const adminAddress = adminAddr && (await this.admin?.listen(adminAddr).catch(nameOption));
+      return { address: await this.main.listen(this.#config), adminAddress };
+    } catch (error) {
+      this.admin?.close();
+      throw error;
+    }
+  }
+
+  log({ address, adminAddress }: Addresses, log: Log): void {
+    const { host, port, path, adminAddr, authTokens } = this.#config;
+    if (adminAddress !== undefined) log.info({ address: adminAddress }, "listening for operators");
+    log.info({ address, path }, "listening");
+    if (authTokens.length > 0) return;
+    const message = "no auth token is set: every client that reaches the address may call";
+    if (isLoopback(host) && (adminAddr === undefined || isLoopback(adminAddr.host))) log.info({}, message);
+    else {
+      const remedy = isLoopback(host) ? "--admin-addr 127.0.0.1:PORT" : `--addr 127.0.0.1:${port}`;
+      log.warn({ reason: `set ${OPTIONS.authToken.variable}, or, outside a container, use ${remedy}` }, message);
+    }
+  }
+}
+
+/** Adds the option to an error, for the advice of the command line. */
+function nameOption(error: Error): never {
+  throw Object.assign(error, { option: "--admin-addr" });
+}

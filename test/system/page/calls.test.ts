@@ -1,0 +1,128 @@
+import { describe, expect, it } from "vitest";
+import { CONFORMANCE_SERVER } from "../../support/conformance.ts";
+import { EVERYTHING } from "../../support/real-servers.ts";
+import { Sidecar } from "../../support/sidecar.ts";
+import { BrowserPage } from "./browser.ts";
+
+describe("calls of tools in a browser", () => {
+  it("a tool is called with the values of its form, and the result is shown", async () => {
+    await using sidecar = await Sidecar.start({ command: EVERYTHING });
+    await using browser = await BrowserPage.open(sidecar);
+    const sum = await browser.openTool("get-sum");
+    await sum.getByLabel(/^a\b/).fill("19");
+    await sum.getByLabel(/^b\b/).fill("23");
+    await sum.getByRole("button", { name: "Call", exact: true }).click();
+    await browser.waitForText(/The sum of 19 and 23 is 42/, sum);
+    const weather = await browser.openTool("get-structured-content");
+    await weather.getByRole("combobox").selectOption({ label: "Chicago" });
+    await weather.getByRole("button", { name: "Call", exact: true }).click();
+    await browser.waitForText(/"temperature": 36/, weather.getByRole("group", { name: "Structured content" }));
+  });
+
+  it("a value that the schema does not allow is not sent, and the field says why", async () => {
+    await using sidecar = await Sidecar.start({ command: EVERYTHING });
+    await using browser = await BrowserPage.open(sidecar);
+    const sum = await browser.openTool("get-sum");
+    await sum.getByRole("button", { name: "Call", exact: true }).click();
+    await browser.waitForText("A value is required.", sum);
+    expect(await sum.getByRole("group", { name: "Result" }).count()).toBe(0);
+  });
+
+  it("a tool whose schema has no form takes JSON, and an error of the tool is marked", async () => {
+    await using sidecar = await Sidecar.start({ command: CONFORMANCE_SERVER });
+    await using browser = await BrowserPage.open(sidecar);
+    const tool = await browser.openTool("json_schema_2020_12_tool");
+    await tool.getByLabel("Arguments as JSON").fill("[1]");
+    await tool.getByRole("button", { name: "Call", exact: true }).click();
+    await browser.waitForText("The arguments must be a JSON object.", tool);
+    await tool.getByLabel("Arguments as JSON").fill('{"name":"Ada","email":"a@b"}');
+    await tool.getByRole("button", { name: "Call", exact: true }).click();
+    await browser.waitForText('{"name":"Ada","email":"a@b"}', tool.getByRole("group", { name: "Result" }));
+    const failing = await browser.openTool("test_error_handling");
+    await failing.getByRole("button", { name: "Call", exact: true }).click();
+    await browser.waitForText(/The tool reports an error/, failing);
+    await browser.waitForText("this tool always fails", failing);
+  });
+
+  it("an image is shown as one", async () => {
+    await using sidecar = await Sidecar.start({ command: CONFORMANCE_SERVER });
+    await using browser = await BrowserPage.open(sidecar);
+    const tool = await browser.openTool("test_multiple_content_types");
+    await tool.getByRole("button", { name: "Call", exact: true }).click();
+    const image = tool.getByRole("img");
+    await image.waitFor();
+    const decoded = "document.querySelector('.result img').decode().then(() => document.querySelector('.result img').naturalWidth)";
+    expect(await browser.page.evaluate<number>(decoded)).toBeGreaterThan(0);
+    await browser.waitForText("An image and a resource follow.", tool);
+  });
+
+  it("progress moves a bar, and a call can be cancelled", async () => {
+    await using sidecar = await Sidecar.start({ command: CONFORMANCE_SERVER });
+    await using browser = await BrowserPage.open(sidecar);
+    const client = await sidecar.client();
+    const tool = await browser.openTool("test_wait");
+    await tool.getByLabel(/^name/).fill("first");
+    await tool.getByRole("button", { name: "Call", exact: true }).click();
+    await client.callTool("test_tell", { name: "first", progress: 50 });
+    await browser.waitForText(/^50/, tool);
+    await tool.getByRole("progressbar", { name: "Progress of the call" }).waitFor();
+    await client.callTool("test_tell", { name: "first", answer: "the end" });
+    await browser.waitForText("the end", tool);
+    await tool.getByLabel(/^name/).fill("second");
+    await tool.getByRole("button", { name: "Call", exact: true }).click();
+    await client.callTool("test_tell", { name: "second", progress: 1 });
+    await tool.getByRole("button", { name: "Cancel" }).click();
+    await browser.waitForText("The call is cancelled.", tool);
+    expect(await client.toolText("test_cancellation", { name: "second" })).not.toBe("");
+  });
+
+  it("a tool asks a question during its call, and gets the answer of a form, or a refusal", async () => {
+    await using sidecar = await Sidecar.start({ command: CONFORMANCE_SERVER });
+    await using browser = await BrowserPage.open(sidecar);
+    const tool = await browser.openTool("test_elicitation");
+    await tool.getByLabel(/^message/).fill("Who are you?");
+    const mayAsk = tool.getByLabel("Let the tool ask questions");
+    expect(await mayAsk.isChecked()).toBe(false);
+    await mayAsk.check();
+    await tool.getByRole("button", { name: "Call", exact: true }).click();
+    const question = browser.page.getByRole("group", { name: "The tool asks" });
+    await browser.waitForText("Who are you?", question);
+    await browser.page.waitForFunction("document.activeElement?.id === 'question-title'");
+    expect(await browser.axeViolations()).toEqual([]);
+    await question.getByLabel(/^username/).fill("Ada");
+    await question.getByLabel(/^email/).fill("ada@example.org");
+    await question.getByRole("button", { name: "Send" }).click();
+    await browser.waitForText(/The user said: accept .*"username":"Ada"/, tool);
+    await tool.getByRole("button", { name: "Call", exact: true }).click();
+    await question.getByRole("button", { name: "Decline" }).click();
+    await browser.waitForText(/The user said: decline/, tool);
+  });
+
+  it("without permission to ask, such a call fails with the reason", async () => {
+    await using sidecar = await Sidecar.start({ command: CONFORMANCE_SERVER });
+    await using browser = await BrowserPage.open(sidecar);
+    const tool = await browser.openTool("test_elicitation");
+    await tool.getByLabel(/^message/).fill("Who are you?");
+    await tool.getByRole("button", { name: "Call", exact: true }).click();
+    await browser.waitForText(/elicitation/i, tool.getByRole("group"));
+  });
+
+  it("a client with a session is used if the sidecar serves no others", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--modern", "off"] });
+    await using browser = await BrowserPage.open(sidecar);
+    const tool = await browser.openTool("echo");
+    await tool.getByLabel("Edit as JSON").check();
+    await tool.getByLabel("Arguments as JSON").fill('{"text":"in a session"}');
+    await tool.getByRole("button", { name: "Call", exact: true }).click();
+    await browser.waitForText("in a session", tool.getByRole("group", { name: "Result" }));
+  });
+
+  it("hidden tools are not shown, and rules about calls apply", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--allow-tools", "echo,hang", "--request-timeout-ms", "500"] });
+    await using browser = await BrowserPage.open(sidecar);
+    const tool = await browser.openTool("hang");
+    expect(await browser.page.getByRole("article").count()).toBe(2);
+    await tool.getByRole("button", { name: "Call", exact: true }).click();
+    await browser.waitForText(/REQUEST_TIMEOUT/, tool);
+  });
+});

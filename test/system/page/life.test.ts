@@ -1,0 +1,91 @@
+import { describe, expect, it } from "vitest";
+import { crash } from "../../support/crash.ts";
+import { freePort } from "../../support/pod.ts";
+import { EXAMPLE, Sidecar } from "../../support/sidecar.ts";
+import { BrowserPage } from "./browser.ts";
+
+const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
+
+describe("the life of a server in a browser", () => {
+  it("the first load shows that the server is ready, its tools, and nothing of another origin", async () => {
+    await using sidecar = await Sidecar.start({ command: [process.execPath, EXAMPLE] });
+    await using browser = await BrowserPage.open(sidecar);
+    await browser.state.getByText("Ready").waitFor();
+    expect(await browser.page.getByRole("banner").textContent()).toContain("server.js");
+    await browser.tool("echo").waitFor();
+    await browser.tool("add").waitFor();
+    await browser.page.waitForLoadState("load");
+    expect(browser.fileBytes).toBeGreaterThan(1000);
+    expect(browser.fileBytes).toBeLessThan(200 * 1024);
+  });
+
+  it("a server that is killed is shown with its exit, and its successor, without a reload", async () => {
+    await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
+    await using browser = await BrowserPage.open(sidecar);
+    await browser.state.getByText("Ready").waitFor();
+    await crash(sidecar);
+    const generations = browser.page.getByRole("region", { name: "Generations" });
+    await browser.waitForText(/SIGKILL/, generations);
+    await generations.getByRole("button", { name: /^2 / }).getByText("running").waitFor();
+    await browser.waitForText("generation 2", browser.page.getByRole("banner"));
+    await browser.waitForText("mcp server exited", browser.page.getByRole("region", { name: "Log" }));
+  });
+
+  it("a server that cannot start is shown with its reason, its last lines, and the next start", async () => {
+    await using sidecar = await Sidecar.start({
+      command: [process.execPath, "-e", 'console.error("no database"); process.exit(3)'],
+      flags: ["--restart-backoff-ms", "60000", "--restart-max-ms", "60000"],
+      untilReady: false,
+    });
+    await using browser = await BrowserPage.open(sidecar);
+    await browser.state.getByText("Backing off").waitFor();
+    await browser.waitForText(/exited with code 3/, browser.page.getByRole("banner"));
+    await browser.waitForText(/next start in \d+ s/, browser.page.getByRole("banner"));
+    await browser.waitForText("no database", browser.page.getByRole("region", { name: "Generations" }));
+  });
+
+  it("requests of other clients appear with their tool and ending, without arguments and results", async () => {
+    await using sidecar = await Sidecar.start();
+    await using browser = await BrowserPage.open(sidecar);
+    await browser.state.getByText("Ready").waitFor();
+    await (await sidecar.client()).callTool("echo", { text: "an argument" });
+    const requests = browser.page.getByRole("region", { name: "Requests" });
+    await requests.getByRole("row", { name: /tools\/call echo .* result/ }).waitFor();
+    expect(await browser.page.content()).not.toContain("an argument");
+  });
+
+  it("a sidecar that ends is shown as not reachable, and its successor is found", async () => {
+    const port = await freePort();
+    const flags = ["--addr", `127.0.0.1:${port}`];
+    await using browser = await BrowserPage.start();
+    {
+      await using first = await Sidecar.start({ flags });
+      await browser.page.goto(`${first.origin}/`);
+      await browser.state.getByText("Ready").waitFor();
+    }
+    await browser.state.getByText("Sidecar not reachable").waitFor();
+    await using second = await Sidecar.start({ flags });
+    await browser.state.getByText("Ready").waitFor();
+    await (await second.client()).request("tools/list");
+    await browser.page.getByRole("region", { name: "Requests" }).getByText("tools/list").first().waitFor();
+  });
+
+  it("with ADMIN_ADDR the page names the address of the tools as another one", async () => {
+    const port = await freePort();
+    await using sidecar = await Sidecar.start({ flags: ["--admin-addr", `127.0.0.1:${port}`] });
+    await using browser = await BrowserPage.open({ origin: `http://127.0.0.1:${port}` });
+    await browser.state.getByText("Ready").waitFor();
+    await browser.waitForText("The MCP endpoint has an address of its own.");
+    expect((await fetch(`${sidecar.origin}/`)).status).toBe(404);
+  });
+
+  it("if each client gets a process of its own, the page starts none until it is asked for the tools", async () => {
+    await using sidecar = await Sidecar.start({ flags: ["--isolation", "session"] });
+    await using browser = await BrowserPage.open(sidecar);
+    await browser.state.getByText("Ready").waitFor();
+    await browser.page.getByRole("button", { name: "List tools" }).waitFor();
+    expect(sidecar.logLines.some((line) => line["lane"] === "private-1")).toBe(false);
+    await browser.page.getByRole("button", { name: "List tools" }).click();
+    await browser.tool("echo").waitFor();
+  });
+});
