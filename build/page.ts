@@ -49,7 +49,7 @@ export async function bundlePage(outdir: string): Promise<Metafile> {
     splitting: true,
     format: "esm",
     platform: "browser",
-    target: "es2022",
+    target: "es2024",
     minify: true,
     legalComments: "none",
     // The packages report what the page shows anyway.

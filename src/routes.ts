@@ -12,7 +12,7 @@ export interface RouteEntry {
   /** True if web pages of unknown names must not read it even without a token. */
   readonly isForOperators?: true;
   /** True if only the sidecar's own page may read it, and no other page whatever its origin. */
-  readonly isForOwnPage?: true;
+  readonly isSameOriginOnly?: true;
   readonly description: string;
 }
 
@@ -75,7 +75,7 @@ export const ROUTES = {
     methods: ["GET"],
     enabledBy: "PAGE",
     needsToken: true,
-    isForOwnPage: true,
+    isSameOriginOnly: true,
     description: "The event stream of the page.",
   },
   pageFile: {

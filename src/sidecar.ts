@@ -1,7 +1,6 @@
 import type { Config, Environment } from "./config/load.ts";
 import type { AppOptions } from "./http/app.ts";
 import type { HttpListener } from "./http/listener.ts";
-import type { Page } from "./http/page/page.ts";
 import type { RecentLog } from "./http/page/recent-log.ts";
 import type { Identify } from "./http/route.ts";
 import type { ServerStatus } from "./http/status-route.ts";
@@ -20,7 +19,7 @@ import type { Secrets } from "./observability/redact.ts";
 import { type McpServer, type ServerOptions, startServer } from "./server.ts";
 import { SidecarListeners } from "./sidecar-listeners.ts";
 import { createObservers } from "./sidecar-observers.ts";
-import { createPage } from "./sidecar-page.ts";
+import { createPage, type SidecarPage } from "./sidecar-page.ts";
 
 /** The longest time until the operating system reports that a command cannot be started. */
 const START_FAILURE_MS = 1000;
@@ -176,7 +175,7 @@ function serverOptions(
 function reloadTokens(
   { config, secrets, log }: SidecarOptions,
   tokens: AuthTokens,
-  { server, page }: { readonly server: McpServer; readonly page: Page | undefined },
+  { server, page }: { readonly server: McpServer; readonly page: SidecarPage | undefined },
   defects: Defects,
 ): AuthTokenReload | undefined {
   const { authTokens: texts, authTokenFile } = config;
@@ -188,7 +187,7 @@ function reloadTokens(
     onTokens: (newTexts) => secrets.add(newTexts),
     onRevoked: (principal) => {
       const count = server.endAllOf(principal);
-      page?.endAllOf(principal);
+      page?.streams.endAllOf(principal);
       if (count > 0) log.info({ count, reason: "their auth token is no longer valid" }, "sessions ended");
     },
     defects,
@@ -196,11 +195,16 @@ function reloadTokens(
   });
 }
 
-async function drainAndStop(listener: HttpListener, server: McpServer, page: Page | undefined, drainTimeoutMs: number): Promise<void> {
+async function drainAndStop(
+  listener: HttpListener,
+  server: McpServer,
+  page: SidecarPage | undefined,
+  drainTimeoutMs: number,
+): Promise<void> {
   listener.beginDrain();
   const bound = timeout(drainTimeoutMs);
   await Promise.race([server.drain(), bound]);
-  page?.close();
+  page?.streams.close();
   const flushed = listener.stopAccepting();
   await Promise.race([flushed, bound]);
   await Promise.all([Promise.race([flushed, timeout(FLUSH_TIMEOUT_MS)]), server.stop()]);

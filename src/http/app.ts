@@ -63,9 +63,13 @@ export function createApps(options: AppOptions): Apps {
  * @param endpointRoute undefined for a listener without the endpoint.
  */
 function createApp(options: AppOptions, furtherRoutes: readonly NamedRoute[], endpointRoute?: PrincipalRoute): RequestListener {
-  const { routes, path, identify, page, defects } = options;
+  const { routes, path, identify, defects } = options;
   const endpointPath = endpointRoute && path;
-  const { guard, mayReadDetails } = createRouteGuard({ ...options, hasPage: page !== undefined, endpointPath });
+  const { guard, mayReadDetails } = createRouteGuard({
+    ...options,
+    hasPage: furtherRoutes.some(([name]) => name === "page"),
+    endpointPath,
+  });
   const endpoint = endpointRoute && guard("endpoint", endpointRoute);
   const otherRoutes: readonly NamedRoute[] = [...createHealthRoutes({ ...options, mayReadDetails }), ...furtherRoutes];
   const known = {
@@ -84,7 +88,9 @@ function createApp(options: AppOptions, furtherRoutes: readonly NamedRoute[], en
   for (const [name, route] of otherRoutes) app.all(ROUTES[name].path, guard(name, route));
   app
     .use((request, response) => sendNotFound(response, request.path))
-    .use(((error: unknown, _request, response, _next) => {
+    .use(((error: unknown, request, response, _next) => {
+      // The escapes of a path are malformed.
+      if (error instanceof URIError) return sendNotFound(response, request.path);
       defects.note("http request", error);
       sendDefect(response, false);
     }) satisfies ErrorRequestHandler);

@@ -32,7 +32,7 @@ export function notFound(target: string, { path, hasToken, hasLegacySse, isSplit
   const hints: string[] = [];
   if (!hasLegacySse && SSE_PATHS.has(asked)) hints.push("HTTP+SSE is off; --legacy-sse=on enables it.");
   if (OPERATOR_PATHS.has(asked)) hints.push(isSplit ? "It is at ADMIN_ADDR." : "METRICS is off.");
-  if (asked === "") hints.push("--page on shows a page here.");
+  if (asked === "") hints.push(isSplit && path !== undefined ? "A page is only at ADMIN_ADDR." : "--page on shows a page here.");
   if (HEALTH_PATHS.has(asked)) hints.push(`Probes use ${ROUTES.live.path} for the sidecar and ${ROUTES.health.path} for the MCP server.`);
   if (hasToken && OAUTH_PATH.test(asked)) hints.push("The sidecar has no OAuth; clients need the header `Authorization: Bearer TOKEN`.");
   return new SidecarError("NOT_FOUND", [message, ...hints].join(" "));

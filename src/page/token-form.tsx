@@ -17,11 +17,11 @@ export function TokenForm({ isWrong, onToken }: Props): JSX.Element {
   return (
     <section aria-labelledby="token-title">
       <h2 id="token-title">Authorization</h2>
-      <p>This sidecar answers only with a token. The page keeps it in memory until you close or reload it.</p>
+      <p>This sidecar needs a token. The page keeps it in memory until you close or reload the page.</p>
       <form class="row" onSubmit={submit}>
         <label for="token">Token</label>
         <input id="token" ref={field} type="password" autocomplete="off" required aria-describedby={isWrong ? "token-error" : undefined} />
-        <button type="submit">Show</button>
+        <button type="submit">Open</button>
       </form>
       {isWrong && (
         <p id="token-error" role="alert" class="error">

@@ -5,6 +5,7 @@ import { describe, expect, it } from "vitest";
 import { crash } from "../support/crash.ts";
 import { type HttpReply, send, startRequest } from "../support/http-client.ts";
 import { freePort } from "../support/pod.ts";
+import { OwnedResources } from "../support/owned-resources.ts";
 import { PageClient } from "../support/page-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { runMain, Sidecar } from "../support/sidecar.ts";
@@ -57,9 +58,19 @@ describe.concurrent("the files of the page", () => {
     }
   });
 
+  it("responses without compression share their bytes, so that a client that does not read takes no memory", async () => {
+    await using sidecar = await Sidecar.start();
+    const before = (await readStatus(sidecar)).rssBytes;
+    const path = (await filesOf(sidecar.origin)).find((name) => name.endsWith(".js")) ?? "";
+    using deaf = await RawConnection.open(sidecar.origin, false);
+    await deaf.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`.repeat(1000));
+    expect(await (await sidecar.client()).toolText("echo", { text: "not blocked" })).toBe("not blocked");
+    expect((await readStatus(sidecar)).rssBytes - before).toBeLessThan(50_000_000);
+  });
+
   it("a file that does not exist gets a clear error, and no file outside of the page is read", async () => {
     await using sidecar = await Sidecar.start();
-    for (const name of ["app-00000000.js", "index.html", "..%2Fmain.js", "%2e%2e/main.js", "__proto__", ""]) {
+    for (const name of ["app-00000000.js", "index.html", "%ff", "%", "..%2Fmain.js", "%2e%2e/main.js", "__proto__", ""]) {
       const { status, body } = await get(`${sidecar.origin}/page/${name}`);
       expect
         .soft([name, status, (JSON.parse(body) as { error: { data: { code: string } } }).error.data.code])
@@ -75,7 +86,7 @@ describe.concurrent("the page at /", () => {
     const posted = await send(url, { headers: { "Content-Type": "application/json" }, body: "{}" });
     const streamed = await get(url, { Accept: "text/event-stream" });
     expect([posted.status, streamed.status]).toEqual([405, 404]);
-    for (const { body } of [posted, streamed]) expect(body).toContain("the MCP endpoint is /mcp.".slice(1));
+    for (const { body } of [posted, streamed]) expect(body).toMatch(/the MCP endpoint is \/mcp\./i);
   });
 });
 
@@ -159,7 +170,7 @@ describe.concurrent("the events of the page", () => {
     const sum = (counts: readonly number[]): number => counts.reduce((total, each) => total + each, 0);
     const { seconds } = await page.until((seen) => sum(seen.seconds.map(({ requests }) => requests)) >= 7);
     expect([sum(seconds.map(({ requests }) => requests)), sum(seconds.map(({ errors }) => errors))]).toEqual([7, 1]);
-    expect(seconds.every(({ meanMs, longestMs }) => meanMs <= longestMs)).toBe(true);
+    expect(seconds.every(({ meanMs, longestMs }) => (meanMs ?? 0) <= (longestMs ?? 0))).toBe(true);
     const times = seconds.map(({ at }) => Date.parse(at));
     expect(times.every((each, index) => index === 0 || each === (times[index - 1] ?? 0) + 1000)).toBe(true);
   });
@@ -209,33 +220,26 @@ describe.concurrent("the events of the page", () => {
       using page = await PageClient.open(sidecar, headers);
       expect.soft([headers, page.status, page.headers["access-control-allow-origin"]]).toEqual([headers, 403, undefined]);
     }
+    const { status } = await get(`${sidecar.origin}/page/events`);
+    expect(status).toBe(403);
     for (const headers of [{}, { Origin: sidecar.origin, Host: host }, { "Sec-Fetch-Site": "same-origin" }]) {
       using page = await PageClient.open(sidecar, headers);
       expect.soft([headers, page.status]).toEqual([headers, 200]);
     }
   });
 
-  it("a ninth page is rejected until one is closed", async () => {
-    await using sidecar = await Sidecar.start();
-    const pages = await Promise.all(Array.from({ length: 8 }, () => PageClient.open(sidecar)));
-    using ninth = await PageClient.open(sidecar);
-    expect([ninth.status, ninth.headers["retry-after"]]).toEqual([503, "10"]);
-    pages[0]?.[Symbol.dispose]();
-    for (;;) {
-      using tenth = await PageClient.open(sidecar);
-      if (tenth.status === 200) break;
-    }
-    for (const page of pages) page[Symbol.dispose]();
-  });
-
-  it("a page that does not read takes bounded memory, and the log does not wait for it", async () => {
+  it("a ninth page replaces the oldest one, even if that does not read", async () => {
     await using sidecar = await Sidecar.start();
     using deaf = await RawConnection.open(sidecar.origin, false);
-    await deaf.write("GET /page/events HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    const before = (await readStatus(sidecar)).rssBytes;
-    const client = await sidecar.client();
-    for (let index = 0; index < 300; index++) await client.callTool("echo", { text: "x".repeat(50_000) });
-    expect((await readStatus(sidecar)).rssBytes - before).toBeLessThan(100_000_000);
+    await deaf.write("GET /page/events HTTP/1.1\r\nHost: localhost\r\nClaw-Mcp-Stdio-Page: 1\r\n\r\n");
+    const pages = new OwnedResources();
+    await using _ = pages;
+    const opened: PageClient[] = [];
+    for (let index = 0; index < 9; index++) opened.push(pages.use(await PageClient.open(sidecar)));
+    const [first, second] = opened;
+    while ((await first?.next()) !== undefined);
+    expect((await second?.next())?.state.state).toBe("ready");
+    expect((await opened.at(-1)?.next())?.state.state).toBe("ready");
   });
 
   it("the last update shows that the sidecar stops, and an open page does not delay its end", async () => {
@@ -250,7 +254,12 @@ describe.concurrent("the events of the page", () => {
 });
 
 describe.concurrent("calls of the page", () => {
-  const list = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "initialize", params: {} });
+  const initialize = JSON.stringify({
+    jsonrpc: "2.0",
+    id: 1,
+    method: "initialize",
+    params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "raw", version: "1" } },
+  });
 
   async function statusOf(sidecar: Sidecar, host: string, origin: string, token?: string): Promise<number> {
     const { status } = await send(`${sidecar.origin.replace("[::]", "127.0.0.1")}/mcp`, {
@@ -262,15 +271,15 @@ describe.concurrent("calls of the page", () => {
         Accept: "application/json, text/event-stream",
         ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }),
       },
-      body: list,
+      body: initialize,
     });
     return status;
   }
 
   it("are accepted at any address by which people open it, but not at names that DNS rebinding can use", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--addr", ":0", "--page", "on"] });
-    expect(await statusOf(sidecar, "10.0.0.5:8080", "http://10.0.0.5:8080")).not.toBe(403);
-    expect(await statusOf(sidecar, "mcp.svc:8080", "http://mcp.svc:8080")).not.toBe(403);
+    expect(await statusOf(sidecar, "10.0.0.5:8080", "http://10.0.0.5:8080")).toBe(200);
+    expect(await statusOf(sidecar, "mcp.svc:8080", "http://mcp.svc:8080")).toBe(200);
     expect(await statusOf(sidecar, "10.0.0.5:8080", "http://10.0.0.5:3000")).toBe(403);
     expect(await statusOf(sidecar, "10.0.0.5:8080", "http://10.0.0.6:8080")).toBe(403);
     expect(await statusOf(sidecar, "attacker.example:8080", "http://attacker.example:8080")).toBe(403);
@@ -278,7 +287,7 @@ describe.concurrent("calls of the page", () => {
 
   it("need a token at other names, and no page at all if it is off", async () => {
     await using secured = await Sidecar.start({ flags: ["--addr", ":0", "--page", "on"], env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN } });
-    expect(await statusOf(secured, "mcp.example", "https://mcp.example", TOKEN)).not.toBe(403);
+    expect(await statusOf(secured, "mcp.example", "https://mcp.example", TOKEN)).toBe(200);
     expect(await statusOf(secured, "mcp.example", "https://mcp.example")).toBe(401);
     await using off = await Sidecar.start({ flags: ["--addr", ":0"] });
     expect(await statusOf(off, "10.0.0.5:8080", "http://10.0.0.5:8080")).toBe(403);

@@ -12,7 +12,9 @@ export class PageClient implements Disposable {
   }
 
   static async open({ origin }: Pick<Sidecar, "origin">, headers: Readonly<Record<string, string>> = {}): Promise<PageClient> {
-    return new PageClient(await EventStream.open(`${origin}/page/events`, { headers: { Accept: "text/event-stream", ...headers } }));
+    return new PageClient(
+      await EventStream.open(`${origin}/page/events`, { headers: { Accept: "text/event-stream", "Claw-Mcp-Stdio-Page": "1", ...headers } }),
+    );
   }
 
   get status(): number {

@@ -36,7 +36,7 @@ export const HTTP_OPTIONS = {
     flag: "page",
     name: "PAGE",
     placeholder: "on|off",
-    description: "Page for people at `/`. Default: `on` if only this machine can reach it.",
+    description: "Web page at `/`. Default: `on` if only this machine can reach it.",
     kind: onOff,
     isSwitch: true,
   }),

@@ -39,7 +39,7 @@ export function acceptsEventStream(request: IncomingMessage): boolean {
   return types.some((type) => type.toLowerCase() === EVENT_STREAM_TYPE);
 }
 
-/** True if the client is a browser, or does not say that it accepts no HTML. */
+/** True if `Accept` permits HTML. */
 export function acceptsHtml(request: IncomingMessage): boolean {
   return accepts(request).type("html") !== false;
 }

@@ -10,7 +10,7 @@ import type { Route, RoutedRequest } from "../route.ts";
 export interface CrossOriginOptions extends HostCheckOptions {
   readonly allowedOrigins: AllowedOrigins;
   /** True for a request of the sidecar's own page, which needs no allowed origin. Undefined without a page. */
-  readonly isOwnPage?: ((request: IncomingMessage) => boolean) | undefined;
+  readonly isSameOrigin?: ((request: IncomingMessage) => boolean) | undefined;
 }
 
 /** The `Origin` of a page without one, such as a local file. */
@@ -49,7 +49,7 @@ const CORS_OPTIONS = {
 export function createCrossOriginCheck(options: CrossOriginOptions): (request: IncomingMessage) => SidecarError | undefined {
   const isOriginAllowed = createOriginCheck(options.allowedOrigins);
   const isHostAllowed = createHostCheck(options);
-  const { isOwnPage = () => false } = options;
+  const { isSameOrigin = () => false } = options;
 
   /** Returns the host of the `Host` header or request line that is not allowed. A request with neither is HTTP/1.0, so not of a browser. */
   function rejectedHost({ headers, url = "", originalUrl = url }: RoutedRequest): string | undefined {
@@ -59,7 +59,7 @@ export function createCrossOriginCheck(options: CrossOriginOptions): (request: I
 
   return (request) => {
     const { origin } = request.headers;
-    if (origin !== undefined && !isOriginAllowed(origin) && !isOwnPage(request)) return notAllowed("ORIGIN_NOT_ALLOWED", origin);
+    if (origin !== undefined && !isOriginAllowed(origin) && !isSameOrigin(request)) return notAllowed("ORIGIN_NOT_ALLOWED", origin);
     const host = rejectedHost(request);
     return host === undefined ? undefined : notAllowed("HOST_NOT_ALLOWED", host);
   };

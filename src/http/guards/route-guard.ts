@@ -4,9 +4,9 @@ import type { Identify, PrincipalRoute, Route } from "../route.ts";
 import { createTokenGuard } from "./access-guard.ts";
 import { createCrossOriginCheck, createCrossOriginGuard, type CrossOriginOptions } from "./cross-origin.ts";
 import { answerOptions, guardMethod } from "./method-guard.ts";
-import { createOwnPageGuard, createOwnPageTest } from "./own-page.ts";
+import { createSameOriginGuard, createSameOriginTest } from "./same-origin.ts";
 
-export interface RouteGuardOptions extends Omit<CrossOriginOptions, "isOwnPage"> {
+export interface RouteGuardOptions extends Omit<CrossOriginOptions, "isSameOrigin"> {
   /** Undefined if no token is configured. */
   readonly identify: Identify | undefined;
   readonly hasPage: boolean;
@@ -24,10 +24,10 @@ export interface RouteGuard {
 
 export function createRouteGuard({ identify, hasPage, endpointPath, ...options }: RouteGuardOptions): RouteGuard {
   const hasToken = identify !== undefined;
-  const isOwnPage = hasPage ? createOwnPageTest(options, hasToken) : undefined;
-  const checkCaller = createCrossOriginCheck({ ...options, isOwnPage });
+  const isSameOrigin = hasPage ? createSameOriginTest(options, hasToken) : undefined;
+  const checkCaller = createCrossOriginCheck({ ...options, isSameOrigin });
   // Browsers send no `Origin` if a page reads from its own host.
-  const readerOptions = { ...options, isOwnPage, rejectsRebindable: !hasToken };
+  const readerOptions = { ...options, isSameOrigin, rejectsRebindable: !hasToken };
   const checkReader = createCrossOriginCheck(readerOptions);
   const guardToken = createTokenGuard(identify);
   // Clients may have the URL without its path.
@@ -37,8 +37,8 @@ export function createRouteGuard({ identify, hasPage, endpointPath, ...options }
     const entry: RouteEntry = ROUTES[name];
     const offered = guardMethod(entry, route, name === "page" ? pageHint : "");
     if (!entry.needsToken) return answerOptions(entry, (request, response) => offered(request, response, undefined));
-    const guardOrigin = entry.isForOwnPage
-      ? createOwnPageGuard(readerOptions)
+    const guardOrigin = entry.isSameOriginOnly
+      ? createSameOriginGuard(readerOptions)
       : createCrossOriginGuard(entry, entry.isForOperators ? checkReader : checkCaller);
     // The guard of the token comes last, because a browser's preflight request has no token.
     return guardOrigin(answerOptions(entry, guardToken(offered)));

@@ -51,7 +51,7 @@ export class SseConnection implements EventSink {
   }
 
   /** Sends a message on a stream without resumption. @returns as `send`. */
-  sendWithoutId(type: "endpoint" | "message" | "update", text: string): boolean {
+  sendWithoutId(type: "endpoint" | "message" | "replaced" | "update", text: string): boolean {
     return this.#send(`event: ${type}`, text);
   }
 

@@ -10,7 +10,7 @@ import { sendDefect } from "../json-response.ts";
 import { discardBody, reject } from "../reject.ts";
 import type { Route } from "../route.ts";
 
-/** The build writes the files there, each compressed. */
+/** The folder to which the build writes the compressed files. */
 const FOLDER = fileURLToPath(new URL(import.meta.url.endsWith(".ts") ? "../../../dist/page/" : "page/", import.meta.url));
 const INDEX = "index.html";
 const SUFFIX = ".gz";
@@ -23,7 +23,7 @@ const CONTENT_TYPES: ReadonlyMap<string, string> = new Map([
 
 /**
  * The page runs its own scripts only, connects to its own origin only, and cannot be framed. Results of tools have images as `data:` URLs.
- * No script can make code or markup of a text.
+ * Trusted types keep scripts from turning text into code or markup.
  */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
@@ -49,18 +49,20 @@ const SECURITY_HEADERS = {
 
 const decompress = promisify(gunzip);
 
-/** The files of the page. They are read when somebody looks at it for the first time, and stay in memory then. */
+/** The files of the page. They are read at the first request, and stay in memory. */
 export class PageFiles {
   readonly #defects: Pick<Defects, "recover">;
   readonly #endpointPath: string | null;
   #files: Promise<ReadonlyMap<string, Buffer>> | undefined;
+  /** Of the files that a client has read without compression. Responses share the bytes, so those that are not read take no more memory. */
+  readonly #decompressed = new Map<string, Promise<Buffer>>();
 
   /** @param endpointPath null if the MCP endpoint has another address. */
   constructor(defects: Pick<Defects, "recover">, endpointPath: string | null) {
     [this.#defects, this.#endpointPath] = [defects, endpointPath];
   }
 
-  /** The route of the page itself. A build has its own names of scripts, so the page must not be older than they are. */
+  /** The route of the page itself. A cached page could name scripts of an older build. */
   readonly indexRoute: Route = (request, response) => {
     if (acceptsHtml(request)) return this.#answer(request, response, INDEX, "no-cache");
     // An MCP client may have the URL without its path.
@@ -70,7 +72,7 @@ export class PageFiles {
 
   /** The route of all other files. Their names have a hash of their content. */
   readonly fileRoute: Route = (request, response) => {
-    const name = /^\/page\/(?<name>[\w.-]+)/i.exec(request.url ?? "")?.groups?.["name"] ?? "";
+    const name = /^\/page\/(?<name>[\w.-]+)\/?(?:\?|$)/.exec(request.url ?? "")?.groups?.["name"] ?? "";
     this.#answer(request, response, name === INDEX ? "" : name, "public, max-age=31536000, immutable");
   };
 
@@ -84,12 +86,12 @@ export class PageFiles {
       }
       discardBody(request);
       const isCompressed = acceptsGzip(request);
-      const content = isCompressed ? compressed : await decompress(compressed);
+      const content = isCompressed ? compressed : await this.#decompress(name, compressed);
       send(response, content, {
         ...SECURITY_HEADERS,
         "Content-Type": CONTENT_TYPES.get(name.slice(name.lastIndexOf(".") + 1)) ?? "application/octet-stream",
         "Cache-Control": cacheControl,
-        Vary: "Accept-Encoding",
+        Vary: "Accept, Accept-Encoding",
         ...(isCompressed ? { "Content-Encoding": "gzip" } : {}),
       });
     };
@@ -97,6 +99,12 @@ export class PageFiles {
       this.#files = undefined;
       this.#defects.recover("page", error, () => sendDefect(response, false));
     });
+  }
+
+  #decompress(name: string, compressed: Buffer): Promise<Buffer> {
+    let decompressed = this.#decompressed.get(name);
+    if (decompressed === undefined) this.#decompressed.set(name, (decompressed = decompress(compressed)));
+    return decompressed;
   }
 }
 

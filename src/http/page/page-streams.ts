@@ -1,19 +1,18 @@
 import type { ServerResponse } from "node:http";
-import { SidecarError } from "../../errors.ts";
 import type { MemoryBudget } from "../../memory/memory-budget.ts";
 import type { Defects } from "../../observability/defects.ts";
 import type { Principal } from "../../sessions/session.ts";
-import { sendError } from "../json-response.ts";
 import type { SseConnection, SseConnections } from "../output/sse-connection.ts";
 import { discardBody } from "../reject.ts";
 import { holderOf, type PrincipalRoute } from "../route.ts";
-import type { PageRequest, PageState, PageUpdate } from "./page-update.ts";
+import type { PageGeneration, PageRequest, PageState, PageUpdate } from "./page-update.ts";
 import type { RecentActivity, RecentRequest } from "./recent-activity.ts";
 
-/** Each open page costs a rendering a second. */
+/** Each open page costs one serialisation per second. A further one replaces the oldest. */
 const MAX_STREAMS = 8;
 const UPDATE_INTERVAL_MS = 1000;
-const RETRY_AFTER_S = 10;
+/** The stream is for `fetch` only. */
+const HEADERS = { "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY" };
 
 export interface PageStreamsOptions {
   readonly activity: RecentActivity;
@@ -25,7 +24,7 @@ export interface PageStreamsOptions {
   readonly defects: Pick<Defects, "guard">;
 }
 
-/** A page that somebody looks at, and the history that it has. */
+/** An open page, and the part of the history that it has received. */
 interface PageStream {
   readonly response: ServerResponse;
   readonly connection: SseConnection;
@@ -34,10 +33,10 @@ interface PageStream {
   nextSecond: number;
   requestCount: number;
   logLineCount: number;
-  generationChanges: number;
+  generations: readonly PageGeneration[] | undefined;
 }
 
-/** The event streams of open pages: the state each second, with all that is new. */
+/** The event streams of open pages. Each gets the state and the new history every second. */
 export class PageStreams {
   readonly #options: PageStreamsOptions;
   readonly #open = new Set<PageStream>();
@@ -49,11 +48,10 @@ export class PageStreams {
 
   readonly route: PrincipalRoute = (request, response, principal) => {
     discardBody(request);
-    if (this.#open.size >= MAX_STREAMS) {
-      const message = `${MAX_STREAMS} pages are open, which is the most; close one of them.`;
-      return sendError(response, new SidecarError("OVERLOADED", message, { retryAfterSeconds: RETRY_AFTER_S }));
-    }
-    const connection = this.#options.connections.open(response, this.#options.memory.account(holderOf(request, principal)));
+    const [oldest] = this.#open;
+    // A client that never reads must not keep people out.
+    if (oldest !== undefined && this.#open.size >= MAX_STREAMS) this.#replace(oldest);
+    const connection = this.#options.connections.open(response, this.#options.memory.account(holderOf(request, principal)), HEADERS);
     const stream = {
       response,
       connection,
@@ -62,13 +60,18 @@ export class PageStreams {
       nextSecond: 0,
       requestCount: 0,
       logLineCount: 0,
-      generationChanges: -1,
+      generations: undefined,
     };
     this.#open.add(stream);
     connection.onClosed = () => this.#onClosed(stream);
     this.#send(stream, this.#options.readState());
     this.#timer ??= setInterval(() => this.#options.defects.guard("page", () => this.#sendAll()), UPDATE_INTERVAL_MS).unref();
   };
+
+  #replace(stream: PageStream): void {
+    this.#open.delete(stream);
+    end(stream, () => stream.connection.sendWithoutId("replaced", "{}"));
+  }
 
   /** Ends the streams of a principal. */
   endAllOf(owner: Principal): void {
@@ -77,8 +80,9 @@ export class PageStreams {
 
   /** Sends the last updates, and ends all streams. */
   close(): void {
-    this.#sendAll();
-    for (const { connection } of this.#open) connection.end();
+    const { readState, defects } = this.#options;
+    // The sidecar must stop even after a defect.
+    for (const stream of this.#open) end(stream, () => defects.guard("page", () => this.#send(stream, readState())));
   }
 
   #sendAll(): void {
@@ -86,23 +90,24 @@ export class PageStreams {
     for (const stream of this.#open) this.#send(stream, state);
   }
 
-  /** Sends all that is new, unless the last update is not read yet. The history has a limit, so the next one does too. */
+  /** Sends the new history, unless the last update is still unread. The next update then has what is still kept. */
   #send(stream: PageStream, state: PageState): void {
     if (stream.hasBegun && stream.response.writableLength > 0) return;
     stream.hasBegun = true;
     const { activity, replacer } = this.#options;
     const { requests, rate, generations, log } = activity;
+    const { current } = rate;
     const update: PageUpdate = {
       state,
-      seconds: rate.since(stream.nextSecond),
+      seconds: rate.between(stream.nextSecond, current),
       requests: requests.after(stream.requestCount).map(pageRequest),
       logLines: log.lines.after(stream.logLineCount),
-      generations: generations.changes === stream.generationChanges ? undefined : generations.all,
+      generations: generations.all === stream.generations ? undefined : generations.all,
     };
-    stream.nextSecond = rate.current;
+    stream.nextSecond = current;
     stream.requestCount = requests.count;
     stream.logLineCount = log.lines.count;
-    stream.generationChanges = generations.changes;
+    stream.generations = generations.all;
     stream.connection.sendWithoutId("update", JSON.stringify(update, replacer));
   }
 
@@ -116,4 +121,11 @@ export class PageStreams {
 
 function pageRequest({ at, durationMs, ...rest }: RecentRequest): PageRequest {
   return { at: new Date(at).toISOString(), durationMs: durationMs === null ? null : Math.round(durationMs * 10) / 10, ...rest };
+}
+
+/** Sends the last event, and ends the stream. A client that has not read the one before may never do so. */
+function end({ response, connection }: PageStream, send: () => void): void {
+  const isUnread = response.writableLength > 0;
+  send();
+  connection.end(isUnread);
 }

@@ -2,16 +2,19 @@ import type { RequestEnding } from "../../observability/counters.ts";
 import type { LaneLoad } from "../../lane/lane-load.ts";
 import type { UpstreamStatus } from "../../upstream/port.ts";
 
-/** The state of a page's stream. An update is one event. The first one has everything that is kept, each later one all that is new. */
+/** The length of each history, in the sidecar and in the page. */
+export const HISTORY_LIMITS = { seconds: 120, requests: 200, logLines: 200, generations: 30 } as const;
+
+/** One event of the page's stream. The first has the whole history, and later ones have the new part. */
 export interface PageUpdate {
   readonly state: PageState;
-  /** The seconds that have passed, oldest first. At most 120 are kept. */
+  /** The seconds that have passed, oldest first. */
   readonly seconds: readonly PageSecond[];
-  /** The requests that have ended, oldest first. At most 200 are kept. */
+  /** The requests that have ended, oldest first. */
   readonly requests: readonly PageRequest[];
-  /** Lines of the log, oldest first, as JSON with secrets masked. At most 200 are kept. A longer one is shortened, so it is not JSON. */
+  /** Lines of the log, oldest first, as JSON with secrets masked. A longer one is shortened, so it is not JSON. */
   readonly logLines: readonly string[];
-  /** All kept generations, oldest first, if one of them has changed. At most 30 are kept. */
+  /** All kept generations, oldest first, if one of them has changed. */
   readonly generations: readonly PageGeneration[] | undefined;
 }
 
@@ -59,9 +62,11 @@ export interface PageSecond {
   readonly requests: number;
   /** Those of `requests` that ended with an error, of the server or the sidecar. */
   readonly errors: number;
-  /** From the arrival to the response. 0 without requests. */
-  readonly meanMs: number;
-  readonly longestMs: number;
+  /** Those of `requests` that have a duration, because they were read. */
+  readonly timed: number;
+  /** From the arrival to the response; null if `timed` is 0. */
+  readonly meanMs: number | null;
+  readonly longestMs: number | null;
 }
 
 export interface PageRequest {
@@ -73,7 +78,8 @@ export interface PageRequest {
   readonly tool: string | null;
   /** Null if the request was rejected before it was read. */
   readonly durationMs: number | null;
-  readonly ending: RequestEnding;
+  /** `tool_error` for a result that the tool itself marks as an error. */
+  readonly ending: RequestEnding | "tool_error";
 }
 
 export interface PageGeneration {

@@ -1,20 +1,13 @@
 import { copied } from "../../json/strings.ts";
 import type { UpstreamExit, UpstreamObserver } from "../../upstream/port.ts";
-import type { PageExit, PageGeneration } from "./page-update.ts";
-
-const MAX_GENERATIONS = 30;
+import { HISTORY_LIMITS, type PageExit, type PageGeneration } from "./page-update.ts";
 
 /** The last generations of all lanes. */
 export class RecentGenerations {
   /** Oldest first. */
   #kept: readonly PageGeneration[] = [];
-  #changes = 0;
 
-  /** The number of changes so far. */
-  get changes(): number {
-    return this.#changes;
-  }
-
+  /** Another array after each change. */
   get all(): readonly PageGeneration[] {
     return this.#kept;
   }
@@ -23,9 +16,9 @@ export class RecentGenerations {
    * Returns an observer of one lane.
    *
    * @param lane its name in the log.
-   * @param isProbe true for a process that shows if the server supports its handshake. Its end before that is no failure, and is forgotten.
+   * @param isProbe true for a process that shows if the server supports its handshake. An exit before the handshake is not a failure, and is not kept.
    */
-  observe(lane: string, isProbe = false): UpstreamObserver {
+  observe(lane: string, isProbe: boolean): UpstreamObserver {
     let number = 0;
     let wasReady = false;
     return {
@@ -43,20 +36,17 @@ export class RecentGenerations {
 
   #add(generation: PageGeneration): void {
     const all = [...this.#kept, generation];
-    // Running servers stay, as long as there are others.
-    const oldest = all.find(({ exit }) => exit !== null) ?? all[0];
-    this.#kept = all.length > MAX_GENERATIONS ? all.filter((each) => each !== oldest) : all;
-    this.#changes++;
+    // Running servers stay, as long as there are others. The first one is that of the shared lane.
+    const oldest = all.find(({ exit }) => exit !== null) ?? all[1];
+    this.#kept = all.length > HISTORY_LIMITS.generations ? all.filter((each) => each !== oldest) : all;
   }
 
   #remove(lane: string, number: number): void {
     this.#kept = this.#kept.filter((each) => each.lane !== lane || each.number !== number);
-    this.#changes++;
   }
 
   #change(lane: string, number: number, change: Partial<PageGeneration>): void {
     this.#kept = this.#kept.map((each) => (each.lane === lane && each.number === number ? { ...each, ...change } : each));
-    this.#changes++;
   }
 }
 

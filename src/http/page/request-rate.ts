@@ -1,32 +1,33 @@
-import type { PageSecond } from "./page-update.ts";
-
-const MAX_SECONDS = 120;
+import { HISTORY_LIMITS, type PageSecond } from "./page-update.ts";
 
 interface Second {
   /** Seconds since the epoch. */
   readonly number: number;
   requests: number;
   errors: number;
-  /** The requests with a duration. */
   timed: number;
   totalMs: number;
   longestMs: number;
 }
 
+const NO_REQUESTS: Omit<Second, "number"> = { requests: 0, errors: 0, timed: 0, totalMs: 0, longestMs: 0 };
+
 /** The number and the durations of requests in each of the last seconds. */
 export class RequestRate {
-  readonly #now: () => number;
+  readonly #epochMs: () => number;
+  readonly #firstSecond: number;
   /** Those with requests, oldest first. */
   readonly #seconds: Second[] = [];
 
-  /** @param now returns the time since the epoch, in milliseconds. */
-  constructor(now: () => number) {
-    this.#now = now;
+  /** @param epochMs returns the time since the epoch, by a clock that is never set back. */
+  constructor(epochMs: () => number) {
+    this.#epochMs = epochMs;
+    this.#firstSecond = this.current;
   }
 
-  /** The second that has not passed yet. Since the epoch. */
+  /** The current second, in seconds since the epoch. */
   get current(): number {
-    return Math.floor(this.#now() / 1000);
+    return Math.floor(this.#epochMs() / 1000);
   }
 
   /** @param durationMs undefined for a request that was rejected before it was read. */
@@ -40,19 +41,19 @@ export class RequestRate {
     second.longestMs = Math.max(second.longestMs, durationMs);
   }
 
-  /** Returns the seconds from `first` on that have passed, as far as they are kept, oldest first. @param first seconds since the epoch. */
-  since(first: number): PageSecond[] {
-    const { current } = this;
+  /** Returns the seconds from `first` to right before `end`, as far as they are kept, oldest first. Both are since the epoch. */
+  between(first: number, end: number): PageSecond[] {
     const counted = new Map(this.#seconds.map((each) => [each.number, each]));
     const passed: PageSecond[] = [];
-    for (let number = Math.max(first, current - MAX_SECONDS); number < current; number++) {
+    for (let number = Math.max(first, this.#firstSecond, end - HISTORY_LIMITS.seconds); number < end; number++) {
       const { requests, errors, timed, totalMs, longestMs } = counted.get(number) ?? NO_REQUESTS;
       passed.push({
         at: new Date(number * 1000).toISOString(),
         requests,
         errors,
-        meanMs: timed === 0 ? 0 : rounded(totalMs / timed),
-        longestMs: rounded(longestMs),
+        timed,
+        meanMs: timed === 0 ? null : rounded(totalMs / timed),
+        longestMs: timed === 0 ? null : rounded(longestMs),
       });
     }
     return passed;
@@ -61,16 +62,13 @@ export class RequestRate {
   #second(): Second {
     const { current } = this;
     const last = this.#seconds.at(-1);
-    // A clock that is set back continues the last second.
-    if (last !== undefined && last.number >= current) return last;
+    if (last?.number === current) return last;
     const second = { ...NO_REQUESTS, number: current };
     this.#seconds.push(second);
-    while ((this.#seconds[0]?.number ?? current) <= current - MAX_SECONDS) this.#seconds.shift();
+    while ((this.#seconds[0]?.number ?? current) < current - HISTORY_LIMITS.seconds) this.#seconds.shift();
     return second;
   }
 }
-
-const NO_REQUESTS: Omit<Second, "number"> = { requests: 0, errors: 0, timed: 0, totalMs: 0, longestMs: 0 };
 
 /** Rounds to a tenth of a millisecond. */
 function rounded(ms: number): number {

@@ -169,8 +169,13 @@ function errorTypeOf({ method }: ObservedRequest, ending: RequestEnding, body = 
   if (ending === "errors")
     return errorCodeLabel(body.length > MAX_ERROR_LENGTH ? undefined : textOf(body, findPath(body, 0, ["error", "code"])));
   if (ending !== "results") return ending;
+  return isToolError(method, body) ? "tool_error" : "";
+}
+
+/** True for a short result that the tool itself marks as an error. */
+export function isToolError(method: string, body: string): boolean {
   const isShort = method === "tools/call" && body.length <= MAX_RESULT_LENGTH && body.includes('"isError"');
-  return isShort && textOf(body, findPath(body, 0, ["result", "isError"])) === "true" ? "tool_error" : "";
+  return isShort && textOf(body, findPath(body, 0, ["result", "isError"])) === "true";
 }
 
 function labelsOf(method: string, tool: string, errorType: string, version: string): Readonly<Record<string, string>> {

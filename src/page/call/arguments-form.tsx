@@ -1,8 +1,8 @@
 import type { RJSFSchema } from "@rjsf/utils";
-import type { ComponentChildren, JSX } from "preact";
-import { useState } from "preact/hooks";
+import type { ComponentChildren, ComponentProps, JSX } from "preact";
+import { useRef, useState } from "preact/hooks";
 import { JsonField } from "../form/json-field.tsx";
-import { isObject } from "../form/json-object.ts";
+import { parsedObject } from "../form/json-text.ts";
 import { SchemaForm } from "../form/schema-form.tsx";
 
 interface Props {
@@ -21,44 +21,47 @@ interface Props {
 export function ArgumentsForm({ id, schema, value, onChange, onSubmit, children }: Props): JSX.Element {
   const [failure, setFailure] = useState<string>();
   const [isJson, setIsJson] = useState(false);
+  const showJson = useRef(false);
   const [text, setText] = useState("");
-  const [error, setError] = useState<string>();
+  // An object, so that an equal message is shown again.
+  const [error, setError] = useState<{ readonly text: string }>();
   const problem = typeof schema === "string" ? schema : failure;
-  const showJson = isJson || problem !== undefined;
 
+  /** Passes the object of the text on, or shows why there is none. @returns false without an object. */
+  const read = (isExact: boolean, onObject: (object: unknown) => void): boolean => {
+    const parsed = parsedObject(text, isExact);
+    setError(typeof parsed === "string" ? { text: parsed } : undefined);
+    if (typeof parsed !== "string") onObject(parsed);
+    return typeof parsed !== "string";
+  };
   const switchTo = (json: boolean): void => {
-    if (json) {
-      setText(JSON.stringify(value ?? {}, null, 2));
-    } else {
-      const parsed = parsedObject(text);
-      if (typeof parsed === "string") return setError(parsed);
-      onChange(parsed);
-    }
-    setError(undefined);
+    if (json) setText(JSON.stringify(value ?? {}, null, 2));
+    else if (!read(false, onChange)) return;
+    showJson.current = json;
     setIsJson(json);
   };
-  const submitJson = (event: Event): void => {
-    event.preventDefault();
-    const parsed = parsedObject(text);
-    if (typeof parsed === "string") return setError(parsed);
-    setError(undefined);
-    onSubmit(parsed);
-  };
-
   return (
     <>
       {problem === undefined ? (
         <label class="switch">
-          <input type="checkbox" checked={isJson} onInput={({ currentTarget }) => switchTo(currentTarget.checked)} /> Edit as JSON
+          <input
+            type="checkbox"
+            checked={isJson}
+            onInput={({ currentTarget }) => {
+              switchTo(currentTarget.checked);
+              // Invalid JSON cannot become a form.
+              currentTarget.checked = showJson.current;
+            }}
+          />{" "}
+          Edit as JSON
         </label>
       ) : (
         <p class="note">{problem}: write the arguments as JSON.</p>
       )}
-      {showJson || typeof schema === "string" ? (
-        <form onSubmit={submitJson}>
-          <JsonField id={`${id}-json`} text={text} error={error} onInput={setText} />
-          <div class="row">{children}</div>
-        </form>
+      {isJson || problem !== undefined || typeof schema === "string" ? (
+        <JsonForm id={`${id}-json`} text={text} error={error?.text} onInput={setText} onSubmit={() => read(true, onSubmit)}>
+          {children}
+        </JsonForm>
       ) : (
         <SchemaForm
           schema={schema}
@@ -75,13 +78,20 @@ export function ArgumentsForm({ id, schema, value, onChange, onSubmit, children 
   );
 }
 
-/** Returns the object of a JSON text, or the reason why it is none. An empty text is an empty object. */
-function parsedObject(text: string): Readonly<Record<string, unknown>> | string {
-  if (text.trim() === "") return {};
-  try {
-    const value: unknown = JSON.parse(text);
-    return isObject(value) ? value : "The arguments must be a JSON object.";
-  } catch (error) {
-    return `Not valid JSON: ${error instanceof Error ? error.message : String(error)}`;
-  }
+interface JsonFormProps extends ComponentProps<typeof JsonField> {
+  readonly onSubmit: () => void;
+  readonly children: ComponentChildren;
+}
+
+function JsonForm({ onSubmit, children, ...field }: JsonFormProps): JSX.Element {
+  const submit = (event: Event): void => {
+    event.preventDefault();
+    onSubmit();
+  };
+  return (
+    <form onSubmit={submit}>
+      <JsonField {...field} />
+      <div class="row">{children}</div>
+    </form>
+  );
 }

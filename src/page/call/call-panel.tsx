@@ -3,6 +3,7 @@ import type { JSX } from "preact";
 import { useMemo, useRef, useState } from "preact/hooks";
 import { formSchemaOf } from "../form/form-schema.ts";
 import { durationText } from "../text/format.ts";
+import { Boundary } from "../text/boundary.tsx";
 import { Text } from "../text/text.tsx";
 import { ErrorText } from "../tools/error-text.tsx";
 import type { ListedTool } from "../tools/listed-tool.ts";
@@ -24,7 +25,8 @@ interface Props {
 export function CallPanel({ tool, id, asksElsewhere, loadCalls }: Props): JSX.Element {
   const schema = useMemo(() => formSchemaOf(tool.inputSchema), [tool]);
   const [value, setValue] = useState<unknown>({});
-  const [mayAsk, setMayAsk] = useState(!asksElsewhere);
+  const [chosen, setChosen] = useState<boolean>();
+  const mayAsk = chosen ?? !asksElsewhere;
   const { call, start, cancel } = useCall(tool, loadCalls);
   const callButton = useRef<HTMLButtonElement>(null);
   const onCancel = (): void => {
@@ -32,6 +34,16 @@ export function CallPanel({ tool, id, asksElsewhere, loadCalls }: Props): JSX.El
     cancel();
   };
   const isRunning = call.kind === "running";
+  // A result may be large, and each key in the form renders the panel.
+  const result = useMemo(
+    () =>
+      call.kind === "done" && (
+        <Boundary>
+          <ToolResult result={call.result} />
+        </Boundary>
+      ),
+    [call],
+  );
   return (
     <div class="call">
       <ArgumentsForm
@@ -42,12 +54,12 @@ export function CallPanel({ tool, id, asksElsewhere, loadCalls }: Props): JSX.El
         onSubmit={(args) => !isRunning && start(args, mayAsk)}
       >
         <label class="switch">
-          <input type="checkbox" checked={mayAsk} onInput={({ currentTarget }) => setMayAsk(currentTarget.checked)} /> Let the tool ask
+          <input type="checkbox" checked={mayAsk} onInput={({ currentTarget }) => setChosen(currentTarget.checked)} /> Let the tool ask
           questions
         </label>
         {asksElsewhere && <span class="note">Such a call runs in a server process of its own.</span>}
         {/* A disabled button would lose the focus. */}
-        <button type="submit" aria-disabled={isRunning} ref={callButton}>
+        <button type="submit" class="primary" aria-disabled={isRunning} ref={callButton}>
           Call
         </button>
         {isRunning && (
@@ -60,7 +72,7 @@ export function CallPanel({ tool, id, asksElsewhere, loadCalls }: Props): JSX.El
         {outcomeOf(call)}
       </p>
       {call.kind === "running" && call.progress !== undefined && <CallProgress progress={call.progress} />}
-      {call.kind === "done" && <ToolResult result={call.result} />}
+      {result}
       {call.kind === "failed" && (
         <div class="error">
           <ErrorText of={call.error} />

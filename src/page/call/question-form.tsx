@@ -36,12 +36,14 @@ export function QuestionForm({ question, waiting }: Props): JSX.Element {
       <TextBlock of={question.message} label="Question" />
       {waiting > 0 && <p class="note">Questions after this one: {waiting}.</p>}
       <ArgumentsForm id="question" schema={schema} value={value} onChange={setValue} onSubmit={send}>
-        <button type="submit">Send</button>
+        <button type="submit" class="primary">
+          Send answer
+        </button>
         <button type="button" onClick={() => close("decline")}>
           Decline
         </button>
         <button type="button" onClick={() => close("cancel")}>
-          Cancel
+          Cancel question
         </button>
       </ArgumentsForm>
     </div>

@@ -14,7 +14,6 @@ export function ToolResult({ result }: { readonly result: CallResult }): JSX.Ele
   const shown = content.slice(0, MAX_PARTS);
   return (
     <div class={isError ? "result error" : "result"} role="group" aria-label="Result">
-      {isError && <p>Error of the tool:</p>}
       {shown.map((part, index) => (
         // The parts of a result never change.
         <ResultPart key={String(index)} part={part} number={index + 1} />
@@ -38,10 +37,10 @@ function ResultPart({ part, number }: { readonly part: unknown; readonly number:
   if (type === "text" && typeof text === "string") return <TextBlock of={text} label={label} />;
   if (type === "image" && typeof mimeType === "string" && IMAGE_TYPES.has(mimeType) && typeof data === "string" && BASE64.test(data))
     return <img src={`data:${mimeType};base64,${data}`} alt={`Image ${number} of the result, ${mimeType}`} />;
-  if (type === "resource" && isObject(resource) && typeof resource["text"] === "string")
+  if (type === "resource" && isObject(resource) && typeof resource["text"] === "string" && typeof resource["uri"] === "string")
     return (
       <>
-        <TextBlock of={`Resource ${String(resource["uri"])}`} label={`Address of part ${number}`} />
+        <TextBlock of={`Resource ${resource["uri"]}`} label={`Address of part ${number}`} />
         <TextBlock of={resource["text"]} label={label} />
       </>
     );

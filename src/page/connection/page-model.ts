@@ -1,8 +1,11 @@
-import type { PageGeneration, PageRequest, PageSecond, PageState, PageUpdate } from "../../http/page/page-update.ts";
-
-const MAX_SECONDS = 120;
-const MAX_REQUESTS = 200;
-const MAX_LOG_LINES = 200;
+import {
+  HISTORY_LIMITS,
+  type PageGeneration,
+  type PageRequest,
+  type PageSecond,
+  type PageState,
+  type PageUpdate,
+} from "../../http/page/page-update.ts";
 
 /** An entry with a number that stays the same, for the list it is shown in. */
 export interface Numbered<Value> {
@@ -10,7 +13,7 @@ export interface Numbered<Value> {
   readonly value: Value;
 }
 
-/** Everything that the sidecar has told. */
+/** The state and the history that the sidecar has sent. */
 export interface PageModel {
   readonly state: PageState;
   readonly seconds: readonly PageSecond[];
@@ -24,9 +27,9 @@ export interface PageModel {
 export function updatedModel(previous: PageModel | undefined, update: PageUpdate): PageModel {
   return {
     state: update.state,
-    seconds: [...(previous?.seconds ?? []), ...update.seconds].slice(-MAX_SECONDS),
-    requests: appended(previous?.requests ?? [], update.requests, MAX_REQUESTS),
-    logLines: appended(previous?.logLines ?? [], update.logLines, MAX_LOG_LINES),
+    seconds: [...(previous?.seconds ?? []), ...update.seconds].slice(-HISTORY_LIMITS.seconds),
+    requests: appended(previous?.requests ?? [], update.requests, HISTORY_LIMITS.requests),
+    logLines: appended(previous?.logLines ?? [], update.logLines, HISTORY_LIMITS.logLines),
     generations: update.generations ?? previous?.generations ?? [],
   };
 }

@@ -2,11 +2,14 @@ import { createParser } from "eventsource-parser";
 import type { PageUpdate } from "../../http/page/page-update.ts";
 
 const EVENTS_PATH = "/page/events";
+const PAGE_HEADER = { "Claw-Mcp-Stdio-Page": "1" };
 const MIN_PAUSE_MS = 1000;
 const MAX_PAUSE_MS = 10_000;
 /** An update arrives about each second. Without one for this long, the connection is dead. */
 const SILENCE_MS = 15_000;
 const UNAUTHORIZED = 401;
+/** The reason if too many pages are open. */
+const REPLACED = "Too many pages of this sidecar are open: this one has stopped. Load it again to continue.";
 /** A header can have no other characters. */
 const TOKEN = /^[\x21-\x7e]+$/;
 
@@ -15,12 +18,13 @@ export interface UpdateListener {
   onUpdate(update: PageUpdate, isFirst: boolean): void;
   /** Called when the stream fails or ends. It is opened again. */
   onLost(reason: string): void;
-  /** Called when the sidecar wants another token. The stream is not opened again. */
+  /** Called when the token is missing or wrong. The stream is not opened again. */
   onUnauthorized(): void;
 }
 
 /**
- * Follows the sidecar's updates by `fetch`, because EventSource sends no headers.
+ * Follows the sidecar's updates by `fetch`, because EventSource sends no headers. A hidden page has no stream: a browser has six connections to
+ * an origin, and the sidecar has few streams.
  *
  * @returns a function that ends it.
  */
@@ -32,23 +36,29 @@ export function followUpdates(token: string | undefined, listener: UpdateListene
 
 async function follow(token: string | undefined, listener: UpdateListener, end: AbortSignal): Promise<void> {
   let pauseMs = MIN_PAUSE_MS;
-  while (!end.aborted) {
-    const failure = await readStream(token, end, (update, isFirst) => {
+  for (;;) {
+    await whenVisible(end);
+    if (end.aborted) return;
+    const hidden = abortedWhenHidden();
+    const failure = await readStream(token, AbortSignal.any([end, hidden]), (update, isFirst) => {
       pauseMs = MIN_PAUSE_MS;
       listener.onUpdate(update, isFirst);
     });
     if (end.aborted) return;
+    if (hidden.aborted) continue;
     if (failure === "unauthorized") {
       listener.onUnauthorized();
       return;
     }
     listener.onLost(failure);
-    await pause(pauseMs, end);
+    // If it connected at once, two pages could replace each other for ever.
+    if (failure === REPLACED) await whenShownAgain(end);
+    else await pause(pauseMs, end);
     pauseMs = Math.min(pauseMs * 2, MAX_PAUSE_MS);
   }
 }
 
-/** Returns the reason of its end. */
+/** Reads one stream, and returns the reason of its end. */
 async function readStream(
   token: string | undefined,
   end: AbortSignal,
@@ -62,17 +72,19 @@ async function readStream(
   if (token !== undefined && !TOKEN.test(token)) return "unauthorized";
   let timer = restartTimer();
   try {
-    const headers = token === undefined ? undefined : { Authorization: `Bearer ${token}` };
+    const headers = { ...PAGE_HEADER, ...(token !== undefined && { Authorization: `Bearer ${token}` }) };
     const response = await fetch(EVENTS_PATH, {
-      ...(headers && { headers }),
+      headers,
       cache: "no-store",
       signal: AbortSignal.any([end, silence.signal]),
     });
     if (response.status === UNAUTHORIZED) return "unauthorized";
     if (!response.ok || response.body === null) return await messageOf(response);
     let isFirst = true;
+    let isReplaced = false;
     const parser = createParser({
       onEvent: ({ event, data }) => {
+        if (event === "replaced") isReplaced = true;
         if (event !== "update") return;
         onUpdate(JSON.parse(data) as PageUpdate, isFirst);
         isFirst = false;
@@ -81,12 +93,18 @@ async function readStream(
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     for (;;) {
       const { value, done } = await reader.read();
-      if (done) return "The connection has ended.";
+      if (done) return isReplaced ? REPLACED : "The connection has ended.";
       timer = restartTimer(timer);
       parser.feed(value);
     }
   } catch (error) {
-    return silence.signal.aborted ? "No update has arrived for some time." : error instanceof Error ? error.message : String(error);
+    return silence.signal.aborted
+      ? "No update has arrived for some time."
+      : error instanceof TypeError
+        ? "The sidecar does not answer."
+        : error instanceof Error
+          ? error.message
+          : String(error);
   } finally {
     clearTimeout(timer);
   }
@@ -96,6 +114,33 @@ async function messageOf(response: Response): Promise<string> {
   const body = (await response.json().catch(() => undefined)) as { readonly error?: { readonly message?: unknown } } | undefined;
   const message = body?.error?.message;
   return typeof message === "string" ? message : `HTTP status ${response.status}`;
+}
+
+function whenVisible(end: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const look = (): void => {
+      if (document.visibilityState === "hidden" && !end.aborted) return;
+      document.removeEventListener("visibilitychange", look);
+      end.removeEventListener("abort", look);
+      resolve();
+    };
+    document.addEventListener("visibilitychange", look);
+    end.addEventListener("abort", look);
+    look();
+  });
+}
+
+function whenShownAgain(end: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    document.addEventListener("visibilitychange", () => resolve(), { once: true, signal: end });
+    end.addEventListener("abort", () => resolve(), { once: true });
+  });
+}
+
+function abortedWhenHidden(): AbortSignal {
+  const hidden = new AbortController();
+  document.addEventListener("visibilitychange", () => hidden.abort(), { once: true });
+  return hidden.signal;
 }
 
 /** Waits, but not longer than until the reader is back. */

@@ -8,30 +8,30 @@ const MAX_DEPTH = 20;
 /** Of the items or properties that the form would create at once. */
 const MAX_CREATED = 20;
 const MAX_OPTIONS = 1000;
+/** Of the parts of an `allOf`, which the form merges with each other. */
+const MAX_ALTERNATIVES = 64;
 const MAX_TEXT_LENGTH = 2000;
 
 const SUBSCHEMA = new Set(["items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames", "additionalItems"]);
 const SUBSCHEMA_LIST = new Set(["allOf", "anyOf", "oneOf", "prefixItems", "items"]);
 const SUBSCHEMA_MAP = new Set(["properties", "$defs", "definitions", "dependentSchemas"]);
+/** Keywords whose values are not schemas. A property of such a name cannot be referred to either. */
+const NO_SCHEMAS = new Set(["default", "const", "enum", "enumNames", "required", "dependentRequired"]);
 const SCALAR = new Set(["string", "number", "integer", "boolean"]);
 /** Shown to the reader. */
 const TEXT = new Set(["title", "description"]);
 /**
- * Omitted: addresses, which the form resolves against each other, and patterns, because one of them can block the browser for ever. The server
- * checks them.
+ * All other keywords are omitted. Among them are addresses, which the form resolves against each other, and patterns, because one of them can
+ * block the browser for ever, and formats, for which the same is true. The server checks them.
  */
-const OMITTED = new Set([
-  "$id",
-  "id",
-  "$schema",
-  "$anchor",
-  "$dynamicRef",
-  "$dynamicAnchor",
-  "$recursiveRef",
-  "pattern",
-  "patternProperties",
-  "examples",
-]);
+const KEPT = new Set(
+  [
+    [...SUBSCHEMA, ...SUBSCHEMA_LIST, ...SUBSCHEMA_MAP, ...TEXT],
+    ["$ref", "type", "enum", "enumNames", "const", "default", "readOnly", "required", "dependentRequired"],
+    ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength"],
+    ["minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties"],
+  ].flat(),
+);
 
 /**
  * Returns a schema of the server as one that is safe to make a form of.
@@ -66,9 +66,10 @@ function copied(schema: unknown, depth: number, budget: Budget): JsonObject {
   spend(budget, depth);
   const entries: (readonly [string, unknown])[] = [];
   for (const [key, value] of Object.entries(schema)) {
-    if (OMITTED.has(key) || key.startsWith("ui:")) continue;
+    if (!KEPT.has(key)) continue;
     // A field for text or a number cannot show it.
     if (key === "default" && typeof value === "object" && SCALAR.has(String(schema["type"]))) continue;
+    if (key === "default" && countEntries(value) > MAX_CREATED) continue;
     entries.push([key, copiedKeyword(key, value, depth, budget)]);
   }
   return Object.fromEntries(entries);
@@ -76,6 +77,7 @@ function copied(schema: unknown, depth: number, budget: Budget): JsonObject {
 
 function copiedKeyword(key: string, value: unknown, depth: number, budget: Budget): unknown {
   if (TEXT.has(key)) return typeof value === "string" ? visibleLine(value.slice(0, MAX_TEXT_LENGTH)) : undefined;
+  if (key === "allOf" && countAlternatives(value) > MAX_ALTERNATIVES) throw new FormError("The schema has too many alternatives");
   if (SUBSCHEMA_LIST.has(key) && Array.isArray(value)) return value.map((each) => copied(each, depth + 1, budget));
   if (SUBSCHEMA_MAP.has(key)) {
     if (!isObject(value)) throw new FormError(`"${key}" of the schema is not an object`);
@@ -85,6 +87,7 @@ function copiedKeyword(key: string, value: unknown, depth: number, budget: Budge
   }
   if (key === "additionalProperties" && typeof value === "boolean") return value;
   if (SUBSCHEMA.has(key)) return copied(value, depth + 1, budget);
+  if (key === "const" && countEntries(value) > MAX_CREATED) throw new FormError("The schema wants too large a value");
   if (key === "enum" && (!Array.isArray(value) || value.length > MAX_OPTIONS)) throw new FormError("The schema has too many options");
   if (key === "required" && (!Array.isArray(value) || value.some((name) => typeof name !== "string")))
     throw new FormError('"required" of the schema is not a list of names');
@@ -120,11 +123,27 @@ function spend(budget: Budget, depth: number): void {
   if (budget.left < 0 || depth > MAX_DEPTH) throw new FormError("The schema is too large for a form");
 }
 
+/** Returns the number of combinations that the form would try: the alternatives of all parts, multiplied. */
+function countAlternatives(schema: unknown): number {
+  if (typeof schema !== "object" || schema === null) return 1;
+  return Object.entries(schema).reduce((product, [key, value]: [string, unknown]) => {
+    const own = (key === "anyOf" || key === "oneOf") && Array.isArray(value) ? Math.max(1, value.length) : 1;
+    return Math.min(MAX_ALTERNATIVES + 1, product * own * countAlternatives(value));
+  }, 1);
+}
+
+/** Returns the number of entries of a value, at all depths. The form has a field for each. */
+function countEntries(value: unknown): number {
+  if (typeof value !== "object" || value === null) return 0;
+  return Object.values(value).reduce<number>((sum, each) => sum + 1 + countEntries(each), 0);
+}
+
 /** Returns the target of a reference such as `#/$defs/name`. */
 function referenced(root: JsonObject, reference: string): unknown {
   let target: unknown = root;
   for (const part of reference.slice(1).split("/").slice(1)) {
     const name = decodeURIComponent(part).replaceAll("~1", "/").replaceAll("~0", "~");
+    if (NO_SCHEMAS.has(name)) throw new FormError("The schema refers to a part that is not a schema");
     target = typeof target === "object" && target !== null && Object.hasOwn(target, name) ? (target as JsonObject)[name] : undefined;
   }
   if (target === undefined) throw new FormError("The schema refers to a part that is missing");

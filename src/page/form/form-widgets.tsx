@@ -5,15 +5,11 @@ import { cut, visibleLine } from "../text/visible.ts";
 
 const MAX_OPTION_LENGTH = 200;
 
-const { SelectWidget, TextWidget, TextareaWidget } = getDefaultRegistry().widgets;
+const { SelectWidget } = getDefaultRegistry().widgets;
 
 /** The widgets that differ from the library's. */
 export const formWidgets: RegistryWidgetsType = {
   SelectWidget: Select,
-  // It would show a default of the server as an image and a link.
-  ...(TextareaWidget && { FileWidget: TextareaWidget }),
-  // These would take a value only in a form that is not the one of the schema.
-  ...(TextWidget && { DateTimeWidget: TextWidget, TimeWidget: TextWidget }),
 };
 
 /** A select whose options show invisible characters. */

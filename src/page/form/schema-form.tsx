@@ -1,10 +1,11 @@
 import Form from "@rjsf/core";
-import type { RJSFSchema } from "@rjsf/utils";
+import type { RegistryFieldsType, RJSFSchema } from "@rjsf/utils";
 import { Component, type ComponentChildren, type JSX } from "preact";
 import { useMemo } from "preact/hooks";
 import { formTemplates } from "./form-templates.tsx";
 import { formValidator } from "./form-validator.ts";
 import { formWidgets } from "./form-widgets.tsx";
+import { NumberField } from "./number-field.tsx";
 
 /** Values that the reader has not touched are not sent. */
 const DEFAULTS = {
@@ -12,6 +13,8 @@ const DEFAULTS = {
   constAsDefaults: "skipOneOf",
   arrayMinItems: { populate: "requiredOnly" },
 } as const;
+
+const FIELDS: RegistryFieldsType = { NumberField };
 
 interface Props {
   /** From `formSchemaOf`. */
@@ -40,6 +43,7 @@ export function SchemaForm({ schema, value, id, onChange, onSubmit, onFailed, ch
         validator={formValidator}
         templates={formTemplates}
         widgets={formWidgets}
+        fields={FIELDS}
         idPrefix={id}
         noHtml5Validate
         focusOnFirstError

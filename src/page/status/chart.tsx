@@ -1,8 +1,8 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import Plot from "uplot";
+import { HISTORY_LIMITS } from "../../http/page/page-update.ts";
 
-const WINDOW_SECONDS = 120;
 const HEIGHT = 140;
 const AXIS_WIDTH = 46;
 const AXIS_HEIGHT = 26;
@@ -82,7 +82,7 @@ function chartOptions(element: HTMLElement, lines: readonly ChartLine[]): Plot.O
     cursor: { show: false },
     select: { show: false, left: 0, top: 0, width: 0, height: 0 },
     scales: {
-      x: { time: true, range: (_plot, _min, max) => [max - WINDOW_SECONDS, max] },
+      x: { time: true, range: (_plot, _min, max) => [max - HISTORY_LIMITS.seconds, max] },
       y: { range: (_plot, _min, max) => [0, Math.max(1, max * 1.1)] },
     },
     axes: [
@@ -96,7 +96,12 @@ function chartOptions(element: HTMLElement, lines: readonly ChartLine[]): Plot.O
     ],
     series: [
       {},
-      ...lines.map(({ label, color: name }) => ({ label, stroke: color(name), width: 1.5, points: { size: 4, fill: color(name) } })),
+      ...lines.map(({ label, color: name }) => ({
+        label,
+        stroke: color(name),
+        width: 1.5,
+        points: { show: true, size: 4, fill: color(name) },
+      })),
     ],
   };
 }

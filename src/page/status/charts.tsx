@@ -17,8 +17,9 @@ export function Charts({ seconds }: { readonly seconds: readonly PageSecond[] })
   const times = seconds.map(({ at }) => Date.parse(at) / 1000);
   const requests = sum(seconds.map((second) => second.requests));
   const errors = sum(seconds.map((second) => second.errors));
-  const longestMs = Math.max(0, ...seconds.map((second) => second.longestMs));
-  const meanMs = requests === 0 ? 0 : sum(seconds.map((second) => second.meanMs * second.requests)) / requests;
+  const timed = sum(seconds.map((second) => second.timed));
+  const longestMs = Math.max(0, ...seconds.map((second) => second.longestMs ?? 0));
+  const totalMs = sum(seconds.map((second) => (second.meanMs ?? 0) * second.timed));
   return (
     <section aria-labelledby="charts-title">
       <h2 id="charts-title">Last two minutes</h2>
@@ -32,19 +33,15 @@ export function Charts({ seconds }: { readonly seconds: readonly PageSecond[] })
         />
         <Chart
           title="Latency in ms"
-          summary={requests === 0 ? "no requests" : `mean ${durationText(meanMs)}, longest ${durationText(longestMs)}`}
+          summary={timed === 0 ? "no requests" : `mean ${durationText(totalMs / timed)}, longest ${durationText(longestMs)}`}
           lines={LATENCY_LINES}
           times={times}
-          // A second without requests has no latency: the line has a gap there.
-          values={[seconds.map((second) => latency(second, second.meanMs)), seconds.map((second) => latency(second, second.longestMs))]}
+          // A second without a latency is a gap in the line.
+          values={[seconds.map((second) => second.meanMs), seconds.map((second) => second.longestMs)]}
         />
       </div>
     </section>
   );
-}
-
-function latency({ requests }: PageSecond, ms: number): number | null {
-  return requests === 0 ? null : ms;
 }
 
 function sum(values: readonly number[]): number {

@@ -9,13 +9,17 @@ const EXPECTED_EXITS: ReadonlySet<string> = new Set(["stopped"]);
 
 interface Props {
   readonly generations: readonly PageGeneration[];
+  /** The details of the last exit are shown at once while the server is not ready. */
+  readonly isReady: boolean;
 }
 
 /** The processes of the server in each lane, oldest first, and the exit of one of them. */
-export function Generations({ generations }: Props): JSX.Element {
+export function Generations({ generations, isReady }: Props): JSX.Element {
+  /** Empty for none, undefined for the last exit. */
   const [selectedId, setSelectedId] = useState<string>();
   const lanes = [...new Set(generations.map(({ lane }) => lane))];
-  const selected = generations.find((each) => idOf(each) === selectedId) ?? lastExited(generations);
+  const lastExit = isReady || selectedId !== undefined ? undefined : lastExited(generations);
+  const selected = generations.find((each) => idOf(each) === selectedId) ?? lastExit;
   return (
     <section aria-labelledby="generations-title">
       <h2 id="generations-title">Generations</h2>
@@ -35,7 +39,7 @@ export function Generations({ generations }: Props): JSX.Element {
                   <GenerationButton
                     generation={each}
                     isSelected={selected !== undefined && idOf(each) === idOf(selected)}
-                    onSelect={() => setSelectedId(idOf(each))}
+                    onSelect={() => setSelectedId(each === selected ? "" : idOf(each))}
                   />
                 </li>
               ))}
@@ -57,7 +61,7 @@ function GenerationButton({ generation, isSelected, onSelect }: ButtonProps): JS
   const { number, startedAt, readyAt, exit } = generation;
   const tone = exit !== null ? (EXPECTED_EXITS.has(exit.kind) ? "ended" : "bad") : readyAt === null ? "wait" : "good";
   return (
-    <button type="button" class={`generation ${tone}`} aria-pressed={isSelected} onClick={onSelect}>
+    <button type="button" class={`generation ${tone}`} aria-expanded={isSelected} onClick={onSelect}>
       <b>{number}</b> {timeText(startedAt)}–{exit === null ? "" : timeText(exit.at)}{" "}
       <span>{exit !== null ? <Text of={exit.kind} /> : readyAt === null ? "starting" : "running"}</span>
     </button>

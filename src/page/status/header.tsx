@@ -1,4 +1,5 @@
 import type { JSX } from "preact";
+import { useEffect } from "preact/hooks";
 import type { PageState } from "../../http/page/page-update.ts";
 import type { Connection } from "../connection/use-page.ts";
 import { durationText, timeText } from "../text/format.ts";
@@ -15,7 +16,7 @@ interface Summary {
 const STATES: Readonly<Record<PageState["state"], Summary>> = {
   ready: { tone: "good", words: "Ready" },
   starting: { tone: "wait", words: "Starting" },
-  "backing-off": { tone: "bad", words: "Backing off" },
+  "backing-off": { tone: "bad", words: "Restarting" },
   stopping: { tone: "wait", words: "Stopping" },
   failed: { tone: "bad", words: "Failed" },
 };
@@ -28,6 +29,9 @@ interface Props {
 /** The name of the program, and the state of the server in words. */
 export function Header({ connection, state }: Props): JSX.Element {
   const { tone, words } = summary(connection, state);
+  useEffect(() => {
+    document.title = `${words} – ${location.host}`;
+  }, [words]);
   return (
     <header>
       <h1>claw-mcp-stdio {state !== undefined && <small>{state.version}</small>}</h1>
@@ -41,24 +45,38 @@ export function Header({ connection, state }: Props): JSX.Element {
       </p>
       {connection.kind === "lost" && (
         <p class="note">
-          <Text of={connection.reason} /> The page tries again{state === undefined ? "." : ", and shows what it knew until then."}
+          <Text of={connection.reason} /> The page tries again. {state !== undefined && "Below is the last state that it received."}
         </p>
       )}
-      {state !== undefined && <ServerFacts state={state} />}
+      {state !== undefined && <ServerFacts state={state} isLive={connection.kind === "live"} />}
+      {state !== undefined && (
+        <nav aria-label="Sections">
+          <a href="#tools-title">Tools</a> <a href="#requests-title">Requests</a> <a href="#log-title">Log</a>{" "}
+          <a href="#numbers-title">Load</a>
+        </nav>
+      )}
     </header>
   );
 }
 
-function ServerFacts({ state }: { readonly state: PageState }): JSX.Element {
+function ServerFacts({ state, isLive }: { readonly state: PageState; readonly isLive: boolean }): JSX.Element {
   return (
     <dl class="facts">
+      {state.endpointPath !== null && (
+        <>
+          <dt>MCP endpoint</dt>
+          <dd>
+            <code>{`${location.origin}${state.endpointPath}`}</code>
+          </dd>
+        </>
+      )}
       <dt>Command</dt>
       <dd>
         <code>
           <Text of={state.command.join(" ")} maxLength={MAX_COMMAND_LENGTH} />
         </code>
       </dd>
-      {state.reason !== null && (
+      {isLive && state.reason !== null && (
         <>
           <dt>Reason</dt>
           <dd>
@@ -66,7 +84,7 @@ function ServerFacts({ state }: { readonly state: PageState }): JSX.Element {
           </dd>
         </>
       )}
-      {state.likelyCause !== null && (
+      {isLive && state.likelyCause !== null && (
         <>
           <dt>Likely cause</dt>
           <dd>
@@ -79,7 +97,7 @@ function ServerFacts({ state }: { readonly state: PageState }): JSX.Element {
 }
 
 function summary(connection: Connection, state: PageState | undefined): Summary {
-  if (connection.kind === "lost") return { tone: "bad", words: "Sidecar not reachable" };
+  if (connection.kind === "lost") return { tone: "bad", words: "Not connected" };
   if (connection.kind === "unauthorized") return { tone: "wait", words: "Token needed" };
   if (state === undefined) return { tone: "wait", words: "Connecting" };
   return STATES[state.state];

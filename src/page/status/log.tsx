@@ -1,7 +1,7 @@
 import type { JSX, TargetedEvent } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Numbered } from "../connection/page-model.ts";
-import { timeText } from "../text/format.ts";
+import { countText, timeText } from "../text/format.ts";
 import { Text } from "../text/text.tsx";
 
 /** In pixels. The end is near enough to follow it. */
@@ -39,7 +39,7 @@ export function Log({ lines }: { readonly lines: readonly Numbered<string>[] }):
 function LogTable({ lines }: { readonly lines: readonly Numbered<string>[] }): JSX.Element {
   return (
     <table>
-      <caption>The last {lines.length} lines, newest last</caption>
+      <caption>{countText(lines.length, "line")}, newest last</caption>
       <thead>
         <tr>
           <th scope="col">Time</th>

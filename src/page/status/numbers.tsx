@@ -6,16 +6,18 @@ import { Text } from "../text/text.tsx";
 /** The load and the memory of the sidecar. */
 export function Numbers({ state }: { readonly state: PageState }): JSX.Element {
   const { memory, rssBytes, sessions, statelessClients, openStreams, uptimeMs } = state;
-  const lanes = Object.entries(state.lanes).filter(([, lane]) => lane.servers > 0 || lane.requestsInFlight > 0 || lane.waiting > 0);
+  const lanes = Object.entries(state.lanes).filter(
+    ([name, lane]) => name === "shared" || lane.servers > 0 || lane.requestsInFlight > 0 || lane.waiting > 0,
+  );
   return (
     <section aria-labelledby="numbers-title">
       <h2 id="numbers-title">Load</h2>
       <dl class="numbers">
-        <Number name="Sessions" value={String(sessions)} />
-        <Number name="Clients without a session" value={String(statelessClients)} />
-        <Number name="Open streams" value={String(openStreams)} />
-        <Number name="Resident memory" value={bytesText(rssBytes)} />
-        <Number name="Sidecar runs for" value={durationText(uptimeMs)} />
+        <Figure name="Sessions" value={String(sessions)} />
+        <Figure name="Clients without a session" value={String(statelessClients)} />
+        <Figure name="Open streams" value={String(openStreams)} />
+        <Figure name="Resident memory" value={bytesText(rssBytes)} />
+        <Figure name="Sidecar runs for" value={durationText(uptimeMs)} />
         <div>
           <dt id="memory-name">Memory budget</dt>
           <dd>
@@ -29,7 +31,7 @@ export function Numbers({ state }: { readonly state: PageState }): JSX.Element {
   );
 }
 
-function Number({ name, value }: { readonly name: string; readonly value: string }): JSX.Element {
+function Figure({ name, value }: { readonly name: string; readonly value: string }): JSX.Element {
   return (
     <div>
       <dt>{name}</dt>

@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 import type { PageRequest } from "../../http/page/page-update.ts";
 import type { Numbered } from "../connection/page-model.ts";
-import { durationText, timeText } from "../text/format.ts";
+import { countText, durationText, timeText } from "../text/format.ts";
 import { Text } from "../text/text.tsx";
 
 /** The last requests, newest first. */
@@ -15,10 +15,10 @@ export function Requests({ requests }: { readonly requests: readonly Numbered<Pa
         // A region that scrolls must be reachable by keyboard.
         <div class="scroll" tabIndex={0} role="group" aria-label="List of requests">
           <table>
-            <caption>The last {requests.length} requests, newest first</caption>
+            <caption>{countText(requests.length, "request")}, newest first</caption>
             <thead>
               <tr>
-                <th scope="col">Ended</th>
+                <th scope="col">Time</th>
                 <th scope="col">Method</th>
                 <th scope="col">Tool</th>
                 <th scope="col">Duration</th>

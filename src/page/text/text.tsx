@@ -1,9 +1,10 @@
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { cut, visibleLine, visibleLines } from "./visible.ts";
 
 const MAX_LINE_LENGTH = 500;
 const MAX_BLOCK_LENGTH = 100_000;
+const MAX_INDENTED_NESTING = 50;
 
 interface TextProps {
   readonly of: string;
@@ -25,18 +26,22 @@ interface BlockProps {
   readonly of: string;
   /** The name for screen readers. */
   readonly label: string;
+  /** The length that is shown at first. */
+  readonly firstLength?: number;
 }
 
 /** A text of any number of lines from elsewhere. A long one is cut, because the browser would freeze. */
-export function TextBlock({ of, label }: BlockProps): JSX.Element {
-  const [maxLength, setMaxLength] = useState(MAX_BLOCK_LENGTH);
+export function TextBlock({ of, label, firstLength = MAX_BLOCK_LENGTH }: BlockProps): JSX.Element {
+  const [maxLength, setMaxLength] = useState(firstLength);
   const shown = cut(of, maxLength);
   const missing = of.length - shown.length;
+  // The page renders each second.
+  const lines = useMemo(() => visibleLines(shown), [shown]);
   return (
     <>
       {/* A region that scrolls must be reachable by keyboard. */}
       <pre dir="auto" tabIndex={0} role="group" aria-label={label}>
-        {visibleLines(shown)}
+        {lines}
       </pre>
       {missing > 0 && (
         <p class="note">
@@ -52,13 +57,26 @@ export function TextBlock({ of, label }: BlockProps): JSX.Element {
 
 /** A JSON value as indented text. */
 export function JsonBlock({ of, label }: { readonly of: unknown; readonly label: string }): JSX.Element {
-  return <TextBlock of={jsonText(of)} label={label} />;
+  const text = useMemo(() => jsonText(of), [of]);
+  return <TextBlock of={text} label={label} />;
 }
 
 function jsonText(value: unknown): string {
   try {
-    return JSON.stringify(value, null, 2) ?? "undefined";
+    const compact = JSON.stringify(value) ?? "undefined";
+    // Indentation can be a thousand times as long as the value.
+    return compact.length > MAX_BLOCK_LENGTH || nesting(compact) > MAX_INDENTED_NESTING ? compact : JSON.stringify(value, null, 2);
   } catch {
     return "(nested too deeply to be shown)";
   }
+}
+
+/** Returns the depth of a JSON text, brackets in strings included. */
+function nesting(json: string): number {
+  let [depth, deepest] = [0, 0];
+  for (const [bracket] of json.matchAll(/[[\]{}]/g)) {
+    depth += bracket === "[" || bracket === "{" ? 1 : -1;
+    deepest = Math.max(deepest, depth);
+  }
+  return deepest;
 }

@@ -8,9 +8,15 @@ export function ErrorText({ of }: { readonly of: unknown }): JSX.Element {
   const data = isObject(of) ? of["data"] : undefined;
   return (
     <>
-      <TextBlock of={of instanceof Error ? of.message : String(of)} label="Error message" />
+      <TextBlock of={messageOf(of)} label="Error message" />
       {(typeof code === "number" || typeof code === "string") && <p>Code: {code}</p>}
       {data !== undefined && <JsonBlock of={data} label="Error data" />}
     </>
   );
+}
+
+function messageOf(error: unknown): string {
+  // The message of a failed `fetch` is that of the browser.
+  if (error instanceof TypeError) return "The sidecar does not answer.";
+  return error instanceof Error ? error.message : String(error);
 }

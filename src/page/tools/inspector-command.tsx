@@ -11,7 +11,7 @@ export function InspectorCommand({ endpointPath, hasToken }: Props): JSX.Element
   const code = useRef<HTMLElement>(null);
   const [outcome, setOutcome] = useState("");
   const token = hasToken ? ' --header "Authorization: Bearer TOKEN"' : "";
-  const command = `npx -y @modelcontextprotocol/inspector --cli ${location.origin}${endpointPath} --transport http${token} --method tools/list`;
+  const command = `npx -y @modelcontextprotocol/inspector --cli ${location.origin}${endpointPath} --transport http${token} --method resources/list`;
   const copy = async (): Promise<void> => {
     try {
       await navigator.clipboard.writeText(command);
@@ -30,7 +30,7 @@ export function InspectorCommand({ endpointPath, hasToken }: Props): JSX.Element
         <a href="https://github.com/modelcontextprotocol/inspector" rel="noreferrer noopener" target="_blank">
           MCP Inspector
         </a>{" "}
-        has them. Its command for this server:
+        has them. For example, this command lists the resources:
       </p>
       <p class="command">
         <code ref={code}>{command}</code>

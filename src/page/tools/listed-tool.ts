@@ -8,6 +8,8 @@ export interface ListedTool {
   readonly annotations: JsonObject;
   readonly inputSchema: unknown;
   readonly outputSchema: unknown;
+  /** True if it runs only as a task, which the page does not create. */
+  readonly needsTask: boolean;
 }
 
 export interface ToolList {
@@ -25,7 +27,7 @@ export function listedTools(entries: readonly unknown[]): ToolList {
 }
 
 function listedTool(entry: JsonObject, name: string): ListedTool {
-  const { title, description, annotations, inputSchema, outputSchema } = entry;
+  const { title, description, annotations, inputSchema, outputSchema, execution } = entry;
   const ownTitle = text(title) ?? (isObject(annotations) ? text(annotations["title"]) : undefined);
   return {
     name,
@@ -34,6 +36,7 @@ function listedTool(entry: JsonObject, name: string): ListedTool {
     annotations: isObject(annotations) ? annotations : {},
     inputSchema,
     outputSchema,
+    needsTask: isObject(execution) && execution["taskSupport"] === "required",
   };
 }
 

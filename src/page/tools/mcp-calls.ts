@@ -15,9 +15,12 @@ import type { OpenQuestions } from "./question.ts";
 
 /** The sidecar and the reader end calls, not the client. */
 const TIMEOUT_MS = 24 * 60 * 60 * 1000;
+/** Each takes one of the browser's six connections, and so do the stream of updates, answers and cancellations. */
+const MAX_RUNNING = 3;
 const MAX_LIST_PAGES = 64;
 const MAX_TOOLS = 5000;
 const NOT_FOUND = 404;
+const METHOD_NOT_ALLOWED = 405;
 
 /** The key of the result that `withUncheckedParts` has moved. */
 const UNCHECKED = "claw-mcp-stdio/unchecked";
@@ -45,16 +48,15 @@ export class McpCalls {
   readonly #url: URL;
   readonly #token: string | undefined;
   readonly #questions: OpenQuestions;
-  readonly #onToolsChanged: () => void;
   /** Without capabilities, so that the sidecar needs no process for its questions. */
-  #silent: Promise<Connection> | undefined;
-  #asked: Promise<Connection> | undefined;
+  #plain: Promise<Connection> | undefined;
+  #eliciting: Promise<Connection> | undefined;
+  #running = 0;
 
-  constructor(url: URL, token: string | undefined, questions: OpenQuestions, onToolsChanged: () => void) {
+  constructor(url: URL, token: string | undefined, questions: OpenQuestions) {
     this.#url = url;
     this.#token = token;
     this.#questions = questions;
-    this.#onToolsChanged = onToolsChanged;
   }
 
   listTools(): Promise<ToolList> {
@@ -72,7 +74,17 @@ export class McpCalls {
     });
   }
 
-  callTool(tool: ListedTool, args: JsonObject, { mayAsk, signal, onProgress }: CallOptions): Promise<CallResult> {
+  async callTool(tool: ListedTool, args: JsonObject, { mayAsk, signal, onProgress }: CallOptions): Promise<CallResult> {
+    if (this.#running >= MAX_RUNNING) throw new Error(`${MAX_RUNNING} calls of this page are running. Wait for one of them, or cancel it.`);
+    this.#running++;
+    try {
+      return await this.#call(tool, args, { mayAsk, signal, onProgress });
+    } finally {
+      this.#running--;
+    }
+  }
+
+  #call(tool: ListedTool, args: JsonObject, { mayAsk, signal, onProgress }: CallOptions): Promise<CallResult> {
     return this.#with(mayAsk, async (client) => {
       const result = await client.callTool(
         { name: tool.name, arguments: { ...args } },
@@ -88,34 +100,31 @@ export class McpCalls {
 
   /** Ends the sessions, even when the page is left. */
   close(): void {
-    for (const each of [this.#silent, this.#asked]) void each?.then(endConnection, () => undefined);
-    this.#silent = undefined;
-    this.#asked = undefined;
+    for (const each of [this.#plain, this.#eliciting]) void each?.then(endConnection).catch(() => undefined);
+    this.#plain = undefined;
+    this.#eliciting = undefined;
   }
 
-  /** A sidecar that was restarted knows no session: then the request was not executed, and is sent again in a new one. */
+  /** After a restart, the sidecar answers 404 to unknown sessions. The request was not sent to the server, so it is repeated in a new session. */
   async #with<Result>(mayAsk: boolean, use: (client: Client) => Promise<Result>): Promise<Result> {
+    const connection = this.#connection(mayAsk);
     try {
-      return await use((await this.#connection(mayAsk)).client);
+      return await use((await connection).client);
     } catch (error) {
       if (!(error instanceof SdkHttpError) || error.status !== NOT_FOUND) throw error;
-      this.#forget(mayAsk);
+      this.#forget(mayAsk, connection);
       return use((await this.#connection(mayAsk)).client);
     }
   }
 
-  async #connection(mayAsk: boolean): Promise<Connection> {
-    const known = mayAsk ? this.#asked : this.#silent;
+  #connection(mayAsk: boolean): Promise<Connection> {
+    const known = mayAsk ? this.#eliciting : this.#plain;
     if (known !== undefined) return known;
     const connecting = this.#connect(mayAsk);
-    if (mayAsk) this.#asked = connecting;
-    else this.#silent = connecting;
-    try {
-      return await connecting;
-    } catch (error) {
-      this.#forget(mayAsk);
-      throw error;
-    }
+    if (mayAsk) this.#eliciting = connecting;
+    else this.#plain = connecting;
+    connecting.catch(() => this.#forget(mayAsk, connecting));
+    return connecting;
   }
 
   async #connect(mayAsk: boolean): Promise<Connection> {
@@ -124,7 +133,6 @@ export class McpCalls {
       {
         capabilities: mayAsk ? { elicitation: { form: {} } } : {},
         jsonSchemaValidator: noValidator,
-        ...(!mayAsk && { listChanged: { tools: { autoRefresh: false, onChanged: () => this.#onToolsChanged() } } }),
       },
     );
     if (mayAsk) {
@@ -140,12 +148,17 @@ export class McpCalls {
     return { client, transport };
   }
 
-  #forget(mayAsk: boolean): void {
-    if (mayAsk) this.#asked = undefined;
-    else this.#silent = undefined;
+  /** Forgets a connection, unless another call has replaced it. */
+  #forget(mayAsk: boolean, connection: Promise<Connection>): void {
+    if ((mayAsk ? this.#eliciting : this.#plain) !== connection) return;
+    if (mayAsk) this.#eliciting = undefined;
+    else this.#plain = undefined;
+    connection.then(({ client }) => client.close()).catch(() => undefined);
   }
 
   #fetch(target: string | URL, init?: RequestInit): Promise<Response> {
+    // The client's stream for other messages would take one of the browser's six connections for each open page.
+    if (init?.method === "GET") return Promise.resolve(new Response(null, { status: METHOD_NOT_ALLOWED }));
     const headers = new Headers(init?.headers);
     if (this.#token !== undefined) headers.set("Authorization", `Bearer ${this.#token}`);
     // The end of a session is sent even if the page is gone.
@@ -153,7 +166,7 @@ export class McpCalls {
   }
 }
 
-/** Moves the tools of a list and the content of a result out of the client's sight, because it rejects all of them if one is not valid. */
+/** Hides tools and contents from the client. It would reject the whole result if one entry is invalid. */
 function withUncheckedParts(message: JSONRPCMessage): JSONRPCMessage {
   if (!("result" in message)) return message;
   const { tools, content, structuredContent: _structured, isError: _isError, _meta: meta, ...rest } = message.result;

@@ -27,7 +27,8 @@ export class OpenQuestions {
         resolve(result);
       };
       this.#set([...this.#questions, { key, message, schema: requestedSchema, answer }]);
-      signal.addEventListener("abort", () => answer({ action: "cancel" }));
+      if (signal.aborted) answer({ action: "cancel" });
+      else signal.addEventListener("abort", () => answer({ action: "cancel" }), { once: true });
     });
   }
 

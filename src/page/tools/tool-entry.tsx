@@ -1,6 +1,7 @@
 import type { JSX } from "preact";
 import { useId, useState } from "preact/hooks";
 import { JsonBlock, Text, TextBlock } from "../text/text.tsx";
+import { visibleLines } from "../text/visible.ts";
 import type { ListedTool } from "./listed-tool.ts";
 import { Loaded } from "./loaded.tsx";
 import type { LoadCalls } from "./use-tools.ts";
@@ -23,8 +24,10 @@ interface Props {
 export function ToolEntry({ tool, asksElsewhere, loadCalls }: Props): JSX.Element {
   const [isCalling, setIsCalling] = useState(false);
   const id = useId();
-  const { name, title, description, annotations, inputSchema, outputSchema } = tool;
-  const hints = ANNOTATIONS.filter(({ key }) => typeof annotations[key] === "boolean");
+  const { name, title, description, annotations, inputSchema, outputSchema, needsTask } = tool;
+  // The others mean nothing for a tool that only reads (MCP 2025-11-25, schema, ToolAnnotations).
+  const isRelevant = (key: string): boolean => annotations["readOnlyHint"] !== true || key === "readOnlyHint" || key === "openWorldHint";
+  const hints = ANNOTATIONS.filter(({ key }) => typeof annotations[key] === "boolean" && isRelevant(key));
   return (
     <article class="tool" aria-labelledby={`${id}-name`}>
       <h3>
@@ -47,34 +50,41 @@ export function ToolEntry({ tool, asksElsewhere, loadCalls }: Props): JSX.Elemen
       {description !== undefined && description !== "" && <Description of={description} />}
       <Schema name="Input schema" schema={inputSchema} />
       {outputSchema !== undefined && <Schema name="Output schema" schema={outputSchema} />}
-      <button type="button" aria-expanded={isCalling} aria-controls={`${id}-call`} onClick={() => setIsCalling(!isCalling)}>
-        {isCalling ? "Close" : "Call…"}
-        <span class="hidden-text">
-          {" "}
-          <Text of={name} maxLength={MAX_NAME_LENGTH} />
-        </span>
-      </button>
-      <div id={`${id}-call`} hidden={!isCalling}>
-        {isCalling && (
-          <Loaded load={() => import("../call/call-panel.tsx")}>
-            {({ CallPanel }) => <CallPanel tool={tool} id={id} asksElsewhere={asksElsewhere} loadCalls={loadCalls} />}
-          </Loaded>
-        )}
-      </div>
+      {needsTask ? (
+        <p class="note">It runs only as a task, which the page cannot create.</p>
+      ) : (
+        <>
+          <button type="button" aria-expanded={isCalling} aria-controls={`${id}-call`} onClick={() => setIsCalling(!isCalling)}>
+            {isCalling ? "Close" : "Call…"}
+            <span class="hidden-text">
+              {" "}
+              <Text of={name} maxLength={MAX_NAME_LENGTH} />
+            </span>
+          </button>
+          <div id={`${id}-call`} hidden={!isCalling}>
+            {isCalling && (
+              <Loaded load={() => import("../call/call-panel.tsx")}>
+                {({ CallPanel }) => <CallPanel tool={tool} id={id} asksElsewhere={asksElsewhere} loadCalls={loadCalls} />}
+              </Loaded>
+            )}
+          </div>
+        </>
+      )}
     </article>
   );
 }
 
 const SHORT_DESCRIPTION_LENGTH = 600;
+const MAX_DESCRIPTION_LENGTH = 2000;
 
 function Description({ of }: { readonly of: string }): JSX.Element {
   if (of.length <= SHORT_DESCRIPTION_LENGTH)
     return (
       <p class="description" dir="auto">
-        <Text of={of} maxLength={SHORT_DESCRIPTION_LENGTH} />
+        {visibleLines(of)}
       </p>
     );
-  return <TextBlock of={of} label="Description" />;
+  return <TextBlock of={of} label="Description" firstLength={MAX_DESCRIPTION_LENGTH} />;
 }
 
 function Schema({ name, schema }: { readonly name: string; readonly schema: unknown }): JSX.Element {

@@ -1,41 +1,47 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import type { PageState } from "../../http/page/page-update.ts";
 import { countText } from "../text/format.ts";
 import { ErrorText } from "./error-text.tsx";
 import { InspectorCommand } from "./inspector-command.tsx";
 import type { ListedTool, ToolList } from "./listed-tool.ts";
 import { Questions } from "./questions.tsx";
 import { ToolEntry } from "./tool-entry.tsx";
-import { type LoadCalls, useTools } from "./use-tools.ts";
+import { listOf, type LoadCalls, useTools } from "./use-tools.ts";
 
 const MIN_TOOLS_FOR_FILTER = 11;
 const MAX_SHOWN_TOOLS = 200;
 
 interface Props {
-  readonly state: PageState;
+  /** Null if the MCP endpoint has another address. */
+  readonly endpointPath: string | null;
+  readonly isIsolated: boolean;
+  readonly hasOwnServerForQuestions: boolean;
+  readonly isReady: boolean;
+  /** Changes with the server's generation. */
+  readonly serverKey: string;
   readonly token: string | undefined;
 }
 
 /** The server's tools, to read and to call. */
-export function Tools({ state, token }: Props): JSX.Element {
+export function Tools({ endpointPath, ...rest }: Props): JSX.Element {
   return (
     <section aria-labelledby="tools-title">
       <h2 id="tools-title">Tools</h2>
-      {state.endpointPath === null ? (
-        <p>The MCP endpoint has an address of its own. List and call the tools there.</p>
+      {endpointPath === null ? (
+        <p>The MCP endpoint has another address, at which clients list and call the tools.</p>
       ) : (
-        <EndpointTools state={state} token={token} endpointPath={state.endpointPath} />
+        <EndpointTools {...rest} endpointPath={endpointPath} />
       )}
     </section>
   );
 }
 
-function EndpointTools({ state, token, endpointPath }: Props & { readonly endpointPath: string }): JSX.Element {
-  const [isRequested, setIsRequested] = useState(!state.isIsolated);
-  const isReady = state.state === "ready" || state.isIsolated;
-  const serverKey = isRequested && isReady ? `${state.generation} ${state.readySince}` : undefined;
-  const { loadCalls, listing, questions, refresh } = useTools(endpointPath, token, serverKey);
+function EndpointTools(props: Props & { readonly endpointPath: string }): JSX.Element {
+  const { endpointPath, isIsolated, hasOwnServerForQuestions, isReady, serverKey, token } = props;
+  const [isRequested, setIsRequested] = useState(!isIsolated);
+  const mayList = isRequested && (isReady || isIsolated);
+  const { loadCalls, listing, questions, refresh } = useTools(endpointPath, token, mayList ? serverKey : undefined);
+  const list = listOf(listing);
   return (
     <>
       <Questions questions={questions} />
@@ -58,7 +64,7 @@ function EndpointTools({ state, token, endpointPath }: Props & { readonly endpoi
           </button>
         </div>
       )}
-      {listing.kind === "listed" && <ToolListing list={listing.list} state={state} loadCalls={loadCalls} />}
+      {list !== undefined && <ToolListing list={list} asksElsewhere={hasOwnServerForQuestions} loadCalls={loadCalls} onRefresh={refresh} />}
       <InspectorCommand endpointPath={endpointPath} hasToken={token !== undefined} />
     </>
   );
@@ -66,21 +72,28 @@ function EndpointTools({ state, token, endpointPath }: Props & { readonly endpoi
 
 interface ListingProps {
   readonly list: ToolList;
-  readonly state: PageState;
+  readonly asksElsewhere: boolean;
   readonly loadCalls: LoadCalls;
+  readonly onRefresh: () => void;
 }
 
-function ToolListing({ list: { tools, invalidCount }, state, loadCalls }: ListingProps): JSX.Element {
+function ToolListing({ list: { tools, invalidCount }, asksElsewhere, loadCalls, onRefresh }: ListingProps): JSX.Element {
   const [filter, setFilter] = useState("");
-  const matching = tools.filter((tool) => matches(tool, filter.trim().toLowerCase()));
-  const shown = matching.slice(0, MAX_SHOWN_TOOLS);
+  const matching = new Set(tools.filter((tool) => matches(tool, filter.trim().toLowerCase())));
+  // Those that do not match are hidden only, because a form may be open in them.
+  const shown = tools.length <= MAX_SHOWN_TOOLS ? tools : [...matching].slice(0, MAX_SHOWN_TOOLS);
   return (
     <>
-      <p role="status">
-        {filter.trim() === "" ? countText(tools.length, "tool") : `${matching.length} of ${countText(tools.length, "tool")}`}
-        {shown.length < matching.length && `, the first ${shown.length} are shown`}
-        {invalidCount > 0 && `; ${countText(invalidCount, "tool")} without a name`}
-      </p>
+      <div class="row">
+        <p role="status">
+          {filter.trim() === "" ? countText(tools.length, "tool") : `${matching.size} of ${countText(tools.length, "tool")}`}
+          {shown.length < matching.size && `, the first ${shown.length} are shown`}
+          {invalidCount > 0 && `; ${countText(invalidCount, "tool")} without a name`}
+        </p>
+        <button type="button" onClick={onRefresh}>
+          List again
+        </button>
+      </div>
       {tools.length >= MIN_TOOLS_FOR_FILTER && (
         <p class="row">
           <label for="filter">Filter</label>
@@ -90,8 +103,11 @@ function ToolListing({ list: { tools, invalidCount }, state, loadCalls }: Listin
       <ul class="tools">
         {shown.map((tool, index) => (
           // A server may list a name twice.
-          <li key={`${tool.name} ${tools.findIndex((each) => each.name === tool.name) === tools.indexOf(tool) ? "" : index}`}>
-            <ToolEntry tool={tool} asksElsewhere={state.hasOwnServerForQuestions} loadCalls={loadCalls} />
+          <li
+            hidden={!matching.has(tool)}
+            key={`${tool.name} ${tools.findIndex((each) => each.name === tool.name) === tools.indexOf(tool) ? "" : index}`}
+          >
+            <ToolEntry tool={tool} asksElsewhere={asksElsewhere} loadCalls={loadCalls} />
           </li>
         ))}
       </ul>

@@ -9,7 +9,8 @@ export type LoadCalls = () => Promise<McpCalls>;
 type Listing =
   | { readonly kind: "waiting" | "listing" }
   | { readonly kind: "listed"; readonly list: ToolList }
-  | { readonly kind: "failed"; readonly error: unknown };
+  /** The former list stays, with the forms that are open. */
+  | { readonly kind: "failed"; readonly error: unknown; readonly list: ToolList | undefined };
 
 export interface ToolsAccess {
   readonly loadCalls: LoadCalls;
@@ -33,9 +34,7 @@ export function useTools(endpointPath: string, token: string | undefined, server
     let calls: Promise<McpCalls> | undefined;
     const open = new OpenQuestions(setQuestions);
     const loadCalls: LoadCalls = () => {
-      calls ??= import("./mcp-calls.ts").then(
-        (module) => new module.McpCalls(new URL(endpointPath, location.origin), token, open, refresh),
-      );
+      calls ??= import("./mcp-calls.ts").then((module) => new module.McpCalls(new URL(location.origin + endpointPath), token, open));
       return calls;
     };
     return { loadCalls, close: (): void => void calls?.then((each) => each.close()) };
@@ -52,17 +51,17 @@ export function useTools(endpointPath: string, token: string | undefined, server
   useEffect(() => {
     if (serverKey === undefined) return undefined;
     let isCurrent = true;
-    const set = (next: Listing): void => {
+    const set = (next: (former: Listing) => Listing): void => {
       if (isCurrent) setListing(next);
     };
     // The former list stays until the new one is there.
-    setListing((former) => (former.kind === "listed" ? former : { kind: "listing" }));
+    setListing((former) => (listOf(former) === undefined ? { kind: "listing" } : former));
     access
       .loadCalls()
       .then((calls) => calls.listTools())
       .then(
-        (list) => set({ kind: "listed", list }),
-        (error: unknown) => set({ kind: "failed", error }),
+        (list) => set(() => ({ kind: "listed", list })),
+        (error: unknown) => set((former) => ({ kind: "failed", error, list: listOf(former) })),
       );
     return () => {
       isCurrent = false;
@@ -70,4 +69,8 @@ export function useTools(endpointPath: string, token: string | undefined, server
   }, [access, serverKey, changes]);
 
   return { loadCalls: access.loadCalls, listing, questions, refresh };
+}
+
+export function listOf(listing: Listing): ToolList | undefined {
+  return "list" in listing ? listing.list : undefined;
 }

@@ -1,3 +1,3 @@
-// The content security policy allows no generated code. Without this, zod tries once whether it can generate some, and browsers report that.
+// The content security policy forbids generated code. Otherwise zod would try it once, and browsers would report that.
 
 Object.assign(globalThis, { __zod_globalConfig: { jitless: true } });

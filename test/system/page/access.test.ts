@@ -29,7 +29,7 @@ describe("the token of the page", () => {
     await using browser = await BrowserPage.open(sidecar);
     const field = browser.page.getByLabel("Token");
     await field.fill("a-wrong-token-0123456789");
-    await browser.page.getByRole("button", { name: "Show" }).click();
+    await browser.page.getByRole("button", { name: "Open" }).click();
     await browser.page.getByRole("alert").getByText("The token is wrong.").waitFor();
     expect(await browser.page.content()).not.toContain("stdio-server");
     await field.fill(TOKEN);
@@ -91,6 +91,7 @@ describe("a page of another origin", () => {
     const frame = browser.page.frames().find((each) => each.parentFrame() !== null);
     expect(await frame?.evaluate("document.body?.textContent ?? ''").catch(() => "")).not.toContain("claw-mcp-stdio");
     expect(await readStatus(sidecar)).toMatchObject({ generation: 1, counters: { requests: { accepted: 0 } } });
+    // The browser reports each refusal.
     browser.problems.length = 0;
     browser.requests.length = 0;
   });

@@ -20,8 +20,7 @@ export class BrowserPage implements AsyncDisposable {
   readonly problems: string[] = [];
   /** The addresses of all requests. */
   readonly requests: string[] = [];
-  /** The bytes of the scripts and styles, as they are sent. */
-  fileBytes = 0;
+  readonly #fileSizes: Promise<number>[] = [];
   readonly #owned: OwnedResources;
 
   private constructor(page: Page, owned: OwnedResources) {
@@ -35,7 +34,7 @@ export class BrowserPage implements AsyncDisposable {
     page.on("request", (request) => this.requests.push(request.url()));
     page.on("requestfinished", (request) => {
       if (!/\/page\/[\w-]+\.(?:js|css)$/.test(request.url())) return;
-      void request.sizes().then(({ responseBodySize }) => (this.fileBytes += responseBodySize));
+      this.#fileSizes.push(request.sizes().then(({ responseBodySize }) => responseBodySize));
     });
   }
 
@@ -54,6 +53,11 @@ export class BrowserPage implements AsyncDisposable {
     const opened = await BrowserPage.start(options);
     await opened.page.goto(`${origin}/`);
     return opened;
+  }
+
+  /** Returns the bytes of the scripts and styles so far, as they were sent. */
+  async fileBytes(): Promise<number> {
+    return (await Promise.all(this.#fileSizes)).reduce((sum, size) => sum + size, 0);
   }
 
   /** The state of the server, as the page announces it. */

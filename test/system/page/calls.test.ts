@@ -19,6 +19,43 @@ describe("calls of tools in a browser", () => {
     await browser.waitForText(/"temperature": 36/, weather.getByRole("group", { name: "Structured content" }));
   });
 
+  it("a number is sent as it is typed", async () => {
+    await using sidecar = await Sidecar.start({ command: EVERYTHING });
+    await using browser = await BrowserPage.open(sidecar);
+    const sum = await browser.openTool("get-sum");
+    await sum.getByLabel(/^a\b/).pressSequentially("-0.05");
+    await sum.getByLabel(/^b\b/).pressSequentially("1e3");
+    await sum.getByRole("button", { name: "Call", exact: true }).click();
+    await browser.waitForText("The sum of -0.05 and 1000 is 999.95.", sum);
+  });
+
+  it("a large integer in JSON is sent as it is written", async () => {
+    await using sidecar = await Sidecar.start();
+    await using browser = await BrowserPage.open(sidecar);
+    const tool = await browser.openTool("received");
+    await tool.getByLabel("Edit as JSON").check();
+    await tool.getByLabel("Arguments as JSON").fill('{"n":12345678901234567890}');
+    await tool.getByRole("button", { name: "Call", exact: true }).click();
+    await browser.waitForText(/12345678901234567890/, tool.getByRole("group", { name: "Result" }));
+  });
+
+  it("a tool has its title, description, annotations, schema, and the command of the Inspector", async () => {
+    await using sidecar = await Sidecar.start({ command: EVERYTHING });
+    await using browser = await BrowserPage.open(sidecar);
+    const tool = browser.tool("get-sum");
+    await tool.getByText("Get Sum Tool").waitFor();
+    await tool.getByText("Returns the sum of two numbers").waitFor();
+    expect(await tool.getByRole("list", { name: "Annotations" }).getByRole("listitem").allTextContents()).toEqual([
+      "read-only",
+      "closed world",
+    ]);
+    await tool.getByText("Input schema").click();
+    await browser.waitForText('"required": [', tool.getByRole("group", { name: "Input schema" }));
+    await browser.page.getByText("Resources, prompts and everything else").click();
+    const command = `npx -y @modelcontextprotocol/inspector --cli ${sidecar.url} --transport http --method resources/list`;
+    await browser.page.getByText(command).waitFor();
+  });
+
   it("a value that the schema does not allow is not sent, and the field says why", async () => {
     await using sidecar = await Sidecar.start({ command: EVERYTHING });
     await using browser = await BrowserPage.open(sidecar);
@@ -91,7 +128,7 @@ describe("calls of tools in a browser", () => {
     expect(await browser.axeViolations()).toEqual([]);
     await question.getByLabel(/^username/).fill("Ada");
     await question.getByLabel(/^email/).fill("ada@example.org");
-    await question.getByRole("button", { name: "Send" }).click();
+    await question.getByRole("button", { name: "Send answer" }).click();
     await browser.waitForText(/The user said: accept .*"username":"Ada"/, tool);
     await tool.getByRole("button", { name: "Call", exact: true }).click();
     await question.getByRole("button", { name: "Decline" }).click();
@@ -107,11 +144,15 @@ describe("calls of tools in a browser", () => {
     await browser.waitForText(/elicitation/i, tool.getByRole("group"));
   });
 
-  it("a client with a session is used if the sidecar serves no others", async () => {
+  it("a sidecar that serves sessions only is called too", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--modern", "off"] });
     await using browser = await BrowserPage.open(sidecar);
     const tool = await browser.openTool("echo");
     await tool.getByLabel("Edit as JSON").check();
+    await tool.getByLabel("Arguments as JSON").fill("no JSON");
+    await tool.getByText("Edit as JSON").click();
+    await tool.getByRole("alert").getByText("Not valid JSON").waitFor();
+    expect(await tool.getByLabel("Edit as JSON").isChecked()).toBe(true);
     await tool.getByLabel("Arguments as JSON").fill('{"text":"in a session"}');
     await tool.getByRole("button", { name: "Call", exact: true }).click();
     await browser.waitForText("in a session", tool.getByRole("group", { name: "Result" }));

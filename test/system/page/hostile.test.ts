@@ -11,7 +11,7 @@ const HOSTILE = {
   svg: '<svg onload="globalThis.isHarmed = true"><use href="data:image/svg+xml,x#x"/></svg>',
   link: "[click](javascript:globalThis.isHarmed=true) <a href='javascript:globalThis.isHarmed=true'>click</a>",
   ansi: "\u001B]8;;https://attacker.example\u0007click\u001B]8;;\u0007\u001B[2J\u001B[31mred",
-  bidi: "safe\u202Eexe.lave\u2066\u200B\uFEFF",
+  bidi: "safe\u202Eexe.lave\u2066\u200B\uFEFF\u{E0041}\uFE00",
   template: "{{constructor.constructor('globalThis.isHarmed = true')()}}${globalThis.isHarmed = true}",
 } as const;
 const ALL = Object.values(HOSTILE).join(" ");
@@ -45,7 +45,37 @@ const SCHEMAS: Readonly<Record<string, unknown>> = {
   pattern: { type: "object", properties: { a: { type: "string", pattern: "^(a+)+$", default: `${"a".repeat(60)}!` } } },
   invalid: { type: "object", properties: { a: { type: ["no", 5], minimum: "x", enum: 7 }, b: null, __proto__: { type: "string" } } },
   list: [1, 2, 3],
+  product: {
+    type: "object",
+    allOf: Array.from({ length: 14 }, (_, index) => ({
+      anyOf: [1, 2, 3, 4].map((each) => ({ properties: { [`p${index}`]: { const: each } } })),
+    })),
+  },
+  manyHidden: {
+    type: "object",
+    required: ["a"],
+    properties: { a: { $ref: "#/x-defs/a" } },
+    "x-defs": { a: { type: "array", minItems: 300_000, items: {} } },
+  },
+  url: { type: "object", properties: { a: { type: "string", format: "url", default: `http://${"a".repeat(100_000)}!` } } },
+  map: {
+    type: "object",
+    additionalProperties: { type: "string" },
+    default: Object.fromEntries(Array.from({ length: 3000 }, (_, index) => [`k${index}`, ""])),
+  },
+  hidden: { type: "object", properties: { a: { $ref: "#/x-hidden" } }, "x-hidden": { type: "string", pattern: "^(a+)+$" } },
+  fromDefault: { type: "object", properties: { a: { default: { pattern: "^(a+)+$" } }, b: { $ref: "#/properties/a/default" } } },
+  unevaluated: { type: "object", unevaluatedProperties: { pattern: "^(a+)+$" }, properties: { a: { type: "string" } } },
+  filled: {
+    type: "object",
+    properties: { a: { type: "array", items: { type: "string" }, default: Array.from({ length: 5000 }, () => "") } },
+  },
 };
+
+/** Returns a value whose indentation would be a thousand times as long as the value. */
+function nested(depth: number): unknown {
+  return depth === 0 ? Array.from({ length: 10_000 }, () => 1) : [nested(depth - 1)];
+}
 
 function toolsFile(tools: readonly object[]): string {
   return JSON.stringify({ pages: [tools] });
@@ -87,7 +117,7 @@ describe("a hostile server in a browser", () => {
     await using browser = await BrowserPage.open(sidecar);
     await browser.waitForText(/tools/, browser.page.getByRole("region", { name: "Tools" }));
     await browser.page.getByRole("article").nth(10).waitFor();
-    await browser.waitForText(String.raw`safe\u202eexe.lave\u2066\u200b\ufeff`);
+    await browser.waitForText(String.raw`safe\u202eexe.lave\u2066\u200b\ufeff\udb40\udc41\ufe00`);
     await browser.waitForText(HOSTILE.script, browser.page.getByRole("region", { name: "Log" }));
     await browser.waitForText(HOSTILE.image, browser.page.getByRole("region", { name: "Requests" }));
     await expectUnharmed(browser);
@@ -103,7 +133,11 @@ describe("a hostile server in a browser", () => {
     await using browser = await BrowserPage.open(sidecar);
     for (const name of Object.keys(SCHEMAS)) {
       const tool = await browser.openTool(name);
-      await tool.getByRole("textbox").first().waitFor();
+      await tool
+        .getByRole("textbox")
+        .or(tool.getByRole("button", { name: "Add" }))
+        .first()
+        .waitFor();
       const toggle = tool.getByLabel("Edit as JSON");
       if ((await toggle.count()) > 0) await toggle.check();
       await tool.getByLabel("Arguments as JSON").fill('{"text":"sent"}');
@@ -134,6 +168,8 @@ describe("a hostile server in a browser", () => {
       { content: [], structuredContent: { [ALL]: ALL }, isError: true },
       { content: "no array", structuredContent: 5 },
       { content: [{ type: "text", text: 5 }] },
+      { content: [{ type: "resource", resource: { uri: { toString: 1, valueOf: 1 }, text: "x" } }] },
+      { content: [], structuredContent: nested(1000) },
     ];
     for (const [index, result] of results.entries()) {
       await tool.getByLabel("Arguments as JSON").fill(JSON.stringify({ result: JSON.stringify(result) }));

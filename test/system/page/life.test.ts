@@ -15,18 +15,19 @@ describe("the life of a server in a browser", () => {
     await browser.tool("echo").waitFor();
     await browser.tool("add").waitFor();
     await browser.page.waitForLoadState("load");
-    expect(browser.fileBytes).toBeGreaterThan(1000);
-    expect(browser.fileBytes).toBeLessThan(200 * 1024);
+    expect(await browser.fileBytes()).toBeGreaterThan(1000);
+    expect(await browser.fileBytes()).toBeLessThan(200 * 1024);
   });
 
-  it("a server that is killed is shown with its exit, and its successor, without a reload", async () => {
+  it("a server that is killed is shown with its exit and its successor", async () => {
     await using sidecar = await Sidecar.start({ flags: QUICK_RESTART });
     await using browser = await BrowserPage.open(sidecar);
     await browser.state.getByText("Ready").waitFor();
     await crash(sidecar);
     const generations = browser.page.getByRole("region", { name: "Generations" });
-    await browser.waitForText(/SIGKILL/, generations);
     await generations.getByRole("button", { name: /^2 / }).getByText("running").waitFor();
+    await generations.getByRole("button", { name: /^1 / }).click();
+    await browser.waitForText(/ended by SIGKILL/, generations);
     await browser.waitForText("generation 2", browser.page.getByRole("banner"));
     await browser.waitForText("mcp server exited", browser.page.getByRole("region", { name: "Log" }));
   });
@@ -38,7 +39,7 @@ describe("the life of a server in a browser", () => {
       untilReady: false,
     });
     await using browser = await BrowserPage.open(sidecar);
-    await browser.state.getByText("Backing off").waitFor();
+    await browser.state.getByText("Restarting").waitFor();
     await browser.waitForText(/exited with code 3/, browser.page.getByRole("banner"));
     await browser.waitForText(/next start in \d+ s/, browser.page.getByRole("banner"));
     await browser.waitForText("no database", browser.page.getByRole("region", { name: "Generations" }));
@@ -48,10 +49,51 @@ describe("the life of a server in a browser", () => {
     await using sidecar = await Sidecar.start();
     await using browser = await BrowserPage.open(sidecar);
     await browser.state.getByText("Ready").waitFor();
-    await (await sidecar.client()).callTool("echo", { text: "an argument" });
+    const client = await sidecar.client();
+    await client.callTool("echo", { text: "an argument" });
+    await client.request("tools/call", { name: "raw_result", arguments: { result: '{"content":[],"isError":true}' } });
     const requests = browser.page.getByRole("region", { name: "Requests" });
     await requests.getByRole("row", { name: /tools\/call echo .* result/ }).waitFor();
+    await requests.getByRole("row", { name: /tools\/call raw_result .* tool error/ }).waitFor();
     expect(await browser.page.content()).not.toContain("an argument");
+  });
+
+  it("the charts and the load have the requests, sessions and processes that there are", async () => {
+    await using sidecar = await Sidecar.start();
+    await using browser = await BrowserPage.open(sidecar);
+    await browser.tool("echo").waitFor();
+    const client = await sidecar.client();
+    const held = client.callTool("hang", {});
+    for (let index = 0; index < 20; index++) await client.callTool("echo", { text: "a" });
+    // The page itself has sent two, and each session begins with one.
+    await browser.page.getByRole("figure").getByText("23 requests, 0 errors").waitFor();
+    await browser.page
+      .getByRole("figure")
+      .getByText(/mean .* ms, longest .* ms/)
+      .waitFor();
+    const load = browser.page.getByRole("region", { name: "Load" });
+    await load.getByRole("row", { name: /^shared 1 0 0 bytes 1$/ }).waitFor();
+    await load.getByText(/of 256.0 MiB/).waitFor();
+    expect(await load.getByText("Sessions").locator("xpath=following-sibling::dd").textContent()).toBe("2");
+    await client.callTool("release", {});
+    await held;
+  });
+
+  it("four tabs show the same sidecar, and each can call a tool", async () => {
+    await using sidecar = await Sidecar.start();
+    await using browser = await BrowserPage.open(sidecar);
+    const { origin } = sidecar;
+    const tabs = [browser.page, ...(await Promise.all([1, 2, 3].map(() => browser.page.context().newPage())))];
+    for (const tab of tabs.slice(1)) await tab.goto(`${origin}/`);
+    for (const [index, tab] of tabs.entries()) {
+      const tool = tab.getByRole("article", { name: "echo", exact: true });
+      await tool.getByRole("button", { name: /^Call…/ }).click();
+      await tool.getByLabel("Edit as JSON").check();
+      await tool.getByLabel("Arguments as JSON").fill(JSON.stringify({ text: `from tab ${index}` }));
+      await tool.getByRole("button", { name: "Call", exact: true }).click();
+      await tool.getByRole("group", { name: "Result" }).getByText(`from tab ${index}`).waitFor();
+    }
+    expect(await browser.page.title()).toBe(`Ready – ${new URL(origin).host}`);
   });
 
   it("a sidecar that ends is shown as not reachable, and its successor is found", async () => {
@@ -63,7 +105,7 @@ describe("the life of a server in a browser", () => {
       await browser.page.goto(`${first.origin}/`);
       await browser.state.getByText("Ready").waitFor();
     }
-    await browser.state.getByText("Sidecar not reachable").waitFor();
+    await browser.state.getByText("Not connected").waitFor();
     await using second = await Sidecar.start({ flags });
     await browser.state.getByText("Ready").waitFor();
     await (await second.client()).request("tools/list");
@@ -75,7 +117,7 @@ describe("the life of a server in a browser", () => {
     await using sidecar = await Sidecar.start({ flags: ["--admin-addr", `127.0.0.1:${port}`] });
     await using browser = await BrowserPage.open({ origin: `http://127.0.0.1:${port}` });
     await browser.state.getByText("Ready").waitFor();
-    await browser.waitForText("The MCP endpoint has an address of its own.");
+    await browser.waitForText("The MCP endpoint has another address, at which clients list and call the tools.");
     expect((await fetch(`${sidecar.origin}/`)).status).toBe(404);
   });
 
