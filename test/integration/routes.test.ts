@@ -15,11 +15,13 @@ describe("each route", () => {
   it.each(Object.values(ROUTES))("OPTIONS gets the route's methods, and other methods get 405: $path", async ({ path, methods }) => {
     const url = `${sidecar.origin}${path}`;
     const allow = [...methods, "OPTIONS"].join(", ");
-    const options = await send(url, { method: "OPTIONS" });
+    // The events of the page are for the page only.
+    const headers = { "Claw-Mcp-Stdio-Page": "1" };
+    const options = await send(url, { method: "OPTIONS", headers });
     expect(options).toMatchObject({ status: 204, body: "", headers: { allow } });
     const wrong = ["GET", "POST", "DELETE", "PATCH"].filter((method) => !(methods as readonly string[]).includes(method));
     for (const method of wrong) {
-      const reply = await send(url, { method, body: "" });
+      const reply = await send(url, { method, headers, body: "" });
       expect(readError(reply)).toStrictEqual(errorReply(405, -32000, "METHOD_NOT_ALLOWED"));
       expect(reply.headers.allow).toBe(allow);
     }

@@ -50,7 +50,7 @@ async function follow(token: string | undefined, listener: UpdateListener, end: 
       listener.onUnauthorized();
       return;
     }
-    listener.onLost(failure);
+    listener.onLost(failure === REPLACED ? failure : `${failure} The page tries again.`);
     // If it connected at once, two pages could replace each other for ever.
     if (failure === REPLACED) await whenShownAgain(end);
     else await pause(pauseMs, end);

@@ -45,7 +45,7 @@ export function Header({ connection, state }: Props): JSX.Element {
       </p>
       {connection.kind === "lost" && (
         <p class="note">
-          <Text of={connection.reason} /> The page tries again. {state !== undefined && "Below is the last state that it received."}
+          <Text of={connection.reason} /> {state !== undefined && "Below is the last state that it received."}
         </p>
       )}
       {state !== undefined && <ServerFacts state={state} isLive={connection.kind === "live"} />}
