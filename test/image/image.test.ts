@@ -23,7 +23,9 @@ echo '{"name":"echo-server","version":"1.0.0","type":"module","bin":"server.js"}
 git add . && git -c user.name=nobody -c user.email=nobody@localhost commit --quiet --message=first
 cd /tmp && exec npx -y git+file:///tmp/repository`;
 const REAP_TIMEOUT_MS = 5000;
-const MAX_APPLICATION_BYTES = 5_500_000;
+/** The page in the browser, and the licences of its packages. */
+const MAX_PAGE_BYTES = 300_000;
+const MAX_APPLICATION_BYTES = 5_500_000 + MAX_PAGE_BYTES;
 
 function readJson(path: string): unknown {
   return JSON.parse(readFileSync(new URL(`../../${path}`, import.meta.url), "utf8"));
