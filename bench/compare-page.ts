@@ -1,4 +1,4 @@
-// Compares this build with the page, which nobody looks at, with the same build without it, in interleaved pairs; see README.md.
+// Compares this build with a page that is not open with the same build without a page, in interleaved pairs; see README.md.
 
 import { parseArgs } from "node:util";
 import { compareIdle, megabytes } from "./idle.ts";
@@ -6,7 +6,7 @@ import { compareLoads, PAIR_SCENARIOS, RatioTable } from "./pairs.ts";
 import { thisBuild } from "./targets.ts";
 
 const LEAST_RATIO = 0.95;
-/** The memory that the page may add to an idle sidecar before somebody opens it: the noise of pairs, and its code. */
+/** The memory that the page may add to an idle sidecar before it is opened: the noise of pairs, and its code. */
 const MOST_IDLE_BYTES = 1_000_000;
 /** The same from each second on, as a container does. */
 const READ_PATH = "/healthz";

@@ -24,10 +24,14 @@ export function notFoundReason(target: string): string | undefined {
     : undefined;
 }
 
+/** Returns the end of a sentence. @param path undefined if the MCP endpoint has another address. */
+export function describeEndpoint(path: string | undefined): string {
+  return path === undefined ? "the MCP endpoint has another address" : `the MCP endpoint is ${path}`;
+}
+
 /** Returns the error for a path that does not exist. Names the remedy if clients are known to ask for this path. */
 export function notFound(target: string, { path, hasToken, hasLegacySse, isSplit }: NotFoundOptions): SidecarError {
-  const endpoint = path === undefined ? "the MCP endpoint has another address" : `the MCP endpoint is ${path}`;
-  const message = `There is nothing at ${target}; ${endpoint}.`;
+  const message = `There is nothing at ${target}; ${describeEndpoint(path)}.`;
   const asked = target.replace(/\/$/, "");
   const hints: string[] = [];
   if (!hasLegacySse && SSE_PATHS.has(asked)) hints.push("HTTP+SSE is off; --legacy-sse=on enables it.");

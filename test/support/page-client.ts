@@ -25,11 +25,6 @@ export class PageClient implements Disposable {
     return this.#stream.headers;
   }
 
-  /** The body of a response that is not a stream. */
-  body(): Promise<string> {
-    return this.#stream.body();
-  }
-
   /** Returns the next update; undefined at the end of the stream. */
   async next(): Promise<PageUpdate | undefined> {
     const text = await this.#stream.nextText();

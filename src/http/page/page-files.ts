@@ -7,6 +7,7 @@ import { SidecarError } from "../../errors.ts";
 import type { Defects } from "../../observability/defects.ts";
 import { acceptsGzip, acceptsHtml } from "../endpoint/content-negotiation.ts";
 import { sendDefect } from "../json-response.ts";
+import { describeEndpoint } from "../not-found.ts";
 import { discardBody, reject } from "../reject.ts";
 import type { Route } from "../route.ts";
 
@@ -66,7 +67,7 @@ export class PageFiles {
   readonly indexRoute: Route = (request, response) => {
     if (acceptsHtml(request)) return this.#answer(request, response, INDEX, "no-cache");
     // An MCP client may have the URL without its path.
-    const endpoint = this.#endpointPath === null ? "the MCP endpoint has another address" : `the MCP endpoint is ${this.#endpointPath}`;
+    const endpoint = describeEndpoint(this.#endpointPath ?? undefined);
     reject(request, response, new SidecarError("NOT_FOUND", `There is only a page for browsers at /; ${endpoint}.`));
   };
 
@@ -96,7 +97,9 @@ export class PageFiles {
       });
     };
     this.#files.then(respond).catch((error: unknown) => {
+      // The next request tries again.
       this.#files = undefined;
+      this.#decompressed.clear();
       this.#defects.recover("page", error, () => sendDefect(response, false));
     });
   }

@@ -1,7 +1,9 @@
 import type { ServerResponse } from "node:http";
+import { shuttingDown } from "../../lane/failures.ts";
 import type { MemoryBudget } from "../../memory/memory-budget.ts";
 import type { Defects } from "../../observability/defects.ts";
 import type { Principal } from "../../sessions/session.ts";
+import { sendError } from "../json-response.ts";
 import type { SseConnection, SseConnections } from "../output/sse-connection.ts";
 import { discardBody } from "../reject.ts";
 import { holderOf, type PrincipalRoute } from "../route.ts";
@@ -41,6 +43,7 @@ export class PageStreams {
   readonly #options: PageStreamsOptions;
   readonly #open = new Set<PageStream>();
   #timer: NodeJS.Timeout | undefined;
+  #isClosed = false;
 
   constructor(options: PageStreamsOptions) {
     this.#options = options;
@@ -48,6 +51,8 @@ export class PageStreams {
 
   readonly route: PrincipalRoute = (request, response, principal) => {
     discardBody(request);
+    // A stream that opens now would delay the end of the sidecar.
+    if (this.#isClosed) return sendError(response, shuttingDown("GET", false));
     const [oldest] = this.#open;
     // A client that never reads must not keep people out.
     if (oldest !== undefined && this.#open.size >= MAX_STREAMS) this.#replace(oldest);
@@ -78,8 +83,9 @@ export class PageStreams {
     for (const { connection, principal } of this.#open) if (principal === owner) connection.cutOff();
   }
 
-  /** Sends the last updates, and ends all streams. */
+  /** Sends the last updates, ends all streams, and rejects new ones. */
   close(): void {
+    this.#isClosed = true;
     const { readState, defects } = this.#options;
     // The sidecar must stop even after a defect.
     for (const stream of this.#open) end(stream, () => defects.guard("page", () => this.#send(stream, readState())));

@@ -39,13 +39,16 @@ async function follow(token: string | undefined, listener: UpdateListener, end: 
   for (;;) {
     await whenVisible(end);
     if (end.aborted) return;
-    const hidden = abortedWhenHidden();
-    const failure = await readStream(token, AbortSignal.any([end, hidden]), (update, isFirst) => {
+    const hidden = new AbortController();
+    const onChange = (): void => hidden.abort();
+    document.addEventListener("visibilitychange", onChange);
+    const failure = await readStream(token, AbortSignal.any([end, hidden.signal]), (update, isFirst) => {
       pauseMs = MIN_PAUSE_MS;
       listener.onUpdate(update, isFirst);
     });
+    document.removeEventListener("visibilitychange", onChange);
     if (end.aborted) return;
-    if (hidden.aborted) continue;
+    if (hidden.signal.aborted) continue;
     if (failure === "unauthorized") {
       listener.onUnauthorized();
       return;
@@ -135,12 +138,6 @@ function whenShownAgain(end: AbortSignal): Promise<void> {
     document.addEventListener("visibilitychange", () => resolve(), { once: true, signal: end });
     end.addEventListener("abort", () => resolve(), { once: true });
   });
-}
-
-function abortedWhenHidden(): AbortSignal {
-  const hidden = new AbortController();
-  document.addEventListener("visibilitychange", () => hidden.abort(), { once: true });
-  return hidden.signal;
 }
 
 /** Waits, but not longer than until the reader is back. */

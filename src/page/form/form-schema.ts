@@ -1,6 +1,7 @@
 import type { RJSFSchema } from "@rjsf/utils";
 import { visibleLine } from "../text/visible.ts";
 import { isObject, type JsonObject } from "./json-object.ts";
+import { pointerNames } from "./json-pointer.ts";
 
 /** Subschemas, each followed reference counted again. A form with more would freeze the browser. */
 const MAX_SUBSCHEMAS = 500;
@@ -141,8 +142,7 @@ function countEntries(value: unknown): number {
 /** Returns the target of a reference such as `#/$defs/name`. */
 function referenced(root: JsonObject, reference: string): unknown {
   let target: unknown = root;
-  for (const part of reference.slice(1).split("/").slice(1)) {
-    const name = decodeURIComponent(part).replaceAll("~1", "/").replaceAll("~0", "~");
+  for (const name of pointerNames(reference)) {
     if (NO_SCHEMAS.has(name)) throw new FormError("The schema refers to a part that is not a schema");
     target = typeof target === "object" && target !== null && Object.hasOwn(target, name) ? (target as JsonObject)[name] : undefined;
   }

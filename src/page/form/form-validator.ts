@@ -1,6 +1,7 @@
 import { CfWorkerJsonSchemaValidator } from "@modelcontextprotocol/client/validators/cf-worker";
 import { ErrorSchemaBuilder, type RJSFSchema, type RJSFValidationError, type ValidatorType } from "@rjsf/utils";
 import { visibleLine } from "../text/visible.ts";
+import { pointerNames } from "./json-pointer.ts";
 
 const DRAFT = "2020-12";
 /** The beginning of each error in the message of the validator: a pointer to the value, in which spaces are escaped. */
@@ -61,10 +62,7 @@ function separateErrors(text: string): FormError[] {
 /** Moves the error of a missing property to the property. */
 function formError(location: string, text: string): FormError {
   const missing = MISSING.exec(text)?.[1];
-  const path = location
-    .split("/")
-    .slice(1)
-    .map((part) => decodeURIComponent(part).replaceAll("~1", "/").replaceAll("~0", "~"));
+  const path = pointerNames(location);
   if (missing !== undefined) path.push(missing);
   const message = missing === undefined ? visibleLine(text) : "A value is required.";
   return {

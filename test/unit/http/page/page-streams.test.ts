@@ -87,4 +87,11 @@ describe("the streams of pages", () => {
     streams.close();
     expect([reader.events.length, reader.isEnded]).toEqual([2, true]);
   });
+
+  it("a page that connects after that is rejected, so that the sidecar can end", () => {
+    streams.close();
+    const response = { writableLength: 0, destroyed: true, req: { socket: {} } } as unknown as ServerResponse;
+    streams.route({ complete: true, socket: {} } as IncomingMessage, response, undefined);
+    expect(readers).toEqual([]);
+  });
 });
