@@ -123,12 +123,11 @@ describe("the image", () => {
     const flags = ["--health-interval", "500ms"];
     await using container = await Container.start({ args: EXAMPLE_IN_CONTAINER, flags });
     const { time } = await container.waitForLog("mcp server ready");
-    await container.waitForHealth("healthy");
-    const checks = await container.healthChecks();
-    const later = checks.filter(({ startMs }) => startMs > Date.parse(String(time)));
-    console.log(`from ready to healthy: ${Math.min(...later.map(({ endMs }) => endMs)) - Date.parse(String(time))} ms`);
-    expect(later.map(({ exitCode }) => exitCode)).toEqual(later.map(() => 0));
-    expect(later.length).toBeGreaterThan(0);
+    const readyAtMs = Date.parse(String(time));
+    // The container is healthy by a check that was under way when the server became ready, or by the next one.
+    const first = await container.nextHealthCheck(readyAtMs);
+    console.log(`from ready to the end of the next check: ${first.endMs - readyAtMs} ms`);
+    expect(first.exitCode).toBe(0);
   });
 
   it("a server that npx cannot run from /tmp is reported with the option that helps", async () => {
