@@ -1,8 +1,9 @@
 import type { ErrorEntry } from "./error-entry.ts";
+import { HTTP_ERROR_CATALOG } from "./http-error-catalog.ts";
 import { JsonRpcErrorCode } from "./protocol/error-codes.ts";
 import { RESERVED_PATHS, ROUTES } from "./routes.ts";
 
-const { ParseError, InvalidRequest, InvalidParams, InternalError, ServerError, SessionOrTimeout } = JsonRpcErrorCode;
+const { InvalidParams, InternalError, ServerError, SessionOrTimeout } = JsonRpcErrorCode;
 const CHECK_EFFECT = "If `retrySafe` is true, send the request again. Otherwise, check whether it took effect first.";
 const OPEN_SSE_FIRST = `Open \`${ROUTES.legacySse.path}\`, and post initialize to the URL that its first event names.`;
 
@@ -11,67 +12,7 @@ const OPEN_SSE_FIRST = `Open \`${ROUTES.legacySse.path}\`, and post initialize t
  * the endpoint always means that the session is gone, or, for a request without a session, that its method does not exist.
  */
 export const ERROR_CATALOG = {
-  PARSE_ERROR: {
-    httpStatus: 400,
-    jsonRpcCode: ParseError,
-    when: "The body is not UTF-8 or not JSON.",
-    action: "Send one JSON-RPC 2.0 message as UTF-8 JSON.",
-  },
-  INVALID_REQUEST: {
-    httpStatus: 400,
-    jsonRpcCode: InvalidRequest,
-    when: "The body is JSON, but not a valid JSON-RPC 2.0 message for this session. The error message names the problem. A member that occurs twice is not valid, even if the names differ in case. Ids, progress tokens and names have at most 1 KiB, and subscription URIs 8 KiB. A request that is not valid HTTP has this code too: 431 for headers that are too large, 417 for an unsupported `Expect`, else 400.",
-    action: "Correct the request as the error message says.",
-  },
-  ORIGIN_NOT_ALLOWED: {
-    httpStatus: 403,
-    jsonRpcCode: ServerError,
-    when: "The request comes from a web page (it has an `Origin` header), and ALLOWED_ORIGINS does not list its origin. `/page/events` is for the sidecar's own page only.",
-    action: "To allow this page, add its origin to CLAW_MCP_STDIO_ALLOWED_ORIGINS.",
-    actionFor: { page: "Open the page of the sidecar itself." },
-  },
-  HOST_NOT_ALLOWED: {
-    httpStatus: 403,
-    jsonRpcCode: ServerError,
-    when: "ALLOWED_HOSTS does not list the `Host` of the request. If ALLOWED_HOSTS is not set and the sidecar listens on loopback only, only names of this machine are allowed. Without a token, `/status`, `/metrics` and the page also reject public host names.",
-    action: "Use an allowed host name, or add this one to CLAW_MCP_STDIO_ALLOWED_HOSTS.",
-  },
-  UNAUTHORIZED: {
-    httpStatus: 401,
-    jsonRpcCode: ServerError,
-    when: "The bearer token is missing or not valid, or another token opened the session.",
-    action: "Send `Authorization: Bearer TOKEN` with a valid token. A session needs the token that opened it.",
-  },
-  METHOD_NOT_ALLOWED: {
-    httpStatus: 405,
-    jsonRpcCode: ServerError,
-    when: "The path does not support this HTTP method.",
-    action: "Use a method of the `Allow` header.",
-  },
-  NOT_ACCEPTABLE: {
-    httpStatus: 406,
-    jsonRpcCode: ServerError,
-    when: "`Accept` excludes application/json (POST), or does not name text/event-stream (GET), or excludes it (`subscriptions/listen`).",
-    action: "Send `Accept: application/json, text/event-stream`.",
-  },
-  UNSUPPORTED_MEDIA_TYPE: {
-    httpStatus: 415,
-    jsonRpcCode: ServerError,
-    when: "`Content-Type` is not application/json in UTF-8, or the body is compressed.",
-    action: "Send `Content-Type: application/json`, uncompressed.",
-  },
-  BODY_TOO_LARGE: {
-    httpStatus: 413,
-    jsonRpcCode: ServerError,
-    when: "The body is larger than MAX_BODY_BYTES, or than a fifth of MEMORY_BUDGET_BYTES.",
-    action: "Send less, or raise CLAW_MCP_STDIO_MAX_BODY_BYTES; its limit is a fifth of CLAW_MCP_STDIO_MEMORY_BUDGET_BYTES.",
-  },
-  BODY_INCOMPLETE: {
-    httpStatus: 400,
-    jsonRpcCode: ServerError,
-    when: "The connection closed before the whole request arrived. If the request took longer than HEADERS_TIMEOUT_MS or BODY_TIMEOUT_MS, the status is 408.",
-    action: "Send the request again.",
-  },
+  ...HTTP_ERROR_CATALOG,
   SESSION_REQUIRED: {
     httpStatus: 400,
     jsonRpcCode: ServerError,
@@ -85,7 +26,7 @@ export const ERROR_CATALOG = {
   SESSION_NOT_FOUND: {
     httpStatus: 404,
     jsonRpcCode: SessionOrTimeout,
-    when: "The session, or the stream of `/sse`, never existed or has ended: by DELETE, eviction (MAX_SESSIONS, MEMORY_BUDGET_BYTES), SESSION_IDLE_TIMEOUT_MS, a new client that needs its private server's place (MAX_PRIVATE_SERVERS), or the removal of its token. It also ends with the sidecar, if its private server reaches RESTART_LIMIT, or if the restarted MCP server lacks capabilities that initialize promised.",
+    when: "The session, or the stream of `/sse`, never existed or has ended: by DELETE, eviction (MAX_SESSIONS, MEMORY_BUDGET_BYTES), SESSION_IDLE_TIMEOUT_MS, a new client that needs its private server's place (MAX_PRIVATE_SERVERS), or the removal of its token. Or another token opened it. It also ends if its private server reaches RESTART_LIMIT, or if the restarted MCP server lacks capabilities that initialize promised. A session of another replica, or of the sidecar before a restart, is not found if the key differs (SESSION_KEY, SERVER_NAME) or SESSION_MAX_AGE_MS is over.",
     action: "Call initialize again, without a session id.",
     actionFor: { sse: OPEN_SSE_FIRST },
   },
@@ -224,8 +165,15 @@ export const ERROR_CATALOG = {
   EVENT_NOT_FOUND: {
     httpStatus: 400,
     jsonRpcCode: ServerError,
-    when: "`Last-Event-ID` is not an event of this session, or the events after it are no longer kept (REPLAY_MAX_BYTES, REPLAY_MAX_AGE_MS, REPLAY_MAX_EVENTS).",
+    when: "`Last-Event-ID` is not an event of this session at this replica, or the events after it are no longer kept (REPLAY_MAX_BYTES, REPLAY_MAX_AGE_MS, REPLAY_MAX_EVENTS).",
     action: "Open the stream without `Last-Event-ID`.",
+  },
+  OTHER_REPLICA: {
+    httpStatus: 409,
+    jsonRpcCode: ServerError,
+    when: "The message belongs to another replica, or to the sidecar before a restart: a response to a request of a server that does not run here; or, with `sent: true` (HTTP 200), a reconnection for the response to a request that was sent there.",
+    action: "Let a balancer send all requests with the same `Mcp-Session-Id` to one replica (docs/operations/replicas.md).",
+    actionIfSent: CHECK_EFFECT,
   },
   SHUTTING_DOWN: {
     httpStatus: 503,

@@ -136,7 +136,7 @@ async function configure(argv: readonly string[], isForServing: boolean): Promis
   const form = flags.get("check-config");
   const isFormKnown = form === undefined || form === "json";
   const secrets = new Secrets(withoutPlainOptions(process.env));
-  secrets.add([flags.get("auth-token") ?? ""]);
+  secrets.add([flags.get("auth-token") ?? "", ...(flags.get("session-key") ?? "").split(",")]);
   const { config, problems, given, ...warnings } = loadConfig(
     isFormKnown ? commandLine : { ...commandLine, problems: [...commandLine.problems, "--check-config takes no value, or json"] },
     process.env,
@@ -158,7 +158,7 @@ async function configure(argv: readonly string[], isForServing: boolean): Promis
     printWarnings();
     return ExitCode.wrongConfiguration;
   }
-  secrets.add(config.authTokens);
+  secrets.add([...config.authTokens, ...config.sessionKeys]);
   if (flags.has("check-config")) {
     const { effectiveConfigJson, effectiveConfigText } = await import("./cli/check-config.ts");
     print(form === "json" ? `${effectiveConfigJson(config, secrets)}\n` : effectiveConfigText({ config, given }, secrets));

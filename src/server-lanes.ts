@@ -33,6 +33,9 @@ const ERA_HINT = "; a server without sessions needs MODERN=on, CHILD_ERA=auto or
 /** For a server that gets `server/discover` only. */
 const SESSIONS_HINT = "; a server with sessions needs CHILD_ERA=auto or legacy";
 
+/** The notification in place of the one that a client has sent to another replica. */
+const INITIALIZED = '{"jsonrpc":"2.0","method":"notifications/initialized"}';
+
 /** The name of the shared lane for observers. Its log lines have none. */
 const SHARED_LANE = "shared";
 
@@ -134,14 +137,15 @@ export function startPrivateLane(
   options: ServerLanesOptions,
   name: string,
   initialize: RequestMessage,
-  { streams, memory }: PrivateClient,
+  { streams, memory, isReturning }: PrivateClient,
   start: Promise<void> | undefined,
 ): SupervisedLane {
   const handshake = new ClientHandshake(initialize);
   const onInitialized = (text: string): void => handshake.keepInitialized(text);
+  if (isReturning) onInitialized(INITIALIZED);
   return startLane(options, {
     handshake,
-    createRouting: (access) => new PrivateRouting(access, { streams, memory, onInitialized }),
+    createRouting: (access) => new PrivateRouting(access, { streams, memory, onInitialized, isInitialized: isReturning }),
     log: withFields(options.log, { lane: name }),
     name,
     start,

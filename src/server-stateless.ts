@@ -10,6 +10,7 @@ import type { Isolation } from "./lane/isolation.ts";
 import { addLoads } from "./lane/lane-load.ts";
 import type { SupervisedLane } from "./lane/pooled-lane.ts";
 import type { Defects } from "./observability/defects.ts";
+import type { SessionKeys } from "./sessions/ids/session-keys.ts";
 import { type ServerLanesOptions, type SharedLane, startAskingLane, startModernLane } from "./server-lanes.ts";
 
 export interface StatelessSettings {
@@ -24,6 +25,14 @@ export interface StatelessSettings {
   readonly sessionIdleTimeoutMs: number;
   readonly parkTimeoutMs: number;
   readonly maxParkedCalls: number;
+}
+
+interface ReplicaSettings {
+  /** True if clients have different auth tokens. */
+  readonly hasSeveralPrincipals: boolean;
+  readonly keys: SessionKeys;
+  /** The name of this process. */
+  readonly replica: string;
 }
 
 /** With `session`, each client has a server of its own. Clients without a session could not be told apart. */
@@ -43,12 +52,12 @@ const PROBE_BOOTS = 3;
 
 /** Creates the handling of requests without a session. @returns undefined if it is off. */
 export function createStateless(
-  settings: StatelessSettings & { readonly hasSeveralPrincipals: boolean },
+  settings: StatelessSettings & ReplicaSettings,
   laneOptions: ServerLanesOptions,
   shared: SharedLane & EraLane,
   defects: Defects,
 ): Stateless | undefined {
-  const { isolation, childEra, maxSessions, hasSeveralPrincipals } = settings;
+  const { isolation, childEra, maxSessions, hasSeveralPrincipals, keys } = settings;
   const { nowMs, log, limits } = laneOptions;
   if (!servesStateless(settings)) return undefined;
   const startedAtMs = nowMs();
@@ -73,7 +82,7 @@ export function createStateless(
     {
       eras,
       maxClients: maxSessions,
-      bindings: hasSeveralPrincipals ? { requestState: new RequestState(), tasks: new TaskOwners() } : undefined,
+      bindings: hasSeveralPrincipals ? { requestState: new RequestState(keys), tasks: new TaskOwners() } : undefined,
       parked: asks?.parked,
       maxClientRequests: limits.maxSessionRequests,
       defects,
@@ -90,17 +99,18 @@ interface Asks {
   readonly parked: ParkedCalls;
 }
 
-function createAsks(settings: StatelessSettings, laneOptions: ServerLanesOptions, defects: Defects): Asks {
+function createAsks(settings: StatelessSettings & ReplicaSettings, laneOptions: ServerLanesOptions, defects: Defects): Asks {
   const {
     maxPrivateServers: maxServers,
     sessionIdleTimeoutMs: idleTimeoutMs,
     parkTimeoutMs: timeoutMs,
     maxParkedCalls: maxParked,
+    replica,
   } = settings;
   const { nowMs, log } = laneOptions;
   return {
     lanes: new AskingLanes({ start: (...lane) => startAskingLane(laneOptions, ...lane), maxServers, idleTimeoutMs, defects, log, nowMs }),
-    parked: new ParkedCalls({ maxParked, maxServers, timeoutMs, defects, nowMs }),
+    parked: new ParkedCalls({ maxParked, maxServers, timeoutMs, replica, defects, nowMs }),
   };
 }
 

@@ -12,6 +12,8 @@ import { createStateless, loadOf, servesStateless, type Stateless, type Stateles
 import type { MemoryBudget } from "./memory/memory-budget.ts";
 import { AbandonedSessions } from "./sessions/abandoned-sessions.ts";
 import { EventLog, type ReplayLimits } from "./sessions/event-log.ts";
+import { SessionIds } from "./sessions/ids/session-ids.ts";
+import { SessionKeys } from "./sessions/ids/session-keys.ts";
 import type { Principal, Session } from "./sessions/session.ts";
 import { SessionStore } from "./sessions/session-store.ts";
 import { OutputMemory } from "./upstream/output-memory.ts";
@@ -35,6 +37,10 @@ export interface ServerOptions extends Omit<ServerLanesOptions, "endSession" | "
 }
 
 interface SessionSettings extends StatelessSettings {
+  /** The keys of session ids; empty to derive them. */
+  readonly sessionKeys: readonly string[];
+  readonly serverName: string | undefined;
+  readonly sessionMaxAgeMs: number;
   /** Undefined means no limit. */
   readonly sessionsPerMinute: number | undefined;
 }
@@ -73,12 +79,15 @@ export async function startServer(options: ServerOptions): Promise<McpServer> {
     log,
     nowMs,
   });
+  const keys = new SessionKeys(options.sessions.sessionKeys);
+  const { serverName = "", sessionMaxAgeMs: maxAgeMs } = options.sessions;
+  const ids = new SessionIds({ keys, serverName, maxAgeMs });
   const eventLog = new EventLog(options.replay, nowMs, defects);
   memory.addDroppable(eventLog);
   freeAbandoned(options, sessions);
-  const opener = new SessionOpener({ lanes, sessions, eventLog, sessionsPerMinute, onSessionEnd, counters, log, defects, nowMs });
+  const opener = new SessionOpener({ lanes, sessions, ids, eventLog, sessionsPerMinute, onSessionEnd, counters, log, defects, nowMs });
   const stateless = createStateless(
-    { ...options.sessions, hasSeveralPrincipals: options.hasSeveralPrincipals },
+    { ...options.sessions, hasSeveralPrincipals: options.hasSeveralPrincipals, keys, replica: eventLog.replica },
     laneOptions,
     shared,
     defects,
@@ -148,6 +157,7 @@ interface ServerParts extends Pick<ServerOptions, "counters" | "policy"> {
 /** One MCP server and its clients: processes, lanes, sessions and streams. It shares no state with other servers of the sidecar. */
 export class McpServer {
   readonly #parts: ServerParts;
+  #isLeaving = false;
 
   constructor(parts: ServerParts) {
     this.#parts = parts;
@@ -205,6 +215,11 @@ export class McpServer {
     return owned.length;
   }
 
+  /** Makes the server not ready for those who ask. It still serves all requests. */
+  leave(): void {
+    this.#isLeaving = true;
+  }
+
   /** Rejects new requests, ends GET streams, and resolves when the last request in flight has ended. */
   async drain(): Promise<void> {
     const { routes, lanes, stateless } = this.#parts;
@@ -224,7 +239,7 @@ export class McpServer {
   #upstreamStatus(): UpstreamStatus {
     const { lanes, shared } = this.#parts;
     const current = shared.supervisor.status();
-    if (lanes.isDraining) return { ...current, state: "stopping" };
+    if (lanes.isDraining || this.#isLeaving) return { ...current, state: "stopping" };
     // The discovery client of a pod waits only 5 s for the list. So the server is not ready until its tools are listed.
     return current.state === "ready" && shared.lane.tools.areAwaited ? { ...current, state: "starting" } : current;
   }

@@ -6,7 +6,7 @@ import type { Identify } from "./http/route.ts";
 import type { ServerStatus } from "./http/status-route.ts";
 import { AuthTokenReload } from "./auth/auth-token-reload.ts";
 import { AuthTokens } from "./auth/auth-tokens.ts";
-import { rereadAuthTokenFile } from "./config/auth-token-file.ts";
+import { rereadSecretFile, TOKENS } from "./config/secret-file.ts";
 import { serverEnvironment } from "./config/environment.ts";
 import { Counters } from "./observability/counters.ts";
 import type { Descriptor } from "./descriptor/descriptor.ts";
@@ -50,6 +50,8 @@ export interface Sidecar extends Pick<McpServer, "firstReady" | "failed" | "tool
   readonly pageAddress: string | undefined;
   /** The number of clients' calls that are not answered. */
   countCallsInFlight(): number;
+  /** Makes the sidecar not ready, and closes each connection after its response. Resolves after PRE_STOP_MS; until then, all requests are served. */
+  leave(): Promise<void>;
   /** Drains, then terminates the MCP server. Bounded by DRAIN_TIMEOUT_MS and the waits of the termination. */
   stop(): Promise<void>;
 }
@@ -110,6 +112,12 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
     failed: server.failed,
     toolNames: (timeoutMs) => server.toolNames(timeoutMs),
     countCallsInFlight: () => countCalls(server),
+    async leave() {
+      if (config.preStopMs === 0) return;
+      server.leave();
+      listeners.main.beginDrain();
+      await timeout(config.preStopMs);
+    },
     async stop() {
       tokenReload?.close();
       await drainAndStop(listeners.main, server, page, config.drainTimeoutMs);
@@ -183,7 +191,7 @@ function reloadTokens(
   return new AuthTokenReload({
     tokens,
     texts,
-    read: () => rereadAuthTokenFile(authTokenFile),
+    read: () => rereadSecretFile(authTokenFile, TOKENS),
     onTokens: (newTexts) => secrets.add(newTexts),
     onRevoked: (principal) => {
       const count = server.endAllOf(principal);

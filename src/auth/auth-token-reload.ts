@@ -1,6 +1,6 @@
 import type { Defects } from "../observability/defects.ts";
 import type { AuthTokens } from "./auth-tokens.ts";
-import { type AuthTokenFile, SETTLE_MS, stateOf } from "../config/auth-token-file.ts";
+import { type SecretFile, SETTLE_MS, stateOf } from "../config/secret-file.ts";
 import type { Principal } from "../sessions/session.ts";
 import type { Log } from "../observability/log.ts";
 
@@ -14,7 +14,7 @@ export interface AuthTokenReloadOptions {
   readonly tokens: AuthTokens;
   /** The current tokens. */
   readonly texts: readonly string[];
-  readonly read: () => Promise<AuthTokenFile>;
+  readonly read: () => Promise<SecretFile>;
   /** Called with new tokens before they become valid. */
   readonly onTokens: (texts: readonly string[]) => void;
   readonly onRevoked: (principal: Principal) => void;
@@ -34,7 +34,7 @@ export class AuthTokenReload {
 
   constructor(options: AuthTokenReloadOptions) {
     this.#options = options;
-    this.#settled = stateOf({ tokens: options.texts });
+    this.#settled = stateOf({ texts: options.texts });
     this.#pollIn(POLL_MS);
   }
 
@@ -67,7 +67,7 @@ export class AuthTokenReload {
     this.#pollIn(this.#pending === undefined ? POLL_MS : SETTLE_MS);
   }
 
-  #apply({ tokens: texts, problem }: AuthTokenFile): void {
+  #apply({ texts, problem }: SecretFile): void {
     const { tokens, onTokens, onRevoked, log } = this.#options;
     if (texts === undefined) {
       log.warn({ reason: problem }, "auth token file rejected: the tokens are unchanged");

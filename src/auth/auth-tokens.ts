@@ -1,4 +1,5 @@
-import { timingSafeEqual } from "node:crypto";
+import { hash, timingSafeEqual } from "node:crypto";
+import { deriveKeys, MIN_KEY_LENGTH } from "../sessions/ids/session-keys.ts";
 import type { Principal } from "../sessions/session.ts";
 
 interface AuthToken {
@@ -54,6 +55,12 @@ export class AuthTokens {
   /** Tokens have numbers as names. A hash would confirm guesses of a short token. */
   #create(text: string): AuthToken {
     const expected = Buffer.from(text, "utf8");
-    return { text, expected, received: Buffer.alloc(expected.length), principal: { isRevoked: false, name: `token-${++this.#count}` } };
+    const principal = {
+      isRevoked: false,
+      name: `token-${++this.#count}`,
+      fingerprint: hash("sha256", `claw-mcp-stdio principal ${text}`, "base64url"),
+      keys: text.length < MIN_KEY_LENGTH ? undefined : deriveKeys(text),
+    };
+    return { text, expected, received: Buffer.alloc(expected.length), principal };
   }
 }

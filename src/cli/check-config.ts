@@ -16,8 +16,14 @@ export interface CheckedConfig {
 
 /** Returns the effective configuration as JSON, with secrets masked. */
 export function effectiveConfigJson(config: Config, { replacer }: Pick<Secrets, "replacer">): string {
-  const { authToken, authTokens: _, command, args, ...rest } = config;
-  const masked = { ...rest, command: maskCommand(command), args: maskArgs(args), authToken: authToken === undefined ? undefined : MASK };
+  const { authToken, authTokens: _, sessionKeys: __, sessionKey, command, args, ...rest } = config;
+  const masked = {
+    ...rest,
+    command: maskCommand(command),
+    args: maskArgs(args),
+    authToken: authToken && MASK,
+    sessionKey: sessionKey && MASK,
+  };
   return JSON.stringify(masked, replacer, 2);
 }
 

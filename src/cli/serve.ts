@@ -1,6 +1,7 @@
-import { MIN_TOKEN_LENGTH } from "../config/auth-token-file.ts";
+import { MIN_TOKEN_LENGTH } from "../config/secret-file.ts";
 import { COMMAND_LINE, type Config, type Environment, type LoadResult } from "../config/load.ts";
 import { maskCommand } from "../config/mask.ts";
+import { OPTIONS } from "../config/options.ts";
 import type { Descriptor } from "../descriptor/descriptor.ts";
 import { describeError } from "../errors.ts";
 import { ExitCode } from "./exit-code.ts";
@@ -18,6 +19,7 @@ import {
 import { RecentLog } from "../http/page/recent-log.ts";
 import { createLogger, type Logger } from "../observability/logger.ts";
 import { maskedPlainLines, type Secrets } from "../observability/redact.ts";
+import { MIN_KEY_LENGTH } from "../sessions/ids/session-keys.ts";
 import { type SignalSource, waitForSignal } from "./shutdown.ts";
 import { type Sidecar, startSidecar } from "../sidecar.ts";
 import type { StartDisplay } from "./start/start-display.ts";
@@ -80,6 +82,10 @@ function logWarnings({ config, environment, unknownVariables, flagsAfterCommand 
   if (config.authToken !== undefined && config.authToken.length < MIN_TOKEN_LENGTH) {
     log.warn({ reason: `it has fewer than ${MIN_TOKEN_LENGTH} characters` }, "auth token is short: it can be guessed");
   }
+  if (config.sessionKeys.length === 0 && !config.authTokens.some((text) => text.length >= MIN_KEY_LENGTH)) {
+    const reason = `set ${OPTIONS.sessionKey.variable}, so that clients go on after a restart, and at any replica`;
+    log.info({ reason }, "session keys are random: all sessions end with the sidecar");
+  }
 }
 
 /** One run of the sidecar, from the first check to the exit code. */
@@ -116,8 +122,11 @@ class Serving {
     if (display !== undefined) void running.firstReady.then((handshake) => display.showReady(running, handshake));
     const end = await Promise.race([signalled, running.failed, failedStart]);
     display?.end();
-    if (typeof end === "string") log.info({ signal: end }, "stopping");
-    else if (end !== undefined && "restarts" in end) log.info({ restarts: end.restarts, reason: "RESTART_LIMIT is reached" }, "stopping");
+    if (typeof end === "string") {
+      log.info({ signal: end }, "stopping");
+      await running.leave();
+    }
+    if (typeof end === "object" && "restarts" in end) log.info({ restarts: end.restarts, reason: "RESTART_LIMIT is reached" }, "stopping");
     await running.stop();
     if (typeof end !== "object") return ExitCode.ok;
     if ("failure" in end) return this.#onFailedStart(end);

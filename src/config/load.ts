@@ -4,7 +4,7 @@ import { defaultBudgetBytes } from "../memory/default-budget.ts";
 import { HOLDER_SHARE } from "../memory/memory-budget.ts";
 import { isLoopback } from "../http/guards/authority.ts";
 import { isSamePath, LEGACY_PATHS, PAGE_PATHS } from "../routes.ts";
-import { readAuthTokenFile } from "./auth-token-file.ts";
+import { KEYS, readSecretFile, type SecretKind, TOKENS } from "./secret-file.ts";
 import { type CommandLine, FLAG_NAMES, flagsAfterCommand, unknownFlags } from "./command-line.ts";
 import { nearest } from "./nearest.ts";
 import { VARIABLE_PREFIX } from "./option.ts";
@@ -21,6 +21,8 @@ export interface Config extends Omit<Settings, "addr" | "memoryBudgetBytes" | "p
   readonly host: string | undefined;
   /** AUTH_TOKEN, or the tokens of AUTH_TOKEN_FILE at the start. Each of them is valid. If empty, clients need no token. */
   readonly authTokens: readonly string[];
+  /** The keys of SESSION_KEY or SESSION_KEY_FILE. The first one signs. If empty, keys are derived from the tokens. */
+  readonly sessionKeys: readonly string[];
 }
 
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -60,6 +62,7 @@ export function loadConfig(commandLine: CommandLine, environment: Environment, n
   }
   problems.push(...contradictions(given, settings));
   const authTokens = needsCommand ? readAuthTokens(given, settings) : [];
+  const sessionKeys = needsCommand ? readSessionKeys(given, settings) : [];
   const { restartBackoffMs: first, restartMaxMs: longest } = settings;
   const isFirstGiven = given.sourceOf("restartBackoffMs") !== undefined;
   const knownVariables = new Set<string>(Object.values(OPTIONS).map(({ variable }) => variable));
@@ -85,6 +88,7 @@ export function loadConfig(commandLine: CommandLine, environment: Environment, n
     maxLineBytes: Math.min(settings.maxLineBytes, shareBytes),
     replayMaxBytes: Math.min(settings.replayMaxBytes, shareBytes),
     authTokens,
+    sessionKeys,
     command,
     args,
     host: addr.host,
@@ -177,16 +181,29 @@ function readAuthTokens(given: GivenOptions, { authToken, authTokenFile, require
   if (token !== undefined && file !== undefined) {
     problems.push(`${token} and ${file} are both set; use only one of them`);
   } else if (authTokenFile !== undefined) {
-    const { tokens, problem } = readAuthTokenFile(authTokenFile);
-    if (tokens !== undefined) return tokens;
-    // The value may be a token by mistake, so it is shown only if it looks like a path.
-    const shown = /^[.~]*\//.test(authTokenFile) ? JSON.stringify(authTokenFile) : undefined;
-    problems.push(problemText(file ?? "", shown, "a file with one token a line", problem));
+    return readSecrets(given, file ?? "", authTokenFile, TOKENS);
   } else if (requireAuth && token === undefined && file === undefined) {
     const needed = `neither ${OPTIONS.authToken.variable} nor ${OPTIONS.authTokenFile.variable} is set`;
     problems.push(`${given.sourceOf("requireAuth")} is on, but ${needed}`);
   }
   return authToken === undefined ? [] : [authToken];
+}
+
+/** Must be called only for `serve`. */
+function readSessionKeys(given: GivenOptions, { sessionKey, sessionKeyFile }: Settings): readonly string[] {
+  const [key, file] = [given.sourceOf("sessionKey"), given.sourceOf("sessionKeyFile")];
+  if (key !== undefined && file !== undefined) given.problems.push(`${key} and ${file} are both set; use only one of them`);
+  else if (sessionKeyFile !== undefined) return readSecrets(given, file ?? "", sessionKeyFile, KEYS);
+  return sessionKey ?? [];
+}
+
+/** @param source the option that names the file. */
+function readSecrets({ problems }: GivenOptions, source: string, path: string, kind: SecretKind): readonly string[] {
+  const { texts = [], problem } = readSecretFile(path, kind);
+  // The value may be a secret by mistake, so it is shown only if it looks like a path.
+  const shown = /^[.~]*\//.test(path) ? JSON.stringify(path) : undefined;
+  if (problem !== undefined) problems.push(problemText(source, shown, `a file with one ${kind.noun} a line`, problem));
+  return texts;
 }
 
 export function isDirectory(path: string): boolean {

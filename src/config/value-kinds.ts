@@ -134,6 +134,14 @@ export const bearerToken: ValueKind<string> = {
   parse: (text) => (/^[\x21-\x7e]+$/.test(text) ? text : undefined),
 };
 
+/** Several keys, each of at least this length. */
+export function keys(minLength: number): ValueKind<readonly string[]> {
+  return {
+    expected: `${bearerToken.expected}, at least ${minLength} for each key, several keys separated by commas`,
+    parse: (text) => parseList(text, (item) => (item.length < minLength ? undefined : bearerToken.parse(item))),
+  };
+}
+
 export const origins: ValueKind<"*" | readonly string[]> = {
   expected: "*, or scheme://host or scheme://host:port, several separated by commas, international names in punycode",
   parse: (text) => (text.trim() === "*" ? "*" : parseList(text, parseOrigin)),

@@ -1,9 +1,10 @@
-import { createCipheriv, createDecipheriv, randomBytes, randomUUID } from "node:crypto";
+import { createCipheriv, createDecipheriv, type KeyObject, randomBytes } from "node:crypto";
 import { applyEdits } from "../json/edit.ts";
 import { decodeString } from "../json/strings.ts";
 import { SidecarError } from "../errors.ts";
-import type { MemoryHolder } from "../memory/memory-budget.ts";
 import { readMessage, type RequestMessage, Slot } from "../protocol/message.ts";
+import type { SessionKeys } from "../sessions/ids/session-keys.ts";
+import type { Principal } from "../sessions/session.ts";
 import type { FoundResult } from "./results/found-result.ts";
 
 const NONCE_BYTES = 12;
@@ -12,16 +13,21 @@ const TAG_BYTES = 16;
 /**
  * Seals the `requestState` of a server together with the client, the method and the name of the request (MCP 2026-07-28,
  * basic/utilities/mrtr). The server sees one identity for all clients, so it could not notice that a client uses the state of another one.
+ * Each replica with the same keys can unseal it.
  */
 export class RequestState {
-  readonly #key = randomBytes(32);
-  readonly #holderIds = new WeakMap<object, string>();
+  readonly #keys: SessionKeys;
+
+  constructor(keys: SessionKeys) {
+    this.#keys = keys;
+  }
 
   /** Returns a server's response with its state sealed; undefined if it has none. */
-  seal({ text, edits, requestState: span }: FoundResult, request: RequestMessage, holder: MemoryHolder): string | undefined {
-    if (span === undefined || text[span.start] !== '"') return undefined;
+  seal({ text, edits, requestState: span }: FoundResult, request: RequestMessage, owner: Principal | undefined): string | undefined {
+    const [keys] = this.#keys.of(owner);
+    if (keys === undefined || span === undefined || text[span.start] !== '"') return undefined;
     const nonce = randomBytes(NONCE_BYTES);
-    const cipher = createCipheriv("aes-256-gcm", this.#key, nonce).setAAD(this.#binding(request, holder));
+    const cipher = createCipheriv("aes-256-gcm", keys.requestState, nonce).setAAD(bindingOf(request, owner));
     const sealed = Buffer.concat([
       nonce,
       cipher.update(decodeString(text, span.start, span.end), "utf8"),
@@ -32,44 +38,45 @@ export class RequestState {
   }
 
   /** Returns a client's request with the state that the server has chosen. */
-  unseal(request: RequestMessage, holder: MemoryHolder): RequestMessage | SidecarError {
+  unseal(request: RequestMessage, owner: Principal | undefined): RequestMessage | SidecarError {
     const { text, outline } = request;
     const span = outline.span(Slot.repeatedState);
     if (span === undefined) return request;
-    const state = text[span.start] === '"' ? this.#open(decodeString(text, span.start, span.end), request, holder) : undefined;
+    const state = text[span.start] === '"' ? this.#open(decodeString(text, span.start, span.end), request, owner) : undefined;
     if (state === undefined) return invalidState();
     const edited = readMessage(applyEdits(text, [{ ...span, text: JSON.stringify(state) }]));
     return edited.kind === "request" ? edited : invalidState();
   }
 
-  #open(sealedText: string, request: RequestMessage, holder: MemoryHolder): string | undefined {
+  #open(sealedText: string, request: RequestMessage, owner: Principal | undefined): string | undefined {
     const sealed = Buffer.from(sealedText, "base64url");
     if (sealed.length < NONCE_BYTES + TAG_BYTES) return undefined;
-    const decipher = createDecipheriv("aes-256-gcm", this.#key, sealed.subarray(0, NONCE_BYTES))
-      .setAAD(this.#binding(request, holder))
-      .setAuthTag(sealed.subarray(-TAG_BYTES));
-    try {
-      return decipher.update(sealed.subarray(NONCE_BYTES, -TAG_BYTES), undefined, "utf8") + decipher.final("utf8");
-    } catch {
-      return undefined;
+    for (const { requestState } of this.#keys.of(owner)) {
+      const state = decrypt(requestState, sealed, bindingOf(request, owner));
+      if (state !== undefined) return state;
     }
+    return undefined;
   }
+}
 
-  #binding({ method, outline }: RequestMessage, holder: MemoryHolder): Buffer {
-    const name = outline.stringAt(method === "resources/read" ? Slot.uri : Slot.toolName) ?? "";
-    return Buffer.from(JSON.stringify([this.#idOf(holder), method, name]));
+function decrypt(key: KeyObject, sealed: Buffer, binding: Buffer): string | undefined {
+  const decipher = createDecipheriv("aes-256-gcm", key, sealed.subarray(0, NONCE_BYTES))
+    .setAAD(binding)
+    .setAuthTag(sealed.subarray(-TAG_BYTES));
+  try {
+    return decipher.update(sealed.subarray(NONCE_BYTES, -TAG_BYTES), undefined, "utf8") + decipher.final("utf8");
+  } catch {
+    return undefined;
   }
+}
 
-  #idOf(holder: MemoryHolder): string {
-    if (typeof holder === "string") return holder;
-    const id = this.#holderIds.get(holder) ?? randomUUID();
-    this.#holderIds.set(holder, id);
-    return id;
-  }
+function bindingOf({ method, outline }: RequestMessage, owner: Principal | undefined): Buffer {
+  const name = outline.stringAt(method === "resources/read" ? Slot.uri : Slot.toolName) ?? "";
+  return Buffer.from(JSON.stringify([owner?.fingerprint, method, name]));
 }
 
 function invalidState(): SidecarError {
   const message =
-    "This requestState is not valid for this request: it is of another client, another request or an earlier start of the sidecar. The call may have taken effect; check before you start it again.";
+    "This requestState is not valid for this request: it is of another client, another request, or of a sidecar with another key (CLAW_MCP_STDIO_SESSION_KEY). The call may have taken effect; check before you start it again.";
   return new SidecarError("REQUEST_STATE_INVALID", message, { retrySafe: false });
 }

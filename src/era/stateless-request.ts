@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { MemoryAccount } from "../memory/memory-budget.ts";
 import type { RequestMessage } from "../protocol/message.ts";
 import type { Exchange } from "../sessions/exchange.ts";
+import type { Principal } from "../sessions/session.ts";
 import type { Envelope } from "./checks/request-check.ts";
 import type { Target } from "./server-eras.ts";
 import type { StatelessClient } from "./stateless-client.ts";
@@ -14,7 +15,7 @@ export interface StatelessRequest {
   readonly exchange: Exchange;
   readonly memory: MemoryAccount;
   /** The token of the request; undefined if tokens are off. It may be removed while the request waits. */
-  readonly owner: { readonly isRevoked: boolean } | undefined;
+  readonly owner: Principal | undefined;
 }
 
 /** A request, its client, and the lane for it. */

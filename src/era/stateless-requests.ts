@@ -179,17 +179,17 @@ export class StatelessRequests {
   }
 
   #forwardToModern({ stateless, target, client }: StatelessCall): void {
-    const { request, envelope, exchange } = stateless;
+    const { request, envelope, exchange, owner } = stateless;
     const { lane } = target;
     const { bindings } = this.#options;
     const { holder } = client.memory;
-    const unsealed = bindings?.requestState.unseal(request, holder) ?? request;
+    const unsealed = bindings?.requestState.unseal(request, owner) ?? request;
     if (unsealed instanceof SidecarError) return exchange.fail(unsealed);
     const rewrite: Rewrite = (body, response) => {
       const found = findResult(body, exchange.idText, response);
       if (found === undefined) return body;
       bindings?.tasks.add(found, holder);
-      return checkResultType(found) ?? bindings?.requestState.seal(found, request, holder) ?? body;
+      return checkResultType(found) ?? bindings?.requestState.seal(found, request, owner) ?? body;
     };
     const { logLevel } = envelope;
     lane.request(client, new StatelessExchange(exchange, { rewrite, addedBytes: 0, logLevel }), unsealed);

@@ -18,7 +18,7 @@ export type NamedRoute = readonly [name: RouteName, route: PrincipalRoute];
 /** Returns the principal of an `Authorization` header, or undefined if the header has no valid token. */
 export type Identify = (authorization: string | undefined) => Principal | undefined;
 
-/** A POST request, its response, and the time at which its time limits begin. */
+/** A request to the endpoint, its response, and the time at which its time limits begin. */
 export interface Post {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;

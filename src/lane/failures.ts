@@ -127,6 +127,23 @@ export function sessionEnded(method: string, sent: boolean, effect = effectOf(me
   );
 }
 
+export function sessionNotFound(): SidecarError {
+  return new SidecarError("SESSION_NOT_FOUND", "This session does not exist or has ended; call initialize again.");
+}
+
+/** Returns the error for a response to a request of a server that does not run here. */
+export function answerElsewhere(): SidecarError {
+  const message = "This response is for a request of another replica, or from before a restart of the sidecar. No server got it.";
+  return new SidecarError("OTHER_REPLICA", message, { retrySafe: false });
+}
+
+/** Returns the error for a request whose response only another replica could give. */
+export function responseElsewhere(): SidecarError {
+  const message =
+    "The response is lost here: another replica has got the request, or the sidecar before its restart. It may have taken effect.";
+  return new SidecarError("OTHER_REPLICA", message, { sent: true, retrySafe: false });
+}
+
 /** Returns the error for a request whose text is not for the restarted server. */
 export function upstreamChanged(method: string, sent: boolean, effect = effectOf(method)): SidecarError {
   const message = `The restarted MCP server speaks another revision of MCP than before. ${outcome(sent, effect)}`;

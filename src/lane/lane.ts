@@ -145,6 +145,10 @@ export class Lane implements SessionLane, UpstreamListener {
     this.#routing.onListener(session, initialize);
   }
 
+  announceLists(session: Session): void {
+    for (const { text } of this.#capabilities.listChanges) session.deliverOnce(text);
+  }
+
   /** Adds a caller without a session that gets the messages for all clients, until `endCaller`. */
   addListener(caller: Caller): void {
     this.#routing.onListener(caller);

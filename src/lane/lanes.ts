@@ -23,6 +23,8 @@ const SHARED = "shared";
 export interface PrivateClient {
   readonly streams: SessionStreams;
   readonly memory: MemoryAccount;
+  /** True if the client has initialized its session at another replica, so that it does not send `notifications/initialized` again. */
+  readonly isReturning: boolean;
 }
 
 export interface LanesOptions {
@@ -89,6 +91,11 @@ export class Lanes {
   /** True if a client with this `initialize` gets its own server, as far as that is known. */
   isPrivate(initialize: RequestMessage): boolean {
     return this.#options.isStateless() !== true && needsOwnServer(initialize, this.#options.isolation);
+  }
+
+  /** True if `isPrivate` is known to be right. */
+  isDecided(initialize: RequestMessage): boolean {
+    return !needsOwnServer(initialize, this.#options.isolation) || this.#options.isStateless() !== undefined;
   }
 
   /** Returns the error if a client with this `initialize` can get no lane now. */

@@ -2,6 +2,7 @@ import type { Droppable, MemoryAccount, MemoryHolder, Reservation } from "../mem
 import { textMemoryBytes } from "../memory/memory-size.ts";
 import type { Defects } from "../observability/defects.ts";
 import { DeadlineSweep } from "../timing/deadline-sweep.ts";
+import { newReplicaName } from "./replica-name.ts";
 import { LinkedOrder, Place } from "./linked-order.ts";
 
 /** The limits of the events that are kept for clients that reconnect. */
@@ -29,7 +30,7 @@ export interface LoggedEvent {
 }
 
 /** The log for the streams of one client. */
-export interface ClientEventLog extends Pick<EventLog, "remove" | "isOverShare"> {
+export interface ClientEventLog extends Pick<EventLog, "remove" | "isOverShare" | "replica"> {
   append(owner: EventOwner, sequence: number, text: string): LoggedEvent;
 }
 
@@ -48,14 +49,17 @@ const BYTES_PER_EVENT = 512;
 /** The events of all streams in order of arrival. They are limited in memory and age: the oldest are dropped first. */
 export class EventLog implements Droppable {
   readonly limits: ReplayLimits;
+  /** Names this process in event ids: 8 hexadecimal digits. */
+  readonly replica: string;
   readonly #nowMs: () => number;
   readonly #sweep: DeadlineSweep;
   readonly #events = new LinkedOrder<LoggedEvent>();
   #size = 0;
   #bytes = 0;
 
-  constructor(limits: ReplayLimits, nowMs: () => number, defects: Pick<Defects, "guard">) {
+  constructor(limits: ReplayLimits, nowMs: () => number, defects: Pick<Defects, "guard">, replica = newReplicaName()) {
     this.limits = limits;
+    this.replica = replica;
     this.#nowMs = nowMs;
     this.#sweep = new DeadlineSweep(nowMs, defects, (atMs) => this.#expire(atMs));
   }
@@ -67,6 +71,7 @@ export class EventLog implements Droppable {
   /** Returns the log for one client, to whose memory its events count. */
   forClient(account: MemoryAccount): ClientEventLog {
     return {
+      replica: this.replica,
       append: (owner, sequence, text) => this.#append(account, owner, sequence, text),
       remove: (event) => this.remove(event),
       isOverShare: (eventCount, bytes) => this.isOverShare(eventCount, bytes),

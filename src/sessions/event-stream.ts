@@ -1,4 +1,5 @@
 import type { ClientEventLog, LoggedEvent } from "./event-log.ts";
+import { formatEventId, type StreamName } from "./event-id.ts";
 import { KeptEvents } from "./kept-events.ts";
 
 /** The port to a connection that carries server-sent events. */
@@ -13,31 +14,9 @@ export interface EventSink {
   end(isOvertaken?: boolean): void;
 }
 
-export interface EventPosition {
-  readonly isStandalone: boolean;
-  readonly streamId: number;
-  readonly sequence: number;
-}
-
-/**
- * Returns an event id: `r3-17` for event 17 of stream 3 if a POST opened it, `s3-17` if a GET did. The id is unique in the session and
- * names the stream to resume (MCP 2025-11-25, basic/transports, resumability).
- */
-export function formatEventId({ isStandalone, streamId, sequence }: EventPosition): string {
-  return `${isStandalone ? "s" : "r"}${streamId}-${sequence}`;
-}
-
-/** @returns undefined if the text is not an event id of the sidecar. */
-export function parseEventId(text: string): EventPosition | undefined {
-  const match = /^([rs])(\d{1,15})-(\d{1,15})$/.exec(text);
-  return match === null ? undefined : { isStandalone: match[1] === "s", streamId: Number(match[2]), sequence: Number(match[3]) };
-}
-
 /** One stream of a session. Its messages go to one connection at a time, and the newest are kept for the next connection. */
 export class EventStream {
-  readonly id: number;
-  /** True if a GET opened the stream, for messages that are not related to a request; false for a POST. */
-  readonly isStandalone: boolean;
+  readonly name: StreamName;
   readonly #kept: KeptEvents;
   readonly #onGone: (stream: EventStream) => void;
   #sink: EventSink | undefined;
@@ -47,11 +26,15 @@ export class EventStream {
    * @param onGone called when no events are kept and the stream has ended, or is a GET stream without a connection.
    * @param lastSequence the number of its last event so far.
    */
-  constructor(id: number, isStandalone: boolean, log: ClientEventLog | undefined, onGone: (stream: EventStream) => void, lastSequence = 0) {
-    this.id = id;
-    this.isStandalone = isStandalone;
+  constructor(name: StreamName, log: ClientEventLog | undefined, onGone: (stream: EventStream) => void, lastSequence = 0) {
+    this.name = name;
     this.#kept = new KeptEvents(log, () => this.#checkGone(), lastSequence);
     this.#onGone = onGone;
+  }
+
+  /** True if a GET opened the stream, for messages that are not related to a request; false for a POST. */
+  get isStandalone(): boolean {
+    return this.name.isStandalone;
   }
 
   get isAttached(): boolean {
@@ -83,7 +66,7 @@ export class EventStream {
   }
 
   eventId(sequence: number): string {
-    return formatEventId({ isStandalone: this.isStandalone, streamId: this.id, sequence });
+    return formatEventId({ ...this.name, sequence });
   }
 
   /** Continues on this connection with the kept events after `sequence`, then with new ones. Ends a former connection. */

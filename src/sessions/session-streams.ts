@@ -1,10 +1,13 @@
+import { randomInt } from "node:crypto";
 import type { ClientEventLog } from "./event-log.ts";
-import { type EventPosition, EventStream } from "./event-stream.ts";
+import type { EventPosition, StreamName } from "./event-id.ts";
+import { EventStream } from "./event-stream.ts";
 import { KeptEvents } from "./kept-events.ts";
 
 /** The maximum number of GET connections of a session. Above it the oldest ends, since a half-open one never would. */
 const MAX_STANDALONE_STREAMS = 16;
 const MAX_REMEMBERED_ENDS = 1000;
+const MAX_FIRST_ID = 2 ** 31;
 
 /** The streams of one session, and the messages that wait for a stream. A message goes to exactly one stream. */
 export class SessionStreams {
@@ -19,12 +22,16 @@ export class SessionStreams {
    * from a dropped one.
    */
   readonly #endedAt = new Map<number, number>();
-  #lastStreamId = 0;
+  /** Random, so that the streams of a session that was evicted and taken up again have other ids. */
+  readonly #firstStreamId: number;
+  #lastStreamId: number;
   #isClosed = false;
 
   /** @param log undefined for a client that cannot reconnect, so that no events are kept. */
   constructor(log: ClientEventLog | undefined) {
     this.#log = log;
+    this.#firstStreamId = randomInt(1, MAX_FIRST_ID);
+    this.#lastStreamId = this.#firstStreamId - 1;
     this.#waiting = new KeptEvents(log);
   }
 
@@ -37,25 +44,29 @@ export class SessionStreams {
     return this.#newestStandalone() !== undefined;
   }
 
-  /** Opens a stream for the response to a POST and the messages before it. */
-  openForRequest(): EventStream {
-    return this.#open(false);
+  /** Opens a stream for the response to a POST and the messages before it. @param requestIdText undefined for a batch. */
+  openForRequest(requestIdText?: string): EventStream {
+    return this.#open({ ...this.#nextName(false), requestIdText });
   }
 
   /** Opens a stream for messages that are not related to a request. Call `deliverWaiting` when it is attached. */
   openStandalone(): EventStream {
     this.#makeRoom();
-    return this.#open(true);
+    return this.#open(this.#nextName(true));
   }
 
-  /** @returns the stream to resume, "delivered" if no event can follow, or "unknown" if the position is not known. */
-  find({ streamId, sequence, isStandalone }: EventPosition): EventStream | "delivered" | "unknown" {
-    if (streamId < 1 || streamId > this.#lastStreamId) return "unknown";
+  /**
+   * @returns the stream to resume, "delivered" if no event can follow, "unknown" if the position is not known, or "elsewhere" if the
+   * stream was never here.
+   */
+  find({ sequence, ...name }: EventPosition): EventStream | "delivered" | "unknown" | "elsewhere" {
+    const { streamId, isStandalone, replica } = name;
+    if (replica !== this.#replica || streamId < this.#firstStreamId || streamId > this.#lastStreamId) return "elsewhere";
     const stream = this.#standalone.get(streamId) ?? this.#ofRequests.get(streamId);
     // A GET stream without kept events is reopened under its old id, so that the client's event id stays valid.
     if (stream === undefined && isStandalone) {
       this.#makeRoom();
-      return this.#open(true, streamId, Math.max(sequence, this.#endedAt.get(streamId) ?? 0));
+      return this.#open(name, Math.max(sequence, this.#endedAt.get(streamId) ?? 0));
     }
     if (stream === undefined) return sequence >= (this.#endedAt.get(streamId) ?? Number.POSITIVE_INFINITY) ? "delivered" : "unknown";
     if (stream.isStandalone !== isStandalone || !stream.hasReached(sequence)) return "unknown";
@@ -105,15 +116,25 @@ export class SessionStreams {
     this.#waiting.clear();
   }
 
-  #open(isStandalone: boolean, streamId = ++this.#lastStreamId, from = 0): EventStream {
+  #open(name: StreamName, from = 0): EventStream {
+    const { streamId, isStandalone } = name;
     const streams = isStandalone ? this.#standalone : this.#ofRequests;
-    const onGone = ({ id, lastSequence }: EventStream): void => {
-      streams.delete(id);
-      this.#rememberEnd(id, lastSequence);
+    const onGone = ({ lastSequence }: EventStream): void => {
+      streams.delete(streamId);
+      this.#rememberEnd(streamId, lastSequence);
     };
-    const stream = new EventStream(streamId, isStandalone, this.#log, onGone, from);
+    const stream = new EventStream(name, this.#log, onGone, from);
     streams.set(streamId, stream);
     return stream;
+  }
+
+  #nextName(isStandalone: boolean): StreamName {
+    return { isStandalone, streamId: ++this.#lastStreamId, replica: this.#replica };
+  }
+
+  /** Streams without a log are not resumed, so their events have no ids. */
+  get #replica(): string {
+    return this.#log?.replica ?? "";
   }
 
   #rememberEnd(id: number, lastSequence: number): void {

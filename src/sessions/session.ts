@@ -1,9 +1,9 @@
-import { randomUUID } from "node:crypto";
 import type { SidecarError } from "../errors.ts";
 import type { NotificationMessage, RequestMessage, ResponseMessage } from "../protocol/message.ts";
 import type { MemoryAccount, MemoryHolder } from "../memory/memory-budget.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Caller } from "./caller.ts";
+import type { DerivedKeys } from "./ids/session-keys.ts";
 import type { SessionStreams } from "./session-streams.ts";
 
 /** The port of a session to its lane. */
@@ -16,6 +16,8 @@ export interface SessionLane {
   notify(session: Session, notification: NotificationMessage): SidecarError | undefined;
   /** Sends the response to a server's request. @returns the error if it is rejected. */
   answer(session: Session, response: ResponseMessage): SidecarError | undefined;
+  /** Tells a session that lists may have changed, as far as the server would tell it. */
+  announceLists(session: Session): void;
   /** Cancels the requests of a caller and removes its state. Must be called at the end of each caller, with a session or without. */
   endCaller(caller: Caller): void;
 }
@@ -26,15 +28,23 @@ export interface Principal {
   readonly isRevoked: boolean;
   /** Names the token in the log, without a part of it. */
   readonly name: string;
+  /** A text for the token, the same in all replicas. It must not be shown: it would confirm guesses of a short token. */
+  readonly fingerprint: string;
+  /** The keys that are derived from the token; undefined if it is too short for that. */
+  readonly keys: DerivedKeys | undefined;
 }
 
 export interface SessionOptions {
+  /** Unique, and never chosen by a client. */
+  readonly id: string;
   /** The revision in the response to `initialize`. */
   readonly protocolVersion: string;
   readonly lane: SessionLane;
   readonly streams: SessionStreams;
   /** The memory of the client. */
   readonly memory: MemoryAccount;
+  /** True if the session was opened elsewhere, so that its client has not heard of changes since then. */
+  readonly isReturning?: boolean;
   /** The only principal that may use the session; undefined if no token is required. */
   readonly owner?: Principal | undefined;
   /** The time of the `initialize`. */
@@ -43,9 +53,9 @@ export interface SessionOptions {
   readonly onEnd?: () => void;
 }
 
-/** A session, which `initialize` has opened. Its id has 122 random bits, and is never chosen by the client. */
+/** A session, which `initialize` has opened, here or at another replica. */
 export class Session implements Caller {
-  readonly id = randomUUID();
+  readonly id: string;
   readonly protocolVersion: string;
   readonly lane: SessionLane;
   readonly streams: SessionStreams;
@@ -58,13 +68,16 @@ export class Session implements Caller {
   #callsInFlight = 0;
   #openRequests = 0;
   #hasCalled = false;
+  #mustHearOfLists: boolean;
 
-  constructor({ protocolVersion, lane, streams, memory, owner, nowMs, onEnd }: SessionOptions) {
+  constructor({ id, protocolVersion, lane, streams, memory, owner, isReturning = false, nowMs, onEnd }: SessionOptions) {
+    this.id = id;
     this.protocolVersion = protocolVersion;
     this.lane = lane;
     this.streams = streams;
     this.memory = memory;
     this.owner = owner;
+    this.#mustHearOfLists = isReturning;
     this.#onEnd = onEnd;
     this.#lastUsedAtMs = nowMs;
   }
@@ -86,6 +99,12 @@ export class Session implements Caller {
   /** True if its lane has accepted a request since `initialize`. */
   get hasCalled(): boolean {
     return this.#hasCalled;
+  }
+
+  /** Must be called when the client has opened a GET stream. */
+  announceLists(): void {
+    if (this.#mustHearOfLists) this.lane.announceLists(this);
+    this.#mustHearOfLists = false;
   }
 
   deliver(text: string): void {

@@ -1,6 +1,7 @@
 import { ISOLATION_MODES } from "../../lane/isolation.ts";
 import { limit, MAX_MS, option } from "../option.ts";
-import { oneOf, wholeNumber } from "../value-kinds.ts";
+import { anyText, keys, oneOf, wholeNumber } from "../value-kinds.ts";
+import { MIN_KEY_LENGTH } from "../../sessions/ids/session-keys.ts";
 
 export const SESSION_OPTIONS = {
   isolation: option({
@@ -29,6 +30,40 @@ export const SESSION_OPTIONS = {
       "Maximum number of new sessions per minute for all clients together; further ones get 429. Bursts up to this number are allowed. Default: no limit besides MAX_SESSIONS.",
     kind: wholeNumber(1_000_000),
   }),
+  sessionKey: option({
+    group: "Sessions",
+    flag: "session-key",
+    name: "SESSION_KEY",
+    placeholder: "KEYS",
+    description: `Keys of session ids, separated by commas, each of at least ${MIN_KEY_LENGTH} characters. With the same keys, other replicas and the sidecar after a restart take sessions up. The first key signs, and all are accepted. Default: derived from the token of the client if it has ${MIN_KEY_LENGTH} characters, else random.`,
+    kind: keys(MIN_KEY_LENGTH),
+    isSecret: true,
+  }),
+  sessionKeyFile: option({
+    group: "Sessions",
+    flag: "session-key-file",
+    name: "SESSION_KEY_FILE",
+    placeholder: "FILE",
+    description:
+      "File of such keys, one per line; empty lines and lines that begin with # are ignored. It is read at the start. Cannot be combined with SESSION_KEY.",
+    kind: anyText,
+  }),
+  serverName: option({
+    group: "Sessions",
+    flag: "server-name",
+    name: "SERVER_NAME",
+    placeholder: "NAME",
+    description:
+      "Name of the MCP server in the signature of session ids. Sidecars with different servers and the same keys or tokens then reject the sessions of each other. Default: an empty name.",
+    kind: anyText,
+  }),
+  sessionMaxAgeMs: limit(
+    "Sessions",
+    "SESSION_MAX_AGE_MS",
+    604_800_000,
+    MAX_MS,
+    "Age up to which a session of another replica, or of the sidecar before a restart, is taken up. An open session does not expire.",
+  ),
   maxPrivateServers: limit(
     "Sessions",
     "MAX_PRIVATE_SERVERS",

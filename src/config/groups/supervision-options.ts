@@ -24,12 +24,22 @@ export const SUPERVISION_OPTIONS = {
     MAX_MS,
     "Time for which a request is held while the server is starting, restarting or busy (MAX_IN_FLIGHT, TOOL_CONCURRENCY); then it gets 503. For a busy server, this is at most half of REQUEST_TIMEOUT_MS, or of the tool's limit.",
   ),
+  preStopMs: option({
+    group: "Supervision",
+    flag: "pre-stop-ms",
+    name: "PRE_STOP_MS",
+    placeholder: "MS",
+    description:
+      "Time after SIGTERM, SIGINT or SIGHUP for which requests are still served, before the drain. `/readyz` is 503 and connections close meanwhile, so that a balancer sends its requests to other replicas.",
+    defaultText: "0",
+    kind: wholeNumber(MAX_MS, 0),
+  }),
   drainTimeoutMs: limit(
     "Supervision",
     "DRAIN_TIMEOUT_MS",
     5000,
     MAX_MS,
-    "Time limit for requests in flight to finish after SIGTERM, SIGINT or SIGHUP.",
+    "Time limit for requests in flight to finish after SIGTERM, SIGINT or SIGHUP, and after PRE_STOP_MS.",
   ),
   crashLoopExits: limit(
     "Supervision",

@@ -20,6 +20,8 @@ export interface ParkedCallsOptions {
   readonly maxServers: number;
   /** The time in which a client must send its next request. */
   readonly timeoutMs: number;
+  /** Names this process in states. */
+  readonly replica: string;
   readonly defects: Pick<Defects, "guard">;
   readonly nowMs: () => number;
 }
@@ -63,14 +65,14 @@ export class ParkedCalls implements Parking {
   }
 
   add(exchange: AskingExchange): { readonly state: string } | { readonly refusal: string } {
-    const { maxParked, timeoutMs, nowMs } = this.#options;
+    const { maxParked, timeoutMs, replica, nowMs } = this.#options;
     const own = this.#byState.values().filter((each) => each.exchange.memory.holder === exchange.memory.holder);
     if (this.#isDraining) return { refusal: "The sidecar is shutting down" };
     if (this.#byState.size >= maxParked || own.toArray().length >= this.#maxPerClient) {
       this.#refused++;
       return { refusal: `Too many calls wait for answers: ${maxParked} in all, ${this.#maxPerClient} of one client` };
     }
-    const state = randomBytes(STATE_BYTES).toString("base64url");
+    const state = `${replica}.${randomBytes(STATE_BYTES).toString("base64url")}`;
     const atMs = nowMs();
     this.#byState.set(state, { state, exchange, expiresAtMs: atMs + timeoutMs });
     this.#sweep.watch(atMs + Math.min(timeoutMs, PROGRESS_MS));
@@ -88,7 +90,7 @@ export class ParkedCalls implements Parking {
     if (span === undefined) return undefined;
     const state = text[span.start] === '"' ? decodeString(text, span.start, span.end) : "";
     const exchange = this.#byState.get(state)?.exchange;
-    return exchange?.memory.holder === holder && exchange.isFor(request) ? exchange : unknownState();
+    return exchange?.memory.holder === holder && exchange.isFor(request) ? exchange : this.#unknownState(state);
   }
 
   /** Ends the calls of a holder at the server; all by default. */
@@ -103,6 +105,17 @@ export class ParkedCalls implements Parking {
     this.#isDraining = true;
     this.end("shutdown");
     this.#sweep.close();
+  }
+
+  #unknownState(state: string): SidecarError {
+    const { replica } = this.#options;
+    const [, other = replica] = /^([0-9a-f]{8})\./.exec(state) ?? [];
+    const cause =
+      other === replica
+        ? "It was used before, or is of another request; or the call has ended, because of PARK_TIMEOUT_MS or of a restart of the server."
+        : `Another replica has it (${other}; this one is ${replica}), or the sidecar has restarted: let a balancer send the requests of a client to one replica.`;
+    const message = `This requestState belongs to no call of this client that waits for its answer here. ${cause} The call may have taken effect; check before you start it again.`;
+    return new SidecarError("REQUEST_STATE_INVALID", message, { retrySafe: false });
   }
 
   #end({ state, exchange }: Parked, reason: string): void {
@@ -123,10 +136,4 @@ export class ParkedCalls implements Parking {
     }
     return nextMs;
   }
-}
-
-function unknownState(): SidecarError {
-  const message =
-    "This requestState belongs to no call of this client that waits for its answer. It was used before, or is of another request; or the call has ended, because of PARK_TIMEOUT_MS, of a restart, or because another replica has it. The call may have taken effect; check before you start it again.";
-  return new SidecarError("REQUEST_STATE_INVALID", message, { retrySafe: false });
 }

@@ -1,50 +1,57 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingMessage } from "node:http";
 import { SidecarError } from "../../errors.ts";
 import { ROUTES } from "../../routes.ts";
 import { shuttingDown } from "../../lane/failures.ts";
 import type { MemoryBudget } from "../../memory/memory-budget.ts";
-import type { Principal } from "../../sessions/session.ts";
 import { openGetStream } from "./event-streams.ts";
 import { sendError } from "../json-response.ts";
 import { PostRoute, type PostRouteOptions } from "./post-route.ts";
-import { holderOf, type PrincipalRoute } from "../route.ts";
-import { findSession, markInUse, rejectSession } from "./session-header.ts";
+import { holderOf, type Post, type PrincipalRoute } from "../route.ts";
+import { SessionLookup, type SessionLookupOptions } from "./session-lookup.ts";
 
-export interface McpRouteOptions extends PostRouteOptions {
+export interface McpRouteOptions extends Omit<PostRouteOptions, "lookup">, SessionLookupOptions {
+  readonly opener: PostRouteOptions["opener"] & SessionLookupOptions["opener"];
   readonly isDraining: () => boolean;
   readonly memory: Pick<MemoryBudget, "account">;
 }
 
 /** Creates the route of the MCP endpoint: POST, GET and DELETE of Streamable HTTP (MCP 2025-11-25, basic/transports). */
 export function createMcpRoute(options: McpRouteOptions): PrincipalRoute {
-  const { sessions, connections, isDraining, memory, nowMs } = options;
-  const posts = new PostRoute(options);
+  const { opener, sessions, connections, isDraining, memory, nowMs } = options;
+  const lookup = new SessionLookup(options);
+  const posts = new PostRoute({ ...options, lookup });
 
   return (request, response, principal) => {
+    const account = memory.account(holderOf(request, principal));
+    const post: Post = { request, response, principal, acceptedAtMs: nowMs(), memory: account };
     if (request.method === "POST") {
-      const account = memory.account(holderOf(request, principal));
-      markInUse(sessions, request, response, principal, nowMs);
-      posts.handle({ request, response, principal, acceptedAtMs: nowMs(), memory: account });
-    } else if (request.method === "GET") openStream(request, response, principal);
-    else endSession(request, response, principal);
+      lookup.markInUse(post);
+      posts.handle(post);
+    } else if (request.method === "GET") openStream(post);
+    else endSession(post);
   };
 
-  function openStream(request: IncomingMessage, response: ServerResponse, principal: Principal | undefined): void {
+  function openStream(post: Post): void {
+    const { request, response } = post;
     request.resume();
-    const session = findSession(sessions, request, principal, nowMs());
-    if (session instanceof SidecarError) rejectSession(request, response, isOfBrowser(request, session) ? notForBrowsers() : session);
-    else if (isDraining()) sendError(response, shuttingDown("GET", false));
-    else {
-      markInUse(sessions, request, response, principal, nowMs);
-      openGetStream(connections, request, response, session);
-    }
+    const refusal = lookup.refusal(post);
+    if (refusal !== undefined) return sendError(response, isOfBrowser(request, refusal) ? notForBrowsers() : refusal);
+    if (isDraining()) return sendError(response, shuttingDown("GET", false));
+    lookup.markInUse(post);
+    lookup.find(post, true, (session) => {
+      if (session instanceof SidecarError) sendError(response, session);
+      else openGetStream(connections, request, response, session);
+    });
   }
 
-  function endSession(request: IncomingMessage, response: ServerResponse, principal: Principal | undefined): void {
+  function endSession(post: Post): void {
+    const { request, response, principal } = post;
     request.resume();
-    const session = findSession(sessions, request, principal, nowMs());
-    if (session instanceof SidecarError) return rejectSession(request, response, session);
-    sessions.end(session);
+    const refusal = lookup.refusal(post);
+    if (refusal !== undefined) return sendError(response, refusal);
+    const session = lookup.openSession(request, principal);
+    if (session === undefined) opener.forget(String(request.headers["mcp-session-id"]));
+    else sessions.end(session);
     response.writeHead(204).end();
   }
 }

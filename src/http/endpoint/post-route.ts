@@ -6,7 +6,6 @@ import { BATCH_REFUSED } from "../../protocol/client-message.ts";
 import { hasBatches } from "../../protocol/versions.ts";
 import { idTextOf, type Message, type RequestMessage } from "../../protocol/message.ts";
 import type { SessionOpener } from "../../lane/handshake/session-opener.ts";
-import type { SessionStore } from "../../sessions/session-store.ts";
 import type { Session } from "../../sessions/session.ts";
 import { rejectUnauthorized } from "../guards/access-guard.ts";
 import type { ArrivingBodies } from "./arriving-bodies.ts";
@@ -21,14 +20,14 @@ import { type MessageReceiver, needsNoSession, readMessages } from "./read-messa
 import { reject } from "../reject.ts";
 import type { Observe } from "../request-log/observe.ts";
 import type { Post } from "../route.ts";
-import { findSession, rejectSession } from "./session-header.ts";
+import type { SessionLookup } from "./session-lookup.ts";
 import type { StatelessPosts } from "./stateless-posts.ts";
 import type { UnreadOutput } from "../output/unread-output.ts";
 import type { SseConnections } from "../output/sse-connection.ts";
 
 export interface PostRouteOptions {
   readonly opener: Pick<SessionOpener, "initialize">;
-  readonly sessions: SessionStore;
+  readonly lookup: SessionLookup;
   readonly connections: SseConnections;
   readonly unread: Pick<UnreadOutput, "count">;
   readonly maxBodyBytes: number;
@@ -66,9 +65,9 @@ export class PostRoute implements MessageReceiver {
     const { request, response } = post;
     if (this.#options.stateless?.isLong(post) === true) return false;
     if (request.headers["mcp-session-id"] === undefined && needsNoSession(request, beginning)) return false;
-    const session = this.#findSession(post);
-    if (!(session instanceof SidecarError)) return false;
-    rejectSession(request, response, session);
+    const refusal = this.#options.lookup.refusal(post);
+    if (refusal === undefined) return false;
+    sendError(response, refusal);
     return true;
   }
 
@@ -87,31 +86,34 @@ export class PostRoute implements MessageReceiver {
   }
 
   #onMessage(post: Post, message: Message): void {
-    const { request, response } = post;
-    const session = this.#findSession(post);
-    if (session instanceof SidecarError) {
-      const isOff = this.#options.stateless === undefined && session.code === "SESSION_REQUIRED";
-      const error = isOff && isModernMessage(message, request.headers["mcp-protocol-version"]?.toString()) ? modernOff() : session;
-      rejectSession(request, response, error, message.kind === "request" ? idTextOf(message) : undefined);
-    } else if (message.kind === "request") {
-      forwardRequest(this.#options.defects, session, this.#openExchange(post, session, message), message);
-    } else {
-      const error = forwardOneWay(session, message);
-      if (error === undefined) sendAccepted(response);
-      else sendError(response, error);
-    }
+    this.#options.lookup.find(post, message.kind === "request", (session) => {
+      if (session instanceof SidecarError) this.#rejectMessage(post, message, session);
+      else if (message.kind === "request") {
+        forwardRequest(this.#options.defects, session, this.#openExchange(post, session, message), message);
+      } else {
+        const error = forwardOneWay(session, message);
+        if (error === undefined) sendAccepted(post.response);
+        else sendError(post.response, error);
+      }
+    });
+  }
+
+  #rejectMessage({ request, response }: Post, message: Message, error: SidecarError): void {
+    // A private server here would have no use for it: it is about a request of another replica, or a change that the server has not missed.
+    if (message.kind === "notification" && error.code === "OTHER_REPLICA") return sendAccepted(response);
+    const isOff = this.#options.stateless === undefined && error.code === "SESSION_REQUIRED";
+    const shown = isOff && isModernMessage(message, request.headers["mcp-protocol-version"]?.toString()) ? modernOff() : error;
+    sendError(response, shown, message.kind === "request" ? idTextOf(message) : undefined);
   }
 
   #initialize(post: Post, message: RequestMessage): void {
-    const { opener, sessions, unread, observe, defects, nowMs } = this.#options;
+    const { opener, lookup, unread, observe, defects, nowMs } = this.#options;
     const { request, response, principal: owner, acceptedAtMs, memory } = post;
     // The token may have been removed while the body arrived.
     if (owner?.isRevoked === true) return rejectUnauthorized(request, response);
     const idText = idTextOf(message);
-    const { "mcp-session-id": sessionId } = request.headers;
-    // The id of an ended session is ignored.
-    const session = typeof sessionId === "string" ? sessions.get(sessionId) : undefined;
-    if (session !== undefined && session.owner !== owner) return rejectUnauthorized(request, response);
+    // The id of a session that is not open here is ignored.
+    const session = lookup.openSession(request, owner);
     if (session !== undefined) {
       session.touch(nowMs());
       const error = new SidecarError("INVALID_REQUEST", "This session is already initialized; call initialize without Mcp-Session-Id.");
@@ -127,12 +129,16 @@ export class PostRoute implements MessageReceiver {
   }
 
   #onBatch(post: Post, messages: readonly Message[]): void {
-    const { request, response } = post;
-    const session = this.#findSession(post);
-    if (session instanceof SidecarError && session.code !== "SESSION_REQUIRED") return rejectSession(request, response, session);
-    if (session instanceof SidecarError || !hasBatches(session.protocolVersion)) {
-      return sendProblem(response, BATCH_REFUSED);
-    }
+    this.#options.lookup.find(post, true, (session) => {
+      const { response } = post;
+      if (session instanceof SidecarError && session.code !== "SESSION_REQUIRED") sendError(response, session);
+      else if (session instanceof SidecarError || !hasBatches(session.protocolVersion)) sendProblem(response, BATCH_REFUSED);
+      else this.#forwardBatch(post, session, messages);
+    });
+  }
+
+  #forwardBatch(post: Post, session: Session, messages: readonly Message[]): void {
+    const { response } = post;
     const batch = new PostBatch(SESSION_FRONT, this.#openExchange(post, session, undefined), session.memory);
     const { observe } = this.#options;
     const exchanges = messages.map((each) => (each.kind === "request" ? batch.add(each, observe?.(post, each, session)) : undefined));
@@ -150,15 +156,11 @@ export class PostRoute implements MessageReceiver {
     else sendError(response, error);
   }
 
-  #findSession({ request, principal }: Post): Session | SidecarError {
-    return findSession(this.#options.sessions, request, principal, this.#options.nowMs());
-  }
-
   /** @param message undefined for a batch. */
   #openExchange(post: Post, session: Session, message: RequestMessage | undefined): PostExchange {
     const { request, response, acceptedAtMs } = post;
     const { connections, unread, observe, defects } = this.#options;
-    const openStream = (): OpenStream => openRequestStream(connections, response, session);
+    const openStream = (): OpenStream => openRequestStream(connections, response, session, message && idTextOf(message));
     return new PostExchange({
       front: SESSION_FRONT,
       response,

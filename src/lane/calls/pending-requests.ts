@@ -18,6 +18,7 @@ export class PendingRequests<Entry> {
   readonly #abandoned = new Map<number, Abandoned>();
   /** The latest time of an abandoned request of a session that was forgotten because of LATE_MEMORY_ENTRIES. */
   #forgottenAtMs = Number.NEGATIVE_INFINITY;
+  readonly #firstId: number;
   #lastId: number;
   /** The highest id that the peer has answered. It answers in any order, but reads in the order of ids. */
   #highestAnsweredId = 0;
@@ -26,6 +27,7 @@ export class PendingRequests<Entry> {
 
   /** @param lastId the number before the first id. */
   constructor(lastId = randomId()) {
+    this.#firstId = lastId + 1;
     this.#lastId = lastId;
   }
 
@@ -35,6 +37,11 @@ export class PendingRequests<Entry> {
 
   mintId(): number {
     return ++this.#lastId;
+  }
+
+  /** True if `mintId` has returned this id. */
+  hasMinted(id: unknown): boolean {
+    return typeof id === "number" && id >= this.#firstId && id <= this.#lastId;
   }
 
   add(id: number, entry: Entry): void {

@@ -19,7 +19,8 @@ export class SessionCapabilities {
   readonly #calls: CallTable;
   readonly #log: Log;
   readonly #endSession: (session: Session) => void;
-  readonly #bySession = new Map<Session, Capabilities>();
+  /** Undefined for a session that was taken up before the first generation was ready. */
+  readonly #bySession = new Map<Session, Capabilities | undefined>();
   #current: Capabilities | undefined;
 
   constructor({ calls, log, endSession }: SessionCapabilitiesOptions) {
@@ -28,9 +29,14 @@ export class SessionCapabilities {
     this.#endSession = endSession;
   }
 
-  /** Adds a session, which relies on the current capabilities. */
+  /** Adds a session, which relies on the current capabilities, or on those of the first generation. */
   add(session: Session): void {
-    if (this.#current !== undefined) this.#bySession.set(session, this.#current);
+    this.#bySession.set(session, this.#current);
+  }
+
+  /** Returns notifications as the server itself would send them, of the lists that may have changed. */
+  get listChanges(): NotificationMessage[] {
+    return this.#current === undefined ? [] : changingLists(this.#current).map(listChanged);
   }
 
   /** Removes a session. Does nothing for a client without one. */
@@ -52,6 +58,12 @@ export class SessionCapabilities {
     const missingOf = new Map<Capabilities, string | undefined>();
     let reason: string | undefined;
     for (const [session, capabilities] of this.#bySession) {
+      if (capabilities === undefined) {
+        this.#bySession.set(session, now);
+        // Its client has had a server elsewhere, with other lists.
+        for (const { text } of this.listChanges) session.deliverOnce(text);
+        continue;
+      }
       if (!missingOf.has(capabilities)) missingOf.set(capabilities, findMissing(capabilities, now));
       const missing = missingOf.get(capabilities);
       if (missing === undefined) continue;
@@ -59,7 +71,7 @@ export class SessionCapabilities {
       reason ??= missing;
     }
     if (reason !== undefined) this.#end(sessions, shorten(reason), generation);
-    return isFirst ? [] : changingLists(now).map(listChanged);
+    return isFirst ? [] : this.listChanges;
   }
 
   /** Ends all sessions of a server that has become one without sessions. Does nothing before the first generation. */

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import type { Counters } from "../../observability/counters.ts";
 import type { Defects } from "../../observability/defects.ts";
 import type { Log } from "../../observability/log.ts";
@@ -7,18 +8,29 @@ import type { MemoryAccount, MemoryHolder } from "../../memory/memory-budget.ts"
 import type { RequestMessage } from "../../protocol/message.ts";
 import { RateLimit } from "../../timing/rate-limit.ts";
 import type { EventLog } from "../../sessions/event-log.ts";
+import type { SessionIds } from "../../sessions/ids/session-ids.ts";
 import type { Exchange } from "../../sessions/exchange.ts";
 import { type Principal, Session } from "../../sessions/session.ts";
 import type { SessionStore } from "../../sessions/session-store.ts";
 import { SessionStreams } from "../../sessions/session-streams.ts";
-import { internalError, sessionRateExceeded, sharedServerOutdated, tooManySessions } from "../failures.ts";
+import {
+  answerElsewhere,
+  internalError,
+  sessionNotFound,
+  sessionRateExceeded,
+  sharedServerOutdated,
+  tooManySessions,
+} from "../failures.ts";
 import type { Lanes } from "../lanes.ts";
+import type { HeldRequest } from "../queue/held-until-ready.ts";
+import { claimsOf, initializeOf } from "./client-claims.ts";
 import type { InitializeRefusal } from "./initialize-requests.ts";
 import type { PooledLane } from "../pooled-lane.ts";
 
 export interface SessionOpenerOptions {
   readonly lanes: Lanes;
   readonly sessions: SessionStore;
+  readonly ids: SessionIds;
   readonly eventLog: EventLog;
   /** Undefined means no limit. */
   readonly sessionsPerMinute: number | undefined;
@@ -34,8 +46,24 @@ export interface SessionOpenerOptions {
 interface NewSession {
   readonly owner?: Principal | undefined;
   readonly memory: MemoryAccount;
-  /** The default is the streams of Streamable HTTP. */
+  /** The streams of a client whose session ends with its connection. The default is the streams of Streamable HTTP. */
   readonly streams?: SessionStreams;
+}
+
+/** The client of a session that is taken up. */
+export interface ReturningClient {
+  readonly owner: Principal | undefined;
+  readonly memory: MemoryAccount;
+  /** The request that names the session. */
+  readonly exchange: HeldRequest["exchange"];
+  /** False if the request does not need a server of its own. */
+  readonly startsServer: boolean;
+}
+
+interface OpenedSession extends Required<NewSession> {
+  readonly id: string;
+  readonly protocolVersion: string;
+  readonly isReturning?: boolean;
 }
 
 /** Opens sessions: gets a lane for each `initialize`, and a session on it as soon as the server has answered. */
@@ -51,24 +79,62 @@ export class SessionOpener {
   }
 
   /** @param onOpen called with the new session, before the response is sent. */
-  initialize(
-    exchange: Exchange,
-    request: RequestMessage,
-    onOpen: (session: Session) => void,
-    { owner, memory, streams = new SessionStreams(this.#options.eventLog.forClient(memory)) }: NewSession,
-  ): void {
-    this.#begin(exchange, request, onOpen, { owner, memory, streams });
+  initialize(exchange: Exchange, request: RequestMessage, onOpen: (session: Session) => void, client: NewSession): void {
+    this.#begin(exchange, request, onOpen, client);
   }
 
-  #begin(
-    exchange: Exchange,
-    request: RequestMessage,
-    onOpen: (session: Session) => void,
-    client: Required<NewSession>,
-    isFirst = true,
-  ): void {
-    const { memory, streams } = client;
-    const { lanes, counters } = this.#options;
+  /** True if this is the id of a session that is not open here, but could be taken up. */
+  isKnown(id: string, owner: Principal | undefined): boolean {
+    return this.#options.ids.open(id, owner) !== undefined;
+  }
+
+  /** Ends a session that is not open here. @param id one for which `isKnown` is true. */
+  forget(id: string): void {
+    this.#options.ids.end(id);
+  }
+
+  /**
+   * Opens a session here that `initialize` has opened at another replica, or before a restart of the sidecar. The server gets an
+   * `initialize` with the claims of its id if the client needs a server of its own.
+   *
+   * @param id one for which `isKnown` is true.
+   * @param onTaken called with the session, or the error, now or when it is known if the client gets a server of its own.
+   */
+  takeUp(id: string, client: ReturningClient, onTaken: (session: Session | SidecarError) => void): void {
+    const { ids, lanes, sessions, defects } = this.#options;
+    const { owner, memory, exchange, startsServer } = client;
+    const claims = ids.open(id, owner);
+    if (claims === undefined) return onTaken(sessionNotFound());
+    const initialize = initializeOf(claims);
+    const open = (): void => {
+      const isPrivate = lanes.isPrivate(initialize);
+      if (isPrivate && !startsServer) return onTaken(answerElsewhere());
+      // Another request of the session may have waited too.
+      onTaken(sessions.get(id) ?? this.#takeUp(initialize, { id, protocolVersion: claims.protocolVersion, owner, memory }));
+    };
+    if (lanes.isDecided(initialize)) return open();
+    lanes.whenKnown(exchange, initialize, memory, () => defects.guard("session start", open, () => onTaken(internalError(false))));
+  }
+
+  #takeUp(initialize: RequestMessage, client: Omit<OpenedSession, "streams" | "isReturning">): Session | SidecarError {
+    const { lanes, eventLog, counters, sessions } = this.#options;
+    const { memory } = client;
+    const refusal = lanes.refusal(initialize) ?? this.#roomRefusal(memory.holder);
+    if (refusal !== undefined) {
+      counters.countRefusal(refusal.code);
+      return refusal;
+    }
+    const streams = new SessionStreams(eventLog.forClient(memory));
+    const pooled = lanes.acquire(initialize, { streams, memory, isReturning: true });
+    const session = this.#add(initialize, pooled, { ...client, streams, isReturning: true });
+    if (session !== undefined) return session;
+    pooled.release();
+    return tooManySessions(sessions.maxSessions);
+  }
+
+  #begin(exchange: Exchange, request: RequestMessage, onOpen: (session: Session) => void, client: NewSession, isFirst = true): void {
+    const { owner, memory } = client;
+    const { lanes, eventLog, counters } = this.#options;
     // A session takes its place when it is opened. Without one, no server is started and nothing is queued.
     const refusal = lanes.refusal(request) ?? this.#roomRefusal(memory.holder) ?? (isFirst ? this.#rateRefusal() : undefined);
     if (refusal !== undefined) {
@@ -77,14 +143,16 @@ export class SessionOpener {
       exchange.fail(refusal);
       return;
     }
-    const pooled = lanes.acquire(request, { streams, memory });
+    const streams = client.streams ?? new SessionStreams(eventLog.forClient(memory));
+    const pooled = lanes.acquire(request, { streams, memory, isReturning: false });
     const { lane } = pooled.supervised;
     lane.initialize({
       exchange,
       request,
       memory,
       open: (protocolVersion) => {
-        const session = this.#open(protocolVersion, request, pooled, client);
+        const id = client.streams === undefined ? this.#issueId(request, protocolVersion, owner) : randomUUID();
+        const session = this.#add(request, pooled, { id, protocolVersion, owner, memory, streams });
         if (session !== undefined) onOpen(session);
         return session === undefined ? tooManySessions(this.#options.sessions.maxSessions) : undefined;
       },
@@ -133,17 +201,23 @@ export class SessionOpener {
     return waitMs === undefined ? undefined : sessionRateExceeded(sessionsPerMinute, waitMs);
   }
 
+  #issueId(initialize: RequestMessage, protocolVersion: string, owner: Principal | undefined): string {
+    const { ids, lanes } = this.#options;
+    return ids.issue(claimsOf(initialize, protocolVersion, lanes.isPrivate(initialize)), owner);
+  }
+
   /** @returns undefined if there is no room for another session. */
-  #open(protocolVersion: string, initialize: RequestMessage, pooled: PooledLane, client: Required<NewSession>): Session | undefined {
-    const { owner } = client;
-    const { sessions, onSessionEnd, defects, nowMs } = this.#options;
+  #add(initialize: RequestMessage, pooled: PooledLane, client: OpenedSession): Session | undefined {
+    const { owner, protocolVersion } = client;
+    const { sessions, ids, onSessionEnd, defects, nowMs } = this.#options;
     const { lane } = pooled.supervised;
     const startedAtMs = nowMs();
     const onEnd = (): void => {
       pooled.release(session);
+      ids.end(client.id);
       onSessionEnd?.(protocolVersion, nowMs() - startedAtMs);
     };
-    const session = new Session({ protocolVersion, lane, ...client, nowMs: startedAtMs, onEnd });
+    const session = new Session({ ...client, lane, nowMs: startedAtMs, onEnd });
     if (!sessions.add(session)) return undefined;
     pooled.open(session, initialize);
     // The token was revoked while the client waited for its server. The session ends as soon as it exists.

@@ -42,6 +42,11 @@ export class ForwardedRequests {
     return requestToClient(request, id);
   }
 
+  /** True if a request with the id of this response has been here, so that the response may be late. */
+  hadRequestOf({ id }: ResponseMessage): boolean {
+    return this.#pending.hasMinted(id);
+  }
+
   /** @returns the client's response with the server's id; undefined if there is no such request. */
   responseText(response: ResponseMessage): string | undefined {
     const request = this.#pending.get(response.id);

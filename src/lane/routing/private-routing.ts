@@ -5,6 +5,7 @@ import { idTextOf, type NotificationMessage, type RequestMessage, type ResponseM
 import { messageToServer } from "../../protocol/rewrite.ts";
 import type { Exchange } from "../../sessions/exchange.ts";
 import { cancellation, ForwardedRequests } from "./forwarded-requests.ts";
+import { answerElsewhere } from "../failures.ts";
 import { MAX_RENEWED_TIMES } from "../lane-limits.ts";
 import { type RoutingAccess, type Routing, refuse, type RequestDecision } from "./routing.ts";
 import { PRIVATE_INITIALIZE } from "../handshake/initialize.ts";
@@ -38,6 +39,8 @@ export interface PrivateRoutingOptions {
   readonly memory: MemoryAccount;
   /** Keeps the client's own `notifications/initialized`, for the next generation. */
   readonly onInitialized: (text: string) => void;
+  /** True if the client has sent `notifications/initialized` before. */
+  readonly isInitialized: boolean;
 }
 
 /** Routing for a private server: every message is for its only client, or comes from it. */
@@ -54,7 +57,7 @@ export class PrivateRouting implements Routing {
   readonly #subscriptions = new Subscriptions();
   readonly #requests: InternalRequests;
   #isReady = false;
-  #isInitialized = false;
+  #isInitialized: boolean;
   #isOver = false;
 
   constructor(access: RoutingAccess, options: PrivateRoutingOptions) {
@@ -63,6 +66,7 @@ export class PrivateRouting implements Routing {
     this.#memory = options.memory;
     this.#kept = options.memory.hold("requests", 0);
     this.#onInitialized = options.onInitialized;
+    this.#isInitialized = options.isInitialized;
     this.#requests = new InternalRequests((method, params, onSettled) => access.dispatch.internal.ask(method, params, onSettled));
   }
 
@@ -99,7 +103,7 @@ export class PrivateRouting implements Routing {
   onClientResponse(_caller: Caller, response: ResponseMessage): SidecarError | undefined {
     const { dispatch, nowMs } = this.#access;
     const text = this.#forwarded.responseText(response);
-    if (text === undefined) return undefined;
+    if (text === undefined) return this.#forwarded.hadRequestOf(response) ? undefined : answerElsewhere();
     if (!dispatch.sendInternal(text, this.#memory)) return dispatch.inputRoomError(text);
     this.#forwarded.onAnswered(response);
     dispatch.calls.extend(nowMs());

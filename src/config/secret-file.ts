@@ -1,0 +1,106 @@
+import { readFileSync, type Stats, statSync } from "node:fs";
+import { readFile, stat } from "node:fs/promises";
+import { MIN_KEY_LENGTH } from "../sessions/ids/session-keys.ts";
+import { bearerToken } from "./value-kinds.ts";
+
+/** The tokens or keys of a file, without duplicates; or the problem with the file, which quotes none of its text. */
+export type SecretFile =
+  | { readonly texts: readonly string[]; readonly problem?: undefined }
+  | { readonly texts?: undefined; readonly problem: string };
+
+export interface SecretKind {
+  readonly noun: "token" | "key";
+  readonly minLength: number;
+}
+
+/** A shorter token is most likely the beginning of a token in a half-written file. */
+export const MIN_TOKEN_LENGTH = 16;
+export const TOKENS: SecretKind = { noun: "token", minLength: MIN_TOKEN_LENGTH };
+export const KEYS: SecretKind = { noun: "key", minLength: MIN_KEY_LENGTH };
+/** Time between two reads of a file. Its content is used once two reads are equal: until then, the file may be half written. */
+export const SETTLE_MS = 200;
+/** Limits the tokens, because every request is compared with each of them. */
+const MAX_FILE_BYTES = 64 * 1024;
+/** Reads at the start, after which a file that keeps changing is a problem. */
+const MAX_READS = 10;
+/** Age from which a file is read only once. It allows for a small difference to the clock of the file system. */
+const STABLE_MS = 10_000;
+
+/**
+ * Reads a file at the start of the sidecar, until two reads are equal, for at most two seconds. Never throws.
+ *
+ * @param path of a regular file of at most 64 KiB, in UTF-8.
+ */
+export function readSecretFile(path: string, kind: SecretKind, sleep: (ms: number) => void = sleepSync): SecretFile {
+  let last = readOnce(path, kind);
+  if (isOld(path)) return last;
+  for (let reads = 1; reads < MAX_READS; reads++) {
+    sleep(SETTLE_MS);
+    const next = readOnce(path, kind);
+    if (stateOf(next) === stateOf(last)) return next;
+    last = next;
+  }
+  return { problem: "it keeps changing" };
+}
+
+/** Returns a text that is equal for equal files. A token contains neither a space nor a line break. */
+export function stateOf({ texts = [], problem }: SecretFile): string {
+  return problem === undefined ? texts.join("\n") : ` ${problem}`;
+}
+
+function readOnce(path: string, kind: SecretKind): SecretFile {
+  try {
+    return unfit(statSync(path)) ?? parseTexts(readFileSync(path, "utf8"), kind);
+  } catch (error) {
+    return unreadable(error);
+  }
+}
+
+/** Must be called after the file was read. It uses `ctime`, because programs can set the time of modification. */
+function isOld(path: string): boolean {
+  try {
+    return Date.now() - statSync(path).ctimeMs > STABLE_MS;
+  } catch {
+    return false;
+  }
+}
+
+/** Blocks the thread, because nothing else runs yet at the start. */
+function sleepSync(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+}
+
+/** Reads the file once, without blocking the thread if the file system hangs. */
+export async function rereadSecretFile(path: string, kind: SecretKind): Promise<SecretFile> {
+  try {
+    return unfit(await stat(path)) ?? parseTexts(await readFile(path, "utf8"), kind);
+  } catch (error) {
+    return unreadable(error);
+  }
+}
+
+/** Reads one token or key per line. Ignores empty lines, lines that begin with `#`, and white space around a text. */
+function parseTexts(text: string, { noun, minLength }: SecretKind): SecretFile {
+  const texts = new Set<string>();
+  for (const [index, line] of text
+    .replace(/^\uFEFF/, "")
+    .split("\n")
+    .entries()) {
+    const found = line.trim();
+    if (found === "" || found.startsWith("#")) continue;
+    if (bearerToken.parse(found) === undefined) return { problem: `line ${index + 1} is not a ${noun}: expected ${bearerToken.expected}` };
+    if (found.length < minLength) return { problem: `line ${index + 1} has fewer than ${minLength} characters` };
+    texts.add(found);
+  }
+  return texts.size === 0 ? { problem: `it contains no ${noun}` } : { texts: [...texts] };
+}
+
+/** Rejects all but regular files: a pipe can be read only once, and a read of it blocks. */
+function unfit(stats: Stats): SecretFile | undefined {
+  if (!stats.isFile()) return { problem: "it is not a regular file" };
+  return stats.size > MAX_FILE_BYTES ? { problem: `it is larger than ${MAX_FILE_BYTES} bytes` } : undefined;
+}
+
+function unreadable(error: unknown): SecretFile {
+  return { problem: `it cannot be read (${(error as NodeJS.ErrnoException).code ?? "unknown error"})` };
+}

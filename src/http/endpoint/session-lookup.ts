@@ -1,0 +1,76 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { SidecarError } from "../../errors.ts";
+import { sessionNotFound } from "../../lane/failures.ts";
+import type { SessionOpener } from "../../lane/handshake/session-opener.ts";
+import { LEGACY_PROTOCOL_VERSIONS } from "../../protocol/versions.ts";
+import type { SessionStore } from "../../sessions/session-store.ts";
+import type { Principal, Session } from "../../sessions/session.ts";
+import type { Post } from "../route.ts";
+
+export interface SessionLookupOptions {
+  readonly opener: Pick<SessionOpener, "isKnown" | "takeUp" | "forget">;
+  readonly sessions: SessionStore;
+  readonly nowMs: () => number;
+}
+
+/**
+ * The sessions that requests name in `Mcp-Session-Id` (MCP 2025-11-25, basic/transports, session management). A session that another
+ * principal has opened is not found, and the request does not count as its use.
+ */
+export class SessionLookup {
+  readonly #options: SessionLookupOptions;
+
+  constructor(options: SessionLookupOptions) {
+    this.#options = options;
+  }
+
+  /** Returns the open session that a request names; undefined if it names none. */
+  openSession({ headers }: IncomingMessage, principal: Principal | undefined): Session | undefined {
+    const session = this.#options.sessions.get(String(headers["mcp-session-id"]));
+    return session?.owner === principal ? session : undefined;
+  }
+
+  /** Returns the error if a request names no session that could be found. */
+  refusal({ request, principal }: Pick<Post, "request" | "principal">): SidecarError | undefined {
+    const { "mcp-session-id": id, "mcp-protocol-version": protocolVersion } = request.headers;
+    if (typeof id !== "string") return new SidecarError("SESSION_REQUIRED", "The Mcp-Session-Id header is missing; call initialize first.");
+    const session = this.openSession(request, principal);
+    if (session === undefined && !this.#options.opener.isKnown(id, principal)) return sessionNotFound();
+    session?.touch(this.#options.nowMs());
+    if (protocolVersion === undefined || LEGACY_PROTOCOL_VERSIONS.includes(String(protocolVersion))) return undefined;
+    return new SidecarError("UNSUPPORTED_PROTOCOL_VERSION", `The protocol version ${JSON.stringify(protocolVersion)} is not supported.`, {
+      supported: LEGACY_PROTOCOL_VERSIONS,
+    });
+  }
+
+  /**
+   * Finds the session of a request. A session of another replica is taken up.
+   *
+   * @param startsServer false if the request does not need a server of its own.
+   * @param onFound called with the session or the error, nearly always at once. Not called if the client disconnects before.
+   */
+  find(post: Post, startsServer: boolean, onFound: (session: Session | SidecarError) => void): void {
+    const { request, response, principal: owner, memory, acceptedAtMs } = post;
+    const refusal = this.refusal(post);
+    if (refusal !== undefined) return onFound(refusal);
+    const session = this.openSession(request, owner);
+    if (session !== undefined) return onFound(session);
+    const onDisconnect = (listener: () => void): void => void response.on("close", listener);
+    const client = { owner, memory, exchange: { acceptedAtMs, onDisconnect }, startsServer };
+    this.#options.opener.takeUp(String(request.headers["mcp-session-id"]), client, (taken) => {
+      if (!(taken instanceof SidecarError)) this.#use(taken, response);
+      onFound(taken);
+    });
+  }
+
+  /** Keeps the session that a request names from eviction: while the request arrives, and until its response is read. */
+  markInUse({ request, response, principal }: Pick<Post, "request" | "response" | "principal">): void {
+    const session = this.openSession(request, principal);
+    if (session !== undefined) this.#use(session, response);
+  }
+
+  #use(session: Session, response: ServerResponse): void {
+    session.beginRequest();
+    response.on("close", () => session.endRequest(this.#options.nowMs()));
+  }
+}

@@ -1,0 +1,96 @@
+import { createHmac, type KeyObject, randomBytes, randomUUID, timingSafeEqual } from "node:crypto";
+import type { Principal } from "../session.ts";
+import { decodeClaims, encodeClaims, nonceOf, NONCE_BYTES, type SessionClaims } from "./session-claims.ts";
+import type { SessionKeys } from "./session-keys.ts";
+
+/** Clients and proxies keep ids up to this length. */
+const MAX_ID_LENGTH = 512;
+const MAC_BYTES = 32;
+/** The number of ended sessions that are remembered. */
+const MAX_ENDED = 16_384;
+
+/** A client, as far as a replica can be told about it. */
+export interface ClientClaims extends Pick<SessionClaims, "protocolVersion" | "capabilitiesText" | "clientInfoText"> {
+  /** True if a server gets the capabilities. Without room for them, the id is valid for this process only. */
+  readonly needsCapabilities: boolean;
+}
+
+export interface SessionIdsOptions {
+  readonly keys: SessionKeys;
+  /** Sidecars of another server reject the ids. */
+  readonly serverName: string;
+  /** Ids of a greater age are no longer accepted. */
+  readonly maxAgeMs: number;
+  /** Returns the time since 1970. */
+  readonly timeMs?: () => number;
+}
+
+/**
+ * The ids of sessions. An id has the claims about its session, and a signature (HMAC-SHA-256) over these, the server's name and the
+ * principal. So each process with the same key can check it, and no client can make one. Only visible ASCII characters occur in it (MCP
+ * 2025-11-25, basic/transports, session management).
+ */
+export class SessionIds {
+  readonly #options: SessionIdsOptions;
+  readonly #timeMs: () => number;
+  /** The nonces of sessions that have ended here; the oldest first. */
+  readonly #ended = new Set<string>();
+
+  constructor(options: SessionIdsOptions) {
+    this.#options = options;
+    this.#timeMs = options.timeMs ?? Date.now;
+  }
+
+  issue({ needsCapabilities, ...client }: ClientClaims, owner: Principal | undefined): string {
+    const [keys] = this.#options.keys.of(owner);
+    const withoutInfo = { ...client, clientInfoText: "" };
+    const candidates = needsCapabilities ? [client, withoutInfo] : [client, withoutInfo, { ...withoutInfo, capabilitiesText: "" }];
+    for (const claims of candidates) {
+      const bytes = encodeClaims({ ...claims, issuedAtS: Math.floor(this.#timeMs() / 1000) }, randomBytes(NONCE_BYTES));
+      if (keys === undefined || base64Length(bytes.length + MAC_BYTES) > MAX_ID_LENGTH) continue;
+      return Buffer.concat([bytes, this.#sign(keys.sessionId, bytes, owner)]).toString("base64url");
+    }
+    return randomUUID();
+  }
+
+  /** Returns the claims of an id that a process with the same key has issued to this principal; undefined if it is not valid. */
+  open(id: string, owner: Principal | undefined): SessionClaims | undefined {
+    const bytes = this.#verify(id, owner);
+    const claims = bytes && decodeClaims(bytes);
+    if (bytes === undefined || claims === undefined || this.#ended.has(nonceOf(bytes))) return undefined;
+    return this.#timeMs() - claims.issuedAtS * 1000 <= this.#options.maxAgeMs ? claims : undefined;
+  }
+
+  /** Makes an id that `issue` or `open` has returned or accepted invalid for this process. */
+  end(id: string): void {
+    const bytes = Buffer.from(id, "base64url");
+    this.#ended.add(nonceOf(bytes));
+    const [oldest] = this.#ended;
+    if (this.#ended.size > MAX_ENDED && oldest !== undefined) this.#ended.delete(oldest);
+  }
+
+  /** @returns the bytes of the claims; undefined if the signature is not valid. */
+  #verify(id: string, owner: Principal | undefined): Buffer | undefined {
+    if (id.length > MAX_ID_LENGTH) return undefined;
+    const bytes = Buffer.from(id, "base64url");
+    // The decoder ignores some characters and the last bits, but two spellings must not be the same session.
+    if (bytes.length <= MAC_BYTES || bytes.toString("base64url") !== id) return undefined;
+    const [claims, mac] = [bytes.subarray(0, -MAC_BYTES), bytes.subarray(-MAC_BYTES)];
+    const isSigned = this.#options.keys.of(owner).some(({ sessionId }) => timingSafeEqual(this.#sign(sessionId, claims, owner), mac));
+    return isSigned ? claims : undefined;
+  }
+
+  #sign(key: KeyObject, claims: Buffer, owner: Principal | undefined): Buffer {
+    const { serverName } = this.#options;
+    const fingerprint = owner?.fingerprint ?? "";
+    // The lengths keep the parts apart.
+    return createHmac("sha256", key)
+      .update(`${Buffer.byteLength(serverName)}.${fingerprint.length}.${serverName}${fingerprint}`)
+      .update(claims)
+      .digest();
+  }
+}
+
+function base64Length(byteLength: number): number {
+  return Math.ceil((byteLength * 4) / 3);
+}
