@@ -14,7 +14,8 @@ import { AbandonedSessions } from "./sessions/abandoned-sessions.ts";
 import { EventLog, type ReplayLimits } from "./sessions/event-log.ts";
 import { SessionIds } from "./sessions/ids/session-ids.ts";
 import { SessionKeys } from "./sessions/ids/session-keys.ts";
-import type { Principal, Session } from "./sessions/session.ts";
+import type { Principal } from "./sessions/principal.ts";
+import type { Session } from "./sessions/session.ts";
 import { SessionStore } from "./sessions/session-store.ts";
 import { OutputMemory } from "./upstream/output-memory.ts";
 import type { UpstreamHandshake, UpstreamStatus } from "./upstream/port.ts";
@@ -39,7 +40,7 @@ export interface ServerOptions extends Omit<ServerLanesOptions, "endSession" | "
 interface SessionSettings extends StatelessSettings {
   /** The keys of session ids; empty to derive them. */
   readonly sessionKeys: readonly string[];
-  readonly serverName: string | undefined;
+  readonly serverName: string;
   readonly sessionMaxAgeMs: number;
   /** Undefined means no limit. */
   readonly sessionsPerMinute: number | undefined;
@@ -79,12 +80,9 @@ export async function startServer(options: ServerOptions): Promise<McpServer> {
     log,
     nowMs,
   });
-  const keys = new SessionKeys(options.sessions.sessionKeys);
-  const { serverName = "", sessionMaxAgeMs: maxAgeMs } = options.sessions;
-  const ids = new SessionIds({ keys, serverName, maxAgeMs });
+  const { keys, ids } = createIds(options.sessions);
   const eventLog = new EventLog(options.replay, nowMs, defects);
-  memory.addDroppable(eventLog);
-  freeAbandoned(options, sessions);
+  freeKept(options, sessions, eventLog);
   const opener = new SessionOpener({ lanes, sessions, ids, eventLog, sessionsPerMinute, onSessionEnd, counters, log, defects, nowMs });
   const stateless = createStateless(
     { ...options.sessions, hasSeveralPrincipals: options.hasSeveralPrincipals, keys, replica: eventLog.replica },
@@ -134,8 +132,14 @@ function freeUnsent(memory: MemoryBudget, lanes: Lanes, stateless: Stateless | u
   });
 }
 
-/** Ends abandoned sessions when clients would get no memory otherwise. */
-function freeAbandoned({ memory, log, nowMs }: ServerOptions, sessions: SessionStore): void {
+function createIds({ sessionKeys, serverName, sessionMaxAgeMs: maxAgeMs }: SessionSettings): { keys: SessionKeys; ids: SessionIds } {
+  const keys = new SessionKeys(sessionKeys, serverName);
+  return { keys, ids: new SessionIds({ keys, maxAgeMs }) };
+}
+
+/** Drops kept events, and ends abandoned sessions, when clients would get no memory otherwise. */
+function freeKept({ memory, log, nowMs }: ServerOptions, sessions: SessionStore, eventLog: EventLog): void {
+  memory.addDroppable(eventLog);
   const limiter = new LogLimiter(nowMs);
   const onEnd = (): void => {
     if (limiter.allows()) log.info({ reason: "room in the memory budget" }, "session ended");
@@ -179,8 +183,9 @@ export class McpServer {
   }
 
   status(): ServerStatus {
-    const { lanes, stateless, sessions, routes, counters, policy } = this.#parts;
+    const { lanes, stateless, sessions, eventLog, routes, counters, policy } = this.#parts;
     return {
+      replica: eventLog.replica,
       upstream: this.#upstreamStatus(),
       lanes: { ...lanes.load, modern: loadOf(stateless?.eras.modern), asking: stateless?.eras.asking?.load ?? {} },
       sessions: sessions.size,

@@ -79,7 +79,7 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
     import("./http/app.ts"),
     import("./http/listener.ts"),
   ]);
-  const tokens = new AuthTokens(config.authTokens);
+  const tokens = new AuthTokens(config.authTokens, config.serverName);
   const identify: Identify = (authorization) => tokens.identify(authorization);
   const status = (): ServerStatus => server.status();
   const page = activity && createPage({ ...options, activity, status, memory, counters, defects, nowMs });
@@ -112,12 +112,7 @@ export async function startSidecar(options: SidecarOptions): Promise<Sidecar> {
     failed: server.failed,
     toolNames: (timeoutMs) => server.toolNames(timeoutMs),
     countCallsInFlight: () => countCalls(server),
-    async leave() {
-      if (config.preStopMs === 0) return;
-      server.leave();
-      listeners.main.beginDrain();
-      await timeout(config.preStopMs);
-    },
+    leave: () => leave(listeners.main, server, config.preStopMs),
     async stop() {
       tokenReload?.close();
       await drainAndStop(listeners.main, server, page, config.drainTimeoutMs);
@@ -201,6 +196,13 @@ function reloadTokens(
     defects,
     log,
   });
+}
+
+async function leave(listener: HttpListener, server: McpServer, preStopMs: number): Promise<void> {
+  if (preStopMs === 0) return;
+  server.leave();
+  listener.beginDrain();
+  await timeout(preStopMs);
 }
 
 async function drainAndStop(

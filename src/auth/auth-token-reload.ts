@@ -1,7 +1,7 @@
 import type { Defects } from "../observability/defects.ts";
 import type { AuthTokens } from "./auth-tokens.ts";
 import { type SecretFile, SETTLE_MS, stateOf } from "../config/secret-file.ts";
-import type { Principal } from "../sessions/session.ts";
+import type { Principal } from "../sessions/principal.ts";
 import type { Log } from "../observability/log.ts";
 
 /**

@@ -1,6 +1,6 @@
 import { hash, timingSafeEqual } from "node:crypto";
-import { deriveKeys, MIN_KEY_LENGTH } from "../sessions/ids/session-keys.ts";
-import type { Principal } from "../sessions/session.ts";
+import { deriveKeys, MIN_KEY_LENGTH } from "../sessions/ids/derived-keys.ts";
+import type { Principal } from "../sessions/principal.ts";
 
 interface AuthToken {
   readonly text: string;
@@ -12,10 +12,13 @@ interface AuthToken {
 
 /** The valid tokens, and the principal of each. */
 export class AuthTokens {
+  readonly #serverName: string;
   #tokens: readonly AuthToken[];
   #count = 0;
 
-  constructor(texts: readonly string[]) {
+  /** @param serverName the name of the MCP server, to which the keys of session ids belong. */
+  constructor(texts: readonly string[], serverName: string) {
+    this.#serverName = serverName;
     this.#tokens = texts.map((text) => this.#create(text));
   }
 
@@ -59,7 +62,7 @@ export class AuthTokens {
       isRevoked: false,
       name: `token-${++this.#count}`,
       fingerprint: hash("sha256", `claw-mcp-stdio principal ${text}`, "base64url"),
-      keys: text.length < MIN_KEY_LENGTH ? undefined : deriveKeys(text),
+      keys: text.length < MIN_KEY_LENGTH ? undefined : deriveKeys(text, this.#serverName),
     };
     return { text, expected, received: Buffer.alloc(expected.length), principal };
   }

@@ -19,7 +19,7 @@ import {
 import { RecentLog } from "../http/page/recent-log.ts";
 import { createLogger, type Logger } from "../observability/logger.ts";
 import { maskedPlainLines, type Secrets } from "../observability/redact.ts";
-import { MIN_KEY_LENGTH } from "../sessions/ids/session-keys.ts";
+import { MIN_KEY_LENGTH } from "../sessions/ids/derived-keys.ts";
 import { type SignalSource, waitForSignal } from "./shutdown.ts";
 import { type Sidecar, startSidecar } from "../sidecar.ts";
 import type { StartDisplay } from "./start/start-display.ts";

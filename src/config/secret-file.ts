@@ -1,6 +1,6 @@
 import { readFileSync, type Stats, statSync } from "node:fs";
 import { readFile, stat } from "node:fs/promises";
-import { MIN_KEY_LENGTH } from "../sessions/ids/session-keys.ts";
+import { MIN_KEY_LENGTH } from "../sessions/ids/derived-keys.ts";
 import { bearerToken } from "./value-kinds.ts";
 
 /** The tokens or keys of a file, without duplicates; or the problem with the file, which quotes none of its text. */

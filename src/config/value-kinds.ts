@@ -134,6 +134,11 @@ export const bearerToken: ValueKind<string> = {
   parse: (text) => (/^[\x21-\x7e]+$/.test(text) ? text : undefined),
 };
 
+export const serverName: ValueKind<string> = {
+  expected: "up to 128 visible ASCII characters without spaces",
+  parse: (text) => (text.length <= 128 ? bearerToken.parse(text) : undefined),
+};
+
 /** Several keys, each of at least this length. */
 export function keys(minLength: number): ValueKind<readonly string[]> {
   return {

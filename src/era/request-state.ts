@@ -4,7 +4,7 @@ import { decodeString } from "../json/strings.ts";
 import { SidecarError } from "../errors.ts";
 import { readMessage, type RequestMessage, Slot } from "../protocol/message.ts";
 import type { SessionKeys } from "../sessions/ids/session-keys.ts";
-import type { Principal } from "../sessions/session.ts";
+import type { Principal } from "../sessions/principal.ts";
 import type { FoundResult } from "./results/found-result.ts";
 
 const NONCE_BYTES = 12;

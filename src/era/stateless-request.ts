@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { MemoryAccount } from "../memory/memory-budget.ts";
 import type { RequestMessage } from "../protocol/message.ts";
 import type { Exchange } from "../sessions/exchange.ts";
-import type { Principal } from "../sessions/session.ts";
+import type { Principal } from "../sessions/principal.ts";
 import type { Envelope } from "./checks/request-check.ts";
 import type { Target } from "./server-eras.ts";
 import type { StatelessClient } from "./stateless-client.ts";

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { MemoryAccount, MemoryHolder } from "../memory/memory-budget.ts";
-import type { Principal } from "../sessions/session.ts";
+import type { Principal } from "../sessions/principal.ts";
 import type { RouteName } from "../routes.ts";
 
 /** A request whose `url` is a path with a query. `originalUrl` is the whole target if it was in the absolute form, as with Express. */

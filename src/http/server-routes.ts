@@ -4,7 +4,7 @@ import type { Log } from "../observability/log.ts";
 import type { RequestObserver } from "../observability/request-observer.ts";
 import type { SessionOpener } from "../lane/handshake/session-opener.ts";
 import type { MemoryBudget } from "../memory/memory-budget.ts";
-import type { Principal } from "../sessions/session.ts";
+import type { Principal } from "../sessions/principal.ts";
 import type { SessionStore } from "../sessions/session-store.ts";
 import { ArrivingBodies } from "./endpoint/arriving-bodies.ts";
 import { StatelessPosts } from "./endpoint/stateless-posts.ts";

@@ -10,6 +10,8 @@ import type { Route } from "./route.ts";
 
 /** The present state of one MCP server, and its counters. */
 export interface ServerStatus {
+  /** The name of this process in event ids and in the states of calls that wait for answers. */
+  readonly replica: string;
   readonly upstream: UpstreamStatus;
   /** `modern` is the second process, for requests without a session. `asking` are those that may ask such clients, by capabilities. */
   readonly lanes: Lanes["load"] & {
@@ -40,9 +42,10 @@ export function createStatusRoute(options: StatusOptions): Route {
   const startedAtMs = nowMs();
 
   return (request, response) => {
-    const { upstream, lanes, sessions, openStreams, stateless, counters, policy } = options.status();
+    const { replica, upstream, lanes, sessions, openStreams, stateless, counters, policy } = options.status();
     const body = {
       version,
+      replica,
       uptimeMs: Math.round(nowMs() - startedAtMs),
       ...describeReadiness(upstream).body,
       lanes,

@@ -69,9 +69,9 @@ export class Lane implements SessionLane, UpstreamListener {
     [this.limits, this.#policy, this.#counters, this.#log, this.#nowMs] = [limits, policy, counters, log, nowMs];
     const dropped = (this.#dropped = new DropLog(log, counters, nowMs));
     const defects = new Defects(log, counters);
-    const retries = new Retries(retry, (toolName) => this.tools.isReadOnly(toolName));
+    const retries = (this.#retries = new Retries(retry, (toolName) => this.tools.isReadOnly(toolName)));
     const dispatch = new Dispatch({ upstream, limits, retries, counters, log, nowMs, onDue: (atMs) => this.#onDue(atMs) });
-    [this.#retries, this.#dispatch, this.#calls] = [retries, dispatch, dispatch.calls];
+    [this.#dispatch, this.#calls] = [dispatch, dispatch.calls];
     const watcher = policy?.needsTools === true ? policy : undefined;
     this.tools = new ServerTools({ dispatch, upstream, retry, watcher, defects, log, nowMs });
     this.#capabilities = new SessionCapabilities({ calls: dispatch.calls, log, endSession });
@@ -124,16 +124,15 @@ export class Lane implements SessionLane, UpstreamListener {
   }
 
   notify(session: Session, notification: NotificationMessage): SidecarError | undefined {
-    const { method } = notification;
     const refusal = this.#policy?.admit(session, notification);
     if (refusal instanceof SidecarError) return refusal;
-    if (method === "notifications/cancelled") {
+    if (notification.method === "notifications/cancelled") {
       cancelByClient(this.#dispatch, session, notification, this.#log);
       return undefined;
     }
     const text = this.#routing.onClientNotification(notification);
     if (text === undefined || text instanceof SidecarError) return text;
-    return this.#dispatch.carryNotification(session, text, method);
+    return this.#dispatch.carryNotification(session, text, notification.method);
   }
 
   answer(session: Session, response: ResponseMessage): SidecarError | undefined {
@@ -145,9 +144,7 @@ export class Lane implements SessionLane, UpstreamListener {
     this.#routing.onListener(session, initialize);
   }
 
-  announceLists(session: Session): void {
-    for (const { text } of this.#capabilities.listChanges) session.deliverOnce(text);
-  }
+  readonly announceLists = (session: Session): void => this.#capabilities.announceTo(session);
 
   /** Adds a caller without a session that gets the messages for all clients, until `endCaller`. */
   addListener(caller: Caller): void {

@@ -9,7 +9,7 @@ import { initializeTooLarge, noPrivateServerLeft, shuttingDown } from "./failure
 import { type Isolation, needsOwnServer } from "./isolation.ts";
 import type { HeldRequest } from "./queue/held-until-ready.ts";
 import { addLoads, type LaneLoad } from "./lane-load.ts";
-import { dueInMs, findSessionToEnd, FIRST_REQUEST_MS, UNUSED_MS } from "./places.ts";
+import { findSessionToEnd, placeFreeInMs } from "./places.ts";
 import { PooledLane, type SupervisedLane } from "./pooled-lane.ts";
 import type { Session } from "../sessions/session.ts";
 import type { SessionStreams } from "../sessions/session-streams.ts";
@@ -228,17 +228,7 @@ export class Lanes {
 
   #noServerLeft(): SidecarError {
     const { maxPrivateServers, idleTimeoutMs, nowMs } = this.#options;
-    const atMs = nowMs();
-    let freeInMs = Math.min(UNUSED_MS, idleTimeoutMs);
-    for (const { sessions } of this.#private()) {
-      // The session of a server that starts may remain unused.
-      if (sessions.size === 0) freeInMs = Math.min(freeInMs, FIRST_REQUEST_MS);
-      for (const session of sessions) {
-        const idleInMs = session.isInUse ? idleTimeoutMs : session.lastUsedAtMs + idleTimeoutMs - atMs;
-        freeInMs = Math.min(freeInMs, idleInMs, dueInMs(session, atMs));
-      }
-    }
-    return noPrivateServerLeft(maxPrivateServers, freeInMs);
+    return noPrivateServerLeft(maxPrivateServers, placeFreeInMs(this.#private(), idleTimeoutMs, nowMs()));
   }
 
   #all(): SupervisedLane[] {

@@ -1,5 +1,6 @@
 import type { MemoryHolder } from "../memory/memory-budget.ts";
-import type { Principal, Session } from "./session.ts";
+import type { Principal } from "./principal.ts";
+import type { Session } from "./session.ts";
 import { LinkedOrder, Place } from "./linked-order.ts";
 
 /** The share of the sessions that one holder may have when no more than this share is free. */

@@ -7,7 +7,8 @@ import { KeptEvents } from "./kept-events.ts";
 /** The maximum number of GET connections of a session. Above it the oldest ends, since a half-open one never would. */
 const MAX_STANDALONE_STREAMS = 16;
 const MAX_REMEMBERED_ENDS = 1000;
-const MAX_FIRST_ID = 2 ** 31;
+const MIN_RETURNING_ID = 2 ** 31;
+const MAX_RETURNING_ID = 2 ** 47;
 
 /** The streams of one session, and the messages that wait for a stream. A message goes to exactly one stream. */
 export class SessionStreams {
@@ -22,15 +23,19 @@ export class SessionStreams {
    * from a dropped one.
    */
   readonly #endedAt = new Map<number, number>();
-  /** Random, so that the streams of a session that was evicted and taken up again have other ids. */
+  readonly #isReturning: boolean;
   readonly #firstStreamId: number;
   #lastStreamId: number;
   #isClosed = false;
 
-  /** @param log undefined for a client that cannot reconnect, so that no events are kept. */
-  constructor(log: ClientEventLog | undefined) {
+  /**
+   * @param log undefined for a client that cannot reconnect, so that no events are kept.
+   * @param isReturning true if the same session may have had other streams in this process. Those have other ids.
+   */
+  constructor(log: ClientEventLog | undefined, isReturning = false) {
     this.#log = log;
-    this.#firstStreamId = randomInt(1, MAX_FIRST_ID);
+    this.#isReturning = isReturning;
+    this.#firstStreamId = isReturning ? randomInt(MIN_RETURNING_ID, MAX_RETURNING_ID) : 1;
     this.#lastStreamId = this.#firstStreamId - 1;
     this.#waiting = new KeptEvents(log);
   }
@@ -57,11 +62,12 @@ export class SessionStreams {
 
   /**
    * @returns the stream to resume, "delivered" if no event can follow, "unknown" if the position is not known, or "elsewhere" if the
-   * stream was never here.
+   * stream was not one of this object.
    */
   find({ sequence, ...name }: EventPosition): EventStream | "delivered" | "unknown" | "elsewhere" {
     const { streamId, isStandalone, replica } = name;
-    if (replica !== this.#replica || streamId < this.#firstStreamId || streamId > this.#lastStreamId) return "elsewhere";
+    if (replica !== this.#replica) return "elsewhere";
+    if (streamId < this.#firstStreamId || streamId > this.#lastStreamId) return this.#isReturning ? "elsewhere" : "unknown";
     const stream = this.#standalone.get(streamId) ?? this.#ofRequests.get(streamId);
     // A GET stream without kept events is reopened under its old id, so that the client's event id stays valid.
     if (stream === undefined && isStandalone) {

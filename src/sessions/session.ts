@@ -3,7 +3,7 @@ import type { NotificationMessage, RequestMessage, ResponseMessage } from "../pr
 import type { MemoryAccount, MemoryHolder } from "../memory/memory-budget.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Caller } from "./caller.ts";
-import type { DerivedKeys } from "./ids/session-keys.ts";
+import type { Principal } from "./principal.ts";
 import type { SessionStreams } from "./session-streams.ts";
 
 /** The port of a session to its lane. */
@@ -20,18 +20,6 @@ export interface SessionLane {
   announceLists(session: Session): void;
   /** Cancels the requests of a caller and removes its state. Must be called at the end of each caller, with a session or without. */
   endCaller(caller: Caller): void;
-}
-
-/** The owner of sessions: one object for each auth token, without the token itself. */
-export interface Principal {
-  /** True if the token is no longer valid. */
-  readonly isRevoked: boolean;
-  /** Names the token in the log, without a part of it. */
-  readonly name: string;
-  /** A text for the token, the same in all replicas. It must not be shown: it would confirm guesses of a short token. */
-  readonly fingerprint: string;
-  /** The keys that are derived from the token; undefined if it is too short for that. */
-  readonly keys: DerivedKeys | undefined;
 }
 
 export interface SessionOptions {

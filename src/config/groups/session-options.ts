@@ -1,7 +1,7 @@
 import { ISOLATION_MODES } from "../../lane/isolation.ts";
 import { limit, MAX_MS, option } from "../option.ts";
-import { anyText, keys, oneOf, wholeNumber } from "../value-kinds.ts";
-import { MIN_KEY_LENGTH } from "../../sessions/ids/session-keys.ts";
+import { anyText, keys, oneOf, serverName, wholeNumber } from "../value-kinds.ts";
+import { MIN_KEY_LENGTH } from "../../sessions/ids/derived-keys.ts";
 
 export const SESSION_OPTIONS = {
   isolation: option({
@@ -54,8 +54,9 @@ export const SESSION_OPTIONS = {
     name: "SERVER_NAME",
     placeholder: "NAME",
     description:
-      "Name of the MCP server in the signature of session ids. Sidecars with different servers and the same keys or tokens then reject the sessions of each other. Default: an empty name.",
-    kind: anyText,
+      "Name of the MCP server in the signature of session ids. Sidecars with different servers and the same keys or tokens then reject the sessions of each other.",
+    defaultText: "mcp",
+    kind: serverName,
   }),
   sessionMaxAgeMs: limit(
     "Sessions",

@@ -4,7 +4,8 @@ import { sessionNotFound } from "../../lane/failures.ts";
 import type { SessionOpener } from "../../lane/handshake/session-opener.ts";
 import { LEGACY_PROTOCOL_VERSIONS } from "../../protocol/versions.ts";
 import type { SessionStore } from "../../sessions/session-store.ts";
-import type { Principal, Session } from "../../sessions/session.ts";
+import type { Principal } from "../../sessions/principal.ts";
+import type { Session } from "../../sessions/session.ts";
 import type { Post } from "../route.ts";
 
 export interface SessionLookupOptions {

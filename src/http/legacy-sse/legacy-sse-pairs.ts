@@ -3,7 +3,7 @@ import type { Defects } from "../../observability/defects.ts";
 import { DeadlineSweep } from "../../timing/deadline-sweep.ts";
 import type { MemoryAccount, MemoryHolder } from "../../memory/memory-budget.ts";
 import type { SessionStore } from "../../sessions/session-store.ts";
-import type { Principal } from "../../sessions/session.ts";
+import type { Principal } from "../../sessions/principal.ts";
 import { LegacySsePair } from "./legacy-sse-pair.ts";
 import type { SseConnections } from "../output/sse-connection.ts";
 

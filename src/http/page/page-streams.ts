@@ -2,7 +2,7 @@ import type { ServerResponse } from "node:http";
 import { shuttingDown } from "../../lane/failures.ts";
 import type { MemoryBudget } from "../../memory/memory-budget.ts";
 import type { Defects } from "../../observability/defects.ts";
-import type { Principal } from "../../sessions/session.ts";
+import type { Principal } from "../../sessions/principal.ts";
 import { sendError } from "../json-response.ts";
 import type { SseConnection, SseConnections } from "../output/sse-connection.ts";
 import { discardBody } from "../reject.ts";

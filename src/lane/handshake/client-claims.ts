@@ -1,5 +1,6 @@
 import { findMembers, findPath, textOf } from "../../json/find.ts";
-import { readMessage, type RequestMessage, Slot } from "../../protocol/message.ts";
+import { checkClientMessage } from "../../protocol/client-message.ts";
+import { isJsonObject, readText, type RequestMessage, Slot } from "../../protocol/message.ts";
 import type { ClientClaims } from "../../sessions/ids/session-ids.ts";
 import type { SessionClaims } from "../../sessions/ids/session-claims.ts";
 import { needsOwnServer } from "../isolation.ts";
@@ -15,24 +16,36 @@ export function claimsOf(initialize: RequestMessage, protocolVersion: string, is
   return {
     protocolVersion,
     capabilitiesText: capabilities === undefined ? "" : text.slice(capabilities.start, capabilities.end),
-    clientInfoText: params === undefined ? "" : clientInfoText(text, params.start),
+    clientInfoText: params === undefined ? "" : shortInfo(text, params.start),
     needsCapabilities: isPrivate || needsOwnServer(initialize, "auto"),
   };
 }
 
-/** Returns an `initialize` with the claims, in place of the one that the client has sent to another replica. */
-export function initializeOf({ protocolVersion, capabilitiesText, clientInfoText }: SessionClaims): RequestMessage {
+/**
+ * Returns an `initialize` with the claims, in place of the one that the client has sent to another replica; undefined if the claims are not
+ * valid. A client that knows the key, because it is derived from its token, can sign any.
+ */
+export function initializeOf({ protocolVersion, capabilitiesText, clientInfoText }: SessionClaims): RequestMessage | undefined {
+  if (![capabilitiesText, clientInfoText].every((text) => text === "" || isObjectText(text))) return undefined;
   const params = [
     `"protocolVersion":${JSON.stringify(protocolVersion)}`,
     `"capabilities":${capabilitiesText === "" ? "{}" : capabilitiesText}`,
     `"clientInfo":${clientInfoText === "" ? '{"name":"unknown","version":"0"}' : clientInfoText}`,
   ];
-  const message = readMessage(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{${params.join(",")}}}`);
-  if (message.kind !== "request") throw new Error("the claims of a session are not JSON");
-  return message;
+  const reading = readText(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{${params.join(",")}}}`);
+  const message = reading.kind === "batch" ? undefined : checkClientMessage(reading);
+  return message !== undefined && "kind" in message && message.kind === "request" ? message : undefined;
 }
 
-function clientInfoText(text: string, params: number): string {
+function isObjectText(text: string): boolean {
+  try {
+    return text.startsWith("{") && isJsonObject(JSON.parse(text));
+  } catch {
+    return false;
+  }
+}
+
+function shortInfo(text: string, params: number): string {
   const span = findPath(text, params, ["clientInfo"]);
   if (span === undefined || text[span.start] !== "{") return "";
   if (span.end - span.start <= MAX_INFO_LENGTH) return text.slice(span.start, span.end);

@@ -34,9 +34,10 @@ export class SessionCapabilities {
     this.#bySession.set(session, this.#current);
   }
 
-  /** Returns notifications as the server itself would send them, of the lists that may have changed. */
-  get listChanges(): NotificationMessage[] {
-    return this.#current === undefined ? [] : changingLists(this.#current).map(listChanged);
+  /** Tells a session of the lists that may have changed. */
+  announceTo(session: Session): void {
+    const { declared = {} } = this.#current ?? {};
+    for (const list of changingLists({ protocolVersion: undefined, declared })) session.deliverOnce(listChanged(list).text);
   }
 
   /** Removes a session. Does nothing for a client without one. */
@@ -61,7 +62,7 @@ export class SessionCapabilities {
       if (capabilities === undefined) {
         this.#bySession.set(session, now);
         // Its client has had a server elsewhere, with other lists.
-        for (const { text } of this.listChanges) session.deliverOnce(text);
+        this.announceTo(session);
         continue;
       }
       if (!missingOf.has(capabilities)) missingOf.set(capabilities, findMissing(capabilities, now));
@@ -71,7 +72,7 @@ export class SessionCapabilities {
       reason ??= missing;
     }
     if (reason !== undefined) this.#end(sessions, shorten(reason), generation);
-    return isFirst ? [] : this.listChanges;
+    return isFirst ? [] : changingLists(now).map(listChanged);
   }
 
   /** Ends all sessions of a server that has become one without sessions. Does nothing before the first generation. */

@@ -10,7 +10,8 @@ import { RateLimit } from "../../timing/rate-limit.ts";
 import type { EventLog } from "../../sessions/event-log.ts";
 import type { SessionIds } from "../../sessions/ids/session-ids.ts";
 import type { Exchange } from "../../sessions/exchange.ts";
-import { type Principal, Session } from "../../sessions/session.ts";
+import type { Principal } from "../../sessions/principal.ts";
+import { Session } from "../../sessions/session.ts";
 import type { SessionStore } from "../../sessions/session-store.ts";
 import { SessionStreams } from "../../sessions/session-streams.ts";
 import {
@@ -104,8 +105,8 @@ export class SessionOpener {
     const { ids, lanes, sessions, defects } = this.#options;
     const { owner, memory, exchange, startsServer } = client;
     const claims = ids.open(id, owner);
-    if (claims === undefined) return onTaken(sessionNotFound());
-    const initialize = initializeOf(claims);
+    const initialize = claims && initializeOf(claims);
+    if (claims === undefined || initialize === undefined) return onTaken(sessionNotFound());
     const open = (): void => {
       const isPrivate = lanes.isPrivate(initialize);
       if (isPrivate && !startsServer) return onTaken(answerElsewhere());
@@ -124,7 +125,7 @@ export class SessionOpener {
       counters.countRefusal(refusal.code);
       return refusal;
     }
-    const streams = new SessionStreams(eventLog.forClient(memory));
+    const streams = new SessionStreams(eventLog.forClient(memory), true);
     const pooled = lanes.acquire(initialize, { streams, memory, isReturning: true });
     const session = this.#add(initialize, pooled, { ...client, streams, isReturning: true });
     if (session !== undefined) return session;

@@ -1,11 +1,13 @@
 import { createHmac, type KeyObject, randomBytes, randomUUID, timingSafeEqual } from "node:crypto";
-import type { Principal } from "../session.ts";
+import type { Principal } from "../principal.ts";
 import { decodeClaims, encodeClaims, nonceOf, NONCE_BYTES, type SessionClaims } from "./session-claims.ts";
 import type { SessionKeys } from "./session-keys.ts";
 
 /** Clients and proxies keep ids up to this length. */
 const MAX_ID_LENGTH = 512;
 const MAC_BYTES = 32;
+/** The clock of another replica may be ahead by this much. */
+const MAX_SKEW_MS = 5 * 60_000;
 /** The number of ended sessions that are remembered. */
 const MAX_ENDED = 16_384;
 
@@ -17,8 +19,6 @@ export interface ClientClaims extends Pick<SessionClaims, "protocolVersion" | "c
 
 export interface SessionIdsOptions {
   readonly keys: SessionKeys;
-  /** Sidecars of another server reject the ids. */
-  readonly serverName: string;
   /** Ids of a greater age are no longer accepted. */
   readonly maxAgeMs: number;
   /** Returns the time since 1970. */
@@ -26,8 +26,7 @@ export interface SessionIdsOptions {
 }
 
 /**
- * The ids of sessions. An id has the claims about its session, and a signature (HMAC-SHA-256) over these, the server's name and the
- * principal. So each process with the same key can check it, and no client can make one. Only visible ASCII characters occur in it (MCP
+ * The ids of sessions. An id has the claims about its session, and a signature (HMAC-SHA-256) over these and the principal. So each process with the same key can check it, and no client can make one. Only visible ASCII characters occur in it (MCP
  * 2025-11-25, basic/transports, session management).
  */
 export class SessionIds {
@@ -48,7 +47,7 @@ export class SessionIds {
     for (const claims of candidates) {
       const bytes = encodeClaims({ ...claims, issuedAtS: Math.floor(this.#timeMs() / 1000) }, randomBytes(NONCE_BYTES));
       if (keys === undefined || base64Length(bytes.length + MAC_BYTES) > MAX_ID_LENGTH) continue;
-      return Buffer.concat([bytes, this.#sign(keys.sessionId, bytes, owner)]).toString("base64url");
+      return Buffer.concat([bytes, sign(keys.sessionId, bytes, owner)]).toString("base64url");
     }
     return randomUUID();
   }
@@ -58,7 +57,8 @@ export class SessionIds {
     const bytes = this.#verify(id, owner);
     const claims = bytes && decodeClaims(bytes);
     if (bytes === undefined || claims === undefined || this.#ended.has(nonceOf(bytes))) return undefined;
-    return this.#timeMs() - claims.issuedAtS * 1000 <= this.#options.maxAgeMs ? claims : undefined;
+    const ageMs = this.#timeMs() - claims.issuedAtS * 1000;
+    return ageMs <= this.#options.maxAgeMs && ageMs >= -MAX_SKEW_MS ? claims : undefined;
   }
 
   /** Makes an id that `issue` or `open` has returned or accepted invalid for this process. */
@@ -76,19 +76,17 @@ export class SessionIds {
     // The decoder ignores some characters and the last bits, but two spellings must not be the same session.
     if (bytes.length <= MAC_BYTES || bytes.toString("base64url") !== id) return undefined;
     const [claims, mac] = [bytes.subarray(0, -MAC_BYTES), bytes.subarray(-MAC_BYTES)];
-    const isSigned = this.#options.keys.of(owner).some(({ sessionId }) => timingSafeEqual(this.#sign(sessionId, claims, owner), mac));
+    const isSigned = this.#options.keys.of(owner).some(({ sessionId }) => timingSafeEqual(sign(sessionId, claims, owner), mac));
     return isSigned ? claims : undefined;
   }
+}
 
-  #sign(key: KeyObject, claims: Buffer, owner: Principal | undefined): Buffer {
-    const { serverName } = this.#options;
-    const fingerprint = owner?.fingerprint ?? "";
-    // The lengths keep the parts apart.
-    return createHmac("sha256", key)
-      .update(`${Buffer.byteLength(serverName)}.${fingerprint.length}.${serverName}${fingerprint}`)
-      .update(claims)
-      .digest();
-  }
+function sign(key: KeyObject, claims: Buffer, owner: Principal | undefined): Buffer {
+  // The end of the first part is certain, since a fingerprint contains no dot.
+  return createHmac("sha256", key)
+    .update(`${owner?.fingerprint ?? ""}.`)
+    .update(claims)
+    .digest();
 }
 
 function base64Length(byteLength: number): number {

@@ -1,16 +1,16 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { AuthTokenReload } from "../../../src/auth/auth-token-reload.ts";
 import { AuthTokens } from "../../../src/auth/auth-tokens.ts";
-import type { AuthTokenFile } from "../../../src/config/auth-token-file.ts";
+import type { SecretFile } from "../../../src/config/secret-file.ts";
 import { Counters } from "../../../src/observability/counters.ts";
 import { Defects } from "../../../src/observability/defects.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
 
 /** A file whose content the test sets, and tokens that follow it. */
 class Bench {
-  file: AuthTokenFile = { tokens: ["first"] };
+  file: SecretFile = { texts: ["first"] };
   reads = 0;
-  readonly tokens = new AuthTokens(["first"]);
+  readonly tokens = new AuthTokens(["first"], "mcp");
   /** The secrets that are masked in the log from now on. */
   readonly masked: string[] = [];
   readonly log = new RecordedLog();
@@ -44,10 +44,10 @@ describe("the reload of auth tokens", () => {
   });
 
   it("a change is taken once two reads agree, since a file may be half written", async () => {
-    bench.file = { tokens: ["half"] };
+    bench.file = { texts: ["half"] };
     await vi.advanceTimersByTimeAsync(1000);
     expect(bench.isValid("half")).toBe(false);
-    bench.file = { tokens: ["first", "half-and-all-the-rest"] };
+    bench.file = { texts: ["first", "half-and-all-the-rest"] };
     await vi.advanceTimersByTimeAsync(2000);
     expect([bench.isValid("first"), bench.isValid("half"), bench.isValid("half-and-all-the-rest")]).toEqual([true, false, true]);
     expect([bench.masked, bench.log.lines.length]).toEqual([["first", "half-and-all-the-rest"], 1]);

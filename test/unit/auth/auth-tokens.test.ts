@@ -12,7 +12,7 @@ vi.mock(import("node:crypto"), async (importOriginal) => {
 const TOKEN = "s3cret-token";
 
 function allows(authorization: string | undefined, ...tokens: readonly string[]): boolean {
-  return new AuthTokens(tokens.length === 0 ? [TOKEN] : tokens).identify(authorization) !== undefined;
+  return new AuthTokens(tokens.length === 0 ? [TOKEN] : tokens, "mcp").identify(authorization) !== undefined;
 }
 
 describe("AuthTokens", () => {
@@ -40,7 +40,7 @@ describe("AuthTokens", () => {
   });
 
   it("one request leaves nothing behind for the next", () => {
-    const tokens = new AuthTokens([TOKEN]);
+    const tokens = new AuthTokens([TOKEN], "mcp");
     const headers = [`Bearer ${TOKEN}`, undefined, "Bearer short", `Bearer ${TOKEN}`, "Bearer"];
     expect(headers.map((authorization) => tokens.identify(authorization) !== undefined)).toEqual([true, false, false, true, false]);
   });
@@ -50,17 +50,17 @@ describe("AuthTokens", () => {
     (presented) => {
       vi.mocked(timingSafeEqual).mockClear();
       const tokens = ["first!", "second", "third!"];
-      new AuthTokens(tokens).identify(`Bearer ${presented}`);
+      new AuthTokens(tokens, "mcp").identify(`Bearer ${presented}`);
       expect(vi.mocked(timingSafeEqual).mock.calls.map(([, expected]) => expected)).toEqual(tokens.map((token) => Buffer.from(token)));
     },
   );
 
   it("an empty set of tokens accepts no header", () => {
-    expect(new AuthTokens([]).identify("Bearer ")).toBeUndefined();
+    expect(new AuthTokens([], "mcp").identify("Bearer ")).toBeUndefined();
   });
 
   it("each token has a principal of its own, the same each time", () => {
-    const tokens = new AuthTokens(["first", "second", "third!"]);
+    const tokens = new AuthTokens(["first", "second", "third!"], "mcp");
     const senders = ["first", "second", "third!"].map((token) => tokens.identify(`Bearer ${token}`));
     expect(new Set(senders).size).toBe(3);
     expect(senders).not.toContain(undefined);
@@ -68,12 +68,12 @@ describe("AuthTokens", () => {
   });
 
   it("a principal does not reveal its token", () => {
-    expect(JSON.stringify(new AuthTokens([TOKEN]).identify(`Bearer ${TOKEN}`))).not.toContain(TOKEN);
+    expect(JSON.stringify(new AuthTokens([TOKEN], "mcp").identify(`Bearer ${TOKEN}`))).not.toContain(TOKEN);
   });
 
   describe("a replaced set of auth tokens", () => {
     it("new tokens are accepted, kept ones keep their principal, and removed ones are revoked", () => {
-      const tokens = new AuthTokens(["stays", "goes"]);
+      const tokens = new AuthTokens(["stays", "goes"], "mcp");
       const [stays, goes] = [tokens.identify("Bearer stays"), tokens.identify("Bearer goes")];
       expect(tokens.replace(["comes", "stays"])).toEqual([goes]);
       expect([stays?.isRevoked, goes?.isRevoked]).toEqual([false, true]);
@@ -83,13 +83,13 @@ describe("AuthTokens", () => {
     });
 
     it("principals are named by number, and a later token gets the next one", () => {
-      const tokens = new AuthTokens(["first", "second"]);
+      const tokens = new AuthTokens(["first", "second"], "mcp");
       tokens.replace(["third", "second"]);
       expect(["second", "third"].map((token) => tokens.identify(`Bearer ${token}`)?.name)).toEqual(["token-2", "token-3"]);
     });
 
     it("a token that returns gets a new principal", () => {
-      const tokens = new AuthTokens(["back"]);
+      const tokens = new AuthTokens(["back"], "mcp");
       const before = tokens.identify("Bearer back");
       tokens.replace(["other"]);
       tokens.replace(["back"]);

@@ -24,15 +24,17 @@ describe("the effective configuration as JSON", () => {
   it("the whole configuration is printed as JSON", () => {
     const argv = ["--addr", "127.0.0.1:9000", "--log-level", "warn", "--", "npx", "-y", "some-mcp"];
     const { config } = loadConfig(readCommandLine(argv), {});
-    // Members that are undefined are not printed, and neither is the list of tokens.
-    expect(effective(...argv)).toEqual(JSON.parse(JSON.stringify({ ...config, authTokens: undefined })));
+    // Members that are undefined are not printed, and neither are the lists of tokens and keys.
+    expect(effective(...argv)).toEqual(JSON.parse(JSON.stringify({ ...config, authTokens: undefined, sessionKeys: undefined })));
   });
 
-  it("the token is masked, but shown to exist", () => {
-    const { config } = loadConfig(readCommandLine(["--auth-token", "s3cret-token", "server"]), {});
+  it("the token and the session key are masked, but shown to exist", () => {
+    const keys = `${"s3cret-key".repeat(4)},${"other-s3cret-key".repeat(4)}`;
+    const { config } = loadConfig(readCommandLine(["--auth-token", "s3cret-token", "--session-key", keys, "server"]), {});
     if (config === undefined) throw new Error("no configuration");
     const text = effectiveConfigJson(config, new Secrets({ MY_API_KEY: "from-the-environment" }));
     expect(text).toContain('"authToken": "***"');
+    expect(text).toContain('"sessionKey": "***"');
     expect(text).not.toContain("s3cret");
   });
 

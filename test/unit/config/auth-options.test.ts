@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
-import { readAuthTokenFile, rereadAuthTokenFile } from "../../../src/config/auth-token-file.ts";
+import { readSecretFile, rereadSecretFile, TOKENS } from "../../../src/config/secret-file.ts";
 import { readCommandLine } from "../../../src/config/command-line.ts";
 import { type Environment, loadConfig, type LoadResult } from "../../../src/config/load.ts";
 import { TempDir } from "../../support/temp-dir.ts";
@@ -20,8 +20,8 @@ async function loadFile(text: string | Buffer): Promise<LoadResult> {
   await writeFile(path, text);
   const result = load(["--auth-token-file", path, "server"]);
   // A changed file is read in the same way.
-  const { tokens, problem } = await rereadAuthTokenFile(path);
-  expect(tokens ?? []).toEqual(result.config?.authTokens ?? []);
+  const { texts, problem } = await rereadSecretFile(path, TOKENS);
+  expect(texts ?? []).toEqual(result.config?.authTokens ?? []);
   expect(result.problems).toEqual(
     problem === undefined ? [] : [`--auth-token-file is "${path}": ${problem}; expected a file with one token a line`],
   );
@@ -69,11 +69,11 @@ describe("AUTH_TOKEN_FILE", () => {
     const path = directory.file("tokens");
     const stages = [TOKEN, `${TOKEN}\n${TOKEN}-half`, `${TOKEN}\n${TOKEN}-half-and-the-rest`];
     writeFileSync(path, "");
-    const { tokens } = readAuthTokenFile(path, () => {
+    const { texts } = readSecretFile(path, TOKENS, () => {
       const stage = stages.shift();
       if (stage !== undefined) writeFileSync(path, stage);
     });
-    expect(tokens).toEqual([TOKEN, `${TOKEN}-half-and-the-rest`]);
+    expect(texts).toEqual([TOKEN, `${TOKEN}-half-and-the-rest`]);
   });
 
   it("a file that keeps changing is rejected at the start", async () => {
@@ -81,7 +81,7 @@ describe("AUTH_TOKEN_FILE", () => {
     const path = directory.file("tokens");
     writeFileSync(path, TOKEN);
     let looks = 1;
-    const { problem } = readAuthTokenFile(path, () => writeFileSync(path, `${TOKEN}${looks++}`));
+    const { problem } = readSecretFile(path, TOKENS, () => writeFileSync(path, `${TOKEN}${looks++}`));
     expect([problem, looks]).toEqual(["it keeps changing", 10]);
   });
 

@@ -6,6 +6,8 @@ import { ALL_OPTIONS } from "../../../src/config/options.ts";
 import { readCommandLine } from "../../../src/config/command-line.ts";
 import { type Config, type Environment, loadConfig, type LoadResult } from "../../../src/config/load.ts";
 
+const KEY = "0123456789abcdef".repeat(2);
+
 function load(argv: readonly string[], environment: Environment = {}): LoadResult {
   return loadConfig(readCommandLine(argv), environment);
 }
@@ -48,6 +50,12 @@ describe("the configuration", () => {
       childEra: "auto",
       maxSessions: 10_000,
       sessionsPerMinute: undefined,
+      sessionKey: undefined,
+      sessionKeys: [],
+      sessionKeyFile: undefined,
+      serverName: "mcp",
+      sessionMaxAgeMs: 604_800_000,
+      preStopMs: 0,
       maxPrivateServers: 32,
       sessionIdleTimeoutMs: 600_000,
       parkTimeoutMs: 300_000,
@@ -108,6 +116,12 @@ describe("the configuration", () => {
       // Not together with the token: see the tests of the token file.
       CLAW_MCP_STDIO_AUTH_TOKEN_FILE: "",
       CLAW_MCP_STDIO_REQUIRE_AUTH: "on",
+      CLAW_MCP_STDIO_SESSION_KEY: `${KEY}, ${KEY}2`,
+      // Not together with the keys: see the tests of the key file.
+      CLAW_MCP_STDIO_SESSION_KEY_FILE: "",
+      CLAW_MCP_STDIO_SERVER_NAME: "weather",
+      CLAW_MCP_STDIO_SESSION_MAX_AGE_MS: "1029",
+      CLAW_MCP_STDIO_PRE_STOP_MS: "2029",
       CLAW_MCP_STDIO_ALLOWED_ORIGINS: "https://App.example:443,http://localhost:5173",
       CLAW_MCP_STDIO_ALLOWED_HOSTS: "Mcp.example,[::1]:8080",
       CLAW_MCP_STDIO_REQUEST_TIMEOUT_MS: "2",
@@ -213,6 +227,12 @@ describe("the configuration", () => {
       retry: "read-only",
       maxSessionRequests: 28,
       sessionsPerMinute: 29,
+      sessionKey: [KEY, `${KEY}2`],
+      sessionKeys: [KEY, `${KEY}2`],
+      sessionKeyFile: undefined,
+      serverName: "weather",
+      sessionMaxAgeMs: 1029,
+      preStopMs: 2029,
       allowTools: ["search", "read_*"],
       denyTools: ["read_secret?"],
       readOnly: true,

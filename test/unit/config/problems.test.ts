@@ -94,6 +94,7 @@ describe("a wrong configuration", () => {
       "CLAW_MCP_STDIO_READER_TIMEOUT_MS",
       "CLAW_MCP_STDIO_MAX_SESSIONS",
       "CLAW_MCP_STDIO_SESSIONS_PER_MINUTE",
+      "CLAW_MCP_STDIO_SESSION_MAX_AGE_MS",
       "CLAW_MCP_STDIO_MAX_PRIVATE_SERVERS",
       "CLAW_MCP_STDIO_SESSION_IDLE_TIMEOUT_MS",
       "CLAW_MCP_STDIO_PARK_TIMEOUT_MS",
@@ -101,6 +102,7 @@ describe("a wrong configuration", () => {
       "CLAW_MCP_STDIO_RESTART_BACKOFF_MS",
       "CLAW_MCP_STDIO_RESTART_MAX_MS",
       "CLAW_MCP_STDIO_HOLD_TIMEOUT_MS",
+      "CLAW_MCP_STDIO_PRE_STOP_MS",
       "CLAW_MCP_STDIO_DRAIN_TIMEOUT_MS",
       "CLAW_MCP_STDIO_CRASH_LOOP_EXITS",
       "CLAW_MCP_STDIO_CRASH_LOOP_PERIOD_MS",
@@ -122,8 +124,8 @@ describe("a wrong configuration", () => {
     ]);
     const command = readCommandLine(["server"]);
     for (const { variable } of numbers) {
-      const [problem = ""] = loadConfig(command, { [variable]: "0" }).problems;
-      const [, least = "", greatest = ""] = /^CLAW_MCP_STDIO_\w+ is "0"; expected a whole number from (\d+) to (\d+)$/.exec(problem) ?? [];
+      const [problem = ""] = loadConfig(command, { [variable]: "-1" }).problems;
+      const [, least = "", greatest = ""] = /^CLAW_MCP_STDIO_\w+ is "-1"; expected a whole number from (\d+) to (\d+)$/.exec(problem) ?? [];
       for (const number of [String(Number(least) - 1), String(Number(greatest) + 1)]) {
         expect(loadConfig(command, { [variable]: number }).problems).toEqual([
           `${variable} is "${number}"; expected a whole number from ${least} to ${greatest}`,

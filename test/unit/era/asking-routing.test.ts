@@ -27,7 +27,14 @@ function start(account = AMPLE_MEMORY.account("client")): {
   readonly call: (declared?: AskKinds) => RecordedExchange;
   readonly serverSays: (message: JsonObject) => JsonObject[];
 } {
-  const parked = new ParkedCalls({ maxParked: 8, maxServers: 8, timeoutMs: PARK_TIMEOUT_MS, defects: UNGUARDED, nowMs: Date.now });
+  const parked = new ParkedCalls({
+    maxParked: 8,
+    maxServers: 8,
+    timeoutMs: PARK_TIMEOUT_MS,
+    replica: "0a1b2c3d",
+    defects: UNGUARDED,
+    nowMs: Date.now,
+  });
   const bench = new LaneBench(
     (access) =>
       new AskingRouting(

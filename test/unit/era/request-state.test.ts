@@ -2,9 +2,11 @@ import { describe, expect, it } from "vitest";
 import { RequestState } from "../../../src/era/request-state.ts";
 import { findResult } from "../../../src/era/results/found-result.ts";
 import { SidecarError } from "../../../src/errors.ts";
+import { SessionKeys } from "../../../src/sessions/ids/session-keys.ts";
 import { readMessage, type RequestMessage } from "../../../src/protocol/message.ts";
 
-const [ANN, BOB] = [{}, {}];
+const [ANN, BOB] = ["ann", "bob"].map((name) => ({ isRevoked: false, name, fingerprint: name, keys: undefined }));
+const KEYS = new SessionKeys([], "mcp");
 
 function request(name: string, state?: unknown, method = "tools/call"): RequestMessage {
   return readMessage(JSON.stringify({ jsonrpc: "2.0", id: 1, method, params: { name, requestState: state } })) as RequestMessage;
@@ -21,29 +23,39 @@ function sealed(states: RequestState, name = "t"): string {
 
 describe("a sealed request state", () => {
   it("the same client gets its state back for the same request, with the server's text", () => {
-    const states = new RequestState();
+    const states = new RequestState(KEYS);
     const opened = states.unseal(request("t", sealed(states)), ANN);
     expect(opened).toEqual(request("t", "secret ä"));
   });
 
-  it("the state is not valid for another client, name, method or start of the sidecar", () => {
-    const states = new RequestState();
+  it("the state is not valid for another client, name, method or key", () => {
+    const states = new RequestState(KEYS);
     const state = sealed(states);
     const results = [
       states.unseal(request("t", state), BOB),
       states.unseal(request("u", state), ANN),
       states.unseal(request("t", state, "prompts/get"), ANN),
-      new RequestState().unseal(request("t", state), ANN),
+      new RequestState(new SessionKeys([], "mcp")).unseal(request("t", state), ANN),
     ];
     for (const result of results) expect(result).toMatchObject({ code: "REQUEST_STATE_INVALID" });
   });
 
+  it("a replica of the same server with the same keys gets the state back", () => {
+    const [one, other] = [
+      ["old-key".repeat(5), "new-key".repeat(5)],
+      ["new-key".repeat(5), "old-key".repeat(5)],
+    ];
+    const state = sealed(new RequestState(new SessionKeys(one, "mcp")));
+    expect(new RequestState(new SessionKeys(other, "mcp")).unseal(request("t", state), ANN)).toEqual(request("t", "secret ä"));
+    expect(new RequestState(new SessionKeys(other, "else")).unseal(request("t", state), ANN)).toBeInstanceOf(SidecarError);
+  });
+
   it.each(["", "x", "AAAA", 7, null, {}])("the state %j is not valid", (state) => {
-    expect(new RequestState().unseal(request("t", state), ANN)).toBeInstanceOf(SidecarError);
+    expect(new RequestState(KEYS).unseal(request("t", state), ANN)).toBeInstanceOf(SidecarError);
   });
 
   it("no single changed character of a state is accepted", () => {
-    const states = new RequestState();
+    const states = new RequestState(KEYS);
     const state = sealed(states);
     for (let index = 0; index < state.length - 1; index++) {
       const changed = state.slice(0, index) + (state[index] === "A" ? "B" : "A") + state.slice(index + 1);
@@ -53,6 +65,6 @@ describe("a sealed request state", () => {
 
   it("a request without a state stays as it is", () => {
     const plain = request("t");
-    expect(new RequestState().unseal(plain, ANN)).toBe(plain);
+    expect(new RequestState(KEYS).unseal(plain, ANN)).toBe(plain);
   });
 });

@@ -41,7 +41,7 @@ async function isCancelled(front: Front): Promise<boolean> {
   await using server = await listen((_request, response) => {
     const exchange = exchangeOf(front, response, () => {
       response.writeHead(200, { "Content-Type": "text/event-stream" }).flushHeaders();
-      const stream = new EventStream(1, false, undefined, () => undefined);
+      const stream = new EventStream({ isStandalone: false, streamId: 1, replica: "" }, undefined, () => undefined);
       const connection = new RecordedSink();
       stream.attach(connection, 0);
       return { stream, connection, isPrimed: true };

@@ -1,8 +1,10 @@
+import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { describe, expect, it } from "vitest";
 import { ArrivingBodies } from "../../../src/http/endpoint/arriving-bodies.ts";
 import { PostExchange } from "../../../src/http/endpoint/post-exchange.ts";
+import { SessionLookup } from "../../../src/http/endpoint/session-lookup.ts";
 import { PostRoute } from "../../../src/http/endpoint/post-route.ts";
 import { SESSION_FRONT } from "../../../src/http/front.ts";
 import { SseConnections } from "../../../src/http/output/sse-connection.ts";
@@ -23,6 +25,9 @@ const CALL = messageOfClient({ id: 1, method: "tools/call", params: { name: "ech
 const NOTIFICATION = messageOfClient({ method: "notifications/cancelled", params: { requestId: 1 } });
 const INITIALIZE = messageOfClient({ id: 1, method: "initialize", params: {} });
 
+/** No session can be taken up. */
+const NO_RETURN = { isKnown: () => false, takeUp: () => undefined, forget: () => undefined };
+
 /** A route with one session. Records the methods of the messages that it passes on. */
 class RecordedRoute {
   readonly forwarded: string[] = [];
@@ -36,14 +41,22 @@ class RecordedRoute {
       notify: (_session: unknown, notification: { readonly method: string }) => record(notification),
       refuse: () => undefined,
       answer: () => undefined,
+      announceLists: () => undefined,
       endCaller: () => undefined,
     };
     const sessions = new SessionStore(1);
-    this.session = new Session({ protocolVersion, lane, streams: new SessionStreams(undefined), memory: ACCOUNT, nowMs: 0 });
+    this.session = new Session({
+      id: randomUUID(),
+      protocolVersion,
+      lane,
+      streams: new SessionStreams(undefined),
+      memory: ACCOUNT,
+      nowMs: 0,
+    });
     sessions.add(this.session);
     this.#route = new PostRoute({
       opener: { initialize: (_exchange, request) => record(request) },
-      sessions,
+      lookup: new SessionLookup({ opener: NO_RETURN, sessions, nowMs: () => 0 }),
       connections: new SseConnections(60_000, UNCOUNTED, UNGUARDED),
       unread: UNCOUNTED,
       stateless: undefined,

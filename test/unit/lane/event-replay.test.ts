@@ -1,7 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { EventLog } from "../../../src/sessions/event-log.ts";
-import { EventStream, formatEventId, parseEventId } from "../../../src/sessions/event-stream.ts";
+import { formatEventId, parseEventId } from "../../../src/sessions/event-id.ts";
+import { EventStream } from "../../../src/sessions/event-stream.ts";
 import { UNGUARDED } from "../support/defects.ts";
 import { RecordedSink } from "../support/recorded-sink.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
@@ -9,30 +10,56 @@ import { ACCOUNT } from "../support/memory.ts";
 
 useFakeClock();
 
+/** The JSON text of an id, or undefined. */
+const REQUEST_ID_TEXT = fc.option(
+  fc.oneof(fc.integer(), fc.string({ maxLength: 10 })).map((id) => JSON.stringify(id)),
+  { nil: undefined },
+);
+
 /** A stream that keeps this many events. */
 function open(maxEvents: number): EventStream {
   const log = new EventLog({ replayMaxBytes: 100_000, replayMaxAgeMs: 1000, replayMaxEvents: maxEvents }, Date.now, UNGUARDED);
-  return new EventStream(7, false, log.forClient(ACCOUNT), () => undefined);
+  return new EventStream({ isStandalone: false, streamId: 7, replica: log.replica }, log.forClient(ACCOUNT), () => undefined);
 }
 
 describe("an event id", () => {
   it("an event id is parsed as it was written, for any stream and event", () => {
     fc.assert(
-      fc.property(fc.boolean(), fc.nat(), fc.nat(), (isStandalone, streamId, sequence) => {
-        const position = { isStandalone, streamId, sequence };
+      fc.property(fc.boolean(), fc.nat(), fc.nat(), REQUEST_ID_TEXT, (isStandalone, streamId, sequence, requestIdText) => {
+        const position = { isStandalone, streamId, sequence, replica: "0a1b2c3d", requestIdText };
         expect(parseEventId(formatEventId(position))).toEqual(position);
       }),
     );
-    expect(formatEventId({ isStandalone: true, streamId: 3, sequence: 17 })).toBe("s3-17");
-    expect(formatEventId({ isStandalone: false, streamId: 3, sequence: 17 })).toBe("r3-17");
+    const position = { streamId: 3, sequence: 17, replica: "0a1b2c3d" };
+    expect(formatEventId({ ...position, isStandalone: true })).toBe("s3-17-0a1b2c3d");
+    expect(formatEventId({ ...position, isStandalone: false, requestIdText: "7" })).toBe("r3-17-0a1b2c3d-Nw");
   });
 
   it.each(["", "r", "r1", "r1-", "r-1", "x1-1", "R1-1", "r1-1 ", " r1-1", "r1-1\n", "r-1-1", "r1.5-1", "r1e3-1", `r1-${"9".repeat(16)}`])(
-    "%j is not an event id",
+    "%j is not the beginning of an event id",
     (text) => {
-      expect(parseEventId(text)).toBeUndefined();
+      expect([parseEventId(text), parseEventId(`${text}-0a1b2c3d`)]).toEqual([undefined, undefined]);
     },
   );
+
+  it.each(["0a1b2c3", "0a1b2c3D", "0a1b2c3d-", "0a1b2c3d-Nw-", "0a1b2c3d-Nw==", `0a1b2c3d-${"A".repeat(89)}`])(
+    "%j is not the end of an event id",
+    (text) => {
+      expect(parseEventId(`r1-1-${text}`)).toBeUndefined();
+    },
+  );
+
+  it.each(["{}", "[1]", "null", "true", "1 ", "\n1", '"a', '1,"x":1', '"a"}{"b"', "__proto__"])(
+    "an event id with %j in place of a request id is not valid",
+    (text) => {
+      expect(parseEventId(`r1-1-0a1b2c3d-${Buffer.from(text).toString("base64url")}`)).toBeUndefined();
+    },
+  );
+
+  it("a long id of a request is not part of an event id", () => {
+    const position = { isStandalone: false, streamId: 1, sequence: 1, replica: "0a1b2c3d", requestIdText: `"${"x".repeat(64)}"` };
+    expect(formatEventId(position)).toBe("r1-1-0a1b2c3d");
+  });
 });
 
 describe("replay", () => {
@@ -52,7 +79,7 @@ describe("replay", () => {
           if (number > position || number > before) expected.push(`event ${number}`);
         }
         expect(sink.texts).toEqual(expected);
-        expect(sink.ids).toEqual(expected.map((text) => `r7-${text.slice("event ".length)}`));
+        expect(sink.ids).toEqual(expected.map((text) => formatEventId({ ...stream.name, sequence: Number(text.slice("event ".length)) })));
         expect(sink.isEnded).toBe(isFinished);
       }),
     );

@@ -2,7 +2,8 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { SidecarError } from "../../../src/errors.ts";
 import type { Exchange } from "../../../src/sessions/exchange.ts";
-import { EventStream, parseEventId } from "../../../src/sessions/event-stream.ts";
+import { parseEventId } from "../../../src/sessions/event-id.ts";
+import { EventStream } from "../../../src/sessions/event-stream.ts";
 import type { SessionStreams } from "../../../src/sessions/session-streams.ts";
 import { requestOfClient, PrivateLaneBench } from "../support/lane-bench.ts";
 import { RecordedSink } from "../support/recorded-sink.ts";
@@ -62,8 +63,8 @@ class Client {
     const position = former === undefined ? undefined : parseEventId(former.lastEventId());
     if (position === undefined) return;
     const found = this.#streams.find(position);
-    if (found === "unknown") throw new Error(`the stream of ${former?.lastEventId()} is not found again`);
-    if (found instanceof EventStream) this.#connect(found, patience, found.id === position.streamId ? position.sequence : 0);
+    if (found === "unknown" || found === "elsewhere") throw new Error(`the stream of ${former?.lastEventId()} is not found again`);
+    if (found instanceof EventStream) this.#connect(found, patience, found.name.streamId === position.streamId ? position.sequence : 0);
   }
 
   /** Resumes all streams until no more messages arrive. */

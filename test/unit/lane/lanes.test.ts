@@ -259,10 +259,10 @@ describe("a session beyond MAX_SESSIONS", () => {
     expect(bench.sessions.use(id, 0)).toBeUndefined();
   });
 
-  it("every session has a random id of its own", () => {
+  it("every session has an id of its own", () => {
     const ids = full(100).sessions.map(({ id }) => id);
     expect(new Set(ids).size).toBe(100);
-    for (const id of ids) expect(id).toMatch(/^[\da-f]{8}-[\da-f]{4}-4[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/);
+    for (const id of ids) expect(id).toMatch(/^[\w-]{64,512}$/);
   });
 });
 

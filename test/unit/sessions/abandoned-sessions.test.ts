@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { MemoryBudget, type MemoryHolder } from "../../../src/memory/memory-budget.ts";
 import { AbandonedSessions } from "../../../src/sessions/abandoned-sessions.ts";
@@ -31,11 +32,12 @@ class Bench {
       refuse: () => undefined,
       notify: () => undefined,
       answer: () => undefined,
+      announceLists: () => undefined,
       endCaller: () => subscriptions.release(),
     };
     const streams = new SessionStreams(undefined);
     this.nowMs += 0.1;
-    const session = new Session({ protocolVersion: "2025-11-25", lane, streams, memory, nowMs: this.nowMs });
+    const session = new Session({ id: randomUUID(), protocolVersion: "2025-11-25", lane, streams, memory, nowMs: this.nowMs });
     this.store.add(session);
     return session;
   }

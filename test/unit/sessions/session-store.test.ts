@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import type { MemoryHolder } from "../../../src/memory/memory-budget.ts";
 import { Session, type SessionLane } from "../../../src/sessions/session.ts";
@@ -11,6 +12,7 @@ const LANE: SessionLane = {
   refuse: () => undefined,
   notify: () => undefined,
   answer: () => undefined,
+  announceLists: () => undefined,
   endCaller: () => undefined,
 };
 
@@ -27,6 +29,7 @@ class Bench {
   open(holder: MemoryHolder): Session | undefined {
     const streams = new SessionStreams(undefined);
     const session = new Session({
+      id: randomUUID(),
       protocolVersion: "2025-11-25",
       lane: LANE,
       streams,

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { EventLog } from "../../../src/sessions/event-log.ts";
-import { EventStream, parseEventId } from "../../../src/sessions/event-stream.ts";
+import { type EventPosition, parseEventId } from "../../../src/sessions/event-id.ts";
+import { EventStream } from "../../../src/sessions/event-stream.ts";
 import { SessionStreams } from "../../../src/sessions/session-streams.ts";
 import { UNGUARDED } from "../support/defects.ts";
 import { RecordedSink } from "../support/recorded-sink.ts";
@@ -30,8 +31,17 @@ function get(sink = new RecordedSink()): { readonly stream: EventStream; readonl
   return { stream, sink };
 }
 
-function find(eventId: string): EventStream | "delivered" | "unknown" {
-  const position = parseEventId(eventId);
+function withReplica(eventIds: readonly string[]): string[] {
+  return eventIds.map((eventId) => `${eventId}-${log.replica}`);
+}
+
+/** @param eventId without the name of the replica. */
+function positionOf(eventId: string): EventPosition | undefined {
+  return parseEventId(`${eventId}-${log.replica}`);
+}
+
+function find(eventId: string): ReturnType<SessionStreams["find"]> {
+  const position = positionOf(eventId);
   return position === undefined ? "unknown" : streams.find(position);
 }
 
@@ -39,7 +49,7 @@ function find(eventId: string): EventStream | "delivered" | "unknown" {
 function resume(eventId: string, sink = new RecordedSink()): RecordedSink | string {
   const stream = find(eventId);
   if (!(stream instanceof EventStream)) return stream;
-  stream.attach(sink, parseEventId(eventId)?.sequence);
+  stream.attach(sink, positionOf(eventId)?.sequence);
   if (stream.isStandalone) streams.deliverWaiting();
   return sink;
 }
@@ -72,7 +82,7 @@ describe("a message that belongs to no request", () => {
     const [first, second] = [get(), get()];
     streams.emit("c");
     expect([first.sink.texts, second.sink.texts]).toEqual([["a", "b", "b"], ["c"]]);
-    expect(first.sink.ids).toEqual(["s2-1", "s2-2", "s2-3"]);
+    expect(first.sink.ids).toEqual(withReplica(["s2-1", "s2-2", "s2-3"]));
   });
 
   it("a message after a broken connection comes after those that the connection missed", () => {
@@ -128,7 +138,7 @@ describe("a stream whose connection ends or is replaced", () => {
     streams.emit("a");
     vi.advanceTimersByTime(2 * MAX_AGE_MS);
     streams.emit("b");
-    expect(sink.ids).toEqual(["s1-1", "s1-2"]);
+    expect(sink.ids).toEqual(withReplica(["s1-1", "s1-2"]));
   });
 
   it("the stream of a request in flight is found after its messages expire", () => {
@@ -183,13 +193,13 @@ describe("the event id of a client that resumes", () => {
     streams.emit("c");
     vi.advanceTimersByTime(1);
     const resumed = resume("s1-1") as RecordedSink;
-    expect(resumed.events).toEqual([{ id: "s1-2", text: "c" }]);
+    expect(resumed.events).toEqual([{ id: `s1-2-${log.replica}`, text: "c" }]);
     streams.emit("d");
     // Its client has read none of these.
     const again = resume("s1-1") as RecordedSink;
     expect(again.events).toEqual([
-      { id: "s1-2", text: "c" },
-      { id: "s1-3", text: "d" },
+      { id: `s1-2-${log.replica}`, text: "c" },
+      { id: `s1-3-${log.replica}`, text: "d" },
     ]);
   });
 
@@ -262,7 +272,7 @@ describe("the streams of a client that cannot come back", () => {
     request.finish("answer");
     stream.detach(sink);
     streams.emit("after");
-    expect([sink.ids, sink.texts, answer.texts, answer.isEnded, log.size]).toEqual([["s1-1"], ["a"], ["answer"], true, 0]);
+    expect([sink.ids, sink.texts, answer.texts, answer.isEnded, log.size]).toEqual([["s1-1-"], ["a"], ["answer"], true, 0]);
     expect([find("r2-1"), get().sink.texts]).toEqual(["delivered", []]);
   });
 });

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { Counters } from "../../../src/observability/counters.ts";
 import { readClientMessage } from "../../../src/protocol/client-message.ts";
 import {
@@ -73,7 +74,7 @@ export interface LaneBenchOptions {
 }
 
 function openSession(lane: Lane, streams: SessionStreams): Session {
-  return new Session({ protocolVersion: "2025-11-25", lane, streams, memory: ACCOUNT, nowMs: Date.now() });
+  return new Session({ id: randomUUID(), protocolVersion: "2025-11-25", lane, streams, memory: ACCOUNT, nowMs: Date.now() });
 }
 
 /** A policy without rules. */
@@ -245,6 +246,7 @@ export class PrivateLaneBench extends LaneBench {
           streams,
           memory: ACCOUNT,
           onInitialized: (text) => initialized.push(text),
+          isInitialized: false,
         });
       },
       limits,

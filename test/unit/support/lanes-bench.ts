@@ -6,6 +6,8 @@ import type { SupervisedLane } from "../../../src/lane/pooled-lane.ts";
 import { SessionOpener } from "../../../src/lane/handshake/session-opener.ts";
 import type { MemoryHolder } from "../../../src/memory/memory-budget.ts";
 import type { Session } from "../../../src/sessions/session.ts";
+import { SessionIds } from "../../../src/sessions/ids/session-ids.ts";
+import { SessionKeys } from "../../../src/sessions/ids/session-keys.ts";
 import { SessionStore } from "../../../src/sessions/session-store.ts";
 import { PrivateRouting } from "../../../src/lane/routing/private-routing.ts";
 import { Defects } from "../../../src/observability/defects.ts";
@@ -115,6 +117,7 @@ export class LanesBench {
       onSessionEnd: undefined,
       lanes,
       sessions,
+      ids: new SessionIds({ keys: new SessionKeys([], "mcp"), maxAgeMs: 1_000_000 }),
       eventLog,
       sessionsPerMinute,
       log: this.log,
@@ -150,7 +153,7 @@ export class LanesBench {
 
   #createPrivate(initialize: string, client: PrivateClient, start: Promise<void> | undefined): PrivateServer {
     const bench = new LaneBench(
-      (access) => new PrivateRouting(access, { ...client, onInitialized: () => undefined }),
+      (access) => new PrivateRouting(access, { ...client, onInitialized: () => undefined, isInitialized: client.isReturning }),
       {},
       { endSession: (session) => this.sessions.end(session) },
     );

@@ -1,0 +1,21 @@
+import { createSecretKey, hkdfSync, type KeyObject } from "node:crypto";
+
+/** The minimum length of a key, and of a token from which keys are derived. */
+export const MIN_KEY_LENGTH = 32;
+
+export const KEY_BYTES = 32;
+
+/** The keys that are made of one secret, one for each purpose. */
+export interface DerivedKeys {
+  /** Signs session ids. */
+  readonly sessionId: KeyObject;
+  /** Encrypts the `requestState` of servers. */
+  readonly requestState: KeyObject;
+}
+
+/** Returns the keys of a secret for one MCP server (RFC 5869, HKDF). All replicas of this server with this secret have the same. */
+export function deriveKeys(secret: string | Uint8Array, serverName: string): DerivedKeys {
+  const derive = (purpose: string): KeyObject =>
+    createSecretKey(Buffer.from(hkdfSync("sha256", secret, "", `claw-mcp-stdio ${purpose} v1 ${serverName}`, KEY_BYTES)));
+  return { sessionId: derive("session id"), requestState: derive("request state") };
+}
