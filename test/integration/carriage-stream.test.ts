@@ -3,6 +3,7 @@ import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { say } from "../support/held-call.ts";
 import { messageTexts } from "../support/json-rpc.ts";
 import { Sidecar } from "../support/sidecar.ts";
+import { eventIdAt } from "../support/status.ts";
 
 /** Texts that a parser and writer of JSON or of event streams would change. */
 const JSON_TEXTS = [
@@ -42,7 +43,7 @@ describe("an event stream", async () => {
     const line = `{ "jsonrpc":"2.0" ,"method":"notifications/tools/list_changed","params":{"x":${json}}}`;
     await say(client, line);
     expect(await stream.nextText()).toBe(line);
-    using again = await own.openStream({ lastEventId: "s1-0" });
+    using again = await own.openStream({ lastEventId: await eventIdAt(sidecar, "s1-0") });
     expect(await again.nextText()).toBe(line);
   });
 

@@ -22,8 +22,16 @@ function visible({ status, headers, body }: HttpReply): object {
   return { status, headers: rest, body };
 }
 
-/** Sends the same with a valid token that did not open the session, and with an invalid token. */
-async function withBoth(url: string, { headers, ...call }: HttpCall): Promise<{ other: object; wrong: object }> {
+/** Sends the same with a valid token that did not open the session: once with its id, and once with the id of no session. */
+async function withBoth(url: string, { headers, ...call }: HttpCall): Promise<{ other: object; unknown: object }> {
+  const sendWith = (sessionId: object): Promise<HttpReply> => send(url, { ...call, headers: { ...headers, ...OTHER, ...sessionId } });
+  const [other, unknown] = [await sendWith({}), await sendWith({ "Mcp-Session-Id": "unknown" })];
+  expect(unknown.status).toBe(404);
+  return { other: visible(other), unknown: visible(unknown) };
+}
+
+/** Sends the same to HTTP+SSE with a valid token that did not open the stream, and with an invalid token. */
+async function withBothTokens(url: string, { headers, ...call }: HttpCall): Promise<{ other: object; wrong: object }> {
   const [other, wrong] = [
     await send(url, { ...call, headers: { ...headers, ...OTHER } }),
     await send(url, { ...call, headers: { ...headers, ...WRONG } }),
@@ -49,24 +57,29 @@ describe("a session opened with another token", async () => {
     ["a notification", { body: '{"jsonrpc":"2.0","method":"notifications/x-of-the-other"}' }],
     ["a response", { body: '{"jsonrpc":"2.0","id":1,"result":{}}' }],
     ["a batch", { body: `[${REQUEST}]` }],
-    ["initialize", { body: INITIALIZE }],
     ["a request of another revision", { body: REQUEST, headers: { ...JSON_HEADERS, "MCP-Protocol-Version": "2025-06-18" } }],
     ["a request of an unknown revision", { body: REQUEST, headers: { ...JSON_HEADERS, "MCP-Protocol-Version": "2026-01-01" } }],
     ["GET", { method: "GET", headers: { Accept: "text/event-stream" } }],
     ["a GET without an event stream", { method: "GET" }],
     ["a resumption", { method: "GET", headers: { Accept: "text/event-stream", "Last-Event-ID": "1-1" } }],
     ["DELETE", { method: "DELETE" }],
-  ])("%s with another valid token is answered as with an invalid one", async (_what, call) => {
+  ])("%s with another valid token is answered as for an unknown session", async (_what, call) => {
     const headers = { ...(call.headers ?? JSON_HEADERS), "Mcp-Session-Id": client.sessionId };
-    const { other, wrong } = await withBoth(sidecar.url, { ...call, headers });
-    expect(other).toStrictEqual(wrong);
+    const { other, unknown } = await withBoth(sidecar.url, { ...call, headers });
+    expect(other).toStrictEqual(unknown);
+  });
+
+  it("initialize with the session of another token opens a session", async () => {
+    const headers = { ...JSON_HEADERS, ...OTHER, "Mcp-Session-Id": client.sessionId };
+    const { status, headers: replied } = await send(sidecar.url, { body: INITIALIZE, headers });
+    expect([status, replied["mcp-session-id"] === client.sessionId]).toEqual([200, false]);
   });
 
   it("a web page gets the same response with another valid token", async () => {
     const headers = { ...JSON_HEADERS, Origin: "http://localhost:5173", "Mcp-Session-Id": client.sessionId };
-    const { other, wrong } = await withBoth(sidecar.url, { body: REQUEST, headers });
-    expect(other).toStrictEqual(wrong);
-    expect(wrong).toMatchObject({ headers: { "access-control-allow-origin": "http://localhost:5173" } });
+    const { other, unknown } = await withBoth(sidecar.url, { body: REQUEST, headers });
+    expect(other).toStrictEqual(unknown);
+    expect(unknown).toMatchObject({ headers: { "access-control-allow-origin": "http://localhost:5173" } });
   });
 
   it("the session and its server saw none of these requests", async () => {
@@ -84,8 +97,8 @@ describe("a session opened with another token", async () => {
     const lastEventId = stream.lastEventId;
     stream[Symbol.dispose]();
     const resume = { Accept: "text/event-stream", "Mcp-Session-Id": client.sessionId, "Last-Event-ID": lastEventId };
-    const { other, wrong } = await withBoth(sidecar.url, { method: "GET", headers: resume });
-    expect(other).toStrictEqual(wrong);
+    const { other, unknown } = await withBoth(sidecar.url, { method: "GET", headers: resume });
+    expect(other).toStrictEqual(unknown);
     await call.answer("for the owner only");
     using resumed = await EventStream.open(sidecar.url, { headers: { ...resume, ...OWNER } });
     expect(await resumed.nextText()).toContain("for the owner only");
@@ -97,7 +110,7 @@ describe("a session opened with another token", async () => {
     });
     const [first, second] = [await small.client({ headers: OWNER }), await small.client({ headers: OWNER })];
     const headers = { ...JSON_HEADERS, "Mcp-Session-Id": first.sessionId };
-    for (const body of [REQUEST, INITIALIZE]) await withBoth(small.url, { body, headers });
+    await withBoth(small.url, { body: REQUEST, headers });
     await small.client({ headers: OTHER });
     expect([(await first.request("ping")).status, (await second.request("ping")).status]).toEqual([404, 200]);
   });
@@ -106,7 +119,7 @@ describe("a session opened with another token", async () => {
     using legacy = await LegacySseClient.connect(sidecar.origin, {}, OWNER);
     const bodies = [REQUEST, INITIALIZE, '{"jsonrpc":"2.0","method":"notifications/x-of-the-other"}'];
     for (const body of bodies) {
-      const { other, wrong } = await withBoth(legacy.url, { body, headers: { "Content-Type": "application/json" } });
+      const { other, wrong } = await withBothTokens(legacy.url, { body, headers: { "Content-Type": "application/json" } });
       expect(other).toStrictEqual(wrong);
     }
     expect(await legacy.toolText("echo", { text: "mine" })).toBe("mine");
@@ -115,7 +128,7 @@ describe("a session opened with another token", async () => {
 
   it("an HTTP+SSE session accepts initialize with its own token only", async () => {
     using legacy = await LegacySseClient.open(sidecar.origin, OWNER);
-    const { other, wrong } = await withBoth(legacy.url, { body: INITIALIZE, headers: { "Content-Type": "application/json" } });
+    const { other, wrong } = await withBothTokens(legacy.url, { body: INITIALIZE, headers: { "Content-Type": "application/json" } });
     expect(other).toStrictEqual(wrong);
     expect(await legacy.initialize()).toMatchObject({ result: { serverInfo: { name: "fixture" } } });
   });

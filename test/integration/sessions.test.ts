@@ -33,9 +33,9 @@ describe("sessions", async () => {
       const clients = await Promise.all(Array.from({ length: 200 }, () => sidecar.client()));
       const ids = clients.map((client) => client.sessionId).toSorted();
       for (const id of ids) expect(id).toMatch(/^[\x21-\x7e]{32,}$/);
-      const prefixes = new Set(ids.map((id) => id.slice(0, 12)));
-      const suffixes = new Set(ids.map((id) => id.slice(-12)));
-      expect([prefixes.size, suffixes.size]).toEqual([200, 200]);
+      const nonces = new Set(ids.map((id) => id.slice(12, 28)));
+      const signatures = new Set(ids.map((id) => id.slice(-43)));
+      expect([nonces.size, signatures.size]).toEqual([200, 200]);
     });
 
     it("an initialize with an unknown id gets a new one, not the client's choice", async () => {

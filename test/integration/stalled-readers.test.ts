@@ -5,7 +5,7 @@ import { getBytes, postBytes } from "../support/mcp-request-bytes.ts";
 import { countSockets, openUnread, waitForSockets } from "../support/open-sockets.ts";
 import { type LogLine, Sidecar } from "../support/sidecar.ts";
 import { readSlowly } from "../support/slow-reader.ts";
-import { readStatus } from "../support/status.ts";
+import { eventIdAt, readStatus } from "../support/status.ts";
 
 const TIMEOUT_MS = 600;
 const FLAGS = ["--reader-timeout-ms", String(TIMEOUT_MS)];
@@ -74,7 +74,7 @@ describe("a client that stops reading", () => {
     await say(control, listChanged(MESSAGES + 1));
     expect((await stream.messages(1)).map(indexOf)).toEqual([MESSAGES + 1]);
     expect((await readStatus(sidecar)).counters.http.readersCutOff).toBe(2);
-    using resumed = await deaf.openStream({ lastEventId: "s1-0" });
+    using resumed = await deaf.openStream({ lastEventId: await eventIdAt(sidecar, "s1-0") });
     const replayed: number[] = [];
     while (replayed.at(-1) !== MESSAGES + 1) replayed.push(...(await resumed.messages(1)).map(indexOf));
     expect(replayed.length).toBeGreaterThan(1);

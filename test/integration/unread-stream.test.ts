@@ -4,6 +4,7 @@ import { readSeen, waitForHanging } from "../support/in-flight.ts";
 import { getBytes, postBytes } from "../support/mcp-request-bytes.ts";
 import { countSockets, openUnread, waitForSockets } from "../support/open-sockets.ts";
 import { Sidecar } from "../support/sidecar.ts";
+import { eventIdAt } from "../support/status.ts";
 
 const MB = 1_000_000;
 /** More megabytes than the operating system and the sidecar buffer for one reader. */
@@ -34,7 +35,7 @@ describe("an unread stream", () => {
     }
     await waitForSockets(pid, before);
     // The events that it missed, as far as they are kept, are replayed in order, each once, up to the last.
-    using resumed = await deaf.openStream({ lastEventId: "s1-0" });
+    using resumed = await deaf.openStream({ lastEventId: await eventIdAt(sidecar, "s1-0") });
     const indexes: number[] = [];
     while (indexes.at(-1) !== FLOOD) indexes.push(...(await resumed.messages(1)).map(indexOf));
     expect(indexes).toEqual([...new Set(indexes)].toSorted((a, b) => a - b));
@@ -57,7 +58,7 @@ describe("an unread stream", () => {
     await waitForSockets(pid, before);
     await say(control, JSON.stringify({ jsonrpc: "2.0", id: wireId, result: { content: [{ type: "text", text: "done" }] } }));
     expect(await readSeen(control)).not.toContain(`notifications/cancelled ${wireId}`);
-    using resumed = await deaf.openStream({ lastEventId: "r1-0" });
+    using resumed = await deaf.openStream({ lastEventId: await eventIdAt(sidecar, "r1-0") });
     expect((await resumed.rest()).at(-1)).toEqual(answerOf());
     expect(unread.readableFlowing).toBe(false);
   });
@@ -72,10 +73,10 @@ describe("an unread stream", () => {
     await lost.messages(indexes.length);
     const pid = Number(sidecar.process.pid);
     const before = countSockets(pid);
-    const bytes = getBytes("/mcp", client.getHeaders({ lastEventId: "s1-0" }));
+    const bytes = getBytes("/mcp", client.getHeaders({ lastEventId: await eventIdAt(sidecar, "s1-0") }));
     const unread = await Promise.all(Array.from({ length: 20 }, () => openUnread(sidecar.origin, bytes)));
     expect(await lost.rest()).toEqual([]);
-    using resumed = await client.openStream({ lastEventId: "s1-0" });
+    using resumed = await client.openStream({ lastEventId: await eventIdAt(sidecar, "s1-0") });
     expect((await resumed.messages(indexes.length)).map(indexOf)).toEqual(indexes);
     await waitForSockets(pid, before);
     for (const socket of unread) socket.destroy();

@@ -10,6 +10,7 @@ interface Load {
 /** The members of `/status` that tests read. */
 export interface Status {
   readonly version: string;
+  readonly replica: string;
   readonly uptimeMs: number;
   readonly state: string;
   readonly pid: number | null;
@@ -53,4 +54,9 @@ export async function readStatus(sidecar: Sidecar, headers: Readonly<Record<stri
   const { status, body } = await send(`${sidecar.origin}/status`, { method: "GET", headers });
   if (status !== 200) throw new Error(`/status: ${status} ${body}`);
   return JSON.parse(body) as Status;
+}
+
+/** Returns an event id of a sidecar's process. @param position such as `s1-0`. */
+export async function eventIdAt(sidecar: Sidecar, position: string): Promise<string> {
+  return `${position}-${(await readStatus(sidecar)).replica}`;
 }

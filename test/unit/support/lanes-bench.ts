@@ -67,6 +67,11 @@ export interface LanesInput {
   readonly maxSessions?: number;
   readonly sessionsPerMinute?: number;
   readonly idleTimeoutMs?: number;
+  /** The ids of another replica. */
+  readonly ids?: SessionIds;
+  readonly isStateless?: () => boolean | undefined;
+  /** False: the test starts the shared server. */
+  readonly isStarted?: boolean;
 }
 
 export interface Client {
@@ -86,6 +91,7 @@ export class LanesBench {
   readonly log = new RecordedLog();
   readonly lanes: Lanes;
   readonly opener: SessionOpener;
+  readonly ids: SessionIds;
 
   constructor({
     isolation = "auto",
@@ -93,7 +99,11 @@ export class LanesBench {
     maxSessions = 10,
     sessionsPerMinute,
     idleTimeoutMs = IDLE_TIMEOUT_MS,
+    ids = new SessionIds({ keys: new SessionKeys([], "mcp"), maxAgeMs: 1_000_000 }),
+    isStateless = () => false,
+    isStarted = true,
   }: LanesInput = {}) {
+    this.ids = ids;
     this.sessions = new SessionStore(maxSessions);
     const endSession = (session: Session): void => this.sessions.end(session);
     this.shared = LaneBench.shared({}, { endSession });
@@ -102,7 +112,7 @@ export class LanesBench {
     const defects = new Defects(this.log, counters);
     this.lanes = new Lanes({
       shared: { lane, ended: new Promise(() => undefined), stop: () => Promise.resolve(), kill: () => undefined },
-      isStateless: () => false,
+      isStateless,
       createPrivate: (_name, { text }, ...client) => this.#createPrivate(text, ...client),
       isolation,
       maxPrivateServers,
@@ -117,7 +127,7 @@ export class LanesBench {
       onSessionEnd: undefined,
       lanes,
       sessions,
-      ids: new SessionIds({ keys: new SessionKeys([], "mcp"), maxAgeMs: 1_000_000 }),
+      ids,
       eventLog,
       sessionsPerMinute,
       log: this.log,
@@ -125,7 +135,7 @@ export class LanesBench {
       defects,
       nowMs,
     });
-    this.shared.start();
+    if (isStarted) this.shared.start();
   }
 
   /** Sends a client's `initialize`, with or without params. */

@@ -6,9 +6,9 @@ import { RecordedExchange } from "../../support/recorded-exchange.ts";
 
 const MAX_BYTES = 4096;
 const KEEP_ALIVE_MS = 1000;
-/** The bytes around a message: `id: r999999-999999`, `event: message`. The first event has `retry` instead of a message. */
-const FRAME_BYTES = "id: r999999-999999\nevent: message\ndata: \n\n".length;
-const FIRST_EVENT_BYTES = "id: r999999-0\nretry: 1000\ndata: \n\n".length;
+/** The bytes around a message: `id: r999999-999999-0a1b2c3d-Nw`, `event: message`. The first event has `retry` instead of a message. */
+const FRAME_BYTES = "id: r999999-999999-0a1b2c3d-Nw\nevent: message\ndata: \n\n".length;
+const FIRST_EVENT_BYTES = "id: r999999-0-0a1b2c3d-Nw\nretry: 1000\ndata: \n\n".length;
 const COMMENT_BYTES = ": keep-alive\n\n".length;
 
 class Bench {
