@@ -90,6 +90,14 @@ export function startSharedLane(options: ServerLanesOptions, era: ChildEraMode):
   return { ...shared, routing: routing.modern, params };
 }
 
+/** True if the server has no sessions. Undefined until its first handshake, while it may still become ready. */
+export function isStateless({ lane, supervisor }: SharedLane, childEra: ChildEraMode): boolean | undefined {
+  if (childEra !== "auto") return childEra === "modern";
+  const era = lane.lastHandshake?.era;
+  const mayBecomeReady = supervisor.status().state !== "failed";
+  return era === undefined && mayBecomeReady ? undefined : era === "modern";
+}
+
 /** A probe of the server's era: a second process. */
 interface EraProbe {
   /** The name of its lane in the log. */

@@ -6,8 +6,7 @@ import type { ServerStatus } from "./http/status-route.ts";
 import { SessionOpener, type SessionOpenerOptions } from "./lane/handshake/session-opener.ts";
 import { Lanes } from "./lane/lanes.ts";
 import { RivalServers } from "./lane/rival-servers.ts";
-import type { ChildEraMode } from "./era/child-era-mode.ts";
-import { type ServerLanesOptions, type SharedLane, startPrivateLane, startSharedLane } from "./server-lanes.ts";
+import { isStateless, type ServerLanesOptions, type SharedLane, startPrivateLane, startSharedLane } from "./server-lanes.ts";
 import { createStateless, loadOf, servesStateless, type Stateless, type StatelessSettings } from "./server-stateless.ts";
 import type { MemoryBudget } from "./memory/memory-budget.ts";
 import { AbandonedSessions } from "./sessions/abandoned-sessions.ts";
@@ -65,7 +64,7 @@ export async function startServer(options: ServerOptions): Promise<McpServer> {
   });
   const endSession = (session: Session): void => sessions.end(session);
   const rivals = isolation === "shared" ? undefined : new RivalServers(log, nowMs);
-  const laneOptions: ServerLanesOptions = { ...options, endSession, rivals, outputMemory: new OutputMemory(memory) };
+  const laneOptions = { ...options, endSession, rivals, outputMemory: new OutputMemory(memory) };
   const childEra = servesStateless(options.sessions) ? options.sessions.childEra : "legacy";
   const shared = startSharedLane(laneOptions, childEra);
   const lanes = new Lanes({
@@ -114,14 +113,6 @@ export async function startServer(options: ServerOptions): Promise<McpServer> {
     nowMs,
   });
   return new McpServer({ shared, lanes, stateless, sessions, eventLog, routes, counters, policy, defects });
-}
-
-/** True if the server has no sessions. Undefined until its first handshake, while it may still become ready. */
-function isStateless({ lane, supervisor }: SharedLane, childEra: ChildEraMode): boolean | undefined {
-  if (childEra !== "auto") return childEra === "modern";
-  const era = lane.lastHandshake?.era;
-  const mayBecomeReady = supervisor.status().state !== "failed";
-  return era === undefined && mayBecomeReady ? undefined : era === "modern";
 }
 
 /** Rejects unsent requests of a client above its share when others would get no memory otherwise. */

@@ -82,10 +82,13 @@ function logWarnings({ config, environment, unknownVariables, flagsAfterCommand 
   if (config.authToken !== undefined && config.authToken.length < MIN_TOKEN_LENGTH) {
     log.warn({ reason: `it has fewer than ${MIN_TOKEN_LENGTH} characters` }, "auth token is short: it can be guessed");
   }
-  if (config.sessionKeys.length === 0 && !config.authTokens.some((text) => text.length >= MIN_KEY_LENGTH)) {
-    const reason = `set ${OPTIONS.sessionKey.variable}, so that clients go on after a restart, and at any replica`;
-    log.info({ reason }, "session keys are random: all sessions end with the sidecar");
-  }
+}
+
+/** Logs the cost of the default. On a terminal, the next start is another one anyway. */
+function logRandomKeys({ sessionKeys, authTokens }: Config, log: Logger): void {
+  if (sessionKeys.length > 0 || authTokens.some((text) => text.length >= MIN_KEY_LENGTH)) return;
+  const reason = `set ${OPTIONS.sessionKey.variable}, so that clients go on after a restart, and at any replica`;
+  log.info({ reason }, "session keys are random: all sessions end with the sidecar");
 }
 
 /** One run of the sidecar, from the first check to the exit code. */
@@ -108,6 +111,7 @@ class Serving {
     const { config, environment, descriptor, secrets, version } = this.#options;
     const [log, recentLog, display, kill] = [this.#log, this.#recentLog, this.#display, this.#kill];
     logWarnings(this.#options, log);
+    if (display === undefined) logRandomKeys(config, log);
     const commandError = executableError(config.command, environment["PATH"], config.cwd ?? process.cwd());
     if (commandError !== undefined) return this.#onUnusableCommand(commandError);
     let sidecar: Sidecar | undefined;

@@ -5,7 +5,7 @@ import type { PooledLane } from "./pooled-lane.ts";
  * The time after its last sign of life in which a client that has sent no request keeps its server. The first request follows the
  * response to `initialize` by a round trip, which takes seconds only on a very busy machine.
  */
-export const FIRST_REQUEST_MS = 5000;
+const FIRST_REQUEST_MS = 5000;
 /** The time after which a client without request and stream may lose its server. A person reads and types meanwhile. */
 export const UNUSED_MS = 60_000;
 

@@ -135,7 +135,7 @@ describe("a session of another replica", async () => {
 describe("a client with a private server at another replica", async () => {
   const [one, other] = [disposeAfterAll(await start()), disposeAfterAll(await start())];
 
-  it("it gets a server of its own, with the same capabilities and the same name of the client", async () => {
+  it("the client gets a server of its own, with the same capabilities and the same name of the client", async () => {
     const sharedPid = other.childPid;
     const owner = await LaneClient.connect(one);
     const client = new LaneClient(other.url, { accept: "application/json", sessionId: owner.sessionId });

@@ -8,6 +8,10 @@ import { AMPLE_MEMORY } from "../support/memory.ts";
 const PRIVATE = { capabilities: { sampling: {} } };
 const SHARED = { capabilities: {} };
 
+interface Era {
+  isStateless?: boolean;
+}
+
 /** Two replicas with the same key. */
 class Replicas {
   readonly one = new LanesBench();
@@ -94,32 +98,32 @@ describe("a session that returns", () => {
 
 describe("a session that returns before the era of the shared server is known", () => {
   it("a client that can be asked waits for it, and then shares a server without sessions", () => {
-    let era: boolean | undefined;
-    const replicas = new Replicas({ isStateless: () => era, isStarted: false });
+    const era: Era = {};
+    const replicas = new Replicas({ isStateless: () => era.isStateless, isStarted: false });
     const [asking, plain] = [replicas.open(PRIVATE), replicas.open(SHARED)];
     const [first, second] = [replicas.takeUp(asking), replicas.takeUp(asking)];
     expect([first.taken(), replicas.takeUp(plain).taken() instanceof SidecarError]).toEqual([undefined, false]);
-    era = true;
+    era.isStateless = true;
     replicas.other.shared.start();
     expect(first.taken()).toMatchObject({ id: asking });
     expect([second.taken() === first.taken(), replicas.other.servers]).toEqual([true, []]);
   });
 
-  it("it gets its private server if the shared server has sessions", () => {
-    let era: boolean | undefined;
-    const replicas = new Replicas({ isStateless: () => era, isStarted: false });
+  it("such a client gets its private server if the shared server has sessions", () => {
+    const era: Era = {};
+    const replicas = new Replicas({ isStateless: () => era.isStateless, isStarted: false });
     const { taken } = replicas.takeUp(replicas.open(PRIVATE));
-    era = false;
+    era.isStateless = false;
     replicas.other.shared.start();
     expect([taken() instanceof SidecarError, replicas.other.servers.length]).toEqual([false, 1]);
   });
 
   it("nothing is opened for a client that has left", () => {
-    let era: boolean | undefined;
-    const replicas = new Replicas({ isStateless: () => era, isStarted: false });
+    const era: Era = {};
+    const replicas = new Replicas({ isStateless: () => era.isStateless, isStarted: false });
     const { taken, leave } = replicas.takeUp(replicas.open(PRIVATE));
     leave();
-    era = true;
+    era.isStateless = true;
     replicas.other.shared.start();
     expect([taken(), replicas.other.sessions.size]).toEqual([undefined, 0]);
   });

@@ -101,7 +101,9 @@ describe("a session id", () => {
     const id = ids.issue(CLIENT, undefined);
     const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_+/=. ";
     const others = Array.from(id, (character, index) =>
-      [...alphabet].filter((each) => each !== character).map((each) => id.slice(0, index) + each + id.slice(index + 1)),
+      Array.from(alphabet)
+        .filter((each) => each !== character)
+        .map((each) => id.slice(0, index) + each + id.slice(index + 1)),
     ).flat();
     others.push(...Array.from(id, (_character, index) => id.slice(0, index)), `${id}A`, `${id}=`, ` ${id}`, `${id}\0`, id.repeat(2));
     expect(others.filter((other) => ids.open(other, undefined) !== undefined)).toEqual([]);
@@ -109,7 +111,8 @@ describe("a session id", () => {
 
   it("arbitrary text is not an id, and throws no error", () => {
     const ids = replica();
-    fc.assert(fc.property(fc.string({ unit: "binary", maxLength: 600 }), (text) => ids.open(text, undefined) === undefined));
+    const isRefused = fc.property(fc.string({ unit: "binary", maxLength: 600 }), (text) => ids.open(text, undefined) === undefined);
+    expect(() => fc.assert(isRefused)).not.toThrow();
   });
 });
 
@@ -139,8 +142,8 @@ describe("a client with much to tell", () => {
       for (const needsCapabilities of [true, false]) {
         const id = ids.issue({ ...CLIENT, capabilitiesText: long(length), needsCapabilities }, undefined);
         expect(id.length).toBeLessThanOrEqual(512);
-        const opened = ids.open(id, undefined);
-        if (opened !== undefined) expect([long(length), ""]).toContain(opened.capabilitiesText);
+        // No part of them is cut off.
+        expect([long(length), "", undefined]).toContain(ids.open(id, undefined)?.capabilitiesText);
       }
     }
   });
