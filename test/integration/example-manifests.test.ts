@@ -1,10 +1,16 @@
 import { spawnSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { globSync } from "node:fs";
 import { symlink, writeFile } from "node:fs/promises";
 import { DCLinter } from "dclint";
 import { Deployment } from "kubernetes-models/apps/v1";
+import { HorizontalPodAutoscaler } from "kubernetes-models/autoscaling/v2";
+import { NetworkPolicy } from "kubernetes-models/networking.k8s.io/v1";
+import { PodDisruptionBudget } from "kubernetes-models/policy/v1";
+import { Service } from "kubernetes-models/v1";
 import { describe, expect, it } from "vitest";
-import { parse, stringify } from "yaml";
+import { stringify } from "yaml";
+import { EXAMPLES, parseExample } from "../support/example-files.ts";
+import { type Manifest, readManifests } from "../support/kubernetes.ts";
 import { ROOT } from "../support/markdown.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
@@ -22,28 +28,28 @@ interface Linter {
   ): readonly { readonly filePath: string; readonly messages: readonly { readonly rule: string; readonly message: string }[] }[];
 }
 
+const MODELS = { Deployment, HorizontalPodAutoscaler, NetworkPolicy, PodDisruptionBudget, Service } as unknown as Readonly<
+  Record<string, new (manifest: object) => { validate(): void }>
+>;
 const ComposeLinter = DCLinter as new (config: object) => Linter;
 /** Fields whose members the author of the document names. */
 const MAPS = new Set(["labels", "matchLabels", "requests", "limits", "services", "networks", "volumes", "environment", "depends_on"]);
-
-/** Parses as YAML 1.1, as Kubernetes does: 0440 is octal, and `on` is not text. */
-function parseExample(path: string): unknown {
-  return parse(readFileSync(`${ROOT}examples/${path}`, "utf8"), { version: "1.1" });
-}
+/** The same in a Service, whose selector has labels. */
+const MAPS_OF_SERVICES = new Set([...MAPS, "selector"]);
 
 /** Returns the document once for each of its fields, with that field misspelt. */
-function misspellings(node: unknown, isMap = false): Variant[] {
+function misspellings(node: unknown, maps: ReadonlySet<string> = MAPS, isMap = false): Variant[] {
   if (Array.isArray(node)) {
     const list: readonly unknown[] = node;
     return list.flatMap((each, n) =>
-      misspellings(each).map(({ field, document }) => ({ field: `${n}.${field}`, document: list.with(n, document) })),
+      misspellings(each, maps).map(({ field, document }) => ({ field: `${n}.${field}`, document: list.with(n, document) })),
     );
   }
   if (typeof node !== "object" || node === null) return [];
   return Object.entries(node).flatMap(([key, value]) => {
     const { [key]: _, ...others } = node as Record<string, unknown>;
     const here = isMap ? [] : [{ field: key, document: { ...others, [`${key}s`]: value as unknown } }];
-    const below = misspellings(value, MAPS.has(key)).map(({ field, document }) => ({
+    const below = misspellings(value, maps, maps.has(key)).map(({ field, document }) => ({
       field: `${key}.${field}`,
       document: { ...node, [key]: document },
     }));
@@ -52,16 +58,16 @@ function misspellings(node: unknown, isMap = false): Variant[] {
 }
 
 /**
- * Returns TypeScript's error for each document as a literal of the type Deployment, or an empty string. The type rejects
- * unknown fields; the validators that come with it accept them.
+ * Returns TypeScript's error for each document as a literal of its type in the API, or an empty string. The type rejects unknown
+ * fields; the validators that come with it accept them.
  */
-async function typeErrors(documents: readonly unknown[]): Promise<string[]> {
+async function typeErrors({ apiVersion, kind }: Manifest, documents: readonly unknown[]): Promise<string[]> {
   await using directory = await TempDir.create();
   await symlink(`${ROOT}node_modules`, directory.file("node_modules"));
   const files = documents.map((_, n) => `document-${n}.ts`);
   for (const [n, file] of files.entries()) {
-    const literal = `export const deployment: IDeployment = ${JSON.stringify(documents[n])};\n`;
-    await writeFile(directory.file(file), `import type { IDeployment } from "kubernetes-models/apps/v1/Deployment";\n${literal}`);
+    const literal = `export const manifest: I${kind} = ${JSON.stringify(documents[n])};\n`;
+    await writeFile(directory.file(file), `import type { I${kind} } from "kubernetes-models/${apiVersion}/${kind}";\n${literal}`);
   }
   const flags = ["--noEmit", "--strict", "--skipLibCheck", "--pretty", "false", "--module", "nodenext", "--target", "es2025"];
   const { stdout, status } = spawnSync(`${ROOT}node_modules/.bin/tsc`, [...flags, ...files], { cwd: directory.path, encoding: "utf8" });
@@ -83,31 +89,85 @@ async function schemaErrors(documents: readonly unknown[]): Promise<string[]> {
   return results.map(({ messages }) => messages.find(({ rule }) => rule === "invalid-schema")?.message ?? "");
 }
 
+/** Checks that each of the documents is rejected, and that the given fields are among those misspelt. */
+async function expectRejected(
+  variants: readonly Variant[],
+  fields: readonly string[],
+  errors: (documents: readonly unknown[]) => Promise<string[]>,
+): Promise<void> {
+  expect(variants.map(({ field }) => field)).toEqual(expect.arrayContaining([...fields]));
+  const said = await errors(variants.map(({ document }) => document));
+  expect(variants.filter((_, n) => said[n] === "").map(({ field }) => field)).toEqual([]);
+}
+
+function manifestOf(path: string, kind: string): Manifest {
+  const found = readManifests(path).find((manifest) => manifest.kind === kind);
+  if (found === undefined) throw new Error(`no ${kind} in ${path}`);
+  return found;
+}
+
+/** Returns the node with the value at the path. */
+function withValue(node: unknown, [key = "", ...rest]: readonly string[], value: unknown): unknown {
+  const { [key]: below } = node as Readonly<Record<string, unknown>>;
+  const changed = rest.length === 0 ? value : withValue(below, rest, value);
+  return Array.isArray(node) ? node.with(Number(key), changed) : { ...(node as object), [key]: changed };
+}
+
 describe.each([
-  { path: "kubernetes/deployment.yaml", errors: typeErrors, fields: ["spec.template.spec.initContainers.0.readinessProbe.httpGet.path"] },
-  { path: "pod/compose.yaml", errors: schemaErrors, fields: ["services.perplexity.read_only", "networks.pod.internal"] },
-  { path: "observability/compose.yaml", errors: schemaErrors, fields: ["services.prometheus.volumes"] },
-  { path: "managed-tools/compose.yaml", errors: schemaErrors, fields: ["services.ask.entrypoint"] },
-])("examples/$path", ({ path, errors, fields }) => {
+  { path: "pod/compose.yaml", fields: ["services.perplexity.read_only", "networks.pod.internal"] },
+  { path: "observability/compose.yaml", fields: ["services.prometheus.volumes"] },
+  { path: "managed-tools/compose.yaml", fields: ["services.ask.entrypoint"] },
+])("examples/$path", ({ path, fields }) => {
   const document = parseExample(path);
 
-  it("the manifest has only fields of its specification", async () => {
-    expect(await errors([document])).toEqual([""]);
+  it("the file has only fields of its specification", async () => {
+    expect(await schemaErrors([document])).toEqual([""]);
   });
 
   it("a misspelling of any of its fields is rejected", async () => {
-    const variants = misspellings(document);
-    expect(variants.map(({ field }) => field)).toEqual(expect.arrayContaining(fields));
-    const said = await errors(variants.map((variant) => variant.document));
-    expect(variants.filter((_, n) => said[n] === "").map(({ field }) => field)).toEqual([]);
+    await expectRejected(misspellings(document), fields, schemaErrors);
   });
 });
 
-describe("examples/kubernetes/deployment.yaml", () => {
+const MANIFESTS = [
+  { path: "kubernetes/deployment.yaml", kind: "Deployment", field: "spec.template.spec.initContainers.0.readinessProbe.httpGet.path" },
+  { path: "kubernetes/kustomization.yaml", kind: "Deployment", field: "spec.template.spec.containers.1.env.0.name" },
+  { path: "kubernetes/stand-alone.yaml", kind: "Deployment", field: "spec.template.spec.topologySpreadConstraints.1.matchLabelKeys" },
+  { path: "kubernetes/stand-alone.yaml", kind: "Service", field: "spec.ports.0.targetPort" },
+  { path: "kubernetes/stand-alone.yaml", kind: "HorizontalPodAutoscaler", field: "spec.behavior.scaleDown.policies.0.periodSeconds" },
+  { path: "kubernetes/stand-alone.yaml", kind: "PodDisruptionBudget", field: "spec.unhealthyPodEvictionPolicy" },
+  { path: "kubernetes/stand-alone.yaml", kind: "NetworkPolicy", field: "spec.egress.1.to.0.ipBlock.except" },
+  { path: "observability/service.yaml", kind: "Service", field: "spec.clusterIP" },
+];
+
+describe.each(MANIFESTS)("examples/$path: $kind", ({ path, kind, field }) => {
+  const manifest = manifestOf(path, kind);
+
+  it("the manifest has only fields of its specification", async () => {
+    expect(await typeErrors(manifest, [manifest])).toEqual([""]);
+  });
+
+  it("a misspelling of any of its fields is rejected", async () => {
+    const variants = misspellings(manifest, kind === "Service" ? MAPS_OF_SERVICES : MAPS);
+    await expectRejected(variants, [field], (documents) => typeErrors(manifest, documents));
+  });
+
   it("all values are valid for the Kubernetes API", () => {
-    const deployment = parseExample("kubernetes/deployment.yaml") as ConstructorParameters<typeof Deployment>[0];
-    expect(() => new Deployment(deployment).validate()).not.toThrow();
-    const spec = { ...deployment?.spec, replicas: "one" } as unknown as NonNullable<typeof deployment>["spec"];
-    expect(() => new Deployment({ ...deployment, spec } as typeof deployment).validate()).toThrow("replicas");
+    const { [kind]: Kind } = MODELS;
+    if (Kind === undefined) throw new Error(`no model of ${kind}`);
+    expect(() => new Kind(manifest).validate()).not.toThrow();
+    const wrong = withValue(manifest, field.split("."), { not: "a value" }) as object;
+    expect(() => new Kind(wrong).validate()).toThrow(field.replaceAll(".", "/"));
+  });
+});
+
+describe("the examples for Kubernetes", () => {
+  it("each manifest is checked here", () => {
+    const all = globSync("kubernetes/*.yaml", { cwd: EXAMPLES }).flatMap((path) =>
+      readManifests(path).map(({ kind }) => `${path} ${kind}`),
+    );
+    expect(new Set(all)).toEqual(
+      new Set(MANIFESTS.filter(({ path }) => path.startsWith("kubernetes/")).map(({ path, kind }) => `${path} ${kind}`)),
+    );
   });
 });

@@ -1,22 +1,16 @@
 import { execFile } from "node:child_process";
-import { mkdir, symlink, writeFile } from "node:fs/promises";
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
-import { basename, dirname } from "node:path";
-import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { parse } from "yaml";
 import { type Option, VARIABLE_PREFIX } from "../../src/config/option.ts";
 import { OPTIONS } from "../../src/config/options.ts";
 import { CALL_TIMEOUT_MS, ConsumerClient } from "../support/consumer-client.ts";
-import { send } from "../support/http-client.ts";
-import { McpClient } from "../support/mcp-client.ts";
-import { Pod } from "../support/pod.ts";
-import { EXAMPLE, FIXTURE, Sidecar } from "../support/sidecar.ts";
+import { serverEnvironment, startDeclared } from "../support/declared-sidecar.ts";
+import { EXAMPLES, parseDocuments, parseExample, readExample } from "../support/example-files.ts";
+import { EXAMPLE, Sidecar } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
-const EXAMPLES = fileURLToPath(new URL("../../examples/", import.meta.url));
 const TOKEN = "a-token-for-the-examples";
 const RESULT = '{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"5"}]}}\n';
 
@@ -31,78 +25,8 @@ interface PodService extends Partial<ComposeService> {
   readonly "x-claw": { readonly "mcp-stdio": { readonly command: string; readonly args: readonly string[] } };
 }
 
-interface Container {
-  readonly securityContext: object;
-}
-
-interface Probe {
-  readonly httpGet: { readonly path: string; readonly port: string };
-}
-
-interface SidecarContainer extends Container {
-  readonly restartPolicy: string;
-  readonly env: readonly { readonly name: string; readonly value?: string }[];
-  readonly ports: readonly { readonly name: string; readonly containerPort: number }[];
-  readonly startupProbe: Probe;
-  readonly readinessProbe: Probe;
-  readonly livenessProbe: Probe;
-  readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[];
-}
-
-interface Volume {
-  readonly name: string;
-  readonly emptyDir?: object;
-  readonly secret?: { readonly items: readonly { readonly path: string }[] };
-}
-
-interface PodTemplate {
-  readonly securityContext: object;
-  readonly initContainers: readonly [SidecarContainer];
-  readonly containers: readonly Container[];
-  readonly volumes: readonly Volume[];
-}
-
-function readExample(path: string): string {
-  return readFileSync(`${EXAMPLES}${path}`, "utf8");
-}
-
-/** Parses as YAML 1.1, as Kubernetes does: 0440 is octal, and `on` is not text. */
-function parseExample(path: string): unknown {
-  return parse(readExample(path), { version: "1.1" });
-}
-
 function run(file: string, args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<{ readonly stdout: string }> {
   return promisify(execFile)(file, args, { env: { PATH: process.env["PATH"], ...env } });
-}
-
-/** Installs the test server under the package's name in a folder that npx searches before it downloads. */
-async function installLocally(directory: TempDir, name: string): Promise<void> {
-  await mkdir(directory.file(`node_modules/${name}`), { recursive: true });
-  await mkdir(directory.file("node_modules/.bin"));
-  await writeFile(directory.file(`node_modules/${name}/package.json`), JSON.stringify({ name, version: "1.0.0", bin: "server.js" }));
-  const program = `#!${process.execPath}\nimport(${JSON.stringify(FIXTURE)});\n`;
-  await writeFile(directory.file(`node_modules/${name}/server.js`), program, { mode: 0o755 });
-  await symlink(`../${name}/server.js`, directory.file(`node_modules/.bin/${name}`));
-}
-
-/** Starts a sidecar as an example declares it, with its command and arguments. */
-async function startDeclared(directory: TempDir, declared: Readonly<Record<string, string>>): Promise<Pod> {
-  await installLocally(directory, "perplexity-mcp");
-  return Pod.start({
-    env: {
-      ...declared,
-      PATH: process.env["PATH"] ?? "",
-      npm_config_cache: directory.file(".npm"),
-      npm_config_update_notifier: "false",
-      npm_config_offline: "true",
-      CLAW_MCP_STDIO_CWD: directory.path,
-    },
-  });
-}
-
-async function serverEnvironment(url: string, headers: Readonly<Record<string, string>> = {}): Promise<Readonly<Record<string, string>>> {
-  const client = await new McpClient(url, { headers }).open();
-  return JSON.parse(await client.toolText("env")) as Record<string, string>;
 }
 
 /** Returns the sidecar's variables that a document sets: by key in Compose, by `name` and `value` in Kubernetes. */
@@ -248,64 +172,6 @@ describe("examples/pod", () => {
   });
 });
 
-describe("examples/kubernetes", () => {
-  const deployment = parseExample("kubernetes/deployment.yaml") as { spec: { template: { spec: PodTemplate } } };
-  const template = deployment.spec.template.spec;
-  const [sidecar] = template.initContainers;
-  const { CLAW_MCP_STDIO_AUTH_TOKEN_FILE: tokenFile = "", ...variables } = Object.fromEntries(
-    sidecar.env.map(({ name, value }) => [name, value ?? "a-key"]),
-  );
-
-  it("containers have least privilege, and the sidecar runs beside the agent", () => {
-    expect(template.securityContext).toMatchObject({ runAsNonRoot: true, runAsUser: 1000, seccompProfile: { type: "RuntimeDefault" } });
-    for (const container of [sidecar, ...template.containers]) {
-      expect(container.securityContext).toEqual({
-        allowPrivilegeEscalation: false,
-        readOnlyRootFilesystem: true,
-        capabilities: { drop: ["ALL"] },
-      });
-    }
-    expect(sidecar.restartPolicy).toBe("Always");
-  });
-
-  it("a writable /tmp and the token's secret are mounted", () => {
-    const mounted = new Map(
-      sidecar.volumeMounts.map(({ name, mountPath }) => [mountPath, template.volumes.find((volume) => volume.name === name)]),
-    );
-    expect(mounted.get("/tmp")?.emptyDir).toBeDefined();
-    expect(mounted.get(dirname(tokenFile))?.secret?.items).toMatchObject([{ path: basename(tokenFile) }]);
-  });
-
-  it("the declared server starts, and a client needs the token of the file", async () => {
-    await using directory = await TempDir.create();
-    const mountedFile = directory.file(basename(tokenFile));
-    await writeFile(mountedFile, TOKEN);
-    await using running = await startDeclared(directory, { ...variables, CLAW_MCP_STDIO_AUTH_TOKEN_FILE: mountedFile });
-    await expect(new McpClient(running.url).open()).rejects.toThrow("initialize: 401");
-    const environment = await serverEnvironment(running.url, { Authorization: `Bearer ${TOKEN}` });
-    expect(environment).toMatchObject({ npm_lifecycle_event: "npx", PERPLEXITY_API_KEY: "a-key" });
-  });
-
-  it("probes need no token; the sidecar is live, and ready once its server is", async () => {
-    const { startupProbe, readinessProbe, livenessProbe } = sidecar;
-    const probe = (origin: string): Promise<readonly number[]> =>
-      Promise.all(
-        [startupProbe, readinessProbe, livenessProbe].map(async ({ httpGet }) => {
-          return (await send(`${origin}${httpGet.path}`, { method: "GET" })).status;
-        }),
-      );
-    const env = { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN };
-    await using starting = await Sidecar.start({ mode: "silent", env, untilReady: false });
-    expect(await probe(starting.origin)).toEqual([503, 503, 200]);
-    await using ready = await Sidecar.start({ env });
-    expect(await probe(ready.origin)).toEqual([200, 200, 200]);
-    for (const { httpGet } of [startupProbe, readinessProbe, livenessProbe]) {
-      const port = sidecar.ports.find(({ name }) => name === httpGet.port)?.containerPort;
-      expect(String(port)).toBe(OPTIONS.port.defaultText);
-    }
-  });
-});
-
 describe("the examples", () => {
   const files = readdirSync(EXAMPLES, { recursive: true, encoding: "utf8" }).filter((path) => statSync(`${EXAMPLES}${path}`).isFile());
   const options = new Map<string, Option<unknown>>(Object.values(OPTIONS).map((option) => [option.variable, option]));
@@ -331,7 +197,7 @@ describe("the examples", () => {
   });
 
   it("all values of variables are valid", () => {
-    const given = files.filter((path) => /\.ya?ml$/.test(path)).flatMap((path) => variablesIn(parseExample(path)));
+    const given = files.filter((path) => /\.ya?ml$/.test(path)).flatMap((path) => variablesIn(parseDocuments(path)));
     expect(given.map(([name]) => name)).toEqual(expect.arrayContaining(["CLAW_MCP_STDIO_ARGS", "CLAW_MCP_STDIO_AUTH_TOKEN_FILE"]));
     expect(given.filter(([name, value]) => options.get(name)?.kind.parse(value) === undefined)).toEqual([]);
   });
