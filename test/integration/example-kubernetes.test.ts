@@ -144,7 +144,7 @@ describe(`examples/${STAND_ALONE}`, () => {
   const sidecar = sidecarOf(podOf(STAND_ALONE));
   const variables = variablesOf(sidecar);
 
-  it("it has these manifests, all of one name", () => {
+  it("all manifests have one name, which is that of the address", () => {
     const manifests = readManifests(STAND_ALONE);
     expect(manifests).toHaveLength(5);
     const { name } = deployment.metadata ?? {};

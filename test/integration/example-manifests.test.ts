@@ -89,15 +89,10 @@ async function schemaErrors(documents: readonly unknown[]): Promise<string[]> {
   return results.map(({ messages }) => messages.find(({ rule }) => rule === "invalid-schema")?.message ?? "");
 }
 
-/** Checks that each of the documents is rejected, and that the given fields are among those misspelt. */
-async function expectRejected(
-  variants: readonly Variant[],
-  fields: readonly string[],
-  errors: (documents: readonly unknown[]) => Promise<string[]>,
-): Promise<void> {
-  expect(variants.map(({ field }) => field)).toEqual(expect.arrayContaining([...fields]));
+/** Returns the fields whose misspelling is accepted. */
+async function accepted(variants: readonly Variant[], errors: (documents: readonly unknown[]) => Promise<string[]>): Promise<string[]> {
   const said = await errors(variants.map(({ document }) => document));
-  expect(variants.filter((_, n) => said[n] === "").map(({ field }) => field)).toEqual([]);
+  return variants.filter((_, n) => said[n] === "").map(({ field }) => field);
 }
 
 function manifestOf(path: string, kind: string): Manifest {
@@ -125,7 +120,9 @@ describe.each([
   });
 
   it("a misspelling of any of its fields is rejected", async () => {
-    await expectRejected(misspellings(document), fields, schemaErrors);
+    const variants = misspellings(document);
+    expect(variants.map(({ field }) => field)).toEqual(expect.arrayContaining(fields));
+    expect(await accepted(variants, schemaErrors)).toEqual([]);
   });
 });
 
@@ -149,7 +146,8 @@ describe.each(MANIFESTS)("examples/$path: $kind", ({ path, kind, field }) => {
 
   it("a misspelling of any of its fields is rejected", async () => {
     const variants = misspellings(manifest, kind === "Service" ? MAPS_OF_SERVICES : MAPS);
-    await expectRejected(variants, [field], (documents) => typeErrors(manifest, documents));
+    expect(variants.map((variant) => variant.field)).toContain(field);
+    expect(await accepted(variants, (documents) => typeErrors(manifest, documents))).toEqual([]);
   });
 
   it("all values are valid for the Kubernetes API", () => {
