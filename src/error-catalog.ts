@@ -26,7 +26,7 @@ export const ERROR_CATALOG = {
   SESSION_NOT_FOUND: {
     httpStatus: 404,
     jsonRpcCode: SessionOrTimeout,
-    when: "The session, or the stream of `/sse`, never existed or has ended: by DELETE, eviction (MAX_SESSIONS, MEMORY_BUDGET_BYTES), SESSION_IDLE_TIMEOUT_MS, a new client that needs its private server's place (MAX_PRIVATE_SERVERS), or the removal of its token. Or another token opened it. It also ends if its private server reaches RESTART_LIMIT, or if the restarted MCP server lacks capabilities that initialize promised. A session of another replica, or of the sidecar before a restart, is not found if the key differs (SESSION_KEY, SERVER_NAME) or SESSION_MAX_AGE_MS is over.",
+    when: "The session, or the stream of `/sse`, never existed or has ended: by DELETE, by the removal of its token, or, if it had subscriptions, by eviction (MAX_SESSIONS, MEMORY_BUDGET_BYTES). Or another token opened it. It also ends if its private server reaches RESTART_LIMIT, or if the restarted MCP server lacks capabilities that initialize promised. A session of another replica, or of the sidecar before a restart, is not found if the key differs (SESSION_KEY, SERVER_NAME) or SESSION_MAX_AGE_MS is over.",
     action: "Call initialize again, without a session id.",
     actionFor: { sse: OPEN_SSE_FIRST },
   },

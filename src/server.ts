@@ -74,7 +74,7 @@ export async function startServer(options: ServerOptions): Promise<McpServer> {
     isolation,
     maxPrivateServers,
     idleTimeoutMs,
-    endSession,
+    sessions,
     defects,
     log,
     nowMs,

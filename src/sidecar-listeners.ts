@@ -4,6 +4,7 @@ import type { Apps } from "./http/app.ts";
 import { isLoopback } from "./http/guards/authority.ts";
 import type { HttpListener } from "./http/listener.ts";
 import type { Log } from "./observability/log.ts";
+import { MIN_KEY_LENGTH } from "./sessions/ids/derived-keys.ts";
 
 interface Addresses {
   readonly address: string;
@@ -37,9 +38,13 @@ export class SidecarListeners {
   }
 
   log({ address, adminAddress }: Addresses, log: Log): void {
-    const { host, port, path, adminAddr, authTokens } = this.#config;
+    const { host, port, path, adminAddr, authTokens, sessionKeys } = this.#config;
     if (adminAddress !== undefined) log.info({ address: adminAddress }, "listening for operators");
     log.info({ address, path }, "listening");
+    if (sessionKeys.length === 0 && !authTokens.some((text) => text.length >= MIN_KEY_LENGTH)) {
+      const reason = `set ${OPTIONS.sessionKey.variable}, so that clients go on after a restart, and at any replica`;
+      log.info({ reason }, "session keys are random: all sessions end with the sidecar");
+    }
     if (authTokens.length > 0) return;
     const message = "no auth token is set: every client that reaches the address may call";
     if (isLoopback(host) && (adminAddr === undefined || isLoopback(adminAddr.host))) log.info({}, message);

@@ -1,7 +1,6 @@
 import { MIN_TOKEN_LENGTH } from "../config/secret-file.ts";
 import { COMMAND_LINE, type Config, type Environment, type LoadResult } from "../config/load.ts";
 import { maskCommand } from "../config/mask.ts";
-import { OPTIONS } from "../config/options.ts";
 import type { Descriptor } from "../descriptor/descriptor.ts";
 import { describeError } from "../errors.ts";
 import { ExitCode } from "./exit-code.ts";
@@ -19,7 +18,6 @@ import {
 import { RecentLog } from "../http/page/recent-log.ts";
 import { createLogger, type Logger } from "../observability/logger.ts";
 import { maskedPlainLines, type Secrets } from "../observability/redact.ts";
-import { MIN_KEY_LENGTH } from "../sessions/ids/derived-keys.ts";
 import { type SignalSource, waitForSignal } from "./shutdown.ts";
 import { type Sidecar, startSidecar } from "../sidecar.ts";
 import type { StartDisplay } from "./start/start-display.ts";
@@ -84,13 +82,6 @@ function logWarnings({ config, environment, unknownVariables, flagsAfterCommand 
   }
 }
 
-/** Logs the cost of the default. On a terminal, the next start is another one anyway. */
-function logRandomKeys({ sessionKeys, authTokens }: Config, log: Logger): void {
-  if (sessionKeys.length > 0 || authTokens.some((text) => text.length >= MIN_KEY_LENGTH)) return;
-  const reason = `set ${OPTIONS.sessionKey.variable}, so that clients go on after a restart, and at any replica`;
-  log.info({ reason }, "session keys are random: all sessions end with the sidecar");
-}
-
 /** One run of the sidecar, from the first check to the exit code. */
 class Serving {
   readonly #options: ServeOptions;
@@ -111,7 +102,6 @@ class Serving {
     const { config, environment, descriptor, secrets, version } = this.#options;
     const [log, recentLog, display, kill] = [this.#log, this.#recentLog, this.#display, this.#kill];
     logWarnings(this.#options, log);
-    if (display === undefined) logRandomKeys(config, log);
     const commandError = executableError(config.command, environment["PATH"], config.cwd ?? process.cwd());
     if (commandError !== undefined) return this.#onUnusableCommand(commandError);
     let sidecar: Sidecar | undefined;

@@ -12,6 +12,7 @@ import { addLoads, type LaneLoad } from "./lane-load.ts";
 import { findSessionToEnd, placeFreeInMs } from "./places.ts";
 import { PooledLane, type SupervisedLane } from "./pooled-lane.ts";
 import type { Session } from "../sessions/session.ts";
+import type { SessionStore } from "../sessions/session-store.ts";
 import type { SessionStreams } from "../sessions/session-streams.ts";
 
 /** The limit for the `initialize` of a client with a private server. It is kept in memory for the next start of that server. */
@@ -43,7 +44,7 @@ export interface LanesOptions {
   readonly maxPrivateServers: number;
   /** The time without use after which a session with a private server ends. */
   readonly idleTimeoutMs: number;
-  readonly endSession: (session: Session) => void;
+  readonly sessions: Pick<SessionStore, "end" | "evict">;
   readonly defects: Defects;
   readonly log: Log;
   readonly nowMs: () => number;
@@ -164,9 +165,9 @@ export class Lanes {
     if (this.#ending.has(pooled)) return;
     this.#ending.add(pooled);
     this.#waiting.delete(pooled);
-    const { endSession, defects } = this.#options;
+    const { sessions, defects } = this.#options;
     // The lane still has sessions if its server ended by itself. They can never get another response.
-    for (const session of pooled.sessions) defects.guard("session end", () => endSession(session));
+    for (const session of pooled.sessions) defects.guard("session end", () => sessions.end(session));
     defects.guard("lane end", () => pooled.supervised.lane.close());
     await pooled.supervised.stop();
     kept.release();
@@ -192,7 +193,7 @@ export class Lanes {
 
   #makeRoom(): void {
     const session = findSessionToEnd(this.#privateSessions(), this.#options.nowMs());
-    if (session !== undefined) this.#endSession(session, "room for a new client");
+    if (session !== undefined) this.#evict(session, "room for a new client");
   }
 
   #startWaiting(): void {
@@ -214,16 +215,16 @@ export class Lanes {
         if (session.isInUse) session.touch(nowMs);
         const dueAtMs = session.lastUsedAtMs + idleTimeoutMs;
         if (dueAtMs > nowMs) nextMs = Math.min(nextMs, dueAtMs);
-        else this.#endSession(session, "idle");
+        else this.#evict(session, "idle");
       }
     }
     return nextMs;
   }
 
-  #endSession(session: Session, reason: string): void {
+  #evict(session: Session, reason: string): void {
     const [lane] = [...this.#lanes].find(([, { sessions }]) => sessions.has(session)) ?? [];
     this.#options.log.info({ lane, reason }, "session ended");
-    this.#options.endSession(session);
+    this.#options.sessions.evict(session);
   }
 
   #noServerLeft(): SidecarError {

@@ -63,7 +63,7 @@ export class SessionStore {
     if (room === "none") return false;
     if (room !== "free") {
       this.#onEvicted();
-      this.end(room);
+      this.evict(room);
     }
     const holding = this.#holdings.get(holder) ?? { count: 0, order: new LinkedOrder<Session>() };
     this.#holdings.set(holder, holding);
@@ -99,8 +99,13 @@ export class SessionStore {
     return [...this.values()].filter((session) => session.owner === owner);
   }
 
-  /** Ends a session: cancels its requests and closes its streams. Does nothing for one that has ended. */
-  end(session: Session): void {
+  /** Ends a session that its client may take up again. One with subscriptions is over, so that its client subscribes again. */
+  evict(session: Session): void {
+    this.end(session, session.memory.lastingBytes > 0);
+  }
+
+  /** Ends a session: cancels its requests and closes its streams. Does nothing for one that has ended. @param isOver false if it may be taken up again. */
+  end(session: Session, isOver = true): void {
     const entry = this.#entries.get(session.id);
     if (entry === undefined) return;
     this.#entries.delete(session.id);
@@ -111,7 +116,7 @@ export class SessionStore {
     placeInHolding.leave();
     this.#count(holding, -1);
     if (holding.count === 0) this.#holdings.delete(session.holder);
-    session.end();
+    session.end(isOver);
   }
 
   /** Returns the session to evict for a new one of this holder. */

@@ -37,8 +37,8 @@ export interface SessionOptions {
   readonly owner?: Principal | undefined;
   /** The time of the `initialize`. */
   readonly nowMs: number;
-  /** Called once, when the session has ended. */
-  readonly onEnd?: () => void;
+  /** Called once, when the session has ended. @param isOver false if the session may be taken up again. */
+  readonly onEnd?: (isOver: boolean) => void;
 }
 
 /** A session, which `initialize` has opened, here or at another replica. */
@@ -51,7 +51,7 @@ export class Session implements Caller {
   readonly owner: Principal | undefined;
   /** Called at each use, also at the end of a use. */
   onUsed: (() => void) | undefined;
-  readonly #onEnd: (() => void) | undefined;
+  readonly #onEnd: SessionOptions["onEnd"];
   #lastUsedAtMs: number;
   #callsInFlight = 0;
   #openRequests = 0;
@@ -136,8 +136,8 @@ export class Session implements Caller {
     this.touch(nowMs);
   }
 
-  /** Cancels its requests and closes its streams. To be called once, by the session store. */
-  end(): void {
+  /** Cancels its requests and closes its streams. To be called once, by the session store. @param isOver false if it may be taken up again. */
+  end(isOver: boolean): void {
     // A private server ends only when `onEnd` is called, whatever the rest has thrown.
     try {
       this.lane.endCaller(this);
@@ -145,7 +145,7 @@ export class Session implements Caller {
       try {
         this.streams.close();
       } finally {
-        this.#onEnd?.();
+        this.#onEnd?.(isOver);
       }
     }
   }

@@ -1,3 +1,4 @@
+import { errorReply, readError } from "../support/error-reply.ts";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { crash } from "../support/crash.ts";
@@ -69,12 +70,13 @@ describe("a response to a private server's request", () => {
     expect(await client.answers()).toEqual([`{"jsonrpc":"2.0","id":"ask","result":{"text":"first"}}`]);
   });
 
-  it("a response with an unknown, mistyped or untranslated id gets 202 and is dropped", async () => {
+  it("a response with an unknown, mistyped or untranslated id gets 409 and is dropped", async () => {
     const { id } = await ask(`"ask"`);
+    const refused = errorReply(409, -32000, "OTHER_REPLICA", { data: { retrySafe: false } });
     for (const idText of [`${Number(id) + 1}`, `"${id}"`, `"ask"`, "null", "-1", "1e400"]) {
-      expect(await client.post(`{"jsonrpc":"2.0","id":${idText},"result":{}}`)).toMatchObject({ status: 202, body: "" });
+      expect(readError(await client.post(`{"jsonrpc":"2.0","id":${idText},"result":{}}`))).toStrictEqual(refused);
     }
-    expect(await client.post(`{"jsonrpc":"2.0","error":{"code":-1,"message":"?"}}`)).toMatchObject({ status: 202, body: "" });
+    expect(readError(await client.post(`{"jsonrpc":"2.0","error":{"code":-1,"message":"?"}}`))).toStrictEqual(refused);
     expect(await client.answers()).toEqual([]);
     await client.post({ jsonrpc: "2.0", id, result: { right: true } });
     expect(await client.answers()).toEqual([`{"jsonrpc":"2.0","id":"ask","result":{"right":true}}`]);
@@ -115,7 +117,7 @@ describe("a response to a private server's request", () => {
     for (const id of [`"a"`, "1.0"]) await own.write(`{"jsonrpc":"2.0","id":${id},"method":"roots/list"}`);
     const [first, second] = [await ownStream.next(), await ownStream.next()];
     const batch = `[{"jsonrpc":"2.0","id":${second.id},"result":{"n":2}},\n {"jsonrpc":"2.0","id":999,"result":{}}, {"id":${first.id},"error":{"code":-1,"message":"no"},"jsonrpc":"2.0"}]`;
-    expect(await own.post(batch)).toMatchObject({ status: 202, body: "" });
+    expect(readError(await own.post(batch))).toStrictEqual(errorReply(409, -32000, "OTHER_REPLICA", { data: { retrySafe: false } }));
     expect(await own.answers()).toEqual([
       `{"jsonrpc":"2.0","id":1.0,"result":{"n":2}}`,
       `{"id":"a","error":{"code":-1,"message":"no"},"jsonrpc":"2.0"}`,

@@ -94,8 +94,19 @@ describe.concurrent("--max-private-servers", () => {
 });
 
 describe("--session-idle-timeout-ms", () => {
-  it.concurrent("an idle session ends with its server process, and later requests get 404", async () => {
+  it.concurrent("an idle server ends, and the next request of its client starts another one", async () => {
     await using sidecar = await Sidecar.start({ flags: IDLE });
+    const { childPid: sharedPid } = sidecar;
+    const client = await LaneClient.connect(sidecar);
+    await waitForIdleEnds(sidecar, 1);
+    await groupEnd(client.childPid);
+    const { pid } = await readWhere(client);
+    expect([client.childPid, sharedPid]).not.toContain(pid);
+    await waitForIdleEnds(sidecar, 2);
+  });
+
+  it.concurrent("after SESSION_MAX_AGE_MS, the requests of a client with an idle server get 404", async () => {
+    await using sidecar = await Sidecar.start({ flags: [...IDLE, "--session-max-age-ms", "1"] });
     const client = await LaneClient.connect(sidecar);
     await waitForIdleEnds(sidecar, 1);
     await groupEnd(client.childPid);

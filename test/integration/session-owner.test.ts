@@ -106,7 +106,7 @@ describe("a session opened with another token", async () => {
 
   it("requests with another token do not keep a session alive", async () => {
     await using small = await Sidecar.start({
-      flags: ["--auth-token-file", directory.file("tokens"), "--max-sessions", "2"],
+      flags: ["--auth-token-file", directory.file("tokens"), "--max-sessions", "2", "--session-max-age-ms", "1"],
     });
     const [first, second] = [await small.client({ headers: OWNER }), await small.client({ headers: OWNER })];
     const headers = { ...JSON_HEADERS, "Mcp-Session-Id": first.sessionId };

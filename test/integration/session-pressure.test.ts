@@ -36,7 +36,7 @@ async function openStreams(sidecar: Sidecar, options: ClientOptions): Promise<Ev
 
 describe("a flood of sessions", () => {
   it("idle sessions of one address end only others of that address", async () => {
-    await using sidecar = await Sidecar.start({ flags: ["--max-sessions", "16"] });
+    await using sidecar = await Sidecar.start({ flags: ["--max-sessions", "16", "--session-max-age-ms", "1"] });
     const clients = [await sidecar.client(from("127.0.0.2")), await sidecar.client(from("127.0.0.3"))];
     const first = await sidecar.client(from("127.0.0.9"));
     for (let count = 0; count < 30; count++) await sidecar.client(from("127.0.0.9"));
@@ -60,7 +60,7 @@ describe("a flood of sessions", () => {
 
 describe("a session in use", () => {
   it("its request is sent even if the body takes long", async () => {
-    await using sidecar = await Sidecar.start({ flags: ["--max-sessions", "2"] });
+    await using sidecar = await Sidecar.start({ flags: ["--max-sessions", "2", "--session-max-age-ms", "1"] });
     const { sessionId } = await sidecar.client();
     const bytes = postBytes(
       { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "echo", arguments: { text: "here" } } },

@@ -5,6 +5,7 @@ import { errorReply, readError } from "../support/error-reply.ts";
 import { type HttpReply, send } from "../support/http-client.ts";
 import { McpClient } from "../support/mcp-client.ts";
 import { Sidecar } from "../support/sidecar.ts";
+import { readStatus } from "../support/status.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
 const INITIALIZE = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "raw", version: "1" } };
@@ -148,8 +149,18 @@ describe("sessions", async () => {
       expect(seen.filter((method) => method.startsWith("notifications/cancelled"))).toHaveLength(1);
     });
 
+    it("an evicted session goes on with its next request, unless it had subscriptions", async () => {
+      await using small = await Sidecar.start({ mode: "keeps-state", flags: ["--max-sessions", "2"] });
+      const [plain, subscribed] = [await small.client(), await small.client()];
+      expect(await subscribed.request("resources/subscribe", { uri: "file:///watched" })).toMatchObject({ status: 200, result: {} });
+      for (let count = 0; count < 2; count++) await small.client();
+      expect(await plain.request("ping")).toMatchObject({ status: 200, result: {} });
+      expect(readError(await subscribed.post({ jsonrpc: "2.0", id: 2, method: "ping" }))).toStrictEqual(refusal(SESSION_NOT_FOUND, 2));
+      expect((await readStatus(small)).sessions).toBe(2);
+    });
+
     it("a session above --max-sessions evicts the one that was unused for longest", async () => {
-      await using small = await Sidecar.start({ flags: ["--max-sessions", "2"] });
+      await using small = await Sidecar.start({ flags: ["--max-sessions", "2", "--session-max-age-ms", "1"] });
       const [first, second] = [await small.client(), await small.client()];
       expect(await first.request("ping")).toMatchObject({ status: 200 });
       const third = await small.client();
@@ -160,7 +171,7 @@ describe("sessions", async () => {
     });
 
     it("a flood of new sessions does not flood the log", async () => {
-      await using small = await Sidecar.start({ flags: ["--max-sessions", "2"] });
+      await using small = await Sidecar.start({ flags: ["--max-sessions", "2", "--session-max-age-ms", "1"] });
       const client = await small.client();
       for (let count = 0; count < 30; count++) await small.client();
       expect((await client.request("ping")).status).toBe(404);

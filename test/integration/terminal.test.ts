@@ -60,8 +60,13 @@ describe("the start on a terminal", () => {
     await terminal.waitFor(BANNER_END);
     const shown = [...terminal.shown.matchAll(/ INFO: (.+?)(?: \{.*\})?\r\n/g)].map(([, message = ""]) => message);
     const messages = ["listening", "mcp server ready", "mcp server started"];
-    const notice = "no auth token is set: every client that reaches the address may call";
-    expect(new Set(shown)).toEqual(new Set([...messages, notice]));
+    const notices = [
+      "no auth token is set: every client that reaches the address may call",
+      "session keys are random: all sessions end with the sidecar",
+    ];
+    // The reason follows the message.
+    const withoutReason = shown.map((text) => notices.find((notice) => text.startsWith(notice)) ?? text);
+    expect(new Set(withoutReason)).toEqual(new Set([...messages, ...notices]));
     expect(await terminal.interrupt()).toBe(0);
   });
 
@@ -310,11 +315,12 @@ describe("the start if stdout is not a terminal", () => {
     expect(await sidecar.stop()).toBe(0);
     // Each line of stdout was parsed as JSON.
     const messages = sidecar.logLines.map(({ msg }) => msg);
-    expect(messages.slice(0, 4).toSorted()).toEqual([
+    expect(messages.slice(0, 5).toSorted()).toEqual([
       "listening",
       "mcp server ready",
       "mcp server started",
       "no auth token is set: every client that reaches the address may call",
+      "session keys are random: all sessions end with the sidecar",
     ]);
     expect(sidecar.stderr).toBe("");
   });

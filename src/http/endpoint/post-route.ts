@@ -144,30 +144,38 @@ export class PostRoute implements MessageReceiver {
     const exchanges = messages.map((each) => (each.kind === "request" ? batch.add(each, observe?.(post, each, session)) : undefined));
     // If a notification or response is not accepted, the later requests of the batch fail with its error.
     // The HTTP response reports the error if the batch has no requests.
+    // A response to a server elsewhere concerns only itself.
     let error: SidecarError | undefined;
+    let elsewhere: SidecarError | undefined;
     for (const [index, each] of messages.entries()) {
       const exchange = exchanges[index];
-      if (each.kind !== "request") error ??= forwardOneWay(session, each);
-      else if (exchange !== undefined && error !== undefined) session.lane.refuse(exchange, error);
+      if (each.kind !== "request") {
+        const failure = error ?? forwardOneWay(session, each);
+        if (failure?.code === "OTHER_REPLICA") elsewhere = failure;
+        else error = failure;
+      } else if (exchange !== undefined && error !== undefined) session.lane.refuse(exchange, error);
       else if (exchange !== undefined) forwardRequest(this.#options.defects, session, exchange, each);
     }
     if (exchanges.some((exchange) => exchange !== undefined)) return;
-    if (error === undefined) sendAccepted(response);
-    else sendError(response, error);
+    const failure = error ?? elsewhere;
+    if (failure === undefined) sendAccepted(response);
+    else sendError(response, failure);
   }
 
   /** @param message undefined for a batch. */
   #openExchange(post: Post, session: Session, message: RequestMessage | undefined): PostExchange {
     const { request, response, acceptedAtMs } = post;
     const { connections, unread, observe, defects } = this.#options;
-    const openStream = (): OpenStream => openRequestStream(connections, response, session, message && idTextOf(message));
+    const idText = message && idTextOf(message);
+    // It must not refer to the message: that would keep its text in memory until the response.
+    const openStream = (): OpenStream => openRequestStream(connections, response, session, idText);
     return new PostExchange({
       front: SESSION_FRONT,
       response,
       memory: session.memory,
       unread,
       defects,
-      idText: message && idTextOf(message),
+      idText,
       acceptedAtMs,
       openStream: acceptsEventStream(request) ? openStream : undefined,
       observed: message && observe?.(post, message, session),

@@ -213,9 +213,9 @@ export class SessionOpener {
     const { sessions, ids, onSessionEnd, defects, nowMs } = this.#options;
     const { lane } = pooled.supervised;
     const startedAtMs = nowMs();
-    const onEnd = (): void => {
+    const onEnd = (isOver: boolean): void => {
       pooled.release(session);
-      ids.end(client.id);
+      if (isOver) ids.end(client.id);
       onSessionEnd?.(protocolVersion, nowMs() - startedAtMs);
     };
     const session = new Session({ ...client, lane, nowMs: startedAtMs, onEnd });

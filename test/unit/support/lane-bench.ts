@@ -119,7 +119,7 @@ export class LaneBench {
   constructor(
     createRouting: (access: RoutingAccess, eventLog: EventLog) => Routing,
     limits: Partial<LaneLimits> = {},
-    { retry = "protocol-reads", endSession = (session) => session.end(), policy }: LaneBenchOptions = {},
+    { retry = "protocol-reads", endSession = (session) => session.end(true), policy }: LaneBenchOptions = {},
   ) {
     const { upstream, log } = this;
     this.lane = new Lane({

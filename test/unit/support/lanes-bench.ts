@@ -117,7 +117,7 @@ export class LanesBench {
       isolation,
       maxPrivateServers,
       idleTimeoutMs,
-      endSession,
+      sessions: this.sessions,
       defects,
       log: this.log,
       nowMs,
