@@ -1,14 +1,7 @@
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
-
-/** An HTTP request of the client, and the status of its response. */
-export interface SentRequest {
-  readonly httpMethod: string;
-  /** The method of the JSON-RPC message in the body. */
-  readonly method: string | undefined;
-  readonly status: number;
-}
+import { recordingFetch, type SentRequest } from "./recording-fetch.ts";
 
 export interface SdkClientOptions {
   readonly headers?: Readonly<Record<string, string>>;
@@ -29,7 +22,7 @@ export class SdkClient extends Client implements AsyncDisposable {
     super({ name: "interop", version: "1.0.0" });
     this.http = new StreamableHTTPClientTransport(new URL(url), {
       requestInit: { headers: { ...headers } },
-      fetch: (target, init) => this.#fetch(target, init),
+      fetch: recordingFetch((request) => this.#record(request)),
       ...(sessionId === undefined ? {} : { sessionId }),
     });
   }
@@ -49,13 +42,9 @@ export class SdkClient extends Client implements AsyncDisposable {
     await this.close();
   }
 
-  async #fetch(target: string | URL, init?: RequestInit): Promise<Response> {
-    const response = await fetch(target, init);
-    const httpMethod = init?.method ?? "GET";
-    const method = typeof init?.body === "string" ? (JSON.parse(init.body) as { method?: string }).method : undefined;
-    this.sent.push({ httpMethod, method, status: response.status });
-    if (httpMethod === "GET") this.#streamAnswered.resolve(response.status);
-    return response;
+  #record(request: SentRequest): void {
+    this.sent.push(request);
+    if (request.httpMethod === "GET") this.#streamAnswered.resolve(request.status);
   }
 }
 

@@ -3,6 +3,7 @@ import { Client as ClientV1 } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport as TransportV1 } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import type { LoggingLevel } from "@modelcontextprotocol/sdk/types.js";
 import { ASKABLE } from "./mcp-client.ts";
+import { recordingFetch, type SentRequest } from "./recording-fetch.ts";
 import { type Answer, answerWithV1, answerWithV2, type Params, type Question } from "./sdk-client-questions.ts";
 
 /** The official clients: the first and the second generation of the SDK. The second is used with its default, `initialize`. */
@@ -27,7 +28,13 @@ export interface InteropOptions {
   readonly negotiation?: "legacy" | "auto";
   /** Uses this session instead of opening one. */
   readonly sessionId?: string | undefined;
+  /** Sent with every request. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** True to open broken streams again at once, and without end; the SDK gives up after two attempts in two and a half seconds. */
+  readonly isPatient?: boolean;
 }
+
+const PATIENCE = { initialReconnectionDelay: 50, maxReconnectionDelay: 500, reconnectionDelayGrowFactor: 1.5, maxRetries: 1000 };
 
 export interface CallOptions {
   readonly onprogress?: (event: { progress: number; total?: number | undefined }) => void;
@@ -54,20 +61,35 @@ export class InteropClient implements AsyncDisposable {
   readonly errors: Error[] = [];
   /** All requests of the server, in order. */
   readonly asked: Question[] = [];
+  readonly sent: SentRequest[] = [];
   readonly #client: ClientV1 | ClientV2;
   readonly #transport: TransportV1 | TransportV2;
   readonly #callTool: (name: string, args: Params, options: CallOptions) => Promise<unknown>;
   readonly #onHeard = new Set<() => void>();
+  readonly #streamAnswered = Promise.withResolvers<number>();
   #isClosed = false;
 
   constructor(
     sdk: Sdk,
     url: string,
-    { lane = "private", answer = refuse, revision, negotiation = "legacy", sessionId }: InteropOptions = {},
+    {
+      lane = "private",
+      answer = refuse,
+      revision,
+      negotiation = "legacy",
+      sessionId,
+      headers = {},
+      isPatient = false,
+    }: InteropOptions = {},
   ) {
     const capabilities = lane === "private" ? ASKABLE : {};
     const target = new URL(url);
-    const transportOptions = sessionId === undefined ? {} : { sessionId };
+    const transportOptions = {
+      requestInit: { headers: { ...headers } },
+      fetch: recordingFetch((request) => this.#record(request)),
+      ...(sessionId === undefined ? {} : { sessionId }),
+      ...(isPatient ? { reconnectionOptions: PATIENCE } : {}),
+    };
     const note = (question: Question): object | Promise<object> => {
       this.asked.push(question);
       return answer(question);
@@ -99,6 +121,11 @@ export class InteropClient implements AsyncDisposable {
     const client = new InteropClient(sdk, url, options);
     await client.#connect();
     return client;
+  }
+
+  /** The status of the response to its GET for the stream, which it sends by itself after the handshake. */
+  get streamStatus(): Promise<number> {
+    return this.#streamAnswered.promise;
   }
 
   get sessionId(): string | undefined {
@@ -204,6 +231,11 @@ export class InteropClient implements AsyncDisposable {
     if (this.#isClosed) return;
     await this.terminate();
     await this.close();
+  }
+
+  #record(request: SentRequest): void {
+    this.sent.push(request);
+    if (request.httpMethod === "GET") this.#streamAnswered.resolve(request.status);
   }
 
   #hear({ method, params = {} }: Partial<HeardNotification>): Promise<void> {

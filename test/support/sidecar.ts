@@ -32,6 +32,8 @@ export interface StartOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Modules that the sidecar loads first. */
   readonly imports?: readonly string[];
+  /** A free port of loopback by default. */
+  readonly address?: string;
   /** false: return as soon as it listens. */
   readonly untilReady?: boolean;
 }
@@ -80,6 +82,7 @@ export class Sidecar implements AsyncDisposable {
     flags = [],
     env = {},
     imports = [],
+    address = "127.0.0.1:0",
     untilReady = true,
   }: StartOptions = {}): Promise<Sidecar> {
     const sidecar = new Sidecar(
@@ -91,7 +94,7 @@ export class Sidecar implements AsyncDisposable {
           ...[POISON, ...imports].flatMap((each) => ["--import", each]),
           MAIN,
           "--addr",
-          "127.0.0.1:0",
+          address,
           ...flags,
           "--",
           ...(command ?? [process.execPath, FIXTURE, mode, ...fixtureArgs]),
@@ -103,8 +106,8 @@ export class Sidecar implements AsyncDisposable {
       ),
     );
     try {
-      const { address } = await sidecar.waitForLog("listening");
-      sidecar.#address = String(address);
+      const listening = await sidecar.waitForLog("listening");
+      sidecar.#address = String(listening["address"]);
       if (untilReady) await sidecar.waitForLog("mcp server ready");
     } catch (error) {
       await sidecar[Symbol.asyncDispose]();
@@ -113,8 +116,12 @@ export class Sidecar implements AsyncDisposable {
     return sidecar;
   }
 
+  get address(): string {
+    return this.#address;
+  }
+
   get origin(): string {
-    return `http://${this.#address}`;
+    return `http://${this.address}`;
   }
 
   get url(): string {
