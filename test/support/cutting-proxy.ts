@@ -1,6 +1,16 @@
 import { once } from "node:events";
-import { createServer, type IncomingMessage, request as httpRequest, type Server, type ServerResponse } from "node:http";
+import {
+  type ClientRequest,
+  createServer,
+  type IncomingMessage,
+  request as httpRequest,
+  type Server,
+  type ServerResponse,
+} from "node:http";
 import type { AddressInfo } from "node:net";
+
+/** Time between two attempts to reach a sidecar that does not listen. */
+const WAIT_MS = 20;
 
 /** One HTTP request that passed the proxy, or was cut. */
 export interface ProxiedRequest {
@@ -23,6 +33,8 @@ interface Passage {
   /** The bytes sent to the client, in latin1: one character is one byte. */
   sent: string;
   isCut: boolean;
+  /** The request to the sidecar, undefined before it. */
+  onward: ClientRequest | undefined;
 }
 
 interface Cut {
@@ -49,14 +61,20 @@ export class CuttingProxy implements AsyncDisposable {
   readonly #onChange = new Set<() => void>();
   readonly #ending = new AbortController();
 
-  private constructor(target: string) {
+  readonly #waitsForTarget: boolean;
+
+  private constructor(target: string, waitsForTarget: boolean) {
     this.#target = target;
+    this.#waitsForTarget = waitsForTarget;
     this.#server = createServer((request, response) => void this.#pass(request, response));
   }
 
-  /** @param target the origin of the sidecar. */
-  static async start(target: string): Promise<CuttingProxy> {
-    const proxy = new CuttingProxy(target);
+  /**
+   * @param target the origin of the sidecar.
+   * @param waitsForTarget true to keep requests until the sidecar listens again, as a balancer does.
+   */
+  static async start(target: string, { waitsForTarget = false } = {}): Promise<CuttingProxy> {
+    const proxy = new CuttingProxy(target, waitsForTarget);
     proxy.#server.listen(0, "127.0.0.1");
     await once(proxy.#server, "listening");
     return proxy;
@@ -116,8 +134,18 @@ export class CuttingProxy implements AsyncDisposable {
       response,
       sent: "",
       isCut: false,
+      onward: undefined,
     };
     this.#passages.push(passage);
+    response.once("close", () => {
+      if (!passage.isCut) passage.onward?.destroy();
+      this.#changed();
+    });
+    this.#send(passage, request, body);
+  }
+
+  #send(passage: Passage, request: IncomingMessage, body: Buffer): void {
+    const { response } = passage;
     const { connection: _connection, host: _host, "transfer-encoding": _encoding, ...headers } = request.headers;
     const onward = httpRequest(`${this.#target}${request.url ?? ""}`, {
       method: passage.httpMethod,
@@ -125,11 +153,11 @@ export class CuttingProxy implements AsyncDisposable {
       agent: false,
       signal: this.#ending.signal,
     });
-    response.once("close", () => {
-      if (!passage.isCut) onward.destroy();
-      this.#changed();
+    passage.onward = onward;
+    onward.on("error", ({ code }: NodeJS.ErrnoException) => {
+      if (!this.#waitsForTarget || code !== "ECONNREFUSED" || response.destroyed) response.destroy();
+      else setTimeout(() => !response.destroyed && this.#send(passage, request, body), WAIT_MS);
     });
-    onward.on("error", () => response.destroy());
     onward.on("response", (answer) => this.#answer(passage, answer));
     onward.end(body);
   }
