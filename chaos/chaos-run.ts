@@ -4,11 +4,11 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type Adapter, versionOf } from "./adapters.ts";
 import type { FaultKind } from "./faults/kinds.ts";
 import { planFaults } from "./faults/schedule.ts";
-import { increment, type RequestRecord } from "./ledger.ts";
-import { readMetrics } from "./metrics.ts";
+import { inspect } from "./inspection.ts";
+import type { RequestRecord } from "./ledger.ts";
 import type { RunResult } from "./results.ts";
 import { Stage } from "./stage.ts";
-import { discrepancies, leftovers, readStatus } from "./status.ts";
+import { increment } from "./tally.ts";
 
 const WARM_UP_SHARE = 0.1;
 const CALM_SHARE = 0.05;
@@ -25,18 +25,20 @@ export interface RunOptions {
   readonly seed: number;
   readonly durationMs: number;
   readonly kinds: readonly FaultKind[];
+  /** The number of processes of the wrapper; by default one. */
+  readonly replicas?: number | undefined;
   readonly logFile?: string | undefined;
 }
 
-export async function runChaos({ adapter, seed, durationMs, kinds, logFile }: RunOptions): Promise<RunResult> {
-  await using stage = await Stage.setUp(adapter, seed, logFile);
-  const { ledger, wrapper, saboteur, random } = stage;
+export async function runChaos({ adapter, seed, durationMs, kinds, replicas, logFile }: RunOptions): Promise<RunResult> {
+  await using stage = await Stage.setUp(adapter, seed, logFile, replicas);
+  const { ledger, fleet, saboteur, random } = stage;
 
   stage.startLoad();
   await sleep(durationMs * WARM_UP_SHARE);
   await stage.stopLoad();
   await sleep(SETTLE_MS);
-  const rssBeforeBytes = wrapper.rssBytes();
+  const rssBeforeBytes = fleet.rssBytes();
 
   stage.startLoad();
   await saboteur.work(planFaults(kinds, random.fork(), durationMs * (1 - WARM_UP_SHARE - CALM_SHARE), FAULT_GAP_MS));
@@ -44,9 +46,8 @@ export async function runChaos({ adapter, seed, durationMs, kinds, logFile }: Ru
   await sleep(Math.max(MIN_CALM_MS, durationMs * CALM_SHARE));
   await stage.stopLoad();
   await sleep(SETTLE_MS);
-  const rssAfterBytes = wrapper.rssBytes();
-  const status = await readStatus(adapter, wrapper.origin);
-  const counterDiscrepancies = discrepancies(status, await readMetrics(adapter, wrapper.origin), ledger) ?? null;
+  const rssAfterBytes = fleet.rssBytes();
+  const inspection = await inspect(adapter, fleet, ledger);
   const committed = saboteur.committed();
   const recovery = saboteur.recovery();
 
@@ -67,15 +68,13 @@ export async function runChaos({ adapter, seed, durationMs, kinds, logFile }: Ru
     answeredTwice: ledger.answeredTwice,
     crossedNotifications: ledger.crossedNotifications,
     faults: Object.fromEntries(kinds.map((kind) => [kind, committed.get(kind) ?? 0])),
-    endedByItself: wrapper.endedByItself ?? null,
+    endedByItself: fleet.endedByItself ?? null,
     ...recovery,
     rssBeforeBytes,
     rssAfterBytes,
     ...end,
     inFlightAtEnd: countVerdicts(ledger.inFlightAtEnd),
-    status,
-    leftovers: leftovers(status),
-    counterDiscrepancies,
+    ...inspection,
     examples: ledger.examples,
   };
 }

@@ -1,23 +1,6 @@
 // The outcomes of all requests. Each request is settled exactly once.
 
-export type Verdict =
-  | "right"
-  /** A JSON-RPC error for the request. */
-  | "error"
-  /** An HTTP error without a JSON-RPC error, which MCP clients cannot read. */
-  | "untyped"
-  /** A response that does not match the request. */
-  | "wrong"
-  /** The response to another client's request. */
-  | "crossed"
-  /** No response, although the client waited longer than all time limits. */
-  | "lost"
-  /** The client itself disconnected. */
-  | "abandoned"
-  /** No response, after the client itself had ended the session. */
-  | "cut-by-delete"
-  /** Sent after SIGTERM to the wrapper, and not accepted. */
-  | "too-late";
+import { increment, Tally, type Verdict } from "./tally.ts";
 
 export interface RequestRecord {
   readonly client: string;
@@ -31,6 +14,8 @@ export interface RequestRecord {
   /** The time when the whole request had been passed to the operating system. */
   sentAtMs: number;
   verdict?: Verdict;
+  /** The numbers of the replica that has got the request; undefined without replicas. */
+  tally?: Tally | undefined;
 }
 
 /**
@@ -40,34 +25,17 @@ export interface RequestRecord {
 export const LOST_AFTER_MS = 35_000;
 const MAX_EXAMPLES = 12;
 
-/**
- * The requests that the sidecar counts only as requests without a session: it answers a discovery itself, and a subscription can stay open. A
- * server with sessions gets a counted request for each resource of a subscription.
- */
-export const UNCOUNTED: ReadonlySet<string> = new Set(["server/discover", "subscriptions/listen"]);
-
-export class Ledger {
-  readonly verdicts: Record<Verdict, number> = {
-    right: 0,
-    error: 0,
-    untyped: 0,
-    wrong: 0,
-    crossed: 0,
-    lost: 0,
-    abandoned: 0,
-    "cut-by-delete": 0,
-    "too-late": 0,
-  };
-  sent = 0;
-  /** The part of these numbers that the counters of the sidecar need not have. */
-  readonly uncounted = { sent: 0, right: 0, errorsByCode: new Map<string, number>() };
+export class Ledger extends Tally {
   /** Second responses to a request. */
   answeredTwice = 0;
   /** Responses to requests that were never sent. */
   strayAnswers = 0;
   /** Notifications for another client's request. */
   crossedNotifications = 0;
-  readonly errorsByCode = new Map<string, number>();
+  /** Sessions that a 404 ended, although their clients had not: the time, and the name of the client. */
+  readonly sessionEnds: string[] = [];
+  /** Streams of calls that were resumed, because their replica was killed. */
+  streamsResumed = 0;
   /** Lost requests by method or tool, and by the end of the wait. */
   readonly lostBy = new Map<string, number>();
   /** The first offences in detail, for the search for their cause. */
@@ -79,8 +47,7 @@ export class Ledger {
   #endingAtMs = Number.POSITIVE_INFINITY;
 
   open(record: RequestRecord): void {
-    this.sent++;
-    if (UNCOUNTED.has(record.what)) this.uncounted.sent++;
+    this.countSent(record.what);
     this.#pending.add(record);
   }
 
@@ -89,16 +56,22 @@ export class Ledger {
     if (verdict === "untyped" && this.isTooLate(record)) return this.settle(record, "too-late");
     record.verdict = verdict;
     this.#pending.delete(record);
-    this.verdicts[verdict]++;
-    if (UNCOUNTED.has(record.what)) this.#settleUncounted(verdict, detail);
-    if (verdict === "error") increment(this.errorsByCode, detail);
+    this.countEnd(record.what, verdict, detail);
+    record.tally?.countEnd(record.what, verdict, detail);
     if (verdict === "lost") increment(this.lostBy, `${record.what}: ${detail}`);
     if (verdict === "lost" || verdict === "wrong" || verdict === "crossed" || verdict === "untyped") this.#keep(verdict, record, detail);
   }
 
-  #settleUncounted(verdict: Verdict, detail: string): void {
-    if (verdict === "right") this.uncounted.right++;
-    if (verdict === "error") increment(this.uncounted.errorsByCode, detail);
+  /** Counts the request for the replica that gets it, too. One that refused it before has ended, and its numbers are not used. */
+  attach(record: RequestRecord, tally: Tally): void {
+    record.tally = tally;
+    tally.countSent(record.what);
+  }
+
+  /** Must be called before the response may come from another replica. */
+  detach(record: RequestRecord): void {
+    record.tally?.countEnd(record.what, "abandoned");
+    record.tally = undefined;
   }
 
   countSecondAnswer(record: Pick<RequestRecord, "client" | "what" | "id">, detail: string): void {
@@ -116,6 +89,10 @@ export class Ledger {
     this.#keep("stray answer", { client, what: "", id: 0 }, detail);
   }
 
+  countSessionEnd(client: string): void {
+    this.sessionEnds.push(`session ended at ${this.#atMs()} ms: ${client}`);
+  }
+
   /** Must be called before SIGTERM. The wrapper may then reject new requests, but must still answer all earlier ones. */
   markEnding(): void {
     this.#endingAtMs = performance.now();
@@ -128,11 +105,10 @@ export class Ledger {
 
   #keep(verdict: string, { client, what, id }: Pick<RequestRecord, "client" | "what" | "id">, detail: string): void {
     if (this.examples.length >= MAX_EXAMPLES) return;
-    const atMs = Math.round(performance.now() - this.#startedAtMs);
-    this.examples.push(`${verdict} at ${atMs} ms: ${client}, ${what} ${id}: ${detail.slice(0, 300)}`);
+    this.examples.push(`${verdict} at ${this.#atMs()} ms: ${client}, ${what} ${id}: ${detail.slice(0, 300)}`);
   }
-}
 
-export function increment(counts: Map<string, number>, key: string): void {
-  counts.set(key, (counts.get(key) ?? 0) + 1);
+  #atMs(): number {
+    return Math.round(performance.now() - this.#startedAtMs);
+  }
 }

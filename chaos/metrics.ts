@@ -2,7 +2,7 @@
 
 import { Series } from "../test/support/series.ts";
 import type { Adapter } from "./adapters.ts";
-import { type Ledger, UNCOUNTED } from "./ledger.ts";
+import { type Tally, UNCOUNTED } from "./tally.ts";
 
 const DURATION = "mcp_server_operation_duration_seconds_count";
 
@@ -18,7 +18,7 @@ export async function readMetrics({ metricsPath, token }: Adapter, origin: strin
 }
 
 /** Checks the number of durations by error. Must be called when no request is in flight. */
-export function checkMetrics(series: Series, { verdicts, errorsByCode, uncounted }: Ledger, check: Check): void {
+export function checkMetrics(series: Series, { verdicts, errorsByCode, uncounted }: Tally, check: Check): void {
   const unseen = verdicts.abandoned + verdicts["cut-by-delete"] + verdicts.lost;
   // These requests may have begun before the measurement, and end after it.
   const count = (labels: Readonly<Record<string, string | undefined>>): number =>

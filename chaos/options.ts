@@ -12,11 +12,13 @@ export interface Options {
   /** The value of --faults, for the command that repeats the run. */
   readonly faults: string;
   readonly serverEra: ServerEraOption;
+  /** The number of processes of the wrapper, among which each request goes to the next one. */
+  readonly replicas: number;
   /** The file for the output of the wrappers, for the search for a cause. */
   readonly logFile: string | undefined;
   /** The file for all results as JSON. */
   readonly jsonFile: string | undefined;
-  /** The document for the tables. They replace the section that is named like the value of --faults. */
+  /** The document for the tables. They replace the section that is named like the value of --faults, or `replicas`. */
   readonly markdownFile: string | undefined;
 }
 
@@ -29,6 +31,7 @@ export function parseOptions(args: string[]): Options {
       seed: { type: "string", default: String(randomInt(1_000_000)) },
       faults: { type: "string", default: "all" },
       "server-era": { type: "string", default: "legacy" },
+      replicas: { type: "string", default: "1" },
       log: { type: "string" },
       json: { type: "string" },
       markdown: { type: "string" },
@@ -36,13 +39,16 @@ export function parseOptions(args: string[]): Options {
   });
   const serverEra = SERVER_ERAS.find((era) => era === values["server-era"]);
   if (serverEra === undefined) throw new Error(`--server-era must be one of ${SERVER_ERAS.join(", ")}`);
+  const replicas = Math.floor(positive("--replicas", values.replicas));
+  if (replicas > 1 && values.against !== "claw") throw new Error("--replicas is for claw only");
   return {
     adapters: values.against.split(",").map((name) => inEra(findAdapter(name), serverEra)),
     seed: positive("--seed", values.seed),
     durationMs: positive("--seconds", values.seconds) * 1000,
-    kinds: faultsOf(serverEra, selectKinds(values.faults)),
+    kinds: faultsOf(serverEra, selectKinds(values.faults), replicas),
     faults: values.faults,
     serverEra,
+    replicas,
     logFile: values.log,
     jsonFile: values.json,
     markdownFile: values.markdown,

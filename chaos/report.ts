@@ -4,6 +4,7 @@ import { FAULT_KINDS, type FaultKind } from "./faults/kinds.ts";
 import { faultsMissing, offences, type RunResult } from "./results.ts";
 
 const BYTES_PER_MB = 1e6;
+const MAX_REPLICA_EXAMPLES = 12;
 
 type Row = readonly [title: string, cell: (result: RunResult) => string];
 
@@ -17,6 +18,11 @@ const MIDDLE_ROWS: readonly Row[] = [
   ["given up by the client itself", ({ verdicts }) => String(verdicts.abandoned)],
   ["unanswered at the client's DELETE", ({ verdicts }) => String(verdicts["cut-by-delete"])],
   ["refused after SIGTERM", ({ verdicts }) => String(verdicts["too-late"])],
+];
+
+const REPLICA_ROWS: readonly Row[] = [
+  ["cut by SIGKILL to its replica", ({ verdicts }) => String(verdicts["cut-by-kill"])],
+  ["resumed after SIGKILL to its replica", ({ replicas }) => String(replicas?.streamsResumed ?? 0)],
 ];
 
 const LAST_ROWS: readonly Row[] = [
@@ -51,9 +57,10 @@ export function formatReport(results: readonly RunResult[]): string {
 }
 
 /** Returns details of the first offences. */
-export function formatExamples({ name, examples, leftovers, unhandledErrors, endedByItself }: RunResult): string {
+export function formatExamples({ name, examples, leftovers, unhandledErrors, endedByItself, replicas }: RunResult): string {
   const ended = endedByItself === null ? [] : [`ended by itself: ${endedByItself}`];
-  return [...ended, ...unhandledErrors, ...leftovers, ...examples].map((line) => `${name}: ${line}\n`).join("");
+  const ofReplicas = [...(replicas?.sessionEnds ?? []), ...(replicas?.executedTwice ?? [])].slice(0, MAX_REPLICA_EXAMPLES);
+  return [...ended, ...unhandledErrors, ...leftovers, ...examples, ...ofReplicas].map((line) => `${name}: ${line}\n`).join("");
 }
 
 function mainTable(results: readonly RunResult[]): string {
@@ -61,7 +68,8 @@ function mainTable(results: readonly RunResult[]): string {
   const errorRows = codes.map((code): Row => [`– ${code}`, ({ errorsByCode }) => String(errorsByCode[code] ?? 0)]);
   const whatMustNotBe = results[0] === undefined ? [] : Object.keys(offences(results[0]));
   const offenceRows = whatMustNotBe.map((what): Row => [`**${what}**`, (result) => `**${offences(result)[what]}**`]);
-  const rows = [...FIRST_ROWS, ...errorRows, ...MIDDLE_ROWS, ...offenceRows, ...LAST_ROWS];
+  const replicaRows = results.some(({ replicas }) => replicas !== null) ? REPLICA_ROWS : [];
+  const rows = [...FIRST_ROWS, ...errorRows, ...MIDDLE_ROWS, ...replicaRows, ...offenceRows, ...LAST_ROWS];
   return table(
     ["", ...results.map(({ name, version }) => `${name} ${version}`)],
     rows.map(([title, cell]) => [title].concat(results.map(cell))),

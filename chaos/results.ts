@@ -1,6 +1,7 @@
 import { ERROR_CATALOG } from "../src/error-catalog.ts";
 import type { Adapter } from "./adapters.ts";
-import type { Verdict } from "./ledger.ts";
+import type { Verdict } from "./tally.ts";
+import type { ReplicaFigures } from "./replicas/figures.ts";
 import type { Recovery } from "./recovery-clock.ts";
 import type { StageEnd } from "./stage.ts";
 
@@ -34,7 +35,7 @@ export interface RunResult extends Pick<Adapter, "name" | "notes">, StageEnd, Re
 
 /** Returns the counts that must be zero. */
 export function offences(result: RunResult): Record<string, number> {
-  const { verdicts, unhandledErrors, endedByItself } = result;
+  const { verdicts, unhandledErrors, endedByItself, replicas } = result;
   return {
     lost: verdicts.lost,
     wrong: verdicts.wrong,
@@ -46,6 +47,15 @@ export function offences(result: RunResult): Record<string, number> {
     "left over in its memory": result.leftovers.length,
     "unhandled rejections": unhandledErrors.length,
     "ended by itself": endedByItself === null ? 0 : 1,
+    ...(replicas === null ? {} : replicaOffences(replicas)),
+  };
+}
+
+function replicaOffences({ executedTwice, sessionEnds, slowToLeave }: ReplicaFigures): Record<string, number> {
+  return {
+    "executed twice": executedTwice.length,
+    "sessions that ended by themselves": sessionEnds.length,
+    "ready after SIGTERM": slowToLeave,
   };
 }
 

@@ -4,7 +4,15 @@ import { appendFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmS
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { CRASH_LOOP_FILE, type CrashLoopKind, ERA_FILE, FAULT_LOG_FILE, type FixedEra, type ProcessRecord } from "./contract.ts";
+import {
+  CALLS_FILE_END,
+  CRASH_LOOP_FILE,
+  type CrashLoopKind,
+  ERA_FILE,
+  FAULT_LOG_FILE,
+  type FixedEra,
+  type ProcessRecord,
+} from "./contract.ts";
 import { isRunning } from "./process-table.ts";
 
 const POLL_MS = 20;
@@ -34,6 +42,19 @@ export class ServerProcesses {
   signal(pid: number, signal: NodeJS.Signals): boolean {
     const isOurs = this.running().some((record) => record.pid === pid);
     return isOurs && kill(pid, signal);
+  }
+
+  /** Kills all processes of a replica that has been killed. */
+  killAll(replica: string): void {
+    for (const record of this.running()) if (record.replica === replica) kill(record.pid, "SIGKILL");
+  }
+
+  /** Returns the calls that servers have executed more than once. */
+  repeatedCalls(): string[] {
+    const seen = new Set<string>();
+    const files = readdirSync(this.directory).filter((name) => name.endsWith(CALLS_FILE_END));
+    const calls = files.flatMap((name) => readFileSync(join(this.directory, name), "utf8").split("\n").filter(Boolean));
+    return calls.filter((call) => seen.size === seen.add(call).size);
   }
 
   setCrashLoop(kind: CrashLoopKind | undefined): void {

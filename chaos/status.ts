@@ -3,7 +3,7 @@
 import type { Series } from "../test/support/series.ts";
 import { type Check, checkMetrics } from "./metrics.ts";
 import type { Adapter } from "./adapters.ts";
-import type { Ledger } from "./ledger.ts";
+import type { Tally } from "./tally.ts";
 
 /** The used part of `/status` (docs/operations/status.md). */
 interface Status {
@@ -50,9 +50,9 @@ export function leftovers(status: Status | undefined): string[] {
  *
  * @returns the differences between the wrapper and its clients; undefined if the wrapper has no counters.
  */
-export function discrepancies(status: Status | undefined, metrics: Series | undefined, ledger: Ledger): string[] | undefined {
+export function discrepancies(status: Status | undefined, metrics: Series | undefined, tally: Tally): string[] | undefined {
   if (status?.counters === undefined) return undefined;
-  const { sent, verdicts, errorsByCode, uncounted } = ledger;
+  const { sent, verdicts, errorsByCode, uncounted } = tally;
   const { requests, answers } = status.counters;
   const refused = requests.refused ?? {};
   const failures = (answers["failures"] ?? {}) as Counts;
@@ -76,7 +76,7 @@ export function discrepancies(status: Status | undefined, metrics: Series | unde
     const fewest = seen - (uncounted.errorsByCode.get(code) ?? 0);
     check(code, (failures[code] ?? 0) + (refused[code] ?? 0), fewest, seen + unseen);
   }
-  if (metrics !== undefined) checkMetrics(metrics, ledger, check);
+  if (metrics !== undefined) checkMetrics(metrics, tally, check);
   return found;
 }
 

@@ -10,7 +10,7 @@ import { findFreePort } from "../bench/free-port.ts";
 import { memoryBytes } from "../bench/process-memory.ts";
 import { send } from "../test/support/http-client.ts";
 import type { Adapter } from "./adapters.ts";
-import type { Endpoint } from "./client/session.ts";
+import type { Endpoint } from "./client/spread-exchange.ts";
 import { DIRECTORY_VARIABLE } from "./contract.ts";
 
 const READY_DEADLINE_MS = 20_000;
@@ -35,6 +35,7 @@ export class WrapperProcess {
   readonly endpoint: Endpoint;
   readonly origin: string;
   readonly pid: number;
+  readonly #healthUrl: URL;
   readonly #child: ChildProcess;
   readonly #logFile: string;
   readonly #exited: Promise<unknown>;
@@ -45,6 +46,7 @@ export class WrapperProcess {
   private constructor(adapter: Adapter, port: number, child: ChildProcess, pid: number, logFile: string) {
     this.origin = `http://127.0.0.1:${port}`;
     this.endpoint = { url: new URL(adapter.path, this.origin), token: adapter.token };
+    this.#healthUrl = new URL(adapter.healthPath, this.origin);
     this.#child = child;
     this.pid = pid;
     this.#logFile = logFile;
@@ -69,13 +71,26 @@ export class WrapperProcess {
     closeSync(logFd);
     if (child.pid === undefined) throw new Error(`${adapter.name} could not be started`);
     const wrapper = new WrapperProcess(adapter, port, child, child.pid, logFile);
-    await wrapper.#waitUntilReady(adapter.healthPath);
+    await wrapper.#waitUntilReady();
     return wrapper;
   }
 
   /** Returns the resident memory of the wrapper, without that of its servers. */
   rssBytes(): number {
     return this.#hasExited ? Number.NaN : memoryBytes(this.pid, "VmRSS");
+  }
+
+  /** True if its health URL answers 200. */
+  async isReady(): Promise<boolean> {
+    const reply = await send(this.#healthUrl, { method: "GET", agent: false }).catch(() => undefined);
+    return reply?.status === 200;
+  }
+
+  /** Sends SIGKILL to the wrapper, but not to its servers. */
+  async kill(): Promise<void> {
+    this.#isTerminated = true;
+    this.#child.kill("SIGKILL");
+    await this.#exited;
   }
 
   /** Sends SIGTERM, then SIGKILL if the wrapper does not exit. May be called again. */
@@ -107,19 +122,14 @@ export class WrapperProcess {
     return this.#child.exitCode !== null || this.#child.signalCode !== null;
   }
 
-  async #waitUntilReady(healthPath: string): Promise<void> {
+  async #waitUntilReady(): Promise<void> {
     const deadlineMs = performance.now() + READY_DEADLINE_MS;
-    while (!(await answersOk(new URL(healthPath, this.origin)))) {
+    while (!(await this.isReady())) {
       if (this.#hasExited) throw new Error(`exited before it was ready; see ${this.#logFile}`);
       if (performance.now() > deadlineMs) throw new Error(`not ready after ${READY_DEADLINE_MS} ms; see ${this.#logFile}`);
       await sleep(READY_POLL_MS);
     }
   }
-}
-
-async function answersOk(url: URL): Promise<boolean> {
-  const reply = await send(url, { method: "GET", agent: false }).catch(() => undefined);
-  return reply?.status === 200;
 }
 
 function killGroup(groupId: number): void {

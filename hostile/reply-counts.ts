@@ -1,6 +1,6 @@
 // The responses to the attacker, counted by status and code.
 
-import { increment } from "../chaos/ledger.ts";
+import { increment } from "../chaos/tally.ts";
 import { BYSTANDER_MARK, FORBIDDEN_MARK } from "./contract.ts";
 
 const SHOWN = 4;

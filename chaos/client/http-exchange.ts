@@ -25,6 +25,8 @@ export interface ExchangeEnd {
   readonly failure?: string;
   /** The beginning of a body that is not JSON. */
   readonly excerpt?: string;
+  /** True if the connection ended because the driver killed the replica. */
+  readonly isKilled?: boolean;
 }
 
 export interface Exchange {

@@ -2,7 +2,8 @@
 
 import { MODERN_VERSION } from "../../test/support/modern-client.ts";
 import { ASK_TOOL, digestOf, questionOf, SERVER_NAME, type ToolAnswer } from "../contract.ts";
-import type { RequestRecord, Verdict } from "../ledger.ts";
+import type { RequestRecord } from "../ledger.ts";
+import type { Verdict } from "../tally.ts";
 
 export interface Response {
   readonly id?: unknown;

@@ -1,8 +1,9 @@
 // An MCP client that sends requests without a pause: several at a time, in one session after another.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Ledger, Verdict } from "../ledger.ts";
+import type { Ledger } from "../ledger.ts";
 import type { Random } from "../random.ts";
+import type { Verdict } from "../tally.ts";
 import { ASK_TOOL } from "../contract.ts";
 import {
   ASK_SHARE,
@@ -16,7 +17,8 @@ import {
   SLOW_SHARE,
   TEXTS,
 } from "./chaos-client.ts";
-import { type Endpoint, type Identity, Session } from "./session.ts";
+import { type Identity, Session } from "./session.ts";
+import type { Endpoint } from "./spread-exchange.ts";
 
 export interface LoadClientOptions {
   readonly endpoint: Endpoint;

@@ -3,14 +3,11 @@
 import { Agent } from "node:http";
 import { McpClient } from "../../test/support/mcp-client.ts";
 import { type AskAnswer, questionStart, type ToolArguments } from "../contract.ts";
-import { LOST_AFTER_MS, type Ledger, type RequestRecord, type Verdict } from "../ledger.ts";
-import { type Exchange, exchange, type ExchangeEnd } from "./http-exchange.ts";
+import { LOST_AFTER_MS, type Ledger, type RequestRecord } from "../ledger.ts";
+import type { Verdict } from "../tally.ts";
+import type { Exchange, ExchangeEnd } from "./http-exchange.ts";
 import { Inbox, type Incoming } from "./inbox.ts";
-
-export interface Endpoint {
-  readonly url: URL;
-  readonly token: string | undefined;
-}
+import { type Endpoint, spreadExchange, type Target } from "./spread-exchange.ts";
 
 export interface Identity {
   readonly name: string;
@@ -32,8 +29,12 @@ interface Sending {
   readonly record?: RequestRecord;
   readonly lastEventId?: string;
   readonly onMessage?: () => void;
-  /** If set, the connection is broken after the first event with an id, and this is called with the id. */
-  readonly breakAfterEvent?: (eventId: string) => void;
+  /** The only replica that may get it. */
+  readonly target?: Target | undefined;
+  /** Called for each event with an id, unless the request has been answered. */
+  readonly onEvent?: (eventId: string) => void;
+  /** True to break the connection after the first such event. */
+  readonly breaksAfterEvent?: boolean;
 }
 
 const PROTOCOL_VERSION = "2025-11-25";
@@ -43,6 +44,7 @@ export class Session {
   isOver = false;
   #isDeleted = false;
   readonly #client: McpClient;
+  readonly #endpoint: Endpoint;
   /** Ids are the same in every session, which detects a wrapper that confuses the ids of clients. */
   #nextId = 1;
   readonly #identity: Identity;
@@ -52,6 +54,7 @@ export class Session {
   readonly #exchanges = new Map<Exchange, RequestRecord | undefined>();
 
   constructor(endpoint: Endpoint, identity: Identity, ledger: Ledger, onRight: (serverPid: number) => void) {
+    this.#endpoint = endpoint;
     this.#client = new McpClient(endpoint.url.href, { token: endpoint.token, sendsVersion: true });
     this.#client.protocolVersion = PROTOCOL_VERSION;
     this.#identity = identity;
@@ -95,11 +98,12 @@ export class Session {
     await this.#exchange({ method: "GET" });
   }
 
-  /** Ends the session, even if requests are in flight. */
+  /** Ends the session on all replicas, even if requests are in flight. */
   async delete(): Promise<void> {
     this.isOver = true;
     this.#isDeleted = true;
-    await this.#exchange({ method: "DELETE" });
+    const targets = this.#endpoint.replicas?.all() ?? [undefined];
+    await Promise.all(targets.map((target) => this.#exchange({ method: "DELETE", target })));
   }
 
   /** Breaks all connections. */
@@ -151,26 +155,39 @@ export class Session {
   }
 
   async #postAndFetch(sending: Sending, onLostStream: (() => void) | undefined): Promise<ExchangeEnd> {
-    if (onLostStream === undefined) return this.#exchange(sending);
-    let lastEventId: string | undefined;
-    const end = await this.#exchange({ ...sending, breakAfterEvent: (eventId) => (lastEventId = eventId) });
-    if (lastEventId === undefined) return end;
-    onLostStream();
     const { record, onMessage } = sending;
-    return this.#exchange({
+    let lastEventId: string | undefined;
+    const isResumable = (): boolean => lastEventId !== undefined && record?.verdict === undefined;
+    const resumed = (): Sending => ({
       method: "GET",
-      lastEventId,
+      ...(lastEventId === undefined ? {} : { lastEventId }),
       ...(record === undefined ? {} : { record }),
       ...(onMessage === undefined ? {} : { onMessage }),
     });
+    let end = await this.#exchange({
+      ...sending,
+      onEvent: (eventId) => (lastEventId = eventId),
+      breaksAfterEvent: onLostStream !== undefined,
+    });
+    if (lastEventId !== undefined && onLostStream !== undefined) {
+      onLostStream();
+      // The next replica need not be the one that counts the response.
+      if (record !== undefined) this.#ledger.detach(record);
+      end = await this.#exchange(resumed());
+    }
+    while (end.isKilled === true && isResumable()) {
+      this.#ledger.streamsResumed++;
+      end = await this.#exchange(resumed());
+    }
+    return end;
   }
 
-  async #exchange({ method, body, record, lastEventId, onMessage, breakAfterEvent }: Sending): Promise<ExchangeEnd> {
+  async #exchange({ method, body, record, lastEventId, onMessage, target, onEvent, breaksAfterEvent }: Sending): Promise<ExchangeEnd> {
     let status = 0;
     let isBroken = false;
     const headers = method === "GET" ? this.#client.getHeaders({ lastEventId }) : this.#client.postHeaders();
-    const running = exchange(
-      this.#client.url,
+    const running = spreadExchange(
+      this.#endpoint,
       { agent: this.#agent, method, headers, ...(body === undefined ? {} : { body }) },
       {
         onSent: () => {
@@ -179,17 +196,23 @@ export class Session {
         onHead: (head) => {
           status = head.status;
           if (head.sessionId !== undefined) this.#client.sessionId ||= head.sessionId;
-          if (status === 404) this.isOver = true;
+          if (status === 404) this.#onNotFound();
         },
         onMessage: (message, eventId) => {
           // Later events of the same chunk count as not received.
           if (isBroken) return;
           this.#inbox.receive(message as Incoming, eventId, record, status);
           onMessage?.();
-          if (breakAfterEvent === undefined || eventId === undefined || record?.verdict !== undefined) return;
-          isBroken = true;
-          breakAfterEvent(eventId);
-          running.abandon();
+          if (onEvent === undefined || eventId === undefined || record?.verdict !== undefined) return;
+          onEvent(eventId);
+          isBroken = breaksAfterEvent === true;
+          if (isBroken) running.abandon();
+        },
+      },
+      {
+        target,
+        onTarget: ({ tally }) => {
+          if (record !== undefined && method === "POST") this.#ledger.attach(record, tally);
         },
       },
     );
@@ -200,6 +223,11 @@ export class Session {
     clearTimeout(overdue);
     this.#exchanges.delete(running);
     return end;
+  }
+
+  #onNotFound(): void {
+    if (!this.isOver) this.#ledger.countSessionEnd(this.#identity.name);
+    this.isOver = true;
   }
 
   /** Sends a notification, or the response to a server request. */

@@ -1,8 +1,9 @@
 // An MCP client of revision 2026-07-28 that sends requests without a pause: several at a time, and no session.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Ledger, Verdict } from "../ledger.ts";
+import type { Ledger } from "../ledger.ts";
 import type { Random } from "../random.ts";
+import type { Verdict } from "../tally.ts";
 import {
   ASK_SHARE,
   BURST_REQUESTS,
@@ -16,7 +17,7 @@ import {
   SLOW_SHARE,
   TEXTS,
 } from "./chaos-client.ts";
-import type { Endpoint } from "./session.ts";
+import type { Endpoint } from "./spread-exchange.ts";
 import { StatelessRequests } from "./stateless-requests.ts";
 
 export interface StatelessLoadClientOptions {

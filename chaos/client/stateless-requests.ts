@@ -3,11 +3,13 @@
 import { Agent } from "node:http";
 import { META, ModernClient } from "../../test/support/modern-client.ts";
 import { ASK_TOOL, type AskAnswer, questionOf, resourceOf, type ToolArguments } from "../contract.ts";
-import { LOST_AFTER_MS, type Ledger, type RequestRecord, type Verdict } from "../ledger.ts";
-import { type Exchange, exchange } from "./http-exchange.ts";
+import { LOST_AFTER_MS, type Ledger, type RequestRecord } from "../ledger.ts";
+import type { Verdict } from "../tally.ts";
+import type { Exchange } from "./http-exchange.ts";
 import { Inbox, type Incoming } from "./inbox.ts";
 import { isQuestion, type QuestionResult } from "./judge.ts";
-import type { EchoOptions, Endpoint } from "./session.ts";
+import type { EchoOptions } from "./session.ts";
+import { type Endpoint, spreadExchange } from "./spread-exchange.ts";
 
 interface Running {
   readonly exchange: Exchange;
@@ -28,6 +30,7 @@ export class StatelessRequests {
   readonly #name: string;
   readonly #ledger: Ledger;
   readonly #onRight: (serverPid: number) => void;
+  readonly #endpoint: Endpoint;
   readonly #client: ModernClient;
   readonly #agent = new Agent({ keepAlive: true });
   readonly #running = new Set<Running>();
@@ -39,6 +42,7 @@ export class StatelessRequests {
     this.#name = name;
     this.#ledger = ledger;
     this.#onRight = onRight;
+    this.#endpoint = endpoint;
     this.#client = new ModernClient(endpoint.url.href, { token: endpoint.token, capabilities });
   }
 
@@ -116,8 +120,8 @@ export class StatelessRequests {
       } else if (method === LISTEN && !isAcknowledged) this.#countStray(record, message);
       this.#check(record, message);
     };
-    const running = exchange(
-      this.#client.url,
+    const running = spreadExchange(
+      this.#endpoint,
       { agent: this.#agent, ...this.#client.compose(method, params as Readonly<Record<string, unknown>>, { id }) },
       {
         onSent: () => (record.sentAtMs = performance.now()),
@@ -130,6 +134,7 @@ export class StatelessRequests {
           else onNotification(incoming);
         },
       },
+      { onTarget: ({ tally }) => this.#ledger.attach(record, tally) },
     );
     const entry: Running = { exchange: running, record };
     this.#running.add(entry);

@@ -10,6 +10,8 @@ const DRIVER_FAULTS = {
   come_back: "a client loses a stream during a call, and resumes it",
   delete_during_calls: "a client ends its session while its calls are in flight",
   era_change: "a server is killed, and servers that start later speak other protocol revisions",
+  replica_restart: "SIGTERM to a replica, and another one starts",
+  replica_kill: "SIGKILL to a replica and its servers, and another one starts",
 } as const;
 
 /** All kinds of faults with their descriptions. In addition, each run ends with a SIGTERM under load. */
@@ -23,12 +25,15 @@ export const ALL_FAULT_KINDS = Object.keys(FAULT_KINDS) as FaultKind[];
 /** The faults with which a server exits. */
 export const ENDING_FAULTS: ReadonlySet<FaultKind> = new Set(["exit_cleanly", "crash", "kill_itself", "last_words", "half_line_and_crash"]);
 
-/** The faults after which the server must be restarted. */
-const LASTING_FAULTS: ReadonlySet<FaultKind> = new Set([...ENDING_FAULTS, "sigkill", "crash_loop", "era_change"]);
+/** The faults of one of several replicas. */
+const REPLICA_FAULTS: ReadonlySet<FaultKind> = new Set(["replica_restart", "replica_kill"]);
 
-/** Returns those of the faults that are possible with a server of this era. */
-export function faultsOf(era: ServerEraOption, kinds: readonly FaultKind[] = ALL_FAULT_KINDS): FaultKind[] {
-  return kinds.filter((kind) => kind !== "era_change" || era === "changing");
+/** The faults after which the server must be restarted. */
+const LASTING_FAULTS: ReadonlySet<FaultKind> = new Set([...ENDING_FAULTS, ...REPLICA_FAULTS, "sigkill", "crash_loop", "era_change"]);
+
+/** Returns those of the faults that are possible with a server of this era, and with this number of replicas. */
+export function faultsOf(era: ServerEraOption, kinds: readonly FaultKind[] = ALL_FAULT_KINDS, replicas = 1): FaultKind[] {
+  return kinds.filter((kind) => (kind !== "era_change" || era === "changing") && (!REPLICA_FAULTS.has(kind) || replicas > 1));
 }
 
 /** The named values of --faults. */

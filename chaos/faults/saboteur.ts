@@ -3,9 +3,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ChaosClient } from "../client/chaos-client.ts";
 import { type CrashLoopKind, FIXED_ERAS, type FixedEra, TOOL_FAULTS, type ToolFault } from "../contract.ts";
-import { increment } from "../ledger.ts";
+import { increment } from "../tally.ts";
 import type { Random } from "../random.ts";
 import type { Recovery, RecoveryClock } from "../recovery-clock.ts";
+import type { Fleet } from "../replicas/fleet.ts";
 import type { ServerProcesses } from "../server-processes.ts";
 import { type DriverFault, ENDING_FAULTS, type FaultKind } from "./kinds.ts";
 import type { ScheduledFault } from "./schedule.ts";
@@ -28,18 +29,22 @@ export class Saboteur {
     come_back: () => this.#comeBack(),
     delete_during_calls: () => this.#someClient((client) => client.deleteSession()) !== undefined,
     era_change: () => this.#changeEra(),
+    replica_restart: () => this.#fleet.replace("SIGTERM", this.#random),
+    replica_kill: () => this.#fleet.replace("SIGKILL", this.#random),
   };
   /** The faults that the driver has committed. Servers record their own. */
   readonly #done = new Map<string, number>();
   readonly #clients: readonly ChaosClient[];
   readonly #servers: ServerProcesses;
+  readonly #fleet: Fleet;
   readonly #recovery: RecoveryClock;
   readonly #random: Random;
   /** The era of servers that start. */
   #era: FixedEra = "legacy";
 
-  constructor(clients: readonly ChaosClient[], servers: ServerProcesses, recovery: RecoveryClock, random: Random) {
+  constructor(clients: readonly ChaosClient[], fleet: Fleet, servers: ServerProcesses, recovery: RecoveryClock, random: Random) {
     this.#clients = clients;
+    this.#fleet = fleet;
     this.#servers = servers;
     this.#recovery = recovery;
     this.#random = random;

@@ -15,7 +15,7 @@ import { decideEra, discoverResult, isModern, resultMembers, servesHandshake } f
 import { FAULTS } from "./faults.ts";
 import { say, sayLine, writeAll } from "./output.ts";
 import { ask, type AskingCall, onAnswer } from "./questions.ts";
-import { readSwitch, recordFault, recordProcess } from "./records.ts";
+import { readSwitch, recordCall, recordFault, recordProcess } from "./records.ts";
 import { endListen, listen, subscribedUris } from "./subscriptions.ts";
 
 interface Message {
@@ -98,6 +98,8 @@ function onHandshake(id: string | number, method: "initialize" | "server/discove
 }
 
 function onCall(name: string, call: AskingCall): void {
+  // A client without a session repeats the call that asks, with its answer.
+  if (name !== ASK_TOOL) recordCall(call.arguments);
   if (Object.hasOwn(FAULTS, name)) {
     recordFault(name);
     return FAULTS[name as ToolFault](call);

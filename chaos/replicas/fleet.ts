@@ -1,0 +1,153 @@
+// The processes of the wrapper: one, or replicas that the driver ends and replaces.
+
+import { randomBytes } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Adapter } from "../adapters.ts";
+import type { Endpoint, Replicas, Target } from "../client/spread-exchange.ts";
+import { CALLS_VARIABLE, REPLICA_VARIABLE } from "../contract.ts";
+import type { Random } from "../random.ts";
+import type { ServerProcesses } from "../server-processes.ts";
+import { Tally } from "../tally.ts";
+import { type WrapperEnd, WrapperProcess } from "../wrapper-process.ts";
+
+/** The time in which a load balancer notes that a replica is not ready. Until then, the replica gets requests. */
+const NOTICE_MS = 300;
+/** Longer than NOTICE_MS. */
+const PRE_STOP_MS = 600;
+const UNREADY_WITHIN_MS = 200;
+
+export type ReplicaEnd = "SIGTERM" | "SIGKILL";
+
+class Replica implements Target {
+  readonly name: string;
+  readonly wrapper: WrapperProcess;
+  readonly url: string;
+  readonly tally = new Tally();
+  wasKilled = false;
+  /** True if it gets no further requests. */
+  isLeaving = false;
+
+  constructor(name: string, wrapper: WrapperProcess) {
+    this.name = name;
+    this.wrapper = wrapper;
+    this.url = wrapper.endpoint.url.href;
+  }
+}
+
+export class Fleet implements Replicas {
+  /** The ends of replicas by SIGTERM, in the middle of the run. */
+  readonly ends: WrapperEnd[] = [];
+  /** Replicas whose health URL still answered 200 after SIGTERM. */
+  slowToLeave = 0;
+  #endedByItself: string | undefined;
+  readonly #adapter: Adapter;
+  readonly #servers: ServerProcesses;
+  readonly #logFile: string | undefined;
+  readonly #places: Replica[] = [];
+  #lastNumber = 0;
+  #turn = 0;
+  #isReplacing = false;
+
+  private constructor(adapter: Adapter, servers: ServerProcesses, logFile: string | undefined) {
+    this.#adapter = adapter;
+    this.#servers = servers;
+    this.#logFile = logFile;
+  }
+
+  static async start(adapter: Adapter, count: number, servers: ServerProcesses, logFile?: string): Promise<Fleet> {
+    const fleet = new Fleet(count === 1 ? adapter : withOneKey(adapter), servers, logFile);
+    const started = Array.from({ length: count }, () => fleet.#start());
+    try {
+      fleet.#places.push(...(await Promise.all(started)));
+    } catch (error) {
+      for (const each of await Promise.allSettled(started)) if (each.status === "fulfilled") await each.value.wrapper.end();
+      throw error;
+    }
+    return fleet;
+  }
+
+  get endpoint(): Endpoint {
+    const { endpoint } = this.first;
+    return this.#places.length === 1 ? endpoint : { ...endpoint, replicas: this };
+  }
+
+  /** The only one, unless there are replicas. */
+  get first(): WrapperProcess {
+    const [replica] = this.#places;
+    if (replica === undefined) throw new Error("no process");
+    return replica.wrapper;
+  }
+
+  get wrappers(): readonly WrapperProcess[] {
+    return this.#places.map(({ wrapper }) => wrapper);
+  }
+
+  /** Describes an exit without a signal of the driver; undefined if there was none. */
+  get endedByItself(): string | undefined {
+    return this.#endedByItself ?? this.wrappers.find(({ endedByItself }) => endedByItself !== undefined)?.endedByItself;
+  }
+
+  /** The resident memory of all processes, without that of their servers. */
+  rssBytes(): number {
+    return this.wrappers.reduce((sum, wrapper) => sum + wrapper.rssBytes(), 0);
+  }
+
+  all(): readonly Replica[] {
+    return this.#places;
+  }
+
+  next(): Replica {
+    for (let skipped = 0; ; skipped++) {
+      const replica = this.#places[this.#turn++ % this.#places.length];
+      if (replica !== undefined && (!replica.isLeaving || skipped === this.#places.length)) return replica;
+    }
+  }
+
+  /** Ends a replica and starts another one in its place. Resolves when this is ready. @returns false if another one is being replaced. */
+  async replace(signal: ReplicaEnd, random: Random): Promise<boolean> {
+    const place = random.integer(0, this.#places.length - 1);
+    const replica = this.#places[place];
+    if (replica === undefined || this.#places.length === 1 || this.#isReplacing) return false;
+    this.#isReplacing = true;
+    this.#endedByItself ??= replica.wrapper.endedByItself;
+    try {
+      await (signal === "SIGKILL" ? this.#kill(replica) : this.#terminate(replica));
+      this.#places[place] = await this.#start();
+    } finally {
+      this.#isReplacing = false;
+    }
+    return true;
+  }
+
+  async #kill(replica: Replica): Promise<void> {
+    replica.wasKilled = true;
+    await replica.wrapper.kill();
+    // A container ends with all of its processes.
+    this.#servers.killAll(replica.name);
+  }
+
+  async #terminate(replica: Replica): Promise<void> {
+    const ended = replica.wrapper.end();
+    await sleep(UNREADY_WITHIN_MS);
+    if (await replica.wrapper.isReady()) this.slowToLeave++;
+    await sleep(NOTICE_MS - UNREADY_WITHIN_MS);
+    replica.isLeaving = true;
+    this.ends.push(await ended);
+  }
+
+  async #start(): Promise<Replica> {
+    const name = `replica-${++this.#lastNumber}`;
+    const adapter = { ...this.#adapter, environment: { ...this.#adapter.environment, [REPLICA_VARIABLE]: name } };
+    return new Replica(name, await WrapperProcess.start(adapter, this.#servers.directory, this.#logFile));
+  }
+}
+
+/** Returns a wrapper whose replicas take up the sessions of each other. Its servers record all calls. */
+function withOneKey(adapter: Adapter): Adapter {
+  const ours = {
+    CLAW_MCP_STDIO_SESSION_KEY: randomBytes(24).toString("hex"),
+    CLAW_MCP_STDIO_PRE_STOP_MS: String(PRE_STOP_MS),
+    [CALLS_VARIABLE]: "recorded",
+  };
+  return { ...adapter, environment: { ...adapter.environment, ...ours } };
+}
