@@ -41,6 +41,8 @@ export function parseOptions(args: string[]): Options {
   if (serverEra === undefined) throw new Error(`--server-era must be one of ${SERVER_ERAS.join(", ")}`);
   const replicas = Math.floor(positive("--replicas", values.replicas));
   if (replicas > 1 && values.against !== "claw") throw new Error("--replicas is for claw only");
+  // A session ends when its private server changes its era, which replicas could not be told from an error.
+  if (replicas > 1 && serverEra === "changing") throw new Error("--replicas is for servers of one era");
   return {
     adapters: values.against.split(",").map((name) => inEra(findAdapter(name), serverEra)),
     seed: positive("--seed", values.seed),

@@ -14,8 +14,8 @@ export interface Target {
 
 /** The replicas as a load balancer knows them. It has no affinity. */
 export interface Replicas {
-  /** Returns the next one in turn. It may have ended. */
-  next(): Target;
+  /** Returns the next one in turn that is not one of the tried ones; undefined if there is none. It may have ended. */
+  next(tried: ReadonlySet<Target>): Target | undefined;
   all(): readonly Target[];
 }
 
@@ -39,15 +39,17 @@ export function spreadExchange({ url, replicas }: Endpoint, call: HttpCall, list
   let current: Exchange | undefined;
   let isAbandoned = false;
   const run = async (): Promise<ExchangeEnd> => {
-    let attemptsLeft = choice.target === undefined ? replicas.all().length : 1;
+    const tried = new Set<Target>();
+    let end: ExchangeEnd = { failure: "no replica" };
     for (;;) {
-      const target = choice.target ?? replicas.next();
+      const target = tried.size === 0 ? (choice.target ?? replicas.next(tried)) : replicas.next(tried);
+      if (target === undefined) return end;
+      tried.add(target);
       choice.onTarget(target);
       current = exchange(target.url, call, listener);
-      const end = await current.ended;
-      attemptsLeft--;
-      if (attemptsLeft > 0 && !isAbandoned && wasRefused(end)) continue;
-      return end.failure !== undefined && target.wasKilled ? { ...end, isKilled: true } : end;
+      end = await current.ended;
+      if (wasRefused(end) && choice.target === undefined && !isAbandoned) continue;
+      return end.failure !== undefined && !wasRefused(end) && target.wasKilled ? { ...end, isKilled: true } : end;
     }
   };
   return {

@@ -13,13 +13,15 @@ export interface ReplicaFigures {
   readonly sessionEnds: readonly string[];
   /** Replicas that still said 200 at their health URL after SIGTERM. */
   readonly slowToLeave: number;
+  /** Requests that a replica refused between SIGTERM and its drain. */
+  readonly refusedEarly: number;
   /** Streams of calls whose replica was killed, and that were resumed at another one. */
   readonly streamsResumed: number;
 }
 
 export function figuresOf(fleet: Fleet, servers: ServerProcesses, { sessionEnds, streamsResumed }: Ledger): ReplicaFigures {
-  const { slowToLeave } = fleet;
-  return { count: fleet.wrappers.length, executedTwice: servers.repeatedCalls(), sessionEnds, slowToLeave, streamsResumed };
+  const { slowToLeave, refusedEarly } = fleet;
+  return { count: fleet.wrappers.length, executedTwice: servers.repeatedCalls(), sessionEnds, slowToLeave, refusedEarly, streamsResumed };
 }
 
 /** Returns the end that is the furthest from a good one: one by force, then one with another exit code, then the slowest. */

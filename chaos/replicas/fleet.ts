@@ -7,7 +7,7 @@ import type { Endpoint, Replicas, Target } from "../client/spread-exchange.ts";
 import { CALLS_VARIABLE, REPLICA_VARIABLE } from "../contract.ts";
 import type { Random } from "../random.ts";
 import type { ServerProcesses } from "../server-processes.ts";
-import { Tally } from "../tally.ts";
+import { Tally, type Verdict } from "../tally.ts";
 import { type WrapperEnd, WrapperProcess } from "../wrapper-process.ts";
 
 /** The time in which a load balancer notes that a replica is not ready. Until then, the replica gets requests. */
@@ -15,14 +15,27 @@ const NOTICE_MS = 300;
 /** Longer than NOTICE_MS. */
 const PRE_STOP_MS = 600;
 const UNREADY_WITHIN_MS = 200;
+const MARGIN_MS = 50;
 
 export type ReplicaEnd = "SIGTERM" | "SIGKILL";
+
+/** Counts the requests that were refused before the drain, too. */
+class ReplicaTally extends Tally {
+  /** Infinite until SIGTERM. */
+  drainsAtMs = Number.POSITIVE_INFINITY;
+  refusedEarly = 0;
+
+  override countEnd(what: string, verdict: Verdict, detail = ""): void {
+    super.countEnd(what, verdict, detail);
+    if (detail === "SHUTTING_DOWN" && performance.now() < this.drainsAtMs - MARGIN_MS) this.refusedEarly++;
+  }
+}
 
 class Replica implements Target {
   readonly name: string;
   readonly wrapper: WrapperProcess;
   readonly url: string;
-  readonly tally = new Tally();
+  readonly tally = new ReplicaTally();
   wasKilled = false;
   /** True if it gets no further requests. */
   isLeaving = false;
@@ -39,6 +52,8 @@ export class Fleet implements Replicas {
   readonly ends: WrapperEnd[] = [];
   /** Replicas whose health URL still answered 200 after SIGTERM. */
   slowToLeave = 0;
+  /** Requests that a replica refused after SIGTERM, although it must serve them for PRE_STOP_MS. */
+  refusedEarly = 0;
   #endedByItself: string | undefined;
   readonly #adapter: Adapter;
   readonly #servers: ServerProcesses;
@@ -96,11 +111,11 @@ export class Fleet implements Replicas {
     return this.#places;
   }
 
-  next(): Replica {
-    for (let skipped = 0; ; skipped++) {
-      const replica = this.#places[this.#turn++ % this.#places.length];
-      if (replica !== undefined && (!replica.isLeaving || skipped === this.#places.length)) return replica;
-    }
+  next(tried: ReadonlySet<Target>): Replica | undefined {
+    const turn = this.#turn++ % this.#places.length;
+    const inTurn = [...this.#places.slice(turn), ...this.#places.slice(0, turn)].filter((replica) => !tried.has(replica));
+    // While all others are down, one that leaves is better than none.
+    return inTurn.find(({ isLeaving }) => !isLeaving) ?? inTurn[0];
   }
 
   /** Ends a replica and starts another one in its place. Resolves when this is ready. @returns false if another one is being replaced. */
@@ -127,12 +142,14 @@ export class Fleet implements Replicas {
   }
 
   async #terminate(replica: Replica): Promise<void> {
+    replica.tally.drainsAtMs = performance.now() + PRE_STOP_MS;
     const ended = replica.wrapper.end();
     await sleep(UNREADY_WITHIN_MS);
     if (await replica.wrapper.isReady()) this.slowToLeave++;
     await sleep(NOTICE_MS - UNREADY_WITHIN_MS);
     replica.isLeaving = true;
     this.ends.push(await ended);
+    this.refusedEarly += replica.tally.refusedEarly;
   }
 
   async #start(): Promise<Replica> {
