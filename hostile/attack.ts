@@ -7,6 +7,8 @@ export interface Attack {
   readonly name: string;
   /** Flags of the sidecar. */
   readonly flags?: readonly string[];
+  /** Further environment variables of the sidecar. */
+  readonly environment?: Readonly<Record<string, string>>;
   /** The tools that the server lists; by default a few plain ones. */
   readonly tools?: ToolList;
   /** The protocol era of the server; by default one with sessions. */
@@ -30,4 +32,8 @@ export interface Scene {
   /** Creates a file that servers read; see contract.ts. */
   readonly setSwitch: (name: string, text: string) => void;
   readonly removeSwitch: (name: string) => void;
+  /** Starts another sidecar with the same tokens, which ends with the attack. @returns a function that creates its clients. */
+  readonly startReplica: (setup?: Pick<Attack, "flags" | "environment" | "era">) => Promise<(token?: string) => Attacker>;
+  /** Returns the number of server processes that are running. */
+  readonly countServers: () => number;
 }

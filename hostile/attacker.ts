@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { Agent } from "node:http";
 import { connect, type Socket } from "node:net";
 import type { EventStream } from "../test/support/event-stream.ts";
-import { type Headers, send } from "../test/support/http-client.ts";
+import { type Headers, type HttpReply, send } from "../test/support/http-client.ts";
 import { initializeRequest, McpClient } from "../test/support/mcp-client.ts";
 import { headBytes } from "../test/support/mcp-request-bytes.ts";
 import { RawConnection } from "../test/support/raw-connection.ts";
@@ -94,6 +94,22 @@ export class Attacker {
     }
   }
 
+  /** Sends a GET or DELETE, and counts the response. A stream that stays open has no response. */
+  async fetch(
+    method: "GET" | "DELETE",
+    { limitMs = ANSWER_LIMIT_MS, headers = {}, ...options }: SendOptions = {},
+  ): Promise<Sent | undefined> {
+    const signal = AbortSignal.any([this.#ended, AbortSignal.timeout(limitMs)]);
+    try {
+      const reply = await send(this.url, { method, headers: this.#client(options).getHeaders({ headers }), agent: this.#agent, signal });
+      this.replies.addReply(reply.status, reply.body);
+      return { status: reply.status, body: reply.body, sessionId: reply.headers["mcp-session-id"]?.toString() };
+    } catch (error) {
+      this.replies.add(signal.aborted ? "no answer" : ((error as NodeJS.ErrnoException).code ?? "cut"));
+      return undefined;
+    }
+  }
+
   request(method: string, params: unknown, options?: SendOptions): Promise<Sent | undefined> {
     return this.post({ jsonrpc: "2.0", id: ++this.#lastId, method, params }, options);
   }
@@ -142,14 +158,16 @@ export class Attacker {
     return (await within(once(socket, "connect"), ANSWER_LIMIT_MS).catch(() => undefined)) === undefined ? undefined : socket;
   }
 
-  /** Reads and counts one response on a raw connection. */
-  async hear(connection: RawConnection, limitMs = ANSWER_LIMIT_MS): Promise<void> {
+  /** Reads and counts one response on a raw connection. @returns undefined if there is none. */
+  async hear(connection: RawConnection, limitMs = ANSWER_LIMIT_MS): Promise<HttpReply | undefined> {
     try {
       const reply = await within(connection.reply(), limitMs);
       if (reply === undefined) this.replies.add("no answer");
       else this.replies.addReply(reply.status, reply.body);
+      return reply;
     } catch {
       this.replies.add("cut");
+      return undefined;
     }
   }
 

@@ -5,7 +5,8 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Adapter } from "../chaos/adapters.ts";
-import { SERVER_FILE, type ServerEra, type ToolList } from "./contract.ts";
+import type { Attack } from "./attack.ts";
+import { SERVER_FILE } from "./contract.ts";
 
 const ROOT_DIR = join(import.meta.dirname, "..");
 export const TOKEN = newToken();
@@ -34,13 +35,18 @@ const TIMES = [
   ["--body-timeout-ms", "10000"],
 ].flat();
 
-export function sidecarUnderAttack(flags: readonly string[], tools: ToolList, era: ServerEra): Adapter {
+export function sidecarUnderAttack({
+  flags = [],
+  environment = {},
+  tools = "plain",
+  era = "legacy",
+}: Pick<Attack, "flags" | "environment" | "tools" | "era">): Adapter {
   return {
     name: "claw",
     packageDir: ROOT_DIR,
     token: TOKEN,
     // With this secret of the server, the sidecar searches all forwarded text for it.
-    environment: { CLAW_MCP_STDIO_AUTH_TOKEN_FILE: TOKEN_FILE, API_KEY: "hostile-secret-0123456789" },
+    environment: { CLAW_MCP_STDIO_AUTH_TOKEN_FILE: TOKEN_FILE, API_KEY: "hostile-secret-0123456789", ...environment },
     path: "/mcp",
     healthPath: "/readyz",
     statusPath: "/status",

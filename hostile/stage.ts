@@ -38,11 +38,8 @@ export interface Result {
 export async function stage(attack: Attack, random: Random, logFile?: string): Promise<Result> {
   using servers = new DisposableServers();
   const { directory } = servers;
-  const wrapper = await WrapperProcess.start(
-    sidecarUnderAttack(attack.flags ?? [], attack.tools ?? "plain", attack.era ?? "legacy"),
-    directory,
-    logFile,
-  );
+  const wrapper = await WrapperProcess.start(sidecarUnderAttack(attack), directory, logFile);
+  const replicas: WrapperProcess[] = [];
   const ended = new AbortController();
   try {
     const url = wrapper.endpoint.url.href;
@@ -59,6 +56,12 @@ export async function stage(attack: Attack, random: Random, logFile?: string): P
       random,
       setSwitch: (name, text) => writeFileSync(join(directory, name), text),
       removeSwitch: (name) => rmSync(join(directory, name), { force: true }),
+      startReplica: async (setup = {}) => {
+        const replica = await WrapperProcess.start(sidecarUnderAttack({ ...attack, ...setup }), directory, logFile);
+        replicas.push(replica);
+        return (token = TOKEN) => new Attacker(replica.endpoint.url.href, replica.origin, token, replies, ended.signal);
+      },
+      countServers: () => servers.running().filter(({ kind }) => kind === "server").length,
     });
     const wasCutOff =
       (await within(
@@ -71,8 +74,8 @@ export async function stage(attack: Attack, random: Random, logFile?: string): P
     ended.abort();
     // The event of an exit may be later than its effect on connections.
     if (!observation.isServedAfterwards) await sleep(END_NEWS_MS);
-    const end = wrapper.endedByItself;
-    await wrapper.end();
+    const end = [wrapper, ...replicas].find(({ endedByItself }) => endedByItself !== undefined)?.endedByItself;
+    await endAll([wrapper, ...replicas]);
     const left = await servers.left(PROCESS_GRACE_MS);
     const unhandledErrors = await wrapper.unhandledErrors();
     return {
@@ -87,8 +90,12 @@ export async function stage(attack: Attack, random: Random, logFile?: string): P
     };
   } finally {
     ended.abort();
-    await wrapper.end();
+    await endAll([wrapper, ...replicas]);
   }
+}
+
+async function endAll(wrappers: readonly WrapperProcess[]): Promise<void> {
+  await Promise.all(wrappers.map((wrapper) => wrapper.end()));
 }
 
 /** Deletes the directory in all cases. */

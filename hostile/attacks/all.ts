@@ -11,6 +11,9 @@ import { RESULT_ATTACKS } from "./results.ts";
 import { STATELESS_ATTACKS } from "./stateless.ts";
 import { LISTEN_ATTACKS } from "./stateless-listens.ts";
 import { QUESTION_ATTACKS } from "./stateless-questions.ts";
+import { FORGED_ID_ATTACKS } from "./sessions/forged-ids.ts";
+import { OTHER_REPLICA_ATTACKS } from "./sessions/other-replicas.ts";
+import { REPLAYED_ID_ATTACKS } from "./sessions/replayed-ids.ts";
 import { STREAM_ATTACKS } from "./streams.ts";
 import { SUM_ATTACKS } from "./sums.ts";
 
@@ -39,6 +42,9 @@ const OTHER_ATTACKS: readonly Attack[] = [
   ...LISTEN_ATTACKS,
   ...QUESTION_ATTACKS,
   ...MODERN_SERVER_ATTACKS,
+  ...FORGED_ID_ATTACKS,
+  ...REPLAYED_ID_ATTACKS,
+  ...OTHER_REPLICA_ATTACKS,
 ].map(afterPoison);
 
 export const ALL_ATTACKS: readonly Attack[] = [NOTHING, ...ENVELOPE_ATTACKS, ...HIDDEN_ID_ATTACKS, ...OTHER_ATTACKS, ...SUM_ATTACKS];
