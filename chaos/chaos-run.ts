@@ -44,6 +44,7 @@ export async function runChaos({ adapter, seed, durationMs, kinds, replicas, log
   await saboteur.work(planFaults(kinds, random.fork(), durationMs * (1 - WARM_UP_SHARE - CALM_SHARE), FAULT_GAP_MS));
   await saboteur.retryMissing(kinds);
   await sleep(Math.max(MIN_CALM_MS, durationMs * CALM_SHARE));
+  await fleet.countUnready();
   await stage.stopLoad();
   await sleep(SETTLE_MS);
   const rssAfterBytes = fleet.rssBytes();

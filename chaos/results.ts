@@ -51,11 +51,12 @@ export function offences(result: RunResult): Record<string, number> {
   };
 }
 
-function replicaOffences({ executedTwice, sessionEnds, slowToLeave, refusedEarly }: ReplicaFigures): Record<string, number> {
+function replicaOffences({ executedTwice, sessionEnds, slowToLeave, unready, refusedEarly }: ReplicaFigures): Record<string, number> {
   return {
     "executed twice": executedTwice.length,
     "sessions that ended by themselves": sessionEnds.length,
     "ready after SIGTERM": slowToLeave,
+    "not ready after the faults": unready,
     "refused before the drain": refusedEarly,
   };
 }

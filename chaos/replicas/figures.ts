@@ -13,6 +13,8 @@ export interface ReplicaFigures {
   readonly sessionEnds: readonly string[];
   /** Replicas that still said 200 at their health URL after SIGTERM. */
   readonly slowToLeave: number;
+  /** Replicas that were not ready after the faults. */
+  readonly unready: number;
   /** Requests that a replica refused between SIGTERM and its drain. */
   readonly refusedEarly: number;
   /** Streams of calls whose replica was killed, and that were resumed at another one. */
@@ -20,8 +22,16 @@ export interface ReplicaFigures {
 }
 
 export function figuresOf(fleet: Fleet, servers: ServerProcesses, { sessionEnds, streamsResumed }: Ledger): ReplicaFigures {
-  const { slowToLeave, refusedEarly } = fleet;
-  return { count: fleet.wrappers.length, executedTwice: servers.repeatedCalls(), sessionEnds, slowToLeave, refusedEarly, streamsResumed };
+  const { slowToLeave, unready, refusedEarly } = fleet;
+  return {
+    count: fleet.wrappers.length,
+    executedTwice: servers.repeatedCalls(),
+    sessionEnds,
+    slowToLeave,
+    unready,
+    refusedEarly,
+    streamsResumed,
+  };
 }
 
 /** Returns the end that is the furthest from a good one: one by force, then one with another exit code, then the slowest. */

@@ -54,6 +54,8 @@ export class Fleet implements Replicas {
   slowToLeave = 0;
   /** Requests that a replica refused after SIGTERM, although it must serve them for PRE_STOP_MS. */
   refusedEarly = 0;
+  /** Replicas that were not ready after the faults. */
+  unready = 0;
   #endedByItself: string | undefined;
   readonly #adapter: Adapter;
   readonly #servers: ServerProcesses;
@@ -132,6 +134,13 @@ export class Fleet implements Replicas {
       this.#isReplacing = false;
     }
     return true;
+  }
+
+  /** Must be called when the replicas have had time to recover from the last fault. */
+  async countUnready(): Promise<void> {
+    if (this.#places.length === 1) return;
+    const states = await Promise.all(this.wrappers.map((wrapper) => wrapper.isReady()));
+    this.unready = states.filter((isReady) => !isReady).length;
   }
 
   async #kill(replica: Replica): Promise<void> {
