@@ -12,9 +12,9 @@ import { type WrapperEnd, WrapperProcess } from "../wrapper-process.ts";
 
 /** The time in which a load balancer notes that a replica is not ready. Until then, the replica gets requests. */
 const NOTICE_MS = 300;
-/** Longer than NOTICE_MS. */
-const PRE_STOP_MS = 600;
-const UNREADY_WITHIN_MS = 200;
+/** Longer than NOTICE_MS by far: on a busy machine, the last requests arrive late, and the end of the drain resets what has not been accepted. */
+const PRE_STOP_MS = 1500;
+const UNREADY_WITHIN_MS = 800;
 const MARGIN_MS = 50;
 
 export type ReplicaEnd = "SIGTERM" | "SIGKILL";
@@ -153,10 +153,10 @@ export class Fleet implements Replicas {
   async #terminate(replica: Replica): Promise<void> {
     replica.tally.drainsAtMs = performance.now() + PRE_STOP_MS;
     const ended = replica.wrapper.end();
+    const noticed = sleep(NOTICE_MS).then(() => (replica.isLeaving = true));
     await sleep(UNREADY_WITHIN_MS);
     if (await replica.wrapper.isReady()) this.slowToLeave++;
-    await sleep(NOTICE_MS - UNREADY_WITHIN_MS);
-    replica.isLeaving = true;
+    await noticed;
     this.ends.push(await ended);
     this.refusedEarly += replica.tally.refusedEarly;
   }
