@@ -176,7 +176,7 @@ describe("a GET stream", async () => {
   });
 
   it("an open stream protects its session from eviction", async () => {
-    await using small = await Sidecar.start({ flags: ["--max-sessions", "2"] });
+    await using small = await Sidecar.start({ flags: ["--max-sessions", "2", "--session-max-age-ms", "1"] });
     const listening = await small.client();
     using stream = await listening.openStream();
     const idle = await small.client();

@@ -140,7 +140,7 @@ describe("the known faults", () => {
   });
 
   it("fault 11: sessions are limited, and the least recently used one is evicted", async () => {
-    await using sidecar = await Sidecar.start({ flags: ["--max-sessions", "2"] });
+    await using sidecar = await Sidecar.start({ flags: ["--max-sessions", "2", "--session-max-age-ms", "1"] });
     const [first, second] = [await sidecar.client(), await sidecar.client()];
     expect(await first.toolText("echo", { text: "used" })).toBe("used");
     const third = await sidecar.client();

@@ -17,7 +17,7 @@ export interface McpRouteOptions extends Omit<PostRouteOptions, "lookup">, Sessi
 
 /** Creates the route of the MCP endpoint: POST, GET and DELETE of Streamable HTTP (MCP 2025-11-25, basic/transports). */
 export function createMcpRoute(options: McpRouteOptions): PrincipalRoute {
-  const { opener, sessions, connections, isDraining, memory, nowMs } = options;
+  const { connections, isDraining, memory, nowMs } = options;
   const lookup = new SessionLookup(options);
   const posts = new PostRoute({ ...options, lookup });
 
@@ -45,14 +45,11 @@ export function createMcpRoute(options: McpRouteOptions): PrincipalRoute {
   }
 
   function endSession(post: Post): void {
-    const { request, response, principal } = post;
+    const { request, response } = post;
     request.resume();
-    const refusal = lookup.refusal(post);
-    if (refusal !== undefined) return sendError(response, refusal);
-    const session = lookup.openSession(request, principal);
-    if (session === undefined) opener.forget(String(request.headers["mcp-session-id"]));
-    else sessions.end(session);
-    response.writeHead(204).end();
+    const refusal = lookup.end(post);
+    if (refusal === undefined) response.writeHead(204).end();
+    else sendError(response, refusal);
   }
 }
 

@@ -1,15 +1,15 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { SidecarError } from "../../errors.ts";
 import { sessionNotFound } from "../../lane/failures.ts";
-import type { SessionOpener } from "../../lane/handshake/session-opener.ts";
+import type { KnownSession, SessionOpener } from "../../lane/handshake/session-opener.ts";
 import { LEGACY_PROTOCOL_VERSIONS } from "../../protocol/versions.ts";
 import type { SessionStore } from "../../sessions/session-store.ts";
 import type { Principal } from "../../sessions/principal.ts";
-import type { Session } from "../../sessions/session.ts";
+import { Session } from "../../sessions/session.ts";
 import type { Post } from "../route.ts";
 
 export interface SessionLookupOptions {
-  readonly opener: Pick<SessionOpener, "isKnown" | "takeUp" | "forget">;
+  readonly opener: Pick<SessionOpener, "recognize" | "takeUp" | "forget">;
   readonly sessions: SessionStore;
   readonly nowMs: () => number;
 }
@@ -32,13 +32,28 @@ export class SessionLookup {
   }
 
   /** Returns the error if a request names no session that could be found. */
-  refusal({ request, principal }: Pick<Post, "request" | "principal">): SidecarError | undefined {
+  refusal(post: Pick<Post, "request" | "principal">): SidecarError | undefined {
+    const found = this.#look(post);
+    return found instanceof SidecarError ? found : undefined;
+  }
+
+  /** Ends the session of a request. @returns the error if there is none. */
+  end(post: Pick<Post, "request" | "principal">): SidecarError | undefined {
+    const found = this.#look(post);
+    if (found instanceof SidecarError) return found;
+    if (found instanceof Session) this.#options.sessions.end(found);
+    else this.#options.opener.forget(found);
+    return undefined;
+  }
+
+  #look({ request, principal }: Pick<Post, "request" | "principal">): Session | KnownSession | SidecarError {
     const { "mcp-session-id": id, "mcp-protocol-version": protocolVersion } = request.headers;
     if (typeof id !== "string") return new SidecarError("SESSION_REQUIRED", "The Mcp-Session-Id header is missing; call initialize first.");
     const session = this.openSession(request, principal);
-    if (session === undefined && !this.#options.opener.isKnown(id, principal)) return sessionNotFound();
+    const found = session ?? this.#options.opener.recognize(id, principal);
+    if (found === undefined) return sessionNotFound();
     session?.touch(this.#options.nowMs());
-    if (protocolVersion === undefined || LEGACY_PROTOCOL_VERSIONS.includes(String(protocolVersion))) return undefined;
+    if (protocolVersion === undefined || LEGACY_PROTOCOL_VERSIONS.includes(String(protocolVersion))) return found;
     return new SidecarError("UNSUPPORTED_PROTOCOL_VERSION", `The protocol version ${JSON.stringify(protocolVersion)} is not supported.`, {
       supported: LEGACY_PROTOCOL_VERSIONS,
     });
@@ -51,14 +66,11 @@ export class SessionLookup {
    * @param onFound called with the session or the error, nearly always at once. Not called if the client disconnects before.
    */
   find(post: Post, startsServer: boolean, onFound: (session: Session | SidecarError) => void): void {
-    const { request, response, principal: owner, memory, acceptedAtMs } = post;
-    const refusal = this.refusal(post);
-    if (refusal !== undefined) return onFound(refusal);
-    const session = this.openSession(request, owner);
-    if (session !== undefined) return onFound(session);
+    const { response, memory, acceptedAtMs } = post;
+    const found = this.#look(post);
+    if (found instanceof SidecarError || found instanceof Session) return onFound(found);
     const onDisconnect = (listener: () => void): void => void response.on("close", listener);
-    const client = { owner, memory, exchange: { acceptedAtMs, onDisconnect }, startsServer };
-    this.#options.opener.takeUp(String(request.headers["mcp-session-id"]), client, (taken) => {
+    this.#options.opener.takeUp(found, { memory, exchange: { acceptedAtMs, onDisconnect }, startsServer }, (taken) => {
       if (!(taken instanceof SidecarError)) this.#use(taken, response);
       onFound(taken);
     });

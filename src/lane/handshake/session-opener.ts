@@ -14,14 +14,7 @@ import type { Principal } from "../../sessions/principal.ts";
 import { Session } from "../../sessions/session.ts";
 import type { SessionStore } from "../../sessions/session-store.ts";
 import { SessionStreams } from "../../sessions/session-streams.ts";
-import {
-  answerElsewhere,
-  internalError,
-  sessionNotFound,
-  sessionRateExceeded,
-  sharedServerOutdated,
-  tooManySessions,
-} from "../failures.ts";
+import { answerElsewhere, internalError, sessionRateExceeded, sharedServerOutdated, tooManySessions } from "../failures.ts";
 import type { Lanes } from "../lanes.ts";
 import type { HeldRequest } from "../queue/held-until-ready.ts";
 import { claimsOf, initializeOf } from "./client-claims.ts";
@@ -51,9 +44,17 @@ interface NewSession {
   readonly streams?: SessionStreams;
 }
 
+/** A session that is not open here, but could be taken up. */
+export interface KnownSession {
+  readonly id: string;
+  readonly owner: Principal | undefined;
+  readonly protocolVersion: string;
+  /** The request in place of the one that has opened it elsewhere. */
+  readonly initialize: RequestMessage;
+}
+
 /** The client of a session that is taken up. */
 export interface ReturningClient {
-  readonly owner: Principal | undefined;
   readonly memory: MemoryAccount;
   /** The request that names the session. */
   readonly exchange: HeldRequest["exchange"];
@@ -84,13 +85,16 @@ export class SessionOpener {
     this.#begin(exchange, request, onOpen, client);
   }
 
-  /** True if this is the id of a session that is not open here, but could be taken up. */
-  isKnown(id: string, owner: Principal | undefined): boolean {
-    return this.#options.ids.open(id, owner) !== undefined;
+  /** Returns the session with this id that is not open here; undefined if it cannot be taken up. */
+  recognize(id: string, owner: Principal | undefined): KnownSession | undefined {
+    const claims = this.#options.ids.open(id, owner);
+    const initialize = claims && initializeOf(claims);
+    if (claims === undefined || initialize === undefined) return undefined;
+    return { id, owner, protocolVersion: claims.protocolVersion, initialize };
   }
 
-  /** Ends a session that is not open here. @param id one for which `isKnown` is true. */
-  forget(id: string): void {
+  /** Ends a session that is not open here. */
+  forget({ id }: KnownSession): void {
     this.#options.ids.end(id);
   }
 
@@ -98,28 +102,23 @@ export class SessionOpener {
    * Opens a session here that `initialize` has opened at another replica, or before a restart of the sidecar. The server gets an
    * `initialize` with the claims of its id if the client needs a server of its own.
    *
-   * @param id one for which `isKnown` is true.
    * @param onTaken called with the session, or the error, now or when it is known if the client gets a server of its own.
    */
-  takeUp(id: string, client: ReturningClient, onTaken: (session: Session | SidecarError) => void): void {
-    const { ids, lanes, sessions, defects } = this.#options;
-    const { owner, memory, exchange, startsServer } = client;
-    const claims = ids.open(id, owner);
-    const initialize = claims && initializeOf(claims);
-    if (claims === undefined || initialize === undefined) return onTaken(sessionNotFound());
+  takeUp(known: KnownSession, client: ReturningClient, onTaken: (session: Session | SidecarError) => void): void {
+    const { lanes, sessions, defects } = this.#options;
+    const { initialize } = known;
+    const { memory, exchange, startsServer } = client;
     const open = (): void => {
-      const isPrivate = lanes.isPrivate(initialize);
-      if (isPrivate && !startsServer) return onTaken(answerElsewhere());
+      if (lanes.isPrivate(initialize) && !startsServer) return onTaken(answerElsewhere());
       // Another request of the session may have waited too.
-      onTaken(sessions.get(id) ?? this.#takeUp(initialize, { id, protocolVersion: claims.protocolVersion, owner, memory }));
+      onTaken(sessions.get(known.id) ?? this.#takeUp(known, memory));
     };
     if (lanes.isDecided(initialize)) return open();
     lanes.whenKnown(exchange, initialize, memory, () => defects.guard("session start", open, () => onTaken(internalError(false))));
   }
 
-  #takeUp(initialize: RequestMessage, client: Omit<OpenedSession, "streams" | "isReturning">): Session | SidecarError {
+  #takeUp({ initialize, ...known }: KnownSession, memory: MemoryAccount): Session | SidecarError {
     const { lanes, eventLog, counters, sessions } = this.#options;
-    const { memory } = client;
     const refusal = lanes.refusal(initialize) ?? this.#roomRefusal(memory.holder);
     if (refusal !== undefined) {
       counters.countRefusal(refusal.code);
@@ -127,7 +126,7 @@ export class SessionOpener {
     }
     const streams = new SessionStreams(eventLog.forClient(memory), true);
     const pooled = lanes.acquire(initialize, { streams, memory, isReturning: true });
-    const session = this.#add(initialize, pooled, { ...client, streams, isReturning: true });
+    const session = this.#add(initialize, pooled, { ...known, memory, streams, isReturning: true });
     if (session !== undefined) return session;
     pooled.release();
     return tooManySessions(sessions.maxSessions);

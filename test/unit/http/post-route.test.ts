@@ -26,7 +26,7 @@ const NOTIFICATION = messageOfClient({ method: "notifications/cancelled", params
 const INITIALIZE = messageOfClient({ id: 1, method: "initialize", params: {} });
 
 /** No session can be taken up. */
-const NO_RETURN = { isKnown: () => false, takeUp: () => undefined, forget: () => undefined };
+const NO_RETURN = { recognize: () => undefined, takeUp: () => undefined, forget: () => undefined };
 
 /** A route with one session. Records the methods of the messages that it passes on. */
 class RecordedRoute {

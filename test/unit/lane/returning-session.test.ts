@@ -37,7 +37,9 @@ class Replicas {
     let leave = (): void => undefined;
     const exchange = { acceptedAtMs: Date.now(), onDisconnect: (listener: () => void) => (leave = listener) };
     const memory = AMPLE_MEMORY.account("127.0.0.1");
-    this.other.opener.takeUp(id, { owner: undefined, memory, exchange, startsServer: true, ...client }, (found) => (taken = found));
+    const known = this.other.opener.recognize(id, undefined);
+    if (known === undefined) throw new Error("the session is unknown");
+    this.other.opener.takeUp(known, { memory, exchange, startsServer: true, ...client }, (found) => (taken = found));
     return { taken: () => taken, leave: () => leave() };
   }
 
@@ -64,7 +66,7 @@ describe("a session that returns", () => {
     replicas.takeUp(id);
     expect([replicas.other.servers.length, replicas.other.sessions.get(id)]).toEqual([1, session]);
     replicas.other.sessions.end(session);
-    expect([replicas.other.servers[0]?.stopCount, replicas.other.opener.isKnown(id, undefined)]).toEqual([1, false]);
+    expect([replicas.other.servers[0]?.stopCount, replicas.other.opener.recognize(id, undefined)]).toEqual([1, undefined]);
   });
 
   it("no server is started for a message that needs none", () => {
@@ -81,7 +83,7 @@ describe("a session that returns", () => {
     (replicas.takeUp(first).taken() as Session).beginCall();
     expect(replicas.refusalOf(second)).toBe("TOO_MANY_SESSIONS");
     void replicas.other.lanes.drain();
-    expect([replicas.refusalOf(second), replicas.other.opener.isKnown(second, undefined)]).toEqual(["SHUTTING_DOWN", true]);
+    expect([replicas.refusalOf(second), replicas.other.opener.recognize(second, undefined)?.id]).toEqual(["SHUTTING_DOWN", second]);
   });
 
   it("a full replica starts no private server", () => {
@@ -91,8 +93,8 @@ describe("a session that returns", () => {
     expect([replicas.refusalOf(second), replicas.other.servers.length]).toEqual(["TOO_MANY_SERVERS", 1]);
   });
 
-  it("an unknown id is refused", () => {
-    expect(new Replicas().refusalOf("unknown")).toBe("SESSION_NOT_FOUND");
+  it("an unknown id is not recognized", () => {
+    expect(new Replicas().other.opener.recognize("unknown", undefined)).toBeUndefined();
   });
 });
 
