@@ -28,12 +28,12 @@ export interface StartOptions {
   readonly fixtureArgs?: readonly string[];
   readonly command?: readonly string[];
   readonly flags?: readonly string[];
+  /** `127.0.0.1:0`, a free port, by default. */
+  readonly address?: string;
   /** Added to the environment of the test. */
   readonly env?: Readonly<Record<string, string>>;
   /** Modules that the sidecar loads first. */
   readonly imports?: readonly string[];
-  /** A free port of loopback by default. */
-  readonly address?: string;
   /** false: return as soon as it listens. */
   readonly untilReady?: boolean;
 }

@@ -1,0 +1,40 @@
+import { execFile } from "node:child_process";
+import { writeFile } from "node:fs/promises";
+import { promisify } from "node:util";
+import { expect, it } from "vitest";
+import { ModernClient } from "../../support/modern-client.ts";
+import { TempDir } from "../../support/temp-dir.ts";
+import { HAPROXY_CONFIG } from "./haproxy.ts";
+import { ReplicaSet } from "./replica-set.ts";
+
+const CALLS = 30;
+
+async function callTimes(client: ModernClient, count: number): Promise<string[]> {
+  const texts: string[] = [];
+  for (let call = 1; call <= count; call++) texts.push(await client.toolText("echo", { text: `call ${call}` }));
+  return texts;
+}
+
+it("the configuration is valid without variables", async () => {
+  // -dW: a warning is an error.
+  await expect(promisify(execFile)("haproxy", ["-c", "-dW", "-f", HAPROXY_CONFIG])).resolves.toBeDefined();
+});
+
+it("a new replica gets no request before its server is ready", async () => {
+  await using folder = await TempDir.create();
+  const gate = folder.file("gate");
+  await using replicas = await ReplicaSet.start({}, 2);
+  const client = new ModernClient(replicas.url);
+  const right = Array.from({ length: CALLS }, (_, index) => `call ${index + 1}`);
+
+  await replicas.startReplica(3, { mode: "gated", env: { FIXTURE_GATE: gate }, untilReady: false });
+  await replicas.haproxy.waitForCheck(3, 503);
+  await expect(callTimes(client, CALLS)).resolves.toEqual(right);
+  await expect(replicas.haproxy.requestsTo(3)).resolves.toBe(0);
+
+  await writeFile(gate, "");
+  await replicas.haproxy.waitUntil(3, "up");
+  await expect(callTimes(client, CALLS)).resolves.toEqual(right);
+  await expect(replicas.haproxy.requestsTo(3)).resolves.toBe(CALLS / 3);
+  expect(replicas.haproxy.troubles()).toEqual([]);
+});
