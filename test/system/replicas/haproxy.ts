@@ -33,13 +33,13 @@ export interface LoggedRequest {
 
 /** An HAProxy with the configuration of the example. Use with `await using`. */
 export class Haproxy implements AsyncDisposable {
-  readonly url: string;
+  readonly origin: string;
   readonly log: string[] = [];
   readonly #socket: string;
   readonly #owned: OwnedResources;
 
   private constructor(origin: string, socket: string, child: ChildProcess, owned: OwnedResources) {
-    this.url = `${origin}/mcp`;
+    this.origin = origin;
     [this.#socket, this.#owned] = [socket, owned];
     for (const output of [child.stdout, child.stderr]) {
       if (output !== null) createInterface({ input: output }).on("line", (line) => this.log.push(line));

@@ -39,7 +39,7 @@ export class ReplicaSet implements AsyncDisposable {
   }
 
   get url(): string {
-    return this.haproxy.url;
+    return `${this.haproxy.origin}/mcp`;
   }
 
   /** The running sidecars by number. */

@@ -2,6 +2,7 @@ import { execFile } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { promisify } from "node:util";
 import { expect, it } from "vitest";
+import { send } from "../../support/http-client.ts";
 import { ModernClient } from "../../support/modern-client.ts";
 import { TempDir } from "../../support/temp-dir.ts";
 import { HAPROXY_CONFIG } from "./haproxy.ts";
@@ -13,6 +14,10 @@ async function callTimes(client: ModernClient, count: number): Promise<string[]>
   const texts: string[] = [];
   for (let call = 1; call <= count; call++) texts.push(await client.toolText("echo", { text: `call ${call}` }));
   return texts;
+}
+
+async function statusOf(url: string): Promise<number> {
+  return (await send(url, { method: "GET" })).status;
 }
 
 it("the configuration is valid without variables", async () => {
@@ -37,4 +42,19 @@ it("a new replica gets no request before its server is ready", async () => {
   await expect(callTimes(client, CALLS)).resolves.toEqual(right);
   await expect(replicas.haproxy.requestsTo(3)).resolves.toBe(CALLS / 3);
   expect(replicas.haproxy.troubles()).toEqual([]);
+});
+
+it("HAProxy is ready when a replica is", async () => {
+  await using replicas = await ReplicaSet.start({}, 0);
+  await expect(statusOf(`${replicas.haproxy.origin}/readyz`)).resolves.toBe(503);
+  await replicas.startReplica(2);
+  await replicas.haproxy.waitUntil(2, "up");
+  await expect(statusOf(`${replicas.haproxy.origin}/readyz`)).resolves.toBe(200);
+});
+
+it("paths of a single replica are not found at HAProxy", async () => {
+  await using replicas = await ReplicaSet.start({}, 1);
+  await expect(Promise.all(["/status", "/metrics", "/"].map((path) => statusOf(replicas.haproxy.origin + path)))).resolves.toEqual([
+    404, 404, 404,
+  ]);
 });

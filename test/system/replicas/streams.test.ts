@@ -1,19 +1,12 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { ModernClient } from "../../support/modern-client.ts";
 import { InteropClient, SDKS } from "../../support/sdk-clients.ts";
-import { readStatus } from "../../support/status.ts";
+import { readStatus, type Status } from "../../support/status.ts";
 import { ReplicaSet } from "./replica-set.ts";
 
 const POLL_MS = 20;
 const LIST_CHANGED = "notifications/tools/list_changed";
-
-/** Waits until a replica has the only open stream. @returns the number of the replica. */
-async function waitForStream(): Promise<number> {
-  for (;;) {
-    for (const [number, sidecar] of replicas.running) if ((await readStatus(sidecar)).openStreams === 1) return number;
-    await delay(POLL_MS);
-  }
-}
 
 let replicas: ReplicaSet;
 beforeAll(async () => {
@@ -21,12 +14,26 @@ beforeAll(async () => {
 });
 afterAll(() => replicas[Symbol.asyncDispose]());
 
+/** Waits until all replicas together have this number of something. @returns the number of a replica that has one. */
+async function waitForCount(count: number, read: (status: Status) => number): Promise<number> {
+  for (;;) {
+    const counts = new Map<number, number>();
+    for (const [number, sidecar] of replicas.running) counts.set(number, read(await readStatus(sidecar)));
+    if ([...counts.values()].reduce((sum, each) => sum + each, 0) === count)
+      return [...counts.keys()].find((key) => counts.get(key) !== 0) ?? 0;
+    await delay(POLL_MS);
+  }
+}
+
+const openStreams = (status: Status): number => status.openStreams;
+const inFlight = ({ lanes: { shared, modern } }: Status): number => shared.requestsInFlight + modern.requestsInFlight;
+
 describe.each(SDKS)("the client of SDK %s", (sdk) => {
   it.each(["SIGTERM", "SIGKILL"] as const)("opens its stream again after %s for its replica", async (signal) => {
     await using client = await InteropClient.connect(sdk, replicas.url, { lane: "shared" });
     const { sessionId } = client;
-    await replicas.restart(await waitForStream(), signal);
-    const sidecar = replicas.running.get(await waitForStream());
+    await replicas.restart(await waitForCount(1, openStreams), signal);
+    const sidecar = replicas.running.get(await waitForCount(1, openStreams));
     if (sidecar === undefined) throw new Error("the replica has ended");
     const other = await sidecar.client();
     await other.toolText("noise", { line: JSON.stringify({ jsonrpc: "2.0", method: LIST_CHANGED }) });
@@ -34,4 +41,24 @@ describe.each(SDKS)("the client of SDK %s", (sdk) => {
     await expect(client.toolText("echo", { text: "goes on" })).resolves.toBe("goes on");
     expect(client.sessionId).toBe(sessionId);
   });
+});
+
+it("the end of a client's connection cancels its request at the replica", async () => {
+  const leaving = new AbortController();
+  const call = new ModernClient(replicas.url).callTool("hang", {}, { signal: leaving.signal });
+  await waitForCount(1, inFlight);
+  leaving.abort();
+  await expect(call).rejects.toThrow("aborted");
+  await waitForCount(0, inFlight);
+});
+
+it("events are sent one by one, not in groups", async () => {
+  const steps = 40;
+  const params = { name: "slow_progress", arguments: { steps, intervalMs: 30 }, _meta: { progressToken: "steps" } };
+  using stream = await new ModernClient(replicas.url).begin("tools/call", params);
+  let chunks = 0;
+  stream.response.on("data", () => chunks++);
+  await expect(stream.rest()).resolves.toHaveLength(steps + 1);
+  // A slow machine may join a few. Without `option http-no-delay`, it would be seven at a time.
+  expect(chunks).toBeGreaterThan(steps / 2);
 });
