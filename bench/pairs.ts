@@ -10,7 +10,9 @@ const WARMUP_MS = 2000;
 const TURN_MS = 1000;
 const LARGE_BYTES = 1_000_000;
 
-export const PAIR_SCENARIOS: readonly (Scenario & { readonly title: string })[] = [
+type TitledScenario = Pick<Scenario, "connections"> & { readonly title: string };
+
+export const PAIR_SCENARIOS: readonly (Scenario & TitledScenario)[] = [
   { title: "100 B", connections: 16, resultBytes: 100 },
   { title: "1 MB plain", connections: 4, resultBytes: LARGE_BYTES },
   { title: "1 MB of JSON in text", connections: 4, resultBytes: LARGE_BYTES, content: "json" },
@@ -107,10 +109,17 @@ export class RatioTable {
   }
 
   /** Adds the ratios of speed, latency and memory. @returns that of the speed. */
-  addLoads(
-    { title, connections }: { readonly title: string; readonly connections: number },
-    pairs: readonly [Load, Load][],
-  ): RatioEstimate {
+  addLoads(scenario: TitledScenario, pairs: readonly [Load, Load][]): RatioEstimate {
+    const speed = this.addSpeed(scenario, pairs);
+    this.add(
+      `${scenario.title}, RSS after the load`,
+      pairs.map(([one, other]) => one.rssBytes / other.rssBytes),
+    );
+    return speed;
+  }
+
+  /** Adds the ratios of speed and latency. @returns that of the speed. */
+  addSpeed({ title, connections }: TitledScenario, pairs: readonly [Load, Load][]): RatioEstimate {
     const speed = this.add(
       `${title}, calls/s`,
       pairs.map(([one, other]) => one.callsPerSecond / other.callsPerSecond),
@@ -118,10 +127,6 @@ export class RatioTable {
     this.add(
       `${title}, p99 at ${connections} connections`,
       pairs.map(([one, other]) => one.p99Ms / other.p99Ms),
-    );
-    this.add(
-      `${title}, RSS after the load`,
-      pairs.map(([one, other]) => one.rssBytes / other.rssBytes),
     );
     return speed;
   }

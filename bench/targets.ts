@@ -18,9 +18,10 @@ export interface Target {
 const BENCH_DIR = import.meta.dirname;
 const MAIN = join(BENCH_DIR, "..", "dist", "main.js");
 const BARE_BRIDGE = join(BENCH_DIR, "bare-bridge.ts");
+const BEHIND_HAPROXY = join(BENCH_DIR, "behind-haproxy.ts");
 const SUPERGATEWAY = join(BENCH_DIR, "node_modules", "supergateway", "dist", "index.js");
 const MCP_PROXY = join(BENCH_DIR, "node_modules", "mcp-proxy", "dist", "bin", "mcp-proxy.mjs");
-const CHILD_COMMAND = [process.execPath, join(BENCH_DIR, "echo-child.js")];
+export const CHILD_COMMAND = [process.execPath, join(BENCH_DIR, "echo-child.js")];
 
 /** All rules of the tool policy. Each permits the calls of the load, so that only the cost of the rules is measured. */
 const EVERY_POLICY = [
@@ -92,6 +93,12 @@ export function withModernChild(): Target {
     ...thisBuild(),
     nodeArgs: (port) => [MAIN, "--addr", `127.0.0.1:${port}`, "--child-era=modern", "--", ...CHILD_COMMAND, "modern"],
   };
+}
+
+/** Returns replicas of this build behind HAProxy. They accept the sessions of each other, since their token is the same. */
+export function behindHaproxy(count: number): Target {
+  const name = `${count} behind HAProxy`;
+  return { ...thisBuild(), name, healthPath: "/readyz", nodeArgs: (port) => [BEHIND_HAPROXY, String(port), String(count)] };
 }
 
 /** The environment of all targets. Only claw uses the token. */
