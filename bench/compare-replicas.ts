@@ -27,6 +27,7 @@ for (const [sides, target] of [
     const title = `${scenario.title}, ${sides}`;
     const pairs = await compareLoads(title, pairCount, seconds, scenario, [{ target }, { target: thisBuild() }]);
     table.addSpeed(scenario, pairs);
+    table.addCpu(scenario, pairs);
   }
   process.stdout.write(`${table.toString()}\n`);
 }

@@ -43,6 +43,8 @@ export interface TurnsConfig {
 }
 
 export interface Side extends Scenario, Endpoint {
+  /** The pid of the target, whose CPU time is measured. */
+  pid: number;
   /** A path of the target that is read once in each turn, beside the load. */
   readPath?: string;
 }
@@ -55,6 +57,8 @@ export interface TurnsSummary {
   callsPerSecond: number;
   /** The median of the turns. */
   p99Ms: number;
+  /** In all processes of the target, without the warm-up. */
+  cpuMsPerCall: number;
 }
 
 export interface ProgressConfig {

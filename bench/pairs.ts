@@ -1,6 +1,6 @@
 // Measurements in interleaved pairs, so that a slow period of the machine affects both sides, and the table of their ratios.
 
-import { isTurnsResult, type Scenario, type Side } from "./load-contract.ts";
+import { isTurnsResult, type Scenario, type Side, type TurnsSummary } from "./load-contract.ts";
 import { runLoad } from "./run-load.ts";
 import { estimateRatio, type RatioEstimate } from "./statistics.ts";
 import { TargetProcess } from "./target-process.ts";
@@ -18,9 +18,7 @@ export const PAIR_SCENARIOS: readonly (Scenario & TitledScenario)[] = [
   { title: "1 MB of JSON in text", connections: 4, resultBytes: LARGE_BYTES, content: "json" },
 ];
 
-interface Load {
-  readonly callsPerSecond: number;
-  readonly p99Ms: number;
+interface Load extends TurnsSummary {
   readonly rssBytes: number;
 }
 
@@ -88,8 +86,8 @@ async function measureTurns(
   ];
 }
 
-function sideOf({ port }: TargetProcess, { target, ...rest }: ComparedTarget, scenario: Scenario): Side {
-  return { ...scenario, ...rest, port, path: "/mcp", token: target.token };
+function sideOf({ port, pid }: TargetProcess, { target, ...rest }: ComparedTarget, scenario: Scenario): Side {
+  return { ...scenario, ...rest, port, pid, path: "/mcp", token: target.token };
 }
 
 /** Ratios with their 95 % intervals, as a Markdown table. */
@@ -129,6 +127,14 @@ export class RatioTable {
       pairs.map(([one, other]) => one.p99Ms / other.p99Ms),
     );
     return speed;
+  }
+
+  /** Adds the ratio of the CPU time, which depends less on other work of the machine. */
+  addCpu({ title }: TitledScenario, pairs: readonly [Load, Load][]): void {
+    this.add(
+      `${title}, CPU time of a call`,
+      pairs.map(([one, other]) => one.cpuMsPerCall / other.cpuMsPerCall),
+    );
   }
 
   toString(): string {

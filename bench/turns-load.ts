@@ -4,6 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { openSession, runOn } from "./calls-load.ts";
 import type { CallsResult, Side, TurnsConfig, TurnsResult, TurnsSummary } from "./load-contract.ts";
 import type { McpSession } from "./mcp-session.ts";
+import { treeCpuMs } from "./process-cpu.ts";
 import { readPath } from "./read-path.ts";
 import { median, sum } from "./statistics.ts";
 
@@ -21,6 +22,7 @@ class Player {
   readonly #side: Side;
   readonly #session: McpSession;
   readonly #results: CallsResult[] = [];
+  #cpuMs = 0;
 
   private constructor(side: Side, session: McpSession) {
     this.#side = side;
@@ -37,13 +39,16 @@ class Player {
   }
 
   async takeTurn(durationMs: number): Promise<void> {
+    const beforeMs = treeCpuMs(this.#side.pid);
     this.#results.push(await this.#run(durationMs));
+    this.#cpuMs += treeCpuMs(this.#side.pid) - beforeMs;
   }
 
   summary(): TurnsSummary {
     return {
       callsPerSecond: sum(this.#results.map(({ callsPerSecond }) => callsPerSecond)) / this.#results.length,
       p99Ms: median(this.#results.map(({ p99Ms }) => p99Ms)),
+      cpuMsPerCall: this.#cpuMs / sum(this.#results.map(({ calls }) => calls)),
     };
   }
 
