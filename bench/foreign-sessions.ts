@@ -93,7 +93,7 @@ async function startReplica(memory: MemoryBudget, sessions: SessionStore): Promi
     isolation: "auto",
     maxPrivateServers: 1,
     idleTimeoutMs: LONG_MS,
-    endSession: options.endSession,
+    sessions,
     defects,
     log,
     nowMs,
