@@ -157,7 +157,6 @@ const ids = Array.from({ length: count + WARM_UP }, () => other.issue(CLIENT, un
 const forged = ids.map((id) => `${id.slice(0, -4)}${id.at(-4) === "A" ? "B" : "A"}${id.slice(-3)}`);
 const account = memory.account("client");
 const client = {
-  owner: undefined,
   memory: account,
   exchange: { acceptedAtMs: nowMs(), onDisconnect: quiet },
   startsServer: true,
@@ -166,7 +165,7 @@ const client = {
 report(
   "a wrong id is rejected",
   timesOf(forged, (id) => {
-    if (opener.isKnown(id, undefined)) throw new Error("a wrong id is accepted");
+    if (opener.recognize(id, undefined) !== undefined) throw new Error("a wrong id is accepted");
   }),
 );
 if (sessions.size > 0) throw new Error("a session is open that nobody has used here");
@@ -174,8 +173,9 @@ const beforeBytes = heapBytes();
 const takenUpUs = report(
   "an id is checked, and its session is taken up",
   timesOf(ids, (id) => {
-    if (!opener.isKnown(id, undefined)) throw new Error("the id of another replica is rejected");
-    opener.takeUp(id, client, (taken) => {
+    const known = opener.recognize(id, undefined);
+    if (known === undefined) throw new Error("the id of another replica is rejected");
+    opener.takeUp(known, client, (taken) => {
       if (!(taken instanceof Session)) throw taken;
     });
   }),

@@ -1,10 +1,10 @@
 import type { Config } from "./config/load.ts";
 import { OPTIONS } from "./config/options.ts";
+import { MIN_KEY_LENGTH } from "./config/secret-file.ts";
 import type { Apps } from "./http/app.ts";
 import { isLoopback } from "./http/guards/authority.ts";
 import type { HttpListener } from "./http/listener.ts";
 import type { Log } from "./observability/log.ts";
-import { MIN_KEY_LENGTH } from "./sessions/ids/derived-keys.ts";
 
 interface Addresses {
   readonly address: string;

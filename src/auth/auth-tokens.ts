@@ -1,5 +1,6 @@
 import { hash, timingSafeEqual } from "node:crypto";
-import { deriveKeys, MIN_KEY_LENGTH } from "../sessions/ids/derived-keys.ts";
+import { MIN_KEY_LENGTH } from "../config/secret-file.ts";
+import { deriveKeys } from "../sessions/ids/derived-keys.ts";
 import type { Principal } from "../sessions/principal.ts";
 
 interface AuthToken {

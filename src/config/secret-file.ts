@@ -1,6 +1,5 @@
 import { readFileSync, type Stats, statSync } from "node:fs";
 import { readFile, stat } from "node:fs/promises";
-import { MIN_KEY_LENGTH } from "../sessions/ids/derived-keys.ts";
 import { bearerToken } from "./value-kinds.ts";
 
 /** The tokens or keys of a file, without duplicates; or the problem with the file, which quotes none of its text. */
@@ -15,6 +14,8 @@ export interface SecretKind {
 
 /** A shorter token is most likely the beginning of a token in a half-written file. */
 export const MIN_TOKEN_LENGTH = 16;
+/** The minimum length of a session key, and of a token from which keys are derived. */
+export const MIN_KEY_LENGTH = 32;
 export const TOKENS: SecretKind = { noun: "token", minLength: MIN_TOKEN_LENGTH };
 export const KEYS: SecretKind = { noun: "key", minLength: MIN_KEY_LENGTH };
 /** Time between two reads of a file. Its content is used once two reads are equal: until then, the file may be half written. */

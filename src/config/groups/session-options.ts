@@ -1,7 +1,7 @@
 import { ISOLATION_MODES } from "../../lane/isolation.ts";
 import { limit, MAX_MS, option } from "../option.ts";
 import { anyText, keys, oneOf, serverName, wholeNumber } from "../value-kinds.ts";
-import { MIN_KEY_LENGTH } from "../../sessions/ids/derived-keys.ts";
+import { MIN_KEY_LENGTH } from "../secret-file.ts";
 
 export const SESSION_OPTIONS = {
   isolation: option({

@@ -1,8 +1,5 @@
 import { createSecretKey, hkdfSync, type KeyObject } from "node:crypto";
 
-/** The minimum length of a key, and of a token from which keys are derived. */
-export const MIN_KEY_LENGTH = 32;
-
 export const KEY_BYTES = 32;
 
 /** The keys that are made of one secret, one for each purpose. */

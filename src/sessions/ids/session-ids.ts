@@ -45,6 +45,7 @@ export class SessionIds {
     const withoutInfo = { ...client, clientInfoText: "" };
     const candidates = needsCapabilities ? [client, withoutInfo] : [client, withoutInfo, { ...withoutInfo, capabilitiesText: "" }];
     for (const claims of candidates) {
+      if (claims.capabilitiesText.length + claims.clientInfoText.length > MAX_ID_LENGTH) continue;
       const bytes = encodeClaims({ ...claims, issuedAtS: Math.floor(this.#timeMs() / 1000) }, randomBytes(NONCE_BYTES));
       if (keys === undefined || base64Length(bytes.length + MAC_BYTES) > MAX_ID_LENGTH) continue;
       return Buffer.concat([bytes, sign(keys.sessionId, bytes, owner)]).toString("base64url");

@@ -138,7 +138,7 @@ describe("a client with much to tell", () => {
 
   it("an id has at most 512 characters, whatever the client tells", () => {
     const ids = replica();
-    for (let length = 200; length < 400; length++) {
+    for (const length of [...Array.from({ length: 200 }, (_length, index) => 200 + index), 70_000]) {
       for (const needsCapabilities of [true, false]) {
         const id = ids.issue({ ...CLIENT, capabilitiesText: long(length), needsCapabilities }, undefined);
         expect(id.length).toBeLessThanOrEqual(512);
