@@ -83,6 +83,8 @@ export class SessionLookup {
   }
 
   #use(session: Session, response: ServerResponse): void {
+    // The client of a long notification may have left. Nothing would end its use.
+    if (response.destroyed) return;
     session.beginRequest();
     response.on("close", () => session.endRequest(this.#options.nowMs()));
   }

@@ -14,7 +14,14 @@ import type { Principal } from "../../sessions/principal.ts";
 import { Session } from "../../sessions/session.ts";
 import type { SessionStore } from "../../sessions/session-store.ts";
 import { SessionStreams } from "../../sessions/session-streams.ts";
-import { answerElsewhere, internalError, sessionRateExceeded, sharedServerOutdated, tooManySessions } from "../failures.ts";
+import {
+  answerElsewhere,
+  internalError,
+  sessionNotFound,
+  sessionRateExceeded,
+  sharedServerOutdated,
+  tooManySessions,
+} from "../failures.ts";
 import type { Lanes } from "../lanes.ts";
 import type { HeldRequest } from "../queue/held-until-ready.ts";
 import { claimsOf, initializeOf } from "./client-claims.ts";
@@ -109,6 +116,8 @@ export class SessionOpener {
     const { initialize } = known;
     const { memory, exchange, startsServer } = client;
     const open = (): void => {
+      // The token may have been removed meanwhile.
+      if (known.owner?.isRevoked === true) return onTaken(sessionNotFound());
       if (lanes.isPrivate(initialize) && !startsServer) return onTaken(answerElsewhere());
       // Another request of the session may have waited too.
       onTaken(sessions.get(known.id) ?? this.#takeUp(known, memory));

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { SidecarError } from "../../../src/errors.ts";
 import type { ReturningClient } from "../../../src/lane/handshake/session-opener.ts";
+import type { Principal } from "../../../src/sessions/principal.ts";
 import type { Session } from "../../../src/sessions/session.ts";
 import { type LanesInput, LanesBench } from "../support/lanes-bench.ts";
 import { AMPLE_MEMORY } from "../support/memory.ts";
@@ -32,6 +33,7 @@ class Replicas {
   takeUp(
     id: string,
     client: Partial<ReturningClient> = {},
+    owner?: Principal,
   ): { readonly taken: () => Session | SidecarError | undefined; readonly leave: () => void } {
     let taken: Session | SidecarError | undefined;
     let leave = (): void => undefined;
@@ -39,13 +41,13 @@ class Replicas {
     const memory = AMPLE_MEMORY.account("127.0.0.1");
     const known = this.other.opener.recognize(id, undefined);
     if (known === undefined) throw new Error("the session is unknown");
-    this.other.opener.takeUp(known, { memory, exchange, startsServer: true, ...client }, (found) => (taken = found));
+    this.other.opener.takeUp({ ...known, owner }, { memory, exchange, startsServer: true, ...client }, (found) => (taken = found));
     return { taken: () => taken, leave: () => leave() };
   }
 
   /** Returns the code of the error. */
-  refusalOf(id: string, client: Partial<ReturningClient> = {}): string | undefined {
-    const taken = this.takeUp(id, client).taken();
+  refusalOf(id: string, client: Partial<ReturningClient> = {}, owner?: Principal): string | undefined {
+    const taken = this.takeUp(id, client, owner).taken();
     return taken instanceof SidecarError ? taken.code : undefined;
   }
 }
@@ -91,6 +93,13 @@ describe("a session that returns", () => {
     const [first, second] = [replicas.open(PRIVATE), replicas.open(PRIVATE)];
     (replicas.takeUp(first).taken() as Session).beginCall();
     expect([replicas.refusalOf(second), replicas.other.servers.length]).toEqual(["TOO_MANY_SERVERS", 1]);
+  });
+
+  it("a session whose token was removed while its request arrived is not taken up", () => {
+    const replicas = new Replicas();
+    const owner = { isRevoked: true, name: "token-1", fingerprint: "x", keys: undefined };
+    expect(replicas.refusalOf(replicas.open(SHARED), {}, owner)).toBe("SESSION_NOT_FOUND");
+    expect(replicas.other.sessions.size).toBe(0);
   });
 
   it("an unknown id is not recognized", () => {
