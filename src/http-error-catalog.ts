@@ -3,7 +3,7 @@ import { JsonRpcErrorCode } from "./protocol/error-codes.ts";
 
 const { ParseError, InvalidRequest, ServerError } = JsonRpcErrorCode;
 
-/** The errors of an HTTP request that is not read further, for example because of its headers. */
+/** The errors of an HTTP request before its session is looked up. */
 export const HTTP_ERROR_CATALOG = {
   PARSE_ERROR: {
     httpStatus: 400,

@@ -5,7 +5,7 @@ import type { PrivateClient } from "./lane/lanes.ts";
 import type { LanePolicy } from "./lane/lane-policy.ts";
 import type { SupervisedLane } from "./lane/pooled-lane.ts";
 import type { RivalServers } from "./lane/rival-servers.ts";
-import { PrivateRouting } from "./lane/routing/private-routing.ts";
+import { INITIALIZED, PrivateRouting } from "./lane/routing/private-routing.ts";
 import { AnyEraRouting } from "./era/any-era-routing.ts";
 import { type AskKinds, capabilitiesFor } from "./era/asks/ask-kinds.ts";
 import type { AskingLane } from "./era/asks/asking-lanes.ts";
@@ -32,9 +32,6 @@ const ERA_HINT = "; a server without sessions needs MODERN=on, CHILD_ERA=auto or
 
 /** For a server that gets `server/discover` only. */
 const SESSIONS_HINT = "; a server with sessions needs CHILD_ERA=auto or legacy";
-
-/** The notification in place of the one that a client has sent to another replica. */
-const INITIALIZED = '{"jsonrpc":"2.0","method":"notifications/initialized"}';
 
 /** The name of the shared lane for observers. Its log lines have none. */
 const SHARED_LANE = "shared";
@@ -145,15 +142,15 @@ export function startPrivateLane(
   options: ServerLanesOptions,
   name: string,
   initialize: RequestMessage,
-  { streams, memory, isReturning }: PrivateClient,
+  { streams, memory, isTakenUp }: PrivateClient,
   start: Promise<void> | undefined,
 ): SupervisedLane {
   const handshake = new ClientHandshake(initialize);
   const onInitialized = (text: string): void => handshake.keepInitialized(text);
-  if (isReturning) onInitialized(INITIALIZED);
+  if (isTakenUp) onInitialized(INITIALIZED);
   return startLane(options, {
     handshake,
-    createRouting: (access) => new PrivateRouting(access, { streams, memory, onInitialized, isInitialized: isReturning }),
+    createRouting: (access) => new PrivateRouting(access, { streams, memory, onInitialized, isInitialized: isTakenUp }),
     log: withFields(options.log, { lane: name }),
     name,
     start,

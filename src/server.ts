@@ -211,7 +211,7 @@ export class McpServer {
     return owned.length;
   }
 
-  /** Makes the server not ready for those who ask. It still serves all requests. */
+  /** Reports the server as not ready. All requests are still served. */
   leave(): void {
     this.#isLeaving = true;
   }

@@ -41,9 +41,11 @@ export class SidecarListeners {
     const { host, port, path, adminAddr, authTokens, sessionKeys } = this.#config;
     if (adminAddress !== undefined) log.info({ address: adminAddress }, "listening for operators");
     log.info({ address, path }, "listening");
-    if (sessionKeys.length === 0 && !authTokens.some((text) => text.length >= MIN_KEY_LENGTH)) {
+    const short = authTokens.filter((text) => text.length < MIN_KEY_LENGTH);
+    if (sessionKeys.length === 0 && (authTokens.length === 0 || short.length > 0)) {
       const reason = `set ${OPTIONS.sessionKey.variable}, so that clients go on after a restart, and at any replica`;
-      log.info({ reason }, "session keys are random: all sessions end with the sidecar");
+      const tokens = short.length === 0 ? {} : { reason: `${reason}; tokens of fewer than ${MIN_KEY_LENGTH} characters: ${short.length}` };
+      log.info({ reason, ...tokens }, "session keys are random: sessions end with the sidecar");
     }
     if (authTokens.length > 0) return;
     const message = "no auth token is set: every client that reaches the address may call";

@@ -201,7 +201,7 @@ function reloadTokens(
 async function leave(listener: HttpListener, server: McpServer, preStopMs: number): Promise<void> {
   if (preStopMs === 0) return;
   server.leave();
-  listener.beginDrain();
+  listener.closeAfterResponses();
   await timeout(preStopMs);
 }
 
@@ -211,7 +211,7 @@ async function drainAndStop(
   page: SidecarPage | undefined,
   drainTimeoutMs: number,
 ): Promise<void> {
-  listener.beginDrain();
+  listener.closeAfterResponses();
   const bound = timeout(drainTimeoutMs);
   await Promise.race([server.drain(), bound]);
   page?.streams.close();

@@ -142,7 +142,7 @@ class Serving {
       this.#endAtOnce(ExitCode.failed);
     });
     void signalled.then((signal) => {
-      if (signal === "SIGINT") this.#display?.showInterrupted(callsInFlight(), config.drainTimeoutMs);
+      if (signal === "SIGINT") this.#display?.showInterrupted(callsInFlight(), config.preStopMs + config.drainTimeoutMs);
     });
     return Promise.race([signalled, hungUp]);
   }

@@ -44,7 +44,7 @@ export function readSecretFile(path: string, kind: SecretKind, sleep: (ms: numbe
   return { problem: "it keeps changing" };
 }
 
-/** Returns a text that is equal for equal files. A token contains neither a space nor a line break. */
+/** Returns a text that is equal for equal files. A token or key contains neither a space nor a line break. */
 export function stateOf({ texts = [], problem }: SecretFile): string {
   return problem === undefined ? texts.join("\n") : ` ${problem}`;
 }

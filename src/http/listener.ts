@@ -130,8 +130,8 @@ export class HttpListener {
     return family === "IPv6" ? `[${address}]:${actualPort}` : `${address}:${actualPort}`;
   }
 
-  /** Makes each response the last of its connection. New connections are still accepted, so that their clients get an error. */
-  beginDrain(): void {
+  /** Makes each response the last of its connection. New connections are still accepted. */
+  closeAfterResponses(): void {
     this.#isDraining = true;
     const last = new Map(this.#openResponses.values().map((response) => [response.req.socket, response]));
     for (const response of last.values()) response.shouldKeepAlive = false;

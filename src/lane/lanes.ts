@@ -25,7 +25,7 @@ export interface PrivateClient {
   readonly streams: SessionStreams;
   readonly memory: MemoryAccount;
   /** True if the client has initialized its session at another replica, so that it does not send `notifications/initialized` again. */
-  readonly isReturning: boolean;
+  readonly isTakenUp: boolean;
 }
 
 export interface LanesOptions {
@@ -79,9 +79,9 @@ export class Lanes {
     return this.#isDraining;
   }
 
-  /** Waits until it is known if a client with this `initialize` gets its own server: until the shared server, which may restart, is ready. */
-  whenKnown(exchange: HeldRequest["exchange"], initialize: RequestMessage, memory: MemoryAccount, onKnown: () => void): void {
-    this.#options.shared.lane.whenReady({ owner: { memory }, exchange, request: initialize, onReady: onKnown, onFailed: onKnown });
+  /** Holds a request until it is known if its client gets its own server: until the shared server, which may restart, is ready. */
+  whenKnown(held: Omit<HeldRequest, "owner">, memory: MemoryAccount): void {
+    this.#options.shared.lane.whenReady({ ...held, owner: { memory } });
   }
 
   /** True if clients may share the shared server, so that its revision counts for all. */

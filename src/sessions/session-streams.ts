@@ -7,8 +7,9 @@ import { KeptEvents } from "./kept-events.ts";
 /** The maximum number of GET connections of a session. Above it the oldest ends, since a half-open one never would. */
 const MAX_STANDALONE_STREAMS = 16;
 const MAX_REMEMBERED_ENDS = 1000;
-const MIN_RETURNING_ID = 2 ** 31;
-const MAX_RETURNING_ID = 2 ** 47;
+/** The random first ids of the streams of a session that was taken up. The last one has 15 digits, as many as event ids have. */
+const MIN_TAKEN_UP_ID = 2 ** 31;
+const MAX_TAKEN_UP_ID = 2 ** 47;
 
 /** The streams of one session, and the messages that wait for a stream. A message goes to exactly one stream. */
 export class SessionStreams {
@@ -23,19 +24,19 @@ export class SessionStreams {
    * from a dropped one.
    */
   readonly #endedAt = new Map<number, number>();
-  readonly #isReturning: boolean;
+  readonly #isTakenUp: boolean;
   readonly #firstStreamId: number;
   #lastStreamId: number;
   #isClosed = false;
 
   /**
    * @param log undefined for a client that cannot reconnect, so that no events are kept.
-   * @param isReturning true if the same session may have had other streams in this process. Those have other ids.
+   * @param isTakenUp true if the same session may have had other streams in this process. Those have other ids.
    */
-  constructor(log: ClientEventLog | undefined, isReturning = false) {
+  constructor(log: ClientEventLog | undefined, isTakenUp = false) {
     this.#log = log;
-    this.#isReturning = isReturning;
-    this.#firstStreamId = isReturning ? randomInt(MIN_RETURNING_ID, MAX_RETURNING_ID) : 1;
+    this.#isTakenUp = isTakenUp;
+    this.#firstStreamId = isTakenUp ? randomInt(MIN_TAKEN_UP_ID, MAX_TAKEN_UP_ID) : 1;
     this.#lastStreamId = this.#firstStreamId - 1;
     this.#waiting = new KeptEvents(log);
   }
@@ -67,7 +68,7 @@ export class SessionStreams {
   find({ sequence, ...name }: EventPosition): EventStream | "delivered" | "unknown" | "elsewhere" {
     const { streamId, isStandalone, replica } = name;
     if (replica !== this.#replica) return "elsewhere";
-    if (streamId < this.#firstStreamId || streamId > this.#lastStreamId) return this.#isReturning ? "elsewhere" : "unknown";
+    if (streamId < this.#firstStreamId || streamId > this.#lastStreamId) return this.#isTakenUp ? "elsewhere" : "unknown";
     const stream = this.#standalone.get(streamId) ?? this.#ofRequests.get(streamId);
     // A GET stream without kept events is reopened under its old id, so that the client's event id stays valid.
     if (stream === undefined && isStandalone) {

@@ -32,7 +32,7 @@ export interface SessionOptions {
   /** The memory of the client. */
   readonly memory: MemoryAccount;
   /** True if the session was opened elsewhere, so that its client has not heard of changes since then. */
-  readonly isReturning?: boolean;
+  readonly isTakenUp?: boolean;
   /** The only principal that may use the session; undefined if no token is required. */
   readonly owner?: Principal | undefined;
   /** The time of the `initialize`. */
@@ -58,14 +58,14 @@ export class Session implements Caller {
   #hasCalled = false;
   #mustHearOfLists: boolean;
 
-  constructor({ id, protocolVersion, lane, streams, memory, owner, isReturning = false, nowMs, onEnd }: SessionOptions) {
+  constructor({ id, protocolVersion, lane, streams, memory, owner, isTakenUp = false, nowMs, onEnd }: SessionOptions) {
     this.id = id;
     this.protocolVersion = protocolVersion;
     this.lane = lane;
     this.streams = streams;
     this.memory = memory;
     this.owner = owner;
-    this.#mustHearOfLists = isReturning;
+    this.#mustHearOfLists = isTakenUp;
     this.#onEnd = onEnd;
     this.#lastUsedAtMs = nowMs;
   }

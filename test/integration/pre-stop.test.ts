@@ -1,16 +1,12 @@
 import { expect, it } from "vitest";
-import { readError, errorReply } from "../support/error-reply.ts";
+import { errorReply, readError } from "../support/error-reply.ts";
 import { send } from "../support/http-client.ts";
+import { waitForHanging } from "../support/in-flight.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 const LONG_MS = "600000";
-
-async function stopping(flags: readonly string[]): Promise<Sidecar> {
-  const sidecar = await Sidecar.start({ flags });
-  sidecar.process.kill("SIGTERM");
-  await sidecar.waitForLog("stopping");
-  return sidecar;
-}
+const PING = { jsonrpc: "2.0", id: 2, method: "ping" };
+const REJECTED = errorReply(503, -32000, "SHUTTING_DOWN", { id: 2, data: { retryAfterSeconds: 1 } });
 
 it("requests are served during PRE_STOP_MS, each on a connection that closes, while readiness is 503", async () => {
   await using sidecar = await Sidecar.start({ flags: ["--pre-stop-ms", LONG_MS] });
@@ -22,7 +18,7 @@ it("requests are served during PRE_STOP_MS, each on a connection that closes, wh
     const { status, body } = await send(`${sidecar.origin}/${path}`, { method: "GET" });
     expect([status, JSON.parse(body)]).toMatchObject([503, { status: "not-ready", state: "stopping" }]);
   }
-  const reply = await client.post({ jsonrpc: "2.0", id: 2, method: "ping" });
+  const reply = await client.post(PING);
   expect([reply.status, reply.headers["connection"]]).toEqual([200, "close"]);
   expect(await (await sidecar.client()).toolText("echo", { text: "new" })).toBe("new");
   // The GET stream is still open.
@@ -33,23 +29,22 @@ it("requests are served during PRE_STOP_MS, each on a connection that closes, wh
   expect((await sidecar.exited).code).toBe(143);
 });
 
-it("the drain follows PRE_STOP_MS", async () => {
-  await using sidecar = await Sidecar.start({ flags: ["--pre-stop-ms", "200"] });
-  const client = await sidecar.client();
+it.each([
+  ["after PRE_STOP_MS", ["--pre-stop-ms", "2000"], true],
+  ["at once without PRE_STOP_MS", [], false],
+])("requests are rejected %s", async (_when, flags, isServedFirst) => {
+  await using sidecar = await Sidecar.start({ flags: [...flags, "--drain-timeout-ms", LONG_MS] });
+  const [client, control] = [await sidecar.client(), await sidecar.client()];
+  // It keeps the drain from its end.
   const call = client.callTool("hang");
-  await sidecar.waitForLog("mcp server ready");
+  await waitForHanging(control, 1);
   sidecar.process.kill("SIGTERM");
   await sidecar.waitForLog("stopping");
-  let reply = await client.post({ jsonrpc: "2.0", id: 2, method: "ping" });
-  while (reply.status === 200) reply = await client.post({ jsonrpc: "2.0", id: 2, method: "ping" });
-  expect(readError(reply)).toStrictEqual(errorReply(503, -32000, "SHUTTING_DOWN", { id: 2, data: { retryAfterSeconds: 1 } }));
+  let reply = await client.post(PING);
+  expect(reply.status).toBe(isServedFirst ? 200 : 503);
+  while (reply.status === 200) reply = await client.post(PING);
+  expect(readError(reply)).toStrictEqual(REJECTED);
   sidecar.process.kill("SIGTERM");
   await call.catch(() => undefined);
   expect((await sidecar.exited).code).toBe(143);
-});
-
-it("without PRE_STOP_MS, requests are rejected at once", async () => {
-  await using sidecar = await stopping([]);
-  const { code } = await sidecar.exited;
-  expect(code).toBe(0);
 });

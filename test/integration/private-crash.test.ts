@@ -35,12 +35,12 @@ describe("the crash of a private server", () => {
     await gate.open();
     await using sidecar = await Sidecar.start({ mode: "gated", flags: QUICK_RESTART, env: gate.env });
     const reply = await LaneClient.connectUninitialized(sidecar);
-    expect(await readSeen(reply)).toEqual(["initialize", "tools/call"]);
-    const { pid } = await readWhere(reply);
+    expect(await reply.request("ping")).toMatchObject({ status: 200, result: {} });
+    const { childPid } = await sidecar.waitForLog("mcp server ready", ({ lane }) => lane === "private-1");
     await gate.close();
-    process.kill(pid, "SIGKILL");
+    process.kill(Number(childPid), "SIGKILL");
     await sidecar.waitForLog("mcp server started", (line) => line["generation"] === 2);
-    // While the next one is starting, and once more when it runs.
+    // While the next one is starting.
     expect((await reply.notify("notifications/initialized")).status).toBe(202);
     await gate.open();
     expect(await readSeen(reply)).toEqual(["initialize", "notifications/initialized", "tools/call"]);

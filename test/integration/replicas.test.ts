@@ -135,7 +135,7 @@ describe("a session of another replica", async () => {
 describe("a client with a private server at another replica", async () => {
   const [one, other] = [disposeAfterAll(await start()), disposeAfterAll(await start())];
 
-  it("the client gets a server of its own, with the same capabilities and the same name of the client", async () => {
+  it("the client gets its own server, told the same capabilities and name", async () => {
     const sharedPid = other.childPid;
     const owner = await LaneClient.connect(one);
     const client = new LaneClient(other.url, { accept: "application/json", sessionId: owner.sessionId });
@@ -148,6 +148,14 @@ describe("a client with a private server at another replica", async () => {
     expect(await readWhere(owner)).toMatchObject({ pid: owner.childPid });
   });
 
+  it("a strict server is initialized at each replica, whichever gets the notification of its client", async () => {
+    await using first = await start({ mode: "strict" });
+    await using second = await start({ mode: "strict" });
+    const client = await LaneClient.connectUninitialized(first);
+    await at(second, client).notify("notifications/initialized");
+    for (const replica of [first, second, first]) expect(await at(replica, client).toolText("echo", { text: "ready" })).toBe("ready");
+  });
+
   it("its new server can ask it", async () => {
     const client = at(other, await LaneClient.connect(one));
     using call = await client.begin("ask", { method: "roots/list" });
@@ -157,13 +165,14 @@ describe("a client with a private server at another replica", async () => {
   });
 
   it("an answer to a server elsewhere is refused, whether or not a server runs here", async () => {
+    const before = (await readStatus(other)).lanes.private.servers;
     const owner = await LaneClient.connect(one);
     const client = at(other, owner);
     using call = await owner.begin("ask", { method: "roots/list" });
     const asked = await call.next();
     const refused = errorReply(409, -32000, "OTHER_REPLICA", { data: { retrySafe: false } });
     expect(readError(await client.answer(asked))).toStrictEqual(refused);
-    expect((await readStatus(other)).lanes.private.servers).toBeLessThan(3);
+    expect((await readStatus(other)).lanes.private.servers).toBe(before);
     await client.request("ping");
     expect(readError(await client.answer(asked))).toStrictEqual(refused);
     expect((await owner.answer(asked, { roots: [] })).status).toBe(202);
@@ -178,7 +187,7 @@ describe("a client with a private server at another replica", async () => {
     expect((await readStatus(other)).lanes.private.servers).toBe(before);
   });
 
-  it("MAX_PRIVATE_SERVERS holds for returning clients", async () => {
+  it("MAX_PRIVATE_SERVERS holds for clients of other replicas", async () => {
     await using small = await start({ flags: ["--max-private-servers", "1"] });
     const [first, second] = [await LaneClient.connect(one), await LaneClient.connect(one)];
     using call = await at(small, first).begin("ask", { method: "roots/list" });
@@ -215,14 +224,24 @@ describe("the key of a session", () => {
     expect((await at(other, await one.client()).request("ping")).status).toBe(status);
   });
 
-  it("without a key, a long token is enough, and the log says so if there is none", async () => {
+  it("without a key, a token of 32 characters is enough", async () => {
     await using one = await start({ env: withToken });
     await using other = await start({ env: withToken });
     expect((await at(other, await one.client({ token: TOKEN }), { token: TOKEN }).request("ping")).status).toBe(200);
-    await using short = await start({ env: { ...withToken, CLAW_MCP_STDIO_AUTH_TOKEN: "short-token-of-20-ch" } });
-    const message = "session keys are random: all sessions end with the sidecar";
-    expect(short.logLines.map(({ msg }) => msg)).toContain(message);
-    expect(one.logLines.map(({ msg }) => msg)).not.toContain(message);
+  });
+
+  it.each([
+    ["a short token", ["short-token-of-20-ch"], true],
+    ["a short and a long token", [TOKEN, "short-token-of-20-ch"], true],
+    ["a long token", [TOKEN], false],
+  ])("with %s, the log says if keys are random", async (_what, tokens, isRandom) => {
+    await using directory = await TempDir.create();
+    await writeFile(directory.file("tokens"), tokens.join("\n"));
+    const env = { CLAW_MCP_STDIO_SESSION_KEY: "", CLAW_MCP_STDIO_AUTH_TOKEN_FILE: directory.file("tokens") };
+    await using sidecar = await start({ env });
+    await sidecar.waitForLog("listening");
+    const messages = sidecar.logLines.map(({ msg }) => msg);
+    expect(messages.includes("session keys are random: sessions end with the sidecar")).toBe(isRandom);
   });
 
   it("a session is for its token only, at each replica", async () => {

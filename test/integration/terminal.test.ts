@@ -62,7 +62,7 @@ describe("the start on a terminal", () => {
     const messages = ["listening", "mcp server ready", "mcp server started"];
     const notices = [
       "no auth token is set: every client that reaches the address may call",
-      "session keys are random: all sessions end with the sidecar",
+      "session keys are random: sessions end with the sidecar",
     ];
     // The reason follows the message.
     const withoutReason = shown.map((text) => notices.find((notice) => text.startsWith(notice)) ?? text);
@@ -320,7 +320,7 @@ describe("the start if stdout is not a terminal", () => {
       "mcp server ready",
       "mcp server started",
       "no auth token is set: every client that reaches the address may call",
-      "session keys are random: all sessions end with the sidecar",
+      "session keys are random: sessions end with the sidecar",
     ]);
     expect(sidecar.stderr).toBe("");
   });

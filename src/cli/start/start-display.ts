@@ -16,7 +16,7 @@ const REPLACED_BY_BANNER: ReadonlySet<string> = new Set([
   "mcp server started",
   "listening",
   "no auth token is set: every client that reaches the address may call",
-  "session keys are random: all sessions end with the sidecar",
+  "session keys are random: sessions end with the sidecar",
   "mcp server ready",
 ]);
 

@@ -19,7 +19,7 @@ export const SESSION_OPTIONS = {
     "MAX_SESSIONS",
     10_000,
     10_000_000,
-    "Maximum number of sessions. A new one above it evicts the session that was unused for longest, which is opened again by its next request, but none with an open stream or a request in flight: if all have one, it gets 503. From three quarters of the maximum on, a client with a quarter of it gives up a session of its own instead. A client is a token, or without tokens a network address.",
+    "Maximum number of sessions. A new one above it evicts the session that was unused for longest; its next request opens it again. One with an open stream or a request in flight is not evicted: if all have one, the new one gets 503. From three quarters of the maximum on, a client with a quarter of it gives up a session of its own instead. A client is a token, or without tokens a network address.",
   ),
   sessionsPerMinute: option({
     group: "Sessions",
@@ -63,7 +63,7 @@ export const SESSION_OPTIONS = {
     "SESSION_MAX_AGE_MS",
     604_800_000,
     MAX_MS,
-    "Age up to which a session of another replica, or of the sidecar before a restart, is taken up, or one that was evicted here. An open session does not expire.",
+    "Age up to which a session is taken up: one of another replica, one of the sidecar before a restart, or one that was evicted here. An open session does not expire.",
   ),
   maxPrivateServers: limit(
     "Sessions",

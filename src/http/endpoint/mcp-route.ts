@@ -38,7 +38,7 @@ export function createMcpRoute(options: McpRouteOptions): PrincipalRoute {
     if (refusal !== undefined) return sendError(response, isOfBrowser(request, refusal) ? notForBrowsers() : refusal);
     if (isDraining()) return sendError(response, shuttingDown("GET", false));
     lookup.markInUse(post);
-    lookup.find(post, true, (session) => {
+    lookup.find(post, [], (session) => {
       if (session instanceof SidecarError) sendError(response, session);
       else openGetStream(connections, request, response, session);
     });

@@ -86,7 +86,7 @@ export class PostRoute implements MessageReceiver {
   }
 
   #onMessage(post: Post, message: Message): void {
-    this.#options.lookup.find(post, message.kind === "request", (session) => {
+    this.#options.lookup.find(post, [message], (session) => {
       if (session instanceof SidecarError) this.#rejectMessage(post, message, session);
       else if (message.kind === "request") {
         forwardRequest(this.#options.defects, session, this.#openExchange(post, session, message), message);
@@ -99,7 +99,7 @@ export class PostRoute implements MessageReceiver {
   }
 
   #rejectMessage({ request, response }: Post, message: Message, error: SidecarError): void {
-    // A private server here would have no use for it: it is about a request of another replica, or a change that the server has not missed.
+    // Such a notification concerns a request of another replica, or state that a new server gets at its start.
     if (message.kind === "notification" && error.code === "OTHER_REPLICA") return sendAccepted(response);
     const isOff = this.#options.stateless === undefined && error.code === "SESSION_REQUIRED";
     const shown = isOff && isModernMessage(message, request.headers["mcp-protocol-version"]?.toString()) ? modernOff() : error;
@@ -113,7 +113,7 @@ export class PostRoute implements MessageReceiver {
     if (owner?.isRevoked === true) return rejectUnauthorized(request, response);
     const idText = idTextOf(message);
     // The id of a session that is not open here is ignored.
-    const session = lookup.openSession(request, owner);
+    const session = lookup.findOpen(request, owner);
     if (session !== undefined) {
       session.touch(nowMs());
       const error = new SidecarError("INVALID_REQUEST", "This session is already initialized; call initialize without Mcp-Session-Id.");
@@ -129,7 +129,7 @@ export class PostRoute implements MessageReceiver {
   }
 
   #onBatch(post: Post, messages: readonly Message[]): void {
-    this.#options.lookup.find(post, true, (session) => {
+    this.#options.lookup.find(post, messages, (session) => {
       const { response } = post;
       if (session instanceof SidecarError && session.code !== "SESSION_REQUIRED") sendError(response, session);
       else if (session instanceof SidecarError || !hasBatches(session.protocolVersion)) sendProblem(response, BATCH_REFUSED);

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { SidecarError } from "../../errors.ts";
 import { sessionNotFound } from "../../lane/failures.ts";
 import type { KnownSession, SessionOpener } from "../../lane/handshake/session-opener.ts";
+import type { Message } from "../../protocol/message.ts";
 import { LEGACY_PROTOCOL_VERSIONS } from "../../protocol/versions.ts";
 import type { SessionStore } from "../../sessions/session-store.ts";
 import type { Principal } from "../../sessions/principal.ts";
@@ -20,13 +21,15 @@ export interface SessionLookupOptions {
  */
 export class SessionLookup {
   readonly #options: SessionLookupOptions;
+  /** The responses whose requests use their session. */
+  readonly #inUse = new WeakSet<ServerResponse>();
 
   constructor(options: SessionLookupOptions) {
     this.#options = options;
   }
 
   /** Returns the open session that a request names; undefined if it names none. */
-  openSession({ headers }: IncomingMessage, principal: Principal | undefined): Session | undefined {
+  findOpen({ headers }: IncomingMessage, principal: Principal | undefined): Session | undefined {
     const session = this.#options.sessions.get(String(headers["mcp-session-id"]));
     return session?.owner === principal ? session : undefined;
   }
@@ -49,7 +52,7 @@ export class SessionLookup {
   #look({ request, principal }: Pick<Post, "request" | "principal">): Session | KnownSession | SidecarError {
     const { "mcp-session-id": id, "mcp-protocol-version": protocolVersion } = request.headers;
     if (typeof id !== "string") return new SidecarError("SESSION_REQUIRED", "The Mcp-Session-Id header is missing; call initialize first.");
-    const session = this.openSession(request, principal);
+    const session = this.findOpen(request, principal);
     const found = session ?? this.#options.opener.recognize(id, principal);
     if (found === undefined) return sessionNotFound();
     session?.touch(this.#options.nowMs());
@@ -62,29 +65,33 @@ export class SessionLookup {
   /**
    * Finds the session of a request. A session of another replica is taken up.
    *
-   * @param startsServer false if the request does not need a server of its own.
+   * @param messages those of the request; none for a GET. Responses and notifications alone do not start a server.
    * @param onFound called with the session or the error, nearly always at once. Not called if the client disconnects before.
    */
-  find(post: Post, startsServer: boolean, onFound: (session: Session | SidecarError) => void): void {
+  find(post: Post, messages: readonly Message[], onFound: (session: Session | SidecarError) => void): void {
     const { response, memory, acceptedAtMs } = post;
     const found = this.#look(post);
-    if (found instanceof SidecarError || found instanceof Session) return onFound(found);
+    const onSession = (session: Session | SidecarError): void => {
+      if (session instanceof Session) this.#use(session, response);
+      onFound(session);
+    };
+    if (found instanceof SidecarError || found instanceof Session) return onSession(found);
     const onDisconnect = (listener: () => void): void => void response.on("close", listener);
-    this.#options.opener.takeUp(found, { memory, exchange: { acceptedAtMs, onDisconnect }, startsServer }, (taken) => {
-      if (!(taken instanceof SidecarError)) this.#use(taken, response);
-      onFound(taken);
-    });
+    const startsServer = messages.length === 0 || messages.some(({ kind }) => kind === "request");
+    const waitingText = (): string => messages.map(({ text }) => text).join("");
+    this.#options.opener.takeUp(found, { memory, exchange: { acceptedAtMs, onDisconnect }, startsServer, waitingText }, onSession);
   }
 
   /** Keeps the session that a request names from eviction: while the request arrives, and until its response is read. */
   markInUse({ request, response, principal }: Pick<Post, "request" | "response" | "principal">): void {
-    const session = this.openSession(request, principal);
+    const session = this.findOpen(request, principal);
     if (session !== undefined) this.#use(session, response);
   }
 
   #use(session: Session, response: ServerResponse): void {
     // The client of a long notification may have left. Nothing would end its use.
-    if (response.destroyed) return;
+    if (response.destroyed || this.#inUse.has(response)) return;
+    this.#inUse.add(response);
     session.beginRequest();
     response.on("close", () => session.endRequest(this.#options.nowMs()));
   }

@@ -17,6 +17,7 @@ export function claimsOf(initialize: RequestMessage, protocolVersion: string, is
     protocolVersion,
     capabilitiesText: capabilities === undefined ? "" : text.slice(capabilities.start, capabilities.end),
     clientInfoText: params === undefined ? "" : shortInfo(text, params.start),
+    // A shared server without sessions may ask the client too, whatever ISOLATION is.
     needsCapabilities: isPrivate || needsOwnServer(initialize, "auto"),
   };
 }

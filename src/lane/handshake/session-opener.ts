@@ -61,18 +61,20 @@ export interface KnownSession {
 }
 
 /** The client of a session that is taken up. */
-export interface ReturningClient {
+export interface TakeUpOptions {
   readonly memory: MemoryAccount;
   /** The request that names the session. */
   readonly exchange: HeldRequest["exchange"];
   /** False if the request does not need a server of its own. */
   readonly startsServer: boolean;
+  /** Returns the text that is kept in memory while the request waits. */
+  readonly waitingText: () => string;
 }
 
 interface OpenedSession extends Required<NewSession> {
   readonly id: string;
   readonly protocolVersion: string;
-  readonly isReturning?: boolean;
+  readonly isTakenUp?: boolean;
 }
 
 /** Opens sessions: gets a lane for each `initialize`, and a session on it as soon as the server has answered. */
@@ -101,8 +103,8 @@ export class SessionOpener {
   }
 
   /** Ends a session that is not open here. */
-  forget({ id }: KnownSession): void {
-    this.#options.ids.end(id);
+  forget({ id, owner }: KnownSession): void {
+    this.#options.ids.end(id, owner);
   }
 
   /**
@@ -111,19 +113,25 @@ export class SessionOpener {
    *
    * @param onTaken called with the session, or the error, now or when it is known if the client gets a server of its own.
    */
-  takeUp(known: KnownSession, client: ReturningClient, onTaken: (session: Session | SidecarError) => void): void {
+  takeUp(known: KnownSession, client: TakeUpOptions, onTaken: (session: Session | SidecarError) => void): void {
     const { lanes, sessions, defects } = this.#options;
     const { initialize } = known;
-    const { memory, exchange, startsServer } = client;
+    const { memory, exchange, startsServer, waitingText } = client;
     const open = (): void => {
-      // The token may have been removed meanwhile.
-      if (known.owner?.isRevoked === true) return onTaken(sessionNotFound());
-      if (lanes.isPrivate(initialize) && !startsServer) return onTaken(answerElsewhere());
-      // Another request of the session may have waited too.
-      onTaken(sessions.get(known.id) ?? this.#takeUp(known, memory));
+      // The token may have been removed while the body arrived.
+      if (known.owner?.isRevoked === true) onTaken(sessionNotFound());
+      else if (lanes.isPrivate(initialize) && !startsServer) onTaken(answerElsewhere());
+      else onTaken(sessions.get(known.id) ?? this.#takeUp(known, memory));
     };
     if (lanes.isDecided(initialize)) return open();
-    lanes.whenKnown(exchange, initialize, memory, () => defects.guard("session start", open, () => onTaken(internalError(false))));
+    const onReady = (): void => {
+      // Another request may have taken the session up meanwhile, or ended it.
+      if (this.recognize(known.id, known.owner) === undefined) onTaken(sessionNotFound());
+      else open();
+    };
+    const request = { method: "initialize", text: waitingText() };
+    const onDefect = (): void => onTaken(internalError(false));
+    lanes.whenKnown({ exchange, request, onReady: () => defects.guard("session start", onReady, onDefect), onFailed: onTaken }, memory);
   }
 
   #takeUp({ initialize, ...known }: KnownSession, memory: MemoryAccount): Session | SidecarError {
@@ -134,11 +142,13 @@ export class SessionOpener {
       return refusal;
     }
     const streams = new SessionStreams(eventLog.forClient(memory), true);
-    const pooled = lanes.acquire(initialize, { streams, memory, isReturning: true });
-    const session = this.#add(initialize, pooled, { ...known, memory, streams, isReturning: true });
+    const pooled = lanes.acquire(initialize, { streams, memory, isTakenUp: true });
+    const session = this.#add(initialize, pooled, { ...known, memory, streams, isTakenUp: true });
     if (session !== undefined) return session;
     pooled.release();
-    return tooManySessions(sessions.maxSessions);
+    const error = tooManySessions(sessions.maxSessions);
+    counters.countRefusal(error.code);
+    return error;
   }
 
   #begin(exchange: Exchange, request: RequestMessage, onOpen: (session: Session) => void, client: NewSession, isFirst = true): void {
@@ -153,7 +163,7 @@ export class SessionOpener {
       return;
     }
     const streams = client.streams ?? new SessionStreams(eventLog.forClient(memory));
-    const pooled = lanes.acquire(request, { streams, memory, isReturning: false });
+    const pooled = lanes.acquire(request, { streams, memory, isTakenUp: false });
     const { lane } = pooled.supervised;
     lane.initialize({
       exchange,
@@ -189,7 +199,8 @@ export class SessionOpener {
           counters.countEnding("unread");
         }),
     };
-    lanes.whenKnown(held, request, memory, () => defects.guard("session start", onKnown, () => refusal.fail(internalError(false))));
+    const onReady = (): void => defects.guard("session start", onKnown, () => refusal.fail(internalError(false)));
+    lanes.whenKnown({ exchange: held, request, onReady, onFailed: onReady }, memory);
   }
 
   #failOutdated(refusal: InitializeRefusal): void {
@@ -223,7 +234,7 @@ export class SessionOpener {
     const startedAtMs = nowMs();
     const onEnd = (isOver: boolean): void => {
       pooled.release(session);
-      if (isOver) ids.end(client.id);
+      if (isOver) ids.end(client.id, owner);
       onSessionEnd?.(protocolVersion, nowMs() - startedAtMs);
     };
     const session = new Session({ ...client, lane, nowMs: startedAtMs, onEnd });

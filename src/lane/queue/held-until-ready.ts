@@ -10,7 +10,7 @@ export interface HeldRequest<Owner extends Pick<Caller, "memory"> = Caller> {
   /** The client. It takes turns with others. */
   readonly owner: Owner;
   readonly exchange: Pick<Exchange, "acceptedAtMs" | "onDisconnect">;
-  readonly request: RequestMessage;
+  readonly request: Pick<RequestMessage, "method" | "text">;
   readonly onReady: () => void;
   /** Called with the error instead if the request waits for too long, or the queue is full. */
   readonly onFailed: (error: SidecarError) => void;

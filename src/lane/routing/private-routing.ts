@@ -24,6 +24,9 @@ const MAX_FORWARDED_REQUESTS = 1024;
 /** Sent once to a new generation, for any number of changes that the former one was notified of. */
 const ROOTS_CHANGED = '{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}';
 
+/** In place of the notification of a client that has sent it to another replica. */
+export const INITIALIZED = '{"jsonrpc":"2.0","method":"notifications/initialized"}';
+
 /** Notifications that are not related to a request, and so do not belong on a request's stream. */
 const UNRELATED_NOTIFICATIONS: ReadonlySet<string> = new Set([
   "notifications/tools/list_changed",
@@ -75,6 +78,8 @@ export class PrivateRouting implements Routing {
   }
 
   onClientRequest(caller: Caller, { method, outline }: RequestMessage): RequestDecision | undefined {
+    // The client's own notification may have reached another replica. A server may reject requests before it.
+    if (!this.#isInitialized && method !== "ping") this.#initialize(INITIALIZED);
     if (method === "logging/setLevel") return this.#setLevel(outline.stringAt(Slot.level));
     if (method !== "resources/subscribe" && method !== "resources/unsubscribe") return undefined;
     const uri = outline.stringAt(Slot.uri);
@@ -89,7 +94,11 @@ export class PrivateRouting implements Routing {
     if (method === "notifications/progress") return this.#forwarded.progress(notification);
     if (method === "notifications/roots/list_changed") this.#state.hasChangedRoots = true;
     const text = messageToServer(notification);
-    if (method !== "notifications/initialized") return text;
+    return method === "notifications/initialized" ? this.#initialize(text) : text;
+  }
+
+  /** Sends a `notifications/initialized`, and keeps it for the next generation. */
+  #initialize(text: string): SidecarError | undefined {
     const { dispatch, onInitialized } = this.#access;
     // A server that is starting gets this notification in its handshake. A line of this generation does not go to the next one.
     if (this.#isReady && !dispatch.sendInternal(text, this.#memory)) return dispatch.inputRoomError(text);

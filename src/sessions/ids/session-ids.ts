@@ -12,7 +12,7 @@ const MAX_SKEW_MS = 5 * 60_000;
 const MAX_ENDED = 16_384;
 
 /** A client, as far as a replica can be told about it. */
-export interface ClientClaims extends Pick<SessionClaims, "protocolVersion" | "capabilitiesText" | "clientInfoText"> {
+export interface ClientClaims extends Omit<SessionClaims, "issuedAtS"> {
   /** True if a server gets the capabilities. Without room for them, the id is valid for this process only. */
   readonly needsCapabilities: boolean;
 }
@@ -26,8 +26,9 @@ export interface SessionIdsOptions {
 }
 
 /**
- * The ids of sessions. An id has the claims about its session, and a signature (HMAC-SHA-256) over these and the principal. So each process with the same key can check it, and no client can make one. Only visible ASCII characters occur in it (MCP
- * 2025-11-25, basic/transports, session management).
+ * The ids of sessions. An id has the claims about its session, and a signature (HMAC-SHA-256) over these and the principal. Each process with
+ * the same key can check it. A client can sign ids only if the key is derived from its token, and only for itself. An id consists of visible
+ * ASCII characters (MCP 2025-11-25, basic/transports, session management).
  */
 export class SessionIds {
   readonly #options: SessionIdsOptions;
@@ -62,9 +63,10 @@ export class SessionIds {
     return ageMs <= this.#options.maxAgeMs && ageMs >= -MAX_SKEW_MS ? claims : undefined;
   }
 
-  /** Makes an id that `issue` or `open` has returned or accepted invalid for this process. */
-  end(id: string): void {
-    const bytes = Buffer.from(id, "base64url");
+  /** Makes an id invalid for this process. Does nothing for a random id. */
+  end(id: string, owner: Principal | undefined): void {
+    const bytes = this.#verify(id, owner);
+    if (bytes === undefined) return;
     this.#ended.add(nonceOf(bytes));
     const [oldest] = this.#ended;
     if (this.#ended.size > MAX_ENDED && oldest !== undefined) this.#ended.delete(oldest);

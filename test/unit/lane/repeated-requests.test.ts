@@ -400,7 +400,7 @@ describe("the sidecar's own tools/list", () => {
   });
 
   it("the tools of a private server are not listed before notifications/initialized", () => {
-    const bench = PrivateLaneBench.ready({}, { retry: "read-only" });
+    const bench = PrivateLaneBench.ready({}, { retry: "read-only", isInitialized: false });
     bench.say({ method: "notifications/tools/list_changed" });
     expect(bench.heard()).toEqual([]);
     bench.notify(bench.session, { method: "notifications/initialized" });

@@ -69,6 +69,8 @@ export interface LaneBenchOptions {
   readonly retry?: RetryMode;
   /** The default has no rules, and the limits that the test gives. */
   readonly policy?: LanePolicy;
+  /** False if the client of a private lane has not sent `notifications/initialized`. */
+  readonly isInitialized?: boolean;
   /** Ends a session that cannot continue. */
   readonly endSession?: (session: Session) => void;
 }
@@ -246,7 +248,7 @@ export class PrivateLaneBench extends LaneBench {
           streams,
           memory: ACCOUNT,
           onInitialized: (text) => initialized.push(text),
-          isInitialized: false,
+          isInitialized: options?.isInitialized ?? true,
         });
       },
       limits,

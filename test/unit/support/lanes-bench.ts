@@ -163,7 +163,7 @@ export class LanesBench {
 
   #createPrivate(initialize: string, client: PrivateClient, start: Promise<void> | undefined): PrivateServer {
     const bench = new LaneBench(
-      (access) => new PrivateRouting(access, { ...client, onInitialized: () => undefined, isInitialized: client.isReturning }),
+      (access) => new PrivateRouting(access, { ...client, onInitialized: () => undefined, isInitialized: client.isTakenUp }),
       {},
       { endSession: (session) => this.sessions.end(session) },
     );

@@ -160,7 +160,7 @@ describe("a message of a private client", () => {
   });
 
   it("notifications/initialized is rejected while the server reads nothing, and not kept", () => {
-    const bench = PrivateLaneBench.ready({ maxQueuedBytes: 200 }, { retry: "read-only" });
+    const bench = PrivateLaneBench.ready({ maxQueuedBytes: 200 }, { retry: "read-only", isInitialized: false });
     const text = '{"jsonrpc":"2.0","method":"notifications/initialized"}';
     bench.upstream.isReading = false;
     for (let id = 0; id < 10; id++) bench.say({ id, method: "ping" });
@@ -181,6 +181,15 @@ describe("a message of a private client", () => {
     bench.heard();
     expect(bench.notify(bench.session, { method: "notifications/initialized" })).toBeUndefined();
     expect(bench.heard()).toEqual([{ method: "notifications/initialized" }]);
+  });
+
+  it("a request before notifications/initialized, which another replica may have got, is sent after one", () => {
+    const bench = PrivateLaneBench.ready({}, { isInitialized: false });
+    bench.request(bench.session, { method: "ping" });
+    expect(bench.heard().map(({ method }) => method)).toEqual(["ping"]);
+    for (const _ of [1, 2]) bench.request(bench.session, { method: "tools/list" });
+    expect(bench.heard().map(({ method }) => method)).toEqual(["notifications/initialized", "tools/list", "tools/list"]);
+    expect(bench.initialized).toHaveLength(1);
   });
 
   it("notifications/initialized is not sent before the server is ready", () => {

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { deriveKeys } from "../../../../src/sessions/ids/derived-keys.ts";
@@ -84,7 +85,7 @@ describe("a session id", () => {
   it("an ended session stays ended where it has ended, and not elsewhere", () => {
     const [one, other] = [replica(), replica()];
     const [ended, open] = [one.issue(CLIENT, undefined), one.issue(CLIENT, undefined)];
-    one.end(ended);
+    one.end(ended, undefined);
     expect([one.open(ended, undefined), one.open(open, undefined) === undefined]).toEqual([undefined, false]);
     expect(other.open(ended, undefined)).toBeDefined();
   });
@@ -92,8 +93,16 @@ describe("a session id", () => {
   it("at least the last 16384 ended sessions are remembered", () => {
     const ids = replica();
     const ended = Array.from({ length: 16_385 }, () => ids.issue(CLIENT, undefined));
-    for (const id of ended) ids.end(id);
+    for (const id of ended) ids.end(id, undefined);
     expect(ended.filter((id) => ids.open(id, undefined) !== undefined)).toEqual(ended.slice(0, 1));
+  });
+
+  it("the end of sessions with other ids does not make an ended one valid again", () => {
+    const ids = replica();
+    const ended = ids.issue(CLIENT, undefined);
+    ids.end(ended, undefined);
+    for (let count = 0; count < 16_384; count++) ids.end(randomUUID(), undefined);
+    expect(ids.open(ended, undefined)).toBeUndefined();
   });
 
   it("no other text is accepted for an id: altered, cut, extended or spelled in another way", () => {

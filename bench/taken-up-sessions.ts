@@ -160,6 +160,7 @@ const client = {
   memory: account,
   exchange: { acceptedAtMs: nowMs(), onDisconnect: quiet },
   startsServer: true,
+  waitingText: () => "",
 };
 
 report(
@@ -168,7 +169,7 @@ report(
     if (opener.recognize(id, undefined) !== undefined) throw new Error("a wrong id is accepted");
   }),
 );
-if (sessions.size > 0) throw new Error("a session is open that nobody has used here");
+if (sessions.size > 0) throw new Error("a session is open although no request has used it");
 const beforeBytes = heapBytes();
 const takenUpUs = report(
   "an id is checked, and its session is taken up",

@@ -1,9 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { SidecarError } from "../../../src/errors.ts";
-import type { ReturningClient } from "../../../src/lane/handshake/session-opener.ts";
+import type { TakeUpOptions } from "../../../src/lane/handshake/session-opener.ts";
 import type { Principal } from "../../../src/sessions/principal.ts";
 import type { Session } from "../../../src/sessions/session.ts";
 import { type LanesInput, LanesBench } from "../support/lanes-bench.ts";
+import { MemoryBudget } from "../../../src/memory/memory-budget.ts";
 import { AMPLE_MEMORY } from "../support/memory.ts";
 
 const PRIVATE = { capabilities: { sampling: {} } };
@@ -32,7 +33,7 @@ class Replicas {
   /** Takes a session up at the other one. @returns undefined if that is not decided yet. */
   takeUp(
     id: string,
-    client: Partial<ReturningClient> = {},
+    client: Partial<TakeUpOptions> = {},
     owner?: Principal,
   ): { readonly taken: () => Session | SidecarError | undefined; readonly leave: () => void } {
     let taken: Session | SidecarError | undefined;
@@ -41,12 +42,16 @@ class Replicas {
     const memory = AMPLE_MEMORY.account("127.0.0.1");
     const known = this.other.opener.recognize(id, undefined);
     if (known === undefined) throw new Error("the session is unknown");
-    this.other.opener.takeUp({ ...known, owner }, { memory, exchange, startsServer: true, ...client }, (found) => (taken = found));
+    this.other.opener.takeUp(
+      { ...known, owner },
+      { memory, exchange, startsServer: true, waitingText: () => "", ...client },
+      (found) => (taken = found),
+    );
     return { taken: () => taken, leave: () => leave() };
   }
 
   /** Returns the code of the error. */
-  refusalOf(id: string, client: Partial<ReturningClient> = {}, owner?: Principal): string | undefined {
+  refusalOf(id: string, client: Partial<TakeUpOptions> = {}, owner?: Principal): string | undefined {
     const taken = this.takeUp(id, client, owner).taken();
     return taken instanceof SidecarError ? taken.code : undefined;
   }
@@ -127,6 +132,29 @@ describe("a session that returns before the era of the shared server is known", 
     era.isStateless = false;
     replicas.other.shared.start();
     expect([taken() instanceof SidecarError, replicas.other.servers.length]).toEqual([false, 1]);
+  });
+
+  it("a session that is ended meanwhile is not opened", () => {
+    const era: Era = {};
+    const replicas = new Replicas({ isStateless: () => era.isStateless, isStarted: false });
+    const id = replicas.open(PRIVATE);
+    const { taken } = replicas.takeUp(id);
+    const known = replicas.other.opener.recognize(id, undefined);
+    if (known !== undefined) replicas.other.opener.forget(known);
+    era.isStateless = true;
+    replicas.other.shared.start();
+    expect(taken()).toMatchObject({ code: "SESSION_NOT_FOUND" });
+  });
+
+  it("the text of a request that waits counts as memory, and too long ones are rejected", () => {
+    const replicas = new Replicas({ isStateless: () => undefined, isStarted: false });
+    const id = replicas.open(PRIVATE);
+    const text = "x".repeat(1_000_000);
+    const budget = new MemoryBudget(50_000_000);
+    const { taken } = replicas.takeUp(id, { memory: budget.account("127.0.0.1"), waitingText: () => text });
+    expect([taken(), budget.status.usedBytes >= text.length]).toEqual([undefined, true]);
+    const tooLong = replicas.takeUp(id, { waitingText: () => text.repeat(20) });
+    expect(tooLong.taken()).toBeInstanceOf(SidecarError);
   });
 
   it("nothing is opened for a client that has left", () => {
