@@ -5,6 +5,7 @@ import type { Apps } from "./http/app.ts";
 import { isLoopback } from "./http/guards/authority.ts";
 import type { HttpListener } from "./http/listener.ts";
 import type { Log } from "./observability/log.ts";
+import { keyName } from "./sessions/ids/derived-keys.ts";
 
 interface Addresses {
   readonly address: string;
@@ -38,15 +39,10 @@ export class SidecarListeners {
   }
 
   log({ address, adminAddress }: Addresses, log: Log): void {
-    const { host, port, path, adminAddr, authTokens, sessionKeys } = this.#config;
+    const { host, port, path, adminAddr, authTokens } = this.#config;
     if (adminAddress !== undefined) log.info({ address: adminAddress }, "listening for operators");
     log.info({ address, path }, "listening");
-    const short = authTokens.filter((text) => text.length < MIN_KEY_LENGTH);
-    if (sessionKeys.length === 0 && (authTokens.length === 0 || short.length > 0)) {
-      const reason = `set ${OPTIONS.sessionKey.variable}, so that clients go on after a restart, and at any replica`;
-      const tokens = short.length === 0 ? {} : { reason: `${reason}; tokens of fewer than ${MIN_KEY_LENGTH} characters: ${short.length}` };
-      log.info({ reason, ...tokens }, "session keys are random: sessions end with the sidecar");
-    }
+    logSessionKeys(this.#config, log);
     if (authTokens.length > 0) return;
     const message = "no auth token is set: every client that reaches the address may call";
     if (isLoopback(host) && (adminAddr === undefined || isLoopback(adminAddr.host))) log.info({}, message);
@@ -55,6 +51,19 @@ export class SidecarListeners {
       log.warn({ reason: `set ${OPTIONS.authToken.variable}, or, outside a container, use ${remedy}` }, message);
     }
   }
+}
+
+/** Logs the names of the keys, or the cost of random ones. */
+function logSessionKeys({ sessionKeys, serverName, authTokens }: Config, log: Log): void {
+  if (sessionKeys.length > 0) {
+    const keys = sessionKeys.map((key) => keyName(key, serverName));
+    return log.info({ count: keys.length, keys }, "session keys loaded");
+  }
+  const shortCount = authTokens.filter((text) => text.length < MIN_KEY_LENGTH).length;
+  if (authTokens.length > 0 && shortCount === 0) return;
+  const reason = `set ${OPTIONS.sessionKey.variable}, so that clients go on after a restart, and at any replica`;
+  const short = shortCount === 0 ? "" : `; tokens of fewer than ${MIN_KEY_LENGTH} characters: ${shortCount}`;
+  log.info({ reason: reason + short }, "session keys are random: sessions end with the sidecar");
 }
 
 /** Adds the option to an error, for the advice of the command line. */

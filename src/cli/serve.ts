@@ -117,8 +117,10 @@ class Serving {
     const end = await Promise.race([signalled, running.failed, failedStart]);
     display?.end();
     if (typeof end === "string") {
-      log.info({ signal: end }, "stopping");
+      const { preStopMs } = config;
+      log.info(preStopMs === 0 ? { signal: end } : { signal: end, pauseMs: preStopMs }, "stopping");
       await running.leave();
+      if (preStopMs > 0) log.info({ count: running.countCallsInFlight() }, "draining");
     }
     if (typeof end === "object" && "restarts" in end) log.info({ restarts: end.restarts, reason: "RESTART_LIMIT is reached" }, "stopping");
     await running.stop();

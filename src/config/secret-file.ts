@@ -90,6 +90,9 @@ function parseTexts(text: string, { noun, minLength }: SecretKind): SecretFile {
     const found = line.trim();
     if (found === "" || found.startsWith("#")) continue;
     if (bearerToken.parse(found) === undefined) return { problem: `line ${index + 1} is not a ${noun}: expected ${bearerToken.expected}` };
+    // SESSION_KEY separates keys by commas.
+    if (noun === "key" && found.includes(","))
+      return { problem: `line ${index + 1} contains a comma: write each key on a line of its own` };
     if (found.length < minLength) return { problem: `line ${index + 1} has fewer than ${minLength} characters` };
     texts.add(found);
   }

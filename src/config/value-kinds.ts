@@ -144,6 +144,11 @@ export function keys(minLength: number): ValueKind<readonly string[]> {
   return {
     expected: `${bearerToken.expected}, at least ${minLength} for each key, several keys separated by commas`,
     parse: (text) => parseList(text, (item) => (item.length < minLength ? undefined : bearerToken.parse(item))),
+    explain: (text) => {
+      const items = text.split(",").map((item) => item.trim());
+      const index = items.findIndex((item) => item.length < minLength);
+      return index === -1 ? "it contains other characters" : `key ${index + 1} has fewer than ${minLength} characters`;
+    },
   };
 }
 

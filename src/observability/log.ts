@@ -47,6 +47,7 @@ export const LOG_FIELDS = [
   // The sidecar.
   "address",
   "path",
+  "keys",
   "err",
 ] as const;
 

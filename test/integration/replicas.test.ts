@@ -266,6 +266,17 @@ describe("the key of a session", () => {
     expect((await kept.request("ping")).status).toBe(200);
   });
 
+  it("the log names the keys, with the same names at each replica of a server", async () => {
+    const names = async (env: Record<string, string>): Promise<unknown> => {
+      await using sidecar = await start({ env });
+      return (await sidecar.waitForLog("session keys loaded"))["keys"];
+    };
+    const keys = { CLAW_MCP_STDIO_SESSION_KEY: `${KEY}x,${KEY}` };
+    const [both, one, other] = [await names(keys), await names({}), await names({ CLAW_MCP_STDIO_SERVER_NAME: "weather" })];
+    expect(both).toEqual([expect.stringMatching(/^[0-9a-f]{8}$/), (one as string[])[0]]);
+    expect(other).not.toEqual(one);
+  });
+
   it("the key is not part of the server's environment or of the log", async () => {
     await using sidecar = await start({ flags: ["--log-level", "debug"] });
     const client = await sidecar.client();

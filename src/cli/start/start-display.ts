@@ -17,6 +17,7 @@ const REPLACED_BY_BANNER: ReadonlySet<string> = new Set([
   "listening",
   "no auth token is set: every client that reaches the address may call",
   "session keys are random: sessions end with the sidecar",
+  "session keys loaded",
   "mcp server ready",
 ]);
 

@@ -35,7 +35,7 @@ export const SESSION_OPTIONS = {
     flag: "session-key",
     name: "SESSION_KEY",
     placeholder: "KEYS",
-    description: `Keys of session ids, separated by commas, each of at least ${MIN_KEY_LENGTH} characters. With the same keys, other replicas and the sidecar after a restart take sessions up. The first key signs, and all are accepted. Default: derived from the token of the client if it has ${MIN_KEY_LENGTH} characters, else random.`,
+    description: `Keys of session ids, separated by commas, each of at least ${MIN_KEY_LENGTH} characters. With the same keys, sessions go on at other replicas, and after a restart. The first key signs, and all are accepted. Prefer the file, because flags appear in the process list. Default: derived from the token of the client if it has at least ${MIN_KEY_LENGTH} characters, else random.`,
     kind: keys(MIN_KEY_LENGTH),
     isSecret: true,
   }),
@@ -45,7 +45,7 @@ export const SESSION_OPTIONS = {
     name: "SESSION_KEY_FILE",
     placeholder: "FILE",
     description:
-      "File of such keys, one per line; empty lines and lines that begin with # are ignored. It is read at the start. Cannot be combined with SESSION_KEY.",
+      "File of such keys, one per line; empty lines and lines that begin with # are ignored. `openssl rand -hex 32` makes a key. A change needs a restart. Cannot be combined with SESSION_KEY.",
     kind: anyText,
   }),
   serverName: option({
@@ -63,7 +63,7 @@ export const SESSION_OPTIONS = {
     "SESSION_MAX_AGE_MS",
     604_800_000,
     MAX_MS,
-    "Age up to which a session is taken up: one of another replica, one of the sidecar before a restart, or one that was evicted here. An open session does not expire.",
+    "Age since `initialize` up to which a session goes on at another replica, after a restart, or after its eviction; the default is seven days. A session that stays open does not expire.",
   ),
   maxPrivateServers: limit(
     "Sessions",

@@ -30,7 +30,7 @@ export const SUPERVISION_OPTIONS = {
     name: "PRE_STOP_MS",
     placeholder: "MS",
     description:
-      "Time after SIGTERM, SIGINT or SIGHUP for which requests are still served, before the drain. `/readyz` is 503 and connections close meanwhile, so that a balancer sends its requests to other replicas.",
+      "Time after SIGTERM, SIGINT or SIGHUP for which requests are still served, before the drain. `/readyz` is 503 meanwhile, and each response closes its connection, so that a balancer sends its requests to other replicas.",
     defaultText: "0",
     kind: wholeNumber(MAX_MS, 0),
   }),

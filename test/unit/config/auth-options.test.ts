@@ -144,3 +144,49 @@ describe("REQUIRE_AUTH", () => {
     expect(load([flag, "server"]).problems).toEqual([expect.stringMatching(/^--require-auth .*; expected on or off$/)]);
   });
 });
+
+describe("SESSION_KEY_FILE and SESSION_KEY", () => {
+  const KEY = "0123456789abcdef".repeat(2);
+
+  it.each([
+    ["one key on each line", `# keys\n${KEY}a\n\n${KEY}b\n`, [`${KEY}a`, `${KEY}b`]],
+    ["a key of 32 characters", KEY, [KEY]],
+  ])("the file may have %s", async (_what, text, keys) => {
+    await using directory = await TempDir.create();
+    await writeFile(directory.file("keys"), text);
+    expect(load(["--session-key-file", directory.file("keys"), "server"]).config).toMatchObject({ sessionKeys: keys });
+  });
+
+  it.each([
+    ["is empty", "", "it contains no key"],
+    ["has a key of 31 characters", KEY.slice(1), "line 1 has fewer than 32 characters"],
+    ["separates keys by commas, like the variable", `${KEY},${KEY}`, "line 1 contains a comma: write each key on a line of its own"],
+  ])("the file is rejected if it %s", async (_what, text, problem) => {
+    await using directory = await TempDir.create();
+    await writeFile(directory.file("keys"), text);
+    const { problems } = load(["--session-key-file", directory.file("keys"), "server"]);
+    expect(problems).toEqual([`--session-key-file is "${directory.file("keys")}": ${problem}; expected a file with one key a line`]);
+  });
+
+  it("a missing file, and both settings together, are problems", () => {
+    expect(load(["--session-key-file", "/no/such/file", "server"]).problems).toEqual([expect.stringContaining("(ENOENT)")]);
+    expect(load(["--session-key", KEY, "server"], { CLAW_MCP_STDIO_SESSION_KEY_FILE: "/no/such/file" }).problems).toEqual([
+      "--session-key and CLAW_MCP_STDIO_SESSION_KEY_FILE are both set; use only one of them",
+    ]);
+  });
+
+  it.each([
+    [`${KEY},${KEY.slice(1)}`, "key 2 has fewer than 32 characters"],
+    [`${KEY} ${KEY}`, "it contains other characters"],
+    ["", "has no value"],
+  ])("the keys %j are rejected without being shown", (text, reason) => {
+    const { problems } = load(["--session-key", text, "server"]);
+    expect(problems).toEqual([expect.stringContaining(reason)]);
+    expect(problems.join("")).not.toContain(KEY);
+  });
+
+  it("a name of the server has up to 128 visible characters", () => {
+    const names = ["weather", "x".repeat(128), "x".repeat(129), "two words"];
+    expect(names.map((name) => load(["--server-name", name, "server"]).problems.length)).toEqual([0, 0, 1, 1]);
+  });
+});
