@@ -2,7 +2,7 @@
 
 import { createHmac, hash, randomBytes } from "node:crypto";
 import { encodeClaims, NONCE_BYTES, type SessionClaims } from "../src/sessions/ids/session-claims.ts";
-import { deriveKeys } from "../src/sessions/ids/derived-keys.ts";
+import { deriveKey } from "../src/sessions/ids/derived-keys.ts";
 
 export interface Signer {
   /** SESSION_KEY, or the token if the sidecar has none. */
@@ -24,6 +24,6 @@ export function issueId(signer: Signer, claims: Partial<SessionClaims> = {}): st
 /** Returns an id with any bytes as claims, and the right signature. */
 export function signId({ secret, token }: Signer, claims: Uint8Array): string {
   const fingerprint = hash("sha256", `claw-mcp-stdio principal ${token}`, "base64url");
-  const mac = createHmac("sha256", deriveKeys(secret, SERVER_NAME).sessionId).update(`${fingerprint}.`).update(claims).digest();
+  const mac = createHmac("sha256", deriveKey(secret, "session id", SERVER_NAME)).update(`${fingerprint}.`).update(claims).digest();
   return Buffer.concat([claims, mac]).toString("base64url");
 }

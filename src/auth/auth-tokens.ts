@@ -1,6 +1,6 @@
 import { hash, timingSafeEqual } from "node:crypto";
 import { MIN_KEY_LENGTH } from "../config/secret-file.ts";
-import { deriveKeys } from "../sessions/ids/derived-keys.ts";
+import { deriveKey } from "../sessions/ids/derived-keys.ts";
 import type { Principal } from "../sessions/principal.ts";
 
 interface AuthToken {
@@ -63,7 +63,7 @@ export class AuthTokens {
       isRevoked: false,
       name: `token-${++this.#count}`,
       fingerprint: hash("sha256", `claw-mcp-stdio principal ${text}`, "base64url"),
-      keys: text.length < MIN_KEY_LENGTH ? undefined : deriveKeys(text, this.#serverName),
+      sessionKey: text.length < MIN_KEY_LENGTH ? undefined : deriveKey(text, "session id", this.#serverName),
     };
     return { text, expected, received: Buffer.alloc(expected.length), principal };
   }

@@ -119,7 +119,7 @@ class Serving {
     if (typeof end === "string") {
       const { preStopMs } = config;
       log.info(preStopMs === 0 ? { signal: end } : { signal: end, pauseMs: preStopMs }, "stopping");
-      await running.leave();
+      await Promise.race([running.leave(), running.failed]);
       if (preStopMs > 0) log.info({ count: running.countCallsInFlight() }, "draining");
     }
     if (typeof end === "object" && "restarts" in end) log.info({ restarts: end.restarts, reason: "RESTART_LIMIT is reached" }, "stopping");

@@ -71,7 +71,7 @@ export class ModernRouting implements Routing {
   }
 
   onClientResponse(caller: Caller, response: ResponseMessage): SidecarError | undefined {
-    return this.#questions.onAnswer(caller, response);
+    return this.#questions.onAnswer(caller, response, this.#sessions.isAskable(caller));
   }
 
   onUnfinished(call: ClientCall, response: ResponseMessage): boolean {

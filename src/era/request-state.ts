@@ -13,7 +13,7 @@ const TAG_BYTES = 16;
 /**
  * Seals the `requestState` of a server together with the client, the method and the name of the request (MCP 2026-07-28,
  * basic/utilities/mrtr). The server sees one identity for all clients, so it could not notice that a client uses the state of another one.
- * Each replica with the same keys can unseal it.
+ * Each replica with the same SESSION_KEY can unseal it.
  */
 export class RequestState {
   readonly #keys: SessionKeys;
@@ -24,10 +24,10 @@ export class RequestState {
 
   /** Returns a server's response with its state sealed; undefined if it has none. */
   seal({ text, edits, requestState: span }: FoundResult, request: RequestMessage, owner: Principal | undefined): string | undefined {
-    const [keys] = this.#keys.of(owner);
-    if (keys === undefined || span === undefined || text[span.start] !== '"') return undefined;
+    const [key] = this.#keys.requestState;
+    if (key === undefined || span === undefined || text[span.start] !== '"') return undefined;
     const nonce = randomBytes(NONCE_BYTES);
-    const cipher = createCipheriv("aes-256-gcm", keys.requestState, nonce).setAAD(bindingOf(request, owner));
+    const cipher = createCipheriv("aes-256-gcm", key, nonce).setAAD(bindingOf(request, owner));
     const sealed = Buffer.concat([
       nonce,
       cipher.update(decodeString(text, span.start, span.end), "utf8"),
@@ -51,8 +51,8 @@ export class RequestState {
   #open(sealedText: string, request: RequestMessage, owner: Principal | undefined): string | undefined {
     const sealed = Buffer.from(sealedText, "base64url");
     if (sealed.length < NONCE_BYTES + TAG_BYTES) return undefined;
-    for (const { requestState } of this.#keys.of(owner)) {
-      const state = decrypt(requestState, sealed, bindingOf(request, owner));
+    for (const key of this.#keys.requestState) {
+      const state = decrypt(key, sealed, bindingOf(request, owner));
       if (state !== undefined) return state;
     }
     return undefined;
@@ -77,6 +77,6 @@ function bindingOf({ method, outline }: RequestMessage, owner: Principal | undef
 
 function invalidState(): SidecarError {
   const message =
-    "This requestState is not valid for this request: it is of another client, another request, or of a sidecar with another key (CLAW_MCP_STDIO_SESSION_KEY). The call may have taken effect; check before you start it again.";
+    "This requestState is not valid for this request: it is of another client, another request, or of a sidecar with another CLAW_MCP_STDIO_SESSION_KEY; without that key, a state ends with its sidecar. The call may have taken effect; check before you start it again.";
   return new SidecarError("REQUEST_STATE_INVALID", message, { retrySafe: false });
 }

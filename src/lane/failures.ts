@@ -140,7 +140,7 @@ export function answerElsewhere(): SidecarError {
 /** Returns the error for a request whose response only another replica could give. */
 export function responseElsewhere(): SidecarError {
   const message =
-    "The response is lost here: another replica has got the request, or the sidecar before its restart. It may have taken effect.";
+    "The response is lost here: another replica has got the request, or the sidecar before it restarted or closed the session. It may have taken effect.";
   return new SidecarError("OTHER_REPLICA", message, { sent: true, retrySafe: false });
 }
 

@@ -1,4 +1,4 @@
-import type { DerivedKeys } from "./ids/derived-keys.ts";
+import type { KeyObject } from "node:crypto";
 
 /** The owner of sessions: one object for each auth token, without the token itself. */
 export interface Principal {
@@ -8,6 +8,6 @@ export interface Principal {
   readonly name: string;
   /** A text for the token, the same in all replicas. It must not be shown: it would confirm guesses of a short token. */
   readonly fingerprint: string;
-  /** The keys that are derived from the token; undefined if it is too short for that. */
-  readonly keys: DerivedKeys | undefined;
+  /** The key of session ids that is derived from the token; undefined if it is too short for that. */
+  readonly sessionKey: KeyObject | undefined;
 }

@@ -3,7 +3,7 @@ import { findMembers, stringOf } from "../../json/find.ts";
 import { shorten } from "../../json/text.ts";
 import type { ClientCall } from "../../lane/calls/call.ts";
 import { PendingRequests } from "../../lane/calls/pending-requests.ts";
-import { outOfMemory, responseOutOfMemory } from "../../lane/failures.ts";
+import { answerElsewhere, outOfMemory, responseOutOfMemory } from "../../lane/failures.ts";
 import { MAX_RENEWED_TIMES } from "../../lane/lane-limits.ts";
 import { cancellation } from "../../lane/routing/forwarded-requests.ts";
 import type { RoutingAccess } from "../../lane/routing/routing.ts";
@@ -84,10 +84,17 @@ export class SessionQuestions {
     return true;
   }
 
-  /** Handles the response of a client. @returns the error if it is rejected: the question stays open. */
-  onAnswer(caller: Caller, response: ResponseMessage): SidecarError | undefined {
+  /**
+   * Handles the response of a client.
+   *
+   * @param isAskable true if the client has declared that it answers questions, so that another replica may have asked it.
+   * @returns the error if it is rejected: the question stays open.
+   */
+  onAnswer(caller: Caller, response: ResponseMessage, isAskable: boolean): SidecarError | undefined {
     const question = this.#questions.get(response.id);
-    if (question === undefined || question.round.call.caller !== caller) return undefined;
+    if (question === undefined || question.round.call.caller !== caller) {
+      return isAskable && !this.#questions.hasMinted(response.id) ? answerElsewhere() : undefined;
+    }
     const { round, method } = question;
     const text = answerText(response);
     if (!round.memory.tryGrow(text === undefined ? 0 : textMemoryBytes(text))) return outOfMemory();

@@ -15,7 +15,9 @@ export function claimsOf(initialize: RequestMessage, protocolVersion: string, is
   const capabilities = params === undefined ? undefined : findPath(text, params.start, ["capabilities"]);
   return {
     protocolVersion,
-    capabilitiesText: capabilities === undefined ? "" : text.slice(capabilities.start, capabilities.end),
+    // Other values declare nothing.
+    capabilitiesText:
+      capabilities === undefined || text[capabilities.start] !== "{" ? "" : text.slice(capabilities.start, capabilities.end),
     clientInfoText: params === undefined ? "" : shortInfo(text, params.start),
     // A shared server without sessions may ask the client too, whatever ISOLATION is.
     needsCapabilities: isPrivate || needsOwnServer(initialize, "auto"),

@@ -135,8 +135,10 @@ export class SessionOpener {
   }
 
   #takeUp({ initialize, ...known }: KnownSession, memory: MemoryAccount): Session | SidecarError {
-    const { lanes, eventLog, counters, sessions } = this.#options;
-    const refusal = lanes.refusal(initialize) ?? this.#roomRefusal(memory.holder);
+    const { ids, lanes, eventLog, counters, sessions } = this.#options;
+    // Without this limit, a client that can sign ids would have as many sessions as it likes.
+    const rateRefusal = ids.canSign(known.owner) ? this.#rateRefusal() : undefined;
+    const refusal = lanes.refusal(initialize) ?? this.#roomRefusal(memory.holder) ?? rateRefusal;
     if (refusal !== undefined) {
       counters.countRefusal(refusal.code);
       return refusal;

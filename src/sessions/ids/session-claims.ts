@@ -12,6 +12,8 @@ export interface SessionClaims {
   readonly clientInfoText: string;
 }
 
+const UTF_8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
 /** The version of the format below. A sidecar rejects the ids of other versions. */
 const FORMAT = 1;
 export const NONCE_BYTES = 12;
@@ -38,15 +40,15 @@ export function decodeClaims(bytes: Buffer): SessionClaims | undefined {
   const protocolVersion = String(bytes.readUInt32BE(1)).replace(/^(\d{4})(\d\d)(\d\d)$/, "$1-$2-$3");
   const infoStart = HEAD_BYTES + bytes.readUInt16BE(HEAD_BYTES - 2);
   if (!isLegacyVersion(protocolVersion) || infoStart > bytes.length) return undefined;
-  return {
-    protocolVersion,
-    issuedAtS: bytes.readUInt32BE(5),
-    capabilitiesText: bytes.toString("utf8", HEAD_BYTES, infoStart),
-    clientInfoText: bytes.toString("utf8", infoStart),
-  };
-}
-
-/** Returns the nonce in the bytes of claims, as text. */
-export function nonceOf(bytes: Buffer): string {
-  return bytes.toString("latin1", 9, 9 + NONCE_BYTES);
+  try {
+    return {
+      protocolVersion,
+      issuedAtS: bytes.readUInt32BE(5),
+      capabilitiesText: UTF_8.decode(bytes.subarray(HEAD_BYTES, infoStart)),
+      clientInfoText: UTF_8.decode(bytes.subarray(infoStart)),
+    };
+  } catch {
+    // A client that knows the key may sign any bytes.
+    return undefined;
+  }
 }

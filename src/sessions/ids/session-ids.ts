@@ -1,6 +1,7 @@
 import { createHmac, type KeyObject, randomBytes, randomUUID, timingSafeEqual } from "node:crypto";
 import type { Principal } from "../principal.ts";
-import { decodeClaims, encodeClaims, nonceOf, NONCE_BYTES, type SessionClaims } from "./session-claims.ts";
+import { EndedSessions } from "./ended-sessions.ts";
+import { decodeClaims, encodeClaims, NONCE_BYTES, type SessionClaims } from "./session-claims.ts";
 import type { SessionKeys } from "./session-keys.ts";
 
 /** Clients and proxies keep ids up to this length. */
@@ -8,8 +9,6 @@ const MAX_ID_LENGTH = 512;
 const MAC_BYTES = 32;
 /** The clock of another replica may be ahead by this much. */
 const MAX_SKEW_MS = 5 * 60_000;
-/** The number of ended sessions that are remembered. */
-const MAX_ENDED = 16_384;
 
 /** A client, as far as a replica can be told about it. */
 export interface ClientClaims extends Omit<SessionClaims, "issuedAtS"> {
@@ -33,8 +32,7 @@ export interface SessionIdsOptions {
 export class SessionIds {
   readonly #options: SessionIdsOptions;
   readonly #timeMs: () => number;
-  /** The nonces of sessions that have ended here; the oldest first. */
-  readonly #ended = new Set<string>();
+  readonly #ended = new EndedSessions();
 
   constructor(options: SessionIdsOptions) {
     this.#options = options;
@@ -42,14 +40,14 @@ export class SessionIds {
   }
 
   issue({ needsCapabilities, ...client }: ClientClaims, owner: Principal | undefined): string {
-    const [keys] = this.#options.keys.of(owner);
+    const [key] = this.#options.keys.of(owner);
     const withoutInfo = { ...client, clientInfoText: "" };
     const candidates = needsCapabilities ? [client, withoutInfo] : [client, withoutInfo, { ...withoutInfo, capabilitiesText: "" }];
     for (const claims of candidates) {
       if (claims.capabilitiesText.length + claims.clientInfoText.length > MAX_ID_LENGTH) continue;
       const bytes = encodeClaims({ ...claims, issuedAtS: Math.floor(this.#timeMs() / 1000) }, randomBytes(NONCE_BYTES));
-      if (keys === undefined || base64Length(bytes.length + MAC_BYTES) > MAX_ID_LENGTH) continue;
-      return Buffer.concat([bytes, sign(keys.sessionId, bytes, owner)]).toString("base64url");
+      if (key === undefined || base64Length(bytes.length + MAC_BYTES) > MAX_ID_LENGTH) continue;
+      return Buffer.concat([bytes, sign(key, bytes, owner)]).toString("base64url");
     }
     return randomUUID();
   }
@@ -58,18 +56,19 @@ export class SessionIds {
   open(id: string, owner: Principal | undefined): SessionClaims | undefined {
     const bytes = this.#verify(id, owner);
     const claims = bytes && decodeClaims(bytes);
-    if (bytes === undefined || claims === undefined || this.#ended.has(nonceOf(bytes))) return undefined;
+    if (claims === undefined || this.#ended.has(id, owner)) return undefined;
     const ageMs = this.#timeMs() - claims.issuedAtS * 1000;
     return ageMs <= this.#options.maxAgeMs && ageMs >= -MAX_SKEW_MS ? claims : undefined;
   }
 
+  /** True if the owner of an id can sign any other. */
+  canSign(owner: Principal | undefined): boolean {
+    return this.#options.keys.isKnownTo(owner);
+  }
+
   /** Makes an id invalid for this process. Does nothing for a random id. */
   end(id: string, owner: Principal | undefined): void {
-    const bytes = this.#verify(id, owner);
-    if (bytes === undefined) return;
-    this.#ended.add(nonceOf(bytes));
-    const [oldest] = this.#ended;
-    if (this.#ended.size > MAX_ENDED && oldest !== undefined) this.#ended.delete(oldest);
+    if (this.#verify(id, owner) !== undefined) this.#ended.add(id, owner);
   }
 
   /** @returns the bytes of the claims; undefined if the signature is not valid. */
@@ -79,7 +78,7 @@ export class SessionIds {
     // The decoder ignores some characters and the last bits, but two spellings must not be the same session.
     if (bytes.length <= MAC_BYTES || bytes.toString("base64url") !== id) return undefined;
     const [claims, mac] = [bytes.subarray(0, -MAC_BYTES), bytes.subarray(-MAC_BYTES)];
-    const isSigned = this.#options.keys.of(owner).some(({ sessionId }) => timingSafeEqual(sign(sessionId, claims, owner), mac));
+    const isSigned = this.#options.keys.of(owner).some((key) => timingSafeEqual(sign(key, claims, owner), mac));
     return isSigned ? claims : undefined;
   }
 }

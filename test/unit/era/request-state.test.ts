@@ -5,7 +5,7 @@ import { SidecarError } from "../../../src/errors.ts";
 import { SessionKeys } from "../../../src/sessions/ids/session-keys.ts";
 import { readMessage, type RequestMessage } from "../../../src/protocol/message.ts";
 
-const [ANN, BOB] = ["ann", "bob"].map((name) => ({ isRevoked: false, name, fingerprint: name, keys: undefined }));
+const [ANN, BOB] = ["ann", "bob"].map((name) => ({ isRevoked: false, name, fingerprint: name, sessionKey: undefined }));
 const KEYS = new SessionKeys([], "mcp");
 
 function request(name: string, state?: unknown, method = "tools/call"): RequestMessage {

@@ -102,7 +102,7 @@ describe("a session that returns", () => {
 
   it("a session whose token was removed while its request arrived is not taken up", () => {
     const replicas = new Replicas();
-    const owner = { isRevoked: true, name: "token-1", fingerprint: "x", keys: undefined };
+    const owner = { isRevoked: true, name: "token-1", fingerprint: "x", sessionKey: undefined };
     expect(replicas.refusalOf(replicas.open(SHARED), {}, owner)).toBe("SESSION_NOT_FOUND");
     expect(replicas.other.sessions.size).toBe(0);
   });

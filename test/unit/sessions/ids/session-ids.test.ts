@@ -1,7 +1,8 @@
-import { randomUUID } from "node:crypto";
+import { createHmac, randomUUID } from "node:crypto";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { deriveKeys } from "../../../../src/sessions/ids/derived-keys.ts";
+import { deriveKey } from "../../../../src/sessions/ids/derived-keys.ts";
+import { encodeClaims } from "../../../../src/sessions/ids/session-claims.ts";
 import { type ClientClaims, SessionIds } from "../../../../src/sessions/ids/session-ids.ts";
 import { SessionKeys } from "../../../../src/sessions/ids/session-keys.ts";
 import type { Principal } from "../../../../src/sessions/principal.ts";
@@ -19,7 +20,7 @@ const CLIENT: ClientClaims = {
 const { needsCapabilities: _, ...TRAVELS } = CLIENT;
 
 function principal(token: string, isLong = true): Principal {
-  return { isRevoked: false, name: token, fingerprint: token, keys: isLong ? deriveKeys(token, "mcp") : undefined };
+  return { isRevoked: false, name: token, fingerprint: token, sessionKey: isLong ? deriveKey(token, "session id", "mcp") : undefined };
 }
 
 /** The ids of one process. */
@@ -103,6 +104,24 @@ describe("a session id", () => {
     ids.end(ended, undefined);
     for (let count = 0; count < 16_384; count++) ids.end(randomUUID(), undefined);
     expect(ids.open(ended, undefined)).toBeUndefined();
+  });
+
+  it("a principal that ends many sessions makes no ended session of another one valid again", () => {
+    const [ids, ann, bob] = [replica(), principal("ann"), principal("bob")];
+    const ended = ids.issue(CLIENT, ann);
+    ids.end(ended, ann);
+    for (let count = 0; count < 16_400; count++) ids.end(ids.issue(CLIENT, bob), bob);
+    expect(ids.open(ended, ann)).toBeUndefined();
+  });
+
+  it("claims that are not UTF-8 are not valid", () => {
+    const key = deriveKey(KEY, "session id", "mcp");
+    const claims = encodeClaims({ ...TRAVELS, issuedAtS: ISSUED_AT_MS / 1000, clientInfoText: "x" }, new Uint8Array(12));
+    const idOf = (bytes: Buffer): string =>
+      Buffer.concat([bytes, createHmac("sha256", key).update(".").update(bytes).digest()]).toString("base64url");
+    expect(replica().open(idOf(claims), undefined)).toMatchObject({ clientInfoText: "x" });
+    claims[claims.length - 1] = 0xff;
+    expect(replica().open(idOf(claims), undefined)).toBeUndefined();
   });
 
   it("no other text is accepted for an id: altered, cut, extended or spelled in another way", () => {
