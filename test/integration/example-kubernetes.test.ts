@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { basename, dirname } from "node:path";
 import type { IDeployment } from "kubernetes-models/apps/v1/Deployment";
 import type { IHorizontalPodAutoscaler } from "kubernetes-models/autoscaling/v2/HorizontalPodAutoscaler";
@@ -78,8 +78,9 @@ describe.each([NATIVE, PLAIN, STAND_ALONE])("examples/%s", (path) => {
     expect(mounted.get("/tmp")?.emptyDir).toBeDefined();
     const named = Object.entries(variables).filter(([name]) => name.endsWith("_FILE"));
     expect(named.map(([name]) => name)).toContain(OPTIONS.authTokenFile.variable);
-    const keys = [...readExample(path === STAND_ALONE ? path : NATIVE).matchAll(/--from-literal=([\w-]+)=/g)].map(([, key]) => key);
-    const secret = /create secret generic (\S+) /.exec(readExample(path === STAND_ALONE ? path : NATIVE))?.[1];
+    const command = /kubectl create secret generic (\S+) (.*)/.exec(readExample(path === STAND_ALONE ? path : NATIVE));
+    const [, secret, flags = ""] = command ?? [];
+    const keys = [...flags.matchAll(/--from-(?:literal|file)=([\w-]+)/g)].map(([, key]) => key);
     for (const [, file] of named) {
       const source = mounted.get(dirname(file))?.secret;
       expect(source?.secretName).toBe(secret);
@@ -163,10 +164,12 @@ describe(`examples/${STAND_ALONE}`, () => {
     expect(selectors).toEqual(Array.from({ length: 6 }, () => metadata?.labels));
   });
 
-  it("the autoscaler scales this deployment, and never below its first number", () => {
+  it("the autoscaler alone sets the number of replicas, at least three", () => {
     const { apiVersion, kind } = deployment;
     expect(autoscaler.spec.scaleTargetRef).toEqual({ apiVersion, kind, name: deployment.metadata?.name });
-    expect(autoscaler.spec.minReplicas).toBe(deployment.spec?.replicas);
+    // A number here would undo the autoscaler's with each apply.
+    expect(deployment.spec).not.toHaveProperty("replicas");
+    expect(autoscaler.spec.minReplicas).toBe(3);
     expect(autoscaler.spec.maxReplicas).toBeGreaterThan(autoscaler.spec.minReplicas ?? Infinity);
     // A share of CPU would need this, and a pod without it could be starved.
     expect(sidecar.resources?.requests).toHaveProperty("cpu");
@@ -187,6 +190,13 @@ describe(`examples/${STAND_ALONE}`, () => {
     expect(policy.spec?.policyTypes).toEqual(["Ingress", "Egress"]);
   });
 
+  it("the first lines name the label of clients", () => {
+    const labels = policy.spec?.ingress?.[0]?.from?.map(({ podSelector }) => podSelector?.matchLabels);
+    expect(labels).toEqual([{ "everything-mcp-client": "true" }]);
+    const [first] = readExample(STAND_ALONE).split("apiVersion:");
+    expect(first).toContain('`everything-mcp-client: "true"`');
+  });
+
   it("load balancers with probes of their own notice the end while requests are served", () => {
     const { periodSeconds = 10, failureThreshold = 3 } = sidecar.readinessProbe ?? {};
     expect(milliseconds(sidecar, OPTIONS.preStopMs)).toBeGreaterThan(periodSeconds * failureThreshold * 1000);
@@ -196,7 +206,10 @@ describe(`examples/${STAND_ALONE}`, () => {
     await using directory = await TempDir.create();
     const files = await makeSecret(directory);
     const { [OPTIONS.authTokenFile.variable]: tokenFile = "" } = variables;
-    const headers = { Authorization: `Bearer ${files.get(basename(tokenFile))?.text}` };
+    const tokens = files.get(basename(tokenFile))?.text.trim().split("\n") ?? [];
+    expect(new Set(tokens)).toHaveLength(3);
+    const headersOf = (line: number): { readonly Authorization: string } => ({ Authorization: `Bearer ${tokens[line]}` });
+    const [headers, ofAnother, ofPrometheus] = [headersOf(0), headersOf(1), headersOf(2)] as const;
     const start = async (overrides: Readonly<Record<string, string>> = {}): Promise<Pod> => {
       const mounted = Object.entries(variables).map(([name, value]) => [name, files.get(basename(value))?.path ?? value] as const);
       const admin = { [OPTIONS.adminAddr.variable]: `127.0.0.1:${await freePort()}` };
@@ -207,19 +220,25 @@ describe(`examples/${STAND_ALONE}`, () => {
     await using other = await start({ [OPTIONS.serverName.variable]: "other" });
     await expect(new McpClient(first.url).open()).rejects.toThrow("initialize: 401");
     const { sessionId } = await new McpClient(first.url, { headers }).open();
-    const list = async ({ url }: Pod): Promise<number> => (await new McpClient(url, { headers, sessionId }).post(LIST)).status;
-    expect(await Promise.all([list(first), list(second), list(other)])).toEqual([200, 200, 404]);
+    const list = async ({ url }: Pod, client = headers): Promise<number> =>
+      (await new McpClient(url, { headers: client, sessionId }).post(LIST)).status;
+    expect(await Promise.all([list(first), list(second), list(other), list(second, ofAnother)])).toEqual([200, 200, 404, 404]);
     const metrics = `http://${first.env[OPTIONS.adminAddr.variable]}/metrics`;
-    expect((await send(metrics, { method: "GET", headers })).status).toBe(200);
-    expect((await send(`${first.origin}/metrics`, { method: "GET", headers })).status).toBe(404);
+    expect((await send(metrics, { method: "GET", headers: ofPrometheus })).status).toBe(200);
+    expect((await send(metrics, { method: "GET" })).status).toBe(401);
+    expect((await send(`${first.origin}/metrics`, { method: "GET", headers: ofPrometheus })).status).toBe(404);
   });
 });
 
-/** Runs the command of the first lines with a kubectl that prints its arguments, and writes each key as a file. */
+/** Runs the commands of the first lines with a kubectl that prints its arguments, and writes each key of the secret as a file. */
 async function makeSecret(directory: TempDir): Promise<Map<string, { readonly path: string; readonly text: string }>> {
-  const command = /^# +(kubectl create secret .*)$/m.exec(readExample(STAND_ALONE))?.[1] ?? "";
-  const printed = execFileSync("bash", ["-euc", `kubectl() { printf '%s\\n' "$@"; }\n${command}`], { encoding: "utf8" });
+  const commands = Array.from(readExample(STAND_ALONE).matchAll(/^# {3}(\S.*)$/gm), ([, command]) => command);
+  const script = [`kubectl() { printf '%s\\n' "$@"; }`, ...commands].join("\n");
+  const printed = execFileSync("bash", ["-euc", script], { cwd: directory.path, encoding: "utf8" });
   const files = new Map<string, { readonly path: string; readonly text: string }>();
+  for (const [, key = ""] of printed.matchAll(/^--from-file=([\w-]+)$/gm)) {
+    files.set(key, { path: directory.file(key), text: await readFile(directory.file(key), "utf8") });
+  }
   for (const [, key = "", text = ""] of printed.matchAll(/^--from-literal=([\w-]+)=(.*)$/gm)) {
     files.set(key, { path: directory.file(key), text });
     await writeFile(directory.file(key), text);
