@@ -24,6 +24,9 @@ export function issueId(signer: Signer, claims: Partial<SessionClaims> = {}): st
 /** Returns an id with any bytes as claims, and the right signature. */
 export function signId({ secret, token }: Signer, claims: Uint8Array): string {
   const fingerprint = hash("sha256", `claw-mcp-stdio principal ${token}`, "base64url");
-  const mac = createHmac("sha256", deriveKey(secret, "session id", SERVER_NAME)).update(`${fingerprint}.`).update(claims).digest();
+  const mac = createHmac("sha256", deriveKey(secret, "session id", SERVER_NAME))
+    .update(`${fingerprint}.`)
+    .update(claims)
+    .digest();
   return Buffer.concat([claims, mac]).toString("base64url");
 }

@@ -29,6 +29,16 @@ it("requests are served during PRE_STOP_MS, each on a connection that closes, wh
   expect((await sidecar.exited).code).toBe(143);
 });
 
+it("PRE_STOP_MS is over if the server reaches RESTART_LIMIT", async () => {
+  const flags = ["--pre-stop-ms", LONG_MS, "--restart-limit", "1", "--restart-backoff-ms", "1"];
+  await using sidecar = await Sidecar.start({ flags });
+  const client = await sidecar.client();
+  sidecar.process.kill("SIGTERM");
+  await sidecar.waitForLog("stopping");
+  for (const _ of [1, 2]) await client.callTool("exit", { code: 3 });
+  expect((await sidecar.exited).code).toBe(0);
+});
+
 it.each([
   ["after PRE_STOP_MS", ["--pre-stop-ms", "2000"], true],
   ["at once without PRE_STOP_MS", [], false],

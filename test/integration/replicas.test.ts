@@ -179,6 +179,19 @@ describe("a client with a private server at another replica", async () => {
     expect(await call.toolText()).toContain('"roots"');
   });
 
+  it("an answer for a server without sessions is refused elsewhere, and accepted where it asked", async () => {
+    await using first = await start({ mode: "modern-only" });
+    await using second = await start({ mode: "modern-only" });
+    const client = await first.client({ capabilities: ASKABLE });
+    using call = await client.begin("ask_input", { inputRequests: { roots: { method: "roots/list" } } });
+    const asked = await call.next();
+    expect(readError(await at(second, client).answer(asked))).toStrictEqual(
+      errorReply(409, -32000, "OTHER_REPLICA", { data: { retrySafe: false } }),
+    );
+    expect((await client.answer(asked, { roots: [] })).status).toBe(202);
+    expect(await call.toolText()).toContain('"roots"');
+  });
+
   it("a notification alone does not start a server", async () => {
     const before = (await readStatus(other)).lanes.private.servers;
     const client = at(other, await LaneClient.connect(one));
@@ -242,6 +255,24 @@ describe("the key of a session", () => {
     await sidecar.waitForLog("listening");
     const messages = sidecar.logLines.map(({ msg }) => msg);
     expect(messages.includes("session keys are random: sessions end with the sidecar")).toBe(isRandom);
+  });
+
+  it("sessions with keys that their clients know count for SESSIONS_PER_MINUTE, and others do not", async () => {
+    const flags = ["--sessions-per-minute", "2"];
+    for (const [key, statuses] of [
+      ["", [200, 200, 429]],
+      [KEY, [200, 200, 200]],
+    ] as const) {
+      const env = { ...withToken, CLAW_MCP_STDIO_SESSION_KEY: key };
+      await using one = await start({ env });
+      await using other = await start({ env, flags });
+      const replies: number[] = [];
+      for (const _ of statuses) {
+        const client = await one.client({ token: TOKEN });
+        replies.push((await at(other, client, { token: TOKEN }).post(PING)).status);
+      }
+      expect(replies).toEqual(statuses);
+    }
   });
 
   it("a session is for its token only, at each replica", async () => {
