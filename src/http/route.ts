@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { MemoryAccount, MemoryHolder } from "../memory/memory-budget.ts";
 import type { Principal } from "../sessions/principal.ts";
+import type { Session } from "../sessions/session.ts";
 import type { RouteName } from "../routes.ts";
 
 /** A request whose `url` is a path with a query. `originalUrl` is the whole target if it was in the absolute form, as with Express. */
@@ -26,6 +27,8 @@ export interface Post {
   readonly acceptedAtMs: number;
   /** The memory of its client. */
   readonly memory: MemoryAccount;
+  /** The session that it names, if it was open when the request arrived. It may have ended meanwhile. */
+  readonly session: Session | undefined;
 }
 
 /** Returns the holder of the memory that a request needs: its principal, or else the address of its peer. */

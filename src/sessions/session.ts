@@ -56,6 +56,7 @@ export class Session implements Caller {
   #callsInFlight = 0;
   #openRequests = 0;
   #hasCalled = false;
+  #hasEnded = false;
   #mustHearOfLists: boolean;
 
   constructor({ id, protocolVersion, lane, streams, memory, owner, isTakenUp = false, nowMs, onEnd }: SessionOptions) {
@@ -93,6 +94,10 @@ export class Session implements Caller {
   announceLists(): void {
     if (this.#mustHearOfLists) this.lane.announceLists(this);
     this.#mustHearOfLists = false;
+  }
+
+  get hasEnded(): boolean {
+    return this.#hasEnded;
   }
 
   deliver(text: string): void {
@@ -138,6 +143,7 @@ export class Session implements Caller {
 
   /** Cancels its requests and closes its streams. To be called once, by the session store. @param isOver false if it may be taken up again. */
   end(isOver: boolean): void {
+    this.#hasEnded = true;
     // A private server ends only when `onEnd` is called, whatever the rest has thrown.
     try {
       this.lane.endCaller(this);

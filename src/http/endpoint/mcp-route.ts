@@ -23,11 +23,10 @@ export function createMcpRoute(options: McpRouteOptions): PrincipalRoute {
 
   return (request, response, principal) => {
     const account = memory.account(holderOf(request, principal));
-    const post: Post = { request, response, principal, acceptedAtMs: nowMs(), memory: account };
-    if (request.method === "POST") {
-      lookup.markInUse(post);
-      posts.handle(post);
-    } else if (request.method === "GET") openStream(post);
+    const session = request.method === "DELETE" ? undefined : lookup.use(request, response, principal);
+    const post: Post = { request, response, principal, acceptedAtMs: nowMs(), memory: account, session };
+    if (request.method === "POST") posts.handle(post);
+    else if (request.method === "GET") openStream(post);
     else endSession(post);
   };
 
@@ -37,8 +36,7 @@ export function createMcpRoute(options: McpRouteOptions): PrincipalRoute {
     const refusal = lookup.refusal(post);
     if (refusal !== undefined) return sendError(response, isOfBrowser(request, refusal) ? notForBrowsers() : refusal);
     if (isDraining()) return sendError(response, shuttingDown("GET", false));
-    lookup.markInUse(post);
-    lookup.find(post, [], (session) => {
+    lookup.find(post, undefined, (session) => {
       if (session instanceof SidecarError) sendError(response, session);
       else openGetStream(connections, request, response, session);
     });

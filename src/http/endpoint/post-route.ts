@@ -86,7 +86,7 @@ export class PostRoute implements MessageReceiver {
   }
 
   #onMessage(post: Post, message: Message): void {
-    this.#options.lookup.find(post, [message], (session) => {
+    this.#options.lookup.find(post, message, (session) => {
       if (session instanceof SidecarError) this.#rejectMessage(post, message, session);
       else if (message.kind === "request") {
         forwardRequest(this.#options.defects, session, this.#openExchange(post, session, message), message);

@@ -15,14 +15,14 @@ export interface SessionLookupOptions {
   readonly nowMs: () => number;
 }
 
+type Lookup = Pick<Post, "request" | "principal" | "session">;
+
 /**
  * The sessions that requests name in `Mcp-Session-Id` (MCP 2025-11-25, basic/transports, session management). A session that another
  * principal has opened is not found, and the request does not count as its use.
  */
 export class SessionLookup {
   readonly #options: SessionLookupOptions;
-  /** The responses whose requests use their session. */
-  readonly #inUse = new WeakSet<ServerResponse>();
 
   constructor(options: SessionLookupOptions) {
     this.#options = options;
@@ -35,13 +35,13 @@ export class SessionLookup {
   }
 
   /** Returns the error if a request names no session that could be found. */
-  refusal(post: Pick<Post, "request" | "principal">): SidecarError | undefined {
+  refusal(post: Lookup): SidecarError | undefined {
     const found = this.#look(post);
     return found instanceof SidecarError ? found : undefined;
   }
 
   /** Ends the session of a request. @returns the error if there is none. */
-  end(post: Pick<Post, "request" | "principal">): SidecarError | undefined {
+  end(post: Lookup): SidecarError | undefined {
     const found = this.#look(post);
     if (found instanceof SidecarError) return found;
     if (found instanceof Session) this.#options.sessions.end(found);
@@ -49,10 +49,10 @@ export class SessionLookup {
     return undefined;
   }
 
-  #look({ request, principal }: Pick<Post, "request" | "principal">): Session | KnownSession | SidecarError {
+  #look({ request, principal, session: atArrival }: Lookup): Session | KnownSession | SidecarError {
     const { "mcp-session-id": id, "mcp-protocol-version": protocolVersion } = request.headers;
     if (typeof id !== "string") return new SidecarError("SESSION_REQUIRED", "The Mcp-Session-Id header is missing; call initialize first.");
-    const session = this.findOpen(request, principal);
+    const session = atArrival?.hasEnded === false ? atArrival : this.findOpen(request, principal);
     const found = session ?? this.#options.opener.recognize(id, principal);
     if (found === undefined) return sessionNotFound();
     session?.touch(this.#options.nowMs());
@@ -65,33 +65,44 @@ export class SessionLookup {
   /**
    * Finds the session of a request. A session of another replica is taken up.
    *
-   * @param messages those of the request; none for a GET. Responses and notifications alone do not start a server.
+   * @param messages those of the request; undefined for a GET. Responses and notifications alone do not start a server.
    * @param onFound called with the session or the error, nearly always at once. Not called if the client disconnects before.
    */
-  find(post: Post, messages: readonly Message[], onFound: (session: Session | SidecarError) => void): void {
-    const { response, memory, acceptedAtMs } = post;
+  find(post: Post, messages: Message | readonly Message[] | undefined, onFound: (session: Session | SidecarError) => void): void {
     const found = this.#look(post);
-    const onSession = (session: Session | SidecarError): void => {
-      if (session instanceof Session) this.#use(session, response);
-      onFound(session);
-    };
-    if (found instanceof SidecarError || found instanceof Session) return onSession(found);
+    if (found instanceof Session) {
+      // Another request may have taken it up while this one arrived.
+      if (found !== post.session) this.#use(found, post.response);
+      onFound(found);
+    } else if (found instanceof SidecarError) onFound(found);
+    else this.#takeUp(found, post, Array.isArray(messages) ? messages : messages === undefined ? [] : [messages as Message], onFound);
+  }
+
+  #takeUp(
+    known: KnownSession,
+    { response, memory, acceptedAtMs }: Post,
+    messages: readonly Message[],
+    onFound: (session: Session | SidecarError) => void,
+  ): void {
     const onDisconnect = (listener: () => void): void => void response.on("close", listener);
     const startsServer = messages.length === 0 || messages.some(({ kind }) => kind === "request");
     const waitingText = (): string => messages.map(({ text }) => text).join("");
-    this.#options.opener.takeUp(found, { memory, exchange: { acceptedAtMs, onDisconnect }, startsServer, waitingText }, onSession);
+    this.#options.opener.takeUp(known, { memory, exchange: { acceptedAtMs, onDisconnect }, startsServer, waitingText }, (taken) => {
+      if (taken instanceof Session) this.#use(taken, response);
+      onFound(taken);
+    });
   }
 
-  /** Keeps the session that a request names from eviction: while the request arrives, and until its response is read. */
-  markInUse({ request, response, principal }: Pick<Post, "request" | "response" | "principal">): void {
+  /** Returns the open session of a request. It is kept from eviction: while the request arrives, and until its response is read. */
+  use(request: IncomingMessage, response: ServerResponse, principal: Principal | undefined): Session | undefined {
     const session = this.findOpen(request, principal);
     if (session !== undefined) this.#use(session, response);
+    return session;
   }
 
   #use(session: Session, response: ServerResponse): void {
     // The client of a long notification may have left. Nothing would end its use.
-    if (response.destroyed || this.#inUse.has(response)) return;
-    this.#inUse.add(response);
+    if (response.destroyed) return;
     session.beginRequest();
     response.on("close", () => session.endRequest(this.#options.nowMs()));
   }

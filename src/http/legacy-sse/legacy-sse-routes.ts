@@ -35,7 +35,7 @@ export function createLegacySseRoutes(options: LegacySseRoutesOptions): readonly
       "legacyMessages",
       (request, response, principal) => {
         const account = memory.account(holderOf(request, principal));
-        readMessages({ request, response, principal, acceptedAtMs: nowMs(), memory: account }, options, messages);
+        readMessages({ request, response, principal, acceptedAtMs: nowMs(), memory: account, session: undefined }, options, messages);
       },
     ],
   ];

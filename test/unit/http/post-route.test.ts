@@ -79,7 +79,7 @@ class RecordedRoute {
     const [request, response] = await arrived.promise;
     client.abort();
     await Promise.all([failed, once(response, "close")]);
-    this.#route.onMessages({ request, response, principal: undefined, acceptedAtMs: 0, memory: ACCOUNT }, messages);
+    this.#route.onMessages({ request, response, principal: undefined, acceptedAtMs: 0, memory: ACCOUNT, session: undefined }, messages);
   }
 }
 
