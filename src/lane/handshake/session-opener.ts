@@ -136,9 +136,9 @@ export class SessionOpener {
 
   #takeUp({ initialize, ...known }: KnownSession, memory: MemoryAccount): Session | SidecarError {
     const { ids, lanes, eventLog, counters, sessions } = this.#options;
+    const roomRefusal = lanes.refusal(initialize) ?? this.#roomRefusal(memory.holder);
     // Without this limit, a client that can sign ids would have as many sessions as it likes.
-    const rateRefusal = ids.canSign(known.owner) ? this.#rateRefusal() : undefined;
-    const refusal = lanes.refusal(initialize) ?? this.#roomRefusal(memory.holder) ?? rateRefusal;
+    const refusal = roomRefusal ?? (ids.canSign(known.owner) ? this.#rateRefusal() : undefined);
     if (refusal !== undefined) {
       counters.countRefusal(refusal.code);
       return refusal;
