@@ -9,7 +9,7 @@ import { Defects } from "../src/observability/defects.ts";
 import type { Log } from "../src/observability/log.ts";
 import { Secrets } from "../src/observability/redact.ts";
 import { type ServerLanesOptions, startSharedLane } from "../src/server-lanes.ts";
-import { EventLog } from "../src/sessions/event-log.ts";
+import { EventLog } from "../src/sessions/streams/event-log.ts";
 import { SessionIds } from "../src/sessions/ids/session-ids.ts";
 import { SessionKeys } from "../src/sessions/ids/session-keys.ts";
 import { Session } from "../src/sessions/session.ts";

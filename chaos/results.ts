@@ -1,4 +1,4 @@
-import { ERROR_CATALOG } from "../src/error-catalog.ts";
+import { ERROR_CATALOG } from "../src/error-catalog/error-catalog.ts";
 import type { Adapter } from "./adapters.ts";
 import type { Verdict } from "./tally.ts";
 import type { ReplicaFigures } from "./replicas/figures.ts";

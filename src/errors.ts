@@ -1,5 +1,5 @@
-import { ERROR_CATALOG } from "./error-catalog.ts";
-import type { ErrorEntry, SpecialClient } from "./error-entry.ts";
+import { ERROR_CATALOG } from "./error-catalog/error-catalog.ts";
+import type { ErrorEntry, SpecialClient } from "./error-catalog/error-entry.ts";
 
 export type SidecarErrorCode = keyof typeof ERROR_CATALOG;
 

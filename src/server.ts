@@ -10,7 +10,7 @@ import { isStateless, type ServerLanesOptions, type SharedLane, startPrivateLane
 import { createStateless, loadOf, servesStateless, type Stateless, type StatelessSettings } from "./server-stateless.ts";
 import type { MemoryBudget } from "./memory/memory-budget.ts";
 import { AbandonedSessions } from "./sessions/abandoned-sessions.ts";
-import { EventLog, type ReplayLimits } from "./sessions/event-log.ts";
+import { EventLog, type ReplayLimits } from "./sessions/streams/event-log.ts";
 import { SessionIds } from "./sessions/ids/session-ids.ts";
 import { SessionKeys } from "./sessions/ids/session-keys.ts";
 import type { Principal } from "./sessions/principal.ts";

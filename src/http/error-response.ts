@@ -1,5 +1,5 @@
-import { ERROR_CATALOG } from "../error-catalog.ts";
-import type { ErrorEntry } from "../error-entry.ts";
+import { ERROR_CATALOG } from "../error-catalog/error-catalog.ts";
+import type { ErrorEntry } from "../error-catalog/error-entry.ts";
 import type { SidecarError } from "../errors.ts";
 import { JsonRpcErrorCode } from "../protocol/error-codes.ts";
 

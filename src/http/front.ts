@@ -1,4 +1,4 @@
-import { ERROR_CATALOG } from "../error-catalog.ts";
+import { ERROR_CATALOG } from "../error-catalog/error-catalog.ts";
 import type { SidecarError } from "../errors.ts";
 import { findMembers } from "../json/find.ts";
 import { readValue } from "../json/values.ts";

@@ -13,7 +13,7 @@ import { findSessionToEnd, placeFreeInMs } from "./places.ts";
 import { PooledLane, type SupervisedLane } from "./pooled-lane.ts";
 import type { Session } from "../sessions/session.ts";
 import type { SessionStore } from "../sessions/session-store.ts";
-import type { SessionStreams } from "../sessions/session-streams.ts";
+import type { SessionStreams } from "../sessions/streams/session-streams.ts";
 
 /** The limit for the `initialize` of a client with a private server. It is kept in memory for the next start of that server. */
 const MAX_KEPT_BYTES = 256 * 1024;

@@ -4,7 +4,7 @@ import type { MemoryAccount, MemoryHolder } from "../memory/memory-budget.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Caller } from "./caller.ts";
 import type { Principal } from "./principal.ts";
-import type { SessionStreams } from "./session-streams.ts";
+import type { SessionStreams } from "./streams/session-streams.ts";
 
 /** The port of a session to its lane. */
 export interface SessionLane {

@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { once } from "node:events";
 import { connect } from "node:net";
 import { describe, expect, it } from "vitest";
-import { ERROR_CATALOG } from "../../src/error-catalog.ts";
+import { ERROR_CATALOG } from "../../src/error-catalog/error-catalog.ts";
 import { connectionBytes, PLACEHOLDERS } from "../support/http-fuzz-requests.ts";
 import { parseResponses, type WireResponse } from "../support/http-responses.ts";
 import { SEED } from "../support/seed.ts";

@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import type { SpecialClient } from "../../src/error-entry.ts";
+import type { SpecialClient } from "../../src/error-catalog/error-entry.ts";
 import { actionOf, type SidecarErrorCode } from "../../src/errors.ts";
 import type { ErrorDetails } from "../../src/errors.ts";
 import type { HttpReply } from "./http-client.ts";

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { OPTIONS } from "../../src/config/options.ts";
-import { ERROR_CATALOG } from "../../src/error-catalog.ts";
+import { ERROR_CATALOG } from "../../src/error-catalog/error-catalog.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 const SECURITY = readFileSync(new URL("SECURITY.md", ROOT), "utf8");

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { OPTIONS } from "../../src/config/options.ts";
-import { ERROR_CATALOG } from "../../src/error-catalog.ts";
+import { ERROR_CATALOG } from "../../src/error-catalog/error-catalog.ts";
 import { links, type Markdown, readDocument, readDocuments, tableAfter } from "../support/markdown.ts";
 import { isLiteral, isPrinted } from "../support/messages.ts";
 

@@ -1,4 +1,4 @@
-import { ERROR_CATALOG } from "../../error-catalog.ts";
+import { ERROR_CATALOG } from "../../error-catalog/error-catalog.ts";
 import type { SidecarErrorCode } from "../../errors.ts";
 import { type Counters, EXIT_KINDS } from "../../observability/counters.ts";
 import type { MetricName, Sample } from "../../observability/metrics/definitions.ts";

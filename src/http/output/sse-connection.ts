@@ -2,7 +2,7 @@ import type { ServerResponse } from "node:http";
 import type { Defects } from "../../observability/defects.ts";
 import { toOneLine } from "../../protocol/rewrite.ts";
 import type { MemoryAccount } from "../../memory/memory-budget.ts";
-import type { EventSink } from "../../sessions/event-stream.ts";
+import type { EventSink } from "../../sessions/streams/event-stream.ts";
 import type { UnreadOutput } from "./unread-output.ts";
 
 /** Delay before a client reconnects. It is sent only with an event id, to clients that are known to read it. */

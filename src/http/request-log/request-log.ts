@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { ERROR_CATALOG } from "../../error-catalog.ts";
+import { ERROR_CATALOG } from "../../error-catalog/error-catalog.ts";
 import type { SidecarErrorCode } from "../../errors.ts";
 import { shorten } from "../../json/text.ts";
 import { JsonRpcErrorCode } from "../../protocol/error-codes.ts";

@@ -1,4 +1,5 @@
 import { findMembers, findPath, textOf } from "../../json/find.ts";
+import { parseJson } from "../../json/values.ts";
 import { checkClientMessage } from "../../protocol/client-message.ts";
 import { isJsonObject, readText, type RequestMessage, Slot } from "../../protocol/message.ts";
 import type { ClientClaims } from "../../sessions/ids/session-ids.ts";
@@ -42,7 +43,7 @@ export function initializeOf({ protocolVersion, capabilitiesText, clientInfoText
 
 function isObjectText(text: string): boolean {
   try {
-    return text.startsWith("{") && isJsonObject(JSON.parse(text));
+    return text.startsWith("{") && isJsonObject(parseJson(text));
   } catch {
     return false;
   }

@@ -7,13 +7,13 @@ import type { SidecarError } from "../../errors.ts";
 import type { MemoryAccount, MemoryHolder } from "../../memory/memory-budget.ts";
 import type { RequestMessage } from "../../protocol/message.ts";
 import { RateLimit } from "../../timing/rate-limit.ts";
-import type { EventLog } from "../../sessions/event-log.ts";
+import type { EventLog } from "../../sessions/streams/event-log.ts";
 import type { SessionIds } from "../../sessions/ids/session-ids.ts";
 import type { Exchange } from "../../sessions/exchange.ts";
 import type { Principal } from "../../sessions/principal.ts";
 import { Session } from "../../sessions/session.ts";
 import type { SessionStore } from "../../sessions/session-store.ts";
-import { SessionStreams } from "../../sessions/session-streams.ts";
+import { SessionStreams } from "../../sessions/streams/session-streams.ts";
 import {
   answerElsewhere,
   internalError,

@@ -15,7 +15,7 @@ import type { Caller } from "../../sessions/caller.ts";
 import { SessionState } from "./session-state.ts";
 import type { MemoryAccount, Reservation } from "../../memory/memory-budget.ts";
 import { textMemoryBytes } from "../../memory/memory-size.ts";
-import type { SessionStreams } from "../../sessions/session-streams.ts";
+import type { SessionStreams } from "../../sessions/streams/session-streams.ts";
 import { Subscriptions } from "./subscriptions.ts";
 
 /** The maximum number of a server's requests that its client has not answered. */

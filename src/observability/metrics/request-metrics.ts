@@ -1,7 +1,7 @@
 import { findPath, stringOf, textOf } from "../../json/find.ts";
 import { detached } from "../../json/strings.ts";
 import { skipValue, walkElements } from "../../json/walk.ts";
-import { ERROR_CATALOG } from "../../error-catalog.ts";
+import { ERROR_CATALOG } from "../../error-catalog/error-catalog.ts";
 import type { RequestEnding } from "../counters.ts";
 import type { Defects } from "../defects.ts";
 import type { Redact } from "../redact.ts";

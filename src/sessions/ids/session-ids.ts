@@ -18,7 +18,7 @@ export interface ClientClaims extends Omit<SessionClaims, "issuedAtS"> {
 
 export interface SessionIdsOptions {
   readonly keys: SessionKeys;
-  /** Ids of a greater age are no longer accepted. */
+  /** Older ids are rejected. */
   readonly maxAgeMs: number;
   /** Returns the time since 1970. */
   readonly timeMs?: () => number;

@@ -1,7 +1,7 @@
 import { JSONRPCErrorResponseSchema } from "@modelcontextprotocol/sdk/types.js";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { ERROR_CATALOG } from "../../../src/error-catalog.ts";
+import { ERROR_CATALOG } from "../../../src/error-catalog/error-catalog.ts";
 import { actionOf, SidecarError, type SidecarErrorCode } from "../../../src/errors.ts";
 import { errorBody, errorHeaders, errorStatus } from "../../../src/http/error-response.ts";
 import { idText } from "../../support/json-text.ts";

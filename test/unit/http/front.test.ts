@@ -1,11 +1,11 @@
 import type { ServerResponse } from "node:http";
 import { describe, expect, it } from "vitest";
-import { ERROR_CATALOG } from "../../../src/error-catalog.ts";
+import { ERROR_CATALOG } from "../../../src/error-catalog/error-catalog.ts";
 import { SidecarError, type SidecarErrorCode } from "../../../src/errors.ts";
 import type { OpenStream } from "../../../src/http/endpoint/event-streams.ts";
 import { PostExchange } from "../../../src/http/endpoint/post-exchange.ts";
 import { type Front, MODERN_FRONT, SESSION_FRONT } from "../../../src/http/front.ts";
-import { EventStream } from "../../../src/sessions/event-stream.ts";
+import { EventStream } from "../../../src/sessions/streams/event-stream.ts";
 import { listen } from "../support/http-server.ts";
 import { RecordedSink } from "../support/recorded-sink.ts";
 import { ACCOUNT, UNCOUNTED } from "../support/memory.ts";

@@ -14,7 +14,7 @@ import { Defects } from "../../../src/observability/defects.ts";
 import type { Message } from "../../../src/protocol/message.ts";
 import { Session } from "../../../src/sessions/session.ts";
 import { SessionStore } from "../../../src/sessions/session-store.ts";
-import { SessionStreams } from "../../../src/sessions/session-streams.ts";
+import { SessionStreams } from "../../../src/sessions/streams/session-streams.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";
 import { UNGUARDED } from "../support/defects.ts";
 import { listen } from "../support/http-server.ts";

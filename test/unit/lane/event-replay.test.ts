@@ -1,8 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { EventLog } from "../../../src/sessions/event-log.ts";
-import { formatEventId, parseEventId } from "../../../src/sessions/event-id.ts";
-import { EventStream } from "../../../src/sessions/event-stream.ts";
+import { EventLog } from "../../../src/sessions/streams/event-log.ts";
+import { formatEventId, parseEventId } from "../../../src/sessions/streams/event-id.ts";
+import { EventStream } from "../../../src/sessions/streams/event-stream.ts";
 import { UNGUARDED } from "../support/defects.ts";
 import { RecordedSink } from "../support/recorded-sink.ts";
 import { useFakeClock } from "../support/fake-clock.ts";

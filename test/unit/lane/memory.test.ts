@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
 import { readText } from "../../../src/protocol/message.ts";
-import { SessionStreams } from "../../../src/sessions/session-streams.ts";
+import { SessionStreams } from "../../../src/sessions/streams/session-streams.ts";
 import { collectGarbage, countAlive } from "../support/garbage.ts";
 import { LaneBench, listen, messages, PrivateLaneBench, requestOfClient } from "../support/lane-bench.ts";
 import { type Client, LanesBench } from "../support/lanes-bench.ts";

@@ -4,7 +4,7 @@ import { MemoryBudget, type MemoryHolder } from "../../../src/memory/memory-budg
 import { AbandonedSessions } from "../../../src/sessions/abandoned-sessions.ts";
 import { Session, type SessionLane } from "../../../src/sessions/session.ts";
 import { SessionStore } from "../../../src/sessions/session-store.ts";
-import { SessionStreams } from "../../../src/sessions/session-streams.ts";
+import { SessionStreams } from "../../../src/sessions/streams/session-streams.ts";
 import { listen } from "../support/lane-bench.ts";
 
 const LIMIT_BYTES = 100;

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { EventLog, type LoggedEvent } from "../../../src/sessions/event-log.ts";
+import { EventLog, type LoggedEvent } from "../../../src/sessions/streams/event-log.ts";
 import { MemoryBudget } from "../../../src/memory/memory-budget.ts";
 import { SEED } from "../../support/seed.ts";
 import { UNGUARDED } from "../support/defects.ts";

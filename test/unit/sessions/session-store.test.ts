@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { MemoryHolder } from "../../../src/memory/memory-budget.ts";
 import { Session, type SessionLane } from "../../../src/sessions/session.ts";
 import { SessionStore } from "../../../src/sessions/session-store.ts";
-import { SessionStreams } from "../../../src/sessions/session-streams.ts";
+import { SessionStreams } from "../../../src/sessions/streams/session-streams.ts";
 import { listen } from "../support/lane-bench.ts";
 import { AMPLE_MEMORY } from "../support/memory.ts";
 

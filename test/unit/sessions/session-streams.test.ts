@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { EventLog } from "../../../src/sessions/event-log.ts";
-import { type EventPosition, parseEventId } from "../../../src/sessions/event-id.ts";
-import { EventStream } from "../../../src/sessions/event-stream.ts";
-import { SessionStreams } from "../../../src/sessions/session-streams.ts";
+import { EventLog } from "../../../src/sessions/streams/event-log.ts";
+import { type EventPosition, parseEventId } from "../../../src/sessions/streams/event-id.ts";
+import { EventStream } from "../../../src/sessions/streams/event-stream.ts";
+import { SessionStreams } from "../../../src/sessions/streams/session-streams.ts";
 import { UNGUARDED } from "../support/defects.ts";
 import { RecordedSink } from "../support/recorded-sink.ts";
 import { ACCOUNT } from "../support/memory.ts";

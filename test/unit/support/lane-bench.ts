@@ -11,7 +11,7 @@ import {
 } from "../../../src/protocol/message.ts";
 import type { Call } from "../../../src/lane/calls/call.ts";
 import type { CallLimits, CallVerdict } from "../../../src/lane/calls/call-limits.ts";
-import { EventLog } from "../../../src/sessions/event-log.ts";
+import { EventLog } from "../../../src/sessions/streams/event-log.ts";
 import type { Exchange } from "../../../src/sessions/exchange.ts";
 import { Lane } from "../../../src/lane/lane.ts";
 import type { LanePolicy } from "../../../src/lane/lane-policy.ts";
@@ -20,7 +20,7 @@ import type { RoutingAccess, Routing } from "../../../src/lane/routing/routing.t
 import { PrivateRouting } from "../../../src/lane/routing/private-routing.ts";
 import type { Caller } from "../../../src/sessions/caller.ts";
 import { Session } from "../../../src/sessions/session.ts";
-import { SessionStreams } from "../../../src/sessions/session-streams.ts";
+import { SessionStreams } from "../../../src/sessions/streams/session-streams.ts";
 import { SharedRouting } from "../../../src/lane/routing/shared-routing.ts";
 import type { RetryMode } from "../../../src/lane/calls/retry-mode.ts";
 import { RecordedLog } from "../../support/recorded-log.ts";

@@ -1,6 +1,6 @@
 import type { JsonObject } from "../../../src/protocol/message.ts";
 import type { Isolation } from "../../../src/lane/isolation.ts";
-import { EventLog } from "../../../src/sessions/event-log.ts";
+import { EventLog } from "../../../src/sessions/streams/event-log.ts";
 import { Lanes, type PrivateClient } from "../../../src/lane/lanes.ts";
 import type { SupervisedLane } from "../../../src/lane/pooled-lane.ts";
 import { SessionOpener } from "../../../src/lane/handshake/session-opener.ts";

@@ -1,3 +1,5 @@
+import { parseJson } from "../../json/values.ts";
+
 /** A longer id of a request is not part of event ids. In bytes of JSON. */
 const MAX_REQUEST_ID_BYTES = 64;
 
@@ -42,7 +44,7 @@ export function parseEventId(text: string): EventPosition | undefined {
 function isRequestId(text: string): boolean {
   if (!/^["\d-].*["\d]$|^\d$/s.test(text)) return false;
   try {
-    return ["string", "number"].includes(typeof JSON.parse(text));
+    return ["string", "number"].includes(typeof parseJson(text));
   } catch {
     return false;
   }

@@ -1,7 +1,7 @@
 import type { ErrorEntry } from "./error-entry.ts";
 import { HTTP_ERROR_CATALOG } from "./http-error-catalog.ts";
-import { JsonRpcErrorCode } from "./protocol/error-codes.ts";
-import { RESERVED_PATHS, ROUTES } from "./routes.ts";
+import { JsonRpcErrorCode } from "../protocol/error-codes.ts";
+import { RESERVED_PATHS, ROUTES } from "../routes.ts";
 
 const { InvalidParams, InternalError, ServerError, SessionOrTimeout } = JsonRpcErrorCode;
 const CHECK_EFFECT = "If `retrySafe` is true, send the request again. Otherwise, check whether it took effect first.";

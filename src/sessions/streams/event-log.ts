@@ -1,9 +1,9 @@
-import type { Droppable, MemoryAccount, MemoryHolder, Reservation } from "../memory/memory-budget.ts";
-import { textMemoryBytes } from "../memory/memory-size.ts";
-import type { Defects } from "../observability/defects.ts";
-import { DeadlineSweep } from "../timing/deadline-sweep.ts";
+import type { Droppable, MemoryAccount, MemoryHolder, Reservation } from "../../memory/memory-budget.ts";
+import { textMemoryBytes } from "../../memory/memory-size.ts";
+import type { Defects } from "../../observability/defects.ts";
+import { DeadlineSweep } from "../../timing/deadline-sweep.ts";
 import { newReplicaName } from "./replica-name.ts";
-import { LinkedOrder, Place } from "./linked-order.ts";
+import { LinkedOrder, Place } from "../linked-order.ts";
 
 /** The limits of the events that are kept for clients that reconnect. */
 export interface ReplayLimits {

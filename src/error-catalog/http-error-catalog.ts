@@ -1,5 +1,5 @@
 import type { ErrorEntry } from "./error-entry.ts";
-import { JsonRpcErrorCode } from "./protocol/error-codes.ts";
+import { JsonRpcErrorCode } from "../protocol/error-codes.ts";
 
 const { ParseError, InvalidRequest, ServerError } = JsonRpcErrorCode;
 
