@@ -126,11 +126,9 @@ export class Lane implements SessionLane, UpstreamListener {
   notify(session: Session, notification: NotificationMessage): SidecarError | undefined {
     const refusal = this.#policy?.admit(session, notification);
     if (refusal instanceof SidecarError) return refusal;
-    if (notification.method === "notifications/cancelled") {
-      cancelByClient(this.#dispatch, session, notification, this.#log);
-      return undefined;
-    }
-    const text = this.#routing.onClientNotification(notification);
+    const isCancellation = notification.method === "notifications/cancelled";
+    if (isCancellation) cancelByClient(this.#dispatch, session, notification, this.#log);
+    const text = isCancellation ? undefined : this.#routing.onClientNotification(notification);
     if (text === undefined || text instanceof SidecarError) return text;
     return this.#dispatch.carryNotification(session, text, notification.method);
   }
@@ -144,7 +142,9 @@ export class Lane implements SessionLane, UpstreamListener {
     this.#routing.onListener(session, initialize);
   }
 
-  readonly announceLists = (session: Session): void => this.#capabilities.announceTo(session);
+  announceLists(session: Session): void {
+    this.#capabilities.announceTo(session);
+  }
 
   /** Adds a caller without a session that gets the messages for all clients, until `endCaller`. */
   addListener(caller: Caller): void {

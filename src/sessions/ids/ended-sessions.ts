@@ -28,8 +28,8 @@ export class EndedSessions {
   #forgetOldest(): void {
     let largest = new Set<string>();
     for (const [owner, ended] of this.#byOwner) {
-      if (owner?.isRevoked === true) {
-        // Its ids are not valid any more.
+      if (owner?.isRevoked === true || ended.size === 0) {
+        // The ids of a removed token are not valid any more.
         this.#byOwner.delete(owner);
         this.#size -= ended.size;
       } else if (ended.size > largest.size) largest = ended;
