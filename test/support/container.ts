@@ -32,7 +32,7 @@ export interface ContainerOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly image?: string;
   /** The network; that of the host by default, so that tests need neither a published port nor the engine's bridge. */
-  readonly network?: "host" | "none";
+  readonly network?: "host" | "none" | `container:${string}`;
   /** Further arguments of `docker run`. */
   readonly flags?: readonly string[];
 }

@@ -2,6 +2,7 @@
 
 import { appendFileSync, existsSync, readdirSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { compile } from "./compile/compile.ts";
 import { writeAgents } from "./compile/write.ts";
@@ -15,8 +16,9 @@ const USAGE = `Usage:
       --at names a service that is not at its address in the pod, such as echo=http://127.0.0.1:8080. It may occur several times.
   main.ts mediate FOLDER [--host HOST] [--port PORT] [--trace FILE]
       Serve http://HOST:PORT/AGENT/v1/… with these tools. By default at 127.0.0.1:8400, with the trace on stdout.
-  main.ts demo [--sidecar URL --descriptor FILE]
-      Do all of it, with the echo server of this repository or a sidecar that runs.
+  main.ts demo [POD] [--sidecar SERVICE=URL]
+      Do all of it for the first agent of a pod. A scripted model follows conversation.json beside the pod. Sidecars are started unless
+      --sidecar names one that runs, such as echo=http://127.0.0.1:8080/mcp. POD is the one of this folder by default.
 
 MODEL_URL is the provider of the model, without /v1. MODEL_API_KEY replaces the keys of runners; without it, they are passed on.
 `;
@@ -29,15 +31,14 @@ const options = {
   host: value,
   port: value,
   trace: value,
-  sidecar: value,
-  descriptor: value,
+  sidecar: { type: "string", multiple: true },
 } as const;
 const { values, positionals } = readCommandLine();
 const [path] = positionals;
 if (command === "compile" && path !== undefined) process.exitCode = compileTo(path, values.out ?? join(dirname(path), ".claw-runtime"));
 else if (command === "mediate" && path !== undefined) await mediate(path);
 else if (command === "--help" || command === "-h") process.stdout.write(USAGE);
-else if (command === "demo") await runDemo(values.sidecar, values.descriptor);
+else if (command === "demo") await demo(path ?? fileURLToPath(new URL("../claw-pod.yml", import.meta.url)));
 else fail(USAGE);
 
 function readCommandLine() {
@@ -73,6 +74,19 @@ function compileTo(pod: string, folder: string): number {
   for (const { name, manifest } of agents)
     process.stdout.write(`${name}: ${manifest.tools.map((tool) => tool.name).join(", ") || "no tools"}\n`);
   return 0;
+}
+
+async function demo(pod: string): Promise<void> {
+  const sidecars = (values.sidecar ?? []).map((each) => {
+    const [, service = "", url = ""] = /^([^=]+)=(.*)$/.exec(each) ?? [];
+    return isHttpAddress(url)
+      ? ([service, url] as const)
+      : fail(`--sidecar ${each} must be SERVICE=URL, with a URL like http://127.0.0.1:8080/mcp\n`);
+  });
+  await runDemo(resolve(pod), new Map(sidecars)).catch((error: Error) => {
+    process.stderr.write(`${error.message}\n`);
+    process.exitCode = 1;
+  });
 }
 
 async function mediate(folder: string): Promise<void> {

@@ -19,6 +19,13 @@ describe("the command line", () => {
     expect(varying(stdout)).toBe(varying(shown));
   });
 
+  it("the demo fails with the reason if a sidecar does not answer", async () => {
+    await expect(run(process.execPath, [MAIN, "demo", "--sidecar", "echo=http://127.0.0.1:1/mcp"])).rejects.toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^The tools of echo cannot be read\. discover failed: http:\/\/127\.0\.0\.1:1\/mcp: .*\n$/) as string,
+    });
+  });
+
   it("the pod of the README compiles, and the proxy shows its agents", async () => {
     const readme = readFileSync(README, "utf8");
     const exampleOf = (name: string): string => {
@@ -60,6 +67,7 @@ describe("the command line", () => {
     [["mediate", ".", "--port", "http"], /^context has no agents: run compile/],
     [["compile", "pod.yml", "--at", "echo=http://127.0.0.1:8080/mcp"], /^--at echo=.* must be SERVICE=URL/],
     [["compile", "pod.yml", "--at", "echo=http://user:pass@host"], /^--at echo=.* must be SERVICE=URL/],
+    [["demo", "--sidecar", "echo"], /^--sidecar echo must be SERVICE=URL, with a URL like/],
   ])("%j is rejected", async (args, message) => {
     const env = {
       PATH: process.env["PATH"],

@@ -48,11 +48,19 @@ export type Grant = z.infer<typeof Grant>;
 export type Grants = z.infer<typeof Grants>;
 export type Limits = z.infer<typeof Limits>;
 
-/** Returns a variable of a service, in either form that Compose has. */
-export function variableOf({ environment = {} }: Service, name: string): string | undefined {
-  if (!Array.isArray(environment)) return environment[name]?.toString();
-  const entry = environment.find((each) => each.startsWith(`${name}=`));
-  return entry?.slice(name.length + 1);
+/** Returns the variables of a service that have a value, in either form that Compose has. */
+export function variablesOf({ environment = {} }: Service): readonly (readonly [name: string, value: string])[] {
+  if (!Array.isArray(environment))
+    return Object.entries(environment).flatMap(([name, value]) => (value === null ? [] : [[name, String(value)]]));
+  return environment.flatMap((each) => {
+    const [, name, value] = /^([^=]+)=(.*)$/s.exec(each) ?? [];
+    return name === undefined || value === undefined ? [] : [[name, value]];
+  });
+}
+
+/** Returns a variable of a service, or undefined if it has no value. */
+export function variableOf(service: Service, name: string): string | undefined {
+  return variablesOf(service).find(([each]) => each === name)?.[1];
 }
 
 /** `$$`, `$NAME`, `${NAME}`, and `${NAME` with an operator: `:-` and `-` for a default, `:+` and `+` for a replacement, `:?` and `?`. */

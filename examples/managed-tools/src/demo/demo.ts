@@ -1,53 +1,50 @@
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
-import { once } from "node:events";
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
-import { compile } from "../compile/compile.ts";
+import { dirname, join } from "node:path";
+import { setTimeout } from "node:timers/promises";
+import { parse } from "yaml";
+import { type CompiledAgent, compile } from "../compile/compile.ts";
+import { Pod } from "../compile/pod.ts";
 import { writeAgents } from "../compile/write.ts";
 import { isJsonObject, type JsonObject } from "../manifest.ts";
 import { objectsIn } from "../mediate/format.ts";
 import { startMediator } from "../mediate/server.ts";
 import type { Trace } from "../mediate/trace.ts";
-import { DEMO_SCRIPT, type ScriptedModel, startScriptedModel } from "./scripted-model.ts";
+import { WireTools } from "../mediate/wire-names.ts";
+import { type Conversation, readConversation, scriptOf } from "./conversation.ts";
+import { type ScriptedModel, startScriptedModel } from "./scripted-model.ts";
+import { type DeclaredSidecar, discover, sidecarsIn, startSidecar } from "./sidecars.ts";
 
-const HERE = fileURLToPath(new URL("../../", import.meta.url));
-const CLAW = join(HERE, "../../dist/main.js");
-/** As in claw-pod.yml. */
-const SERVER = ["node", "../echo-server/server.js"];
-const QUESTION = "What is 2 + 3? Use the tools.";
+/** A device may register its tools after its server has started. */
+const TOOLS_TIMEOUT_MS = 30_000;
+const DISCOVERY_INTERVAL_MS = 1000;
 
 /**
- * Starts a sidecar, compiles the pod, starts the proxy, and asks a model.
+ * Starts the sidecars of a pod, compiles its first agent, starts the proxy, and asks a model. A scripted model follows `conversation.json` beside the pod.
  *
- * @param sidecarUrl the endpoint of a sidecar that runs; undefined to start one.
- * @param descriptor its descriptor.
+ * @param given the endpoints of sidecars that run, by the names of their services. The others are started.
  */
-export async function runDemo(sidecarUrl?: string, descriptor?: string): Promise<void> {
+export async function runDemo(podFile: string, given: ReadonlyMap<string, string>): Promise<void> {
+  const podFolder = dirname(podFile);
+  const conversation = readConversation(join(podFolder, "conversation.json"));
+  const sidecars = sidecarsIn(Pod.parse(parse(readFileSync(podFile, "utf8"))));
   const folder = mkdtempSync(join(tmpdir(), "managed-tools-"));
   await using stack = new AsyncDisposableStack();
   stack.defer(() => rmSync(folder, { recursive: true }));
-  const url = sidecarUrl ?? (await startSidecar(stack));
-  say("sidecar", url);
 
-  const snapshot = join(folder, ".claw-discovered/echo.claw-describe.json");
+  const urls = new Map<string, string>();
+  for (const sidecar of sidecars) {
+    const url = given.get(sidecar.name) ?? (await startSidecar(sidecar, podFolder, stack));
+    urls.set(sidecar.name, url);
+    say("sidecar", url);
+  }
+  copyFileSync(podFile, join(folder, "claw-pod.yml"));
   mkdirSync(join(folder, ".claw-discovered"));
-  if (descriptor === undefined) {
-    const recorded = ["--service", "echo", "--image", "claw-mcp-stdio", "--", ...SERVER];
-    execFileSync(process.execPath, [CLAW, "discover", "--url", url, "--out", snapshot, ...recorded], {
-      stdio: ["ignore", "ignore", "pipe"],
-    });
-  } else copyFileSync(descriptor, snapshot);
-  copyFileSync(join(HERE, "claw-pod.yml"), join(folder, "claw-pod.yml"));
-  const { agents, problems } = compile(join(folder, "claw-pod.yml"), process.env, new Map([["echo", new URL(url).origin]]));
-  if (problems.length > 0) throw new Error(problems.map(({ file, line, text }) => `${file}:${line}: ${text}`).join("\n"));
-  writeAgents(join(folder, "context"), agents);
-  for (const { name, manifest } of agents) say("compiled", `${name} has ${manifest.tools.map((tool) => tool.name).join(", ")}`);
+  const agent = await compileAgent(folder, sidecars, urls, conversation);
+  say("compiled", `${agent.name} has ${agent.manifest.tools.map((tool) => tool.name).join(", ")}`);
 
   const modelUrl = variable("MODEL_URL");
-  const model = modelUrl === undefined ? stack.use(await startScriptedModel(DEMO_SCRIPT)) : undefined;
+  const model = modelUrl === undefined ? stack.use(await startScriptedModel(scriptOf(conversation))) : undefined;
   const mediator = stack.use(
     await startMediator({
       contextFolder: join(folder, "context"),
@@ -58,38 +55,45 @@ export async function runDemo(sidecarUrl?: string, descriptor?: string): Promise
       warn: (text) => process.stderr.write(`${text}\n`),
     }),
   );
-  say("proxy", `${mediator.url}/analyst`);
-  say("runner", QUESTION);
-  say("model", await ask(`${mediator.url}/analyst`));
+  const url = `${mediator.url}/${agent.name}`;
+  say("proxy", url);
+  say("runner", conversation.question);
+  say("model", await ask(url, conversation.question));
 }
 
-/** Returns the URL of the endpoint, when the server is ready. The sidecar ends with the stack. */
-async function startSidecar(stack: AsyncDisposableStack): Promise<string> {
-  if (!existsSync(CLAW)) throw new Error("The sidecar is not built: run `npm ci && npm run build` in the root of the repository.");
-  const server = [process.execPath, join(HERE, "../echo-server/server.js")];
-  const child: ChildProcess = spawn(process.execPath, [CLAW, "--addr", "127.0.0.1:0", "--", ...server], {
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  stack.defer(async () => {
-    const ended = once(child, "exit");
-    if (child.exitCode === null && child.kill()) await ended;
-  });
-  let address: unknown;
-  if (child.stdout !== null) {
-    for await (const line of createInterface({ input: child.stdout })) {
-      const logged = JSON.parse(line) as JsonObject;
-      address ??= logged["address"];
-      if (logged["msg"] === "mcp server ready") return `http://${String(address)}/mcp`;
-    }
+/**
+ * Compiles the pod in the folder, for its first agent.
+ *
+ * @throws Error if the pod has problems, or a tool of the conversation does not appear.
+ */
+async function compileAgent(
+  folder: string,
+  sidecars: readonly DeclaredSidecar[],
+  urls: ReadonlyMap<string, string>,
+  { calls }: Conversation,
+): Promise<CompiledAgent> {
+  const origins = new Map([...urls].map(([name, url]) => [name, new URL(url).origin]));
+  for (const deadline = Date.now() + TOOLS_TIMEOUT_MS; ; await setTimeout(DISCOVERY_INTERVAL_MS)) {
+    for (const sidecar of sidecars)
+      discover(sidecar, urls.get(sidecar.name) ?? "", join(folder, `.claw-discovered/${sidecar.name}.claw-describe.json`));
+    const { agents, problems } = compile(join(folder, "claw-pod.yml"), process.env, origins);
+    if (problems.length > 0) throw new Error(problems.map(({ file, line, text }) => `${file}:${line}: ${text}`).join("\n"));
+    const [agent] = agents;
+    if (agent === undefined) throw new Error("The pod has no agent.");
+    const tools = new WireTools(agent.manifest);
+    const missing = calls.map(({ tool }) => tool).filter((name) => tools.find(name) === undefined);
+    if (missing.length > 0 && Date.now() < deadline) continue;
+    if (missing.length > 0) throw new Error(`${agent.name} has no tools ${missing.join(", ")}.`);
+    writeAgents(join(folder, "context"), agents);
+    return agent;
   }
-  throw new Error("The sidecar has ended.");
 }
 
 /** Asks as a runner does, without tools. @returns the text of the answer. */
-async function ask(url: string): Promise<string> {
+async function ask(url: string, question: string): Promise<string> {
   const model = variable("MODEL");
   const isAnthropic = /anthropic/.test(variable("MODEL_URL") ?? "") || model?.startsWith("claude") === true;
-  const messages = [{ role: "user", content: QUESTION }];
+  const messages = [{ role: "user", content: question }];
   const response = await fetch(url + (isAnthropic ? "/v1/messages" : "/v1/chat/completions"), {
     method: "POST",
     headers: { "Content-Type": "application/json", ...(isAnthropic ? { "anthropic-version": "2023-06-01" } : {}) },

@@ -63,15 +63,6 @@ export function resultsIn(body: JsonObject): string[] {
   });
 }
 
-/** Asks for a sum and an echo, then repeats what it was told. */
-export const DEMO_SCRIPT: Script = (body, count) => {
-  if (count === 0) return { calls: [{ name: "echo__add", args: { a: 2, b: 3 } }] };
-  const [sum = ""] = resultsIn(body);
-  const { data } = JSON.parse(sum) as { readonly data?: unknown };
-  if (count === 1) return { calls: [{ name: "echo__echo", args: { text: `the sum is ${String(data)}` } }] };
-  return { text: `2 + 3 = ${String(data)}` };
-};
-
 function openaiResponse({ text, calls = [] }: ScriptedReply, { model }: JsonObject, count: number): JsonObject {
   const tool_calls = calls.map(({ name, args }, index) => ({
     id: `call_${count}_${index}_${unique()}`,
