@@ -1,0 +1,161 @@
+// The WebSocket port for devices: who may connect, and which tools a device has. "Remote Tool Call Mechanism", Connection Lifecycle.
+
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type Server, STATUS_CODES } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { Duplex } from "node:stream";
+import { WebSocketServer } from "ws";
+import { CLOSE, DeviceConnection } from "./device-connection.ts";
+import { log } from "../log.ts";
+import { RateLimit } from "./rate-limit.ts";
+import type { ToolRegistry } from "../registry.ts";
+import { RemoteTool } from "./remote-tool.ts";
+import type { Settings } from "../settings.ts";
+import { DEVICE_NAME, findByToken } from "./known-devices.ts";
+import { checkTools } from "./tool-check.ts";
+
+/** The name of a device without a token and without `?device=`. */
+const DEFAULT_NAME = "device";
+/** Connections and registrations of a device. */
+const MAX_PER_MINUTE = 60;
+const MAX_REPORTED_REJECTIONS = 20;
+const CLOSE_TIMEOUT_MS = 500;
+const ANY_TOOL = /^/;
+
+type Admission = { readonly device: string } | { readonly status: number; readonly reason: string };
+
+export class Gateway {
+  readonly #settings: Settings;
+  readonly #registry: ToolRegistry;
+  readonly #http: Server;
+  readonly #sockets: WebSocketServer;
+  readonly #connections = new Set<DeviceConnection>();
+  readonly #rate = new RateLimit(MAX_PER_MINUTE);
+  readonly #pings: NodeJS.Timeout;
+
+  private constructor(settings: Settings, registry: ToolRegistry) {
+    this.#settings = settings;
+    this.#registry = registry;
+    const { registerTimeoutMs, pingIntervalMs, maxOutputBytes, maxDevices } = settings.limits;
+    const options = {
+      noServer: true,
+      clientTracking: false,
+      // A compressed message could be far larger than it is on the wire.
+      perMessageDeflate: false,
+      maxPayload: 2 * maxOutputBytes,
+      closeTimeout: CLOSE_TIMEOUT_MS,
+    };
+    this.#sockets = new WebSocketServer(options);
+    this.#http = createServer({
+      headersTimeout: registerTimeoutMs,
+      requestTimeout: registerTimeoutMs,
+      connectionsCheckingInterval: Math.ceil(registerTimeoutMs / 5),
+      maxHeaderSize: 8192,
+    });
+    // Each device has a second connection while it reconnects. The rest is for those that are rejected.
+    this.#http.maxConnections = 2 * maxDevices + 50;
+    this.#http.on("request", (_, response) => response.writeHead(426, { Connection: "close" }).end("This port is for WebSocket.\n"));
+    this.#http.on("upgrade", (request, socket, head) => this.#onUpgrade(request, socket, head));
+    this.#pings = setInterval(() => this.#connections.forEach((each) => each.checkAlive()), pingIntervalMs);
+  }
+
+  /** @throws the error of `listen`, such as EADDRINUSE. */
+  static async listen(settings: Settings, registry: ToolRegistry): Promise<Gateway> {
+    const gateway = new Gateway(settings, registry);
+    try {
+      gateway.#http.listen(settings.port, settings.host);
+      await once(gateway.#http, "listening");
+    } catch (error) {
+      clearInterval(gateway.#pings);
+      throw error;
+    }
+    const { address, port, family } = gateway.#http.address() as AddressInfo;
+    log(`gateway listening at ws://${family === "IPv6" ? `[${address}]` : address}:${port}`);
+    return gateway;
+  }
+
+  /** The connected devices that have registered their tools. */
+  get devices(): DeviceConnection[] {
+    return [...this.#connections].filter(({ isRegistered }) => isRegistered);
+  }
+
+  /** Disconnects all devices. */
+  async close(): Promise<void> {
+    clearInterval(this.#pings);
+    for (const connection of this.#connections) connection.end(CLOSE.goingAway, "the gateway is stopping");
+    this.#http.close();
+    const timer = setTimeout(() => this.#http.closeAllConnections(), CLOSE_TIMEOUT_MS);
+    await once(this.#http, "close");
+    clearTimeout(timer);
+  }
+
+  #onUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    const onError = (): void => void socket.destroy();
+    socket.on("error", onError);
+    const admission = this.#admit(request);
+    if ("status" in admission) {
+      const { status, reason } = admission;
+      log(`connection rejected: ${status} ${reason}`);
+      socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\nContent-Length: ${reason.length}\r\n\r\n${reason}`);
+      socket.once("finish", () => socket.destroy());
+      return;
+    }
+    this.#sockets.handleUpgrade(request, socket, head, (webSocket) => {
+      socket.off("error", onError);
+      const { device } = admission;
+      // A device needs no more than one connection that has not registered yet.
+      for (const other of this.#othersOf(device)) if (!other.isRegistered) other.end(CLOSE.replaced, "replaced by a newer connection");
+      this.#connections.add(
+        new DeviceConnection(device, webSocket, this.#settings.limits, {
+          onRegister: (connection, tools) => this.#register(connection, tools),
+          onEnd: (connection) => {
+            this.#connections.delete(connection);
+            this.#registry.unregisterBySource({ kind: "remote", session: connection.session });
+          },
+        }),
+      );
+      log(`${device}: connected`);
+    });
+  }
+
+  /** Decides before the upgrade. */
+  #admit(request: IncomingMessage): Admission {
+    const { knownDevices, limits } = this.#settings;
+    // A page in a browser could connect to a gateway of the same machine. Only browsers send this header.
+    if (request.headers.origin !== undefined) return { status: 403, reason: "web pages cannot be devices" };
+    const asked = URL.parse(request.url ?? "", "ws://gateway")?.searchParams.get("device") ?? DEFAULT_NAME;
+    const device = knownDevices === undefined ? asked : findByToken(knownDevices, request.headers.authorization)?.device;
+    if (device === undefined) return { status: 401, reason: "the token is missing or wrong" };
+    if (!DEVICE_NAME.test(device)) return { status: 400, reason: "?device= must be a name like pixel-8" };
+    if (!this.#rate.take(device)) return { status: 429, reason: "too many connections in a minute" };
+    const names = new Set([...this.#connections].map((each) => each.device)).add(device);
+    if (names.size > limits.maxDevices) return { status: 503, reason: "too many devices" };
+    return { device };
+  }
+
+  #othersOf(device: string, own?: DeviceConnection): DeviceConnection[] {
+    return [...this.#connections].filter((each) => each.device === device && each !== own);
+  }
+
+  /** Makes these the tools of the device. They replace those of its older connection, which then ends. */
+  #register(connection: DeviceConnection, tools: readonly unknown[]): void {
+    const { device, session } = connection;
+    const { knownDevices, allowedTools, limits } = this.#settings;
+    if (!this.#rate.take(device)) return connection.end(CLOSE.policyViolation, "too many registrations in a minute");
+    const ownTools = knownDevices?.find((each) => each.device === device)?.allowedTools ?? ANY_TOOL;
+    const { accepted, rejected } = checkTools(device, tools, [allowedTools, ownTools], limits.maxToolsPerDevice);
+    const source = { kind: "remote", session } as const;
+    const names = new Set([...accepted.values()].map(({ name }) => name));
+    for (const name of this.#registry.toolNames(source)) if (!names.has(name)) this.#registry.unregister(name);
+    for (const [deviceName, spec] of accepted) this.#registry.registerOrReplace(new RemoteTool(spec, connection, deviceName), source);
+    connection.isRegistered = true;
+    for (const older of this.#othersOf(device, connection)) older.end(CLOSE.replaced, "replaced by a newer connection");
+    log(`${device}: ${accepted.size} of ${tools.length} tools registered`);
+    connection.send({
+      type: "tools_registered",
+      count: tools.length,
+      registered: accepted.size,
+      ...(rejected.length === 0 ? {} : { rejected: rejected.slice(0, MAX_REPORTED_REJECTIONS) }),
+    });
+  }
+}
