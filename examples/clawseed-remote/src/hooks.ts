@@ -57,7 +57,8 @@ export async function runBefore(hooks: readonly Hook[], call: ToolCall, limitMs:
   for (const { beforeToolCall } of hooks) {
     if (beforeToolCall === undefined) continue;
     try {
-      const result = HookResult.parse(await withTimeLimit(limitMs, () => beforeToolCall(structuredClone(current))));
+      const { data: result } = HookResult.safeParse(await withTimeLimit(limitMs, () => beforeToolCall(structuredClone(current))));
+      if (result === undefined) throw new Error('it must return "continue", { cancel } or { modify }');
       if (result === "continue") continue;
       if ("cancel" in result) return result.cancel;
       current = { ...result.modify, id: call.id };

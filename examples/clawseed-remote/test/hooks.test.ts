@@ -1,0 +1,84 @@
+import { readFileSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { InteropClient } from "../../../test/support/sdk-clients.ts";
+import { TempDir } from "../../../test/support/temp-dir.ts";
+import { Bench } from "./bench.ts";
+import { RawDevice, tool } from "./raw-device.ts";
+
+/** Decides by the arguments of a call. */
+const FIRST = `
+export function beforeToolCall(call) {
+  call.arguments.mutated = true; // A copy.
+  if (call.arguments.throw) throw new Error("secret of the hook");
+  if (call.arguments.hang) return new Promise(() => {});
+  if (call.arguments.invalid) return { allow: true };
+  if (call.arguments.rename) return { modify: { name: "pixel__other", arguments: { from: call.name } } };
+  return call.arguments.change ? { modify: { ...call, id: "forged", arguments: { step: 1 } } } : "continue";
+}
+export function afterToolCall({ call, result, durationMs }) {
+  if (call.arguments.auditFails) throw new Error("the audit is broken");
+  process.stderr.write("audit " + JSON.stringify([call.name, call.arguments, result.success, durationMs >= 0]) + "\\n");
+}`;
+const SECOND = `
+export const beforeToolCall = async (call) => (call.arguments.step ? { modify: { ...call, arguments: { step: call.arguments.step + 1 } } } : "continue");`;
+
+let folder: TempDir;
+let bench: Bench;
+let client: InteropClient;
+let device: RawDevice;
+
+beforeAll(async () => {
+  folder = await TempDir.create();
+  const readme = readFileSync(new URL("../README.md", import.meta.url), "utf8");
+  const [, documented = ""] = /<!-- example: hooks\.js -->\s*```js\n([\s\S]*?)```/.exec(readme) ?? [];
+  const modules = { "first.mjs": FIRST, "second.mjs": SECOND, "documented.mjs": documented };
+  for (const [name, text] of Object.entries(modules)) await writeFile(folder.file(name), text);
+  const hooks = Object.keys(modules).map((name) => folder.file(name));
+  bench = await Bench.start({ HOOKS: hooks.join(","), HOOK_TIMEOUT_MS: "500" });
+  client = await InteropClient.connect("v1", bench.sidecar.url, { lane: "shared" });
+  device = await RawDevice.with(bench.url, "pixel", [tool("one"), tool("other"), tool("contacts")]);
+  device.answerAll(({ name, args }) => JSON.stringify([name, args]));
+});
+afterAll(async () => {
+  device?.[Symbol.dispose]();
+  await client?.[Symbol.asyncDispose]();
+  await bench?.[Symbol.asyncDispose]();
+  await folder?.[Symbol.asyncDispose]();
+});
+
+describe("a hook", () => {
+  it("lets a call continue unchanged, and sees it after its end", async () => {
+    expect(await client.toolText("pixel__one", { a: 1 })).toBe('["one",{"a":1}]');
+    expect(await bench.logged(/^audit \["pixel__one",\{"a":1/)).toBe('audit ["pixel__one",{"a":1},true,true]');
+  });
+
+  it("cancels a call, as the README shows, and the device does not get it", async () => {
+    const result = await client.callTool("pixel__contacts", { query: "Ann" });
+    expect(result).toMatchObject({ isError: true, content: [{ text: "cancelled: contacts are private" }] });
+    expect(await bench.logged(/^audit \["pixel__contacts"/)).toBe('audit ["pixel__contacts",{"query":"Ann"},false,true]');
+  });
+
+  it("modifies arguments, then the next hook does, and the id stays", async () => {
+    const call = client.toolText("pixel__one", { change: true });
+    expect((await device.next("tool_call_request"))["id"]).not.toBe("forged");
+    expect(await call).toBe('["one",{"step":2}]');
+  });
+
+  it("modifies the name, so that another tool is called", async () => {
+    expect(await client.toolText("pixel__one", { rename: true })).toBe('["other",{"from":"pixel__one"}]');
+  });
+
+  it.each(["throw", "hang", "invalid"])("that fails (%s) cancels the call, and its error stays in the log", async (how) => {
+    const result = await client.callTool("pixel__one", { [how]: true });
+    expect(result).toMatchObject({ isError: true, content: [{ text: "cancelled: a hook has failed" }] });
+    await bench.logged(
+      { throw: /hook before: Error: secret/, hang: /no result within 500 ms/, invalid: /it must return "continue"/ }[how] ?? /^$/,
+    );
+  });
+
+  it("that fails after a call does not change its result", async () => {
+    expect(await client.toolText("pixel__one", { auditFails: true })).toBe('["one",{"auditFails":true}]');
+    await bench.logged(/hook after: Error: the audit is broken/);
+  });
+});

@@ -1,0 +1,263 @@
+import { once } from "node:events";
+import { writeFile } from "node:fs/promises";
+import { connect } from "node:net";
+import type { ClientOptions } from "ws";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { InteropClient } from "../../../test/support/sdk-clients.ts";
+import { TempDir } from "../../../test/support/temp-dir.ts";
+import { Bench } from "./bench.ts";
+import { type Message, RawDevice, statusOf, tool } from "./raw-device.ts";
+
+const TOKENS = `# name token tools
+good     0123456789abcdef-good
+evil     0123456789abcdef-evil
+camera-1 0123456789abcdef-camera-1 camera,device_*
+noisy    0123456789abcdef-noisy
+fourth   0123456789abcdef-fourth
+fifth    0123456789abcdef-fifth
+`;
+const MAX_OUTPUT_BYTES = 65_536;
+
+let folder: TempDir;
+let bench: Bench;
+let client: InteropClient;
+let good: RawDevice;
+
+function withToken(name: string): ClientOptions {
+  return { headers: { Authorization: `Bearer 0123456789abcdef-${name}` } };
+}
+
+beforeAll(async () => {
+  folder = await TempDir.create();
+  await writeFile(folder.file("tokens"), TOKENS);
+  bench = await Bench.start({
+    DEVICE_TOKENS_FILE: folder.file("tokens"),
+    ALLOWED_TOOLS: "*a*,*e*,*o*",
+    MAX_OUTPUT_BYTES: String(MAX_OUTPUT_BYTES),
+    MAX_DEVICES: "3",
+    MAX_TOOLS_PER_DEVICE: "20",
+    MAX_CALLS_PER_DEVICE: "2",
+    MAX_CALLS: "3",
+    CALL_TIMEOUT_MS: "1000",
+    REGISTER_TIMEOUT_MS: "1000",
+    PING_INTERVAL_MS: "1000",
+  });
+  client = await InteropClient.connect("v1", bench.sidecar.url, { lane: "shared" });
+  good = await RawDevice.with(bench.url, undefined, [tool("echo")], withToken("good"));
+  good.answerAll(({ args }) => (args as { text: string }).text);
+});
+afterAll(async () => {
+  good?.[Symbol.dispose]();
+  await client?.[Symbol.asyncDispose]();
+  await bench?.[Symbol.asyncDispose]();
+  await folder?.[Symbol.asyncDispose]();
+});
+
+/** Each attack leaves the gateway, its list and the other device as they were. */
+async function expectNoHarm(): Promise<void> {
+  expect(await client.toolText("good__echo", { text: "hello" })).toBe("hello");
+  const names = (await client.listTools()).map(({ name }) => name);
+  expect(names.filter((name) => !/^(?:evil|noisy|camera-1|fourth)__/.test(name))).toEqual(["good__echo", "list_devices"]);
+  expect(bench.sidecar.logLines.filter(({ msg }) => msg === "mcp server started")).toHaveLength(1);
+  expect(bench.sidecar.transcript()).not.toContain("0123456789abcdef-");
+}
+afterEach(expectNoHarm);
+
+const evil = (tools: readonly unknown[] = [tool("poke")]): Promise<RawDevice> =>
+  RawDevice.with(bench.url, undefined, tools, withToken("evil"));
+
+describe("a connection is rejected before the upgrade", () => {
+  it.each([
+    ["without a token", 401, {}],
+    ["with a wrong token", 401, withToken("wrong")],
+    ["with a prefix of a token", 401, withToken("goo")],
+    ["of a web page", 403, { ...withToken("good"), origin: "http://127.0.0.1" }],
+  ])("%s", async (_, status, options) => {
+    expect(await statusOf(bench.url, options)).toBe(status);
+  });
+
+  it("of a device above the limit", async () => {
+    using second = await evil();
+    using third = await RawDevice.with(bench.url, undefined, [], withToken("fourth"));
+    expect(await statusOf(bench.url, withToken("fifth"))).toBe(503);
+    // A device that is connected can always reconnect.
+    using again = await RawDevice.with(bench.url, undefined, [], withToken("fourth"));
+    await third.closed;
+    await Promise.all([second.flushed(), again.flushed()]);
+  });
+
+  it("that sends its request too slowly", async () => {
+    const { hostname, port } = new URL(bench.url);
+    const isClosed = async (part: string): Promise<unknown> => {
+      const socket = connect(Number(port), hostname).resume();
+      socket.on("error", () => undefined);
+      socket.write(part);
+      return once(socket, "close");
+    };
+    await Promise.all(["", "GET / HTTP/1.1\r\nHost: gateway\r\nUpgrade: websocket\r\n"].map(isClosed));
+    expect((await fetch(bench.url.replace("ws:", "http:"))).status).toBe(426);
+  });
+});
+
+describe("a connection is closed", () => {
+  it.each<[string, number, RegExp, (device: RawDevice) => void]>([
+    ["JSON that is broken", 1008, /not JSON/, ({ socket }) => socket.send("{")],
+    ["a message without a type", 1008, /no type/, (device) => device.send([])],
+    ["a registration without tools", 1008, /register_tools: tools/, (device) => device.send({ type: "register_tools" })],
+    ["an answer without an id", 1008, /tool_result: id/, (device) => device.send({ type: "tool_result", output: "" })],
+    ["a binary frame", 1003, /must be text/, ({ socket }) => socket.send(Buffer.from("{}"))],
+    ["a message that is too long", 1009, /^$/, (device) => device.send({ type: "x", x: "x".repeat(3 * MAX_OUTPUT_BYTES) })],
+    ["text that is not UTF-8", 1007, /^$/, ({ socket }) => socket.send(Buffer.from([0xff]), { binary: false })],
+    [
+      "a flood of messages that answer nothing",
+      1008,
+      /answer nothing/,
+      (device) => {
+        for (let count = 0; count < 1000; count++) device.send({ type: "tool_result", id: `${count}`, output: "" });
+      },
+    ],
+  ])("for %s, and its calls end at once", async (_, code, reason, attack) => {
+    using device = await evil();
+    const call = client.callTool("evil__poke");
+    await device.next("tool_call_request");
+    attack(device);
+    const closed = await device.closed;
+    expect(closed.code).toBe(code);
+    expect(closed.reason).toMatch(reason);
+    expect(await call).toMatchObject({
+      isError: true,
+      content: [{ text: expect.stringMatching(/disconnected during the call/) as string }],
+    });
+  });
+
+  it("and another one is rejected, for a flood of registrations", async () => {
+    using device = await RawDevice.with(bench.url, undefined, [tool("poke")], withToken("noisy"));
+    const call = client.callTool("noisy__poke");
+    await device.next("tool_call_request");
+    for (let count = 0; count < 100; count++) device.send({ type: "register_tools", tools: [tool(`poke${count}`)] });
+    expect(await device.closed).toEqual({ code: 1008, reason: "too many registrations in a minute" });
+    expect(await call).toMatchObject({ isError: true });
+    expect(await statusOf(bench.url, withToken("noisy"))).toBe(429);
+  });
+
+  it("for silence before its registration", async () => {
+    using device = new RawDevice(bench.url, undefined, withToken("evil"));
+    expect(await device.closed).toEqual({ code: 1008, reason: "no register_tools within 1000 ms" });
+  });
+
+  it("for never reading", async () => {
+    using device = await evil();
+    device.socket.pause();
+    expect(await client.callTool("evil__poke")).toMatchObject({ isError: true });
+    await bench.logged(/^evil: has not answered a ping$/);
+  });
+});
+
+describe("a tool is rejected with a reason", () => {
+  const deep = (levels: number): object => (levels === 0 ? {} : { type: "object", properties: { a: deep(levels - 1) } });
+  const withA = (a: unknown): Message => tool("a", { type: "object", properties: { a } });
+  const BAD: readonly (readonly [unknown, RegExp])[] = [
+    [tool("a.b"), /name: /],
+    [tool("a".repeat(60)), /over 58 characters/],
+    [tool("xyz"), /not allowed/],
+    [{ name: "a", description: "" }, /parameters: /],
+    [tool("a", { type: "array" }), /parameters.type: /],
+    [withA(true), /parameters.properties.a: /],
+    [withA({ type: "strnig" }), /not a valid JSON Schema/],
+    [withA({ $ref: "http://evil.example/x" }), /\$ref leads to another document/],
+    [tool("a", deep(20)), /over 12 levels/],
+    [tool("a", JSON.parse('{"type":"object","__proto__":{"polluted":true}}')), /__proto__/],
+    [{ ...tool("a"), description: "ok\u001b[2J" }, /control characters/],
+    [{ ...tool("a"), description: "ok\u{E0041}\u202e" }, /control characters/],
+    [withA({ description: "ok\u{E0041}" }), /control characters/],
+    [{ ...tool("a"), description: "a".repeat(5000) }, /description: /],
+    [null, /object/],
+  ];
+
+  it("if clients or providers would reject it, or it would mislead people", async () => {
+    using device = await evil([]);
+    const answer = await device.register([...BAD.map(([bad]) => bad), tool("poke")]);
+    expect(answer).toMatchObject({ count: BAD.length + 1, registered: 1 });
+    expect(answer["rejected"]).toEqual(
+      BAD.map(([, reason]) => ({ name: expect.any(String) as string, reason: expect.stringMatching(reason) as string })),
+    );
+    // The list reaches strict clients.
+    expect((await client.listTools()).map(({ name }) => name)).toEqual(["evil__poke", "good__echo", "list_devices"]);
+  });
+
+  it("if it is nested so deeply that programs overflow their stacks", async () => {
+    using device = await evil([]);
+    device.socket.send(
+      `{"type":"register_tools","tools":[{"name":"a","description":"","parameters":${'{"a":'.repeat(20_000)}1${"}".repeat(20_000)}}]}`,
+    );
+    expect(await device.next("tools_registered")).toMatchObject({ registered: 0, rejected: [{ reason: "over 12 levels" }] });
+  });
+
+  it("thousands of tools, and tools of too many bytes", async () => {
+    using device = await evil([]);
+    const many = await device.register(Array.from({ length: 1000 }, (_, index) => tool(`a${index}`)));
+    expect(many).toMatchObject({ count: 1000, registered: 20, rejected: [{ reason: "a device has at most 20 tools; 980 ignored" }] });
+    const enums = Array.from({ length: 2000 }, (_, index) => `value ${index}`);
+    const large = Array.from({ length: 5 }, (_, index) => tool(`a${index}`, { type: "object", properties: { a: { enum: enums } } }));
+    expect(await device.register(large)).toMatchObject({ count: 5, registered: 2 });
+    expect(await device.register([tool("same"), tool("same")])).toMatchObject({
+      registered: 1,
+      rejected: [{ reason: "the name occurs twice" }],
+    });
+  });
+
+  it("names of other devices, and of the gateway, are its own under its prefix", async () => {
+    using device = await evil([tool("list_devices"), tool("good__echo"), tool("__proto__")]);
+    device.answerAll(() => "taken over");
+    const names = (await client.listTools()).map(({ name }) => name);
+    expect(names).toEqual(["evil____proto__", "evil__good__echo", "evil__list_devices", "good__echo", "list_devices"]);
+    expect(JSON.parse(await client.toolText("list_devices"))).toHaveLength(2);
+  });
+
+  it("a token allows only its own range of names", async () => {
+    using device = await RawDevice.with(bench.url, undefined, [], withToken("camera-1"));
+    const answer = await device.register([tool("camera"), tool("device_info"), tool("contacts")]);
+    expect(answer).toMatchObject({ registered: 2, rejected: [{ name: "contacts", reason: "the name is not allowed for this device" }] });
+  });
+});
+
+describe("a call", () => {
+  it("without an answer ends at its time limit, and the late answer is dropped", async () => {
+    using device = await evil();
+    const call = client.callTool("evil__poke");
+    const { id } = await device.next("tool_call_request");
+    expect(await call).toMatchObject({ isError: true, content: [{ text: "evil has not answered within 1000 ms" }] });
+    device.answer(id, "late");
+    await device.flushed();
+    const devices = JSON.parse(await client.toolText("list_devices")) as Message[];
+    expect(devices.find((each) => each["device"] === "evil")).toMatchObject({ dropped_messages: 1, calls_in_flight: 0 });
+  });
+
+  it("above the limits of calls in flight is rejected at once", async () => {
+    using device = await evil();
+    using other = await RawDevice.with(bench.url, undefined, [tool("device_info")], withToken("fourth"));
+    const calls = [client.callTool("evil__poke"), client.callTool("evil__poke")];
+    const requests = [await device.next("tool_call_request"), await device.next("tool_call_request")];
+    expect(await client.callTool("evil__poke")).toMatchObject({ content: [{ text: "evil has 2 calls in flight; try again later" }] });
+    calls.push(client.callTool("fourth__device_info"));
+    requests.push(await other.next("tool_call_request"));
+    expect(await client.callTool("list_devices")).toMatchObject({ content: [{ text: "3 calls are in flight; try again later" }] });
+    for (const [index, { id }] of requests.entries()) (index < 2 ? device : other).answer(id, "done");
+    expect((await Promise.all(calls)).map(({ content }) => content[0]?.text)).toEqual(["done", "done", "done"]);
+  });
+
+  it("with too large an output or arguments fails, and its device stays connected", async () => {
+    const text = "x".repeat(MAX_OUTPUT_BYTES);
+    expect(await client.callTool("good__echo", { text })).toMatchObject({
+      isError: true,
+      content: [{ text: "the arguments are too large" }],
+    });
+    using device = await evil();
+    device.answerAll(() => `${text}x`);
+    expect(await client.callTool("evil__poke")).toMatchObject({
+      isError: true,
+      content: [{ text: `the answer has ${MAX_OUTPUT_BYTES + 1} bytes, and at most ${MAX_OUTPUT_BYTES} are allowed` }],
+    });
+    await device.flushed();
+  });
+});

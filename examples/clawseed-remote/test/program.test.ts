@@ -1,0 +1,124 @@
+import { once } from "node:events";
+import { writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { beforeAll, afterAll, describe, expect, it } from "vitest";
+import { TempDir } from "../../../test/support/temp-dir.ts";
+import { ToolRegistry, type ToolResult } from "../src/registry.ts";
+import { LIMITS, readSettings } from "../src/settings.ts";
+import { GATEWAY, Running } from "./bench.ts";
+import { RawDevice, tool } from "./raw-device.ts";
+
+let folder: TempDir;
+beforeAll(async () => {
+  folder = await TempDir.create();
+});
+afterAll(() => folder?.[Symbol.asyncDispose]());
+
+describe("the settings", () => {
+  it("have a time limit of 30 seconds for calls, and the loopback address", () => {
+    expect(readSettings({})).toMatchObject({ host: "127.0.0.1", port: 8790, limits: { ...LIMITS, callTimeoutMs: 30_000 } });
+    expect(readSettings({ GATEWAY_ADDR: "[::1]:0", CALL_TIMEOUT_MS: "5" })).toMatchObject({
+      host: "::1",
+      port: 0,
+      limits: { callTimeoutMs: 5 },
+    });
+  });
+
+  it.each([
+    [{ GATEWAY_ADDR: "8790" }, "GATEWAY_ADDR must be HOST:PORT, such as 127.0.0.1:8790, and is 8790"],
+    [{ GATEWAY_ADDR: "127.0.0.1:70000" }, "GATEWAY_ADDR must be HOST:PORT, such as 127.0.0.1:8790, and is 127.0.0.1:70000"],
+    [{ GATEWAY_ADDR: "0.0.0.0:0" }, "GATEWAY_ADDR 0.0.0.0:0 can be reached from other machines: set DEVICE_TOKENS_FILE, or use 127.0.0.1"],
+    [{ CALL_TIMEOUT_MS: "30s" }, "CALL_TIMEOUT_MS must be a whole number from 1 to 999999999"],
+    [{ MAX_DEVICES: "0" }, "MAX_DEVICES must be a whole number from 1 to 999999999"],
+    [{ ALLOWED_TOOLS: "camera(" }, "ALLOWED_TOOLS: patterns of tools must be like camera,device_*"],
+    [{ DEVICE_TOKENS_FILE: "/none" }, "DEVICE_TOKENS_FILE cannot be read: ENOENT: no such file or directory, open '/none'"],
+  ])("%j are rejected", (env, message) => {
+    expect(() => readSettings(env)).toThrow(message);
+  });
+
+  it.each([
+    ["Pixel 0123456789abcdef", "line 1: the name must be like pixel-8, with at most 24 characters"],
+    ["a__b 0123456789abcdef", "line 1: the name must be like pixel-8, with at most 24 characters"],
+    ["# comment\npixel short", "line 2: the token needs at least 16 characters"],
+    ["pixel 0123456789abcdef a b", "line 1: only NAME TOKEN PATTERNS are allowed"],
+    ["a 0123456789abcdef\na 0123456789abcdeg", "line 2: the name occurs twice"],
+    ["a 0123456789abcdef\nb 0123456789abcdef", "line 2: the token occurs twice"],
+    ["a 0123456789abcdef ca?", "line 1: patterns of tools must be like camera,device_*"],
+    ["", "has no devices"],
+  ])("a file of tokens with %j is rejected, without its text in the message", async (text, message) => {
+    await writeFile(folder.file("tokens"), text);
+    const read = (): unknown => readSettings({ DEVICE_TOKENS_FILE: folder.file("tokens") });
+    expect(read).toThrow(message);
+    expect(read).not.toThrow(/0123456789/);
+  });
+});
+
+describe("the program", () => {
+  it.each([
+    [{ PING_INTERVAL_MS: "x" }, [], /^PING_INTERVAL_MS must be a whole number/],
+    [{ HOOKS: "./none.js" }, [], /^HOOKS: \.\/none\.js cannot be loaded: /],
+    [{ HOOKS: GATEWAY.replace("main", "log") }, [], /^HOOKS: .* must export the function beforeToolCall or afterToolCall$/],
+    [{}, ["--port"], /^there are no arguments/],
+  ])("with the wrong settings %j %j ends with code 2 and one line", async (env, args, message) => {
+    await using program = new Running(GATEWAY, env, args);
+    expect(await program.exited).toBe(2);
+    expect(program.lines).toEqual([expect.stringMatching(message)]);
+  });
+
+  it("without its port ends with code 1, and names the port", async () => {
+    const other = createServer().listen(0, "127.0.0.1");
+    await once(other, "listening");
+    const { port } = other.address() as { port: number };
+    await using program = new Running(GATEWAY, { GATEWAY_ADDR: `127.0.0.1:${port}` });
+    expect(await program.exited).toBe(1);
+    expect(program.lines).toEqual([
+      expect.stringMatching(new RegExp(`127\\.0\\.0\\.1:${port}: another program, or another gateway, has this port`)),
+    ]);
+    other.close();
+  });
+
+  it("ends when its stdin ends, although devices are connected", async () => {
+    await using program = new Running(GATEWAY, { GATEWAY_ADDR: "127.0.0.1:0" });
+    const url = (await program.line(/^gateway listening/)).replace(/^.* at /, "");
+    using device = await RawDevice.with(url, "pixel", [tool("a")]);
+    using silent = new RawDevice(url, "silent");
+    await once(silent.socket, "open");
+    silent.socket.pause();
+    program.process.stdin?.end();
+    expect(await program.exited).toBe(0);
+    expect(await device.closed).toEqual({ code: 1001, reason: "the gateway is stopping" });
+  });
+
+  it("a device without a permitted name or token ends with a message", async () => {
+    await using program = new Running(GATEWAY, { GATEWAY_ADDR: "127.0.0.1:0" });
+    const url = (await program.line(/^gateway listening/)).replace(/^.* at /, "");
+    await using device = Running.device({ GATEWAY_URL: url, DEVICE_NAME: "a__b" });
+    expect(await device.exited).toBe(1);
+    expect(device.lines.at(-1)).toBe("the gateway rejects this device: HTTP 400");
+    await using lost = Running.device({ GATEWAY_URL: "http://127.0.0.1" });
+    expect(await lost.exited).toBe(2);
+    expect(lost.lines).toEqual(["GATEWAY_URL must be like ws://127.0.0.1:8790"]);
+  });
+});
+
+describe("the registry of tools", () => {
+  it("reports no change when a device reconnects with the same tools", () => {
+    let changes = 0;
+    const registry = new ToolRegistry(() => (changes += 1));
+    const register = (session: string, description: string): void => {
+      const spec = { name: "pixel__a", description, parameters: { type: "object" } } as const;
+      const execute = (): Promise<ToolResult> => Promise.resolve({ success: true, output: session });
+      registry.registerOrReplace({ spec, execute }, { kind: "remote", session });
+    };
+    register("older", "same");
+    expect(changes).toBe(1);
+    register("newer", "same");
+    registry.unregisterBySource({ kind: "remote", session: "older" });
+    expect(changes).toBe(1);
+    expect(registry.toolNames({ kind: "remote", session: "newer" })).toEqual(["pixel__a"]);
+    register("newer", "different");
+    registry.unregisterBySource({ kind: "remote", session: "newer" });
+    expect(changes).toBe(3);
+    expect(registry.toolSpecs()).toEqual([]);
+  });
+});
