@@ -43,6 +43,8 @@ const HANDSHAKE_TIMEOUT_MS = 10_000;
 const SILENCE_TIMEOUT_MS = 45_000;
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 30_000;
+/** HTTP statuses of an upgrade that would be rejected again. */
+const REJECTIONS = new Set([400, 401, 403]);
 /** Another device with the same name took over: to reconnect would disconnect that one. */
 const CLOSED_AS_REPLACED = 4001;
 
@@ -98,7 +100,7 @@ export class DeviceClient {
       socket.on("message", (data) => this.#onMessage(socket, (data as Buffer).toString()));
       socket.on("unexpected-response", (_, response) => {
         const { statusCode = 0 } = response;
-        if (statusCode >= 400 && statusCode < 429) problem = `the gateway rejects this device: HTTP ${statusCode}`;
+        if (REJECTIONS.has(statusCode)) problem = `the gateway rejects this device: HTTP ${statusCode}`;
         else log(`the gateway answers with HTTP ${statusCode}`);
         response.destroy();
         socket.terminate();

@@ -69,6 +69,8 @@ export class Gateway {
       clearInterval(gateway.#pings);
       throw error;
     }
+    // Such as too many open files.
+    gateway.#http.on("error", (error) => log(`gateway: ${error.message}`));
     const { address, port, family } = gateway.#http.address() as AddressInfo;
     log(`gateway listening at ws://${family === "IPv6" ? `[${address}]` : address}:${port}`);
     return gateway;
