@@ -62,10 +62,10 @@ export class Running implements AsyncDisposable {
     return new Running(DEVICE, env);
   }
 
-  /** Waits for a line, past or future. */
-  async line(pattern: RegExp): Promise<string> {
+  /** Waits for a line, past or future. @param count the number of such lines, of which this is the last. */
+  async line(pattern: RegExp, count = 1): Promise<string> {
     for (;;) {
-      const found = this.lines.find((line) => pattern.test(line));
+      const found = this.lines.filter((line) => pattern.test(line))[count - 1];
       if (found !== undefined) return found;
       await new Promise<void>((resolve) => this.#onLine.add(resolve));
       this.#onLine.clear();

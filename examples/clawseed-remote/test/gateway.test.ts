@@ -250,10 +250,9 @@ describe("the device client", () => {
     await untilTools(["list_devices", "desk__camera", "desk__device_info"]);
     const { sessionId } = legacy;
     process.kill(bench.sidecar.childPid, "SIGKILL");
-    await untilTools(["list_devices"]);
+    await device.line(/^registered 2 of 2 tools$/, 2);
     await untilTools(["list_devices", "desk__camera", "desk__device_info"]);
     expect(await legacy.toolText("desk__device_info")).toMatch(/os_version/);
     expect(legacy.sessionId).toBe(sessionId);
-    expect(device.lines.filter((line) => line === "registered 2 of 2 tools")).toHaveLength(2);
   });
 });

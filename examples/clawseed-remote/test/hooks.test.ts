@@ -60,9 +60,10 @@ describe("a hook", () => {
   });
 
   it("modifies arguments, then the next hook does, and the id stays", async () => {
-    const call = client.toolText("pixel__one", { change: true });
-    expect((await device.next("tool_call_request"))["id"]).not.toBe("forged");
-    expect(await call).toBe('["one",{"step":2}]');
+    expect(await client.toolText("pixel__one", { change: true })).toBe('["one",{"step":2}]');
+    let call = await device.next("tool_call_request");
+    while (JSON.stringify(call["args"]) !== '{"step":2}') call = await device.next("tool_call_request");
+    expect(call["id"]).toMatch(/^[\da-f-]{36}$/);
   });
 
   it("modifies the name, so that another tool is called", async () => {
