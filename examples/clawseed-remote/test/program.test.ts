@@ -57,7 +57,7 @@ describe("the program", () => {
   it.each([
     [{ PING_INTERVAL_MS: "x" }, [], /^PING_INTERVAL_MS must be a whole number/],
     [{ HOOKS: "./none.js" }, [], /^HOOKS: \.\/none\.js cannot be loaded: /],
-    [{ HOOKS: GATEWAY.replace("main", "log") }, [], /^HOOKS: .* must export the function beforeToolCall or afterToolCall$/],
+    [{ HOOKS: GATEWAY.replace(/main\.ts$/, "log.ts") }, [], /^HOOKS: .* must export the function beforeToolCall or afterToolCall$/],
     [{}, ["--port"], /^there are no arguments/],
   ])("with the wrong settings %j %j ends with code 2 and one line", async (env, args, message) => {
     await using program = new Running(GATEWAY, env, args);
