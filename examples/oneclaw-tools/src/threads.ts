@@ -1,0 +1,99 @@
+import { once } from "node:events";
+import { Worker } from "node:worker_threads";
+import pLimit, { type LimitFunction } from "p-limit";
+import type { Settings } from "./settings.ts";
+import { failure, type ToolResult } from "./tool.ts";
+
+/** The time that an aborted tool has to clean up. */
+const GRACE_MS = 250;
+const MAX_QUEUED_CALLS = 32;
+/** Buffers are outside of this limit. */
+const RESOURCE_LIMITS = { maxOldGenerationSizeMb: 128 };
+
+interface Call {
+  readonly name: string;
+  readonly args: unknown;
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Runs tools in threads, one call at a time in each. A thread is kept for the next call, and terminated if its tool crashes or does not
+ * stop. Pool packages pass the output of threads to stdout, which belongs to MCP, and do not report the start of a queued call.
+ */
+export class Threads {
+  readonly #modules: readonly string[];
+  readonly #settings: Settings;
+  readonly #limit: LimitFunction;
+  readonly #idle = new Set<Worker>();
+
+  /** @param modules URLs of the modules with the tools. */
+  constructor(modules: readonly string[], settings: Settings) {
+    [this.#modules, this.#settings, this.#limit] = [modules, settings, pLimit(settings.maxThreads)];
+    this.#idle.add(this.#start());
+  }
+
+  /** Never rejects. Resolves at the time limit, which begins with the execution, even if the tool does not stop. */
+  run(call: Call): Promise<ToolResult> {
+    const { pendingCount } = this.#limit;
+    if (pendingCount >= MAX_QUEUED_CALLS)
+      return Promise.resolve(failure("execution_error", `The server is busy: ${pendingCount} calls are queued. Try again later`));
+    return new Promise((resolve) => void this.#limit(() => this.#occupy(call, resolve)));
+  }
+
+  /** Resolves when the thread can be used by another call, or has ended. */
+  async #occupy({ name, args, timeoutMs, signal }: Call, resolve: (result: ToolResult) => void): Promise<void> {
+    if (signal.aborted) return resolve(failure("execution_error", "The call was cancelled before its execution"));
+    const [worker = this.#start()] = this.#idle;
+    this.#idle.delete(worker);
+    const settled = new AbortController();
+    let killer: NodeJS.Timeout | undefined;
+    const stop = (result: ToolResult): void => {
+      resolve(result);
+      post(worker, { kind: "abort" });
+      killer ??= setTimeout(() => void worker.terminate(), GRACE_MS);
+    };
+    const timer = setTimeout(() => stop(failure("timeout", `${name} was aborted after its time limit of ${timeoutMs} ms`)), timeoutMs);
+    const cancel = (): void => stop(failure("execution_error", "The call was cancelled"));
+    signal.addEventListener("abort", cancel);
+    const exit = once(worker, "exit", settled).then(([code]) => Promise.reject(new Error(`its thread exited with code ${String(code)}`)));
+    try {
+      worker.ref();
+      post(worker, { kind: "call", name, args });
+      const [result] = (await Promise.race([once(worker, "message", settled), exit])) as [ToolResult];
+      resolve(result);
+      worker.unref();
+      this.#idle.add(worker);
+    } catch (error) {
+      resolve(failure("execution_error", `${name} crashed: ${(error as Error).message}`.slice(0, 1000)));
+      await worker.terminate();
+    } finally {
+      settled.abort();
+      clearTimeout(timer);
+      clearTimeout(killer);
+      signal.removeEventListener("abort", cancel);
+    }
+  }
+
+  #start(): Worker {
+    const worker = new Worker(new URL("worker.ts", import.meta.url), {
+      workerData: { modules: this.#modules, settings: this.#settings },
+      resourceLimits: RESOURCE_LIMITS,
+      // Tools need no secrets of the environment. Their output could have some.
+      env: {},
+      stdout: true,
+      stderr: true,
+    });
+    worker.stdout.resume();
+    worker.stderr.resume();
+    // A tool may fail after its result.
+    worker.on("error", () => this.#idle.delete(worker)).on("exit", () => this.#idle.delete(worker));
+    worker.unref();
+    return worker;
+  }
+}
+
+function post(worker: Worker, message: object): void {
+  // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, not a window
+  worker.postMessage(message);
+}

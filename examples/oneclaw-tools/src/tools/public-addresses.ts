@@ -1,0 +1,33 @@
+import { lookup, type LookupAddress } from "node:dns";
+import { isIP, type LookupFunction } from "node:net";
+import ipaddr from "ipaddr.js";
+import { buildConnector } from "undici";
+
+/**
+ * Returns a connector to public addresses. The address is checked after the name is resolved and used as it is, so a name that resolves
+ * to another address the next time is no way round. Each redirect is checked too.
+ */
+export function publicConnector(): buildConnector.connector {
+  const connect = buildConnector({ lookup: lookupPublic });
+  // An address as a host is not looked up.
+  return (options, callback) => {
+    const host = options.hostname.replace(/^\[|\]$/g, "");
+    return isIP(host) === 0 || isPublic(host) ? connect(options, callback) : callback(denied(host), null);
+  };
+}
+
+const lookupPublic: LookupFunction = (host, options, callback) => {
+  lookup(host, { ...options, all: true }, (error, addresses: LookupAddress[]) => {
+    const hidden = error === null ? addresses.find(({ address }) => !isPublic(address)) : undefined;
+    callback(error ?? (hidden === undefined ? null : denied(host)), addresses);
+  });
+};
+
+/** Addresses that embed one of IPv4, such as those of NAT64, are not public. */
+function isPublic(address: string): boolean {
+  return ipaddr.process(address).range() === "unicast";
+}
+
+function denied(host: string): Error {
+  return new Error(`${host} is not a public address, and the setting ONECLAW_PRIVATE_ADDRESSES denies it`);
+}
