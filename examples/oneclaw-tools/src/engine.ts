@@ -20,6 +20,11 @@ export class Engine {
     this.#threads = new Threads(modules, settings);
   }
 
+  /** Resolves when no tool runs. */
+  settled(): Promise<void> {
+    return this.#threads.settled();
+  }
+
   /** The tools that the agent may use. */
   get tools(): readonly RegisteredTool[] {
     return this.#registry.all.filter(({ name }) => this.#settings.tools.has(name));

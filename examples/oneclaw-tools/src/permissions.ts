@@ -71,7 +71,7 @@ function refusal(permission: string, answer: Exclude<Answer, "allow"> | "busy"):
   const reasons = {
     deny: "was denied by the user",
     never: `was denied by the user, who is not asked again. Enable it in the settings of the server: ${SETTING}`,
-    unanswered: "was not granted, because the user did not answer",
+    unanswered: "was not granted, because the client returned no valid answer in time",
     withdrawn: "was not granted, because the call was cancelled",
     unable: `is not granted, and this client cannot ask the user. Enable it in the settings of the server: ${SETTING}`,
     busy: "is not granted, and too many calls wait for the user",

@@ -12,9 +12,13 @@ export async function serve(modules: readonly string[]): Promise<void> {
   const connection = serveStdio((context) => createServer(engine, settings, context), {
     onerror: (error) => process.stderr.write(`connection: ${error.message.split("\n", 1)[0]}\n`),
   });
-  // Ends the connection, which aborts its calls. The process exits when their threads have stopped.
-  const close = (): void => void connection.close();
-  process.stdin.once("end", close);
-  process.stdout.once("error", close);
-  for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, close);
+  // The end of the connection aborts its calls.
+  const close = async (): Promise<never> => {
+    await connection.close();
+    await engine.settled();
+    process.exit();
+  };
+  process.stdin.once("end", () => void close());
+  process.stdout.once("error", () => void close());
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => void close());
 }

@@ -26,6 +26,7 @@ export class Threads {
   readonly #settings: Settings;
   readonly #limit: LimitFunction;
   readonly #idle = new Set<Worker>();
+  readonly #running = new Set<Promise<void>>();
 
   /** @param modules URLs of the modules with the tools. */
   constructor(modules: readonly string[], settings: Settings) {
@@ -38,7 +39,15 @@ export class Threads {
     const { pendingCount } = this.#limit;
     if (pendingCount >= MAX_QUEUED_CALLS)
       return Promise.resolve(failure("execution_error", `The server is busy: ${pendingCount} calls are queued. Try again later`));
-    return new Promise((resolve) => void this.#limit(() => this.#occupy(call, resolve)));
+    return new Promise((resolve) => {
+      const running: Promise<void> = this.#limit(() => this.#occupy(call, resolve)).finally(() => this.#running.delete(running));
+      this.#running.add(running);
+    });
+  }
+
+  /** Resolves when no tool runs. */
+  async settled(): Promise<void> {
+    await Promise.all(this.#running);
   }
 
   /** Resolves when the thread can be used by another call, or has ended. */
@@ -58,11 +67,9 @@ export class Threads {
     signal.addEventListener("abort", cancel);
     const exit = once(worker, "exit", settled).then(([code]) => Promise.reject(new Error(`its thread exited with code ${String(code)}`)));
     try {
-      worker.ref();
       post(worker, { kind: "call", name, args });
       const [result] = (await Promise.race([once(worker, "message", settled), exit])) as [ToolResult];
       resolve(result);
-      worker.unref();
       this.#idle.add(worker);
     } catch (error) {
       resolve(failure("execution_error", `${name} crashed: ${(error as Error).message}`.slice(0, 1000)));
@@ -88,7 +95,6 @@ export class Threads {
     worker.stderr.resume();
     // A tool may fail after its result.
     worker.on("error", () => this.#idle.delete(worker)).on("exit", () => this.#idle.delete(worker));
-    worker.unref();
     return worker;
   }
 }

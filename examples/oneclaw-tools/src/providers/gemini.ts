@@ -10,6 +10,6 @@ export function toGemini(definitions: readonly Definition[]): Tool[] {
 /** @param id of the function call, if it has one. */
 export function toGeminiResult(id: string | undefined, name: string, result: ToolResult): Part {
   const { status, ...rest } = result;
-  const response = "result" in rest ? { output: rest.result } : { error: rest };
-  return { functionResponse: { ...(id === undefined ? {} : { id }), name, response: { status, ...response } } };
+  const response = status === "success" ? { output: result.result } : { error: rest };
+  return { functionResponse: { ...(id === undefined ? {} : { id }), name, response } };
 }

@@ -1,0 +1,83 @@
+import { setTimeout as delay } from "node:timers/promises";
+import type { Tool } from "../src/tool.ts";
+
+const NO_ARGUMENTS = { type: "object" } as const;
+
+/** Each way in which a tool can fail. Those that reject or throw later do so outside of the tool's promise. */
+const FAULTS: Readonly<Record<string, () => unknown>> = {
+  throw: () => {
+    throw new Error("broken on purpose");
+  },
+  throw_later: () => {
+    setImmediate(() => {
+      throw new Error("thrown later");
+    });
+    return forever();
+  },
+  reject_later: () => {
+    void Promise.reject(new Error("rejected later"));
+    return forever();
+  },
+  exit: () => process.exit(7),
+  exhaust_memory: () => {
+    const held: string[][] = [];
+    for (;;) held.push(Array.from({ length: 100_000 }, (_, index) => `${index}`));
+  },
+  throw_after_result: () => {
+    setImmediate(() => {
+      throw new Error("after the result");
+    });
+    return "done";
+  },
+  return_function: () => ({ kept: 1, lost: () => 2 }),
+  return_bigint: () => 2n,
+  print: () => {
+    console.log("a secret on stdout");
+    process.stderr.write("a secret on stderr\n");
+    return Object.keys(process.env);
+  },
+  hang: forever,
+  spin: () => {
+    for (;;);
+  },
+};
+
+/** Tools that the tests need, and that are not for users. */
+export const tools: readonly Tool[] = [
+  {
+    name: "misbehave",
+    description: "Fail in the given way",
+    parameters: { type: "object", properties: { how: { enum: Object.keys(FAULTS) } }, required: ["how"] },
+    permissions: [],
+    timeoutMs: 30_000,
+    execute: ({ how }: { readonly how: string }) => FAULTS[how]?.(),
+  },
+  {
+    name: "spin_briefly",
+    description: "Keep a thread busy until the time limit",
+    parameters: NO_ARGUMENTS,
+    permissions: [],
+    timeoutMs: 400,
+    execute: () => FAULTS["spin"]?.(),
+  },
+  {
+    name: "get_location",
+    description: "Get the location of the device",
+    parameters: NO_ARGUMENTS,
+    permissions: ["ACCESS_FINE_LOCATION"],
+    timeoutMs: 5000,
+    execute: () => "52.5, 13.4",
+  },
+  {
+    name: "take_picture",
+    description: "Take a picture, and record its place",
+    parameters: NO_ARGUMENTS,
+    permissions: ["CAMERA", "ACCESS_FINE_LOCATION"],
+    timeoutMs: 5000,
+    execute: () => "picture.jpg",
+  },
+];
+
+function forever(): Promise<void> {
+  return delay(2 ** 30, undefined, { ref: false });
+}

@@ -1,0 +1,121 @@
+import { readdirSync } from "node:fs";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { isAlive } from "../../../test/support/sidecar.ts";
+import { DirectClient } from "../../../test/support/sdk-client.ts";
+import { failure, type Tool } from "../src/tool.ts";
+import { Registry } from "../src/registry.ts";
+import { MORE, readResult, success, type ToolClient, ToolServer } from "./tool-server.ts";
+
+describe("threads", () => {
+  let server: ToolServer;
+  let client: ToolClient;
+  beforeAll(async () => {
+    server = await ToolServer.start({ ONECLAW_MAX_THREADS: "2" });
+    client = await server.session();
+  });
+  afterAll(async () => {
+    await client[Symbol.asyncDispose]();
+    await server[Symbol.asyncDispose]();
+  });
+
+  it.each([
+    ["throw_later", "misbehave crashed: thrown later"],
+    ["reject_later", "misbehave crashed: rejected later"],
+    ["exit", "misbehave crashed: its thread exited with code 7"],
+    ["exhaust_memory", "misbehave crashed: Worker terminated due to reaching memory limit: JS heap out of memory"],
+    ["return_bigint", "misbehave crashed: Do not know how to serialize a BigInt"],
+  ])("a tool that fails by %s gets an error, and the server goes on", async (how, message) => {
+    const pid = server.sidecar.childPid;
+    expect(await client.call("misbehave", { how })).toEqual(failure("execution_error", message));
+    expect(await client.call("get_current_time")).toMatchObject({ status: "success" });
+    expect(server.sidecar.childPid).toBe(pid);
+  });
+
+  it("a tool that fails after its result does not affect other calls", async () => {
+    for (let round = 0; round < 3; round += 1) {
+      expect(await client.call("misbehave", { how: "throw_after_result" })).toEqual(success("done"));
+    }
+    expect(await client.call("misbehave", { how: "return_function" })).toEqual(success({ kept: 1 }));
+  });
+
+  it("the output of a tool is dropped, and it does not see the environment", async () => {
+    expect(await client.call("misbehave", { how: "print" })).toEqual(success([]));
+    await client.call("get_current_time");
+    expect(server.sidecar.transcript()).not.toContain("a secret");
+  });
+
+  it("the server answers while all threads are busy", async () => {
+    const busy = [client.call("spin_briefly"), client.call("spin_briefly")];
+    const order: string[] = [];
+    const ended = Promise.all(busy.map(async (each) => order.push((await each).status)));
+    // The list and a call that needs no thread come before the time limit of the busy tools.
+    expect(await client.names()).toContain("get_current_time");
+    await client.call("missing");
+    order.push("answered");
+    await ended;
+    expect(order).toEqual(["answered", "error", "error"]);
+    expect(await client.call("get_current_time")).toMatchObject({ status: "success" });
+  });
+
+  it("a cancelled call frees its thread for others", async () => {
+    const controller = new AbortController();
+    const calls = ["hang", "spin"].map((how) => client.call("misbehave", { how }, controller.signal).catch(() => "cancelled"));
+    const next = client.call("get_current_time");
+    controller.abort();
+    expect(await Promise.all(calls)).toEqual(["cancelled", "cancelled"]);
+    expect(await next).toMatchObject({ status: "success" });
+  });
+
+  it("a call beyond the queue gets a clear error", async () => {
+    const controller = new AbortController();
+    await using direct = await DirectClient.connect([process.execPath, MORE], {
+      ONECLAW_FOLDER: server.folder.path,
+      ONECLAW_MAX_THREADS: "1",
+    });
+    const call = async (how: string) => readResult(await direct.callTool({ name: "misbehave", arguments: { how } }, undefined, controller));
+    const held = Array.from({ length: 33 }, () => call("hang").catch(() => "cancelled"));
+    expect(await call("throw")).toEqual(failure("execution_error", "The server is busy: 32 calls are queued. Try again later"));
+    controller.abort();
+    await Promise.all(held);
+  });
+
+  it("the server exits when stdin ends, even while a tool is busy", async () => {
+    const direct = await DirectClient.connect([process.execPath, MORE], { ONECLAW_FOLDER: server.folder.path });
+    const { pid } = direct.transport as unknown as { pid: number };
+    expect(readResult(await direct.callTool({ name: "get_current_time", arguments: {} }))).toMatchObject({ status: "success" });
+    const call = direct.callTool({ name: "misbehave", arguments: { how: "spin" } }).catch(() => "closed");
+    await direct.close();
+    expect(await call).toBe("closed");
+    expect(isAlive(pid)).toBe(false);
+    expect(readdirSync(server.folder.path)).toEqual([]);
+  });
+});
+
+describe("the registry", () => {
+  const tool: Tool = {
+    name: "a_tool",
+    description: "Do something",
+    parameters: { type: "object" },
+    permissions: [],
+    timeoutMs: 1,
+    execute: () => "",
+  };
+
+  it("each name is unique", () => {
+    const registry = new Registry();
+    registry.register(tool);
+    expect(() => registry.register(tool)).toThrow("The tool name a_tool is already registered");
+  });
+
+  it.each(["readFile", "read-file", "_read", "read_", "read__file", "1read", "", "r".repeat(65)])("the name %j is rejected", (name) => {
+    expect(() => new Registry().register({ ...tool, name })).toThrow("is not snake_case with at most 64 characters");
+  });
+
+  it("a wrong schema, description or time limit is rejected", () => {
+    const register = (change: object) => () => new Registry().register({ ...tool, ...change });
+    expect(register({ parameters: { type: "object", properties: 1 } })).toThrow("schema is invalid");
+    expect(register({ parameters: { type: "string" } })).toThrow("parameters of type object");
+    expect(register({ description: "" })).toThrow("a_tool needs a description");
+    expect(register({ timeoutMs: 0.5 })).toThrow("The time limit of a_tool is not a positive whole number");
+  });
+});

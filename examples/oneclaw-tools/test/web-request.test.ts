@@ -1,0 +1,122 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { once } from "node:events";
+import { createServer, type Server } from "node:net";
+import { readSettings } from "../src/settings.ts";
+import { httpRequest } from "../src/tools/http-request.ts";
+import { WebServer } from "./web-server.ts";
+
+const DENIED = /is not a public address, and the setting ONECLAW_PRIVATE_ADDRESSES denies it$/;
+
+describe("http_request", () => {
+  let web: WebServer;
+  let other: WebServer;
+  beforeAll(async () => {
+    [web, other] = await Promise.all([WebServer.start(), WebServer.start()]);
+  });
+  afterAll(() => Promise.all([web[Symbol.asyncDispose](), other[Symbol.asyncDispose]()]));
+
+  const request = async (args: object, env: Record<string, string> = {}, signal = new AbortController().signal): Promise<unknown> => {
+    const settings = readSettings({ ONECLAW_FOLDER: "/tmp", ONECLAW_MAX_RESPONSE_BYTES: "10000", ...env }, ["http_request"], ["INTERNET"]);
+    return httpRequest.execute(args as never, { settings, signal });
+  };
+
+  it("a redirect to another origin loses credentials and says the final URL", async () => {
+    const url = web.url(`/redirect/${encodeURIComponent(other.url("/hello"))}`);
+    const headers = { Authorization: "Bearer t", Cookie: "c=1", "X-Kept": "1" };
+    expect(await request({ url, headers })).toMatchObject({ status: 200, body: "hello", redirected_to: other.url("/hello") });
+    expect(web.seen.at(-1)?.headers).toMatchObject({ authorization: "Bearer t", cookie: "c=1" });
+    expect(other.seen.at(-1)?.headers).toMatchObject({ "x-kept": "1" });
+    expect(other.seen.at(-1)?.headers).not.toHaveProperty("authorization");
+    expect(other.seen.at(-1)?.headers).not.toHaveProperty("cookie");
+  });
+
+  it("a redirect with 303 becomes a GET without the body", async () => {
+    expect(await request({ url: web.url("/see_other"), method: "POST", body: "x" })).toMatchObject({ body: "hello" });
+    expect(web.seen.at(-1)).toMatchObject({ method: "GET", path: "/hello", body: "" });
+  });
+
+  it.each([
+    ["a loop of redirects", "/loop", /failed: redirect count exceeded$/],
+    ["a redirect to another protocol", `/redirect/${encodeURIComponent("file:///etc/passwd")}`, /failed: URL scheme must be a HTTP/],
+    ["a response that is cut", "/cut", /failed: (?:terminated|other side closed)$/],
+    ["too long headers", "/long_header", /failed: Headers Overflow Error$/],
+  ])("%s is a clear error", async (_what, path, message) => {
+    await expect(request({ url: web.url(path) })).rejects.toThrow(message);
+  });
+
+  it("a compressed bomb is truncated at the limit", async () => {
+    const before = process.memoryUsage().rss;
+    expect(await request({ url: web.url("/bomb") })).toMatchObject({ body: "a".repeat(10_000), truncated: true, limit_bytes: 10_000 });
+    expect(process.memoryUsage().rss - before).toBeLessThan(300 * 1024 * 1024);
+  });
+
+  it("a binary body is described, and a text is decoded by its charset", async () => {
+    expect(await request({ url: web.url("/picture") })).toMatchObject({
+      body: "",
+      note: "The body is binary (image/png), and is not shown",
+    });
+    expect(await request({ url: web.url("/latin") })).toMatchObject({ body: "café" });
+    expect(await request({ url: web.url("/cookies") })).toMatchObject({ headers: { "set-cookie": "a=1, b=2" } });
+  });
+
+  it.each(["/silent", "/stalled"])("an abort ends the request of %s, and its connection", async (path) => {
+    const closed = new Promise((resolve) => {
+      web.server.once("request", ({ socket }: { socket: NodeJS.EventEmitter }) => socket.once("close", resolve));
+    });
+    const controller = new AbortController();
+    const response = request({ url: web.url(path) }, {}, controller.signal);
+    await once(web.server, "request");
+    controller.abort();
+    await expect(response).rejects.toThrow(/aborted/);
+    await closed;
+  });
+
+  it("a server without TLS behind https is a clear error", async () => {
+    await expect(request({ url: web.url("/").replace("http:", "https:") })).rejects.toThrow(
+      /^The request to 127\.0\.0\.1:\d+ failed: .*(?:SSL|EPROTO|disconnected)/i,
+    );
+  });
+
+  it.each([
+    [{ url: "file:///etc/passwd" }, "The URL must be absolute"],
+    [{ url: "/hello" }, "The URL must be absolute"],
+    [{ url: "http://user:pass@host/" }, "The URL has credentials"],
+    [{ url: "http://host/", body: "x" }, "A GET request has no body"],
+    [{ url: "http://host/", headers: { "a b": "x" } }, 'The header "a b" has a name or a value'],
+    [{ url: "http://host/", headers: { a: "x\r\nInjected: 1" } }, 'The header "a" has a name or a value'],
+    [{ url: "http://host/", headers: { a: "✓" } }, 'The header "a" has a name or a value'],
+    [{ url: "http://host/", headers: { "Transfer-Encoding": "chunked" } }, 'The header "Transfer-Encoding" cannot be set'],
+    [{ url: "http://host/", headers: { host: "other" } }, 'The header "host" cannot be set'],
+  ])("%j is a validation error", async (args, message) => {
+    await expect(request(args)).rejects.toMatchObject({ type: "validation_error", message: expect.stringContaining(message) as string });
+  });
+
+  describe("without private addresses", () => {
+    let server: Server;
+    let connections = 0;
+    beforeAll(async () => {
+      server = createServer((socket) => {
+        connections += 1;
+        socket.destroy();
+      }).listen(0, "127.0.0.1");
+      await once(server, "listening");
+    });
+    afterAll(() => server.close());
+
+    it.each([
+      "127.0.0.1",
+      "localhost",
+      "[::1]",
+      "[::ffff:127.0.0.1]",
+      "2130706433",
+      "0x7f.1",
+      "0.0.0.0",
+      "169.254.169.254",
+      "[64:ff9b::7f00:1]",
+    ])("%s is denied before a connection", async (host) => {
+      const { port } = server.address() as { port: number };
+      await expect(request({ url: `http://${host}:${port}/` }, { ONECLAW_PRIVATE_ADDRESSES: "deny" })).rejects.toThrow(DENIED);
+      expect(connections).toBe(0);
+    });
+  });
+});
