@@ -46,7 +46,7 @@ export class Registry {
 
   /** The permissions that tools declare. INTERNET is always known, since it is granted by default. */
   get permissions(): readonly string[] {
-    return ["INTERNET", ...this.all.flatMap((tool) => tool.permissions)];
+    return [...new Set(["INTERNET", ...this.all.flatMap((tool) => tool.permissions)])];
   }
 
   get names(): readonly string[] {

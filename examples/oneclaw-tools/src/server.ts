@@ -19,16 +19,9 @@ import { failure, type Tool, type ToolResult } from "./tool.ts";
 /** Results that the client does not read stay in memory. */
 const MAX_UNREAD_BYTES = 32 * 1024 * 1024;
 
-const OUTPUT_SCHEMA = {
-  type: "object",
-  properties: {
-    status: { type: "string", enum: ["success", "error"] },
-    result: {},
-    error_type: { type: "string", enum: ["timeout", "permission_denied", "execution_error", "validation_error"] },
-    message: { type: "string" },
-  },
-  required: ["status"],
-} as const;
+const STATUS = { type: "string", enum: ["success", "error"] };
+const ERROR_TYPE = { type: "string", enum: ["timeout", "permission_denied", "execution_error", "validation_error"] };
+const OUTPUT = { status: STATUS, result: {}, error_type: ERROR_TYPE, message: { type: "string" } };
 
 /** The question of a client without a session: it repeats its call with the answer. */
 class Question extends Error {
@@ -65,7 +58,7 @@ function toMcp({ name, description, parameters, isReadOnly = false, permissions 
     name,
     description,
     inputSchema: parameters,
-    outputSchema: OUTPUT_SCHEMA,
+    outputSchema: { type: "object", properties: OUTPUT, required: ["status"] },
     annotations,
     _meta: { "oneclaw/permissions": permissions },
   };

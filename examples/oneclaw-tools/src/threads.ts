@@ -3,6 +3,7 @@ import { Worker } from "node:worker_threads";
 import pLimit, { type LimitFunction } from "p-limit";
 import type { Settings } from "./settings.ts";
 import { failure, type ToolResult } from "./tool.ts";
+import type { Reply } from "./worker.ts";
 
 /** The time that an aborted tool has to clean up. */
 const GRACE_MS = 250;
@@ -68,9 +69,10 @@ export class Threads {
     const exit = once(worker, "exit", settled).then(([code]) => Promise.reject(new Error(`its thread exited with code ${String(code)}`)));
     try {
       post(worker, { kind: "call", name, args });
-      const [result] = (await Promise.race([once(worker, "message", settled), exit])) as [ToolResult];
-      resolve(result);
-      this.#idle.add(worker);
+      const [reply] = (await Promise.race([once(worker, "message", settled), exit])) as [Reply];
+      resolve(reply.result);
+      if (reply.isReusable) this.#idle.add(worker);
+      else await worker.terminate();
     } catch (error) {
       resolve(failure("execution_error", `${name} crashed: ${(error as Error).message}`.slice(0, 1000)));
       await worker.terminate();

@@ -1,7 +1,14 @@
 /** The entry point of a thread: it executes one call at a time. */
+import { setImmediate } from "node:timers/promises";
 import { parentPort, workerData } from "node:worker_threads";
 import type { Settings } from "./settings.ts";
 import { failure, type Tool, ToolError, type ToolResult } from "./tool.ts";
+
+export interface Reply {
+  readonly result: ToolResult;
+  /** False if timers or sockets of the tool are left, which could disturb the next call. */
+  readonly isReusable: boolean;
+}
 
 type Message = { readonly kind: "abort" } | { readonly kind: "call"; readonly name: string; readonly args: never };
 
@@ -14,8 +21,13 @@ await imported;
 
 async function reply(name: string, args: never): Promise<void> {
   controller = new AbortController();
+  const before = process.getActiveResourcesInfo().length;
+  const result = await execute(name, args, controller.signal);
+  // An error that the tool has left behind counts as its own.
+  await setImmediate();
+  const isReusable = process.getActiveResourcesInfo().length <= before;
   // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, not a window
-  parentPort?.postMessage(await execute(name, args, controller.signal));
+  parentPort?.postMessage({ result, isReusable } satisfies Reply);
 }
 
 async function execute(name: string, args: never, signal: AbortSignal): Promise<ToolResult> {

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
+import { threadId } from "node:worker_threads";
 import type { Tool } from "../src/tool.ts";
 
 const NO_ARGUMENTS = { type: "object" } as const;
@@ -20,8 +21,8 @@ const FAULTS: Readonly<Record<string, () => unknown>> = {
   },
   exit: () => process.exit(7),
   exhaust_memory: () => {
-    const held: string[][] = [];
-    for (;;) held.push(Array.from({ length: 100_000 }, (_, index) => `${index}`));
+    const held: number[][] = [];
+    for (;;) held.push(Array<number>(1_000_000).fill(held.length));
   },
   throw_after_result: () => {
     setImmediate(() => {
@@ -29,6 +30,13 @@ const FAULTS: Readonly<Record<string, () => unknown>> = {
     });
     return "done";
   },
+  leave_timer: () => {
+    setTimeout(() => {
+      throw new Error("from a timer");
+    }, 50);
+    return threadId;
+  },
+  get_thread: () => threadId,
   return_function: () => ({ kept: 1, lost: () => 2 }),
   return_bigint: () => 2n,
   print: () => {

@@ -31,10 +31,19 @@ describe("threads", () => {
     expect(server.sidecar.childPid).toBe(pid);
   });
 
-  it("a tool that fails after its result does not affect other calls", async () => {
-    for (let round = 0; round < 3; round += 1) {
-      expect(await client.call("misbehave", { how: "throw_after_result" })).toEqual(success("done"));
+  it("a thread is used again, unless its tool has left timers", async () => {
+    const ids = [];
+    for (const how of ["get_thread", "get_thread", "leave_timer", "get_thread"]) {
+      const outcome = await client.call("misbehave", { how });
+      ids.push(outcome.status === "success" ? outcome.result : outcome);
     }
+    expect(ids).toEqual([ids[0], ids[0], ids[0], expect.any(Number)]);
+    expect(ids[3]).not.toBe(ids[0]);
+  });
+
+  it("an error after the result is the tool's own, and a function in a result is left out", async () => {
+    const crash = failure("execution_error", "misbehave crashed: after the result");
+    expect(await client.call("misbehave", { how: "throw_after_result" })).toEqual(crash);
     expect(await client.call("misbehave", { how: "return_function" })).toEqual(success({ kept: 1 }));
   });
 
